@@ -1,0 +1,89 @@
+/// Element types and the dispatch from a run-time type to a compile-time one.
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+enum class DType : std::uint8_t { f32, f64, bf16, i32, i64, u8, boolean };
+
+/// bfloat16: the upper half of an f32, rounded to nearest even. Storage only; arithmetic is done in f32.
+struct bf16 {
+  std::uint16_t bits = 0;
+  bf16() = default;
+  explicit bf16(float value) {
+    auto wide = std::bit_cast<std::uint32_t>(value);
+    bool is_nan = (wide & 0x7fffffffu) > 0x7f800000u;
+    bits = is_nan ? static_cast<std::uint16_t>((wide >> 16) | 0x40u)
+                  : static_cast<std::uint16_t>((wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16);
+  }
+  template <class T>
+  explicit bf16(T value) : bf16(static_cast<float>(value)) {}
+  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+};
+
+template <class T>
+struct Type {
+  using type = T;
+};
+
+template <class T>
+inline constexpr DType dtype_of = [] {
+  static_assert(sizeof(T) == 0, "no tensor holds this element type");
+  return DType::f32;
+}();
+template <>
+inline constexpr DType dtype_of<float> = DType::f32;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
+template <>
+inline constexpr DType dtype_of<bf16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<std::int32_t> = DType::i32;
+template <>
+inline constexpr DType dtype_of<std::int64_t> = DType::i64;
+template <>
+inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
+template <>
+inline constexpr DType dtype_of<bool> = DType::boolean;
+
+std::string_view name(DType dtype);
+std::size_t size_of(DType dtype);  ///< bytes per element
+inline bool is_float(DType dtype) { return dtype <= DType::bf16; }
+
+/// Calls body(Type<T>{}) with the element type of `dtype`.
+template <class Body>
+decltype(auto) visit(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::f32: return body(Type<float>{});
+    case DType::f64: return body(Type<double>{});
+    case DType::bf16: return body(Type<bf16>{});
+    case DType::i32: return body(Type<std::int32_t>{});
+    case DType::i64: return body(Type<std::int64_t>{});
+    case DType::u8: return body(Type<std::uint8_t>{});
+    case DType::boolean: return body(Type<bool>{});
+  }
+  fail("unknown dtype {}", static_cast<int>(dtype));
+}
+
+/// Calls body(Type<T>{}) for the two types that arithmetic is done in, f32 and f64; `what` names the caller in the error.
+template <class Body>
+decltype(auto) visit_real(std::string_view what, DType dtype, Body&& body) {
+  if (dtype == DType::f32) return body(Type<float>{});
+  if (dtype == DType::f64) return body(Type<double>{});
+  fail("{}: computes in f32 or f64, not {}; cast the tensor first", what, name(dtype));
+}
+
+/// Calls body(Type<T>{}) for the two index types, i32 and i64.
+template <class Body>
+decltype(auto) visit_index(std::string_view what, DType dtype, Body&& body) {
+  if (dtype == DType::i32) return body(Type<std::int32_t>{});
+  if (dtype == DType::i64) return body(Type<std::int64_t>{});
+  fail("{}: an index is i32 or i64, not {}", what, name(dtype));
+}
+
+}  // namespace fovea

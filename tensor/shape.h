@@ -1,0 +1,64 @@
+/// Sizes of a tensor's dimensions: a small array, no allocation.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+/// Up to eight sizes (or strides). Negative positions count from the end: shape[-1] is the last size.
+class Shape {
+ public:
+  static constexpr int max_rank = 8;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
+  explicit Shape(std::span<const std::int64_t> sizes) {
+    for (std::int64_t size : sizes) push_back(size);
+  }
+
+  int rank() const { return rank_; }
+  std::int64_t operator[](int dim) const { return sizes_[position(dim)]; }
+  std::int64_t& operator[](int dim) { return sizes_[position(dim)]; }
+  const std::int64_t* begin() const { return sizes_.data(); }
+  const std::int64_t* end() const { return sizes_.data() + rank_; }
+
+  void push_back(std::int64_t size) {
+    require(rank_ < max_rank, "a tensor has at most {} dimensions", int{max_rank});
+    sizes_[rank_++] = size;
+  }
+  void insert(int dim, std::int64_t size);
+  void erase(int dim);
+
+  std::int64_t elements() const {
+    std::int64_t product = 1;
+    for (std::int64_t size : *this) product *= size;
+    return product;
+  }
+  std::string str() const;  ///< "[8, 20, 64]"
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return a.rank_ == b.rank_ && std::equal(a.begin(), a.end(), b.begin());
+  }
+
+  /// 0 ≤ position < rank of `dim`, which may count from the end. Throws naming `what`.
+  int dimension(const char* what, int dim) const;
+
+ private:
+  int position(int dim) const { return dim < 0 ? dim + rank_ : dim; }
+
+  std::array<std::int64_t, max_rank> sizes_{};
+  int rank_ = 0;
+};
+
+/// The shape both broadcast to, NumPy's rule: sizes are aligned at the end and are equal or 1. Throws naming `what`.
+Shape broadcast(const char* what, const Shape& a, const Shape& b);
+
+/// Row-major strides, in elements.
+Shape contiguous_strides(const Shape& shape);
+
+}  // namespace fovea

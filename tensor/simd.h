@@ -1,0 +1,155 @@
+/// Explicit SIMD: Vec<T> holds as many lanes as the machine's registers do, and reads like a number.
+///
+/// Written on the compilers' vector extensions: left to auto-vectorisation, structs of duals stay scalar (GCC 12), and
+/// <experimental/simd> costs two seconds in every file that includes it.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
+#ifdef __CUDACC__
+#define FOVEA_HD __host__ __device__
+#else
+#define FOVEA_HD
+#endif
+#define FOVEA_INLINE inline __attribute__((always_inline))
+
+namespace fovea {
+
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+
+/// The signed integer of T's size: what comparisons and bit tricks work on.
+template <class T>
+using IntegerOf = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+
+/// Per-lane truth: all bits of a lane set, or none.
+template <class T>
+struct LaneMask {
+  typedef IntegerOf<T> Native __attribute__((vector_size(vector_bytes)));
+  Native bits;
+
+  friend FOVEA_INLINE LaneMask operator&(LaneMask a, LaneMask b) { return {a.bits & b.bits}; }
+  friend FOVEA_INLINE LaneMask operator|(LaneMask a, LaneMask b) { return {a.bits | b.bits}; }
+  friend FOVEA_INLINE LaneMask operator!(LaneMask a) { return {~a.bits}; }
+};
+
+template <class T>
+struct Vec {
+  static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
+  typedef T Native __attribute__((vector_size(vector_bytes)));
+  Native native;
+
+  Vec() = default;
+  FOVEA_INLINE Vec(T value) : native(value - Native{}) {}  // broadcast
+  FOVEA_INLINE explicit Vec(Native value) : native(value) {}
+
+  static FOVEA_INLINE Vec load(const T* from) {
+    Vec out;
+    std::memcpy(&out.native, from, sizeof(Native));
+    return out;
+  }
+  FOVEA_INLINE void store(T* to) const { std::memcpy(to, &native, sizeof(Native)); }
+  /// The first `count` < lanes elements; the other lanes are 0.
+  static FOVEA_INLINE Vec load_partial(const T* from, int count);
+  FOVEA_INLINE void store_partial(T* to, int count) const;
+  FOVEA_INLINE T operator[](int lane) const { return native[lane]; }
+
+  friend FOVEA_INLINE Vec operator+(Vec a, Vec b) { return Vec(a.native + b.native); }
+  friend FOVEA_INLINE Vec operator-(Vec a, Vec b) { return Vec(a.native - b.native); }
+  friend FOVEA_INLINE Vec operator*(Vec a, Vec b) { return Vec(a.native * b.native); }
+  friend FOVEA_INLINE Vec operator/(Vec a, Vec b) { return Vec(a.native / b.native); }
+  friend FOVEA_INLINE Vec operator-(Vec a) { return Vec(-a.native); }
+  FOVEA_INLINE Vec& operator+=(Vec b) { return *this = *this + b; }
+  FOVEA_INLINE Vec& operator-=(Vec b) { return *this = *this - b; }
+  FOVEA_INLINE Vec& operator*=(Vec b) { return *this = *this * b; }
+  FOVEA_INLINE Vec& operator/=(Vec b) { return *this = *this / b; }
+  friend FOVEA_INLINE LaneMask<T> operator<(Vec a, Vec b) { return {a.native < b.native}; }
+  friend FOVEA_INLINE LaneMask<T> operator<=(Vec a, Vec b) { return {a.native <= b.native}; }
+  friend FOVEA_INLINE LaneMask<T> operator>(Vec a, Vec b) { return {a.native > b.native}; }
+  friend FOVEA_INLINE LaneMask<T> operator>=(Vec a, Vec b) { return {a.native >= b.native}; }
+  friend FOVEA_INLINE LaneMask<T> operator==(Vec a, Vec b) { return {a.native == b.native}; }
+  friend FOVEA_INLINE LaneMask<T> operator!=(Vec a, Vec b) { return {a.native != b.native}; }
+};
+
+/// The scalar type of a SIMD vector, or of a scalar itself.
+template <class T>
+struct ScalarOf {
+  using type = T;
+};
+template <class T>
+struct ScalarOf<Vec<T>> {
+  using type = T;
+};
+
+/// yes where the condition holds, no elsewhere; both are evaluated.
+template <class T>
+FOVEA_INLINE Vec<T> select(LaneMask<T> condition, Vec<T> yes, Vec<T> no) {
+  return Vec<T>(condition.bits ? yes.native : no.native);
+}
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+FOVEA_HD FOVEA_INLINE T select(bool condition, T yes, T no) {
+  return condition ? yes : no;
+}
+
+template <class T>
+FOVEA_INLINE T horizontal_sum(Vec<T> v) {
+  T part[Vec<T>::lanes];
+  v.store(part);
+  for (int width = Vec<T>::lanes / 2; width > 0; width /= 2)
+    for (int lane = 0; lane < width; ++lane) part[lane] += part[lane + width];
+  return part[0];
+}
+
+template <class T>
+FOVEA_INLINE T horizontal_max(Vec<T> v) {
+  T part[Vec<T>::lanes];
+  v.store(part);
+  for (int width = Vec<T>::lanes / 2; width > 0; width /= 2)
+    for (int lane = 0; lane < width; ++lane) part[lane] = part[lane] < part[lane + width] ? part[lane + width] : part[lane];
+  return part[0];
+}
+
+template <class T>
+FOVEA_INLINE Vec<T> Vec<T>::load_partial(const T* from, int count) {
+  Vec out;
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float>) {
+    out.native = (Native)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
+    return out;
+  } else if constexpr (std::is_same_v<T, double>) {
+    out.native = (Native)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), from);
+    return out;
+  }
+#endif
+  T part[lanes] = {};
+  for (int lane = 0; lane < count; ++lane) part[lane] = from[lane];
+  return load(part);
+}
+
+template <class T>
+FOVEA_INLINE void Vec<T>::store_partial(T* to, int count) const {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float>) {
+    _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)native);
+    return;
+  } else if constexpr (std::is_same_v<T, double>) {
+    _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1u << count) - 1), (__m512d)native);
+    return;
+  }
+#endif
+  T part[lanes];
+  store(part);
+  for (int lane = 0; lane < count; ++lane) to[lane] = part[lane];
+}
+
+}  // namespace fovea
