@@ -59,18 +59,26 @@ inline bool is_float(DType dtype) { return dtype <= DType::bf16; }
 template <class Body>
 decltype(auto) visit(DType dtype, Body&& body) {
   switch (dtype) {
-    case DType::f32: return body(Type<float>{});
-    case DType::f64: return body(Type<double>{});
-    case DType::bf16: return body(Type<bf16>{});
-    case DType::i32: return body(Type<std::int32_t>{});
-    case DType::i64: return body(Type<std::int64_t>{});
-    case DType::u8: return body(Type<std::uint8_t>{});
-    case DType::boolean: return body(Type<bool>{});
+    case DType::f32:
+      return body(Type<float>{});
+    case DType::f64:
+      return body(Type<double>{});
+    case DType::bf16:
+      return body(Type<bf16>{});
+    case DType::i32:
+      return body(Type<std::int32_t>{});
+    case DType::i64:
+      return body(Type<std::int64_t>{});
+    case DType::u8:
+      return body(Type<std::uint8_t>{});
+    case DType::boolean:
+      return body(Type<bool>{});
   }
   fail("unknown dtype {}", static_cast<int>(dtype));
 }
 
-/// Calls body(Type<T>{}) for the two types that arithmetic is done in, f32 and f64; `what` names the caller in the error.
+/// Calls body(Type<T>{}) for the two types that arithmetic is done in, f32 and f64; `what` names the caller in the
+/// error.
 template <class Body>
 decltype(auto) visit_real(std::string_view what, DType dtype, Body&& body) {
   if (dtype == DType::f32) return body(Type<float>{});

@@ -23,7 +23,8 @@ template <class... Args>
 /// Throws Error with a formatted message unless the claim holds. Arguments are evaluated always: keep them cheap.
 template <class... Args>
 void require(bool claim, fmt::format_string<Args...> format, Args&&... args) {
-  if (!claim) [[unlikely]] throw Error(fmt::format(format, std::forward<Args>(args)...));
+  if (!claim) [[unlikely]]
+    throw Error(fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace fovea

@@ -23,8 +23,8 @@ void Shape::erase(int dim) {
 }
 
 int Shape::dimension(const char* what, int dim) const {
-  require(-rank_ <= dim && dim < rank_, "{}: dimension {} is out of range for {}; use {} to {}", what, dim, str(), -rank_,
-          rank_ - 1);
+  require(-rank_ <= dim && dim < rank_, "{}: dimension {} is out of range for {}; use {} to {}", what, dim, str(),
+          -rank_, rank_ - 1);
   return position(dim);
 }
 
@@ -33,8 +33,8 @@ Shape broadcast(const char* what, const Shape& a, const Shape& b) {
   int shared = std::min(a.rank(), b.rank());
   for (int d = -1; d >= -shared; --d) {
     require(a[d] == b[d] || a[d] == 1 || b[d] == 1,
-            "{}: {} and {} do not broadcast: dimension {} from the end is {} and {}; they must be equal or 1", what, a.str(),
-            b.str(), -d, a[d], b[d]);
+            "{}: {} and {} do not broadcast: dimension {} from the end is {} and {}; they must be equal or 1", what,
+            a.str(), b.str(), -d, a[d], b[d]);
     out[d] = a[d] == 1 ? b[d] : a[d];
   }
   return out;
@@ -52,13 +52,20 @@ Shape contiguous_strides(const Shape& shape) {
 
 std::string_view name(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "f32";
-    case DType::f64: return "f64";
-    case DType::bf16: return "bf16";
-    case DType::i32: return "i32";
-    case DType::i64: return "i64";
-    case DType::u8: return "u8";
-    case DType::boolean: return "bool";
+    case DType::f32:
+      return "f32";
+    case DType::f64:
+      return "f64";
+    case DType::bf16:
+      return "bf16";
+    case DType::i32:
+      return "i32";
+    case DType::i64:
+      return "i64";
+    case DType::u8:
+      return "u8";
+    case DType::boolean:
+      return "bool";
   }
   return "unknown";
 }

@@ -115,7 +115,8 @@ FOVEA_INLINE T horizontal_max(Vec<T> v) {
   T part[Vec<T>::lanes];
   v.store(part);
   for (int width = Vec<T>::lanes / 2; width > 0; width /= 2)
-    for (int lane = 0; lane < width; ++lane) part[lane] = part[lane] < part[lane + width] ? part[lane + width] : part[lane];
+    for (int lane = 0; lane < width; ++lane)
+      part[lane] = part[lane] < part[lane + width] ? part[lane + width] : part[lane];
   return part[0];
 }
 

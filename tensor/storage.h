@@ -37,11 +37,11 @@ class Storage {
 
 /// What the allocator of a device has done since the program began (peak: since reset_peak).
 struct AllocatorStatistics {
-  std::size_t bytes_in_use = 0;         ///< held by tensors now
-  std::size_t peak_bytes = 0;           ///< largest bytes_in_use
-  std::size_t bytes_cached = 0;         ///< free, kept for the next tensor
-  std::uint64_t allocations = 0;        ///< blocks handed out
-  std::uint64_t system_allocations = 0; ///< of which the system had to give new memory
+  std::size_t bytes_in_use = 0;          ///< held by tensors now
+  std::size_t peak_bytes = 0;            ///< largest bytes_in_use
+  std::size_t bytes_cached = 0;          ///< free, kept for the next tensor
+  std::uint64_t allocations = 0;         ///< blocks handed out
+  std::uint64_t system_allocations = 0;  ///< of which the system had to give new memory
 };
 
 AllocatorStatistics allocator_statistics(Device device = Device::cpu);

@@ -46,7 +46,8 @@ class Tensor {
   /// First element. Throws unless T is the dtype; on CUDA the pointer is a device pointer.
   template <class T>
   T* data() const {
-    if (dtype_of<T> != dtype_) [[unlikely]] wrong_type(dtype_of<T>);
+    if (dtype_of<T> != dtype_) [[unlikely]]
+      wrong_type(dtype_of<T>);
     return reinterpret_cast<T*>(address());
   }
   std::byte* address() const { return storage_ ? storage_->data() + offset_ * size_of(dtype_) : nullptr; }
@@ -98,8 +99,8 @@ class Tensor {
 
 template <class T>
 Tensor Tensor::from(const std::vector<T>& values, const Shape& shape) {
-  require(static_cast<std::int64_t>(values.size()) == shape.elements(), "Tensor::from: {} values for shape {}, which has {}",
-          values.size(), shape.str(), shape.elements());
+  require(static_cast<std::int64_t>(values.size()) == shape.elements(),
+          "Tensor::from: {} values for shape {}, which has {}", values.size(), shape.str(), shape.elements());
   Tensor out = empty(shape, dtype_of<T>);
   std::copy(values.begin(), values.end(), out.data<T>());
   return out;

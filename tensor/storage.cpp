@@ -1,0 +1,135 @@
+#include "tensor/storage.h"
+
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <sys/mman.h>
+
+#include "tensor/cuda_backend.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+std::string_view name(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
+
+Device parse_device(std::string_view text) {
+  if (text == "cpu") return Device::cpu;
+  if (text == "cuda") return Device::cuda;
+  fail("'{}' is not a device; use cpu or cuda", text);
+}
+
+namespace {
+
+constexpr std::size_t huge_page = std::size_t{1} << 21;
+
+/// Blocks come in four sizes per power of two, so that nearby shapes share them and at most a quarter is wasted.
+std::size_t block_size(std::size_t bytes) {
+  if (bytes <= 256) return std::max<std::size_t>((bytes + 63) / 64 * 64, 64);
+  std::size_t step = std::bit_floor(bytes - 1) / 4;
+  return (bytes + step - 1) / step * step;
+}
+
+class CpuAllocator {
+ public:
+  std::byte* allocate(std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    ++statistics_.allocations;
+    statistics_.bytes_in_use += bytes;
+    statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.bytes_in_use);
+    auto& free_blocks = free_[bytes];
+    if (!free_blocks.empty()) {
+      std::byte* block = free_blocks.back();
+      free_blocks.pop_back();
+      statistics_.bytes_cached -= bytes;
+      return block;
+    }
+    std::byte* block = from_system(bytes);
+    if (!block) {
+      release_locked();
+      block = from_system(bytes);
+    }
+    if (!block) {
+      statistics_.bytes_in_use -= bytes;
+      fail("cpu: out of memory: asked for {:.1f} MiB, fovea holds {:.1f} MiB", bytes / 1048576.0,
+           statistics_.bytes_in_use / 1048576.0);
+    }
+    ++statistics_.system_allocations;
+    return block;
+  }
+
+  void deallocate(std::byte* block, std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    statistics_.bytes_in_use -= bytes;
+    statistics_.bytes_cached += bytes;
+    free_[bytes].push_back(block);
+  }
+
+  AllocatorStatistics statistics() {
+    std::lock_guard lock(mutex_);
+    return statistics_;
+  }
+  void reset_peak() {
+    std::lock_guard lock(mutex_);
+    statistics_.peak_bytes = statistics_.bytes_in_use;
+  }
+  void release() {
+    std::lock_guard lock(mutex_);
+    release_locked();
+  }
+
+ private:
+  static std::byte* from_system(std::size_t bytes) {
+    if (bytes < huge_page) return static_cast<std::byte*>(std::aligned_alloc(64, bytes));
+    std::size_t rounded = (bytes + huge_page - 1) / huge_page * huge_page;
+    void* block = rounded < bytes ? nullptr : std::aligned_alloc(huge_page, rounded);
+    if (block) madvise(block, rounded, MADV_HUGEPAGE);  // fewer page faults and TLB misses; failure costs only speed
+    return static_cast<std::byte*>(block);
+  }
+
+  void release_locked() {
+    for (auto& [bytes, blocks] : free_) {
+      for (std::byte* block : blocks) std::free(block);
+      blocks.clear();
+    }
+    statistics_.bytes_cached = 0;
+  }
+
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<std::byte*>> free_;
+  AllocatorStatistics statistics_;
+};
+
+/// Never destroyed: tensors in static variables may outlive every other static object.
+CpuAllocator& cpu_allocator() {
+  static auto* allocator = new CpuAllocator;
+  return *allocator;
+}
+
+}  // namespace
+
+Storage::Storage(std::size_t bytes, Device device) : bytes_(block_size(bytes)), device_(device) {
+  data_ = device == Device::cpu ? cpu_allocator().allocate(bytes_) : cuda_backend().allocate(bytes_);
+}
+
+Storage::~Storage() {
+  if (device_ == Device::cpu)
+    cpu_allocator().deallocate(data_, bytes_);
+  else
+    cuda_backend().deallocate(data_, bytes_);
+}
+
+AllocatorStatistics allocator_statistics(Device device) {
+  return device == Device::cpu ? cpu_allocator().statistics() : cuda_backend().statistics();
+}
+
+void reset_peak(Device device) { device == Device::cpu ? cpu_allocator().reset_peak() : cuda_backend().reset_peak(); }
+
+void release_cache(Device device) {
+  device == Device::cpu ? cpu_allocator().release() : cuda_backend().release_cache();
+}
+
+}  // namespace fovea

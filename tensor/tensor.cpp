@@ -1,0 +1,335 @@
+#include "tensor/tensor.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "tensor/cuda_backend.h"
+#include "tensor/element_loop.h"
+#include "tensor/parallel.h"
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+namespace fovea {
+
+namespace {
+
+/// elements × size, refused before it can overflow or exhaust the machine's addresses.
+std::size_t checked_bytes(const Shape& shape, DType dtype) {
+  std::size_t bytes = size_of(dtype);
+  for (std::int64_t size : shape) {
+    require(size >= 0, "Tensor: a size cannot be negative: {}", shape.str());
+    require(!__builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes) && bytes < (std::size_t{1} << 47),
+            "Tensor: {} {} is too large for any machine", name(dtype), shape.str());
+  }
+  return bytes;
+}
+
+template <class To, class From>
+To cast(From value) {
+  if constexpr (std::is_same_v<To, bool>)
+    return value != From(0);
+  else
+    return static_cast<To>(value);
+}
+
+template <class To, class From>
+void copy_row(To* to, std::int64_t to_step, const From* from, std::int64_t from_step, std::int64_t n) {
+  if (to_step == 1 && from_step == 1) {
+    if constexpr (std::is_same_v<To, From>)
+      std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(To));
+    else
+      for (std::int64_t i = 0; i < n; ++i) to[i] = cast<To>(from[i]);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) to[i * to_step] = cast<To>(from[i * from_step]);
+  }
+}
+
+void copy_on_cpu(Tensor& to, const Tensor& from) {
+  auto loop = plan_loop<2>(to.shape(), {&to, &from});
+  std::int64_t n = loop.inner(), to_step = loop.strides[0][-1], from_step = loop.strides[1][-1];
+  visit(to.dtype(), [&](auto to_type) {
+    visit(from.dtype(), [&](auto from_type) {
+      auto* target = to.data<typename decltype(to_type)::type>();
+      const auto* source = from.data<typename decltype(from_type)::type>();
+      if (loop.rows() == 1) {
+        parallel_for(n, element_grain, [&](std::int64_t begin, std::int64_t end) {
+          copy_row(target + begin * to_step, to_step, source + begin * from_step, from_step, end - begin);
+        });
+      } else {
+        parallel_for(loop.rows(), 1 + element_grain / (n + 1), [&](std::int64_t begin, std::int64_t end) {
+          loop.for_rows(begin, end,
+                        [&](auto& offset) { copy_row(target + offset[0], to_step, source + offset[1], from_step, n); });
+        });
+      }
+    });
+  });
+}
+
+}  // namespace
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  Tensor out;
+  out.storage_ = std::make_shared<Storage>(checked_bytes(shape, dtype), device);
+  out.shape_ = shape;
+  out.strides_ = contiguous_strides(shape);
+  out.dtype_ = dtype;
+  out.device_ = device;
+  return out;
+}
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
+
+Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
+  Tensor out = empty(shape, dtype, device);
+  out.fill(value);
+  return out;
+}
+
+Tensor Tensor::arange(std::int64_t n, DType dtype, Device device, std::int64_t start) {
+  Tensor out = empty({n}, dtype);
+  visit(dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    T* to = out.data<T>();
+    for (std::int64_t i = 0; i < n; ++i) to[i] = cast<T>(start + i);
+  });
+  return out.to(device);
+}
+
+Tensor Tensor::of(std::initializer_list<double> values, const Shape& shape, DType dtype) {
+  return from(std::vector<double>(values), shape).to(dtype);
+}
+
+bool Tensor::is_contiguous() const {
+  std::int64_t step = 1;
+  for (int d = rank() - 1; d >= 0; --d) {
+    if (shape_[d] != 1 && strides_[d] != step) return false;
+    step *= shape_[d];
+  }
+  return true;
+}
+
+std::string Tensor::describe() const {
+  return defined() ? fmt::format("{} {}", name(dtype_), shape_.str()) : "undefined";
+}
+
+void Tensor::wrong_type(DType asked) const {
+  fail("Tensor::data: asked for {}, the tensor is {}", name(asked), describe());
+}
+
+double Tensor::item() const {
+  require(defined() && elements() == 1, "item: needs a tensor of one element, got {}", describe());
+  Tensor host = to(Device::cpu);
+  return visit(dtype_, [&](auto type) { return static_cast<double>(*host.data<typename decltype(type)::type>()); });
+}
+
+Tensor Tensor::transpose(int a, int b) const {
+  Tensor out = *this;
+  a = shape_.dimension("transpose", a), b = shape_.dimension("transpose", b);
+  std::swap(out.shape_[a], out.shape_[b]);
+  std::swap(out.strides_[a], out.strides_[b]);
+  return out;
+}
+
+Tensor Tensor::permute(std::span<const int> order) const {
+  require(static_cast<int>(order.size()) == rank(), "permute: {} dimensions named, the tensor is {}", order.size(),
+          shape_.str());
+  Tensor out = *this;
+  unsigned seen = 0;
+  for (int d = 0; d < rank(); ++d) {
+    int source = shape_.dimension("permute", order[d]);
+    require(!(seen >> source & 1), "permute: dimension {} is named twice", source);
+    seen |= 1u << source;
+    out.shape_[d] = shape_[source];
+    out.strides_[d] = strides_[source];
+  }
+  return out;
+}
+
+Tensor Tensor::slice(int dim, std::int64_t begin, std::int64_t end) const {
+  dim = shape_.dimension("slice", dim);
+  require(0 <= begin && begin <= end && end <= shape_[dim], "slice: [{}, {}) is not inside dimension {} of {}", begin,
+          end, dim, shape_.str());
+  Tensor out = *this;
+  out.shape_[dim] = end - begin;
+  out.offset_ += begin * strides_[dim];
+  return out;
+}
+
+Tensor Tensor::select(int dim, std::int64_t index) const {
+  dim = shape_.dimension("select", dim);
+  require(0 <= index && index < shape_[dim], "select: index {} is out of range for dimension {} of {}", index, dim,
+          shape_.str());
+  return slice(dim, index, index + 1).squeeze(dim);
+}
+
+Tensor Tensor::expand(const Shape& shape) const {
+  require(broadcast("expand", shape_, shape) == shape, "expand: {} does not broadcast to {}", shape_.str(),
+          shape.str());
+  Tensor out = *this;
+  out.shape_ = shape;
+  out.strides_ = shape;
+  for (int d = 0; d < shape.rank(); ++d) {
+    int own = d - (shape.rank() - rank());
+    out.strides_[d] = own < 0 || (shape_[own] == 1 && shape[d] != 1) ? 0 : strides_[own];
+  }
+  return out;
+}
+
+Tensor Tensor::unsqueeze(int dim) const {
+  require(-rank() - 1 <= dim && dim <= rank(), "unsqueeze: dimension {} is out of range for {}", dim, shape_.str());
+  if (dim < 0) dim += rank() + 1;
+  Tensor out = *this;
+  out.strides_.insert(dim, dim < rank() ? strides_[dim] * shape_[dim] : 1);
+  out.shape_.insert(dim, 1);
+  return out;
+}
+
+Tensor Tensor::squeeze(int dim) const {
+  dim = shape_.dimension("squeeze", dim);
+  require(shape_[dim] == 1, "squeeze: dimension {} of {} is not 1", dim, shape_.str());
+  Tensor out = *this;
+  out.shape_.erase(dim);
+  out.strides_.erase(dim);
+  return out;
+}
+
+namespace {
+
+/// Strides that give `to` over the same memory, if there are any: each run of old dimensions that new ones split or
+/// merge must be contiguous in itself.
+bool reshaped_strides(const Shape& from, const Shape& from_strides, const Shape& to, Shape& strides) {
+  strides = to;
+  int old_dim = from.rank() - 1, new_dim = to.rank() - 1;
+  while (new_dim >= 0) {
+    while (old_dim >= 0 && from[old_dim] == 1) --old_dim;
+    if (old_dim < 0) {
+      strides[new_dim--] = 1;
+      continue;
+    }
+    // Take the longest run of old dimensions that lies contiguously, and use it up with new ones.
+    std::int64_t step = from_strides[old_dim], run = from[old_dim];
+    while (old_dim > 0 && (from[old_dim - 1] == 1 || from_strides[old_dim - 1] == run * step)) run *= from[--old_dim];
+    --old_dim;
+    std::int64_t used = 1;
+    while (new_dim >= 0 && used < run) {
+      strides[new_dim] = step * used;
+      used *= to[new_dim--];
+    }
+    if (used != run) return false;
+  }
+  return true;
+}
+
+Shape resolve_sizes(const Tensor& x, Shape shape) {
+  int unknown = -1;
+  std::int64_t known = 1;
+  for (int d = 0; d < shape.rank(); ++d) {
+    require(shape[d] >= -1, "reshape: a size is -1 or not negative: {}", shape.str());
+    if (shape[d] == -1) {
+      require(unknown < 0, "reshape: only one size may be -1: {}", shape.str());
+      unknown = d;
+    } else {
+      known *= shape[d];
+    }
+  }
+  if (unknown >= 0 && known > 0) shape[unknown] = x.elements() / known;
+  require(shape.elements() == x.elements(), "reshape: {} has {} elements, {} needs {}", x.shape().str(), x.elements(),
+          shape.str(), shape.elements());
+  return shape;
+}
+
+}  // namespace
+
+Tensor Tensor::reshape(const Shape& asked) const {
+  Shape shape = resolve_sizes(*this, asked);
+  Tensor out = *this;
+  out.shape_ = shape;
+  if (elements() == 0) {
+    out.strides_ = contiguous_strides(shape);
+    return out;
+  }
+  if (reshaped_strides(shape_, strides_, shape, out.strides_)) return out;
+  out = clone();
+  out.shape_ = shape;
+  out.strides_ = contiguous_strides(shape);
+  return out;
+}
+
+Tensor Tensor::as_strided(const Shape& shape, const Shape& strides, std::int64_t offset) const {
+  Tensor out = *this;
+  out.shape_ = shape;
+  out.strides_ = strides;
+  out.offset_ += offset;
+  return out;
+}
+
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+
+Tensor Tensor::clone() const {
+  Tensor out = empty(shape_, dtype_, device_);
+  out.copy_from(*this);
+  out.storage_->version = 0;
+  return out;
+}
+
+Tensor Tensor::to(DType dtype) const {
+  if (dtype == dtype_) return *this;
+  Tensor out = empty(shape_, dtype, device_);
+  out.copy_from(*this);
+  return out;
+}
+
+Tensor Tensor::to(Device device) const {
+  if (device == device_) return *this;
+  Tensor out = empty(shape_, dtype_, device);
+  out.copy_from(*this);
+  return out;
+}
+
+void Tensor::fill(double value) {
+  changed();
+  if (device_ == Device::cuda) return cuda_backend().fill(*this, value);
+  auto loop = plan_loop<1>(shape_, {this});
+  visit(dtype_, [&](auto type) {
+    using T = typename decltype(type)::type;
+    T* to = data<T>();
+    T constant = cast<T>(value);
+    std::int64_t step = loop.strides[0][-1], n = loop.inner();
+    loop.for_rows(0, loop.rows(), [&](auto& offset) {
+      T* row = to + offset[0];
+      if (step == 1)
+        std::fill(row, row + n, constant);
+      else
+        for (std::int64_t i = 0; i < n; ++i) row[i * step] = constant;
+    });
+  });
+}
+
+void Tensor::copy_from(const Tensor& source) {
+  require(broadcast("copy_from", source.shape_, shape_) == shape_, "copy_from: {} does not broadcast to {}",
+          source.shape_.str(), shape_.str());
+  changed();
+  if (device_ == source.device_)
+    return device_ == Device::cpu ? copy_on_cpu(*this, source) : cuda_backend().copy(*this, source);
+  // Across devices: the target's type and order are made where the source is, then the bytes travel.
+  Tensor packed = source.to(dtype_).expand(shape_).contiguous();
+  if (!is_contiguous()) return copy_from(packed.to(device_));
+  cuda_backend().copy_bytes(address(), device_, packed.address(), source.device_, bytes());
+}
+
+void set_flush_denormals(bool flush) {
+#if defined(__SSE__)
+  constexpr unsigned flush_to_zero = 0x8000, denormals_are_zero = 0x0040;
+#pragma omp parallel
+  {
+    unsigned control = _mm_getcsr() & ~(flush_to_zero | denormals_are_zero);
+    _mm_setcsr(flush ? control | flush_to_zero | denormals_are_zero : control);
+  }
+#else
+  static_cast<void>(flush);
+#endif
+}
+
+}  // namespace fovea
