@@ -1,0 +1,60 @@
+/// What tests of files, messages and processes share.
+#pragma once
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+/// A new, empty directory that goes when the test ends.
+struct Folder {
+  std::filesystem::path path;
+
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "fovea-test-XXXXXX").string();
+    require(::mkdtemp(name.data()) != nullptr, "cannot make the directory {}", name);
+    path = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::filesystem::path operator/(const std::string& name) const { return path / name; }
+  std::size_t files() const { return std::size_t(std::distance(std::filesystem::directory_iterator(path), {})); }
+};
+
+inline std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The message of the Error that the action throws, or "no error".
+inline std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Runs the action in a child process. Its exit status, or minus the signal that ended it.
+inline int status_in_child(const std::function<int()>& action) {
+  pid_t child = ::fork();
+  if (child == 0) ::_exit(action());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace fovea

@@ -1,0 +1,40 @@
+#include "tensor/suggestion.h"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace fovea;
+
+BOOST_AUTO_TEST_SUITE(suggestion)
+
+static const std::vector<std::string> flags{"attention", "encoder-attention", "decoder-attention", "layers",
+                                            "lr",        "learning-rate",     "label-smoothing",   "seed",
+                                            "seeds"};
+
+BOOST_AUTO_TEST_CASE(a_slip_of_the_finger_finds_its_name) {
+  BOOST_TEST(nearest_name("layer", flags).value() == "layers");         // a letter missing
+  BOOST_TEST(nearest_name("attnetion", flags).value() == "attention");  // two swapped
+  BOOST_TEST(nearest_name("Learning_Rate", flags).value() == "learning-rate");
+  BOOST_TEST(nearest_name("lable-smoothin", flags).value() == "label-smoothing");
+  BOOST_TEST(nearest_name("sed", flags).value() == "seed");
+}
+
+BOOST_AUTO_TEST_CASE(an_abbreviation_finds_its_name) {
+  BOOST_TEST(nearest_name("enc-att", flags).value() == "encoder-attention");
+  BOOST_TEST(nearest_name("label-s", flags).value() == "label-smoothing");
+}
+
+BOOST_AUTO_TEST_CASE(a_strange_name_gets_no_suggestion) {
+  BOOST_TEST(!nearest_name("verbose", flags));
+  BOOST_TEST(!nearest_name("", flags));
+  BOOST_TEST(!nearest_name("x", flags));
+  BOOST_TEST(!nearest_name(std::string(100000, 'a'), flags));
+  BOOST_TEST(!nearest_name("layers", {}));
+}
+
+BOOST_AUTO_TEST_CASE(the_message_is_ready_to_append) {
+  BOOST_TEST("no method 'gausian'" + did_you_mean("gausian", {"global", "gaussian"}) ==
+             "no method 'gausian'; did you mean 'gaussian'?");
+  BOOST_TEST(did_you_mean("zzz", {"global", "gaussian"}) == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
