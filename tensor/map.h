@@ -1,0 +1,114 @@
+/// Element-wise application of a functor to tensors: one loop for every formula of functors.h and for your own.
+#pragma once
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include "tensor/element_loop.h"
+#include "tensor/functors.h"
+#include "tensor/parallel.h"
+#include "tensor/tensor.h"
+
+namespace fovea {
+
+/// The CUDA kernel of functor F on n inputs; null until cuda/ has registered it (it does so for the listed functors).
+template <class F, int n>
+inline void (*cuda_map)(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) = nullptr;
+
+/// out = f(in...), element by element; inputs broadcast to out's shape. Compiled into the library for listed functors.
+template <class F, int n>
+struct MapKernel {
+  static void run(const F& f, Tensor& out, const std::array<const Tensor*, n>& in);
+};
+
+/// One row of the loop: vectors where every operand is contiguous or constant along it, scalars elsewhere. A partial
+/// last vector runs the same instructions, so an element's result does not depend on where it lies.
+template <class T, class F, std::size_t... k>
+void map_row(const F& f, T* out, std::int64_t out_step, const std::array<const T*, sizeof...(k)>& in,
+             const std::array<std::int64_t, sizeof...(k)>& step, std::int64_t count, std::index_sequence<k...>) {
+  // Second derivatives are rare: they take the scalar loop, which keeps the library small.
+  if constexpr (derivative_order<F> < 2) {
+    if (out_step == 1 && ((step[k] == 0 || step[k] == 1) && ...)) {
+      using V = Vec<T>;
+      std::int64_t i = 0;
+      const V constant[] = {V(step[k] == 0 ? *in[k] : T(0))...};
+      if (((step[k] == 1) && ...)) {
+        for (; i + V::lanes <= count; i += V::lanes) f(V::load(in[k] + i)...).store(out + i);
+      } else {
+        for (; i + V::lanes <= count; i += V::lanes) f((step[k] ? V::load(in[k] + i) : constant[k])...).store(out + i);
+      }
+      if (int rest = static_cast<int>(count - i))
+        f((step[k] ? V::load_partial(in[k] + i, rest) : constant[k])...).store_partial(out + i, rest);
+      return;
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i) out[i * out_step] = f(in[k][i * step[k]]...);
+}
+
+template <class T, class F, int n>
+void map_on_cpu(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
+  constexpr auto inputs = std::make_index_sequence<n>{};
+  std::array<const Tensor*, n + 1> operands{&out};
+  std::array<const T*, n> first;
+  std::array<std::int64_t, n> step;
+  for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
+  T* to = out.data<T>();
+  auto loop = plan_loop<n + 1>(out.shape(), operands);
+  for (int k = 0; k < n; ++k) step[k] = loop.strides[k + 1][-1];
+
+  auto piece = [&](const std::array<std::int64_t, n + 1>& offset, std::int64_t begin, std::int64_t end) {
+    std::array<const T*, n> from;
+    for (int k = 0; k < n; ++k) from[k] = first[k] + offset[k + 1] + begin * step[k];
+    std::int64_t out_step = loop.strides[0][-1];
+    map_row<T>(f, to + offset[0] + begin * out_step, out_step, from, step, end - begin, inputs);
+  };
+  std::int64_t count = loop.inner();
+  if (loop.rows() < 16 && count > element_grain) {
+    loop.for_rows(0, loop.rows(), [&](auto& offset) {
+      parallel_for(count, element_grain, [&](std::int64_t begin, std::int64_t end) { piece(offset, begin, end); });
+    });
+  } else {
+    parallel_for(loop.rows(), 1 + element_grain / (count + 1), [&](std::int64_t begin, std::int64_t end) {
+      loop.for_rows(begin, end, [&](auto& offset) { piece(offset, 0, count); });
+    });
+  }
+}
+
+template <class F, int n>
+void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
+  if (out.elements() == 0) return;
+  if (out.device() == Device::cuda) {
+    require(cuda_map<F, n> != nullptr,
+            "map: '{}' has no CUDA kernel; add it to ElementwiseFunctors in tensor/functors.h", F::name);
+    return cuda_map<F, n>(f, out, in);
+  }
+  visit_real(F::name, out.dtype(), [&](auto type) { map_on_cpu<typename decltype(type)::type, F, n>(f, out, in); });
+}
+
+/// Writes f(in...) into `out`, which must have the broadcast shape; out may be one of the inputs.
+template <class F, class... In>
+void map_into(Tensor& out, const F& f, const In&... in) {
+  constexpr int n = sizeof...(In);
+  const std::array<const Tensor*, n> inputs{&in...};
+  for (const Tensor* x : inputs)
+    require(x->defined() && x->dtype() == out.dtype() && x->device() == out.device(),
+            "{}: the operands differ: {} on {} and {} on {}; cast or move one of them", F::name, out.describe(),
+            name(out.device()), x->describe(), name(x->device()));
+  out.changed();
+  if constexpr (is_listed<F>)
+    MapKernel<F, n>::run(f, out, inputs);
+  else
+    run_map<F, n>(f, out, inputs);
+}
+
+/// f(in...) element by element, broadcasting; f32 or f64, all of one type and device.
+template <class F, class... In>
+Tensor map(const F& f, const Tensor& first, const In&... in) {
+  Shape shape = first.shape();
+  ((shape = broadcast(F::name, shape, in.shape())), ...);
+  Tensor out = Tensor::empty(shape, first.dtype(), first.device());
+  map_into(out, f, first, in...);
+  return out;
+}
+
+}  // namespace fovea
