@@ -32,10 +32,16 @@ inline constexpr int vector_bytes = 16;
 template <class T>
 using IntegerOf = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
 
+/// The compiler's own vector of T. Behind a name of its own: in a template, GCC 12 takes a vector typedef of T for T.
+template <class T>
+struct NativeVector {
+  typedef T Type __attribute__((vector_size(vector_bytes)));
+};
+
 /// Per-lane truth: all bits of a lane set, or none.
 template <class T>
 struct LaneMask {
-  typedef IntegerOf<T> Native __attribute__((vector_size(vector_bytes)));
+  using Native = typename NativeVector<IntegerOf<T>>::Type;
   Native bits;
 
   friend FOVEA_INLINE LaneMask operator&(LaneMask a, LaneMask b) { return {a.bits & b.bits}; }
@@ -46,7 +52,7 @@ struct LaneMask {
 template <class T>
 struct Vec {
   static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
-  typedef T Native __attribute__((vector_size(vector_bytes)));
+  using Native = typename NativeVector<T>::Type;
   Native native;
 
   Vec() = default;
