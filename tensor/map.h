@@ -103,7 +103,7 @@ void map_into(Tensor& out, const F& f, const In&... in) {
 
 /// f(in...) element by element, broadcasting; f32 or f64, all of one type and device.
 template <class F, class... In>
-Tensor map(const F& f, const Tensor& first, const In&... in) {
+requires(std::is_same_v<In, Tensor>&&...) Tensor map(const F& f, const Tensor& first, const In&... in) {
   Shape shape = first.shape();
   ((shape = broadcast(F::name, shape, in.shape())), ...);
   Tensor out = Tensor::empty(shape, first.dtype(), first.device());

@@ -1,7 +1,8 @@
 #include "tensor/tensor.h"
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "tensor/cuda_backend.h"
 #include "tensor/element_loop.h"
@@ -77,6 +78,41 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   out.dtype_ = dtype;
   out.device_ = device;
   return out;
+}
+
+Tensor Tensor::empty(const Shape& shape, std::span<const int> memory_order, DType dtype, Device device) {
+  require(static_cast<int>(memory_order.size()) == shape.rank(),
+          "Tensor::empty: {} dimensions ordered, the shape is {}", memory_order.size(), shape.str());
+  Shape in_memory;
+  for (int d : memory_order) in_memory.push_back(shape[d]);
+  Tensor out = empty(in_memory, dtype, device);
+  Shape strides = shape;
+  for (int d = 0; d < shape.rank(); ++d) strides[memory_order[d]] = out.strides_[d];
+  return out.as_strided(shape, strides);
+}
+
+namespace {
+
+/// Dimensions from the largest stride to the smallest; sizes of 1 keep their place among equals.
+std::array<int, Shape::max_rank> by_stride(const Shape& shape, const Shape& strides) {
+  std::array<int, Shape::max_rank> order{};
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.begin() + shape.rank(), [&](int a, int b) { return strides[a] > strides[b]; });
+  return order;
+}
+
+}  // namespace
+
+bool Tensor::is_dense() const {
+  auto order = by_stride(shape_, strides_);
+  return permute(std::span(order.data(), static_cast<std::size_t>(rank()))).is_contiguous();
+}
+
+Tensor Tensor::empty_like(const Tensor& other) {
+  if (other.is_contiguous() || !other.is_dense()) return empty(other.shape(), other.dtype(), other.device());
+  auto order = by_stride(other.shape_, other.strides_);
+  return empty(other.shape_, std::span(order.data(), static_cast<std::size_t>(other.rank())), other.dtype_,
+               other.device_);
 }
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }

@@ -21,6 +21,10 @@ class Tensor {
   Tensor() = default;  ///< undefined: no storage; `defined()` is false
 
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
+  /// Dense, with dimensions in this order in memory, slowest first.
+  static Tensor empty(const Shape& shape, std::span<const int> memory_order, DType dtype, Device device);
+  /// Like `other` in shape, type, device and, where other is dense, the order of dimensions in memory.
+  static Tensor empty_like(const Tensor& other);
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = Device::cpu);
   /// start, start + 1, ... [n]
@@ -41,6 +45,8 @@ class Tensor {
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool is_contiguous() const;
+  /// Every element has its own place and there are no gaps: contiguous in some order of the dimensions.
+  bool is_dense() const;
   std::string describe() const;  ///< "f32 [8, 20, 64]"
 
   /// First element. Throws unless T is the dtype; on CUDA the pointer is a device pointer.

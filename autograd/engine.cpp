@@ -1,0 +1,343 @@
+// The tape and the backward pass.
+#include <cmath>
+#include <unordered_map>
+
+#include "autograd/node.h"
+#include "autograd/operations.h"
+#include "tensor/map.h"
+#include "tensor/reduce.h"
+
+namespace fovea {
+
+namespace {
+
+struct Tape {
+  Node* end = nullptr;
+  std::uint64_t next_sequence = 0;
+  bool recording = true;
+  bool anomaly = false;
+  int keep_values = 0;
+  std::string scope;
+  // Nodes whose last reference has gone. They are destroyed from a loop, not from each other's destructors: a chain of
+  // 200 000 nodes would overflow the stack.
+  std::vector<std::shared_ptr<Node>> released;
+  bool releasing = false;
+};
+
+thread_local Tape tape;
+
+void release(std::shared_ptr<Node> node) {
+  if (!node) return;
+  tape.released.push_back(std::move(node));
+  if (tape.releasing) return;
+  tape.releasing = true;
+  while (!tape.released.empty()) {
+    std::shared_ptr<Node> last = std::move(tape.released.back());
+    tape.released.pop_back();
+  }
+  tape.releasing = false;
+}
+
+void check_finite(std::string_view operation, const std::string& scope, const Tensor& value, const char* what) {
+  if (!is_float(value.dtype()) || value.elements() == 0) return;
+  double total = sum(map(Affine{0, 0}, value.to(DType::f64))).item();  // 0 · x is NaN exactly where x is not finite
+  require(total == 0, "{}: the {} {} has a NaN or an infinity{}", operation, what, value.describe(),
+          scope.empty() ? std::string() : fmt::format("; recorded in {}", scope));
+}
+
+}  // namespace
+
+VariableState::~VariableState() { release(std::move(node)); }
+
+// ---- Variable ----------------------------------------------------------------------------------------------------
+
+Variable::Variable(Tensor value, bool requires_grad) : state_(std::make_shared<VariableState>()) {
+  require(!requires_grad || is_float(value.dtype()), "Variable: only floating-point tensors have gradients, not {}",
+          value.describe());
+  state_->value = std::move(value);
+  state_->requires_grad = requires_grad;
+}
+
+const Tensor& Variable::value() const {
+  require(defined(), "Variable: undefined; it was never given a value");
+  return state_->value;
+}
+Tensor& Variable::value() {
+  require(defined(), "Variable: undefined; it was never given a value");
+  return state_->value;
+}
+bool Variable::requires_grad() const { return state_ && (state_->requires_grad || state_->node); }
+bool Variable::is_leaf() const { return !state_ || !state_->node; }
+
+const Variable& Variable::grad() const {
+  static const Variable none;
+  return state_ ? state_->grad : none;
+}
+void Variable::set_grad(Variable gradient) { state_->grad = std::move(gradient); }
+
+Variable& Variable::named(std::string name) {
+  state_->name = std::move(name);
+  return *this;
+}
+const std::string& Variable::name() const {
+  static const std::string none;
+  return state_ ? state_->name : none;
+}
+const std::shared_ptr<Node>& Variable::node() const {
+  static const std::shared_ptr<Node> none;
+  return state_ ? state_->node : none;
+}
+int Variable::output_index() const { return state_ ? state_->output : 0; }
+
+// ---- Recording ---------------------------------------------------------------------------------------------------
+
+bool grad_enabled() { return tape.recording; }
+NoGrad::NoGrad(bool enabled) : before_(tape.recording) { tape.recording = enabled; }
+NoGrad::~NoGrad() { tape.recording = before_; }
+
+void set_anomaly_detection(bool on) { tape.anomaly = on; }
+bool anomaly_detection() { return tape.anomaly; }
+
+Scope::Scope(std::string_view name) : before_(tape.scope.size()) {
+  if (before_) tape.scope += '.';
+  tape.scope += name;
+}
+Scope::~Scope() { tape.scope.resize(before_); }
+
+KeepValues::KeepValues() { ++tape.keep_values; }
+KeepValues::~KeepValues() { --tape.keep_values; }
+
+Edge::Edge(const Variable& input) {
+  if (!input.requires_grad()) return;
+  node = input.node();
+  output = input.output_index();
+  if (!node) leaf = input.state_;
+  shape = input.shape();
+}
+
+Saved::Saved(const Variable& input) : variable_(input), version_(input.defined() ? input.value().version() : 0) {}
+
+const Variable& Saved::get(const Node& user) const {
+  if (variable_.defined() && variable_.value().version() != version_)
+    fail("{}: a tensor it saved for the backward pass, {}, was changed in place since (version {}, saved at {})",
+         user.name(), variable_.describe(), variable_.value().version(), version_);
+  return variable_;
+}
+
+Node::Node(std::string_view name, std::vector<Edge> inputs, Rule rule)
+    : name_(name),
+      scope_(tape.scope),
+      sequence_(tape.next_sequence++),
+      inputs_(std::move(inputs)),
+      rule_(std::move(rule)) {
+  previous_ = tape.end;
+  if (previous_) previous_->next_ = this;
+  tape.end = this;
+}
+
+Node::~Node() {
+  if (previous_) previous_->next_ = next_;
+  (next_ ? next_->previous_ : tape.end) = previous_;
+  for (Edge& edge : inputs_) release(std::move(edge.node));
+}
+
+Variable Node::output(int index, const Tensor& value) const {
+  return output_of(std::const_pointer_cast<Node>(shared_from_this()), index, value);
+}
+
+Node* tape_end() { return tape.end; }
+
+Variable output_of(std::shared_ptr<Node> node, int index, Tensor value) {
+  if (static_cast<std::size_t>(index) == node->output_shapes_.size()) {  // the first time: from the operation itself
+    if (tape.anomaly && node->name() != "where") check_finite(node->name(), node->scope(), value, "result");
+    node->output_shapes_.push_back(value.shape());
+    node->dtype_ = value.dtype();
+    if (tape.keep_values) node->output_values_.push_back(value);
+  }
+  Variable out(std::move(value));
+  out.state_->node = std::move(node);
+  out.state_->output = index;
+  return out;
+}
+
+bool should_record(std::initializer_list<const Variable*> inputs) {
+  if (!tape.recording) return false;
+  for (const Variable* input : inputs)
+    if (input->requires_grad()) return true;
+  return false;
+}
+
+bool should_record(const std::vector<Variable>& inputs) {
+  if (!tape.recording) return false;
+  for (const Variable& input : inputs)
+    if (input.requires_grad()) return true;
+  return false;
+}
+
+std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variable>& inputs, Node::Rule rule) {
+  std::vector<Edge> edges;
+  edges.reserve(inputs.size());
+  for (const Variable& input : inputs) edges.emplace_back(input);
+  return std::make_shared<Node>(name, std::move(edges), std::move(rule));
+}
+
+// ---- The backward pass -------------------------------------------------------------------------------------------
+
+/// One reverse loop over the tape. Gradients wait at the nodes they are for; a node whose turn comes has them all,
+/// because every node that uses its results was created after it.
+class Engine {
+ public:
+  enum class Reach { through_inputs, up_to_inputs };
+
+  Engine(const BackwardOptions& options, const std::vector<Variable>* inputs, Reach reach = Reach::through_inputs)
+      : options_(options), inputs_(inputs), reach_(reach) {
+    if (!inputs) return;
+    for (std::size_t k = 0; k < inputs->size(); ++k) {
+      const Variable& input = (*inputs)[k];
+      if (!input.requires_grad()) continue;
+      if (input.is_leaf())
+        wanted_leaves_[input.id()].push_back(k);
+      else
+        wanted_outputs_[input.node().get()].push_back(k);
+    }
+    results_.resize(inputs->size());
+  }
+
+  Gradients run(const Variable& root, const Variable& gradient) {
+    require(root.defined() && root.requires_grad(), "backward: {} does not depend on anything that requires a gradient",
+            root.describe());
+    Variable seed = gradient;
+    if (!seed.defined()) {
+      require(root.value().elements() == 1, "backward: {} is not a scalar; pass the gradient to start from",
+              root.describe());
+      seed = Variable(Tensor::full(root.shape(), 1, root.dtype(), root.device()));
+    }
+    require(seed.shape() == root.shape() && seed.dtype() == root.dtype(),
+            "backward: the gradient is {}, it must be like the root, {}", seed.describe(), root.describe());
+    GradMode mode(options_.create_graph);
+    deliver(Edge(root), seed);
+    for (Node* node = root.node().get(); node && waiting_ > 0;) node = step(node);
+    return std::move(results_);
+  }
+
+  ~Engine() {  // after an error: leave no gradient behind
+    for (Node* node = tape.end; waiting_ > 0 && node; node = node->previous_)
+      if (node->held_) drop(node);
+  }
+
+ private:
+  void drop(Node* node) {
+    --waiting_;
+    node->pending_.clear();
+    release(std::move(node->held_));
+  }
+
+  /// Runs one node's rule and returns the node before it.
+  Node* step(Node* node) {
+    if (!node->held_) return node->previous_;
+    Gradients arrived = std::move(node->pending_);
+    node->pending_.clear();
+    capture(node, arrived);
+    if (options_.observer) options_.observer(*node, arrived);
+    require(!node->freed_,
+            "backward: the graph of '{}' was freed by an earlier pass; pass retain_graph to run it twice", node->name_);
+    Gradients gradients = node->rule_(arrived, *node);
+    require(gradients.size() == node->inputs_.size(), "{}: the rule returned {} gradients for {} inputs", node->name_,
+            gradients.size(), node->inputs_.size());
+    arrived.clear();
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      if (!gradients[k].defined() || !node->needs(k)) continue;
+      if (tape.anomaly) check_finite(node->name_, node->scope_, gradients[k].value(), "gradient");
+      Variable gradient = std::move(gradients[k]);
+      deliver(node->inputs_[k], std::move(gradient));
+    }
+    if (!options_.retain_graph && !options_.create_graph) free(node);
+    Node* before = node->previous_;
+    drop(node);
+    return before;
+  }
+
+  static void free(Node* node) {
+    node->freed_ = true;
+    node->rule_ = nullptr;
+    for (Edge& edge : node->inputs_) release(std::move(edge.node)), edge.leaf.reset();
+  }
+
+  void deliver(const Edge& edge, Variable gradient) {
+    if (gradient.shape() != edge.shape) gradient = sum_to(gradient, edge.shape);
+    if (reach_ == Reach::up_to_inputs && stop_here(edge, gradient)) return;
+    if (edge.node) {
+      Node* node = edge.node.get();
+      if (!node->held_) {
+        ++waiting_;
+        node->held_ = edge.node;
+        node->pending_.assign(node->output_shapes_.size(), Variable());
+      }
+      accumulate(node->pending_[edge.output], std::move(gradient));
+    } else if (inputs_) {
+      auto found = wanted_leaves_.find(edge.leaf.get());
+      if (found == wanted_leaves_.end()) return;
+      for (std::size_t k : found->second) accumulate(results_[k], gradient);
+    } else {
+      accumulate(edge.leaf->grad, std::move(gradient));
+    }
+  }
+
+  bool stop_here(const Edge& edge, const Variable& gradient) {
+    auto found = wanted_outputs_.find(edge.node.get());
+    if (found == wanted_outputs_.end()) return false;
+    bool stops = false;
+    for (std::size_t k : found->second) {
+      if ((*inputs_)[k].output_index() != edge.output) continue;
+      accumulate(results_[k], gradient);
+      stops = true;
+    }
+    return stops;
+  }
+
+  void capture(Node* node, const Gradients& arrived) {
+    if (reach_ == Reach::up_to_inputs) return;
+    auto found = wanted_outputs_.find(node);
+    if (found == wanted_outputs_.end()) return;
+    for (std::size_t k : found->second) results_[k] = arrived[(*inputs_)[k].output_index()];
+  }
+
+  void accumulate(Variable& total, Variable gradient) {
+    if (!total.defined()) {
+      total = std::move(gradient);
+    } else if (options_.create_graph || !total.value().is_sole_owner() || !total.value().is_dense()) {
+      total = total + gradient;
+    } else {  // nobody else can see the buffer: add in place
+      map_into(total.value(), Add{}, total.value(), gradient.value());
+    }
+  }
+
+  BackwardOptions options_;
+  const std::vector<Variable>* inputs_;
+  std::unordered_map<const void*, std::vector<std::size_t>> wanted_leaves_;
+  std::unordered_map<const Node*, std::vector<std::size_t>> wanted_outputs_;
+  Reach reach_;
+  Gradients results_;
+  std::int64_t waiting_ = 0;
+};
+
+void backward(const Variable& root, const Variable& gradient, const BackwardOptions& options) {
+  Engine(options, nullptr).run(root, gradient);
+}
+
+Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const Variable& gradient,
+               const BackwardOptions& options) {
+  for (std::size_t k = 0; k < inputs.size(); ++k)
+    require(inputs[k].requires_grad(), "grad: input {} ({}) does not require a gradient", k, inputs[k].describe());
+  Gradients results = Engine(options, &inputs).run(root, gradient);
+  for (std::size_t k = 0; k < results.size(); ++k)
+    if (!results[k].defined())
+      results[k] = Variable(Tensor::zeros(inputs[k].shape(), inputs[k].dtype(), inputs[k].device()));
+  return results;
+}
+
+Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient) {
+  return Engine({.create_graph = true}, &inputs, Engine::Reach::up_to_inputs).run(output, gradient);
+}
+
+}  // namespace fovea

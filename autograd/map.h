@@ -1,0 +1,41 @@
+/// Differentiable element-wise application: the derivative of every functor comes from the functor, on duals.
+#pragma once
+#include <array>
+
+#include "autograd/node.h"
+#include "tensor/map.h"
+
+namespace fovea {
+
+template <class F, class... In>
+Variable map(const F& f, const Variable& first, const In&... rest);
+
+/// The gradients of map(f, x...): g · ∂f/∂x_k for every input that needs one.
+template <class F, std::size_t n, std::size_t... k>
+Gradients map_gradients(const F& f, const Variable& g, const std::array<Saved, n>& inputs, const Node& node,
+                        std::index_sequence<k...>) {
+  Gradients out(n);
+  auto derivative = [&]<int wrt>(std::integral_constant<int, wrt>) {
+    if (node.needs(wrt)) out[wrt] = map(Derivative<F, wrt>{f}, g, inputs[k].get(node)...);
+  };
+  (derivative(std::integral_constant<int, int{k}>{}), ...);
+  return out;
+}
+
+/// f(x...) element by element, broadcasting. Derivatives to second order.
+template <class F, class... In>
+Variable map(const F& f, const Variable& first, const In&... rest) {
+  constexpr std::size_t n = 1 + sizeof...(In);
+  Tensor value = map(f, first.value(), static_cast<const Variable&>(rest).value()...);
+  if (!should_record({&first, &static_cast<const Variable&>(rest)...})) return Variable(std::move(value));
+  std::array<Saved, n> inputs{Saved(first), Saved(rest)...};
+  return record(F::name, std::move(value), {first, rest...},
+                [f, inputs](const Gradients& g, const Node& node) -> Gradients {
+                  if constexpr (derivative_order<F> < 2)
+                    return map_gradients(f, g[0], inputs, node, std::make_index_sequence<n>{});
+                  else
+                    fail("{}: element-wise functions are differentiated twice, not three times", F::name);
+                });
+}
+
+}  // namespace fovea

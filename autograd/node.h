@@ -1,0 +1,128 @@
+/// The tape's entries, and how an operation records one. Include this to define a differentiable operation.
+#pragma once
+#include <initializer_list>
+#include <utility>
+
+#include "autograd/variable.h"
+
+namespace fovea {
+
+struct VariableState {
+  Tensor value;
+  bool requires_grad = false;
+  Variable grad;
+  std::shared_ptr<Node> node;
+  int output = 0;
+  std::string name;
+  ~VariableState();
+};
+
+/// Where a gradient goes: an output of an earlier node, or a leaf; nowhere for a constant.
+class Edge {
+ public:
+  Edge() = default;
+  explicit Edge(const Variable& input);
+  bool needs_gradient() const { return node != nullptr || leaf != nullptr; }
+
+  std::shared_ptr<Node> node;
+  int output = 0;
+  std::shared_ptr<VariableState> leaf;
+  Shape shape;  ///< of the input: the engine sums a broadcast gradient down to it
+};
+
+/// A tensor kept for the backward pass. get() refuses one that was changed in place since: its gradient would be wrong.
+class Saved {
+ public:
+  Saved() = default;
+  explicit Saved(const Variable& input);
+  /// The input as it was, with its place in the graph.
+  const Variable& get(const Node& user) const;
+
+ private:
+  Variable variable_;
+  std::uint64_t version_ = 0;
+};
+
+/// One recorded operation.
+class Node : public std::enable_shared_from_this<Node> {
+ public:
+  /// From the gradients of the outputs (undefined where nothing arrived) to those of the inputs, in their order; an
+  /// undefined entry means zero. Gradients may have the broadcast shape: the engine sums them down. Written with
+  /// differentiable operations, so that the pass can itself be recorded.
+  using Rule = std::function<Gradients(const Gradients& gradients, const Node& node)>;
+
+  Node(std::string_view name, std::vector<Edge> inputs, Rule rule);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  std::string_view name() const { return name_; }
+  const std::string& scope() const { return scope_; }
+  std::uint64_t sequence() const { return sequence_; }  ///< position in creation order, over the whole program
+  const std::vector<Edge>& inputs() const { return inputs_; }
+  bool needs(std::size_t input) const { return inputs_[input].needs_gradient(); }
+  const std::vector<Shape>& output_shapes() const { return output_shapes_; }
+  const std::vector<Tensor>& output_values() const { return output_values_; }  ///< kept only under KeepValues
+  DType dtype() const { return dtype_; }
+  /// One of this node's results, for a rule that saved its value: Variable y = node.output(0, saved_value).
+  Variable output(int index, const Tensor& value) const;
+
+  Node* previous() const { return previous_; }
+  Node* next() const { return next_; }
+
+ private:
+  friend class Engine;
+  friend Variable output_of(std::shared_ptr<Node> node, int index, Tensor value);
+
+  std::string_view name_;
+  std::string scope_;
+  std::uint64_t sequence_;
+  std::vector<Edge> inputs_;
+  Rule rule_;
+  std::vector<Shape> output_shapes_;
+  std::vector<Tensor> output_values_;
+  DType dtype_ = DType::f32;
+
+  // The tape is an intrusive list in creation order: a node leaves it when nothing refers to it any more.
+  Node* previous_ = nullptr;
+  Node* next_ = nullptr;
+
+  // While a backward pass runs: what has arrived, and a hold on the node until its turn.
+  Gradients pending_;
+  std::shared_ptr<Node> held_;
+  bool freed_ = false;
+};
+
+/// The newest node of this thread's tape; walk back with previous().
+Node* tape_end();
+
+/// Nodes keep their results' values while one of these lives: for printing the tape.
+class KeepValues {
+ public:
+  KeepValues();
+  ~KeepValues();
+};
+
+/// The variable that is output `index` of `node`. Outputs are made in order.
+Variable output_of(std::shared_ptr<Node> node, int index, Tensor value);
+
+/// Whether an operation on these inputs has to be recorded.
+bool should_record(std::initializer_list<const Variable*> inputs);
+bool should_record(const std::vector<Variable>& inputs);
+
+/// The node of an operation on `inputs`, appended to the tape.
+std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variable>& inputs, Node::Rule rule);
+
+/// For a fused rule under create_graph: the recorded gradients of `output`, the operation composed again from `inputs`,
+/// with respect to those inputs, taken as independent: the pass stops at them.
+Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient = {});
+
+/// Wraps an operation's result: a constant where nothing needs a gradient, otherwise an output of a new node. `name`
+/// must outlive the program (a literal). The rule is not even copied when nothing is recorded.
+template <class Rule>
+Variable record(std::string_view name, Tensor value, const std::vector<Variable>& inputs, Rule&& rule) {
+  if (!should_record(inputs)) return Variable(std::move(value));
+  return output_of(make_node(name, inputs, std::forward<Rule>(rule)), 0, std::move(value));
+}
+
+}  // namespace fovea

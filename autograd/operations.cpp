@@ -1,0 +1,465 @@
+#include "autograd/operations.h"
+
+#include "tensor/cross_entropy.h"
+#include "tensor/gather.h"
+#include "tensor/gemm.h"
+#include "tensor/layer_norm.h"
+#include "tensor/lstm_cell.h"
+#include "tensor/random.h"
+#include "tensor/scan.h"
+#include "tensor/select.h"
+#include "tensor/softmax.h"
+
+namespace fovea {
+
+namespace {
+
+std::vector<Variable> only(Variable x) { return {std::move(x)}; }
+
+}  // namespace
+
+// ---- Arithmetic ----------------------------------------------------------------------------------------------------
+
+Variable operator+(const Variable& a, const Variable& b) {
+  return record("add", map(Add{}, a.value(), b.value()), {a, b}, [](const Gradients& g, const Node&) {
+    return Gradients{g[0], g[0]};
+  });
+}
+
+Variable operator-(const Variable& a, const Variable& b) {
+  return record("subtract", map(Subtract{}, a.value(), b.value()), {a, b}, [](const Gradients& g, const Node& node) {
+    return Gradients{g[0], node.needs(1) ? -g[0] : Variable()};
+  });
+}
+
+Variable operator*(const Variable& a, const Variable& b) {
+  Tensor value = map(Multiply{}, a.value(), b.value());
+  if (!should_record({&a, &b})) return value;
+  return record("multiply", std::move(value), {a, b},
+                [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
+                  return Gradients{node.needs(0) ? g[0] * b.get(node) : Variable(),
+                                   node.needs(1) ? g[0] * a.get(node) : Variable()};
+                });
+}
+
+Variable operator/(const Variable& a, const Variable& b) {
+  Tensor value = map(Divide{}, a.value(), b.value());
+  if (!should_record({&a, &b})) return value;
+  return record("divide", std::move(value), {a, b}, [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
+    Variable over = g[0] / b.get(node);
+    return Gradients{over, node.needs(1) ? -(over * (a.get(node) / b.get(node))) : Variable()};
+  });
+}
+
+Variable affine(const Variable& x, double slope, double offset) {
+  return record("affine", map(Affine{slope, offset}, x.value()), {x},
+                [slope](const Gradients& g, const Node&) { return only(slope == 1 ? g[0] : affine(g[0], slope, 0)); });
+}
+
+Variable operator-(const Variable& a) { return affine(a, -1, 0); }
+
+Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
+  return record("where", where(condition, a.value(), b.value()), {a, b},
+                [condition](const Gradients& g, const Node& node) {
+                  Variable zero(Tensor::zeros({1}, g[0].dtype(), g[0].device()));
+                  return Gradients{node.needs(0) ? where(condition, g[0], zero) : Variable(),
+                                   node.needs(1) ? where(condition, zero, g[0]) : Variable()};
+                });
+}
+
+// ---- Products
+// --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// The last dimension of x kept, all others folded into one.
+Variable fold_rows(const Variable& x) { return reshape(x, {-1, x.size(-1)}); }
+
+/// A product whose result takes the memory order of `like`, the operand it is the gradient of: a transposed or
+/// head-split view gets its gradient in a form that views back for free.
+Variable matmul_like(const Variable& a, const Variable& b, double scale, const Tensor& like) {
+  if (grad_enabled()) return matmul(a, b, {.scale = scale});
+  Shape shape = matmul_shape(a.value(), b.value());
+  Tensor out = shape == like.shape() ? Tensor::empty_like(like) : Tensor::empty(shape, like.dtype(), like.device());
+  gemm(a.value(), b.value(), out, scale, 0);
+  return out;
+}
+
+}  // namespace
+
+Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& options) {
+  double scale = options.scale;
+  // A weight shared by every row: one large product instead of many small ones, forward and backward.
+  if (b.rank() == 2 && a.rank() > 2 && options.memory_order.size() == 0) {
+    Shape shape = matmul_shape(a.value(), b.value());
+    return reshape(matmul(fold_rows(a), b, {.scale = scale}), shape);
+  }
+  Shape shape = matmul_shape(a.value(), b.value());
+  Tensor value = options.memory_order.size() == 0
+                     ? Tensor::empty(shape, a.dtype(), a.device())
+                     : Tensor::empty(shape, std::span(options.memory_order.begin(), options.memory_order.size()),
+                                     a.dtype(), a.device());
+  gemm(a.value(), b.value(), value, scale, 0);
+  if (!should_record({&a, &b})) return value;
+  return record("matmul", std::move(value), {a, b},
+                [a = Saved(a), b = Saved(b), scale](const Gradients& g, const Node& node) {
+                  Gradients out(2);
+                  const Variable &left = a.get(node), &right = b.get(node);
+                  if (node.needs(0)) out[0] = matmul_like(g[0], transpose(right, -1, -2), scale, left.value());
+                  if (node.needs(1)) out[1] = matmul_like(transpose(left, -1, -2), g[0], scale, right.value());
+                  return out;
+                });
+}
+
+Variable linear(const Variable& x, const Variable& weight, const Variable& bias) {
+  require(weight.rank() == 2 && x.rank() >= 1 && x.size(-1) == weight.size(0),
+          "linear: x is {}, the weight {}; x's last size must be the weight's first", x.describe(), weight.describe());
+  if (!bias.defined()) return matmul(x, weight);
+  require(bias.rank() == 1 && bias.size(0) == weight.size(1), "linear: the bias is {}, the weight {}; it must be [{}]",
+          bias.describe(), weight.describe(), weight.size(1));
+  if (x.rank() != 2) {
+    Shape shape = x.shape();
+    shape[-1] = weight.size(1);
+    return reshape(linear(fold_rows(x), weight, bias), shape);
+  }
+  Tensor value = Tensor::empty({x.size(0), weight.size(1)}, x.dtype(), x.device());
+  value.copy_from(bias.value());
+  gemm(x.value(), weight.value(), value, 1, 1);
+  if (!should_record({&x, &weight, &bias})) return value;
+  return record("linear", std::move(value), {x, weight, bias},
+                [x = Saved(x), weight = Saved(weight)](const Gradients& g, const Node& node) {
+                  Gradients out(3);
+                  if (node.needs(0)) out[0] = matmul(g[0], transpose(weight.get(node), 0, 1));
+                  if (node.needs(1))
+                    out[1] = matmul_like(transpose(x.get(node), 0, 1), g[0], 1, weight.get(node).value());
+                  if (node.needs(2)) out[2] = sum(g[0], {0});
+                  return out;
+                });
+}
+
+// ---- Reductions
+// ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// x.shape() with `dims` (empty: all) set to 1.
+Shape kept_shape(const Variable& x, const std::vector<int>& dims) {
+  Shape shape = x.shape();
+  if (dims.empty())
+    for (int d = 0; d < shape.rank(); ++d) shape[d] = 1;
+  for (int d : dims) shape[shape.dimension("sum", d)] = 1;
+  return shape;
+}
+
+}  // namespace
+
+Variable sum(const Variable& x, std::vector<int> dims, bool keep) {
+  Shape kept = kept_shape(x, dims);
+  return record("sum", reduce(Reduction::sum, x.value(), dims, keep), {x},
+                [kept, full = x.shape()](const Gradients& g, const Node&) {
+                  return only(broadcast_to(reshape(g[0], kept), full));
+                });
+}
+
+Variable mean(const Variable& x, std::vector<int> dims, bool keep) {
+  double count = static_cast<double>(x.value().elements()) / static_cast<double>(kept_shape(x, dims).elements());
+  return sum(x, std::move(dims), keep) / count;
+}
+
+Variable maximum_over(const Variable& x, int dim, bool keep) {
+  Tensor largest = reduce(Reduction::maximum, x.value(), std::span(&dim, 1), true);
+  Tensor value = keep ? largest : largest.squeeze(dim);
+  if (!should_record({&x})) return value;
+  Tensor is_largest = greater_equal(x.value(), largest).to(x.dtype());
+  Tensor share = map(Divide{}, is_largest, reduce(Reduction::sum, is_largest, std::span(&dim, 1), true));
+  return record("maximum_over", std::move(value), {x}, [share, dim, keep](const Gradients& g, const Node&) {
+    return only((keep ? g[0] : unsqueeze(g[0], dim)) * Variable(share));
+  });
+}
+
+Variable sum_to(const Variable& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  return record("sum_to", sum_to(x.value(), shape), {x},
+                [full = x.shape()](const Gradients& g, const Node&) { return only(broadcast_to(g[0], full)); });
+}
+
+Variable broadcast_to(const Variable& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  return record("broadcast_to", x.value().expand(shape), {x},
+                [](const Gradients& g, const Node&) { return only(g[0]); });  // the engine sums it down
+}
+
+Variable cumulative_sum(const Variable& x, bool reverse) {
+  return record("cumulative_sum", cumulative_sum(x.value(), reverse), {x},
+                [reverse](const Gradients& g, const Node&) { return only(cumulative_sum(g[0], !reverse)); });
+}
+
+// ---- Shapes
+// ----------------------------------------------------------------------------------------------------------
+
+Variable reshape(const Variable& x, const Shape& shape) {
+  return record("reshape", x.value().reshape(shape), {x},
+                [before = x.shape()](const Gradients& g, const Node&) { return only(reshape(g[0], before)); });
+}
+
+Variable permute(const Variable& x, std::vector<int> order) {
+  Tensor value = x.value().permute(order);
+  std::vector<int> inverse(order.size());
+  for (std::size_t d = 0; d < order.size(); ++d)
+    inverse[static_cast<std::size_t>(x.shape().dimension("permute", order[d]))] = static_cast<int>(d);
+  return record("permute", std::move(value), {x},
+                [inverse](const Gradients& g, const Node&) { return only(permute(g[0], inverse)); });
+}
+
+Variable transpose(const Variable& x, int a, int b) {
+  return record("transpose", x.value().transpose(a, b), {x},
+                [a, b](const Gradients& g, const Node&) { return only(transpose(g[0], a, b)); });
+}
+
+Variable unsqueeze(const Variable& x, int dim) {
+  return record("unsqueeze", x.value().unsqueeze(dim), {x},
+                [before = x.shape()](const Gradients& g, const Node&) { return only(reshape(g[0], before)); });
+}
+
+Variable squeeze(const Variable& x, int dim) {
+  return record("squeeze", x.value().squeeze(dim), {x},
+                [before = x.shape()](const Gradients& g, const Node&) { return only(reshape(g[0], before)); });
+}
+
+namespace {
+
+/// Zeros of `shape` with x in [begin, begin + x.size(dim)): the adjoint of slice.
+Variable pad_slice(const Variable& x, const Shape& shape, int dim, std::int64_t begin) {
+  Tensor value = Tensor::zeros(shape, x.dtype(), x.device());
+  value.slice(dim, begin, begin + x.size(dim)).copy_from(x.value());
+  return record("pad_slice", std::move(value), {x}, [dim, begin, size = x.size(dim)](const Gradients& g, const Node&) {
+    return only(slice(g[0], dim, begin, begin + size));
+  });
+}
+
+}  // namespace
+
+Variable slice(const Variable& x, int dim, std::int64_t begin, std::int64_t end) {
+  return record("slice", x.value().slice(dim, begin, end), {x},
+                [shape = x.shape(), dim, begin](const Gradients& g, const Node&) {
+                  return only(pad_slice(g[0], shape, dim, begin));
+                });
+}
+
+Variable concat(const std::vector<Variable>& pieces, int dim) {
+  require(!pieces.empty(), "concat: nothing to concatenate");
+  Shape shape = pieces[0].shape();
+  dim = shape.dimension("concat", dim);
+  shape[dim] = 0;
+  std::vector<std::int64_t> begins;
+  for (const Variable& piece : pieces) {
+    begins.push_back(shape[dim]);
+    Shape expected = piece.shape();
+    require(expected.rank() == shape.rank(), "concat: {} and {} differ in rank", pieces[0].describe(),
+            piece.describe());
+    expected[dim] = pieces[0].size(dim);
+    require(expected == pieces[0].shape() && piece.dtype() == pieces[0].dtype(),
+            "concat: {} and {} differ beside dimension {}", pieces[0].describe(), piece.describe(), dim);
+    shape[dim] += piece.size(dim);
+  }
+  Tensor value = Tensor::empty(shape, pieces[0].dtype(), pieces[0].device());
+  for (std::size_t k = 0; k < pieces.size(); ++k)
+    value.slice(dim, begins[k], begins[k] + pieces[k].size(dim)).copy_from(pieces[k].value());
+  begins.push_back(shape[dim]);
+  return record("concat", std::move(value), pieces, [dim, begins](const Gradients& g, const Node& node) {
+    Gradients out(begins.size() - 1);
+    for (std::size_t k = 0; k < out.size(); ++k)
+      if (node.needs(k)) out[k] = slice(g[0], dim, begins[k], begins[k + 1]);
+    return out;
+  });
+}
+
+Variable cast(const Variable& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return record("cast", x.value().to(dtype), {x},
+                [before = x.dtype()](const Gradients& g, const Node&) { return only(cast(g[0], before)); });
+}
+
+// ---- Picking by index
+// ------------------------------------------------------------------------------------------------
+
+Variable gather_rows(const Variable& table, const Tensor& index) {
+  return record(
+      "gather_rows", gather_rows(table.value(), index), {table},
+      [index, rows = table.size(0)](const Gradients& g, const Node&) { return only(scatter_rows(g[0], index, rows)); });
+}
+
+Variable scatter_rows(const Variable& rows, const Tensor& index, std::int64_t rows_in_table) {
+  Tensor table = Tensor::zeros({rows_in_table, rows.size(-1)}, rows.dtype(), rows.device());
+  scatter_add_rows(table, index, rows.value());
+  return record("scatter_rows", std::move(table), {rows},
+                [index](const Gradients& g, const Node&) { return only(gather_rows(g[0], index)); });
+}
+
+Variable gather_last(const Variable& x, const Tensor& index) {
+  return record(
+      "gather_last", gather_last(x.value(), index), {x},
+      [index, size = x.size(-1)](const Gradients& g, const Node&) { return only(scatter_last(g[0], index, size)); });
+}
+
+Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size) {
+  return record("scatter_last", scatter_add_last(x.value(), index, size), {x},
+                [index](const Gradients& g, const Node&) { return only(gather_last(g[0], index)); });
+}
+
+// ---- Rows
+// ------------------------------------------------------------------------------------------------------------
+
+Variable softmax(const Variable& x, const Tensor& allow) {
+  Tensor value = masked_softmax(x.value(), allow);
+  if (!should_record({&x})) return value;
+  return record("softmax", value, {x}, [value](const Gradients& g, const Node& node) {
+    if (!grad_enabled()) return only(softmax_backward(value, g[0].value()));
+    Variable y = node.output(0, value);
+    return only(y * (g[0] - sum(y * g[0], {-1}, true)));
+  });
+}
+
+Variable log_softmax(const Variable& x) {
+  Tensor value = log_softmax(x.value());
+  if (!should_record({&x})) return value;
+  return record("log_softmax", value, {x}, [value](const Gradients& g, const Node& node) {
+    Variable y = node.output(0, value);
+    return only(g[0] - exp(y) * sum(g[0], {-1}, true));
+  });
+}
+
+namespace {
+
+/// Layer norm in plain operations: what the fused kernels compute, and what second derivatives are taken of.
+Variable layer_norm_composed(const Variable& x, const Variable& gain, const Variable& bias, double epsilon) {
+  Variable centred = x - mean(x, {-1}, true);
+  Variable deviation = sqrt(mean(square(centred), {-1}, true) + epsilon);
+  return centred / deviation * gain + bias;
+}
+
+}  // namespace
+
+Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double epsilon) {
+  LayerNormResult result = layer_norm_forward(x.value(), gain.value(), bias.value(), epsilon);
+  if (!should_record({&x, &gain, &bias})) return result.output;
+  return record("layer_norm", result.output, {x, gain, bias},
+                [x = Saved(x), gain = Saved(gain), bias = Saved(bias), mean = result.mean,
+                 inverse = result.inverse_deviation, epsilon](const Gradients& g, const Node& node) {
+                  if (grad_enabled()) {
+                    Variable again = layer_norm_composed(x.get(node), gain.get(node), bias.get(node), epsilon);
+                    return partial_gradients(again, {x.get(node), gain.get(node), bias.get(node)}, g[0]);
+                  }
+                  LayerNormGradients gradients =
+                      layer_norm_backward(g[0].value(), x.get(node).value(), gain.get(node).value(), mean, inverse);
+                  return Gradients{gradients.x, gradients.gain, gradients.bias};
+                });
+}
+
+// ---- Regularisation and losses
+// -----------------------------------------------------------------------------------------
+
+namespace {
+
+/// The mask is a function of (seed, offset): the same call on the gradient is the backward pass.
+Variable dropout_at(const Variable& x, double probability, std::uint64_t seed, std::uint64_t offset) {
+  return record("dropout", dropout(x.value(), probability, seed, offset), {x},
+                [=](const Gradients& g, const Node&) { return only(dropout_at(g[0], probability, seed, offset)); });
+}
+
+}  // namespace
+
+Variable dropout(const Variable& x, double probability) {
+  if (probability == 0) return x;
+  auto [seed, offset] = default_generator().reserve(x.value().elements());
+  return dropout_at(x, probability, seed, offset);
+}
+
+Variable dropout_add(const Variable& x, const Variable& residual, double probability) {
+  if (probability == 0) return x + residual;
+  auto [seed, offset] = default_generator().reserve(x.value().elements());
+  return record("dropout_add", dropout_add(x.value(), residual.value(), probability, seed, offset), {x, residual},
+                [probability, seed = seed, offset = offset](const Gradients& g, const Node& node) {
+                  return Gradients{node.needs(0) ? dropout_at(g[0], probability, seed, offset) : Variable(), g[0]};
+                });
+}
+
+namespace {
+
+/// What the smoothed loss pulls each row towards, [N, V]: (1 − ε) at the target and ε / V everywhere; 0 if ignored.
+Tensor target_distribution(const Tensor& targets, const Tensor& logits, const CrossEntropyOptions& options) {
+  std::vector<std::int64_t> classes = targets.to_vector<std::int64_t>();
+  std::int64_t rows = logits.size(0), V = logits.size(1);
+  std::vector<double> target(static_cast<std::size_t>(rows * V), 0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t label = classes[static_cast<std::size_t>(row)];
+    if (label == options.ignored) continue;
+    double* first = target.data() + row * V;
+    std::fill(first, first + V, options.label_smoothing / static_cast<double>(V));
+    first[label] += 1 - options.label_smoothing;
+  }
+  return Tensor::from(target, {rows, V}).to(logits.dtype()).to(logits.device());
+}
+
+}  // namespace
+
+Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  auto result = cross_entropy_forward(logits.value(), targets, options.label_smoothing, options.ignored);
+  if (!should_record({&logits})) return result.loss;
+  return record(
+      "cross_entropy", result.loss, {logits},
+      [logits = Saved(logits), targets, lse = result.log_sum_exp, options](const Gradients& g, const Node& node) {
+        if (!grad_enabled())
+          return only(cross_entropy_backward(g[0].value(), logits.get(node).value(), targets, lse,
+                                             options.label_smoothing, options.ignored));
+        const Variable& x = logits.get(node);
+        Variable target(target_distribution(targets, x.value(), options));
+        Variable counted = sum(target, {-1}, true);  // 1, or 0 for an ignored row
+        Variable direction = softmax(x) * counted - target;
+        return only(unsqueeze(g[0], 1) * direction);
+      });
+}
+
+Variable binary_cross_entropy(const Variable& logits, const Tensor& targets) {
+  return softplus(logits) - logits * Variable(targets);
+}
+
+// ---- Recurrence
+// --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+LstmState lstm_cell_composed(const Variable& gates, const Variable& cell) {
+  std::int64_t n = cell.size(1);
+  auto part = [&](int k) { return slice(gates, 1, k * n, (k + 1) * n); };
+  Variable next = sigmoid(part(1)) * cell + sigmoid(part(0)) * tanh(part(2));
+  return {sigmoid(part(3)) * tanh(next), next};
+}
+
+}  // namespace
+
+LstmState lstm_cell(const Variable& gates, const Variable& cell) {
+  LstmCellResult result = lstm_cell_forward(gates.value(), cell.value());
+  if (!should_record({&gates, &cell})) return {result.hidden, result.cell};
+  auto node = make_node(
+      "lstm_cell", {gates, cell},
+      [gates = Saved(gates), cell = Saved(cell), next = result.cell, activations = result.activations](
+          const Gradients& g, const Node& node) {
+        auto or_zero = [&](const Variable& gradient) {
+          return gradient.defined() ? gradient : Variable(Tensor::zeros(next.shape(), next.dtype(), next.device()));
+        };
+        Variable g_hidden = or_zero(g[0]), g_cell = or_zero(g[1]);
+        if (grad_enabled()) {
+          LstmState again = lstm_cell_composed(gates.get(node), cell.get(node));
+          Variable total = sum(again.hidden * g_hidden) + sum(again.cell * g_cell);
+          return partial_gradients(total, {gates.get(node), cell.get(node)});
+        }
+        LstmCellGradients gradients =
+            lstm_cell_backward(g_hidden.value(), g_cell.value(), activations, cell.get(node).value(), next);
+        return Gradients{gradients.gates, gradients.previous_cell};
+      });
+  Variable hidden = output_of(node, 0, result.hidden);
+  return {hidden, output_of(node, 1, result.cell)};
+}
+
+}  // namespace fovea

@@ -1,0 +1,128 @@
+#include "autograd/tape.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "autograd/node.h"
+
+namespace fovea {
+
+namespace {
+
+/// The nodes that root depends on, in creation order. A loop, not a recursion: chains are long.
+std::vector<const Node*> reachable(const Variable& root) {
+  std::unordered_set<const Node*> seen;
+  std::vector<const Node*> found, open;
+  auto visit = [&](const Node* node) {
+    if (node && seen.insert(node).second) open.push_back(node);
+  };
+  visit(root.node().get());
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    found.push_back(node);
+    for (const Edge& edge : node->inputs()) visit(edge.node.get());
+  }
+  std::sort(found.begin(), found.end(), [](const Node* a, const Node* b) { return a->sequence() < b->sequence(); });
+  return found;
+}
+
+std::string leaf_name(const VariableState& leaf) {
+  return leaf.name.empty() ? fmt::format("leaf {}", leaf.value.describe()) : leaf.name;
+}
+
+/// Nodes are numbered from 1 in the order of the tape, so that a small example reads well.
+std::map<const Node*, int> numbered(const std::vector<const Node*>& nodes) {
+  std::map<const Node*, int> numbers;
+  for (const Node* node : nodes) numbers[node] = static_cast<int>(numbers.size()) + 1;
+  return numbers;
+}
+
+std::size_t output_bytes(const Node& node) {
+  std::size_t bytes = 0;
+  for (const Shape& shape : node.output_shapes())
+    bytes += static_cast<std::size_t>(shape.elements()) * size_of(node.dtype());
+  return bytes;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string values_text(const Tensor& x, std::int64_t limit) {
+  std::vector<double> values = x.to_vector<double>();
+  std::int64_t columns = x.rank() ? x.size(-1) : 1, shown = std::min<std::int64_t>(x.elements(), limit);
+  std::string text;
+  for (std::int64_t i = 0; i < shown; ++i)
+    text += fmt::format("{}{:9.5f}", i == 0 ? "" : i % columns == 0 ? "\n" : " ", values[static_cast<std::size_t>(i)]);
+  return shown < x.elements() ? text + " ..." : text;
+}
+
+std::string tape_text(const Variable& root) {
+  auto nodes = reachable(root);
+  auto numbers = numbered(nodes);
+  std::string text;
+  for (const Node* node : nodes) {
+    std::string inputs;
+    for (const Edge& edge : node->inputs()) {
+      if (!inputs.empty()) inputs += ", ";
+      inputs += edge.node   ? fmt::format("#{}", numbers[edge.node.get()])
+                : edge.leaf ? leaf_name(*edge.leaf)
+                            : "constant";
+    }
+    std::string shapes;
+    for (const Shape& shape : node->output_shapes()) shapes += (shapes.empty() ? "" : " ") + shape.str();
+    text += fmt::format("{:>4}  {:<28} {:<14} {:>7} B{}{}\n", fmt::format("#{}", numbers[node]),
+                        fmt::format("{}({})", node->name(), inputs), shapes, output_bytes(*node),
+                        node->scope().empty() ? "" : "  in ", node->scope());
+    for (const Tensor& value : node->output_values()) {
+      std::string rows = values_text(value);
+      for (std::size_t at = 0; at != std::string::npos;) {
+        std::size_t end = rows.find('\n', at);
+        text += fmt::format("      {}\n", rows.substr(at, end == std::string::npos ? end : end - at));
+        at = end == std::string::npos ? end : end + 1;
+      }
+    }
+  }
+  return text;
+}
+
+std::string tape_graphviz(const Variable& root) {
+  auto nodes = reachable(root);
+  auto numbers = numbered(nodes);
+  std::map<const VariableState*, int> leaves;
+  std::string text = "digraph tape {\n  rankdir=BT;\n  node [fontname=\"sans-serif\", fontsize=11];\n";
+  for (const Node* node : nodes) {
+    std::string label = fmt::format("#{} {}", numbers[node], node->name());
+    for (const Shape& shape : node->output_shapes()) label += "\\n" + shape.str();
+    label += fmt::format(" {} B", output_bytes(*node));
+    for (const Tensor& value : node->output_values()) {
+      std::string rows = values_text(value, 12);
+      for (std::size_t at; (at = rows.find('\n')) != std::string::npos;) rows.replace(at, 1, "\\n");
+      label += "\\n" + rows;
+    }
+    text += fmt::format("  n{} [label=\"{}\"];\n", numbers[node], label);
+    for (const Edge& edge : node->inputs()) {
+      if (edge.node) {
+        text += fmt::format("  n{} -> n{};\n", numbers[edge.node.get()], numbers[node]);
+      } else if (edge.leaf) {
+        auto [leaf, is_new] = leaves.try_emplace(edge.leaf.get(), static_cast<int>(leaves.size()) + 1);
+        if (is_new)
+          text += fmt::format("  leaf{} [shape=box, style=filled, fillcolor=\"#e8eef7\", label=\"{}\\n{}\"];\n",
+                              leaf->second, escaped(leaf_name(*leaf->first)), leaf->first->value.shape().str());
+        text += fmt::format("  leaf{} -> n{};\n", leaf->second, numbers[node]);
+      }
+    }
+  }
+  return text + "}\n";
+}
+
+}  // namespace fovea
