@@ -28,14 +28,16 @@ Variable map(const F& f, const Variable& first, const In&... rest) {
   constexpr std::size_t n = 1 + sizeof...(In);
   Tensor value = map(f, first.value(), static_cast<const Variable&>(rest).value()...);
   if (!should_record({&first, &static_cast<const Variable&>(rest)...})) return Variable(std::move(value));
-  std::array<Saved, n> inputs{Saved(first), Saved(rest)...};
-  return record(F::name, std::move(value), {first, rest...},
-                [f, inputs](const Gradients& g, const Node& node) -> Gradients {
-                  if constexpr (derivative_order<F> < 2)
+  if constexpr (derivative_order<F> < 2) {
+    return record(F::name, std::move(value), {first, rest...},
+                  [f, inputs = std::array<Saved, n>{Saved(first), Saved(rest)...}](const Gradients& g, const Node& node) {
                     return map_gradients(f, g[0], inputs, node, std::make_index_sequence<n>{});
-                  else
-                    fail("{}: element-wise functions are differentiated twice, not three times", F::name);
-                });
+                  });
+  } else {
+    return record(F::name, std::move(value), {first, rest...}, [](const Gradients&, const Node&) -> Gradients {
+      fail("{}: element-wise functions are differentiated twice, not three times", F::name);
+    });
+  }
 }
 
 }  // namespace fovea
