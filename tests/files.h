@@ -1,5 +1,6 @@
 /// What tests of files, messages and processes share.
 #pragma once
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -50,6 +51,7 @@ inline bool contains(const std::string& text, const std::string& part) { return 
 
 /// Runs the action in a child process. Its exit status, or minus the signal that ended it.
 inline int status_in_child(const std::function<int()>& action) {
+  std::fflush(nullptr);  // or the child would write it again
   pid_t child = ::fork();
   if (child == 0) ::_exit(action());
   int status = 0;

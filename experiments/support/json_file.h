@@ -1,0 +1,33 @@
+/// Configurations as JSON: files, and what distinguishes two of them.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace fovea {
+
+using Json = nlohmann::ordered_json;  ///< keys keep the order in which they were written
+
+/// Reads one JSON value. Throws Error naming the file and, where it is not JSON, line and column.
+Json load_json(const std::filesystem::path& path);
+
+/// Writes the value, indented, in one step (AtomicFile).
+void save_json(const std::filesystem::path& path, const Json& value);
+
+/// A key whose value differs; a key inside an object is `object.key`. "nothing" stands for an absent key.
+struct Difference {
+  std::string key, before, after;
+};
+
+/// What differs, in the order of `before`, then keys that only `after` has. Numbers are compared as numbers (1 = 1.0).
+std::vector<Difference> differences(const Json& before, const Json& after);
+
+/// Throws Error unless `stored` and `present` agree in everything but the keys in `may_differ`; the message names
+/// `where` and the keys with both values:
+/// `runs/a1/config.json: another configuration: layers was 2 and is 3; dropout was 0.1 and is 0.2`
+void require_same_configuration(const std::filesystem::path& where, const Json& stored, const Json& present,
+                                const std::vector<std::string>& may_differ = {});
+
+}  // namespace fovea

@@ -1,0 +1,67 @@
+#include "experiments/support/interrupt.h"
+
+#include <csignal>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/files.h"
+
+using namespace fovea;
+
+BOOST_AUTO_TEST_SUITE(interrupt)
+
+BOOST_AUTO_TEST_CASE(the_first_signal_is_a_request_and_the_second_an_order) {
+  for (int signal : {SIGINT, SIGTERM}) {
+    Folder folder;
+    int status = status_in_child([&] {
+      if (!std::freopen((folder / "err").c_str(), "w", stderr)) return 99;
+      InterruptGuard guard("stopping at the next step");
+      if (interrupted()) return 1;
+      std::raise(signal);
+      if (!interrupted()) return 2;
+      if (Interrupted("").exit_status() != 128 + signal) return 3;
+      std::raise(signal);
+      return 4;
+    });
+    BOOST_TEST(status == -signal);
+    BOOST_TEST(contents(folder / "err") == "stopping at the next step\n");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(without_a_guard_signals_do_what_they_did_before) {
+  int status = status_in_child([] {
+    { InterruptGuard guard; }
+    std::raise(SIGINT);
+    return 1;
+  });
+  BOOST_TEST(status == -SIGINT);
+}
+
+BOOST_AUTO_TEST_CASE(an_inner_guard_changes_nothing_and_a_new_one_starts_afresh) {
+  int status = status_in_child([] {
+    if (!std::freopen("/dev/null", "w", stderr)) return 99;
+    {
+      InterruptGuard outer;
+      { InterruptGuard inner; }
+      std::raise(SIGINT);
+      InterruptGuard late;
+      if (!interrupted()) return 1;
+    }
+    if (!interrupted()) return 2;  // whoever asks after the loop still hears it
+    InterruptGuard next;
+    return interrupted() ? 3 : 0;
+  });
+  BOOST_TEST(status == 0);
+}
+
+BOOST_AUTO_TEST_CASE(an_ignored_signal_stays_ignored) {
+  int status = status_in_child([] {
+    std::signal(SIGINT, SIG_IGN);
+    InterruptGuard guard;
+    std::raise(SIGINT);
+    return interrupted() ? 1 : 0;
+  });
+  BOOST_TEST(status == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

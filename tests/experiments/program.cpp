@@ -1,0 +1,323 @@
+#include "experiments/support/program.h"
+
+#include <csignal>
+#include <fstream>
+#include <limits>
+#include <new>
+
+#include <boost/test/unit_test.hpp>
+#include <fmt/core.h>
+#include <sys/stat.h>
+
+#include "experiments/support/interrupt.h"
+#include "experiments/support/json_file.h"
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+enum class Unit { words, subwords, characters };
+
+struct Settings {
+  int layers = 2;
+  std::int64_t steps = 1000;
+  std::uint64_t seed = 1;
+  float dropout = 0.1f;
+  double learning_rate = 1e-3;
+  bool lowercase = false, shuffle = true;
+  std::string attention = "global";
+  std::filesystem::path data;
+  Unit unit = Unit::words;
+  std::optional<double> clip;
+  std::vector<int> sizes{1, 2};
+  std::vector<std::string> train;
+  std::filesystem::path out;
+
+  void add_to(Cli& cli) {
+    cli.group("Model");
+    cli.option("--layers", layers, "encoder layers").range(1, 100);
+    cli.option("--attention", attention, "attention method");
+    cli.option("--dropout", dropout, "probability of dropping an activation").range(0, 1);
+    cli.group("Training");
+    cli.option("--steps", steps, "optimizer steps").at_least(0);
+    cli.option("--seed", seed, "of all random numbers");
+    cli.option("--learning-rate", learning_rate, "peak learning rate").positive();
+    cli.option("--clip", clip, "largest norm of the gradient");
+    cli.option("--shuffle", shuffle, "new order each epoch");
+    cli.group("Data");
+    cli.option("--lowercase", lowercase, "fold case");
+    cli.option("--data", data, "where the files are");
+    cli.choice("--unit", unit, {{"words", Unit::words}, {"subwords", Unit::subwords}}, "what a token is");
+    cli.option("--sizes", sizes, "numbers").unit("tokens");
+    cli.option("--train", train, "files");
+    cli.option("--out", out, "directory").unsaved();
+  }
+};
+
+Settings parsed(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "test");
+  Settings settings;
+  Cli cli("test", int(arguments.size()), arguments.data());
+  cli.add(settings);
+  cli.parse();
+  return settings;
+}
+
+std::string refusal(std::vector<const char*> arguments) {
+  return message_of([&] { parsed(arguments); });
+}
+
+/// Runs a program in a child process with both outputs in files.
+struct Outcome {
+  int status;
+  std::string out, err;
+};
+Outcome outcome_of(std::vector<const char*> arguments, const std::function<void(Cli&)>& body) {
+  Folder folder;
+  arguments.insert(arguments.begin(), "test");
+  int status = status_in_child([&] {
+    if (!std::freopen((folder / "out").c_str(), "w", stdout)) return 99;
+    if (!std::freopen((folder / "err").c_str(), "w", stderr)) return 99;
+    int result = run("test", int(arguments.size()), arguments.data(), body);
+    std::fflush(stderr);
+    return result;
+  });
+  return {status, contents(folder / "out"), contents(folder / "err")};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(program)
+
+BOOST_AUTO_TEST_CASE(flags_set_variables_and_the_rest_keeps_its_defaults) {
+  auto s = parsed({"--layers",  "3",        "--steps=1e5", "--seed",       "18446744073709551615",
+                   "--dropout", ".25",      "--lowercase", "--no-shuffle", "--attention=window(use=additive)",
+                   "--unit",    "subwords", "--clip",      "inf",          "--sizes",
+                   "4,5",       "--sizes",  "6",           "--train",      "a,b",
+                   "--train",   "c"});
+  BOOST_TEST(s.layers == 3);
+  BOOST_TEST(s.steps == 100000);
+  BOOST_TEST(s.seed == std::numeric_limits<std::uint64_t>::max());
+  BOOST_TEST(s.dropout == 0.25f);
+  BOOST_TEST(s.learning_rate == 1e-3);
+  BOOST_TEST(s.lowercase);
+  BOOST_TEST(!s.shuffle);
+  BOOST_TEST(s.attention == "window(use=additive)");
+  BOOST_TEST((s.unit == Unit::subwords));
+  BOOST_TEST((s.clip == std::numeric_limits<double>::infinity()));
+  BOOST_TEST((s.sizes == std::vector<int>{4, 5, 6}));
+  BOOST_TEST((s.train == std::vector<std::string>{"a,b", "c"}));  // texts may have commas
+  BOOST_TEST(parsed({"--layers", "3", "--layers", "4"}).layers == 4);
+  BOOST_TEST(parsed({"--lowercase=false"}).lowercase == false);
+  BOOST_TEST(parsed({"--data="}).data.empty());
+  BOOST_TEST((parsed({}).sizes == std::vector<int>{1, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(wrong_flags_and_values_are_named) {
+  BOOST_TEST(refusal({"--layer", "3"}) == "--layer: no such flag; did you mean '--layers'?");
+  BOOST_TEST(refusal({"-layers", "3"}) == "-layers: no such flag; did you mean '--layers'?");
+  BOOST_TEST(refusal({"--learning_rate=3"}) == "--learning_rate: no such flag; did you mean '--learning-rate'?");
+  BOOST_TEST(refusal({"--frobnicate"}) == "--frobnicate: no such flag");
+  BOOST_TEST(refusal({"layers=3"}) == "'layers=3': unexpected argument; did you mean '--layers=3'?");
+  BOOST_TEST(refusal({"--layers"}) == "--layers: a value is missing (N)");
+  BOOST_TEST(refusal({"--attention", "--layers", "3"}) ==
+             "--attention: a value is missing (TEXT) before --layers; if --layers is the value: --attention=--layers");
+  BOOST_TEST(refusal({"--layers", "two"}) == "--layers: 'two' is not a whole number");
+  BOOST_TEST(refusal({"--layers", "2.5"}) == "--layers: '2.5' is not a whole number");
+  BOOST_TEST(refusal({"--layers", "3e9"}) == "--layers: '3e9' is not a whole number");
+  BOOST_TEST(refusal({"--layers", ""}) == "--layers: '' is not a whole number");
+  BOOST_TEST(refusal({"--seed", "-1"}) == "--seed: '-1' is not a whole number");
+  BOOST_TEST(refusal({"--learning-rate", "1e-3x"}) == "--learning-rate: '1e-3x' is not a number");
+  BOOST_TEST(refusal({"--learning-rate", "nan"}) == "--learning-rate: 'nan' is not a number");
+  BOOST_TEST(refusal({"--learning-rate", "-1"}) == "--learning-rate: -1 must be above 0");
+  BOOST_TEST(refusal({"--dropout", "1.5"}) == "--dropout: 1.5 is outside [0, 1]");
+  BOOST_TEST(refusal({"--steps", "-3"}) == "--steps: -3 is too small, the least is 0");
+  BOOST_TEST(refusal({"--unit", "subword"}) ==
+             "--unit: 'subword' is none of words, subwords; did you mean 'subwords'?");
+  BOOST_TEST(refusal({"--lowercase=maybe"}) == "--lowercase: 'maybe' is not true or false");
+  BOOST_TEST(refusal({"--no-lowercase=true"}) == "--no-lowercase: takes no value");
+}
+
+BOOST_AUTO_TEST_CASE(positional_arguments_are_taken_in_order) {
+  auto parse = [](std::vector<const char*> arguments, std::string& model, std::vector<std::string>& inputs) {
+    arguments.insert(arguments.begin(), "evaluate");
+    Cli cli("evaluate", int(arguments.size()), arguments.data());
+    cli.option("MODEL", model, "a run's directory").required();
+    cli.option("INPUT", inputs, "files");
+    int threads = 1;
+    cli.option("--threads", threads, "processor threads");
+    cli.parse();
+  };
+  std::string model;
+  std::vector<std::string> inputs;
+  parse({"m", "--threads", "2", "-", "--", "--odd"}, model, inputs);
+  BOOST_TEST(model == "m");
+  BOOST_TEST((inputs == std::vector<std::string>{"-", "--odd"}));
+  BOOST_TEST(message_of([&] { parse({}, model, inputs); }) == "MODEL is required: a run's directory");
+}
+
+BOOST_AUTO_TEST_CASE(a_resolved_configuration_read_back_gives_the_same_values) {
+  Folder folder;
+  Settings first;
+  std::vector<const char*> arguments{"test",
+                                     "--layers",
+                                     "7",
+                                     "--dropout",
+                                     "0.3",
+                                     "--lowercase",
+                                     "--clip",
+                                     "inf",
+                                     "--unit",
+                                     "subwords",
+                                     "--out",
+                                     "elsewhere",
+                                     "--no-shuffle",
+                                     "--train",
+                                     "été \"x\"",
+                                     "--seed",
+                                     "18446744073709551615"};
+  Cli cli("test", int(arguments.size()), arguments.data());
+  cli.add(first);
+  cli.parse();
+  save_json(folder / "config.json", cli.configuration());
+  BOOST_TEST(cli.configuration().dump().starts_with(
+      R"({"program":"test","layers":7,"attention":"global","dropout":0.3,"steps":1000,)"));
+  BOOST_TEST(!cli.configuration().contains("out"));
+  BOOST_TEST(!cli.configuration().contains("config"));
+
+  std::string file = (folder / "config.json").string(), directory = folder.path.string();
+  for (const auto& source : {file, directory}) {
+    Settings second;
+    std::vector<const char*> again{"test", "--steps", "5", "--config", source.c_str(), "--layers", "8"};
+    Cli other("test", int(again.size()), again.data());
+    other.add(second);
+    other.parse();
+    BOOST_TEST(second.layers == 8);  // a flag wins over the file
+    BOOST_TEST(second.steps == 5);
+    auto expected = cli.configuration();
+    expected["layers"] = 8;
+    expected["steps"] = 5;
+    BOOST_TEST(other.configuration().dump() == expected.dump());
+    BOOST_TEST(other.given("--lowercase"));
+    BOOST_TEST(!other.given("--out"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_configuration_file_is_named_with_its_key) {
+  Folder folder;
+  std::string path = (folder / "c.json").string();
+  auto refusal_of = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    auto message = refusal({"--config", path.c_str()});
+    BOOST_TEST(message.starts_with(path + ": "));
+    return message.substr(std::min(message.size(), path.size() + 2));
+  };
+  BOOST_TEST(refusal_of(R"({"layer": 3})") == "there is no option 'layer'; did you mean 'layers'?");
+  BOOST_TEST(refusal_of(R"({"layers": "3"})") == "layers: expected a whole number, found \"3\"");
+  BOOST_TEST(refusal_of(R"({"layers": 2.5})") == "layers: '2.5' is not a whole number");
+  BOOST_TEST(refusal_of(R"({"layers": null})") == "layers: expected a whole number, found null");
+  BOOST_TEST(refusal_of(R"({"layers": 0})") == "layers: 0 is outside [1, 100]");
+  BOOST_TEST(refusal_of(R"({"lowercase": 1})") == "lowercase: expected true or false, found 1");
+  BOOST_TEST(refusal_of(R"({"train": "a"})") == "train: expected a list, found \"a\"");
+  BOOST_TEST(refusal_of(R"({"unit": "word"})") == "unit: 'word' is none of words, subwords; did you mean 'words'?");
+  BOOST_TEST(refusal_of(R"({"config": "x"})") == "there is no option 'config'");
+  BOOST_TEST(refusal_of(R"({"program": "translate"})") == "is a configuration of \"translate\", this is 'test'");
+  BOOST_TEST(refusal_of("[1]") == "expected an object with the options' values, found array");
+  BOOST_TEST(contains(refusal_of("{\n \"layers\": }"), "not JSON: parse error at line 2, column 12"));
+  BOOST_TEST(contains(refusal({"--config", "/no/such.json"}), "/no/such.json: cannot be read: No such file"));
+  std::filesystem::remove(path);
+  BOOST_TEST(contains(refusal({"--config", folder.path.c_str()}), "not the directory of a run"));
+}
+
+BOOST_AUTO_TEST_CASE(help_shows_groups_defaults_and_units) {
+  auto result = outcome_of({"--help"}, [](Cli& cli) {
+    Settings settings;
+    cli.describe("tests the flags");
+    cli.add(settings);
+    cli.parse();
+    fmt::print("not reached\n");
+  });
+  BOOST_TEST(result.status == 0);
+  BOOST_TEST(result.err == "");
+  for (const char* part : {"test: tests the flags\n", "usage: test [flags]\n", "\nModel:\n", "\nTraining:\n",
+                           "  --layers N ", "encoder layers (1 to 100; default: 2)\n", "default: 0.001)",
+                           "--no-shuffle", "--unit words|subwords", "(tokens; may be repeated; default: 1,2)"}) {
+    BOOST_TEST(contains(result.out, part), part << " is missing in\n" << result.out);
+  }
+  BOOST_TEST(!contains(result.out, "not reached"));
+}
+
+BOOST_AUTO_TEST_CASE(exit_statuses_say_who_can_put_it_right) {
+  auto ends = [](auto action) { return outcome_of({}, [&](Cli&) { action(); }); };
+  BOOST_TEST(ends([] { fmt::print("ok\n"); }).status == 0);
+  auto error = ends([] { fail("train.tsv:3: 3 columns,\nexpected 2"); });
+  BOOST_TEST(error.status == 2);
+  BOOST_TEST(error.err == "test: train.tsv:3: 3 columns, expected 2\n");
+  auto memory = ends([] { throw std::bad_alloc(); });
+  BOOST_TEST(memory.status == 2);
+  BOOST_TEST(contains(memory.err, "test: out of memory"));
+  auto file = ends([] { std::filesystem::create_directory("/no/such/place"); });
+  BOOST_TEST(file.status == 2);
+  BOOST_TEST(file.err == "test: /no/such/place: No such file or directory\n");
+  auto bug = ends([] { throw std::out_of_range("vector"); });
+  BOOST_TEST(bug.status == 1);
+  BOOST_TEST(bug.err == "test: internal error: vector\n");
+  auto stopped = ends([] { throw Interrupted("stopped; go on with --resume runs/a1"); });
+  BOOST_TEST(stopped.status == 130);
+  BOOST_TEST(stopped.err == "test: stopped; go on with --resume runs/a1\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_that_leaves_and_a_full_disk_are_noticed) {
+  Folder folder;
+  auto status_writing_to = [&](const std::function<void()>& redirect) {
+    return status_in_child([&] {
+      redirect();
+      if (!std::freopen((folder / "err").c_str(), "w", stderr)) return 99;
+      const char* arguments[] = {"test"};
+      int status = run("test", 1, arguments, [](Cli&) {
+        for (int i = 0; i < 100000; ++i) fmt::print("label {}\n", i);
+      });
+      std::fflush(stderr);
+      return status;
+    });
+  };
+  int closed = status_writing_to([] {
+    int ends[2];
+    if (::pipe(ends) != 0) ::_exit(98);
+    ::close(ends[0]);
+    ::dup2(ends[1], STDOUT_FILENO);
+  });
+  BOOST_TEST(closed == 141);
+  BOOST_TEST(contents(folder / "err") == "");
+  int full = status_writing_to([] {
+    if (!std::freopen("/dev/full", "w", stdout)) ::_exit(98);
+  });
+  BOOST_TEST(full == 2);
+  BOOST_TEST(contains(contents(folder / "err"), "No space left on device"));
+}
+
+BOOST_AUTO_TEST_CASE(commands_have_their_own_flags) {
+  int size = 0;
+  std::vector<Command> commands{{"gemm", "matrix products",
+                                 [&](Cli& cli) {
+                                   cli.option("--size", size, "rows");
+                                   cli.parse();
+                                 }},
+                                {"step", "training steps", [](Cli& cli) { cli.parse(); }}};
+  auto status = [&](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "benchmark");
+    return run("benchmark", int(arguments.size()), arguments.data(), commands);
+  };
+  BOOST_TEST(status({"gemm", "--size", "17"}) == 0);
+  BOOST_TEST(size == 17);
+  for (auto wrong : {std::vector<const char*>{"step", "--size", "17"}, {"gem"}, {}}) {
+    int result = status_in_child([&] {
+      if (!std::freopen("/dev/null", "w", stderr)) return 99;
+      return status(wrong);
+    });
+    BOOST_TEST(result == 2);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

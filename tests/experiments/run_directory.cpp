@@ -1,0 +1,114 @@
+#include "experiments/support/run_directory.h"
+
+#include <fstream>
+
+#include <boost/test/unit_test.hpp>
+#include <fmt/core.h>
+
+#include "experiments/support/program.h"
+#include "tests/files.h"
+
+using namespace fovea;
+namespace fs = std::filesystem;
+
+BOOST_AUTO_TEST_SUITE(run_directory)
+
+BOOST_AUTO_TEST_CASE(differences_name_the_key_and_both_values) {
+  auto before = Json::parse(R"({"layers": 2, "lr": 1.0, "model": {"dim": 64, "heads": 4}, "old": [1, 2]})");
+  auto after = Json::parse(R"({"lr": 1, "layers": 3, "model": {"dim": 64, "heads": 8, "ffn": null}, "new": "x"})");
+  std::string found;
+  for (const auto& d : differences(before, after)) found += d.key + ": " + d.before + " > " + d.after + "\n";
+  BOOST_TEST(found ==
+             "layers: 2 > 3\n"
+             "model.heads: 4 > 8\n"
+             "model.ffn: nothing > null\n"
+             "old: [1,2] > nothing\n"
+             "new: nothing > \"x\"\n");
+  BOOST_TEST(differences(before, before).empty());
+  BOOST_TEST(message_of([&] {
+               require_same_configuration("runs/a1/config.json", before, after, {"new", "old", "model.ffn"});
+             }) == "runs/a1/config.json: another configuration: layers was 2 and is 3; model.heads was 4 and is 8");
+}
+
+BOOST_AUTO_TEST_CASE(directories_without_a_name_are_numbered) {
+  Folder folder;
+  auto old = fs::current_path();
+  fs::current_path(folder.path);
+  auto first = RunDirectory::create("agreement", "");
+  auto second = RunDirectory::create("agreement", "");
+  BOOST_TEST(first.path().string().starts_with("runs/agreement-20"));
+  BOOST_TEST(first.path().string().ends_with("-1"));
+  BOOST_TEST(second.path().string().ends_with("-2"));
+  BOOST_TEST(fs::is_directory(second.path()));
+  fs::current_path(old);
+}
+
+BOOST_AUTO_TEST_CASE(a_directory_with_something_in_it_is_refused) {
+  Folder folder;
+  auto path = folder / "a/b";
+  { RunDirectory::create("agreement", path); }
+  { RunDirectory::create("agreement", path); }  // empty: fine
+  for (const char* name : {"config.json", "checkpoint.safetensors", "metrics.csv"}) std::ofstream(path / name) << "{}";
+  BOOST_TEST(
+      message_of([&] { RunDirectory::create("agreement", path); }) ==
+      fmt::format("--out {0}: the directory is not empty (checkpoint.safetensors, config.json and 1 more); name a "
+                  "new one, or go on with that run: --resume {0}",
+                  path.string()));
+  std::ofstream(folder / "file") << "x";
+  BOOST_TEST(contains(message_of([&] { RunDirectory::create("agreement", folder / "file"); }),
+                      "the directory cannot be made"));
+  BOOST_TEST(contains(message_of([&] { RunDirectory::create("agreement", folder / "file/in"); }),
+                      "the directory cannot be made"));
+  BOOST_TEST(message_of([&] { RunDirectory::resume(folder / "none"); }) ==
+             fmt::format("--resume {}: there is no such directory", (folder / "none").string()));
+}
+
+BOOST_AUTO_TEST_CASE(one_process_at_a_time_writes_a_run) {
+  Folder folder;
+  auto run = RunDirectory::create("agreement", folder / "a");
+  auto resume = [&] { RunDirectory::resume(folder / "a"); };
+  BOOST_TEST(message_of(resume) ==
+             fmt::format("{}: another process is running in this directory", (folder / "a").string()));
+  RunDirectory moved = std::move(run);
+  BOOST_TEST(contains(message_of(resume), "another process"));
+  { RunDirectory gone = std::move(moved); }
+  BOOST_TEST(message_of(resume) == "no error");
+}
+
+BOOST_AUTO_TEST_CASE(a_run_resumes_with_its_own_configuration_and_no_other) {
+  Folder folder;
+  auto path = (folder / "a").string();
+  auto start = [](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "agreement");
+    int layers = 2;
+    RunDirectory::Options options;
+    Cli cli("agreement", int(arguments.size()), arguments.data());
+    cli.option("--layers", layers, "encoder layers");
+    cli.add(options);
+    cli.parse();
+    RunDirectory::open("agreement", options, cli.configuration());
+    return layers;
+  };
+  BOOST_TEST(start({"--out", path.c_str(), "--layers", "5"}) == 5);
+  BOOST_TEST(start({"--resume", path.c_str()}) == 5);
+  auto refusal = [&](std::vector<const char*> arguments) { return message_of([&] { start(arguments); }); };
+  BOOST_TEST(refusal({"--resume", path.c_str(), "--layers", "3"}) ==
+             path + "/config.json: another configuration: layers was 5 and is 3");
+  BOOST_TEST(contains(refusal({"--resume", path.c_str(), "--out", "b"}), "leave out --out"));
+  BOOST_TEST(contains(refusal({"--resume", path.c_str(), "--config", path.c_str()}), "exclude each other"));
+  BOOST_TEST(contains(refusal({"--resume", folder.path.c_str()}), "there is no config.json in it"));
+}
+
+BOOST_AUTO_TEST_CASE(parts_have_names_that_every_shell_can_type) {
+  BOOST_TEST(file_name_for("window(use=additive, segment=5)") == "window-use=additive-segment=5");
+  BOOST_TEST(file_name_for("relative(clip=16)+gaussian/../x") == "relative-clip=16-+gaussian-..-x");
+  BOOST_TEST(file_name_for("../..") == "part");
+  BOOST_TEST(file_name_for("-rf") == "rf");
+  BOOST_TEST(file_name_for(std::string(1000, 'a')).size() == 120u);
+  Folder folder;
+  auto run = RunDirectory::create("agreement", folder / "a");
+  auto part = run.part("heads(global*4)");
+  BOOST_TEST(part.metrics().string() == (folder / "a/heads-global-4/metrics.csv").string());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
