@@ -99,7 +99,7 @@ void set_anomaly_detection(bool on) { tape.anomaly = on; }
 bool anomaly_detection() { return tape.anomaly; }
 
 Scope::Scope(std::string_view name) : before_(tape.scope.size()) {
-  if (before_) tape.scope += '.';
+  if (before_ && !name.empty()) tape.scope += '.';
   tape.scope += name;
 }
 Scope::~Scope() { tape.scope.resize(before_); }

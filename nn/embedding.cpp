@@ -1,0 +1,87 @@
+#include "nn/embedding.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/operations.h"
+#include "tensor/gather.h"
+
+namespace fovea {
+
+namespace {
+
+Initializer embedding_initializer(std::int64_t dim) {
+  return Initializer::normal(1 / std::sqrt(static_cast<double>(dim)));
+}
+
+/// gather_rows whose gradient leaves row `padding` at 0.
+Variable gather_rows_but(const Variable& table, const Tensor& index, std::int64_t padding) {
+  return record("gather_rows", gather_rows(table.value(), index), {table},
+                [index, padding, rows = table.size(0)](const Gradients& g, const Node&) {
+                  Variable gradient = scatter_rows(g[0], index, rows);
+                  if (!gradient.requires_grad()) {
+                    gradient.value().select(0, padding).fill(0);
+                    return Gradients{gradient};
+                  }
+                  Tensor keep = Tensor::full({rows, 1}, 1, gradient.dtype(), gradient.device());
+                  keep.select(0, padding).fill(0);
+                  return Gradients{gradient * Variable(keep)};
+                });
+}
+
+}  // namespace
+
+Embedding::Embedding(std::int64_t vocabulary, std::int64_t dim, const Options& options) : options_(options) {
+  Initializer initializer = embedding_initializer(dim);
+  if (options.padding) {
+    require(0 <= *options.padding && *options.padding < vocabulary,
+            "Embedding: the padding token is {}, the vocabulary has {}", *options.padding, vocabulary);
+    initializer = initializer.with_zero_row(*options.padding);
+  }
+  weight_ = parameter("weight", {vocabulary, dim}, initializer);
+}
+
+Variable Embedding::forward(const Tensor& tokens) const {
+  Scope scope = enter();
+  Variable rows = options_.padding ? gather_rows_but(weight_, tokens, *options_.padding) : gather_rows(weight_, tokens);
+  return options_.scale ? rows * std::sqrt(static_cast<double>(weight_.size(1))) : rows;
+}
+
+Tensor sinusoidal_positions(std::int64_t T, std::int64_t dim, std::int64_t begin) {
+  std::int64_t half = dim / 2;
+  Tensor table = Tensor::zeros({T, dim}, DType::f64);
+  double* out = table.data<double>();
+  double step = std::log(10000.0) / static_cast<double>(std::max<std::int64_t>(half - 1, 1));
+  for (std::int64_t k = 0; k < half; ++k) {
+    double inverse_timescale = std::exp(-static_cast<double>(k) * step);
+    for (std::int64_t t = 0; t < T; ++t) {
+      double angle = static_cast<double>(begin + t) * inverse_timescale;
+      out[t * dim + k] = std::sin(angle);
+      out[t * dim + half + k] = std::cos(angle);
+    }
+  }
+  return table;
+}
+
+PositionEncoding::PositionEncoding(Positions kind, std::int64_t dim, std::int64_t longest) : kind_(kind) {
+  if (kind == Positions::learned) weight_ = parameter("weight", {longest, dim}, embedding_initializer(dim));
+}
+
+Variable PositionEncoding::forward(const Variable& x, std::int64_t begin) {
+  if (kind_ == Positions::none) return x;
+  Scope scope = enter();
+  std::int64_t end = begin + x.size(1);
+  if (kind_ == Positions::sinusoidal) return x + slice(sinusoids(x, end), 0, begin, end);
+  require(end <= weight_.size(0), "a sentence of {} tokens: positions are learned up to {}", end, weight_.size(0));
+  return x + slice(weight_, 0, begin, end);
+}
+
+Variable PositionEncoding::sinusoids(const Variable& like, std::int64_t end) {
+  if (!table_.defined() || table_.size(0) < end || table_.dtype() != like.dtype() || table_.device() != like.device()) {
+    std::int64_t rows = table_.defined() ? std::max(end, 2 * table_.size(0)) : end;
+    table_ = sinusoidal_positions(rows, like.size(-1)).to(like.dtype()).to(like.device());
+  }
+  return table_;
+}
+
+}  // namespace fovea

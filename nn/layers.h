@@ -1,0 +1,55 @@
+/// The small layers between the large ones.
+#pragma once
+#include "nn/linear.h"
+
+namespace fovea {
+
+/// (x − mean) / sqrt(variance + epsilon) · gain + bias over the last dimension. Gains start at 1, biases at 0.
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(std::int64_t dim, double epsilon = 1e-5);
+
+  /// x [..., dim] → [..., dim]
+  Variable forward(const Variable& x) const;
+
+ private:
+  double epsilon_;
+  Variable gain_, bias_;
+};
+
+/// Zeroes elements with the given probability and scales the others up, in training only.
+class Dropout : public Module {
+ public:
+  explicit Dropout(double probability);
+
+  Variable forward(const Variable& x) const;
+  /// residual + dropout(x), in one pass.
+  Variable forward(const Variable& x, const Variable& residual) const;
+
+ private:
+  double active() const { return training() ? probability_ : 0; }
+  double probability_;
+};
+
+enum class Activation { relu, gelu };
+
+/// activation(x W_1 + b_1) W_2 + b_2, with dropout between.
+class FeedForward : public Module {
+ public:
+  struct Options {
+    Activation activation = Activation::relu;
+    double dropout = 0;
+  };
+  FeedForward(std::int64_t dim, std::int64_t inner_dim) : FeedForward(dim, inner_dim, Options()) {}
+  FeedForward(std::int64_t dim, std::int64_t inner_dim, const Options& options);
+
+  /// x [..., dim] → [..., dim]
+  Variable forward(const Variable& x) const;
+
+ private:
+  Activation activation_;
+  Linear inner_, outer_;
+  Dropout dropout_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,26 @@
+/// y = x W + b.
+#pragma once
+#include "nn/module.h"
+
+namespace fovea {
+
+class Linear : public Module {
+ public:
+  struct Options {
+    bool bias = true;
+    Initializer initializer = Initializer::xavier_uniform();  ///< of the weight; the bias starts at 0
+  };
+  Linear(std::int64_t in, std::int64_t out) : Linear(in, out, Options()) {}
+  Linear(std::int64_t in, std::int64_t out, const Options& options);
+
+  /// x [..., in] → [..., out]
+  Variable forward(const Variable& x) const;
+
+  const Variable& weight() const { return weight_; }  ///< [in, out]
+  const Variable& bias() const { return bias_; }      ///< [out], or undefined
+
+ private:
+  Variable weight_, bias_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,128 @@
+#include "nn/module.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace fovea {
+
+namespace {
+
+std::string joined(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : prefix + '.' + name;
+}
+
+/// FNV-1a of the name, begun at the seed and spread over all 64 bits (the finaliser of SplitMix64).
+std::uint64_t seed_of(std::uint64_t seed, std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325u ^ (seed * 0x9e3779b97f4a7c15u);
+  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+  return hash ^ (hash >> 31);
+}
+
+}  // namespace
+
+void Module::check_name(std::string_view name) const {
+  require(!name.empty() && name.find('.') == name.npos, "'{}' names no parameter or module: it is empty or has a dot",
+          name);
+  bool taken = std::any_of(parameters_.begin(), parameters_.end(), [&](const auto& p) { return p.name == name; }) ||
+               std::any_of(children_.begin(), children_.end(), [&](const Module* m) { return m->name_ == name; });
+  require(!taken, "module '{}' already has a parameter or module named '{}'", name_, name);
+}
+
+Variable Module::parameter(std::string_view name, const Shape& shape, Initializer initializer) {
+  check_name(name);
+  // Not a number until initialised: a model that was forgotten shows it in its first output.
+  Variable variable(Tensor::full(shape, std::numeric_limits<double>::quiet_NaN()), true);
+  parameters_.push_back({std::string(name), variable, std::move(initializer)});
+  return variable;
+}
+
+void Module::child(std::string_view name, Module& module) {
+  check_name(name);
+  require(module.name_.empty(), "module '{}' is already part of another, as '{}'", name, module.name_);
+  module.name_ = name;
+  children_.push_back(&module);
+}
+
+void Module::collect(const std::string& prefix, std::vector<NamedParameter>& out) const {
+  for (const NamedParameter& p : parameters_) out.push_back({joined(prefix, p.name), p.variable, p.initializer});
+  for (const Module* part : children_) part->collect(joined(prefix, part->name_), out);
+}
+
+std::vector<NamedParameter> Module::parameters() const {
+  std::vector<NamedParameter> out;
+  collect("", out);
+  return out;
+}
+
+std::int64_t Module::parameter_count() const { return module_counts().front().parameters; }
+
+void Module::count(const std::string& prefix, std::vector<ModuleCount>& out) const {
+  std::size_t own = out.size();
+  out.push_back({prefix, 0});
+  for (const NamedParameter& p : parameters_) out[own].parameters += p.variable.shape().elements();
+  for (const Module* part : children_) {
+    std::size_t at = out.size();
+    part->count(joined(prefix, part->name_), out);
+    out[own].parameters += out[at].parameters;
+  }
+}
+
+std::vector<ModuleCount> Module::module_counts() const {
+  std::vector<ModuleCount> out;
+  count("", out);
+  return out;
+}
+
+std::string Module::describe() const {
+  std::vector<NamedParameter> all = parameters();
+  std::size_t names = 5, shapes = 5, rules = 0;
+  for (const NamedParameter& p : all) {
+    names = std::max(names, p.name.size());
+    shapes = std::max(shapes, p.variable.shape().str().size());
+    rules = std::max(rules, p.initializer.description.size());
+  }
+  std::string text;
+  auto line = [&](const std::string& name, const std::string& shape, const std::string& rule, std::int64_t number) {
+    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:>11}\n", name, names, shape, shapes, rule, rules, number);
+  };
+  for (const NamedParameter& p : all)
+    line(p.name, p.variable.shape().str(), p.initializer.description, p.variable.shape().elements());
+  line("total", "", "", parameter_count());
+  return text;
+}
+
+template <class Change>
+void Module::change_values(const Change& change) {
+  for (NamedParameter& p : parameters()) {
+    change(p);
+    p.variable.clear_grad();
+  }
+}
+
+void Module::initialise(std::uint64_t seed) {
+  change_values([seed](NamedParameter& p) {
+    Generator generator(seed_of(seed, p.name));
+    Tensor values = Tensor::empty(p.variable.shape(), DType::f64);
+    p.initializer.fill(values, generator);
+    p.variable.value().copy_from(values);
+    p.variable.named(p.name);
+  });
+}
+
+void Module::train(bool training) {
+  training_ = training;
+  for (Module* part : children_) part->train(training);
+}
+
+void Module::to(DType dtype) {
+  require(dtype == DType::f32 || dtype == DType::f64, "parameters are f32 or f64, not {}", fovea::name(dtype));
+  change_values([dtype](NamedParameter& p) { p.variable.value() = p.variable.value().to(dtype); });
+}
+
+void Module::to(Device device) {
+  change_values([device](NamedParameter& p) { p.variable.value() = p.variable.value().to(device); });
+}
+
+}  // namespace fovea

@@ -1,0 +1,199 @@
+#include "nn/schedule.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "tensor/error.h"
+#include "tensor/suggestion.h"
+
+namespace fovea {
+
+using Values = std::map<std::string, double>;
+
+struct Key {
+  const char* name;
+  double value;  ///< default
+  double least;
+};
+
+struct Schedule::Kind {
+  const char* name;
+  std::vector<Key> keys;
+  double (*rate)(const Values& v, double u, double epoch);
+};
+
+namespace {
+
+double warm_up(const Values& v, double u) { return v.at("warmup") > 0 ? std::min(1.0, (u + 1) / v.at("warmup")) : 1; }
+
+double constant(const Values& v, double u, double) { return v.at("rate") * warm_up(v, u); }
+
+double inverse_sqrt(const Values& v, double u, double) {
+  double peak = v.at("peak"), init = v.at("init"), warmup = v.at("warmup");
+  return u < warmup ? init + u * (peak - init) / warmup : peak * std::sqrt(warmup / u);
+}
+
+double noam(const Values& v, double u, double) {
+  double n = u + 1;
+  return v.at("scale") / std::sqrt(v.at("dim")) * std::min(1 / std::sqrt(n), n * std::pow(v.at("warmup"), -1.5));
+}
+
+double cosine(const Values& v, double u, double) {
+  double rate = v.at("rate"), floor = v.at("floor"), warmup = v.at("warmup");
+  if (u < warmup) return rate * warm_up(v, u);
+  double done = std::clamp((u - warmup) / std::max(v.at("updates") - warmup, 1.0), 0.0, 1.0);
+  return floor + (rate - floor) * (1 + std::cos(std::numbers::pi * done)) / 2;
+}
+
+double halving(const Values& v, double u, double epoch) {
+  bool by_update = v.at("update") > 0;
+  double now = by_update ? u : epoch, first = by_update ? v.at("update") : v.at("epoch");
+  double halvings = now < first ? 0 : 1 + std::floor((now - first) / v.at("every"));
+  return v.at("rate") * std::pow(0.5, halvings);
+}
+
+const std::vector<Schedule::Kind>& kinds() {
+  static const std::vector<Schedule::Kind> all = {
+      {"constant", {{"rate", 1e-3, 0}, {"warmup", 0, 0}}, constant},
+      {"inverse_sqrt", {{"peak", 5e-4, 0}, {"warmup", 4000, 1}, {"init", 1e-7, 0}}, inverse_sqrt},
+      {"noam", {{"dim", 512, 1}, {"warmup", 4000, 1}, {"scale", 1, 0}}, noam},
+      {"cosine", {{"rate", 1e-3, 0}, {"updates", 100000, 1}, {"warmup", 0, 0}, {"floor", 0, 0}}, cosine},
+      {"halving", {{"rate", 1e-4, 0}, {"epoch", 4, 1}, {"every", 1, 1}, {"update", 0, 0}}, halving},
+  };
+  return all;
+}
+
+template <class Named>
+std::string names(const std::vector<Named>& all) {
+  std::string text;
+  for (const Named& one : all) text += (text.empty() ? "" : ", ") + std::string(one.name);
+  return text;
+}
+
+template <class Named>
+const Named* named(const std::vector<Named>& all, std::string_view name) {
+  auto found = std::find_if(all.begin(), all.end(), [&](const Named& one) { return one.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// "; did you mean 'warmup'?", or, if nothing is near, all there is.
+template <class Named>
+std::string remedy(const std::vector<Named>& all, std::string_view name) {
+  std::vector<std::string> candidates;
+  for (const Named& one : all) candidates.emplace_back(one.name);
+  std::string meant = did_you_mean(name, candidates);
+  return meant.empty() ? "; there are " + names(all) : meant;
+}
+
+/// Reads name(key=value, key=value) and knows the column it is at.
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  std::string_view word() {
+    blanks();
+    std::size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+
+  double number() {
+    blanks();
+    double value = 0;
+    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc() || !std::isfinite(value)) wrong("a number must stand here");
+    at_ = static_cast<std::size_t>(end - text_.data());
+    return value;
+  }
+
+  bool accept(char c) {
+    blanks();
+    bool there = at_ < text_.size() && text_[at_] == c;
+    at_ += there;
+    return there;
+  }
+
+  void expect(char c) {
+    if (!accept(c)) wrong(fmt::format("'{}' must stand here", c));
+  }
+
+  bool at_end() {
+    blanks();
+    return at_ == text_.size();
+  }
+
+  std::size_t column() const { return at_ + 1; }
+
+  [[noreturn]] void wrong(const std::string& what, std::size_t column) const {
+    fail("schedule '{}', column {}: {}", text_, column, what);
+  }
+  [[noreturn]] void wrong(const std::string& what) const { wrong(what, column()); }
+
+ private:
+  void blanks() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+void read_value(Reader& reader, const Schedule::Kind& kind, Values& values) {
+  std::string_view word = reader.word();
+  std::size_t column = reader.column() - word.size();
+  const Key* key = named(kind.keys, word);
+  if (!key) reader.wrong(fmt::format("{} has no '{}'{}", kind.name, word, remedy(kind.keys, word)), column);
+  reader.expect('=');
+  double value = reader.number();
+  if (value < key->least) reader.wrong(fmt::format("{} is {}, must be at least {}", word, value, key->least), column);
+  values[key->name] = value;
+}
+
+}  // namespace
+
+Schedule Schedule::parse(std::string_view text) {
+  Reader reader(text);
+  std::string_view word = reader.word();
+  Schedule schedule;
+  schedule.kind_ = named(kinds(), word);
+  if (!schedule.kind_) reader.wrong(fmt::format("no schedule '{}'{}", word, remedy(kinds(), word)), 1);
+  for (const Key& key : schedule.kind_->keys) schedule.values_[key.name] = key.value;
+  if (reader.accept('(') && !reader.accept(')')) {
+    do read_value(reader, *schedule.kind_, schedule.values_);
+    while (reader.accept(','));
+    reader.expect(')');
+  }
+  if (!reader.at_end()) reader.wrong("nothing may follow");
+  return schedule;
+}
+
+double Schedule::rate(std::int64_t updates, std::int64_t epoch) const {
+  return kind_->rate(values_, static_cast<double>(updates), static_cast<double>(epoch));
+}
+
+namespace {
+
+template <class Value>
+std::string description(const Schedule::Kind& kind, const Value& value) {
+  std::string text;
+  for (const Key& key : kind.keys) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key.name, value(key));
+  return fmt::format("{}({})", kind.name, text);
+}
+
+}  // namespace
+
+std::string Schedule::str() const {
+  return description(*kind_, [this](const Key& key) { return values_.at(key.name); });
+}
+
+std::string schedule_help() {
+  std::string text;
+  for (const Schedule::Kind& kind : kinds()) text += description(kind, [](const Key& key) { return key.value; }) + '\n';
+  return text;
+}
+
+}  // namespace fovea
