@@ -1,0 +1,69 @@
+/// Localness as a Gaussian bias on the logits.
+/// Yang et al. 2018, "Modeling Localness for Self-Attention Networks", eq. 4-9.
+///
+///   z_ij = s_ij − 2 ((j − P_i) / D_i)²          P: centre, D: window width (sigma = D / 2), in tokens
+///
+/// u_i = tanh(q_i W_p + b_p)                     q_i: the whole projected query, all heads, before 1 / sqrt(D)
+/// P_i = (len − 1) sigmoid(u_i U_p + c)          one per query and head, [B, H, I]; len: keys that i may see
+/// D_i by `window`:
+///   fixed  D = width
+///   layer  D = len sigmoid(tanh(K̄ W_d + b_d) U_d + e) + epsilon     K̄: mean of the projected keys that i may see
+///   query  D = len sigmoid(u_i U_d + e) + epsilon                    with the u_i of the centre
+///   head   D = N sigmoid(z) + epsilon                                z: one number per head
+#pragma once
+#include <optional>
+
+#include "attention/registry.h"
+#include "nn/linear.h"
+
+namespace fovea {
+
+/// −2 ((j − P) / D)² on the logit.
+struct GaussianBias {
+  static constexpr const char* name = "gaussian_bias";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T> at, T center, T width) const {
+    T distance = (at.key - center) / width;
+    return z - T(2) * distance * distance;
+  }
+};
+
+class GaussianLocalness : public LocalnessMethod {
+ public:
+  enum class Window { fixed, layer, query, head };
+  enum class CenterScale { last, paper };
+  enum class CenterInput { query, query_and_context };
+  struct Options {
+    Window window = Window::query;
+    double width = 10;          ///< D of window = fixed, in tokens
+    double largest_width = 50;  ///< N of window = head, in tokens
+    /// last: P = (len − 1) sigmoid, the authors' code; paper: P = len · sigmoid − 1, the paper's formula counted from 0
+    CenterScale center_scale = CenterScale::last;
+    double epsilon = 0.1;  ///< added to D (the authors'; 0: the paper's, then D is at least 1e-3)
+    /// What the centre is predicted from: the query, or also the output of plain attention (the paper's footnote 2)
+    CenterInput center_input = CenterInput::query;
+    bool shared_width = false;  ///< window = layer: one D for all heads (eq. 8 as printed) instead of one per head
+  };
+
+  static constexpr MethodCard card = {
+      "gaussian", "Gaussian bias with a learned centre and width", "Yang et al. 2018, eq. 4-9",
+      "z_ij = q_i . k_j / sqrt(D) - 2 ((j - P_i) / D_i)^2, P_i = (len - 1) sigmoid(u_i U_p)"};
+  static void visit(OptionVisitor& visitor, Options& options);
+
+  GaussianLocalness(const MethodShape& shape, const Options& options);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  Variable center(const AttentionContext& in, const Variable& hidden) const;
+  Variable width(const AttentionContext& in, const Variable& hidden) const;
+
+  Options options_;
+  int heads_;
+  Linear hidden_;                               // W_p [d, d]
+  Linear center_;                               // U_p [d, H]
+  std::optional<Linear> context_;               // W_o [H D, d], no bias
+  std::optional<Linear> width_hidden_, width_;  // W_d [d, d], U_d [d, H]
+  Variable head_width_;                         // z [H]
+};
+
+}  // namespace fovea

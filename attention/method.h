@@ -1,0 +1,177 @@
+/// What a localness method is: a module that looks at an attention's inputs and returns the terms it adds.
+///
+/// For query i, key j, per head (DESIGN of the library in one formula):
+///
+///   z_ij = s_ij + Σ bias_t(i, j)         s_ij = q_i · k_j / sqrt(D)       bias terms
+///   a_ij = softmax_j(z_ij)               over the keys that i may see
+///   w_ij = a_ij · Π m_t(i, j)            window terms: after the softmax, not renormalised
+///   o_i  = Σ_j w_ij v_j + Σ r_t(w_i)     value terms
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/operations.h"
+#include "nn/attention.h"
+
+namespace fovea {
+
+/// What a method is made for: a whole attention, or some of its heads.
+struct MethodShape {
+  std::int64_t model_dim;  ///< d
+  std::int64_t head_dim;   ///< D = d / all heads
+  int heads;               ///< the heads this method acts on
+  int layer;               ///< 0-based
+  Place place;
+};
+
+/// What a method sees. B sentences, H heads, I queries, J keys, D head dim.
+struct AttentionContext {
+  Variable query_states, key_states;  ///< input of the sub-layer [B, I, d], [B, J, d]
+  Variable projected_query,
+      projected_key;           ///< all heads side by side, with bias, before 1 / sqrt(D): [B, I, d], [B, J, d]
+  Variable query, key, value;  ///< split in heads: [B, H, I, D], [B, H, J, D], [B, H, J, D]
+  Tensor allow;                ///< bool, broadcasts to [B, H, I, J]; undefined: every query sees every key
+  bool causal = false;
+  Place place = Place::encoder;
+
+  Variable length;           ///< keys that a query may see, true lengths, prefixes if causal: [B, 1, 1 or I]
+  Variable query_positions;  ///< 0-based, in tokens, [I]
+  Variable key_positions;    ///< [J]
+
+  double scale() const;  ///< 1 / sqrt(D)
+};
+
+/// Where a pointwise functor is evaluated; positions in tokens.
+template <class T>
+struct Position {
+  T query, key;
+};
+
+// ---- Captures: what a pointwise functor reads beside z and the position -------------------------------------------
+
+struct PerQuery {
+  Variable value;  ///< [B, H, I], broadcast
+  Variable spread(const AttentionContext&) const { return unsqueeze(value, -1); }
+};
+struct PerKey {
+  Variable value;  ///< [B, H, J], broadcast
+  Variable spread(const AttentionContext&) const { return unsqueeze(value, -2); }
+};
+struct PerHead {
+  Variable value;  ///< [H]
+  Variable spread(const AttentionContext&) const { return reshape(value, {value.size(0), 1, 1}); }
+};
+struct PerPair {
+  Variable value;  ///< [B, H, I, J], broadcast
+  Variable spread(const AttentionContext&) const { return value; }
+};
+/// A table over the relative position, read at clip(j − i, −clip, clip) + clip.
+struct PerOffset {
+  Variable value;  ///< [..., 2 clip + 1]; [B, H, I, 2 clip + 1] where every query has its own table
+  std::int64_t clip;
+  Variable spread(const AttentionContext& in) const;
+};
+/// [I, J] i64: clip(j − i, −clip, clip) + clip, for positions of this context.
+Tensor offset_index(const AttentionContext& in, std::int64_t clip);
+
+// ---- Terms
+// ------------------------------------------------------------------------------------------------------------
+
+/// Changes a [B, H, I, J] matrix: logits before the softmax, or weights after it.
+class PairTerm {
+ public:
+  virtual ~PairTerm() = default;
+  /// The plain form, on whole matrices: the documentation of the term, and the oracle of every faster one.
+  virtual Variable composed(const Variable& pairs, const AttentionContext& in) const = 0;
+};
+
+/// Changes the output: what a method adds to Σ_j w_ij v_j.
+class ValueTerm {
+ public:
+  virtual ~ValueTerm() = default;
+  /// weights [B, H, I, J] → [B, H, I, D]
+  virtual Variable composed(const Variable& weights, const AttentionContext& in) const = 0;
+};
+
+struct Terms {
+  std::vector<std::unique_ptr<PairTerm>> biases;   ///< applied to the logits, in order
+  std::vector<std::unique_ptr<PairTerm>> windows;  ///< applied to the weights, in order
+  std::vector<std::unique_ptr<ValueTerm>> values;
+  std::vector<std::pair<std::string, Variable>> quantities;  ///< for pictures: "center" [B, H, I], ...
+};
+
+/// f(z, position, captures...) as an element-wise functor of (z, query position, key position, captures...).
+template <class F>
+struct Pointwise {
+  static constexpr const char* name = F::name;
+  F f;
+  template <class T, class... Captures>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, T query, T key, Captures... captures) const {
+    return f(z, Position<T>{query, key}, captures...);
+  }
+};
+
+/// A functor on one (i, j) with its captures: what the author writes is the equation, derivatives come from duals.
+template <class F, class... Captures>
+class PointwiseTerm : public PairTerm {
+ public:
+  PointwiseTerm(const F& f, Captures... captures) : f_(f), captures_(std::move(captures)...) {}
+
+  Variable composed(const Variable& pairs, const AttentionContext& in) const override {
+    return std::apply(
+        [&](const Captures&... captures) {
+          return map(Pointwise<F>{f_}, pairs, unsqueeze(in.query_positions, 1), in.key_positions,
+                     captures.spread(in)...);
+        },
+        captures_);
+  }
+
+ private:
+  F f_;
+  std::tuple<Captures...> captures_;
+};
+
+template <class F, class... Captures>
+std::unique_ptr<PairTerm> pointwise(const F& f, Captures... captures) {
+  return std::make_unique<PointwiseTerm<F, Captures...>>(f, std::move(captures)...);
+}
+
+/// z + b: a bias that a method has as a matrix, or as a table.
+struct AddBias {
+  static constexpr const char* name = "add_bias";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T>, T bias) const {
+    return z + bias;
+  }
+};
+
+/// w · m: a window after the softmax.
+struct MultiplyWindow {
+  static constexpr const char* name = "multiply_window";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T w, Position<T>, T window) const {
+    return w * window;
+  }
+};
+
+// ---- Methods
+// ----------------------------------------------------------------------------------------------------------
+
+class LocalnessMethod : public Module {
+ public:
+  /// Adds this method's terms for one call to `terms`. Throws Error where the method is not defined.
+  virtual void add_terms(const AttentionContext& in, Terms& terms) = 0;
+};
+
+/// x [B, T, h · D] → [B, h, T, D], a view.
+Variable split_heads(const Variable& x, std::int64_t head_dim);
+/// [B, h, T, D] → [B, T, h · D]; a view where the memory order is [B, T, h, D].
+Variable merge_heads(const Variable& x);
+
+/// softmax(q kᵀ / sqrt(D)) v with the terms of `terms`; plain attention for none. Fills `trace` if given. → [B, H, I,
+/// D]
+Variable attend_composed(const AttentionContext& in, const Terms& terms, double dropout, AttentionTrace* trace);
+
+}  // namespace fovea

@@ -1,0 +1,36 @@
+/// Multi-head attention (Vaswani et al. 2017) with any localness methods.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "attention/method.h"
+#include "nn/linear.h"
+
+namespace fovea {
+
+/// Q = x_q W^Q + b, K = x_k W^K + b, V = x_v W^V + b, split into H heads; attention per head; concatenated heads W^O +
+/// b. Every projection is [d, d]. The methods act on all heads, or on those they were made for.
+class MultiHeadAttention : public Attention {
+ public:
+  /// A method and the heads [first, first + count) that it acts on.
+  struct Placed {
+    std::unique_ptr<LocalnessMethod> method;
+    std::string name;  ///< of its parameters
+    int first_head, heads;
+  };
+
+  /// Throws unless the number of heads divides the model's width.
+  MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods);
+
+  Variable forward(const AttentionInput& input) override;
+
+ private:
+  AttentionContext context(const AttentionInput& input) const;
+
+  AttentionShape shape_;
+  std::int64_t head_dim_;
+  Linear query_, key_, value_, output_;
+  std::vector<Placed> methods_;
+};
+
+}  // namespace fovea

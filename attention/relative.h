@@ -1,0 +1,33 @@
+/// Relative positions.
+/// Shaw et al. 2018, "Self-Attention with Relative Position Representations", eq. 3-5.
+///
+///   z_ij = q_i · (k_j + R^K_r) / sqrt(D),   o_i = Σ_j a_ij (v_j + R^V_r),   r = clip(j − i, −k, k)
+///
+/// R^K, R^V [2 k + 1, D], shared by the heads, one pair per layer. Nothing of size I · J · D is made: q_i · R^K_r is
+/// read from the table Q R^Kᵀ [I, 2 k + 1], and the weights are summed by offset before they meet R^V.
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+class RelativePositions : public LocalnessMethod {
+ public:
+  struct Options {
+    std::int64_t clip = 16;  ///< k, in tokens
+    bool values = true;      ///< R^V too, not only R^K
+  };
+
+  static constexpr MethodCard card = {
+      "relative", "relative positions added to keys and values", "Shaw et al. 2018, eq. 3-5",
+      "z_ij = q_i . (k_j + RK_r) / sqrt(D), o_i = sum_j a_ij (v_j + RV_r), r = clip(j - i)"};
+  static void visit(OptionVisitor& visitor, Options& options);
+
+  RelativePositions(const MethodShape& shape, const Options& options);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  Options options_;
+  Variable key_table_, value_table_;  // [2 k + 1, D]
+};
+
+}  // namespace fovea

@@ -1,0 +1,126 @@
+#include "attention/specification.h"
+
+#include <cctype>
+#include <charconv>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+void fail_at(const std::string& text, std::size_t column, const std::string& what, const std::string& advice) {
+  fail("'{}': {} (column {}){}", text, what, column, advice);
+}
+
+namespace {
+
+/// Recursive descent, one function per rule of the grammar; nesting is bounded so that hostile text cannot overflow the
+/// stack.
+class Parser {
+ public:
+  explicit Parser(const std::string& text) : text_(text) {}
+
+  std::vector<MethodText> whole() {
+    auto methods = sum(0);
+    if (!at_end()) expected("'+' or the end");
+    return methods;
+  }
+
+ private:
+  static constexpr int deepest = 8;
+
+  std::vector<MethodText> sum(int depth) {
+    if (depth > deepest) fail_at(text_, column(), "nested too deeply", "");
+    std::vector<MethodText> methods{term(depth)};
+    while (take('+')) methods.push_back(term(depth));
+    return methods;
+  }
+
+  MethodText term(int depth) {
+    MethodText method;
+    skip_spaces();
+    method.column = column();
+    method.name = word("the name of a method");
+    if (!take('(')) return method;
+    if (take(')')) return method;
+    do {
+      if (method.name == "heads")
+        method.shares.push_back(share(depth + 1));
+      else
+        method.options.push_back(option());
+    } while (take(','));
+    if (!take(')')) expected("',' or ')'");
+    return method;
+  }
+
+  Share share(int depth) {
+    Share out{sum(depth), 1};
+    if (!take('*')) return out;
+    skip_spaces();
+    std::size_t start = column();
+    std::string count = word("a number of heads");
+    auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), out.heads);
+    if (error != std::errc() || end != count.data() + count.size() || out.heads < 1)
+      fail_at(text_, start, "'" + count + "' is not a number of heads", "; write name*4");
+    return out;
+  }
+
+  OptionText option() {
+    OptionText out;
+    skip_spaces();
+    out.name_column = column();
+    out.name = word("an option, as in name=value");
+    if (!take('=')) expected("'=' after '" + out.name + "'");
+    skip_spaces();
+    out.value_column = column();
+    out.value = value();
+    return out;
+  }
+
+  static bool is_word(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-';
+  }
+
+  std::string word(const char* what) {
+    skip_spaces();
+    std::string out;
+    while (!at_end() && is_word(text_[at_])) out += text_[at_++];
+    if (out.empty()) expected(what);
+    return out;
+  }
+
+  /// A value runs to the next ',' or ')': it may hold a sign or a '+' (1e+3, q+ctx).
+  std::string value() {
+    std::string out;
+    while (!at_end() && (is_word(text_[at_]) || text_[at_] == '+')) out += text_[at_++];
+    if (out.empty()) expected("a value");
+    return out;
+  }
+
+  bool take(char c) {
+    skip_spaces();
+    if (at_end() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+
+  void skip_spaces() {
+    while (!at_end() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
+  }
+  bool at_end() const { return at_ == text_.size(); }
+  std::size_t column() const { return at_ + 1; }
+
+  [[noreturn]] void expected(const std::string& what) {
+    skip_spaces();
+    fail_at(text_, column(), at_end() ? "ends too early" : fmt::format("unexpected '{}'", text_[at_]),
+            "; expected " + what);
+  }
+
+  const std::string& text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::vector<MethodText> parse_specification(const std::string& text) { return Parser(text).whole(); }
+
+}  // namespace fovea

@@ -1,0 +1,57 @@
+/// Differentiable windows.
+/// Nguyen et al. 2020, "Differentiable Window for Dynamic Local Attention", eq. 7-17.
+///
+///   φ^L_i = softmax_j(q^L_i · k^L_j / sqrt(D)),  φ^R_i likewise           left and right pointers, over the keys i may
+///   see F_j = Σ_{k ≤ e(j)} φ_k,  S_j = Σ_{k ≥ a(j)} φ_k                       a(j), e(j): first and last key of j's
+///   segment m̂_j = F^L_j S^R_j + F^R_j S^L_j                                      in [0, 2]: l = j = r counts twice
+///
+///   multiplicative (MW)  w = softmax(s) · m̂                              after the softmax, not renormalised
+///   additive (AW)        z = s + (q^loc · k^loc / sqrt(D)) · m̂           before it
+///
+/// With segment = 1 (token) a(j) = e(j) = j.
+#pragma once
+#include <optional>
+
+#include "attention/registry.h"
+#include "nn/linear.h"
+
+namespace fovea {
+
+class DifferentiableWindow : public LocalnessMethod {
+ public:
+  enum class Use { multiplicative, additive };
+  enum class Mask { paper, exact, either };
+  struct Options {
+    Use use = Use::multiplicative;
+    std::int64_t segment = 1;  ///< b, in tokens
+    /// paper: m̂ of eq. 9; exact: less the double count, so that m̂ is the expectation of the discrete mask; either:
+    /// x + y − x y of the two products
+    Mask mask = Mask::paper;
+    bool renormalize = false;  ///< multiplicative: divide by the row's sum (at least 1e-9)
+    /// encoder self-attention, mask = paper: left pointer at or before i, right pointer at or after, first product only
+    bool forward_only = false;
+    double pointer_scale = 1;              ///< multiplies the pointers' logits
+    bool pointer_scale_by_length = false;  ///< multiplies them by the number of keys that i may see
+  };
+
+  static constexpr MethodCard card = {
+      "window", "differentiable window between two soft pointers", "Nguyen et al. 2020, eq. 7-17",
+      "m_j = FL_j SR_j + FR_j SL_j; multiplicative: w = a m; additive: z = s + s_local m"};
+  static void visit(OptionVisitor& visitor, Options& options);
+
+  DifferentiableWindow(const MethodShape& shape, const Options& options);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  /// φ [B, H, I, J]
+  Variable pointer(const AttentionContext& in, const Linear& query, const Linear& key, const Tensor& allow) const;
+  /// m̂ [B, H, I, J], 0 where nothing is allowed
+  Variable window(const AttentionContext& in, const Variable& left, const Variable& right) const;
+
+  Options options_;
+  std::int64_t head_dim_;
+  Linear left_query_, left_key_, right_query_, right_key_;
+  std::optional<Linear> local_query_, local_key_;
+};
+
+}  // namespace fovea
