@@ -29,36 +29,35 @@ Variable projected(const DifferentiableFunction& f, const std::vector<Variable>&
   return sum(y * asymmetric(y.shape(), y.device(), generator));
 }
 
-std::string compare(const DifferentiableFunction& f, const std::vector<Variable>& inputs,
-                    const GradcheckOptions& options) {
-  for (std::size_t k = 0; k < inputs.size(); ++k)
-    require(inputs[k].dtype() == DType::f64, "gradcheck: input {} is {}; differences need f64", k,
-            inputs[k].describe());
-  std::vector<Variable> leaves, wanted;
-  for (const Variable& input : inputs) {
-    leaves.emplace_back(input.value().clone(), input.requires_grad());
-    if (input.requires_grad()) wanted.push_back(leaves.back());
-  }
-  Gradients analytic = grad(projected(f, leaves, options.seed), wanted);
-
-  std::size_t position = 0;
+std::string compare(const DifferentiableFunction& f, const std::vector<Variable>& inputs, const GradcheckOptions& options) {
+  std::vector<Variable> wanted;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    if (!inputs[k].requires_grad()) continue;
-    std::vector<double> gradient = analytic[position++].value().to_vector<double>();
-    std::vector<double> values = inputs[k].value().to_vector<double>();
+    require(inputs[k].dtype() == DType::f64, "gradcheck: input {} is {}; differences need f64", k, inputs[k].describe());
+    require(inputs[k].is_leaf(), "gradcheck: input {} is not a leaf; pass what it was made from", k);
+    if (inputs[k].requires_grad()) wanted.push_back(inputs[k]);
+  }
+  Gradients analytic = grad(projected(f, inputs, options.seed), wanted);
+
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    std::vector<double> gradient = analytic[k].value().to_vector<double>();
+    const std::vector<double> values = wanted[k].value().to_vector<double>();
+    Tensor place = wanted[k].value();  // moved there and back, element by element
+    auto put = [&](const std::vector<double>& moved) { place.copy_from(Tensor::from(moved, place.shape())); };
     auto at = [&](std::size_t element, double shift) {
       std::vector<double> moved = values;
       moved[element] += shift;
-      std::vector<Variable> shifted = leaves;
-      shifted[k] = Variable(Tensor::from(moved, inputs[k].shape()).to(inputs[k].device()));
-      return projected(f, shifted, options.seed).item();
+      put(moved);
+      double result = projected(f, inputs, options.seed).item();
+      put(values);
+      return result;
     };
     for (std::size_t e = 0; e < values.size(); ++e) {
       double numeric = (at(e, options.step) - at(e, -options.step)) / (2 * options.step);
       double scale = 1 + std::max(std::abs(numeric), std::abs(gradient[e]));
       if (!(std::abs(numeric - gradient[e]) <= options.tolerance * scale))
-        return fmt::format("input {} {} element {}: the gradient is {:.9g}, differences give {:.9g} (seed {})", k,
-                           inputs[k].shape().str(), e, gradient[e], numeric, options.seed);
+        return fmt::format("input {}{} {} element {}: the gradient is {:.9g}, differences give {:.9g} (seed {})", k,
+                           wanted[k].name().empty() ? "" : " '" + wanted[k].name() + "'", wanted[k].shape().str(), e, gradient[e],
+                           numeric, options.seed);
     }
   }
   return "";
@@ -73,18 +72,13 @@ std::string gradcheck(const DifferentiableFunction& f, const std::vector<Variabl
 
 std::string gradgradcheck(const DifferentiableFunction& f, const std::vector<Variable>& inputs,
                           const GradcheckOptions& options) {
+  std::vector<Variable> wanted;
+  for (const Variable& input : inputs)
+    if (input.requires_grad()) wanted.push_back(input);
   auto first_gradients = [&](const std::vector<Variable>& x) {
-    std::vector<Variable> asked, flat;
-    for (std::size_t k = 0; k < x.size(); ++k) {
-      // A shifted input comes as a constant: a leaf of its own lets the inner gradient be taken.
-      if (inputs[k].requires_grad()) asked.push_back(x[k].requires_grad() ? x[k] : Variable(x[k].value(), true));
-    }
-    std::vector<Variable> arguments = x;
-    for (std::size_t k = 0, next = 0; k < x.size(); ++k)
-      if (inputs[k].requires_grad()) arguments[k] = asked[next++];
-    Gradients gradients = grad(projected(f, arguments, options.seed + 7), asked, {}, {.create_graph = true});
-    for (const Variable& gradient : gradients) flat.push_back(reshape(gradient, {-1}));
-    return concat(flat, 0);
+    Gradients gradients = grad(projected(f, x, options.seed + 7), wanted, {}, {.create_graph = true});
+    for (Variable& gradient : gradients) gradient = reshape(gradient, {-1});
+    return concat(gradients, 0);
   };
   std::string message = compare(first_gradients, inputs, options);
   return message.empty() ? message : "second derivative: " + message;

@@ -1,0 +1,72 @@
+/// Small attentions with random parameters, and every specification that the registry can make.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attention/registry.h"
+#include "tensor/random.h"
+
+namespace fovea::test {
+
+inline Tensor random_tensor(const Shape& shape, Generator& generator, double low = -1, double high = 1) {
+  Tensor out = Tensor::empty(shape, DType::f64);
+  fill_uniform(out, generator, low, high);
+  return out;
+}
+
+/// Two heads of three, the first of two layers, f64, every parameter random: nothing is 0 or 1 by chance.
+inline std::unique_ptr<Attention> random_attention(const std::string& specification, Place place, std::uint64_t seed = 3) {
+  AttentionShape shape{.model_dim = 6, .heads = 2, .layer = 0, .layers = 2, .place = place};
+  auto attention = attention_factory(specification)(shape);
+  attention->to(DType::f64);
+  Generator generator(seed);
+  for (auto& parameter : attention->parameters()) {
+    Variable variable = parameter.variable;
+    variable.value().copy_from(random_tensor(variable.shape(), generator));
+  }
+  attention->train(false);
+  return attention;
+}
+
+/// Collects, for each option that is a choice or a flag, the values that are not its default.
+class Alternatives : public OptionVisitor {
+ public:
+  void number(const char*, double&, double, double, const char*) override {}
+  void integer(const char*, std::int64_t&, std::int64_t, std::int64_t, const char*) override {}
+  void flag(const char* name, bool& value, const char*) override {
+    found.push_back(std::string(name) + (value ? "=false" : "=true"));
+  }
+  void choice(const char* name, int& value, const std::vector<std::string>& choices, const char*) override {
+    for (std::size_t k = 0; k < choices.size(); ++k)
+      if (static_cast<int>(k) != value) found.push_back(std::string(name) + "=" + choices[k]);
+  }
+  std::vector<std::string> found;
+};
+
+/// Every method with its defaults and with every single change of a choice or flag, then some combinations: a method
+/// that joins the registry is tested with no test written.
+inline std::vector<std::string> all_specifications() {
+  std::vector<std::string> specifications;
+  for (const MethodEntry& entry : registered_methods()) {
+    std::string name = entry.card.name;
+    specifications.push_back(name);
+    Alternatives alternatives;
+    entry.configure(alternatives);
+    for (const std::string& change : alternatives.found) specifications.push_back(name + "(" + change + ")");
+  }
+  for (const char* combination :
+       {"window(segment=2)", "window(segment=3,use=additive)", "window(segment=2,mask=exact)", "window(pointer_scale=0.5)",
+        "gaussian(window=layer,shared_width=true)", "gaussian(window=layer,epsilon=0)", "relative(clip=2)",
+        "relative(clip=2)+gaussian(window=query)", "heads(global*1, gaussian*1)", "heads(relative*1, window*1)",
+        "gaussian(heads=2)+window(use=additive,heads=1)"})
+    specifications.emplace_back(combination);
+  return specifications;
+}
+
+inline const std::vector<Place>& all_places() {
+  static const std::vector<Place> places{Place::encoder, Place::decoder, Place::cross};
+  return places;
+}
+
+}  // namespace fovea::test

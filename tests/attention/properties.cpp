@@ -1,0 +1,185 @@
+// What every method of the registry owes, in every place that it is defined for.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <functional>
+
+#include "autograd/gradcheck.h"
+#include "tests/attention/attentions.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+constexpr std::int64_t B = 2, I = 4, J = 5, d = 6;
+
+/// Runs body on every specification × place; a place for which the method refuses itself is passed over.
+void for_every_attention(const std::function<void(Attention&, Place)>& body) {
+  for (const std::string& specification : all_specifications()) {
+    int places = 0;
+    for (Place place : all_places()) {
+      std::unique_ptr<Attention> attention;
+      try {
+        attention = random_attention(specification, place);
+      } catch (const Error& error) {
+        BOOST_TEST(std::string(error.what()).find(':') != std::string::npos, error.what());
+        continue;
+      }
+      ++places;
+      BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) { body(*attention, place); }
+    }
+    BOOST_TEST(places > 0, specification << " is defined nowhere");
+  }
+}
+
+/// Queries and keys: one sequence in self-attention, two in cross-attention.
+struct States {
+  Tensor query, key;
+};
+States random_states(Place place, Generator& generator, std::int64_t keys = J) {
+  Tensor key = random_tensor({B, keys, d}, generator);
+  return {place == Place::cross ? random_tensor({B, I, d}, generator) : key, key};
+}
+
+AttentionInput input_of(const States& states, Place place, const Tensor& lengths = {}) {
+  return {.query = states.query, .key = states.key, .value = states.key, .key_lengths = lengths,
+          .causal = place == Place::decoder};
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  BOOST_REQUIRE(a.shape() == b.shape());
+  std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
+  double largest = 0;
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    double difference = std::abs(x[k] - y[k]);
+    largest = difference <= largest ? largest : difference;  // a NaN stays
+  }
+  return largest;
+}
+
+Tensor lengths_of(std::vector<std::int32_t> lengths) {
+  return Tensor::from(lengths, {static_cast<std::int64_t>(lengths.size())});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(attention_properties)
+
+BOOST_AUTO_TEST_CASE(every_input_and_parameter_has_its_gradient) {
+  for_every_attention([](Attention& attention, Place place) {
+    Generator generator(11);
+    States states = random_states(place, generator);
+    std::vector<Variable> inputs{Variable(states.query, true)};
+    if (place == Place::cross) inputs.emplace_back(states.key, true);
+    for (auto& parameter : attention.parameters()) inputs.push_back(parameter.variable.named(parameter.name));
+    auto f = [&](const std::vector<Variable>& x) {
+      Variable key = place == Place::cross ? x[1] : x[0];
+      return attention.forward({.query = x[0], .key = key, .value = key, .key_lengths = lengths_of({5, 3}),
+                                .causal = place == Place::decoder});
+    };
+    std::string difference = gradcheck(f, inputs);
+    BOOST_TEST(difference == "");
+  });
+}
+
+BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
+  for_every_attention([](Attention& attention, Place place) {
+    Generator generator(12);
+    States states = random_states(place, generator);
+    Tensor padded = Tensor::empty({B, J + 3, d}, DType::f64);
+    padded.copy_from(random_tensor({B, J + 3, d}, generator, 50, 100));  // garbage where nothing should look
+    padded.slice(1, 0, J).copy_from(states.key);
+    States longer{place == Place::cross ? states.query : padded, padded};
+    Variable plain = attention.forward(input_of(states, place, lengths_of({5, 3})));
+    Variable with_pads = attention.forward(input_of(longer, place, lengths_of({5, 3})));
+    std::int64_t rows = plain.size(1);
+    BOOST_TEST(largest_difference(plain.value().slice(0, 0, 1), with_pads.value().slice(0, 0, 1).slice(1, 0, rows)) < 1e-12);
+    // The second sentence has three real words: only those rows mean anything in self-attention.
+    if (place != Place::cross) rows = 3;
+    BOOST_TEST(largest_difference(plain.value().slice(0, 1, 2).slice(1, 0, rows),
+                                  with_pads.value().slice(0, 1, 2).slice(1, 0, rows)) < 1e-12);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(the_future_changes_nothing) {
+  for_every_attention([](Attention& attention, Place place) {
+    if (place != Place::decoder) return;
+    Generator generator(13);
+    States states = random_states(place, generator);
+    Variable before = attention.forward(input_of(states, place));
+    for (std::int64_t t = 0; t + 1 < J; ++t) {
+      States changed{states.key.clone(), {}};
+      changed.query.slice(1, t + 1, J).copy_from(random_tensor({B, J - t - 1, d}, generator, -20, 20));
+      changed.key = changed.query;
+      Variable after = attention.forward(input_of(changed, place));
+      BOOST_TEST(largest_difference(before.value().slice(1, 0, t + 1), after.value().slice(1, 0, t + 1)) < 1e-12);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(step_by_step_equals_teacher_forcing) {
+  for_every_attention([](Attention& attention, Place place) {
+    if (place != Place::decoder) return;
+    Generator generator(14);
+    States states = random_states(place, generator);
+    Variable whole = attention.forward(input_of(states, place));
+    for (std::int64_t t = 0; t < J; ++t) {
+      Tensor prefix = states.key.slice(1, 0, t + 1);
+      AttentionInput step{.query = states.key.slice(1, t, t + 1), .key = prefix, .value = prefix, .causal = true,
+                          .query_offset = t};
+      BOOST_TEST(largest_difference(attention.forward(step).value(), whole.value().slice(1, t, t + 1)) < 1e-12);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_sentence_with_no_keys_gives_the_output_bias) {
+  for_every_attention([](Attention& attention, Place place) {
+    Generator generator(15);
+    States states = random_states(place, generator);
+    Variable query(states.query, true);
+    Variable key = place == Place::cross ? Variable(states.key, true) : query;
+    Variable out = attention.forward({.query = query, .key = key, .value = key, .key_lengths = lengths_of({0, 4}),
+                                      .causal = place == Place::decoder});
+    for (auto& parameter : attention.parameters())
+      if (parameter.name == "output.bias") {
+        Tensor bias = parameter.variable.value().expand({1, out.size(1), d});
+        BOOST_TEST(largest_difference(out.value().slice(0, 0, 1), bias) < 1e-15);
+      }
+    Gradients gradients = grad(sum(square(out)), {query});
+    BOOST_TEST(largest_difference(gradients[0].value().slice(0, 0, 1), Tensor::zeros({1, query.size(1), d}, DType::f64)) < 1e-300);
+    BOOST_TEST(std::isfinite(sum(gradients[0]).item()));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(huge_logits_and_long_rows_stay_finite) {
+  for_every_attention([](Attention& attention, Place place) {
+    Generator generator(16);
+    for (auto [keys, size] : {std::pair<std::int64_t, double>{5, 1e4}, {700, 1.0}}) {
+      States states = random_states(place, generator, keys);
+      for (Tensor* x : {&states.query, &states.key})
+        if (x == &states.query || place == Place::cross) x->copy_from(map(Affine{size, 0}, *x));
+      Variable query(states.query, true);
+      Variable key = place == Place::cross ? Variable(states.key, true) : query;
+      Variable out = attention.forward({.query = query, .key = key, .value = key, .causal = place == Place::decoder});
+      BOOST_TEST(std::isfinite(sum(out).item()));
+      BOOST_TEST(std::isfinite(sum(grad(sum(out), {query})[0]).item()));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(the_traced_weights_are_the_coefficients_of_the_values) {
+  for_every_attention([](Attention& attention, Place place) {
+    Generator generator(17);
+    States states = random_states(place, generator);
+    AttentionTrace trace;
+    AttentionInput input = input_of(states, place, lengths_of({5, 3}));
+    input.trace = &trace;
+    attention.forward(input);
+    BOOST_REQUIRE(trace.weights.defined());
+    BOOST_TEST(trace.weights.shape().str() == Shape({B, 2, states.query.size(1), J}).str());
+    Tensor pads = trace.weights.value().slice(0, 1, 2).slice(3, 3, J);
+    BOOST_TEST(largest_difference(pads, Tensor::zeros(pads.shape(), DType::f64)) == 0.0);
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
