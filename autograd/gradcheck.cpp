@@ -29,10 +29,12 @@ Variable projected(const DifferentiableFunction& f, const std::vector<Variable>&
   return sum(y * asymmetric(y.shape(), y.device(), generator));
 }
 
-std::string compare(const DifferentiableFunction& f, const std::vector<Variable>& inputs, const GradcheckOptions& options) {
+std::string compare(const DifferentiableFunction& f, const std::vector<Variable>& inputs,
+                    const GradcheckOptions& options) {
   std::vector<Variable> wanted;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    require(inputs[k].dtype() == DType::f64, "gradcheck: input {} is {}; differences need f64", k, inputs[k].describe());
+    require(inputs[k].dtype() == DType::f64, "gradcheck: input {} is {}; differences need f64", k,
+            inputs[k].describe());
     require(inputs[k].is_leaf(), "gradcheck: input {} is not a leaf; pass what it was made from", k);
     if (inputs[k].requires_grad()) wanted.push_back(inputs[k]);
   }
@@ -56,8 +58,8 @@ std::string compare(const DifferentiableFunction& f, const std::vector<Variable>
       double scale = 1 + std::max(std::abs(numeric), std::abs(gradient[e]));
       if (!(std::abs(numeric - gradient[e]) <= options.tolerance * scale))
         return fmt::format("input {}{} {} element {}: the gradient is {:.9g}, differences give {:.9g} (seed {})", k,
-                           wanted[k].name().empty() ? "" : " '" + wanted[k].name() + "'", wanted[k].shape().str(), e, gradient[e],
-                           numeric, options.seed);
+                           wanted[k].name().empty() ? "" : " '" + wanted[k].name() + "'", wanted[k].shape().str(), e,
+                           gradient[e], numeric, options.seed);
     }
   }
   return "";

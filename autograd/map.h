@@ -29,10 +29,11 @@ Variable map(const F& f, const Variable& first, const In&... rest) {
   Tensor value = map(f, first.value(), static_cast<const Variable&>(rest).value()...);
   if (!should_record({&first, &static_cast<const Variable&>(rest)...})) return Variable(std::move(value));
   if constexpr (derivative_order<F> < 2) {
-    return record(F::name, std::move(value), {first, rest...},
-                  [f, inputs = std::array<Saved, n>{Saved(first), Saved(rest)...}](const Gradients& g, const Node& node) {
-                    return map_gradients(f, g[0], inputs, node, std::make_index_sequence<n>{});
-                  });
+    return record(
+        F::name, std::move(value), {first, rest...},
+        [f, inputs = std::array<Saved, n>{Saved(first), Saved(rest)...}](const Gradients& g, const Node& node) {
+          return map_gradients(f, g[0], inputs, node, std::make_index_sequence<n>{});
+        });
   } else {
     return record(F::name, std::move(value), {first, rest...}, [](const Gradients&, const Node&) -> Gradients {
       fail("{}: element-wise functions are differentiated twice, not three times", F::name);

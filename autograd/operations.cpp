@@ -58,6 +58,24 @@ Variable affine(const Variable& x, double slope, double offset) {
 
 Variable operator-(const Variable& a) { return affine(a, -1, 0); }
 
+// ---- Element-wise, by name ------------------------------------------------------------------------------------------
+
+Variable exp(const Variable& x) { return map(Exp{}, x); }
+Variable log(const Variable& x) { return map(Log{}, x); }
+Variable sqrt(const Variable& x) { return map(Sqrt{}, x); }
+Variable square(const Variable& x) { return map(Square{}, x); }
+Variable abs(const Variable& x) { return map(Abs{}, x); }
+Variable sin(const Variable& x) { return map(Sin{}, x); }
+Variable cos(const Variable& x) { return map(Cos{}, x); }
+Variable tanh(const Variable& x) { return map(Tanh{}, x); }
+Variable sigmoid(const Variable& x) { return map(Sigmoid{}, x); }
+Variable softplus(const Variable& x) { return map(Softplus{}, x); }
+Variable erf(const Variable& x) { return map(Erf{}, x); }
+Variable relu(const Variable& x) { return map(Relu{}, x); }
+Variable gelu(const Variable& x) { return map(Gelu{}, x); }
+Variable maximum(const Variable& a, const Variable& b) { return map(Maximum{}, a, b); }
+Variable minimum(const Variable& a, const Variable& b) { return map(Minimum{}, a, b); }
+
 Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
   return record("where", where(condition, a.value(), b.value()), {a, b},
                 [condition](const Gradients& g, const Node& node) {

@@ -28,21 +28,21 @@ inline Variable operator-(double a, const Variable& b) { return affine(b, -1, a)
 inline Variable operator*(double a, const Variable& b) { return affine(b, a, 0); }
 
 // ---- Element-wise, by name: each is map() of the functor of that name ----------------------------------------------
-inline Variable exp(const Variable& x) { return map(Exp{}, x); }
-inline Variable log(const Variable& x) { return map(Log{}, x); }
-inline Variable sqrt(const Variable& x) { return map(Sqrt{}, x); }
-inline Variable square(const Variable& x) { return map(Square{}, x); }
-inline Variable abs(const Variable& x) { return map(Abs{}, x); }
-inline Variable sin(const Variable& x) { return map(Sin{}, x); }
-inline Variable cos(const Variable& x) { return map(Cos{}, x); }
-inline Variable tanh(const Variable& x) { return map(Tanh{}, x); }
-inline Variable sigmoid(const Variable& x) { return map(Sigmoid{}, x); }
-inline Variable softplus(const Variable& x) { return map(Softplus{}, x); }
-inline Variable erf(const Variable& x) { return map(Erf{}, x); }
-inline Variable relu(const Variable& x) { return map(Relu{}, x); }
-inline Variable gelu(const Variable& x) { return map(Gelu{}, x); }
-inline Variable maximum(const Variable& a, const Variable& b) { return map(Maximum{}, a, b); }
-inline Variable minimum(const Variable& a, const Variable& b) { return map(Minimum{}, a, b); }
+Variable exp(const Variable& x);
+Variable log(const Variable& x);
+Variable sqrt(const Variable& x);
+Variable square(const Variable& x);
+Variable abs(const Variable& x);
+Variable sin(const Variable& x);
+Variable cos(const Variable& x);
+Variable tanh(const Variable& x);
+Variable sigmoid(const Variable& x);
+Variable softplus(const Variable& x);
+Variable erf(const Variable& x);
+Variable relu(const Variable& x);
+Variable gelu(const Variable& x);
+Variable maximum(const Variable& a, const Variable& b);
+Variable minimum(const Variable& a, const Variable& b);
 /// condition (bool or u8, no gradient) ? a : b
 Variable where(const Tensor& condition, const Variable& a, const Variable& b);
 

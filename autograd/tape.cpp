@@ -79,7 +79,8 @@ std::string tape_text(const Variable& root) {
                             : "constant";
     }
     std::string shapes;
-    for (const Shape& shape : node->output_shapes()) shapes += (shapes.empty() ? "" : " ") + shape.str();
+    for (const Shape& shape : node->output_shapes())
+      shapes += fmt::format("{}{}", shapes.empty() ? "" : " ", shape.str());
     text += fmt::format("{:>4}  {:<28} {:<14} {:>7} B{}{}\n", fmt::format("#{}", numbers[node]),
                         fmt::format("{}({})", node->name(), inputs), shapes, output_bytes(*node),
                         node->scope().empty() ? "" : "  in ", node->scope());
@@ -102,12 +103,12 @@ std::string tape_graphviz(const Variable& root) {
   std::string text = "digraph tape {\n  rankdir=BT;\n  node [fontname=\"sans-serif\", fontsize=11];\n";
   for (const Node* node : nodes) {
     std::string label = fmt::format("#{} {}", numbers[node], node->name());
-    for (const Shape& shape : node->output_shapes()) label += "\\n" + shape.str();
+    for (const Shape& shape : node->output_shapes()) label += fmt::format("\\n{}", shape.str());
     label += fmt::format(" {} B", output_bytes(*node));
     for (const Tensor& value : node->output_values()) {
       std::string rows = values_text(value, 12);
       for (std::size_t at; (at = rows.find('\n')) != std::string::npos;) rows.replace(at, 1, "\\n");
-      label += "\\n" + rows;
+      label += fmt::format("\\n{}", rows);
     }
     text += fmt::format("  n{} [label=\"{}\"];\n", numbers[node], label);
     for (const Edge& edge : node->inputs()) {

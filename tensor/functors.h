@@ -4,6 +4,9 @@
 /// scalars, the backward pass on duals. To add one: write the struct, add its name to ElementwiseFunctors below. That
 /// is all: map(Name{}, x) then works on tensors and variables on both devices, and the test suites check it.
 #pragma once
+#include <type_traits>
+#include <utility>
+
 #include "tensor/dual.h"
 #include "tensor/math.h"
 
@@ -208,8 +211,14 @@ struct Derivative {
   F f;
   template <class T, class... X>
   FOVEA_HD FOVEA_INLINE T operator()(T g, X... x) const {
-    int position = 0;
-    return g * f(Dual<T>(x, T(typename ScalarOf<T>::type(position++ == k ? 1 : 0)))...).tangent;
+    return along(std::index_sequence_for<X...>{}, g, x...);
+  }
+
+ private:
+  template <std::size_t... i, class T, class... X>
+  FOVEA_HD FOVEA_INLINE T along(std::index_sequence<i...>, T g, X... x) const {
+    using S = typename ScalarOf<T>::type;
+    return g * f(Dual<T>(x, T(S(i == k ? 1 : 0)))...).tangent;
   }
 };
 

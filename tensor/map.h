@@ -1,6 +1,8 @@
 /// Element-wise application of a functor to tensors: one loop for every formula of functors.h and for your own.
 #pragma once
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <type_traits>
 #include <utility>
 
@@ -21,47 +23,46 @@ struct MapKernel {
   static void run(const F& f, Tensor& out, const std::array<const Tensor*, n>& in);
 };
 
-/// One row of the loop: vectors where every operand is contiguous or constant along it, scalars elsewhere. A partial
-/// last vector runs the same instructions, so an element's result does not depend on where it lies.
-template <class T, class F, std::size_t... k>
-void map_row(const F& f, T* out, std::int64_t out_step, const std::array<const T*, sizeof...(k)>& in,
-             const std::array<std::int64_t, sizeof...(k)>& step, std::int64_t count, std::index_sequence<k...>) {
-  // Second derivatives are rare: they take the scalar loop, which keeps the library small.
-  if constexpr (derivative_order<F> < 2) {
-    if (out_step == 1 && ((step[k] == 0 || step[k] == 1) && ...)) {
-      using V = Vec<T>;
-      std::int64_t i = 0;
-      const V constant[] = {V(step[k] == 0 ? *in[k] : T(0))...};
-      if (((step[k] == 1) && ...)) {
-        for (; i + V::lanes <= count; i += V::lanes) f(V::load(in[k] + i)...).store(out + i);
-      } else {
-        for (; i + V::lanes <= count; i += V::lanes) f((step[k] ? V::load(in[k] + i) : constant[k])...).store(out + i);
-      }
-      if (int rest = static_cast<int>(count - i))
-        f((step[k] ? V::load_partial(in[k] + i, rest) : constant[k])...).store_partial(out + i, rest);
-      return;
-    }
-  }
-  for (std::int64_t i = 0; i < count; ++i) out[i * out_step] = f(in[k][i * step[k]]...);
+/// Up to a vector's lanes from memory of any stride; the lanes beyond `count` hold numbers that do no harm.
+template <class T>
+FOVEA_INLINE Vec<T> load_lanes(const T* from, std::int64_t step, int count) {
+  if (step == 1) return count == Vec<T>::lanes ? Vec<T>::load(from) : Vec<T>::load_partial(from, count);
+  if (step == 0) return Vec<T>(*from);
+  T lanes[Vec<T>::lanes];
+  for (int lane = 0; lane < Vec<T>::lanes; ++lane) lanes[lane] = from[lane < count ? lane * step : 0];
+  return Vec<T>::load(lanes);
 }
 
-template <class T, class F, int n>
-void map_on_cpu(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
-  constexpr auto inputs = std::make_index_sequence<n>{};
-  std::array<const Tensor*, n + 1> operands{&out};
-  std::array<const T*, n> first;
-  std::array<std::int64_t, n> step;
-  for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
-  T* to = out.data<T>();
-  auto loop = plan_loop<n + 1>(out.shape(), operands);
-  for (int k = 0; k < n; ++k) step[k] = loop.strides[k + 1][-1];
+template <class T>
+FOVEA_INLINE void store_lanes(Vec<T> values, T* to, std::int64_t step, int count) {
+  if (step == 1 && count == Vec<T>::lanes) return values.store(to);
+  for (int lane = 0; lane < count; ++lane) to[lane * step] = values[lane];
+}
 
-  auto piece = [&](const std::array<std::int64_t, n + 1>& offset, std::int64_t begin, std::int64_t end) {
-    std::array<const T*, n> from;
-    for (int k = 0; k < n; ++k) from[k] = first[k] + offset[k + 1] + begin * step[k];
-    std::int64_t out_step = loop.strides[0][-1];
-    map_row<T>(f, to + offset[0] + begin * out_step, out_step, from, step, end - begin, inputs);
-  };
+/// One row of the loop, always in vectors: the last one partly filled, strided operands gathered. An element's result
+/// does not depend on where it lies. Second derivatives are rare: they go without the loop for contiguous operands.
+template <class T, class F, std::size_t... k>
+__attribute__((noinline)) void map_row(const F& f, T* out, std::int64_t out_step,
+                                       const std::array<const T*, sizeof...(k)>& in,
+                                       const std::array<std::int64_t, sizeof...(k)>& step, std::int64_t count,
+                                       std::index_sequence<k...>) {
+  using V = Vec<T>;
+  std::int64_t i = 0;
+  if constexpr (derivative_order<F> < 2) {
+    if (out_step == 1 && ((step[k] == 1) && ...))
+      for (; i + V::lanes <= count; i += V::lanes) f(V::load(in[k] + i)...).store(out + i);
+  }
+  for (; i < count; i += V::lanes) {
+    int lanes = static_cast<int>(std::min<std::int64_t>(V::lanes, count - i));
+    store_lanes(f(load_lanes(in[k] + i * step[k], step[k], lanes)...), out + i * out_step, out_step, lanes);
+  }
+}
+
+/// Calls piece(offsets, begin, end) for the pieces of all rows of the loop, on several threads where that pays.
+template <int operands>
+void for_pieces(
+    const ElementLoop<operands>& loop,
+    const std::function<void(const std::array<std::int64_t, operands>&, std::int64_t, std::int64_t)>& piece) {
   std::int64_t count = loop.inner();
   if (loop.rows() < 16 && count > element_grain) {
     loop.for_rows(0, loop.rows(), [&](auto& offset) {
@@ -72,6 +73,25 @@ void map_on_cpu(const F& f, Tensor& out, const std::array<const Tensor*, n>& in)
       loop.for_rows(begin, end, [&](auto& offset) { piece(offset, 0, count); });
     });
   }
+}
+
+template <class T, class F, int n>
+void map_on_cpu(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
+  std::array<const Tensor*, n + 1> operands{&out};
+  std::array<const T*, n> first;
+  std::array<std::int64_t, n> step;
+  for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
+  T* to = out.data<T>();
+  auto loop = plan_loop<n + 1>(out.shape(), operands);
+  std::int64_t out_step = loop.strides[0][-1];
+  for (int k = 0; k < n; ++k) step[k] = loop.strides[k + 1][-1];
+
+  auto piece = [&](const std::array<std::int64_t, n + 1>& offset, std::int64_t begin, std::int64_t end) {
+    std::array<const T*, n> from;
+    for (int k = 0; k < n; ++k) from[k] = first[k] + offset[k + 1] + begin * step[k];
+    map_row<T>(f, to + offset[0] + begin * out_step, out_step, from, step, end - begin, std::make_index_sequence<n>{});
+  };
+  for_pieces<n + 1>(loop, std::ref(piece));
 }
 
 template <class F, int n>

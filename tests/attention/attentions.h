@@ -16,7 +16,8 @@ inline Tensor random_tensor(const Shape& shape, Generator& generator, double low
 }
 
 /// Two heads of three, the first of two layers, f64, every parameter random: nothing is 0 or 1 by chance.
-inline std::unique_ptr<Attention> random_attention(const std::string& specification, Place place, std::uint64_t seed = 3) {
+inline std::unique_ptr<Attention> random_attention(const std::string& specification, Place place,
+                                                   std::uint64_t seed = 3) {
   AttentionShape shape{.model_dim = 6, .heads = 2, .layer = 0, .layers = 2, .place = place};
   auto attention = attention_factory(specification)(shape);
   attention->to(DType::f64);
@@ -56,10 +57,10 @@ inline std::vector<std::string> all_specifications() {
     for (const std::string& change : alternatives.found) specifications.push_back(name + "(" + change + ")");
   }
   for (const char* combination :
-       {"window(segment=2)", "window(segment=3,use=additive)", "window(segment=2,mask=exact)", "window(pointer_scale=0.5)",
-        "gaussian(window=layer,shared_width=true)", "gaussian(window=layer,epsilon=0)", "relative(clip=2)",
-        "relative(clip=2)+gaussian(window=query)", "heads(global*1, gaussian*1)", "heads(relative*1, window*1)",
-        "gaussian(heads=2)+window(use=additive,heads=1)"})
+       {"window(segment=2)", "window(segment=3,use=additive)", "window(segment=2,mask=exact)",
+        "window(pointer_scale=0.5)", "gaussian(window=layer,shared_width=true)", "gaussian(window=layer,epsilon=0)",
+        "relative(clip=2)", "relative(clip=2)+gaussian(window=query)", "heads(global*1, gaussian*1)",
+        "heads(relative*1, window*1)", "gaussian(heads=2)+window(use=additive,heads=1)"})
     specifications.emplace_back(combination);
   return specifications;
 }

@@ -1,7 +1,8 @@
 // What every method of the registry owes, in every place that it is defined for.
-#include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <functional>
+
+#include <boost/test/unit_test.hpp>
 
 #include "autograd/gradcheck.h"
 #include "tests/attention/attentions.h"
@@ -42,7 +43,10 @@ States random_states(Place place, Generator& generator, std::int64_t keys = J) {
 }
 
 AttentionInput input_of(const States& states, Place place, const Tensor& lengths = {}) {
-  return {.query = states.query, .key = states.key, .value = states.key, .key_lengths = lengths,
+  return {.query = states.query,
+          .key = states.key,
+          .value = states.key,
+          .key_lengths = lengths,
           .causal = place == Place::decoder};
 }
 
@@ -74,7 +78,10 @@ BOOST_AUTO_TEST_CASE(every_input_and_parameter_has_its_gradient) {
     for (auto& parameter : attention.parameters()) inputs.push_back(parameter.variable.named(parameter.name));
     auto f = [&](const std::vector<Variable>& x) {
       Variable key = place == Place::cross ? x[1] : x[0];
-      return attention.forward({.query = x[0], .key = key, .value = key, .key_lengths = lengths_of({5, 3}),
+      return attention.forward({.query = x[0],
+                                .key = key,
+                                .value = key,
+                                .key_lengths = lengths_of({5, 3}),
                                 .causal = place == Place::decoder});
     };
     std::string difference = gradcheck(f, inputs);
@@ -93,7 +100,8 @@ BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
     Variable plain = attention.forward(input_of(states, place, lengths_of({5, 3})));
     Variable with_pads = attention.forward(input_of(longer, place, lengths_of({5, 3})));
     std::int64_t rows = plain.size(1);
-    BOOST_TEST(largest_difference(plain.value().slice(0, 0, 1), with_pads.value().slice(0, 0, 1).slice(1, 0, rows)) < 1e-12);
+    BOOST_TEST(largest_difference(plain.value().slice(0, 0, 1), with_pads.value().slice(0, 0, 1).slice(1, 0, rows)) <
+               1e-12);
     // The second sentence has three real words: only those rows mean anything in self-attention.
     if (place != Place::cross) rows = 3;
     BOOST_TEST(largest_difference(plain.value().slice(0, 1, 2).slice(1, 0, rows),
@@ -125,8 +133,8 @@ BOOST_AUTO_TEST_CASE(step_by_step_equals_teacher_forcing) {
     Variable whole = attention.forward(input_of(states, place));
     for (std::int64_t t = 0; t < J; ++t) {
       Tensor prefix = states.key.slice(1, 0, t + 1);
-      AttentionInput step{.query = states.key.slice(1, t, t + 1), .key = prefix, .value = prefix, .causal = true,
-                          .query_offset = t};
+      AttentionInput step{
+          .query = states.key.slice(1, t, t + 1), .key = prefix, .value = prefix, .causal = true, .query_offset = t};
       BOOST_TEST(largest_difference(attention.forward(step).value(), whole.value().slice(1, t, t + 1)) < 1e-12);
     }
   });
@@ -138,7 +146,10 @@ BOOST_AUTO_TEST_CASE(a_sentence_with_no_keys_gives_the_output_bias) {
     States states = random_states(place, generator);
     Variable query(states.query, true);
     Variable key = place == Place::cross ? Variable(states.key, true) : query;
-    Variable out = attention.forward({.query = query, .key = key, .value = key, .key_lengths = lengths_of({0, 4}),
+    Variable out = attention.forward({.query = query,
+                                      .key = key,
+                                      .value = key,
+                                      .key_lengths = lengths_of({0, 4}),
                                       .causal = place == Place::decoder});
     for (auto& parameter : attention.parameters())
       if (parameter.name == "output.bias") {
@@ -146,7 +157,8 @@ BOOST_AUTO_TEST_CASE(a_sentence_with_no_keys_gives_the_output_bias) {
         BOOST_TEST(largest_difference(out.value().slice(0, 0, 1), bias) < 1e-15);
       }
     Gradients gradients = grad(sum(square(out)), {query});
-    BOOST_TEST(largest_difference(gradients[0].value().slice(0, 0, 1), Tensor::zeros({1, query.size(1), d}, DType::f64)) < 1e-300);
+    BOOST_TEST(largest_difference(gradients[0].value().slice(0, 0, 1),
+                                  Tensor::zeros({1, query.size(1), d}, DType::f64)) < 1e-300);
     BOOST_TEST(std::isfinite(sum(gradients[0]).item()));
   });
 }
