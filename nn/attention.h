@@ -20,10 +20,10 @@ struct AttentionTrace {
 };
 
 struct AttentionInput {
-  Variable query;      ///< states of the sub-layer's input, [B, I, d]
-  Variable key;        ///< [B, J, d]; the same variable as query in self-attention
-  Variable value;      ///< [B, J, d]
-  Tensor key_lengths;  ///< real keys of each sentence, i32 [B]; undefined: all J are real. Padding is on the right.
+  Variable query;           ///< states of the sub-layer's input, [B, I, d]
+  Variable key;             ///< [B, J, d]; the same variable as query in self-attention
+  Variable value;           ///< [B, J, d]
+  Tensor key_lengths = {};  ///< real keys of each sentence, i32 [B]; undefined: all J. Padding is on the right.
   bool causal = false;
   std::int64_t query_offset = 0;  ///< position of the first query among the keys (incremental decoding)
   AttentionTrace* trace = nullptr;

@@ -1,0 +1,143 @@
+#include "nn/layers.h"
+
+#include <cmath>
+
+#include <boost/test/unit_test.hpp>
+
+#include "autograd/operations.h"
+#include "nn/embedding.h"
+#include "tests/nn/module_gradcheck.h"
+#include "tests/nn/values.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+BOOST_AUTO_TEST_CASE(linear_is_the_sum_of_products) {
+  Linear layer(3, 2);
+  randomise(layer);
+  Tensor x = random_tensor({5, 3}, 1);
+  std::vector<double> in = x.to_vector<double>(), out = layer.forward(x).value().to_vector<double>();
+  std::vector<double> weight = layer.weight().value().to_vector<double>(),
+                      bias = layer.bias().value().to_vector<double>();
+  for (std::size_t row = 0; row < 5; ++row)
+    for (std::size_t column = 0; column < 2; ++column) {
+      double expected = bias[column];
+      for (std::size_t k = 0; k < 3; ++k) expected += in[row * 3 + k] * weight[k * 2 + column];
+      BOOST_TEST(std::abs(out[row * 2 + column] - expected) < 1e-14);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_small_layers_pass_gradcheck) {
+  auto check = [](Module& module, const DifferentiableFunction& forward, const Tensor& x) {
+    randomise(module);
+    BOOST_TEST(module_gradcheck(module, forward, {x}) == "");
+  };
+  Linear dense(3, 5), plain(3, 5, {.bias = false});
+  LayerNorm norm(7);
+  FeedForward relu(3, 5), gelu(3, 5, {.activation = Activation::gelu, .dropout = 0.3});
+  FeedForward dropped(3, 17, {.dropout = 0.5});
+  PositionEncoding learned(Positions::learned, 3, 4);
+  check(
+      dense, [&](auto& x) { return dense.forward(x[0]); }, random_tensor({2, 3, 3}, 1));
+  check(
+      plain, [&](auto& x) { return plain.forward(x[0]); }, random_tensor({4, 3}, 2));
+  check(
+      norm, [&](auto& x) { return norm.forward(x[0]); }, random_tensor({3, 7}, 3));
+  check(
+      relu, [&](auto& x) { return relu.forward(x[0]); }, random_tensor({2, 3, 3}, 4));
+  check(
+      gelu, [&](auto& x) { return gelu.forward(x[0]); }, random_tensor({5, 3}, 5));
+  check(
+      dropped, [&](auto& x) { return dropped.forward(x[0]); }, random_tensor({3, 3}, 6));
+  check(
+      learned, [&](auto& x) { return learned.forward(x[0], 1); }, random_tensor({2, 3, 3}, 7));
+}
+
+BOOST_AUTO_TEST_CASE(an_embedding_passes_gradcheck_and_its_padding_row_gets_no_gradient) {
+  Tensor tokens = Tensor::from<std::int32_t>({3, 1, 3, 0, 2, 0}, {2, 3});
+  Embedding open(4, 3, {.padding = std::nullopt, .scale = true});
+  randomise(open);
+  BOOST_TEST(module_gradcheck(open, [&](auto&) { return open.forward(tokens); }, {}) == "");
+
+  Embedding padded(4, 3);
+  padded.initialise(1);
+  padded.to(DType::f64);
+  Variable weight = padded.weight();
+  Tensor mask = Tensor::of({0, 1, 1, 1}, {4, 1});
+  for (bool create_graph : {false, true}) {
+    Variable y = sum(padded.forward(tokens) * Variable(random_tensor({2, 3, 3}, 1)));
+    Variable z = sum(open.forward(tokens) * Variable(random_tensor({2, 3, 3}, 1))) / std::sqrt(3.0);
+    Tensor gradient = grad(y, {weight}, {}, {.create_graph = create_graph})[0].value();
+    Variable unpadded = grad(z, {open.weight()})[0];
+    BOOST_TEST(largest_difference(gradient, (unpadded * Variable(mask)).value()) < 1e-14);
+    BOOST_TEST(largest_difference(gradient.select(0, 0), Tensor::zeros({3}, DType::f64)) == 0);
+  }
+  BOOST_TEST(largest_difference(weight.value().select(0, 0), Tensor::zeros({3}, DType::f64)) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(an_embedding_starts_with_deviation_one_over_sqrt_d) {
+  Embedding table(500, 256);
+  table.initialise(3);
+  double squares = 0;
+  for (double x : table.weight().value().to_vector<double>()) squares += x * x;
+  BOOST_TEST(std::abs(std::sqrt(squares / (499 * 256)) - 1.0 / 16) < 5 * (1.0 / 16) / std::sqrt(2.0 * 499 * 256));
+  BOOST_TEST(table.describe().find("N(0, 0.0625), row 0 zero") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(sinusoids_are_halves_of_sines_and_cosines) {
+  std::int64_t T = 5, d = 8;
+  std::vector<double> table = sinusoidal_positions(T, d).to_vector<double>();
+  for (std::int64_t p = 0; p < T; ++p)
+    for (std::int64_t k = 0; k < d / 2; ++k) {
+      double angle = static_cast<double>(p) * std::pow(10000.0, -static_cast<double>(k) / (d / 2.0 - 1));
+      BOOST_TEST(std::abs(table[static_cast<std::size_t>(p * d + k)] - std::sin(angle)) < 1e-14);
+      BOOST_TEST(std::abs(table[static_cast<std::size_t>(p * d + d / 2 + k)] - std::cos(angle)) < 1e-14);
+    }
+  BOOST_TEST(largest_difference(sinusoidal_positions(7, 6).slice(0, 3, 7), sinusoidal_positions(4, 6, 3)) == 0);
+  BOOST_TEST(largest_difference(sinusoidal_positions(4, 2).slice(1, 0, 1),
+                                Tensor::of({0, std::sin(1), std::sin(2), std::sin(3)}, {4, 1})) < 1e-15);
+}
+
+BOOST_AUTO_TEST_CASE(positions_continue_where_they_are_told_to) {
+  for (Positions kind : {Positions::sinusoidal, Positions::learned}) {
+    PositionEncoding positions(kind, 6, 9);
+    positions.initialise(1);
+    positions.to(DType::f64);
+    Tensor x = random_tensor({2, 7, 6}, 1);
+    Tensor tail = positions.forward(x.slice(1, 4, 7), 4).value();
+    BOOST_TEST(largest_difference(positions.forward(x).value().slice(1, 4, 7), tail) < 1e-14);
+  }
+  PositionEncoding learned(Positions::learned, 6, 9);
+  BOOST_TEST(error_of([&] {
+               learned.forward(random_tensor({1, 10, 6}, 1));
+             }) == "a sentence of 10 tokens: positions are learned up to 9");
+}
+
+BOOST_AUTO_TEST_CASE(dropout_acts_in_training_only) {
+  Dropout layer(0.25);
+  Tensor x = Tensor::full({100, 100}, 1, DType::f64);
+  double dropped = 0;
+  for (double v : layer.forward(x).value().to_vector<double>()) {
+    BOOST_REQUIRE((v == 0 || std::abs(v - 4.0 / 3) < 1e-12));
+    dropped += v == 0;
+  }
+  BOOST_TEST(std::abs(dropped / 1e4 - 0.25) < 5 * std::sqrt(0.25 * 0.75 / 1e4));
+  layer.train(false);
+  BOOST_TEST(largest_difference(layer.forward(x).value(), x) == 0);
+  BOOST_TEST(largest_difference(layer.forward(x, x).value(), Tensor::full({100, 100}, 2, DType::f64)) == 0);
+  BOOST_CHECK_THROW(Dropout(1.0), Error);
+}
+
+BOOST_AUTO_TEST_CASE(the_fused_feed_forward_is_the_plain_one) {
+  FeedForward layer(4, 7);
+  randomise(layer);
+  std::vector<NamedParameter> p = layer.parameters();
+  Variable x(random_tensor({3, 2, 4}, 1), true);
+  Variable fused = layer.forward(x);
+  Variable plain = linear(relu(linear(x, p[0].variable, p[1].variable)), p[2].variable, p[3].variable);
+  BOOST_TEST(largest_difference(fused.value(), plain.value()) < 1e-14);
+  Variable direction(random_tensor({3, 2, 4}, 2));
+  std::vector<Variable> leaves = {x, p[0].variable, p[1].variable};
+  Gradients a = grad(fused, leaves, direction), b = grad(plain, leaves, direction);
+  for (std::size_t k = 0; k < leaves.size(); ++k) BOOST_TEST(largest_difference(a[k].value(), b[k].value()) < 1e-13);
+}

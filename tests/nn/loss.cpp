@@ -1,0 +1,69 @@
+#include "nn/loss.h"
+
+#include <cmath>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/nn/module_gradcheck.h"
+#include "tests/nn/values.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+BOOST_AUTO_TEST_CASE(cross_entropy_is_fairseqs_with_smoothing_and_ignored_targets) {
+  Tensor logits = random_tensor({2, 3, 5}, 1, -3, 3);
+  Tensor targets = Tensor::from<std::int32_t>({4, 0, -100, 2, -100, 1}, {2, 3});
+  std::vector<double> x = logits.to_vector<double>();
+  std::vector<std::int64_t> target = targets.to_vector<std::int64_t>();
+  for (double smoothing : {0.0, 0.1}) {
+    double total = 0;
+    for (std::size_t row = 0; row < 6; ++row) {
+      if (target[row] < 0) continue;
+      double sum = 0;
+      for (std::size_t v = 0; v < 5; ++v) sum += std::exp(x[row * 5 + v]);
+      for (std::size_t v = 0; v < 5; ++v) {
+        double weight = smoothing / 5 + (static_cast<std::int64_t>(v) == target[row] ? 1 - smoothing : 0);
+        total -= weight * (x[row * 5 + v] - std::log(sum));
+      }
+    }
+    CrossEntropyOptions options{.label_smoothing = smoothing};
+    BOOST_TEST(std::abs(cross_entropy_loss(logits, targets, options, Total::sum).item() - total) < 1e-12);
+    BOOST_TEST(std::abs(cross_entropy_loss(logits, targets, options).item() - total / 4) < 1e-12);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(losses_pass_gradcheck) {
+  Tensor targets = Tensor::from<std::int64_t>({4, 0, -100, 2, 3, 1}, {2, 3});
+  Tensor probabilities = random_tensor({3, 7}, 2, 0, 1);
+  for (Total total : {Total::mean, Total::sum}) {
+    auto smoothed = [&](auto& in) { return cross_entropy_loss(in[0], targets, {.label_smoothing = 0.1}, total); };
+    auto binary = [&](auto& in) { return binary_cross_entropy_loss(in[0], probabilities, total); };
+    BOOST_TEST(gradcheck(smoothed, {Variable(random_tensor({2, 3, 5}, 1), true)}) == "");
+    BOOST_TEST(gradcheck(binary, {Variable(random_tensor({3, 7}, 3, -4, 4), true)}) == "");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(binary_cross_entropy_is_its_formula_and_survives_large_logits) {
+  Tensor logits = Tensor::of({0.5, -2, 1e4, -1e4}, {4}), targets = Tensor::of({1, 0.25, 1, 0}, {4});
+  auto one = [](double x, double t) {
+    return -t * std::log(1 / (1 + std::exp(-x))) - (1 - t) * std::log(1 - 1 / (1 + std::exp(-x)));
+  };
+  double expected = one(0.5, 1) + one(-2, 0.25);
+  BOOST_TEST(std::abs(binary_cross_entropy_loss(logits, targets, Total::sum).item() - expected) < 1e-12);
+  BOOST_TEST(std::abs(binary_cross_entropy_loss(logits, targets).item() - expected / 4) < 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(losses_refuse_what_does_not_fit) {
+  Tensor logits = random_tensor({2, 5}, 1);
+  BOOST_TEST(error_of([&] {
+               cross_entropy_loss(logits, Tensor::from<std::int32_t>({1, 2, 3}, {3}));
+             }) ==
+             "cross_entropy_loss: the logits are f64 [2, 5], the targets i32 [3]; targets must be the logits' shape "
+             "without its last size");
+  BOOST_TEST(error_of([&] {
+               cross_entropy_loss(logits, Tensor::from<std::int32_t>({-100, -100}, {2}));
+             }) == "cross_entropy_loss: there is no mean over no targets: all 2 are -100, the ignored one");
+  BOOST_TEST(error_of([&] {
+               binary_cross_entropy_loss(logits, random_tensor({2, 4}, 1));
+             }) == "binary_cross_entropy_loss: the logits are f64 [2, 5], the targets f64 [2, 4]");
+}

@@ -1,0 +1,80 @@
+#include "nn/schedule.h"
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/nn/values.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+BOOST_AUTO_TEST_CASE(schedules_have_the_values_of_their_formulas) {
+  struct Case {
+    std::string description;
+    std::int64_t updates, epoch;
+    double rate;
+  };
+  std::vector<Case> cases = {
+      {"constant(rate=0.25)", 0, 1, 0.25},
+      {"constant(rate=0.25, warmup=10)", 0, 1, 0.025},
+      {"constant(rate=0.25, warmup=10)", 4, 1, 0.125},
+      {"constant(rate=0.25, warmup=10)", 9, 1, 0.25},
+      {"constant(rate=0.25, warmup=10)", 1000, 9, 0.25},
+      {"inverse_sqrt(peak=7e-4, warmup=4000)", 0, 1, 1e-7},
+      {"inverse_sqrt(peak=7e-4, warmup=4000)", 1000, 1, 1e-7 + (7e-4 - 1e-7) / 4},
+      {"inverse_sqrt(peak=7e-4, warmup=4000)", 4000, 1, 7e-4},
+      {"inverse_sqrt(peak=7e-4, warmup=4000)", 16000, 1, 3.5e-4},
+      {"inverse_sqrt(peak=7e-4, warmup=4000, init=0)", 2000, 1, 3.5e-4},
+      {"noam(dim=256, warmup=100)", 0, 1, 1.0 / 16 / 1000},
+      {"noam(dim=256, warmup=100)", 99, 1, 1.0 / 16 / 10},
+      {"noam(dim=256, warmup=100, scale=2)", 399, 1, 2.0 / 16 / 20},
+      {"cosine(rate=0.5, updates=100)", 0, 1, 0.5},
+      {"cosine(rate=0.5, updates=100)", 50, 1, 0.25},
+      {"cosine(rate=0.5, updates=100, floor=0.1)", 100, 1, 0.1},
+      {"cosine(rate=0.5, updates=100, floor=0.1)", 1000, 1, 0.1},
+      {"cosine(rate=0.5, updates=110, warmup=10)", 4, 1, 0.25},
+      {"cosine(rate=0.5, updates=110, warmup=10)", 35, 1, 0.25 * (1 + std::sqrt(0.5))},
+      {"halving(rate=1e-4, epoch=4)", 100000, 3, 1e-4},
+      {"halving(rate=1e-4, epoch=4)", 0, 4, 0.5e-4},
+      {"halving(rate=1e-4, epoch=4)", 0, 6, 0.125e-4},
+      {"halving(rate=1, update=100, every=10)", 99, 50, 1},
+      {"halving(rate=1, update=100, every=10)", 109, 50, 0.5},
+      {"halving(rate=1, update=100, every=10)", 110, 50, 0.25},
+  };
+  for (const Case& c : cases)
+    BOOST_TEST_CONTEXT(c.description << " after " << c.updates << " updates, epoch " << c.epoch)
+  BOOST_TEST(std::abs(Schedule::parse(c.description).rate(c.updates, c.epoch) - c.rate) < 1e-15);
+}
+
+BOOST_AUTO_TEST_CASE(a_description_reads_back_as_the_same_schedule) {
+  for (const char* text : {"constant", "noam()", "inverse_sqrt(peak=0.00013)", " cosine ( rate = 1e-3 ,floor=1e-05 ) ",
+                           "halving(update=100,every=7)"}) {
+    Schedule schedule = Schedule::parse(text);
+    Schedule again = Schedule::parse(schedule.str());
+    BOOST_TEST(schedule.str() == again.str());
+    for (std::int64_t u : {0, 3, 5000, 120000}) BOOST_TEST(schedule.rate(u, 5) == again.rate(u, 5));
+  }
+  BOOST_TEST(Schedule::parse("inverse_sqrt(warmup=100)").str() == "inverse_sqrt(peak=0.0005, warmup=100, init=1e-07)");
+  BOOST_TEST(schedule_help().find("halving(rate=0.0001, epoch=4, every=1, update=0)\n") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_description_is_named_with_its_column) {
+  auto error = [](const char* text) { return error_of([&] { Schedule::parse(text); }); };
+  BOOST_TEST(error("inverse_sqr(peak=1)") ==
+             "schedule 'inverse_sqr(peak=1)', column 1: no schedule 'inverse_sqr'; did you mean 'inverse_sqrt'?");
+  BOOST_TEST(
+      error("zigzag") ==
+      "schedule 'zigzag', column 1: no schedule 'zigzag'; there are constant, inverse_sqrt, noam, cosine, halving");
+  BOOST_TEST(error("noam(warmpu=10)") ==
+             "schedule 'noam(warmpu=10)', column 6: noam has no 'warmpu'; did you mean 'warmup'?");
+  BOOST_TEST(error("noam(warmup=ten)") == "schedule 'noam(warmup=ten)', column 13: a number must stand here");
+  BOOST_TEST(error("noam(warmup=nan)") == "schedule 'noam(warmup=nan)', column 13: a number must stand here");
+  BOOST_TEST(error("noam(warmup=0)") == "schedule 'noam(warmup=0)', column 6: warmup is 0, must be at least 1");
+  BOOST_TEST(error("noam(warmup=1") == "schedule 'noam(warmup=1', column 14: ')' must stand here");
+  BOOST_TEST(error("noam(warmup 1)") == "schedule 'noam(warmup 1)', column 13: '=' must stand here");
+  BOOST_TEST(error("noam(dim=4) x") == "schedule 'noam(dim=4) x', column 13: nothing may follow");
+}

@@ -1,0 +1,236 @@
+#include "nn/transformer.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "autograd/operations.h"
+#include "nn/encoder_classifier.h"
+#include "tests/nn/module_gradcheck.h"
+#include "tests/nn/plain_attention.h"
+#include "tests/nn/values.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+TransformerOptions small(Norm norm, int layers = 1) {
+  return {.layers = layers,
+          .model_dim = 6,
+          .heads = 2,
+          .feed_forward_dim = 5,
+          .norm = norm,
+          .activation = Activation::gelu,
+          .dropout = 0.2,
+          .feed_forward_dropout = 0.1};
+}
+
+Tensor integers(const std::vector<std::int32_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
+
+/// B sentences of T tokens that are real up to their lengths, then 0.
+Tensor padded_tokens(const std::vector<std::int32_t>& lengths, std::int64_t T) {
+  std::vector<std::int32_t> tokens;
+  for (std::size_t b = 0; b < lengths.size(); ++b)
+    for (std::int64_t t = 0; t < T; ++t)
+      tokens.push_back(t < lengths[b] ? 1 + static_cast<std::int32_t>((7 * b + 3 * static_cast<std::size_t>(t)) % 10)
+                                      : 0);
+  return integers(tokens, {static_cast<std::int64_t>(lengths.size()), T});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(encoder_layers_pass_gradcheck) {
+  Tensor x = random_tensor({2, 3, 6}, 1), lengths = integers({3, 2}, {2});
+  for (Norm norm : {Norm::pre, Norm::post}) {
+    TransformerEncoder encoder(small(norm), plain_attention);
+    randomise(encoder);
+    BOOST_TEST(module_gradcheck(encoder, [&](auto& in) { return encoder.forward(in[0], lengths); }, {x}) == "");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(decoder_layers_pass_gradcheck) {
+  Tensor x = random_tensor({2, 3, 6}, 1), memory = random_tensor({2, 4, 6}, 2);
+  Tensor lengths = integers({2, 3}, {2}), memory_lengths = integers({4, 1}, {2});
+  for (Norm norm : {Norm::pre, Norm::post}) {
+    TransformerDecoder decoder(small(norm), plain_attention, plain_attention);
+    randomise(decoder);
+    auto forward = [&](auto& in) { return decoder.forward(in[0], lengths, in[1], memory_lengths); };
+    BOOST_TEST(module_gradcheck(decoder, forward, {x, memory}) == "");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sub_layers_are_normalised_before_or_after) {
+  Tensor x = random_tensor({1, 3, 6}, 1);
+  for (Norm norm : {Norm::pre, Norm::post}) {
+    TransformerEncoderLayer layer(small(norm), 0, plain_attention);
+    randomise(layer);
+    layer.train(false);
+    // The parts, made again from the layer's own parameters.
+    PlainAttention attention({.model_dim = 6, .heads = 2});
+    LayerNorm attention_norm(6), feed_forward_norm(6);
+    FeedForward feed_forward(6, 5, {.activation = Activation::gelu});
+    std::vector<Module*> parts = {&attention, &attention_norm, &feed_forward, &feed_forward_norm};
+    std::vector<NamedParameter> from = layer.parameters();
+    std::size_t next = 0;
+    for (Module* part : parts) {
+      part->to(DType::f64);
+      for (NamedParameter& p : part->parameters()) p.variable.value().copy_from(from[next++].variable.value());
+    }
+    BOOST_TEST(next == from.size());
+    auto attend = [&](const Variable& h) { return attention.forward({.query = h, .key = h, .value = h}); };
+    Variable y, z;
+    if (norm == Norm::pre) {
+      y = x + attend(attention_norm.forward(x));
+      z = y + feed_forward.forward(feed_forward_norm.forward(y));
+    } else {
+      y = attention_norm.forward(x + attend(x));
+      z = feed_forward_norm.forward(y + feed_forward.forward(y));
+    }
+    BOOST_TEST(largest_difference(layer.forward(x, {}).value(), z.value()) < 1e-13);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_decoder_sees_no_future) {
+  TransformerDecoder decoder(small(Norm::pre, 2), plain_attention, plain_attention);
+  randomise(decoder);
+  decoder.train(false);
+  Tensor memory = random_tensor({1, 4, 6}, 2), x = random_tensor({1, 5, 6}, 1), changed = x.clone();
+  changed.slice(1, 3, 5).copy_from(random_tensor({1, 2, 6}, 3));
+  Tensor a = decoder.forward(x, {}, memory, {}).value(), b = decoder.forward(changed, {}, memory, {}).value();
+  BOOST_TEST(largest_difference(a.slice(1, 0, 3), b.slice(1, 0, 3)) < 1e-14);
+  BOOST_TEST(largest_difference(a.slice(1, 3, 5), b.slice(1, 3, 5)) > 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(the_factory_is_told_where_each_attention_sits) {
+  std::vector<AttentionShape> shapes;
+  auto factory = [&](const AttentionShape& shape) {
+    shapes.push_back(shape);
+    return plain_attention(shape);
+  };
+  TransformerOptions options = small(Norm::post, 2);
+  options.attention_dropout = 0.25;
+  TransformerEncoder encoder(options, factory);
+  TransformerDecoder decoder(options, factory, factory);
+  std::vector<Place> places = {Place::encoder, Place::encoder, Place::decoder,
+                               Place::cross,   Place::decoder, Place::cross};
+  std::vector<int> layers = {0, 1, 0, 0, 1, 1};
+  BOOST_TEST_REQUIRE(shapes.size() == places.size());
+  for (std::size_t k = 0; k < shapes.size(); ++k) {
+    BOOST_TEST((shapes[k].place == places[k] && shapes[k].layer == layers[k] && shapes[k].layers == 2));
+    BOOST_TEST((shapes[k].model_dim == 6 && shapes[k].heads == 2 && shapes[k].dropout == 0.25));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(traces_have_one_entry_per_layer) {
+  TransformerDecoder decoder(small(Norm::pre, 3), plain_attention, plain_attention);
+  randomise(decoder);
+  std::vector<DecoderTrace> traces;
+  decoder.forward(random_tensor({2, 3, 6}, 1), {}, random_tensor({2, 4, 6}, 2), {}, &traces);
+  BOOST_TEST_REQUIRE(traces.size() == 3u);
+  BOOST_TEST((traces[2].attention.weights.shape() == Shape{2, 2, 3, 3}));
+  BOOST_TEST((traces[2].cross.weights.shape() == Shape{2, 2, 3, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(the_base_model_of_nguyen_has_60915712_parameters) {
+  // methods.md section 14 [N]: 6 + 6 layers, d 512, feed-forward 2048, post-norm, one table of 32768 for all.
+  TransformerOptions base{.norm = Norm::post};
+  TransformerEncoder encoder(base, plain_attention);
+  TransformerDecoder decoder(base, plain_attention, plain_attention);
+  BOOST_TEST(encoder.parameter_count() + decoder.parameter_count() + 32768 * 512 == 60915712);
+}
+
+namespace {
+
+EncoderClassifierOptions tiny_classifier(Pool pool = Pool::masked) {
+  return {.vocabulary = 11, .classes = 3, .encoder = small(Norm::pre, 2), .pool = pool};
+}
+
+Tensor evaluate(EncoderClassifier& model, const Tensor& tokens, const Tensor& lengths) {
+  model.train(false);
+  NoGrad no_grad;
+  return model.forward(tokens, lengths).value();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_classifier_passes_gradcheck) {
+  Tensor lengths = integers({3, 2}, {2}), tokens = padded_tokens({3, 2}, 4);
+  for (Pool pool : {Pool::masked, Pool::t2t}) {
+    EncoderClassifierOptions options = tiny_classifier(pool);
+    options.encoder.layers = 1;
+    options.encoder.feed_forward_dim = 3;
+    EncoderClassifier model(options, plain_attention);
+    randomise(model);
+    model.train(false);
+    // The padding row's gradient is 0 by decree: it is not a derivative where padding is looked up.
+    std::string message = module_gradcheck(model, [&](auto&) { return model.forward(tokens, lengths); }, {});
+    if (pool == Pool::masked) BOOST_TEST(message == "");
+    if (pool == Pool::t2t) BOOST_TEST(message.find("input 0 [11, 6] element 0:") == 0u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_classifier_names_its_parameters_by_place) {
+  EncoderClassifier model(tiny_classifier(), plain_attention);
+  std::vector<std::string> names;
+  for (const NamedParameter& p : model.parameters()) names.push_back(p.name);
+  BOOST_TEST(names.front() == "embedding.weight");
+  BOOST_TEST(names[1] == "encoder.0.attention.query.weight");
+  BOOST_TEST(names[names.size() - 4] == "encoder.norm.gain");
+  BOOST_TEST(names.back() == "classifier.bias");
+}
+
+BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
+  EncoderClassifier model(tiny_classifier(), plain_attention);
+  randomise(model);
+  Tensor lengths = integers({5, 1, 3}, {3});
+  Tensor tight = evaluate(model, padded_tokens({5, 1, 3}, 5), lengths);
+  Tensor wide = evaluate(model, padded_tokens({5, 1, 3}, 9), lengths);
+  BOOST_TEST(largest_difference(tight, wide) < 1e-13);
+
+  EncoderClassifier averaging_pads(tiny_classifier(Pool::t2t), plain_attention);
+  randomise(averaging_pads);
+  BOOST_TEST(largest_difference(evaluate(averaging_pads, padded_tokens({5, 1, 3}, 5), lengths),
+                                evaluate(averaging_pads, padded_tokens({5, 1, 3}, 9), lengths)) > 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(padding_changes_no_gradient) {
+  EncoderClassifier model(tiny_classifier(), plain_attention);
+  randomise(model);
+  model.train(false);
+  std::vector<Variable> parameters;
+  for (const NamedParameter& p : model.parameters()) parameters.push_back(p.variable);
+  Tensor lengths = integers({4, 2}, {2});
+  auto gradients = [&](std::int64_t T) {
+    Variable logits = model.forward(padded_tokens({4, 2}, T), lengths);
+    return grad(logits, parameters, Variable(random_tensor({2, 3}, 1)));
+  };
+  Gradients tight = gradients(4), wide = gradients(7);
+  for (std::size_t k = 0; k < tight.size(); ++k)
+    BOOST_TEST(largest_difference(tight[k].value(), wide[k].value()) < 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(the_order_of_a_batch_changes_nothing) {
+  EncoderClassifier model(tiny_classifier(), plain_attention);
+  randomise(model);
+  Tensor tokens = padded_tokens({5, 1, 3}, 5), reversed = tokens.clone();
+  for (std::int64_t b = 0; b < 3; ++b) reversed.select(0, b).copy_from(tokens.select(0, 2 - b));
+  Tensor a = evaluate(model, tokens, integers({5, 1, 3}, {3}));
+  Tensor b = evaluate(model, reversed, integers({3, 1, 5}, {3}));
+  for (std::int64_t k = 0; k < 3; ++k) BOOST_TEST(largest_difference(a.select(0, k), b.select(0, 2 - k)) < 1e-13);
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_that_does_not_fit_is_refused) {
+  EncoderClassifier model(tiny_classifier(), plain_attention);
+  model.initialise(1);
+  Tensor tokens = padded_tokens({3, 2}, 3);
+  BOOST_TEST(error_of([&] { model.forward(tokens.select(0, 0), integers({3}, {1})); }) ==
+             "EncoderClassifier: the tokens are i32 [3], not [B, T]");
+  BOOST_TEST(
+      error_of([&] { model.forward(tokens, integers({3}, {1})); }) ==
+      "encoder: the lengths are i32 [1], the states f32 [2, 3, 6]; there must be one for each of the 2 sentences");
+  BOOST_TEST(error_of([&] {
+               model.forward(tokens, integers({3, 4}, {2}));
+             }) == "sentence 1 has length 4 in a batch of 3 positions");
+  BOOST_TEST(error_of([&] {
+               model.forward(tokens, integers({3, 0}, {2}));
+             }) == "sentence 1 has length 0 in a batch of 3 positions");
+}
