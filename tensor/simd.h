@@ -128,14 +128,18 @@ FOVEA_INLINE T horizontal_max(Vec<T> v) {
 
 template <class T>
 FOVEA_INLINE Vec<T> Vec<T>::load_partial(const T* from, int count) {
-  Vec out;
 #if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float>)
+    return Vec((Native)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from));
+  else if constexpr (std::is_same_v<T, double>)
+    return Vec((Native)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), from));
+#elif defined(__AVX2__)
   if constexpr (std::is_same_v<T, float>) {
-    out.native = (Native)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
-    return out;
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return Vec((Native)_mm256_maskload_ps(from, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane)));
   } else if constexpr (std::is_same_v<T, double>) {
-    out.native = (Native)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), from);
-    return out;
+    __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
+    return Vec((Native)_mm256_maskload_pd(from, _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), lane)));
   }
 #endif
   T part[lanes] = {};
@@ -151,6 +155,32 @@ FOVEA_INLINE void Vec<T>::store_partial(T* to, int count) const {
     return;
   } else if constexpr (std::is_same_v<T, double>) {
     _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1u << count) - 1), (__m512d)native);
+    return;
+  }
+#elif defined(__AVX2__)
+  // In powers of two: a masked store is microcode on AMD.
+  if constexpr (std::is_same_v<T, float>) {
+    __m128 part = _mm256_castps256_ps128((__m256)native);
+    if (count & 4) {
+      _mm_storeu_ps(to, part);
+      part = _mm256_extractf128_ps((__m256)native, 1);
+      to += 4;
+    }
+    if (count & 2) {
+      _mm_storel_pi(reinterpret_cast<__m64*>(to), part);
+      part = _mm_movehl_ps(part, part);
+      to += 2;
+    }
+    if (count & 1) _mm_store_ss(to, part);
+    return;
+  } else if constexpr (std::is_same_v<T, double>) {
+    __m128d part = _mm256_castpd256_pd128((__m256d)native);
+    if (count & 2) {
+      _mm_storeu_pd(to, part);
+      part = _mm256_extractf128_pd((__m256d)native, 1);
+      to += 2;
+    }
+    if (count & 1) _mm_store_sd(to, part);
     return;
   }
 #endif
