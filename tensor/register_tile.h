@@ -1,0 +1,103 @@
+/// The innermost loop of a matrix product: a tile of the result that stays in registers while the inner dimension runs.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "tensor/simd.h"
+
+namespace fovea {
+
+/// c[rows, columns] = alpha a[rows, k] b[k, columns] + beta c. Rows of b and c are contiguous; a has any strides.
+template <class T>
+struct RegisterTile {
+  std::int64_t k;
+  const T* a;
+  std::int64_t a_row, a_column;
+  const T* b;  ///< read in full vectors: columns rounded up to the lanes
+  std::int64_t b_row;
+  T* c;
+  std::int64_t c_row;
+  int columns;  ///< written
+  T alpha, beta;
+};
+
+inline constexpr int widest_tile = 8;   ///< vectors
+inline constexpr int tallest_tile = 8;  ///< rows
+
+/// The rows of the tallest tile of so many vectors whose accumulators fit the registers, with one row of b and one
+/// element of a beside them. From four vectors on, tiles are for products that have no more rows.
+constexpr int tile_rows(int vectors) {
+#if defined(__AVX512F__) || defined(__aarch64__)
+  constexpr int registers = 32;
+#else
+  constexpr int registers = 16;
+#endif
+  if (vectors > 4) return 1;
+  if (vectors == 4) return 2;
+  return std::min(tallest_tile, (registers - vectors - 1) / vectors);
+}
+
+/// The sum over k is one chain of fused multiply-adds per element, whatever the tile's size. beta = 0 does not read c.
+template <class T, int rows, int vectors>
+void multiply_tile(const RegisterTile<T>& tile) {
+  using V = Vec<T>;
+  V sum[rows][vectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) sum[i][v] = V(T(0));
+
+  const T *a = tile.a, *b = tile.b;
+  const std::int64_t a_row = tile.a_row, a_column = tile.a_column, b_row = tile.b_row;
+  for (std::int64_t p = tile.k; p > 0; --p, a += a_column, b += b_row) {
+    V row[vectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) row[v] = V::load(b + v * V::lanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      V element(a[i * a_row]);
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) sum[i][v] += element * row[v];
+    }
+  }
+
+  T* c = tile.c;
+  const V alpha(tile.alpha), beta(tile.beta);
+  const int last = tile.columns - (vectors - 1) * V::lanes;
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i, c += tile.c_row) {
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) {
+      T* to = c + v * V::lanes;
+      V value = alpha * sum[i][v];
+      if (v < vectors - 1 || last == V::lanes) {
+        if (tile.beta != 0) value += beta * V::load(to);
+        value.store(to);
+      } else {
+        if (tile.beta != 0) value += beta * V::load_partial(to, last);
+        value.store_partial(to, last);
+      }
+    }
+  }
+}
+
+template <class T>
+using TileKernel = void (*)(const RegisterTile<T>&);
+
+template <class T, int vectors>
+constexpr auto kernels_of_width = []<int... r>(std::integer_sequence<int, r...>) {
+  return std::array<TileKernel<T>, tallest_tile>{
+      (r < tile_rows(vectors) ? &multiply_tile<T, std::min(r + 1, tile_rows(vectors)), vectors> : nullptr)...};
+}
+(std::make_integer_sequence<int, tallest_tile>{});
+
+/// [vectors - 1][rows - 1]: every size up to tile_rows(vectors), so that ragged edges cost no rows of zeros.
+template <class T>
+constexpr auto tile_kernels = []<int... v>(std::integer_sequence<int, v...>) {
+  return std::array{kernels_of_width<T, v + 1>...};
+}
+(std::make_integer_sequence<int, widest_tile>{});
+
+}  // namespace fovea

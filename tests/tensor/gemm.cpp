@@ -1,0 +1,384 @@
+#include "tensor/gemm.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include <boost/test/unit_test.hpp>
+#include <omp.h>
+
+#include "tensor/onednn_gemm.h"
+
+using namespace fovea;
+
+BOOST_AUTO_TEST_SUITE(gemm_of_tensors)
+
+namespace {
+
+std::mt19937_64& generator() {
+  static std::mt19937_64 engine(20240607);
+  return engine;
+}
+
+std::int64_t any_of(std::initializer_list<std::int64_t> values) {
+  return values.begin()[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(generator())];
+}
+
+bool coin() { return any_of({0, 1}) == 1; }
+
+Tensor random(const Shape& shape, DType dtype) {
+  std::vector<double> values(static_cast<std::size_t>(shape.elements()));
+  std::normal_distribution<double> normal(0.3, 1);
+  for (double& x : values) x = normal(generator());
+  return Tensor::from(values, shape).to(dtype);
+}
+
+/// Random values in a view of `shape` that is contiguous, transposed, a slice of something larger in either or both of
+/// its last dimensions, every other column, or has its batch dimensions behind others in memory.
+Tensor random_view(Shape shape, DType dtype) {
+  switch (any_of({0, 1, 2, 3, 4, 5})) {
+    case 1: {
+      std::swap(shape[-1], shape[-2]);
+      return random(shape, dtype).transpose(-1, -2);
+    }
+    case 2: {
+      Shape larger = shape;
+      larger[-1] += 3;
+      larger[-2] += 2;
+      return random(larger, dtype).slice(-1, 2, 2 + shape[-1]).slice(-2, 1, 1 + shape[-2]);
+    }
+    case 3: {
+      Shape larger = shape;
+      larger.push_back(2);
+      return random(larger, dtype).select(-1, 1);
+    }
+    case 4: {  // heads split: [B, T, H, D] seen as [B, H, T, D]
+      if (shape.rank() < 3) return random(shape, dtype);
+      std::swap(shape[-2], shape[-3]);
+      return random(shape, dtype).transpose(-2, -3);
+    }
+    case 5: {
+      std::swap(shape[-1], shape[-2]);
+      Shape larger = shape;
+      larger[-1] += 5;
+      return random(larger, dtype).slice(-1, 1, 1 + shape[-1]).transpose(-1, -2);
+    }
+    default:
+      return random(shape, dtype);
+  }
+}
+
+/// The definition, in f64: one triple loop, batch dimensions by expansion.
+Tensor by_definition(const Tensor& a, const Tensor& b, const Tensor& c, double alpha, double beta) {
+  auto matrices = [&](const Tensor& x) {
+    Shape whole = c.shape();
+    whole[-2] = x.size(-2);
+    whole[-1] = x.size(-1);
+    return x.expand(whole).to_vector<double>();
+  };
+  auto left = matrices(a), right = matrices(b), out = c.to_vector<double>();
+  std::size_t m = static_cast<std::size_t>(c.size(-2)), n = static_cast<std::size_t>(c.size(-1)),
+              k = static_cast<std::size_t>(a.size(-1)), batch = m > 0 && n > 0 ? out.size() / (m * n) : 0;
+  for (std::size_t x = 0; x < batch; ++x)
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::size_t p = 0; p < k; ++p) sum += left[(x * m + i) * k + p] * right[(x * k + p) * n + j];
+        double& to = out[(x * m + i) * n + j];
+        to = alpha * sum + (beta == 0 ? 0 : beta * to);
+      }
+  return Tensor::from(out, c.shape());
+}
+
+double largest_difference(const Tensor& x, const Tensor& y) {
+  auto one = x.to_vector<double>(), other = y.to_vector<double>();
+  BOOST_TEST_REQUIRE(one.size() == other.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    double difference = std::abs(one[i] - other[i]);
+    largest = difference <= largest ? largest : difference;  // NaN stays
+  }
+  return largest;
+}
+
+bool same_bits(const Tensor& x, const Tensor& y) { return x.to_vector<double>() == y.to_vector<double>(); }
+
+/// Rounding errors of a sum of k products of about 1.
+double tolerance(DType dtype, std::int64_t k) {
+  double unit = dtype == DType::f64 ? 0x1p-53 : 0x1p-24;
+  return 8 * unit * static_cast<double>(k + 8) + (dtype == DType::f64 ? 1e-15 : 1e-6);
+}
+
+/// c, of views and factors drawn at random, is as defined.
+void check(const Shape& a_shape, const Shape& b_shape, const Shape& c_shape, DType dtype) {
+  Tensor a = random_view(a_shape, dtype), b = random_view(b_shape, dtype), c = random_view(c_shape, dtype);
+  double alpha = coin() ? 1 : -0.7, beta = coin() ? 0 : coin() ? 1 : 0.4;
+  Tensor expected = by_definition(a, b, c, alpha, beta);
+  gemm(a, b, c, alpha, beta);
+  BOOST_TEST_INFO(name(dtype) << ", a " << a_shape.str() << " strides " << a.strides().str() << ", b " << b_shape.str()
+                              << " strides " << b.strides().str() << ", c " << c_shape.str() << " strides "
+                              << c.strides().str() << ", alpha " << alpha << ", beta " << beta);
+  BOOST_TEST(largest_difference(c, expected) <= tolerance(dtype, a_shape[-1]));
+}
+
+std::string message_of(auto&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// Restores the precision and the number of threads.
+struct Settings {
+  Precision precision = matmul_precision();
+  int threads = omp_get_max_threads();
+  ~Settings() {
+    set_matmul_precision(precision);
+    omp_set_num_threads(threads);
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(matrices_of_any_size_and_stride_multiply_as_defined) {
+  for (int round = 0; round < 400; ++round) {
+    auto size = [] { return any_of({1, 2, 3, 5, 8, 13, 16, 17, 20, 31, 33, 64, 65, 100, 130}); };
+    std::int64_t m = size(), n = size(), k = any_of({0, 1, 2, 3, 7, 8, 17, 32, 64, 130, 257, 300});
+    check({m, k}, {k, n}, {m, n}, coin() ? DType::f32 : DType::f64);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(large_matrices_multiply_as_defined) {
+  for (DType dtype : {DType::f32, DType::f64}) {
+    check({1, 600}, {600, 2100}, {1, 2100}, dtype);
+    check({131, 517}, {517, 259}, {131, 259}, dtype);
+    check({2, 100}, {100, 1100}, {2, 1100}, dtype);
+    check({70, 40}, {40, 2100}, {70, 2100}, dtype);
+    check({1500, 70}, {70, 33}, {1500, 33}, dtype);
+    check({33, 2000}, {2000, 17}, {33, 17}, dtype);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(batches_broadcast) {
+  for (int round = 0; round < 300; ++round) {
+    auto size = [] { return any_of({1, 2, 3, 8, 17, 20, 32, 45}); };
+    std::int64_t m = size(), n = size(), k = size();
+    Shape a, b, c;
+    for (std::int64_t d = any_of({0, 1, 2, 3}); d > 0; --d) {
+      std::int64_t whole = any_of({1, 2, 3, 5});
+      c.push_back(whole);
+      bool in_a = coin();
+      if (in_a || a.rank() > 0) a.push_back(in_a ? whole : 1);  // a may have fewer dimensions
+      b.push_back(!in_a || coin() ? whole : 1);
+    }
+    for (auto [shape, rows, columns] : {std::tuple(&a, m, k), {&b, k, n}, {&c, m, n}}) {
+      shape->push_back(rows);
+      shape->push_back(columns);
+    }
+    check(a, b, c, coin() ? DType::f32 : DType::f64);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(expanded_operands_are_read_where_they_lie) {
+  Tensor a = random({1, 20, 33}, DType::f32).expand({6, 20, 33}), b = random({33, 1}, DType::f32).expand({6, 33, 40});
+  BOOST_TEST(largest_difference(matmul(a, b), by_definition(a, b, Tensor::zeros({6, 20, 40}), 1, 0)) < 1e-4);
+  Tensor row = random({1, 33}, DType::f32).expand({20, 33});
+  BOOST_TEST(largest_difference(matmul(row, b), by_definition(row, b, Tensor::zeros({6, 20, 40}), 1, 0)) < 1e-4);
+}
+
+BOOST_AUTO_TEST_CASE(activations_times_a_weight_and_its_gradient) {
+  Tensor x = random({5, 13, 48}, DType::f32), weight = random({48, 70}, DType::f32),
+         g = random({5, 13, 70}, DType::f32);
+  Tensor y = matmul(x, weight);
+  BOOST_TEST(largest_difference(y, by_definition(x, weight, Tensor::zeros(y.shape()), 1, 0)) < 1e-4);
+  Tensor flat_x = x.reshape({65, 48}), flat_g = g.reshape({65, 70});
+  Tensor gradient = matmul(flat_x.transpose(0, 1), flat_g);
+  BOOST_TEST(largest_difference(gradient,
+                                by_definition(flat_x.transpose(0, 1), flat_g, Tensor::zeros({48, 70}), 1, 0)) < 1e-4);
+  // One step of decoding: a slice of one time step of each sequence.
+  Tensor step = x.slice(1, 4, 5);
+  BOOST_TEST(largest_difference(matmul(step, weight), by_definition(step, weight, Tensor::zeros({5, 1, 70}), 1, 0)) <
+             1e-4);
+}
+
+BOOST_AUTO_TEST_CASE(beta_zero_does_not_read_c) {
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  for (DType dtype : {DType::f32, DType::f64})
+    for (auto [m, n, k] : {std::tuple(5, 7, 3), {1, 70, 9}, {70, 1, 9}, {130, 130, 300}, {4, 6, 0}}) {
+      Tensor c = Tensor::full({m, n}, nan, dtype), strided = Tensor::full({n, 3, m}, nan, dtype).select(1, 1);
+      Tensor a = random({m, k}, dtype), b = random({k, n}, dtype);
+      gemm(a, b, c);
+      BOOST_TEST(largest_difference(c, by_definition(a, b, c, 1, 0)) < 1e-3);
+      Tensor turned = strided.transpose(0, 1);
+      gemm(a, b, turned);
+      BOOST_TEST(same_bits(turned, c));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(nothing_to_add_up_leaves_beta_c) {
+  Tensor c = Tensor::full({3, 4, 5}, 2);
+  gemm(Tensor::empty({3, 4, 0}), Tensor::empty({3, 0, 5}), c, 1, -0.5);
+  BOOST_TEST(same_bits(c, Tensor::full({3, 4, 5}, -1)));
+  BOOST_TEST(matmul(Tensor::empty({0, 4}), Tensor::empty({4, 5})).shape().str() == "[0, 5]");
+  BOOST_TEST(matmul(Tensor::empty({0, 3, 4}), Tensor::empty({4, 5})).shape().str() == "[0, 3, 5]");
+  BOOST_TEST(matmul(Tensor::empty({2, 3, 4}), Tensor::empty({4, 0})).shape().str() == "[2, 3, 0]");
+}
+
+BOOST_AUTO_TEST_CASE(infinities_and_nan_travel) {
+  double inf = std::numeric_limits<double>::infinity();
+  Tensor a = Tensor::of({1, inf, 2, 0}, {2, 2}), b = Tensor::of({1, 2, 3, 0}, {2, 2});
+  auto c = matmul(a, b).to_vector<double>();
+  BOOST_TEST(c[0] == inf);
+  BOOST_TEST(std::isnan(c[1]));
+  BOOST_TEST(c[2] == 2);
+}
+
+BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
+  Settings restored;
+  struct Case {
+    Shape a, b;
+    DType dtype;
+  };
+  std::vector<Case> cases{{{97, 65}, {65, 131}, DType::f32},        {{40, 700}, {700, 33}, DType::f32},
+                          {{17, 20, 33}, {17, 33, 20}, DType::f32}, {{3, 70, 64}, {3, 64, 70}, DType::f32},
+                          {{1, 512}, {512, 3001}, DType::f32},      {{3001, 512}, {512, 1}, DType::f32},
+                          {{2, 512}, {512, 3001}, DType::f32},      {{5, 33, 300}, {300, 65}, DType::f64},
+                          {{301, 300}, {300, 150}, DType::f64},     {{1, 2000}, {2000, 257}, DType::f64},
+                          {{19, 2000}, {2000, 33}, DType::f64}};
+  for (const auto& [a_shape, b_shape, dtype] : cases)
+    for (bool turned : {false, true}) {
+      Tensor a = random(a_shape, dtype), b = random(b_shape, dtype);
+      if (turned) {  // the same matrices, stored by columns
+        a = a.transpose(-1, -2).clone().transpose(-1, -2);
+        b = b.transpose(-1, -2).clone().transpose(-1, -2);
+      }
+      Tensor one_thread;
+      for (int threads : {1, 2, 3, 5, 8}) {
+        omp_set_num_threads(threads);
+        Tensor c = matmul(a, b);
+        gemm(a, b, c, 0.3, 0.7);
+        if (!one_thread.defined()) one_thread = c;
+        BOOST_TEST(same_bits(c, one_thread),
+                   threads << " threads, " << a_shape.str() << " times " << b_shape.str() << " turned " << turned);
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(steady_products_ask_the_system_for_nothing) {
+  Settings restored;
+  std::vector<std::pair<Tensor, Tensor>> operands;
+  for (DType dtype : {DType::f32, DType::f64}) {
+    operands.emplace_back(random({300, 280}, dtype).transpose(0, 1), random({300, 270}, dtype));
+    operands.emplace_back(random({40, 20, 31}, dtype), random({40, 20, 31}, dtype).transpose(-1, -2));
+  }
+  auto step = [&] {
+    for (Precision precision : {Precision::f32, Precision::bf16}) {
+      set_matmul_precision(precision);
+      for (auto& [a, b] : operands) matmul(a, b);
+    }
+  };
+  step();
+  auto before = allocator_statistics();
+  for (int round = 0; round < 5; ++round) step();
+  BOOST_TEST(allocator_statistics().system_allocations == before.system_allocations);
+  BOOST_TEST(allocator_statistics().bytes_in_use == before.bytes_in_use);
+}
+
+BOOST_AUTO_TEST_CASE(bf16_mode_rounds_both_operands_and_sums_in_f32) {
+  Settings restored;
+  set_matmul_precision(Precision::bf16);
+  auto rounded = [](const Tensor& x) { return x.to(DType::bf16).to(DType::f64); };
+  for (auto [m, n, k] : {std::tuple(65, 70, 48), {300, 33, 130}, {512, 64, 64}, {16, 100, 700}, {64, 17, 16}})
+    for (int round = 0; round < 6; ++round) {
+      Tensor a = random_view({m, k}, DType::f32), b = random_view({k, n}, DType::f32),
+             c = random_view({m, n}, DType::f32);
+      double alpha = round < 2 ? 1 : -0.7, beta = round < 2 ? 0 : round < 4 ? 1 : 0.4;
+      Tensor expected = by_definition(rounded(a), rounded(b), c, alpha, beta);
+      gemm(a, b, c, alpha, beta);
+      BOOST_TEST(largest_difference(c, expected) < 4 * tolerance(DType::f32, k));
+      if (beta == 0) BOOST_TEST(largest_difference(c, by_definition(a, b, c, alpha, 0)) > 1e-3);  // it did round
+    }
+}
+
+BOOST_AUTO_TEST_CASE(bf16_mode_leaves_small_batches_and_f64_alone) {
+  Settings restored;
+  Tensor a = random({7, 20, 32}, DType::f32), b = random({7, 32, 20}, DType::f32);
+  Tensor wide_a = random({50, 60}, DType::f64), wide_b = random({60, 40}, DType::f64);
+  Tensor logits = matmul(a, b), wide = matmul(wide_a, wide_b);
+  set_matmul_precision(Precision::bf16);
+  BOOST_TEST(same_bits(matmul(a, b), logits));
+  BOOST_TEST(same_bits(matmul(wide_a, wide_b), wide));
+}
+
+BOOST_AUTO_TEST_CASE(onednn_and_our_tiles_agree) {
+  for (int round = 0; round < 40; ++round) {
+    std::int64_t m = any_of({8, 17, 64, 130}), n = any_of({9, 33, 128}), k = any_of({1, 20, 65, 300});
+    Tensor a = random_view({m, k}, DType::f32), b = random_view({k, n}, DType::f32), c = random({m, n}, DType::f32);
+    float alpha = coin() ? 1.0f : -0.7f, beta = coin() ? 0.0f : 0.4f;
+    Product<float> product{m, n, k, alpha, beta};
+    auto view = [](const Tensor& x) {
+      return MatrixView<const float>{x.data<float>(), x.strides()[0], x.strides()[1]};
+    };
+    MatrixView<float> to{c.data<float>(), n, 1};
+    if (!onednn::takes(product, view(a), view(b), to)) continue;
+    Tensor expected = by_definition(a, b, c, alpha, beta);
+    onednn::sgemm(product, view(a), view(b), to);
+    BOOST_TEST(largest_difference(c, expected) <= tolerance(DType::f32, k));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(statistics_count_work_and_time) {
+  reset_gemm_statistics();
+  Tensor a = random({2, 3, 5}, DType::f32), b = random({5, 7}, DType::f32);
+  matmul(a, b);
+  matmul(a, b);
+  auto statistics = gemm_statistics();
+  BOOST_TEST(statistics.calls == 2u);
+  BOOST_TEST(statistics.flops == 2 * 2.0 * 2 * 3 * 5 * 7);
+  BOOST_TEST(statistics.seconds > 0);
+  reset_gemm_statistics();
+  BOOST_TEST(gemm_statistics().calls == 0u);
+  BOOST_TEST(gemm_statistics().flops == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_result_counts_as_changed) {
+  Tensor c = Tensor::zeros({3, 4});
+  auto version = c.version();
+  gemm(random({3, 2}, DType::f32), random({2, 4}, DType::f32), c);
+  BOOST_TEST(c.version() == version + 1);
+}
+
+BOOST_AUTO_TEST_CASE(errors_name_the_shapes_and_the_rule) {
+  auto product = [](const Shape& a, const Shape& b) {
+    return message_of([&] { matmul(Tensor::zeros(a), Tensor::zeros(b)); });
+  };
+  BOOST_TEST(product({8, 20, 64}, {8, 32, 20}) ==
+             "matmul: the inner dimensions differ: a is [8, 20, 64], b is [8, 32, 20]; a's last (64) must equal b's "
+             "second to last (32)");
+  BOOST_TEST(product({8, 20, 64}, {3, 64, 5}) ==
+             "matmul: the batch dimensions do not broadcast: a is [8, 20, 64], b is [3, 64, 5]; 8 and 3 must be equal "
+             "or 1");
+  BOOST_TEST(product({64}, {64, 5}) == "matmul: needs matrices, [..., m, k] and [..., k, n]: a is [64], b is [64, 5]");
+  BOOST_TEST(message_of([] {
+               matmul(Tensor(), Tensor::zeros({2, 2}));
+             }) == "matmul: a is undefined, b is f32 [2, 2]; both must be defined");
+  BOOST_TEST(message_of([] {
+               matmul(Tensor::zeros({2, 2}), Tensor::zeros({2, 2}, DType::f64));
+             }) == "matmul: a is f32, b is f64; cast one of them");
+  BOOST_TEST(message_of([] {
+               matmul(Tensor::zeros({2, 2}, DType::i64), Tensor::zeros({2, 2}, DType::i64));
+             }) == "gemm: computes in f32 or f64, not i64; cast the tensor first");
+
+  auto into = [](Tensor c) { return message_of([&] { gemm(Tensor::zeros({2, 3, 4}), Tensor::zeros({4, 5}), c); }); };
+  BOOST_TEST(into(Tensor::zeros({2, 3, 6})) ==
+             "gemm: c is [2, 3, 6], the product of [2, 3, 4] and [4, 5] is [2, 3, 5]");
+  BOOST_TEST(into(Tensor::zeros({2, 3, 5}, DType::f64)) == "gemm: c is f64 on cpu, a and b are f32 on cpu");
+  BOOST_TEST(into(Tensor::zeros({1, 3, 5}).expand({2, 3, 5})) ==
+             "gemm: c is an expanded view, [2, 3, 5] with stride 0 in dimension 0; each result needs an element of its "
+             "own");
+  BOOST_TEST(into(Tensor()) == "gemm: c is undefined; it must be [2, 3, 5]");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
