@@ -1,0 +1,105 @@
+/// What the tests of .npy and .safetensors files share.
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tensor/tensor.h"
+#include "tests/files.h"
+
+namespace fovea {
+
+/// The files that other packages wrote; tests run in the project's folder.
+inline std::filesystem::path golden(const std::string& name) { return std::filesystem::path("tests/goldens") / name; }
+
+inline std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+/// The values that tests/reference/tensor_files.py puts into every file.
+inline Tensor golden_values(DType dtype, const Shape& shape) {
+  Tensor out = Tensor::empty(shape, dtype);
+  visit(dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    for (std::int64_t i = 0; i < out.elements(); ++i) {
+      std::int64_t pattern = i * 7 % 11 - 3;
+      T& to = out.data<T>()[i];
+      if constexpr (std::is_same_v<T, bool>)
+        to = (pattern + 4) % 2 == 1;
+      else if constexpr (std::is_same_v<T, std::uint8_t>)
+        to = static_cast<T>(pattern * 20 + 60);
+      else if constexpr (std::is_integral_v<T>)
+        to = static_cast<T>(pattern * (std::int64_t{1} << (sizeof(T) == 8 ? 58 : 26)) + 1);
+      else
+        to = T(static_cast<double>(pattern) * (sizeof(T) == 8 ? 0.1 : 0.25));
+    }
+  });
+  return out;
+}
+
+/// Any bits the type has: NaNs with payloads, infinities, denormals.
+inline Tensor random_bits(DType dtype, const Shape& shape, std::mt19937& random) {
+  Tensor out = Tensor::empty(shape, dtype);
+  for (std::size_t i = 0; i < out.bytes(); ++i)
+    out.address()[i] = std::byte(random() % (out.dtype() == DType::boolean ? 2 : 256));
+  return out;
+}
+
+/// The same type, shape and bits, whatever the strides.
+inline bool same(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
+  Tensor x = a.contiguous(), y = b.contiguous();
+  return std::memcmp(x.address(), y.address(), x.bytes()) == 0;
+}
+
+/// One of the ways in which files are damaged; `tokens` are texts that mean something to the format.
+inline std::string mutated(std::string file, const std::vector<std::string>& tokens, std::mt19937& random) {
+  auto below = [&](std::size_t n) { return n == 0 ? 0 : random() % n; };
+  for (std::size_t changes = 1 + below(3); changes > 0; --changes) {
+    std::size_t at = below(file.size() + 1), length = below(std::min<std::size_t>(file.size() - at, 40) + 1);
+    const std::string& token = tokens[below(tokens.size())];
+    switch (below(7)) {
+      case 0:
+        if (at < file.size()) file[at] = static_cast<char>(file[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        if (at < file.size()) file[at] = static_cast<char>(random());
+        break;
+      case 2:
+        file.resize(at);
+        break;
+      case 3:
+        file.erase(at, length);
+        break;
+      case 4:
+        file.insert(below(file.size() + 1), file.substr(at, length));
+        break;
+      case 5:
+        file.insert(at, token);
+        break;
+      case 6:
+        file.replace(at, std::min(length, token.size()), token);
+        break;
+    }
+  }
+  return file;
+}
+
+/// Runs `parse`, which must either succeed or throw an Error of one printable line that begins with the file's name.
+/// True if it succeeded.
+inline bool accepts_or_explains(const std::function<void()>& parse, const std::string& name) {
+  try {
+    parse();
+    return true;
+  } catch (const Error& error) {
+    std::string message = error.what();
+    bool one_line = std::none_of(message.begin(), message.end(), [](unsigned char c) { return c < 0x20; });
+    BOOST_REQUIRE_MESSAGE(message.starts_with(name + ": ") && one_line && message.size() < 500, message);
+    return false;
+  }
+}
+
+}  // namespace fovea
