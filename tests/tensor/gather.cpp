@@ -1,0 +1,149 @@
+#include "tensor/gather.h"
+
+#include "tests/tensor/kernel_cases.h"
+
+using namespace fovea;
+
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+std::vector<double> naive_rows(const Tensor& table, const Tensor& index) {
+  std::vector<double> values = table.to_vector<double>(), out;
+  for (std::int64_t row : index.to_vector<std::int64_t>())
+    for (std::int64_t d = 0; d < table.size(1); ++d) out.push_back(values[at(row * table.size(1) + d)]);
+  return out;
+}
+
+std::vector<double> naive_scatter(const Tensor& table, const Tensor& index, const Tensor& rows) {
+  std::vector<double> out = table.to_vector<double>(), values = rows.to_vector<double>();
+  std::int64_t next = 0;
+  for (std::int64_t row : index.to_vector<std::int64_t>())
+    for (std::int64_t d = 0; d < table.size(1); ++d) out[at(row * table.size(1) + d)] += values[at(next++)];
+  return out;
+}
+
+Shape joined(Shape leading, std::int64_t last) {
+  leading[-1] = last;
+  return leading;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(gather)
+
+BOOST_AUTO_TEST_CASE(rows_are_picked_from_any_table_by_any_index) {
+  for (DType dtype : {DType::f32, DType::f64, DType::i32})
+    for (const Tensor& table : layouts(random_tensor({17, 5}, dtype, -100, 100)))
+      for (DType index_type : {DType::i32, DType::i64})
+        for (const Tensor& index : layouts(random_integers({3, 13}, 17, index_type))) {
+          Tensor out = gather_rows(table, index);
+          BOOST_TEST(out.shape().str() == "[3, 13, 5]");
+          check_close(out, naive_rows(table, index), 0, table.describe());
+        }
+}
+
+BOOST_AUTO_TEST_CASE(scattered_rows_add_up) {
+  for (std::int64_t width : {1, 3, 17, 130})
+    for (DType dtype : {DType::f32, DType::f64}) {
+      Tensor index = random_integers({3, 13}, 7);
+      for (const Tensor& rows : layouts(random_tensor({3, 13, width}, dtype)))
+        for (Tensor table : layouts(random_tensor({7, width}, dtype))) {
+          std::vector<double> expected = naive_scatter(table, index, rows);
+          scatter_add_rows(table, index, rows);
+          check_close(table, expected, tolerance_of(dtype), rows.describe());
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_broadcast_row_is_added_everywhere) {
+  Tensor table = Tensor::zeros({4, 3}, DType::f64), row = random_tensor({3}).expand({5, 3});
+  Tensor index = random_integers({5}, 4);
+  std::vector<double> expected = naive_scatter(table, index, row);
+  scatter_add_rows(table, index, row);
+  check_close(table, expected, 1e-12, "broadcast");
+}
+
+BOOST_AUTO_TEST_CASE(scattering_counts_as_a_change) {
+  Tensor table = Tensor::zeros({4, 3});
+  auto before = table.version();
+  scatter_add_rows(table, random_integers({2}, 4), Tensor::zeros({2, 3}));
+  BOOST_TEST(table.version() > before);
+}
+
+BOOST_AUTO_TEST_CASE(elements_are_picked_along_rows_by_a_broadcast_index) {
+  for (DType dtype : {DType::f32, DType::f64})
+    for (const Tensor& x : layouts(random_tensor({2, 3, 5, 9}, dtype)))
+      for (const Tensor& index : {random_integers({5, 7}, 9), random_integers({7}, 9), random_integers({3, 1, 7}, 9),
+                                  random_integers({2, 3, 5, 7}, 9, DType::i32)}) {
+        Shape shape{2, 3, 5, 7};
+        std::vector<double> source = x.to_vector<double>(), expected;
+        std::vector<std::int64_t> picked = index.expand(shape).to_vector<std::int64_t>();
+        for (std::int64_t i = 0; i < shape.elements(); ++i) expected.push_back(source[at(i / 7 * 9 + picked[at(i)])]);
+        check_close(gather_last(x, index), expected, 0, index.describe());
+      }
+}
+
+BOOST_AUTO_TEST_CASE(scatter_last_is_the_adjoint_of_gather_last) {
+  for (DType dtype : {DType::f32, DType::f64})
+    for (const Tensor& x : layouts(random_tensor({2, 3, 5, 17}, dtype)))
+      for (const Tensor& index : {random_integers({5, 17}, 9), random_integers({2, 1, 1, 17}, 9, DType::i32)}) {
+        Shape shape = joined(x.shape(), 9);
+        std::vector<double> expected(at(shape.elements()), 0), source = x.to_vector<double>();
+        std::vector<std::int64_t> picked = index.expand(x.shape()).to_vector<std::int64_t>();
+        for (std::int64_t i = 0; i < x.elements(); ++i) expected[at(i / 17 * 9 + picked[at(i)])] += source[at(i)];
+        check_close(scatter_add_last(x, index, 9), expected, tolerance_of(dtype), index.describe());
+      }
+}
+
+BOOST_AUTO_TEST_CASE(long_runs_of_one_index_do_not_drift) {
+  Tensor x = random_tensor({1, 1 << 18}, DType::f32, 0, 1), index = Tensor::zeros({1 << 18}, DType::i32);
+  double exact = 0;
+  for (double value : x.to_vector<double>()) exact += value;
+  check_close(scatter_add_last(x, index, 1), {exact}, 1.2e-7, "one bucket");
+}
+
+BOOST_AUTO_TEST_CASE(empty_indices_pick_nothing) {
+  Tensor none = Tensor::empty({0}, DType::i64), table = random_tensor({4, 3});
+  BOOST_TEST(gather_rows(table, none).shape().str() == "[0, 3]");
+  BOOST_TEST(gather_last(table, none).shape().str() == "[4, 0]");
+  check_close(scatter_add_last(Tensor::empty({2, 0}), none, 3), {0, 0, 0, 0, 0, 0}, 0, "nothing");
+  scatter_add_rows(table, none, Tensor::empty({0, 3}, DType::f64));
+}
+
+BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_named) {
+  Tensor table = random_tensor({4, 3}), index = Tensor::of({0, 1, 2, 3, 4, -1}, {2, 3}, DType::i64);
+  check_fails_with([&] { gather_rows(table, index); },
+                   "gather_rows: the index at [1, 1] of [2, 3] is 4; it must be in 0 to 3");
+  check_fails_with(
+      [&] {
+        scatter_add_rows(table, index, Tensor::zeros({2, 3, 3}, DType::f64));
+      },
+      "scatter_add_rows: the index at [1, 1]");
+  check_fails_with(
+      [&] {
+        gather_last(table, Tensor::of({0, -2}, {2}, DType::i32));
+      },
+      "gather_last: the index at [1] of [2] is -2; it must be in 0 to 2");
+  check_fails_with([&] { gather_rows(table, Tensor::zeros({2})); }, "gather_rows: an index is i32 or i64, not f32");
+  check_fails_with(
+      [&] {
+        scatter_add_rows(table, index, Tensor::zeros({2, 3}));
+      },
+      "scatter_add_rows: the rows are f32 [2, 3], they must be f64 [2, 3, 3] on cpu");
+}
+
+BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
+  Tensor rows = random_tensor({4096, 130}, DType::f32), index = random_integers({4096}, 50);
+  Tensor x = random_tensor({8, 4, 33, 17}, DType::f32), relative = random_integers({33, 130}, 17);
+  auto compute = [&] {
+    Tensor table = Tensor::zeros({50, 130});
+    scatter_add_rows(table, index, rows);
+    Tensor picked = gather_last(x, relative);
+    return std::vector<Tensor>{table, gather_rows(table, index), picked, scatter_add_last(picked, relative, 17)};
+  };
+  check_threads_do_not_matter(compute);
+  check_steady(compute);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,143 @@
+#include "tensor/reduce.h"
+
+#include "tests/tensor/kernel_cases.h"
+
+using namespace fovea;
+
+namespace {
+
+/// Naive: every element of x joins the total of its place in the kept shape.
+std::vector<double> reduced(Reduction reduction, const Tensor& x, unsigned dims) {
+  Shape kept = x.shape();
+  for (int d = 0; d < x.rank(); ++d)
+    if (dims >> d & 1) kept[d] = 1;
+  Shape steps = contiguous_strides(kept);
+  std::vector<double> out(static_cast<std::size_t>(kept.elements()), reduction == Reduction::sum ? 0 : -INFINITY);
+  std::vector<double> values = x.to_vector<double>();
+  for (std::int64_t i = 0; i < x.elements(); ++i) {
+    std::int64_t rest = i, at = 0;
+    for (int d = x.rank() - 1; d >= 0; --d) {
+      if (kept[d] != 1) at += rest % x.size(d) * steps[d];
+      rest /= x.size(d);
+    }
+    double value = values[static_cast<std::size_t>(i)], &total = out[static_cast<std::size_t>(at)];
+    total = reduction == Reduction::sum ? total + value : std::max(total, value);
+  }
+  return out;
+}
+
+std::vector<int> listed(unsigned dims) {
+  std::vector<int> list;
+  for (int d = 0; d < Shape::max_rank; ++d)
+    if (dims >> d & 1) list.push_back(d);
+  return list;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(reductions)
+
+BOOST_AUTO_TEST_CASE(every_set_of_dimensions_of_every_layout_is_reduced_as_a_naive_loop_does) {
+  for (const Shape& shape : {Shape{17}, Shape{130}, Shape{3, 17}, Shape{17, 3}, Shape{1, 130}, Shape{130, 17},
+                             Shape{3, 1, 17}, Shape{5, 4, 3, 17}, Shape{2, 17, 1, 3}, Shape{2, 3, 2, 3, 5}})
+    for (DType dtype : {DType::f32, DType::f64})
+      for (const Tensor& x : layouts(random_tensor(shape, dtype)))
+        for (unsigned dims = 1; dims < 1u << shape.rank(); ++dims)
+          for (Reduction reduction : {Reduction::sum, Reduction::maximum})
+            check_close(reduce(reduction, x, listed(dims), true), reduced(reduction, x, dims), tolerance_of(dtype),
+                        "dims " + std::to_string(dims) + " of " + x.describe() + " strides " + x.strides().str());
+}
+
+BOOST_AUTO_TEST_CASE(long_axes_and_few_results_are_split_without_loss) {
+  for (const Shape& shape : {Shape{60001}, Shape{3, 20003}, Shape{20003, 3}, Shape{700, 300}, Shape{300, 700},
+                             Shape{50, 3, 500}, Shape{20000, 1, 2}, Shape{70, 500, 1}})
+    for (DType dtype : {DType::f32, DType::f64}) {
+      Tensor x = random_tensor(shape, dtype, 0, 1);
+      for (unsigned dims = 1; dims < 1u << shape.rank(); ++dims)
+        for (Reduction reduction : {Reduction::sum, Reduction::maximum})
+          check_close(reduce(reduction, x, listed(dims), true), reduced(reduction, x, dims),
+                      dtype == DType::f32 ? 1e-6 : 1e-12, x.describe() + " dims " + std::to_string(dims));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(broadcast_tensors_are_summed_as_often_as_they_are_seen) {
+  Tensor row = random_tensor({17}).expand({130, 17}), column = random_tensor({130, 1}).expand({130, 17}),
+         one = random_tensor({1}).expand({4, 17});
+  for (const Tensor& x : {row, column, one, row.transpose(0, 1)})
+    for (unsigned dims = 1; dims < 4; ++dims)
+      check_close(reduce(Reduction::sum, x, listed(dims)), reduced(Reduction::sum, x, dims), 1e-12, x.describe());
+}
+
+BOOST_AUTO_TEST_CASE(f32_sums_stay_near_the_exact_sum) {
+  Tensor x = random_tensor({2, 1 << 18}, DType::f32, 0, 1);
+  std::vector<double> rows = reduced(Reduction::sum, x, 2), columns = reduced(Reduction::sum, x.transpose(0, 1), 1);
+  check_close(sum(x, {1}), rows, 1.2e-7, "rows");
+  check_close(sum(x.transpose(0, 1).contiguous(), {0}), columns, 1.2e-7, "columns");
+}
+
+BOOST_AUTO_TEST_CASE(keep_decides_whether_the_dimension_stays) {
+  Tensor x = random_tensor({3, 17, 5});
+  BOOST_TEST(sum(x, {1}).shape().str() == "[3, 5]");
+  BOOST_TEST(sum(x, {-2}, true).shape().str() == "[3, 1, 5]");
+  BOOST_TEST(sum(x).shape().str() == "[]");
+  BOOST_TEST(sum(x, {0, 2}).shape().str() == "[17]");
+}
+
+BOOST_AUTO_TEST_CASE(nothing_sums_to_zero_and_has_maximum_minus_infinity) {
+  Tensor x = Tensor::empty({3, 0}, DType::f32);
+  check_close(sum(x, {1}), {0, 0, 0}, 0, "sum");
+  check_close(maximum(x, {1}), {-INFINITY, -INFINITY, -INFINITY}, 0, "maximum");
+  BOOST_TEST(sum(x, {0}).elements() == 0);
+  BOOST_TEST(sum(Tensor::of({2.5}, {})).item() == 2.5);
+}
+
+BOOST_AUTO_TEST_CASE(a_nan_is_never_lost) {
+  for (std::int64_t at : {0, 7, 8, 100, 129})
+    for (const Shape& shape : {Shape{130, 1}, Shape{1, 130}}) {
+      Tensor x = random_tensor(shape, DType::f32);
+      x.data<float>()[at] = NAN;
+      BOOST_TEST(std::isnan(sum(x).item()));
+      BOOST_TEST(std::isnan(maximum(x).item()));
+      BOOST_TEST(std::isnan(maximum(x, {0}).select(0, shape[1] == 1 ? 0 : at).item()));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(integers_and_truths_are_counted_in_i64) {
+  Tensor truths = Tensor::of({1, 0, 1, 1, 0, 1}, {2, 3}, DType::boolean);
+  BOOST_TEST((sum(truths).dtype() == DType::i64));
+  check_close(sum(truths, {1}), {2, 2}, 0, "bool");
+  check_close(sum(random_integers({130}, 100, DType::i32)), reduced(Reduction::sum, random_integers({130}, 100), 1), 0,
+              "i32");
+  check_fails_with([&] { maximum(truths); }, "maximum: computes in f32 or f64, not bool");
+}
+
+BOOST_AUTO_TEST_CASE(sum_to_is_the_adjoint_of_broadcasting) {
+  Tensor x = random_tensor({3, 4, 17});
+  check_close(sum_to(x, {17}), reduced(Reduction::sum, x, 3), 1e-12, "[17]");
+  check_close(sum_to(x, {4, 1}), reduced(Reduction::sum, x, 5), 1e-12, "[4, 1]");
+  check_close(sum_to(x, {}), reduced(Reduction::sum, x, 7), 1e-12, "[]");
+  BOOST_TEST(sum_to(x, {3, 4, 17}).shares_storage(x));
+  BOOST_TEST(sum_to(random_tensor({1, 1, 5}), {5}).shape().str() == "[5]");
+  check_fails_with([&] { sum_to(x, {3}); }, "sum_to: [3, 4, 17] cannot be summed down to [3]");
+}
+
+BOOST_AUTO_TEST_CASE(wrong_dimensions_are_named) {
+  Tensor x = random_tensor({3, 4});
+  check_fails_with([&] { sum(x, {2}); }, "sum: dimension 2 is out of range for [3, 4]");
+  check_fails_with([&] { sum(x, {1, -1}); }, "sum: dimension -1 is named twice");
+}
+
+BOOST_AUTO_TEST_CASE(threads_do_not_matter) {
+  Tensor x = random_tensor({700, 3, 130}, DType::f32), wide = random_tensor({4096, 512}, DType::f32);
+  check_threads_do_not_matter([&] {
+    return std::vector<Tensor>{sum(x),      sum(x, {0}), sum(x, {2}),    sum(x, {0, 2}), maximum(x, {0}),
+                               sum(x, {1}), sum(wide),   sum(wide, {0}), sum(wide, {1})};
+  });
+}
+
+BOOST_AUTO_TEST_CASE(repetition_allocates_nothing) {
+  Tensor x = random_tensor({1000, 700}, DType::f32);
+  check_steady([&] { sum(x, {0}), sum(x, {1}), sum(x); });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
