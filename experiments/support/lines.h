@@ -1,0 +1,85 @@
+/// UTF-8 text, line by line, from plain or gzip-compressed files or standard input.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+/// Reads the lines of a text file. Compression is seen from the content, a byte order mark and a carriage return before
+/// the line feed are dropped, a last line without line feed counts. Everything that is not text is refused with
+/// `file:line: ...`: invalid UTF-8, NUL bytes, a truncated or damaged gzip stream, a .gz file that is none, a line of
+/// more than 64 MiB.
+class LineReader {
+ public:
+  /// "-" is standard input, which is read no further than asked, so that a person can type to it.
+  /// Throws Error where the path is missing, a directory or unreadable.
+  explicit LineReader(const std::filesystem::path& path);
+  ~LineReader();
+  LineReader(LineReader&&) noexcept;
+  LineReader& operator=(LineReader&&) noexcept;
+
+  /// Puts the next line into `line`, without its end; false at the end of the file.
+  bool next(std::string& line);
+
+  /// Number of the line that `next` gave last, from 1; 0 before the first.
+  std::int64_t number() const { return number_; }
+
+  /// The path, or "standard input": how errors name the file.
+  const std::string& name() const { return name_; }
+
+  /// Throws Error "file:line: ..." about the line that `next` gave last.
+  template <class... Args>
+  [[noreturn]] void fail_here(fmt::format_string<Args...> format, Args&&... args) const {
+    throw Error(fmt::format("{}:{}: {}", name_, number_, fmt::format(format, std::forward<Args>(args)...)));
+  }
+
+  /// fail_here unless the claim holds.
+  template <class... Args>
+  void require_here(bool claim, fmt::format_string<Args...> format, Args&&... args) const {
+    if (!claim) [[unlikely]]
+      fail_here(format, std::forward<Args>(args)...);
+  }
+
+ private:
+  class Source;
+  std::unique_ptr<Source> source_;
+  std::string name_, pending_;
+  std::size_t used_ = 0;  ///< bytes of pending_ that are already given out
+  std::int64_t number_ = 0;
+};
+
+/// A text file in memory: line i of `lines` is number i + 1.
+struct TextFile {
+  std::string name;
+  std::vector<std::string> lines;
+
+  /// Throws Error "file:line: ..." about lines[i].
+  template <class... Args>
+  [[noreturn]] void fail_at(std::size_t i, fmt::format_string<Args...> format, Args&&... args) const {
+    throw Error(fmt::format("{}:{}: {}", name, i + 1, fmt::format(format, std::forward<Args>(args)...)));
+  }
+
+  /// Index of the first line that is not blank; throws Error where there is none.
+  std::size_t first_line() const;
+};
+
+/// All lines of the file. Throws as LineReader does.
+TextFile read_lines(const std::filesystem::path& path);
+
+/// The whole text of a small file, its lines joined by `separator`. Throws as LineReader does.
+std::string read_text(const std::filesystem::path& path, std::string_view separator = "\n");
+
+/// Nothing but white space?
+bool is_blank(std::string_view line);
+
+/// Where the first byte lies that is not part of valid UTF-8 (RFC 3629: no overlong forms, no surrogates, at most
+/// U+10FFFF), or npos.
+std::size_t invalid_utf8(std::string_view text);
+
+}  // namespace fovea

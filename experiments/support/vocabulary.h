@@ -1,0 +1,72 @@
+/// Texts as sequences of token numbers: words with a frequency cut-off, or SentencePiece sub-words trained in process.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fovea {
+
+class Cli;
+
+/// The same four tokens start every vocabulary. Text never encodes to <pad>, <s> or </s>, not even text that spells
+/// them.
+inline constexpr int pad_id = 0, unknown_id = 1, begin_id = 2, end_id = 3, special_tokens = 4;
+
+enum class Units {
+  words,    ///< what lies between white space
+  unigram,  ///< SentencePiece: Kudo 2018, "Subword Regularization"
+  bpe       ///< SentencePiece: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"
+};
+
+struct TextOptions {
+  Units units = Units::words;
+  std::int64_t vocabulary_size = 0;  ///< at most, special tokens included; 0: 30000 words, 8000 sub-words if there are
+  std::int64_t min_count = 2;        ///< words only: rarer words are <unk>, which is thereby trained
+  bool lower_case = false;           ///< before anything else, also in later use
+  std::int64_t max_length = 0;       ///< tokens that are kept of a text, its first ones; 0: all
+};
+
+/// Declares --units, --vocabulary-size, --min-count, --lower-case, --max-length.
+void add_options(Cli& cli, TextOptions& options);
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  /// The tokens of the text, without <s> and </s>; empty for white space.
+  virtual std::vector<int> encode(std::string_view text) const = 0;
+
+  /// A text that encodes to the tokens; special tokens are left out, but <unk> shows. For sub-words,
+  /// decode(encode(text)) is the text but for white space and for characters that the training texts do not have.
+  /// Throws Error for a number that is no token.
+  virtual std::string decode(std::span<const int> tokens) const = 0;
+
+  /// How the token is written. Throws Error for a number that is no token.
+  virtual std::string token(int id) const = 0;
+
+  /// Number of tokens, special ones included.
+  virtual int size() const = 0;
+
+  /// One line for a log: kind and size.
+  virtual std::string description() const = 0;
+
+  /// Writes tokenizer.json and vocabulary.txt (`word<TAB>count` a line, in order of their numbers) or
+  /// sentencepiece.model into the directory.
+  virtual void save(const std::filesystem::path& directory) const = 0;
+};
+
+/// A tokenizer for the texts, the same for the same texts and options: words by falling count, equal counts by bytes;
+/// sub-words trained on one thread and on at most 8 MB of the texts, evenly chosen. Throws Error where there is no
+/// text, or where the text has too many characters or too few pieces for the vocabulary size that is asked for, with
+/// the size that would be right.
+std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts);
+
+/// The tokenizer that `save` wrote into the directory. Throws Error, with the file, where that is missing, truncated,
+/// changed or not what `save` writes.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
+
+}  // namespace fovea

@@ -1,0 +1,34 @@
+/// Words of a text: what lies between white space.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fovea {
+
+/// The words of UTF-8 text, in order: views into `text`. White space is what Unicode calls so (White_Space), thus also
+/// the no-break and the ideographic space.
+std::vector<std::string_view> split_words(std::string_view text);
+
+/// Lets a hash table with std::string keys be asked for a std::string_view.
+struct WordHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
+};
+
+/// The words with one space between.
+std::string join_words(std::span<const std::string_view> words);
+
+/// Lower case by the one-to-one mappings of Latin (up to U+017F), Greek and Cyrillic; other letters stay as they are.
+std::string lower_case(std::string_view text);
+
+/// The columns of a line: views into `line`, at least one.
+std::vector<std::string_view> split_columns(std::string_view line, char separator = '\t');
+
+/// "a, b or c", for messages.
+std::string listed(std::span<const std::string> items, std::string_view last = " or ");
+
+}  // namespace fovea

@@ -1,0 +1,203 @@
+#include "experiments/support/batches.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/program.h"
+#include "experiments/support/split_mix.h"
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+using Lengths = std::vector<std::int64_t>;
+
+/// Many short texts, few long ones.
+Lengths random_lengths(std::size_t size, std::int64_t longest, std::uint64_t seed) {
+  SplitMix random(seed);
+  Lengths lengths(size);
+  for (auto& length : lengths) {
+    length = std::max<std::int64_t>(1, random.between(1, longest) * random.between(1, longest) / longest);
+  }
+  return lengths;
+}
+
+/// (padded length, rows) and how often.
+std::map<std::pair<std::int64_t, std::size_t>, int> shapes(const std::vector<PlannedBatch>& batches) {
+  std::map<std::pair<std::int64_t, std::size_t>, int> result;
+  for (const PlannedBatch& batch : batches) ++result[{batch.length, batch.examples.size()}];
+  return result;
+}
+
+std::int64_t padded_tokens(const std::vector<PlannedBatch>& batches) {
+  std::int64_t total = 0;
+  for (const PlannedBatch& batch : batches) total += batch.length * static_cast<std::int64_t>(batch.examples.size());
+  return total;
+}
+
+EncodedExamples numbered(const Lengths& lengths) {
+  EncodedExamples examples;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    examples.tokens.emplace_back(static_cast<std::size_t>(lengths[i]), static_cast<int>(i) + special_tokens);
+    examples.labels.push_back(static_cast<int>(i % 3));
+    examples.groups.push_back(-1);
+  }
+  examples.lengths = lengths;
+  return examples;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(batches)
+
+BOOST_AUTO_TEST_CASE(every_example_is_in_one_batch_that_it_fits) {
+  for (const auto& [size, longest, tokens, multiple] :
+       std::vector<std::tuple<std::size_t, std::int64_t, std::int64_t, std::int64_t>>{{1, 5, 8, 8},
+                                                                                      {7, 3, 64, 8},
+                                                                                      {500, 40, 4096, 8},
+                                                                                      {5000, 60, 4096, 8},
+                                                                                      {3000, 400, 1000, 1},
+                                                                                      {999, 130, 144, 16}}) {
+    const Lengths lengths = random_lengths(size, longest, size);
+    const BatchOptions options{.tokens = tokens, .length_multiple = multiple};
+    for (const auto& plan : {training_batches(lengths, options, 1, 0), evaluation_batches(lengths, options)}) {
+      std::vector<int> seen(size, 0);
+      for (const PlannedBatch& batch : plan) {
+        BOOST_TEST(!batch.examples.empty());
+        BOOST_TEST(batch.length % multiple == 0);
+        BOOST_TEST(batch.length * static_cast<std::int64_t>(batch.examples.size()) <= tokens);
+        for (const std::int64_t i : batch.examples) {
+          ++seen[static_cast<std::size_t>(i)];
+          BOOST_TEST(lengths[static_cast<std::size_t>(i)] <= batch.length);
+        }
+      }
+      BOOST_TEST(std::all_of(seen.begin(), seen.end(), [](int count) { return count == 1; }));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(shapes_are_few_and_the_same_in_every_epoch) {
+  const Lengths lengths = random_lengths(20'000, 300, 3);
+  const BatchOptions options{.tokens = 4096, .length_multiple = 8};
+  const auto first = shapes(training_batches(lengths, options, 1, 0));
+  for (std::int64_t epoch = 1; epoch < 4; ++epoch)
+    BOOST_TEST((shapes(training_batches(lengths, options, 1, epoch)) == first));
+  BOOST_TEST((shapes(training_batches(lengths, options, 2, 0)) == first));
+  BOOST_TEST((shapes(evaluation_batches(lengths, options)) == first));
+  std::map<std::int64_t, int> row_counts;
+  for (const auto& [shape, count] : first) ++row_counts[shape.first];
+  BOOST_TEST(row_counts.size() <= 20u);
+  for (const auto& [length, kinds] : row_counts) BOOST_TEST(kinds <= 2);
+}
+
+BOOST_AUTO_TEST_CASE(padding_is_little) {
+  const Lengths lengths = random_lengths(20'000, 300, 4);
+  const std::int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  const BatchOptions options{.tokens = 4096, .length_multiple = 8};
+  BOOST_TEST(padded_tokens(training_batches(lengths, options, 1, 0)) < tokens * 5 / 4);
+  const auto few = random_lengths(100, 100, 5);  // every bucket is less than a batch
+  BOOST_TEST(padded_tokens(training_batches(few, options, 1, 0)) <
+             5 * std::accumulate(few.begin(), few.end(), std::int64_t{0}));
+}
+
+BOOST_AUTO_TEST_CASE(order_is_a_function_of_seed_and_epoch) {
+  const Lengths lengths = random_lengths(3000, 50, 6);
+  const BatchOptions options{.tokens = 512, .length_multiple = 8};
+  const auto same = [](const std::vector<PlannedBatch>& a, const std::vector<PlannedBatch>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const PlannedBatch& x, const PlannedBatch& y) {
+      return x.length == y.length && x.examples == y.examples;
+    });
+  };
+  const auto plan = training_batches(lengths, options, 7, 3);
+  BOOST_TEST(same(plan, training_batches(lengths, options, 7, 3)));
+  BOOST_TEST(!same(plan, training_batches(lengths, options, 7, 4)));
+  BOOST_TEST(!same(plan, training_batches(lengths, options, 8, 3)));
+  BOOST_TEST(
+      !std::is_sorted(plan.begin(), plan.end(), [](const auto& a, const auto& b) { return a.length < b.length; }));
+  std::set<std::vector<std::int64_t>> companies;  // the same examples do not meet every time
+  for (const PlannedBatch& batch : plan) companies.insert(batch.examples);
+  for (const PlannedBatch& batch : training_batches(lengths, options, 7, 4)) companies.insert(batch.examples);
+  BOOST_TEST(companies.size() > plan.size() * 3 / 2);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_the_budget_is_refused) {
+  const Lengths lengths = {3, 65, 2};
+  const std::string message =
+      message_of([&] { training_batches(lengths, {.tokens = 64, .length_multiple = 8}, 1, 0); });
+  BOOST_TEST(message ==
+             "--batch-tokens 64: text 1 has 65 tokens, 72 when padded: raise --batch-tokens or set --max-length");
+  BOOST_TEST(contains(message_of([&] { training_batches(lengths, {.tokens = 0}, 1, 0); }), "--batch-tokens 0"));
+  BOOST_TEST(contains(message_of([&] { training_batches(lengths, {.tokens = 99, .length_multiple = 0}, 1, 0); }),
+                      "--length-multiple 0"));
+  BOOST_TEST(evaluation_batches(Lengths{}, {}).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_is_flat_and_padded) {
+  const EncodedExamples examples = numbered({2, 3, 1});
+  const Batch batch = fill({.length = 4, .examples = {2, 1}}, examples);
+  BOOST_TEST(batch.rows == 2);
+  BOOST_TEST(batch.length == 4);
+  BOOST_TEST(batch.tokens == (std::vector<std::int32_t>{6, 0, 0, 0, 5, 5, 5, 0}));
+  BOOST_TEST(batch.lengths == (std::vector<std::int32_t>{1, 3}));
+  BOOST_TEST(batch.labels == (std::vector<std::int32_t>{2, 1}));
+  BOOST_TEST(batch.indices == (std::vector<std::int64_t>{2, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(texts_are_cut_and_never_empty) {
+  const std::vector<std::string_view> texts = {"a b c d e"};
+  const auto tokenizer = train_tokenizer({.min_count = 1}, texts);
+  const std::vector<Example> examples = {{.text = "a b c", .label = 1, .group = 3}, {.text = " ", .label = 0}};
+  const EncodedExamples all = encode(examples, *tokenizer, 0), cut = encode(examples, *tokenizer, 2);
+  BOOST_TEST(all.lengths == (Lengths{3, 1}));
+  BOOST_TEST(cut.lengths == (Lengths{2, 1}));
+  BOOST_TEST(all.tokens[0] == tokenizer->encode("a b c"));
+  BOOST_TEST(cut.tokens[0] == tokenizer->encode("a b"));
+  BOOST_TEST(all.tokens[1] == std::vector<int>{unknown_id});
+  BOOST_TEST(all.labels == (std::vector<int>{1, 0}));
+  BOOST_TEST(all.groups == (std::vector<int>{3, -1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_continues_from_any_place) {
+  const EncodedExamples examples = numbered(random_lengths(300, 30, 9));
+  const BatchOptions options{.tokens = 256, .length_multiple = 8};
+  BatchStream whole(examples, options, 5);
+  std::vector<Batch> expected;
+  const std::int64_t per_epoch = whole.batches_per_epoch();
+  BOOST_REQUIRE(per_epoch > 4);
+  for (std::int64_t i = 0; i < 3 * per_epoch; ++i) {
+    BOOST_TEST(whole.epoch() == i / per_epoch);
+    BOOST_TEST(whole.position() == i % per_epoch);
+    expected.push_back(whole.next());
+  }
+  for (const std::int64_t start : {std::int64_t{0}, std::int64_t{3}, per_epoch - 1, per_epoch, 2 * per_epoch + 2}) {
+    BatchStream stream(examples, options, 5);
+    stream.seek(start / per_epoch, start % per_epoch);
+    for (std::int64_t i = start; i < 3 * per_epoch; ++i) {
+      const Batch batch = stream.next();
+      BOOST_TEST(batch.tokens == expected[static_cast<std::size_t>(i)].tokens);
+      BOOST_TEST(batch.indices == expected[static_cast<std::size_t>(i)].indices);
+    }
+  }
+  BatchStream stream(examples, options, 5);
+  BOOST_TEST(contains(message_of([&] { stream.seek(0, per_epoch); }), "position"));
+  BOOST_TEST(contains(message_of([&] { stream.seek(-1, 0); }), "epoch -1"));
+  const EncodedExamples none;
+  BOOST_TEST(contains(message_of([&] { BatchStream(none, options, 1); }), "no example"));
+}
+
+BOOST_AUTO_TEST_CASE(flags_set_the_options) {
+  const char* arguments[] = {"p", "--batch-tokens", "1e4", "--length-multiple=4"};
+  BatchOptions options;
+  Cli cli("p", static_cast<int>(std::size(arguments)), arguments);
+  cli.add(options);
+  cli.parse();
+  BOOST_TEST(options.tokens == 10'000);
+  BOOST_TEST(options.length_multiple == 4);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

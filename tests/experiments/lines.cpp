@@ -1,0 +1,174 @@
+#include "experiments/support/lines.h"
+
+#include <fstream>
+
+#include <boost/test/unit_test.hpp>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "experiments/support/words.h"
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+std::filesystem::path write(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+std::string compressed(const std::string& text) {
+  z_stream stream{};
+  BOOST_REQUIRE_EQUAL(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  BOOST_REQUIRE_EQUAL(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::vector<std::string> lines_of(const std::filesystem::path& path) { return read_lines(path).lines; }
+
+std::string refusal(const std::filesystem::path& path) {
+  return message_of([&] { read_lines(path); });
+}
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(lines)
+
+BOOST_AUTO_TEST_CASE(line_ends_and_byte_order_mark_are_dropped) {
+  Folder folder;
+  const Lines expected = {"one", "", "zwei \xc3\xa4", "\xe4\xb8\x89 \xf0\x9f\x98\x80"};
+  const std::string text = "one\n\nzwei \xc3\xa4\n\xe4\xb8\x89 \xf0\x9f\x98\x80";
+  BOOST_TEST(lines_of(write(folder / "plain", text)) == expected);
+  BOOST_TEST(lines_of(write(folder / "end", text + "\n")) == expected);
+  BOOST_TEST(lines_of(write(folder / "mark", "\xef\xbb\xbf" + text)) == expected);
+  std::string windows;
+  for (const std::string& line : expected) windows += line + "\r\n";
+  BOOST_TEST(lines_of(write(folder / "windows", windows)) == expected);
+  BOOST_TEST(lines_of(write(folder / "empty", "")).empty());
+  BOOST_TEST(lines_of(write(folder / "one", "\n")) == Lines{""});
+  BOOST_TEST(read_text(folder / "windows", "|") == "one||zwei \xc3\xa4|\xe4\xb8\x89 \xf0\x9f\x98\x80");
+}
+
+BOOST_AUTO_TEST_CASE(gzip_reads_as_what_was_compressed) {
+  Folder folder;
+  Lines expected;
+  std::string text;
+  for (int i = 0; i < 40'000; ++i) {  // several chunks of input and of output
+    expected.push_back(std::to_string(i * 7919 % 10'007) + std::string(static_cast<std::size_t>(i % 13), 'x'));
+    text += expected.back() + "\n";
+  }
+  BOOST_TEST(lines_of(write(folder / "a.gz", compressed(text))) == expected);
+  BOOST_TEST(lines_of(write(folder / "not_called_gz", compressed(text))) == expected);
+  const std::string halves = compressed(text.substr(0, 1000)) + compressed(text.substr(1000));
+  BOOST_TEST(lines_of(write(folder / "two_members.gz", halves)) == expected);
+  BOOST_TEST(lines_of(write(folder / "padded.gz", compressed(text) + std::string(700, '\0'))) == expected);
+  BOOST_TEST(lines_of(write(folder / "empty.gz", compressed(""))).empty());
+}
+
+BOOST_AUTO_TEST_CASE(damaged_gzip_is_refused) {
+  Folder folder;
+  const std::string good = compressed(std::string(3000, 'a') + "\nline\n");
+  for (const std::size_t size : {std::size_t{2}, std::size_t{9}, good.size() / 2, good.size() - 1}) {
+    const std::string message = refusal(write(folder / "short.gz", good.substr(0, size)));
+    BOOST_TEST(contains(message, "truncated"), message);
+    BOOST_TEST(contains(message, "short.gz:"), message);
+  }
+  std::string flipped = good;
+  flipped[good.size() - 6] = static_cast<char>(flipped[good.size() - 6] ^ 1);  // in the checksum
+  BOOST_TEST(contains(refusal(write(folder / "sum.gz", flipped)), "damaged: incorrect data check"));
+  BOOST_TEST(contains(refusal(write(folder / "plain.gz", "text\n")), "plain.gz: not a gzip file"));
+  BOOST_TEST(contains(refusal(write(folder / "after.gz", good + "text")), "bytes that are no gzip stream"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_with_its_line) {
+  Folder folder;
+  const std::string bad = refusal(write(folder / "latin1.txt", "good\nna\xefve\n"));
+  BOOST_TEST(contains(bad, "latin1.txt:2: byte 3 is 0xef: not valid UTF-8"), bad);
+  const std::string nul = refusal(write(folder / "nul.txt", std::string("a\nb\nc\0d\n", 8)));
+  BOOST_TEST(contains(nul, "nul.txt:3: byte 2 is NUL"), nul);
+  BOOST_TEST(contains(refusal(write(folder / "utf16", std::string("\xff\xfeh\0", 4))), "utf16:1: byte 1 is 0xff"));
+  BOOST_TEST(contains(refusal(folder / "nothing"), "nothing: cannot be opened: No such file"));
+  BOOST_TEST(contains(refusal(folder.path), "a directory, expected a text file"));
+}
+
+BOOST_AUTO_TEST_CASE(a_line_without_end_is_refused) {
+  Folder folder;
+  std::string bomb;  // 70 MiB of one line in 70 kB
+  for (int i = 0; i < 70; ++i) bomb += compressed(std::string(std::size_t{1} << 20, 'a'));
+  const std::string message = refusal(write(folder / "bomb.gz", bomb));
+  BOOST_TEST(contains(message, "bomb.gz:1: a line of more than 64 MiB"), message);
+}
+
+BOOST_AUTO_TEST_CASE(only_well_formed_utf8_is_valid) {
+  for (const char* good : {"", "a", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    BOOST_TEST(invalid_utf8(good) == std::string::npos, good);
+  }
+  const std::vector<std::pair<std::string, std::size_t>> bad = {{"a\x80", 1},
+                                                                {"\xc1\xbf", 0},
+                                                                {"\xe0\x9f\xbf", 0},
+                                                                {"\xed\xa0\x80", 0},
+                                                                {"ab\xc3", 2},
+                                                                {"\xf0\x8f\xbf\xbf", 0},
+                                                                {"\xf4\x90\x80\x80", 0},
+                                                                {"\xf5\x80\x80\x80", 0},
+                                                                {"x\xe2\x82", 1},
+                                                                {"\xff", 0},
+                                                                {"\xe2\x28\xa1", 0},
+                                                                {"\xf0\x9f\x98", 0},
+                                                                {"\xc3\x28", 0},
+                                                                {"\xfe\xfe", 0},
+                                                                {"ok \xf0\x28\x8c\xbc", 3}};
+  for (const auto& [text, where] : bad) BOOST_TEST(invalid_utf8(text) == where);
+}
+
+BOOST_AUTO_TEST_CASE(standard_input_gives_a_line_as_soon_as_it_is_typed) {
+  const int status = status_in_child([] {
+    int typed[2];
+    if (::pipe(typed) != 0 || ::dup2(typed[0], 0) != 0) return 9;
+    LineReader reader("-");
+    std::string line;
+    bool right = ::write(typed[1], "first\n", 6) == 6 && reader.next(line) && line == "first";
+    right = right && ::write(typed[1], "second\nno end", 13) == 13 && reader.next(line) && line == "second";
+    ::close(typed[1]);
+    right = right && reader.next(line) && line == "no end" && !reader.next(line) && reader.number() == 3;
+    return right && reader.name() == "standard input" ? 0 : 1;
+  });
+  BOOST_TEST(status == 0);
+}
+
+BOOST_AUTO_TEST_CASE(words_lie_between_any_white_space) {
+  const std::string text =
+      " a\tbc\xc2\xa0"
+      "d\xe3\x80\x80\xe4\xb8\x80\xe2\x80\xa8 e\xe2\x80\x94"
+      "f \r\n";
+  const std::vector<std::string_view> expected = {"a", "bc", "d", "\xe4\xb8\x80",
+                                                  "e\xe2\x80\x94"
+                                                  "f"};
+  BOOST_TEST(split_words(text) == expected);
+  BOOST_TEST(join_words(split_words(text)) ==
+             "a bc d \xe4\xb8\x80 e\xe2\x80\x94"
+             "f");
+  BOOST_TEST(split_words(" \t ").empty());
+  BOOST_TEST(is_blank(" \xc2\xa0"));
+}
+
+BOOST_AUTO_TEST_CASE(lower_case_knows_latin_greek_and_cyrillic) {
+  BOOST_TEST(lower_case("ABZ[az") == "abz[az");
+  BOOST_TEST(lower_case("\xc3\x84\xc3\x96\xc3\x97\xc3\x9f\xc5\xb8\xc4\x8c") ==
+             "\xc3\xa4\xc3\xb6\xc3\x97\xc3\x9f\xc3\xbf\xc4\x8d");
+  BOOST_TEST(lower_case("\xce\xa9\xce\x86\xd0\x96\xd0\x81") == "\xcf\x89\xce\xac\xd0\xb6\xd1\x91");
+  BOOST_TEST(lower_case("\xe4\xb8\x80\xf0\x9f\x98\x80") == "\xe4\xb8\x80\xf0\x9f\x98\x80");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

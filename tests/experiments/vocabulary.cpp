@@ -1,0 +1,284 @@
+#include "experiments/support/vocabulary.h"
+
+#include <cctype>
+#include <fstream>
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/generated.h"
+#include "experiments/support/program.h"
+#include "experiments/support/sentencepiece_model.h"
+#include "experiments/support/split_mix.h"
+#include "experiments/support/subword_tokenizer.h"
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+using Texts = std::vector<std::string_view>;
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string refusal(const std::filesystem::path& directory) {
+  return message_of([&] { load_tokenizer(directory); });
+}
+
+/// Some hundred texts, and what owns them.
+struct Corpus {
+  ClassificationData data = generate_sentiment("generated:train=400,dev=5,test=5");
+  Texts texts;
+  Corpus() {
+    for (const Example& example : data.train) texts.push_back(example.text);
+  }
+};
+
+TextOptions subwords(Units units, std::int64_t size) {
+  TextOptions options;
+  options.units = units;
+  options.vocabulary_size = size;
+  return options;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(vocabulary)
+
+BOOST_AUTO_TEST_CASE(words_are_ordered_by_count_and_cut_off) {
+  const Texts texts = {"b a c a", "a b  d", "<pad> </s> B \xc3\x84", "\xc3\xa4"};
+  TextOptions options;
+  options.min_count = 1;
+  auto tokenizer = train_tokenizer(options, texts);
+  BOOST_TEST(tokenizer->size() == 4 + 7);
+  BOOST_TEST(tokenizer->token(0) == "<pad>");
+  BOOST_TEST(tokenizer->token(4) == "a");
+  BOOST_TEST(tokenizer->token(5) == "b");
+  BOOST_TEST(tokenizer->token(6) == "B");  // once each, by bytes
+  BOOST_TEST(tokenizer->encode("a  b zzz\tc") == (std::vector<int>{4, 5, unknown_id, 7}));
+  BOOST_TEST(tokenizer->encode(" ").empty());
+  BOOST_TEST(tokenizer->encode("<pad> <s> </s> <unk>") == std::vector<int>(4, unknown_id));
+  BOOST_TEST(tokenizer->decode(std::vector<int>{begin_id, 4, unknown_id, 5, end_id, pad_id}) == "a <unk> b");
+
+  options.min_count = 2;
+  options.lower_case = true;
+  tokenizer = train_tokenizer(options, texts);
+  BOOST_TEST(tokenizer->size() == 4 + 3);  // a, b, a-umlaut
+  BOOST_TEST(tokenizer->encode("A B \xc3\x84 c") == (std::vector<int>{4, 5, 6, unknown_id}));
+
+  options.vocabulary_size = 5;
+  BOOST_TEST(train_tokenizer(options, texts)->size() == 5);
+  options.vocabulary_size = 4;
+  BOOST_TEST(contains(message_of([&] { train_tokenizer(options, texts); }), "--vocabulary-size 4: expected more"));
+  options.vocabulary_size = 0;
+  options.min_count = 9;
+  BOOST_TEST(contains(message_of([&] { train_tokenizer(options, texts); }), "--min-count 9: none of the 7 different"));
+  BOOST_TEST(contains(message_of([&] {
+                        train_tokenizer(options, Texts{"", " "});
+                      }),
+                      "2 training texts without a word"));
+  BOOST_TEST(contains(message_of([&] { tokenizer->token(7); }), "no token 7, there are 7"));
+  BOOST_TEST(contains(message_of([&] { tokenizer->decode(std::vector<int>{-1}); }), "no token -1"));
+}
+
+BOOST_AUTO_TEST_CASE(subwords_decode_to_the_text) {
+  const Corpus corpus;
+  for (const Units units : {Units::unigram, Units::bpe}) {
+    const auto tokenizer = train_tokenizer(subwords(units, 200), corpus.texts);
+    BOOST_TEST(tokenizer->size() == 200);
+    BOOST_TEST(tokenizer->token(pad_id) == "<pad>");
+    BOOST_TEST(tokenizer->token(end_id) == "</s>");
+    for (const std::string_view text : corpus.texts) {
+      const auto tokens = tokenizer->encode(text);
+      BOOST_TEST(tokenizer->decode(tokens) == text);
+      for (const int token : tokens) BOOST_TEST(token >= special_tokens);
+    }
+    BOOST_TEST(tokenizer->encode(" \t").empty());
+    BOOST_TEST(tokenizer->decode(tokenizer->encode(" good\xc2\xa0 film\n")) == "good film");
+    for (const int token : tokenizer->encode("<s></s><pad>"))
+      BOOST_TEST((token == unknown_id || token >= special_tokens));
+    BOOST_TEST(contains(message_of([&] { tokenizer->decode(std::vector<int>{200}); }), "no token 200"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(training_is_deterministic_and_silent) {
+  const Corpus corpus;
+  for (const Units units : {Units::words, Units::unigram, Units::bpe}) {
+    Folder one, two, output;
+    const int status = status_in_child([&] {
+      if (!std::freopen((output / "out").c_str(), "w", stdout) ||
+          !std::freopen((output / "err").c_str(), "w", stderr)) {
+        return 9;
+      }
+      train_tokenizer(subwords(units, 150), corpus.texts)->save(one.path);
+      train_tokenizer(subwords(units, 150), corpus.texts)->save(two.path);
+      std::fflush(nullptr);
+      return 0;
+    });
+    BOOST_TEST(status == 0);
+    BOOST_TEST(contents(output / "out") == "");
+    BOOST_TEST(contents(output / "err") == "");
+    BOOST_TEST(one.files() == 2u);
+    for (const auto& entry : std::filesystem::directory_iterator(one.path)) {
+      BOOST_TEST((contents(entry.path()) == contents(two / entry.path().filename().string())));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_was_saved_loads_exactly) {
+  const Corpus corpus;
+  for (const Units units : {Units::words, Units::unigram, Units::bpe}) {
+    for (const bool lower_case : {false, true}) {
+      Folder folder;
+      TextOptions options = subwords(units, 180);
+      options.lower_case = lower_case;
+      const auto before = train_tokenizer(options, corpus.texts);
+      before->save(folder.path);
+      const auto after = load_tokenizer(folder.path);
+      BOOST_TEST(after->size() == before->size());
+      BOOST_TEST(after->description() == before->description());
+      for (int id = 0; id < before->size(); ++id) BOOST_TEST(after->token(id) == before->token(id));
+      for (const std::string_view text : corpus.texts) BOOST_TEST(after->encode(text) == before->encode(text));
+      std::string shouted(corpus.texts[0]);
+      for (char& c : shouted) c = static_cast<char>(std::toupper(c));
+      BOOST_TEST(after->encode(shouted) == before->encode(shouted));
+      BOOST_TEST((after->encode(shouted) == after->encode(corpus.texts[0])) == lower_case);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_size_that_does_not_fit_the_text_is_refused_with_one_that_does) {
+  const Corpus corpus;
+  for (const Units units : {Units::unigram, Units::bpe}) {
+    const std::string large = message_of([&] { train_tokenizer(subwords(units, 50'000), corpus.texts); });
+    BOOST_TEST(contains(large, "--vocabulary-size 50000: the training texts yield at most "), large);
+    const std::string small = message_of([&] { train_tokenizer(subwords(units, 6), corpus.texts); });
+    BOOST_TEST(contains(small, "--vocabulary-size 6: the training texts have "), small);
+    const auto largest = std::stoll(large.substr(large.find(": set ") + 6));
+    BOOST_TEST(train_tokenizer(subwords(units, largest), corpus.texts)->size() == largest);
+    const auto smallest = std::stoll(small.substr(small.find(": set ") + 6));
+    BOOST_TEST(train_tokenizer(subwords(units, smallest), corpus.texts)->size() == smallest);
+    BOOST_TEST(train_tokenizer(subwords(units, 0), corpus.texts)->size() == largest);  // not asked for: what there is
+    BOOST_TEST(contains(message_of([&] { train_tokenizer(subwords(units, 100), Texts{" ", ""}); }), "without a word"));
+    BOOST_TEST(
+        contains(message_of([&] { train_tokenizer(subwords(units, 3), corpus.texts); }), "expected 5 to 1000000"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(long_texts_are_trained_on_in_full) {
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "word" + std::to_string(i % 50) + " ";
+  const auto tokenizer = train_tokenizer(subwords(Units::bpe, 60), Texts{text});
+  BOOST_TEST(tokenizer->encode("word7").size() <= 3u);
+}
+
+BOOST_AUTO_TEST_CASE(broken_word_lists_are_refused) {
+  Folder folder;
+  TextOptions options;
+  options.min_count = 1;
+  train_tokenizer(options, Texts{"a b c", "a"})->save(folder.path);
+  const std::string good = contents(folder / "vocabulary.txt");
+  BOOST_TEST(good == "<pad>\t0\n<unk>\t0\n<s>\t0\n</s>\t0\na\t2\nb\t1\nc\t1\n");
+  const auto message_for = [&](const std::string& text) {
+    write(folder / "vocabulary.txt", text);
+    return refusal(folder.path);
+  };
+  BOOST_TEST(
+      contains(message_for(good.substr(0, good.size() - 4)), "vocabulary.txt: 6 words, tokenizer.json says 7 (trunc"));
+  BOOST_TEST(contains(message_for(good + "a\t1\n"), "vocabulary.txt:8: 'a' is in line 5 already"));
+  BOOST_TEST(contains(message_for(good + "d\n"), "vocabulary.txt:8: 1 columns, expected 2"));
+  BOOST_TEST(contains(message_for(good + "d\t-1\n"), "vocabulary.txt:8: count '-1'"));
+  BOOST_TEST(contains(message_for(good + "d e\t1\n"), "vocabulary.txt:8: 'd e' is not a word"));
+  BOOST_TEST(contains(message_for(good + "\t1\n"), "vocabulary.txt:8: '' is not a word"));
+  BOOST_TEST(contains(message_for("a\t2\n" + good), "vocabulary.txt:1: 'a', expected <pad>"));
+  BOOST_TEST(contains(message_for("\xff\t2\n"), "vocabulary.txt:1: byte 1 is 0xff"));
+  std::filesystem::remove(folder / "vocabulary.txt");
+  BOOST_TEST(contains(refusal(folder.path), "vocabulary.txt: cannot be opened"));
+  write(folder / "tokenizer.json", R"({"units": "letters", "size": 7, "lower_case": false})");
+  BOOST_TEST(contains(refusal(folder.path), "units is 'letters', expected words, unigram or bpe"));
+  write(folder / "tokenizer.json", R"({"units": "words", "size": -7, "lower_case": 1})");
+  BOOST_TEST(contains(refusal(folder.path), "tokenizer.json: expected an object with size"));
+  write(folder / "tokenizer.json", R"({"units": "bpe", "size": 7, "lower_case": true, "crc32": "xyz"})");
+  BOOST_TEST(contains(refusal(folder.path), "crc32 is 'xyz'"));
+  write(folder / "tokenizer.json", R"({"units": )");
+  BOOST_TEST(contains(refusal(folder.path), "tokenizer.json: not JSON"));
+  std::filesystem::remove(folder / "tokenizer.json");
+  BOOST_TEST(contains(refusal(folder.path), "there is no tokenizer.json"));
+}
+
+BOOST_AUTO_TEST_CASE(changed_or_hostile_models_are_refused) {
+  const Corpus corpus;
+  Folder folder;
+  train_tokenizer(subwords(Units::unigram, 120), corpus.texts)->save(folder.path);
+  const std::string good = contents(folder / "sentencepiece.model");
+  BOOST_TEST(check_sentencepiece_model(good, "m").size == 120);
+
+  write(folder / "sentencepiece.model", good.substr(0, good.size() / 2));
+  BOOST_TEST(contains(refusal(folder.path), "truncated or changed"));
+  std::filesystem::remove(folder / "sentencepiece.model");
+  BOOST_TEST(contains(refusal(folder.path), "sentencepiece.model: cannot be opened"));
+
+  const auto refused = [](const std::string& model) {
+    return message_of([&] { check_sentencepiece_model(model, "m"); });
+  };
+  BOOST_TEST(contains(refused(""), "m: 0 pieces"));
+  BOOST_TEST(contains(refused(good.substr(0, good.size() - 1)), "m: truncated"));
+  BOOST_TEST(contains(refused("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "are left"));
+  BOOST_TEST(contains(refused(std::string("\x0a\x03\x0a\x01"
+                                          "a",
+                                          5)),
+                      "piece 0 is 'a', expected <pad>"));
+  BOOST_TEST(contains(refused(good + std::string("\x0a\x03\x0a\x01\0", 5)), "piece 120 is empty or has a NUL byte"));
+  BOOST_TEST(
+      contains(refused(good + std::string("\x0a\x0a\x0a\x01\x01\x15\0\0\x80\x7f\x18\x01", 12)), "has the score inf"));
+  BOOST_TEST(contains(refused(good + std::string("\x0a\x05\x0a\x01\x01\x18\x04", 7)), "piece 120 is of type 4"));
+  BOOST_TEST(contains(refused(good + std::string("\x1a\x04\x12\x02zz", 6)), "has a character map"));
+  BOOST_TEST(contains(refused(good + std::string("\x12\x02\x18\x03", 4)), "model type 3, expected"));
+  BOOST_TEST(contains(refused(good + "\x0b"), "wire type 3"));
+}
+
+BOOST_AUTO_TEST_CASE(no_damage_to_a_model_ends_the_program) {
+  // Damage that the check lets through must be such that SentencePiece survives it.
+  const Corpus corpus;
+  Folder folder;
+  for (const Units units : {Units::unigram, Units::bpe}) {
+    train_tokenizer(subwords(units, 120), corpus.texts)->save(folder.path);
+    const std::string good = contents(folder / "sentencepiece.model");
+    const int status = status_in_child([&] {
+      SplitMix random(11);
+      int accepted = 0;
+      for (int i = 0; i < 3000; ++i) {
+        std::string model = good;
+        for (std::uint64_t flips = random.below(3) + 1; flips > 0; --flips) {
+          model[random.below(model.size())] = static_cast<char>(random.below(256));
+        }
+        try {
+          const SubwordTokenizer tokenizer(model, false, "m");
+          for (const std::string_view text : {corpus.texts[0], std::string_view("\xe4\xb8\x80 <s> xyzzy ")}) {
+            tokenizer.decode(tokenizer.encode(text));
+          }
+          ++accepted;
+        } catch (const Error&) {
+        }
+      }
+      return accepted > 100 && accepted < 2900 ? 0 : 99;
+    });
+    BOOST_TEST(status == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(flags_set_the_options) {
+  const char* arguments[] = {"p",           "--units", "bpe",          "--vocabulary-size", "8e3",
+                             "--min-count", "3",       "--lower-case", "--max-length",      "256"};
+  TextOptions options;
+  Cli cli("p", static_cast<int>(std::size(arguments)), arguments);
+  cli.add(options);
+  cli.parse();
+  BOOST_TEST((options.units == Units::bpe && options.lower_case));
+  BOOST_TEST(options.vocabulary_size == 8000);
+  BOOST_TEST(options.min_count == 3);
+  BOOST_TEST(options.max_length == 256);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
