@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #if defined(__AVX__)
 #include <immintrin.h>
@@ -53,6 +54,7 @@ template <class T>
 struct Vec {
   static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
   using Native = typename NativeVector<T>::Type;
+  using Bits = typename NativeVector<std::make_unsigned_t<IntegerOf<T>>>::Type;
   Native native;
 
   Vec() = default;
@@ -107,24 +109,95 @@ FOVEA_HD FOVEA_INLINE T select(bool condition, T yes, T no) {
   return condition ? yes : no;
 }
 
+/// a b + c, rounded once.
+FOVEA_HD FOVEA_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+FOVEA_HD FOVEA_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+FOVEA_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
+FOVEA_INLINE double square_root(double x) { return __builtin_sqrt(x); }
+FOVEA_INLINE float round_down(float x) { return __builtin_floorf(x); }
+FOVEA_INLINE double round_down(double x) { return __builtin_floor(x); }
+
+// What the vector extensions have no operator for.
+#if defined(__AVX512F__)
+FOVEA_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
+  return Vec<float>(_mm512_fmadd_ps(a.native, b.native, c.native));
+}
+FOVEA_INLINE Vec<double> fma(Vec<double> a, Vec<double> b, Vec<double> c) {
+  return Vec<double>(_mm512_fmadd_pd(a.native, b.native, c.native));
+}
+// The masked forms with all lanes set: GCC 12 warns of its own headers' plain ones.
+FOVEA_INLINE Vec<float> square_root(Vec<float> x) { return Vec<float>(_mm512_maskz_sqrt_ps(0xffff, x.native)); }
+FOVEA_INLINE Vec<double> square_root(Vec<double> x) { return Vec<double>(_mm512_maskz_sqrt_pd(0xff, x.native)); }
+FOVEA_INLINE Vec<float> round_down(Vec<float> x) {
+  return Vec<float>(_mm512_maskz_roundscale_ps(0xffff, x.native, _MM_FROUND_FLOOR));
+}
+FOVEA_INLINE Vec<double> round_down(Vec<double> x) {
+  return Vec<double>(_mm512_maskz_roundscale_pd(0xff, x.native, _MM_FROUND_FLOOR));
+}
+#elif defined(__AVX__) && defined(__FMA__)
+FOVEA_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
+  return Vec<float>(_mm256_fmadd_ps(a.native, b.native, c.native));
+}
+FOVEA_INLINE Vec<double> fma(Vec<double> a, Vec<double> b, Vec<double> c) {
+  return Vec<double>(_mm256_fmadd_pd(a.native, b.native, c.native));
+}
+FOVEA_INLINE Vec<float> square_root(Vec<float> x) { return Vec<float>(_mm256_sqrt_ps(x.native)); }
+FOVEA_INLINE Vec<double> square_root(Vec<double> x) { return Vec<double>(_mm256_sqrt_pd(x.native)); }
+FOVEA_INLINE Vec<float> round_down(Vec<float> x) { return Vec<float>(_mm256_floor_ps(x.native)); }
+FOVEA_INLINE Vec<double> round_down(Vec<double> x) { return Vec<double>(_mm256_floor_pd(x.native)); }
+#else
 template <class T>
-FOVEA_INLINE T horizontal_sum(Vec<T> v) {
-  T part[Vec<T>::lanes];
-  v.store(part);
-  for (int width = Vec<T>::lanes / 2; width > 0; width /= 2)
-    for (int lane = 0; lane < width; ++lane) part[lane] += part[lane + width];
-  return part[0];
+FOVEA_INLINE Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
+  for (int lane = 0; lane < Vec<T>::lanes; ++lane) a.native[lane] = fma(a[lane], b[lane], c[lane]);
+  return a;
+}
+template <class T>
+FOVEA_INLINE Vec<T> square_root(Vec<T> x) {
+  for (int lane = 0; lane < Vec<T>::lanes; ++lane) x.native[lane] = square_root(x[lane]);
+  return x;
+}
+template <class T>
+FOVEA_INLINE Vec<T> round_down(Vec<T> x) {
+  for (int lane = 0; lane < Vec<T>::lanes; ++lane) x.native[lane] = round_down(x[lane]);
+  return x;
+}
+#endif
+
+#ifndef __CUDACC__  // nvcc loses the pack in the builtin; CUDA's host code has no use for lanes
+/// Lane i becomes lane i xor `distance`.
+template <int distance, class T, int... lane>
+FOVEA_INLINE Vec<T> swapped(Vec<T> v, std::integer_sequence<int, lane...>) {
+  return Vec<T>(__builtin_shufflevector(v.native, v.native, (lane ^ distance)...));
+}
+template <int distance, class T>
+FOVEA_INLINE Vec<T> swapped(Vec<T> v) {
+  return swapped<distance>(v, std::make_integer_sequence<int, Vec<T>::lanes>{});
 }
 
-template <class T>
-FOVEA_INLINE T horizontal_max(Vec<T> v) {
-  T part[Vec<T>::lanes];
-  v.store(part);
-  for (int width = Vec<T>::lanes / 2; width > 0; width /= 2)
-    for (int lane = 0; lane < width; ++lane)
-      part[lane] = part[lane] < part[lane + width] ? part[lane + width] : part[lane];
-  return part[0];
+/// The sum of all lanes, halves first.
+template <int width = 0, class T>
+FOVEA_INLINE T horizontal_sum(Vec<T> v) {
+  constexpr int distance = width ? width : Vec<T>::lanes / 2;
+  v += swapped<distance>(v);
+  if constexpr (distance > 1)
+    return horizontal_sum<distance / 2>(v);
+  else
+    return v[0];
 }
+
+/// The greatest lane.
+template <int width = 0, class T>
+FOVEA_INLINE T horizontal_max(Vec<T> v) {
+  constexpr int distance = width ? width : Vec<T>::lanes / 2;
+  Vec<T> other = swapped<distance>(v);
+  v = select(v < other, other, v);
+  if constexpr (distance > 1)
+    return horizontal_max<distance / 2>(v);
+  else
+    return v[0];
+}
+
+#endif
 
 template <class T>
 FOVEA_INLINE Vec<T> Vec<T>::load_partial(const T* from, int count) {
