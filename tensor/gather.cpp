@@ -77,14 +77,6 @@ Tensor gather_rows(const Tensor& table, const Tensor& index) {
 
 namespace {
 
-/// Rows of a matrix that is contiguous along them.
-template <class T>
-struct Rows {
-  T* first;
-  std::int64_t step;
-  T* operator[](std::int64_t row) const { return first + row * step; }
-};
-
 /// Columns begin ≤ d < end of table[index[row]] += rows[row].
 template <class T, class I>
 void add_columns(Rows<T> table, const I* index, std::int64_t count, Rows<const T> rows, std::int64_t begin,
@@ -108,8 +100,8 @@ void scatter_rows_on_cpu(Tensor& table, const Tensor& at, const Tensor& rows) {
     visit_index("scatter_add_rows", at.dtype(), [&](auto index) {
       using I = typename decltype(index)::type;
       require_in_range<I>("scatter_add_rows", at, table.size(0));
-      Rows<T> to{table.data<T>(), table.strides()[0]};
-      Rows<const T> from{rows.data<T>(), rows.strides()[0]};
+      Rows<T> to(table);
+      Rows<const T> from(rows);
       std::int64_t lines = (width + line - 1) / line;
       parallel_for(lines, 1 + element_grain / (count * line + 1), [&](std::int64_t begin, std::int64_t end) {
         add_columns(to, at.data<I>(), count, from, begin * line, std::min(end * line, width));

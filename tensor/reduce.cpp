@@ -36,13 +36,14 @@ struct MaximumOf {
   }
 };
 
-template <class Op, class T>
+template <class Op, int distance = 0, class T>
 FOVEA_INLINE T join_lanes(Vec<T> v) {
-  T lane[Vec<T>::lanes];
-  v.store(lane);
-  for (int width = Vec<T>::lanes / 2; width > 0; width /= 2)
-    for (int k = 0; k < width; ++k) lane[k] = Op::join(lane[k], lane[k + width]);
-  return lane[0];
+  constexpr int step = distance ? distance : Vec<T>::lanes / 2;
+  v = Op::join(v, swapped<step>(v));
+  if constexpr (step > 1)
+    return join_lanes<Op, step / 2>(v);
+  else
+    return v[0];
 }
 
 template <class Op, class T>

@@ -20,6 +20,16 @@ inline Shape leading_shape(const Shape& shape) {
   return leading;
 }
 
+/// The rows of a matrix whose rows lie contiguously.
+template <class T>
+struct Rows {
+  T* first;
+  std::int64_t step;
+
+  explicit Rows(const Tensor& x) : first(x.data<std::remove_const_t<T>>()), step(x.strides()[0]) {}
+  T* operator[](std::int64_t row) const { return first + row * step; }
+};
+
 /// The loop over rows. Operands broadcast to `leading` in all dimensions but their last, which may have any size.
 template <int operands>
 ElementLoop<operands> plan_rows(const Shape& leading, const std::array<const Tensor*, operands>& tensors) {

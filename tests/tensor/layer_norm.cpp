@@ -1,0 +1,118 @@
+#include "tensor/layer_norm.h"
+
+#include "tests/tensor/kernel_cases.h"
+
+using namespace fovea;
+
+namespace {
+
+constexpr double epsilon = 1e-5;
+
+struct Naive {
+  std::vector<double> output, mean, inverse, d_x, d_gain, d_bias;
+};
+
+Naive naive(const Tensor& x, const Tensor& gain, const Tensor& bias, const Tensor& g) {
+  std::vector<double> in = x.to_vector<double>(), scale = gain.to_vector<double>(), shift = bias.to_vector<double>(),
+                      upstream = g.to_vector<double>();
+  std::size_t n = scale.size();
+  Naive out;
+  out.d_gain.assign(n, 0), out.d_bias.assign(n, 0);
+  for (std::size_t row = 0; row < in.size(); row += n) {
+    double mean = 0, variance = 0, h_mean = 0, h_product = 0;
+    for (std::size_t j = 0; j < n; ++j) mean += in[row + j] / static_cast<double>(n);
+    for (std::size_t j = 0; j < n; ++j) variance += std::pow(in[row + j] - mean, 2) / static_cast<double>(n);
+    double inverse = 1 / std::sqrt(variance + epsilon);
+    auto normal = [&](std::size_t j) { return (in[row + j] - mean) * inverse; };
+    for (std::size_t j = 0; j < n; ++j) {
+      out.output.push_back(normal(j) * scale[j] + shift[j]);
+      h_mean += upstream[row + j] * scale[j] / static_cast<double>(n);
+      h_product += upstream[row + j] * scale[j] * normal(j) / static_cast<double>(n);
+      out.d_gain[j] += upstream[row + j] * normal(j);
+      out.d_bias[j] += upstream[row + j];
+    }
+    for (std::size_t j = 0; j < n; ++j)
+      out.d_x.push_back(inverse * (upstream[row + j] * scale[j] - h_mean - normal(j) * h_product));
+    out.mean.push_back(mean);
+    out.inverse.push_back(inverse);
+  }
+  return out;
+}
+
+void check(const Tensor& x, const Tensor& g, const Tensor& gain, const Tensor& bias, double tolerance) {
+  Naive expected = naive(x, gain, bias, g);
+  LayerNormResult result = layer_norm_forward(x, gain, bias, epsilon);
+  std::string what = x.describe() + " strides " + x.strides().str();
+  check_close(result.output, expected.output, tolerance, what);
+  check_close(result.mean, expected.mean, tolerance, what);
+  check_close(result.inverse_deviation, expected.inverse, tolerance, what);
+  LayerNormGradients gradients = layer_norm_backward(g, x, gain, result.mean, result.inverse_deviation);
+  check_close(gradients.x, expected.d_x, tolerance, what + " dx");
+  check_close(gradients.gain, expected.d_gain, tolerance, what + " dgain");
+  check_close(gradients.bias, expected.d_bias, tolerance, what + " dbias");
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(layer_norm)
+
+BOOST_AUTO_TEST_CASE(output_statistics_and_gradients_are_those_of_a_naive_loop) {
+  for (std::int64_t n : {3, 8, 17, 64, 130})
+    for (DType dtype : {DType::f32, DType::f64}) {
+      Tensor gain = random_tensor({n}, dtype, 0.5, 2, 1), bias = random_tensor({n}, dtype, -1, 1, 2);
+      std::vector<Tensor> inputs = layouts(random_tensor({3, 7, n}, dtype, -1, 2)),
+                          upstreams = layouts(random_tensor({3, 7, n}, dtype, -1, 1, 3));
+      upstreams.push_back(random_tensor({n}, dtype, -1, 1, 4).expand({3, 7, n}));
+      for (const Tensor& x : inputs) check(x, upstreams[0], gain, bias, 20 * tolerance_of(dtype));
+      for (const Tensor& g : upstreams) check(inputs[0], g, gain, bias, 20 * tolerance_of(dtype));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(many_rows_add_up_to_exact_parameter_gradients) {
+  Tensor x = random_tensor({5000, 17}, DType::f32, -1, 2), g = random_tensor({5000, 17}, DType::f32, 0, 1, 1);
+  check(x, g, Tensor::full({17}, 1.5), Tensor::zeros({17}), 2e-5);
+}
+
+BOOST_AUTO_TEST_CASE(a_large_mean_costs_no_digits) {
+  Tensor small = random_tensor({3, 64}, DType::f64), gain = Tensor::full({64}, 1), bias = Tensor::zeros({64});
+  std::vector<double> moved = small.to_vector<double>();
+  for (double& value : moved) value = std::round(value * 1024) / 1024 + 2048;
+  Tensor x = Tensor::from(moved, {3, 64});
+  Naive expected = naive(x, gain, bias, small);
+  check_close(layer_norm_forward(x.to(DType::f32), gain, bias, epsilon).output, expected.output, 1e-3, "mean 2048");
+}
+
+BOOST_AUTO_TEST_CASE(a_single_element_normalises_to_the_bias) {
+  Tensor x = random_tensor({4, 1}, DType::f32);
+  check_close(layer_norm_forward(x, Tensor::full({1}, 3), Tensor::full({1}, 0.5), epsilon).output, {0.5, 0.5, 0.5, 0.5},
+              0, "n = 1");
+}
+
+BOOST_AUTO_TEST_CASE(no_rows_are_fine) {
+  Tensor x = Tensor::empty({0, 5}), gain = Tensor::full({5}, 1);
+  LayerNormResult result = layer_norm_forward(x, gain, gain, epsilon);
+  LayerNormGradients gradients = layer_norm_backward(x, x, gain, result.mean, result.inverse_deviation);
+  check_close(gradients.gain, {0, 0, 0, 0, 0}, 0, "gain");
+  BOOST_TEST(gradients.x.shape().str() == "[0, 5]");
+}
+
+BOOST_AUTO_TEST_CASE(wrong_parameters_are_named) {
+  Tensor x = random_tensor({3, 5}, DType::f32);
+  check_fails_with([&] { layer_norm_forward(x, Tensor::zeros({4}), Tensor::zeros({5}), epsilon); },
+                   "layer_norm: the gain is f32 [4], x f32 [3, 5]; it must be f32 [5]");
+  check_fails_with([&] { layer_norm_forward(x, Tensor::zeros({5}), {}, epsilon); },
+                   "layer_norm: the bias is undefined");
+}
+
+BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
+  Tensor x = random_tensor({1001, 130}, DType::f32), gain = random_tensor({130}, DType::f32);
+  auto compute = [&] {
+    LayerNormResult result = layer_norm_forward(x, gain, gain, epsilon);
+    LayerNormGradients gradients = layer_norm_backward(x, x, gain, result.mean, result.inverse_deviation);
+    return std::vector<Tensor>{result.output, gradients.x, gradients.gain, gradients.bias};
+  };
+  check_threads_do_not_matter(compute);
+  check_steady(compute);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

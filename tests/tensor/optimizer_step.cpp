@@ -1,0 +1,161 @@
+#include "tensor/optimizer_step.h"
+
+#include "tests/tensor/kernel_cases.h"
+
+using namespace fovea;
+
+namespace {
+
+const std::vector<Shape> parameter_shapes{{17, 130}, {1}, {130}, {3, 1, 17}, {0, 4}, {40000}, {}};
+
+/// The elements of one parameter and of its state, in f64.
+struct NaiveSlot {
+  std::vector<double> parameter, gradient, mean, square;
+};
+
+void naive_adam(NaiveSlot& slot, const AdamOptions& o, int step, double scale) {
+  for (std::size_t i = 0; i < slot.parameter.size(); ++i) {
+    double &p = slot.parameter[i], &m = slot.mean[i], &v = slot.square[i], g = slot.gradient[i] * scale;
+    if (o.decoupled)
+      p *= 1 - o.learning_rate * o.weight_decay;
+    else
+      g += o.weight_decay * p;
+    m = o.beta1 * m + (1 - o.beta1) * g;
+    v = o.beta2 * v + (1 - o.beta2) * g * g;
+    double m_hat = m / (1 - std::pow(o.beta1, step)), v_hat = v / (1 - std::pow(o.beta2, step));
+    p -= o.learning_rate * m_hat / (std::sqrt(v_hat) + o.epsilon);
+  }
+}
+
+void naive_sgd(NaiveSlot& slot, const SgdOptions& o, double scale) {
+  for (std::size_t i = 0; i < slot.parameter.size(); ++i) {
+    double g = slot.gradient[i] * scale + o.weight_decay * slot.parameter[i];
+    slot.mean[i] = o.momentum * slot.mean[i] + g;
+    slot.parameter[i] -= o.learning_rate * slot.mean[i];
+  }
+}
+
+std::vector<AdamSlot> adam_slots(DType dtype) {
+  std::vector<AdamSlot> slots;
+  for (const Shape& shape : parameter_shapes) {
+    Tensor p = random_tensor(shape, dtype);
+    slots.push_back({p, random_tensor(shape, dtype, -1, 1, 1), Tensor::empty_like(p), Tensor::empty_like(p)});
+    slots.back().mean.fill(0), slots.back().square.fill(0);
+  }
+  return slots;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(optimizer_step)
+
+BOOST_AUTO_TEST_CASE(adam_and_adamw_follow_the_papers) {
+  for (DType dtype : {DType::f32, DType::f64})
+    for (bool decoupled : {false, true}) {
+      AdamOptions options{
+          .learning_rate = 0.01, .beta1 = 0.8, .beta2 = 0.9, .weight_decay = 0.1, .decoupled = decoupled};
+      std::vector<AdamSlot> slots = adam_slots(dtype);
+      std::vector<NaiveSlot> expected;
+      for (AdamSlot& slot : slots) {
+        std::vector<double> zeros(static_cast<std::size_t>(slot.parameter.elements()), 0);
+        expected.push_back({slot.parameter.to_vector<double>(), slot.gradient.to_vector<double>(), zeros, zeros});
+      }
+      for (int step = 1; step <= 3; ++step) {
+        adam_step(slots, options, step, 0.5);
+        for (std::size_t k = 0; k < slots.size(); ++k) {
+          naive_adam(expected[k], options, step, 0.5);
+          check_close(slots[k].parameter, expected[k].parameter, tolerance_of(dtype), slots[k].parameter.describe());
+          check_close(slots[k].mean, expected[k].mean, tolerance_of(dtype), "mean");
+          check_close(slots[k].square, expected[k].square, tolerance_of(dtype), "square");
+        }
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(descent_with_and_without_momentum_follows_its_formula) {
+  for (DType dtype : {DType::f32, DType::f64})
+    for (double momentum : {0.0, 0.9}) {
+      SgdOptions options{.learning_rate = 0.1, .momentum = momentum, .weight_decay = 0.01};
+      std::vector<SgdSlot> slots;
+      std::vector<NaiveSlot> expected;
+      for (AdamSlot& slot : adam_slots(dtype)) {
+        slots.push_back({slot.parameter, slot.gradient, momentum == 0 ? Tensor() : slot.mean});
+        expected.push_back(
+            {slot.parameter.to_vector<double>(), slot.gradient.to_vector<double>(), slot.mean.to_vector<double>(), {}});
+      }
+      for (int step = 1; step <= 3; ++step) {
+        sgd_step(slots, options, 2);
+        for (std::size_t k = 0; k < slots.size(); ++k) {
+          naive_sgd(expected[k], options, 2);
+          check_close(slots[k].parameter, expected[k].parameter, tolerance_of(dtype), slots[k].parameter.describe());
+        }
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(layouts_of_parameter_and_gradient_may_differ) {
+  Tensor values = random_tensor({17, 5}, DType::f32),
+         column_major = Tensor::empty({17, 5}, std::vector<int>{1, 0}, DType::f32, Device::cpu);
+  column_major.copy_from(values);
+  for (const Tensor& gradient : layouts(random_tensor({17, 5}, DType::f32, -1, 1, 1))) {
+    std::vector<double> expected = values.to_vector<double>(), g = gradient.to_vector<double>();
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] -= 0.5 * g[i];
+    SgdSlot slot{Tensor::empty_like(column_major), gradient, {}};
+    slot.parameter.copy_from(values);
+    sgd_step(std::span(&slot, 1), {.learning_rate = 0.5});
+    check_close(slot.parameter, expected, 1e-6, gradient.strides().str());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_step_counts_as_a_change_of_what_it_changes) {
+  std::vector<AdamSlot> slots = adam_slots(DType::f32);
+  auto parameter = slots[0].parameter.version(), mean = slots[0].mean.version(), gradient = slots[0].gradient.version();
+  adam_step(slots, {}, 1);
+  BOOST_TEST(slots[0].parameter.version() > parameter);
+  BOOST_TEST(slots[0].mean.version() > mean);
+  BOOST_TEST(slots[0].gradient.version() == gradient);
+}
+
+BOOST_AUTO_TEST_CASE(the_norm_is_that_of_all_elements_in_f64) {
+  std::vector<Tensor> tensors;
+  double expected = 0;
+  for (const Shape& shape : parameter_shapes)
+    for (DType dtype : {DType::f32, DType::f64})
+      for (const Tensor& x : layouts(random_tensor(shape, dtype))) {
+        tensors.push_back(x);
+        for (double value : x.to_vector<double>()) expected += value * value;
+      }
+  tensors.push_back(Tensor::of({3}, {1}).expand({100, 3}));
+  BOOST_TEST(std::abs(global_norm(tensors) - std::sqrt(expected + 2700)) < 1e-11 * std::sqrt(expected));
+  BOOST_TEST(global_norm({}) == 0);
+  Tensor large = Tensor::full({100}, 1e30);
+  BOOST_TEST(std::abs(global_norm(std::span(&large, 1)) / 1e31 - 1) < 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
+  std::vector<AdamSlot> slots = adam_slots(DType::f32);
+  check_fails_with([&] { adam_step(slots, {}, 0); }, "adam_step: steps count from 1, this one is 0");
+  slots[2].mean = Tensor::zeros({7});
+  check_fails_with([&] { adam_step(slots, {}, 1); }, "adam_step: parameter 2 is f32 [130], its mean f32 [7]");
+  SgdSlot slot{Tensor::zeros({3}), Tensor::zeros({4}), {}};
+  check_fails_with([&] { sgd_step(std::span(&slot, 1), {}); },
+                   "sgd_step: parameter 0 is f32 [3], its gradient f32 [4]");
+  slot.gradient = Tensor::zeros({3});
+  check_fails_with([&] { sgd_step(std::span(&slot, 1), {.momentum = 0.9}); },
+                   "sgd_step: parameter 0 is f32 [3], its velocity undefined");
+}
+
+BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
+  auto compute = [] {
+    std::vector<AdamSlot> slots = adam_slots(DType::f32);
+    std::vector<Tensor> results, gradients;
+    for (int step = 1; step < 3; ++step) adam_step(slots, {}, step);
+    for (AdamSlot& slot : slots) results.push_back(slot.parameter), gradients.push_back(slot.gradient);
+    results.push_back(Tensor::of({global_norm(gradients)}, {1}));
+    return results;
+  };
+  check_threads_do_not_matter(compute);
+  check_steady(compute);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

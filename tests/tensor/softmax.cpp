@@ -1,0 +1,182 @@
+#include "tensor/softmax.h"
+
+#include "tensor/reduce.h"
+#include "tests/tensor/kernel_cases.h"
+
+using namespace fovea;
+
+namespace {
+
+struct NaiveRows {
+  std::vector<double> weights, log_weights, log_totals;
+};
+
+/// Row by row in f64, the mask (empty: all) already spelt out.
+NaiveRows naive(const Tensor& logits, const std::vector<double>& allow) {
+  std::vector<double> z = logits.to_vector<double>();
+  std::size_t n = static_cast<std::size_t>(logits.size(-1));
+  NaiveRows out;
+  for (std::size_t row = 0; row < z.size(); row += n) {
+    double most = -INFINITY, total = 0;
+    for (std::size_t j = row; j < row + n; ++j) {
+      if (!allow.empty() && allow[j] == 0) z[j] = -INFINITY;
+      most = std::max(most, z[j]);
+    }
+    for (std::size_t j = row; j < row + n; ++j) total += z[j] == -INFINITY ? 0 : std::exp(z[j] - most);
+    out.log_totals.push_back(total == 0 ? INFINITY : most + std::log(total));
+    for (std::size_t j = row; j < row + n; ++j) {
+      out.weights.push_back(z[j] == -INFINITY ? 0 : std::exp(z[j] - most) / total);
+      out.log_weights.push_back(z[j] == -INFINITY ? -INFINITY : z[j] - out.log_totals.back());
+    }
+  }
+  return out;
+}
+
+std::vector<double> naive_backward(const Tensor& y, const Tensor& g, bool logarithm) {
+  std::vector<double> weight = y.to_vector<double>(), upstream = g.to_vector<double>(), out;
+  std::size_t n = static_cast<std::size_t>(y.size(-1));
+  for (std::size_t i = 0; i < weight.size(); ++i) {
+    double sum = 0;
+    for (std::size_t j = i / n * n; j < i / n * n + n; ++j) sum += logarithm ? upstream[j] : weight[j] * upstream[j];
+    out.push_back(logarithm ? upstream[i] - std::exp(weight[i]) * sum : weight[i] * (upstream[i] - sum));
+  }
+  return out;
+}
+
+Tensor random_mask(const Shape& shape, DType dtype, unsigned salt = 1) {
+  return random_integers(shape, 2, dtype, salt);
+}
+
+const std::vector<std::int64_t> row_lengths{1, 3, 4, 7, 8, 12, 17, 32, 33, 60, 64, 65, 130, 200};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(softmax)
+
+BOOST_AUTO_TEST_CASE(weights_and_their_logarithms_are_those_of_a_naive_loop) {
+  for (std::int64_t n : row_lengths)
+    for (DType dtype : {DType::f32, DType::f64})
+      for (const Tensor& z : layouts(random_tensor({2, 3, n}, dtype, -5, 5))) {
+        NaiveRows expected = naive(z, {});
+        std::string what = z.describe() + " strides " + z.strides().str();
+        check_close(masked_softmax(z), expected.weights, tolerance_of(dtype), what);
+        check_close(log_softmax(z), expected.log_weights, tolerance_of(dtype), what);
+        check_close(log_sum_exp(z), expected.log_totals, tolerance_of(dtype), what);
+        BOOST_TEST(log_sum_exp(z).shape().str() == "[2, 3]");
+      }
+}
+
+BOOST_AUTO_TEST_CASE(masks_of_every_shape_and_type_apply) {
+  for (std::int64_t n : row_lengths)
+    for (DType dtype : {DType::f32, DType::f64}) {
+      Tensor z = random_tensor({2, 3, 5, n}, dtype, -5, 5);
+      for (const Shape& shape :
+           {Shape{2, 1, 1, n}, Shape{1, 1, 5, n}, Shape{2, 1, 5, n}, Shape{2, 3, 5, n}, Shape{n}, Shape{2, 1, 5, 1}})
+        for (DType mask_type : {DType::boolean, DType::u8})
+          for (const Tensor& allow : layouts(random_mask(shape, mask_type))) {
+            NaiveRows expected = naive(z, allow.expand(z.shape()).to_vector<double>());
+            std::string what = z.describe() + " masked by " + allow.describe();
+            check_close(masked_softmax(z, allow), expected.weights, tolerance_of(dtype), what);
+            check_close(log_sum_exp(z, allow), expected.log_totals, tolerance_of(dtype), what);
+          }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_allowed_weighs_exactly_nothing_whatever_it_holds) {
+  for (std::int64_t n : row_lengths)
+    for (float intruder : {NAN, INFINITY, 3e38F}) {
+      Tensor z = random_tensor({3, n}, DType::f32), allow = random_mask({3, n}, DType::boolean);
+      const bool* allowed = allow.data<bool>();
+      for (std::int64_t i = 0; i < 3 * n; ++i)
+        if (!allowed[i]) z.data<float>()[i] = intruder;
+      Tensor weights = masked_softmax(z, allow);
+      NaiveRows expected = naive(z, allow.to_vector<double>());
+      check_close(weights, expected.weights, 2e-6, z.describe());
+      for (std::int64_t i = 0; i < 3 * n; ++i) BOOST_TEST((allowed[i] || weights.data<float>()[i] == 0));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_row_with_nothing_allowed_is_zero_and_has_no_gradient) {
+  for (std::int64_t n : row_lengths)
+    for (DType dtype : {DType::f32, DType::f64}) {
+      std::vector<double> zeros(static_cast<std::size_t>(2 * n), 0);
+      Tensor z = random_tensor({2, n}, dtype), none = Tensor::zeros({1, n}, DType::boolean);
+      Tensor weights = masked_softmax(z, none);
+      check_close(weights, zeros, 0, "masked");
+      check_close(masked_softmax(Tensor::full({2, n}, -INFINITY, dtype)), zeros, 0, "minus infinity");
+      check_close(log_sum_exp(z, none), {INFINITY, INFINITY}, 0, "log_sum_exp");
+      check_close(softmax_backward(weights, Tensor::full({2, n}, INFINITY, dtype)), zeros, 0, "gradient");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(huge_logits_neither_overflow_nor_lose_their_order) {
+  for (std::int64_t n : {3, 17, 130})
+    for (DType dtype : {DType::f32, DType::f64}) {
+      Tensor z = random_tensor({3, n}, dtype, -1e4, 1e4);
+      NaiveRows expected = naive(z, {});
+      check_close(masked_softmax(z), expected.weights, tolerance_of(dtype), "weights");
+      check_close(log_softmax(z), expected.log_weights, tolerance_of(dtype), "logarithms");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_allowed_nan_makes_its_row_nan) {
+  for (std::int64_t n : row_lengths)
+    for (std::int64_t at : {std::int64_t{0}, n / 2, n - 1}) {
+      Tensor z = random_tensor({2, n}, DType::f32);
+      z.data<float>()[at] = NAN;
+      std::vector<double> weights = masked_softmax(z).to_vector<double>(), logs = log_softmax(z).to_vector<double>();
+      for (std::size_t j = 0; j < static_cast<std::size_t>(2 * n); ++j) {
+        BOOST_TEST(std::isnan(weights[j]) == (j < static_cast<std::size_t>(n)));
+        BOOST_TEST(std::isnan(logs[j]) == (j < static_cast<std::size_t>(n)));
+      }
+    }
+  Tensor all = masked_softmax(Tensor::full({1, 3}, NAN));
+  BOOST_TEST(std::isnan(all.to_vector<double>()[0]));
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_those_of_a_naive_loop) {
+  for (std::int64_t n : row_lengths)
+    for (DType dtype : {DType::f32, DType::f64}) {
+      Tensor z = random_tensor({2, 3, n}, dtype, -3, 3);
+      Tensor y = masked_softmax(z, random_mask({3, n}, DType::boolean)), logs = log_softmax(z);
+      for (const Tensor& g : layouts(random_tensor({2, 3, n}, dtype, -1, 1, 1))) {
+        check_close(softmax_backward(y, g), naive_backward(y, g, false), tolerance_of(dtype), g.describe());
+        check_close(log_softmax_backward(logs, g), naive_backward(logs, g, true), 4 * tolerance_of(dtype),
+                    g.describe());
+      }
+      Tensor ones = Tensor::full({1}, 1, dtype).expand({2, 3, n});
+      check_close(softmax_backward(y, ones), naive_backward(y, ones, false), tolerance_of(dtype), "expanded");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(empty_tensors_are_fine) {
+  BOOST_TEST(masked_softmax(Tensor::empty({3, 0})).shape().str() == "[3, 0]");
+  BOOST_TEST(masked_softmax(Tensor::empty({0, 3}), Tensor::empty({0, 1}, DType::boolean)).shape().str() == "[0, 3]");
+  check_close(log_sum_exp(Tensor::empty({2, 0})), {INFINITY, INFINITY}, 0, "nothing");
+}
+
+BOOST_AUTO_TEST_CASE(wrong_masks_and_types_are_named) {
+  Tensor z = random_tensor({2, 5});
+  check_fails_with([&] { masked_softmax(z, Tensor::zeros({5})); },
+                   "masked_softmax: the mask is f32 [5]; it must be bool or u8");
+  check_fails_with(
+      [&] {
+        masked_softmax(z, Tensor::zeros({4, 2, 5}, DType::u8));
+      },
+      "masked_softmax: the mask u8 [4, 2, 5] does not broadcast to the logits, f64 [2, 5]");
+  check_fails_with([&] { masked_softmax(random_integers({2, 5}, 3)); }, "masked_softmax: computes in f32 or f64");
+  check_fails_with([&] { softmax_backward(z, random_tensor({2, 4})); }, "softmax_backward: the operands differ");
+  check_fails_with([&] { masked_softmax(Tensor::of({1}, {})); }, "masked_softmax: needs at least one dimension");
+}
+
+BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
+  Tensor z = random_tensor({37, 4, 33, 31}, DType::f32), allow = random_mask({37, 1, 1, 31}, DType::boolean);
+  auto compute = [&] {
+    Tensor y = masked_softmax(z, allow);
+    return std::vector<Tensor>{y, softmax_backward(y, z), log_softmax(z), log_sum_exp(z, allow)};
+  };
+  check_threads_do_not_matter(compute);
+  check_steady(compute);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
