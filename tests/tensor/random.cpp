@@ -1,0 +1,260 @@
+#include "tensor/random.h"
+
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+#include <omp.h>
+
+#include "tests/files.h"
+
+namespace fovea {
+
+/// What the action makes with this many threads.
+template <class Action>
+static auto with_threads(int threads, Action&& action) {
+  int before = omp_get_max_threads();
+  omp_set_num_threads(threads);
+  auto result = action();
+  omp_set_num_threads(before);
+  return result;
+}
+
+static Tensor uniform(const Shape& shape, std::uint64_t seed, double low = 0, double high = 1,
+                      DType dtype = DType::f64) {
+  Generator generator(seed);
+  Tensor out = Tensor::empty(shape, dtype);
+  fill_uniform(out, generator, low, high);
+  return out;
+}
+
+static std::vector<double> values_of(const Tensor& x) { return x.to_vector<double>(); }
+
+/// mean of f over x
+template <class F>
+static double mean_of(const std::vector<double>& x, F&& f) {
+  double sum = 0;
+  for (double value : x) sum += f(value);
+  return sum / static_cast<double>(x.size());
+}
+
+BOOST_AUTO_TEST_SUITE(random_numbers)
+
+BOOST_AUTO_TEST_CASE(philox_gives_its_known_answers) {
+  // The vectors that the authors publish with the generator.
+  struct Answer {
+    PhiloxBlock<std::uint32_t> counter;
+    std::uint64_t key;
+    PhiloxBlock<std::uint32_t> random;
+  };
+  const Answer answers[] = {
+      {{{0, 0, 0, 0}}, 0, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}},
+      {{{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}},
+       0xffffffffffffffff,
+       {{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}}},
+      {{{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}},
+       0x299f31d0a4093822,
+       {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}},
+  };
+  for (const Answer& answer : answers) {
+    auto got = philox(answer.counter, answer.key);
+    for (int w = 0; w < 4; ++w) BOOST_TEST(got.word[w] == answer.random.word[w]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(uniform_numbers_are_uniform) {
+  auto x = values_of(uniform({200, 1001}, 5, -3, 5));
+  double n = static_cast<double>(x.size()), low = 10, high = -10;
+  for (double value : x) low = std::min(low, value), high = std::max(high, value);
+  BOOST_TEST(low >= -3);
+  BOOST_TEST(high < 5);
+  BOOST_TEST(low < -2.999);
+  BOOST_TEST(high > 4.999);
+  double mean = mean_of(x, [](double v) { return v; });
+  BOOST_TEST(std::fabs(mean - 1) < 5 * 8 / std::sqrt(12 * n));
+  double variance = mean_of(x, [&](double v) { return (v - mean) * (v - mean); });
+  BOOST_TEST(std::fabs(variance / (64.0 / 12) - 1) < 5 * std::sqrt(0.8 / n));
+
+  std::vector<double> bins(64);
+  for (double value : x) ++bins[static_cast<std::size_t>((value + 3) * 8)];
+  double chi_squared = 0;
+  for (double count : bins) chi_squared += (count - n / 64) * (count - n / 64) / (n / 64);
+  BOOST_TEST(chi_squared < 63 + 5 * std::sqrt(2 * 63.0));
+}
+
+BOOST_AUTO_TEST_CASE(normal_numbers_are_normal) {
+  Generator generator(6);
+  Tensor out = Tensor::empty({300, 701}, DType::f64);
+  fill_normal(out, generator, 2, 3);
+  auto x = values_of(out);
+  double n = static_cast<double>(x.size());
+  for (double& value : x) value = (value - 2) / 3;
+  auto moment = [&](int power) { return mean_of(x, [power](double v) { return std::pow(v, power); }); };
+  BOOST_TEST(std::fabs(moment(1)) < 5 / std::sqrt(n));
+  BOOST_TEST(std::fabs(moment(2) - 1) < 5 * std::sqrt(2 / n));
+  BOOST_TEST(std::fabs(moment(3)) < 5 * std::sqrt(15 / n));
+  BOOST_TEST(std::fabs(moment(4) - 3) < 5 * std::sqrt(96 / n));
+  double beyond = mean_of(x, [](double v) { return std::fabs(v) > 1.959963985 ? 1.0 : 0.0; });
+  BOOST_TEST(std::fabs(beyond - 0.05) < 5 * std::sqrt(0.05 * 0.95 / n));
+  double neighbours = 0;
+  for (std::size_t i = 1; i < x.size(); ++i) neighbours += x[i] * x[i - 1];
+  BOOST_TEST(std::fabs(neighbours / n) < 5 / std::sqrt(n));
+}
+
+BOOST_AUTO_TEST_CASE(numbers_do_not_depend_on_threads_type_or_strides) {
+  auto fill = [](DType dtype, bool transposed) {
+    Generator generator(9);
+    Tensor out = transposed ? Tensor::empty({701, 130}, dtype).transpose(0, 1) : Tensor::empty({130, 701}, dtype);
+    fill_normal(out, generator, 0.5, 2);
+    return values_of(out);
+  };
+  auto wanted = with_threads(1, [&] { return fill(DType::f64, false); });
+  BOOST_TEST((with_threads(2, [&] { return fill(DType::f64, false); }) == wanted));
+  BOOST_TEST((with_threads(3, [&] { return fill(DType::f64, true); }) == wanted));
+  auto rounded = fill(DType::f32, false), coarse = fill(DType::bf16, false);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    BOOST_REQUIRE_EQUAL(rounded[i], static_cast<double>(static_cast<float>(wanted[i])));
+    BOOST_REQUIRE_LE(std::fabs(coarse[i] - wanted[i]), std::fabs(wanted[i]) / 256);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_generator_goes_on_from_its_state_and_never_repeats) {
+  Generator generator(17);
+  std::set<double> seen;
+  std::size_t drawn = 0;
+  for (std::int64_t n : {1, 31, 32, 33, 1, 500, 128}) {
+    Tensor out = Tensor::empty({n}, DType::f64);
+    fill_uniform(out, generator);
+    for (double value : values_of(out)) seen.insert(value), ++drawn;
+  }
+  BOOST_TEST(seen.size() == drawn);
+
+  Generator copy(generator.state());
+  BOOST_TEST((permutation(100, copy) == permutation(100, generator)));
+  BOOST_TEST(copy.state().offset == generator.state().offset);
+  BOOST_TEST((values_of(uniform({40}, 1)) != values_of(uniform({40}, 2))));
+}
+
+BOOST_AUTO_TEST_CASE(seeding_the_default_generator_begins_it_anew) {
+  seed(4);
+  auto first = permutation(50, default_generator()), second = permutation(50, default_generator());
+  BOOST_TEST((first != second));
+  seed(4);
+  BOOST_TEST((permutation(50, default_generator()) == first));
+}
+
+BOOST_AUTO_TEST_CASE(every_permutation_comes_up_equally_often) {
+  Generator generator(23);
+  std::vector<double> counts(24);
+  for (int k = 0; k < 24000; ++k) {
+    auto p = permutation(4, generator);
+    ++counts[static_cast<std::size_t>(p[0] * 6 + (p[1] - (p[1] > p[0])) * 2 + (p[2] > p[3]))];
+  }
+  double chi_squared = 0;
+  for (double count : counts) chi_squared += (count - 1000) * (count - 1000) / 1000;
+  BOOST_TEST(chi_squared < 23 + 5 * std::sqrt(46.0));
+
+  for (std::int64_t n : {0, 1, 2, 1000}) {
+    auto p = permutation(n, generator);
+    std::sort(p.begin(), p.end());
+    for (std::int64_t i = 0; i < n; ++i) BOOST_TEST(p[static_cast<std::size_t>(i)] == i);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(dropout_keeps_the_stated_share_and_scales_it) {
+  Tensor x = uniform({257, 1003}, 31, 1, 2);
+  auto in = values_of(x);
+  for (double p : {0.0, 0.1, 0.5, 0.9}) {
+    auto out = values_of(dropout(x, p, 77, 1234567));
+    double scale = 65536 / (65536 - std::round(p * 65536)), kept = 0;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (out[i] == 0) continue;
+      BOOST_REQUIRE_EQUAL(out[i], in[i] * scale);
+      ++kept;
+    }
+    double n = static_cast<double>(in.size());
+    BOOST_TEST(std::fabs(kept / n - (1 - p)) <= 5 * std::sqrt(p * (1 - p) / n) + 1e-5, "p " << p << ": " << kept / n);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_mask_is_that_of_its_definition) {
+  // The lanes of the loop against the scalar definition, which is CUDA's too; 2^32 is crossed inside a block.
+  const RandomPosition at{0xfedcba9876543210, 0xfffffff0};
+  DropoutMask mask(0.3, at);
+  Tensor ones = Tensor::full({1000}, 1, DType::f64);
+  auto out = values_of(dropout(ones, 0.3, at.seed, at.offset));
+  for (std::int64_t e = 0; e < 1000; ++e) {
+    bool keeps = mask.keeps(mask.words(e / 128, static_cast<int>(e % 16)), static_cast<int>(e / 16 % 8));
+    BOOST_REQUIRE_EQUAL(out[static_cast<std::size_t>(e)], keeps ? mask.scale() : 0.0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_mask_depends_on_seed_offset_and_element_alone) {
+  auto mask = [](const Tensor& x, double p, std::uint64_t seed, std::uint64_t offset) {
+    auto out = values_of(dropout(x, p, seed, offset));
+    for (double& value : out) value = value != 0;
+    return out;
+  };
+  for (std::int64_t n : {1, 3, 17, 130, 100001}) {
+    Tensor x = uniform({n}, 3, 1, 2);
+    auto wanted = with_threads(1, [&] { return mask(x, 0.4, 5, 96); });
+    BOOST_TEST((with_threads(2, [&] { return mask(x, 0.4, 5, 96); }) == wanted));
+    BOOST_TEST((mask(uniform({n}, 4, 1, 2, DType::f32), 0.4, 5, 96) == wanted));
+    if (n >= 130) {
+      BOOST_TEST((mask(x, 0.4, 6, 96) != wanted));
+      BOOST_TEST((mask(x, 0.4, 5, 96 + 16) != wanted));
+      auto longer = mask(uniform({n + 77}, 3, 1, 2), 0.4, 5, 96);
+      longer.resize(wanted.size());
+      BOOST_TEST((longer == wanted));
+    }
+  }
+  Tensor matrix = uniform({37, 53}, 3, 1, 2);
+  Tensor turned = matrix.transpose(0, 1).contiguous().transpose(0, 1);  // same elements, other strides
+  BOOST_TEST((values_of(dropout(turned, 0.4, 5, 0)) == values_of(dropout(matrix, 0.4, 5, 0))));
+}
+
+BOOST_AUTO_TEST_CASE(neighbouring_decisions_are_independent) {
+  auto out = values_of(dropout(Tensor::full({1 << 18}, 1, DType::f64), 0.5, 8, 0));
+  for (std::size_t distance : {1, 2, 8, 16, 32, 64, 128, 4096}) {
+    double agree = 0, n = static_cast<double>(out.size() - distance);
+    for (std::size_t i = distance; i < out.size(); ++i) agree += out[i] == out[i - distance];
+    BOOST_TEST(std::fabs(agree / n - 0.5) < 5 * 0.5 / std::sqrt(n), "at distance " << distance << ": " << agree / n);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(dropout_of_infinities_is_zero_where_dropped) {
+  for (double value : values_of(dropout(Tensor::full({300}, -INFINITY, DType::f32), 0.5, 8, 0)))
+    BOOST_TEST((value == 0 || value == -INFINITY));
+}
+
+BOOST_AUTO_TEST_CASE(dropout_add_is_dropout_and_a_sum) {
+  for (DType dtype : {DType::f32, DType::f64}) {
+    Tensor x = uniform({13, 7, 29}, 1, -1, 1, dtype), residual = uniform({13, 7, 29}, 2, -1, 1, dtype);
+    auto sum = values_of(dropout_add(x, residual, 0.2, 3, 4)), dropped = values_of(dropout(x, 0.2, 3, 4));
+    auto added = values_of(residual);
+    for (std::size_t i = 0; i < sum.size(); ++i) BOOST_TEST(std::fabs(sum[i] - added[i] - dropped[i]) < 2e-7);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(wrong_arguments_are_named) {
+  Tensor x = Tensor::zeros({2, 3}), y = Tensor::zeros({3, 2}), indices = Tensor::zeros({4}, DType::i64);
+  Generator generator(1);
+  BOOST_TEST(message_of([&] { dropout(x, 1, 0, 0); }) == "a dropout probability lies in [0, 1), not at 1");
+  BOOST_TEST(message_of([&] { dropout(x, NAN, 0, 0); }) == "a dropout probability lies in [0, 1), not at nan");
+  BOOST_TEST(message_of([&] { dropout(indices, 0.5, 0, 0); }) ==
+             "dropout: computes in f32 or f64, not i64; cast the tensor first");
+  BOOST_TEST(message_of([&] { dropout_add(x, y, 0.5, 0, 0); }) ==
+             "dropout_add: the residual is f32 [3, 2] on cpu, x is f32 [2, 3] on cpu; they must be alike");
+  BOOST_TEST(message_of([&] { fill_uniform(x, generator, 2, 1); }) ==
+             "fill_uniform: from 2 to 1: the interval is empty");
+  BOOST_TEST(message_of([&] { fill_normal(x, generator, 0, -1); }) ==
+             "fill_normal: the standard deviation is -1, it must not be negative");
+  BOOST_TEST(message_of([&] { fill_normal(indices, generator); }) ==
+             "fill_normal: a tensor of i64 holds no real numbers; use f32, f64 or bf16");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace fovea
