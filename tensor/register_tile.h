@@ -26,17 +26,18 @@ struct RegisterTile {
 inline constexpr int widest_tile = 8;   ///< vectors
 inline constexpr int tallest_tile = 8;  ///< rows
 
+#if defined(__AVX512F__) || defined(__aarch64__)
+inline constexpr int vector_registers = 32;
+#else
+inline constexpr int vector_registers = 16;
+#endif
+
 /// The rows of the tallest tile of so many vectors whose accumulators fit the registers, with one row of b and one
 /// element of a beside them. From four vectors on, tiles are for products that have no more rows.
 constexpr int tile_rows(int vectors) {
-#if defined(__AVX512F__) || defined(__aarch64__)
-  constexpr int registers = 32;
-#else
-  constexpr int registers = 16;
-#endif
   if (vectors > 4) return 1;
   if (vectors == 4) return 2;
-  return std::min(tallest_tile, (registers - vectors - 1) / vectors);
+  return std::min(tallest_tile, (vector_registers - vectors - 1) / vectors);
 }
 
 /// The sum over k is one chain of fused multiply-adds per element, whatever the tile's size. beta = 0 does not read c.

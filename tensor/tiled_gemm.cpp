@@ -10,9 +10,9 @@ namespace fovea {
 
 namespace {
 
-// A tile of b, k_block rows of two vectors, fills half of the first-level cache; a block of a, m_block rows, a part of
-// the second; n_block columns of b a part of the third.
-constexpr std::int64_t k_block = 256, m_block = 96, n_block = 1024;
+// A tile of b, k_block rows of two or three vectors, fills half or three quarters of the first-level cache; a block of
+// a, m_block rows, a part of the second; n_block columns of b a part of the third.
+constexpr std::int64_t k_block = 8192 / vector_bytes, m_block = 128, n_block = 1024;
 
 /// A thread's packing buffer: it grows to the largest block and stays.
 class PackingBuffer {
@@ -39,21 +39,26 @@ struct EvenSplit {
   std::int64_t begin(std::int64_t part) const { return part * (whole / parts) + std::min(part, whole % parts); }
 };
 
-/// The columns of a product cut into tiles: of two or three vectors, or wider when there are only one or two rows.
+/// The columns of a product cut into tiles.
 template <class T>
 class ColumnTiles {
  public:
   ColumnTiles(std::int64_t m, std::int64_t n) {
     std::int64_t vectors = (n + Vec<T>::lanes - 1) / Vec<T>::lanes;
-    std::int64_t tiles = m == 1   ? (vectors + 7) / 8
-                         : m == 2 ? (vectors + 3) / 4
-                                  : std::max<std::int64_t>(1, vectors / 2);
-    split_ = {vectors, tiles};
+    split_ = {vectors, tiles(m, vectors)};
   }
   std::int64_t count() const { return split_.parts; }
   std::int64_t begin(std::int64_t tile) const { return split_.begin(tile) * Vec<T>::lanes; }
 
  private:
+  /// Two or three vectors leave room for the most rows: three in 32 registers, where two hide the multiply-adds'
+  /// latency only just. A product of one or two rows has its accumulators side by side instead.
+  static std::int64_t tiles(std::int64_t m, std::int64_t vectors) {
+    if (m == 1) return (vectors + 7) / 8;
+    if (m == 2) return (vectors + 3) / 4;
+    return vector_registers == 32 ? (vectors + 2) / 3 : std::max<std::int64_t>(1, vectors / 2);
+  }
+
   EvenSplit split_;
 };
 
@@ -68,7 +73,7 @@ bool pack_b_pays(const Product<T>& product, const MatrixView<const T>& b) {
 template <class T>
 bool pack_a_pays(const Product<T>& product, const MatrixView<const T>& a) {
   std::int64_t spread = product.k * a.column_stride * static_cast<std::int64_t>(sizeof(T));
-  return a.column_stride != 1 && product.n >= 8 * Vec<T>::lanes && spread > 16 * 1024;
+  return a.column_stride != 1 && product.n >= 128 && spread > 16 * 1024;
 }
 
 /// All rows of one column tile; b's tile has rows of whole vectors.

@@ -8,6 +8,7 @@
 #include <omp.h>
 
 #include "tensor/onednn_gemm.h"
+#include "tensor/packing.h"
 
 using namespace fovea;
 
@@ -310,6 +311,25 @@ BOOST_AUTO_TEST_CASE(bf16_mode_leaves_small_batches_and_f64_alone) {
   set_matmul_precision(Precision::bf16);
   BOOST_TEST(same_bits(matmul(a, b), logits));
   BOOST_TEST(same_bits(matmul(wide_a, wide_b), wide));
+}
+
+BOOST_AUTO_TEST_CASE(packing_copies_any_strides_and_fills_up_with_zeros) {
+  for (int round = 0; round < 60; ++round) {
+    std::int64_t rows = any_of({1, 3, 8, 17, 40}), columns = any_of({1, 2, 7, 8, 16, 21, 37}),
+                 lanes = Vec<float>::lanes;
+    std::int64_t padded = (columns + lanes - 1) / lanes * lanes, width = padded + any_of({0, lanes});
+    Tensor x = random_view({rows, columns}, DType::f32);
+    std::vector<float> to(static_cast<std::size_t>(rows * width), -1.0f);
+    pack(MatrixView<const float>{x.data<float>(), x.strides()[0], x.strides()[1]}, rows, columns, to.data(), width);
+    auto values = x.to_vector<float>();
+    bool right = true;
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < width; ++j) {
+        float expected = j < columns ? values[static_cast<std::size_t>(i * columns + j)] : j < padded ? 0.0f : -1.0f;
+        right = right && to[static_cast<std::size_t>(i * width + j)] == expected;
+      }
+    BOOST_TEST(right, rows << " x " << columns << ", strides " << x.strides().str());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(onednn_and_our_tiles_agree) {
