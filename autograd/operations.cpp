@@ -469,8 +469,8 @@ LstmState lstm_cell(const Variable& gates, const Variable& cell) {
         Variable g_hidden = or_zero(g[0]), g_cell = or_zero(g[1]);
         if (grad_enabled()) {
           LstmState again = lstm_cell_composed(gates.get(node), cell.get(node));
-          Variable total = sum(again.hidden * g_hidden) + sum(again.cell * g_cell);
-          return partial_gradients(total, {gates.get(node), cell.get(node)});
+          return partial_gradients(concat({again.hidden, again.cell}, 1), {gates.get(node), cell.get(node)},
+                                   concat({g_hidden, g_cell}, 1));
         }
         LstmCellGradients gradients =
             lstm_cell_backward(g_hidden.value(), g_cell.value(), activations, cell.get(node).value(), next);

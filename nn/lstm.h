@@ -7,10 +7,12 @@
 /// out)) of one gate; b starts at 0, and at 1 for the forget gate.
 #pragma once
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
-#include "autograd/operations.h"
 #include "nn/layers.h"
+#include "nn/lstm_sequence.h"
 
 namespace fovea {
 
@@ -35,6 +37,28 @@ class LstmCell : public Module {
   Variable input_weight_, hidden_weight_, bias_;
 };
 
+/// What a stack computes on the way up: the states it hands on, and where each direction of each layer ended.
+struct LstmOutput {
+  Variable states;  ///< of the top layer, forward then backward: [B, T, n] or [B, T, 2 n]; 0 at padding
+  /// After each sentence's true last step (for a backward direction: after its first token), layer by layer, forward
+  /// then backward.
+  std::vector<LstmState> last;
+};
+
+/// One layer, in one direction or both. Parts: forward, backward.
+class LstmLayer : public Module {
+ public:
+  LstmLayer(std::int64_t input_dim, std::int64_t dim, bool bidirectional);
+
+  /// x [T, B, in] → [T, B, n] or [T, B, 2 n]. initial and last have one state per direction; last is appended to.
+  Variable forward(const Variable& x, const RealSteps& real, std::span<const LstmState> initial,
+                   std::vector<LstmState>& last) const;
+
+ private:
+  LstmCell forward_;
+  std::optional<LstmCell> backward_;
+};
+
 struct LstmOptions {
   std::int64_t input_dim = 0;
   std::int64_t dim = 0;  ///< n, of one direction
@@ -43,24 +67,18 @@ struct LstmOptions {
   double dropout = 0;  ///< of what a layer hands to the next
 };
 
-struct LstmOutput {
-  Variable states;  ///< of the top layer, forward then backward: [B, T, n] or [B, T, 2 n]; 0 at padding
-  /// After each sentence's true last step (for a backward one: its first token), layer by layer, forward then backward.
-  std::vector<LstmState> last;
-};
-
 /// A stack of LSTM layers over padded batches. Padding changes nothing: a finished sentence keeps its state, and the
-/// backward direction starts at each sentence's true end. Parts: forward_0, backward_0, forward_1, …
+/// backward direction starts at each sentence's true end. Parts: the layers, "0", "1", …
 class Lstm : public Module {
  public:
   explicit Lstm(const LstmOptions& options);
 
   /// x [B, T, in]; lengths i32 [B], undefined: all are T long; initial: as LstmOutput::last, or none: zeros.
-  LstmOutput forward(const Variable& x, const Tensor& lengths, const std::vector<LstmState>& initial = {});
+  LstmOutput forward(const Variable& x, const Tensor& lengths, const std::vector<LstmState>& initial = {}) const;
 
  private:
   LstmOptions options_;
-  std::vector<std::unique_ptr<LstmCell>> cells_;  ///< as LstmOutput::last
+  std::vector<std::unique_ptr<LstmLayer>> layers_;
   Dropout dropout_;
 };
 

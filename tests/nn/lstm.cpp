@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(an_lstm_computes_its_equations_in_both_directions) {
 
   LstmCell forward(3, 4), backward(3, 4);
   NamedTensors all = state(lstm);
-  for (auto [cell, prefix] : {std::pair{&forward, "forward_0."}, std::pair{&backward, "backward_0."}}) {
+  for (auto [cell, prefix] : {std::pair{&forward, "0.forward."}, std::pair{&backward, "0.backward."}}) {
     cell->to(DType::f64);
     for (auto& [name, value] : state(*cell)) value.copy_from(all.at(prefix + name));
   }
@@ -123,18 +123,64 @@ BOOST_AUTO_TEST_CASE(padding_changes_nothing_in_an_lstm) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_fused_sequence_is_the_composed_one) {
+  RealSteps padded = real_steps(lengths_of({2, 5, 0}), 3, 5, Device::cpu), full = real_steps({}, 3, 5, Device::cpu);
+  for (const RealSteps& real : {full, padded})
+    for (bool backward : {false, true}) {
+      std::vector<Variable> x = {{random_tensor({5, 3, 8}, 1), true},
+                                 {random_tensor({2, 8}, 2), true},
+                                 {random_tensor({3, 2}, 3), true},
+                                 {random_tensor({3, 2}, 4), true}};
+      auto project = [](const LstmSequence& y) {
+        return sum(y.states * Variable(random_tensor({5, 3, 2}, 5))) +
+               sum(y.last.hidden * Variable(random_tensor({3, 2}, 6))) +
+               sum(y.last.cell * Variable(random_tensor({3, 2}, 7)));
+      };
+      Variable fused = project(lstm_sequence(x[0], x[1], {x[2], x[3]}, real, backward));
+      Variable composed = project(lstm_sequence_composed(x[0], x[1], {x[2], x[3]}, real, backward));
+      BOOST_TEST(std::abs(fused.item() - composed.item()) < 1e-13);
+      Gradients a = grad(fused, x), b = grad(composed, x);
+      for (std::size_t k = 0; k < x.size(); ++k) BOOST_TEST(largest_difference(a[k].value(), b[k].value()) < 1e-13);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_sequence_can_be_differentiated_twice) {
+  RealSteps real = real_steps(lengths_of({1, 3}), 2, 3, Device::cpu);
+  auto f = [&](const std::vector<Variable>& x) {
+    LstmSequence y = lstm_sequence(x[0], x[1], {x[2], x[3]}, real, true);
+    return concat({reshape(y.states, {-1}), reshape(y.last.cell, {-1})}, 0);
+  };
+  std::vector<Variable> x = {{random_tensor({3, 2, 4}, 1), true},
+                             {random_tensor({1, 4}, 2), true},
+                             {random_tensor({2, 1}, 3), true},
+                             {random_tensor({2, 1}, 4), true}};
+  BOOST_TEST(gradgradcheck(f, x) == "");
+}
+
+BOOST_AUTO_TEST_CASE(what_one_layer_hands_to_the_next_is_dropped_in_training) {
+  Lstm lstm({.input_dim = 3, .dim = 4, .layers = 2, .dropout = 0.5});
+  randomise(lstm);
+  Tensor x = random_tensor({2, 3, 3}, 1);
+  auto states = [&] { return lstm.forward(x, {}); };
+  LstmOutput a = states(), b = states();
+  BOOST_TEST(largest_difference(a.last[0].hidden.value(), b.last[0].hidden.value()) == 0);
+  BOOST_TEST(largest_difference(a.last[1].hidden.value(), b.last[1].hidden.value()) > 1e-3);
+  lstm.train(false);
+  BOOST_TEST(largest_difference(states().states.value(), states().states.value()) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(an_lstm_starts_with_open_forget_gates) {
   Lstm lstm({.input_dim = 30, .dim = 50, .layers = 2});
   lstm.initialise(1);
   NamedTensors p = state(lstm);
-  std::vector<double> bias = p.at("forward_1.bias").to_vector<double>();
+  std::vector<double> bias = p.at("1.forward.bias").to_vector<double>();
   for (std::size_t g = 0; g < 200; ++g) BOOST_TEST(bias[g] == (50 <= g && g < 100 ? 1 : 0));
   auto largest = [&](const char* name) {
     double bound = 0;
     for (double x : p.at(name).to_vector<double>()) bound = std::max(bound, std::abs(x));
     return bound;
   };
-  for (auto [name, in] : {std::pair{"forward_0.input_weight", 30.0}, std::pair{"forward_0.hidden_weight", 50.0}}) {
+  for (auto [name, in] : {std::pair{"0.forward.input_weight", 30.0}, std::pair{"0.forward.hidden_weight", 50.0}}) {
     double bound = std::sqrt(6 / (in + 50));
     BOOST_TEST((0.99 * bound < largest(name) && largest(name) <= bound));
   }

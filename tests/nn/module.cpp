@@ -106,6 +106,22 @@ BOOST_AUTO_TEST_CASE(initial_values_depend_on_the_seed_and_the_name_only) {
   for (std::size_t i = 0; i < wide.size(); ++i) BOOST_TEST(static_cast<float>(wide[i]) == narrow[i]);
 }
 
+BOOST_AUTO_TEST_CASE(parameters_of_one_shape_start_apart) {
+  class Twins : public Module {
+   public:
+    Twins() : a_(3, 3), b_(3, 3) {
+      child("twin_a", a_);
+      child("twin_b", b_);
+    }
+
+   private:
+    Linear a_, b_;
+  } twins;
+  twins.initialise(1);
+  std::vector<double> a = values_of(twins, "twin_a.weight"), b = values_of(twins, "twin_b.weight");
+  for (std::size_t i = 0; i < a.size(); ++i) BOOST_TEST(a[i] != b[i]);
+}
+
 BOOST_AUTO_TEST_CASE(a_model_that_was_not_initialised_shows_it) {
   Model model;
   BOOST_TEST(std::isnan(sum(model.forward(Tensor::full({1, 3}, 1))).item()));

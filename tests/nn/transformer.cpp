@@ -100,6 +100,17 @@ BOOST_AUTO_TEST_CASE(a_decoder_sees_no_future) {
   BOOST_TEST(largest_difference(a.slice(1, 3, 5), b.slice(1, 3, 5)) > 1e-3);
 }
 
+BOOST_AUTO_TEST_CASE(a_decoder_sees_no_padding) {
+  TransformerDecoder decoder(small(Norm::post, 2), plain_attention, plain_attention);
+  randomise(decoder);
+  decoder.train(false);
+  Tensor x = random_tensor({1, 5, 6}, 1), memory = random_tensor({1, 4, 6}, 2);
+  Tensor three = integers({3}, {1}), two = integers({2}, {1});
+  Tensor padded = decoder.forward(x, three, memory, two).value();
+  Tensor tight = decoder.forward(x.slice(1, 0, 3), {}, memory.slice(1, 0, 2), {}).value();
+  BOOST_TEST(largest_difference(padded.slice(1, 0, 3), tight) < 1e-14);
+}
+
 BOOST_AUTO_TEST_CASE(the_factory_is_told_where_each_attention_sits) {
   std::vector<AttentionShape> shapes;
   auto factory = [&](const AttentionShape& shape) {

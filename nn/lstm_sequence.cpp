@@ -1,0 +1,183 @@
+#include "nn/lstm_sequence.h"
+
+#include <algorithm>
+
+#include "autograd/node.h"
+#include "tensor/gemm.h"
+#include "tensor/lstm_cell.h"
+#include "tensor/select.h"
+
+namespace fovea {
+
+RealSteps real_steps(const Tensor& lengths, std::int64_t B, std::int64_t T, Device device) {
+  if (!lengths.defined()) return {{}, T};
+  require(lengths.rank() == 1 && lengths.size(0) == B, "Lstm: the lengths are {}; there must be one for each of {}",
+          lengths.describe(), B);
+  std::vector<std::int64_t> length = lengths.to_vector<std::int64_t>();
+  for (std::int64_t b = 0; b < B; ++b) {
+    std::int64_t n = length[static_cast<std::size_t>(b)];
+    require(0 <= n && n <= T, "Lstm: sentence {} has length {} in a batch of {} steps", b, n, T);
+  }
+  std::int64_t unpadded = length.empty() ? T : *std::min_element(length.begin(), length.end());
+  if (unpadded == T) return {{}, T};
+  Tensor active = Tensor::empty({T, B, 1}, DType::boolean);
+  for (std::int64_t t = 0, at = 0; t < T; ++t)
+    for (std::int64_t b = 0; b < B; ++b) active.data<bool>()[at++] = t < length[static_cast<std::size_t>(b)];
+  return {active.to(device), unpadded};
+}
+
+namespace {
+
+std::int64_t step_at(std::int64_t step, std::int64_t T, bool backward) { return backward ? T - 1 - step : step; }
+
+/// x [T, ...] as its T slices. One node for all of them: the gradient is put together once.
+std::vector<Variable> unbind(const Variable& x) {
+  std::vector<Variable> out;
+  auto piece = [&](std::int64_t t) { return x.value().select(0, t); };
+  if (!should_record({&x})) {
+    for (std::int64_t t = 0; t < x.size(0); ++t) out.emplace_back(piece(t));
+    return out;
+  }
+  auto node = make_node("unbind", {x}, [device = x.device()](const Gradients& g, const Node& node) {
+    std::vector<Variable> pieces;
+    for (std::size_t t = 0; t < g.size(); ++t) {
+      Variable gradient = g[t].defined() ? g[t] : Tensor::zeros(node.output_shapes()[t], node.dtype(), device);
+      pieces.push_back(unsqueeze(gradient, 0));
+    }
+    return Gradients{concat(pieces, 0)};
+  });
+  for (std::int64_t t = 0; t < x.size(0); ++t) out.push_back(output_of(node, static_cast<int>(t), piece(t)));
+  return out;
+}
+
+}  // namespace
+
+LstmSequence lstm_sequence_composed(const Variable& input_gates, const Variable& hidden_weight,
+                                    const LstmState& initial, const RealSteps& real, bool backward) {
+  std::int64_t T = input_gates.size(0);
+  std::vector<Variable> gates = unbind(input_gates), hidden(gates.size());
+  LstmState state = initial;
+  for (std::int64_t step = 0; step < T; ++step) {
+    auto t = static_cast<std::size_t>(step_at(step, T, backward));
+    LstmState next = lstm_cell(gates[t] + matmul(state.hidden, hidden_weight), state.cell);
+    if (static_cast<std::int64_t>(t) >= real.unpadded) {
+      Tensor active = real.active.select(0, static_cast<std::int64_t>(t));
+      next = {where(active, next.hidden, state.hidden), where(active, next.cell, state.cell)};
+    }
+    state = next;
+    hidden[t] = unsqueeze(state.hidden, 0);
+  }
+  return {concat(hidden, 0), state};
+}
+
+namespace {
+
+/// What the forward pass leaves for the backward pass.
+struct Recorded {
+  std::vector<LstmCellResult> steps;  ///< by t, before padding is taken into account
+  std::vector<Tensor> cells;          ///< before each step, by t
+  Tensor states;                      ///< [T, B, n]
+  Tensor last_cell;
+};
+
+Recorded run(const Tensor& input_gates, const Tensor& hidden_weight, const Tensor& hidden0, const Tensor& cell0,
+             const RealSteps& real, bool backward) {
+  std::int64_t T = input_gates.size(0), B = input_gates.size(1), n = hidden_weight.size(0);
+  Recorded out{std::vector<LstmCellResult>(static_cast<std::size_t>(T)),
+               std::vector<Tensor>(static_cast<std::size_t>(T)),
+               Tensor::empty({T, B, n}, input_gates.dtype(), input_gates.device()), cell0};
+  Tensor hidden = hidden0;
+  for (std::int64_t step = 0; step < T; ++step) {
+    std::int64_t t = step_at(step, T, backward);
+    Tensor gates = input_gates.select(0, t).clone();
+    gemm(hidden, hidden_weight, gates, 1, 1);
+    LstmCellResult& result = out.steps[static_cast<std::size_t>(t)] = lstm_cell_forward(gates, out.last_cell);
+    out.cells[static_cast<std::size_t>(t)] = out.last_cell;
+    bool padded = t >= real.unpadded;
+    Tensor state = out.states.select(0, t);
+    state.copy_from(padded ? where(real.active.select(0, t), result.hidden, hidden) : result.hidden);
+    out.last_cell = padded ? where(real.active.select(0, t), result.cell, out.last_cell) : result.cell;
+    hidden = state;
+  }
+  return out;
+}
+
+struct SequenceGradients {
+  Tensor input_gates, hidden_weight, hidden, cell;
+};
+
+/// Sum over the steps of (state before)ᵀ (gradient of the gates): the states before are the states after, shifted.
+Tensor hidden_weight_gradient(const Tensor& states, const Tensor& hidden0, const Tensor& gates, bool backward) {
+  std::int64_t T = gates.size(0), n = states.size(2);
+  Tensor out = Tensor::empty({n, 4 * n}, gates.dtype(), gates.device());
+  gemm(hidden0.transpose(0, 1), gates.select(0, step_at(0, T, backward)), out, 1, 0);
+  if (T == 1) return out;
+  std::int64_t before = backward ? 1 : 0, after = 1 - before;
+  Tensor rows = states.slice(0, before, before + T - 1).reshape({-1, n});
+  gemm(rows.transpose(0, 1), gates.slice(0, after, after + T - 1).reshape({-1, 4 * n}), out, 1, 1);
+  return out;
+}
+
+SequenceGradients run_back(const Recorded& recorded, const Tensor& g_states, Tensor g_cell, const Tensor& hidden_weight,
+                           const Tensor& hidden0, const RealSteps& real, bool backward) {
+  std::int64_t T = g_states.size(0), B = g_states.size(1), n = g_states.size(2);
+  Tensor gates = Tensor::empty({T, B, 4 * n}, g_states.dtype(), g_states.device());
+  Tensor zero = Tensor::zeros({1}, g_states.dtype(), g_states.device());
+  Tensor g_hidden = Tensor::zeros({B, n}, g_states.dtype(), g_states.device());
+  for (std::int64_t step = T - 1; step >= 0; --step) {
+    std::int64_t t = step_at(step, T, backward);
+    Tensor arriving = map(Add{}, g_states.select(0, t), g_hidden), kept_cell;
+    bool padded = t >= real.unpadded;
+    g_hidden = Tensor::zeros({B, n}, g_states.dtype(), g_states.device());
+    if (padded) {  // where a sentence is over, the gradient passes by the cell
+      Tensor active = real.active.select(0, t);
+      g_hidden = where(active, zero, arriving);
+      arriving = where(active, arriving, zero);
+      kept_cell = where(active, zero, g_cell);
+      g_cell = where(active, g_cell, zero);
+    }
+    const LstmCellResult& result = recorded.steps[static_cast<std::size_t>(t)];
+    LstmCellGradients gradients = lstm_cell_backward(arriving, g_cell, result.activations,
+                                                     recorded.cells[static_cast<std::size_t>(t)], result.cell);
+    gates.select(0, t).copy_from(gradients.gates);
+    gemm(gradients.gates, hidden_weight.transpose(0, 1), g_hidden, 1, 1);
+    g_cell = padded ? map(Add{}, gradients.previous_cell, kept_cell) : gradients.previous_cell;
+  }
+  return {gates, hidden_weight_gradient(recorded.states, hidden0, gates, backward), g_hidden, g_cell};
+}
+
+}  // namespace
+
+LstmSequence lstm_sequence(const Variable& input_gates, const Variable& hidden_weight, const LstmState& initial,
+                           const RealSteps& real, bool backward) {
+  Recorded recorded =
+      run(input_gates.value(), hidden_weight.value(), initial.hidden.value(), initial.cell.value(), real, backward);
+  std::vector<Variable> inputs = {input_gates, hidden_weight, initial.hidden, initial.cell};
+  std::int64_t T = input_gates.size(0);
+  auto last_hidden = [&](const Variable& states) { return select(states, 0, step_at(T - 1, T, backward)); };
+  if (!should_record(inputs)) return {recorded.states, {last_hidden(recorded.states), recorded.last_cell}};
+
+  std::array<Saved, 4> saved = {Saved(inputs[0]), Saved(inputs[1]), Saved(inputs[2]), Saved(inputs[3])};
+  auto rule = [saved, recorded, real, backward](const Gradients& g, const Node& node) {
+    auto or_zeros = [](const Variable& gradient, const Tensor& like) {
+      return gradient.defined() ? gradient : Variable(Tensor::zeros(like.shape(), like.dtype(), like.device()));
+    };
+    Variable g_states = or_zeros(g[0], recorded.states), g_cell = or_zeros(g[1], recorded.last_cell);
+    std::vector<Variable> x;
+    for (const Saved& input : saved) x.push_back(input.get(node));
+    if (grad_enabled()) {
+      LstmSequence again = lstm_sequence_composed(x[0], x[1], {x[2], x[3]}, real, backward);
+      auto both = [](const Variable& states, const Variable& cell) { return concat({states, unsqueeze(cell, 0)}, 0); };
+      return partial_gradients(both(again.states, again.last.cell), x, both(g_states, g_cell));
+    }
+    SequenceGradients out =
+        run_back(recorded, g_states.value(), g_cell.value(), x[1].value(), x[2].value(), real, backward);
+    return Gradients{out.input_gates, out.hidden_weight, out.hidden, out.cell};
+  };
+  auto node = make_node("lstm_sequence", inputs, std::move(rule));
+  Variable states = output_of(node, 0, recorded.states);
+  Variable last_cell = output_of(node, 1, recorded.last_cell);
+  return {states, {last_hidden(states), last_cell}};
+}
+
+}  // namespace fovea

@@ -1,0 +1,105 @@
+#include "nn/optimizer.h"
+
+#include <cmath>
+
+#include "autograd/operations.h"
+#include "tensor/optimizer_step.h"
+
+namespace fovea {
+
+Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& memories)
+    : parameters_(std::move(parameters)) {
+  for (const std::string& name : memories) {
+    Memory& memory = memories_.emplace_back(Memory{name, {}});
+    for (const NamedParameter& p : parameters_) {
+      memory.tensors.push_back(Tensor::empty_like(p.variable.value()));
+      memory.tensors.back().fill(0);
+    }
+  }
+}
+
+void Optimizer::step(double rate, double gradient_scale) {
+  ++updates_;
+  std::vector<std::size_t> positions;
+  for (std::size_t k = 0; k < parameters_.size(); ++k)
+    if (parameters_[k].variable.grad().defined()) positions.push_back(k);
+  update(positions, rate, gradient_scale);
+}
+
+void Optimizer::zero_grad() {
+  for (NamedParameter& p : parameters_) p.variable.clear_grad();
+}
+
+NamedTensors Optimizer::state() const {
+  NamedTensors out;
+  for (const Memory& memory : memories_)
+    for (std::size_t k = 0; k < parameters_.size(); ++k)
+      out[memory.name + '.' + parameters_[k].name] = memory.tensors[k];
+  out["updates"] = Tensor::from<std::int64_t>({updates_}, {1});
+  return out;
+}
+
+void Optimizer::load_state(const NamedTensors& values, std::string_view source) {
+  NamedTensors mine = state();
+  load_tensors(mine, values, source);
+  updates_ = mine.at("updates").to_vector<std::int64_t>()[0];
+}
+
+Sgd::Sgd(std::vector<NamedParameter> parameters, const Options& options)
+    : Optimizer(std::move(parameters),
+                options.momentum != 0 ? std::vector<std::string>{"sgd.velocity"} : std::vector<std::string>{}),
+      options_(options) {}
+
+void Sgd::update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) {
+  std::vector<SgdSlot> slots;
+  for (std::size_t k : positions)
+    slots.push_back({.parameter = parameters_[k].variable.value(),
+                     .gradient = parameters_[k].variable.grad().value(),
+                     .velocity = memories_.empty() ? Tensor() : memories_[0].tensors[k]});
+  SgdOptions options{.learning_rate = rate, .momentum = options_.momentum, .weight_decay = options_.weight_decay};
+  sgd_step(slots, options, gradient_scale);
+}
+
+Adam::Adam(std::vector<NamedParameter> parameters, const Options& options, bool decoupled)
+    : Optimizer(std::move(parameters), {"adam.mean", "adam.square"}), options_(options), decoupled_(decoupled) {}
+
+void Adam::update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) {
+  std::vector<AdamSlot> slots;
+  for (std::size_t k : positions)
+    slots.push_back({.parameter = parameters_[k].variable.value(),
+                     .gradient = parameters_[k].variable.grad().value(),
+                     .mean = memories_[0].tensors[k],
+                     .square = memories_[1].tensors[k]});
+  AdamOptions options{.learning_rate = rate,
+                      .beta1 = options_.beta1,
+                      .beta2 = options_.beta2,
+                      .epsilon = options_.epsilon,
+                      .weight_decay = options_.weight_decay,
+                      .decoupled = decoupled_};
+  adam_step(slots, options, updates(), gradient_scale);
+}
+
+double gradient_norm(const std::vector<NamedParameter>& parameters) {
+  std::vector<Tensor> gradients;
+  for (const NamedParameter& p : parameters)
+    if (p.variable.grad().defined()) gradients.push_back(p.variable.grad().value());
+  return global_norm(gradients);
+}
+
+double clip_scale(double norm, double max_norm) {
+  return max_norm > 0 && std::isfinite(norm) && norm > max_norm ? max_norm / norm : 1;
+}
+
+double clip_gradients(const std::vector<NamedParameter>& parameters, double max_norm) {
+  double norm = gradient_norm(parameters), scale = clip_scale(norm, max_norm);
+  if (scale == 1) return norm;
+  NoGrad no_grad;
+  // Not in place: two parameters may have been given the same tensor.
+  for (const NamedParameter& p : parameters) {
+    Variable variable = p.variable;
+    if (variable.grad().defined()) variable.set_grad(variable.grad() * scale);
+  }
+  return norm;
+}
+
+}  // namespace fovea

@@ -1,0 +1,25 @@
+/// Values of other programs, read from tests/goldens. A tensor is {"shape": [...], "values": [...]}, read as f64.
+#pragma once
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tensor/tensor.h"
+
+namespace fovea::test {
+
+inline nlohmann::json golden(const std::string& file) {
+  std::string path = "tests/goldens/" + file;  // tests run in the root
+  std::ifstream in(path);
+  require(in.good(), "{}: cannot be opened", path);
+  return nlohmann::json::parse(in);
+}
+
+inline Tensor golden_tensor(const nlohmann::json& json) {
+  auto sizes = json.at("shape").get<std::vector<std::int64_t>>();
+  return Tensor::from(json.at("values").get<std::vector<double>>(), Shape(std::span<const std::int64_t>(sizes)));
+}
+
+}  // namespace fovea::test

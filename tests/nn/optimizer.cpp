@@ -1,0 +1,209 @@
+#include "nn/optimizer.h"
+
+#include <cmath>
+#include <functional>
+#include <memory>
+
+#include <boost/test/unit_test.hpp>
+
+#include "autograd/operations.h"
+#include "nn/linear.h"
+#include "tests/nn/module_gradcheck.h"
+#include "tests/nn/values.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+/// Parameters of awkward sizes, and one that no gradient reaches.
+class Parameters : public Module {
+ public:
+  Parameters()
+      : weight(parameter("weight", {7, 19}, Initializer::zeros())),
+        bias(parameter("bias", {3}, Initializer::zeros())),
+        idle(parameter("idle", {2}, Initializer::zeros())) {}
+  Variable weight, bias, idle;
+};
+
+void set_gradients(Parameters& model, std::uint64_t seed) {
+  DType type = model.weight.dtype();
+  model.weight.set_grad(random_tensor({7, 19}, seed).to(type));
+  model.bias.set_grad(random_tensor({3}, seed + 100).to(type));
+}
+
+/// An optimizer, and the same in plain numbers.
+struct Case {
+  std::function<std::unique_ptr<Optimizer>(std::vector<NamedParameter>)> make;
+  std::function<void(double& x, double g, double& m, double& v, double rate, int update)> rule;
+};
+
+Case sgd(double momentum, double decay) {
+  return {[=](auto parameters) {
+            return std::make_unique<Sgd>(parameters, Sgd::Options{.momentum = momentum, .weight_decay = decay});
+          },
+          [=](double& x, double g, double& m, double&, double rate, int) {
+            m = momentum * m + g + decay * x;
+            x -= rate * m;
+          }};
+}
+
+template <class Kind>
+Case adam(const Adam::Options& o) {
+  return {[=](auto parameters) { return std::make_unique<Kind>(parameters, o); },
+          [=](double& x, double g, double& m, double& v, double rate, int update) {
+            bool decoupled = std::is_same_v<Kind, AdamW>;
+            if (decoupled) x -= rate * o.weight_decay * x;
+            if (!decoupled) g += o.weight_decay * x;
+            m = o.beta1 * m + (1 - o.beta1) * g;
+            v = o.beta2 * v + (1 - o.beta2) * g * g;
+            double m_hat = m / (1 - std::pow(o.beta1, update)), v_hat = v / (1 - std::pow(o.beta2, update));
+            x -= rate * m_hat / (std::sqrt(v_hat) + o.epsilon);
+          }};
+}
+
+std::vector<Case> all_optimizers() {
+  return {sgd(0, 0), sgd(0.9, 0.01), adam<Adam>({}),
+          adam<Adam>({.beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01}), adam<AdamW>({.weight_decay = 0.1})};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(optimizers_follow_their_formulas) {
+  for (const Case& c : all_optimizers())
+    for (DType type : {DType::f64, DType::f32}) {
+      Parameters model;
+      randomise(model);
+      model.to(type);
+      std::vector<double> x = model.weight.value().to_vector<double>(), m(x.size(), 0), v(x.size(), 0);
+      std::vector<double> idle = model.idle.value().to_vector<double>();
+      auto optimizer = c.make(model.parameters());
+      for (int update = 1; update <= 5; ++update) {
+        double rate = 0.1 / update;
+        set_gradients(model, static_cast<std::uint64_t>(update));
+        std::vector<double> g = model.weight.grad().value().to_vector<double>();
+        for (std::size_t i = 0; i < x.size(); ++i) c.rule(x[i], g[i], m[i], v[i], rate, update);
+        optimizer->step(rate);
+      }
+      double tolerance = type == DType::f64 ? 1e-13 : 1e-5;
+      BOOST_TEST(largest_difference(model.weight.value(), Tensor::from(x, {7, 19})) < tolerance);
+      BOOST_TEST(model.idle.value().to_vector<double>() == idle);
+      BOOST_TEST(optimizer->updates() == 5);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_optimizer_that_is_saved_goes_on_as_if_never_stopped) {
+  for (const Case& c : all_optimizers()) {
+    Parameters straight, resumed;
+    randomise(straight);
+    randomise(resumed);
+    straight.to(DType::f32);
+    resumed.to(DType::f32);
+    auto train = [](Parameters& model, Optimizer& optimizer, std::uint64_t begin, std::uint64_t end) {
+      for (std::uint64_t update = begin; update < end; ++update) {
+        set_gradients(model, update);
+        optimizer.step(0.1);
+      }
+    };
+    auto uninterrupted = c.make(straight.parameters()), before = c.make(resumed.parameters());
+    auto after = c.make(resumed.parameters());
+    train(straight, *uninterrupted, 0, 6);
+    train(resumed, *before, 0, 3);
+    after->load_state(before->state(), "a.safetensors");
+    train(resumed, *after, 3, 6);
+    BOOST_TEST(after->updates() == 6);
+    BOOST_TEST(straight.weight.value().to_vector<float>() == resumed.weight.value().to_vector<float>());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_state_of_another_optimizer_is_refused) {
+  Parameters model;
+  model.initialise(1);
+  Adam adam(model.parameters(), {});
+  Sgd sgd(model.parameters(), {.momentum = 0.9});
+  BOOST_TEST(error_of([&] { sgd.load_state(adam.state(), "a.safetensors"); }) ==
+             "a.safetensors: its tensors are not the model's; 3 missing: 'sgd.velocity.bias' [3]; "
+             "6 unexpected: 'adam.mean.bias' [3] (the first of each kind is named)");
+}
+
+BOOST_AUTO_TEST_CASE(clipping_bounds_the_joint_norm) {
+  Parameters model;
+  randomise(model);
+  set_gradients(model, 1);
+  std::vector<double> before = model.weight.grad().value().to_vector<double>();
+  double squares = 0;
+  for (const Variable* p : {&model.weight, &model.bias})
+    for (double g : p->grad().value().to_vector<double>()) squares += g * g;
+  double norm = std::sqrt(squares);
+
+  BOOST_TEST(std::abs(clip_gradients(model.parameters(), 2 * norm) - norm) < 1e-12);
+  BOOST_TEST(std::abs(clip_gradients(model.parameters(), 0) - norm) < 1e-12);  // 0: any norm will do
+  BOOST_TEST(model.weight.grad().value().to_vector<double>() == before);
+  BOOST_TEST(std::abs(clip_gradients(model.parameters(), norm / 4) - norm) < 1e-12);
+  std::vector<double> after = model.weight.grad().value().to_vector<double>();
+  for (std::size_t i = 0; i < after.size(); ++i) BOOST_TEST(std::abs(after[i] - before[i] / 4) < 1e-14);
+  BOOST_TEST(std::abs(clip_gradients(model.parameters(), norm) - norm / 4) < 1e-12);
+
+  set_gradients(model, 1);  // scaled as they are read: the same update
+  Parameters scaled;
+  randomise(scaled);
+  set_gradients(scaled, 1);
+  Sgd a(model.parameters(), {}), b(scaled.parameters(), {});
+  b.step(0.1, clip_scale(gradient_norm(scaled.parameters()), norm / 4));
+  clip_gradients(model.parameters(), norm / 4);
+  a.step(0.1);
+  BOOST_TEST(largest_difference(model.weight.value(), scaled.weight.value()) < 1e-15);
+
+  after = model.weight.grad().value().to_vector<double>();
+  for (double wrong : {NAN, INFINITY}) {
+    model.bias.set_grad(Tensor::of({1, wrong, 2}, {3}));
+    BOOST_TEST(!std::isfinite(clip_gradients(model.parameters(), 1)));
+    BOOST_TEST(model.weight.grad().value().to_vector<double>() == after);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_that_two_parameters_share_is_clipped_once) {
+  class Pair : public Module {
+   public:
+    Pair() : a(parameter("a", {3}, Initializer::ones())), b(parameter("b", {3}, Initializer::ones())) {}
+    Variable a, b;
+  } pair;
+  pair.initialise(1);
+  backward(sum((pair.a + pair.b) * 2.0));
+  BOOST_TEST(clip_gradients(pair.parameters(), std::sqrt(6.0)) == std::sqrt(24.0));
+  for (const Variable* p : {&pair.a, &pair.b})
+    BOOST_TEST(largest_difference(p->grad().value(), Tensor::full({3}, 1)) < 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(zero_grad_drops_what_backward_would_add_to) {
+  Linear layer(3, 1);
+  layer.initialise(1);
+  Adam optimizer(layer.parameters(), {});
+  Tensor x = Tensor::full({1, 3}, 2);
+  for (int k = 0; k < 2; ++k) {
+    optimizer.zero_grad();
+    BOOST_TEST(!layer.weight().grad().defined());
+    backward(layer.forward(x));
+    BOOST_TEST(layer.weight().grad().value().to_vector<double>() == std::vector<double>(3, 2));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_optimizer_fits_a_line) {
+  for (const Case& c : all_optimizers()) {
+    Linear layer(2, 1);
+    layer.initialise(1);
+    layer.to(DType::f64);
+    auto optimizer = c.make(layer.parameters());
+    Tensor x = random_tensor({64, 2}, 1);
+    Variable y = Variable(x.slice(1, 0, 1)) * 0.5 - Variable(x.slice(1, 1, 2)) * 0.25 + 0.125;
+    double first = 0, last = 0;
+    for (int update = 0; update < 200; ++update) {
+      optimizer->zero_grad();
+      Variable loss = mean(square(layer.forward(x) - y));
+      backward(loss);
+      optimizer->step(0.05);
+      (update == 0 ? first : last) = loss.item();
+    }
+    BOOST_TEST(last < 0.1 * first);
+  }
+}
