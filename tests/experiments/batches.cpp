@@ -95,6 +95,16 @@ BOOST_AUTO_TEST_CASE(shapes_are_few_and_the_same_in_every_epoch) {
   for (const auto& [length, kinds] : row_counts) BOOST_TEST(kinds <= 2);
 }
 
+BOOST_AUTO_TEST_CASE(no_batch_but_one_is_less_than_half_full) {
+  for (const std::size_t size : {100u, 1000u, 20'000u}) {
+    const auto plan = training_batches(random_lengths(size, 300, size), {.tokens = 4096, .length_multiple = 8}, 1, 0);
+    const auto half_empty = std::count_if(plan.begin(), plan.end(), [](const PlannedBatch& batch) {
+      return static_cast<std::int64_t>(batch.examples.size()) * 2 < 4096 / batch.length / 8 * 8;
+    });
+    BOOST_TEST(half_empty <= 1);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(padding_is_little) {
   const Lengths lengths = random_lengths(20'000, 300, 4);
   const std::int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
