@@ -1,0 +1,19 @@
+// Sentiment of sentences and reviews: the Stanford Sentiment Treebank, IMDB, or a table of one's own.
+#include "experiments/support/classification_experiment.h"
+#include "experiments/support/program.h"
+#include "experiments/support/sentiment_data.h"
+
+int main(int argc, char** argv) {
+  using namespace fovea;
+  return run("sentiment", argc, argv, [](Cli& cli) {
+    cli.describe(
+        "Trains Transformer encoders to label sentences or reviews with their sentiment, or any labels of your own.");
+    SentimentOptions data;
+    ClassificationExperiment experiment("sentiment");
+    cli.add(data);
+    cli.add(experiment);
+    cli.parse();
+    if (experiment.answered()) return;
+    experiment.run(cli, load(data));
+  });
+}

@@ -1,0 +1,52 @@
+/// What the programs that classify sentences share: training one attention or comparing several over seeds, the table,
+/// the report, and labelling new text with a trained model.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "experiments/support/batches.h"
+#include "experiments/support/classification.h"
+#include "experiments/support/encoder_model.h"
+#include "experiments/support/run_directory.h"
+#include "experiments/support/training.h"
+#include "experiments/support/vocabulary.h"
+
+namespace fovea {
+
+class Cli;
+
+class ClassificationExperiment {
+ public:
+  /// `program` names run directories.
+  explicit ClassificationExperiment(std::string program) : program_(std::move(program)) {}
+
+  void add_to(Cli& cli);
+
+  /// True when the flags asked for something else than training, which has then been done: --list-attentions, --label.
+  bool answered() const;
+
+  /// Trains and tests what the flags say, prints the table and names the run directory.
+  void run(const Cli& cli, const ClassificationData& data) const;
+
+  TrainingOptions training;
+  BatchOptions batches;
+
+ private:
+  struct Outcome;
+
+  std::vector<std::string> attentions() const;
+  Outcome train_one(const RunDirectory& directory, const Json& configuration, const std::string& attention,
+                    std::uint64_t seed, const struct EncodedData& data, int vocabulary) const;
+  void label_texts() const;
+
+  std::string program_;
+  EncoderModelOptions model_;
+  TextOptions text_;
+  RunDirectory::Options directory_;
+  std::string compare_;
+  int seeds_ = 1;
+  bool list_attentions_ = false;
+  std::string label_, trained_;
+};
+
+}  // namespace fovea

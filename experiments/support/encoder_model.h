@@ -1,0 +1,32 @@
+/// The flags of an encoder, and the encoder they make.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "nn/encoder_classifier.h"
+
+namespace fovea {
+
+class Cli;
+
+/// Nguyen et al. 2020, §5.3: the "tiny" Transformer.
+struct EncoderModelOptions {
+  int layers = 2;
+  std::int64_t model_dim = 128;
+  int heads = 4;
+  std::int64_t feed_forward_dim = 512;
+  double dropout = 0.1;  ///< everywhere: embeddings, attention weights, inside and after each block
+  Norm norm = Norm::pre;
+  std::string attention = "global";
+
+  void add_to(Cli& cli);
+  /// A classifier whose attentions are `specification`.
+  std::unique_ptr<EncoderClassifier> make(const std::string& specification, std::int64_t vocabulary,
+                                          std::int64_t classes) const;
+};
+
+/// The catalogue of attention methods with their options: for --list-attentions.
+std::string attention_catalogue();
+
+}  // namespace fovea

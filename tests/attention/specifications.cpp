@@ -1,0 +1,114 @@
+// A bad specification names the column and what would be right; a good one means what it says.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/attention/attentions.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+std::string error_of(const std::string& specification,
+                     AttentionShape shape = {.model_dim = 8, .heads = 4, .layers = 2}) {
+  try {
+    attention_factory(specification)(shape);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<std::string> names_of(const std::string& specification, int layer) {
+  AttentionShape shape{.model_dim = 8, .heads = 4, .layer = layer, .layers = 3};
+  std::vector<std::string> names;
+  for (auto& parameter : attention_factory(specification)(shape)->parameters()) names.push_back(parameter.name);
+  return names;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(specifications)
+
+BOOST_AUTO_TEST_CASE(errors_point_at_the_column) {
+  BOOST_TEST(error_of("gausian(window=query)") ==
+             "'gausian(window=query)': no method 'gausian' (column 1); did you mean 'gaussian'?");
+  BOOST_TEST(error_of("global + gaussian(windw=query)") ==
+             "'global + gaussian(windw=query)': gaussian has no option 'windw' (column 19); did you mean 'window'?");
+  BOOST_TEST(error_of("gaussian(window=quary)") ==
+             "'gaussian(window=quary)': window=quary (column 17); use one of fixed, layer, query, head");
+  BOOST_TEST(error_of("relative(clip=0)") == "'relative(clip=0)': clip=0 (column 15); use an integer from 1 to 65536");
+  BOOST_TEST(error_of("relative(clip=16") == "'relative(clip=16': ends too early (column 17); expected ',' or ')'");
+  BOOST_TEST(error_of("relative(clip)") == "'relative(clip)': unexpected ')' (column 14); expected '=' after 'clip'");
+  BOOST_TEST(error_of("") == "'': ends too early (column 1); expected the name of a method");
+  BOOST_TEST(error_of("relative(clip=2,clip=3)") ==
+             "'relative(clip=2,clip=3)': option 'clip' is given twice (column 17)");
+  BOOST_TEST(error_of("relative(values=maybe)") ==
+             "'relative(values=maybe)': values=maybe (column 17); use true or false");
+  BOOST_TEST(error_of("gaussian(layers=1-3)") ==
+             "'gaussian(layers=1-3)': layers=1-3 (column 17), but there are 2 layers");
+  BOOST_TEST(error_of("heads(global*2, gaussian*4)") ==
+             "'heads(global*2, gaussian*4)': heads(...) shares out 6 heads, the model has 4");
+  BOOST_TEST(error_of("heads(global*x)") ==
+             "'heads(global*x)': 'x' is not a number of heads (column 14); write name*4");
+}
+
+BOOST_AUTO_TEST_CASE(hostile_text_is_refused_not_followed) {
+  std::string deep;
+  for (int k = 0; k < 100000; ++k) deep += "heads(";
+  BOOST_TEST(error_of(deep).find("nested too deeply") != std::string::npos);
+  for (const char* text :
+       {"(", ")", "+", "a+", "global)", "global*2", "heads()", "heads(heads(global*4)*1)", "global()global",
+        "gaussian(width=1e999)", "gaussian(width=nan)", "relative(clip=99999999999999999999)", "\x01\xff"})
+    BOOST_TEST(error_of(text) != "", text);
+}
+
+BOOST_AUTO_TEST_CASE(methods_act_on_the_layers_that_are_named) {
+  BOOST_TEST(names_of("gaussian(layers=2-3)", 0) == names_of("global", 0), boost::test_tools::per_element());
+  BOOST_TEST(names_of("gaussian(layers=2-3)", 1) == names_of("gaussian", 1), boost::test_tools::per_element());
+  BOOST_TEST(names_of("gaussian(layers=2)", 2) == names_of("global", 2), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(heads_outside_a_share_are_plain) {
+  // With a bias on head 2 only, head 1 gives what plain attention gives.
+  auto plain = random_attention("global", Place::encoder);
+  auto mixed = random_attention("heads(global*1, gaussian*1)", Place::encoder);
+  for (auto& parameter : plain->parameters())
+    for (auto& other : mixed->parameters())
+      if (parameter.name == other.name) {
+        Tensor value = other.variable.value();
+        value.copy_from(parameter.variable.value());
+      }
+  Generator generator(9);
+  Tensor x = random_tensor({1, 5, 6}, generator);
+  AttentionTrace one, two;
+  plain->forward({.query = x, .key = x, .value = x, .trace = &one});
+  mixed->forward({.query = x, .key = x, .value = x, .trace = &two});
+  auto head = [](const AttentionTrace& trace, int h) { return trace.weights.value().select(1, h).to_vector<double>(); };
+  BOOST_TEST(head(one, 0) == head(two, 0), boost::test_tools::per_element());
+  BOOST_TEST(head(one, 1) != head(two, 1), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(parameter_counts_are_those_of_the_papers) {
+  auto count = [](const std::string& specification, std::int64_t d, int heads) {
+    return attention_factory(specification)({.model_dim = d, .heads = heads})->parameter_count();
+  };
+  auto added = [&](const std::string& specification, std::int64_t d, int heads) {
+    return count(specification, d, heads) - count("global", d, heads);
+  };
+  BOOST_TEST(3 * added("gaussian(window=query)", 512, 8) == 812592);
+  BOOST_TEST(3 * added("gaussian(window=query)", 1024, 16) == 3247200);
+  BOOST_TEST(3 * added("gaussian(window=layer)", 512, 8) == 1600560);
+  BOOST_TEST(3 * added("gaussian(window=layer)", 1024, 16) == 6396000);
+  BOOST_TEST(6 * added("relative(clip=16)", 512, 8) == 25344);
+  BOOST_TEST(added("window", 512, 8) == 4 * (512 * 512 + 512));
+  BOOST_TEST(added("window(use=additive)", 512, 8) == 6 * (512 * 512 + 512));
+  BOOST_TEST(added("gaussian(window=head)", 512, 8) == 512 * 512 + 512 + 512 * 8 + 8 + 8);
+}
+
+BOOST_AUTO_TEST_CASE(relative_positions_refuse_cross_attention) {
+  BOOST_TEST(
+      error_of("relative", {.model_dim = 8, .heads = 4, .place = Place::cross}) ==
+      "relative: relative positions need queries and keys of one sequence; they are not defined in cross-attention");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
