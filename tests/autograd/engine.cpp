@@ -1,0 +1,193 @@
+// The tape and the backward pass: what is promised beside the derivatives themselves.
+#include <boost/test/unit_test.hpp>
+
+#include "autograd/node.h"
+#include "autograd/operations.h"
+#include "autograd/tape.h"
+#include "tests/autograd/random_inputs.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+int tape_length() {
+  int length = 0;
+  for (Node* node = tape_end(); node; node = node->previous()) ++length;
+  return length;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(engine)
+
+BOOST_AUTO_TEST_CASE(a_variable_used_twice_gets_both_gradients) {
+  // z = x + y, w = 3 x, u = z + w: du/dx = 4, du/dy = 1.
+  Variable x = random_input({1}, 1), y = random_input({1}, 2);
+  backward(x + y + x * 3.0);
+  BOOST_TEST(x.grad().item() == 4);
+  BOOST_TEST(y.grad().item() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_variable_on_both_sides) {
+  Variable x = random_input({3}, 1);
+  backward(sum(x + x));
+  BOOST_TEST(x.grad().value().to_vector<double>() == std::vector<double>(3, 2), boost::test_tools::per_element());
+  x.clear_grad();
+  backward(sum(x * x));
+  BOOST_TEST(x.grad().value().to_vector<double>() == (x * 2.0).value().to_vector<double>(),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_two_passes_add_up) {
+  Variable x = random_input({3}, 1);
+  for (int pass = 0; pass < 3; ++pass) backward(sum(x * 2.0));
+  BOOST_TEST(x.grad().value().to_vector<double>() == std::vector<double>(3, 6), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(accumulating_never_writes_into_a_gradient_that_is_shared) {
+  // y's gradient is the cotangent itself; x's accumulates on top of it.
+  Variable x = random_input({3}, 1), y = random_input({3}, 2);
+  Variable cotangent(Tensor::of({1, 2, 3}, {3}));
+  backward(x + y + x, cotangent);
+  BOOST_TEST(cotangent.value().to_vector<double>() == (std::vector<double>{1, 2, 3}), boost::test_tools::per_element());
+  BOOST_TEST(y.grad().value().to_vector<double>() == (std::vector<double>{1, 2, 3}), boost::test_tools::per_element());
+  BOOST_TEST(x.grad().value().to_vector<double>() == (std::vector<double>{2, 4, 6}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_long_chain_neither_overflows_the_stack_nor_leaks) {
+  int before = tape_length();
+  std::size_t bytes = allocator_statistics().bytes_in_use;
+  {
+    Variable x = random_input({1}, 1), y = x;
+    for (int step = 0; step < 200000; ++step) y = y * 1.0;
+    BOOST_TEST(tape_length() == before + 200000);
+    backward(y);
+    BOOST_TEST(x.grad().item() == 1);
+  }
+  BOOST_TEST(tape_length() == before);
+  BOOST_TEST(allocator_statistics().bytes_in_use == bytes);
+  {  // dropped without a backward pass
+    Variable x = random_input({1}, 1), y = x;
+    for (int step = 0; step < 200000; ++step) y = y * x;
+  }
+  BOOST_TEST(tape_length() == before);
+  BOOST_TEST(allocator_statistics().bytes_in_use == bytes);
+}
+
+BOOST_AUTO_TEST_CASE(backward_frees_as_it_goes) {
+  Variable x = random_input({1000}, 1);
+  Variable y = sum(exp(exp(exp(x))));
+  std::size_t before = allocator_statistics().bytes_in_use;
+  backward(y);
+  BOOST_TEST(allocator_statistics().bytes_in_use < before);
+  BOOST_TEST(message_of([&] { backward(y); }) ==
+             "backward: the graph of 'sum' was freed by an earlier pass; pass retain_graph to run it twice");
+  BOOST_TEST(tape_length() == 1);  // y's own node, which y holds
+}
+
+BOOST_AUTO_TEST_CASE(a_retained_graph_runs_again) {
+  Variable x = random_input({4}, 1);
+  Variable y = sum(exp(x));
+  backward(y, {}, {.retain_graph = true});
+  std::vector<double> once = x.grad().value().to_vector<double>();
+  backward(y);
+  std::vector<double> twice = x.grad().value().to_vector<double>();
+  for (std::size_t k = 0; k < once.size(); ++k) BOOST_TEST(twice[k] == 2 * once[k]);
+}
+
+BOOST_AUTO_TEST_CASE(an_in_place_change_of_a_saved_tensor_is_refused) {
+  Variable x = random_input({3}, 1);
+  Variable y = x * x;
+  x.value().fill(2);
+  BOOST_TEST(
+      message_of([&] { backward(sum(y)); }) ==
+      "multiply: a tensor it saved for the backward pass, f64 [3], was changed in place since (version 2, saved at 1)");
+  BOOST_TEST(message_of([&] { backward(sum(x * x)); }) == "");  // and the engine is well again
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_recorded_under_no_grad_or_for_constants) {
+  int before = tape_length();
+  Variable x = random_input({3}, 1), constant(Tensor::of({1, 2, 3}, {3}));
+  {
+    NoGrad off;
+    Variable y = exp(x) * x;
+    BOOST_TEST(!y.requires_grad());
+  }
+  Variable z = exp(constant) + x.detach();
+  BOOST_TEST(!z.requires_grad());
+  BOOST_TEST(tape_length() == before);
+  BOOST_TEST(message_of([&] { backward(sum(z)); }) ==
+             "backward: f64 [] does not depend on anything that requires a gradient");
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_intermediate_variables_and_of_strangers) {
+  Variable x = random_input({3}, 1), stranger = random_input({2}, 2);
+  Variable y = exp(x), z = sum(y * y);
+  Gradients gradients = grad(z, {y, x, stranger});
+  for (int k = 0; k < 3; ++k) {
+    double value = y.value().to_vector<double>()[k];
+    BOOST_TEST(std::abs(gradients[0].value().to_vector<double>()[k] - 2 * value) < 1e-12);
+    BOOST_TEST(std::abs(gradients[1].value().to_vector<double>()[k] - 2 * value * value) < 1e-11);
+  }
+  BOOST_TEST(gradients[2].value().to_vector<double>() == (std::vector<double>{0, 0}), boost::test_tools::per_element());
+  BOOST_TEST(!x.grad().defined());
+}
+
+BOOST_AUTO_TEST_CASE(hessian_vector_product) {
+  // f = Σ x³ + (Σ x)²: H v = 6 x v + 2 Σ v.
+  Variable x = random_input({4}, 1);
+  Variable v(random_input({4}, 2).value());
+  Variable f = sum(x * x * x) + square(sum(x));
+  Variable gradient = grad(f, {x}, {}, {.create_graph = true})[0];
+  std::vector<double> product = grad(sum(gradient * v), {x})[0].value().to_vector<double>();
+  std::vector<double> xs = x.value().to_vector<double>(), vs = v.value().to_vector<double>();
+  double total = vs[0] + vs[1] + vs[2] + vs[3];
+  for (std::size_t k = 0; k < 4; ++k) BOOST_TEST(std::abs(product[k] - (6 * xs[k] * vs[k] + 2 * total)) < 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(anomaly_mode_names_the_first_bad_operation) {
+  set_anomaly_detection(true);
+  Variable x(Tensor::of({1, -1}, {2}), true);
+  std::string message = message_of([&] {
+    Scope outer("encoder"), inner("attention");
+    sum(log(x) * 0.0);
+  });
+  BOOST_TEST(message == "log: the result f64 [2] has a NaN or an infinity; recorded in encoder.attention");
+  Variable zero(Tensor::of({0, 1}, {2}), true);
+  Variable root = sum(sqrt(zero));
+  BOOST_TEST(message_of([&] { backward(root); }) == "sqrt: the gradient f64 [2] has a NaN or an infinity");
+  set_anomaly_detection(false);
+  BOOST_TEST(message_of([&] { sum(log(x)); }) == "");
+}
+
+BOOST_AUTO_TEST_CASE(the_tape_prints_what_was_recorded) {
+  KeepValues keep;
+  Variable x = Variable(Tensor::of({1, 2}, {1, 2}), true).named("x");
+  Variable w = Variable(Tensor::of({3, 4}, {2, 1}), true).named("w");
+  Variable y;
+  {
+    Scope scope("layer");
+    y = tanh(matmul(x, w));
+  }
+  std::string text = tape_text(y);
+  BOOST_TEST(text.find("matmul(x, w)") != std::string::npos, text);
+  BOOST_TEST(text.find("tanh(#1)") != std::string::npos, text);
+  BOOST_TEST(text.find("in layer") != std::string::npos, text);
+  BOOST_TEST(text.find("11.00000") != std::string::npos, text);
+  std::string drawing = tape_graphviz(y);
+  BOOST_TEST(drawing.find("digraph tape {") == 0u);
+  BOOST_TEST(drawing.find("n1 -> n2") != std::string::npos, drawing);
+  BOOST_TEST(drawing.find("leaf1 -> n1") != std::string::npos, drawing);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

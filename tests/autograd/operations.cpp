@@ -1,0 +1,175 @@
+// First and second derivatives of every operation that is not element-wise.
+#include "autograd/operations.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "autograd/gradcheck.h"
+#include "tests/autograd/random_inputs.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+struct OperationCase {
+  const char* name;
+  DifferentiableFunction f;
+  std::vector<Variable> inputs;
+};
+
+using Inputs = std::vector<Variable>;
+
+std::vector<OperationCase> operation_cases() {
+  auto in = [](const Shape& shape, std::uint64_t seed) { return random_input(shape, seed); };
+  Tensor index = Tensor::from(std::vector<std::int64_t>{2, 0, 2, 1, 4, 2}, {2, 3});
+  Tensor offsets = Tensor::from(std::vector<std::int32_t>{0, 1, 2, 2, 1, 0, 0, 2}, {2, 4});
+  Tensor allow = Tensor::of({1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1}, {3, 4}, DType::boolean);
+  Tensor targets = Tensor::from(std::vector<std::int32_t>{3, -1, 0}, {3});
+  Tensor soft = Tensor::of({0, 1, 0.3, 1, 0.5, 0}, {2, 3});
+  return {
+      {"add", [](const Inputs& x) { return x[0] + x[1]; }, {in({2, 3}, 1), in({3}, 2)}},
+      {"subtract", [](const Inputs& x) { return x[0] - x[1]; }, {in({2, 3}, 1), in({2, 1}, 2)}},
+      {"multiply", [](const Inputs& x) { return x[0] * x[1] * x[0]; }, {in({2, 3}, 1), in({1, 3}, 2)}},
+      {"divide", [](const Inputs& x) { return x[0] / (x[1] + 3.0); }, {in({2, 3}, 1), in({3}, 2)}},
+      {"affine", [](const Inputs& x) { return 2.0 - 3.0 * (x[0] / 7.0) - 1.0; }, {in({2, 3}, 1)}},
+      {"where", [allow](const Inputs& x) { return square(where(allow, x[0], x[1])); }, {in({3, 4}, 1), in({4}, 2)}},
+      {"matmul", [](const Inputs& x) { return matmul(x[0], x[1]); }, {in({3, 4}, 1), in({4, 5}, 2)}},
+      {"matmul scaled",
+       [](const Inputs& x) { return matmul(x[0], transpose(x[1], -1, -2), {.scale = 0.7}); },
+       {in({2, 3, 4}, 1), in({2, 5, 4}, 2)}},
+      {"matmul broadcast", [](const Inputs& x) { return matmul(x[0], x[1]); }, {in({2, 1, 3, 4}, 1), in({3, 4, 2}, 2)}},
+      {"matmul shared", [](const Inputs& x) { return matmul(x[0], x[1]); }, {in({2, 3, 4}, 1), in({4, 2}, 2)}},
+      {"matmul ordered",
+       [](const Inputs& x) {
+         return matmul(x[0], x[1], {.memory_order = {0, 2, 1, 3}});
+       },
+       {in({2, 2, 3, 4}, 1), in({2, 2, 4, 3}, 2)}},
+      {"linear",
+       [](const Inputs& x) { return linear(x[0], x[1], x[2]); },
+       {in({2, 3, 4}, 1), in({4, 5}, 2), in({5}, 3)}},
+      {"sum",
+       [](const Inputs& x) {
+         return square(sum(x[0], {0, -1}));
+       },
+       {in({2, 3, 4}, 1)}},
+      {"sum kept", [](const Inputs& x) { return x[0] * sum(x[0], {1}, true); }, {in({2, 3, 4}, 1)}},
+      {"mean", [](const Inputs& x) { return square(mean(x[0])); }, {in({2, 3}, 1)}},
+      {"maximum_over", [](const Inputs& x) { return square(maximum_over(x[0], 1)); }, {in({3, 5}, 1)}},
+      {"sum_to",
+       [](const Inputs& x) {
+         return square(sum_to(x[0], {3, 1}));
+       },
+       {in({2, 3, 4}, 1)}},
+      {"broadcast_to",
+       [](const Inputs& x) {
+         return square(broadcast_to(x[0], {2, 3, 4}));
+       },
+       {in({3, 1}, 1)}},
+      {"prefix sums", [](const Inputs& x) { return square(cumulative_sum(x[0])); }, {in({2, 5}, 1)}},
+      {"suffix sums", [](const Inputs& x) { return square(cumulative_sum(x[0], true)); }, {in({2, 5}, 1)}},
+      {"reshape",
+       [](const Inputs& x) {
+         return square(reshape(transpose(x[0], 0, 1), {2, -1}));
+       },
+       {in({3, 4}, 1)}},
+      {"permute",
+       [](const Inputs& x) {
+         return square(permute(x[0], {2, 0, 1})) * x[1];
+       },
+       {in({2, 3, 4}, 1), in({4, 2, 3}, 2)}},
+      {"unsqueeze", [](const Inputs& x) { return x[0] * unsqueeze(x[1], 1); }, {in({2, 3}, 1), in({2}, 2)}},
+      {"slice", [](const Inputs& x) { return square(slice(x[0], 1, 1, 3)); }, {in({2, 4}, 1)}},
+      {"select", [](const Inputs& x) { return square(select(x[0], 0, 1)); }, {in({3, 4}, 1)}},
+      {"concat",
+       [](const Inputs& x) {
+         return square(concat({x[0], x[1], x[0]}, 1));
+       },
+       {in({2, 1, 3}, 1), in({2, 4, 3}, 2)}},
+      {"gather_rows", [index](const Inputs& x) { return square(gather_rows(x[0], index)); }, {in({5, 3}, 1)}},
+      {"scatter_rows", [index](const Inputs& x) { return square(scatter_rows(x[0], index, 5)); }, {in({2, 3, 2}, 1)}},
+      {"gather_last", [offsets](const Inputs& x) { return square(gather_last(x[0], offsets)); }, {in({3, 2, 3}, 1)}},
+      {"scatter_last",
+       [offsets](const Inputs& x) { return square(scatter_last(x[0], offsets, 3)); },
+       {in({3, 2, 4}, 1)}},
+      {"softmax", [](const Inputs& x) { return softmax(x[0]); }, {in({3, 5}, 1)}},
+      {"masked softmax", [allow](const Inputs& x) { return softmax(x[0], allow); }, {in({2, 3, 4}, 1)}},
+      {"log_softmax", [](const Inputs& x) { return log_softmax(x[0]); }, {in({3, 5}, 1)}},
+      {"layer_norm",
+       [](const Inputs& x) { return layer_norm(x[0], x[1], x[2]); },
+       {in({3, 6}, 1), in({6}, 2), in({6}, 3)}},
+      {"dropout", [](const Inputs& x) { return square(dropout(x[0], 0.3)); }, {in({5, 7}, 1)}},
+      {"dropout_add",
+       [](const Inputs& x) { return square(dropout_add(x[0], x[1], 0.4)); },
+       {in({5, 7}, 1), in({5, 7}, 2)}},
+      {"cross_entropy",
+       [targets](const Inputs& x) { return cross_entropy(x[0], targets, {.label_smoothing = 0.1, .ignored = -1}); },
+       {in({3, 5}, 1)}},
+      {"binary_cross_entropy", [soft](const Inputs& x) { return binary_cross_entropy(x[0], soft); }, {in({2, 3}, 1)}},
+      {"lstm_cell hidden",
+       [](const Inputs& x) { return lstm_cell(x[0], x[1]).hidden; },
+       {in({2, 12}, 1), in({2, 3}, 2)}},
+      {"lstm_cell both",
+       [](const Inputs& x) {
+         LstmState state = lstm_cell(x[0], x[1]);
+         return state.hidden * state.cell;
+       },
+       {in({2, 12}, 1), in({2, 3}, 2)}},
+      {"cast", [](const Inputs& x) { return cast(cast(x[0], DType::f64), DType::f64) * 2.0; }, {in({3}, 1)}},
+  };
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(operations)
+
+BOOST_AUTO_TEST_CASE(first_derivatives_are_right) {
+  for (const OperationCase& operation : operation_cases()) BOOST_TEST_CONTEXT(operation.name) {
+      BOOST_TEST(gradcheck(operation.f, operation.inputs) == "");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(second_derivatives_are_right) {
+  for (const OperationCase& operation : operation_cases()) BOOST_TEST_CONTEXT(operation.name) {
+      BOOST_TEST(gradgradcheck(operation.f, operation.inputs) == "");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_rule_is_found) {
+  // gradcheck must be able to fail: the gradient of x · detach(x) is x, not 2 x.
+  Variable x = random_input({4}, 3);
+  BOOST_TEST(gradcheck([](const Inputs& in) { return in[0] * in[0].detach(); }, {x}) != "");
+  BOOST_TEST(gradgradcheck([](const Inputs& in) { return in[0] * in[0] * in[0].detach(); }, {x}) != "");
+}
+
+BOOST_AUTO_TEST_CASE(errors_name_operation_shapes_and_rule) {
+  auto message = [](auto&& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  Variable a = random_input({8, 20, 64}, 1), b = random_input({8, 32, 20}, 2), f32(Tensor::zeros({8, 20, 64}));
+  BOOST_TEST(
+      message([&] { matmul(a, b); }) ==
+      "matmul: the inner dimensions differ: a is [8, 20, 64], b is [8, 32, 20]; a's last (64) must equal b's second to "
+      "last (32)");
+  BOOST_TEST(message([&] { a + b; }) ==
+             "add: [8, 20, 64] and [8, 32, 20] do not broadcast: dimension 1 from the end is 64 and 20; they must be "
+             "equal or 1");
+  BOOST_TEST(message([&] { a + f32; }) ==
+             "add: the operands differ: f64 [8, 20, 64] on cpu and f32 [8, 20, 64] on cpu; cast or move one of them");
+  BOOST_TEST(message([&] {
+               linear(a, random_input({32, 5}, 1));
+             }) == "linear: x is f64 [8, 20, 64], the weight f64 [32, 5]; x's last size must be the weight's first");
+  BOOST_TEST(message([&] { slice(a, 1, 3, 21); }) == "slice: [3, 21) is not inside dimension 1 of [8, 20, 64]");
+  BOOST_TEST(message([&] {
+               concat({a, b}, 0);
+             }) == "concat: f64 [8, 20, 64] and f64 [8, 32, 20] differ beside dimension 0");
+  BOOST_TEST(message([&] { reshape(a, {7, -1}); }).find("reshape: [8, 20, 64] has 10240 elements") == 0);
+  BOOST_TEST(message([&] { Variable(Tensor::zeros({2}, DType::i32), true); }) ==
+             "Variable: only floating-point tensors have gradients, not i32 [2]");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
