@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tensor/error.h"
+#include "tensor/target.h"
 
 namespace fovea {
 
@@ -15,15 +16,15 @@ enum class DType : std::uint8_t { f32, f64, bf16, i32, i64, u8, boolean };
 struct bf16 {
   std::uint16_t bits = 0;
   bf16() = default;
-  explicit bf16(float value) {
+  FOVEA_HD explicit bf16(float value) {
     auto wide = std::bit_cast<std::uint32_t>(value);
     bool is_nan = (wide & 0x7fffffffu) > 0x7f800000u;
     bits = is_nan ? static_cast<std::uint16_t>((wide >> 16) | 0x40u)
                   : static_cast<std::uint16_t>((wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16);
   }
   template <class T>
-  explicit bf16(T value) : bf16(static_cast<float>(value)) {}
-  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  FOVEA_HD explicit bf16(T value) : bf16(static_cast<float>(value)) {}
+  FOVEA_HD operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
 template <class T>

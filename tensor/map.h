@@ -6,16 +6,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "tensor/cuda_map.h"
 #include "tensor/element_loop.h"
 #include "tensor/functors.h"
 #include "tensor/parallel.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
-
-/// The CUDA kernel of functor F on n inputs; null until cuda/ has registered it (it does so for the listed functors).
-template <class F, int n>
-inline void (*cuda_map)(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) = nullptr;
 
 /// out = f(in...), element by element; inputs broadcast to out's shape. Compiled into the library for listed functors.
 template <class F, int n>

@@ -1,0 +1,64 @@
+// Copies that cast, broadcast and change the order of elements; filling.
+#include "cuda/launch.h"
+#include "cuda/primitives.h"
+
+namespace fovea::cuda {
+
+namespace {
+
+template <class To, class From>
+__device__ To cast(From value) {
+  if constexpr (std::is_same_v<To, bool>)
+    return value != From(0);
+  else
+    return static_cast<To>(value);
+}
+
+template <class To, class From>
+__global__ void copy_elements(DeviceLoop<2> loop, To* to, const From* from) {
+  for_elements(loop.count, [&](std::int64_t element) {
+    std::int64_t offset[2];
+    loop.offsets(element, offset);
+    to[offset[0]] = cast<To>(from[offset[1]]);
+  });
+}
+
+template <class T>
+__global__ void fill_elements(DeviceLoop<1> loop, T* to, T value) {
+  for_elements(loop.count, [&](std::int64_t element) {
+    std::int64_t offset[1];
+    loop.offsets(element, offset);
+    to[offset[0]] = value;
+  });
+}
+
+}  // namespace
+
+void copy(Tensor& to, const Tensor& from) {
+  if (to.elements() == 0) return;
+  DeviceLoop<2> loop(plan_loop<2>(to.shape(), {&to, &from}));
+  visit(to.dtype(), [&](auto to_type) {
+    visit(from.dtype(), [&](auto from_type) {
+      copy_elements<<<blocks_for(loop.count), block_threads, 0, stream()>>>(
+          loop, to.data<typename decltype(to_type)::type>(), from.data<typename decltype(from_type)::type>());
+    });
+  });
+  check(cudaGetLastError(), "copy");
+}
+
+void fill(Tensor& to, double value) {
+  if (to.elements() == 0) return;
+  DeviceLoop<1> loop(plan_loop<1>(to.shape(), {&to}));
+  visit(to.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    T constant{};
+    if constexpr (std::is_same_v<T, bool>)
+      constant = value != 0;
+    else
+      constant = static_cast<T>(value);
+    fill_elements<<<blocks_for(loop.count), block_threads, 0, stream()>>>(loop, to.data<T>(), constant);
+  });
+  check(cudaGetLastError(), "fill");
+}
+
+}  // namespace fovea::cuda

@@ -1,0 +1,102 @@
+// Matrix products through cuBLAS.
+#include <cublas_v2.h>
+
+#include "cuda/launch.h"
+#include "cuda/primitives.h"
+#include "tensor/gemm.h"
+
+namespace fovea::cuda {
+
+namespace {
+
+void check_blas(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS) fail("cuda: {}: {}", what, cublasGetStatusString(status));
+}
+
+cublasHandle_t blas() {
+  static cublasHandle_t handle = [] {
+    cublasHandle_t made;
+    check_blas(cublasCreate(&made), "cublasCreate");
+    check_blas(cublasSetStream(made, stream()), "cublasSetStream");
+    return made;
+  }();
+  return handle;
+}
+
+/// How cuBLAS, which counts columns first, sees a row-major matrix: as its transpose.
+struct Operand {
+  Tensor tensor;
+  cublasOperation_t operation;
+  int leading;
+};
+
+bool fits(const Tensor& x, int unit, int leading) {
+  return (x.strides()[unit] == 1 || x.size(unit) == 1) && (x.strides()[leading] >= std::max<std::int64_t>(1, x.size(unit)) ||
+                                                           x.size(leading) == 1);
+}
+
+int leading_of(const Tensor& x, int unit, int leading) {
+  return static_cast<int>(std::max({x.strides()[leading], x.size(unit), std::int64_t{1}}));
+}
+
+Operand operand(const Tensor& x) {
+  if (fits(x, -1, -2)) return {x, CUBLAS_OP_N, leading_of(x, -1, -2)};
+  if (fits(x, -2, -1)) return {x, CUBLAS_OP_T, leading_of(x, -2, -1)};
+  Tensor packed = x.clone();
+  return {packed, CUBLAS_OP_N, leading_of(packed, -1, -2)};
+}
+
+/// One call: `batch` products at constant strides. cᵀ = bᵀ aᵀ turns row-major into column-major.
+template <class T>
+void strided_batch(const Operand& a, const Operand& b, const Tensor& c, const T* first_a, const T* first_b, T* first_c,
+                   std::int64_t batch, const std::array<std::int64_t, 3>& stride, double alpha, double beta) {
+  auto m = static_cast<int>(c.size(-2)), n = static_cast<int>(c.size(-1)), k = static_cast<int>(a.tensor.size(-1));
+  int leading = leading_of(c, -1, -2);
+  if constexpr (std::is_same_v<T, float>) {
+    auto compute = matmul_precision() == Precision::bf16 ? CUBLAS_COMPUTE_32F_FAST_16BF : CUBLAS_COMPUTE_32F;
+    float scale = static_cast<float>(alpha), keep = static_cast<float>(beta);
+    check_blas(cublasGemmStridedBatchedEx(blas(), b.operation, a.operation, n, m, k, &scale, first_b, CUDA_R_32F, b.leading,
+                                          stride[2], first_a, CUDA_R_32F, a.leading, stride[1], &keep, first_c, CUDA_R_32F,
+                                          leading, stride[0], static_cast<int>(batch), compute, CUBLAS_GEMM_DEFAULT),
+               "cublasGemmStridedBatchedEx");
+  } else {
+    check_blas(cublasDgemmStridedBatched(blas(), b.operation, a.operation, n, m, k, &alpha, first_b, b.leading, stride[2],
+                                         first_a, a.leading, stride[1], &beta, first_c, leading, stride[0],
+                                         static_cast<int>(batch)),
+               "cublasDgemmStridedBatched");
+  }
+}
+
+/// The batch dimensions of x: its shape without the last two.
+Tensor batch_of(const Tensor& x) {
+  Shape shape(std::span(x.shape().begin(), static_cast<std::size_t>(x.rank() - 2)));
+  Shape strides(std::span(x.strides().begin(), static_cast<std::size_t>(x.rank() - 2)));
+  return x.as_strided(shape, strides);
+}
+
+}  // namespace
+
+void gemm(const Tensor& left, const Tensor& right, Tensor& c, double alpha, double beta) {
+  if (c.elements() == 0) return;
+  if (!fits(c, -1, -2)) {  // cuBLAS writes rows: through a packed result
+    Tensor packed = Tensor::empty(c.shape(), c.dtype(), c.device());
+    if (beta != 0) packed.copy_from(c);
+    gemm(left, right, packed, alpha, beta);
+    c.copy_from(packed);
+    return;
+  }
+  Operand a = operand(left), b = operand(right);
+  Tensor a_batch = batch_of(a.tensor), b_batch = batch_of(b.tensor), c_batch = batch_of(c);
+  auto loop = plan_loop<3>(c_batch.shape(), {&c_batch, &a_batch, &b_batch});
+  visit_real("gemm", c.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const T *first_a = a.tensor.data<T>(), *first_b = b.tensor.data<T>();
+    T* first_c = c.data<T>();
+    std::array<std::int64_t, 3> stride{loop.strides[0][-1], loop.strides[1][-1], loop.strides[2][-1]};
+    loop.for_rows(0, loop.rows(), [&](auto& offset) {
+      strided_batch<T>(a, b, c, first_a + offset[1], first_b + offset[2], first_c + offset[0], loop.inner(), stride, alpha, beta);
+    });
+  });
+}
+
+}  // namespace fovea::cuda

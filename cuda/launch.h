@@ -1,0 +1,62 @@
+/// What every kernel file shares: checked calls, the stream, and strided loops as kernels see them.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstdint>
+
+#include "tensor/element_loop.h"
+#include "tensor/error.h"
+#include "tensor/tensor.h"
+
+namespace fovea::cuda {
+
+/// Throws Error with CUDA's own words unless the call succeeded.
+inline void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) fail("cuda: {}: {}", what, cudaGetErrorString(status));
+}
+
+/// The one stream that everything is ordered on.
+cudaStream_t stream();
+
+inline constexpr int block_threads = 256;
+
+/// Enough blocks for `count` threads; kernels stride on beyond the largest grid.
+inline unsigned blocks_for(std::int64_t count) {
+  return static_cast<unsigned>(std::min<std::int64_t>((count + block_threads - 1) / block_threads, 1 << 20));
+}
+
+/// An ElementLoop in the form a kernel takes: plain arrays, passed by value.
+template <int operands>
+struct DeviceLoop {
+  int rank;
+  std::int64_t count;
+  std::int64_t shape[Shape::max_rank];
+  std::int64_t strides[operands][Shape::max_rank];
+
+  explicit DeviceLoop(const ElementLoop<operands>& loop) : rank(loop.rank()), count(loop.shape.elements()) {
+    for (int d = 0; d < rank; ++d) {
+      shape[d] = loop.shape[d];
+      for (int k = 0; k < operands; ++k) strides[k][d] = loop.strides[k][d];
+    }
+  }
+
+  /// The operands' offsets of element `element` in row-major order.
+  __device__ void offsets(std::int64_t element, std::int64_t (&offset)[operands]) const {
+    for (int k = 0; k < operands; ++k) offset[k] = 0;
+    for (int d = rank - 1; d >= 0; --d) {
+      std::int64_t index = d > 0 ? element % shape[d] : element;
+      element /= shape[d];
+      for (int k = 0; k < operands; ++k) offset[k] += index * strides[k][d];
+    }
+  }
+};
+
+/// This thread's elements of [0, count): for (auto e : ...) without the ceremony.
+template <class Body>
+__device__ void for_elements(std::int64_t count, Body body) {
+  std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; e < count; e += stride) body(e);
+}
+
+}  // namespace fovea::cuda

@@ -1,0 +1,41 @@
+/// map on the GPU: the functors of tensor/functors.h, on scalars.
+#pragma once
+#include "cuda/launch.h"
+#include "tensor/cuda_map.h"
+#include "tensor/functor_list.h"
+
+namespace fovea::cuda {
+
+template <class T, class F, std::size_t... k>
+__global__ void map_elements(F f, DeviceLoop<sizeof...(k) + 1> loop, T* out, std::array<const T*, sizeof...(k)> in,
+                             std::index_sequence<k...>) {
+  for_elements(loop.count, [&](std::int64_t element) {
+    std::int64_t offset[sizeof...(k) + 1];
+    loop.offsets(element, offset);
+    out[offset[0]] = f(in.data()[k][offset[k + 1]]...);
+  });
+}
+
+template <class F, int n>
+void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
+  visit_real(F::name, out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    std::array<const Tensor*, n + 1> operands{&out};
+    std::array<const T*, n> first;
+    for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
+    DeviceLoop<n + 1> loop(plan_loop<n + 1>(out.shape(), operands));
+    map_elements<T, F>
+        <<<blocks_for(loop.count), block_threads, 0, stream()>>>(f, loop, out.data<T>(), first, std::make_index_sequence<n>{});
+    check(cudaGetLastError(), F::name);
+  });
+}
+
+/// Puts the kernels of what it visits where tensor/map.h looks for them.
+struct RegisterMaps {
+  template <class F, int n>
+  void visit() {
+    cuda_map<F, n> = &run_map<F, n>;
+  }
+};
+
+}  // namespace fovea::cuda

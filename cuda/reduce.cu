@@ -1,0 +1,110 @@
+// Reductions and prefix sums: one block per row, CUB within the block. The order of additions depends on the row's length
+// alone, so results repeat.
+#include <cub/cub.cuh>
+
+#include "cuda/launch.h"
+#include "cuda/primitives.h"
+
+namespace fovea::cuda {
+
+namespace {
+
+struct SumOf {
+  static __device__ double identity() { return 0; }
+  __device__ double operator()(double a, double b) const { return a + b; }
+};
+struct MaximumOf {
+  static __device__ double identity() { return -INFINITY; }
+  __device__ double operator()(double a, double b) const { return b > a || b != b ? b : a; }  // NaN wins
+};
+
+/// out[row] = op over in[row, 0 ... n); rows are read at their own offsets.
+template <class T, class Op>
+__global__ void reduce_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_t n, std::int64_t step) {
+  using BlockReduce = cub::BlockReduce<double, block_threads>;
+  __shared__ typename BlockReduce::TempStorage shared;
+  for (std::int64_t row = blockIdx.x; row < rows.count; row += gridDim.x) {
+    std::int64_t offset[2];
+    rows.offsets(row, offset);
+    double total = Op::identity();
+    for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x) total = Op{}(total, static_cast<double>(in[offset[1] + j * step]));
+    total = BlockReduce(shared).Reduce(total, Op{});
+    if (threadIdx.x == 0) out[offset[0]] = static_cast<T>(total);
+    __syncthreads();
+  }
+}
+
+/// Inclusive sums of each row, tile by tile with a running total in f64.
+template <class T>
+__global__ void scan_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_t n, std::int64_t in_step, std::int64_t out_step,
+                          bool reverse) {
+  using BlockScan = cub::BlockScan<double, block_threads>;
+  __shared__ typename BlockScan::TempStorage shared;
+  for (std::int64_t row = blockIdx.x; row < rows.count; row += gridDim.x) {
+    std::int64_t offset[2];
+    rows.offsets(row, offset);
+    double carried = 0;
+    for (std::int64_t tile = 0; tile < n; tile += blockDim.x) {
+      std::int64_t position = tile + threadIdx.x, j = reverse ? n - 1 - position : position;
+      double value = position < n ? static_cast<double>(in[offset[1] + j * in_step]) : 0, prefix, total;
+      BlockScan(shared).InclusiveSum(value, prefix, total);
+      if (position < n) out[offset[0] + j * out_step] = static_cast<T>(carried + prefix);
+      carried += total;
+      __syncthreads();
+    }
+  }
+}
+
+unsigned blocks_for_rows(std::int64_t rows) { return static_cast<unsigned>(std::clamp<std::int64_t>(rows, 1, 1 << 16)); }
+
+/// The last dimension reduced away: in [..., n], out [...].
+void reduce_last(Reduction reduction, const Tensor& in, Tensor& out) {
+  std::int64_t n = in.size(-1), step = in.strides()[-1];
+  Tensor heads = n > 0 ? in.select(-1, 0) : out;
+  if (out.elements() == 0) return;
+  DeviceLoop<2> rows(plan_loop<2>(out.shape(), {&out, &heads}));
+  visit_real("reduce", in.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const T* from = in.data<T>();
+    T* to = out.data<T>();
+    unsigned blocks = blocks_for_rows(rows.count);
+    if (reduction == Reduction::sum)
+      reduce_rows<T, SumOf><<<blocks, block_threads, 0, stream()>>>(rows, from, to, n, step);
+    else
+      reduce_rows<T, MaximumOf><<<blocks, block_threads, 0, stream()>>>(rows, from, to, n, step);
+  });
+  check(cudaGetLastError(), "reduce");
+}
+
+}  // namespace
+
+/// `out` has in's rank; the dimensions in which it is 1 and `in` is not are reduced.
+void reduce(Reduction reduction, const Tensor& in, Tensor& out) {
+  std::array<int, Shape::max_rank> order{};
+  Shape kept;
+  std::int64_t reduced = 1;
+  int position = 0;
+  for (int d = 0; d < in.rank(); ++d)
+    if (out.shape()[d] == in.shape()[d]) order[position++] = d, kept.push_back(in.shape()[d]);
+  for (int d = 0; d < in.rank(); ++d)
+    if (out.shape()[d] != in.shape()[d]) order[position++] = d, reduced *= in.shape()[d];
+  Tensor arranged = in.permute(std::span<const int>(order.data(), static_cast<std::size_t>(in.rank())));
+  Shape rows = kept;
+  rows.push_back(reduced);
+  Tensor target = out.reshape(kept);
+  reduce_last(reduction, arranged.reshape(rows), target);
+}
+
+void cumulative_sum(const Tensor& in, Tensor& out, bool reverse) {
+  if (out.elements() == 0) return;
+  Tensor in_heads = in.select(-1, 0), out_heads = out.select(-1, 0);
+  DeviceLoop<2> rows(plan_loop<2>(out_heads.shape(), {&out_heads, &in_heads}));
+  visit_real("cumulative_sum", in.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    scan_rows<T><<<blocks_for_rows(rows.count), block_threads, 0, stream()>>>(rows, in.data<T>(), out.data<T>(), in.size(-1),
+                                                                             in.strides()[-1], out.strides()[-1], reverse);
+  });
+  check(cudaGetLastError(), "cumulative_sum");
+}
+
+}  // namespace fovea::cuda
