@@ -1,10 +1,9 @@
 // The CUDA backend of tensor/: the first GPU, one stream, memory from CUDA's own stream-ordered pool.
-#include <cuda_runtime.h>
-
+#include <algorithm>
 #include <mutex>
 
-#include "cuda/launch.h"
 #include "cuda/primitives.h"
+#include "cuda/stream.h"
 #include "tensor/cuda_backend.h"
 
 namespace fovea {

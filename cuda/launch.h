@@ -1,23 +1,13 @@
-/// What every kernel file shares: checked calls, the stream, and strided loops as kernels see them.
+/// What every kernel file shares: grids, and strided loops as kernels see them.
 #pragma once
-#include <cuda_runtime.h>
-
 #include <array>
 #include <cstdint>
 
+#include "cuda/stream.h"
 #include "tensor/element_loop.h"
-#include "tensor/error.h"
 #include "tensor/tensor.h"
 
 namespace fovea::cuda {
-
-/// Throws Error with CUDA's own words unless the call succeeded.
-inline void check(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) fail("cuda: {}: {}", what, cudaGetErrorString(status));
-}
-
-/// The one stream that everything is ordered on.
-cudaStream_t stream();
 
 inline constexpr int block_threads = 256;
 

@@ -1,8 +1,12 @@
 // Matrix products through cuBLAS.
 #include <cublas_v2.h>
 
-#include "cuda/launch.h"
+#include <algorithm>
+#include <array>
+
 #include "cuda/primitives.h"
+#include "cuda/stream.h"
+#include "tensor/element_loop.h"
 #include "tensor/gemm.h"
 
 namespace fovea::cuda {
@@ -81,7 +85,7 @@ void gemm(const Tensor& left, const Tensor& right, Tensor& c, double alpha, doub
   if (!fits(c, -1, -2)) {  // cuBLAS writes rows: through a packed result
     Tensor packed = Tensor::empty(c.shape(), c.dtype(), c.device());
     if (beta != 0) packed.copy_from(c);
-    gemm(left, right, packed, alpha, beta);
+    cuda::gemm(left, right, packed, alpha, beta);
     c.copy_from(packed);
     return;
   }
