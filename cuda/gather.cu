@@ -1,9 +1,5 @@
-// Rows by index. Adding rows back is ordered: equal indices are sorted together, stably, and summed in their order, so
-// that the result repeats bit for bit.
-#include <thrust/execution_policy.h>
-#include <thrust/extrema.h>
-#include <thrust/sequence.h>
-#include <thrust/sort.h>
+// Rows by index, and adding rows back in their order, so that the result repeats bit for bit.
+#include <cub/block/block_scan.cuh>
 
 #include "cuda/launch.h"
 #include "cuda/primitives.h"
@@ -12,19 +8,27 @@ namespace fovea::cuda {
 
 namespace {
 
-auto policy() { return thrust::cuda::par_nosync.on(stream()); }
+constexpr unsigned long long none = ~0ull;
 
-/// Throws naming the smallest or largest index if it is not a row of the table.
+/// The position of the first index that is no row of the table.
+template <class Index>
+__global__ void find_first_bad(const Index* index, std::int64_t count, std::int64_t rows, unsigned long long* first) {
+  for_elements(count, [&](std::int64_t e) {
+    if (index[e] < 0 || index[e] >= rows) atomicMin(first, static_cast<unsigned long long>(e));
+  });
+}
+
 template <class Index>
 void check_indices(const char* what, const Index* index, std::int64_t count, std::int64_t rows) {
-  if (count == 0) return;
-  auto [low, high] = thrust::minmax_element(thrust::cuda::par.on(stream()), index, index + count);
-  Index bounds[2];
-  check(cudaMemcpyAsync(&bounds[0], low, sizeof(Index), cudaMemcpyDeviceToHost, stream()), what);
-  check(cudaMemcpyAsync(&bounds[1], high, sizeof(Index), cudaMemcpyDeviceToHost, stream()), what);
+  Tensor result = Tensor::full({1}, -1, DType::i64, Device::cuda);  // all bits set: `none`
+  auto* first = reinterpret_cast<unsigned long long*>(result.data<std::int64_t>());
+  find_first_bad<<<blocks_for(count), block_threads, 0, stream()>>>(index, count, rows, first);
+  std::int64_t position = result.to(Device::cpu).data<std::int64_t>()[0];
+  if (static_cast<unsigned long long>(position) == none) return;
+  Index bad;
+  check(cudaMemcpyAsync(&bad, index + position, sizeof bad, cudaMemcpyDeviceToHost, stream()), what);
   check(cudaStreamSynchronize(stream()), what);
-  for (Index bound : bounds)
-    require(0 <= bound && bound < rows, "{}: index {} is out of range; the table has {} rows", what, bound, rows);
+  fail("{}: index {} at position {} is out of range; the table has {} rows", what, bad, position, rows);
 }
 
 template <class T, class Index>
@@ -32,16 +36,26 @@ __global__ void gather_elements(const T* table, const Index* index, T* out, std:
   for_elements(count * width, [&](std::int64_t e) { out[e] = table[index[e / width] * width + e % width]; });
 }
 
-/// One block per run of equal indices: it adds that run's rows, in order, to the table's row.
+/// One block per row of the table: it looks through all indices, tile by tile, for its own, and adds their rows in order.
 template <class T, class Index>
-__global__ void add_sorted_rows(T* table, const Index* sorted, const std::int64_t* source, const T* rows, std::int64_t count,
-                                std::int64_t width) {
-  for (std::int64_t first = blockIdx.x; first < count; first += gridDim.x) {
-    if (first > 0 && sorted[first - 1] == sorted[first]) continue;
-    for (std::int64_t column = threadIdx.x; column < width; column += blockDim.x) {
-      T total = table[sorted[first] * width + column];
-      for (std::int64_t r = first; r < count && sorted[r] == sorted[first]; ++r) total += rows[source[r] * width + column];
-      table[sorted[first] * width + column] = total;
+__global__ void add_rows(T* table, std::int64_t table_rows, const Index* index, const T* rows, std::int64_t count,
+                         std::int64_t width) {
+  using BlockScan = cub::BlockScan<int, block_threads>;
+  __shared__ typename BlockScan::TempStorage shared;
+  __shared__ std::int64_t mine[block_threads];
+  for (std::int64_t row = blockIdx.x; row < table_rows; row += gridDim.x) {
+    for (std::int64_t tile = 0; tile < count; tile += block_threads) {
+      std::int64_t position = tile + threadIdx.x;
+      int is_mine = position < count && index[position] == row, place, found;
+      BlockScan(shared).ExclusiveSum(is_mine, place, found);
+      if (is_mine) mine[place] = position;
+      __syncthreads();
+      for (std::int64_t column = threadIdx.x; column < width && found > 0; column += block_threads) {
+        T total = table[row * width + column];
+        for (int k = 0; k < found; ++k) total += rows[mine[k] * width + column];
+        table[row * width + column] = total;
+      }
+      __syncthreads();
     }
   }
 }
@@ -68,19 +82,16 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
   std::int64_t count = index.elements(), width = table.size(1);
   if (count == 0 || width == 0) return;
-  Tensor packed_rows = rows.contiguous(), sorted = index.clone(), source = Tensor::empty({count}, DType::i64, Device::cuda);
+  require(table.is_contiguous(), "scatter_add_rows: the table must be contiguous");
+  Tensor packed_rows = rows.contiguous(), packed_index = index.contiguous();
   visit_index("scatter_add_rows", index.dtype(), [&](auto index_type) {
     using Index = typename decltype(index_type)::type;
-    Index* keys = sorted.data<Index>();
-    auto* positions = source.data<std::int64_t>();
-    check_indices("scatter_add_rows", keys, count, table.size(0));
-    thrust::sequence(policy(), positions, positions + count);
-    thrust::stable_sort_by_key(policy(), keys, keys + count, positions);
+    const Index* first = packed_index.data<Index>();
+    check_indices("scatter_add_rows", first, count, table.size(0));
     visit_real("scatter_add_rows", table.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      auto blocks = static_cast<unsigned>(std::min<std::int64_t>(count, 1 << 16));
-      add_sorted_rows<<<blocks, block_threads, 0, stream()>>>(table.data<T>(), keys, positions, packed_rows.data<T>(), count,
-                                                              width);
+      auto blocks = static_cast<unsigned>(std::min<std::int64_t>(table.size(0), 1 << 16));
+      add_rows<<<blocks, block_threads, 0, stream()>>>(table.data<T>(), table.size(0), first, packed_rows.data<T>(), count, width);
     });
   });
   check(cudaGetLastError(), "scatter_add_rows");

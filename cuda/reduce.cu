@@ -1,6 +1,7 @@
 // Reductions and prefix sums: one block per row, CUB within the block. The order of additions depends on the row's length
 // alone, so results repeat.
-#include <cub/cub.cuh>
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
 
 #include "cuda/launch.h"
 #include "cuda/primitives.h"
