@@ -255,9 +255,13 @@ void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta
   gemm_on_cpu(a, b, c, alpha, beta);
 }
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
+Shape matmul_shape(const Tensor& a, const Tensor& b) {
   check_operands("matmul", a, b);
-  Tensor c = Tensor::empty(product_shape("matmul", a, b), a.dtype(), a.device());
+  return product_shape("matmul", a, b);
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  Tensor c = Tensor::empty(matmul_shape(a, b), a.dtype(), a.device());
   gemm(a, b, c);
   return c;
 }

@@ -13,6 +13,9 @@ namespace fovea {
 /// f64, and f32 except for large products on machines with AVX-512, gives the same bits for any number of threads.
 void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha = 1, double beta = 0);
 
+/// The shape of a b: [..., m, n]. Throws Error where shapes, types or devices do not fit.
+Shape matmul_shape(const Tensor& a, const Tensor& b);
+
 /// a b, newly allocated. Throws Error where shapes, types or devices do not fit.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
