@@ -66,7 +66,7 @@ class Toy {
 
  private:
   Place place_;
-  std::unique_ptr<Attention> attention_;
+  std::shared_ptr<Attention> attention_;
   bool causal_ = false;
   std::int32_t length_ = 0;
   Values queries_;
