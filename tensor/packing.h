@@ -20,7 +20,7 @@ struct MatrixView {
   MatrixView transposed() const { return {data, column_stride, row_stride}; }
 };
 
-namespace transpose {
+namespace transposition {
 
 /// One step: the odd blocks of `width` lanes of the upper row change places with the even ones of the lower row.
 template <int width, class T>
@@ -64,14 +64,14 @@ void pack(MatrixView<const T> from, std::int64_t rows, std::int64_t columns, T* 
   }
 }
 
-}  // namespace transpose
+}  // namespace transposition
 
 /// Copies [rows, columns] of a matrix of any strides to rows of `width` elements ≥ columns rounded up to the lanes; the
 /// last vector of each row is filled up with zeros.
 template <class T>
 void pack(MatrixView<const T> from, std::int64_t rows, std::int64_t columns, T* to, std::int64_t width) {
   constexpr int lanes = Vec<T>::lanes;
-  if (from.row_stride == 1 && from.column_stride != 1) return transpose::pack(from, rows, columns, to, width);
+  if (from.row_stride == 1 && from.column_stride != 1) return transposition::pack(from, rows, columns, to, width);
   std::int64_t whole = columns / lanes * lanes, padded = (columns + lanes - 1) / lanes * lanes;
   for (std::int64_t i = 0; i < rows; ++i, to += width) {
     const T* row = from.at(i, 0);

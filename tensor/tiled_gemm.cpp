@@ -152,7 +152,7 @@ void multiply_vector(const Product<T>& product, MatrixView<const T> a, const T* 
 #pragma GCC unroll 16
       for (int l = 0; l < lanes; ++l) sum[l] += V::load_partial(row[l] + whole, rest) * element;
     }
-    transpose::square(sum);
+    transposition::square(sum);
     V total(T(0));
 #pragma GCC unroll 16
     for (int l = 0; l < lanes; ++l) total += sum[l];
