@@ -1,19 +1,19 @@
 // A program of another project: it knows fovea by its installed headers and its pkg-config file alone.
 #include <cstdio>
 
-#include <tensor/error.h>
-#include <tensor/tensor.h>
+#include <attention/registry.h>
+#include <autograd/operations.h>
 
-int main() {
+int main() try {
   using namespace fovea;
-  Tensor a = Tensor::arange(6).reshape({2, 3});
-  std::vector<float> columns = a.transpose(0, 1).to_vector<float>();
-  if (columns != std::vector<float>{0, 3, 1, 4, 2, 5}) return 1;
-  try {
-    a.reshape({4, 2});
-  } catch (const Error& error) {
-    std::printf("%s\n", error.what());
-    return 0;
-  }
-  return 1;
+  auto attention = attention_factory("relative(clip=4) + gaussian")({.model_dim = 8, .heads = 2});
+  attention->initialise(1);
+  Variable x(Tensor::arange(40).reshape({1, 5, 8}), true);
+  Variable y = attention->forward({.query = x, .key = x, .value = x});
+  backward(sum(square(y)));
+  std::printf("%s, and to x %s\n", y.describe().c_str(), x.grad().describe().c_str());
+  return x.grad().shape() == x.shape() ? 0 : 1;
+} catch (const fovea::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 2;
 }
