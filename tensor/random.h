@@ -13,10 +13,10 @@ namespace fovea {
 class Generator {
  public:
   explicit Generator(std::uint64_t seed) : next_{seed, 0} {}
-  explicit Generator(RandomPosition state) : next_(state) {}
 
-  /// All that a checkpoint needs: Generator(state()) goes on as this one would.
+  /// All that a checkpoint needs: set_state(state()) goes on from here.
   RandomPosition state() const { return next_; }
+  void set_state(RandomPosition state) { next_ = state; }
   /// Numbers enough for any function of this header on so many elements.
   RandomPosition reserve(std::int64_t elements);
 
