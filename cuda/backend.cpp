@@ -30,6 +30,7 @@ class Backend : public CudaBackend {
     check(cudaDeviceGetDefaultMemPool(&pool_, 0), "cudaDeviceGetDefaultMemPool");
     std::uint64_t keep_all = UINT64_MAX;  // freed blocks stay in the pool: steady training asks the system for nothing
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all), "cudaMemPoolSetAttribute");
+    register_dropout();
     register_maps();
     register_second_derivatives();
   }

@@ -13,6 +13,7 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out);
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows);
 void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta);
 
+void register_dropout();
 void register_maps();
 void register_second_derivatives();
 
