@@ -32,7 +32,7 @@ struct AttentionContext {
   Variable projected_query,
       projected_key;           ///< all heads side by side, with bias, before 1 / sqrt(D): [B, I, d], [B, J, d]
   Variable query, key, value;  ///< split in heads: [B, H, I, D], [B, H, J, D], [B, H, J, D]
-  Tensor allow;                ///< bool, broadcasts to [B, H, I, J]; undefined: every query sees every key
+  Tensor allow;                ///< bool [B or 1, 1, I or 1, J]; undefined: every query sees every key
   bool causal = false;
   Place place = Place::encoder;
 

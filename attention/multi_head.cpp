@@ -60,7 +60,7 @@ Variable ValueOnHeads::composed(const Variable& weights, const AttentionContext&
   return replace_heads(zero, added, first_, count_);
 }
 
-/// Which keys each query may see: bool, broadcasts to [B, H, I, J]; undefined for all.
+/// Which keys each query may see: bool [B or 1, 1, I or 1, J]; undefined for all.
 Tensor allowed_pairs(const AttentionInput& input, std::int64_t I, std::int64_t J) {
   Device device = input.query.device();
   Tensor allow;
@@ -76,8 +76,8 @@ Tensor allowed_pairs(const AttentionInput& input, std::int64_t I, std::int64_t J
     if (padded) allow = less(Tensor::arange(J, DType::i32), input.key_lengths.to(Device::cpu).reshape({-1, 1, 1, 1}));
   }
   if (input.causal) {
-    Tensor seen = less_equal(Tensor::arange(J, DType::i32),
-                             Tensor::arange(I, DType::i32, Device::cpu, input.query_offset).reshape({I, 1}));  // [I, J]
+    Tensor queries = Tensor::arange(I, DType::i32, Device::cpu, input.query_offset).reshape({1, 1, I, 1});
+    Tensor seen = less_equal(Tensor::arange(J, DType::i32), queries);
     allow = allow.defined() ? logical_and(allow, seen) : seen;
   }
   return allow.defined() ? allow.to(device) : allow;

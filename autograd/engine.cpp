@@ -305,7 +305,7 @@ class Engine {
   void accumulate(Variable& total, Variable gradient) {
     if (!total.defined()) {
       total = std::move(gradient);
-    } else if (options_.create_graph || !total.value().is_sole_owner() || !total.value().is_dense()) {
+    } else if (options_.create_graph || !total.is_sole_owner() || !total.value().is_dense()) {
       total = total + gradient;
     } else {  // nobody else can see the buffer: add in place
       map_into(total.value(), Add{}, total.value(), gradient.value());

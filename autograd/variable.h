@@ -54,6 +54,8 @@ class Variable {
 
   const std::shared_ptr<Node>& node() const;  ///< null for a leaf
   int output_index() const;                   ///< which of the node's outputs this is
+  /// No other handle on the variable, nor on its tensor's storage: the buffer may be written into.
+  bool is_sole_owner() const { return state_.use_count() == 1 && value().is_sole_owner(); }
   bool is_same(const Variable& other) const { return state_ == other.state_; }
   /// Address of the shared state: an identity for maps.
   const void* id() const { return state_.get(); }
