@@ -141,15 +141,13 @@ std::string_view one_of(SplitMix& random, const std::array<std::string_view, n>&
 
 /// Index drawn with the given weights, which sum to 1; the last takes what rounding leaves.
 template <std::size_t n>
-int weighted(SplitMix& random, const std::array<double, n>& weights, std::size_t used = n) {
-  double total = 0;
-  for (std::size_t i = 0; i < used; ++i) total += weights[i];
-  double place = static_cast<double>(random.next() >> 11) * 0x1p-53 * total;
-  for (std::size_t i = 0; i + 1 < used; ++i) {
+int weighted(SplitMix& random, const std::array<double, n>& weights) {
+  double place = static_cast<double>(random.next() >> 11) * 0x1p-53;
+  for (std::size_t i = 0; i + 1 < n; ++i) {
     if (place < weights[i]) return static_cast<int>(i);
     place -= weights[i];
   }
-  return static_cast<int>(used) - 1;
+  return static_cast<int>(n) - 1;
 }
 
 // ------------------------------------------------------------------------------------------------------------------
@@ -169,27 +167,40 @@ class AgreementGrammar {
 
   Sentence draw(SplitMix& random) const {
     const auto head = static_cast<Number>(random.below(2));
-    const int attractors =
-        weighted(random, std::array{.35, .25, .2, .12, .08}, static_cast<std::size_t>(most_attractors_) + 1);
-    const int others = weighted(random, std::array{.6, .25, .15});
-
-    std::vector<Number> between(static_cast<std::size_t>(attractors), head == singular ? plural : singular);
-    between.resize(between.size() + static_cast<std::size_t>(others), head);
-    random.shuffle(std::span(between));
+    const int nouns = weighted(random, std::array{.2, .2, .2, .15, .15, .1});
+    std::vector<Number> between;
+    std::int64_t attractors = 0;
+    do {
+      between.clear();
+      for (int i = 0; i < nouns; ++i) between.push_back(static_cast<Number>(random.below(2)));
+      attractors = std::count(between.begin(), between.end(), head == singular ? plural : singular);
+    } while (attractors > most_attractors_);
 
     std::string text;
-    if (random.chance(.3)) {
+    if (random.chance(.15)) {
+      any_noun_phrase(random, text);
+      append(text, one_of(random, lexicon::past_verbs));
+      any_noun_phrase(random, text);
+      append(text, one_of(random, lexicon::conjunctions));
+    }
+    if (random.chance(.15)) {
       append(text, one_of(random, lexicon::prepositions));
-      noun_phrase(random, text, static_cast<Number>(random.below(2)));
-      append(text, ",");
+      any_noun_phrase(random, text);
     }
     noun_phrase(random, text, head);
     for (const Number number : between) modifier(random, text, number);
     if (random.chance(.2)) append(text, one_of(random, lexicon::adverbs));
-    return {.example = {.text = std::move(text), .label = head, .group = attractors}, .homogeneous = others == 0};
+    return {.example = {.text = std::move(text), .label = head, .group = static_cast<int>(attractors)},
+            .homogeneous = attractors == nouns};
   }
 
  private:
+  /// Of random number, perhaps with a modifier.
+  void any_noun_phrase(SplitMix& random, std::string& text) const {
+    noun_phrase(random, text, static_cast<Number>(random.below(2)));
+    if (random.chance(.3)) modifier(random, text, static_cast<Number>(random.below(2)));
+  }
+
   void noun_phrase(SplitMix& random, std::string& text, Number number) const {
     append(text, one_of(random, lexicon::determiners));
     if (random.chance(.3)) append(text, one_of(random, lexicon::adjectives));

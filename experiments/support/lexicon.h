@@ -180,6 +180,9 @@ inline constexpr std::array<std::string_view, 44> past_verbs = {
     "surprised", "annoyed", "pleased",  "chased",  "caught",   "lost",    "bought",    "sold",    "borrowed",
     "mentioned", "drew",    "built",    "broke",   "repaired", "cleaned", "hid",       "guarded"};
 
+inline constexpr std::array<std::string_view, 8> conjunctions = {"and",      "but",    "while", "because",
+                                                                 "although", "before", "after", "when"};
+
 inline constexpr std::array<std::string_view, 10> adverbs = {"often", "rarely", "usually", "always", "never",
                                                              "still", "also",   "clearly", "surely", "perhaps"};
 
