@@ -196,7 +196,7 @@ struct Cli::Entry {
 
   std::string help_left() const {
     if (is_positional) return name;
-    if (is_switch) return default_text() == "yes" ? "--no-" + name : "--" + name;
+    if (is_switch) return (default_text() == "yes" ? "--[no-]" : "--") + name;
     return "--" + name + " " + placeholder;
   }
 
@@ -211,7 +211,7 @@ struct Cli::Entry {
     if (required) {
       note("required");
     } else if (is_switch) {
-      note(default_text() == "yes" ? "default: --" + name : "");
+      note(default_text() == "yes" ? "default: yes" : "");
     } else if (auto value = default_text(); !value.empty()) {
       note("default: " + value);
     }
@@ -386,6 +386,7 @@ std::string Cli::Implementation::help() const {
       text += std::string(indent - column, ' ') + wrapped(entry->help_right(), indent, indent) + "\n";
     }
   }
+  text += "  --help" + std::string(indent - 8, ' ') + "this text\n";
   return text;
 }
 

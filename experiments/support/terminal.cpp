@@ -108,6 +108,26 @@ std::string shortened(std::string_view text, std::size_t columns) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+std::string printable(std::string_view text) {
+  constexpr char32_t picture_of_nul = 0x2400, picture_of_delete = 0x2421, replacement = 0xfffd;
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    char32_t c = next_character(text, at);
+    bool turns_direction = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+    bool is_late_control = c >= 0x80 && c < 0xa0;
+    bool is_no_character = c == 0xfffe || c == 0xffff;  // XML refuses them
+    if (c < 0x20) {
+      c += picture_of_nul;
+    } else if (c == 0x7f) {
+      c = picture_of_delete;
+    } else if (turns_direction || is_late_control || is_no_character) {
+      c = replacement;
+    }
+    append_utf8(result, c);
+  }
+  return result;
+}
+
 std::string wrapped(std::string_view text, std::size_t first_column, std::size_t indent, std::size_t width) {
   constexpr std::size_t widest = 100, narrowest_column = 20;
   if (width == 0) width = std::min(terminal_width(STDOUT_FILENO), widest);
@@ -120,7 +140,7 @@ std::string wrapped(std::string_view text, std::size_t first_column, std::size_t
     std::string_view word = text.substr(at, end - at);
     at = end + 1;
     if (!line_is_empty && column + 1 + display_width(word) > width) {
-      result.append("\n").append(indent, ' ');
+      result += "\n" + std::string(indent, ' ');
       column = indent;
       line_is_empty = true;
     }

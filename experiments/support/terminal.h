@@ -13,6 +13,10 @@ std::size_t display_width(std::string_view text);
 /// The text if it fits, otherwise its beginning with "…", in at most `columns`.
 std::string shortened(std::string_view text, std::size_t columns);
 
+/// The text on one line, with nothing in it that acts on a terminal or a page: control characters become their pictures
+/// (U+2400 and on), characters that turn the direction of writing and what is not UTF-8 become U+FFFD.
+std::string printable(std::string_view text);
+
 /// The words in lines of at most `width` columns (0: the terminal's, at most 100); lines after the first begin with
 /// `indent` spaces, and the first one has `first_column` columns taken already.
 std::string wrapped(std::string_view text, std::size_t first_column, std::size_t indent, std::size_t width = 0);

@@ -240,9 +240,10 @@ BOOST_AUTO_TEST_CASE(help_shows_groups_defaults_and_units) {
   });
   BOOST_TEST(result.status == 0);
   BOOST_TEST(result.err == "");
-  for (const char* part : {"test: tests the flags\n", "usage: test [flags]\n", "\nModel:\n", "\nTraining:\n",
-                           "  --layers N ", "encoder layers (1 to 100; default: 2)\n", "default: 0.001)",
-                           "--no-shuffle", "--unit words|subwords", "(tokens; may be repeated; default: 1,2)"}) {
+  for (const char* part :
+       {"test: tests the flags\n", "usage: test [flags]\n", "\nModel:\n", "\nTraining:\n", "  --layers N ",
+        "encoder layers (1 to 100; default: 2)\n", "default: 0.001)", "--[no-]shuffle ",
+        "new order each epoch (default: yes)\n", "--unit words|subwords", "(tokens; may be repeated; default: 1,2)"}) {
     BOOST_TEST(contains(result.out, part), part << " is missing in\n" << result.out);
   }
   BOOST_TEST(!contains(result.out, "not reached"));

@@ -1,0 +1,78 @@
+/// How far a long piece of work has come.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace fovea {
+
+/// On a terminal one line, redrawn at most ten times a second and never wider than the terminal:
+///
+///   training ━━━━━━━━━━━━━━━━━━━━━━━━ 1204/3000 steps · 12.3 steps/s · 2:26 left · loss 0.412
+///
+/// Elsewhere (a file, a pipe, TERM=dumb) plain lines after 5, 10, 20, 40, ... seconds, later every ten minutes, and one
+/// at the end. Everything goes to standard error, so results on standard output stay clean. NO_COLOR is respected.
+/// For one thread.
+class Progress {
+ public:
+  enum class Style { automatic, bar, lines, silent };
+
+  struct Options {
+    std::string unit = "steps";      ///< in the plural
+    std::int64_t start = 0;          ///< what a resumed run had done before; no part of the rate
+    int descriptor = STDERR_FILENO;  ///< where to write
+    Style style = Style::automatic;
+    std::function<double()> clock;  ///< seconds; empty: the monotonic clock
+  };
+
+  /// `total`: how much there is to do; 0 if nobody knows, then there is no bar and no time left.
+  Progress(std::string title, std::int64_t total) : Progress(std::move(title), total, Options()) {}
+  Progress(std::string title, std::int64_t total, Options options);
+
+  /// Ends the line, also when an exception passes.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Says that `count` more are done.
+  void advance(std::int64_t count = 1);
+
+  /// A short text for the end of the line: "loss 0.412 lr 1e-3". Shown at the next redrawing.
+  void note(std::string text) { note_ = std::move(text); }
+
+  /// Writes a line of its own; the bar stays below it.
+  void print(std::string_view line);
+
+  /// The last state and the time it took. Done by the destructor unless it was called.
+  void finish();
+
+ private:
+  struct Sample {
+    double time;
+    std::int64_t done;
+  };
+
+  void refresh(double now);
+  std::string bar_line(double now, bool is_last) const;
+  std::string plain_line(double now, bool is_last) const;
+  std::string rate_text(double now, bool over_all) const;
+  std::string time_left(double now) const;
+  double rate(double now, bool over_all) const;
+  void write(std::string_view text) const;
+
+  std::string title_, note_;
+  Options options_;
+  std::int64_t total_, done_;
+  double began_, next_refresh_;
+  std::deque<Sample> recent_;  ///< what the rate is measured over
+  bool is_drawn_ = false, is_finished_ = false;
+};
+
+/// "0:07", "2:26", "1:02:03", "3 d 04:10".
+std::string duration_text(double seconds);
+
+}  // namespace fovea

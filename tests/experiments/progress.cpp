@@ -1,0 +1,290 @@
+#include "experiments/support/progress.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include "experiments/support/terminal.h"
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+/// A pseudo-terminal of a given width. A thread reads what is written to it: the kernel keeps only a few kilobytes.
+class PseudoTerminal {
+ public:
+  explicit PseudoTerminal(unsigned short columns) : master_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    bool is_ready = master_ >= 0 && ::grantpt(master_) == 0 && ::unlockpt(master_) == 0;
+    BOOST_REQUIRE(is_ready);
+    screen = ::open(::ptsname(master_), O_RDWR | O_NOCTTY);
+    winsize size{24, columns, 0, 0};
+    BOOST_REQUIRE(::ioctl(screen, TIOCSWINSZ, &size) == 0);
+    reader_ = std::thread([this] { read_all(); });
+  }
+  ~PseudoTerminal() {
+    ::close(screen);  // ends the reader
+    reader_.join();
+    ::close(master_);
+  }
+  PseudoTerminal(const PseudoTerminal&) = delete;
+  PseudoTerminal& operator=(const PseudoTerminal&) = delete;
+
+  /// Everything that was written so far: up to a mark that is written behind it.
+  std::string received() {
+    BOOST_REQUIRE(::write(screen, &mark, 1) == 1);
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [this] { return !text_.empty() && text_.back() == mark; });
+    text_.pop_back();
+    return text_;
+  }
+
+  int screen;
+
+ private:
+  static constexpr char mark = '\x02';
+
+  void read_all() {
+    std::array<char, 4096> buffer;
+    for (ssize_t n; (n = ::read(master_, buffer.data(), buffer.size())) > 0;) {
+      std::lock_guard lock(mutex_);
+      text_.append(buffer.data(), std::size_t(n));
+      arrived_.notify_one();
+    }
+  }
+
+  int master_;
+  std::string text_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::thread reader_;
+};
+
+/// What a terminal would show: lines after carriage returns and "erase to the end of the line", colours left out.
+struct Shown {
+  std::vector<std::string> lines{""};
+  std::size_t widest = 0;
+};
+
+Shown shown(const std::string& text) {
+  Shown result;
+  bool at_start = false;
+  auto measure = [&] { result.widest = std::max(result.widest, display_width(result.lines.back())); };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string& line = result.lines.back();
+    if (text[i] == '\x1b') {
+      std::size_t end = text.find_first_of("mK", i);
+      BOOST_REQUIRE(end != std::string::npos);
+      if (text[end] == 'K' && at_start) line.clear();
+      i = end;
+    } else if (text[i] == '\r') {
+      measure();
+      at_start = true;
+    } else if (text[i] == '\n') {
+      result.lines.emplace_back();
+    } else {
+      if (at_start) line.clear();
+      at_start = false;
+      line += text[i];
+    }
+  }
+  measure();
+  return result;
+}
+
+/// A clock that the test turns.
+struct Clock {
+  double now = 100;
+  Progress::Options options(int descriptor, std::string unit = "steps") {
+    return {.unit = std::move(unit), .descriptor = descriptor, .clock = [this] { return now; }};
+  }
+};
+
+std::string piped(const std::function<void(int)>& write) {
+  Folder folder;
+  int file = ::open((folder / "log").c_str(), O_CREAT | O_WRONLY, 0600);
+  write(file);
+  ::close(file);
+  return contents(folder / "log");
+}
+
+struct Environment {
+  std::string name;
+  Environment(const char* name, const char* value) : name(name) { ::setenv(name, value, 1); }
+  ~Environment() { ::unsetenv(name.c_str()); }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(progress)
+
+BOOST_AUTO_TEST_CASE(a_terminal_shows_one_line_that_is_redrawn) {
+  Environment term("TERM", "xterm"), plain("NO_COLOR", "1");
+  PseudoTerminal terminal(80);
+  Clock clock;
+  {
+    Progress progress("training", 400, clock.options(terminal.screen));
+    for (int i = 0; i < 100; ++i) {
+      clock.now += 0.5;
+      progress.note(fmt::format("loss {:.1f}", 5.0 - i * 0.01));
+      progress.advance();
+    }
+    auto lines = shown(terminal.received()).lines;
+    BOOST_REQUIRE(lines.size() == 1u);
+    BOOST_TEST(lines[0] == "training ━━━━────────────── 100/400 steps · 2.00 steps/s · 2:30 left · loss 4.0");
+  }
+  auto result = shown(terminal.received());
+  BOOST_REQUIRE(result.lines.size() == 2u);  // the line is ended, the cursor is on an empty one
+  BOOST_TEST(contains(result.lines[0], "100/400 steps · 2.00 steps/s · 0:50 · loss 4.0"));
+  BOOST_TEST(result.lines[1] == "");
+  BOOST_TEST(!contains(terminal.received(), "\x1b[3"));
+}
+
+BOOST_AUTO_TEST_CASE(a_bar_fits_every_width) {
+  Environment term("TERM", "xterm");
+  for (unsigned short columns : {200, 79, 60, 40, 20, 5, 1}) {
+    PseudoTerminal terminal(columns);
+    Clock clock;
+    Progress progress("training", 1000, clock.options(terminal.screen));
+    progress.note("loss 0.412 lr 1e-3 日本語 and much more that nobody needs");
+    for (int i = 0; i < 50; ++i) {
+      clock.now += 0.3;
+      progress.advance(7);
+    }
+    progress.finish();
+    BOOST_TEST(shown(terminal.received()).widest <= std::max<std::size_t>(1, columns - 1u));
+    BOOST_TEST(shown(terminal.received()).lines.size() == 2u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(redrawing_is_rare) {
+  Environment term("TERM", "xterm");
+  PseudoTerminal terminal(80);
+  Clock clock;
+  Progress progress("reading", 100000, clock.options(terminal.screen, "lines"));
+  for (int i = 0; i < 100000; ++i) {
+    clock.now += 0.00001;  // one second in all
+    progress.advance();
+  }
+  auto text = terminal.received();
+  BOOST_TEST(std::count(text.begin(), text.end(), '\r') <= 11);
+}
+
+BOOST_AUTO_TEST_CASE(a_log_gets_plain_lines_at_growing_intervals) {
+  Clock clock;
+  std::string log = piped([&](int file) {
+    Progress progress("training", 3000, clock.options(file));
+    for (int i = 0; i < 1500; ++i) {
+      clock.now += 0.125;
+      progress.advance();
+    }
+    progress.note("loss 0.4");
+    progress.finish();
+  });
+  BOOST_TEST(log ==
+             "training: 40/3000 steps (1%), 8.00 steps/s, 6:10 left\n"
+             "training: 80/3000 steps (2%), 8.00 steps/s, 6:05 left\n"
+             "training: 160/3000 steps (5%), 8.00 steps/s, 5:55 left\n"
+             "training: 320/3000 steps (10%), 8.00 steps/s, 5:35 left\n"
+             "training: 640/3000 steps (21%), 8.00 steps/s, 4:55 left\n"
+             "training: 1280/3000 steps (42%), 8.00 steps/s, 3:35 left\n"
+             "training: 1500/3000 steps in 3:08, 8.00 steps/s, loss 0.4\n");
+}
+
+BOOST_AUTO_TEST_CASE(long_logs_still_say_something_every_ten_minutes) {
+  Clock clock;
+  std::string log = piped([&](int file) {
+    Progress progress("training", 0, clock.options(file));
+    for (int i = 0; i < 36000; ++i) {
+      clock.now += 1;
+      progress.advance();
+    }
+  });
+  auto lines = std::count(log.begin(), log.end(), '\n');
+  BOOST_TEST(lines >= 60);  // ten hours
+  BOOST_TEST(lines <= 70);
+}
+
+BOOST_AUTO_TEST_CASE(a_dumb_terminal_gets_no_control_characters) {
+  Environment term("TERM", "dumb");
+  PseudoTerminal terminal(80);
+  Clock clock;
+  {
+    Progress progress("training", 10, clock.options(terminal.screen));
+    clock.now += 20;
+    progress.advance();
+  }
+  BOOST_TEST(!contains(terminal.received(), "\x1b"));
+  BOOST_TEST(contains(terminal.received(), "training: 1/10 steps (10%)"));
+}
+
+BOOST_AUTO_TEST_CASE(colour_is_there_unless_it_is_unwanted) {
+  Environment term("TERM", "xterm");
+  PseudoTerminal terminal(80);
+  Clock clock;
+  Progress("training", 10, clock.options(terminal.screen)).advance(5);
+  BOOST_TEST(contains(terminal.received(), "\x1b[32m"));
+}
+
+BOOST_AUTO_TEST_CASE(an_exception_leaves_the_cursor_on_a_new_line) {
+  Environment term("TERM", "xterm");
+  PseudoTerminal terminal(80);
+  Clock clock;
+  try {
+    Progress progress("training", 10, clock.options(terminal.screen));
+    progress.advance(3);
+    throw std::runtime_error("out of data");
+  } catch (const std::runtime_error&) {
+  }
+  auto lines = shown(terminal.received()).lines;
+  BOOST_TEST(lines.size() == 2u);
+  BOOST_TEST(contains(lines[0], "3/10 steps"));
+}
+
+BOOST_AUTO_TEST_CASE(printed_lines_stay_above_the_bar) {
+  Environment term("TERM", "xterm");
+  PseudoTerminal terminal(80);
+  Clock clock;
+  Progress progress("training", 10, clock.options(terminal.screen));
+  progress.print("new best: 80.3");
+  progress.advance(10);
+  progress.finish();
+  progress.finish();
+  auto lines = shown(terminal.received()).lines;
+  BOOST_REQUIRE(lines.size() == 3u);
+  BOOST_TEST(lines[0].starts_with("new best: 80.3"));
+  BOOST_TEST(contains(lines[1], "10/10 steps"));
+}
+
+BOOST_AUTO_TEST_CASE(a_resumed_run_counts_only_its_own_steps_in_the_rate) {
+  Clock clock;
+  std::string log = piped([&](int file) {
+    auto options = clock.options(file);
+    options.start = 2000;
+    Progress progress("training", 3000, options);
+    clock.now += 10;
+    progress.advance(5);
+  });
+  BOOST_TEST(log ==
+             "training: 2005/3000 steps (66%), 2.00 s/step, 33:10 left\n"
+             "training: 2005/3000 steps in 0:10, 2.00 s/step\n");
+}
+
+BOOST_AUTO_TEST_CASE(times_read_naturally) {
+  BOOST_TEST(duration_text(7.4) == "0:07");
+  BOOST_TEST(duration_text(146) == "2:26");
+  BOOST_TEST(duration_text(3723) == "1:02:03");
+  BOOST_TEST(duration_text(3 * 86400 + 4 * 3600 + 600) == "3 d 04:10");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

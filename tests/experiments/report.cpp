@@ -1,0 +1,212 @@
+#include <cmath>
+#include <limits>
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/axis.h"
+#include "experiments/support/html.h"
+#include "experiments/support/svg.h"
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+const std::string hostile = "</script><b a=\"x\" b='y'>&amp;\x01\n\xff\u202e]]>";
+
+/// Whether every element is closed in order, every attribute is quoted, and & begins an entity. "" or what is wrong.
+std::string markup_error(const std::string& text) {
+  std::vector<std::string> open;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '&') {
+      std::size_t end = text.find_first_not_of("#abcdefghijklmnopqrstuvwxyz0123456789", i + 1);
+      if (end == std::string::npos || text[end] != ';' || end == i + 1) return "a bare & at " + text.substr(i, 30);
+    }
+    if (text[i] != '<') continue;
+    if (text.compare(i, 9, "<!DOCTYPE") == 0 || text.compare(i, 5, "<?xml") == 0) continue;
+    std::size_t end = i;
+    for (bool quoted = false; end < text.size() && (quoted || text[end] != '>'); ++end) {
+      if (text[end] == '"') quoted = !quoted;
+      if (text[end] == '<' && end > i) return "a < in the tag " + text.substr(i, 60);
+    }
+    std::string tag = text.substr(i + 1, end - i - 1);
+    std::string name = tag.substr(0, tag.find(' '));
+    if (name.starts_with('/')) {
+      if (open.empty() || open.back() != name.substr(1)) return "unexpected <" + tag + ">";
+      open.pop_back();
+    } else if (!tag.ends_with('/') && name != "meta") {
+      open.push_back(name);
+      if (name == "style") i = text.find("</style>", i) - 1, end = i;
+    }
+    i = end;
+  }
+  return open.empty() ? "" : "<" + open.back() + "> stays open";
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+HeatMap example_map() {
+  return {.title = hostile, .queries = {"the", hostile}, .keys = {"a", "<s>", "&"}, .values = {.1, .2, .7, 0, 1, -.5}};
+}
+
+std::vector<double> ticks_of(double low, double high, bool logarithmic = false) {
+  Axis axis{"x", logarithmic, low, high};
+  return AxisScale(axis, {}, AxisScale::Ends::at_ticks, 0, 1).ticks();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(report)
+
+BOOST_AUTO_TEST_CASE(the_checker_of_markup_can_fail) {
+  BOOST_TEST(markup_error("<p>a &amp; b</p>") == "");
+  for (const char* wrong : {"<p>", "<p></b></p>", "<p>a & b</p>", "<p title=\"<\"></p>", "</p>"}) {
+    BOOST_TEST(markup_error(wrong) != "");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(hostile_tokens_are_shown_not_obeyed) {
+  std::string escaped = escape_html(hostile);
+  BOOST_TEST(escaped == "&lt;/script&gt;&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;␁␊\ufffd\ufffd]]&gt;");
+  Report report(hostile, hostile);
+  Table table({hostile, "b"});
+  table.row({hostile, 1});
+  report.section(hostile).text(hostile).code(hostile).add(table, hostile).add(example_map());
+  report.add(LineChart{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}});
+  report.add(ScatterPlot{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}});
+  report.add(Histogram{hostile, {hostile}, {{hostile, {1, 2, 2}}}});
+  report.section("two").configuration(Json{{"a<b>", hostile.substr(0, 20)}, {"n", nullptr}, {"list", {1, "&"}}});
+  std::string html = report.html();
+  BOOST_TEST(markup_error(html) == "");
+  for (const char* wrong : {"<b a=", "\x01", "\xff", "\u202e"}) BOOST_TEST(!contains(html, wrong));
+}
+
+BOOST_AUTO_TEST_CASE(a_page_stands_alone) {
+  Folder folder;
+  Report report("agreement");
+  report.section("Attention").add(example_map()).add(example_map()).text("end");
+  report.write(folder / "report.html");
+  std::string html = contents(folder / "report.html");
+  BOOST_TEST(html.starts_with("<!DOCTYPE html>"));
+  for (const char* outside : {"<script", "src=", "@import", "url(", "<link", "href=\"http"}) {
+    BOOST_TEST(!contains(html, outside));
+  }
+  BOOST_TEST(count(html, "http") == count(html, "http://www.w3.org/2000/svg"));  // a name, never fetched
+  BOOST_TEST(contains(html, "prefers-color-scheme: dark"));
+  BOOST_TEST(count(html, "<div class=\"figures\">") == 1u);  // both maps side by side
+}
+
+BOOST_AUTO_TEST_CASE(a_heat_map_has_a_cell_with_its_value_for_every_pair) {
+  HeatMap map = example_map();
+  map.title = "map";
+  map.marked = {{1, 2}};
+  std::string text = svg(map);
+  BOOST_TEST(markup_error(text) == "");
+  BOOST_TEST(count(text, "<title>query ") == 6u);
+  BOOST_TEST(contains(text, "fill-opacity=\"0.7\"><title>query 0 &#39;the&#39;, key 2 &#39;&amp;&#39;: 0.7</title>"));
+  BOOST_TEST(contains(text, "class=\"cold\""));
+  BOOST_TEST(count(text, "class=\"marked\"") == 1u);
+  map.values[0] = std::nan("");
+  map.values[1] = -std::numeric_limits<double>::infinity();
+  std::string missing = svg(map);
+  BOOST_TEST(count(missing, "class=\"missing\"") == 2u);
+  BOOST_TEST(!contains(missing, "opacity=\"nan"));
+  map.keys.pop_back();
+  BOOST_TEST(contains(message_of([&] { svg(map); }), "6 values for 2 queries and 2 keys; expected 4"));
+  BOOST_TEST(markup_error(svg(HeatMap{})) == "");
+}
+
+BOOST_AUTO_TEST_CASE(gaps_break_a_curve_and_bad_values_never_reach_the_drawing) {
+  double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  LineChart chart{"loss", {"step"}, {"nats", true}, {}};
+  chart.series.push_back({"a", {1, 2, 3, 4, 5, 6, 7}, {1, 2, nan, 4, -1, 5, infinity}, {}});
+  chart.series.push_back({"b", {1, 2, 3}, {1, 2, 3}, {.5, nan, 5}});
+  std::string text = svg(chart);
+  BOOST_TEST(markup_error(text) == "");
+  BOOST_TEST(!contains(text, "nan"));
+  BOOST_TEST(!contains(text, "inf"));
+  std::string path = text.substr(text.find("<path class=\"curve c0\""));
+  path = path.substr(0, path.find("/>"));
+  BOOST_TEST(count(path, "M") == 3u);  // 1 2 | 4 | 5
+  BOOST_TEST(count(path, "L") == 1u);
+  chart.series.push_back({"c", {1}, {}, {}});
+  BOOST_TEST(message_of([&] { svg(chart); }) == "chart 'loss': series 'c' has 1 x values and 0 y values");
+}
+
+BOOST_AUTO_TEST_CASE(long_curves_are_thinned_and_keep_their_peaks_and_gaps) {
+  Series series;
+  for (int i = 0; i < 100000; ++i) {
+    series.x.push_back(i);
+    series.y.push_back(i == 54321 ? 100 : i == 54320 || i == 77777 ? std::nan("") : i % 3);
+  }
+  std::string text = svg(LineChart{"", {}, {}, {series}});
+  BOOST_TEST(text.size() < 40000u);
+  BOOST_TEST(contains(text, " 6L"));  // the top of a chart without title and legend
+  BOOST_TEST(count(text.substr(text.find("class=\"curve")), "M") == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(charts_without_data_say_so) {
+  for (const std::string& text :
+       {svg(LineChart{"t", {"x"}, {"y"}, {}}), svg(ScatterPlot{"t", {"x"}, {"y"}, {{"s", {}, {}, {}}}}),
+        svg(Histogram{"t", {"x"}, {}}), svg(Histogram{"t", {"x"}, {{"g", {}}}})}) {
+    BOOST_TEST(markup_error(text) == "");
+    BOOST_TEST(contains(text, "no data"));
+    BOOST_TEST(!contains(text, "nan"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_histogram_shows_shares_of_all_values) {
+  Histogram histogram{"", {"D", false, 0.0, 4.0}, {{"", {0.5, 1.5, 1.6, 4.0, 9, std::nan("")}}}, 4};
+  // bins 0, 1, 1 and 3 get a sixth each, 9 and NaN are outside; the axis goes up to 40 % at 234 pixels above the base
+  std::string text = svg(histogram);
+  BOOST_TEST(markup_error(text) == "");
+  BOOST_TEST(contains(text, "M23.9 260V162.5h115.520V65h115.520V260h115.520V162.5h115.520V260Z"));
+}
+
+BOOST_AUTO_TEST_CASE(ticks_are_round_and_inside) {
+  BOOST_TEST((ticks_of(0, 100) == std::vector<double>{0, 20, 40, 60, 80, 100}));
+  BOOST_TEST((ticks_of(1, 1000, true) == std::vector<double>{1, 10, 100, 1000}));
+  BOOST_TEST((ticks_of(1, 30, true) == std::vector<double>{1, 2, 5, 10, 20}));
+  for (double low : {-1e6, -3.7, -1e-7, 0.0, 1e-9, 42.0}) {
+    for (double span : {1e-9, 0.3, 7.0, 12345.0, 1e12}) {
+      auto ticks = ticks_of(low, low + span);
+      bool is_tiny = span < 1e-12 * std::abs(low);
+      if (is_tiny) continue;
+      BOOST_TEST(ticks.size() <= 12u);
+      for (double tick : ticks) {
+        BOOST_TEST(tick >= low - 1e-6 * span);
+        BOOST_TEST(tick <= low + span * (1 + 1e-6));
+      }
+    }
+  }
+  BOOST_TEST(ticks_of(1e-300, 1e300, true).size() <= 12u);
+}
+
+BOOST_AUTO_TEST_CASE(labels_are_short) {
+  auto label = [](double low, double high, double tick, bool logarithmic = false) {
+    return AxisScale(Axis{"", logarithmic, low, high}, {}, AxisScale::Ends::at_ticks, 0, 1).label(tick);
+  };
+  BOOST_TEST(label(0, 30000, 20000) == "20k");
+  BOOST_TEST(label(0, 3000, 2000) == "2000");
+  BOOST_TEST(label(0, 3e6, 1e6) == "1M");
+  BOOST_TEST(label(-0.4, 0.4, -0.2) == "−0.2");
+  BOOST_TEST(label(-0.4, 0.4, 1e-17) == "0");
+  BOOST_TEST(label(0, 1, 0.6000000000000001) == "0.6");
+  BOOST_TEST(label(1e-5, 1, 2e-5, true) == "2e-5");
+  BOOST_TEST(label(1e-5, 1, 0.01, true) == "0.01");
+}
+
+BOOST_AUTO_TEST_CASE(a_drawing_can_be_a_file_of_its_own) {
+  Folder folder;
+  write_svg(folder / "map.svg", svg(example_map()));
+  std::string text = contents(folder / "map.svg");
+  BOOST_TEST(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "));
+  BOOST_TEST(markup_error(text) == "");
+  BOOST_TEST(contains(text, "<style>"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

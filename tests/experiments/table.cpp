@@ -1,0 +1,75 @@
+#include "experiments/support/table.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/files.h"
+
+using namespace fovea;
+
+static Table example() {
+  Table table({"attention", "accuracy", "steps/s", "parameters"});
+  table.row({"global", Cell::mean(80.308, 0.4213, 2), Cell::number(1, 2), 12345});
+  table.row({"heads(global*4, \"日本\")", Cell::mean(8.1, 11.5, 2).mark("↑").strong(), Cell::number(0.875, 2), 9});
+  table.rule();
+  table.row({"paper, <b>", Cell::number(79.36, 2), Cell(), Cell()});
+  return table;
+}
+
+BOOST_AUTO_TEST_SUITE(table)
+
+BOOST_AUTO_TEST_CASE(text_aligns_numbers_deviations_and_wide_characters) {
+  BOOST_TEST(example().text() ==
+             "attention                      accuracy  steps/s  parameters\n"
+             "────────────────────────────────────────────────────────────\n"
+             "global                   80.31 ±  0.42      1.00       12345\n"
+             "heads(global*4, \"日本\")   8.10 ± 11.50↑     0.88           9\n"
+             "────────────────────────────────────────────────────────────\n"
+             "paper, <b>               79.36                 –           –\n");
+}
+
+BOOST_AUTO_TEST_CASE(markdown_escapes_its_own_signs) {
+  BOOST_TEST(example().markdown() ==
+             "| attention                |          accuracy | steps/s | parameters |\n"
+             "| ------------------------ | ----------------: | ------: | ---------: |\n"
+             "| global                   |      80.31 ± 0.42 |    1.00 |      12345 |\n"
+             "| heads(global\\*4, \"日本\") | **8.10 ± 11.50↑** |    0.88 |          9 |\n"
+             "| paper, \\<b>              |             79.36 |       – |          – |\n");
+}
+
+BOOST_AUTO_TEST_CASE(csv_has_full_precision_and_quotes) {
+  BOOST_TEST(example().csv() ==
+             "attention,accuracy,accuracy deviation,steps/s,parameters\n"
+             "global,80.308,0.4213,1,12345\n"
+             "\"heads(global*4, \"\"日本\"\")\",8.1,11.5,0.875,9\n"
+             "\"paper, <b>\",79.36,,,\n");
+}
+
+BOOST_AUTO_TEST_CASE(html_is_escaped_and_keeps_the_place_of_missing_deviations) {
+  std::string html = example().html();
+  BOOST_TEST(contains(html, "<td>paper, &lt;b&gt;</td>"));
+  BOOST_TEST(contains(html, "<td class=\"number\">79.36 <span class=\"deviation absent\">"));
+  BOOST_TEST(contains(html, "<strong>8.10</strong> <span class=\"deviation\">± 11.50</span>"));
+  BOOST_TEST(contains(html, "<tr class=\"rule\"><td>paper"));
+}
+
+BOOST_AUTO_TEST_CASE(a_single_run_has_no_deviation_and_nan_is_nothing) {
+  Table table({"a", "b"});
+  double one[] = {80.0}, three[] = {1.0, 2.0, 3.0};
+  table.row({Cell::mean_of(one, 1), Cell::mean_of(three, 1)}).row({Cell::number(std::nan(""), 1), "\n"});
+  BOOST_TEST(table.text() ==
+             "   a  b\n"
+             "───────────────\n"
+             "80.0  2.0 ± 1.0\n"
+             "   –  ␊\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_row_of_the_wrong_length_is_a_bug) {
+  Table table({"a", "b"});
+  BOOST_CHECK_THROW(table.row({1}), std::logic_error);
+  BOOST_TEST(table.text() == "a  b\n────\n");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

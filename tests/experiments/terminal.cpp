@@ -1,0 +1,58 @@
+#include "experiments/support/terminal.h"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace fovea;
+
+BOOST_AUTO_TEST_SUITE(terminal)
+
+BOOST_AUTO_TEST_CASE(width_counts_columns_not_bytes) {
+  BOOST_TEST(display_width("") == 0u);
+  BOOST_TEST(display_width("80.31 ± 0.42") == 12u);
+  BOOST_TEST(display_width("日本語") == 6u);
+  BOOST_TEST(display_width("e\u0301") == 1u);   // e and a combining accent
+  BOOST_TEST(display_width("\xff\xc3") == 2u);  // no UTF-8: one column for each byte
+}
+
+BOOST_AUTO_TEST_CASE(shortening_never_exceeds_the_columns_or_cuts_a_character) {
+  std::string text = "aé日本\u0301語z";
+  for (std::size_t columns = 0; columns < 12; ++columns) {
+    std::string result = shortened(text, columns);
+    BOOST_TEST(display_width(result) <= columns);
+    for (std::size_t at = 0; at < result.size();) BOOST_TEST((next_character(result, at) != 0xfffd));
+  }
+  BOOST_TEST(shortened("attention", 6) == "atten…");
+  BOOST_TEST(shortened("attention", 9) == "attention");
+}
+
+BOOST_AUTO_TEST_CASE(utf8_is_read_strictly_and_written_back) {
+  for (char32_t c : {U'a', U'é', U'日', U'\U0001f600', U'\U0010ffff'}) {
+    std::string text;
+    append_utf8(text, c);
+    std::size_t at = 0;
+    BOOST_TEST((next_character(text, at) == c));
+    BOOST_TEST(at == text.size());
+  }
+  // overlong, surrogate, too large, cut off, stray
+  for (const char* wrong : {"\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe6\x97", "\x80"}) {
+    std::size_t at = 0;
+    BOOST_TEST((next_character(wrong, at) == 0xfffd));
+    BOOST_TEST(at == 1u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(hostile_text_becomes_visible_and_harmless) {
+  BOOST_TEST(printable("a\tb\x1b[31m\n") == "a␉b␛[31m␊");
+  BOOST_TEST(printable(std::string_view("\0\x7f", 2)) == "␀␡");
+  BOOST_TEST(printable("\u202egnol\u2066") == "\ufffdgnol\ufffd");
+  BOOST_TEST(printable("\xff\u0085\uffff") == "\ufffd\ufffd\ufffd");
+  BOOST_TEST(printable("naïve 日本 ±") == "naïve 日本 ±");
+}
+
+BOOST_AUTO_TEST_CASE(words_wrap_and_long_ones_stay_whole) {
+  BOOST_TEST(wrapped("one two three four five six", 0, 2, 22) == "one two three four\n  five six");
+  BOOST_TEST(wrapped("heads(global*4,gaussian*4)+relative x", 0, 0, 20) == "heads(global*4,gaussian*4)+relative\nx");
+  BOOST_TEST(wrapped("", 0, 4, 40) == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
