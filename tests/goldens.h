@@ -17,6 +17,8 @@ inline nlohmann::json golden(const std::string& file) {
   return nlohmann::json::parse(in);
 }
 
+inline nlohmann::json golden_cases(const std::string& file) { return golden(file).at("cases"); }
+
 inline Tensor golden_tensor(const nlohmann::json& json) {
   auto sizes = json.at("shape").get<std::vector<std::int64_t>>();
   return Tensor::from(json.at("values").get<std::vector<double>>(), Shape(std::span<const std::int64_t>(sizes)));

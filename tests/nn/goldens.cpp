@@ -15,10 +15,12 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double tolerance = 1e-10;
+constexpr double tolerance = 1e-10;  // the goldens have twelve digits
 
 void check(const Variable& ours, const json& theirs) {
-  BOOST_TEST(largest_difference(ours.value(), golden_tensor(theirs)) < tolerance);
+  double largest = 1;
+  for (double x : theirs.at("values")) largest = std::max(largest, std::abs(x));
+  BOOST_TEST(largest_difference(ours.value(), golden_tensor(theirs)) < tolerance * largest);
 }
 
 Variable leaf(const json& value) { return Variable(golden_tensor(value), true); }
@@ -36,7 +38,7 @@ Tensor lengths_of(const json& lengths) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(layer_norm_is_pytorchs) {
-  for (const json& c : golden("layer_norm.json").at("cases")) {
+  for (const json& c : golden_cases("layer_norm.json")) {
     std::vector<Variable> in = {leaf(c.at("x")), leaf(c.at("gain")), leaf(c.at("bias"))};
     Variable output = layer_norm(in[0], in[1], in[2], c.at("epsilon"));
     check(output, c.at("output"));
@@ -48,7 +50,7 @@ BOOST_AUTO_TEST_CASE(layer_norm_is_pytorchs) {
 }
 
 BOOST_AUTO_TEST_CASE(lstms_are_pytorchs) {
-  for (const json& c : golden("lstm.json").at("cases")) BOOST_TEST_CONTEXT(c.at("name")) {
+  for (const json& c : golden_cases("lstm.json")) BOOST_TEST_CONTEXT(c.at("name")) {
       bool both = c.contains("0.backward.bias");
       int layers = c.contains("1.forward.bias") ? 2 : 1;
       Lstm lstm({.input_dim = 3, .dim = 2, .layers = layers, .bidirectional = both});
@@ -82,7 +84,7 @@ BOOST_AUTO_TEST_CASE(lstms_are_pytorchs) {
 }
 
 BOOST_AUTO_TEST_CASE(cross_entropy_is_pytorchs) {
-  for (const json& c : golden("cross_entropy.json").at("cases")) BOOST_TEST_CONTEXT(c.at("name")) {
+  for (const json& c : golden_cases("cross_entropy.json")) BOOST_TEST_CONTEXT(c.at("name")) {
       Variable logits = leaf(c.at("logits"));
       Tensor targets = golden_tensor(c.at("targets")).to(DType::i64);
       CrossEntropyOptions options{.label_smoothing = c.at("smoothing"), .ignored = c.at("ignored")};
