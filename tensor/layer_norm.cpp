@@ -25,14 +25,13 @@ struct RowStatistics {
 /// In two sweeps: the difference E[x²] − E[x]² would lose all digits where the mean is large.
 template <class T>
 RowStatistics<T> row_statistics(const T* x, std::int64_t n, double epsilon) {
-  Vec<T> sum(T(0)), squares(T(0));
-  for_vectors<T>(n, [&](std::int64_t j, auto count) { sum += load_vector(x + j, count); });
-  T mean = horizontal_sum(sum) / static_cast<T>(n);
-  for_vectors<T>(n, [&](std::int64_t j, auto count) {
+  T mean =
+      sum_of_vectors<T>(n, [&](std::int64_t j, auto count) { return load_vector(x + j, count); }) / static_cast<T>(n);
+  T squares = sum_of_vectors<T>(n, [&](std::int64_t j, auto count) {
     Vec<T> d = filled(load_vector(x + j, count) - Vec<T>(mean), count, T(0));
-    squares += d * d;
+    return d * d;
   });
-  T variance = horizontal_sum(squares) / static_cast<T>(n);
+  T variance = squares / static_cast<T>(n);
   return {mean, T(1) / sqrt(variance + static_cast<T>(epsilon))};
 }
 

@@ -66,6 +66,19 @@ FOVEA_INLINE void for_vectors(std::int64_t n, Body&& body) {
   if (j < n) body(j, static_cast<int>(n - j));
 }
 
+/// Σ term(j, count) over the vectors of a row, in four sums that need not wait for each other.
+template <class T, class Term>
+FOVEA_INLINE T sum_of_vectors(std::int64_t n, Term&& term) {
+  constexpr int lanes = Vec<T>::lanes;
+  const Vec<T> zero(T(0));
+  Vec<T> part[4] = {zero, zero, zero, zero};
+  std::int64_t j = 0;
+  for (; j + 4 * lanes <= n; j += 4 * lanes)
+    for (int k = 0; k < 4; ++k) part[k] += term(j + k * lanes, WholeVector<T>{});
+  for_vectors<T>(n - j, [&](std::int64_t i, auto count) { part[0] += term(j + i, count); });
+  return horizontal_sum((part[0] + part[1]) + (part[2] + part[3]));
+}
+
 template <class T>
 FOVEA_INLINE Vec<T> load_vector(const T* from, WholeVector<T>) {
   return Vec<T>::load(from);

@@ -37,12 +37,13 @@ void for_runs(const Shape& shape, const std::array<const Tensor*, operands>& ten
 template <class Out, class In, class Op>
 void combine_run(const Op& op, Out* out, const In* a, std::int64_t a_step, const In* b, std::int64_t b_step,
                  std::int64_t count) {
+  const In left = *a, right = *b;
   if (a_step == 1 && b_step == 1)
     for (std::int64_t i = 0; i < count; ++i) out[i] = op(a[i], b[i]);
   else if (a_step == 1 && b_step == 0)
-    for (std::int64_t i = 0; i < count; ++i) out[i] = op(a[i], *b);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = op(a[i], right);
   else if (a_step == 0 && b_step == 1)
-    for (std::int64_t i = 0; i < count; ++i) out[i] = op(*a, b[i]);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = op(left, b[i]);
   else
     for (std::int64_t i = 0; i < count; ++i) out[i] = op(a[i * a_step], b[i * b_step]);
 }
@@ -81,12 +82,13 @@ Tensor combine_truths(const char* what, const Tensor& a, const Tensor& b, const 
 template <class T>
 void choose_run(T* out, const std::uint8_t* condition, std::int64_t condition_step, const T* a, std::int64_t a_step,
                 const T* b, std::int64_t b_step, std::int64_t count) {
+  const T yes = *a, no = *b;
   if (condition_step == 1 && a_step == 1 && b_step == 1)
     for (std::int64_t i = 0; i < count; ++i) out[i] = condition[i] ? a[i] : b[i];
   else if (condition_step == 1 && a_step == 1 && b_step == 0)
-    for (std::int64_t i = 0; i < count; ++i) out[i] = condition[i] ? a[i] : *b;
+    for (std::int64_t i = 0; i < count; ++i) out[i] = condition[i] ? a[i] : no;
   else if (condition_step == 1 && a_step == 0 && b_step == 1)
-    for (std::int64_t i = 0; i < count; ++i) out[i] = condition[i] ? *a : b[i];
+    for (std::int64_t i = 0; i < count; ++i) out[i] = condition[i] ? yes : b[i];
   else
     for (std::int64_t i = 0; i < count; ++i) out[i] = condition[i * condition_step] ? a[i * a_step] : b[i * b_step];
 }

@@ -95,13 +95,12 @@ T row_shift(const LogitRow<T, masked>& row) {
 
 template <class T, bool masked>
 void softmax_in_memory(const LogitRow<T, masked>& row, T* out) {
-  Vec<T> shift(row_shift(row)), sum(T(0));
-  for_vectors<T>(row.size, [&](std::int64_t j, auto count) {
+  Vec<T> shift(row_shift(row));
+  Vec<T> scale(inverse_or_zero(sum_of_vectors<T>(row.size, [&](std::int64_t j, auto count) {
     Vec<T> e = exp(row.load(j, count) - shift);
-    sum += e;
     store_vector(e, out + j, count);
-  });
-  Vec<T> scale(inverse_or_zero(horizontal_sum(sum)));
+    return e;
+  })));
   for_vectors<T>(
       row.size, [&](std::int64_t j, auto count) { store_vector(load_vector(out + j, count) * scale, out + j, count); });
 }
@@ -109,9 +108,8 @@ void softmax_in_memory(const LogitRow<T, masked>& row, T* out) {
 /// log Σ exp(z − shift), and +inf where nothing is allowed.
 template <class T, bool masked>
 T log_sum(const LogitRow<T, masked>& row, T shift) {
-  Vec<T> sum(T(0));
-  for_vectors<T>(row.size, [&](std::int64_t j, auto count) { sum += exp(row.load(j, count) - Vec<T>(shift)); });
-  T total = horizontal_sum(sum);
+  T total =
+      sum_of_vectors<T>(row.size, [&](std::int64_t j, auto count) { return exp(row.load(j, count) - Vec<T>(shift)); });
   return total == T(0) ? infinity<T> : log(total);
 }
 
@@ -226,12 +224,10 @@ Tensor for_gradient_rows(const char* what, const Tensor& y, const Tensor& g, con
 Tensor softmax_backward(const Tensor& y, const Tensor& g) {
   return for_gradient_rows("softmax_backward", y, g, []<class T>(const T* y, const T* g, T* out, std::int64_t n) {
     const Vec<T> zero(T(0));
-    Vec<T> dot = zero;
-    for_vectors<T>(n, [&](std::int64_t j, auto count) {
+    Vec<T> mean(sum_of_vectors<T>(n, [&](std::int64_t j, auto count) {
       Vec<T> weight = load_vector(y + j, count);
-      dot += select(weight == zero, zero, weight * load_vector(g + j, count));
-    });
-    Vec<T> mean(horizontal_sum(dot));
+      return select(weight == zero, zero, weight * load_vector(g + j, count));
+    }));
     for_vectors<T>(n, [&](std::int64_t j, auto count) {
       Vec<T> weight = load_vector(y + j, count);
       store_vector(select(weight == zero, zero, weight * (load_vector(g + j, count) - mean)), out + j, count);
@@ -241,9 +237,7 @@ Tensor softmax_backward(const Tensor& y, const Tensor& g) {
 
 Tensor log_softmax_backward(const Tensor& y, const Tensor& g) {
   return for_gradient_rows("log_softmax_backward", y, g, []<class T>(const T* y, const T* g, T* out, std::int64_t n) {
-    Vec<T> sum(T(0));
-    for_vectors<T>(n, [&](std::int64_t j, auto count) { sum += load_vector(g + j, count); });
-    Vec<T> total(horizontal_sum(sum));
+    Vec<T> total(sum_of_vectors<T>(n, [&](std::int64_t j, auto count) { return load_vector(g + j, count); }));
     for_vectors<T>(n, [&](std::int64_t j, auto count) {
       store_vector(load_vector(g + j, count) - exp(load_vector(y + j, count)) * total, out + j, count);
     });

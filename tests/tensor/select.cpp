@@ -79,6 +79,9 @@ BOOST_AUTO_TEST_CASE(long_runs_are_split_without_seams) {
   Tensor a = random_tensor({100003}, DType::f32), b = random_tensor({100003}, DType::f32, -1, 1, 1);
   check_threads_do_not_matter([&] { return std::vector<Tensor>{less(a, b), where(less(a, b), a, b)}; });
   check_close(where(less(a, b), a, b), choose(less(a, b), a, b, a.shape()), 0, "long");
+  Tensor one = Tensor::full({1}, 1);
+  check_threads_do_not_matter([&] { return std::vector<Tensor>{less(one, b), where(less(a, b), one, b)}; });
+  check_close(where(less(a, b), one, b), choose(less(a, b), one, b, a.shape()), 0, "one");
   check_steady([&] { where(less(a, b), a, b); });
 }
 

@@ -149,6 +149,17 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_a_naive_loop) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(what_arrives_where_the_weight_is_zero_changes_nothing) {
+  for (std::int64_t n : row_lengths) {
+    Tensor z = random_tensor({3, n}, DType::f32), allow = random_mask({3, n}, DType::boolean);
+    Tensor y = masked_softmax(z, allow), g = random_tensor({3, n}, DType::f32, -1, 1, 1);
+    std::vector<double> expected = naive_backward(y, g, false);
+    for (std::int64_t i = 0; i < 3 * n; ++i)
+      if (!allow.data<bool>()[i]) g.data<float>()[i] = i % 2 ? NAN : INFINITY;
+    check_close(softmax_backward(y, g), expected, 2e-6, y.describe());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(empty_tensors_are_fine) {
   BOOST_TEST(masked_softmax(Tensor::empty({3, 0})).shape().str() == "[3, 0]");
   BOOST_TEST(masked_softmax(Tensor::empty({0, 3}), Tensor::empty({0, 1}, DType::boolean)).shape().str() == "[0, 3]");
