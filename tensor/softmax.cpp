@@ -18,10 +18,11 @@ template <class T>
 FOVEA_INLINE LaneMask<T> nonzero(const std::uint8_t* bytes) {
   typename LaneMask<T>::Native wide;
 #if defined(__AVX512F__)
+  // with a mask of all lanes: GCC 12 warns about the form without
   if constexpr (sizeof(T) == 4)
-    wide = (decltype(wide))_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+    wide = (decltype(wide))_mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
   else
-    wide = (decltype(wide))_mm512_cvtepu8_epi64(_mm_loadu_si64(bytes));
+    wide = (decltype(wide))_mm512_maskz_cvtepu8_epi64(0xff, _mm_loadu_si64(bytes));
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4)
     wide = (decltype(wide))_mm256_cvtepu8_epi32(_mm_loadu_si64(bytes));
