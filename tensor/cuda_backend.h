@@ -29,6 +29,7 @@ class CudaBackend {
 
   /// The contracts of gemm.h, reduce.h, scan.h and gather.h.
   virtual void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta) = 0;
+  /// out has in's rank, and size 1 where it is reduced.
   virtual void reduce(Reduction reduction, const Tensor& in, Tensor& out) = 0;
   virtual void cumulative_sum(const Tensor& in, Tensor& out, bool reverse) = 0;
   virtual void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) = 0;
