@@ -66,6 +66,7 @@ void Module::count(const std::string& prefix, std::vector<ModuleCount>& out) con
     std::size_t at = out.size();
     part->count(joined(prefix, part->name_), out);
     out[own].parameters += out[at].parameters;
+    if (out[at].parameters == 0) out.resize(at);
   }
 }
 

@@ -45,7 +45,7 @@ class Module {
   /// The parameters of this module, then those of its parts, each in the order of registration.
   std::vector<NamedParameter> parameters() const;
   std::int64_t parameter_count() const;
-  /// This module and every part of it, parents first.
+  /// This module and every part of it that has parameters, parents first.
   std::vector<ModuleCount> module_counts() const;
   /// One line per parameter: name, shape, initial values, number; and the total. For --describe.
   std::string describe() const;

@@ -8,7 +8,7 @@
 #include "autograd/node.h"
 #include "autograd/operations.h"
 #include "nn/checkpoint.h"
-#include "nn/linear.h"
+#include "nn/layers.h"
 #include "tests/nn/values.h"
 
 using namespace fovea;
@@ -35,7 +35,8 @@ class Block : public Module {
 
 class Model : public Module {
  public:
-  explicit Model(bool extra = false) : output_(2, 4) {
+  explicit Model(bool extra = false) : output_(2, 4), dropout_(0.5) {
+    child("dropout", dropout_);
     if (extra) child("extra", extra_.emplace(7, 7));
     child("block", block_);
     child("output", output_);
@@ -47,6 +48,7 @@ class Model : public Module {
   std::optional<Linear> extra_;
   Block block_;
   Linear output_;
+  Dropout dropout_;
 };
 
 std::vector<double> values_of(const Module& module, const std::string& name) {
