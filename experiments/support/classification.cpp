@@ -127,7 +127,7 @@ SplitFiles with_siblings(const fs::path& file) {
 }
 
 std::string named(const SplitFiles& files) {
-  std::string text = files.train.string();
+  std::string text = files.train == "-" ? "standard input" : files.train.string();
   for (const fs::path& other : {files.dev, files.test}) {
     if (!other.empty()) text += ", " + other.filename().string();
   }
