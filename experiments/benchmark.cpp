@@ -94,8 +94,7 @@ class Trainee {
     Variable loss = cross_entropy_loss(model_->forward(batch.tokens, batch.lengths), batch.labels);
     optimizer_.zero_grad();
     backward(loss);
-    clip_gradients(optimizer_.parameters(), 1);
-    optimizer_.step(1e-4);
+    optimizer_.step(1e-4, clip_scale(gradient_norm(optimizer_.parameters()), 1));
   }
   std::int64_t parameters() const { return model_->parameter_count(); }
 
@@ -150,9 +149,11 @@ void benchmark_step(Cli& cli) {
     reset_peak();
     trainees.push_back(std::make_unique<Trainee>(model, attention));
     for (int step = 0; step < 3; ++step) trainees.back()->step(batch);  // warms up caches and the allocator
-    results.push_back({.attention = attention,
-                       .parameters = trainees.back()->parameters(),
-                       .peak_bytes = allocator_statistics().peak_bytes - before});
+    StepResult result;
+    result.attention = attention;
+    result.parameters = trainees.back()->parameters();
+    result.peak_bytes = allocator_statistics().peak_bytes - before;
+    results.push_back(result);
   }
   std::vector<double> gemm_seconds(trainees.size(), 0);
   for (int round = 0; round < options.rounds; ++round) {

@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
     fmt::print("they agree to six digits.\n");
 
     Variable again = attention.loss(false);
-    write_file(drawing, tape_graphviz(again));
+    write_file_atomically(drawing, tape_graphviz(again));
     fmt::print("\nThe drawing is in {}: dot -Tsvg {} -o tape.svg\n", drawing, drawing);
   });
 }

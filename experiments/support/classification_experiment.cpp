@@ -275,7 +275,9 @@ void ClassificationExperiment::run(const Cli& cli, const ClassificationData& dat
   std::vector<Row> rows;
   Report report(program_, describe(data));
   for (const std::string& attention : list) {
-    Row row{.attention = attention, .scores = std::vector<double>(encoded.test.size(), 0)};
+    Row row;
+    row.attention = attention;
+    row.scores.assign(encoded.test.size(), 0);
     for (int k = 0; k < seeds_; ++k) {
       std::uint64_t seed = training.seed + static_cast<std::uint64_t>(k);
       std::optional<RunDirectory> part;

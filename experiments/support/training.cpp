@@ -69,7 +69,9 @@ class Run {
         directory_.metrics(),
         {"update", "epoch", "loss", "learning_rate", "gradient_norm", "dev_" + task_.score_name()}, now_.updates);
     InterruptGuard guard;
-    Progress progress(run_.title, options_.updates, {.unit = "steps", .start = now_.updates});
+    Progress::Options shown;
+    shown.start = now_.updates;
+    Progress progress(run_.title, options_.updates, shown);
     while (now_.updates < options_.updates && !out_of_patience()) {
       if (interrupted()) stop(progress, metrics);
       std::int64_t epoch = task_.epoch();
@@ -97,9 +99,9 @@ class Run {
     Variable loss = task_.next_loss();
     optimizer_.zero_grad();
     backward(loss);
-    double norm = clip_gradients(optimizer_.parameters(), options_.clip);
+    double norm = gradient_norm(optimizer_.parameters());
     double rate = schedule_.rate(now_.updates, task_.epoch() + 1);
-    optimizer_.step(rate);
+    optimizer_.step(rate, clip_scale(norm, options_.clip));
     ++now_.updates;
     double value = loss.item();
     require(std::isfinite(value),
@@ -149,7 +151,7 @@ class Run {
     metrics.sync();
     TensorList tensors = prefixed("model.", state(model_));
     for (auto& entry : prefixed("optimizer.", optimizer_.state())) tensors.push_back(std::move(entry));
-    Generator::State random = default_generator().state();
+    RandomPosition random = default_generator().state();
     Json where = {{"updates", now_.updates},
                   {"best_update", now_.best_update},
                   {"best_score", now_.best_update ? Json(now_.best_score) : Json(nullptr)},
