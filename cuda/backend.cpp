@@ -43,8 +43,8 @@ class Backend : public CudaBackend {
       cudaGetLastError();  // clears it
       std::size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
-      fail("cuda: out of memory: asked for {:.1f} GiB, {:.1f} GiB free of {:.0f} GiB, fovea holds {:.1f} GiB", bytes / gibibyte,
-           free / gibibyte, total / gibibyte, statistics_.bytes_in_use / gibibyte);
+      fail("cuda: out of memory: asked for {:.1f} GiB, {:.1f} GiB free of {:.0f} GiB, fovea holds {:.1f} GiB",
+           bytes / gibibyte, free / gibibyte, total / gibibyte, statistics_.bytes_in_use / gibibyte);
     }
     ++statistics_.allocations;
     if (reserved() > before) ++statistics_.system_allocations;
@@ -85,10 +85,14 @@ class Backend : public CudaBackend {
   }
   void copy(Tensor& to, const Tensor& from) override { cuda::copy(to, from); }
   void fill(Tensor& to, double value) override { cuda::fill(to, value); }
-  void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta) override { cuda::gemm(a, b, c, alpha, beta); }
+  void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta) override {
+    cuda::gemm(a, b, c, alpha, beta);
+  }
   void reduce(Reduction reduction, const Tensor& in, Tensor& out) override { cuda::reduce(reduction, in, out); }
   void cumulative_sum(const Tensor& in, Tensor& out, bool reverse) override { cuda::cumulative_sum(in, out, reverse); }
-  void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) override { cuda::gather_rows(table, index, out); }
+  void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) override {
+    cuda::gather_rows(table, index, out);
+  }
   void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) override {
     cuda::scatter_add_rows(table, index, rows);
   }
@@ -128,7 +132,8 @@ CudaBackend& cuda_backend() {
     cudaError_t status = cudaGetDeviceCount(&count);
     cudaGetLastError();
     if (status != cudaSuccess || count == 0)
-      fail("--device cuda: no GPU here ({}); use --device cpu", status == cudaSuccess ? "none found" : cudaGetErrorString(status));
+      fail("--device cuda: no GPU here ({}); use --device cpu",
+           status == cudaSuccess ? "none found" : cudaGetErrorString(status));
     return new cuda::Backend;
   }();
   return *backend;

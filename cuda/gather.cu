@@ -36,7 +36,8 @@ __global__ void gather_elements(const T* table, const Index* index, T* out, std:
   for_elements(count * width, [&](std::int64_t e) { out[e] = table[index[e / width] * width + e % width]; });
 }
 
-/// One block per row of the table: it looks through all indices, tile by tile, for its own, and adds their rows in order.
+/// One block per row of the table: it looks through all indices, tile by tile, for its own, and adds their rows in
+/// order.
 template <class T, class Index>
 __global__ void add_rows(T* table, std::int64_t table_rows, const Index* index, const T* rows, std::int64_t count,
                          std::int64_t width) {
@@ -72,8 +73,8 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
     check_indices("gather_rows", first, count, table.size(0));
     visit_real("gather_rows", table.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      gather_elements<<<blocks_for(count * width), block_threads, 0, stream()>>>(packed_table.data<T>(), first, out.data<T>(),
-                                                                                count, width);
+      gather_elements<<<blocks_for(count * width), block_threads, 0, stream()>>>(packed_table.data<T>(), first,
+                                                                                 out.data<T>(), count, width);
     });
   });
   check(cudaGetLastError(), "gather_rows");
@@ -91,7 +92,8 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
     visit_real("scatter_add_rows", table.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       auto blocks = static_cast<unsigned>(std::min<std::int64_t>(table.size(0), 1 << 16));
-      add_rows<<<blocks, block_threads, 0, stream()>>>(table.data<T>(), table.size(0), first, packed_rows.data<T>(), count, width);
+      add_rows<<<blocks, block_threads, 0, stream()>>>(table.data<T>(), table.size(0), first, packed_rows.data<T>(),
+                                                       count, width);
     });
   });
   check(cudaGetLastError(), "scatter_add_rows");

@@ -1,13 +1,14 @@
 // Matrix products through cuBLAS.
-#include <cublas_v2.h>
+#include "tensor/gemm.h"
 
 #include <algorithm>
 #include <array>
 
+#include <cublas_v2.h>
+
 #include "cuda/primitives.h"
 #include "cuda/stream.h"
 #include "tensor/element_loop.h"
-#include "tensor/gemm.h"
 
 namespace fovea::cuda {
 
@@ -35,8 +36,8 @@ struct Operand {
 };
 
 bool fits(const Tensor& x, int unit, int leading) {
-  return (x.strides()[unit] == 1 || x.size(unit) == 1) && (x.strides()[leading] >= std::max<std::int64_t>(1, x.size(unit)) ||
-                                                           x.size(leading) == 1);
+  return (x.strides()[unit] == 1 || x.size(unit) == 1) &&
+         (x.strides()[leading] >= std::max<std::int64_t>(1, x.size(unit)) || x.size(leading) == 1);
 }
 
 int leading_of(const Tensor& x, int unit, int leading) {
@@ -59,13 +60,14 @@ void strided_batch(const Operand& a, const Operand& b, const Tensor& c, const T*
   if constexpr (std::is_same_v<T, float>) {
     auto compute = matmul_precision() == Precision::bf16 ? CUBLAS_COMPUTE_32F_FAST_16BF : CUBLAS_COMPUTE_32F;
     float scale = static_cast<float>(alpha), keep = static_cast<float>(beta);
-    check_blas(cublasGemmStridedBatchedEx(blas(), b.operation, a.operation, n, m, k, &scale, first_b, CUDA_R_32F, b.leading,
-                                          stride[2], first_a, CUDA_R_32F, a.leading, stride[1], &keep, first_c, CUDA_R_32F,
-                                          leading, stride[0], static_cast<int>(batch), compute, CUBLAS_GEMM_DEFAULT),
-               "cublasGemmStridedBatchedEx");
+    check_blas(
+        cublasGemmStridedBatchedEx(blas(), b.operation, a.operation, n, m, k, &scale, first_b, CUDA_R_32F, b.leading,
+                                   stride[2], first_a, CUDA_R_32F, a.leading, stride[1], &keep, first_c, CUDA_R_32F,
+                                   leading, stride[0], static_cast<int>(batch), compute, CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx");
   } else {
-    check_blas(cublasDgemmStridedBatched(blas(), b.operation, a.operation, n, m, k, &alpha, first_b, b.leading, stride[2],
-                                         first_a, a.leading, stride[1], &beta, first_c, leading, stride[0],
+    check_blas(cublasDgemmStridedBatched(blas(), b.operation, a.operation, n, m, k, &alpha, first_b, b.leading,
+                                         stride[2], first_a, a.leading, stride[1], &beta, first_c, leading, stride[0],
                                          static_cast<int>(batch)),
                "cublasDgemmStridedBatched");
   }
@@ -98,7 +100,8 @@ void gemm(const Tensor& left, const Tensor& right, Tensor& c, double alpha, doub
     T* first_c = c.data<T>();
     std::array<std::int64_t, 3> stride{loop.strides[0][-1], loop.strides[1][-1], loop.strides[2][-1]};
     loop.for_rows(0, loop.rows(), [&](auto& offset) {
-      strided_batch<T>(a, b, c, first_a + offset[1], first_b + offset[2], first_c + offset[0], loop.inner(), stride, alpha, beta);
+      strided_batch<T>(a, b, c, first_a + offset[1], first_b + offset[2], first_c + offset[0], loop.inner(), stride,
+                       alpha, beta);
     });
   });
 }

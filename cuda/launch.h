@@ -46,7 +46,8 @@ struct DeviceLoop {
 template <class Body>
 __device__ void for_elements(std::int64_t count, Body body) {
   std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; e < count; e += stride) body(e);
+  for (std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; e < count; e += stride)
+    body(e);
 }
 
 }  // namespace fovea::cuda

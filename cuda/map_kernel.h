@@ -24,8 +24,8 @@ void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
     std::array<const T*, n> first;
     for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
     DeviceLoop<n + 1> loop(plan_loop<n + 1>(out.shape(), operands));
-    map_elements<T, F>
-        <<<blocks_for(loop.count), block_threads, 0, stream()>>>(f, loop, out.data<T>(), first, std::make_index_sequence<n>{});
+    map_elements<T, F><<<blocks_for(loop.count), block_threads, 0, stream()>>>(f, loop, out.data<T>(), first,
+                                                                               std::make_index_sequence<n>{});
     check(cudaGetLastError(), F::name);
   });
 }

@@ -1,5 +1,5 @@
-// Reductions and prefix sums: one block per row, CUB within the block. The order of additions depends on the row's length
-// alone, so results repeat.
+// Reductions and prefix sums: one block per row, CUB within the block. The order of additions depends on the row's
+// length alone, so results repeat.
 #include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
 
@@ -28,7 +28,8 @@ __global__ void reduce_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_
     std::int64_t offset[2];
     rows.offsets(row, offset);
     double total = Op::identity();
-    for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x) total = Op{}(total, static_cast<double>(in[offset[1] + j * step]));
+    for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x)
+      total = Op{}(total, static_cast<double>(in[offset[1] + j * step]));
     total = BlockReduce(shared).Reduce(total, Op{});
     if (threadIdx.x == 0) out[offset[0]] = static_cast<T>(total);
     __syncthreads();
@@ -37,8 +38,8 @@ __global__ void reduce_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_
 
 /// Inclusive sums of each row, tile by tile with a running total in f64.
 template <class T>
-__global__ void scan_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_t n, std::int64_t in_step, std::int64_t out_step,
-                          bool reverse) {
+__global__ void scan_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_t n, std::int64_t in_step,
+                          std::int64_t out_step, bool reverse) {
   using BlockScan = cub::BlockScan<double, block_threads>;
   __shared__ typename BlockScan::TempStorage shared;
   for (std::int64_t row = blockIdx.x; row < rows.count; row += gridDim.x) {
@@ -56,7 +57,9 @@ __global__ void scan_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_t 
   }
 }
 
-unsigned blocks_for_rows(std::int64_t rows) { return static_cast<unsigned>(std::clamp<std::int64_t>(rows, 1, 1 << 16)); }
+unsigned blocks_for_rows(std::int64_t rows) {
+  return static_cast<unsigned>(std::clamp<std::int64_t>(rows, 1, 1 << 16));
+}
 
 /// The last dimension reduced away: in [..., n], out [...].
 void reduce_last(Reduction reduction, const Tensor& in, Tensor& out) {
@@ -102,8 +105,8 @@ void cumulative_sum(const Tensor& in, Tensor& out, bool reverse) {
   DeviceLoop<2> rows(plan_loop<2>(out_heads.shape(), {&out_heads, &in_heads}));
   visit_real("cumulative_sum", in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    scan_rows<T><<<blocks_for_rows(rows.count), block_threads, 0, stream()>>>(rows, in.data<T>(), out.data<T>(), in.size(-1),
-                                                                             in.strides()[-1], out.strides()[-1], reverse);
+    scan_rows<T><<<blocks_for_rows(rows.count), block_threads, 0, stream()>>>(
+        rows, in.data<T>(), out.data<T>(), in.size(-1), in.strides()[-1], out.strides()[-1], reverse);
   });
   check(cudaGetLastError(), "cumulative_sum");
 }
