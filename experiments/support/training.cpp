@@ -13,6 +13,7 @@
 #include "nn/checkpoint.h"
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
+#include "tensor/cuda_backend.h"
 #include "tensor/gemm.h"
 #include "tensor/parallel.h"
 #include "tensor/random.h"
@@ -38,6 +39,12 @@ void TrainingOptions::add_to(Cli& cli) {
 }
 
 void TrainingOptions::apply() const {
+  if (parse_device(device) == Device::cuda) {
+    cuda_backend();  // says so where there is no GPU
+    fail(
+        "--device cuda: training needs kernels that are there for the CPU only (softmax, layer norm, ...); use "
+        "--device cpu");
+  }
   if (threads > 0) omp_set_num_threads(threads);
   set_matmul_precision(precision == "bf16" ? Precision::bf16 : Precision::f32);
   set_flush_denormals(true);  // tails of Gaussians and of softmax are denormal, and slow
