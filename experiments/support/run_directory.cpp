@@ -12,7 +12,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "experiments/support/program.h"
+#include "experiments/support/cli.h"
 #include "tensor/error.h"
 
 namespace fovea {
