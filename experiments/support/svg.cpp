@@ -272,6 +272,7 @@ std::vector<double> band_ends(const Series& series) {
 // --- heat maps -----------------------------------------------------------------------------------------------------
 
 constexpr std::size_t longest_token = 16;
+constexpr double colour_scale_width = 66;
 
 struct HeatLayout {
   double cell, left, top, right, bottom, label_size;
@@ -285,13 +286,17 @@ double longest_label(const std::vector<std::string>& tokens, double size) {
   return longest;
 }
 
+/// As wide as a chart where the cells can be 4 pixels, with labels where they can be 8.
 HeatLayout heat_layout(const HeatMap& map) {
-  constexpr double largest_side = 330, smallest_cell = 4, largest_cell = 24;
+  constexpr double smallest_cell = 4, largest_cell = 24, smallest_side = 240;
   constexpr double smallest_labelled_cell = 8, smallest_slanted_cell = 14;
   HeatLayout layout;
   auto most = double(std::max({map.keys.size(), map.queries.size(), std::size_t(1)}));
-  layout.cell = std::clamp(std::floor(largest_side / most), smallest_cell, largest_cell);
-  layout.has_labels = layout.cell >= smallest_labelled_cell;
+  double side = chart_width - axis_label_height - colour_scale_width - 10;
+  double labelled_side = std::max(smallest_side, side - longest_label(map.queries, font_size));
+  layout.has_labels = labelled_side / most >= smallest_labelled_cell;
+  layout.cell = std::floor((layout.has_labels ? labelled_side : side) / most);
+  layout.cell = std::clamp(layout.cell, smallest_cell, largest_cell);
   layout.slanted = layout.cell >= smallest_slanted_cell;
   layout.label_size = std::min(font_size, layout.cell - 1);
   double key_length = layout.has_labels ? longest_label(map.keys, layout.label_size) : 0;
@@ -473,7 +478,6 @@ std::string svg(const HeatMap& map) {
   require(map.values.size() == map.queries.size() * map.keys.size(),
           "heat map '{}': {} values for {} queries and {} keys; expected {}", map.title, map.values.size(),
           map.queries.size(), map.keys.size(), map.queries.size() * map.keys.size());
-  constexpr double scale_width = 66;
   HeatLayout layout = heat_layout(map);
   double full = full_colour(map);
   bool has_negative =
@@ -485,7 +489,8 @@ std::string svg(const HeatMap& map) {
                           px(layout.top - 1), px(layout.right - layout.left + 1), px(layout.bottom - layout.top + 1)));
   draw_cells(drawing, map, layout, full);
   draw_colour_scale(drawing, layout, low, high, full);
-  double width = std::max({layout.right + scale_width, end_of_labels(map, layout), text_pixels(map.title, 14)}) + 4;
+  double width =
+      std::max({layout.right + colour_scale_width, end_of_labels(map, layout), text_pixels(map.title, 14)}) + 4;
   return drawing.element(width, std::max(layout.bottom, layout.top + 60) + 8, map.title);
 }
 
