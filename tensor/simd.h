@@ -4,7 +4,6 @@
 /// <experimental/simd> costs two seconds in every file that includes it.
 #pragma once
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -12,12 +11,7 @@
 #include <immintrin.h>
 #endif
 
-#ifdef __CUDACC__
-#define FOVEA_HD __host__ __device__
-#else
-#define FOVEA_HD
-#endif
-#define FOVEA_INLINE inline __attribute__((always_inline))
+#include "tensor/target.h"
 
 namespace fovea {
 
@@ -37,6 +31,8 @@ using IntegerOf = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>
 template <class T>
 struct NativeVector {
   typedef T Type __attribute__((vector_size(vector_bytes)));
+  /// The same, wherever it lies in memory.
+  typedef T Unaligned __attribute__((vector_size(vector_bytes), aligned(alignof(T)), may_alias));
 };
 
 /// Per-lane truth: all bits of a lane set, or none.
@@ -62,11 +58,9 @@ struct Vec {
   FOVEA_INLINE explicit Vec(Native value) : native(value) {}
 
   static FOVEA_INLINE Vec load(const T* from) {
-    Vec out;
-    std::memcpy(&out.native, from, sizeof(Native));
-    return out;
+    return Vec(Native(*reinterpret_cast<const typename NativeVector<T>::Unaligned*>(from)));
   }
-  FOVEA_INLINE void store(T* to) const { std::memcpy(to, &native, sizeof(Native)); }
+  FOVEA_INLINE void store(T* to) const { *reinterpret_cast<typename NativeVector<T>::Unaligned*>(to) = native; }
   /// The first `count` < lanes elements; the other lanes are 0.
   static FOVEA_INLINE Vec load_partial(const T* from, int count);
   FOVEA_INLINE void store_partial(T* to, int count) const;
