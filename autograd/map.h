@@ -16,7 +16,7 @@ Gradients map_gradients(const F& f, const Variable& g, const std::array<Saved, n
                         std::index_sequence<k...>) {
   Gradients out(n);
   auto derivative = [&]<int wrt>(std::integral_constant<int, wrt>) {
-    if (node.needs(wrt)) out[wrt] = map(Derivative<F, wrt>{f}, g, inputs[k].get(node)...);
+    if (node.needs(wrt)) out[wrt] = map(differentiated<wrt>(f), g, inputs[k].get(node)...);
   };
   (derivative(std::integral_constant<int, int{k}>{}), ...);
   return out;

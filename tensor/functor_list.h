@@ -18,27 +18,26 @@ consteval int arity_of() {
 template <class F>
 inline constexpr int arity = arity_of<F, double>();
 
-template <int order, class F, int n, class Visitor>
-void for_derivatives(Visitor& visitor);
-
-template <int order, class F, int n, class Visitor, int... k>
-void for_each_derivative(Visitor& visitor, std::integer_sequence<int, k...>) {
-  (for_derivatives<order - 1, Derivative<F, k>, n + 1>(visitor), ...);
+template <class F, class Visitor, int... k>
+void for_first_derivatives(Visitor& visitor, std::integer_sequence<int, k...>) {
+  (visitor.template visit<Derivative<F, k>, arity<F> + 1>(), ...);
 }
 
-/// Visits F's derivatives of the given order: visitor.template visit<Functor, number of inputs>().
-template <int order, class F, int n, class Visitor>
+/// Visits F's derivatives of the given order, 0 to 2: visitor.template visit<Functor, number of inputs>().
+template <int order, class F, class Visitor>
 void for_derivatives(Visitor& visitor) {
   if constexpr (order == 0)
-    visitor.template visit<F, n>();
+    visitor.template visit<F, arity<F>>();
+  else if constexpr (order == 1)
+    for_first_derivatives<F>(visitor, std::make_integer_sequence<int, arity<F>>{});
   else
-    for_each_derivative<order, F, n>(visitor, std::make_integer_sequence<int, n>{});
+    visitor.template visit<SecondDerivative<F>, arity<F> + 2>();
 }
 
 /// The same for every functor of a list.
 template <int order, class Visitor, class... F>
 void for_functors(Visitor& visitor, FunctorList<F...>) {
-  (for_derivatives<order, F, arity<F>>(visitor), ...);
+  (for_derivatives<order, F>(visitor), ...);
 }
 
 }  // namespace fovea

@@ -222,18 +222,59 @@ struct Derivative {
   }
 };
 
+/// h times the derivative of Derivative<F, i> with respect to its input k, as a functor of (h, g, x_0, ..., x_{n−1}):
+/// ∂f/∂x_i for k = 0, which is g, else g · ∂²f/∂x_i ∂x_{k−1}. i and k are chosen at run time: second derivatives are
+/// rare, and so a functor has one kernel for all of them.
+template <class F>
+struct SecondDerivative {
+  static constexpr const char* name = F::name;
+  F f;
+  int i, k;
+  template <class T, class... X>
+  FOVEA_HD FOVEA_INLINE T operator()(T h, T g, X... x) const {
+    return along(std::index_sequence_for<X...>{}, h, g, x...);
+  }
+
+ private:
+  template <std::size_t... at, class T, class... X>
+  FOVEA_HD FOVEA_INLINE T along(std::index_sequence<at...>, T h, T g, X... x) const {
+    using S = typename ScalarOf<T>::type;
+    Dual<T> slope =
+        f(Dual<Dual<T>>({x, T(S(int{at} == k - 1 ? 1 : 0))}, {T(S(int{at} == i ? 1 : 0)), T(S(0))})...).tangent;
+    return k == 0 ? h * slope.value : h * g * slope.tangent;
+  }
+};
+
+/// What the backward pass of f maps for its input k.
+template <int k, class F>
+Derivative<F, k> differentiated(const F& f) {
+  return {f};
+}
+template <int k, class F, int i>
+SecondDerivative<F> differentiated(const Derivative<F, i>& derivative) {
+  return {derivative.f, i, k};
+}
+
 /// How many times a functor has been differentiated: 0 for the formulas above.
 template <class F>
 inline constexpr int derivative_order = 0;
 template <class F, int k>
-inline constexpr int derivative_order<Derivative<F, k>> = derivative_order<F> + 1;
+inline constexpr int derivative_order<Derivative<F, k>> = 1;
+template <class F>
+inline constexpr int derivative_order<SecondDerivative<F>> = 2;
 
 template <class F>
 struct UnderlyingFunctor {
   using type = F;
 };
 template <class F, int k>
-struct UnderlyingFunctor<Derivative<F, k>> : UnderlyingFunctor<F> {};
+struct UnderlyingFunctor<Derivative<F, k>> {
+  using type = F;
+};
+template <class F>
+struct UnderlyingFunctor<SecondDerivative<F>> {
+  using type = F;
+};
 
 template <class F, class List>
 inline constexpr bool is_in = false;

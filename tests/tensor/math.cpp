@@ -188,13 +188,13 @@ static void check_derivatives(const F& f, std::index_sequence<i...>) {
       const double h = 1e-5;
       double above = f((x[i] + (i == k ? h : 0))...), below = f((x[i] - (i == k ? h : 0))...);
       if (std::isnan(above) || std::isnan(below)) continue;  // log and sqrt of negative numbers
-      double wanted = (above - below) / (2 * h), got = Derivative<F, k>{f}(1.0, x[i]...);
+      double wanted = (above - below) / (2 * h), got = differentiated<k>(f)(1.0, x[i]...);
       BOOST_TEST(std::fabs(got - wanted) <= 1e-7 * (1 + std::fabs(wanted)) * (1 + std::fabs(above)),
                  F::name << ", order " << derivative_order<F> + 1 << ", input " << k << " at " << x[0] << ": " << got
                          << ", differences give " << wanted);
     }
     if constexpr (derivative_order<F> == 0)
-      check_derivatives(Derivative<F, k>{f}, std::make_index_sequence<sizeof...(i) + 1>{});
+      check_derivatives(differentiated<k>(f), std::make_index_sequence<sizeof...(i) + 1>{});
   };
   (check(std::integral_constant<int, i>{}), ...);
 }
