@@ -1,12 +1,44 @@
 // The composed engine: plain operations on [B, H, I, J] matrices. Slow and obvious, and what every faster engine is
 // checked against.
+#include <algorithm>
 #include <cmath>
 
 #include "attention/method.h"
+#include "tensor/select.h"
 
 namespace fovea {
 
+namespace {
+
+/// [...] → [..., 1]
+Tensor unsqueezed(const Tensor& x) {
+  Shape shape = x.shape();
+  shape.push_back(1);
+  return x.reshape(shape);
+}
+
+}  // namespace
+
 double AttentionContext::scale() const { return 1 / std::sqrt(static_cast<double>(query.size(-1))); }
+
+Tensor allowed_pairs(const KeyRange& range, std::int64_t J) {
+  auto reaches = [](const Tensor& bound, auto&& good) {
+    std::vector<std::int64_t> values = bound.to_vector<std::int64_t>();
+    return std::all_of(values.begin(), values.end(), good);
+  };
+  bool from_start = reaches(range.first, [](std::int64_t first) { return first <= 0; });
+  bool to_end = reaches(range.end, [=](std::int64_t end) { return J <= end; });
+  Tensor key = Tensor::arange(J, DType::i64), allow;
+  if (!to_end) allow = less(key, unsqueezed(range.end));
+  if (from_start) return allow;
+  Tensor after = less_equal(unsqueezed(range.first), key);
+  return allow.defined() ? logical_and(allow, after) : after;
+}
+
+Tensor AttentionContext::allow() const {
+  Tensor allow = allowed_pairs(visible, key.size(2));
+  return allow.defined() ? allow.to(query.device()) : allow;
+}
 
 Tensor offset_index(const AttentionContext& in, std::int64_t clip) {
   std::int64_t I = in.query_positions.size(0), J = in.key_positions.size(0);
@@ -37,11 +69,11 @@ Variable attend_composed(const AttentionContext& in, const Terms& terms, double 
                          AttentionTrace* trace) {
   Variable pairs = matmul(in.query, transpose(in.key, -1, -2), {.scale = in.scale()});  // s, then z [B, H, I, J]
   for (const auto& bias : terms.biases) pairs = bias->composed(pairs, in);
-  pairs = softmax(pairs, in.allow);                                              // a
+  pairs = softmax(pairs, in.allow());                                            // a
   for (const auto& window : terms.windows) pairs = window->composed(pairs, in);  // w
   if (trace) {
     trace->weights = pairs;
-    trace->quantities.insert(trace->quantities.end(), terms.quantities.begin(), terms.quantities.end());
+    for (auto& [name, compute] : terms.quantities) trace->quantities.emplace_back(name, compute());
   }
   pairs = dropout(pairs, attention_dropout);
   Variable out = matmul(pairs, in.value, {.memory_order = {0, 2, 1, 3}});  // [B, H, I, D]

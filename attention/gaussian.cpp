@@ -10,9 +10,9 @@ Variable per_head(const Variable& x) { return transpose(x, 1, 2); }
 /// The mean of the projected keys that each query may see: [B, 1, d], or [B, I, d] for prefixes.
 Variable mean_visible_key(const AttentionContext& in) {
   Variable total;
-  if (in.allow.defined()) {
+  if (Tensor allow = in.allow(); allow.defined()) {
     // allow is [B or 1, 1, 1 or I, J]: as 0 and 1 it sums the keys.
-    Tensor visible = in.allow.squeeze(1).to(in.projected_key.dtype());
+    Tensor visible = allow.squeeze(1).to(in.projected_key.dtype());
     total = matmul(Variable(visible), in.projected_key);
   } else {
     total = sum(in.projected_key, {1}, true);
@@ -55,8 +55,8 @@ void GaussianLocalness::add_terms(const AttentionContext& in, Terms& terms) {
   hidden = tanh(hidden);  // u [B, I, d]
   Variable P = center(in, hidden), D = width(in, hidden);
   terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{D}));
-  terms.quantities.emplace_back("center", P);
-  terms.quantities.emplace_back("width", D);
+  terms.quantity("center", P);
+  terms.quantity("width", D);
 }
 
 Variable GaussianLocalness::center(const AttentionContext& in, const Variable& hidden) const {

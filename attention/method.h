@@ -7,6 +7,7 @@
 ///   w_ij = a_ij · Π m_t(i, j)            window terms: after the softmax, not renormalised
 ///   o_i  = Σ_j w_ij v_j + Σ r_t(w_i)     value terms
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,13 +27,18 @@ struct MethodShape {
   Place place;
 };
 
+/// The keys that a query sees, as an interval: first ≤ j < end. i64, broadcast to [B, H, I].
+struct KeyRange {
+  Tensor first, end;
+};
+
 /// What a method sees. B sentences, H heads, I queries, J keys, D head dim.
 struct AttentionContext {
   Variable query_states, key_states;  ///< input of the sub-layer [B, I, d], [B, J, d]
-  Variable projected_query,
-      projected_key;           ///< all heads side by side, with bias, before 1 / sqrt(D): [B, I, d], [B, J, d]
+  /// All heads side by side, with bias, before 1 / sqrt(D): [B, I, d], [B, J, d]
+  Variable projected_query, projected_key;
   Variable query, key, value;  ///< split in heads: [B, H, I, D], [B, H, J, D], [B, H, J, D]
-  Tensor allow;                ///< bool [B or 1, 1, I or 1, J]; undefined: every query sees every key
+  KeyRange visible;            ///< by lengths and causality
   bool causal = false;
   Place place = Place::encoder;
 
@@ -41,7 +47,13 @@ struct AttentionContext {
   Variable key_positions;    ///< [J]
 
   double scale() const;  ///< 1 / sqrt(D)
+  /// `visible` as a matrix, for the composed form: bool [B or 1, H or 1, I or 1, J]; undefined: every query sees every
+  /// key.
+  Tensor allow() const;
 };
+
+/// The same for any ranges over J keys.
+Tensor allowed_pairs(const KeyRange& range, std::int64_t J);
 
 /// Where a pointwise functor is evaluated; positions in tokens.
 template <class T>
@@ -49,7 +61,7 @@ struct Position {
   T query, key;
 };
 
-// ---- Captures: what a pointwise functor reads beside z and the position -------------------------------------------
+// ---- Captures: what a pointwise functor reads beside z and the position
 
 struct PerQuery {
   Variable value;  ///< [B, H, I], broadcast
@@ -77,7 +89,6 @@ struct PerOffset {
 Tensor offset_index(const AttentionContext& in, std::int64_t clip);
 
 // ---- Terms
-// ------------------------------------------------------------------------------------------------------------
 
 /// Changes a [B, H, I, J] matrix: logits before the softmax, or weights after it.
 class PairTerm {
@@ -99,7 +110,15 @@ struct Terms {
   std::vector<std::unique_ptr<PairTerm>> biases;   ///< applied to the logits, in order
   std::vector<std::unique_ptr<PairTerm>> windows;  ///< applied to the weights, in order
   std::vector<std::unique_ptr<ValueTerm>> values;
-  std::vector<std::pair<std::string, Variable>> quantities;  ///< for pictures: "center" [B, H, I], ...
+  /// For pictures: "center" [B, H, I], ...; computed when somebody looks.
+  std::vector<std::pair<std::string, std::function<Variable()>>> quantities;
+
+  void quantity(std::string name, std::function<Variable()> compute) {
+    quantities.emplace_back(std::move(name), std::move(compute));
+  }
+  void quantity(std::string name, const Variable& value) {
+    quantity(std::move(name), [value] { return value; });
+  }
 };
 
 /// f(z, position, captures...) as an element-wise functor of (z, query position, key position, captures...).
@@ -157,7 +176,6 @@ struct MultiplyWindow {
 };
 
 // ---- Methods
-// ----------------------------------------------------------------------------------------------------------
 
 class LocalnessMethod : public Module {
  public:
@@ -170,8 +188,8 @@ Variable split_heads(const Variable& x, std::int64_t head_dim);
 /// [B, h, T, D] → [B, T, h · D]; a view where the memory order is [B, T, h, D].
 Variable merge_heads(const Variable& x);
 
-/// softmax(q kᵀ / sqrt(D)) v with the terms of `terms`; plain attention for none. Fills `trace` if given. → [B, H, I,
-/// D]
+/// softmax(q kᵀ / sqrt(D)) v with the terms of `terms`; plain attention for none. Fills `trace` if given.
+/// → [B, H, I, D]
 Variable attend_composed(const AttentionContext& in, const Terms& terms, double dropout, AttentionTrace* trace);
 
 }  // namespace fovea

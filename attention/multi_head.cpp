@@ -1,6 +1,6 @@
 #include "attention/multi_head.h"
 
-#include "tensor/select.h"
+#include <algorithm>
 
 namespace fovea {
 
@@ -60,27 +60,24 @@ Variable ValueOnHeads::composed(const Variable& weights, const AttentionContext&
   return replace_heads(zero, added, first_, count_);
 }
 
-/// Which keys each query may see: bool [B or 1, 1, I or 1, J]; undefined for all.
-Tensor allowed_pairs(const AttentionInput& input, std::int64_t I, std::int64_t J) {
-  Device device = input.query.device();
-  Tensor allow;
+/// The keys each query may see: [B or 1, 1, I or 1].
+KeyRange visible_keys(const AttentionInput& input, std::int64_t I, std::int64_t J) {
+  std::vector<std::int64_t> ends{J};
   if (input.key_lengths.defined()) {
-    std::vector<std::int32_t> lengths = input.key_lengths.to_vector<std::int32_t>();
-    require(static_cast<std::int64_t>(lengths.size()) == input.key.size(0),
-            "attention: {} key lengths for {} sentences", lengths.size(), input.key.size(0));
-    bool padded = false;
-    for (std::int32_t length : lengths) {
-      require(0 <= length && length <= J, "attention: a key length is {}, the keys are padded to {}", length, J);
-      padded |= length < J;
-    }
-    if (padded) allow = less(Tensor::arange(J, DType::i32), input.key_lengths.to(Device::cpu).reshape({-1, 1, 1, 1}));
+    ends = input.key_lengths.to(DType::i64).to_vector<std::int64_t>();
+    require(static_cast<std::int64_t>(ends.size()) == input.key.size(0), "attention: {} key lengths for {} sentences",
+            ends.size(), input.key.size(0));
+    for (std::int64_t end : ends)
+      require(0 <= end && end <= J, "attention: a key length is {}, the keys are padded to {}", end, J);
   }
+  Tensor end = Tensor::from(ends, {static_cast<std::int64_t>(ends.size()), 1, 1});
   if (input.causal) {
-    Tensor queries = Tensor::arange(I, DType::i32, Device::cpu, input.query_offset).reshape({1, 1, I, 1});
-    Tensor seen = less_equal(Tensor::arange(J, DType::i32), queries);
-    allow = allow.defined() ? logical_and(allow, seen) : seen;
+    std::vector<std::int64_t> prefixes;
+    for (std::int64_t length : ends)
+      for (std::int64_t i = 0; i < I; ++i) prefixes.push_back(std::min(length, i + input.query_offset + 1));
+    end = Tensor::from(prefixes, {static_cast<std::int64_t>(ends.size()), 1, I});
   }
-  return allow.defined() ? allow.to(device) : allow;
+  return {Tensor::from(std::vector<std::int64_t>{0}, {1, 1, 1}), end};
 }
 
 /// How many keys each query may see: [B, 1, 1], or [B, 1, I] for prefixes.
@@ -125,7 +122,7 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   in.query = split_heads(in.projected_query, head_dim_);
   in.key = split_heads(in.projected_key, head_dim_);
   in.value = split_heads(value_.forward(input.value), head_dim_);
-  in.allow = allowed_pairs(input, I, J);
+  in.visible = visible_keys(input, I, J);
   in.causal = input.causal;
   in.place = shape_.place;
   in.length = visible_length(input, I, J, input.query.dtype());

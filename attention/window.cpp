@@ -83,11 +83,12 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
 }
 
 void DifferentiableWindow::add_terms(const AttentionContext& in, Terms& terms) {
-  Tensor left_allow = in.allow, right_allow = in.allow;
+  const Tensor allow = in.allow();
+  Tensor left_allow = allow, right_allow = allow;
   if (options_.forward_only) {
     std::int64_t I = in.query.size(2);
     Tensor query = in.query_positions.value().reshape({I, 1}), key = in.key_positions.value();
-    auto both = [&](const Tensor& other) { return in.allow.defined() ? logical_and(in.allow, other) : other; };
+    auto both = [&](const Tensor& other) { return allow.defined() ? logical_and(allow, other) : other; };
     left_allow = both(less_equal(key, query));
     right_allow = both(greater_equal(key, query));
   }
@@ -103,9 +104,9 @@ void DifferentiableWindow::add_terms(const AttentionContext& in, Terms& terms) {
                transpose(split_heads(local_key_->forward(in.key_states), head_dim_), -1, -2), {.scale = in.scale()});
     terms.biases.push_back(pointwise(AddBias{}, PerPair{local * mask}));
   }
-  terms.quantities.emplace_back("left_pointer", left);
-  terms.quantities.emplace_back("right_pointer", right);
-  terms.quantities.emplace_back("window", mask);
+  terms.quantity("left_pointer", left);
+  terms.quantity("right_pointer", right);
+  terms.quantity("window", mask);
 }
 
 Variable DifferentiableWindow::pointer(const AttentionContext& in, const Linear& query, const Linear& key,
@@ -140,8 +141,9 @@ Variable DifferentiableWindow::window(const AttentionContext& in, const Variable
     mask = map(WindowMask{}, prefix(left), suffix(right), prefix(right), suffix(left));
     if (options_.mask == Mask::exact) mask = mask - mass(left) * mass(right);
   }
-  if (!in.allow.defined()) return mask;
-  return where(in.allow, mask, Tensor::zeros({1}, mask.dtype(), mask.device()));
+  Tensor allow = in.allow();
+  if (!allow.defined()) return mask;
+  return where(allow, mask, Tensor::zeros({1}, mask.dtype(), mask.device()));
 }
 
 }  // namespace fovea
