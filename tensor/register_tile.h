@@ -74,10 +74,10 @@ void multiply_tile(const RegisterTile<T>& tile) {
       T* to = c + v * V::lanes;
       V value = alpha * sum[i][v];
       if (v < vectors - 1 || last == V::lanes) {
-        if (tile.beta != 0) value += beta * V::load(to);
+        if (tile.beta != 0) value = fma(beta, V::load(to), value);
         value.store(to);
       } else {
-        if (tile.beta != 0) value += beta * V::load_partial(to, last);
+        if (tile.beta != 0) value = fma(beta, V::load_partial(to, last), value);
         value.store_partial(to, last);
       }
     }

@@ -156,9 +156,10 @@ void multiply_vector(const Product<T>& product, MatrixView<const T> a, const T* 
     V total(T(0));
 #pragma GCC unroll 16
     for (int l = 0; l < lanes; ++l) total += sum[l];
+    // The multiply-add is spelt out: left to the compiler, a loop's vectors and its rest round differently.
     for (int l = 0; l < used; ++l) {
       T* to = c.at(i + l, 0);
-      *to = product.alpha * total[l] + (product.beta != 0 ? product.beta * *to : T(0));
+      *to = fma(product.alpha, total[l], product.beta != 0 ? product.beta * *to : T(0));
     }
   }
 }
