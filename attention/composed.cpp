@@ -17,6 +17,26 @@ Tensor unsqueezed(const Tensor& x) {
   return x.reshape(shape);
 }
 
+/// Both hold; an undefined one always does.
+Tensor both(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return logical_and(a, b);
+}
+
+/// Softmax over the keys and one more logit per head, whose weight is dropped. z [B, H, I, J], sink [H]
+Variable softmax_with_sink(const Variable& z, const Tensor& allow, const Variable& sink) {
+  std::int64_t H = z.size(1), J = z.size(3);
+  Variable column = broadcast_to(reshape(sink, {H, 1, 1}), {z.size(0), H, z.size(2), 1});
+  Tensor with_sink;
+  if (allow.defined()) {
+    Shape shape = allow.shape();
+    shape[shape.rank() - 1] = J + 1;
+    with_sink = Tensor::full(shape, 1, DType::boolean, allow.device());
+    with_sink.slice(-1, 0, J).copy_from(allow);
+  }
+  return slice(softmax(concat({z, column}, 3), with_sink), 3, 0, J);
+}
+
 }  // namespace
 
 double AttentionContext::scale() const { return 1 / std::sqrt(static_cast<double>(query.size(-1))); }
@@ -40,9 +60,22 @@ Tensor AttentionContext::allow() const {
   return allow.defined() ? allow.to(query.device()) : allow;
 }
 
+Tensor allowed_keys(const AttentionContext& in, const Terms& terms) {
+  std::int64_t J = in.key.size(2);
+  Tensor window;
+  for (const KeyRange& range : terms.ranges) window = both(window, allowed_pairs(range, J));
+  for (const KeyRange& range : terms.always) {
+    Tensor seen = allowed_pairs(range, J);
+    if (window.defined()) window = seen.defined() ? logical_or(window, seen) : Tensor();
+  }
+  Tensor allow = both(allowed_pairs(in.visible, J), window);
+  if (allow.defined()) allow = allow.to(in.query.device());
+  for (const Tensor& mask : terms.masks) allow = both(allow, mask);
+  return allow;
+}
+
 Tensor offset_index(const AttentionContext& in, std::int64_t clip) {
-  std::int64_t I = in.query_positions.size(0), J = in.key_positions.size(0);
-  auto first = static_cast<std::int64_t>(I ? in.query_positions.value().slice(0, 0, 1).item() : 0);
+  std::int64_t I = in.query_positions.size(0), J = in.key_positions.size(0), first = in.query_offset;
   Tensor index = Tensor::empty({I, J}, DType::i64);
   std::int64_t* out = index.data<std::int64_t>();
   for (std::int64_t i = 0; i < I; ++i)
@@ -68,9 +101,11 @@ Variable merge_heads(const Variable& x) {
 Variable attend_composed(const AttentionContext& in, const Terms& terms, double attention_dropout,
                          AttentionTrace* trace) {
   Variable pairs = matmul(in.query, transpose(in.key, -1, -2), {.scale = in.scale()});  // s, then z [B, H, I, J]
+  for (const auto& score : terms.scores) pairs = score->composed(pairs, in);
   for (const auto& bias : terms.biases) pairs = bias->composed(pairs, in);
-  pairs = softmax(pairs, in.allow());                                            // a
-  for (const auto& window : terms.windows) pairs = window->composed(pairs, in);  // w
+  Tensor allow = allowed_keys(in, terms);
+  pairs = terms.sink.defined() ? softmax_with_sink(pairs, allow, terms.sink) : softmax(pairs, allow);  // a
+  for (const auto& window : terms.windows) pairs = window->composed(pairs, in);                        // w
   if (trace) {
     trace->weights = pairs;
     for (auto& [name, compute] : terms.quantities) trace->quantities.emplace_back(name, compute());

@@ -2,8 +2,9 @@
 ///
 /// For query i, key j, per head (DESIGN of the library in one formula):
 ///
-///   z_ij = s_ij + Σ bias_t(i, j)         s_ij = q_i · k_j / sqrt(D)       bias terms
-///   a_ij = softmax_j(z_ij)               over the keys that i may see
+///   s_ij = f(q_i · k_j / sqrt(D))        score terms f, before all biases
+///   z_ij = s_ij + Σ bias_t(i, j)         bias terms
+///   a_ij = softmax_j(z_ij)               over the keys that i may see: ranges and masks
 ///   w_ij = a_ij · Π m_t(i, j)            window terms: after the softmax, not renormalised
 ///   o_i  = Σ_j w_ij v_j + Σ r_t(w_i)     value terms
 #pragma once
@@ -38,8 +39,10 @@ struct AttentionContext {
   /// All heads side by side, with bias, before 1 / sqrt(D): [B, I, d], [B, J, d]
   Variable projected_query, projected_key;
   Variable query, key, value;  ///< split in heads: [B, H, I, D], [B, H, J, D], [B, H, J, D]
+  Variable mask;               ///< the caller's M of mask attention [B or 1, H or 1, I or 1, J], or undefined
   KeyRange visible;            ///< by lengths and causality
   bool causal = false;
+  std::int64_t query_offset = 0;  ///< position of the first query
   Place place = Place::encoder;
 
   Variable length;           ///< keys that a query may see, true lengths, prefixes if causal: [B, 1, 1 or I]
@@ -107,6 +110,14 @@ class ValueTerm {
 };
 
 struct Terms {
+  /// Hard windows: a query sees the keys that are in every one of these, and in `in.visible`. Broadcast to [B, H, I].
+  std::vector<KeyRange> ranges;
+  std::vector<KeyRange> always;  ///< seen whatever `ranges` says, where `in.visible` has them
+  /// What is hard and no interval: bool [B or 1, H or 1, I or 1, J], false where a key is not seen.
+  std::vector<Tensor> masks;
+  Variable sink;  ///< logits [H] that take mass from the softmax and have no value; −inf: none; undefined: none at all
+
+  std::vector<std::unique_ptr<PairTerm>> scores;   ///< applied to q · k / sqrt(D), in order, before every bias
   std::vector<std::unique_ptr<PairTerm>> biases;   ///< applied to the logits, in order
   std::vector<std::unique_ptr<PairTerm>> windows;  ///< applied to the weights, in order
   std::vector<std::unique_ptr<ValueTerm>> values;
@@ -177,8 +188,17 @@ struct MultiplyWindow {
 
 // ---- Methods
 
+/// What a method may change of the multi-head attention around it, when that is made.
+struct Surroundings {
+  std::int64_t value_dim;                                   ///< of all heads: W^V [d, value_dim], W^O [value_dim, d]
+  Variable (*activation)(const Variable& heads) = nullptr;  ///< of the concatenated heads, before W^O
+};
+
 class LocalnessMethod : public Module {
  public:
+  virtual void change(Surroundings&) const {}
+  /// Changes `in.query` and `in.key`, before any method adds its terms.
+  virtual void prepare(AttentionContext&) {}
   /// Adds this method's terms for one call to `terms`. Throws Error where the method is not defined.
   virtual void add_terms(const AttentionContext& in, Terms& terms) = 0;
 };
@@ -187,6 +207,10 @@ class LocalnessMethod : public Module {
 Variable split_heads(const Variable& x, std::int64_t head_dim);
 /// [B, h, T, D] → [B, T, h · D]; a view where the memory order is [B, T, h, D].
 Variable merge_heads(const Variable& x);
+
+/// The keys that take part in the softmax, by visibility, ranges and masks: bool, broadcast to [B, H, I, J]; undefined:
+/// all.
+Tensor allowed_keys(const AttentionContext& in, const Terms& terms);
 
 /// softmax(q kᵀ / sqrt(D)) v with the terms of `terms`; plain attention for none. Fills `trace` if given.
 /// → [B, H, I, D]

@@ -2,63 +2,11 @@
 
 #include <algorithm>
 
+#include "attention/on_heads.h"
+
 namespace fovea {
 
 namespace {
-
-/// A term on some of the heads: the others pass through.
-class OnHeads : public PairTerm {
- public:
-  OnHeads(std::unique_ptr<PairTerm> term, int first, int count)
-      : term_(std::move(term)), first_(first), count_(count) {}
-  Variable composed(const Variable& pairs, const AttentionContext& in) const override;
-
- private:
-  std::unique_ptr<PairTerm> term_;
-  int first_, count_;
-};
-
-class ValueOnHeads : public ValueTerm {
- public:
-  ValueOnHeads(std::unique_ptr<ValueTerm> term, int first, int count)
-      : term_(std::move(term)), first_(first), count_(count) {}
-  Variable composed(const Variable& weights, const AttentionContext& in) const override;
-
- private:
-  std::unique_ptr<ValueTerm> term_;
-  int first_, count_;
-};
-
-/// What a method on heads [first, first + count) sees.
-AttentionContext context_of_heads(const AttentionContext& in, int first, int count) {
-  AttentionContext out = in;
-  if (first == 0 && count == in.query.size(1)) return out;
-  out.query = slice(in.query, 1, first, first + count);
-  out.key = slice(in.key, 1, first, first + count);
-  out.value = slice(in.value, 1, first, first + count);
-  return out;
-}
-
-/// `middle` where heads [first, first + count) were, `outside`'s heads elsewhere.
-Variable replace_heads(const Variable& outside, const Variable& middle, int first, int count) {
-  std::int64_t heads = outside.size(1);
-  std::vector<Variable> pieces;
-  if (first > 0) pieces.push_back(slice(outside, 1, 0, first));
-  pieces.push_back(middle);
-  if (first + count < heads) pieces.push_back(slice(outside, 1, first + count, heads));
-  return concat(pieces, 1);
-}
-
-Variable OnHeads::composed(const Variable& pairs, const AttentionContext& in) const {
-  Variable changed = term_->composed(slice(pairs, 1, first_, first_ + count_), context_of_heads(in, first_, count_));
-  return replace_heads(pairs, changed, first_, count_);
-}
-
-Variable ValueOnHeads::composed(const Variable& weights, const AttentionContext& in) const {
-  Variable added = term_->composed(slice(weights, 1, first_, first_ + count_), context_of_heads(in, first_, count_));
-  Variable zero(Tensor::zeros(in.query.shape(), in.query.dtype(), in.query.device()));
-  return replace_heads(zero, added, first_, count_);
-}
 
 /// The keys each query may see: [B or 1, 1, I or 1].
 KeyRange visible_keys(const AttentionInput& input, std::int64_t I, std::int64_t J) {
@@ -88,18 +36,37 @@ Variable visible_length(const AttentionInput& input, std::int64_t I, std::int64_
   return length.to(input.query.device());
 }
 
+Surroundings changed_by(const std::vector<MultiHeadAttention::Placed>& methods, std::int64_t model_dim) {
+  Surroundings surroundings{.value_dim = model_dim};
+  for (const auto& placed : methods) placed.method->change(surroundings);
+  return surroundings;
+}
+
+/// The caller's mask, checked: [B or 1, H or 1, I or 1, J].
+Variable checked_mask(const Variable& mask, const Shape& pairs) {
+  if (!mask.defined()) return mask;
+  const Shape& shape = mask.shape();
+  bool fits = shape.rank() == 4 && shape[3] == pairs[3];
+  for (int dim = 0; fits && dim < 3; ++dim) fits = shape[dim] == 1 || shape[dim] == pairs[dim];
+  require(fits, "attention: the mask is {}; expected {}, where all but the last may be 1", shape.str(), pairs.str());
+  return mask;
+}
+
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods)
     : shape_(shape),
       head_dim_(shape.heads > 0 ? shape.model_dim / shape.heads : 0),
+      methods_(std::move(methods)),
+      surroundings_(changed_by(methods_, shape.model_dim)),
       query_(shape.model_dim, shape.model_dim),
       key_(shape.model_dim, shape.model_dim),
-      value_(shape.model_dim, shape.model_dim),
-      output_(shape.model_dim, shape.model_dim),
-      methods_(std::move(methods)) {
+      value_(shape.model_dim, surroundings_.value_dim),
+      output_(surroundings_.value_dim, shape.model_dim) {
   require(shape.heads > 0 && shape.model_dim % shape.heads == 0,
           "attention: {} heads do not divide the model's width, {}", shape.heads, shape.model_dim);
+  require(surroundings_.value_dim % shape.heads == 0, "attention: {} heads do not divide the width of the values, {}",
+          shape.heads, surroundings_.value_dim);
   child("query", query_);
   child("key", key_);
   child("value", value_);
@@ -121,9 +88,11 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   in.projected_key = key_.forward(input.key);
   in.query = split_heads(in.projected_query, head_dim_);
   in.key = split_heads(in.projected_key, head_dim_);
-  in.value = split_heads(value_.forward(input.value), head_dim_);
+  in.value = split_heads(value_.forward(input.value), surroundings_.value_dim / shape_.heads);
+  in.mask = checked_mask(input.mask, {q[0], shape_.heads, I, J});
   in.visible = visible_keys(input, I, J);
   in.causal = input.causal;
+  in.query_offset = input.query_offset;
   in.place = shape_.place;
   in.length = visible_length(input, I, J, input.query.dtype());
   in.query_positions = Tensor::arange(I, input.query.dtype(), input.query.device(), input.query_offset);
@@ -134,24 +103,16 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
 Variable MultiHeadAttention::forward(const AttentionInput& input) {
   Scope scope("attention");
   AttentionContext in = context(input);
+  for (Placed& placed : methods_) prepare_heads(*placed.method, in, {placed.first_head, placed.heads});
   Terms all;
   for (Placed& placed : methods_) {
+    HeadRange heads{placed.first_head, placed.heads};
     Terms terms;
-    placed.method->add_terms(context_of_heads(in, placed.first_head, placed.heads), terms);
-    bool every_head = placed.heads == shape_.heads;
-    auto place = [&](std::unique_ptr<PairTerm> term) -> std::unique_ptr<PairTerm> {
-      return every_head ? std::move(term) : std::make_unique<OnHeads>(std::move(term), placed.first_head, placed.heads);
-    };
-    for (auto& bias : terms.biases) all.biases.push_back(place(std::move(bias)));
-    for (auto& window : terms.windows) all.windows.push_back(place(std::move(window)));
-    for (auto& value : terms.values)
-      all.values.push_back(every_head
-                               ? std::move(value)
-                               : std::make_unique<ValueOnHeads>(std::move(value), placed.first_head, placed.heads));
-    for (auto& quantity : terms.quantities) all.quantities.push_back(std::move(quantity));
+    placed.method->add_terms(context_of_heads(in, heads), terms);
+    add_on_heads(all, std::move(terms), in, heads);
   }
-  Variable heads = attend_composed(in, all, training() ? shape_.dropout : 0, input.trace);
-  return output_.forward(merge_heads(heads));
+  Variable heads = merge_heads(attend_composed(in, all, training() ? shape_.dropout : 0, input.trace));
+  return output_.forward(surroundings_.activation ? surroundings_.activation(heads) : heads);
 }
 
 }  // namespace fovea

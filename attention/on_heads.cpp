@@ -1,0 +1,116 @@
+#include "attention/on_heads.h"
+
+#include <limits>
+
+namespace fovea {
+
+namespace {
+
+bool are_all(const AttentionContext& in, HeadRange heads) {
+  return heads.first == 0 && heads.count == in.query.size(1);
+}
+
+Variable slice_heads(const Variable& x, HeadRange heads) { return slice(x, 1, heads.first, heads.first + heads.count); }
+
+/// `middle` where `heads` were, `outside`'s heads elsewhere.
+Variable replace_heads(const Variable& outside, const Variable& middle, HeadRange heads) {
+  std::int64_t H = outside.size(1), end = heads.first + heads.count;
+  std::vector<Variable> pieces;
+  if (heads.first > 0) pieces.push_back(slice(outside, 1, 0, heads.first));
+  pieces.push_back(middle);
+  if (end < H) pieces.push_back(slice(outside, 1, end, H));
+  return concat(pieces, 1);
+}
+
+/// A term on some of the heads: the others pass through.
+class OnHeads : public PairTerm {
+ public:
+  OnHeads(std::unique_ptr<PairTerm> term, HeadRange heads) : term_(std::move(term)), heads_(heads) {}
+  Variable composed(const Variable& pairs, const AttentionContext& in) const override {
+    return replace_heads(pairs, term_->composed(slice_heads(pairs, heads_), context_of_heads(in, heads_)), heads_);
+  }
+
+ private:
+  std::unique_ptr<PairTerm> term_;
+  HeadRange heads_;
+};
+
+class ValueOnHeads : public ValueTerm {
+ public:
+  ValueOnHeads(std::unique_ptr<ValueTerm> term, HeadRange heads) : term_(std::move(term)), heads_(heads) {}
+  Variable composed(const Variable& weights, const AttentionContext& in) const override {
+    Variable added = term_->composed(slice_heads(weights, heads_), context_of_heads(in, heads_));
+    Shape shape = added.shape();
+    shape[1] = in.value.size(1);
+    return replace_heads(Tensor::zeros(shape, added.dtype(), added.device()), added, heads_);
+  }
+
+ private:
+  std::unique_ptr<ValueTerm> term_;
+  HeadRange heads_;
+};
+
+/// x [B, h or 1, ...] of `heads`, and `other` at the heads beside them: [B, H, ...].
+Tensor among_heads(const Tensor& x, HeadRange heads, std::int64_t H, double other) {
+  Shape shape = x.shape();
+  shape[1] = H;
+  Tensor out = Tensor::full(shape, other, x.dtype(), x.device());
+  out.slice(1, heads.first, heads.first + heads.count).copy_from(x);
+  return out;
+}
+
+/// The same with ranges; other heads see first ≤ j < end.
+KeyRange among_heads(const KeyRange& range, HeadRange heads, std::int64_t H, std::int64_t end) {
+  return {among_heads(range.first, heads, H, 0), among_heads(range.end, heads, H, static_cast<double>(end))};
+}
+
+/// One logit per head of all heads, −inf where there is none.
+Variable sink_of_all_heads(const Variable& already, const Variable& sink, HeadRange heads, std::int64_t H) {
+  Variable others = already;
+  if (!others.defined())
+    others = Tensor::full({H}, -std::numeric_limits<double>::infinity(), sink.dtype(), sink.device());
+  for (double logit : others.value().slice(0, heads.first, heads.first + heads.count).to_vector<double>())
+    require(logit == -std::numeric_limits<double>::infinity(), "sinks: a head has two logits; it can have one");
+  return reshape(replace_heads(reshape(others, {1, H}), reshape(sink, {1, heads.count}), heads), {H});
+}
+
+}  // namespace
+
+AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads) {
+  AttentionContext out = in;
+  if (are_all(in, heads)) return out;
+  out.query = slice_heads(in.query, heads);
+  out.key = slice_heads(in.key, heads);
+  out.value = slice_heads(in.value, heads);
+  if (in.mask.defined() && in.mask.size(1) > 1) out.mask = slice_heads(in.mask, heads);
+  return out;
+}
+
+void prepare_heads(LocalnessMethod& method, AttentionContext& in, HeadRange heads) {
+  if (are_all(in, heads)) return method.prepare(in);
+  AttentionContext own = context_of_heads(in, heads);
+  Variable query = own.query, key = own.key;
+  method.prepare(own);
+  if (!own.query.is_same(query)) in.query = replace_heads(in.query, own.query, heads);
+  if (!own.key.is_same(key)) in.key = replace_heads(in.key, own.key, heads);
+}
+
+void add_on_heads(Terms& all, Terms terms, const AttentionContext& in, HeadRange heads) {
+  std::int64_t H = in.query.size(1), J = in.key.size(2);
+  bool every = are_all(in, heads);
+  auto add_pairs = [&](auto& to, auto& from) {
+    for (auto& term : from) to.push_back(every ? std::move(term) : std::make_unique<OnHeads>(std::move(term), heads));
+  };
+  add_pairs(all.scores, terms.scores);
+  add_pairs(all.biases, terms.biases);
+  add_pairs(all.windows, terms.windows);
+  for (auto& value : terms.values)
+    all.values.push_back(every ? std::move(value) : std::make_unique<ValueOnHeads>(std::move(value), heads));
+  for (const KeyRange& range : terms.ranges) all.ranges.push_back(every ? range : among_heads(range, heads, H, J));
+  for (const KeyRange& range : terms.always) all.always.push_back(every ? range : among_heads(range, heads, H, 0));
+  for (const Tensor& mask : terms.masks) all.masks.push_back(every ? mask : among_heads(mask, heads, H, 1));
+  if (terms.sink.defined()) all.sink = sink_of_all_heads(all.sink, terms.sink, heads, H);
+  for (auto& quantity : terms.quantities) all.quantities.push_back(std::move(quantity));
+}
+
+}  // namespace fovea
