@@ -98,7 +98,7 @@ Variable merge_heads(const Variable& x) {
   return reshape(transpose(x, 1, 2), {x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
-Variable attend_composed(const AttentionContext& in, const Terms& terms, double attention_dropout,
+Variable attend_composed(const AttentionContext& in, const Terms& terms, const AttentionDropout& weights_dropout,
                          AttentionTrace* trace) {
   Variable pairs = matmul(in.query, transpose(in.key, -1, -2), {.scale = in.scale()});  // s, then z [B, H, I, J]
   for (const auto& score : terms.scores) pairs = score->composed(pairs, in);
@@ -110,7 +110,7 @@ Variable attend_composed(const AttentionContext& in, const Terms& terms, double 
     trace->weights = pairs;
     for (auto& [name, compute] : terms.quantities) trace->quantities.emplace_back(name, compute());
   }
-  pairs = dropout(pairs, attention_dropout);
+  pairs = dropout(pairs, weights_dropout.probability, weights_dropout.at);
   Variable out = matmul(pairs, in.value, {.memory_order = {0, 2, 1, 3}});  // [B, H, I, D]
   for (const auto& value : terms.values) out = out + value->composed(pairs, in);
   return out;

@@ -51,7 +51,7 @@ GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& op
 
 void GaussianLocalness::add_terms(const AttentionContext& in, Terms& terms) {
   Variable hidden = hidden_.forward(in.projected_query);
-  if (context_) hidden = hidden + context_->forward(merge_heads(attend_composed(in, {}, 0, nullptr)));
+  if (context_) hidden = hidden + context_->forward(merge_heads(attend(in, {}, 0, nullptr)));
   hidden = tanh(hidden);  // u [B, I, d]
   Variable P = center(in, hidden), D = width(in, hidden);
   terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{D}));

@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "attention/pointwise_strips.h"
 #include "autograd/operations.h"
 #include "nn/attention.h"
+#include "tensor/random.h"
 
 namespace fovea {
 
@@ -58,35 +60,35 @@ struct AttentionContext {
 /// The same for any ranges over J keys.
 Tensor allowed_pairs(const KeyRange& range, std::int64_t J);
 
-/// Where a pointwise functor is evaluated; positions in tokens.
-template <class T>
-struct Position {
-  T query, key;
-};
-
-// ---- Captures: what a pointwise functor reads beside z and the position
+// ---- Captures: what a pointwise functor reads beside z and the position. spread(): as a matrix of pairs, for the
+// composed form; strips(): row by row, for the fused engine.
 
 struct PerQuery {
   Variable value;  ///< [B, H, I], broadcast
   Variable spread(const AttentionContext&) const { return unsqueeze(value, -1); }
+  QueryStrips strips(std::int64_t) const { return {as_rank(value.value(), 3)}; }
 };
 struct PerKey {
   Variable value;  ///< [B, H, J], broadcast
   Variable spread(const AttentionContext&) const { return unsqueeze(value, -2); }
+  KeyStrips strips(std::int64_t keys) const { return {rows_of_keys(as_rank(value.value(), 3), keys)}; }
 };
 struct PerHead {
   Variable value;  ///< [H]
   Variable spread(const AttentionContext&) const { return reshape(value, {value.size(0), 1, 1}); }
+  HeadStrips strips(std::int64_t) const { return {value.value().reshape({1, value.size(0), 1})}; }
 };
 struct PerPair {
   Variable value;  ///< [B, H, I, J], broadcast
   Variable spread(const AttentionContext&) const { return value; }
+  PairStrips strips(std::int64_t keys) const { return {rows_of_keys(as_rank(value.value(), 4), keys)}; }
 };
 /// A table over the relative position, read at clip(j − i, −clip, clip) + clip.
 struct PerOffset {
   Variable value;  ///< [..., 2 clip + 1]; [B, H, I, 2 clip + 1] where every query has its own table
   std::int64_t clip;
   Variable spread(const AttentionContext& in) const;
+  OffsetStrips strips(std::int64_t) const { return {with_unit_rows(as_rank(value.value(), 4)), clip}; }
 };
 /// [I, J] i64: clip(j − i, −clip, clip) + clip, for positions of this context.
 Tensor offset_index(const AttentionContext& in, std::int64_t clip);
@@ -99,6 +101,8 @@ class PairTerm {
   virtual ~PairTerm() = default;
   /// The plain form, on whole matrices: the documentation of the term, and the oracle of every faster one.
   virtual Variable composed(const Variable& pairs, const AttentionContext& in) const = 0;
+  /// The term for the fused engine; null: there is only the composed form.
+  virtual std::unique_ptr<StripTerm> strips(const AttentionContext&) const { return nullptr; }
 };
 
 /// Changes the output: what a method adds to Σ_j w_ij v_j.
@@ -107,6 +111,7 @@ class ValueTerm {
   virtual ~ValueTerm() = default;
   /// weights [B, H, I, J] → [B, H, I, D]
   virtual Variable composed(const Variable& weights, const AttentionContext& in) const = 0;
+  virtual std::unique_ptr<StripValueTerm> strips(const AttentionContext&) const { return nullptr; }
 };
 
 struct Terms {
@@ -154,6 +159,17 @@ class PointwiseTerm : public PairTerm {
         [&](const Captures&... captures) {
           return map(Pointwise<F>{f_}, pairs, unsqueeze(in.query_positions, 1), in.key_positions,
                      captures.spread(in)...);
+        },
+        captures_);
+  }
+
+  std::unique_ptr<StripTerm> strips(const AttentionContext& in) const override {
+    return std::apply(
+        [&](const Captures&... captures) -> std::unique_ptr<StripTerm> {
+          std::int64_t J = in.key.size(2);
+          using Strips = PointwiseStrips<F, decltype(captures.strips(J))...>;
+          return std::make_unique<Strips>(f_, std::array<Variable, sizeof...(Captures)>{captures.value...},
+                                          captures.strips(J)...);
         },
         captures_);
   }
@@ -212,8 +228,24 @@ Variable merge_heads(const Variable& x);
 /// all.
 Tensor allowed_keys(const AttentionContext& in, const Terms& terms);
 
-/// softmax(q kᵀ / sqrt(D)) v with the terms of `terms`; plain attention for none. Fills `trace` if given.
-/// → [B, H, I, D]
-Variable attend_composed(const AttentionContext& in, const Terms& terms, double dropout, AttentionTrace* trace);
+/// Dropout of the attention weights, at a place of the random sequence: both engines draw the same.
+struct AttentionDropout {
+  double probability = 0;
+  RandomPosition at = {};
+};
+
+/// softmax(q kᵀ / sqrt(D)) v with the terms of `terms` by plain operations; plain attention for none. Fills `trace` if
+/// given. → [B, H, I, D]
+Variable attend_composed(const AttentionContext& in, const Terms& terms, const AttentionDropout& dropout,
+                         AttentionTrace* trace);
+
+/// How attention is computed: fused wherever every term can be (O(I + J) memory; what a trace gets is constant),
+/// composed otherwise; or always the one or the other, where `fused` throws for what cannot be.
+enum class AttentionEngine { fastest, fused, composed };
+void set_attention_engine(AttentionEngine engine);  ///< of the whole process
+AttentionEngine attention_engine();
+
+/// The same by the engine that is set; `dropout` is a probability.
+Variable attend(const AttentionContext& in, Terms terms, double dropout, AttentionTrace* trace);
 
 }  // namespace fovea

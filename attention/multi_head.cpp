@@ -111,7 +111,7 @@ Variable MultiHeadAttention::forward(const AttentionInput& input) {
     placed.method->add_terms(context_of_heads(in, heads), terms);
     add_on_heads(all, std::move(terms), in, heads);
   }
-  Variable heads = merge_heads(attend_composed(in, all, training() ? shape_.dropout : 0, input.trace));
+  Variable heads = merge_heads(attend(in, std::move(all), training() ? shape_.dropout : 0, input.trace));
   return output_.forward(surroundings_.activation ? surroundings_.activation(heads) : heads);
 }
 

@@ -22,12 +22,24 @@ Variable replace_heads(const Variable& outside, const Variable& middle, HeadRang
   return concat(pieces, 1);
 }
 
+/// The engine applies strips to these heads only.
+template <class Strips>
+Strips of_heads(Strips strips, HeadRange heads) {
+  if (!strips) return strips;
+  strips->first_head = heads.first;
+  strips->heads = heads.count;
+  return strips;
+}
+
 /// A term on some of the heads: the others pass through.
 class OnHeads : public PairTerm {
  public:
   OnHeads(std::unique_ptr<PairTerm> term, HeadRange heads) : term_(std::move(term)), heads_(heads) {}
   Variable composed(const Variable& pairs, const AttentionContext& in) const override {
     return replace_heads(pairs, term_->composed(slice_heads(pairs, heads_), context_of_heads(in, heads_)), heads_);
+  }
+  std::unique_ptr<StripTerm> strips(const AttentionContext& in) const override {
+    return of_heads(term_->strips(context_of_heads(in, heads_)), heads_);
   }
 
  private:
@@ -43,6 +55,9 @@ class ValueOnHeads : public ValueTerm {
     Shape shape = added.shape();
     shape[1] = in.value.size(1);
     return replace_heads(Tensor::zeros(shape, added.dtype(), added.device()), added, heads_);
+  }
+  std::unique_ptr<StripValueTerm> strips(const AttentionContext& in) const override {
+    return of_heads(term_->strips(context_of_heads(in, heads_)), heads_);
   }
 
  private:

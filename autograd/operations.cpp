@@ -387,10 +387,13 @@ Variable dropout_at(const Variable& x, double probability, std::uint64_t seed, s
 
 }  // namespace
 
+Variable dropout(const Variable& x, double probability, RandomPosition at) {
+  return probability == 0 ? x : dropout_at(x, probability, at.seed, at.offset);
+}
+
 Variable dropout(const Variable& x, double probability) {
   if (probability == 0) return x;
-  auto [seed, offset] = default_generator().reserve(x.value().elements());
-  return dropout_at(x, probability, seed, offset);
+  return dropout(x, probability, default_generator().reserve(x.value().elements()));
 }
 
 Variable dropout_add(const Variable& x, const Variable& residual, double probability) {

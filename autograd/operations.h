@@ -7,6 +7,7 @@
 
 #include "autograd/map.h"
 #include "autograd/variable.h"
+#include "tensor/philox.h"
 #include "tensor/reduce.h"
 
 namespace fovea {
@@ -112,6 +113,8 @@ Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bia
 /// Zeroes each element with the given probability and scales the rest by 1 / (1 − probability). The mask is drawn from
 /// the default generator and drawn again, not stored, for the backward pass.
 Variable dropout(const Variable& x, double probability);
+/// The same, with the mask that begins `at` this place of the random sequence.
+Variable dropout(const Variable& x, double probability, RandomPosition at);
 /// residual + dropout(x), in one pass.
 Variable dropout_add(const Variable& x, const Variable& residual, double probability);
 struct CrossEntropyOptions {

@@ -215,6 +215,28 @@ DropoutMask::DropoutMask(double probability, RandomPosition at) : position_(at) 
   scale_ = 65536.0 / (65536 - threshold_);
 }
 
+template <class T>
+void dropout_factors(const DropoutMask& mask, std::int64_t first, std::int64_t count, T* out) {
+  const T scale = static_cast<T>(mask.scale());
+  const std::uint32_t threshold = mask.threshold();
+  const std::int64_t end = first + count;
+  constexpr std::int64_t group_size = DropoutMask::group;
+  for (std::int64_t group = first / group_size; group * group_size < end; ++group) {
+    auto blocks = sixteen_blocks(mask.position().seed, mask.position().offset + static_cast<std::uint64_t>(16 * group));
+    for (int k = 0; k < 8; ++k) {
+      std::int64_t begin = group * group_size + 16 * k;
+      if (begin + 16 <= first || end <= begin) continue;
+      T factors[16];
+      for (int lane = 0; lane < 16; ++lane)
+        factors[lane] = ((blocks.word[k / 2][lane] >> (k % 2 * 16)) & 0xffffU) >= threshold ? scale : T(0);
+      std::int64_t from = std::max(first, begin), to = std::min(end, begin + 16);
+      std::copy(factors + (from - begin), factors + (to - begin), out + (from - first));
+    }
+  }
+}
+template void dropout_factors(const DropoutMask&, std::int64_t, std::int64_t, float*);
+template void dropout_factors(const DropoutMask&, std::int64_t, std::int64_t, double*);
+
 Tensor dropout(const Tensor& x, double probability, std::uint64_t seed, std::uint64_t offset) {
   return run_dropout("dropout", DropoutMask(probability, {seed, offset}), x, nullptr);
 }

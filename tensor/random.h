@@ -40,6 +40,9 @@ std::vector<std::int64_t> permutation(std::int64_t n, Generator& generator);
 /// x · keep / (1 − probability), keep a function of (seed, offset) and the element's row-major index alone: called on
 /// the gradient it is the backward pass. x f32 or f64, the same mask for both; probability in [0, 1).
 Tensor dropout(const Tensor& x, double probability, std::uint64_t seed, std::uint64_t offset);
+/// What dropout multiplies elements first ≤ e < first + count with: mask.scale() or 0. On the calling thread.
+template <class T>
+void dropout_factors(const DropoutMask& mask, std::int64_t first, std::int64_t count, T* out);
 /// residual + dropout(x), in one pass; both of one shape and type.
 Tensor dropout_add(const Tensor& x, const Tensor& residual, double probability, std::uint64_t seed,
                    std::uint64_t offset);

@@ -103,6 +103,14 @@ FOVEA_HD FOVEA_INLINE T select(bool condition, T yes, T no) {
   return condition ? yes : no;
 }
 
+/// 0, 1, 2, ...: each lane's number.
+template <class T>
+FOVEA_INLINE Vec<T> lane_numbers() {
+  typename Vec<T>::Native number{};
+  for (int lane = 0; lane < Vec<T>::lanes; ++lane) number[lane] = static_cast<T>(lane);
+  return Vec<T>(number);
+}
+
 /// a b + c, rounded once.
 FOVEA_HD FOVEA_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 FOVEA_HD FOVEA_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
@@ -166,6 +174,33 @@ FOVEA_INLINE Vec<T> swapped(Vec<T> v, std::integer_sequence<int, lane...>) {
 template <int distance, class T>
 FOVEA_INLINE Vec<T> swapped(Vec<T> v) {
   return swapped<distance>(v, std::make_integer_sequence<int, Vec<T>::lanes>{});
+}
+
+/// Lane i becomes lane i − distance, or 0 where there is none.
+template <int distance, class T, int... lane>
+FOVEA_INLINE Vec<T> moved_up(Vec<T> v, std::integer_sequence<int, lane...>) {
+  return Vec<T>(
+      __builtin_shufflevector(v.native, Vec<T>(T(0)).native, (lane < distance ? Vec<T>::lanes : lane - distance)...));
+}
+/// Lane i becomes lane i + distance, or 0 where there is none.
+template <int distance, class T, int... lane>
+FOVEA_INLINE Vec<T> moved_down(Vec<T> v, std::integer_sequence<int, lane...>) {
+  return Vec<T>(__builtin_shufflevector(v.native, Vec<T>(T(0)).native, (lane + distance)...));
+}
+
+/// Lane i becomes the sum of lanes 0 ... i.
+template <int distance = 1, class T>
+FOVEA_INLINE Vec<T> prefix_sums(Vec<T> v) {
+  v += moved_up<distance>(v, std::make_integer_sequence<int, Vec<T>::lanes>{});
+  if constexpr (2 * distance < Vec<T>::lanes) return prefix_sums<2 * distance>(v);
+  return v;
+}
+/// Lane i becomes the sum of lanes i ... last.
+template <int distance = 1, class T>
+FOVEA_INLINE Vec<T> suffix_sums(Vec<T> v) {
+  v += moved_down<distance>(v, std::make_integer_sequence<int, Vec<T>::lanes>{});
+  if constexpr (2 * distance < Vec<T>::lanes) return suffix_sums<2 * distance>(v);
+  return v;
 }
 
 /// The sum of all lanes, halves first.

@@ -1,0 +1,288 @@
+/// Pointwise terms in strips: the functor on vectors of keys, and its derivatives from duals.
+#pragma once
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "attention/strips.h"
+#include "tensor/dual.h"
+
+namespace fovea {
+
+/// Where a pointwise functor is evaluated; positions in tokens.
+template <class T>
+struct Position {
+  T query, key;
+};
+
+/// x with leading dimensions of 1 up to so many.
+inline Tensor as_rank(const Tensor& x, int rank) {
+  Shape shape;
+  for (int d = x.rank(); d < rank; ++d) shape.push_back(1);
+  for (std::int64_t size : x.shape()) shape.push_back(size);
+  return x.reshape(shape);
+}
+
+/// Rows of so many keys, contiguous.
+inline Tensor rows_of_keys(const Tensor& x, std::int64_t keys) {
+  Shape shape = x.shape();
+  shape[-1] = keys;
+  return with_unit_rows(x.size(-1) == keys ? x : x.expand(shape).contiguous());
+}
+
+// ---- Captures: how a row of a strip reads one, and where its gradient goes
+
+/// One number for a whole row.
+template <class T>
+struct RowNumber {
+  T number;
+  Vec<T> sum = Vec<T>(T(0));  ///< of the gradient
+
+  template <class Count>
+  FOVEA_INLINE Vec<T> load(std::int64_t, Count) const {
+    return Vec<T>(number);
+  }
+  template <class Count>
+  FOVEA_INLINE void add(std::int64_t, Count count, Vec<T> gradient) {
+    sum += filled(gradient, count, T(0));
+  }
+};
+
+/// A number per key.
+template <class T>
+struct RowOfKeys {
+  const T* numbers;
+  T* gradients;  ///< where they go; null: nowhere
+
+  template <class Count>
+  FOVEA_INLINE Vec<T> load(std::int64_t j, Count count) const {
+    return load_vector(numbers + j, count);
+  }
+  template <class Count>
+  FOVEA_INLINE void add(std::int64_t j, Count count, Vec<T> gradient) {
+    if (gradients) store_vector(load_vector(gradients + j, count) + gradient, gradients + j, count);
+  }
+};
+
+/// [B, H, I]: the gradient of a row is its sum over the keys.
+struct QueryStrips {
+  Tensor value;
+  std::int64_t scratch(const StripShape&) const { return 0; }
+  Tensor room(const StripShape& s) const { return Tensor::zeros({s.sentences, s.heads, s.queries}, value.dtype()); }
+
+  template <class T>
+  RowNumber<T> row(const StripRows<T>& rows, std::int64_t r, T*, const Tensor&) const {
+    return {value.data<T>()[broadcast_offset(value, rows.sentence, rows.head, rows.first_query + r)]};
+  }
+  template <class T>
+  void finish(const StripRows<T>& rows, std::int64_t r, const RowNumber<T>& row, const Tensor& room) const {
+    room.data<T>()[broadcast_offset(room, rows.sentence, rows.head, rows.first_query + r)] = horizontal_sum(row.sum);
+  }
+};
+
+/// [H], as [1, H, 1]: summed over a part of a head's queries.
+struct HeadStrips {
+  Tensor value;
+  std::int64_t scratch(const StripShape&) const { return 0; }
+  Tensor room(const StripShape& s) const { return Tensor::zeros({s.parts, s.sentences, s.heads}, value.dtype()); }
+
+  template <class T>
+  RowNumber<T> row(const StripRows<T>& rows, std::int64_t, T*, const Tensor&) const {
+    return {value.data<T>()[broadcast_offset(value, 0, rows.head, 0)]};
+  }
+  template <class T>
+  void finish(const StripRows<T>& rows, std::int64_t, const RowNumber<T>& row, const Tensor& room) const {
+    room.data<T>()[broadcast_offset(room, rows.part, rows.sentence, rows.head)] += horizontal_sum(row.sum);
+  }
+};
+
+/// [B, H, J]: summed over a part of a head's queries.
+struct KeyStrips {
+  Tensor value;
+  std::int64_t scratch(const StripShape&) const { return 0; }
+  Tensor room(const StripShape& s) const {
+    return Tensor::zeros({s.parts, s.sentences, s.heads, s.keys}, value.dtype());
+  }
+
+  template <class T>
+  RowOfKeys<T> row(const StripRows<T>& rows, std::int64_t, T*, const Tensor& room) const {
+    T* gradients = nullptr;
+    if (room.defined())
+      gradients = room.data<T>() + rows.part * room.strides()[0] + rows.sentence * room.strides()[1] +
+                  rows.head * room.strides()[2];
+    return {value.data<T>() + broadcast_offset(value, rows.sentence, rows.head, 0), gradients};
+  }
+  template <class T>
+  void finish(const StripRows<T>&, std::int64_t, const RowOfKeys<T>&, const Tensor&) const {}
+};
+
+/// [B, H, I, J]: of size I x J by nature, and so is its gradient.
+struct PairStrips {
+  Tensor value;
+  std::int64_t scratch(const StripShape&) const { return 0; }
+  Tensor room(const StripShape& s) const {
+    return Tensor::zeros({s.sentences, s.heads, s.queries, s.keys}, value.dtype());
+  }
+
+  template <class T>
+  RowOfKeys<T> row(const StripRows<T>& rows, std::int64_t r, T*, const Tensor& room) const {
+    std::int64_t i = rows.first_query + r;
+    T* gradients = nullptr;
+    if (room.defined())
+      gradients = room.data<T>() + ((rows.sentence * room.shape()[1] + rows.head) * room.shape()[2] + i) * rows.keys;
+    return {value.data<T>() + broadcast_offset(value, rows.sentence, rows.head, i), gradients};
+  }
+  template <class T>
+  void finish(const StripRows<T>&, std::int64_t, const RowOfKeys<T>&, const Tensor&) const {}
+};
+
+/// [B, H, I, 2 clip + 1]: for one query the offsets of neighbouring keys lie side by side, clipped at both ends.
+struct OffsetStrips {
+  Tensor value;
+  std::int64_t clip;
+
+  bool own_table() const { return value.shape()[2] > 1; }  ///< every query has one
+  std::int64_t scratch(const StripShape& s) const { return 2 * (s.keys + Vec<float>::lanes); }
+  Tensor room(const StripShape& s) const {
+    std::int64_t size = 2 * clip + 1;
+    return own_table() ? Tensor::zeros({s.sentences, s.heads, s.queries, size}, value.dtype())
+                       : Tensor::zeros({s.parts, s.sentences, s.heads, 1, size}, value.dtype());
+  }
+
+  /// The keys whose offsets are not clipped.
+  template <class T>
+  std::pair<std::int64_t, std::int64_t> inner_keys(const StripRows<T>& rows, std::int64_t r) const {
+    std::int64_t position = rows.query_position(r);
+    std::int64_t begin = std::clamp(position - clip, rows.first[r], rows.end[r]);
+    return {begin, std::clamp(position + clip + 1, begin, rows.end[r])};
+  }
+  template <class T>
+  RowOfKeys<T> row(const StripRows<T>& rows, std::int64_t r, T* scratch, const Tensor& room) const {
+    const T* table = value.data<T>() + broadcast_offset(value, rows.sentence, rows.head, rows.first_query + r);
+    auto [begin, end] = inner_keys(rows, r);
+    const T* aligned = table + clip - rows.query_position(r);  // aligned[j] is the entry of offset j − i
+    T* gradients = scratch + rows.keys + Vec<float>::lanes;
+    if (room.defined()) std::fill(gradients + rows.first[r], gradients + rows.end[r], T(0));
+    if (begin == rows.first[r] && end == rows.end[r]) return {aligned, room.defined() ? gradients : nullptr};
+    std::fill(scratch + rows.first[r], scratch + begin, table[0]);
+    std::copy(aligned + begin, aligned + end, scratch + begin);
+    std::fill(scratch + end, scratch + rows.end[r], table[2 * clip]);
+    return {scratch, room.defined() ? gradients : nullptr};
+  }
+  template <class T>
+  void finish(const StripRows<T>& rows, std::int64_t r, const RowOfKeys<T>& row, const Tensor& room) const {
+    T* table = room.data<T>();
+    if (own_table())
+      table +=
+          ((rows.sentence * room.shape()[1] + rows.head) * room.shape()[2] + rows.first_query + r) * (2 * clip + 1);
+    else
+      table += ((rows.part * room.shape()[1] + rows.sentence) * room.shape()[2] + rows.head) * (2 * clip + 1);
+    auto [begin, end] = inner_keys(rows, r);
+    const T* from = row.gradients;
+    for (std::int64_t j = rows.first[r]; j < begin; ++j) table[0] += from[j];
+    T* aligned = table + clip - rows.query_position(r);
+    for_keys<T>(begin, end, [&](std::int64_t j, auto count) {
+      store_vector(load_vector(aligned + j, count) + load_vector(from + j, count), aligned + j, count);
+    });
+    for (std::int64_t j = end; j < rows.end[r]; ++j) table[2 * clip] += from[j];
+  }
+};
+
+// ---- The term
+
+/// F on rows of keys; Captures are the strips of its captures. The variables are those that the captures hold.
+template <class F, class... Captures>
+class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
+ public:
+  PointwiseStrips(const F& f, std::array<Variable, sizeof...(Captures)> variables, Captures... captures)
+      : f_(f), variables_(std::move(variables)), captures_(std::move(captures)...) {}
+
+  std::vector<Variable> inputs() const override { return {variables_.begin(), variables_.end()}; }
+  Tensor gradient_room(std::size_t k, const StripShape& shape) const override {
+    Tensor room;
+    for_captures([&](std::size_t place, const auto& capture) {
+      if (place == k) room = capture.room(shape);
+    });
+    return room;
+  }
+  std::int64_t elements_taken(const StripShape& shape, std::int64_t) const override {
+    std::int64_t elements = 0;
+    for_captures([&](std::size_t, const auto& capture) { elements += capture.scratch(shape) + Vec<float>::lanes; });
+    return elements;
+  }
+
+  template <class T>
+  void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const {
+    std::array<T*, captures> scratch = take_scratch<T>(rows, space);
+    for (std::int64_t r = 0; r < rows.count; ++r)
+      forward_row(rows, r, from + r * rows.stride, to + r * rows.stride, scratch, all);
+  }
+
+  template <class T>
+  void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor> rooms,
+                      Workspace& space) const {
+    std::array<T*, captures> scratch = take_scratch<T>(rows, space);
+    for (std::int64_t r = 0; r < rows.count; ++r)
+      backward_row(rows, r, from + r * rows.stride, gradient + r * rows.stride, scratch, rooms, all);
+  }
+
+ private:
+  static constexpr std::size_t captures = sizeof...(Captures);
+  static constexpr std::index_sequence_for<Captures...> all{};
+
+  template <class Body>
+  void for_captures(Body&& body) const {
+    std::size_t place = 0;
+    std::apply([&](const auto&... capture) { (body(place++, capture), ...); }, captures_);
+  }
+
+  template <class T>
+  std::array<T*, captures> take_scratch(const StripRows<T>& rows, Workspace& space) const {
+    std::array<T*, captures> scratch{};
+    StripShape shape{0, 0, 0, rows.keys, 0, 0};
+    for_captures([&](std::size_t k, const auto& capture) { scratch[k] = space.take<T>(capture.scratch(shape)); });
+    return scratch;
+  }
+
+  template <class T, std::size_t... k>
+  void forward_row(const StripRows<T>& rows, std::int64_t r, const T* from, T* to,
+                   const std::array<T*, captures>& scratch, std::index_sequence<k...>) const {
+    using V = Vec<T>;
+    const std::tuple captured{std::get<k>(captures_).row(rows, r, scratch[k], Tensor())...};
+    const V query(static_cast<T>(rows.query_position(r)));
+    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+      Position<V> position{query, V(static_cast<T>(j)) + lane_numbers<T>()};
+      store_vector(f_(load_vector(from + j, count), position, std::get<k>(captured).load(j, count)...), to + j, count);
+    });
+  }
+
+  template <class T, std::size_t... k>
+  void backward_row(const StripRows<T>& rows, std::int64_t r, const T* from, T* gradient,
+                    const std::array<T*, captures>& scratch, std::span<Tensor> rooms, std::index_sequence<k...>) const {
+    using V = Vec<T>;
+    using D = Dual<V>;
+    std::tuple captured{std::get<k>(captures_).row(rows, r, scratch[k], rooms[k])...};
+    const V zero(T(0)), one(T(1)), query(static_cast<T>(rows.query_position(r)));
+    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+      V key = V(static_cast<T>(j)) + lane_numbers<T>(), z = load_vector(from + j, count),
+        g = load_vector(gradient + j, count);
+      Position<D> position{D(query, zero), D(key, zero)};
+      // ∂f along z for wrt = −1, along capture number wrt else
+      auto slope = [&](auto wrt) {
+        constexpr int along = decltype(wrt)::value;
+        return f_(D(z, along == -1 ? one : zero), position,
+                  D(std::get<k>(captured).load(j, count), along == int{k} ? one : zero)...)
+            .tangent;
+      };
+      (std::get<k>(captured).add(j, count, g * slope(std::integral_constant<int, int{k}>{})), ...);
+      store_vector(g * slope(std::integral_constant<int, -1>{}), gradient + j, count);
+    });
+    ((rooms[k].defined() ? std::get<k>(captures_).finish(rows, r, std::get<k>(captured), rooms[k]) : void()), ...);
+  }
+
+  F f_;
+  std::array<Variable, captures> variables_;
+  std::tuple<Captures...> captures_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,182 @@
+/// Attention in strips: the fused engine's view of a term.
+///
+/// A strip is a matrix [rows, J] of a few queries of one head by all keys, in cache. The engine fills it with logits,
+/// lets every term change it, makes weights of it and multiplies them with the values; the backward pass makes the same
+/// strip again. Nothing of size I x J is ever kept: a call needs O(I + J) memory.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "autograd/variable.h"
+#include "tensor/panels.h"
+#include "tensor/row_loop.h"
+
+namespace fovea {
+
+/// The sizes of one call.
+struct StripShape {
+  std::int64_t sentences, heads, queries, keys;  ///< B, H, I, J
+  std::int64_t query_offset;                     ///< position of the first query among the keys
+  std::int64_t parts;  ///< the queries of a head are worked on in so many parts, each with its own key-side gradients
+};
+
+/// Which pairs a strip holds. Row r is query first_query + r; it sees keys first[r] ≤ j < end[r].
+template <class T>
+struct StripRows {
+  std::int64_t sentence, head, part, first_query, count;
+  std::int64_t query_offset, keys;  ///< position of query 0 among the keys; J
+  const std::int64_t *first, *end;
+  std::int64_t hull_first, hull_end;  ///< all rows' keys; hull_first is a multiple of the vector's lanes
+  std::int64_t stride;                ///< from row to row of any strip, in elements
+  /// Of the term's key_matrices(): transposed [D, J], and, in the backward pass, as they are [J, D].
+  std::span<const Panels<T>> transposed_keys, keys_packed;
+
+  std::int64_t query_position(std::int64_t row) const { return query_offset + first_query + row; }
+};
+
+/// A thread's memory: taken in order, given back all at once.
+class Workspace {
+ public:
+  Workspace(std::byte* begin, std::size_t bytes) : next_(begin), end_(begin + bytes) {}
+
+  template <class T>
+  T* take(std::int64_t elements) {
+    auto* taken = reinterpret_cast<T*>(next_);
+    next_ += bytes<T>(elements);
+    require(next_ <= end_, "fused attention: a term asked for less memory than it takes");
+    return taken;
+  }
+  template <class T>
+  static std::size_t bytes(std::int64_t elements) {
+    return (static_cast<std::size_t>(elements) * sizeof(T) + 63) / 64 * 64;
+  }
+  std::byte* mark() const { return next_; }
+  void give_back(std::byte* mark) { next_ = mark; }
+
+ private:
+  std::byte *next_, *end_;
+};
+
+/// What a term does to strips: on logits before the softmax or on weights after it. One object serves all threads.
+class StripTerm {
+ public:
+  virtual ~StripTerm() = default;
+
+  /// The variables that it reads and brings gradients to.
+  virtual std::vector<Variable> inputs() const = 0;
+  /// Room for the gradient of input k, of a shape that broadcasts from the input's: each part of a head's queries adds
+  /// to a place of its own, and the engine of autograd sums them. Zeros where the term adds.
+  virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
+  /// Matrices [B, H, J, D] that the engine packs for StripRows.
+  virtual std::vector<Tensor> key_matrices() const { return {}; }
+  /// How many strips, and how many elements more, forward and backward take from the workspace.
+  virtual std::int64_t strips_taken() const { return 0; }
+  virtual std::int64_t elements_taken(const StripShape&, std::int64_t /*rows*/) const { return 0; }
+
+  /// to = f(from) at the visible pairs; to may be from.
+  virtual void forward(const StripRows<float>&, const float* from, float* to, Workspace&) const = 0;
+  virtual void forward(const StripRows<double>&, const double* from, double* to, Workspace&) const = 0;
+  /// `gradient` is that of f(from) and becomes that of from; adds to gradients[k], where they are defined. What lies
+  /// outside of a row's keys is 0 and stays so.
+  virtual void backward(const StripRows<float>&, const float* from, float* gradient, std::span<Tensor> gradients,
+                        Workspace&) const = 0;
+  virtual void backward(const StripRows<double>&, const double* from, double* gradient, std::span<Tensor> gradients,
+                        Workspace&) const = 0;
+
+  /// The heads it acts on: [first_head, first_head + heads).
+  std::int64_t first_head = 0, heads = 0;
+};
+
+/// What a term adds to the output of a strip.
+class StripValueTerm {
+ public:
+  virtual ~StripValueTerm() = default;
+  virtual std::vector<Variable> inputs() const = 0;
+  virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
+  virtual std::int64_t elements_taken(const StripShape&, std::int64_t rows) const = 0;
+
+  /// out [rows, D] += what the weights make.
+  virtual void forward(const StripRows<float>&, const float* weights, MatrixView<float> out, Workspace&) const = 0;
+  virtual void forward(const StripRows<double>&, const double* weights, MatrixView<double> out, Workspace&) const = 0;
+  /// Adds to the weights' gradient, and to gradients[k].
+  virtual void backward(const StripRows<float>&, const float* weights, MatrixView<const float> out_gradient,
+                        float* gradient, std::span<Tensor> gradients, Workspace&) const = 0;
+  virtual void backward(const StripRows<double>&, const double* weights, MatrixView<const double> out_gradient,
+                        double* gradient, std::span<Tensor> gradients, Workspace&) const = 0;
+
+  std::int64_t first_head = 0, heads = 0;
+};
+
+/// Both types from one template: Term has forward_strip<T> and backward_strip<T>.
+template <class Term>
+class StripTermOf : public StripTerm {
+ public:
+  void forward(const StripRows<float>& rows, const float* from, float* to, Workspace& space) const override {
+    self().template forward_strip<float>(rows, from, to, space);
+  }
+  void forward(const StripRows<double>& rows, const double* from, double* to, Workspace& space) const override {
+    self().template forward_strip<double>(rows, from, to, space);
+  }
+  void backward(const StripRows<float>& rows, const float* from, float* gradient, std::span<Tensor> gradients,
+                Workspace& space) const override {
+    self().template backward_strip<float>(rows, from, gradient, gradients, space);
+  }
+  void backward(const StripRows<double>& rows, const double* from, double* gradient, std::span<Tensor> gradients,
+                Workspace& space) const override {
+    self().template backward_strip<double>(rows, from, gradient, gradients, space);
+  }
+
+ private:
+  const Term& self() const { return static_cast<const Term&>(*this); }
+};
+
+/// body(j, count) for the vectors of the keys [first, end): count as in for_vectors.
+template <class T, class Body>
+FOVEA_INLINE void for_keys(std::int64_t first, std::int64_t end, Body&& body) {
+  for_vectors<T>(end - first, [&](std::int64_t j, auto count) { body(first + j, count); });
+}
+
+/// The element (b, h, i) of a tensor that broadcasts to [B, H, I]; x has rank 3.
+inline std::int64_t broadcast_offset(const Tensor& x, std::int64_t b, std::int64_t h, std::int64_t i) {
+  return (x.shape()[0] > 1 ? b * x.strides()[0] : 0) + (x.shape()[1] > 1 ? h * x.strides()[1] : 0) +
+         (x.shape()[2] > 1 ? i * x.strides()[2] : 0);
+}
+
+/// Rows of a strip outside of [first, end) but inside the hull, set to 0.
+template <class T>
+void clear_outside(const StripRows<T>& rows, T* strip) {
+  for (std::int64_t r = 0; r < rows.count; ++r) {
+    T* row = strip + r * rows.stride;
+    std::fill(row + rows.hull_first, row + std::max(rows.hull_first, rows.first[r]), T(0));
+    std::fill(row + rows.end[r], row + std::max(rows.hull_end, rows.end[r]), T(0));
+  }
+}
+
+/// Softmax of one row over its keys, in place, and the logarithm of its normaliser: +inf, and all weights 0, where no
+/// logit is finite. exp(sink) is part of the normaliser; sink = −inf: none.
+template <class T>
+T softmax_row(T* z, std::int64_t first, std::int64_t end, T sink);
+/// The same again, from the logarithm of the normaliser.
+template <class T>
+void softmax_row_again(T* z, std::int64_t first, std::int64_t end, T log_total);
+/// gradient = weights · (gradient − mean), mean = Σ weights · gradient over the row's keys, which it returns.
+template <class T>
+T softmax_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
+
+/// Not initialised room for the gradient of heads' matrices [B, H, X, D]: in several parts [parts, B, H, X, D], which
+/// broadcast from it, or itself with the heads side by side.
+Tensor strip_gradient_room(const Shape& shape, std::int64_t parts, DType dtype);
+
+/// One head's matrix of such a room, for a part of its queries.
+template <class T>
+MatrixView<T> strip_gradient(const Tensor& room, std::int64_t b, std::int64_t h, std::int64_t part) {
+  int d = room.rank() - 4;
+  std::int64_t offset = d ? part * room.strides()[0] : 0;
+  return {room.data<T>() + offset + b * room.strides()[d] + h * room.strides()[d + 1], room.strides()[d + 2], 1};
+}
+
+}  // namespace fovea

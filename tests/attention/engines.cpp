@@ -1,0 +1,179 @@
+// The fused engine against the composed form, for every method of the registry in every place.
+#include <cmath>
+#include <functional>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/attention/attentions.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+/// The engine inside a scope.
+class Engine {
+ public:
+  explicit Engine(AttentionEngine engine) { set_attention_engine(engine); }
+  ~Engine() { set_attention_engine(AttentionEngine::fastest); }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+};
+
+struct Sizes {
+  std::int64_t sentences, queries, keys;
+  std::vector<std::int32_t> lengths;
+};
+
+/// The output, then the gradients of every input and parameter with one random cotangent.
+std::vector<Tensor> output_and_gradients(Attention& attention, Place place, const Sizes& sizes, DType dtype,
+                                         AttentionTrace* trace = nullptr) {
+  Generator generator(31);
+  auto random = [&](std::int64_t length) { return random_tensor({sizes.sentences, length, 6}, generator).to(dtype); };
+  Variable key(random(sizes.keys), true), query = place == Place::cross ? Variable(random(sizes.queries), true) : key;
+  for (auto& parameter : attention.parameters()) Variable(parameter.variable).clear_grad();
+  Variable out =
+      attention.forward({.query = query,
+                         .key = key,
+                         .value = key,
+                         .key_lengths = Tensor::from(sizes.lengths, {static_cast<std::int64_t>(sizes.lengths.size())}),
+                         .causal = place == Place::decoder,
+                         .trace = trace});
+  backward(out, random_tensor(out.shape(), generator).to(dtype));
+  std::vector<Tensor> all{out.value(), key.grad().value(), query.grad().value()};
+  for (auto& parameter : attention.parameters())
+    all.push_back(parameter.variable.grad().defined() ? parameter.variable.grad().value()
+                                                      : Tensor::zeros(parameter.variable.shape(), dtype));
+  return all;
+}
+
+void check_alike(const std::vector<Tensor>& fused, const std::vector<Tensor>& composed, double tolerance) {
+  BOOST_REQUIRE(fused.size() == composed.size());
+  for (std::size_t k = 0; k < fused.size(); ++k) {
+    std::vector<double> a = fused[k].to_vector<double>(), b = composed[k].to_vector<double>();
+    double largest = 0, scale = 1;
+    for (double x : b) scale = std::max(scale, std::abs(x));
+    for (std::size_t e = 0; e < a.size(); ++e) {
+      double difference = std::abs(a[e] - b[e]);
+      largest = difference <= largest ? largest : difference;  // a NaN stays
+    }
+    BOOST_TEST(largest <= tolerance * scale, "tensor " << k
+                                                       << " (0: the output, 1: the keys, 2: the queries) differs by "
+                                                       << largest << " of " << scale);
+  }
+}
+
+/// Runs body on every specification and place that has a fused form, and counts them.
+int for_every_fused(const std::function<void(Attention&, Place)>& body) {
+  int count = 0;
+  for (const std::string& specification : all_specifications())
+    for (Place place : all_places()) {
+      std::unique_ptr<Attention> attention;
+      try {
+        attention = random_attention(specification, place);
+        Engine fused(AttentionEngine::fused);
+        Generator generator(1);
+        Variable x(random_tensor({1, 3, 6}, generator));
+        attention->forward({.query = x, .key = x, .value = x, .causal = place == Place::decoder});
+      } catch (const Error&) {
+        continue;  // not in this place, or composed only
+      }
+      ++count;
+      BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) { body(*attention, place); }
+    }
+  return count;
+}
+
+// Sizes around the strips' and the vectors': one strip and several, a sentence without keys, one part and several.
+const std::vector<Sizes> all_sizes{{2, 4, 5, {5, 3}}, {3, 17, 33, {33, 0, 16}}, {1, 300, 290, {281}}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(attention_engines)
+
+BOOST_AUTO_TEST_CASE(fused_equals_composed_in_value_and_gradient) {
+  int count = for_every_fused([](Attention& attention, Place place) {
+    for (const Sizes& sizes : all_sizes) {
+      auto run = [&](AttentionEngine engine) {
+        Engine chosen(engine);
+        return output_and_gradients(attention, place, sizes, DType::f64);
+      };
+      check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11);
+    }
+  });
+  BOOST_TEST(count > 20);
+}
+
+BOOST_AUTO_TEST_CASE(in_f32_too) {
+  for_every_fused([](Attention& attention, Place place) {
+    attention.to(DType::f32);
+    auto run = [&](AttentionEngine engine) {
+      Engine chosen(engine);
+      return output_and_gradients(attention, place, all_sizes[1], DType::f32);
+    };
+    check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 2e-4);
+    attention.to(DType::f64);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(both_engines_draw_the_same_dropout) {
+  for (const char* specification : {"global", "relative(clip=3)+gaussian", "window", "window(use=additive)"})
+    for (const Sizes& sizes : all_sizes) {
+      AttentionShape shape{.model_dim = 6, .heads = 2, .layers = 2, .dropout = 0.3};
+      auto attention = attention_factory(specification)(shape);
+      attention->initialise(5);
+      attention->to(DType::f64);
+      attention->train(true);
+      auto run = [&](AttentionEngine engine) {
+        Engine chosen(engine);
+        seed(77);
+        return output_and_gradients(*attention, Place::encoder, sizes, DType::f64);
+      };
+      auto fused = run(AttentionEngine::fastest);
+      check_alike(fused, run(AttentionEngine::composed), 1e-11);
+      attention->train(false);
+      BOOST_TEST(fused[0].to_vector<double>() != run(AttentionEngine::fastest)[0].to_vector<double>());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
+  int before = omp_get_max_threads();
+  for_every_fused([](Attention& attention, Place place) {
+    auto run = [&](int threads) {
+      omp_set_num_threads(threads);
+      Engine fused(AttentionEngine::fused);
+      return output_and_gradients(attention, place, all_sizes[2], DType::f64);
+    };
+    check_alike(run(3), run(1), 0);
+  });
+  omp_set_num_threads(before);
+}
+
+BOOST_AUTO_TEST_CASE(weights_are_there_for_the_asking) {
+  for_every_fused([](Attention& attention, Place place) {
+    auto run = [&](AttentionEngine engine) {
+      Engine chosen(engine);
+      AttentionTrace trace;
+      output_and_gradients(attention, place, all_sizes[1], DType::f64, &trace);
+      std::vector<Tensor> all{trace.weights.value()};
+      for (auto& [name, value] : trace.quantities) all.push_back(value.value());
+      return all;
+    };
+    check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-12);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(second_derivatives_come_from_the_composed_form) {
+  auto attention = random_attention("gaussian", Place::encoder);
+  auto second = [&](AttentionEngine engine) {
+    Engine chosen(engine);
+    Generator generator(9);
+    Variable x(random_tensor({2, 4, 6}, generator), true);
+    Variable out = attention->forward({.query = x, .key = x, .value = x});
+    Variable slope = grad(sum(out * out), {x}, {}, {.create_graph = true})[0];
+    return grad(sum(slope * slope), {x})[0].value();
+  };
+  check_alike({second(AttentionEngine::fused)}, {second(AttentionEngine::composed)}, 1e-11);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
