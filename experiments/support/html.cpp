@@ -12,12 +12,13 @@ constexpr std::string_view page_style = R"(
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }
-main { max-width: 1080px; margin: 0 auto; padding: 2.5rem 1.5rem 4rem; }
+main { max-width: 1140px; margin: 0 auto; padding: 2.5rem 1.5rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0; letter-spacing: -0.01em; }
 .subtitle { color: var(--faint); font-size: .9rem; margin: .4rem 0 0; overflow-wrap: anywhere; }
 nav { margin: 1.2rem 0 0; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; font-size: .92rem; }
 a { color: var(--accent); text-decoration: none; } a:hover { text-decoration: underline; }
 h2 { font-size: 1.25rem; margin: 2.6rem 0 .8rem; padding-top: 1.2rem; border-top: 1px solid var(--line); }
+h3 { font-size: 1.02rem; margin: 2rem 0 .4rem; overflow-wrap: anywhere; }
 p { max-width: 46rem; margin: .6rem 0; }
 pre, .values dd, .subtitle { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 pre { background: var(--panel); border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; }
@@ -25,13 +26,14 @@ pre { background: var(--panel); border-radius: 6px; padding: .8rem 1rem; overflo
 figure { margin: 0; max-width: 100%; overflow-x: auto; }
 figure svg { display: block; max-width: 100%; height: auto; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-size: .94rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: var(--faint); font-size: .9rem; padding-bottom: .5rem; }
-th { text-align: left; font-weight: 600; border-bottom: 2px solid var(--ink); white-space: nowrap; }
-th, td { padding: .34rem 1.5rem .34rem 0; vertical-align: baseline; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: var(--faint); font-size: .9rem; padding-bottom: .5rem; max-width: 46rem; }
+th { text-align: left; font-weight: 600; border-bottom: 2px solid var(--ink); vertical-align: bottom; }
+td { vertical-align: baseline; }
+th, td { padding: .34rem 1.15rem .34rem 0; }
 td { border-bottom: 1px solid var(--line); }
 tr.rule td { border-top: 2px solid var(--ink); }
-.number { text-align: right; white-space: nowrap; }
+.number { text-align: right; } td.number { white-space: nowrap; }
 .deviation { color: var(--faint); } .absent { visibility: hidden; }
 .mark { position: absolute; margin-left: .15em; }
 .values { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 0 2.5rem; margin: 1rem 0;
@@ -94,6 +96,8 @@ Report& Report::section(const std::string& heading) {
   return add_block(fmt::format("<h2 id=\"section-{}\">{}</h2>\n", headings_.size(), escape_html(heading)));
 }
 
+Report& Report::subsection(const std::string& heading) { return add_block("<h3>" + escape_html(heading) + "</h3>\n"); }
+
 Report& Report::text(const std::string& paragraph) { return add_block("<p>" + escape_html(paragraph) + "</p>\n"); }
 
 Report& Report::code(const std::string& text) {
@@ -117,6 +121,7 @@ Report& Report::add(const LineChart& chart) { return add_figure(svg(chart)); }
 Report& Report::add(const ScatterPlot& chart) { return add_figure(svg(chart)); }
 Report& Report::add(const Histogram& chart) { return add_figure(svg(chart)); }
 Report& Report::add(const HeatMap& chart) { return add_figure(svg(chart)); }
+Report& Report::add(const HeadMaps& maps) { return add_figure(svg(maps)); }
 
 Report& Report::configuration(const Json& values) {
   std::string list = "<dl class=\"values\">\n";

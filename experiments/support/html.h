@@ -26,6 +26,8 @@ class Report {
   explicit Report(std::string title, std::string subtitle = "");
 
   Report& section(const std::string& heading);
+  /// A heading inside a section; it is not among the links at the top.
+  Report& subsection(const std::string& heading);
   Report& text(const std::string& paragraph);
   /// Text whose spaces and line breaks count: a command, an error.
   Report& code(const std::string& text);
@@ -34,6 +36,7 @@ class Report {
   Report& add(const ScatterPlot& chart);
   Report& add(const Histogram& chart);
   Report& add(const HeatMap& chart);
+  Report& add(const HeadMaps& maps);
   /// Keys and values of a resolved configuration, in columns.
   Report& configuration(const Json& values);
 

@@ -9,7 +9,7 @@
 #include <fmt/core.h>
 
 #include "experiments/support/axis.h"
-#include "experiments/support/html.h"
+#include "experiments/support/drawing.h"
 #include "experiments/support/terminal.h"
 #include "tensor/atomic_file.h"
 #include "tensor/error.h"
@@ -17,59 +17,10 @@
 namespace fovea {
 namespace {
 
-// Pixels. Two charts stand beside each other on a page.
-constexpr double chart_width = 500, plot_height = 240;
-constexpr double title_height = 26, legend_row = 19, axis_label_height = 20, tick_label_height = 18;
-constexpr double font_size = 12;
+constexpr double plot_height = 240, legend_row = 19, tick_label_height = 18;  // pixels
 constexpr std::size_t colours = 8;
 
-/// One decimal is a tenth of a pixel; whole numbers get none.
-std::string px(double value) {
-  std::string text = fmt::format("{:.1f}", value);
-  if (text.ends_with(".0")) text.resize(text.size() - 2);
-  return text == "-0" ? "0" : text;
-}
-
-/// An estimate: nobody measures fonts here.
-double text_pixels(const std::string& text, double size = font_size) {
-  return 0.58 * size * double(display_width(text));
-}
-
-/// The body of an <svg> element, appended to piece by piece.
-class Drawing {
- public:
-  void line(double x1, double y1, double x2, double y2, const char* style) {
-    body_ += fmt::format("<line class=\"{}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", style, px(x1), px(y1),
-                         px(x2), px(y2));
-  }
-
-  /// `anchor`: start, middle or end of the text lies at (x, y); it is turned around that point.
-  void text(double x, double y, const std::string& text, const char* style, const char* anchor = "start",
-            double degrees = 0) {
-    std::string turn = degrees != 0 ? fmt::format(" transform=\"rotate({} {} {})\"", px(degrees), px(x), px(y)) : "";
-    body_ += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\" text-anchor=\"{}\"{}>{}</text>\n", style, px(x), px(y),
-                         anchor, turn, escape_html(text));
-  }
-
-  void raw(const std::string& elements) { body_ += elements; }
-
-  std::string element(double width, double height, const std::string& description) const {
-    return fmt::format(
-        "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
-        "viewBox=\"0 0 {0} {1}\" role=\"img\" aria-label=\"{2}\">\n{3}</svg>",
-        px(width), px(height), escape_html(description), body_);
-  }
-
- private:
-  std::string body_;
-};
-
 std::string colour_class(std::size_t series) { return fmt::format("c{}", series % colours); }
-
-std::string tooltip(const std::string& text) { return "<title>" + escape_html(text) + "</title>"; }
-
-/// Up to five significant digits.
-std::string short_value(double value) { return fmt::format("{:.5g}", value); }
 
 // --- frame: title, legend, axes ----------------------------------------------------------------------------------
 
@@ -269,126 +220,6 @@ std::vector<double> band_ends(const Series& series) {
   return ends;
 }
 
-// --- heat maps -----------------------------------------------------------------------------------------------------
-
-constexpr std::size_t longest_token = 16;
-constexpr double colour_scale_width = 66;
-
-struct HeatLayout {
-  double cell, left, top, right, bottom, label_size;
-  bool slanted, has_labels;
-};
-
-double longest_label(const std::vector<std::string>& tokens, double size) {
-  double longest = 0;
-  for (const auto& token : tokens)
-    longest = std::max(longest, text_pixels(shortened(printable(token), longest_token), size));
-  return longest;
-}
-
-/// As wide as a chart where the cells can be 4 pixels, with labels where they can be 8.
-HeatLayout heat_layout(const HeatMap& map) {
-  constexpr double smallest_cell = 4, largest_cell = 24, smallest_side = 240;
-  constexpr double smallest_labelled_cell = 8, smallest_slanted_cell = 14;
-  HeatLayout layout;
-  auto most = double(std::max({map.keys.size(), map.queries.size(), std::size_t(1)}));
-  double side = chart_width - axis_label_height - colour_scale_width - 10;
-  double labelled_side = std::max(smallest_side, side - longest_label(map.queries, font_size));
-  layout.has_labels = labelled_side / most >= smallest_labelled_cell;
-  layout.cell = std::floor((layout.has_labels ? labelled_side : side) / most);
-  layout.cell = std::clamp(layout.cell, smallest_cell, largest_cell);
-  layout.slanted = layout.cell >= smallest_slanted_cell;
-  layout.label_size = std::min(font_size, layout.cell - 1);
-  double key_length = layout.has_labels ? longest_label(map.keys, layout.label_size) : 0;
-  double query_length = layout.has_labels ? longest_label(map.queries, layout.label_size) : 0;
-  layout.left = axis_label_height + query_length + 6;
-  layout.top = (map.title.empty() ? 0 : title_height) + axis_label_height +
-               (layout.slanted ? key_length * std::sqrt(0.5) + 10 : key_length + 6);
-  layout.right = layout.left + layout.cell * double(map.keys.size());
-  layout.bottom = layout.top + layout.cell * double(map.queries.size());
-  return layout;
-}
-
-void draw_heat_labels(Drawing& drawing, const HeatMap& map, const HeatLayout& at) {
-  double head = map.title.empty() ? 0 : title_height;
-  if (!map.title.empty()) drawing.text(0, 15, map.title, "title");
-  drawing.text((at.left + at.right) / 2, head + 12, map.key_label, "axis", "middle");
-  drawing.text(11, (at.top + at.bottom) / 2, map.query_label, "axis", "middle", -90);
-  if (!at.has_labels) return;
-  drawing.raw(fmt::format("<g class=\"token\" style=\"font-size:{}px\">\n", px(at.label_size)));
-  for (std::size_t j = 0; j < map.keys.size(); ++j) {
-    double x = at.left + (double(j) + 0.5) * at.cell + (at.slanted ? 1 : at.label_size / 3);
-    drawing.text(x, at.top - 6, shortened(printable(map.keys[j]), longest_token), "token", "start",
-                 at.slanted ? -45 : -90);
-  }
-  for (std::size_t i = 0; i < map.queries.size(); ++i) {
-    double y = at.top + (double(i) + 0.5) * at.cell + at.label_size / 3;
-    drawing.text(at.left - 6, y, shortened(printable(map.queries[i]), longest_token), "token", "end");
-  }
-  drawing.raw("</g>\n");
-}
-
-/// How far to the right the slanted labels of the keys reach.
-double end_of_labels(const HeatMap& map, const HeatLayout& at) {
-  double end = 0;
-  for (std::size_t j = 0; at.slanted && j < map.keys.size(); ++j) {
-    double length = text_pixels(shortened(printable(map.keys[j]), longest_token), at.label_size);
-    end = std::max(end, at.left + double(j + 1) * at.cell + length * std::sqrt(0.5));
-  }
-  return end;
-}
-
-/// What the strongest colour stands for.
-double full_colour(const HeatMap& map) {
-  double largest = 0;
-  for (double value : map.values) {
-    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-  }
-  largest = std::max({map.high.value_or(largest), -map.low.value_or(0)});
-  return largest > 0 ? largest : 1;
-}
-
-void draw_cells(Drawing& drawing, const HeatMap& map, const HeatLayout& at, double full) {
-  double gap = at.cell >= 10 ? 1 : 0;
-  drawing.raw("<g class=\"cells\">\n");
-  for (std::size_t i = 0; i < map.queries.size(); ++i) {
-    for (std::size_t j = 0; j < map.keys.size(); ++j) {
-      double value = map.values[i * map.keys.size() + j];
-      double strength = std::isfinite(value) ? std::clamp(std::abs(value) / full, 0.0, 1.0) : 0;
-      const char* style = !std::isfinite(value) ? " class=\"missing\"" : value < 0 ? " class=\"cold\"" : "";
-      drawing.raw(
-          fmt::format("<rect{} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{:.3g}\">{}</rect>\n", style,
-                      px(at.left + double(j) * at.cell), px(at.top + double(i) * at.cell), px(at.cell - gap),
-                      px(at.cell - gap), std::isfinite(value) ? strength : 1.0,
-                      tooltip(fmt::format("{} {} '{}', {} {} '{}': {}", map.query_label, i, map.queries[i],
-                                          map.key_label, j, map.keys[j], short_value(value)))));
-    }
-  }
-  drawing.raw("</g>\n");
-  for (auto [i, j] : map.marked) {
-    drawing.raw(fmt::format("<rect class=\"marked\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
-                            px(at.left + j * at.cell - 0.5), px(at.top + i * at.cell - 0.5), px(at.cell), px(at.cell)));
-  }
-}
-
-/// A bar from the lowest to the highest colour, right of the map.
-void draw_colour_scale(Drawing& drawing, const HeatLayout& at, double low, double high, double full) {
-  constexpr int steps = 24;
-  constexpr double width = 10, tallest = 160;
-  double x = at.right + 22, height = std::clamp(at.bottom - at.top, 60.0, tallest);
-  drawing.raw("<g class=\"cells\">\n");
-  for (int step = 0; step < steps; ++step) {
-    double value = high - (high - low) * (step + 0.5) / steps;
-    drawing.raw(fmt::format("<rect{} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{:.3g}\"/>\n",
-                            value < 0 ? " class=\"cold\"" : "", px(x), px(at.top + step * height / steps), px(width),
-                            px(height / steps + 0.2), std::clamp(std::abs(value) / full, 0.0, 1.0)));
-  }
-  drawing.raw("</g>\n");
-  drawing.text(x + width + 5, at.top + 9, fmt::format("{:.3g}", high), "tick");
-  drawing.text(x + width + 5, at.top + height, fmt::format("{:.3g}", low), "tick");
-  if (low < 0 && high > 0) drawing.text(x + width + 5, at.top + height * high / (high - low) + 4, "0", "tick");
-}
-
 }  // namespace
 
 std::string svg(const LineChart& chart) {
@@ -404,12 +235,15 @@ std::string svg(const LineChart& chart) {
   }
   double top = draw_head(drawing, chart.title, legend_of(chart.series));
   Frame frame = draw_axes(drawing, top, chart.x, chart.y, x, y, AxisScale::Ends::at_data);
+  for (std::size_t s = 0; s < chart.series.size(); ++s) {
+    const Series& series = chart.series[s];
+    if (!series.deviation.empty()) draw_band(drawing, frame, series, visible_points(series.y), colour_class(s));
+  }
   constexpr std::size_t few_points = 60;
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
     const Series& series = chart.series[s];
     auto points = visible_points(series.y);
     bool is_dashed = series.dashed || s >= colours;
-    if (!series.deviation.empty()) draw_band(drawing, frame, series, points, colour_class(s));
     drawing.raw(fmt::format("<path class=\"curve {}{}\" d=\"{}\"/>\n", colour_class(s), is_dashed ? " dashed" : "",
                             curve_path(frame, series, points)));
     bool has_dots = points.size() <= few_points && !is_dashed;
@@ -474,26 +308,6 @@ std::string svg(const Histogram& chart) {
   return drawing.element(chart_width, height_of(frame, chart.x), chart.title);
 }
 
-std::string svg(const HeatMap& map) {
-  require(map.values.size() == map.queries.size() * map.keys.size(),
-          "heat map '{}': {} values for {} queries and {} keys; expected {}", map.title, map.values.size(),
-          map.queries.size(), map.keys.size(), map.queries.size() * map.keys.size());
-  HeatLayout layout = heat_layout(map);
-  double full = full_colour(map);
-  bool has_negative =
-      std::any_of(map.values.begin(), map.values.end(), [](double v) { return v < 0 && std::isfinite(v); });
-  double low = map.low.value_or(has_negative ? -full : 0), high = map.high.value_or(full);
-  Drawing drawing;
-  draw_heat_labels(drawing, map, layout);
-  drawing.raw(fmt::format("<rect class=\"panel\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n", px(layout.left - 1),
-                          px(layout.top - 1), px(layout.right - layout.left + 1), px(layout.bottom - layout.top + 1)));
-  draw_cells(drawing, map, layout, full);
-  draw_colour_scale(drawing, layout, low, high, full);
-  double width =
-      std::max({layout.right + colour_scale_width, end_of_labels(map, layout), text_pixels(map.title, 14)}) + 4;
-  return drawing.element(width, std::max(layout.bottom, layout.top + 60) + 8, map.title);
-}
-
 void write_svg(const std::filesystem::path& path, const std::string& svg) {
   std::size_t behind_tag = svg.find('>') + 1;
   std::string file = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + svg.substr(0, behind_tag);
@@ -523,11 +337,13 @@ std::string_view chart_style() {
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
 .c4 { --c: var(--c4); } .c5 { --c: var(--c5); } .c6 { --c: var(--c6); } .c7 { --c: var(--c7); }
 .curve { fill: none; stroke: var(--c); stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; }
-.dashed { stroke-dasharray: 5 4; } .band { fill: var(--c); fill-opacity: .16; }
+.dashed { stroke-dasharray: 5 4; } .band { fill: var(--c); fill-opacity: .1; }
 .dots { fill: var(--c); } .cloud { fill-opacity: .55; }
 .bars { fill: var(--c); fill-opacity: .32; stroke: var(--c); stroke-width: 1.2; }
-.panel { fill: var(--panel); } .cells rect { fill: var(--hot); } .cells .cold { fill: var(--cold); }
+.panel { fill: var(--panel); } .cells rect, .cells path { fill: var(--hot); } .cells .cold { fill: var(--cold); }
+.cells path { stroke: var(--panel); stroke-width: .08; }
 .cells .missing { fill: var(--line); } .cells rect:hover { stroke: var(--ink); }
+.spread { stroke: var(--c1); stroke-width: 1.3; stroke-opacity: .75; } .center { fill: var(--c1); }
 .marked { fill: none; stroke: var(--c1); stroke-width: 2; pointer-events: none; }
 )";
 }

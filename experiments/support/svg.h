@@ -62,12 +62,26 @@ struct HeatMap {
   std::string query_label = "query", key_label = "key";
 };
 
+/// The same for the heads of an attention, small and side by side, all on one colour scale. There are no tooltips: a
+/// page may have hundreds of these.
+struct HeadMaps {
+  struct Head {
+    std::string name{};
+    std::vector<double> values{};           ///< [I, J] row-major; NaN and infinities are left white
+    std::vector<double> center{}, width{};  ///< [I], in keys: drawn as a dot with a bar of that width. Empty: none
+  };
+  std::string title{};
+  std::vector<std::string> queries{}, keys{};
+  std::vector<Head> heads{};
+};
+
 /// An <svg> element for a page that has palette_style() and chart_style(). Throws Error where x and y (or queries, keys
 /// and values) do not fit each other.
 std::string svg(const LineChart& chart);
 std::string svg(const ScatterPlot& chart);
 std::string svg(const Histogram& chart);
 std::string svg(const HeatMap& chart);
+std::string svg(const HeadMaps& maps);
 
 /// Writes such an element, with the styles in it, as a file of its own.
 void write_svg(const std::filesystem::path& path, const std::string& svg);

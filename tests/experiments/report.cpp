@@ -6,6 +6,7 @@
 #include "experiments/support/axis.h"
 #include "experiments/support/html.h"
 #include "experiments/support/svg.h"
+#include "tests/experiments/markup.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -13,41 +14,6 @@ using namespace fovea;
 namespace {
 
 const std::string hostile = "</script><b a=\"x\" b='y'>&amp;\x01\n\xff\u202e]]>";
-
-/// Whether every element is closed in order, every attribute is quoted, and & begins an entity. "" or what is wrong.
-std::string markup_error(const std::string& text) {
-  std::vector<std::string> open;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '&') {
-      std::size_t end = text.find_first_not_of("#abcdefghijklmnopqrstuvwxyz0123456789", i + 1);
-      if (end == std::string::npos || text[end] != ';' || end == i + 1) return "a bare & at " + text.substr(i, 30);
-    }
-    if (text[i] != '<') continue;
-    if (text.compare(i, 9, "<!DOCTYPE") == 0 || text.compare(i, 5, "<?xml") == 0) continue;
-    std::size_t end = i;
-    for (bool quoted = false; end < text.size() && (quoted || text[end] != '>'); ++end) {
-      if (text[end] == '"') quoted = !quoted;
-      if (text[end] == '<' && end > i) return "a < in the tag " + text.substr(i, 60);
-    }
-    std::string tag = text.substr(i + 1, end - i - 1);
-    std::string name = tag.substr(0, tag.find(' '));
-    if (name.starts_with('/')) {
-      if (open.empty() || open.back() != name.substr(1)) return "unexpected <" + tag + ">";
-      open.pop_back();
-    } else if (!tag.ends_with('/') && name != "meta") {
-      open.push_back(name);
-      if (name == "style") i = text.find("</style>", i) - 1, end = i;
-    }
-    i = end;
-  }
-  return open.empty() ? "" : "<" + open.back() + "> stays open";
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
 
 HeatMap example_map() {
   return {.title = hostile, .queries = {"the", hostile}, .keys = {"a", "<s>", "&"}, .values = {.1, .2, .7, 0, 1, -.5}};
@@ -76,7 +42,7 @@ BOOST_AUTO_TEST_CASE(hostile_tokens_are_shown_not_obeyed) {
   Table table({hostile, "b"});
   table.row({hostile, 1});
   report.section(hostile).text(hostile).code(hostile).add(table, hostile).add(example_map());
-  report.add(LineChart{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}});
+  report.subsection(hostile).add(LineChart{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}});
   report.add(ScatterPlot{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}});
   report.add(Histogram{hostile, {hostile}, {{hostile, {1, 2, 2}}}});
   report.section("two").configuration(Json{{"a<b>", hostile.substr(0, 20)}, {"n", nullptr}, {"list", {1, "&"}}});
@@ -118,6 +84,26 @@ BOOST_AUTO_TEST_CASE(a_heat_map_has_a_cell_with_its_value_for_every_pair) {
   map.keys.pop_back();
   BOOST_TEST(contains(message_of([&] { svg(map); }), "6 values for 2 queries and 2 keys; expected 4"));
   BOOST_TEST(markup_error(svg(HeatMap{})) == "");
+}
+
+BOOST_AUTO_TEST_CASE(maps_of_heads_share_a_colour_scale_and_show_centres) {
+  HeadMaps maps{.title = "weights", .queries = {"the", hostile}, .keys = {"a", "<s>", "&"}};
+  maps.heads.push_back({.name = "head 1", .values = {.1, .2, .7, 0, 1.4, std::nan("")}});
+  maps.heads.push_back({.name = "head 2", .values = {.7, 0, 0, 0, 0, -.7}, .center = {0, 1.5}, .width = {.5, 40}});
+  std::string text = svg(maps);
+  BOOST_TEST(markup_error(text) == "");
+  BOOST_TEST(count(text, "h1v1h-1z") == 7u);  // the zeros are left to the panel
+  BOOST_TEST(contains(text, "<path fill-opacity=\"1\" d=\"M1 1h1v1h-1z\"/>"));
+  BOOST_TEST(contains(text, "<path fill-opacity=\"0.5\" d=\"M2 0h1v1h-1z\"/>"));  // .7 of 1.4, also in head 2:
+  BOOST_TEST(contains(text, "<path fill-opacity=\"0.5\" d=\"M0 0h1v1h-1z\"/>"));
+  BOOST_TEST(contains(text, "<path class=\"cold\" fill-opacity=\"0.5\" d=\"M2 1h1v1h-1z\"/>"));
+  BOOST_TEST(contains(text, "<path class=\"missing\" d=\"M2 1h1v1h-1z\"/>"));
+  BOOST_TEST(count(text, "<circle class=\"center\"") == 2u);
+  BOOST_TEST(count(text, "class=\"spread\"") == 2u);
+  maps.heads[0].values.pop_back();
+  BOOST_TEST(message_of([&] { svg(maps); }) ==
+             "maps 'weights': head 1 has 5 values for 2 queries and 3 keys; expected 6");
+  BOOST_TEST(markup_error(svg(HeadMaps{})) == "");
 }
 
 BOOST_AUTO_TEST_CASE(gaps_break_a_curve_and_bad_values_never_reach_the_drawing) {
