@@ -20,6 +20,7 @@ struct ClassificationData {
   std::vector<std::string> classes;
   std::string group;   ///< what Example::group counts, e.g. "attractors"; empty: the examples have no groups
   std::string source;  ///< where they come from and how they were read, one line
+  std::string corpus;  ///< as papers name the data set: "SST-2", "IMDB", "SVA"; empty: none of these
 };
 
 /// The line that a program prints and a run directory keeps: source, sizes, classes.

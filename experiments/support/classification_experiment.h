@@ -4,11 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/batches.h"
-#include "experiments/support/classification.h"
-#include "experiments/support/encoder_model.h"
+#include "experiments/support/classification_results.h"
 #include "experiments/support/run_directory.h"
-#include "experiments/support/training.h"
 #include "experiments/support/vocabulary.h"
 
 namespace fovea {
@@ -32,11 +29,9 @@ class ClassificationExperiment {
   BatchOptions batches;
 
  private:
-  struct Outcome;
-
   std::vector<std::string> attentions() const;
-  Outcome train_one(const RunDirectory& directory, const Json& configuration, const std::string& attention,
-                    std::uint64_t seed, const struct EncodedData& data, int vocabulary) const;
+  ComparedAttention train_seeds(const std::string& attention, const RunDirectory& directory, const Json& configuration,
+                                const ClassificationSetting& setting, const Tokenizer& tokenizer) const;
   void label_texts() const;
 
   std::string program_;

@@ -83,10 +83,10 @@ class Run {
       if (interrupted()) stop(progress, metrics);
       std::int64_t epoch = task_.epoch();
       Update update = step();
-      progress.note(fmt::format("loss {:.3f}{}", update.loss, best_note()));
-      progress.advance();
       std::vector<CsvValue> row{epoch, update.loss, update.rate, update.norm};
       if (now_.updates % options_.evaluate_every == 0 || now_.updates == options_.updates) row.emplace_back(evaluate());
+      progress.note(fmt::format("loss {:.3f}{}", update.loss, best_note()));
+      progress.advance();
       if (row.size() > 4 || now_.updates % 10 == 0) metrics.row(now_.updates, row);
       if (now_.updates % options_.checkpoint_every == 0) save(metrics);
     }

@@ -1,0 +1,175 @@
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/attention_pictures.h"
+#include "experiments/support/classification_report.h"
+#include "experiments/support/generated.h"
+#include "experiments/support/lines.h"
+#include "experiments/support/paper_numbers.h"
+#include "experiments/support/words.h"
+#include "tests/experiments/markup.h"
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+/// Tiny classifiers on generated sentences, trained for a moment.
+struct Trained {
+  Folder folder;
+  ClassificationData data = generate_agreement("generated:train=300,dev=40,test=60", false);
+  std::unique_ptr<Tokenizer> tokenizer;
+  EncodedData encoded;
+  EncoderModelOptions model;
+  BatchOptions batches;
+  TrainingOptions training;
+  std::vector<ComparedAttention> compared;
+
+  explicit Trained(const std::vector<std::string>& attentions, int seeds = 1) {
+    std::vector<std::string_view> texts;
+    for (const Example& example : data.train) texts.push_back(example.text);
+    tokenizer = train_tokenizer({}, texts);
+    encoded = encode(data, *tokenizer, 0);
+    model.model_dim = 16;
+    model.feed_forward_dim = 16;
+    training.updates = 30;
+    training.evaluate_every = 10;
+    for (const std::string& attention : attentions) {
+      ComparedAttention each{attention, {}};
+      for (int seed = 1; seed <= seeds; ++seed) each.runs.push_back(run(attention, seed));
+      compared.push_back(each);
+    }
+  }
+
+  ClassificationSetting setting() const { return {data, encoded, tokenizer->size(), model, batches, training}; }
+
+  FinishedRun run(const std::string& attention, int seed) const {
+    auto path = folder / file_name_for(attention + std::to_string(seed));
+    auto directory = RunDirectory::create("test", path);
+    Json configuration{{"attention", attention}};
+    auto outcome =
+        train_classifier(setting(), attention, std::uint64_t(seed), {directory, configuration, attention, path});
+    return {outcome, path};
+  }
+
+  std::string page() const {
+    write_report(folder / "report.html", "agreement", setting(), *tokenizer, compared, Json{{"layers", 2}});
+    return contents(folder / "report.html");
+  }
+};
+
+EncodedExamples examples_of(const std::vector<std::pair<int, std::int64_t>>& labels_and_lengths) {
+  EncodedExamples examples;
+  for (auto [label, length] : labels_and_lengths) {
+    examples.tokens.emplace_back(std::size_t(length), int(examples.size()) + special_tokens);
+    examples.lengths.push_back(length);
+    examples.labels.push_back(label);
+    examples.groups.push_back(-1);
+  }
+  return examples;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(classification)
+
+BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
+  Trained trained({"global", "relative(layers=2)", "gaussian", "window(use=additive)"}, 2);
+  std::string html = trained.page();
+  BOOST_TEST(markup_error(html) == "");
+  BOOST_TEST(html.size() < 1'000'000u);
+  for (const char* part : {"Development accuracy", "Training loss", "<h3>global</h3>", "<h3>window(use=additive)</h3>",
+                           ">Layer 2, seed ", ">left pointer<", ">window<", "best seed", "over 2 seeds"})
+    BOOST_TEST(contains(html, part), part << " is missing");
+  BOOST_TEST(count(html, "<path class=\"band") == 8u);    // a curve with its deviation for each attention, twice
+  BOOST_TEST(count(html, ">weights</text>") == 4u * 3u);  // three sentences
+  BOOST_TEST(count(html, ">window</text>") == 3u);
+  BOOST_TEST(contains(html, "<circle class=\"center\""));  // of gaussian
+  BOOST_TEST(!contains(html, "Nguyen"));                   // the paper has nothing on generated sentences
+  trained.data.corpus = "SVA";
+  BOOST_TEST(contains(trained.page(), "<td class=\"number\">96.19</td>"));
+}
+
+BOOST_AUTO_TEST_CASE(a_page_of_very_many_attentions_stays_small) {
+  Trained trained({"window"});
+  trained.compared.resize(40, trained.compared.front());
+  std::string html = trained.page();
+  BOOST_TEST(html.size() < 1'000'000u);
+  BOOST_TEST(contains(html, "No pictures"));
+}
+
+BOOST_AUTO_TEST_CASE(hypotheses_are_the_test_texts_with_gold_and_predicted_class) {
+  Trained trained({"global"});
+  const FinishedRun& run = trained.compared.front().runs.front();
+  auto lines = read_lines(run.directory / hypotheses_file).lines;
+  BOOST_TEST(lines.front() == "text\tgold\tpredicted");
+  BOOST_TEST_REQUIRE(lines.size() == trained.data.test.size() + 1);
+  for (std::size_t k = 0; k < trained.data.test.size(); ++k) {
+    auto columns = split_columns(lines[k + 1]);
+    BOOST_TEST_REQUIRE(columns.size() == 3u);
+    BOOST_TEST(columns[0] == trained.data.test[k].text);
+    BOOST_TEST(columns[1] == trained.data.classes[std::size_t(trained.data.test[k].label)]);
+    BOOST_TEST((columns[1] == columns[2]) == (run.outcome.correct[k] == '1'));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_finished_run_is_not_repeated_and_must_fit_the_data) {
+  Trained trained({"global"});
+  const FinishedRun& first = trained.compared.front().runs.front();
+  auto directory = RunDirectory::resume(first.directory);
+  Json configuration{{"attention", "global"}};
+  TrainingRun run{directory, configuration, "global", first.directory};
+  std::filesystem::remove(directory.checkpoint());
+  BOOST_TEST(train_classifier(trained.setting(), "global", 1, run).correct == first.outcome.correct);
+  BOOST_TEST(!std::filesystem::exists(directory.checkpoint()));
+  trained.data.test.pop_back();
+  BOOST_TEST(contains(message_of([&] { train_classifier(trained.setting(), "global", 1, run); }),
+                      "result.json: the result of 60 test examples; the data has 59"));
+}
+
+BOOST_AUTO_TEST_CASE(the_best_run_is_the_best_on_the_development_set) {
+  auto with = [](double dev, const std::string& correct) {
+    FinishedRun run;
+    run.outcome.dev_accuracy = dev;
+    run.outcome.correct = correct;
+    return run;
+  };
+  std::vector<ComparedAttention> compared{{"a", {with(50, "11"), with(70, "01")}}, {"b", {with(60, "11")}}};
+  BOOST_TEST(best_of(compared).outcome.dev_accuracy == 70);
+  BOOST_TEST((compared[0].accuracies() == std::vector<double>{100, 50}));
+  BOOST_TEST((compared[0].scores_by_example() == std::vector<double>{50, 100}));
+}
+
+BOOST_AUTO_TEST_CASE(shown_sentences_are_of_all_classes_and_fit_a_map) {
+  auto examples = examples_of({{0, 300}, {0, 9}, {0, 12}, {1, 40}, {1, 17}, {0, 16}, {1, 5}});
+  BOOST_TEST((sentences_to_show(examples, 3) == std::vector<std::size_t>{1, 4, 2}));
+  examples.groups[5] = 4;
+  BOOST_TEST((sentences_to_show(examples, 2) == std::vector<std::size_t>{5, 4}));
+  examples.tokens[1] = examples.tokens[2] = examples.tokens[5];
+  BOOST_TEST((sentences_to_show(examples, 3) == std::vector<std::size_t>{5, 4, 6}));
+  BOOST_TEST(sentences_to_show(examples, 99).size() == 5u);
+}
+
+BOOST_AUTO_TEST_CASE(the_layer_shown_carries_the_method) {
+  BOOST_TEST(first_layer_of("global") == 0);
+  BOOST_TEST(first_layer_of("gaussian") == 0);
+  BOOST_TEST(first_layer_of("global + gaussian(window=head, layers=2-3)") == 1);
+  BOOST_TEST(first_layer_of("relative(layers=3) + gaussian(layers=2)") == 1);
+  BOOST_TEST(first_layer_of("heads(global*2, window(layers=2)*2)") == 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_papers_numbers_stand_beside_the_papers_methods_only) {
+  auto number = [](const std::string& corpus, const std::string& attention) {
+    auto row = paper_row(corpus, attention);
+    return row ? row->accuracy : 0;
+  };
+  BOOST_TEST(number("SST-2", "global") == 79.36);
+  BOOST_TEST(number("IMDB", "relative(clip=8)") == 84.61);
+  BOOST_TEST(number("SVA", "gaussian(layers=1)") == 95.00);
+  BOOST_TEST(number("IMDB", "window(layers=1)") == 85.09);
+  BOOST_TEST(number("SST-2", "window(use=additive, layers=1)") == 82.13);
+  for (const char* other : {"gaussian(window=fixed)", "relative + gaussian", "window(segment=5)", "heads(global*4)"})
+    BOOST_TEST(number("SVA", other) == 0, other);
+  BOOST_TEST(number("", "global") == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
