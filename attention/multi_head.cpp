@@ -44,7 +44,7 @@ Surroundings changed_by(const std::vector<MultiHeadAttention::Placed>& methods, 
 
 /// The caller's mask, checked: [B or 1, H or 1, I or 1, J].
 Variable checked_mask(const Variable& mask, const Shape& pairs) {
-  if (!mask.defined()) return mask;
+  if (!mask.defined() || !mask.value().defined()) return {};
   const Shape& shape = mask.shape();
   bool fits = shape.rank() == 4 && shape[3] == pairs[3];
   for (int dim = 0; fits && dim < 3; ++dim) fits = shape[dim] == 1 || shape[dim] == pairs[dim];

@@ -258,7 +258,8 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
 
   template <class T, std::size_t... k>
   void backward_row(const StripRows<T>& rows, std::int64_t r, const T* from, T* gradient,
-                    const std::array<T*, captures>& scratch, std::span<Tensor> rooms, std::index_sequence<k...>) const {
+                    const std::array<T*, captures>& scratch, [[maybe_unused]] std::span<Tensor> rooms,
+                    std::index_sequence<k...>) const {
     using V = Vec<T>;
     using D = Dual<V>;
     std::tuple captured{std::get<k>(captures_).row(rows, r, scratch[k], rooms[k])...};

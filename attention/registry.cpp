@@ -5,10 +5,21 @@
 #include <cmath>
 #include <map>
 
+#include "attention/activation.h"
+#include "attention/adaptive_span.h"
+#include "attention/alibi.h"
+#include "attention/dynamic_mask.h"
 #include "attention/gaussian.h"
+#include "attention/mask.h"
 #include "attention/multi_head.h"
 #include "attention/relative.h"
+#include "attention/rotary.h"
+#include "attention/sinks.h"
+#include "attention/sliding.h"
+#include "attention/soft_cap.h"
 #include "attention/specification.h"
+#include "attention/static_mask.h"
+#include "attention/t5_bias.h"
 #include "attention/window.h"
 #include "tensor/suggestion.h"
 
@@ -30,10 +41,11 @@ class GlobalAttention : public LocalnessMethod {
 /// The catalogue. A new method is one line here.
 std::vector<MethodEntry>& catalogue() {
   static std::vector<MethodEntry> methods = {
-      method<GlobalAttention>(),
-      method<RelativePositions>(),
-      method<GaussianLocalness>(),
-      method<DifferentiableWindow>(),
+      method<GlobalAttention>(),      method<RelativePositions>(), method<GaussianLocalness>(),
+      method<DifferentiableWindow>(), method<MaskAttention>(),     method<StaticMask>(),
+      method<DynamicMask>(),          method<HeadActivation>(),    method<LinearBiases>(),
+      method<BucketBias>(),           method<RotaryPositions>(),   method<SlidingWindow>(),
+      method<AttentionSinks>(),       method<SoftCap>(),           method<AdaptiveSpan>(),
   };
   return methods;
 }

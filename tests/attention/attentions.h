@@ -30,6 +30,17 @@ inline std::unique_ptr<Attention> random_attention(const std::string& specificat
   return attention;
 }
 
+/// A mask for the methods that take one, [1, 2, I, J]: no symmetry, a fifth of it 0, and each (i, j) has its value
+/// whatever the queries and keys around it are.
+inline Tensor test_mask(std::int64_t I, std::int64_t J, std::int64_t query_offset = 0) {
+  std::vector<double> values;
+  for (int h = 0; h < 2; ++h)
+    for (std::int64_t i = query_offset; i < query_offset + I; ++i)
+      for (std::int64_t j = 0; j < J; ++j)
+        values.push_back((2 * i + j + h) % 5 == 1 ? 0 : static_cast<double>((7 * i + 3 * j + 5 * h) % 11 + 1) / 11);
+  return Tensor::from(values, {1, 2, I, J});
+}
+
 /// Collects, for each option that is a choice or a flag, the values that are not its default.
 class Alternatives : public OptionVisitor {
  public:
@@ -56,11 +67,33 @@ inline std::vector<std::string> all_specifications() {
     entry.configure(alternatives);
     for (const std::string& change : alternatives.found) specifications.push_back(name + "(" + change + ")");
   }
-  for (const char* combination :
-       {"window(segment=2)", "window(segment=3,use=additive)", "window(segment=2,mask=exact)",
-        "window(pointer_scale=0.5)", "gaussian(window=layer,shared_width=true)", "gaussian(window=layer,epsilon=0)",
-        "relative(clip=2)", "relative(clip=2)+gaussian(window=query)", "heads(global*1, gaussian*1)",
-        "heads(relative*1, window*1)", "gaussian(heads=2)+window(use=additive,heads=1)"})
+  for (const char* combination : {"window(segment=2)",
+                                  "window(segment=3,use=additive)",
+                                  "window(segment=2,mask=exact)",
+                                  "window(pointer_scale=0.5)",
+                                  "gaussian(window=layer,shared_width=true)",
+                                  "gaussian(window=layer,epsilon=0)",
+                                  "relative(clip=2)",
+                                  "relative(clip=2)+gaussian(window=query)",
+                                  "heads(global*1, gaussian*1)",
+                                  "heads(relative*1, window*1)",
+                                  "gaussian(heads=2)+window(use=additive,heads=1)",
+                                  "sman(width=fixed,distance=1)",
+                                  "dman(clip=2)",
+                                  "dman(clip=2,log_floor=true)+gaussian",
+                                  "heads(man*1, sman(width=fixed,distance=0)*1)",
+                                  "activation(width=8)+dman(clip=3,heads=1)",
+                                  "t5(buckets=4,max_distance=3)",
+                                  "sliding(left=1,right=1)",
+                                  "sliding(left=1,right=0)+sinks(tokens=1,logit=true)+alibi",
+                                  "heads(sinks(logit=true)*1, sliding(left=0,right=2)*1)",
+                                  "heads(sinks(logit=true)*1, sinks(logit=true)*1)",
+                                  "soft_cap(cap=0.5)+alibi+man",
+                                  "adaptive_span(ramp=2,longest=3)",
+                                  "adaptive_span(ramp=2,longest=3,after_softmax=true)",
+                                  "heads(adaptive_span(ramp=1.5,longest=4)*1, dman(clip=1)*1)",
+                                  "heads(rotary*1, sliding(left=1,right=1)*1)",
+                                  "rotary(pairs=halves)+t5+window"})
     specifications.emplace_back(combination);
   return specifications;
 }

@@ -37,6 +37,7 @@ std::vector<Tensor> output_and_gradients(Attention& attention, Place place, cons
                          .key = key,
                          .value = key,
                          .key_lengths = Tensor::from(sizes.lengths, {static_cast<std::int64_t>(sizes.lengths.size())}),
+                         .mask = test_mask(query.size(1), key.size(1)).to(dtype),
                          .causal = place == Place::decoder,
                          .trace = trace});
   backward(out, random_tensor(out.shape(), generator).to(dtype));
@@ -74,7 +75,8 @@ int for_every_fused(const std::function<void(Attention&, Place)>& body) {
         Engine fused(AttentionEngine::fused);
         Generator generator(1);
         Variable x(random_tensor({1, 3, 6}, generator));
-        attention->forward({.query = x, .key = x, .value = x, .causal = place == Place::decoder});
+        attention->forward(
+            {.query = x, .key = x, .value = x, .mask = test_mask(3, 3), .causal = place == Place::decoder});
       } catch (const Error&) {
         continue;  // not in this place, or composed only
       }

@@ -42,6 +42,7 @@ class Toy {
 
   Toy& causal() { return causal_ = true, *this; }
   Toy& length(std::int32_t length) { return length_ = length, *this; }
+  Toy& mask(Values values) { return mask_ = values, *this; }
   Toy& queries(Values values) { return queries_ = values, *this; }
 
   const Toy& run() {
@@ -50,6 +51,7 @@ class Toy {
         queries_.empty() ? x : Tensor::from(queries_, {1, static_cast<std::int64_t>(queries_.size() / 2), 2});
     AttentionInput input{.query = query, .key = x, .value = x, .causal = causal_, .trace = &trace_};
     if (length_) input.key_lengths = Tensor::from(std::vector<std::int32_t>{length_}, {1});
+    if (!mask_.empty()) input.mask = Tensor::from(mask_, {1, 1, 3, 3});
     output_ = attention_->forward(input);
     return *this;
   }
@@ -69,7 +71,7 @@ class Toy {
   std::shared_ptr<Attention> attention_;
   bool causal_ = false;
   std::int32_t length_ = 0;
-  Values queries_;
+  Values queries_, mask_;
   AttentionTrace trace_;
   Variable output_;
 };
@@ -97,6 +99,10 @@ std::map<std::string, Values> window_with(std::map<std::string, Values> more) {
                {"window.right_key.weight", {1, 0.5, 0, 1}}});
   return more;
 }
+
+/// W, P and U of DMAN: P_{t−s} = −1, 0.5, 0, 1, −2 for t − s = −2, ..., 2.
+const std::map<std::string, Values> dynamic_mask{
+    {"dman.weight", {0.5, -1}}, {"dman.left", {1, -2}}, {"dman.right", {0.5, -1}}, {"dman.head", {0.2}}};
 
 const std::map<std::string, Values> local_weights{{"window.local_query.weight", {0.3, 0, 0, 0.3}},
                                                   {"window.local_key.weight", {0.2, 0.1, 0.1, 0.2}}};
@@ -174,6 +180,33 @@ BOOST_AUTO_TEST_CASE(nguyen_windows) {
       Toy("window(use=additive,segment=2)", Place::cross, window_with(local_weights)).queries({0, 1, 1, -1}).run();
   check(cross.quantity("window"), {1.214021, 1.214021, 0.785979, 1.362597, 1.362597, 0.637403});
   check(cross.output(), {1.396107, 0.728526, 1.30488, 0.553081});
+}
+
+BOOST_AUTO_TEST_CASE(fan_mask_attention) {
+  const Values mask{0.668188, 0.768525, 0.425557, 0.549834, 0.310026, 0.425557, 0.091123, 0.668188, 0.425557};
+  const Values weights{0.409079, 0.330385, 0.260536, 0.360346, 0.24247, 0.397184, 0.072487, 0.44541, 0.482102};
+  Toy dman = Toy("dman(clip=2)", Place::encoder, dynamic_mask).run();
+  check(dman.quantity("mask"), mask);
+  check(dman.weights(), weights);
+  check(dman.output(), {1.260536, 0.590921, 1.397184, 0.639654, 1.482102, 0.927513});
+  Toy causal = Toy("dman(clip=2)", Place::decoder, dynamic_mask).causal().run();
+  check(causal.weights(), {1, 0, 0, 0.597771, 0.402229, 0});
+  check(Toy("man").mask(dman.quantity("mask")).run().weights(), weights);
+
+  const Values near{0.587479, 0.412521, 0, 0.276435, 0.329888, 0.393677, 0, 0.37044, 0.62956};
+  Toy sman = Toy("sman(width=fixed,distance=1)").run();
+  check(sman.weights(), near);
+  check(sman.quantity("mask"), {1, 1, 0, 1, 1, 1, 0, 1, 1});
+  check(sman.quantity("range"), {0, 1, 0, 2, 1, 2});
+  check(Toy("man").mask({1, 1, 0, 1, 1, 1, 0, 1, 1}).run().weights(), near);
+}
+
+BOOST_AUTO_TEST_CASE(mask_attention_of_the_identity_is_a_feed_forward_block) {
+  Toy block = Toy("man+activation(function=relu,width=3)", Place::encoder,
+                  {{"value.weight", {1, -1, 0.5, 0, 2, -1}}, {"output.weight", {1, 0, 0, 1, 0.5, 0.5}}})
+                  .mask({1, 0, 0, 0, 1, 0, 0, 0, 1})
+                  .run();
+  check(block.output(), {1.25, 0.25, 0, 2, 1, 1});
 }
 
 BOOST_AUTO_TEST_CASE(the_exact_window_is_the_expected_discrete_mask) {

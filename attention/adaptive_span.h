@@ -1,0 +1,60 @@
+/// Adaptive attention span: each head learns how far it looks.
+/// Sukhbaatar et al. 2019, "Adaptive Attention Span in Transformers", eq. 3-4.
+///
+///   a_ij = m(|i − j|) exp(s_ij) / Σ_k m(|i − k|) exp(s_ik),   m(x) = min(max((R + z_h − x) / R, 0), 1)
+///
+/// R: ramp. z_h = longest · sigmoid(span_h), in tokens, where the paper learns z and clips it to [0, longest] after
+/// each update: the sigmoid needs no clipping, and a head that has become short still has a gradient. m is 0 from R + z
+/// on: these keys are a hard window, the others get log m. after_softmax: w_ij = m(|i − j|) softmax(s)_ij, not
+/// renormalised.
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+/// log m on the logit. reach = R + z
+struct SpanBias {
+  static constexpr const char* name = "span_bias";
+  double ramp;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T logit, Position<T> at, T reach) const {
+    using S = typename ScalarOf<T>::type;
+    T mask = (reach - abs(at.key - at.query)) / T(S(ramp));
+    mask = select(mask < T(1), mask, T(1));
+    return logit + log(select(mask > T(0), mask, T(1)));  // not in the window: any finite number
+  }
+};
+
+/// m on the weight.
+struct SpanWindow {
+  static constexpr const char* name = "span_window";
+  double ramp;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T weight, Position<T> at, T reach) const {
+    using S = typename ScalarOf<T>::type;
+    T mask = (reach - abs(at.key - at.query)) / T(S(ramp));
+    mask = select(mask < T(1), mask, T(1));
+    return weight * select(mask > T(0), mask, T(0));
+  }
+};
+
+class AdaptiveSpan : public LocalnessMethod {
+ public:
+  struct Options {
+    double ramp = 32, longest = 1024;  ///< in tokens
+    bool after_softmax = false;
+  };
+  static constexpr MethodCard card = {
+      "adaptive_span", "each head learns how far it looks", "Sukhbaatar et al. 2019, eq. 3-4",
+      "a_ij = m exp(s_ij) / sum m exp(s), m = clamp((R + z_h - |i - j|) / R, 0, 1), z_h = longest sigmoid(span_h)"};
+  static void visit(OptionVisitor& visitor, Options& options);
+
+  AdaptiveSpan(const MethodShape& shape, const Options& options);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  Options options_;
+  Variable span_;  // [H]
+};
+
+}  // namespace fovea

@@ -1,0 +1,36 @@
+/// Attention with linear biases (ALiBi).
+/// Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation", §3.
+///
+///   z_ij = s_ij − 2^(−8 h / H) |j − i|        h = 1, ..., H; symmetric where i sees keys on both sides
+///
+/// H: the heads it acts on. Nothing is learned.
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+/// − slope |j − i| on the logit.
+struct DistanceBias {
+  static constexpr const char* name = "distance_bias";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T> at, T slope) const {
+    return z - slope * abs(at.key - at.query);
+  }
+};
+
+class LinearBiases : public LocalnessMethod {
+ public:
+  struct Options {};
+  static constexpr MethodCard card = {"alibi", "a penalty linear in the distance, steeper or flatter by head",
+                                      "Press et al. 2022, section 3",
+                                      "z_ij = q_i . k_j / sqrt(D) - 2^(-8 h / H) |j - i|, h = 1 to H"};
+  static void visit(OptionVisitor&, Options&) {}
+
+  LinearBiases(const MethodShape& shape, const Options&) : heads_(shape.heads) {}
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  int heads_;
+};
+
+}  // namespace fovea

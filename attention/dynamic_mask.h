@@ -1,0 +1,53 @@
+/// Dynamic mask attention (DMAN): a learned mask by the query, the distance and the head.
+/// Fan et al. 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer", eq. 12.
+///
+///   a_ij = M_ij exp(s_ij) / Σ_k M_ik exp(s_ik),   M_ij = sigmoid(x_i · W + P_{i−j} + U_h)
+///
+/// as z_ij = s_ij + log M_ij, log sigmoid(x) = −softplus(−x). x_i: the sub-layer's input. W [d] has no bias; W and P
+/// are shared by the heads. P is asymmetric: `left` for j < i, `right` for j > i, entry k for distance k + 1, and P_0 =
+/// 0. Distances beyond the tables read their last entries.
+#pragma once
+#include <limits>
+
+#include "attention/registry.h"
+
+namespace fovea {
+
+/// log sigmoid(row + offset), at least `floor`, on the logit.
+struct LogSigmoidBias {
+  static constexpr const char* name = "log_sigmoid_bias";
+  double floor = -std::numeric_limits<double>::infinity();
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T>, T row, T offset) const {
+    using S = typename ScalarOf<T>::type;
+    T log_mask = -softplus(-(row + offset));
+    return z + select(log_mask < T(S(floor)), T(S(floor)), log_mask);
+  }
+};
+
+class DynamicMask : public LocalnessMethod {
+ public:
+  struct Options {
+    std::int64_t clip = 1024;  ///< entries of each table, in tokens
+    bool log_floor = false;    ///< log M at least log 1e-10, as the authors' code
+  };
+
+  static constexpr MethodCard card = {
+      "dman", "a mask learned by query, distance and head", "Fan et al. 2021, eq. 12",
+      "z_ij = q_i . k_j / sqrt(D) + log sigmoid(x_i W + P_(i-j) + U_h), P_0 = 0, i - j clipped"};
+  static void visit(OptionVisitor& visitor, Options& options);
+
+  DynamicMask(const MethodShape& shape, const Options& options);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  /// P over j − i = −clip, ..., clip: [2 clip + 1]
+  Variable offset_table() const;
+
+  Options options_;
+  Variable weight_;        // W [d]
+  Variable left_, right_;  // P [clip]
+  Variable head_;          // U [H]
+};
+
+}  // namespace fovea

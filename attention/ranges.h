@@ -1,0 +1,29 @@
+/// Hard windows: the keys around a query, as intervals.
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "attention/method.h"
+
+namespace fovea {
+
+/// The keys from `left` before to `right` after each query i, where reach(b, h, i) → {left, right}. Ranges [B, H, I] of
+/// the given B and H.
+template <class Reach>
+KeyRange keys_around(const AttentionContext& in, std::int64_t B, std::int64_t H, const Reach& reach) {
+  std::int64_t I = in.query.size(2);
+  std::vector<std::int64_t> first, end;
+  for (std::int64_t b = 0; b < B; ++b)
+    for (std::int64_t h = 0; h < H; ++h)
+      for (std::int64_t i = 0; i < I; ++i) {
+        std::pair<std::int64_t, std::int64_t> distance = reach(b, h, i);
+        first.push_back(in.query_offset + i - distance.first);
+        end.push_back(in.query_offset + i + distance.second + 1);
+      }
+  return {Tensor::from(first, {B, H, I}), Tensor::from(end, {B, H, I})};
+}
+
+/// A hard window, and for pictures "range": its first and last visible key, [B, H, I, 2] (last < first: none).
+void add_range(Terms& terms, const AttentionContext& in, const KeyRange& range);
+
+}  // namespace fovea

@@ -1,0 +1,42 @@
+/// Rotary positions.
+/// Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 13-16.
+///
+///   s_ij = (R_i q_i) · (R_j k_j) / sqrt(D)        R_t turns pair k by the angle t · base^(−2 k / D), k < D / 2
+///
+/// pairs = neighbours: pair k is (x_{2k}, x_{2k+1}), the paper's; halves: (x_k, x_{k+D/2}), as GPT-NeoX. Of an odd D
+/// the last dimension is not turned, and D − 1 takes D's place. Other methods see queries and keys turned; what they
+/// see as `projected_query` and `projected_key` is not.
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+class RotaryPositions : public LocalnessMethod {
+ public:
+  enum class Pairs { neighbours, halves };
+  struct Options {
+    Pairs pairs = Pairs::neighbours;
+    double base = 10000;
+  };
+  static constexpr MethodCard card = {"rotary", "queries and keys turned by their positions",
+                                      "Su et al. 2021, eq. 13-16",
+                                      "s_ij = (R_i q_i) . (R_j k_j) / sqrt(D), R_t turns pair k by t base^(-2 k / D)"};
+  static void visit(OptionVisitor& visitor, Options& options);
+
+  RotaryPositions(const MethodShape& shape, const Options& options);
+  void prepare(AttentionContext& in) override;
+  void add_terms(const AttentionContext&, Terms&) override {}
+
+ private:
+  /// x [B, H, T, D] turned by positions first, first + 1, ...
+  Variable turned(const Variable& x, std::int64_t first);
+  /// Makes the tables of cosines and signed sines for at least `positions`, of x's type and device.
+  void ensure_tables(const Variable& x, std::int64_t positions);
+
+  Options options_;
+  std::int64_t head_dim_;
+  Tensor partner_;        // of each dimension in its pair, [D] i64
+  Tensor cosine_, sine_;  // [positions, D]
+};
+
+}  // namespace fovea

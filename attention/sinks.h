@@ -1,0 +1,40 @@
+/// Attention sinks: where mass goes that no key deserves.
+/// Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks", §3.
+///
+///   tokens   the first keys are seen whatever window else holds: sliding(left=64, right=0) + sinks(tokens=4)
+///   logit    a_ij = exp(z_ij) / (exp(t_h) + Σ_k exp(z_ik)), t_h learned: rows sum to less than 1
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+class AttentionSinks : public LocalnessMethod {
+ public:
+  struct Options {
+    std::int64_t tokens = 4;
+    bool logit = false;
+  };
+  static constexpr MethodCard card = {
+      "sinks", "the first keys always visible; or a learned logit that takes mass", "Xiao et al. 2024, section 3",
+      "keys j < tokens are in every window; with logit: a_ij = exp(z_ij) / (exp(t_h) + sum_k exp(z_ik))"};
+  static void visit(OptionVisitor& visitor, Options& options) {
+    visitor.integer("tokens", options.tokens, 0, std::int64_t{1} << 31, "keys that every window has, from the first");
+    visitor.flag("logit", options.logit, "a learned logit per head, with no value, joins the softmax");
+  }
+
+  AttentionSinks(const MethodShape& shape, const Options& options) : options_(options) {
+    if (options.logit) logit_ = parameter("logit", {shape.heads}, Initializer::zeros());
+  }
+  void add_terms(const AttentionContext&, Terms& terms) override {
+    if (options_.tokens > 0)
+      terms.always.push_back({Tensor::full({1, 1, 1}, 0, DType::i64),
+                              Tensor::full({1, 1, 1}, static_cast<double>(options_.tokens), DType::i64)});
+    terms.sink = logit_;
+  }
+
+ private:
+  Options options_;
+  Variable logit_;  // t [H]
+};
+
+}  // namespace fovea

@@ -1,0 +1,32 @@
+/// Static mask attention (SMAN): a query sees the keys within a distance.
+/// Fan et al. 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer", eq. 11.
+///
+///   a_ij = M_ij exp(s_ij) / Σ_k M_ik exp(s_ik),   M_ij = [|i − j| ≤ b]
+///
+/// b = sqrt(len) / 2, len: the keys that i may see, so under causality its prefix (SMAN1); or b = distance (SMAN2).
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+class StaticMask : public LocalnessMethod {
+ public:
+  enum class Width { sqrt, fixed };
+  struct Options {
+    Width width = Width::sqrt;
+    std::int64_t distance = 4;  ///< b of width = fixed, in tokens
+  };
+
+  static constexpr MethodCard card = {"sman", "keys within a distance, that of the sentence's length or fixed",
+                                      "Fan et al. 2021, eq. 11",
+                                      "softmax over the keys with |i - j| <= b, b = sqrt(len) / 2 or fixed"};
+  static void visit(OptionVisitor& visitor, Options& options);
+
+  StaticMask(const MethodShape&, const Options& options) : options_(options) {}
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  Options options_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,44 @@
+#include "attention/t5_bias.h"
+
+#include <cmath>
+#include <cstdlib>
+
+namespace fovea {
+
+std::int64_t t5_bucket(std::int64_t offset, bool causal, std::int64_t buckets, std::int64_t max_distance) {
+  std::int64_t first = 0, distance = causal ? std::max<std::int64_t>(-offset, 0) : std::abs(offset);
+  if (!causal) {
+    buckets /= 2;
+    if (offset > 0) first = buckets;
+  }
+  std::int64_t exact = buckets / 2;
+  if (distance < exact) return first + distance;
+  double fraction = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
+                    std::log(static_cast<double>(max_distance) / static_cast<double>(exact));
+  // 1e-9: a distance at the beginning of a bucket belongs to it, whatever the logarithm's last digit
+  auto step = static_cast<std::int64_t>(fraction * static_cast<double>(buckets - exact) + 1e-9);
+  return first + std::min(exact + step, buckets - 1);
+}
+
+void BucketBias::visit(OptionVisitor& visitor, Options& options) {
+  visitor.integer("buckets", options.buckets, 4, 65536, "buckets of distances, of both sides together");
+  visitor.integer("max_distance", options.max_distance, 2, 65536, "where the last bucket begins, in tokens");
+}
+
+BucketBias::BucketBias(const MethodShape& shape, const Options& options) : options_(options) {
+  require(options.max_distance > options.buckets / 2, "t5: max_distance={} must be more than half of buckets={}",
+          options.max_distance, options.buckets);
+  bias_ = parameter("bias", {options.buckets, shape.heads},
+                    Initializer::normal(1 / std::sqrt(static_cast<double>(shape.model_dim))));
+}
+
+void BucketBias::add_terms(const AttentionContext& in, Terms& terms) {
+  std::int64_t clip = options_.max_distance, H = bias_.size(1);
+  std::vector<std::int64_t> bucket;
+  for (std::int64_t offset = -clip; offset <= clip; ++offset)
+    bucket.push_back(t5_bucket(offset, in.causal, options_.buckets, clip));
+  Variable table = gather_rows(bias_, Tensor::from(bucket, {2 * clip + 1}).to(bias_.device()));  // [2 clip + 1, H]
+  terms.biases.push_back(pointwise(AddBias{}, PerOffset{reshape(transpose(table, 0, 1), {H, 1, 2 * clip + 1}), clip}));
+}
+
+}  // namespace fovea

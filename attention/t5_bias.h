@@ -1,0 +1,35 @@
+/// Relative position buckets.
+/// Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", §2.1.
+///
+///   z_ij = s_ij + b_{bucket(j − i), h}
+///
+/// Near distances have a bucket each; then buckets grow with the logarithm up to `max_distance`, beyond which there is
+/// one. Causal attention spends all buckets on the past; otherwise each side has half of them. One table [buckets, H]
+/// per layer (T5 shares one among the layers). s keeps its 1 / sqrt(D), which T5 leaves to the initial values.
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+/// The bucket of j − i = offset.
+std::int64_t t5_bucket(std::int64_t offset, bool causal, std::int64_t buckets, std::int64_t max_distance);
+
+class BucketBias : public LocalnessMethod {
+ public:
+  struct Options {
+    std::int64_t buckets = 32;
+    std::int64_t max_distance = 128;  ///< in tokens
+  };
+  static constexpr MethodCard card = {"t5", "a learned bias by bucket of distance", "Raffel et al. 2020, section 2.1",
+                                      "z_ij = q_i . k_j / sqrt(D) + b_(bucket(j - i), h)"};
+  static void visit(OptionVisitor& visitor, Options& options);
+
+  BucketBias(const MethodShape& shape, const Options& options);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  Options options_;
+  Variable bias_;  // [buckets, H]
+};
+
+}  // namespace fovea
