@@ -8,10 +8,10 @@ int main(int argc, char** argv) {
   return run("agreement", argc, argv, [](Cli& cli) {
     cli.describe(
         "Trains Transformer encoders to predict the number of a verb from the words before it, and reports accuracy by "
-        "the "
-        "number of attractors: nouns of the other number between subject and verb.");
+        "the number of attractors: nouns of the other number between subject and verb.");
     AgreementOptions data;
     ClassificationExperiment experiment("agreement");
+    cli.group("Data");
     cli.add(data);
     cli.add(experiment);
     cli.parse();

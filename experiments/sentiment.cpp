@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
         "Trains Transformer encoders to label sentences or reviews with their sentiment, or any labels of your own.");
     SentimentOptions data;
     ClassificationExperiment experiment("sentiment");
+    cli.group("Data");
     cli.add(data);
     cli.add(experiment);
     cli.parse();

@@ -37,15 +37,17 @@ std::vector<std::string> split_list(const std::string& text) {
 }  // namespace
 
 void ClassificationExperiment::add_to(Cli& cli) {
+  cli.group("Text");
   cli.add(text_);
   cli.add(model_);
-  cli.add(batches);
   cli.add(training);
-  cli.group("Comparison and output");
+  cli.add(batches);
+  cli.group("Comparison");
   cli.option("--compare", compare_,
              "attentions to train instead of --attention, separated by ';': \"global; gaussian\"");
   cli.option("--seeds", seeds_, "runs of each attention, with seeds --seed, --seed + 1, ...").range(1, 1000);
   cli.add(directory_);
+  cli.group("Instead of training");
   cli.option("--list-attentions", list_attentions_, "print every attention method with its options, and end").unsaved();
   cli.option("--model", trained_, "a trained run's directory, for --label").unsaved().configures();
   cli.option("--label", label_, "label the lines of this file (- for standard input) with --model, and end").unsaved();
@@ -124,9 +126,8 @@ void ClassificationExperiment::run(const Cli& cli, const ClassificationData& dat
 }
 
 void ClassificationExperiment::label_texts() const {
-  std::filesystem::path directory = trained_;
-  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(directory);
-  TrainedClassifier trained = load_classifier(directory, model_, model_.attention);
+  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(trained_);
+  TrainedClassifier trained = load_classifier(trained_, model_, model_.attention);
   std::vector<Example> examples;
   LineReader reader(label_);
   for (std::string line; reader.next(line);) examples.push_back({.text = line});

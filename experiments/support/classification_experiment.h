@@ -41,7 +41,8 @@ class ClassificationExperiment {
   std::string compare_;
   int seeds_ = 1;
   bool list_attentions_ = false;
-  std::string label_, trained_;
+  std::string label_;
+  std::filesystem::path trained_;
 };
 
 }  // namespace fovea

@@ -45,7 +45,7 @@ bool is_flag_like(const std::string& argument) {
 // --- one option -----------------------------------------------------------------------------------------------------
 
 struct Cli::Entry {
-  std::string name;  ///< without dashes
+  std::string name, other_name;  ///< without dashes
   std::string description, group, unit, placeholder;
   std::string allowed;  ///< the range in words, for --help
   bool is_positional = false, is_switch = false, is_list = false;
@@ -93,6 +93,7 @@ struct Cli::Entry {
     auto note = [&](const std::string& text) {
       if (!text.empty()) notes += (notes.empty() ? "" : "; ") + text;
     };
+    if (!other_name.empty()) note("also --" + other_name);
     note(unit);
     note(allowed);
     if (is_list) note("may be repeated");
@@ -152,6 +153,7 @@ Cli::Option& Cli::Option::one_of(std::vector<std::string> texts) {
 
 Cli::Option& Cli::Option::unit(std::string unit) { return entry_->unit = std::move(unit), *this; }
 Cli::Option& Cli::Option::required() { return entry_->required = true, *this; }
+Cli::Option& Cli::Option::also(const std::string& name) { return entry_->other_name = name.substr(2), *this; }
 Cli::Option& Cli::Option::unsaved() { return entry_->saved = false, *this; }
 Cli::Option& Cli::Option::configures() { return entry_->configures = true, *this; }
 
@@ -165,7 +167,7 @@ struct Cli::Implementation {
 
   Entry* find(const std::string& name) const {
     for (const auto& entry : entries) {
-      if (entry->name == name) return entry.get();
+      if (entry->name == name || (!name.empty() && entry->other_name == name)) return entry.get();
     }
     return nullptr;
   }
@@ -217,6 +219,7 @@ std::size_t Cli::Implementation::read_flag(std::size_t at) {
     std::vector<std::string> flags{"--help"};
     for (const auto& e : entries) {
       if (!e->is_positional) flags.push_back("--" + e->name);
+      if (!e->other_name.empty()) flags.push_back("--" + e->other_name);
     }
     fail("{}: no such flag{}", flag, did_you_mean("--" + name, flags));
   }

@@ -1,4 +1,8 @@
 /// Flags and configuration files: one declaration serves the command line, --help, JSON and checkpoints.
+///
+/// Why not CLI11 (2.1.2, Debian 12's): of these 700 lines it replaces the 80 that take arguments apart. Values (1e5 is
+/// a whole number, nan is none), their JSON, resolved configurations, suggestions and wrapped help stay, and the
+/// adapters between are nearly as long as what they save. It also reads `--data= --layers 3` as the data "--layers".
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -54,6 +58,8 @@ class Cli {
     Option& unit(std::string unit);
     /// Must be given, by flag or file.
     Option& required();
+    /// Another name of the flag, which is the same one; --help shows it behind the description.
+    Option& also(const std::string& name);
     /// No part of the configuration: where output goes, how many threads, what to do rather than what to compute.
     Option& unsaved();
     /// Its value names a configuration file, or a run directory whose config.json is read, before other flags count.

@@ -15,7 +15,8 @@ void EncoderModelOptions::add_to(Cli& cli) {
   cli.option("--dropout", dropout, "of embeddings, attention weights, and inside and after each block").range(0, 0.99);
   cli.choice("--norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}}, "where sub-layers are normalised");
   cli.option("--attention", attention,
-             "of the encoder, as in \"gaussian(window=query, layers=1)\"; see --list-attentions");
+             "of the encoder, as in \"gaussian(window=query, layers=1)\"; see --list-attentions")
+      .also("--encoder-attention");
 }
 
 std::unique_ptr<EncoderClassifier> EncoderModelOptions::make(const std::string& specification, std::int64_t vocabulary,

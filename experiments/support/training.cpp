@@ -21,10 +21,22 @@
 
 namespace fovea {
 
+namespace {
+
+/// The schedules with their defaults, one after the other.
+std::string schedules() {
+  std::string list = schedule_help();
+  while (!list.empty() && list.back() == '\n') list.pop_back();
+  for (std::size_t at = list.find('\n'); at != std::string::npos; at = list.find('\n', at)) list.replace(at, 1, "; ");
+  return list;
+}
+
+}  // namespace
+
 void TrainingOptions::add_to(Cli& cli) {
   cli.group("Training");
-  cli.option("--updates", updates, "optimizer steps").at_least(1).unit("steps");
-  cli.option("--schedule", schedule, schedule_help());
+  cli.option("--updates", updates, "optimizer steps").at_least(1);
+  cli.option("--schedule", schedule, "of the learning rate: " + schedules());
   cli.option("--clip", clip, "largest global norm of the gradient; 0: any").at_least(0);
   cli.option("--weight-decay", weight_decay, "decoupled weight decay").range(0, 1);
   cli.option("--evaluate-every", evaluate_every, "between evaluations on the development set")

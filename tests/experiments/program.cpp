@@ -37,7 +37,7 @@ struct Settings {
   void add_to(Cli& cli) {
     cli.group("Model");
     cli.option("--layers", layers, "encoder layers").range(1, 100);
-    cli.option("--attention", attention, "attention method");
+    cli.option("--attention", attention, "attention method").also("--encoder-attention");
     cli.option("--dropout", dropout, "probability of dropping an activation").range(0, 1);
     cli.group("Training");
     cli.option("--steps", steps, "optimizer steps").at_least(0);
@@ -109,6 +109,7 @@ BOOST_AUTO_TEST_CASE(flags_set_variables_and_the_rest_keeps_its_defaults) {
   BOOST_TEST((s.sizes == std::vector<int>{4, 5, 6}));
   BOOST_TEST((s.train == std::vector<std::string>{"a,b", "c"}));  // texts may have commas
   BOOST_TEST(parsed({"--layers", "3", "--layers", "4"}).layers == 4);
+  BOOST_TEST(parsed({"--attention", "global", "--encoder-attention", "gaussian"}).attention == "gaussian");
   BOOST_TEST(parsed({"--lowercase=false"}).lowercase == false);
   BOOST_TEST(parsed({"--data="}).data.empty());
   BOOST_TEST((parsed({}).sizes == std::vector<int>{1, 2}));
@@ -118,6 +119,8 @@ BOOST_AUTO_TEST_CASE(wrong_flags_and_values_are_named) {
   BOOST_TEST(refusal({"--layer", "3"}) == "--layer: no such flag; did you mean '--layers'?");
   BOOST_TEST(refusal({"-layers", "3"}) == "-layers: no such flag; did you mean '--layers'?");
   BOOST_TEST(refusal({"--learning_rate=3"}) == "--learning_rate: no such flag; did you mean '--learning-rate'?");
+  BOOST_TEST(refusal({"--encoder-atention=a"}) ==
+             "--encoder-atention: no such flag; did you mean '--encoder-attention'?");
   BOOST_TEST(refusal({"--frobnicate"}) == "--frobnicate: no such flag");
   BOOST_TEST(refusal({"layers=3"}) == "'layers=3': unexpected argument; did you mean '--layers=3'?");
   BOOST_TEST(refusal({"--layers"}) == "--layers: a value is missing (N)");
@@ -242,8 +245,9 @@ BOOST_AUTO_TEST_CASE(help_shows_groups_defaults_and_units) {
   BOOST_TEST(result.err == "");
   for (const char* part :
        {"test: tests the flags\n", "usage: test [flags]\n", "\nModel:\n", "\nTraining:\n", "  --layers N ",
-        "encoder layers (1 to 100; default: 2)\n", "default: 0.001)", "--[no-]shuffle ",
-        "new order each epoch (default: yes)\n", "--unit words|subwords", "(tokens; may be repeated; default: 1,2)"}) {
+        "encoder layers (1 to 100; default: 2)\n", "attention method (also --encoder-attention;", "default: 0.001)",
+        "--[no-]shuffle ", "new order each epoch (default: yes)\n", "--unit words|subwords",
+        "(tokens; may be repeated; default: 1,2)"}) {
     BOOST_TEST(contains(result.out, part), part << " is missing in\n" << result.out);
   }
   BOOST_TEST(!contains(result.out, "not reached"));
