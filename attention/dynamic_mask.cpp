@@ -17,18 +17,19 @@ DynamicMask::DynamicMask(const MethodShape& shape, const Options& options)
       right_(parameter("right", {options.clip}, Initializer::normal(1))),
       head_(parameter("head", {shape.heads}, Initializer::normal(1))) {}
 
-Variable DynamicMask::offset_table() const {
+Variable DynamicMask::offset_table(std::int64_t clip) const {
   std::vector<std::int64_t> farthest_first;
-  for (std::int64_t k = options_.clip; k-- > 0;) farthest_first.push_back(k);
-  Variable before = gather_last(left_, Tensor::from(farthest_first, {options_.clip}));
-  return concat({before, Tensor::zeros({1}, left_.dtype(), left_.device()), right_}, 0);
+  for (std::int64_t k = clip; k-- > 0;) farthest_first.push_back(k);
+  Variable before = gather_last(slice(left_, 0, 0, clip), Tensor::from(farthest_first, {clip}));
+  return concat({before, Tensor::zeros({1}, left_.dtype(), left_.device()), slice(right_, 0, 0, clip)}, 0);
 }
 
 void DynamicMask::add_terms(const AttentionContext& in, Terms& terms) {
   Variable row = transpose(matmul(in.query_states, unsqueeze(weight_, 1)), 1, 2);  // x_i W, [B, 1, I]
   LogSigmoidBias bias;
   if (options_.log_floor) bias.floor = std::log(1e-10);
-  auto term = [=, row = row + unsqueeze(head_, 1), table = offset_table(), clip = options_.clip] {
+  std::int64_t clip = std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // no entries that nobody reads
+  auto term = [=, row = row + unsqueeze(head_, 1), table = offset_table(clip)] {
     return pointwise(bias, PerQuery{row}, PerOffset{table, clip});
   };
   terms.biases.push_back(term());

@@ -42,7 +42,7 @@ class DynamicMask : public LocalnessMethod {
 
  private:
   /// P over j − i = −clip, ..., clip: [2 clip + 1]
-  Variable offset_table() const;
+  Variable offset_table(std::int64_t clip) const;
 
   Options options_;
   Variable weight_;        // W [d]

@@ -8,6 +8,7 @@
 ///   w_ij = a_ij · Π m_t(i, j)            window terms: after the softmax, not renormalised
 ///   o_i  = Σ_j w_ij v_j + Σ r_t(w_i)     value terms
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -52,6 +53,8 @@ struct AttentionContext {
   Variable key_positions;    ///< [J]
 
   double scale() const;  ///< 1 / sqrt(D)
+  /// The largest |j − i|.
+  std::int64_t farthest() const { return std::max(query_offset + query.size(2), key.size(2)) - 1; }
   /// `visible` as a matrix, for the composed form: bool [B or 1, H or 1, I or 1, J]; undefined: every query sees every
   /// key.
   Tensor allow() const;

@@ -42,14 +42,14 @@ Surroundings changed_by(const std::vector<MultiHeadAttention::Placed>& methods, 
   return surroundings;
 }
 
-/// The caller's mask, checked: [B or 1, H or 1, I or 1, J].
-Variable checked_mask(const Variable& mask, const Shape& pairs) {
+/// The caller's mask, checked, in the type of the states: [B or 1, H or 1, I or 1, J].
+Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
   if (!mask.defined() || !mask.value().defined()) return {};
   const Shape& shape = mask.shape();
   bool fits = shape.rank() == 4 && shape[3] == pairs[3];
   for (int dim = 0; fits && dim < 3; ++dim) fits = shape[dim] == 1 || shape[dim] == pairs[dim];
   require(fits, "attention: the mask is {}; expected {}, where all but the last may be 1", shape.str(), pairs.str());
-  return mask;
+  return cast(mask, dtype);
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   in.query = split_heads(in.projected_query, head_dim_);
   in.key = split_heads(in.projected_key, head_dim_);
   in.value = split_heads(value_.forward(input.value), surroundings_.value_dim / shape_.heads);
-  in.mask = checked_mask(input.mask, {q[0], shape_.heads, I, J});
+  in.mask = checked_mask(input.mask, {q[0], shape_.heads, I, J}, input.query.dtype());
   in.visible = visible_keys(input, I, J);
   in.causal = input.causal;
   in.query_offset = input.query_offset;

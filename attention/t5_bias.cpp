@@ -1,5 +1,6 @@
 #include "attention/t5_bias.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -33,10 +34,10 @@ BucketBias::BucketBias(const MethodShape& shape, const Options& options) : optio
 }
 
 void BucketBias::add_terms(const AttentionContext& in, Terms& terms) {
-  std::int64_t clip = options_.max_distance, H = bias_.size(1);
+  std::int64_t H = bias_.size(1), clip = std::min(in.farthest(), options_.max_distance);
   std::vector<std::int64_t> bucket;
   for (std::int64_t offset = -clip; offset <= clip; ++offset)
-    bucket.push_back(t5_bucket(offset, in.causal, options_.buckets, clip));
+    bucket.push_back(t5_bucket(offset, in.causal, options_.buckets, options_.max_distance));
   Variable table = gather_rows(bias_, Tensor::from(bucket, {2 * clip + 1}).to(bias_.device()));  // [2 clip + 1, H]
   terms.biases.push_back(pointwise(AddBias{}, PerOffset{reshape(transpose(table, 0, 1), {H, 1, 2 * clip + 1}), clip}));
 }

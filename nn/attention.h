@@ -24,7 +24,7 @@ struct AttentionInput {
   Variable key;             ///< [B, J, d]; the same variable as query in self-attention
   Variable value;           ///< [B, J, d]
   Tensor key_lengths = {};  ///< real keys of each sentence, i32 [B]; undefined: all J. Padding is on the right.
-  Variable mask = {};       ///< M in [0, 1] for methods that take one, broadcast to [B, H, I, J]: exp(logit) times M
+  Variable mask = {};       ///< for methods that take one: M in [0, 1], bool or not, [B or 1, H or 1, I or 1, J]
   bool causal = false;
   std::int64_t query_offset = 0;  ///< position of the first query among the keys (incremental decoding)
   AttentionTrace* trace = nullptr;

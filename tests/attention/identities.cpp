@@ -72,6 +72,15 @@ double largest_difference(const Variable& a, const Variable& b) {
 
 using Change = void (*)(Attention&);
 
+/// The engine inside a scope.
+class Engine {
+ public:
+  explicit Engine(AttentionEngine engine) { set_attention_engine(engine); }
+  ~Engine() { set_attention_engine(AttentionEngine::fastest); }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+};
+
 /// The specification with parameters changed gives what plain attention gives, to `tolerance`, in every place it has.
 void check_plain(const std::string& specification, Change change, double tolerance, const Tensor& mask = {}) {
   for (Place place : all_places()) {
@@ -80,9 +89,12 @@ void check_plain(const std::string& specification, Change change, double toleran
     auto same = sharing(specification, place, *plain);
     change(*same);
     AttentionInput input = input_at(place, mask);
-    double difference = largest_difference(plain->forward(input), same->forward(input));
-    BOOST_TEST(difference <= tolerance, specification << " in place " << static_cast<int>(place) << " differs by "
-                                                      << difference << " from plain attention");
+    for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::fastest}) {
+      Engine chosen(engine);
+      double difference = largest_difference(plain->forward(input), same->forward(input));
+      BOOST_TEST(difference <= tolerance, specification << " in place " << static_cast<int>(place) << " differs by "
+                                                        << difference << " from plain attention");
+    }
   }
 }
 
@@ -154,6 +166,29 @@ BOOST_AUTO_TEST_CASE(what_changes_nothing_is_plain_attention) {
       "t5", [](Attention& a) { fill(a, "t5.bias", 3); }, 1e-14);
 }
 
+BOOST_AUTO_TEST_CASE(a_segment_of_all_keys_is_open_everywhere) {
+  // m̂ = 2 at every real key, so the multiplicative window doubles the weights.
+  for (Place place : all_places()) {
+    Pair pair = weights_of("window(segment=5)", place);
+    for (std::size_t k = 0; k < pair.plain.size(); ++k)
+      BOOST_TEST(std::abs(pair.changed[k] - 2 * pair.plain[k]) < 1e-14);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_differentiable_window_lies_between_0_and_2) {
+  for (const char* segment : {"1", "2", "3"}) {
+    auto attention = random_attention("window(segment=" + std::string(segment) + ")", Place::encoder);
+    AttentionTrace trace;
+    AttentionInput input = input_at(Place::encoder);
+    input.query = input.key = input.value = map(Affine{20, 0}, input.key.value());  // sharp pointers
+    input.trace = &trace;
+    attention->forward(input);
+    for (auto& [name, value] : trace.quantities)
+      if (name == "window")
+        for (double m : values(value)) BOOST_TEST((-1e-15 <= m && m <= 2 + 1e-14));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(mask_attention_of_the_identity_is_the_feed_forward_block_bit_for_bit) {
   const std::int64_t inner = 10;
   FeedForward block(d, inner);
@@ -221,6 +256,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_mask_is_refused) {
   BOOST_TEST(error_of({}) == "man: there is no mask; it comes with the input, [B, H, I, J] in [0, 1]");
   BOOST_TEST(error_of(Tensor::full({1, 3, 5, 5}, 1, DType::f64)) ==
              "attention: the mask is [1, 3, 5, 5]; expected [2, 2, 5, 5], where all but the last may be 1");
+  BOOST_TEST(error_of(Tensor::full({1, 1, 1, 5}, 1, DType::boolean)) == "");
   BOOST_TEST(error_of(Tensor::full({1, 1, 1, 5}, 1.5, DType::f64)) ==
              "man: the mask has values from 1.5 to 1.5; they must be in [0, 1]");
 }
@@ -289,6 +325,13 @@ BOOST_AUTO_TEST_CASE(a_sink_takes_mass) {
   attention->forward({.query = x, .key = x, .value = x, .trace = &trace});
   BOOST_TEST(std::abs(values(trace.weights)[0] - 1 / (std::exp(0.3) + 1)) < 1e-15);
   BOOST_TEST(std::abs(values(trace.weights)[1] - 1 / (std::exp(-0.7) + 1)) < 1e-15);
+}
+
+BOOST_AUTO_TEST_CASE(a_head_has_one_sink) {
+  auto attention = random_attention("sinks(logit=true)+sinks(logit=true,heads=2)", Place::encoder);
+  BOOST_CHECK_EXCEPTION(attention->forward(input_at(Place::encoder)), Error, [](const Error& error) {
+    return std::string(error.what()) == "sinks: a head has two logits; it can have one";
+  });
 }
 
 BOOST_AUTO_TEST_CASE(a_soft_cap_bounds_the_scaled_score_before_the_biases) {

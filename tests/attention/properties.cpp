@@ -93,6 +93,18 @@ BOOST_AUTO_TEST_CASE(every_input_and_parameter_has_its_gradient) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(every_method_has_second_derivatives) {
+  for (const MethodEntry& entry : registered_methods()) {
+    auto attention = random_attention(entry.card.name, Place::decoder);
+    Generator generator(19);
+    auto f = [&](const std::vector<Variable>& x) {
+      return attention->forward({.query = x[0], .key = x[0], .value = x[0], .mask = test_mask(3, 3), .causal = true});
+    };
+    std::string difference = gradgradcheck(f, {Variable(random_tensor({1, 3, d}, generator), true)});
+    BOOST_TEST(difference == "", entry.card.name << ": " << difference);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
   for_every_attention([](Attention& attention, Place place) {
     Generator generator(12);

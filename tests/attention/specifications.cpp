@@ -102,7 +102,17 @@ BOOST_AUTO_TEST_CASE(parameter_counts_are_those_of_the_papers) {
   BOOST_TEST(6 * added("relative(clip=16)", 512, 8) == 25344);
   BOOST_TEST(added("window", 512, 8) == 4 * (512 * 512 + 512));
   BOOST_TEST(added("window(use=additive)", 512, 8) == 6 * (512 * 512 + 512));
+  BOOST_TEST(added("dman", 512, 4) == 512 + 2 * 1024 + 4);
+  BOOST_TEST(added("t5", 512, 8) == 32 * 8);
+  BOOST_TEST(added("activation(width=2048)", 512, 8) == 2 * 512 * 1536 + 1536);
   BOOST_TEST(added("gaussian(window=head)", 512, 8) == 512 * 512 + 512 + 512 * 8 + 8 + 8);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
+  BOOST_TEST(error_of("activation(heads=1-2)") ==
+             "activation: it acts on all heads; heads= and heads(...) do not go with it");
+  BOOST_TEST(error_of("activation(width=6)") == "attention: 4 heads do not divide the width of the values, 6");
+  BOOST_TEST(error_of("t5(buckets=64,max_distance=32)") == "t5: max_distance=32 must be more than half of buckets=64");
 }
 
 BOOST_AUTO_TEST_CASE(relative_positions_refuse_cross_attention) {
