@@ -139,7 +139,10 @@ class Strips {
   void for_strips(Item& item, Body&& body) const {
     const std::int64_t begin = shape_.queries * item.part / shape_.parts,
                        end = shape_.queries * (item.part + 1) / shape_.parts;
-    std::vector<std::int64_t> first(static_cast<std::size_t>(call_.rows)), last(first.size());
+    const auto most = static_cast<std::size_t>(call_.rows);
+    std::vector<std::int64_t> bounds(4 * most);
+    std::int64_t *first = bounds.data(), *last = first + most, *visible_first = last + most,
+                 *visible_end = visible_first + most;
     for (std::int64_t i = begin; i < end; i += call_.rows) {
       StripRows<T> rows{item.b,
                         item.h,
@@ -148,14 +151,21 @@ class Strips {
                         std::min(call_.rows, end - i),
                         shape_.query_offset,
                         shape_.keys,
-                        first.data(),
-                        last.data(),
+                        first,
+                        last,
+                        visible_first,
+                        visible_end,
                         0,
                         0,
                         stride_,
                         {},
                         {}};
-      find_keys(rows, first.data(), last.data());
+      for (std::int64_t r = 0; r < rows.count; ++r) {
+        Interval seen = at(call_.in.visible, rows, r);
+        visible_first[r] = seen.first;
+        visible_end[r] = seen.end;
+      }
+      find_keys(rows, first, last);
       std::byte* mark = item.space.mark();
       body(rows);
       item.space.give_back(mark);
@@ -168,7 +178,7 @@ class Strips {
     for (std::int64_t r = 0; r < rows.count; ++r) {
       Interval keys = windowed(rows, r);
       for (const KeyRange& range : call_.terms->always) {
-        Interval more = at(range, rows, r).within(at(call_.in.visible, rows, r));
+        Interval more = at(range, rows, r).within({rows.visible_first[r], rows.visible_end[r]});
         if (!more.empty()) keys = keys.empty() ? more : keys.joined(more);
       }
       first[r] = keys.first;
@@ -199,7 +209,7 @@ class Strips {
   }
   /// The keys that are visible and in every hard window.
   Interval windowed(const StripRows<T>& rows, std::int64_t r) const {
-    Interval keys = at(call_.in.visible, rows, r);
+    Interval keys{rows.visible_first[r], rows.visible_end[r]};
     for (const KeyRange& range : call_.terms->ranges) keys = keys.within(at(range, rows, r));
     return keys;
   }

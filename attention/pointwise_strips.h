@@ -149,17 +149,10 @@ struct OffsetStrips {
                        : Tensor::zeros({s.parts, s.sentences, s.heads, 1, size}, value.dtype());
   }
 
-  /// The keys whose offsets are not clipped.
-  template <class T>
-  std::pair<std::int64_t, std::int64_t> inner_keys(const StripRows<T>& rows, std::int64_t r) const {
-    std::int64_t position = rows.query_position(r);
-    std::int64_t begin = std::clamp(position - clip, rows.first[r], rows.end[r]);
-    return {begin, std::clamp(position + clip + 1, begin, rows.end[r])};
-  }
   template <class T>
   RowOfKeys<T> row(const StripRows<T>& rows, std::int64_t r, T* scratch, const Tensor& room) const {
     const T* table = value.data<T>() + broadcast_offset(value, rows.sentence, rows.head, rows.first_query + r);
-    auto [begin, end] = inner_keys(rows, r);
+    auto [begin, end] = inner_keys(rows, r, clip);
     const T* aligned = table + clip - rows.query_position(r);  // aligned[j] is the entry of offset j − i
     T* gradients = scratch + rows.keys + Vec<float>::lanes;
     if (room.defined()) std::fill(gradients + rows.first[r], gradients + rows.end[r], T(0));
@@ -177,7 +170,7 @@ struct OffsetStrips {
           ((rows.sentence * room.shape()[1] + rows.head) * room.shape()[2] + rows.first_query + r) * (2 * clip + 1);
     else
       table += ((rows.part * room.shape()[1] + rows.sentence) * room.shape()[2] + rows.head) * (2 * clip + 1);
-    auto [begin, end] = inner_keys(rows, r);
+    auto [begin, end] = inner_keys(rows, r, clip);
     const T* from = row.gradients;
     for (std::int64_t j = rows.first[r]; j < begin; ++j) table[0] += from[j];
     T* aligned = table + clip - rows.query_position(r);

@@ -1,8 +1,81 @@
 #include "attention/relative.h"
 
+#include "tensor/tiled_gemm.h"
+
 namespace fovea {
 
 namespace {
+
+/// The same for strips: a row's weights side by side by offset, then one product.
+class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
+ public:
+  RelativeValueStrips(Variable table, std::int64_t clip)
+      : variable_(std::move(table)), table_(with_unit_rows(variable_.value())), clip_(clip) {}
+
+  std::vector<Variable> inputs() const override { return {variable_}; }
+  Tensor gradient_room(std::size_t, const StripShape& s) const override {
+    return Tensor::zeros({s.parts, s.sentences, s.heads, offsets(), table_.size(1)}, table_.dtype());
+  }
+  std::int64_t elements_taken(const StripShape&, std::int64_t rows) const override { return 2 * rows * offsets() + 64; }
+
+  template <class T>
+  void forward_strip(const StripRows<T>& rows, const T* weights, MatrixView<T> out, Workspace& space) const {
+    T* by_offset = collect(rows, weights, space);
+    tiled_gemm<T>({rows.count, table_.size(1), offsets(), 1, 1}, {by_offset, offsets(), 1}, table<T>(), out);
+  }
+
+  template <class T>
+  void backward_strip(const StripRows<T>& rows, const T* weights, MatrixView<const T> out_gradient, T* gradient,
+                      std::span<Tensor> rooms, Workspace& space) const {
+    if (rooms[0].defined()) {
+      T* by_offset = collect(rows, weights, space);
+      MatrixView<T> room{
+          rooms[0].data<T>() + ((rows.part * rooms[0].shape()[1] + rows.sentence) * rooms[0].shape()[2] + rows.head) *
+                                   offsets() * table_.size(1),
+          table_.size(1), 1};
+      tiled_gemm<T>({offsets(), table_.size(1), rows.count, 1, 1}, {by_offset, 1, offsets()}, out_gradient, room);
+    }
+    T* slopes = space.take<T>(rows.count * offsets());
+    tiled_gemm<T>({rows.count, offsets(), table_.size(1), 1, 0}, out_gradient, table<T>().transposed(),
+                  {slopes, offsets(), 1});
+    for (std::int64_t r = 0; r < rows.count; ++r, slopes += offsets()) {
+      T* row = gradient + r * rows.stride;
+      auto [begin, end] = inner_keys(rows, r, clip_);
+      const T* aligned = slopes + clip_ - rows.query_position(r);
+      for (std::int64_t j = rows.first[r]; j < begin; ++j) row[j] += slopes[0];
+      for (std::int64_t j = begin; j < end; ++j) row[j] += aligned[j];
+      for (std::int64_t j = end; j < rows.end[r]; ++j) row[j] += slopes[2 * clip_];
+    }
+  }
+
+ private:
+  std::int64_t offsets() const { return 2 * clip_ + 1; }
+  template <class T>
+  MatrixView<const T> table() const {
+    return {table_.data<T>(), table_.strides()[0], 1};
+  }
+
+  /// [rows, 2 clip + 1]: the weights of equal offsets added up.
+  template <class T>
+  T* collect(const StripRows<T>& rows, const T* weights, Workspace& space) const {
+    T* by_offset = space.take<T>(rows.count * offsets());
+    std::fill_n(by_offset, rows.count * offsets(), T(0));
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      T* to = by_offset + r * offsets();
+      const T* row = weights + r * rows.stride;
+      auto [begin, end] = inner_keys(rows, r, clip_);
+      for (std::int64_t j = rows.first[r]; j < begin; ++j) to[0] += row[j];
+      T* aligned = to + clip_ - rows.query_position(r);
+      for (std::int64_t j = begin; j < end; ++j) aligned[j] += row[j];
+      for (std::int64_t j = end; j < rows.end[r]; ++j) to[2 * clip_] += row[j];
+    }
+    return by_offset;
+  }
+
+  Variable variable_;
+  Tensor table_;
+  std::int64_t clip_;
+};
 
 /// Σ_j w_ij R^V_r: the weights of equal offsets are added up first, [B, H, I, 2 k + 1].
 class RelativeValues : public ValueTerm {
@@ -11,6 +84,9 @@ class RelativeValues : public ValueTerm {
 
   Variable composed(const Variable& weights, const AttentionContext& in) const override {
     return matmul(scatter_last(weights, offset_index(in, clip_), 2 * clip_ + 1), table_);
+  }
+  std::unique_ptr<StripValueTerm> strips(const AttentionContext&) const override {
+    return std::make_unique<RelativeValueStrips>(table_, clip_);
   }
 
  private:

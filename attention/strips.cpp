@@ -66,6 +66,33 @@ T softmax_row_backward(const T* weights, T* gradient, std::int64_t first, std::i
   return mean;
 }
 
+template <class T>
+void prefix_sum_row(const T* x, T* out, std::int64_t first, std::int64_t end) {
+  double carry = 0;
+  for_keys<T>(first, end, [&](std::int64_t j, auto count) {
+    Vec<T> sums = prefix_sums(filled(load_vector(x + j, count), count, T(0)));
+    store_vector(sums + Vec<T>(static_cast<T>(carry)), out + j, count);
+    carry += static_cast<double>(sums[Vec<T>::lanes - 1]);
+  });
+}
+
+template <class T>
+void suffix_sum_row(const T* x, T* out, std::int64_t first, std::int64_t end) {
+  double carry = 0;
+  auto chunk = [&](std::int64_t j, auto count) {
+    Vec<T> sums = suffix_sums(filled(load_vector(x + j, count), count, T(0)));
+    store_vector(sums + Vec<T>(static_cast<T>(carry)), out + j, count);
+    carry += static_cast<double>(sums[0]);
+  };
+  std::int64_t j = end - Vec<T>::lanes;
+  for (; j >= first; j -= Vec<T>::lanes) chunk(j, WholeVector<T>{});
+  if (j + Vec<T>::lanes > first) chunk(first, static_cast<int>(j + Vec<T>::lanes - first));
+}
+
+template void prefix_sum_row(const float*, float*, std::int64_t, std::int64_t);
+template void prefix_sum_row(const double*, double*, std::int64_t, std::int64_t);
+template void suffix_sum_row(const float*, float*, std::int64_t, std::int64_t);
+template void suffix_sum_row(const double*, double*, std::int64_t, std::int64_t);
 template float softmax_row(float*, std::int64_t, std::int64_t, float);
 template double softmax_row(double*, std::int64_t, std::int64_t, double);
 template void softmax_row_again(float*, std::int64_t, std::int64_t, float);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "autograd/variable.h"
@@ -30,8 +31,9 @@ struct StripRows {
   std::int64_t sentence, head, part, first_query, count;
   std::int64_t query_offset, keys;  ///< position of query 0 among the keys; J
   const std::int64_t *first, *end;
-  std::int64_t hull_first, hull_end;  ///< all rows' keys; hull_first is a multiple of the vector's lanes
-  std::int64_t stride;                ///< from row to row of any strip, in elements
+  const std::int64_t *visible_first, *visible_end;  ///< by lengths and causality alone, before the terms' windows
+  std::int64_t hull_first, hull_end;                ///< all rows' keys; hull_first is a multiple of the vector's lanes
+  std::int64_t stride;                              ///< from row to row of any strip, in elements
   /// Of the term's key_matrices(): transposed [D, J], and, in the backward pass, as they are [J, D].
   std::span<const Panels<T>> transposed_keys, keys_packed;
 
@@ -134,10 +136,43 @@ class StripTermOf : public StripTerm {
   const Term& self() const { return static_cast<const Term&>(*this); }
 };
 
+/// The same for values.
+template <class Term>
+class StripValueTermOf : public StripValueTerm {
+ public:
+  void forward(const StripRows<float>& rows, const float* weights, MatrixView<float> out,
+               Workspace& space) const override {
+    self().template forward_strip<float>(rows, weights, out, space);
+  }
+  void forward(const StripRows<double>& rows, const double* weights, MatrixView<double> out,
+               Workspace& space) const override {
+    self().template forward_strip<double>(rows, weights, out, space);
+  }
+  void backward(const StripRows<float>& rows, const float* weights, MatrixView<const float> out_gradient,
+                float* gradient, std::span<Tensor> gradients, Workspace& space) const override {
+    self().template backward_strip<float>(rows, weights, out_gradient, gradient, gradients, space);
+  }
+  void backward(const StripRows<double>& rows, const double* weights, MatrixView<const double> out_gradient,
+                double* gradient, std::span<Tensor> gradients, Workspace& space) const override {
+    self().template backward_strip<double>(rows, weights, out_gradient, gradient, gradients, space);
+  }
+
+ private:
+  const Term& self() const { return static_cast<const Term&>(*this); }
+};
+
 /// body(j, count) for the vectors of the keys [first, end): count as in for_vectors.
 template <class T, class Body>
 FOVEA_INLINE void for_keys(std::int64_t first, std::int64_t end, Body&& body) {
   for_vectors<T>(end - first, [&](std::int64_t j, auto count) { body(first + j, count); });
+}
+
+/// The keys of a row whose offsets j − i are within ±clip: [first, second).
+template <class T>
+std::pair<std::int64_t, std::int64_t> inner_keys(const StripRows<T>& rows, std::int64_t r, std::int64_t clip) {
+  std::int64_t position = rows.query_position(r);
+  std::int64_t begin = std::clamp(position - clip, rows.first[r], rows.end[r]);
+  return {begin, std::clamp(position + clip + 1, begin, rows.end[r])};
 }
 
 /// The element (b, h, i) of a tensor that broadcasts to [B, H, I]; x has rank 3.
@@ -166,6 +201,12 @@ void softmax_row_again(T* z, std::int64_t first, std::int64_t end, T log_total);
 /// gradient = weights · (gradient − mean), mean = Σ weights · gradient over the row's keys, which it returns.
 template <class T>
 T softmax_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
+
+/// out_j = Σ x_k over first ≤ k ≤ j, or over j ≤ k < end; out may be x. The carried sum is f64.
+template <class T>
+void prefix_sum_row(const T* x, T* out, std::int64_t first, std::int64_t end);
+template <class T>
+void suffix_sum_row(const T* x, T* out, std::int64_t first, std::int64_t end);
 
 /// Not initialised room for the gradient of heads' matrices [B, H, X, D]: in several parts [parts, B, H, X, D], which
 /// broadcast from it, or itself with the heads side by side.

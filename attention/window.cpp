@@ -1,29 +1,11 @@
 #include "attention/window.h"
 
+#include "attention/window_strips.h"
 #include "tensor/select.h"
 
 namespace fovea {
 
 namespace {
-
-/// F^L S^R + F^R S^L, one pass over the matrices.
-struct WindowMask {
-  static constexpr const char* name = "window_mask";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T from_left, T to_right, T from_right, T to_left) const {
-    return from_left * to_right + from_right * to_left;
-  }
-};
-
-/// x + y − x y of x = F^L S^R and y = F^R S^L.
-struct EitherMask {
-  static constexpr const char* name = "either_mask";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T from_left, T to_right, T from_right, T to_left) const {
-    T x = from_left * to_right, y = from_right * to_left;
-    return x + y - x * y;
-  }
-};
 
 /// The keys' segments: first and last key of each key's, and its number, all [J] i64.
 struct Segments {
@@ -41,13 +23,149 @@ Segments segments_of(std::int64_t J, std::int64_t b) {
   return {Tensor::from(first, {J}), Tensor::from(last, {J}), Tensor::from(number, {J}), (J + b - 1) / b};
 }
 
+/// One call's window.
+struct Window {
+  DifferentiableWindow::Options options;
+  WindowProjections projections;
+
+  /// φ^L and φ^R [B, H, I, J]
+  struct Pointers {
+    Variable left, right;
+  };
+  Pointers pointers(const AttentionContext& in) const {
+    const Tensor allow = in.allow();
+    Tensor left_allow = allow, right_allow = allow;
+    if (options.forward_only) {
+      Tensor query = in.query_positions.value().reshape({in.query.size(2), 1}), key = in.key_positions.value();
+      auto both = [&](const Tensor& other) { return allow.defined() ? logical_and(allow, other) : other; };
+      left_allow = both(less_equal(key, query));
+      right_allow = both(less_equal(query, key));
+    }
+    return {pointer(in, projections.left_query, projections.left_key, left_allow),
+            pointer(in, projections.right_query, projections.right_key, right_allow)};
+  }
+
+  /// m̂ [B, H, I, J], 0 where nothing is allowed
+  Variable mask(const AttentionContext& in) const {
+    Variable mask = mask_of(pointers(in));
+    Tensor allow = in.allow();
+    if (!allow.defined()) return mask;
+    return where(allow, mask, Tensor::zeros({1}, mask.dtype(), mask.device()));
+  }
+
+  WindowForm form(const AttentionContext& in) const {
+    return {options.use == DifferentiableWindow::Use::additive,
+            options.segment,
+            static_cast<WindowForm::Mask>(options.mask),
+            options.forward_only,
+            in.scale() * options.pointer_scale,
+            options.pointer_scale_by_length,
+            in.scale()};
+  }
+
+ private:
+  Variable pointer(const AttentionContext& in, const Variable& query, const Variable& key, const Tensor& allow) const {
+    Variable logits = matmul(query, transpose(key, -1, -2), {.scale = in.scale() * options.pointer_scale});
+    if (options.pointer_scale_by_length) logits = logits * unsqueeze(in.length, -1);
+    return softmax(logits, allow);
+  }
+
+  Variable mask_of(const Pointers& phi) const {
+    Segments segments = segments_of(phi.left.size(-1), options.segment);
+    bool by_token = options.segment == 1;
+    auto F = [&](const Variable& phi) {
+      Variable sums = cumulative_sum(phi);
+      return by_token ? sums : gather_last(sums, segments.last);
+    };
+    auto S = [&](const Variable& phi) {
+      Variable sums = cumulative_sum(phi, true);
+      return by_token ? sums : gather_last(sums, segments.first);
+    };
+    auto mass = [&](const Variable& phi) {  // of each key's segment
+      return by_token ? phi : gather_last(scatter_last(phi, segments.number, segments.count), segments.number);
+    };
+    Variable x = F(phi.left) * S(phi.right);
+    if (options.forward_only) return x;
+    Variable y = F(phi.right) * S(phi.left);
+    switch (options.mask) {
+      case DifferentiableWindow::Mask::paper:
+        return x + y;
+      case DifferentiableWindow::Mask::exact:
+        return x + y - mass(phi.left) * mass(phi.right);
+      case DifferentiableWindow::Mask::either:
+        return x + y - x * y;
+    }
+    return {};
+  }
+};
+
+/// w · m̂, or s + s^loc · m̂.
+class WindowTerm : public PairTerm {
+ public:
+  explicit WindowTerm(Window window) : window_(std::move(window)) {}
+
+  Variable composed(const Variable& pairs, const AttentionContext& in) const override {
+    Variable mask = window_.mask(in);
+    const WindowProjections& p = window_.projections;
+    if (!p.local_query.defined()) return pairs * mask;
+    return pairs + matmul(p.local_query, transpose(p.local_key, -1, -2), {.scale = in.scale()}) * mask;
+  }
+  std::unique_ptr<StripTerm> strips(const AttentionContext& in) const override {
+    return window_strips(window_.form(in), window_.projections);
+  }
+
+ private:
+  Window window_;
+};
+
 /// Σ_j w_ij = 1 again.
 class Renormalize : public PairTerm {
  public:
   Variable composed(const Variable& weights, const AttentionContext&) const override {
     Variable total = sum(weights, {-1}, true);
-    return weights / maximum(total, Tensor::full({1}, 1e-9, total.dtype(), total.device()));
+    return weights / maximum(total, Tensor::full({1}, least, total.dtype(), total.device()));
   }
+  std::unique_ptr<StripTerm> strips(const AttentionContext&) const override {
+    return std::make_unique<RenormalizeStrips>();
+  }
+
+  static constexpr double least = 1e-9;
+
+ private:
+  class RenormalizeStrips : public StripTermOf<RenormalizeStrips> {
+   public:
+    std::vector<Variable> inputs() const override { return {}; }
+    Tensor gradient_room(std::size_t, const StripShape&) const override { return {}; }
+
+    template <class T>
+    void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace&) const {
+      for_rows(rows, from, to, [](Vec<T> w, Vec<T>, Vec<T> total, Vec<T>) { return w / total; });
+    }
+    /// d(w / Σ w): (g − Σ g w / Σ w) / Σ w, and g / least where the sum is smaller.
+    template <class T>
+    void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor>, Workspace&) const {
+      for_rows(rows, from, gradient, [](Vec<T>, Vec<T> g, Vec<T> total, Vec<T> mean) { return (g - mean) / total; });
+    }
+
+   private:
+    /// change(w, x, max(Σ w, least), Σ x w / Σ w), written over x.
+    template <class T, class Change>
+    static void for_rows(const StripRows<T>& rows, const T* weights, T* x, Change&& change) {
+      for (std::int64_t r = 0; r < rows.count; ++r, weights += rows.stride, x += rows.stride) {
+        const std::int64_t first = rows.first[r], n = rows.end[r] - first;
+        T total =
+            sum_of_vectors<T>(n, [&](std::int64_t j, auto count) { return load_vector(weights + first + j, count); });
+        T both = sum_of_vectors<T>(n, [&](std::int64_t j, auto count) {
+          return load_vector(weights + first + j, count) * load_vector(x + first + j, count);
+        });
+        bool small = total < T(least);
+        const Vec<T> divisor(small ? T(least) : total), mean(small ? T(0) : both / total);
+        for_keys<T>(first, rows.end[r], [&](std::int64_t j, auto count) {
+          store_vector(change(load_vector(weights + j, count), load_vector(x + j, count), divisor, mean), x + j, count);
+        });
+      }
+    }
+  };
 };
 
 }  // namespace
@@ -83,67 +201,25 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
 }
 
 void DifferentiableWindow::add_terms(const AttentionContext& in, Terms& terms) {
-  const Tensor allow = in.allow();
-  Tensor left_allow = allow, right_allow = allow;
-  if (options_.forward_only) {
-    std::int64_t I = in.query.size(2);
-    Tensor query = in.query_positions.value().reshape({I, 1}), key = in.key_positions.value();
-    auto both = [&](const Tensor& other) { return allow.defined() ? logical_and(allow, other) : other; };
-    left_allow = both(less_equal(key, query));
-    right_allow = both(greater_equal(key, query));
+  auto heads = [&](const Linear& projection, const Variable& states) {
+    return split_heads(projection.forward(states), head_dim_);
+  };
+  WindowProjections projections{heads(left_query_, in.query_states), heads(left_key_, in.key_states),
+                                heads(right_query_, in.query_states), heads(right_key_, in.key_states)};
+  if (options_.use == Use::additive) {
+    projections.local_query = heads(*local_query_, in.query_states);
+    projections.local_key = heads(*local_key_, in.key_states);
   }
-  Variable left = pointer(in, left_query_, left_key_, left_allow);
-  Variable right = pointer(in, right_query_, right_key_, right_allow);
-  Variable mask = window(in, left, right);
+  Window window{options_, std::move(projections)};
+  terms.quantity("left_pointer", [=] { return window.pointers(in).left; });
+  terms.quantity("right_pointer", [=] { return window.pointers(in).right; });
+  terms.quantity("window", [=] { return window.mask(in); });
   if (options_.use == Use::multiplicative) {
-    terms.windows.push_back(pointwise(MultiplyWindow{}, PerPair{mask}));
+    terms.windows.push_back(std::make_unique<WindowTerm>(std::move(window)));
     if (options_.renormalize) terms.windows.push_back(std::make_unique<Renormalize>());
   } else {
-    Variable local =
-        matmul(split_heads(local_query_->forward(in.query_states), head_dim_),
-               transpose(split_heads(local_key_->forward(in.key_states), head_dim_), -1, -2), {.scale = in.scale()});
-    terms.biases.push_back(pointwise(AddBias{}, PerPair{local * mask}));
+    terms.biases.push_back(std::make_unique<WindowTerm>(std::move(window)));
   }
-  terms.quantity("left_pointer", left);
-  terms.quantity("right_pointer", right);
-  terms.quantity("window", mask);
-}
-
-Variable DifferentiableWindow::pointer(const AttentionContext& in, const Linear& query, const Linear& key,
-                                       const Tensor& allow) const {
-  Variable logits = matmul(split_heads(query.forward(in.query_states), head_dim_),
-                           transpose(split_heads(key.forward(in.key_states), head_dim_), -1, -2),
-                           {.scale = in.scale() * options_.pointer_scale});
-  if (options_.pointer_scale_by_length) logits = logits * unsqueeze(in.length, -1);
-  return softmax(logits, allow);
-}
-
-Variable DifferentiableWindow::window(const AttentionContext& in, const Variable& left, const Variable& right) const {
-  Segments segments = segments_of(left.size(-1), options_.segment);
-  bool by_token = options_.segment == 1;
-  auto prefix = [&](const Variable& phi) {
-    Variable sums = cumulative_sum(phi);
-    return by_token ? sums : gather_last(sums, segments.last);
-  };
-  auto suffix = [&](const Variable& phi) {
-    Variable sums = cumulative_sum(phi, true);
-    return by_token ? sums : gather_last(sums, segments.first);
-  };
-  auto mass = [&](const Variable& phi) {  // of each key's segment
-    return by_token ? phi : gather_last(scatter_last(phi, segments.number, segments.count), segments.number);
-  };
-  Variable mask;
-  if (options_.forward_only) {
-    mask = prefix(left) * suffix(right);
-  } else if (options_.mask == Mask::either) {
-    mask = map(EitherMask{}, prefix(left), suffix(right), prefix(right), suffix(left));
-  } else {
-    mask = map(WindowMask{}, prefix(left), suffix(right), prefix(right), suffix(left));
-    if (options_.mask == Mask::exact) mask = mask - mass(left) * mass(right);
-  }
-  Tensor allow = in.allow();
-  if (!allow.defined()) return mask;
-  return where(allow, mask, Tensor::zeros({1}, mask.dtype(), mask.device()));
 }
 
 }  // namespace fovea

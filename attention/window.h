@@ -1,14 +1,13 @@
 /// Differentiable windows.
 /// Nguyen et al. 2020, "Differentiable Window for Dynamic Local Attention", eq. 7-17.
 ///
-///   φ^L_i = softmax_j(q^L_i · k^L_j / sqrt(D)),  φ^R_i likewise           left and right pointers, over the keys i may
-///   see F_j = Σ_{k ≤ e(j)} φ_k,  S_j = Σ_{k ≥ a(j)} φ_k                       a(j), e(j): first and last key of j's
-///   segment m̂_j = F^L_j S^R_j + F^R_j S^L_j                                      in [0, 2]: l = j = r counts twice
+///   φ^L_i = softmax_j(q^L_i · k^L_j / sqrt(D))    left pointer, over the keys that i may see; φ^R_i the right one
+///   F_j = Σ_{k ≤ e(j)} φ_k                        e(j), a(j): last and first key of j's segment; j itself by token
+///   S_j = Σ_{k ≥ a(j)} φ_k
+///   m̂_j = F^L_j S^R_j + F^R_j S^L_j               in [0, 2]: l = j = r counts twice
 ///
-///   multiplicative (MW)  w = softmax(s) · m̂                              after the softmax, not renormalised
-///   additive (AW)        z = s + (q^loc · k^loc / sqrt(D)) · m̂           before it
-///
-/// With segment = 1 (token) a(j) = e(j) = j.
+///   multiplicative (MW)  w = softmax(s) · m̂                       after the softmax, not renormalised
+///   additive (AW)        z = s + (q^loc · k^loc / sqrt(D)) · m̂    before it
 #pragma once
 #include <optional>
 
@@ -43,11 +42,6 @@ class DifferentiableWindow : public LocalnessMethod {
   void add_terms(const AttentionContext& in, Terms& terms) override;
 
  private:
-  /// φ [B, H, I, J]
-  Variable pointer(const AttentionContext& in, const Linear& query, const Linear& key, const Tensor& allow) const;
-  /// m̂ [B, H, I, J], 0 where nothing is allowed
-  Variable window(const AttentionContext& in, const Variable& left, const Variable& right) const;
-
   Options options_;
   std::int64_t head_dim_;
   Linear left_query_, left_key_, right_query_, right_key_;
