@@ -1,8 +1,41 @@
 #include "attention/rotary.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
+#include "autograd/node.h"
+#include "tensor/gather.h"
+
 namespace fovea {
+
+namespace {
+
+/// x cos + partner sin; the sine has the sign of the place in the pair. direction −1 turns back.
+struct TurnPair {
+  static constexpr const char* name = "turn_pair";
+  double direction;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T partner, T cosine, T sine) const {
+    using S = typename ScalarOf<T>::type;
+    return x * cosine + partner * (T(S(direction)) * sine);
+  }
+};
+
+struct Angles {
+  Tensor partner;       // [D]
+  Tensor cosine, sine;  // [T, D]
+};
+
+/// Turning is orthogonal: its gradient is turned back.
+Variable turn(const Variable& x, const Angles& angles, double direction) {
+  Tensor partners = gather_last(x.value(), angles.partner);
+  return record(
+      "turn_pairs", map(TurnPair{direction}, x.value(), partners, angles.cosine, angles.sine), {x},
+      [angles, direction](const Gradients& g, const Node&) { return Gradients{turn(g[0], angles, -direction)}; });
+}
+
+}  // namespace
 
 void RotaryPositions::visit(OptionVisitor& visitor, Options& options) {
   visitor.choice("pairs", options.pairs, {"neighbours", "halves"}, "(x_2k, x_2k+1) or (x_k, x_k+D/2)");
@@ -23,6 +56,8 @@ void RotaryPositions::ensure_tables(const Variable& x, std::int64_t positions) {
   if (cosine_.defined() && cosine_.size(0) >= positions && cosine_.dtype() == x.dtype() &&
       cosine_.device() == x.device())
     return;
+  positions =
+      std::max<std::int64_t>(64, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(positions))));
   std::int64_t half = head_dim_ / 2;
   std::vector<double> cosine, sine;
   for (std::int64_t t = 0; t < positions; ++t)
@@ -50,7 +85,7 @@ void RotaryPositions::ensure_tables(const Variable& x, std::int64_t positions) {
 Variable RotaryPositions::turned(const Variable& x, std::int64_t first) {
   std::int64_t end = first + x.size(2);
   ensure_tables(x, end);
-  return x * cosine_.slice(0, first, end) + gather_last(x, partner_) * sine_.slice(0, first, end);
+  return turn(x, {partner_, cosine_.slice(0, first, end), sine_.slice(0, first, end)}, 1);
 }
 
 void RotaryPositions::prepare(AttentionContext& in) {

@@ -1,7 +1,9 @@
 // One method as another: what the equations say must be the same is the same, bit for bit where no rounding differs.
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <functional>
+#include <map>
 #include <span>
 
 #include <boost/test/unit_test.hpp>
@@ -380,6 +382,70 @@ BOOST_AUTO_TEST_CASE(a_rotary_pair_turns_by_its_angle) {
   attention->forward({.query = query, .key = query, .value = query, .query_offset = 2, .trace = &trace});
   double s = (std::cos(2.0) + std::cos(2.0 / 10)) / 2;
   BOOST_TEST(std::abs(values(trace.weights)[0] - 1 / (std::exp(-s) + 1)) < 1e-14);
+}
+
+BOOST_AUTO_TEST_CASE(rotary_turns_every_pair_of_every_head) {
+  // Queries and keys are the states themselves; complex numbers turn the pairs.
+  const std::int64_t T = 5, D = 4;
+  for (bool halves : {false, true}) {
+    auto attention = attention_factory(halves ? "rotary(pairs=halves)" : "rotary")({.model_dim = 2 * D, .heads = 2});
+    attention->to(DType::f64);
+    for (auto& parameter : attention->parameters()) fill(*attention, parameter.name, 0);
+    Tensor identity = Tensor::zeros({2 * D, 2 * D}, DType::f64);
+    for (std::int64_t c = 0; c < 2 * D; ++c) identity.data<double>()[c * 2 * D + c] = 1;
+    for (const char* name : {"query.weight", "key.weight"}) set(*attention, name, identity);
+    Generator generator(12);
+    Tensor x = random_tensor({1, T, 2 * D}, generator);
+    AttentionTrace trace;
+    attention->forward({.query = x, .key = x, .value = x, .trace = &trace});
+    std::vector<double> states = x.to_vector<double>(), weights = values(trace.weights);
+    auto pair = [&](std::int64_t t, std::int64_t h, std::int64_t k) {
+      const double* row = states.data() + t * 2 * D + h * D;
+      std::complex<double> z(row[halves ? k : 2 * k], row[halves ? k + D / 2 : 2 * k + 1]);
+      return z * std::polar(1.0, static_cast<double>(t) * std::pow(10000.0, -2.0 * static_cast<double>(k) / D));
+    };
+    for (std::int64_t h = 0; h < 2; ++h)
+      for (std::int64_t i = 0; i < T; ++i) {
+        std::vector<double> e(T, 0);
+        double total = 0;
+        for (std::int64_t j = 0; j < T; ++j) {
+          for (std::int64_t k = 0; k < D / 2; ++k) e[j] += std::real(pair(i, h, k) * std::conj(pair(j, h, k))) / 2;
+          total += e[j] = std::exp(e[j]);
+        }
+        for (std::int64_t j = 0; j < T; ++j) BOOST_TEST(std::abs(weights[(h * T + i) * T + j] - e[j] / total) < 1e-13);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(learned_tables_are_read_by_head_and_side) {
+  for (Place place : all_places()) {
+    auto t5 = random_attention("t5(buckets=8,max_distance=6)", place, 77);
+    std::vector<double> b;
+    for (auto& parameter : t5->parameters())
+      if (parameter.name == "t5.bias") b = values(parameter.variable);
+    check_reweighted(weights_of("t5(buckets=8,max_distance=6)", place), [&](int h, std::int64_t i, std::int64_t j) {
+      return std::exp(b[static_cast<std::size_t>(t5_bucket(j - i, place == Place::decoder, 8, 6) * 2 + h)]);
+    });
+
+    auto dman = random_attention("dman(clip=2)", place, 77);
+    std::map<std::string, std::vector<double>> p;
+    for (auto& parameter : dman->parameters()) p[parameter.name] = values(parameter.variable);
+    Pair pair = weights_of("dman(clip=2)", place);
+    std::vector<double> states = values(input_at(place).query);
+    std::size_t half = pair.plain.size() / 2;
+    for (std::int64_t b : {0, 1}) {
+      auto part = [&](const std::vector<double>& all) {
+        return std::vector<double>(all.begin() + b * half, all.begin() + (b + 1) * half);
+      };
+      check_reweighted({part(pair.plain), part(pair.changed), pair.I}, [&](int h, std::int64_t i, std::int64_t j) {
+        double logit = p["dman.head"][h];
+        for (std::int64_t c = 0; c < d; ++c) logit += states[(b * pair.I + i) * d + c] * p["dman.weight"][c];
+        std::int64_t distance = std::min<std::int64_t>(std::abs(i - j), 2);
+        if (distance > 0) logit += p[j < i ? "dman.left" : "dman.right"][distance - 1];
+        return 1 / (1 + std::exp(-logit));
+      });
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(distances_fall_into_the_buckets_of_t5) {
