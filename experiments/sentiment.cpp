@@ -14,7 +14,6 @@ int main(int argc, char** argv) {
     cli.add(data);
     cli.add(experiment);
     cli.parse();
-    if (experiment.answered()) return;
-    experiment.run(cli, load(data));
+    experiment.run(cli, [&] { return load(data); });
   });
 }

@@ -126,8 +126,8 @@ AgreementFile read_agreement(const fs::path& path) {
   while (reader.next(line)) {
     if (line.empty()) continue;
     const auto fields = columns.linzen ? quoted_columns(line) : plain_columns(line);
-    reader.require_here(fields.size() == columns.count, "{} columns, expected {} as the header has", fields.size(),
-                        columns.count);
+    reader.require_here(fields.size() == columns.count, "{}, expected {} as the header has",
+                        counted(fields.size(), "column"), columns.count);
     const std::int64_t verb = integer(reader, fields[columns.verb], "verb position") - (columns.linzen ? 1 : 0);
     const std::int64_t attractors =
         columns.attractors ? integer(reader, fields[*columns.attractors], "number of attractors") : -1;

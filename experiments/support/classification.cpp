@@ -67,8 +67,10 @@ std::string describe(const ClassificationData& data) {
 
 void check(const ClassificationData& data) {
   require(!data.train.empty(), "{}: no training example", data.source);
-  require(!data.dev.empty(), "{}: no development example ({} for training)", data.source, data.train.size());
-  require(!data.test.empty(), "{}: no test example ({} for training)", data.source, data.train.size());
+  require(!data.dev.empty(), "{}: no development example ({} for training); more texts are needed, or a file dev.tsv",
+          data.source, data.train.size());
+  require(!data.test.empty(), "{}: no test example ({} for training); more texts are needed, or a file test.tsv",
+          data.source, data.train.size());
   std::unordered_set<int> seen;
   for (const Example& example : data.train) seen.insert(example.label);
   require(seen.size() >= 2, "{}: all {} training examples are of the class '{}': nothing to learn", data.source,

@@ -1,11 +1,15 @@
 #include "experiments/support/classification_experiment.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
+
+#include <unistd.h>
 
 #include "experiments/support/classification_report.h"
 #include "experiments/support/lines.h"
 #include "experiments/support/program.h"
+#include "experiments/support/words.h"
 
 namespace fovea {
 
@@ -34,6 +38,19 @@ std::vector<std::string> split_list(const std::string& text) {
   return parts;
 }
 
+/// A trained model is a run's, not that of a comparison.
+void require_trained(const std::filesystem::path& directory) {
+  if (std::filesystem::exists(directory / "model.json")) return;
+  std::vector<std::string> runs;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (std::filesystem::exists(entry.path() / "best.safetensors")) runs.push_back(entry.path().filename().string());
+  }
+  std::sort(runs.begin(), runs.end());
+  require(runs.empty(), "--model {}: the directory of a comparison; name one of its runs: {}", directory.string(),
+          listed(runs));
+  fail("--model {}: no trained model is there", directory.string());
+}
+
 }  // namespace
 
 void ClassificationExperiment::add_to(Cli& cli) {
@@ -51,17 +68,6 @@ void ClassificationExperiment::add_to(Cli& cli) {
   cli.option("--list-attentions", list_attentions_, "print every attention method with its options, and end").unsaved();
   cli.option("--model", trained_, "a trained run's directory, for --label").unsaved().configures();
   cli.option("--label", label_, "label the lines of this file (- for standard input) with --model, and end").unsaved();
-}
-
-bool ClassificationExperiment::answered() const {
-  if (list_attentions_) {
-    fmt::print("{}", attention_catalogue());
-    return true;
-  }
-  require(label_.empty() == trained_.empty(), "--label and --model go together: --model runs/NAME --label FILE");
-  if (label_.empty()) return false;
-  label_texts();
-  return true;
 }
 
 std::vector<std::string> ClassificationExperiment::attentions() const {
@@ -98,21 +104,48 @@ ComparedAttention ClassificationExperiment::train_seeds(const std::string& atten
   return compared;
 }
 
-void ClassificationExperiment::run(const Cli& cli, const ClassificationData& data) const {
-  check(data);
+void ClassificationExperiment::check_flags() const {
   training.apply();
-  for (const std::string& attention : attentions()) model_.make(attention, special_tokens, 2);  // wrong ones fail first
+  model_.make("global", special_tokens, 2);
+  for (const std::string& attention : attentions()) {
+    with_flag(compare_.empty() ? "--attention" : "--compare", [&] { model_.make(attention, special_tokens, 2); });
+  }
+}
+
+ClassificationExperiment::Prepared ClassificationExperiment::prepare(const ClassificationData& data,
+                                                                     const RunDirectory& directory) const {
+  check(data);
+  fmt::print("{}\n", describe(data));
+  Prepared prepared;
+  prepared.tokenizer = tokenizer_of(text_, data, directory);
+  fmt::print("{}\n", prepared.tokenizer->description());
+  std::fflush(stdout);
+  prepared.encoded = encode(data, *prepared.tokenizer, text_.max_length);
+  for (const EncodedExamples* part : {&prepared.encoded.train, &prepared.encoded.dev, &prepared.encoded.test})
+    evaluation_batches(part->lengths, batches);  // throws where a text does not fit into a batch
+  return prepared;
+}
+
+void ClassificationExperiment::run(const Cli& cli, const std::function<ClassificationData()>& load) const {
+  if (list_attentions_) return fmt::print("{}", attention_catalogue());
+  require(label_.empty() == trained_.empty(), "--label and --model go together: --model runs/NAME --label FILE");
+  if (!label_.empty()) return label_texts();
+  check_flags();
+  ClassificationData data = load();
   Json configuration = cli.configuration();
   RunDirectory directory = RunDirectory::open(program_, directory_, configuration);
-  fmt::print("{}\n", describe(data));
-  std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(text_, data, directory);
-  fmt::print("{}\n", tokenizer->description());
-  std::fflush(stdout);
-  EncodedData encoded = encode(data, *tokenizer, text_.max_length);
-  ClassificationSetting setting{data, encoded, tokenizer->size(), model_, batches, training};
+  Prepared prepared;
+  try {
+    prepared = prepare(data, directory);
+  } catch (const Error&) {
+    if (directory_.resume.empty()) directory.discard();  // what is refused before the first update leaves nothing
+    throw;
+  }
+  const Tokenizer& tokenizer = *prepared.tokenizer;
+  ClassificationSetting setting{data, prepared.encoded, tokenizer.size(), model_, batches, training};
   std::vector<ComparedAttention> compared;
   for (const std::string& attention : attentions())
-    compared.push_back(train_seeds(attention, directory, configuration, setting, *tokenizer));
+    compared.push_back(train_seeds(attention, directory, configuration, setting, tokenizer));
 
   fmt::print("\n{}{}\n", comparison_table(compared, data).text(), comparison_caption(compared, data));
   std::fflush(stdout);
@@ -120,21 +153,27 @@ void ClassificationExperiment::run(const Cli& cli, const ClassificationData& dat
   if (best.directory != directory.path())
     std::filesystem::copy_file(best.directory / hypotheses_file, directory.file(hypotheses_file),
                                std::filesystem::copy_options::overwrite_existing);
-  write_report(directory.report(), program_, setting, *tokenizer, compared, configuration);
-  fmt::print("\nbest model: {}\nreport: {}\nrun directory: {}\n", best.directory.string(), directory.report().string(),
-             directory.path().string());
+  write_report(directory.report(), program_, setting, tokenizer, compared, configuration);
+  fmt::print("\n");
+  if (best.directory != directory.path()) fmt::print("best model: {}\n", best.directory.string());
+  fmt::print("report: {}\nrun directory: {}\n", directory.report().string(), directory.path().string());
 }
 
 void ClassificationExperiment::label_texts() const {
+  require_trained(trained_);
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(trained_);
   TrainedClassifier trained = load_classifier(trained_, model_, model_.attention);
-  std::vector<Example> examples;
   LineReader reader(label_);
-  for (std::string line; reader.next(line);) examples.push_back({.text = line});
-  if (examples.empty()) return;
-  EncodedExamples encoded = encode(examples, *tokenizer, text_.max_length);
-  for (int label : predict(*trained.model, encoded, batches))
-    fmt::print("{}\n", trained.classes[static_cast<std::size_t>(label)]);
+  bool is_typed = label_ == "-" && ::isatty(STDIN_FILENO);
+  const std::size_t at_once = is_typed ? 1 : 1000;
+  for (bool more = true; more;) {
+    std::vector<Example> examples;
+    for (std::string line; examples.size() < at_once && (more = reader.next(line));) examples.push_back({.text = line});
+    if (examples.empty()) return;
+    for (int label : predict(*trained.model, encode(examples, *tokenizer, text_.max_length), batches))
+      fmt::print("{}\n", trained.classes[static_cast<std::size_t>(label)]);
+    std::fflush(stdout);
+  }
 }
 
 }  // namespace fovea

@@ -1,6 +1,8 @@
 /// What the programs that classify sentences share: training one attention or comparing several over seeds, the table,
 /// the report, and labelling new text with a trained model.
 #pragma once
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,17 +21,23 @@ class ClassificationExperiment {
 
   void add_to(Cli& cli);
 
-  /// True when the flags asked for something else than training, which has then been done: --list-attentions, --label.
-  bool answered() const;
-
-  /// Trains and tests what the flags say, prints the table and names the run directory.
-  void run(const Cli& cli, const ClassificationData& data) const;
+  /// Does what the flags say: trains and tests on what `load` returns, prints the table and leaves a run directory; or
+  /// lists the attentions, or labels texts.
+  void run(const Cli& cli, const std::function<ClassificationData()>& load) const;
 
   TrainingOptions training;
   BatchOptions batches;
 
  private:
+  /// What must go well before the first update.
+  struct Prepared {
+    std::unique_ptr<Tokenizer> tokenizer;
+    EncodedData encoded;
+  };
+
   std::vector<std::string> attentions() const;
+  void check_flags() const;
+  Prepared prepare(const ClassificationData& data, const RunDirectory& directory) const;
   ComparedAttention train_seeds(const std::string& attention, const RunDirectory& directory, const Json& configuration,
                                 const ClassificationSetting& setting, const Tokenizer& tokenizer) const;
   void label_texts() const;

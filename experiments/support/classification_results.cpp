@@ -70,7 +70,9 @@ Table comparison_table(const std::vector<ComparedAttention>& compared, const Cla
   std::vector<std::string> headings{"attention", "accuracy %"};
   for (int group : groups) headings.push_back(std::to_string(group));
   if (!groups.empty()) headings.back() += " " + data.group;
-  headings.insert(headings.end(), {"parameters", "steps/s", "ratio", "p"});
+  headings.insert(headings.end(), {"parameters", "steps/s"});
+  bool compares = compared.size() > 1;
+  if (compares) headings.insert(headings.end(), {"ratio", "p"});
   Table table(headings);
   const ComparedAttention& first = compared.front();
   std::vector<double> baseline = first.scores_by_example();
@@ -79,9 +81,12 @@ Table comparison_table(const std::vector<ComparedAttention>& compared, const Cla
     for (int group : groups) cells.push_back(Cell::mean_of(accuracies_in_group(row, data.test, group), 1));
     cells.emplace_back(row.runs.front().outcome.parameters);
     cells.push_back(Cell::number(row.steps_per_second(), 1));
-    cells.push_back(Cell::number(row.steps_per_second() / first.steps_per_second(), 2));
-    cells.push_back(&row == &first ? Cell()
-                                   : Cell::number(paired_bootstrap(baseline, row.scores_by_example()).p_two_sided, 3));
+    if (compares) {
+      bool is_first = &row == &first;
+      auto p = [&] { return paired_bootstrap(baseline, row.scores_by_example()).p_two_sided; };
+      cells.push_back(Cell::number(row.steps_per_second() / first.steps_per_second(), 2));
+      cells.push_back(is_first ? Cell() : Cell::number(p(), 3));
+    }
     table.row(cells);
   }
   return table;

@@ -380,6 +380,14 @@ Cli::Entry& Cli::declare_choice(const std::string& name, std::vector<std::string
   return entry;
 }
 
+void with_flag(const std::string& flag, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    fail("{}: {}", flag, error.what());
+  }
+}
+
 void Cli::parse() {
   group("General");
   option("--config", self_->config, "read options from this JSON file first (a run's config.json, say)")
@@ -393,6 +401,9 @@ void Cli::parse() {
             entry->flag());
     source = entry;
     std::filesystem::path path = texts.back();
+    std::error_code ignored;
+    require(std::filesystem::exists(path, ignored), "{} {}: there is no such file or directory", entry->flag(),
+            texts.back());
     bool is_run = std::filesystem::is_directory(path);
     if (is_run) path /= "config.json";
     require(!is_run || std::filesystem::exists(path),

@@ -137,4 +137,8 @@ Cli::Option Cli::choice(const std::string& name, E& value, const std::vector<std
   return Option(declare_choice(name, std::move(texts), chosen, choose, description));
 }
 
+/// Does what depends on the value of a flag; the flag is put before what is refused:
+/// "--schedule: no schedule 'cosin'; did you mean 'cosine'?"
+void with_flag(const std::string& flag, const std::function<void()>& action);
+
 }  // namespace fovea

@@ -21,6 +21,7 @@ void EncoderModelOptions::add_to(Cli& cli) {
 
 std::unique_ptr<EncoderClassifier> EncoderModelOptions::make(const std::string& specification, std::int64_t vocabulary,
                                                              std::int64_t classes) const {
+  require(model_dim % heads == 0, "--heads {}: must divide --model-dim {}", heads, model_dim);
   EncoderClassifierOptions options;
   options.vocabulary = vocabulary;
   options.classes = classes;

@@ -81,11 +81,21 @@ std::optional<std::pair<std::size_t, std::size_t>> named_columns(const std::vect
   return std::pair(texts[0], labels[0]);
 }
 
+/// Where nothing can be made of two columns, a line that has another number of them is the likelier trouble.
+void require_two_columns(const TextFile& file) {
+  for (std::size_t i = 0; i < file.lines.size(); ++i) {
+    const std::size_t columns = split_columns(file.lines[i]).size();
+    if (columns != 2 && !is_blank(file.lines[i]))
+      file.fail_at(i, "{}, expected 2 (sentence and label)", counted(columns, "column"));
+  }
+}
+
 TableLayout two_column_layout(const TextFile& file, std::size_t first, const SentimentOptions& options) {
   TableLayout layout;
   const auto facts = facts_of_two(file, first);
   if (options.columns == Columns::automatic) {
     const auto label = label_column(facts);
+    if (!label) require_two_columns(file);
     require(label.has_value(),
             "{}: which of the two columns is the label? The first has {} different values, the second {}: "
             "say --columns text-label or label-text",
@@ -115,8 +125,8 @@ TableLayout layout_of(const TextFile& file, const SentimentOptions& options) {
     layout.label = names->second;
     layout.header = true;
   } else {
-    file.fail_at(first, "{} columns, expected 2 (sentence and label), or a header that names one column {} and one {}",
-                 row.size(), listed(text_names), listed(label_names));
+    file.fail_at(first, "{}, expected 2 (sentence and label), or a header that names one column {} and one {}",
+                 counted(row.size(), "column"), listed(text_names), listed(label_names));
   }
   layout.columns = row.size();
   if (options.header != Header::automatic) layout.header = options.header == Header::yes;
@@ -142,7 +152,7 @@ std::vector<TableRow> table_rows(const TextFile& file, const TableLayout& layout
     if (is_blank(file.lines[i])) continue;
     const auto columns = split_columns(file.lines[i]);
     if (columns.size() != layout.columns) {
-      file.fail_at(i, "{} columns, expected {} ({})", columns.size(), layout.columns, row_shape(layout));
+      file.fail_at(i, "{}, expected {} ({})", counted(columns.size(), "column"), layout.columns, row_shape(layout));
     }
     const auto label = split_words(columns[layout.label]);
     if (label.empty()) file.fail_at(i, "the label is empty");

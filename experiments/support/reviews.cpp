@@ -72,7 +72,7 @@ std::vector<Example> read_packed_reviews(const TextFile& file, std::vector<Examp
   for (std::size_t i = first + 1; i < file.lines.size(); ++i) {
     if (is_blank(file.lines[i])) continue;
     const auto row = split_columns(file.lines[i]);
-    if (row.size() != header.size()) file.fail_at(i, "{} columns, expected {}", row.size(), header.size());
+    if (row.size() != header.size()) file.fail_at(i, "{}, expected {}", counted(row.size(), "column"), header.size());
     if (row[label] != "0" && row[label] != "1") file.fail_at(i, "label '{}', expected 0 or 1", row[label]);
     Example example{.text = without_line_breaks(row[text]), .label = row[label] == "1" ? 1 : 0};
     if (example.text.empty()) file.fail_at(i, "the review is empty");

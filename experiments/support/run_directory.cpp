@@ -59,7 +59,8 @@ void RunDirectory::Options::add_to(Cli& cli) {
 
 RunDirectory RunDirectory::open(const std::string& program, const Options& options, const Json& configuration) {
   bool resuming = !options.resume.empty();
-  require(!resuming || options.out.empty(), "--resume goes on in its own directory: leave out --out");
+  require(!resuming || options.out.empty() || options.out == options.resume,
+          "--resume goes on in its own directory: leave out --out");
   if (resuming) {
     RunDirectory run = resume(options.resume);
     require_same_configuration(run.configuration(), load_json(run.configuration()), configuration);

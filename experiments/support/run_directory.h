@@ -43,6 +43,9 @@ class RunDirectory {
   /// Opens what is there already, so that a resumed comparison finds its parts.
   RunDirectory part(const std::string& label) const;
 
+  /// Removes the directory with all that is in it.
+  void discard() const { std::filesystem::remove_all(path_); }
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(const std::string& name) const { return path_ / name; }
   std::filesystem::path configuration() const { return file("config.json"); }

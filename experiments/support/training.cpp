@@ -51,6 +51,7 @@ void TrainingOptions::add_to(Cli& cli) {
 }
 
 void TrainingOptions::apply() const {
+  with_flag("--schedule", [&] { Schedule::parse(schedule); });
   if (parse_device(device) == Device::cuda) {
     cuda_backend();  // says so where there is no GPU
     fail(
@@ -154,8 +155,8 @@ class Run {
   [[noreturn]] void stop(Progress& progress, MetricsFile& metrics) {
     progress.finish();
     save(metrics);
-    throw Interrupted(fmt::format("stopped after update {}; the same command with --resume {} goes on", now_.updates,
-                                  run_.resume.string()));
+    throw Interrupted(fmt::format("stopped after update {}; --resume {} goes on, with the same configuration",
+                                  now_.updates, run_.resume.string()));
   }
 
   using TensorList = std::vector<std::pair<std::string, Tensor>>;
@@ -182,9 +183,17 @@ class Run {
                       {{"run", where.dump()}, {"configuration", run_.configuration.dump()}});
   }
 
+  static Safetensors readable(const std::string& path) {
+    try {
+      return read_safetensors(path);
+    } catch (const Error& error) {
+      fail("{}; without this file the run begins anew", error.what());
+    }
+  }
+
   void restore() {
     std::string path = directory_.checkpoint();
-    Safetensors file = read_safetensors(path);
+    Safetensors file = readable(path);
     auto metadata = [&](const char* key) {
       auto found = file.metadata.find(key);
       require(found != file.metadata.end(), "{}: no '{}' in the metadata; this is not a checkpoint of a run", path,

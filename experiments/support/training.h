@@ -26,7 +26,7 @@ struct TrainingOptions {
   int threads = 0;  ///< 0: as many as there are cores
 
   void add_to(Cli& cli);
-  /// Sets threads, precision and the handling of denormals for this process.
+  /// Checks what only training knows, and sets threads, precision and the handling of denormals for this process.
   void apply() const;
 };
 

@@ -102,7 +102,7 @@ std::unique_ptr<WordTokenizer> WordTokenizer::load(const fs::path& directory, st
   std::unordered_map<std::string, std::int64_t> seen;
   for (std::string line; reader.next(line);) {
     const auto columns = split_columns(line);
-    reader.require_here(columns.size() == 2, "{} columns, expected 2 (word, count)", columns.size());
+    reader.require_here(columns.size() == 2, "{}, expected 2 (word, count)", counted(columns.size(), "column"));
     Entry entry{.word = std::string(columns[0]), .count = 0};
     const auto [end, error] = std::from_chars(columns[1].data(), columns[1].data() + columns[1].size(), entry.count);
     reader.require_here(error == std::errc() && end == columns[1].data() + columns[1].size() && entry.count >= 0,

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include <fmt/core.h>
+
 namespace fovea {
 
 namespace {
@@ -86,6 +88,10 @@ std::vector<std::string_view> split_columns(std::string_view line, char separato
     if (end == std::string_view::npos) return columns;
     begin = end + 1;
   }
+}
+
+std::string counted(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string listed(std::span<const std::string> items, std::string_view last) {

@@ -28,6 +28,9 @@ std::string lower_case(std::string_view text);
 /// The columns of a line: views into `line`, at least one.
 std::vector<std::string_view> split_columns(std::string_view line, char separator = '\t');
 
+/// "1 column", "3 columns", for messages.
+std::string counted(std::size_t count, std::string_view noun);
+
 /// "a, b or c", for messages.
 std::string listed(std::span<const std::string> items, std::string_view last = " or ");
 

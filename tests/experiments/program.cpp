@@ -142,6 +142,11 @@ BOOST_AUTO_TEST_CASE(wrong_flags_and_values_are_named) {
   BOOST_TEST(refusal({"--no-lowercase=true"}) == "--no-lowercase: takes no value");
 }
 
+BOOST_AUTO_TEST_CASE(a_flag_whose_value_is_refused_later_is_named_too) {
+  BOOST_TEST(message_of([] { with_flag("--schedule", [] { fail("no schedule 'cosin'"); }); }) ==
+             "--schedule: no schedule 'cosin'");
+}
+
 BOOST_AUTO_TEST_CASE(positional_arguments_are_taken_in_order) {
   auto parse = [](std::vector<const char*> arguments, std::string& model, std::vector<std::string>& inputs) {
     arguments.insert(arguments.begin(), "evaluate");
@@ -228,7 +233,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_configuration_file_is_named_with_its_key) {
   BOOST_TEST(refusal_of(R"({"program": "translate"})") == "is a configuration of \"translate\", this is 'test'");
   BOOST_TEST(refusal_of("[1]") == "expected an object with the options' values, found array");
   BOOST_TEST(contains(refusal_of("{\n \"layers\": }"), "not JSON: parse error at line 2, column 12"));
-  BOOST_TEST(contains(refusal({"--config", "/no/such.json"}), "/no/such.json: cannot be read: No such file"));
+  BOOST_TEST(refusal({"--config", "/no/such.json"}) == "--config /no/such.json: there is no such file or directory");
   std::filesystem::remove(path);
   BOOST_TEST(contains(refusal({"--config", folder.path.c_str()}), "not the directory of a run"));
 }

@@ -204,7 +204,8 @@ BOOST_AUTO_TEST_CASE(broken_tables_are_refused_with_their_line) {
     return refusal(options(folder.path));
   };
   BOOST_TEST(contains(message_for(good + "a\tb\tc\n"), "train.tsv:4: 3 columns, expected 2 (sentence, label)"));
-  BOOST_TEST(contains(message_for(good + "alone\n"), "train.tsv:4: 1 columns, expected 2"));
+  BOOST_TEST(contains(message_for(good + "alone\n"), "train.tsv:4: 1 column, expected 2"));
+  BOOST_TEST(contains(message_for("good film\tpos\nbad film neg\n"), "train.tsv:2: 1 column, expected 2"));
   BOOST_TEST(contains(message_for(good + "x\t \n"), "train.tsv:4: the label is empty"));
   BOOST_TEST(contains(message_for(good + " \t1\n"), "train.tsv:4: the sentence is empty"));
   BOOST_TEST(contains(message_for("1\tx\ty\n"), "train.tsv:1: 3 columns, expected 2"));

@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(broken_word_lists_are_refused) {
   BOOST_TEST(
       contains(message_for(good.substr(0, good.size() - 4)), "vocabulary.txt: 6 words, tokenizer.json says 7 (trunc"));
   BOOST_TEST(contains(message_for(good + "a\t1\n"), "vocabulary.txt:8: 'a' is in line 5 already"));
-  BOOST_TEST(contains(message_for(good + "d\n"), "vocabulary.txt:8: 1 columns, expected 2"));
+  BOOST_TEST(contains(message_for(good + "d\n"), "vocabulary.txt:8: 1 column, expected 2"));
   BOOST_TEST(contains(message_for(good + "d\t-1\n"), "vocabulary.txt:8: count '-1'"));
   BOOST_TEST(contains(message_for(good + "d e\t1\n"), "vocabulary.txt:8: 'd e' is not a word"));
   BOOST_TEST(contains(message_for(good + "\t1\n"), "vocabulary.txt:8: '' is not a word"));
