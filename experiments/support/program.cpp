@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <system_error>
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include "experiments/support/interrupt.h"
 #include "tensor/error.h"
@@ -16,6 +18,15 @@
 
 namespace fovea {
 namespace {
+
+/// Threads that wait for one another spin, and the OpenMP runtime lets them for so long that two programs on the same
+/// cores slow each other down fourfold. It reads how long from the environment, before main: the program starts itself
+/// once more with less patience. A choice of the user's stays; where the start fails, things go on as they are.
+__attribute__((constructor)) void share_the_cores(int, char** argv, char**) {
+  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
+  setenv("GOMP_SPINCOUNT", "1000", 1);
+  execv("/proc/self/exe", argv);
+}
 
 enum ExitStatus { done = 0, internal_error = 1, can_be_put_right = 2, reader_gone = 141 };
 
