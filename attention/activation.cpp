@@ -4,8 +4,7 @@ namespace fovea {
 
 void HeadActivation::visit(OptionVisitor& visitor, Options& options) {
   visitor.choice("function", options.function, {"none", "relu", "gelu"}, "F, on the concatenated heads");
-  visitor.integer("width", options.width, 0, std::int64_t{1} << 31,
-                  "d_f, of all heads' values together; 0: the model's");
+  visitor.integer("width", options.width, 0, 65536, "d_f, of all heads' values together; 0: the model's");
 }
 
 HeadActivation::HeadActivation(const MethodShape& shape, const Options& options) : options_(options) {

@@ -42,7 +42,7 @@ GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& op
   child("hidden", hidden_);
   child("center", center_);
   if (options.center_input == CenterInput::query_and_context)
-    child("context", context_.emplace(shape.heads * shape.head_dim, shape.model_dim, Linear::Options{.bias = false}));
+    child("context", context_.emplace(shape.heads * shape.value_dim, shape.model_dim, Linear::Options{.bias = false}));
   if (options.window == Window::layer) child("width_hidden", width_hidden_.emplace(shape.model_dim, shape.model_dim));
   if (options.window == Window::layer || options.window == Window::query)
     child("width", width_.emplace(shape.model_dim, options.shared_width ? 1 : shape.heads));

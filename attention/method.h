@@ -29,6 +29,7 @@ struct MethodShape {
   int heads;               ///< the heads this method acts on
   int layer;               ///< 0-based
   Place place;
+  std::int64_t value_dim;  ///< of one head's values; D, unless a method changes it
 };
 
 /// The keys that a query sees, as an interval: first ≤ j < end. i64, broadcast to [B, H, I].
@@ -54,7 +55,7 @@ struct AttentionContext {
 
   double scale() const;  ///< 1 / sqrt(D)
   /// The largest |j − i|.
-  std::int64_t farthest() const { return std::max(query_offset + query.size(2), key.size(2)) - 1; }
+  std::int64_t farthest() const { return std::max({query_offset + query.size(2), key.size(2), std::int64_t{1}}) - 1; }
   /// `visible` as a matrix, for the composed form: bool [B or 1, H or 1, I or 1, J]; undefined: every query sees every
   /// key.
   Tensor allow() const;

@@ -36,12 +36,6 @@ Variable visible_length(const AttentionInput& input, std::int64_t I, std::int64_
   return length.to(input.query.device());
 }
 
-Surroundings changed_by(const std::vector<MultiHeadAttention::Placed>& methods, std::int64_t model_dim) {
-  Surroundings surroundings{.value_dim = model_dim};
-  for (const auto& placed : methods) placed.method->change(surroundings);
-  return surroundings;
-}
-
 /// The caller's mask, checked, in the type of the states: [B or 1, H or 1, I or 1, J].
 Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
   if (!mask.defined() || !mask.value().defined()) return {};
@@ -54,11 +48,17 @@ Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
 
 }  // namespace
 
+Surroundings MultiHeadAttention::surroundings(const std::vector<Placed>& methods, std::int64_t model_dim) {
+  Surroundings surroundings{.value_dim = model_dim};
+  for (const Placed& placed : methods) placed.method->change(surroundings);
+  return surroundings;
+}
+
 MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods)
     : shape_(shape),
       head_dim_(shape.heads > 0 ? shape.model_dim / shape.heads : 0),
       methods_(std::move(methods)),
-      surroundings_(changed_by(methods_, shape.model_dim)),
+      surroundings_(surroundings(methods_, shape.model_dim)),
       query_(shape.model_dim, shape.model_dim),
       key_(shape.model_dim, shape.model_dim),
       value_(shape.model_dim, surroundings_.value_dim),

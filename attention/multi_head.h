@@ -20,6 +20,9 @@ class MultiHeadAttention : public Attention {
     int first_head, heads;
   };
 
+  /// What the methods change around them.
+  static Surroundings surroundings(const std::vector<Placed>& methods, std::int64_t model_dim);
+
   /// Throws unless the number of heads divides the model's width.
   MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods);
 

@@ -231,8 +231,9 @@ std::vector<PlannedGroup> plan_specification(const std::string& text) {
   return groups;
 }
 
-std::unique_ptr<Attention> make_attention(const std::string& text, const std::vector<PlannedGroup>& groups,
-                                          const AttentionShape& shape) {
+/// The methods of this layer; value_dim: of all heads.
+std::vector<MultiHeadAttention::Placed> make_methods(const std::string& text, const std::vector<PlannedGroup>& groups,
+                                                     const AttentionShape& shape, std::int64_t value_dim) {
   std::vector<MultiHeadAttention::Placed> placed;
   std::map<std::string, int> uses;
   for (const PlannedGroup& group : groups) {
@@ -246,13 +247,22 @@ std::unique_ptr<Attention> make_attention(const std::string& text, const std::ve
       int layer = shape.layer + 1;
       if (plan.layers.last != 0 && (layer < plan.layers.first || plan.layers.last < layer)) continue;
       int last = plan.heads.last ? plan.heads.last : shape.heads, count = last - plan.heads.first + 1;
-      MethodShape method{shape.model_dim, shape.model_dim / std::max(shape.heads, 1), count, shape.layer, shape.place};
+      std::int64_t H = std::max(shape.heads, 1);
+      MethodShape method{shape.model_dim, shape.model_dim / H, count, shape.layer, shape.place, value_dim / H};
       int use = ++uses[plan.name];
       std::string name = use == 1 ? plan.name : fmt::format("{}_{}", plan.name, use);
       placed.push_back({plan.make(method), name, plan.heads.first - 1, count});
     }
   }
-  return std::make_unique<MultiHeadAttention>(shape, std::move(placed));
+  return placed;
+}
+
+std::unique_ptr<Attention> make_attention(const std::string& text, const std::vector<PlannedGroup>& groups,
+                                          const AttentionShape& shape) {
+  auto methods = make_methods(text, groups, shape, shape.model_dim);
+  std::int64_t value_dim = MultiHeadAttention::surroundings(methods, shape.model_dim).value_dim;
+  if (value_dim != shape.model_dim) methods = make_methods(text, groups, shape, value_dim);
+  return std::make_unique<MultiHeadAttention>(shape, std::move(methods));
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ RelativePositions::RelativePositions(const MethodShape& shape, const Options& op
       "relative: relative positions need queries and keys of one sequence; they are not defined in cross-attention");
   key_table_ = parameter("key_table", {2 * options.clip + 1, shape.head_dim}, Initializer::xavier_uniform());
   if (options.values)
-    value_table_ = parameter("value_table", {2 * options.clip + 1, shape.head_dim}, Initializer::xavier_uniform());
+    value_table_ = parameter("value_table", {2 * options.clip + 1, shape.value_dim}, Initializer::xavier_uniform());
 }
 
 void RelativePositions::add_terms(const AttentionContext& in, Terms& terms) {

@@ -3,8 +3,9 @@
 ///
 ///   z_ij = q_i · (k_j + R^K_r) / sqrt(D),   o_i = Σ_j a_ij (v_j + R^V_r),   r = clip(j − i, −k, k)
 ///
-/// R^K, R^V [2 k + 1, D], shared by the heads, one pair per layer. Nothing of size I · J · D is made: q_i · R^K_r is
-/// read from the table Q R^Kᵀ [I, 2 k + 1], and the weights are summed by offset before they meet R^V.
+/// R^K, R^V [2 k + 1, D] (R^V as wide as the values), shared by the heads, one pair per layer. Nothing of size I · J ·
+/// D is made: q_i · R^K_r is read from the table Q R^Kᵀ [I, 2 k + 1], and the weights are summed by offset before they
+/// meet R^V.
 #pragma once
 #include "attention/registry.h"
 

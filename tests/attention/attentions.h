@@ -83,6 +83,7 @@ inline std::vector<std::string> all_specifications() {
                                   "dman(clip=2,log_floor=true)+gaussian",
                                   "heads(man*1, sman(width=fixed,distance=0)*1)",
                                   "activation(width=8)+dman(clip=3,heads=1)",
+                                  "relative(clip=2)+gaussian(center_input=q+ctx)+activation(width=8)",
                                   "t5(buckets=4,max_distance=3)",
                                   "sliding(left=1,right=1)",
                                   "sliding(left=1,right=0)+sinks(tokens=1,logit=true)+alibi",
