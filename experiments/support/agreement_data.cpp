@@ -226,19 +226,14 @@ void add_options(Cli& cli, AgreementOptions& options) {
              "only); in files without n_intervening: where there is an attractor");
   cli.option("--split-seed", options.split_seed, "shuffles Linzen's file before its 9 % / 1 % / 90 % split")
       .at_least(0);
-  cli.option("--train-examples", options.train_examples, "use this many, chosen by hash; 0: all").at_least(0);
-  cli.option("--test-examples", options.test_examples, "use this many, chosen by hash; 0: all").at_least(0);
+  add_limits(cli, options);
 }
 
 ClassificationData load(const AgreementOptions& options) {
   ClassificationData data = is_generated(options.data) ? generate_agreement(options.data, options.hard_subset)
                                                        : load_files(options, existing_data(options.data));
   require(!data.test.empty(), "{}: no test example", data.source);
-  split_off_missing_parts(data);
-  keep_some(data.train, options.train_examples);
-  keep_some(data.test, options.test_examples);
-  check(data);
-  return data;
+  return completed(std::move(data), options);
 }
 
 }  // namespace fovea

@@ -10,12 +10,10 @@ namespace fovea {
 
 class Cli;
 
-struct AgreementOptions {
-  std::string data = "generated";   ///< a file, a directory, or generated[:options] (experiments/support/generated.h)
-  bool hard_subset = false;         ///< test only where every noun between subject and verb is an attractor, see load
-  std::int64_t split_seed = 1;      ///< shuffles Linzen's single file before it is split
-  std::int64_t train_examples = 0;  ///< keep this many training examples, chosen by hash; 0: all
-  std::int64_t test_examples = 0;   ///< the same for the test part
+struct AgreementOptions : ExampleLimits {
+  std::string data = "generated";  ///< a file, a directory, or generated[:options] (experiments/support/generated.h)
+  bool hard_subset = false;        ///< test only where every noun between subject and verb is an attractor, see load
+  std::int64_t split_seed = 1;     ///< shuffles Linzen's single file before it is split
 };
 
 /// Declares --data, --hard-subset, --split-seed, --train-examples, --test-examples.

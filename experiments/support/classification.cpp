@@ -5,6 +5,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "experiments/support/cli.h"
 #include "experiments/support/split_mix.h"
 #include "experiments/support/words.h"
 #include "tensor/error.h"
@@ -111,6 +112,19 @@ void keep_some(std::vector<Example>& examples, std::int64_t limit) {
   kept.reserve(order.size());
   for (const auto& [hash, i] : order) kept.push_back(std::move(examples[i]));
   examples = std::move(kept);
+}
+
+void add_limits(Cli& cli, ExampleLimits& limits) {
+  cli.option("--train-examples", limits.train_examples, "use this many, chosen by hash; 0: all").at_least(0);
+  cli.option("--test-examples", limits.test_examples, "use this many, chosen by hash; 0: all").at_least(0);
+}
+
+ClassificationData completed(ClassificationData data, const ExampleLimits& limits) {
+  split_off_missing_parts(data);
+  keep_some(data.train, limits.train_examples);
+  keep_some(data.test, limits.test_examples);
+  check(data);
+  return data;
 }
 
 SplitFiles find_split_files(const fs::path& directory) {

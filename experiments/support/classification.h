@@ -9,6 +9,8 @@
 
 namespace fovea {
 
+class Cli;
+
 struct Example {
   std::string text;
   int label = 0;   ///< index into ClassificationData::classes
@@ -35,6 +37,18 @@ double split_place(std::string_view text);
 
 /// Moves out of `from` the examples whose place is in [begin, end).
 std::vector<Example> split_off(std::vector<Example>& from, double begin, double end);
+
+/// How much of a data set is used.
+struct ExampleLimits {
+  std::int64_t train_examples = 0;  ///< keep this many training examples, chosen by hash; 0: all
+  std::int64_t test_examples = 0;   ///< the same for the test part
+};
+
+/// Declares --train-examples and --test-examples.
+void add_limits(Cli& cli, ExampleLimits& limits);
+
+/// What every loader does last: splits off missing parts, keeps what the limits say, and checks the result.
+ClassificationData completed(ClassificationData data, const ExampleLimits& limits);
 
 /// Splits off what a data set has no file for: 10 % of the training texts become the test part, another 10 % the
 /// development part (split_off's [0, 0.1) and [0.1, 0.2)). Adds to `data.source` what it did.

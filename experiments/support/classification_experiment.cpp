@@ -114,7 +114,6 @@ void ClassificationExperiment::check_flags() const {
 
 ClassificationExperiment::Prepared ClassificationExperiment::prepare(const ClassificationData& data,
                                                                      const RunDirectory& directory) const {
-  check(data);
   fmt::print("{}\n", describe(data));
   Prepared prepared;
   prepared.tokenizer = tokenizer_of(text_, data, directory);

@@ -91,8 +91,7 @@ void add_options(Cli& cli, SentimentOptions& options) {
              "tables: the order of the two columns");
   cli.choice("--header", options.header, {{"auto", Header::automatic}, {"yes", Header::yes}, {"no", Header::no}},
              "tables: whether the first line names the columns");
-  cli.option("--train-examples", options.train_examples, "use this many, chosen by hash; 0: all").at_least(0);
-  cli.option("--test-examples", options.test_examples, "use this many, chosen by hash; 0: all").at_least(0);
+  add_limits(cli, options);
 }
 
 ClassificationData load(const SentimentOptions& options) {
@@ -100,11 +99,7 @@ ClassificationData load(const SentimentOptions& options) {
       is_generated(options.data) ? generate_sentiment(options.data) : load_files(options, existing_data(options.data));
   require(options.classes == 0 || static_cast<std::size_t>(options.classes) == data.classes.size(),
           "{}: {} classes, --classes asks for {}", data.source, data.classes.size(), options.classes);
-  split_off_missing_parts(data);
-  keep_some(data.train, options.train_examples);
-  keep_some(data.test, options.test_examples);
-  check(data);
-  return data;
+  return completed(std::move(data), options);
 }
 
 }  // namespace fovea

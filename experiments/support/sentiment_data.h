@@ -26,15 +26,13 @@ enum class Phrases {
 enum class Columns { automatic, text_label, label_text };
 enum class Header { automatic, yes, no };
 
-struct SentimentOptions {
+struct SentimentOptions : ExampleLimits {
   std::string data = "generated";  ///< a file, a directory, or generated[:options] (experiments/support/generated.h)
   SentimentFormat format = SentimentFormat::automatic;
   int classes = 0;                       ///< 2 or 5 for SST (0: 2, neutral dropped); others: what it must be (0: any)
   Phrases phrases = Phrases::all;        ///< SST trees only
   Columns columns = Columns::automatic;  ///< tables only: the order of the two columns
   Header header = Header::automatic;     ///< tables only: does the first line name the columns
-  std::int64_t train_examples = 0;       ///< keep this many training examples, chosen by hash; 0: all
-  std::int64_t test_examples = 0;        ///< the same for the test part
 };
 
 /// Declares --data, --format, --classes, --phrases, --columns, --header, --train-examples, --test-examples.

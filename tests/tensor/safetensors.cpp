@@ -2,7 +2,6 @@
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
-#include <sys/stat.h>
 
 #include "tensor/atomic_file.h"
 #include "tests/tensor/tensor_files.h"
@@ -136,24 +135,12 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_named_and_the_old_file_stays) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_a_file_is_named) {
-  Folder folder;
-  auto read = [&](const std::filesystem::path& path) { return message_of([&] { read_safetensors(path); }); };
-  auto path = [&](const char* name) { return (folder / name).string(); };
-  BOOST_TEST(read(folder.path) == folder.path.string() + ": is a directory, expected a file");
-  BOOST_TEST(read(path("none")) == path("none") + ": cannot be read: No such file or directory");
-  BOOST_REQUIRE(::mkfifo(path("pipe").c_str(), 0600) == 0);
-  BOOST_TEST(read(path("pipe")) == path("pipe") + ": is a pipe or device, expected a file");
-  write_file_atomically(path("empty"), "");
-  BOOST_TEST(read(path("empty")) == path("empty") + ": has 0 bytes, a safetensors file has at least 8");
+  check_that_other_things_are_named([](const std::filesystem::path& path) { read_safetensors(path); }, "safetensors");
 }
 
 BOOST_AUTO_TEST_CASE(a_file_cut_anywhere_is_refused) {
   std::string whole = contents(golden("every_type.safetensors"));
-  BOOST_TEST(refusal(whole) == "no error");
-  for (std::size_t size = 0; size < whole.size(); ++size) {
-    auto message = refusal(whole.substr(0, size));
-    BOOST_REQUIRE_MESSAGE(message.starts_with("f: "), size << ": " << message);
-  }
+  check_that_every_cut_is_refused(whole, [](const std::string& file) { return refusal(file); });
   BOOST_TEST(contains(refusal(whole.substr(0, whole.size() - 1)), "it was cut short"));
   BOOST_TEST(contains(refusal(whole + "x"), "1 bytes after the last tensor belong to none"));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
+#include <sys/stat.h>
 
 #include "tensor/tensor.h"
 #include "tests/files.h"
@@ -53,6 +54,30 @@ inline bool same(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
   Tensor x = a.contiguous(), y = b.contiguous();
   return std::memcmp(x.address(), y.address(), x.bytes()) == 0;
+}
+
+/// What is no file is named, with what it is; `read` reads a file of this `kind`.
+inline void check_that_other_things_are_named(const std::function<void(const std::filesystem::path&)>& read,
+                                              const std::string& kind) {
+  Folder folder;
+  auto message = [&](const std::string& path) { return message_of([&] { read(path); }); };
+  auto path = [&](const char* name) { return (folder / name).string(); };
+  BOOST_TEST(message(folder.path.string()) == folder.path.string() + ": is a directory, expected a file");
+  BOOST_TEST(message(path("none")) == path("none") + ": cannot be read: No such file or directory");
+  BOOST_REQUIRE(::mkfifo(path("pipe").c_str(), 0600) == 0);
+  BOOST_TEST(message(path("pipe")) == path("pipe") + ": is a pipe or device, expected a file");
+  std::ofstream(path("empty")).flush();
+  BOOST_TEST(message(path("empty")) == path("empty") + ": has 0 bytes, a " + kind + " file has at least 8");
+}
+
+/// The whole file is accepted and none of its beginnings; `refusal` parses it as "f" and returns the message.
+inline void check_that_every_cut_is_refused(const std::string& whole,
+                                            const std::function<std::string(const std::string&)>& refusal) {
+  BOOST_TEST(refusal(whole) == "no error");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    auto message = refusal(whole.substr(0, size));
+    BOOST_REQUIRE_MESSAGE(message.starts_with("f: "), size << ": " << message);
+  }
 }
 
 /// One of the ways in which files are damaged; `tokens` are texts that mean something to the format.
