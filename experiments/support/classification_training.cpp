@@ -133,8 +133,9 @@ std::vector<int> predict(EncoderClassifier& model, const EncodedExamples& exampl
 Outcome train_classifier(const ClassificationSetting& setting, const std::string& attention, std::uint64_t seed,
                          const TrainingRun& run) {
   const std::vector<std::string>& classes = setting.data.classes;
-  auto result_file = run.directory.file("result.json");
-  if (std::filesystem::exists(result_file)) return load_outcome(result_file, setting.data.test.size());
+  auto result_file = run.directory.file("result.json"), hypotheses = run.directory.file(hypotheses_file);
+  if (std::filesystem::exists(result_file) && std::filesystem::exists(hypotheses))
+    return load_outcome(result_file, setting.data.test.size());
   auto model = setting.model.make(attention, setting.vocabulary, static_cast<std::int64_t>(classes.size()));
   save_json(run.directory.file("model.json"), {{"vocabulary", setting.vocabulary}, {"classes", classes}});
   model->initialise(seed);
@@ -142,7 +143,7 @@ Outcome train_classifier(const ClassificationSetting& setting, const std::string
   ClassificationTask task(*model, setting.encoded, setting.batches, seed);
   TrainingResult result = train(*model, task, setting.training, run);
   std::vector<int> predicted = predict(*model, setting.encoded.test, setting.batches);
-  write_hypotheses(run.directory.file(hypotheses_file), setting.data, predicted);
+  write_hypotheses(hypotheses, setting.data, predicted);
   Outcome outcome{attention,
                   seed,
                   model->parameter_count(),

@@ -49,7 +49,7 @@ struct ClassificationSetting {
 inline constexpr const char* hypotheses_file = "hypotheses.tsv";
 
 /// Trains until the end, tests the best model, and leaves model.json, hypotheses.tsv and result.json besides what
-/// train() writes. A run that has its result.json already is not repeated.
+/// train() writes. A run that has both already is not repeated.
 Outcome train_classifier(const ClassificationSetting& setting, const std::string& attention, std::uint64_t seed,
                          const TrainingRun& run);
 

@@ -15,6 +15,7 @@ class Cli;
 ///   metrics.csv              one row per logged step
 ///   checkpoint.safetensors   where to resume
 ///   best.safetensors         the best model on the development set
+///   hypotheses.tsv           what the best model makes of the test examples
 ///   report.html              tables and pictures
 class RunDirectory {
  public:

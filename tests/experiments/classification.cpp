@@ -1,10 +1,13 @@
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/agreement_data.h"
 #include "experiments/support/attention_pictures.h"
+#include "experiments/support/classification_experiment.h"
 #include "experiments/support/classification_report.h"
 #include "experiments/support/generated.h"
 #include "experiments/support/lines.h"
 #include "experiments/support/paper_numbers.h"
+#include "experiments/support/program.h"
 #include "experiments/support/words.h"
 #include "tests/experiments/markup.h"
 #include "tests/files.h"
@@ -68,9 +71,82 @@ EncodedExamples examples_of(const std::vector<std::pair<int, std::int64_t>>& lab
   return examples;
 }
 
+/// Runs a program of these flags, with a tiny model; the message of what it refuses, or "no error".
+std::string message_with(std::vector<std::string> flags, int* loads = nullptr) {
+  flags.insert(flags.begin(), "agreement");
+  std::vector<const char*> arguments;
+  for (const std::string& flag : flags) arguments.push_back(flag.c_str());
+  return message_of([&] {
+    Cli cli("agreement", int(arguments.size()), arguments.data());
+    AgreementOptions data;
+    ClassificationExperiment experiment("agreement");
+    cli.add(data);
+    cli.add(experiment);
+    cli.parse();
+    experiment.run(cli, [&] {
+      if (loads) ++*loads;
+      return load(data);
+    });
+  });
+}
+
+std::vector<std::string> tiny(const std::filesystem::path& out, std::vector<std::string> more) {
+  std::vector<std::string> flags{"--data",
+                                 "generated:train=100,dev=20,test=20",
+                                 "--model-dim",
+                                 "8",
+                                 "--updates",
+                                 "2",
+                                 "--feed-forward-dim",
+                                 "8",
+                                 "--threads",
+                                 "1",
+                                 "--out",
+                                 out.string()};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(classification)
+
+BOOST_AUTO_TEST_CASE(a_comparison_leaves_its_page_its_hypotheses_and_runs_that_label_text) {
+  Folder folder;
+  auto out = folder / "out";
+  BOOST_TEST(message_with(tiny(out, {"--compare", "global; gaussian"})) == "no error");
+  for (const char* file :
+       {"report.html", "hypotheses.tsv", "global-seed-1/hypotheses.tsv", "gaussian-seed-1/report.html"})
+    BOOST_TEST(std::filesystem::exists(out / file) == !contains(file, "1/report"), file);
+  BOOST_TEST(markup_error(contents(out / "report.html")) == "");
+  std::ofstream(folder / "new.txt") << "the boy near the dogs\n";
+  auto label = [&](const std::string& model) {
+    return message_with({"--model", model, "--label", (folder / "new.txt").string()});
+  };
+  BOOST_TEST(label((out / "global-seed-1").string()) == "no error");
+  BOOST_TEST(label(out.string()) == "--model " + out.string() +
+                                        ": the directory of a comparison; name one of its runs: gaussian-seed-1 or "
+                                        "global-seed-1");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_nothing) {
+  Folder folder;
+  auto out = folder / "out";
+  int loads = 0;
+  auto refusal = [&](std::vector<std::string> more) {
+    std::string message = message_with(tiny(out, more), &loads);
+    BOOST_TEST(!std::filesystem::exists(out));
+    return message;
+  };
+  BOOST_TEST(refusal({"--encoder-attention", "gausian"}) ==
+             "--attention: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?");
+  BOOST_TEST(refusal({"--compare", "global; gausian"}).starts_with("--compare: 'gausian'"));
+  BOOST_TEST(refusal({"--heads", "5"}) == "--heads 5: must divide --model-dim 8");
+  BOOST_TEST(refusal({"--schedule", "cosin"}).starts_with("--schedule: "));
+  BOOST_TEST(loads == 0);
+  BOOST_TEST(refusal({"--batch-tokens", "4"}).starts_with("--batch-tokens 4: "));
+  BOOST_TEST(loads == 1);
+}
 
 BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
   Trained trained({"global", "relative(layers=2)", "gaussian", "window(use=additive)"}, 2);
