@@ -2,8 +2,9 @@
 // checked against.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "attention/method.h"
+#include "attention/score.h"
 #include "tensor/select.h"
 
 namespace fovea {
@@ -23,10 +24,12 @@ Tensor both(const Tensor& a, const Tensor& b) {
   return logical_and(a, b);
 }
 
-/// Softmax over the keys and one more logit per head, whose weight is dropped. z [B, H, I, J], sink [H]
+/// Softmax over the keys and one more logit per head, whose weight is dropped. z [..., H, I, J], sink [H]
 Variable softmax_with_sink(const Variable& z, const Tensor& allow, const Variable& sink) {
-  std::int64_t H = z.size(1), J = z.size(3);
-  Variable column = broadcast_to(reshape(sink, {H, 1, 1}), {z.size(0), H, z.size(2), 1});
+  std::int64_t J = z.size(-1);
+  Shape one_key = z.shape();
+  one_key[-1] = 1;
+  Variable column = broadcast_to(reshape(sink, {z.size(-3), 1, 1}), one_key);
   Tensor with_sink;
   if (allow.defined()) {
     Shape shape = allow.shape();
@@ -34,7 +37,40 @@ Variable softmax_with_sink(const Variable& z, const Tensor& allow, const Variabl
     with_sink = Tensor::full(shape, 1, DType::boolean, allow.device());
     with_sink.slice(-1, 0, J).copy_from(allow);
   }
-  return slice(softmax(concat({z, column}, 3), with_sink), 3, 0, J);
+  return slice(softmax(concat({z, column}, -1), with_sink), -1, 0, J);
+}
+
+/// A softmax over the keys; exp(z) on the heads whose weights are densities.
+Variable normalise(const Variable& z, const Tensor& allow, const Terms& terms) {
+  auto softmax_over = [&](const Tensor& seen) {
+    return terms.sink.defined() ? softmax_with_sink(z, seen, terms.sink) : softmax(z, seen);
+  };
+  if (!terms.densities.defined()) return softmax_over(allow);
+  // exp of what is not selected is exactly 0, and so is its gradient
+  Variable nothing = Tensor::full({1}, -std::numeric_limits<double>::infinity(), z.dtype(), z.device());
+  Variable densities = exp(where(both(allow, terms.densities), z, nothing));
+  return softmax_over(both(allow, logical_not(terms.densities))) + densities;
+}
+
+/// s: [B, H, I, J], or one matrix for each dimension of the values, [D, B, H, I, J]
+Variable score_of(const AttentionContext& in, const Terms& terms) {
+  return terms.score ? terms.score->composed(in) : DotScore(in.scale()).composed(in);
+}
+
+/// z: the score and what comes before the softmax.
+Variable logits_of(const AttentionContext& in, const Terms& terms, AttentionTrace* trace) {
+  Variable pairs = score_of(in, terms);
+  if (trace && terms.score) trace->quantities.emplace_back("scores", pairs);
+  for (const auto& score : terms.scores) pairs = score->composed(pairs, in);
+  for (const auto& bias : terms.biases) pairs = bias->composed(pairs, in);
+  return pairs;
+}
+
+/// Σ_j w_ij v_j: weights [B, H, I, J], or one matrix for each dimension of the values, [D, B, H, I, J].
+Variable weighted_sum(const Variable& weights, const Variable& value) {
+  if (weights.rank() == 4) return matmul(weights, value, {.memory_order = {0, 2, 1, 3}});
+  Variable dimensions = unsqueeze(permute(value, {3, 0, 1, 2}), -1);       // [D, B, H, J, 1]
+  return permute(squeeze(matmul(weights, dimensions), -1), {1, 2, 3, 0});  // [B, H, I, D]
 }
 
 }  // namespace
@@ -100,20 +136,37 @@ Variable merge_heads(const Variable& x) {
 
 Variable attend_composed(const AttentionContext& in, const Terms& terms, const AttentionDropout& weights_dropout,
                          AttentionTrace* trace) {
-  Variable pairs = matmul(in.query, transpose(in.key, -1, -2), {.scale = in.scale()});  // s, then z [B, H, I, J]
-  for (const auto& score : terms.scores) pairs = score->composed(pairs, in);
-  for (const auto& bias : terms.biases) pairs = bias->composed(pairs, in);
+  if (terms.recurrence) {
+    require(
+        !terms.sink.defined() && !terms.densities.defined(),
+        "attention: a focus that goes from query to query needs a softmax over the keys alone: no sinks, no densities");
+    Variable out = weights_dropout.probability == 0 ? terms.recurrence->skipping(in, terms, trace) : Variable();
+    if (out.defined()) return out;
+  }
+  Variable pairs = logits_of(in, terms, trace);  // z [B, H, I, J]
   Tensor allow = allowed_keys(in, terms);
-  pairs = terms.sink.defined() ? softmax_with_sink(pairs, allow, terms.sink) : softmax(pairs, allow);  // a
-  for (const auto& window : terms.windows) pairs = window->composed(pairs, in);                        // w
+  pairs = terms.recurrence ? terms.recurrence->composed(pairs, allow, in) : normalise(pairs, allow, terms);  // a
+  for (const auto& window : terms.windows) pairs = window->composed(pairs, in);                              // w
   if (trace) {
-    trace->weights = pairs;
+    trace->weights = pairs.rank() == 4 ? pairs : permute(pairs, {1, 2, 3, 4, 0});
     for (auto& [name, compute] : terms.quantities) trace->quantities.emplace_back(name, compute());
   }
   pairs = dropout(pairs, weights_dropout.probability, weights_dropout.at);
-  Variable out = matmul(pairs, in.value, {.memory_order = {0, 2, 1, 3}});  // [B, H, I, D]
+  Variable out = weighted_sum(pairs, in.value);  // [B, H, I, D]
+  require(terms.values.empty() || pairs.rank() == 4,
+          "attention: weights for each dimension and terms of the values do not combine");
   for (const auto& value : terms.values) out = out + value->composed(pairs, in);
   return out;
+}
+
+void Terms::set_score(std::unique_ptr<Score> made) {
+  require(!score, "attention: two scores on one head; a head has one of dot, scaled_dot, general, additive, ...");
+  score = std::move(made);
+}
+
+void Terms::set_recurrence(std::unique_ptr<Recurrence> made) {
+  require(!recurrence, "attention: two methods that go from query to query; there can be one");
+  recurrence = std::move(made);
 }
 
 }  // namespace fovea

@@ -2,9 +2,9 @@
 ///
 /// For query i, key j, per head (DESIGN of the library in one formula):
 ///
-///   s_ij = f(q_i · k_j / sqrt(D))        score terms f, before all biases
+///   s_ij = f(score(q_i, k_j))            score: q_i · k_j / sqrt(D), or another; score terms f, before all biases
 ///   z_ij = s_ij + Σ bias_t(i, j)         bias terms
-///   a_ij = softmax_j(z_ij)               over the keys that i may see: ranges and masks
+///   a_ij = softmax_j(z_ij)               over the keys that i may see: ranges and masks; densities are exp(z_ij)
 ///   w_ij = a_ij · Π m_t(i, j)            window terms: after the softmax, not renormalised
 ///   o_i  = Σ_j w_ij v_j + Σ r_t(w_i)     value terms
 #pragma once
@@ -29,7 +29,11 @@ struct MethodShape {
   int heads;               ///< the heads this method acts on
   int layer;               ///< 0-based
   Place place;
-  std::int64_t value_dim;  ///< of one head's values; D, unless a method changes it
+
+  /// Widths of one head's queries and keys, and of its values: D in multi-head attention, unless a method changes the
+  /// values.
+  std::int64_t query_dim, key_dim, value_dim;
+  std::int64_t step_dim;  ///< of AttentionContext::step_input; 0: none
 };
 
 /// The keys that a query sees, as an interval: first ≤ j < end. i64, broadcast to [B, H, I].
@@ -42,9 +46,11 @@ struct AttentionContext {
   Variable query_states, key_states;  ///< input of the sub-layer [B, I, d], [B, J, d]
   /// All heads side by side, with bias, before 1 / sqrt(D): [B, I, d], [B, J, d]
   Variable projected_query, projected_key;
-  Variable query, key, value;  ///< split in heads: [B, H, I, D], [B, H, J, D], [B, H, J, D]
-  Variable mask;               ///< the caller's M of mask attention [B or 1, H or 1, I or 1, J], or undefined
-  KeyRange visible;            ///< by lengths and causality
+  /// Split in heads: [B, H, I, D], [B, H, J, D], [B, H, J, D]; in attention without projections one head, of the
+  /// inputs' widths
+  Variable query, key, value;
+  Variable mask;     ///< the caller's M of mask attention [B or 1, H or 1, I or 1, J], or undefined
+  KeyRange visible;  ///< by lengths and causality
   bool causal = false;
   std::int64_t query_offset = 0;  ///< position of the first query
   Place place = Place::encoder;
@@ -52,6 +58,10 @@ struct AttentionContext {
   Variable length;           ///< keys that a query may see, true lengths, prefixes if causal: [B, 1, 1 or I]
   Variable query_positions;  ///< 0-based, in tokens, [I]
   Variable key_positions;    ///< [J]
+
+  Variable step_input;      ///< what a decoder reads at each step, [B, I, d_e], or undefined
+  Variable previous_focus;  ///< before the first query, [B, H or 1], or undefined
+  AttentionMemory* memory = nullptr;
 
   double scale() const;  ///< 1 / sqrt(D)
   /// The largest |j − i|.
@@ -99,7 +109,7 @@ Tensor offset_index(const AttentionContext& in, std::int64_t clip);
 
 // ---- Terms
 
-/// Changes a [B, H, I, J] matrix: logits before the softmax, or weights after it.
+/// Changes a [B, H, I, J] matrix (or [D, B, H, I, J]): logits before the softmax, or weights after it.
 class PairTerm {
  public:
   virtual ~PairTerm() = default;
@@ -118,7 +128,33 @@ class ValueTerm {
   virtual std::unique_ptr<StripValueTerm> strips(const AttentionContext&) const { return nullptr; }
 };
 
+struct Terms;
+
+/// Makes the logits of a query and a key: what takes the place of q · k / sqrt(D).
+class Score {
+ public:
+  virtual ~Score() = default;
+  /// → [B, H, I, J], or one matrix for each dimension of the values, [D, B, H, I, J]
+  virtual Variable composed(const AttentionContext& in) const = 0;
+};
+
+/// Takes the place of the softmax where a query's logits depend on the weights of the query before it: goes through the
+/// queries in order.
+class Recurrence {
+ public:
+  virtual ~Recurrence() = default;
+  /// logits [B, H, I, J] after all biases → weights; allow as allowed_keys() makes it.
+  virtual Variable composed(const Variable& logits, const Tensor& allow, const AttentionContext& in) = 0;
+  /// The output [B, H, I, D] from the keys that weigh something alone, without the logits of the others; undefined
+  /// where that is not possible.
+  virtual Variable skipping(const AttentionContext&, const Terms&, AttentionTrace*) { return {}; }
+};
+
 struct Terms {
+  std::unique_ptr<Score> score;  ///< null: q · k / sqrt(D)
+  Tensor densities;              ///< heads whose weights are exp(z), not a softmax: bool [H, 1, 1]; undefined: none
+  std::unique_ptr<Recurrence> recurrence;
+
   /// Hard windows: a query sees the keys that are in every one of these, and in `in.visible`. Broadcast to [B, H, I].
   std::vector<KeyRange> ranges;
   std::vector<KeyRange> always;  ///< seen whatever `ranges` says, where `in.visible` has them
@@ -126,7 +162,7 @@ struct Terms {
   std::vector<Tensor> masks;
   Variable sink;  ///< logits [H] that take mass from the softmax and have no value; −inf: none; undefined: none at all
 
-  std::vector<std::unique_ptr<PairTerm>> scores;   ///< applied to q · k / sqrt(D), in order, before every bias
+  std::vector<std::unique_ptr<PairTerm>> scores;   ///< applied to the score, in order, before every bias
   std::vector<std::unique_ptr<PairTerm>> biases;   ///< applied to the logits, in order
   std::vector<std::unique_ptr<PairTerm>> windows;  ///< applied to the weights, in order
   std::vector<std::unique_ptr<ValueTerm>> values;
@@ -139,6 +175,9 @@ struct Terms {
   void quantity(std::string name, const Variable& value) {
     quantity(std::move(name), [value] { return value; });
   }
+  /// Throws where another method has set the score already.
+  void set_score(std::unique_ptr<Score> made);
+  void set_recurrence(std::unique_ptr<Recurrence> made);
 };
 
 /// f(z, position, captures...) as an element-wise functor of (z, query position, key position, captures...).

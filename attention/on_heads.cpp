@@ -1,6 +1,9 @@
 #include "attention/on_heads.h"
 
+#include <algorithm>
 #include <limits>
+
+#include "attention/score.h"
 
 namespace fovea {
 
@@ -10,16 +13,19 @@ bool are_all(const AttentionContext& in, HeadRange heads) {
   return heads.first == 0 && heads.count == in.query.size(1);
 }
 
-Variable slice_heads(const Variable& x, HeadRange heads) { return slice(x, 1, heads.first, heads.first + heads.count); }
+/// x [..., H, rows, columns]
+Variable slice_heads(const Variable& x, HeadRange heads) {
+  return slice(x, -3, heads.first, heads.first + heads.count);
+}
 
-/// `middle` where `heads` were, `outside`'s heads elsewhere.
+/// `middle` where `heads` were, `outside`'s heads elsewhere. [..., H, rows, columns]
 Variable replace_heads(const Variable& outside, const Variable& middle, HeadRange heads) {
-  std::int64_t H = outside.size(1), end = heads.first + heads.count;
+  std::int64_t H = outside.size(-3), end = heads.first + heads.count;
   std::vector<Variable> pieces;
-  if (heads.first > 0) pieces.push_back(slice(outside, 1, 0, heads.first));
+  if (heads.first > 0) pieces.push_back(slice(outside, -3, 0, heads.first));
   pieces.push_back(middle);
-  if (end < H) pieces.push_back(slice(outside, 1, end, H));
-  return concat(pieces, 1);
+  if (end < H) pieces.push_back(slice(outside, -3, end, H));
+  return concat(pieces, -3);
 }
 
 /// The engine applies strips to these heads only.
@@ -65,6 +71,77 @@ class ValueOnHeads : public ValueTerm {
   HeadRange heads_;
 };
 
+/// The scores of some heads, side by side; heads that have none keep q · k / sqrt(D).
+class ScoresOfHeads : public Score {
+ public:
+  void add(std::unique_ptr<Score> score, HeadRange heads) {
+    for (const Part& part : parts_)
+      require(heads.first + heads.count <= part.heads.first || part.heads.first + part.heads.count <= heads.first,
+              "attention: two scores on one head; a head has one of dot, scaled_dot, general, additive, ...");
+    parts_.push_back({std::move(score), heads});
+    std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) { return a.heads.first < b.heads.first; });
+  }
+
+  Variable composed(const AttentionContext& in) const override {
+    std::vector<Variable> pieces;
+    int next = 0, H = static_cast<int>(in.query.size(1));
+    auto add_piece = [&](const Score& score, HeadRange heads) {
+      if (heads.count == 0) return;
+      AttentionContext own = context_of_heads(in, heads);
+      if (in.memory) own.memory = &in.memory->part(pieces.size());
+      pieces.push_back(score.composed(own));
+      next = heads.first + heads.count;
+    };
+    DotScore plain(in.scale());
+    for (const Part& part : parts_) {
+      add_piece(plain, {next, part.heads.first - next});
+      add_piece(*part.score, part.heads);
+    }
+    add_piece(plain, {next, H - next});
+    return concat(broadcast_beside(pieces), -3);
+  }
+
+ private:
+  struct Part {
+    std::unique_ptr<Score> score;
+    HeadRange heads;
+  };
+
+  /// Where one has a matrix for each dimension of the values, all have.
+  static std::vector<Variable> broadcast_beside(std::vector<Variable> pieces) {
+    std::int64_t D = 0;
+    for (const Variable& piece : pieces)
+      if (piece.rank() == 5) D = piece.size(0);
+    for (Variable& piece : pieces) {
+      if (D == 0 || piece.rank() == 5) continue;
+      Shape shape = piece.shape();
+      shape.insert(0, D);
+      piece = broadcast_to(piece, shape);
+    }
+    return pieces;
+  }
+
+  std::vector<Part> parts_;
+};
+
+/// On some heads a recurrence, on the others a softmax.
+class RecurrenceOnHeads : public Recurrence {
+ public:
+  RecurrenceOnHeads(std::unique_ptr<Recurrence> recurrence, HeadRange heads)
+      : recurrence_(std::move(recurrence)), heads_(heads) {}
+
+  Variable composed(const Variable& logits, const Tensor& allow, const AttentionContext& in) override {
+    Tensor own = allow;
+    if (allow.defined() && allow.size(1) > 1) own = allow.slice(1, heads_.first, heads_.first + heads_.count);
+    Variable weights = recurrence_->composed(slice_heads(logits, heads_), own, context_of_heads(in, heads_));
+    return replace_heads(softmax(logits, allow), weights, heads_);
+  }
+
+ private:
+  std::unique_ptr<Recurrence> recurrence_;
+  HeadRange heads_;
+};
+
 /// x [B, h or 1, ...] of `heads`, and `other` at the heads beside them: [B, H, ...].
 Tensor among_heads(const Tensor& x, HeadRange heads, std::int64_t H, double other) {
   Shape shape = x.shape();
@@ -86,7 +163,24 @@ Variable sink_of_all_heads(const Variable& already, const Variable& sink, HeadRa
     others = Tensor::full({H}, -std::numeric_limits<double>::infinity(), sink.dtype(), sink.device());
   for (double logit : others.value().slice(0, heads.first, heads.first + heads.count).to_vector<double>())
     require(logit == -std::numeric_limits<double>::infinity(), "sinks: a head has two logits; it can have one");
-  return reshape(replace_heads(reshape(others, {1, H}), reshape(sink, {1, heads.count}), heads), {H});
+  return reshape(replace_heads(reshape(others, {H, 1, 1}), reshape(sink, {heads.count, 1, 1}), heads), {H});
+}
+
+/// What collects the scores of single heads.
+ScoresOfHeads& scores_of_heads(Terms& all) {
+  auto* scores = dynamic_cast<ScoresOfHeads*>(all.score.get());
+  if (scores) return *scores;
+  auto made = std::make_unique<ScoresOfHeads>();
+  scores = made.get();
+  all.set_score(std::move(made));
+  return *scores;
+}
+
+/// Which of all heads have densities: bool [H, 1, 1].
+Tensor densities_of_all_heads(const Tensor& already, const Tensor& densities, HeadRange heads, std::int64_t H) {
+  Tensor out = already.defined() ? already.clone() : Tensor::zeros({H, 1, 1}, DType::boolean, densities.device());
+  out.slice(0, heads.first, heads.first + heads.count).copy_from(densities);
+  return out;
 }
 
 }  // namespace
@@ -98,6 +192,8 @@ AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads) {
   out.key = slice_heads(in.key, heads);
   out.value = slice_heads(in.value, heads);
   if (in.mask.defined() && in.mask.size(1) > 1) out.mask = slice_heads(in.mask, heads);
+  if (in.previous_focus.defined() && in.previous_focus.size(1) > 1)
+    out.previous_focus = slice(in.previous_focus, 1, heads.first, heads.first + heads.count);
   return out;
 }
 
@@ -113,6 +209,14 @@ void prepare_heads(LocalnessMethod& method, AttentionContext& in, HeadRange head
 void add_on_heads(Terms& all, Terms terms, const AttentionContext& in, HeadRange heads) {
   std::int64_t H = in.query.size(1), J = in.key.size(2);
   bool every = are_all(in, heads);
+  if (terms.score && every)
+    all.set_score(std::move(terms.score));
+  else if (terms.score)
+    scores_of_heads(all).add(std::move(terms.score), heads);
+  if (terms.densities.defined()) all.densities = densities_of_all_heads(all.densities, terms.densities, heads, H);
+  if (terms.recurrence)
+    all.set_recurrence(every ? std::move(terms.recurrence)
+                             : std::make_unique<RecurrenceOnHeads>(std::move(terms.recurrence), heads));
   auto add_pairs = [&](auto& to, auto& from) {
     for (auto& term : from) to.push_back(every ? std::move(term) : std::make_unique<OnHeads>(std::move(term), heads));
   };

@@ -1,13 +1,17 @@
 /// Every localness method by name, and attentions made from one line of text.
 ///
-///   specification = term { "+" term }
+///   specification = sum | combination
+///   sum           = term { "+" term }
 ///   term          = name [ "(" option { "," option } ")" ]     gaussian(window=query, layers=1-3)
 ///                 | "heads" "(" share { "," share } ")"        heads(global*4, gaussian*4)
+///   combination   = "classic" "(" sum ")"                      classic(additive + flexible)
+///                 | ( "average" | "concat" ) "(" share or option { "," share or option } ")"
 ///   option        = name "=" value
-///   share         = specification [ "*" count ]
+///   share         = specification [ "*" count ]                concat(dot*2, additive, head_input=split)
 ///
-/// Every method also takes layers=FIRST-LAST and heads=FIRST-LAST (counted from 1, as papers do): where it acts.
-/// "global" is plain attention: it adds nothing.
+/// A sum is projected multi-head attention with these methods; inside a combination it is one head over the inputs
+/// themselves, without projections (mechanism.h). Every method also takes layers=FIRST-LAST and heads=FIRST-LAST
+/// (counted from 1, as papers do): where it acts. "global" is plain attention: it adds nothing.
 #pragma once
 #include <functional>
 #include <memory>
@@ -68,8 +72,34 @@ MethodEntry method() {
           }};
 }
 
+/// What makes one attention of several mechanisms.
+using CombinationMaker =
+    std::function<std::unique_ptr<Attention>(const AttentionShape&, const std::vector<AttentionFactory>& mechanisms)>;
+
+/// A way to make one attention of mechanisms that stand for themselves: classic(...), average(...), concat(...).
+struct Combination {
+  MethodCard card;
+  std::function<CombinationMaker(OptionVisitor&)> configure;  ///< as a method's
+};
+
+/// The entry of a class with a card, Options and visit() as a method has them, and `static std::unique_ptr<Attention>
+/// make(const AttentionShape&, const std::vector<AttentionFactory>&, const Options&)`.
+template <class Combined>
+Combination combination() {
+  return {Combined::card, [](OptionVisitor& visitor) -> CombinationMaker {
+            typename Combined::Options options;
+            Combined::visit(visitor, options);
+            return [options](const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms) {
+              return Combined::make(shape, mechanisms, options);
+            };
+          }};
+}
+
 /// All methods, in the order of the catalogue.
 const std::vector<MethodEntry>& registered_methods();
+const MethodEntry* find_method(const std::string& name);  ///< null: there is none
+const std::vector<Combination>& combinations();
+const Combination* find_combination(const std::string& name);
 /// Adds one from outside the library, before any specification names it. Throws if the name is taken.
 void register_method(MethodEntry entry);
 
@@ -78,6 +108,7 @@ struct OptionDescription {
   std::string name, values, default_value, meaning;
 };
 std::vector<OptionDescription> describe_options(const MethodEntry& entry);
+std::vector<OptionDescription> describe_options(const Combination& entry);
 
 /// What makes attentions of this specification. Throws Error with the column and what would be right, before anything
 /// is made; a method that is not defined at some place throws when it is made there.

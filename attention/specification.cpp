@@ -43,13 +43,27 @@ class Parser {
     if (!take('(')) return method;
     if (take(')')) return method;
     do {
-      if (method.name == "heads")
+      if (takes_shares(method.name) && !is_option_next())
         method.shares.push_back(share(depth + 1));
       else
         method.options.push_back(option());
     } while (take(','));
     if (!take(')')) expected("',' or ')'");
     return method;
+  }
+
+  static bool takes_shares(const std::string& name) {
+    return name == "heads" || name == "classic" || name == "average" || name == "concat";
+  }
+
+  /// A word and '='; reads nothing.
+  bool is_option_next() {
+    std::size_t from = at_;
+    skip_spaces();
+    while (!at_end() && is_word(text_[at_])) ++at_;
+    bool is_option = take('=');
+    at_ = from;
+    return is_option;
   }
 
   Share share(int depth) {
@@ -120,6 +134,12 @@ class Parser {
 };
 
 }  // namespace
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
 
 std::vector<MethodText> parse_specification(const std::string& text) { return Parser(text).whole(); }
 

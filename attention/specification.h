@@ -17,7 +17,7 @@ struct MethodText {
   std::string name;
   std::size_t column;
   std::vector<OptionText> options;
-  std::vector<Share> shares;  ///< of heads(...)
+  std::vector<Share> shares;  ///< of heads(...) and combinations
 };
 
 struct Share {
@@ -31,5 +31,8 @@ std::vector<MethodText> parse_specification(const std::string& text);
 /// The error of a specification: "'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?"
 [[noreturn]] void fail_at(const std::string& text, std::size_t column, const std::string& what,
                           const std::string& advice);
+
+/// "a, b, c"
+std::string listed(const std::vector<std::string>& words);
 
 }  // namespace fovea

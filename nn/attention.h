@@ -13,6 +13,17 @@ namespace fovea {
 /// Where an attention sits in a model.
 enum class Place { encoder, decoder, cross };
 
+/// What stays the same for all queries over one source: attentions that are asked step by step, by a recurrent decoder,
+/// keep it here. Start a sentence with an empty one.
+struct AttentionMemory {
+  Variable keys;                       ///< as the score wants them, [B, H, J, ...]
+  std::vector<AttentionMemory> parts;  ///< of an attention made of several
+  AttentionMemory& part(std::size_t k) {
+    if (parts.size() <= k) parts.resize(k + 1);
+    return parts[k];
+  }
+};
+
 /// What an attention computed on the way, for pictures and tests: filled when AttentionInput::trace points to one.
 struct AttentionTrace {
   Variable weights;  ///< the coefficients of the values, after every mask and window, before dropout [B, H, I, J]
@@ -28,6 +39,11 @@ struct AttentionInput {
   bool causal = false;
   std::int64_t query_offset = 0;  ///< position of the first query among the keys (incremental decoding)
   AttentionTrace* trace = nullptr;
+
+  // What a decoder that goes step by step passes on; undefined for the first step, and where nobody asks.
+  Variable step_input = {};           ///< what it reads at each step, the embedding of the previous word [B, I, d_e]
+  Variable previous_focus = {};       ///< flexible attention's p before the first query, [B] or [B, H]
+  AttentionMemory* memory = nullptr;  ///< kept from step to step
 };
 
 /// What is fixed when an attention is made.
@@ -38,11 +54,15 @@ struct AttentionShape {
   int layers = 1;
   Place place = Place::encoder;
   double dropout = 0;  ///< of the attention weights
+
+  /// Widths of the inputs of attention without projections, d_q, d_k and d_v; 0: model_dim.
+  std::int64_t query_dim = 0, key_dim = 0, value_dim = 0;
+  std::int64_t step_dim = 0;  ///< of AttentionInput::step_input, d_e; 0: there is none
 };
 
 class Attention : public Module {
  public:
-  /// [B, I, d]
+  /// [B, I, d]; [B, I, d_v] without projections
   virtual Variable forward(const AttentionInput& input) = 0;
 };
 

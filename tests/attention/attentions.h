@@ -94,7 +94,18 @@ inline std::vector<std::string> all_specifications() {
                                   "adaptive_span(ramp=2,longest=3,after_softmax=true)",
                                   "heads(adaptive_span(ramp=1.5,longest=4)*1, dman(clip=1)*1)",
                                   "heads(rotary*1, sliding(left=1,right=1)*1)",
-                                  "rotary(pairs=halves)+t5+window"})
+                                  "rotary(pairs=halves)+t5+window",
+                                  "additive(hidden=2)+gaussian",
+                                  "general+sinks(tokens=1,logit=true)+sliding(left=1,right=1)",
+                                  "location(longest=3)+alibi",
+                                  "heads(additive*1, laplace*1)",
+                                  "local_m(half_width=1)",
+                                  "local_p(half_width=1)",
+                                  "heads(dot+local_p(half_width=1,renormalise=true)*1, local_m(half_width=0)*1)",
+                                  "heads(fine_grained*1, gaussian*1)",
+                                  "fine_grained(hidden=2)+window+sinks(logit=true)",
+                                  "heads(gaussian_location(learned=true)*1, global*1)",
+                                  "heads(mean+sinks(logit=true)*1, laplace*1)+window"})
     specifications.emplace_back(combination);
   return specifications;
 }

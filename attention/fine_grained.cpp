@@ -1,0 +1,37 @@
+#include "attention/fine_grained.h"
+
+namespace fovea {
+
+namespace {
+
+class FineGrainedScore : public TwoSidedScore {
+ public:
+  FineGrainedScore(HiddenScore hidden, Variable dimensions)
+      : hidden_(std::move(hidden)), dimensions_(std::move(dimensions)) {}
+  Variable queries(const AttentionContext& in) const override { return hidden_.queries(in); }
+  Variable keys(const AttentionContext& in) const override { return hidden_.keys(in); }
+  /// → [D, B, H, I, K]
+  Variable logits(const Variable& queries, const Variable& keys, const Tensor&) const override {
+    Variable weight = dimensions_.rank() == 2 ? dimensions_ : unsqueeze(dimensions_, 1);  // [H, 1, a, D]
+    return permute(matmul(HiddenScore::hidden(queries, keys), weight), {4, 0, 1, 2, 3});
+  }
+
+ private:
+  HiddenScore hidden_;
+  Variable dimensions_;
+};
+
+}  // namespace
+
+FineGrained::FineGrained(const MethodShape& shape, const Options& options)
+    : HiddenScoring(shape, options),
+      dimensions_(
+          parameter("dimensions", shape_of_heads(shape, {width(), shape.value_dim}), Initializer::xavier_uniform())) {}
+
+void FineGrained::add_terms(const AttentionContext& in, Terms& terms) {
+  require(in.value.size(-1) == dimensions_.size(-1), "fine_grained: values are {} wide, expected {}", in.value.size(-1),
+          dimensions_.size(-1));
+  terms.set_score(std::make_unique<FineGrainedScore>(hidden_, dimensions_));
+}
+
+}  // namespace fovea

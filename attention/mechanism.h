@@ -1,0 +1,114 @@
+/// Attention as it was before the Transformer: no projections, one head over the inputs themselves; and several such
+/// mechanisms beside each other.
+/// Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
+///
+///   classic(sum)            o_i = Σ_j w_ij v_j of the raw inputs: query [B, m, d_q], key [B, n, d_k], value [B, n,
+///   d_v] average(sum, sum, ...)  o_i = (o_i^1 + ... + o_i^K) / K concat(sum, sum, ...)   o_i = [o_i^1; ...; o_i^K] W
+///   W [K d_v, width]
+///
+/// Each mechanism is a sum of methods with parameters of its own, or again one of these three.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "attention/registry.h"
+#include "nn/linear.h"
+
+namespace fovea {
+
+/// One head over the inputs, without projections: score, biases, windows and values from its methods; the scaled dot
+/// product if none brings a score. Parameters are those of the methods and no others.
+class ClassicAttention : public Attention {
+ public:
+  struct Named {
+    std::unique_ptr<LocalnessMethod> method;
+    std::string name;  ///< of its parameters
+  };
+
+  ClassicAttention(const AttentionShape& shape, std::vector<Named> methods);
+  /// → [B, m, d_v]
+  Variable forward(const AttentionInput& input) override;
+
+  /// What a method of this attention is made for.
+  static MethodShape method_shape(const AttentionShape& shape);
+
+ private:
+  AttentionShape shape_;
+  std::vector<Named> methods_;
+  Surroundings surroundings_;  // as the methods want them
+};
+
+/// classic(sum): one mechanism, as it is.
+struct Classic {
+  struct Options {};
+  static constexpr MethodCard card = {"classic", "attention over the inputs themselves, without projections",
+                                      "Luong et al. 2015, section 3", "o_i = sum_j w_ij v_j, one head"};
+  static void visit(OptionVisitor&, Options&) {}
+  static std::unique_ptr<Attention> make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+                                         const Options&);
+};
+
+/// What average(...) and concat(...) share: K mechanisms over the inputs, or over parts of their projections.
+class MixedAttention : public Attention {
+ public:
+  enum class HeadInput { full, split };
+
+  Variable forward(const AttentionInput& input) override;
+
+ protected:
+  /// split: query W^Q + b, key W^K + b, value W^V + b of width model_dim, mechanism k sees columns k d / K to (k + 1) d
+  /// / K.
+  MixedAttention(const char* name, const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+                 HeadInput head_input);
+  virtual Variable combine(const std::vector<Variable>& outputs) const = 0;
+  std::int64_t mechanisms() const { return static_cast<std::int64_t>(mechanisms_.size()); }
+  std::int64_t value_dim() const { return value_dim_; }  ///< of all inputs of combine()
+
+ private:
+  std::vector<AttentionInput> inputs_of_mechanisms(const AttentionInput& input) const;
+
+  std::optional<Linear> query_, key_, value_;
+  std::vector<std::unique_ptr<Attention>> mechanisms_;
+  std::int64_t value_dim_;
+};
+
+class AverageAttention : public MixedAttention {
+ public:
+  struct Options {
+    HeadInput head_input = HeadInput::full;
+  };
+  static constexpr MethodCard card = {"average", "the mean of several mechanisms' outputs", "Watson 2019",
+                                      "o_i = (o_i^1 + ... + o_i^K) / K"};
+  static void visit(OptionVisitor& visitor, Options& options);
+  static std::unique_ptr<Attention> make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+                                         const Options& options);
+  AverageAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+                   const Options& options);
+
+ protected:
+  Variable combine(const std::vector<Variable>& outputs) const override;
+};
+
+class ConcatAttention : public MixedAttention {
+ public:
+  struct Options {
+    HeadInput head_input = HeadInput::full;
+    bool linear = true;      ///< W; without it the output is as wide as all mechanisms' together
+    std::int64_t width = 0;  ///< of the output; 0: that of the values
+  };
+  static constexpr MethodCard card = {"concat", "several mechanisms' outputs side by side, and a linear layer",
+                                      "Watson 2019", "o_i = [o_i^1; ...; o_i^K] W"};
+  static void visit(OptionVisitor& visitor, Options& options);
+  static std::unique_ptr<Attention> make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+                                         const Options& options);
+  ConcatAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms, const Options& options);
+
+ protected:
+  Variable combine(const std::vector<Variable>& outputs) const override;
+
+ private:
+  std::optional<Linear> output_;  // W [K d_v, width], no bias
+};
+
+}  // namespace fovea

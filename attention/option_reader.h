@@ -1,0 +1,80 @@
+/// Options of a method, read from a specification.
+#pragma once
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <vector>
+
+#include "attention/registry.h"
+#include "attention/specification.h"
+#include "tensor/suggestion.h"
+
+namespace fovea {
+
+/// Sets options from a specification's text, and says what is wrong with it.
+class OptionReader : public OptionVisitor {
+ public:
+  OptionReader(const std::string& text, const MethodText& method) : text_(text), method_(method) {}
+
+  void number(const char* name, double& value, double lowest, double highest, const char*) override {
+    if (const OptionText* option = find(name)) value = parse<double>(*option, lowest, highest, "a number");
+  }
+  void integer(const char* name, std::int64_t& value, std::int64_t lowest, std::int64_t highest, const char*) override {
+    if (const OptionText* option = find(name)) value = parse<std::int64_t>(*option, lowest, highest, "an integer");
+  }
+  void flag(const char* name, bool& value, const char*) override {
+    const OptionText* option = find(name);
+    if (!option) return;
+    if (option->value != "true" && option->value != "false")
+      fail_at(text_, option->value_column, fmt::format("{}={}", name, option->value), "; use true or false");
+    value = option->value == "true";
+  }
+  void choice(const char* name, int& value, const std::vector<std::string>& choices, const char*) override {
+    const OptionText* option = find(name);
+    if (!option) return;
+    auto found = std::find(choices.begin(), choices.end(), option->value);
+    if (found == choices.end())
+      fail_at(text_, option->value_column, fmt::format("{}={}", name, option->value),
+              "; use one of " + listed(choices));
+    value = static_cast<int>(found - choices.begin());
+  }
+
+  /// After all visits: whatever was written but never asked for does not exist.
+  void refuse_unknown() const {
+    for (const OptionText& option : method_.options) {
+      if (std::count(known_.begin(), known_.end(), option.name)) continue;
+      std::string advice = did_you_mean(option.name, known_);
+      fail_at(text_, option.name_column, fmt::format("{} has no option '{}'", method_.name, option.name),
+              advice.empty() ? "; it has " + (known_.empty() ? "none" : listed(known_)) : advice);
+    }
+  }
+
+  const OptionText* find(const std::string& name) {
+    known_.push_back(name);
+    const OptionText* found = nullptr;
+    for (const OptionText& option : method_.options) {
+      if (option.name != name) continue;
+      if (found) fail_at(text_, option.name_column, fmt::format("option '{}' is given twice", name), "");
+      found = &option;
+    }
+    return found;
+  }
+
+ private:
+  template <class Number>
+  Number parse(const OptionText& option, Number lowest, Number highest, const char* kind) const {
+    Number value{};
+    const char* end = option.value.data() + option.value.size();
+    auto [stop, error] = std::from_chars(option.value.data(), end, value);
+    if (error != std::errc() || stop != end || !(lowest <= value && value <= highest))
+      fail_at(text_, option.value_column, fmt::format("{}={}", option.name, option.value),
+              fmt::format("; use {} from {} to {}", kind, lowest, highest));
+    return value;
+  }
+
+  const std::string& text_;
+  const MethodText& method_;
+  std::vector<std::string> known_;
+};
+
+}  // namespace fovea

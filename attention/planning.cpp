@@ -1,0 +1,220 @@
+// From a specification to the attentions it names: every name and option is checked first, then attentions are made.
+#include <charconv>
+#include <map>
+
+#include "attention/mechanism.h"
+#include "attention/multi_head.h"
+#include "attention/option_reader.h"
+
+namespace fovea {
+
+namespace {
+
+/// Numbers from 1, both ends included, as papers count layers and heads.
+struct Range {
+  int first = 1, last = 0;  ///< last = 0: to the end
+  std::size_t column = 0;
+};
+
+Range read_range(OptionReader& reader, const std::string& text, const char* name) {
+  Range range;
+  const OptionText* option = reader.find(name);
+  if (!option) return range;
+  range.column = option->value_column;
+  const char *begin = option->value.data(), *end = begin + option->value.size();
+  auto [after_first, error] = std::from_chars(begin, end, range.first);
+  range.last = range.first;
+  bool good = error == std::errc() && range.first >= 1;
+  if (good && after_first != end) {
+    auto [after_last, last_error] = std::from_chars(after_first + 1, end, range.last);
+    good = *after_first == '-' && last_error == std::errc() && after_last == end && range.last >= range.first;
+  }
+  if (!good)
+    fail_at(text, option->value_column, fmt::format("{}={}", name, option->value), "; use N or FIRST-LAST, from 1");
+  return range;
+}
+
+/// A method of a specification, its options read, before it is made.
+struct PlannedMethod {
+  std::string name;
+  MethodMaker make;
+  Range layers, heads;
+};
+
+/// A sum on some of the heads; count 0: on all of them.
+struct PlannedGroup {
+  std::vector<PlannedMethod> sum;
+  int heads = 0;
+};
+
+[[noreturn]] void refuse_name(const std::string& text, const MethodText& written) {
+  if (find_combination(written.name))
+    fail_at(text, written.column, written.name + "(...) is a whole attention",
+            "; a sum goes inside it: " + written.name + "(dot + gaussian)");
+  std::vector<std::string> names{"heads"};
+  for (const MethodEntry& known : registered_methods()) names.emplace_back(known.card.name);
+  for (const Combination& known : combinations()) names.emplace_back(known.card.name);
+  std::string advice = did_you_mean(written.name, names);
+  fail_at(text, written.column, fmt::format("no method '{}'", written.name),
+          advice.empty() ? "; there are " + listed(names) : advice);
+}
+
+PlannedMethod plan_method(const std::string& text, const MethodText& written) {
+  const MethodEntry* entry = find_method(written.name);
+  if (!entry) refuse_name(text, written);
+  OptionReader reader(text, written);
+  PlannedMethod plan;
+  plan.name = written.name;
+  plan.make = entry->configure(reader);
+  plan.layers = read_range(reader, text, "layers");
+  plan.heads = read_range(reader, text, "heads");
+  reader.refuse_unknown();
+  return plan;
+}
+
+std::vector<PlannedGroup> plan_sum(const std::string& text, const std::vector<MethodText>& sum) {
+  std::vector<PlannedGroup> groups;
+  for (const MethodText& written : sum) {
+    if (written.name != "heads") {
+      groups.push_back({{plan_method(text, written)}, 0});
+      continue;
+    }
+    if (written.shares.empty())
+      fail_at(text, written.column, "heads() is empty", "; write heads(global*4, gaussian*4)");
+    PlannedGroup all_shares;
+    int first = 1;
+    for (const Share& share : written.shares) {
+      for (const MethodText& inner : share.sum) {
+        if (inner.name == "heads") fail_at(text, inner.column, "heads(...) inside heads(...)", "");
+        PlannedMethod plan = plan_method(text, inner);
+        if (plan.heads.last != 0)
+          fail_at(text, inner.column, "heads= inside heads(...)", "; the share says which heads");
+        plan.heads = {first, first + share.heads - 1, inner.column};
+        all_shares.sum.push_back(std::move(plan));
+      }
+      first += share.heads;
+    }
+    all_shares.heads = first - 1;
+    groups.push_back(std::move(all_shares));
+  }
+  return groups;
+}
+
+/// Whether a method acts on the layer that is being made.
+bool is_on_layer(const std::string& text, const PlannedMethod& plan, const AttentionShape& shape) {
+  require(plan.layers.last <= shape.layers, "'{}': layers={}-{} (column {}), but there are {} layers", text,
+          plan.layers.first, plan.layers.last, plan.layers.column, shape.layers);
+  int layer = shape.layer + 1;
+  return plan.layers.last == 0 || (plan.layers.first <= layer && layer <= plan.layers.last);
+}
+
+/// Names of parts: a method that occurs again gets a number.
+class PartNames {
+ public:
+  std::string next(const std::string& method) {
+    int use = ++uses_[method];
+    return use == 1 ? method : fmt::format("{}_{}", method, use);
+  }
+
+ private:
+  std::map<std::string, int> uses_;
+};
+
+// ---- Projected multi-head attention
+
+/// value_dim: of all heads.
+MethodShape shape_of_projected(const AttentionShape& shape, int heads, std::int64_t value_dim) {
+  std::int64_t H = std::max(shape.heads, 1), head_dim = shape.model_dim / H;
+  return {.model_dim = shape.model_dim,
+          .head_dim = head_dim,
+          .heads = heads,
+          .layer = shape.layer,
+          .place = shape.place,
+          .query_dim = head_dim,
+          .key_dim = head_dim,
+          .value_dim = value_dim / H,
+          .step_dim = shape.step_dim};
+}
+
+/// The methods of this layer; value_dim: of all heads.
+std::vector<MultiHeadAttention::Placed> make_methods(const std::string& text, const std::vector<PlannedGroup>& groups,
+                                                     const AttentionShape& shape, std::int64_t value_dim) {
+  std::vector<MultiHeadAttention::Placed> placed;
+  PartNames names;
+  for (const PlannedGroup& group : groups) {
+    require(group.heads == 0 || group.heads == shape.heads, "'{}': heads(...) shares out {} heads, the model has {}",
+            text, group.heads, shape.heads);
+    for (const PlannedMethod& plan : group.sum) {
+      require(plan.heads.last <= shape.heads, "'{}': heads={}-{} (column {}), but there are {} heads", text,
+              plan.heads.first, plan.heads.last, plan.heads.column, shape.heads);
+      if (!is_on_layer(text, plan, shape)) continue;
+      int last = plan.heads.last ? plan.heads.last : shape.heads, count = last - plan.heads.first + 1;
+      placed.push_back(
+          {plan.make(shape_of_projected(shape, count, value_dim)), names.next(plan.name), plan.heads.first - 1, count});
+    }
+  }
+  return placed;
+}
+
+std::unique_ptr<Attention> make_projected(const std::string& text, const std::vector<PlannedGroup>& groups,
+                                          const AttentionShape& shape) {
+  auto methods = make_methods(text, groups, shape, shape.model_dim);
+  std::int64_t value_dim = MultiHeadAttention::surroundings(methods, shape.model_dim).value_dim;
+  if (value_dim != shape.model_dim) methods = make_methods(text, groups, shape, value_dim);
+  return std::make_unique<MultiHeadAttention>(shape, std::move(methods));
+}
+
+// ---- Attention without projections, and combinations
+
+std::unique_ptr<Attention> make_classic(const std::string& text, const std::vector<PlannedMethod>& sum,
+                                        const AttentionShape& shape) {
+  std::vector<ClassicAttention::Named> methods;
+  PartNames names;
+  for (const PlannedMethod& plan : sum)
+    if (is_on_layer(text, plan, shape))
+      methods.push_back({plan.make(ClassicAttention::method_shape(shape)), names.next(plan.name)});
+  return std::make_unique<ClassicAttention>(shape, std::move(methods));
+}
+
+AttentionFactory plan_combination(const std::string& text, const MethodText& written);
+
+/// One mechanism of a combination: a sum, or again a combination.
+AttentionFactory plan_mechanism(const std::string& text, const std::vector<MethodText>& sum) {
+  if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(text, sum[0]);
+  std::vector<PlannedMethod> plans;
+  for (const MethodText& written : sum) {
+    if (written.name == "heads")
+      fail_at(text, written.column, "heads(...) where there is one head", "; use average(...) or concat(...)");
+    plans.push_back(plan_method(text, written));
+    if (plans.back().heads.last != 0) fail_at(text, plans.back().heads.column, "heads= where there is one head", "");
+  }
+  return [=](const AttentionShape& shape) { return make_classic(text, plans, shape); };
+}
+
+AttentionFactory plan_combination(const std::string& text, const MethodText& written) {
+  OptionReader reader(text, written);
+  CombinationMaker make = find_combination(written.name)->configure(reader);
+  reader.refuse_unknown();
+  std::vector<AttentionFactory> mechanisms;
+  for (const Share& share : written.shares) {
+    if (share.heads > 1024) fail_at(text, written.column, fmt::format("{} mechanisms", share.heads), "; at most 1024");
+    mechanisms.insert(mechanisms.end(), static_cast<std::size_t>(share.heads), plan_mechanism(text, share.sum));
+  }
+  if (mechanisms.empty())
+    fail_at(text, written.column, written.name + "() is empty", fmt::format("; write {}(additive)", written.name));
+  if (mechanisms.size() > 1 && written.name == Classic::card.name)
+    fail_at(text, written.column, "classic(...) of several mechanisms", "; use average(...) or concat(...)");
+  return [=](const AttentionShape& shape) { return make(shape, mechanisms); };
+}
+
+}  // namespace
+
+AttentionFactory attention_factory(const std::string& specification) {
+  std::vector<MethodText> sum = parse_specification(specification);
+  if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(specification, sum[0]);
+  return [text = specification, groups = plan_sum(specification, sum)](const AttentionShape& shape) {
+    return make_projected(text, groups, shape);
+  };
+}
+
+}  // namespace fovea

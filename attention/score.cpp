@@ -1,0 +1,155 @@
+#include "attention/score.h"
+
+#include <cmath>
+
+#include "tensor/select.h"
+
+namespace fovea {
+
+namespace {
+
+class GeneralScore : public DotScore {
+ public:
+  explicit GeneralScore(Variable weight) : DotScore(1), weight_(std::move(weight)) {}
+  Variable queries(const AttentionContext& in) const override { return project(in.query, weight_); }
+
+ private:
+  Variable weight_;
+};
+
+class AdditiveScore : public TwoSidedScore {
+ public:
+  AdditiveScore(HiddenScore hidden, Variable vector) : hidden_(std::move(hidden)), vector_(std::move(vector)) {}
+  Variable queries(const AttentionContext& in) const override { return hidden_.queries(in); }
+  Variable keys(const AttentionContext& in) const override { return hidden_.keys(in); }
+  Variable logits(const Variable& queries, const Variable& keys, const Tensor&) const override {
+    return project_to_number(HiddenScore::hidden(queries, keys), vector_);
+  }
+
+ private:
+  HiddenScore hidden_;
+  Variable vector_;
+};
+
+class LocationScore : public TwoSidedScore {
+ public:
+  explicit LocationScore(Variable weight) : weight_(std::move(weight)) {}
+  Variable queries(const AttentionContext& in) const override { return project(in.query, weight_); }
+  Variable keys(const AttentionContext& in) const override { return in.key; }
+  Variable logits(const Variable& queries, const Variable&, const Tensor& positions) const override {
+    // Keys beyond the table are not allowed: what they read does not matter.
+    Tensor last = Tensor::full({1}, static_cast<double>(queries.size(-1) - 1), DType::i64);
+    return gather_last(queries, where(less(positions, last), positions, last));
+  }
+
+ private:
+  Variable weight_;
+};
+
+/// Of products without a parameter between them.
+void require_one_width(const char* name, const MethodShape& shape) {
+  require(shape.query_dim == shape.key_dim,
+          "{}: queries are {} wide and keys {}; their product needs one width (general and additive do not)", name,
+          shape.query_dim, shape.key_dim);
+}
+
+}  // namespace
+
+Variable TwoSidedScore::kept_keys(const AttentionContext& in) const {
+  if (!in.memory) return keys(in);
+  if (!in.memory->keys.defined()) in.memory->keys = keys(in);
+  return in.memory->keys;
+}
+
+Variable TwoSidedScore::composed(const AttentionContext& in) const {
+  return logits(queries(in), kept_keys(in), Tensor::arange(in.key.size(2), DType::i64));
+}
+
+Variable DotScore::logits(const Variable& queries, const Variable& keys, const Tensor&) const {
+  return matmul(queries, transpose(keys, -1, -2), {.scale = scale_});
+}
+
+Variable NoScore::logits(const Variable& queries, const Variable& keys, const Tensor&) const {
+  return Tensor::zeros({queries.size(0), queries.size(1), queries.size(2), keys.size(2)}, queries.dtype(),
+                       queries.device());
+}
+
+Shape shape_of_heads(const MethodShape& shape, Shape own) {
+  if (shape.heads > 1) own.insert(0, shape.heads);
+  return own;
+}
+
+Initializer of_vectors(std::int64_t n) { return Initializer::uniform(std::sqrt(6.0 / static_cast<double>(n + 1))); }
+
+Variable project(const Variable& x, const Variable& weight, const Variable& bias) {
+  if (weight.rank() == 2) return linear(x, weight, bias);
+  Variable y = matmul(x, weight);
+  return bias.defined() ? y + unsqueeze(bias, 1) : y;
+}
+
+Variable project_to_number(const Variable& x, const Variable& vector) {
+  Variable columns = unsqueeze(vector, -1);  // [n, 1] or [H, n, 1]
+  if (vector.rank() == 2 && x.rank() == 5) columns = unsqueeze(columns, 1);
+  return squeeze(matmul(x, columns), -1);
+}
+
+Variable HiddenScore::hidden(const Variable& queries, const Variable& keys) {
+  return tanh(unsqueeze(queries, 3) + unsqueeze(keys, 2));
+}
+
+DotProduct::DotProduct(const MethodShape& shape, const Options&) { require_one_width("dot", shape); }
+
+void DotProduct::add_terms(const AttentionContext&, Terms& terms) { terms.set_score(std::make_unique<DotScore>(1)); }
+
+ScaledDotProduct::ScaledDotProduct(const MethodShape& shape, const Options&) { require_one_width("scaled_dot", shape); }
+
+void ScaledDotProduct::add_terms(const AttentionContext& in, Terms& terms) {
+  terms.set_score(std::make_unique<DotScore>(in.scale()));
+}
+
+GeneralProduct::GeneralProduct(const MethodShape& shape, const Options&)
+    : weight_(parameter("weight", shape_of_heads(shape, {shape.query_dim, shape.key_dim}),
+                        Initializer::xavier_uniform())) {}
+
+void GeneralProduct::add_terms(const AttentionContext&, Terms& terms) {
+  terms.set_score(std::make_unique<GeneralScore>(weight_));
+}
+
+void HiddenScoring::visit(OptionVisitor& visitor, Options& options) {
+  visitor.integer("hidden", options.hidden, 0, 1 << 20, "width of the hidden layer; 0: that of the queries");
+  visitor.flag("bias", options.bias, "b inside the tanh; Shu & Nakayama 2017 have none");
+}
+
+HiddenScoring::HiddenScoring(const MethodShape& shape, const Options& options) {
+  std::int64_t a = options.hidden > 0 ? options.hidden : shape.query_dim;
+  hidden_.query_projection =
+      parameter("query_projection", shape_of_heads(shape, {shape.query_dim, a}), Initializer::xavier_uniform());
+  hidden_.key_projection =
+      parameter("key_projection", shape_of_heads(shape, {shape.key_dim, a}), Initializer::xavier_uniform());
+  if (options.bias) hidden_.bias = parameter("bias", shape_of_heads(shape, {a}), Initializer::zeros());
+}
+
+AdditiveScoring::AdditiveScoring(const MethodShape& shape, const Options& options)
+    : HiddenScoring(shape, options),
+      vector_(parameter("vector", shape_of_heads(shape, {width()}), of_vectors(width()))) {}
+
+void AdditiveScoring::add_terms(const AttentionContext&, Terms& terms) {
+  terms.set_score(std::make_unique<AdditiveScore>(hidden_, vector_));
+}
+
+void LocationScoring::visit(OptionVisitor& visitor, Options& options) {
+  visitor.integer("longest", options.longest, 1, 1 << 20, "keys that have a score; later ones weigh nothing");
+}
+
+LocationScoring::LocationScoring(const MethodShape& shape, const Options& options)
+    : options_(options),
+      weight_(parameter("weight", shape_of_heads(shape, {shape.query_dim, options.longest}),
+                        Initializer::xavier_uniform())) {}
+
+void LocationScoring::add_terms(const AttentionContext&, Terms& terms) {
+  terms.set_score(std::make_unique<LocationScore>(weight_));
+  terms.ranges.push_back({Tensor::full({1, 1, 1}, 0, DType::i64),
+                          Tensor::full({1, 1, 1}, static_cast<double>(options_.longest), DType::i64)});
+}
+
+}  // namespace fovea

@@ -1,0 +1,146 @@
+/// Scores: what a query and a key have to do with each other, before the softmax.
+/// Watson 2019, the slides on attention; Luong et al. 2015, eq. 7-8; Bahdanau et al. 2015, appendix A.1.2.
+///
+///   dot         s_ij = q_i · k_j
+///   scaled_dot  s_ij = q_i · k_j / sqrt(D)                          the default of every attention
+///   general     s_ij = q_i W k_j                                    W [d_q, d_k]
+///   additive    s_ij = v · tanh(q_i W + k_j U + b)                  W [d_q, a], U [d_k, a], b [a], v [a]
+///   location    s_ij = (q_i W)_j                                    W [d_q, longest]; keys beyond it weigh nothing
+///
+/// Queries and keys are those of one head: the inputs themselves in attention without projections. On several heads
+/// each has its own parameters, and their shapes begin with the number of heads.
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+/// Scores made of something of each query and something of each key.
+class TwoSidedScore : public Score {
+ public:
+  virtual Variable queries(const AttentionContext& in) const = 0;  ///< [B, H, I, ...]
+  virtual Variable keys(const AttentionContext& in) const = 0;     ///< [B, H, J, ...]
+  /// → [B, H, I, K]; positions: where the K keys given are, i64, broadcast to that.
+  virtual Variable logits(const Variable& queries, const Variable& keys, const Tensor& positions) const = 0;
+
+  /// keys(), from the memory that a decoder keeps where there is one.
+  Variable kept_keys(const AttentionContext& in) const;
+  Variable composed(const AttentionContext& in) const override;
+};
+
+class DotScore : public TwoSidedScore {
+ public:
+  explicit DotScore(double scale) : scale_(scale) {}
+  Variable queries(const AttentionContext& in) const override { return in.query; }
+  Variable keys(const AttentionContext& in) const override { return in.key; }
+  Variable logits(const Variable& queries, const Variable& keys, const Tensor& positions) const override;
+
+ private:
+  double scale_;
+};
+
+/// 0 for every pair: what remains is position.
+class NoScore : public TwoSidedScore {
+ public:
+  Variable queries(const AttentionContext& in) const override { return in.query; }
+  Variable keys(const AttentionContext& in) const override { return in.key; }
+  Variable logits(const Variable& queries, const Variable& keys, const Tensor& positions) const override;
+};
+
+// ---- Parameters of heads
+
+/// `own` of one head; [heads, own...] of more.
+Shape shape_of_heads(const MethodShape& shape, Shape own);
+/// The initializer of a vector of length n that is multiplied with a hidden layer, for each head: Xavier-uniform.
+Initializer of_vectors(std::int64_t n);
+/// x W + b head by head. x [B, H, T, in], weight [in, out] or [H, in, out], bias [out] or [H, out] or undefined.
+Variable project(const Variable& x, const Variable& weight, const Variable& bias = {});
+/// x [B, H, ..., n] · vector, [n] or [H, n] → [B, H, ...]
+Variable project_to_number(const Variable& x, const Variable& vector);
+
+/// q_i W + k_j U + b through tanh: the hidden layer of a score that is a small network.
+struct HiddenScore {
+  Variable query_projection, key_projection, bias;  ///< W [d_q, a], U [d_k, a], b [a] or undefined
+  /// queries [B, H, I, a], keys [B, H, J, a] → [B, H, I, J, a]
+  static Variable hidden(const Variable& queries, const Variable& keys);
+  Variable queries(const AttentionContext& in) const { return project(in.query, query_projection); }
+  Variable keys(const AttentionContext& in) const { return project(in.key, key_projection, bias); }
+};
+
+// ---- Methods
+
+class DotProduct : public LocalnessMethod {
+ public:
+  struct Options {};
+  static constexpr MethodCard card = {"dot", "score: the product of query and key", "Luong et al. 2015, eq. 8",
+                                      "s_ij = q_i . k_j"};
+  static void visit(OptionVisitor&, Options&) {}
+  DotProduct(const MethodShape& shape, const Options&);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+};
+
+class ScaledDotProduct : public LocalnessMethod {
+ public:
+  struct Options {};
+  static constexpr MethodCard card = {"scaled_dot", "score: the product over the square root of the keys' width",
+                                      "Vaswani et al. 2017, eq. 1", "s_ij = q_i . k_j / sqrt(D)"};
+  static void visit(OptionVisitor&, Options&) {}
+  ScaledDotProduct(const MethodShape& shape, const Options&);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+};
+
+class GeneralProduct : public LocalnessMethod {
+ public:
+  struct Options {};
+  static constexpr MethodCard card = {"general", "score: a bilinear form of query and key", "Luong et al. 2015, eq. 8",
+                                      "s_ij = q_i W k_j, W [d_q, d_k]"};
+  static void visit(OptionVisitor&, Options&) {}
+  GeneralProduct(const MethodShape& shape, const Options&);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  Variable weight_;  // W [d_q, d_k]
+};
+
+/// What scores with a hidden layer share.
+class HiddenScoring : public LocalnessMethod {
+ public:
+  struct Options {
+    std::int64_t hidden = 0;  ///< a; 0: the width of the queries
+    bool bias = true;         ///< b; Shu & Nakayama 2017, eq. 3, has none
+  };
+  static void visit(OptionVisitor& visitor, Options& options);
+
+ protected:
+  HiddenScoring(const MethodShape& shape, const Options& options);
+  std::int64_t width() const { return hidden_.query_projection.size(-1); }  ///< a
+  HiddenScore hidden_;
+};
+
+class AdditiveScoring : public HiddenScoring {
+ public:
+  static constexpr MethodCard card = {"additive", "score: a network with one hidden layer (also called concat)",
+                                      "Bahdanau et al. 2015, A.1.2", "s_ij = v . tanh(q_i W + k_j U + b)"};
+  AdditiveScoring(const MethodShape& shape, const Options& options);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  Variable vector_;  // v [a]
+};
+
+class LocationScoring : public LocalnessMethod {
+ public:
+  struct Options {
+    std::int64_t longest = 50;  ///< keys that have a score, L_max
+  };
+  static constexpr MethodCard card = {"location", "score: the query alone says where to look",
+                                      "Luong et al. 2015, eq. 8", "s_ij = (q_i W)_j, W [d_q, longest], j < longest"};
+  static void visit(OptionVisitor& visitor, Options& options);
+  LocationScoring(const MethodShape& shape, const Options& options);
+  void add_terms(const AttentionContext& in, Terms& terms) override;
+
+ private:
+  Options options_;
+  Variable weight_;  // W [d_q, longest]
+};
+
+}  // namespace fovea
