@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <set>
 
 #include <unistd.h>
 
@@ -74,6 +75,9 @@ std::vector<std::string> ClassificationExperiment::attentions() const {
   if (compare_.empty()) return {model_.attention};
   std::vector<std::string> list = split_list(compare_);
   require(!list.empty(), "--compare: no attention in '{}'; write \"global; gaussian(window=query)\"", compare_);
+  std::set<std::string> names;
+  for (const std::string& attention : list)
+    require(names.insert(file_name_for(attention)).second, "--compare: '{}' is there twice", attention);
   return list;
 }
 
@@ -81,7 +85,7 @@ ComparedAttention ClassificationExperiment::train_seeds(const std::string& atten
                                                         const Json& configuration, const ClassificationSetting& setting,
                                                         const Tokenizer& tokenizer) const {
   ComparedAttention compared{attention, {}};
-  bool is_alone = attentions().size() == 1 && seeds_ == 1;
+  bool is_alone = compare_.empty() && seeds_ == 1;
   for (int k = 0; k < seeds_; ++k) {
     std::uint64_t seed = training.seed + static_cast<std::uint64_t>(k);
     std::string title = fmt::format("{} seed {}", attention, seed);
@@ -105,7 +109,6 @@ ComparedAttention ClassificationExperiment::train_seeds(const std::string& atten
 }
 
 void ClassificationExperiment::check_flags() const {
-  training.apply();
   model_.make("global", special_tokens, 2);
   for (const std::string& attention : attentions()) {
     with_flag(compare_.empty() ? "--attention" : "--compare", [&] { model_.make(attention, special_tokens, 2); });
@@ -128,6 +131,7 @@ ClassificationExperiment::Prepared ClassificationExperiment::prepare(const Class
 void ClassificationExperiment::run(const Cli& cli, const std::function<ClassificationData()>& load) const {
   if (list_attentions_) return fmt::print("{}", attention_catalogue());
   require(label_.empty() == trained_.empty(), "--label and --model go together: --model runs/NAME --label FILE");
+  training.apply();
   if (!label_.empty()) return label_texts();
   check_flags();
   ClassificationData data = load();

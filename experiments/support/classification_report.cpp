@@ -30,9 +30,9 @@ Series mean_series(const std::string& name, const Points& points) {
   return series;
 }
 
-/// A run's points, averaged over stretches of x.
-Points averaged(const std::pair<std::vector<double>, std::vector<double>>& curve, double stretch) {
-  std::map<double, std::vector<double>> stretches;
+/// A run's points by stretches of x, each called after its end.
+Points in_stretches(const std::pair<std::vector<double>, std::vector<double>>& curve, double stretch) {
+  Points stretches;
   for (std::size_t k = 0; k < curve.first.size(); ++k)
     stretches[std::ceil(curve.first[k] / stretch) * stretch].push_back(curve.second[k]);
   return stretches;
@@ -147,7 +147,7 @@ LineChart loss_curves(const std::vector<ComparedAttention>& compared) {
     Points points;
     for (const FinishedRun& run : each.runs) {
       auto curve = read_metrics(run.directory / "metrics.csv").curve("update", "loss");
-      for (const auto& [x, losses] : averaged(curve, stretch)) points[x].push_back(mean(losses));
+      for (const auto& [x, losses] : in_stretches(curve, stretch)) points[x].push_back(mean(losses));
     }
     chart.series.push_back(mean_series(each.attention, points));
   }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "experiments/support/cli.h"
+#include "experiments/support/split_mix.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -126,7 +127,7 @@ std::string file_name_for(const std::string& label) {
   }
   while (!name.empty() && name.back() == '-') name.pop_back();
   constexpr std::size_t longest = 120;  // file systems end at 255, and suffixes follow
-  if (name.size() > longest) name.resize(longest);
+  if (name.size() > longest) name = fmt::format("{}-{:016x}", name.substr(0, longest), stable_hash(label));
   return name.empty() ? "part" : name;
 }
 

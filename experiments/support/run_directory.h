@@ -63,6 +63,7 @@ class RunDirectory {
 };
 
 /// A text as a file name: letters, digits and "._+=" stay, everything else becomes one '-'.
+/// A long one is cut, with a hash of the whole behind.
 /// `window(use=additive, segment=5)` becomes `window-use=additive-segment=5`.
 std::string file_name_for(const std::string& label);
 

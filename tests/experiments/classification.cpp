@@ -129,6 +129,15 @@ BOOST_AUTO_TEST_CASE(a_comparison_leaves_its_page_its_hypotheses_and_runs_that_l
                                         "global-seed-1");
 }
 
+BOOST_AUTO_TEST_CASE(a_comparison_of_one_attention_can_label_text_too) {
+  Folder folder;
+  auto out = folder / "out";
+  BOOST_TEST(message_with(tiny(out, {"--compare", "gaussian"})) == "no error");
+  std::ofstream(folder / "new.txt") << "the boy near the dogs\n";
+  BOOST_TEST(message_with({"--model", (out / "gaussian-seed-1").string(), "--label", (folder / "new.txt").string()}) ==
+             "no error");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_nothing) {
   Folder folder;
   auto out = folder / "out";
@@ -141,6 +150,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_not
   BOOST_TEST(refusal({"--encoder-attention", "gausian"}) ==
              "--attention: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?");
   BOOST_TEST(refusal({"--compare", "global; gausian"}).starts_with("--compare: 'gausian'"));
+  BOOST_TEST(refusal({"--compare", "global; gaussian;global"}) == "--compare: 'global' is there twice");
   BOOST_TEST(refusal({"--heads", "5"}) == "--heads 5: must divide --model-dim 8");
   BOOST_TEST(refusal({"--schedule", "cosin"}).starts_with("--schedule: "));
   BOOST_TEST(loads == 0);

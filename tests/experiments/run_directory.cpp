@@ -104,7 +104,9 @@ BOOST_AUTO_TEST_CASE(parts_have_names_that_every_shell_can_type) {
   BOOST_TEST(file_name_for("relative(clip=16)+gaussian/../x") == "relative-clip=16-+gaussian-..-x");
   BOOST_TEST(file_name_for("../..") == "part");
   BOOST_TEST(file_name_for("-rf") == "rf");
-  BOOST_TEST(file_name_for(std::string(1000, 'a')).size() == 120u);
+  std::string long_label(1000, 'a');
+  BOOST_TEST(file_name_for(long_label).size() < 150u);
+  BOOST_TEST(file_name_for(long_label + " seed 1") != file_name_for(long_label + " seed 2"));
   Folder folder;
   auto run = RunDirectory::create("agreement", folder / "a");
   auto part = run.part("heads(global*4)");
