@@ -5,6 +5,7 @@
 #include "attention/alibi.h"
 #include "attention/dynamic_mask.h"
 #include "attention/fine_grained.h"
+#include "attention/flexible.h"
 #include "attention/gaussian.h"
 #include "attention/local.h"
 #include "attention/location_weights.h"
@@ -47,7 +48,7 @@ std::vector<MethodEntry>& catalogue() {
       method<DotProduct>(),           method<ScaledDotProduct>(),  method<GeneralProduct>(),
       method<AdditiveScoring>(),      method<LocationScoring>(),   method<MeanWeights>(),
       method<LaplaceWeights>(),       method<GaussianWeights>(),   method<LocalMonotonic>(),
-      method<LocalPredictive>(),      method<FineGrained>(),
+      method<LocalPredictive>(),      method<FineGrained>(),       method<FlexibleAttention>(),
   };
   return methods;
 }
