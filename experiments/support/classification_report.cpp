@@ -137,7 +137,7 @@ LineChart accuracy_curves(const std::vector<ComparedAttention>& compared) {
 
 LineChart loss_curves(const std::vector<ComparedAttention>& compared) {
   LineChart chart{.title = "Training loss", .x = {"updates"}, .y = {"nats"}};
-  constexpr double most_points = 50, between_rows = 10;
+  constexpr double most_points = 25, between_rows = 10;
   double updates = 0;
   for (const ComparedAttention& each : compared) {
     for (const FinishedRun& run : each.runs) updates = std::max(updates, double(run.outcome.updates));
