@@ -601,6 +601,12 @@ Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Te
   });
 }
 
+std::vector<Variable> fused_inputs(const AttentionContext& in, const std::shared_ptr<const Terms>& terms) {
+  std::shared_ptr<const Call> call = plan_call(in, terms, {});
+  require(call != nullptr, "attention: the fused engine has no form of a term of this method; use the composed engine");
+  return call->inputs();
+}
+
 namespace {
 AttentionEngine chosen = AttentionEngine::fastest;
 }

@@ -9,4 +9,8 @@ namespace fovea {
 Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
                       const AttentionDropout& dropout, AttentionTrace* trace);
 
+/// The variables that this call differentiates by: queries, keys, values, and what the terms read. Throws where a term
+/// has no strips.
+std::vector<Variable> fused_inputs(const AttentionContext& in, const std::shared_ptr<const Terms>& terms);
+
 }  // namespace fovea

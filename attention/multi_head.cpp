@@ -48,18 +48,23 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   return in;
 }
 
-Variable MultiHeadAttention::forward(const AttentionInput& input) {
-  Scope scope("attention");
-  AttentionContext in = context(input);
+MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
+  Call out{context(input), {}};
+  AttentionContext& in = out.context;
   for (Placed& placed : methods_) prepare_heads(*placed.method, in, {placed.first_head, placed.heads});
-  Terms all;
   for (Placed& placed : methods_) {
     HeadRange heads{placed.first_head, placed.heads};
     Terms terms;
     placed.method->add_terms(context_of_heads(in, heads), terms);
-    add_on_heads(all, std::move(terms), in, heads);
+    add_on_heads(out.terms, std::move(terms), in, heads);
   }
-  Variable heads = merge_heads(attend(in, std::move(all), training() ? shape_.dropout : 0, input.trace));
+  return out;
+}
+
+Variable MultiHeadAttention::forward(const AttentionInput& input) {
+  Scope scope("attention");
+  auto [in, terms] = call(input);
+  Variable heads = merge_heads(attend(in, std::move(terms), training() ? shape_.dropout : 0, input.trace));
   return output_.forward(surroundings_.activation ? surroundings_.activation(heads) : heads);
 }
 

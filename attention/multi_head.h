@@ -28,6 +28,13 @@ class MultiHeadAttention : public Attention {
 
   Variable forward(const AttentionInput& input) override;
 
+  /// What forward() hands to the engine: heads projected, and the terms of all methods.
+  struct Call {
+    AttentionContext context;
+    Terms terms;
+  };
+  Call call(const AttentionInput& input);
+
  private:
   AttentionContext context(const AttentionInput& input) const;
 

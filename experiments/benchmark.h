@@ -1,0 +1,36 @@
+/// What the commands of `benchmark` share.
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "experiments/support/program.h"
+#include "tensor/tensor.h"
+
+namespace fovea {
+
+void benchmark_step(Cli& cli);
+void benchmark_gemm(Cli& cli);
+void benchmark_attention(Cli& cli);
+
+/// GFLOP/s of one product [size, size] by [size, size], f32: what the machine can do, now.
+double machine_gemm_gflops(std::int64_t size);
+
+inline double seconds_of(const std::function<void()>& work) {
+  auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+inline double median(std::vector<double> values) {
+  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// "a; b" → "a", "b"
+std::vector<std::string> split_at_semicolons(const std::string& text);
+
+}  // namespace fovea
