@@ -41,7 +41,7 @@ void release(std::shared_ptr<Node> node) {
 void check_finite(std::string_view operation, const std::string& scope, const Tensor& value, const char* what) {
   if (!is_float(value.dtype()) || value.elements() == 0) return;
   double total = sum(map(Affine{0, 0}, value.to(DType::f64))).item();  // 0 · x is NaN exactly where x is not finite
-  require(total == 0, "{}: the {} {} has a NaN or an infinity{}", operation, what, value.describe(),
+  require(total == 0, "{}: the {} {} has a NaN or an infinity{}", operation, what, value,
           scope.empty() ? std::string() : fmt::format("; recorded in {}", scope));
 }
 
@@ -53,7 +53,7 @@ VariableState::~VariableState() { release(std::move(node)); }
 
 Variable::Variable(Tensor value, bool requires_grad) : state_(std::make_shared<VariableState>()) {
   require(!requires_grad || is_float(value.dtype()), "Variable: only floating-point tensors have gradients, not {}",
-          value.describe());
+          value);
   state_->value = std::move(value);
   state_->requires_grad = requires_grad;
 }
@@ -205,15 +205,14 @@ class Engine {
 
   Gradients run(const Variable& root, const Variable& gradient) {
     require(root.defined() && root.requires_grad(), "backward: {} does not depend on anything that requires a gradient",
-            root.describe());
+            root);
     Variable seed = gradient;
     if (!seed.defined()) {
-      require(root.value().elements() == 1, "backward: {} is not a scalar; pass the gradient to start from",
-              root.describe());
+      require(root.value().elements() == 1, "backward: {} is not a scalar; pass the gradient to start from", root);
       seed = Variable(Tensor::full(root.shape(), 1, root.dtype(), root.device()));
     }
     require(seed.shape() == root.shape() && seed.dtype() == root.dtype(),
-            "backward: the gradient is {}, it must be like the root, {}", seed.describe(), root.describe());
+            "backward: the gradient is {}, it must be like the root, {}", seed, root);
     GradMode mode(options_.create_graph);
     deliver(Edge(root), seed);
     for (Node* node = root.node().get(); node && waiting_ > 0;) node = step(node);
@@ -328,7 +327,7 @@ void backward(const Variable& root, const Variable& gradient, const BackwardOpti
 Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const Variable& gradient,
                const BackwardOptions& options) {
   for (std::size_t k = 0; k < inputs.size(); ++k)
-    require(inputs[k].requires_grad(), "grad: input {} ({}) does not require a gradient", k, inputs[k].describe());
+    require(inputs[k].requires_grad(), "grad: input {} ({}) does not require a gradient", k, inputs[k]);
   Gradients results = Engine(options, &inputs).run(root, gradient);
   for (std::size_t k = 0; k < results.size(); ++k)
     if (!results[k].defined())

@@ -33,8 +33,7 @@ std::string compare(const DifferentiableFunction& f, const std::vector<Variable>
                     const GradcheckOptions& options) {
   std::vector<Variable> wanted;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    require(inputs[k].dtype() == DType::f64, "gradcheck: input {} is {}; differences need f64", k,
-            inputs[k].describe());
+    require(inputs[k].dtype() == DType::f64, "gradcheck: input {} is {}; differences need f64", k, inputs[k]);
     require(inputs[k].is_leaf(), "gradcheck: input {} is not a leaf; pass what it was made from", k);
     if (inputs[k].requires_grad()) wanted.push_back(inputs[k]);
   }

@@ -131,10 +131,10 @@ Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& optio
 
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias) {
   require(weight.rank() == 2 && x.rank() >= 1 && x.size(-1) == weight.size(0),
-          "linear: x is {}, the weight {}; x's last size must be the weight's first", x.describe(), weight.describe());
+          "linear: x is {}, the weight {}; x's last size must be the weight's first", x, weight);
   if (!bias.defined()) return matmul(x, weight);
   require(bias.rank() == 1 && bias.size(0) == weight.size(1), "linear: the bias is {}, the weight {}; it must be [{}]",
-          bias.describe(), weight.describe(), weight.size(1));
+          bias, weight, weight.size(1));
   if (x.rank() != 2) {
     Shape shape = x.shape();
     shape[-1] = weight.size(1);
@@ -273,11 +273,10 @@ Variable concat(const std::vector<Variable>& pieces, int dim) {
   for (const Variable& piece : pieces) {
     begins.push_back(shape[dim]);
     Shape expected = piece.shape();
-    require(expected.rank() == shape.rank(), "concat: {} and {} differ in rank", pieces[0].describe(),
-            piece.describe());
+    require(expected.rank() == shape.rank(), "concat: {} and {} differ in rank", pieces[0], piece);
     expected[dim] = pieces[0].size(dim);
     require(expected == pieces[0].shape() && piece.dtype() == pieces[0].dtype(),
-            "concat: {} and {} differ beside dimension {}", pieces[0].describe(), piece.describe(), dim);
+            "concat: {} and {} differ beside dimension {}", pieces[0], piece, dim);
     shape[dim] += piece.size(dim);
   }
   Tensor value = Tensor::empty(shape, pieces[0].dtype(), pieces[0].device());

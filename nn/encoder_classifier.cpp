@@ -38,7 +38,7 @@ EncoderClassifier::EncoderClassifier(const EncoderClassifierOptions& options, co
 
 Variable EncoderClassifier::forward(const Tensor& tokens, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
   Scope scope = enter();
-  require(tokens.rank() == 2, "EncoderClassifier: the tokens are {}, not [B, T]", tokens.describe());
+  require(tokens.rank() == 2, "EncoderClassifier: the tokens are {}, not [B, T]", tokens);
   Variable embedded = dropout_.forward(positions_.forward(embedding_.forward(tokens)));
   Variable states = encoder_.forward(embedded, lengths, traces);
   return classifier_.forward(mean_state(states, lengths));

@@ -69,7 +69,7 @@ Lstm::Lstm(const LstmOptions& options) : options_(options), dropout_(options.dro
 
 LstmOutput Lstm::forward(const Variable& x, const Tensor& lengths, const std::vector<LstmState>& initial) const {
   Scope scope = enter();
-  require(x.rank() == 3 && x.size(1) > 0, "Lstm: x is {}, not [B, T, in] with T > 0", x.describe());
+  require(x.rank() == 3 && x.size(1) > 0, "Lstm: x is {}, not [B, T, in] with T > 0", x);
   std::size_t directions = options_.bidirectional ? 2 : 1, wanted = layers_.size() * directions;
   require(initial.empty() || initial.size() == wanted,
           "Lstm: {} initial states; there must be one for each layer and direction, {}", initial.size(), wanted);

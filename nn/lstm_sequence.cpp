@@ -12,7 +12,7 @@ namespace fovea {
 RealSteps real_steps(const Tensor& lengths, std::int64_t B, std::int64_t T, Device device) {
   if (!lengths.defined()) return {{}, T};
   require(lengths.rank() == 1 && lengths.size(0) == B, "Lstm: the lengths are {}; there must be one for each of {}",
-          lengths.describe(), B);
+          lengths, B);
   std::vector<std::int64_t> length = lengths.to_vector<std::int64_t>();
   for (std::int64_t b = 0; b < B; ++b) {
     std::int64_t n = length[static_cast<std::size_t>(b)];

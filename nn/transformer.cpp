@@ -20,10 +20,10 @@ FeedForward::Options feed_forward_options(const TransformerOptions& options) {
 }
 
 void check(const char* what, const Variable& x, const Tensor& lengths) {
-  require(x.rank() == 3, "{}: the states are {}, not [B, T, d]", what, x.describe());
+  require(x.rank() == 3, "{}: the states are {}, not [B, T, d]", what, x);
   require(!lengths.defined() || (lengths.rank() == 1 && lengths.size(0) == x.size(0)),
-          "{}: the lengths are {}, the states {}; there must be one for each of the {} sentences", what,
-          lengths.describe(), x.describe(), x.size(0));
+          "{}: the lengths are {}, the states {}; there must be one for each of the {} sentences", what, lengths, x,
+          x.size(0));
 }
 
 /// A sub-layer with its residual connection. f maps a state to a state.

@@ -62,7 +62,7 @@ std::size_t stored_bytes(std::string_view what, const Shape& shape, DType dtype)
   for (std::int64_t size : shape) {
     bool overflows = __builtin_mul_overflow(bytes, static_cast<std::size_t>(std::max<std::int64_t>(size, 1)), &bytes);
     require(!overflows && bytes <= std::numeric_limits<std::int64_t>::max(), "{}: {} {} is too large for any file",
-            what, fovea::name(dtype), shape.str());
+            what, fovea::name(dtype), shape);
   }
   return std::find(shape.begin(), shape.end(), 0) == shape.end() ? bytes : 0;
 }

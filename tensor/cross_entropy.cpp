@@ -15,8 +15,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 void require_operands(const Tensor& logits, const Tensor& targets, double label_smoothing) {
   require_rows("cross_entropy", logits);
   require(logits.rank() == 2 && targets.defined() && targets.rank() == 1 && targets.size(0) == logits.size(0),
-          "cross_entropy: the logits are {}, the targets {}; they must be [N, V] and [N]", logits.describe(),
-          targets.describe());
+          "cross_entropy: the logits are {}, the targets {}; they must be [N, V] and [N]", logits, targets);
   require_rows("cross_entropy", targets);
   require(0 <= label_smoothing && label_smoothing <= 1, "cross_entropy: label smoothing is {}; it must be in [0, 1]",
           label_smoothing);
@@ -120,7 +119,7 @@ Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tenso
                               double label_smoothing, std::int64_t ignored) {
   require_operands(logits, targets, label_smoothing);
   require(g.defined() && g.shape() == targets.shape() && g.dtype() == logits.dtype() && g.device() == logits.device(),
-          "cross_entropy: the gradient is {}, it must be {} [{}]", g.describe(), name(logits.dtype()), targets.size(0));
+          "cross_entropy: the gradient is {}, it must be {} [{}]", g, name(logits.dtype()), targets.size(0));
   std::int64_t rows = logits.size(0), V = logits.size(1);
   Tensor out = Tensor::empty(logits.shape(), logits.dtype());
   Tensor z = with_unit_rows(logits), classes = targets.contiguous(), upstream = g.contiguous();

@@ -1,10 +1,31 @@
 /// Bad input, reported in one line: what, where, what it was, what it should be.
 #pragma once
+#include <algorithm>
+#include <concepts>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include <fmt/core.h>
+
+namespace fovea {
+
+/// What can put itself into words, as tensors ("f32 [8, 20, 64]") and shapes ("[8, 20, 64]") can.
+template <class T>
+concept Describable = requires(const T& x) {
+  { x.describe() } -> std::same_as<std::string>;
+};
+
+}  // namespace fovea
+
+template <fovea::Describable T>
+struct fmt::formatter<T, char> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }  // "{}" is all there is
+  auto format(const T& x, fmt::format_context& context) const {
+    std::string words = x.describe();
+    return std::copy(words.begin(), words.end(), context.out());
+  }
+};
 
 namespace fovea {
 
@@ -20,7 +41,8 @@ template <class... Args>
   throw Error(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Throws Error with a formatted message unless the claim holds. Arguments are evaluated always: keep them cheap.
+/// Throws Error with a formatted message unless the claim holds. Arguments are evaluated always: hand over a tensor or
+/// a shape itself, which is put into words only when the message is.
 template <class... Args>
 void require(bool claim, fmt::format_string<Args...> format, Args&&... args) {
   if (!claim) [[unlikely]]

@@ -39,13 +39,13 @@ void require_index(const char* what, const Tensor& index, const Tensor& x) {
   require(index.dtype() == DType::i32 || index.dtype() == DType::i64, "{}: an index is i32 or i64, not {}", what,
           name(index.dtype()));
   require(index.device() == x.device(), "{}: the index is on {}, {} is on {}; move one of them", what,
-          name(index.device()), x.describe(), name(x.device()));
+          name(index.device()), x, name(x.device()));
 }
 
 /// The shape of the rows that `index` picks from `table`.
 Shape picked_shape(const char* what, const Tensor& table, const Tensor& index) {
   require_index(what, index, table);
-  require(table.rank() == 2, "{}: the table must be [rows, width], it is {}", what, table.describe());
+  require(table.rank() == 2, "{}: the table must be [rows, width], it is {}", what, table);
   Shape shape = index.shape();
   shape.push_back(table.size(1));
   return shape;
@@ -116,8 +116,8 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
   Shape expected = picked_shape("scatter_add_rows", table, index);
   require(
       rows.defined() && rows.shape() == expected && rows.dtype() == table.dtype() && rows.device() == table.device(),
-      "scatter_add_rows: the rows are {}, they must be {} {} on {}: the index's sizes and the table's width",
-      rows.describe(), name(table.dtype()), expected.str(), name(table.device()));
+      "scatter_add_rows: the rows are {}, they must be {} {} on {}: the index's sizes and the table's width", rows,
+      name(table.dtype()), expected, name(table.device()));
   table.changed();
   if (table.device() == Device::cuda) return cuda_backend().scatter_add_rows(table, index, rows);
   Tensor from = with_unit_rows(rows.reshape({index.elements(), table.size(1)}));
@@ -175,8 +175,7 @@ Tensor scatter_add_last(const Tensor& x, const Tensor& index, std::int64_t size)
   Shape leading = leading_shape(x.shape()), shape = leading;
   require(
       index.size(-1) == x.size(-1) && broadcast("scatter_add_last", leading_shape(index.shape()), leading) == leading,
-      "scatter_add_last: the index is {}, x {}; their last sizes must agree and the others broadcast to x's",
-      index.describe(), x.describe());
+      "scatter_add_last: the index is {}, x {}; their last sizes must agree and the others broadcast to x's", index, x);
   shape.push_back(size);
   Tensor out = Tensor::zeros(shape, x.dtype()), from = with_unit_rows(x), at = index.contiguous();
   auto loop = plan_rows<3>(leading, {&out, &from, &at});

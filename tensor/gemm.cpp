@@ -36,15 +36,15 @@ class Stopwatch {
 };
 
 void check_operands(const char* what, const Tensor& a, const Tensor& b) {
-  require(a.defined() && b.defined(), "{}: a is {}, b is {}; both must be defined", what, a.describe(), b.describe());
+  require(a.defined() && b.defined(), "{}: a is {}, b is {}; both must be defined", what, a, b);
   require(a.rank() >= 2 && b.rank() >= 2, "{}: needs matrices, [..., m, k] and [..., k, n]: a is {}, b is {}", what,
-          a.shape().str(), b.shape().str());
+          a.shape(), b.shape());
   require(a.dtype() == b.dtype(), "{}: a is {}, b is {}; cast one of them", what, name(a.dtype()), name(b.dtype()));
   require(a.device() == b.device(), "{}: a is on {}, b is on {}; move one of them", what, name(a.device()),
           name(b.device()));
   require(a.size(-1) == b.size(-2),
           "{}: the inner dimensions differ: a is {}, b is {}; a's last ({}) must equal b's second to last ({})", what,
-          a.shape().str(), b.shape().str(), a.size(-1), b.size(-2));
+          a.shape(), b.shape(), a.size(-1), b.size(-2));
 }
 
 /// [batch..., m, n]
@@ -54,7 +54,7 @@ Shape product_shape(const char* what, const Tensor& a, const Tensor& b) {
     std::int64_t one = a.shape()[d], other = b.shape()[d];
     require(one == other || one == 1 || other == 1,
             "{}: the batch dimensions do not broadcast: a is {}, b is {}; {} and {} must be equal or 1", what,
-            a.shape().str(), b.shape().str(), one, other);
+            a.shape(), b.shape(), one, other);
     out[d] = one == 1 ? other : one;
   }
   out[-2] = a.size(-2);
@@ -63,16 +63,16 @@ Shape product_shape(const char* what, const Tensor& a, const Tensor& b) {
 }
 
 void check_result(const Tensor& a, const Tensor& b, const Tensor& c) {
-  require(c.defined(), "gemm: c is undefined; it must be {}", product_shape("gemm", a, b).str());
+  require(c.defined(), "gemm: c is undefined; it must be {}", product_shape("gemm", a, b));
   Shape needed = product_shape("gemm", a, b);
-  require(c.shape() == needed, "gemm: c is {}, the product of {} and {} is {}", c.shape().str(), a.shape().str(),
-          b.shape().str(), needed.str());
+  require(c.shape() == needed, "gemm: c is {}, the product of {} and {} is {}", c.shape(), a.shape(), b.shape(),
+          needed);
   require(c.dtype() == a.dtype() && c.device() == a.device(), "gemm: c is {} on {}, a and b are {} on {}",
           name(c.dtype()), name(c.device()), name(a.dtype()), name(a.device()));
   for (int d = 0; d < c.rank() && c.elements() > 0; ++d)
     require(c.shape()[d] <= 1 || c.strides()[d] != 0,
             "gemm: c is an expanded view, {} with stride 0 in dimension {}; each result needs an element of its own",
-            c.shape().str(), d);
+            c.shape(), d);
 }
 
 /// Sizes and strides of a batch of products, in as few dimensions as it takes.

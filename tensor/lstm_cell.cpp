@@ -11,8 +11,7 @@ void require_gates(const Tensor& gates, const Tensor& cell) {
   require_rows("lstm_cell", gates);
   require(gates.rank() == 2 && cell.defined() && cell.rank() == 2 && cell.size(0) == gates.size(0) &&
               4 * cell.size(1) == gates.size(1) && cell.dtype() == gates.dtype() && cell.device() == gates.device(),
-          "lstm_cell: the gates are {}, the cell {}; they must be [B, 4 n] and [B, n] of one type", gates.describe(),
-          cell.describe());
+          "lstm_cell: the gates are {}, the cell {}; they must be [B, 4 n] and [B, n] of one type", gates, cell);
 }
 
 template <class T>

@@ -109,7 +109,7 @@ void map_into(Tensor& out, const F& f, const In&... in) {
   const std::array<const Tensor*, n> inputs{&in...};
   for (const Tensor* x : inputs)
     require(x->defined() && x->dtype() == out.dtype() && x->device() == out.device(),
-            "{}: the operands differ: {} on {} and {} on {}; cast or move one of them", F::name, out.describe(),
+            "{}: the operands differ: {} on {} and {} on {}; cast or move one of them", F::name, out,
             name(out.device()), x->describe(), name(x->device()));
   out.changed();
   if constexpr (is_listed<F>)

@@ -184,9 +184,9 @@ Tensor read(const ByteSource& source) {
   Header header = HeaderReader(source.name(), text).read();
   std::size_t needed = stored_bytes(source.name(), header.shape, header.dtype), present = source.size() - data_begin;
   require(needed <= present, "{}: {} {} takes {} bytes, the file has {} after its header: it was cut short",
-          source.name(), name(header.dtype), header.shape.str(), needed, present);
+          source.name(), name(header.dtype), header.shape, needed, present);
   require(needed == present, "{}: {} {} takes {} bytes, the file has {} after its header; expected one array",
-          source.name(), name(header.dtype), header.shape.str(), needed, present);
+          source.name(), name(header.dtype), header.shape, needed, present);
 
   std::array<int, Shape::max_rank> order{};
   auto last = order.begin() + header.shape.rank();

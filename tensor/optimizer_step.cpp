@@ -21,18 +21,18 @@ bool same_layout(const Tensor& a, const Tensor& b) {
 void require_state(const char* what, const char* which, std::size_t k, const Tensor& parameter, const Tensor& state) {
   require(state.defined() && state.dtype() == parameter.dtype() && state.device() == parameter.device() &&
               same_layout(state, parameter),
-          "{}: parameter {} is {}, its {} {}; they must agree in shape, type, device and layout", what, k,
-          parameter.describe(), which, state.describe());
+          "{}: parameter {} is {}, its {} {}; they must agree in shape, type, device and layout", what, k, parameter,
+          which, state);
 }
 
 /// The gradient in the parameter's layout.
 Tensor aligned_gradient(const char* what, std::size_t k, const Tensor& parameter, const Tensor& gradient) {
   require(parameter.defined() && parameter.device() == Device::cpu && parameter.is_dense(),
-          "{}: parameter {} is {}; it must be dense and on the CPU", what, k, parameter.describe());
+          "{}: parameter {} is {}; it must be dense and on the CPU", what, k, parameter);
   require(gradient.defined() && gradient.shape() == parameter.shape() && gradient.dtype() == parameter.dtype() &&
               gradient.device() == parameter.device(),
-          "{}: parameter {} is {}, its gradient {}; they must agree in shape, type and device", what, k,
-          parameter.describe(), gradient.describe());
+          "{}: parameter {} is {}, its gradient {}; they must agree in shape, type and device", what, k, parameter,
+          gradient);
   if (same_layout(gradient, parameter)) return gradient;
   Tensor aligned = Tensor::empty_like(parameter);
   aligned.copy_from(gradient);

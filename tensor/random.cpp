@@ -143,7 +143,7 @@ Tensor run_dropout(const char* what, const DropoutMask& mask, const Tensor& x, c
   if (residual)
     require(residual->shape() == x.shape() && residual->dtype() == x.dtype() && residual->device() == x.device(),
             "{}: the residual is {} on {}, x is {} on {}; they must be alike", what, residual->describe(),
-            name(residual->device()), x.describe(), name(x.device()));
+            name(residual->device()), x, name(x.device()));
   Tensor from = x.contiguous(), add = residual ? residual->contiguous() : Tensor();
   Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
   visit_real(what, x.dtype(), [&](auto type) {

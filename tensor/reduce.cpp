@@ -301,8 +301,8 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   int added = x.rank() - shape.rank();
   bool broadcasts = added >= 0;
   for (int d = 0; broadcasts && d < shape.rank(); ++d) broadcasts = shape[d] == x.shape()[d + added] || shape[d] == 1;
-  require(broadcasts, "sum_to: {} cannot be summed down to {}: aligned at the end, sizes must be equal or 1",
-          x.shape().str(), shape.str());
+  require(broadcasts, "sum_to: {} cannot be summed down to {}: aligned at the end, sizes must be equal or 1", x.shape(),
+          shape);
   std::array<int, Shape::max_rank> dims;
   std::size_t count = 0;
   for (int d = 0; d < x.rank(); ++d)

@@ -116,15 +116,15 @@ FOVEA_INLINE Vec<T> filled(Vec<T> v, int count, T otherwise) {
 
 /// Throws unless x has rows and lies where the kernel `what` can compute.
 inline void require_rows(std::string_view what, const Tensor& x) {
-  require(x.defined() && x.rank() > 0, "{}: needs at least one dimension, got {}", what, x.describe());
-  require(x.device() == Device::cpu, "{}: has no CUDA kernel; {} lies on {}", what, x.describe(), name(x.device()));
+  require(x.defined() && x.rank() > 0, "{}: needs at least one dimension, got {}", what, x);
+  require(x.device() == Device::cpu, "{}: has no CUDA kernel; {} lies on {}", what, x, name(x.device()));
 }
 
 /// Throws unless y is a tensor like x: same shape, type and device.
 inline void require_alike(std::string_view what, const Tensor& x, const Tensor& y) {
   require(y.defined() && y.shape() == x.shape() && y.dtype() == x.dtype() && y.device() == x.device(),
-          "{}: the operands differ: {} on {} and {} on {}; they must have one shape, type and device", what,
-          x.describe(), name(x.device()), y.describe(), name(y.device()));
+          "{}: the operands differ: {} on {} and {} on {}; they must have one shape, type and device", what, x,
+          name(x.device()), y, name(y.device()));
 }
 
 }  // namespace fovea

@@ -219,7 +219,7 @@ void require_exact_cover(const std::string& source, const std::vector<Entry>& en
             what, entry.end(), data_bytes);
     std::uint64_t needed = stored_bytes(what, entry.shape, entry.dtype);
     require(entry.end() - entry.begin() == needed, "{}: {} {} takes {} bytes, data_offsets {} to {} are {}", what,
-            name(entry.dtype), entry.shape.str(), needed, entry.begin(), entry.end(), entry.end() - entry.begin());
+            name(entry.dtype), entry.shape, needed, entry.begin(), entry.end(), entry.end() - entry.begin());
     by_offset.push_back(&entry);
   }
   std::sort(by_offset.begin(), by_offset.end(), [](auto* a, auto* b) { return a->offsets < b->offsets; });

@@ -31,7 +31,7 @@ void scan_on_cpu(const T* x, T* out, std::int64_t rows, std::int64_t n, bool rev
 }  // namespace
 
 Tensor cumulative_sum(const Tensor& x, bool reverse) {
-  require(x.defined() && x.rank() > 0, "cumulative_sum: needs at least one dimension, got {}", x.describe());
+  require(x.defined() && x.rank() > 0, "cumulative_sum: needs at least one dimension, got {}", x);
   Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
   if (x.elements() == 0) return out;
   if (x.device() == Device::cuda) {

@@ -11,8 +11,8 @@ namespace {
 
 void require_same_type(const char* what, const Tensor& a, const Tensor& b) {
   require(a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device(),
-          "{}: the operands differ: {} and {}; cast or move one of them", what, a.describe(), b.describe());
-  require(a.device() == Device::cpu, "{}: has no CUDA kernel; {} lies on {}", what, a.describe(), name(a.device()));
+          "{}: the operands differ: {} and {}; cast or move one of them", what, a, b);
+  require(a.device() == Device::cpu, "{}: has no CUDA kernel; {} lies on {}", what, a, name(a.device()));
 }
 
 /// body(offsets, steps, count) for runs of elements that each operand steps through evenly.
@@ -72,7 +72,7 @@ Tensor compare(const char* what, const Tensor& a, const Tensor& b, const Op& op)
 template <class Op>
 Tensor combine_truths(const char* what, const Tensor& a, const Tensor& b, const Op& op) {
   require(a.dtype() == DType::boolean && b.dtype() == DType::boolean,
-          "{}: the operands must be bool, they are {} and {}", what, a.describe(), b.describe());
+          "{}: the operands must be bool, they are {} and {}", what, a, b);
   require_same_type(what, a, b);
   Tensor out = Tensor::empty(broadcast(what, a.shape(), b.shape()), DType::boolean);
   if (out.elements() > 0) combine<bool>(a, b, out, op);
@@ -99,7 +99,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   require_same_type("where", a, b);
   require(condition.defined() && (condition.dtype() == DType::boolean || condition.dtype() == DType::u8) &&
               condition.device() == a.device(),
-          "where: the condition is {}; it must be bool or u8, on {}", condition.describe(), name(a.device()));
+          "where: the condition is {}; it must be bool or u8, on {}", condition, name(a.device()));
   Tensor out =
       Tensor::empty(broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape())), a.dtype());
   if (out.elements() == 0) return out;

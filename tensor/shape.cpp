@@ -33,8 +33,8 @@ Shape broadcast(const char* what, const Shape& a, const Shape& b) {
   int shared = std::min(a.rank(), b.rank());
   for (int d = -1; d >= -shared; --d) {
     require(a[d] == b[d] || a[d] == 1 || b[d] == 1,
-            "{}: {} and {} do not broadcast: dimension {} from the end is {} and {}; they must be equal or 1", what,
-            a.str(), b.str(), -d, a[d], b[d]);
+            "{}: {} and {} do not broadcast: dimension {} from the end is {} and {}; they must be equal or 1", what, a,
+            b, -d, a[d], b[d]);
     out[d] = a[d] == 1 ? b[d] : a[d];
   }
   return out;

@@ -40,6 +40,7 @@ class Shape {
     return product;
   }
   std::string str() const;  ///< "[8, 20, 64]"
+  std::string describe() const { return str(); }
 
   friend bool operator==(const Shape& a, const Shape& b) {
     return a.rank_ == b.rank_ && std::equal(a.begin(), a.end(), b.begin());

@@ -118,9 +118,9 @@ T log_sum(const LogitRow<T, masked>& row, T shift) {
 Tensor padded_mask(const char* what, const Tensor& allow, const Tensor& logits) {
   require_rows(what, allow);
   require(allow.dtype() == DType::boolean || allow.dtype() == DType::u8, "{}: the mask is {}; it must be bool or u8",
-          what, allow.describe());
+          what, allow);
   require(broadcast(what, allow.shape(), logits.shape()) == logits.shape(),
-          "{}: the mask {} does not broadcast to the logits, {}", what, allow.describe(), logits.describe());
+          "{}: the mask {} does not broadcast to the logits, {}", what, allow, logits);
   constexpr std::int64_t lanes = Vec<float>::lanes;
   std::int64_t n = logits.size(-1);
   if (n % lanes == 0 && allow.is_contiguous() && allow.size(-1) == n) return allow;

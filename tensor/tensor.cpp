@@ -20,9 +20,9 @@ namespace {
 std::size_t checked_bytes(const Shape& shape, DType dtype) {
   std::size_t bytes = size_of(dtype);
   for (std::int64_t size : shape) {
-    require(size >= 0, "Tensor: a size cannot be negative: {}", shape.str());
+    require(size >= 0, "Tensor: a size cannot be negative: {}", shape);
     require(!__builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes) && bytes < (std::size_t{1} << 47),
-            "Tensor: {} {} is too large for any machine", name(dtype), shape.str());
+            "Tensor: {} {} is too large for any machine", name(dtype), shape);
   }
   return bytes;
 }
@@ -82,7 +82,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
 
 Tensor Tensor::empty(const Shape& shape, std::span<const int> memory_order, DType dtype, Device device) {
   require(static_cast<int>(memory_order.size()) == shape.rank(),
-          "Tensor::empty: {} dimensions ordered, the shape is {}", memory_order.size(), shape.str());
+          "Tensor::empty: {} dimensions ordered, the shape is {}", memory_order.size(), shape);
   Shape in_memory;
   for (int d : memory_order) in_memory.push_back(shape[d]);
   Tensor out = empty(in_memory, dtype, device);
@@ -170,7 +170,7 @@ Tensor Tensor::transpose(int a, int b) const {
 
 Tensor Tensor::permute(std::span<const int> order) const {
   require(static_cast<int>(order.size()) == rank(), "permute: {} dimensions named, the tensor is {}", order.size(),
-          shape_.str());
+          shape_);
   Tensor out = *this;
   unsigned seen = 0;
   for (int d = 0; d < rank(); ++d) {
@@ -186,7 +186,7 @@ Tensor Tensor::permute(std::span<const int> order) const {
 Tensor Tensor::slice(int dim, std::int64_t begin, std::int64_t end) const {
   dim = shape_.dimension("slice", dim);
   require(0 <= begin && begin <= end && end <= shape_[dim], "slice: [{}, {}) is not inside dimension {} of {}", begin,
-          end, dim, shape_.str());
+          end, dim, shape_);
   Tensor out = *this;
   out.shape_[dim] = end - begin;
   out.offset_ += begin * strides_[dim];
@@ -196,13 +196,12 @@ Tensor Tensor::slice(int dim, std::int64_t begin, std::int64_t end) const {
 Tensor Tensor::select(int dim, std::int64_t index) const {
   dim = shape_.dimension("select", dim);
   require(0 <= index && index < shape_[dim], "select: index {} is out of range for dimension {} of {}", index, dim,
-          shape_.str());
+          shape_);
   return slice(dim, index, index + 1).squeeze(dim);
 }
 
 Tensor Tensor::expand(const Shape& shape) const {
-  require(broadcast("expand", shape_, shape) == shape, "expand: {} does not broadcast to {}", shape_.str(),
-          shape.str());
+  require(broadcast("expand", shape_, shape) == shape, "expand: {} does not broadcast to {}", shape_, shape);
   Tensor out = *this;
   out.shape_ = shape;
   out.strides_ = shape;
@@ -214,7 +213,7 @@ Tensor Tensor::expand(const Shape& shape) const {
 }
 
 Tensor Tensor::unsqueeze(int dim) const {
-  require(-rank() - 1 <= dim && dim <= rank(), "unsqueeze: dimension {} is out of range for {}", dim, shape_.str());
+  require(-rank() - 1 <= dim && dim <= rank(), "unsqueeze: dimension {} is out of range for {}", dim, shape_);
   if (dim < 0) dim += rank() + 1;
   Tensor out = *this;
   out.strides_.insert(dim, dim < rank() ? strides_[dim] * shape_[dim] : 1);
@@ -224,7 +223,7 @@ Tensor Tensor::unsqueeze(int dim) const {
 
 Tensor Tensor::squeeze(int dim) const {
   dim = shape_.dimension("squeeze", dim);
-  require(shape_[dim] == 1, "squeeze: dimension {} of {} is not 1", dim, shape_.str());
+  require(shape_[dim] == 1, "squeeze: dimension {} of {} is not 1", dim, shape_);
   Tensor out = *this;
   out.shape_.erase(dim);
   out.strides_.erase(dim);
@@ -262,17 +261,17 @@ Shape resolve_sizes(const Tensor& x, Shape shape) {
   int unknown = -1;
   std::int64_t known = 1;
   for (int d = 0; d < shape.rank(); ++d) {
-    require(shape[d] >= -1, "reshape: a size is -1 or not negative: {}", shape.str());
+    require(shape[d] >= -1, "reshape: a size is -1 or not negative: {}", shape);
     if (shape[d] == -1) {
-      require(unknown < 0, "reshape: only one size may be -1: {}", shape.str());
+      require(unknown < 0, "reshape: only one size may be -1: {}", shape);
       unknown = d;
     } else {
       known *= shape[d];
     }
   }
   if (unknown >= 0 && known > 0) shape[unknown] = x.elements() / known;
-  require(shape.elements() == x.elements(), "reshape: {} has {} elements, {} needs {}", x.shape().str(), x.elements(),
-          shape.str(), shape.elements());
+  require(shape.elements() == x.elements(), "reshape: {} has {} elements, {} needs {}", x.shape(), x.elements(), shape,
+          shape.elements());
   return shape;
 }
 
@@ -345,7 +344,7 @@ void Tensor::fill(double value) {
 
 void Tensor::copy_from(const Tensor& source) {
   require(broadcast("copy_from", source.shape_, shape_) == shape_, "copy_from: {} does not broadcast to {}",
-          source.shape_.str(), shape_.str());
+          source.shape_, shape_);
   changed();
   if (device_ == source.device_)
     return device_ == Device::cpu ? copy_on_cpu(*this, source) : cuda_backend().copy(*this, source);
