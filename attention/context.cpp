@@ -38,7 +38,7 @@ Variable visible_length(const AttentionInput& input, std::int64_t I, std::int64_
 Variable focus_of_heads(const Variable& focus, std::int64_t B) {
   if (!focus.defined()) return focus;
   require((focus.rank() == 1 || focus.rank() == 2) && focus.size(0) == B,
-          "attention: the previous focus is {}; expected [{}] or one per head, [{}, H]", focus.describe(), B, B);
+          "attention: the previous focus is {}; expected [{}] or one per head, [{}, H]", focus, B, B);
   return focus.rank() == 1 ? unsqueeze(focus, 1) : focus;
 }
 
@@ -48,7 +48,7 @@ AttentionContext context_of(const AttentionInput& input, Place place) {
   std::int64_t B = input.query.size(0), I = input.query.size(1), J = input.key.size(1);
   require(!input.step_input.defined() ||
               (input.step_input.rank() == 3 && input.step_input.size(0) == B && input.step_input.size(1) == I),
-          "attention: the step input is {}; expected [{}, {}, d_e]", input.step_input.describe(), B, I);
+          "attention: the step input is {}; expected [{}, {}, d_e]", input.step_input, B, I);
   AttentionContext in;
   in.query_states = input.query;
   in.key_states = input.key;
@@ -70,7 +70,7 @@ Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
   const Shape& shape = mask.shape();
   bool fits = shape.rank() == 4 && shape[3] == pairs[3];
   for (int dim = 0; fits && dim < 3; ++dim) fits = shape[dim] == 1 || shape[dim] == pairs[dim];
-  require(fits, "attention: the mask is {}; expected {}, where all but the last may be 1", shape.str(), pairs.str());
+  require(fits, "attention: the mask is {}; expected {}, where all but the last may be 1", shape, pairs);
   return cast(mask, dtype);
 }
 

@@ -207,7 +207,7 @@ Variable FlexibleAttention::gate(const AttentionContext& in) const {
   Variable state = in.query;
   if (step_dim_ > 0) {
     require(in.step_input.defined() && in.step_input.size(2) == step_dim_,
-            "flexible: the gate was made for a step input of width {}, given {}", step_dim_, in.step_input.describe());
+            "flexible: the gate was made for a step input of width {}, given {}", step_dim_, in.step_input);
     Shape shape = in.query.shape();
     shape[3] = step_dim_;
     state = concat({state, broadcast_to(unsqueeze(in.step_input, 1), shape)}, 3);
@@ -248,7 +248,7 @@ FocusWindow focus_window(double focus, double gate, double sigma, double thresho
 Variable focus_fine_tuning_loss(const Variable& nll, const Variable& gates, const Tensor& lengths, double beta,
                                 FocusLoss normalisation) {
   require(nll.rank() == 2 && nll.shape() == gates.shape(), "focus_fine_tuning_loss: nll is {}, gates {}; both [B, T]",
-          nll.describe(), gates.describe());
+          nll, gates);
   std::int64_t B = nll.size(0), T = nll.size(1);
   Tensor count = lengths.defined() ? lengths.to(nll.dtype()).reshape({B, 1})
                                    : Tensor::full({B, 1}, static_cast<double>(T), nll.dtype(), nll.device());

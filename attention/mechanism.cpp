@@ -61,8 +61,8 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
   const Shape &q = input.query.shape(), &k = input.key.shape(), &v = input.value.shape();
   require(q.rank() == 3 && k.rank() == 3 && v.rank() == 3 && q[0] == k[0] && k[0] == v[0] && k[1] == v[1] &&
               q[2] == shape_.query_dim && k[2] == shape_.key_dim && v[2] == shape_.value_dim,
-          "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q.str(), k.str(),
-          v.str(), shape_.query_dim, shape_.key_dim, shape_.value_dim);
+          "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q, k, v,
+          shape_.query_dim, shape_.key_dim, shape_.value_dim);
   AttentionContext in = context_of(input, shape_.place);
   in.projected_query = input.query;
   in.projected_key = input.key;
@@ -177,8 +177,8 @@ AverageAttention::AverageAttention(const AttentionShape& shape, const std::vecto
 Variable AverageAttention::combine(const std::vector<Variable>& outputs) const {
   Variable total = outputs[0];
   for (std::size_t k = 1; k < outputs.size(); ++k) {
-    require(outputs[k].shape() == total.shape(), "average: the outputs of two mechanisms are {} and {}",
-            total.describe(), outputs[k].describe());
+    require(outputs[k].shape() == total.shape(), "average: the outputs of two mechanisms are {} and {}", total,
+            outputs[k]);
     total = total + outputs[k];
   }
   return total / static_cast<double>(outputs.size());

@@ -35,8 +35,7 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   const Shape &q = input.query.shape(), &k = input.key.shape(), &v = input.value.shape();
   std::int64_t d = shape_.model_dim;
   require(q.rank() == 3 && k.rank() == 3 && v == k && q[0] == k[0] && q[2] == d && k[2] == d,
-          "attention: query {}, key {}, value {}; expected [B, I, {}] and twice [B, J, {}]", q.str(), k.str(), v.str(),
-          d, d);
+          "attention: query {}, key {}, value {}; expected [B, I, {}] and twice [B, J, {}]", q, k, v, d, d);
   std::int64_t I = q[1], J = k[1];
   AttentionContext in = context_of(input, shape_.place);
   in.projected_query = query_.forward(input.query);
