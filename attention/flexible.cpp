@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "attention/score.h"
+#include "autograd/node.h"
 #include "tensor/select.h"
 
 namespace fovea {
@@ -21,6 +22,28 @@ struct Steps {
   std::vector<double> windows;  ///< first and last key of [I, B, H]
   std::vector<Variable> focus;  ///< of each query, [B, H, 1]
 };
+
+/// x [B, H, I, ...] as I single queries [B, H, 1, ...], whose gradients come back in one piece: slices would each bring
+/// one as large as x.
+std::vector<Variable> single_queries(const Variable& x) {
+  std::vector<Variable> rows;
+  std::shared_ptr<Node> node;
+  if (should_record({&x}))
+    node = make_node("single_queries", {x},
+                     [shape = x.shape(), dtype = x.dtype(), device = x.device()](const Gradients& g, const Node&) {
+                       Shape row = shape;
+                       row[2] = 1;
+                       Gradients pieces = g;
+                       for (Variable& piece : pieces)
+                         if (!piece.defined()) piece = Tensor::zeros(row, dtype, device);
+                       return Gradients{concat(pieces, 2)};
+                     });
+  for (std::int64_t t = 0; t < x.size(2); ++t) {
+    Tensor row = x.value().slice(2, t, t + 1);
+    rows.push_back(node ? output_of(node, static_cast<int>(t), row) : Variable(row));
+  }
+  return rows;
+}
 
 /// x [B, H, J, n] as rows, of which each (b, h) reads its own.
 class KeyRows {
@@ -46,17 +69,19 @@ class KeyRows {
 
 class FocusRecurrence : public Recurrence {
  public:
-  FocusRecurrence(const FlexibleAttention::Options& options, bool testing, Variable gate, std::shared_ptr<Steps> steps)
+  FocusRecurrence(const FlexibleAttention::Options& options, bool testing, const Variable& gate,
+                  std::shared_ptr<Steps> steps)
       : options_(options),
         has_windows_(testing && std::isfinite(options.threshold)),
-        gate_(std::move(gate)),
+        gate_(single_queries(gate)),
         steps_(std::move(steps)) {}
 
   Variable composed(const Variable& logits, const Tensor& allow, const AttentionContext& in) override {
     require(logits.rank() == 4, "flexible: weights for each dimension of the values have no one focus");
     start(in);
-    std::vector<Variable> rows;
+    std::vector<Variable> rows = single_queries(logits);
     for (std::int64_t t = 0; t < logits.size(2); ++t) {
+      Variable& row = rows[static_cast<std::size_t>(t)];
       Tensor seen = allow.defined() && allow.size(2) > 1 ? allow.slice(2, t, t + 1) : allow;
       KeyRange window = step_window(in, t);
       if (has_windows_) {
@@ -64,8 +89,8 @@ class FocusRecurrence : public Recurrence {
         if (near.defined()) near = near.to(logits.device());
         seen = seen.defined() && near.defined() ? logical_and(seen, near) : seen.defined() ? seen : near;
       }
-      rows.push_back(softmax(slice(logits, 2, t, t + 1) - penalty(t, in.key_positions), seen));
-      move_to(sum(rows.back() * in.key_positions, {-1}));
+      row = softmax(row - penalty(t, in.key_positions), seen);
+      move_to(sum(row * in.key_positions, {-1}));
     }
     return concat(rows, 2);
   }
@@ -113,11 +138,11 @@ class FocusRecurrence : public Recurrence {
     has_focus_ = true;
   }
 
-  Variable gate_at(std::int64_t t) const { return slice(gate_, 2, t, t + 1); }  // [B, H, 1]
+  const Variable& gate_at(std::int64_t t) const { return gate_[static_cast<std::size_t>(t)]; }
 
   /// g_t (s − p)² / (2 sigma²), [B, H, 1, K]; s [K] or [B, H, 1, K]
   Variable penalty(std::int64_t t, const Variable& positions) const {
-    if (!has_focus_) return Tensor::zeros({1}, gate_.dtype(), gate_.device());
+    if (!has_focus_) return Tensor::zeros({1}, positions.dtype(), positions.device());
     Variable distance = positions - unsqueeze(focus_, -1);
     return unsqueeze(gate_at(t), -1) * square(distance) * (1 / (2 * options_.sigma * options_.sigma));
   }
@@ -173,8 +198,8 @@ class FocusRecurrence : public Recurrence {
 
   FlexibleAttention::Options options_;
   bool has_windows_;
-  Variable gate_;   // [B, H, I]
-  Variable focus_;  // [B or 1, H or 1, 1]
+  std::vector<Variable> gate_;  // of each query, [B, H, 1]
+  Variable focus_;              // [B or 1, H or 1, 1]
   bool has_focus_ = false;
   std::shared_ptr<Steps> steps_;
 };

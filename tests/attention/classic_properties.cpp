@@ -1,0 +1,140 @@
+// What every attention without projections owes: gradients, padding, causality, decoding step by step, either engine.
+#include "autograd/gradcheck.h"
+#include "tests/attention/mechanism.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+constexpr std::int64_t B = 2, T = 5, d = 4;
+
+/// Of every mechanism, alone and with others.
+const std::vector<std::string>& mechanisms() {
+  static const std::vector<std::string> all{
+      "classic(dot)",
+      "classic(global)",
+      "classic(general+local_m(half_width=1))",
+      "classic(additive(hidden=2)+local_p(half_width=1))",
+      "classic(local_p(half_width=1.5,renormalise=true))",
+      "classic(local_m(half_width=1)+gaussian_location)",
+      "classic(location(longest=3)+alibi)",
+      "classic(mean)",
+      "classic(laplace(learned=true,normalise=true))",
+      "classic(fine_grained(hidden=3)+local_p(half_width=1,truncation=exact))",
+      "classic(gaussian+window)",
+      "classic(relative(clip=2)+alibi)",
+      "average(general, fine_grained, laplace(learned=true))",
+      "concat(dot*2, head_input=split)",
+      "concat(additive(hidden=2), average(mean, scaled_dot), width=3)",
+  };
+  return all;
+}
+
+std::unique_ptr<Attention> made(const std::string& specification, Place place) {
+  auto attention = attention_factory(specification)({.model_dim = d, .place = place});
+  attention->to(DType::f64);
+  Generator generator(21);
+  for (auto& parameter : attention->parameters())
+    parameter.variable.value().copy_from(random_tensor(parameter.variable.shape(), generator));
+  attention->train(false);
+  return attention;
+}
+
+AttentionInput self(const Variable& x, bool causal) { return {.query = x, .key = x, .value = x, .causal = causal}; }
+
+Values rows(const Variable& x, std::int64_t sentence, std::int64_t count) {
+  return x.value().slice(0, sentence, sentence + 1).slice(1, 0, count).to_vector<double>();
+}
+
+/// body(attention, causal) of every mechanism, in an encoder and in a decoder.
+template <class Body>
+void for_every_mechanism(const Body& body) {
+  for (const std::string& specification : mechanisms())
+    for (bool causal : {false, true})
+      BOOST_TEST_CONTEXT(specification << (causal ? " in a decoder" : " in an encoder")) {
+        body(*made(specification, causal ? Place::decoder : Place::encoder), causal);
+      }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(classic_properties)
+
+BOOST_AUTO_TEST_CASE(inputs_and_parameters_have_their_gradients) {
+  for_every_mechanism([](Attention& attention, bool causal) {
+    Generator generator(22);
+    std::vector<Variable> inputs{Variable(random_tensor({B, T, d}, generator), true)};
+    for (auto& parameter : attention.parameters()) inputs.push_back(parameter.variable.named(parameter.name));
+    auto f = [&](const std::vector<Variable>& x) {
+      AttentionInput input = self(x[0], causal);
+      input.key_lengths = key_lengths({5, 3});
+      return attention.forward(input);
+    };
+    BOOST_TEST(gradcheck(f, inputs) == "");
+  });
+}
+
+BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
+  for_every_mechanism([](Attention& attention, bool causal) {
+    Generator generator(23);
+    Tensor x = random_tensor({B, T, d}, generator), padded = random_tensor({B, T + 3, d}, generator, 50, 100);
+    padded.slice(1, 0, T).copy_from(x);
+    AttentionInput input = self(x, causal), longer = self(padded, causal);
+    input.key_lengths = longer.key_lengths = key_lengths({5, 3});
+    Variable plain = attention.forward(input), with_pads = attention.forward(longer);
+    check_equal(rows(plain, 0, 5), rows(with_pads, 0, 5));
+    check_equal(rows(plain, 1, 3), rows(with_pads, 1, 3));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(decoding_step_by_step_is_teacher_forcing_and_sees_no_future) {
+  for_every_mechanism([](Attention& attention, bool causal) {
+    if (!causal) return;
+    Generator generator(24);
+    Tensor x = random_tensor({B, T, d}, generator);
+    Variable whole = attention.forward(self(x, true));
+    for (std::int64_t t = 0; t < T; ++t) {
+      AttentionInput step = self(x.slice(1, 0, t + 1), true);
+      step.query = x.slice(1, t, t + 1);
+      step.query_offset = t;
+      check_equal(attention.forward(step).value().to_vector<double>(),
+                  whole.value().slice(1, t, t + 1).to_vector<double>());
+    }
+    Tensor changed = x.clone();
+    changed.slice(1, 3, T).copy_from(random_tensor({B, T - 3, d}, generator, -20, 20));
+    check_equal(rows(attention.forward(self(changed, true)), 1, 3), rows(whole, 1, 3));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_sentence_without_keys_gives_zeros_and_finite_gradients) {
+  for_every_mechanism([](Attention& attention, bool causal) {
+    Generator generator(25);
+    Variable x(random_tensor({B, T, d}, generator), true);
+    AttentionInput input = self(x, causal);
+    input.key_lengths = key_lengths({0, 4});
+    Variable out = attention.forward(input);
+    check_equal(rows(out, 0, T), Values(static_cast<std::size_t>(T * out.size(2)), 0), 0);
+    BOOST_TEST(std::isfinite(sum(grad(sum(square(out)), {x})[0]).item()));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(both_engines_agree) {
+  for_every_mechanism([](Attention& attention, bool causal) {
+    Generator generator(26);
+    Variable x(random_tensor({B, T, d}, generator), true);
+    auto run = [&](AttentionEngine engine) {
+      set_attention_engine(engine);
+      AttentionInput input = self(x, causal);
+      input.key_lengths = key_lengths({5, 3});
+      Variable out = attention.forward(input);
+      set_attention_engine(AttentionEngine::fastest);
+      return std::pair(out.value().to_vector<double>(), grad(sum(square(out)), {x})[0].value().to_vector<double>());
+    };
+    auto fastest = run(AttentionEngine::fastest), composed = run(AttentionEngine::composed);
+    check_equal(fastest.first, composed.first, 1e-11);
+    check_equal(fastest.second, composed.second, 1e-11);
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
