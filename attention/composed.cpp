@@ -41,7 +41,7 @@ Variable softmax_with_sink(const Variable& z, const Tensor& allow, const Variabl
 }
 
 /// A softmax over the keys; exp(z) on the heads whose weights are densities.
-Variable normalise(const Variable& z, const Tensor& allow, const Terms& terms) {
+Variable normalize(const Variable& z, const Tensor& allow, const Terms& terms) {
   auto softmax_over = [&](const Tensor& seen) {
     return terms.sink.defined() ? softmax_with_sink(z, seen, terms.sink) : softmax(z, seen);
   };
@@ -145,7 +145,7 @@ Variable attend_composed(const AttentionContext& in, const Terms& terms, const A
   }
   Variable pairs = logits_of(in, terms, trace);  // z [B, H, I, J]
   Tensor allow = allowed_keys(in, terms);
-  pairs = terms.recurrence ? terms.recurrence->composed(pairs, allow, in) : normalise(pairs, allow, terms);  // a
+  pairs = terms.recurrence ? terms.recurrence->composed(pairs, allow, in) : normalize(pairs, allow, terms);  // a
   for (const auto& window : terms.windows) pairs = window->composed(pairs, in);                              // w
   if (trace) {
     trace->weights = pairs.rank() == 4 ? pairs : permute(pairs, {1, 2, 3, 4, 0});

@@ -54,7 +54,7 @@ void LocalPredictive::visit(OptionVisitor& visitor, Options& options) {
                  "last: p = (len - 1) sigmoid; paper: len sigmoid");
   visitor.choice("truncation", options.truncation, {"floor", "exact"},
                  "floor: window around floor(p); exact: around p");
-  visitor.flag("renormalise", options.renormalise, "weights sum to 1 again");
+  visitor.flag("renormalize", options.renormalize, "weights sum to 1 again");
 }
 
 LocalPredictive::LocalPredictive(const MethodShape& shape, const Options& options) : options_(options) {
@@ -72,7 +72,7 @@ void LocalPredictive::add_terms(const AttentionContext& in, Terms& terms) {
               double around = exact ? p : std::floor(p);
               return std::pair(around - D, around + D);
             }));
-  if (options_.renormalise) {
+  if (options_.renormalize) {
     // softmax(s) g / Σ softmax(s) g = softmax(s + log g)
     Variable width = Tensor::full({1, 1, 1}, D, center.dtype(), center.device());
     terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{center}, PerQuery{width}));

@@ -41,7 +41,7 @@ class LocalPredictive : public LocalnessMethod {
     CenterScale center_scale = CenterScale::last;
     /// floor: around floor(p), the authors' code; exact: p − D ≤ j ≤ p + D
     Truncation truncation = Truncation::floor;
-    bool renormalise = false;  ///< weights sum to 1 again
+    bool renormalize = false;  ///< weights sum to 1 again
   };
   static constexpr MethodCard card = {
       "local_p", "a Gaussian in a hard window around a predicted position", "Luong et al. 2015, eq. 9-10",

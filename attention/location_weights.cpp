@@ -47,7 +47,7 @@ void MeanWeights::add_terms(const AttentionContext&, Terms& terms) { terms.set_s
 void LocationDensity::visit(OptionVisitor& visitor, Options& options) {
   visitor.number("scale", options.scale, 1e-3, 1e6, "b of laplace, sigma of gaussian_location, in tokens");
   visitor.flag("learned", options.learned, "scale = softplus(rho), which starts at the given scale");
-  visitor.flag("normalise", options.normalise, "divide by the sum over the keys in sight");
+  visitor.flag("normalize", options.normalize, "divide by the sum over the keys in sight");
 }
 
 LocationDensity::LocationDensity(const MethodShape& shape, const Options& options) : options_(options) {
@@ -62,7 +62,7 @@ void LocationDensity::add_terms(const AttentionContext& in, Terms& terms) {
   terms.set_score(std::make_unique<NoScore>());
   terms.biases.push_back(log_density({scale}));
   terms.quantity("scale", scale);
-  if (options_.normalise) return;
+  if (options_.normalize) return;
   terms.densities = Tensor::full({in.query.size(1), 1, 1}, 1, DType::boolean, in.query.device());
   std::shared_ptr<PairTerm> again = log_density({scale});
   terms.quantity("density_sum", [in, again] { return density_sum(in, *again); });

@@ -5,7 +5,7 @@
 ///   laplace            a_ij = exp(−|j − i| / b) / (2 b)
 ///   gaussian_location  a_ij = exp(−(j − i)² / (2 sigma²)) / sqrt(2 pi sigma²)
 ///
-/// The densities do not sum to 1 over the keys, as on the slides; with normalise = true they do. A learned scale is
+/// The densities do not sum to 1 over the keys, as on the slides; with normalize = true they do. A learned scale is
 /// softplus(rho), one number, for each head one.
 #pragma once
 #include "attention/registry.h"
@@ -28,7 +28,7 @@ class LocationDensity : public LocalnessMethod {
   struct Options {
     double scale = 1;        ///< b or sigma, in tokens; where it starts if it is learned
     bool learned = false;    ///< scale = softplus(rho)
-    bool normalise = false;  ///< divide by the sum over the keys in sight
+    bool normalize = false;  ///< divide by the sum over the keys in sight
   };
   static void visit(OptionVisitor& visitor, Options& options);
   void add_terms(const AttentionContext& in, Terms& terms) override;

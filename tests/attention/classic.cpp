@@ -87,25 +87,25 @@ BOOST_AUTO_TEST_CASE(weights_by_position_of_the_slides) {
   check_printed(laplace.weights(), {0.18394, 0.5, 0.18394, 0.067668});
   check_printed(laplace.quantity("density_sum"), {0.935547});
   check_printed(laplace.output(), {0.401713, 0.650106});
-  check_printed(toy("classic(laplace(normalise=true))", {}, second).weights(),
+  check_printed(toy("classic(laplace(normalize=true))", {}, second).weights(),
                 {0.196612, 0.534447, 0.196612, 0.072329});
 
   Mechanism gaussian = toy("classic(gaussian_location)", {}, second);
   check_printed(gaussian.weights(), {0.241971, 0.398942, 0.241971, 0.053991});
   check_printed(gaussian.quantity("density_sum"), {0.936875});
   check_printed(gaussian.output(), {0.510937, 0.613918});
-  check_printed(toy("classic(gaussian_location(normalise=true))", {}, second).weights(),
+  check_printed(toy("classic(gaussian_location(normalize=true))", {}, second).weights(),
                 {0.258274, 0.425822, 0.258274, 0.057629});
   AttentionInput shorter = second;
   shorter.key_lengths = key_lengths({3});
-  check_printed(toy("classic(gaussian_location(normalise=true))", {}, shorter).weights(),
+  check_printed(toy("classic(gaussian_location(normalize=true))", {}, shorter).weights(),
                 {0.274069, 0.451863, 0.274069, 0});
   check_printed(toy("classic(gaussian_location)", {}, shorter).weights(), {0.241971, 0.398942, 0.241971, 0});
 }
 
 BOOST_AUTO_TEST_CASE(far_from_all_keys_normalised_weights_do_not_underflow) {
   for (const char* specification :
-       {"classic(gaussian_location(normalise=true))", "classic(laplace(normalise=true,scale=0.01))"})
+       {"classic(gaussian_location(normalize=true))", "classic(laplace(normalize=true,scale=0.01))"})
     check_equal(row_sums(toy(specification, {}, at_step(5000)).weights_variable()), {1});
   check_equal(toy("classic(gaussian_location)", {}, at_step(5000)).weights(), {0, 0, 0, 0}, 0);
 }
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(windows_of_luong) {
 
   Values normalised = predicted.weights();
   for (double& w : normalised) w /= row_sums(predicted.weights_variable())[0];
-  check_equal(local("classic(dot+local_p(half_width=2,renormalise=true))", at_step(0), own).weights(), normalised);
+  check_equal(local("classic(dot+local_p(half_width=2,renormalize=true))", at_step(0), own).weights(), normalised);
   check_equal(local("classic(dot+local_m(half_width=8))", at_step(3)).weights(), local("classic(dot)", {}).weights());
 }
 
@@ -210,13 +210,13 @@ BOOST_AUTO_TEST_CASE(fine_grained_is_one_additive_head_for_each_dimension) {
 
 BOOST_AUTO_TEST_CASE(mechanisms_of_the_slides_together) {
   const AttentionInput second = at_step(1);
-  Mechanism average = toy("average(dot, gaussian_location(normalise=true))", {}, second);
+  Mechanism average = toy("average(dot, gaussian_location(normalize=true))", {}, second);
   check_printed(average.output(), {0.611285, 0.681345});
   check_printed(average.weights(), {0.171251, 0.282346, 0.465509, 0.080893, 0.258274, 0.425822, 0.258274, 0.057629});
-  Mechanism concat = toy("concat(dot, gaussian_location(normalise=true))",
+  Mechanism concat = toy("concat(dot, gaussian_location(normalize=true))",
                          {{"output.weight", {0.5, 0, 0, 0.5, 0.5, 0.1, -0.1, 0.5}}}, second);
   check_printed(concat.output(), {0.545757, 0.735882});
-  check_printed(toy("concat(dot, gaussian_location(normalise=true), linear=false)", {}, second).output(),
+  check_printed(toy("concat(dot, gaussian_location(normalize=true), linear=false)", {}, second).output(),
                 {0.677208, 0.707409, 0.545363, 0.655282});
 }
 
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(inputs_may_have_three_widths) {
   for (const char* specification :
        {"classic(additive(hidden=4))", "classic(general)", "classic(location(longest=7))", "classic(mean)",
         "classic(laplace)", "classic(fine_grained(hidden=2))", "classic(general+local_m(half_width=1))",
-        "classic(additive+local_p(half_width=1))", "classic(general+local_p(half_width=1.5,renormalise=true))",
+        "classic(additive+local_p(half_width=1))", "classic(general+local_p(half_width=1.5,renormalize=true))",
         "classic(fine_grained+local_p(half_width=2,truncation=exact))", "average(additive, general, fine_grained)",
         "concat(additive, mean, width=4)", "concat(dot, fine_grained(hidden=2), head_input=split, width=6)",
         "average(general, concat(mean, laplace))"})
