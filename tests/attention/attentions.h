@@ -101,7 +101,7 @@ inline std::vector<std::string> all_specifications() {
                                   "heads(additive*1, laplace*1)",
                                   "local_m(half_width=1)",
                                   "local_p(half_width=1)",
-                                  "heads(dot+local_p(half_width=1,renormalise=true)*1, local_m(half_width=0)*1)",
+                                  "heads(dot+local_p(half_width=1,renormalize=true)*1, local_m(half_width=0)*1)",
                                   "heads(fine_grained*1, gaussian*1)",
                                   "additive(hidden=2)+flexible(sigma=1,threshold=0.5)",
                                   "heads(gaussian+flexible(p_init=-1)*1, mean*1)",
