@@ -1,6 +1,7 @@
 // The tape and the backward pass.
 #include <cmath>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "autograd/node.h"
 #include "autograd/operations.h"
@@ -214,6 +215,7 @@ class Engine {
     require(seed.shape() == root.shape() && seed.dtype() == root.dtype(),
             "backward: the gradient is {}, it must be like the root, {}", seed, root);
     GradMode mode(options_.create_graph);
+    if (inputs_) find_relevant(root.node().get());
     deliver(Edge(root), seed);
     for (Node* node = root.node().get(); node && waiting_ > 0;) node = step(node);
     return std::move(results_);
@@ -237,6 +239,11 @@ class Engine {
     Gradients arrived = std::move(node->pending_);
     node->pending_.clear();
     capture(node, arrived);
+    if (inputs_ && !relevant_.contains(node)) {
+      Node* before = node->previous_;
+      drop(node);
+      return before;
+    }
     if (options_.observer) options_.observer(*node, arrived);
     require(!node->freed_,
             "backward: the graph of '{}' was freed by an earlier pass; pass retain_graph to run it twice", node->name_);
@@ -245,7 +252,7 @@ class Engine {
             gradients.size(), node->inputs_.size());
     arrived.clear();
     for (std::size_t k = 0; k < gradients.size(); ++k) {
-      if (!gradients[k].defined() || !node->needs(k)) continue;
+      if (!gradients[k].defined() || !node->needs(k) || !leads_to_inputs(node->inputs_[k])) continue;
       if (tape.anomaly) check_finite(node->name_, node->scope_, gradients[k].value(), "gradient");
       Variable gradient = std::move(gradients[k]);
       deliver(node->inputs_[k], std::move(gradient));
@@ -254,6 +261,24 @@ class Engine {
     Node* before = node->previous_;
     drop(node);
     return before;
+  }
+
+  /// grad() runs only the rules of nodes on a way from the root to an input. Oldest first: a node's inputs are known
+  /// before it.
+  void find_relevant(Node* root) {
+    std::vector<Node*> nodes;
+    for (Node* node = root; node; node = node->previous_) nodes.push_back(node);
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
+      for (const Edge& edge : (*node)->inputs_)
+        if (leads_to_inputs(edge)) {
+          relevant_.insert(*node);
+          break;
+        }
+  }
+  bool leads_to_inputs(const Edge& edge) const {
+    if (!inputs_) return true;
+    if (!edge.node) return edge.leaf && wanted_leaves_.contains(edge.leaf.get());
+    return relevant_.contains(edge.node.get()) || wanted_outputs_.contains(edge.node.get());
   }
 
   static void free(Node* node) {
@@ -315,6 +340,7 @@ class Engine {
   const std::vector<Variable>* inputs_;
   std::unordered_map<const void*, std::vector<std::size_t>> wanted_leaves_;
   std::unordered_map<const Node*, std::vector<std::size_t>> wanted_outputs_;
+  std::unordered_set<const Node*> relevant_;
   Reach reach_;
   Gradients results_;
   std::int64_t waiting_ = 0;
