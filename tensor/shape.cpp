@@ -23,7 +23,7 @@ void Shape::erase(int dim) {
 }
 
 int Shape::dimension(const char* what, int dim) const {
-  require(-rank_ <= dim && dim < rank_, "{}: dimension {} is out of range for {}; use {} to {}", what, dim, str(),
+  require(-rank_ <= dim && dim < rank_, "{}: dimension {} is out of range for {}; use {} to {}", what, dim, *this,
           -rank_, rank_ - 1);
   return position(dim);
 }

@@ -155,7 +155,7 @@ void Tensor::wrong_type(DType asked) const {
 }
 
 double Tensor::item() const {
-  require(defined() && elements() == 1, "item: needs a tensor of one element, got {}", describe());
+  require(defined() && elements() == 1, "item: needs a tensor of one element, got {}", *this);
   Tensor host = to(Device::cpu);
   return visit(dtype_, [&](auto type) { return static_cast<double>(*host.data<typename decltype(type)::type>()); });
 }
