@@ -213,7 +213,7 @@ void FlexibleAttention::visit(OptionVisitor& visitor, Options& options) {
   visitor.choice("p_init", options.p_init, {"0", "-1", "nopen"},
                  "focus before the first step; nopen: no penalty there");
   visitor.flag("detach_focus", options.detach_focus, "no gradient through the focus");
-  visitor.integer("hidden", options.hidden, 0, 1 << 20,
+  visitor.integer("hidden", options.hidden, 0, 1 << 16,
                   "width of the layer that makes the gate; 0: that of the queries");
 }
 

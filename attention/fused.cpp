@@ -616,8 +616,11 @@ AttentionEngine attention_engine() { return chosen; }
 
 Variable attend(const AttentionContext& in, Terms terms, double dropout, AttentionTrace* trace) {
   AttentionDropout drop{dropout, {}};
-  if (dropout > 0)
-    drop.at = default_generator().reserve(in.query.size(0) * in.query.size(1) * in.query.size(2) * in.key.size(2));
+  if (dropout > 0) {
+    std::int64_t weights = in.query.size(0) * in.query.size(1) * in.query.size(2) * in.key.size(2);
+    if (terms.score) weights *= in.value.size(3);  // a score may have weights for each dimension of the values
+    drop.at = default_generator().reserve(weights);
+  }
   auto shared = std::make_shared<const Terms>(std::move(terms));
   if (chosen != AttentionEngine::composed) {
     Variable out = attend_fused(in, shared, drop, trace);

@@ -49,7 +49,7 @@ void LocalMonotonic::add_terms(const AttentionContext& in, Terms& terms) {
 
 void LocalPredictive::visit(OptionVisitor& visitor, Options& options) {
   visitor.number("half_width", options.half_width, 1e-3, 1e6, "D: keys on each side, in tokens; sigma = D / 2");
-  visitor.integer("hidden", options.hidden, 0, 1 << 20, "width of the layer that predicts p; 0: that of the queries");
+  visitor.integer("hidden", options.hidden, 0, 1 << 16, "width of the layer that predicts p; 0: that of the queries");
   visitor.choice("center_scale", options.center_scale, {"last", "paper"},
                  "last: p = (len - 1) sigmoid; paper: len sigmoid");
   visitor.choice("truncation", options.truncation, {"floor", "exact"},

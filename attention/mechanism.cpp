@@ -187,7 +187,7 @@ Variable AverageAttention::combine(const std::vector<Variable>& outputs) const {
 void ConcatAttention::visit(OptionVisitor& visitor, Options& options) {
   visitor.choice("head_input", options.head_input, {"full", "split"}, "the inputs, or parts of their projections");
   visitor.flag("linear", options.linear, "a linear layer without bias after the concatenation");
-  visitor.integer("width", options.width, 0, 1 << 20, "of the output of that layer; 0: that of the values");
+  visitor.integer("width", options.width, 0, 1 << 16, "of the output of that layer; 0: that of the values");
 }
 
 std::unique_ptr<Attention> ConcatAttention::make(const AttentionShape& shape,

@@ -176,10 +176,16 @@ std::unique_ptr<Attention> make_classic(const std::string& text, const std::vect
   return std::make_unique<ClassicAttention>(shape, std::move(methods));
 }
 
-AttentionFactory plan_combination(const std::string& text, const MethodText& written);
+/// A mechanism of a combination, and how many sums are in it.
+struct PlannedMechanism {
+  AttentionFactory make;
+  std::size_t sums;
+};
 
-/// One mechanism of a combination: a sum, or again a combination.
-AttentionFactory plan_mechanism(const std::string& text, const std::vector<MethodText>& sum) {
+PlannedMechanism plan_combination(const std::string& text, const MethodText& written);
+
+/// A sum, or again a combination.
+PlannedMechanism plan_mechanism(const std::string& text, const std::vector<MethodText>& sum) {
   if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(text, sum[0]);
   std::vector<PlannedMethod> plans;
   for (const MethodText& written : sum) {
@@ -188,30 +194,36 @@ AttentionFactory plan_mechanism(const std::string& text, const std::vector<Metho
     plans.push_back(plan_method(text, written));
     if (plans.back().heads.last != 0) fail_at(text, plans.back().heads.column, "heads= where there is one head", "");
   }
-  return [=](const AttentionShape& shape) { return make_classic(text, plans, shape); };
+  return {[=](const AttentionShape& shape) { return make_classic(text, plans, shape); }, 1};
 }
 
-AttentionFactory plan_combination(const std::string& text, const MethodText& written) {
+PlannedMechanism plan_combination(const std::string& text, const MethodText& written) {
+  constexpr std::size_t most = 1024;
   OptionReader reader(text, written);
   CombinationMaker make = find_combination(written.name)->configure(reader);
   reader.refuse_unknown();
   std::vector<AttentionFactory> mechanisms;
+  std::size_t sums = 0;
   for (const Share& share : written.shares) {
-    if (share.heads > 1024) fail_at(text, written.column, fmt::format("{} mechanisms", share.heads), "; at most 1024");
-    mechanisms.insert(mechanisms.end(), static_cast<std::size_t>(share.heads), plan_mechanism(text, share.sum));
+    PlannedMechanism mechanism = plan_mechanism(text, share.sum);
+    auto count = static_cast<std::size_t>(share.heads);
+    sums += count * mechanism.sums;
+    if (sums > most)
+      fail_at(text, written.column, fmt::format("{} mechanisms", sums), fmt::format("; at most {}", most));
+    mechanisms.insert(mechanisms.end(), count, mechanism.make);
   }
   if (mechanisms.empty())
     fail_at(text, written.column, written.name + "() is empty", fmt::format("; write {}(additive)", written.name));
   if (mechanisms.size() > 1 && written.name == Classic::card.name)
     fail_at(text, written.column, "classic(...) of several mechanisms", "; use average(...) or concat(...)");
-  return [=](const AttentionShape& shape) { return make(shape, mechanisms); };
+  return {[=](const AttentionShape& shape) { return make(shape, mechanisms); }, sums};
 }
 
 }  // namespace
 
 AttentionFactory attention_factory(const std::string& specification) {
   std::vector<MethodText> sum = parse_specification(specification);
-  if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(specification, sum[0]);
+  if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(specification, sum[0]).make;
   return [text = specification, groups = plan_sum(specification, sum)](const AttentionShape& shape) {
     return make_projected(text, groups, shape);
   };

@@ -116,7 +116,7 @@ void GeneralProduct::add_terms(const AttentionContext&, Terms& terms) {
 }
 
 void HiddenScoring::visit(OptionVisitor& visitor, Options& options) {
-  visitor.integer("hidden", options.hidden, 0, 1 << 20, "width of the hidden layer; 0: that of the queries");
+  visitor.integer("hidden", options.hidden, 0, 1 << 16, "width of the hidden layer; 0: that of the queries");
   visitor.flag("bias", options.bias, "b inside the tanh; Shu & Nakayama 2017 have none");
 }
 
@@ -138,7 +138,7 @@ void AdditiveScoring::add_terms(const AttentionContext&, Terms& terms) {
 }
 
 void LocationScoring::visit(OptionVisitor& visitor, Options& options) {
-  visitor.integer("longest", options.longest, 1, 1 << 20, "keys that have a score; later ones weigh nothing");
+  visitor.integer("longest", options.longest, 1, 1 << 16, "keys that have a score; later ones weigh nothing");
 }
 
 LocationScoring::LocationScoring(const MethodShape& shape, const Options& options)

@@ -235,6 +235,34 @@ BOOST_AUTO_TEST_CASE(all_steps_at_once_are_the_steps_one_by_one) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(the_gradient_of_steps_one_by_one_is_that_of_all_at_once) {
+  auto attention = random_mechanism("classic(additive+flexible)");
+  Generator generator(14);
+  Tensor cotangent = random_tensor({2, 4, 2}, generator);
+  AttentionInput input = random_input();
+  std::vector<Variable> wanted{Variable(input.query.value(), true), Variable(input.key.value(), true)};
+  for (auto& parameter : attention->parameters()) wanted.push_back(parameter.variable);
+  input.query = wanted[0];
+  input.key = input.value = wanted[1];
+  Gradients whole = grad(sum(attention->forward(input) * Variable(cotangent)), wanted);
+  Variable loss = Tensor::zeros({}, DType::f64), focus;
+  AttentionMemory memory;
+  for (std::int64_t t = 0; t < 4; ++t) {
+    AttentionInput step = input;
+    AttentionTrace trace;
+    step.query = slice(input.query, 1, t, t + 1);
+    step.step_input = slice(input.step_input, 1, t, t + 1);
+    step.query_offset = t;
+    step.previous_focus = focus;
+    step.memory = &memory;
+    step.trace = &trace;
+    loss = loss + sum(attention->forward(step) * Variable(cotangent.slice(1, t, t + 1)));
+    focus = squeeze(quantity(trace, "focus"), 2);
+  }
+  Gradients steps = grad(loss, wanted);
+  for (std::size_t k = 0; k < wanted.size(); ++k) check_equal(numbers(steps[k]), numbers(whole[k]));
+}
+
 BOOST_AUTO_TEST_CASE(skipped_scores_change_nothing_and_are_not_looked_at) {
   for (const char* specification :
        {"classic(additive+flexible(threshold=0.3,sigma=0.7))",

@@ -56,9 +56,32 @@ BOOST_AUTO_TEST_CASE(hostile_text_is_refused_not_followed) {
   std::string deep;
   for (int k = 0; k < 100000; ++k) deep += "heads(";
   BOOST_TEST(error_of(deep).find("nested too deeply") != std::string::npos);
-  for (const char* text :
-       {"(", ")", "+", "a+", "global)", "global*2", "heads()", "heads(heads(global*4)*1)", "global()global",
-        "gaussian(width=1e999)", "gaussian(width=nan)", "relative(clip=99999999999999999999)", "\x01\xff"})
+  for (const char* text : {"(",
+                           ")",
+                           "+",
+                           "a+",
+                           "global)",
+                           "global*2",
+                           "heads()",
+                           "heads(heads(global*4)*1)",
+                           "global()global",
+                           "gaussian(width=1e999)",
+                           "classic",
+                           "classic()",
+                           "classic(dot",
+                           "classic(dot*2)",
+                           "average(dot*2000000000)",
+                           "average(average(dot*1000)*1000)",
+                           "concat(head_input=split)",
+                           "classic(dot)*2",
+                           "classic(=)",
+                           "classic(dot=)",
+                           "average(,)",
+                           "flexible(threshold=nan)",
+                           "local_p(half_width=0)",
+                           "gaussian(width=nan)",
+                           "relative(clip=99999999999999999999)",
+                           "\x01\xff"})
     BOOST_TEST(error_of(text) != "", text);
 }
 
