@@ -137,4 +137,51 @@ BOOST_AUTO_TEST_CASE(both_engines_agree) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(heads_of_projected_attention_are_mechanisms_over_split_projections) {
+  const AttentionShape shape{.model_dim = 6, .heads = 2, .place = Place::cross, .step_dim = 2};
+  for (const std::string specification :
+       {"dot", "general", "additive(hidden=4)", "location(longest=4)", "fine_grained(hidden=2)", "mean",
+        "laplace(learned=true)", "gaussian_location(learned=true,normalize=true)", "local_m(half_width=1)",
+        "additive+local_p(half_width=2)", "local_p(half_width=1,hidden=2,renormalize=true)", "additive+flexible",
+        "general+flexible(threshold=0.5,hidden=4)"}) {
+    auto projected = attention_factory(specification)(shape);
+    auto split = attention_factory("concat(" + specification + "*2,head_input=split)")(shape);
+    Generator generator(27);
+    for (Attention* attention : {projected.get(), split.get()}) {
+      attention->to(DType::f64);
+      attention->train(false);
+    }
+    std::size_t copied = 0;
+    for (auto& parameter : projected->parameters()) {
+      Tensor value = parameter.variable.value();
+      value.copy_from(random_tensor(value.shape(), generator));
+      if (parameter.name == "output.bias") value.fill(0);  // concat has none
+      for (auto& target : split->parameters()) {
+        Tensor to = target.variable.value();
+        bool whole = target.name == parameter.name;
+        bool first = target.name == "head_1." + parameter.name, second = target.name == "head_2." + parameter.name;
+        if (whole) to.copy_from(value);
+        if (first || second) to.copy_from(value.slice(0, second ? 1 : 0, second ? 2 : 1).reshape(to.shape()));
+        copied += whole || first || second ? 1 : 0;
+      }
+    }
+    BOOST_TEST(copied == split->parameters().size(), specification);
+    AttentionInput input;
+    input.query = random_tensor({2, 3, 6}, generator);
+    input.key = input.value = random_tensor({2, 5, 6}, generator);
+    input.key_lengths = key_lengths({5, 3});
+    input.step_input = random_tensor({2, 3, 2}, generator);
+    input.previous_focus = Tensor::of({0.5, 2.5, 1, 1.5}, {2, 2});
+    AttentionTrace of_projected, of_split;
+    input.trace = &of_projected;
+    Variable a = projected->forward(input);
+    input.trace = &of_split;
+    Variable b = split->forward(input);
+    BOOST_TEST_CONTEXT(specification) {
+      check_equal(a.value().to_vector<double>(), b.value().to_vector<double>());
+      check_equal(of_projected.weights.value().to_vector<double>(), of_split.weights.value().to_vector<double>());
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
