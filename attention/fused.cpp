@@ -245,21 +245,24 @@ class Strips {
             x.strides()[2], 1};
   }
 
-  Panels<T> packed(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n) const {
+  /// `uses`: how many strips will multiply with it. A copy pays from the second one on.
+  Panels<T> packed(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
+                   std::int64_t uses = 1) const {
+    if (uses == 1 && Panels<T>::readable(from, n)) return {from, k, n};
     Panels<T> panels(space.take<T>(Panels<T>::size(k, n)), k, n);
     panels.pack(from);
     return panels;
   }
 
   void pack(Item& item, bool backward) const {
-    const std::int64_t J = shape_.keys;
+    const std::int64_t J = shape_.keys, uses = (shape_.queries / shape_.parts + call_.rows - 1) / call_.rows;
     MatrixView<const T> key = matrix(key_, item.b, item.h), value = matrix(value_, item.b, item.h);
     item.transposed_key = packed(item.space, key.transposed(), key_dim(), J);
     if (backward) {
-      item.key = packed(item.space, key, J, key_dim());
+      item.key = packed(item.space, key, J, key_dim(), uses);
       item.transposed_value = packed(item.space, value.transposed(), value_dim(), J);
     } else {
-      item.values = packed(item.space, value, J, value_dim());
+      item.values = packed(item.space, value, J, value_dim(), uses);
     }
     item.transposed_term_keys.resize(term_keys_.size());
     item.term_keys.resize(term_keys_.size());
@@ -269,7 +272,7 @@ class Strips {
       for (const Tensor& keys : term_keys_[t]) {
         MatrixView<const T> own = matrix(keys, item.b, item.h - term.first_head);
         item.transposed_term_keys[t].push_back(packed(item.space, own.transposed(), keys.size(-1), J));
-        if (backward) item.term_keys[t].push_back(packed(item.space, own, J, keys.size(-1)));
+        if (backward) item.term_keys[t].push_back(packed(item.space, own, J, keys.size(-1), uses));
       }
     }
   }

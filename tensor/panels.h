@@ -15,7 +15,10 @@ template <class T>
 class Panels {
  public:
   Panels() = default;
-  Panels(T* memory, std::int64_t k, std::int64_t n) : data_(memory), k_(k), n_(n) {}
+  Panels(T* memory, std::int64_t k, std::int64_t n) : data_(memory), own_(memory), k_(k), n_(n) {}
+  /// Not copied but read where it lies: for a matrix that is multiplied once. Its rows are contiguous and fill vectors.
+  Panels(MatrixView<const T> b, std::int64_t k, std::int64_t n) : data_(b.data), row_(b.row_stride), k_(k), n_(n) {}
+  static bool readable(MatrixView<const T> b, std::int64_t n) { return b.column_stride == 1 && n % Vec<T>::lanes == 0; }
 
   static constexpr std::int64_t padded(std::int64_t n) { return vectors(n) * Vec<T>::lanes; }
   static constexpr std::int64_t size(std::int64_t k, std::int64_t n) { return k * padded(n); }
@@ -24,7 +27,7 @@ class Panels {
   void pack(MatrixView<const T> b) {
     for (std::int64_t panel = 0; panel < count(); ++panel) {
       std::int64_t column = begin(panel), width = begin(panel + 1) - column;
-      fovea::pack(b.from(0, column), k_, std::min(width, n_ - column), data_ + column * k_, width);
+      fovea::pack(b.from(0, column), k_, std::min(width, n_ - column), own_ + column * k_, width);
     }
   }
 
@@ -71,8 +74,8 @@ class Panels {
                          nullptr,
                          a.row_stride,
                          a.column_stride,
-                         data_ + column * k_ + k_begin * width,
-                         width,
+                         row_ ? data_ + k_begin * row_ + column : data_ + column * k_ + k_begin * width,
+                         row_ ? row_ : width,
                          nullptr,
                          c.row_stride,
                          static_cast<int>(std::min(width, n_ - column)),
@@ -87,7 +90,9 @@ class Panels {
     }
   }
 
-  T* data_ = nullptr;
+  const T* data_ = nullptr;
+  T* own_ = nullptr;
+  std::int64_t row_ = 0;  ///< from row to row of a matrix that is not copied; 0: packed
   std::int64_t k_ = 0, n_ = 0;
 };
 
