@@ -57,8 +57,13 @@ void require_one_width(const char* name, const MethodShape& shape) {
 
 Variable TwoSidedScore::kept_keys(const AttentionContext& in) const {
   if (!in.memory) return keys(in);
-  if (!in.memory->keys.defined()) in.memory->keys = keys(in);
-  return in.memory->keys;
+  Variable& kept = in.memory->keys;
+  if (!kept.defined()) kept = keys(in);
+  require(
+      kept.size(0) == in.key.size(0) && kept.size(2) == in.key.size(2),
+      "attention: the memory is of {} sources of {} keys, these are {} of {}; a new source begins with a new memory",
+      kept.size(0), kept.size(2), in.key.size(0), in.key.size(2));
+  return kept;
 }
 
 Variable TwoSidedScore::composed(const AttentionContext& in) const {

@@ -220,6 +220,19 @@ BOOST_AUTO_TEST_CASE(mechanisms_of_the_slides_together) {
                 {0.677208, 0.707409, 0.545363, 0.655282});
 }
 
+BOOST_AUTO_TEST_CASE(weights_of_mechanisms_stand_side_by_side) {
+  const AttentionShape shape{.model_dim = 2, .place = Place::cross};
+  auto mixed = attention_factory("average(mean, average(fine_grained, dot))")(shape);
+  mixed->initialise(3);
+  mixed->to(DType::f64);
+  AttentionTrace trace;
+  Tensor query = toy_query(), keys = toy_keys();
+  mixed->forward({.query = query, .key = keys, .value = keys, .trace = &trace});
+  BOOST_TEST(trace.weights.shape().str() == "[1, 3, 1, 4, 2]");
+  check_equal(select(trace.weights, 1, 0).value().to_vector<double>(), Values(8, 0.25));
+  BOOST_TEST(trace.quantities.at(1).first == "head_2.head_1.scores");
+}
+
 BOOST_AUTO_TEST_CASE(equal_heads_average_to_one_head) {
   std::map<std::string, Values> heads;
   for (const char* head : {"head_1.", "head_2.", "head_3."})
@@ -315,6 +328,10 @@ BOOST_AUTO_TEST_CASE(a_decoder_asks_step_by_step_and_the_keys_are_projected_once
     BOOST_TEST((t == 0 || kept.is_same(memory.part(0).keys)));
     BOOST_TEST(kept.defined());
   }
+  AttentionInput other = input;
+  other.key = other.value = key.slice(1, 0, 4);
+  other.key_lengths = {};
+  BOOST_CHECK_THROW(attention->forward(other), Error);
   // What is kept is what is used.
   memory.part(0).keys = Tensor::zeros(memory.part(0).keys.shape(), DType::f64);
   Tensor last = attention->forward(input).value();
