@@ -60,7 +60,7 @@ Variable score_of(const AttentionContext& in, const Terms& terms) {
 /// z: the score and what comes before the softmax.
 Variable logits_of(const AttentionContext& in, const Terms& terms, AttentionTrace* trace) {
   Variable pairs = score_of(in, terms);
-  if (trace && terms.score) trace->quantities.emplace_back("scores", pairs);
+  if (trace && terms.score && !terms.score->is_scaled_dot()) trace->quantities.emplace_back("scores", pairs);
   for (const auto& score : terms.scores) pairs = score->composed(pairs, in);
   for (const auto& bias : terms.biases) pairs = bias->composed(pairs, in);
   return pairs;

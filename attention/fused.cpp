@@ -551,7 +551,8 @@ std::shared_ptr<const Call> plan_call(const AttentionContext& in, const std::sha
   call->in = in;
   call->terms = terms;
   call->dropout = dropout;
-  if (terms->score || terms->densities.defined() || terms->recurrence) return nullptr;
+  if ((terms->score && !terms->score->is_scaled_dot()) || terms->densities.defined() || terms->recurrence)
+    return nullptr;
   if (!add_strips(terms->scores, in, call->biases) || !add_strips(terms->biases, in, call->biases) ||
       !add_strips(terms->windows, in, call->windows) || !add_strips(terms->values, in, call->values))
     return nullptr;

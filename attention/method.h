@@ -136,6 +136,8 @@ class Score {
   virtual ~Score() = default;
   /// → [B, H, I, J], or one matrix for each dimension of the values, [D, B, H, I, J]
   virtual Variable composed(const AttentionContext& in) const = 0;
+  /// It is q · k / sqrt(D) after all, which every engine has.
+  virtual bool is_scaled_dot() const { return false; }
 };
 
 /// Takes the place of the softmax where a query's logits depend on the weights of the query before it: goes through the

@@ -8,6 +8,12 @@ namespace fovea {
 
 namespace {
 
+class ScaledDotScore : public DotScore {
+ public:
+  using DotScore::DotScore;
+  bool is_scaled_dot() const override { return true; }
+};
+
 class GeneralScore : public DotScore {
  public:
   explicit GeneralScore(Variable weight) : DotScore(1), weight_(std::move(weight)) {}
@@ -109,7 +115,8 @@ void DotProduct::add_terms(const AttentionContext&, Terms& terms) { terms.set_sc
 ScaledDotProduct::ScaledDotProduct(const MethodShape& shape, const Options&) { require_one_width("scaled_dot", shape); }
 
 void ScaledDotProduct::add_terms(const AttentionContext& in, Terms& terms) {
-  terms.set_score(std::make_unique<DotScore>(in.scale()));
+  terms.set_score(std::make_unique<ScaledDotScore>(in.scale()));
+  terms.quantity("scores", [in] { return DotScore(in.scale()).composed(in); });  // engines need not have them
 }
 
 GeneralProduct::GeneralProduct(const MethodShape& shape, const Options&)
