@@ -5,6 +5,7 @@
 
 #include "attention/registry.h"
 #include "attention/specification.h"
+#include "tensor/gemm.h"
 #include "tensor/suggestion.h"
 
 namespace fovea {
@@ -25,7 +26,7 @@ void AttentionCase::add_to(Cli& cli) {
               {"composed", AttentionEngine::composed}},
              "how it is computed; fastest: fused where it can be");
   cli.choice("--precision", precision, {{"f32", Precision::f32}, {"f64", Precision::f64}, {"bf16", Precision::bf16}},
-             "bf16: inputs and parameters rounded to it, computed in f32");
+             "bf16: inputs, parameters and operands of large products rounded to it, the rest in f32");
   cli.choice("--device", device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}}, "where it is computed");
   cli.option("--gradients", gradients,
              "grad.NAME of the sum of output * cotangent, for every input and parameter NAME");
@@ -202,16 +203,23 @@ std::unique_ptr<Attention> make_attention(const AttentionCase& options, const Gi
   return attention;
 }
 
-/// The engine of this process, for as long as this lives.
-class ChosenEngine {
+/// The engine and the products of this process, for as long as this lives.
+class Settings {
  public:
-  explicit ChosenEngine(AttentionEngine engine) : before_(attention_engine()) { set_attention_engine(engine); }
-  ~ChosenEngine() { set_attention_engine(before_); }
-  ChosenEngine(const ChosenEngine&) = delete;
-  ChosenEngine& operator=(const ChosenEngine&) = delete;
+  explicit Settings(const AttentionCase& options) {
+    set_attention_engine(options.engine);
+    set_matmul_precision(options.precision == AttentionCase::Precision::bf16 ? Precision::bf16 : Precision::f32);
+  }
+  ~Settings() {
+    set_attention_engine(engine_);
+    set_matmul_precision(precision_);
+  }
+  Settings(const Settings&) = delete;
+  Settings& operator=(const Settings&) = delete;
 
  private:
-  AttentionEngine before_;
+  AttentionEngine engine_ = attention_engine();
+  Precision precision_ = matmul_precision();
 };
 
 /// What is computed is called as it is; a name that is taken gets a number: the mask that goes in, "mask_2" of a
@@ -252,7 +260,7 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
   for (const NamedParameter& parameter : attention->parameters())
     in.leaves.emplace_back(parameter.name, parameter.variable);
 
-  ChosenEngine engine(options.engine);
+  Settings settings(options);
   GradMode mode(options.gradients);
   AttentionTrace trace;
   in.input.trace = &trace;

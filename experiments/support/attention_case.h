@@ -15,7 +15,8 @@ namespace fovea {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 struct AttentionCase {
-  /// bf16: inputs, parameters and cotangent are rounded to bf16, and computed with in f32.
+  /// bf16: inputs, parameters and cotangent are rounded to bf16, products are as training's with that precision
+  /// (gemm.h), and the rest is in f32.
   enum class Precision { f32, f64, bf16 };
 
   std::string method = "global";

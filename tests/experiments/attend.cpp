@@ -473,4 +473,14 @@ BOOST_AUTO_TEST_CASE(every_method_is_listed_and_described) {
   BOOST_TEST(contains(describe_attention("man", {}), "needed"));
 }
 
+BOOST_AUTO_TEST_CASE(the_readme_has_every_method_as_the_catalogue_has_it) {
+  std::string readme = contents("attention/README.md");
+  auto check_row = [&](const MethodCard& card) {
+    std::string row = fmt::format("\n| `{}` | {} | {} |", card.name, card.summary, card.reference);
+    BOOST_TEST(contains(readme, row), "attention/README.md has no row" << row);
+  };
+  for (const MethodEntry& entry : registered_methods()) check_row(entry.card);
+  for (const Combination& entry : combinations()) check_row(entry.card);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
