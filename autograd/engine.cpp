@@ -1,4 +1,5 @@
 // The tape and the backward pass.
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 #include <unordered_set>
@@ -218,6 +219,7 @@ class Engine {
     if (inputs_) find_relevant(root.node().get());
     deliver(Edge(root), seed);
     for (Node* node = root.node().get(); node && waiting_ > 0;) node = step(node);
+    require(waiting_ == 0, "backward: a part of the graph is not on this thread's tape; build and walk a graph on one");
     return std::move(results_);
   }
 
@@ -266,12 +268,18 @@ class Engine {
   /// grad() runs only the rules of nodes on a way from the root to an input. Oldest first: a node's inputs are known
   /// before it.
   void find_relevant(Node* root) {
-    std::vector<Node*> nodes;
-    for (Node* node = root; node; node = node->previous_) nodes.push_back(node);
-    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
-      for (const Edge& edge : (*node)->inputs_)
+    std::vector<Node*> reached{root};
+    std::unordered_set<const Node*> seen{root};
+    for (std::size_t k = 0; k < reached.size(); ++k) {
+      if (reach_ == Reach::up_to_inputs && wanted_outputs_.contains(reached[k]) && reached[k] != root) continue;
+      for (const Edge& edge : reached[k]->inputs_)
+        if (edge.node && seen.insert(edge.node.get()).second) reached.push_back(edge.node.get());
+    }
+    std::sort(reached.begin(), reached.end(), [](const Node* a, const Node* b) { return a->sequence_ < b->sequence_; });
+    for (const Node* node : reached)
+      for (const Edge& edge : node->inputs_)
         if (leads_to_inputs(edge)) {
-          relevant_.insert(*node);
+          relevant_.insert(node);
           break;
         }
   }
@@ -362,7 +370,12 @@ Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const 
 }
 
 Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient) {
-  return Engine({.create_graph = true}, &inputs, Engine::Reach::up_to_inputs).run(output, gradient);
+  Gradients results = Engine({.create_graph = true}, &inputs, Engine::Reach::up_to_inputs).run(output, gradient);
+  // What stands twice among the inputs has its whole gradient twice: the caller will add the places up.
+  for (std::size_t k = 0; k < inputs.size(); ++k)
+    for (std::size_t earlier = 0; earlier < k; ++earlier)
+      if (inputs[k].is_same(inputs[earlier])) results[k] = Variable();
+  return results;
 }
 
 }  // namespace fovea

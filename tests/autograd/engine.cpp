@@ -190,4 +190,26 @@ BOOST_AUTO_TEST_CASE(the_tape_prints_what_was_recorded) {
   BOOST_TEST(drawing.find("leaf1 -> n1") != std::string::npos, drawing);
 }
 
+// A rule that composes its operation again sees a repeated input twice, but must bring its gradient once.
+BOOST_AUTO_TEST_CASE(one_variable_twice_in_a_fused_operation_under_create_graph) {
+  Variable x = random_input({3, 4}, 1, -1, 1), g = random_input({4}, 2, 0.5, 1.5);
+  auto gradient = [&](bool create_graph) {
+    return grad(sum(square(layer_norm(x, g, g))), {g}, {}, {.create_graph = create_graph})[0].value();
+  };
+  std::vector<double> plain = gradient(false).to_vector<double>(), recorded = gradient(true).to_vector<double>();
+  for (std::size_t k = 0; k < plain.size(); ++k) BOOST_TEST(std::abs(plain[k] - recorded[k]) < 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_on_the_way_to_an_input_is_not_run) {
+  Variable x = random_input({5}, 3, 0.5, 1.5), y = exp(x), z = sum(y * y);
+  int rules = 0;
+  BackwardOptions options;
+  options.observer = [&](const Node&, const Gradients&) { ++rules; };
+  Variable gradient = grad(z, {y}, {}, options)[0];
+  BOOST_TEST(rules == 2);  // the sum and the product, not exp
+  for (int k = 0; k < 5; ++k)
+    BOOST_TEST(gradient.value().to_vector<double>()[static_cast<std::size_t>(k)] ==
+               2 * y.value().to_vector<double>()[static_cast<std::size_t>(k)]);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
