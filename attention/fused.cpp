@@ -18,6 +18,8 @@ struct Call {
   AttentionContext in;
   std::shared_ptr<const Terms> terms;
   AttentionDropout dropout;
+  KeyRange visible;                      ///< in's, of rank 3
+  std::vector<KeyRange> ranges, always;  ///< the terms', of rank 3
   std::vector<std::unique_ptr<StripTerm>> biases, windows;
   std::vector<std::unique_ptr<StripValueTerm>> values;
   StripShape shape;
@@ -81,8 +83,11 @@ class Strips {
         MatrixView<T> to = strip_view(out, item, rows);
         item.values.multiply(rows.count, 1, {strip, stride_, 1}, 0, to,
                              {rows.hull_first, rows.hull_end, 0, value_dim()});
-        for (const auto& term : call_.values)
+        for (const auto& term : call_.values) {
+          std::byte* mark = item.space.mark();
           on_heads(*term, rows, [&](const StripRows<T>& own) { term->forward(own, strip, to, item.space); });
+          item.space.give_back(mark);
+        }
       });
     });
   }
@@ -120,7 +125,7 @@ class Strips {
     const std::size_t bytes = backward ? backward_bytes() : forward_bytes();
     const std::int64_t items = shape_.sentences * shape_.heads * shape_.parts;
     const std::int64_t work = shape_.queries * shape_.keys * (key_dim() + value_dim()) / shape_.parts;
-    const std::int64_t threads = omp_in_parallel() ? 1 : omp_get_max_threads();
+    const std::int64_t threads = omp_in_parallel() ? 1 : std::min<std::int64_t>(omp_get_max_threads(), items);
     Tensor memory = Tensor::empty({threads, static_cast<std::int64_t>(bytes)}, DType::u8);
     parallel_for(items, 1 + 16 * element_grain / (work + 1), [&](std::int64_t begin, std::int64_t end) {
       std::int64_t thread = omp_in_parallel() && threads > 1 ? omp_get_thread_num() : 0;
@@ -161,7 +166,7 @@ class Strips {
                         {},
                         {}};
       for (std::int64_t r = 0; r < rows.count; ++r) {
-        Interval seen = at(call_.in.visible, rows, r);
+        Interval seen = at(call_.visible, rows, r);
         visible_first[r] = seen.first;
         visible_end[r] = seen.end;
       }
@@ -177,7 +182,7 @@ class Strips {
     rows.hull_first = shape_.keys;
     for (std::int64_t r = 0; r < rows.count; ++r) {
       Interval keys = windowed(rows, r);
-      for (const KeyRange& range : call_.terms->always) {
+      for (const KeyRange& range : call_.always) {
         Interval more = at(range, rows, r).within({rows.visible_first[r], rows.visible_end[r]});
         if (!more.empty()) keys = keys.empty() ? more : keys.joined(more);
       }
@@ -194,23 +199,24 @@ class Strips {
     std::int64_t first, end;
     bool empty() const { return first >= end; }
     bool contains(std::int64_t j) const { return first <= j && j < end; }
+    /// This one cut off by the other: where nothing is left, an empty one at this one's beginning.
     Interval within(Interval other) const {
-      std::int64_t begin = std::max(first, other.first);
-      return {begin, std::max(begin, std::min(end, other.end))};
+      Interval both{std::max(first, other.first), std::min(end, other.end)};
+      return both.empty() ? Interval{first, first} : both;
     }
     Interval joined(Interval other) const { return {std::min(first, other.first), std::max(end, other.end)}; }
   };
 
   Interval at(const KeyRange& range, const StripRows<T>& rows, std::int64_t r) const {
     std::int64_t i = rows.first_query + r;
-    return Interval{range.first.data<std::int64_t>()[broadcast_offset(range.first, rows.sentence, rows.head, i)],
-                    range.end.data<std::int64_t>()[broadcast_offset(range.end, rows.sentence, rows.head, i)]}
-        .within({0, shape_.keys});
+    return Interval{0, shape_.keys}.within(
+        {range.first.data<std::int64_t>()[broadcast_offset(range.first, rows.sentence, rows.head, i)],
+         range.end.data<std::int64_t>()[broadcast_offset(range.end, rows.sentence, rows.head, i)]});
   }
   /// The keys that are visible and in every hard window.
   Interval windowed(const StripRows<T>& rows, std::int64_t r) const {
     Interval keys{rows.visible_first[r], rows.visible_end[r]};
-    for (const KeyRange& range : call_.terms->ranges) keys = keys.within(at(range, rows, r));
+    for (const KeyRange& range : call_.ranges) keys = keys.within(at(range, rows, r));
     return keys;
   }
 
@@ -219,21 +225,21 @@ class Strips {
     constexpr T out = -std::numeric_limits<T>::infinity();
     for (std::int64_t r = 0; r < rows.count; ++r) {
       T* row = strip + r * stride_;
-      if (!call_.terms->always.empty()) {
+      if (!call_.always.empty()) {
         Interval keys = windowed(rows, r);
         for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j)
           if (!keys.contains(j) && !is_always_seen(rows, r, j)) row[j] = out;
       }
       for (const Tensor& mask : masks_) {
-        const bool* allowed =
-            mask.data<bool>() + broadcast_offset(mask, rows.sentence, rows.head, rows.first_query + r);
+        const auto* allowed = reinterpret_cast<const std::uint8_t*>(mask.address()) +
+                              broadcast_offset(mask, rows.sentence, rows.head, rows.first_query + r);
         for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j)
           if (!allowed[j]) row[j] = out;
       }
     }
   }
   bool is_always_seen(const StripRows<T>& rows, std::int64_t r, std::int64_t j) const {
-    for (const KeyRange& range : call_.terms->always)
+    for (const KeyRange& range : call_.always)
       if (at(range, rows, r).contains(j)) return true;
     return false;
   }
@@ -460,9 +466,11 @@ class Strips {
     for (auto term = call_.values.rbegin(); term != call_.values.rend(); ++term) {
       std::size_t inputs = (*term)->inputs().size();
       place -= inputs;
+      std::byte* mark = item.space.mark();
       on_heads(**term, rows, [&](const StripRows<T>& own) {
         (*term)->backward(own, dropped, g_rows, pairs, std::span(gradients).subspan(place, inputs), item.space);
       });
+      item.space.give_back(mark);
     }
     if (factors) multiply(rows, pairs, factors);
     auto back = [&](std::size_t begin, std::size_t end) {
@@ -544,6 +552,39 @@ std::int64_t strip_rows(const StripShape& shape, DType dtype) {
   return std::clamp<std::int64_t>(shape.queries / shape.parts + 1, 1, rows);
 }
 
+/// A range of rank 3. Throws unless it broadcasts to [B, H, I].
+KeyRange fitting_range(const KeyRange& range, const StripShape& s) {
+  auto bound = [&](const Tensor& x) {
+    const Shape pairs{s.sentences, s.heads, s.queries};
+    require(x.dtype() == DType::i64 && x.rank() <= 3 && broadcast("attention", x.shape(), pairs) == pairs,
+            "attention: a range of keys has the bound {}; it must be i64 and broadcast to {}", x, pairs);
+    return as_rank(x, 3);
+  };
+  return {bound(range.first), bound(range.end)};
+}
+
+/// Throws, before any thread works on it, where the parts of a call do not fit each other.
+void check_inputs(const AttentionContext& in) {
+  const Shape &q = in.query.shape(), &k = in.key.shape(), &v = in.value.shape();
+  require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q[0] == k[0] && q[1] == k[1] && q[3] == k[3] &&
+              v[0] == k[0] && v[1] == k[1] && v[2] == k[2],
+          "attention: queries {}, keys {}, values {}; expected [B, H, I, D], [B, H, J, D] and [B, H, J, Dv]", q, k, v);
+}
+void check(const Call& call) {
+  for (const Variable& input : call.inputs())
+    require(input.dtype() == call.in.query.dtype() && input.device() == call.in.query.device(),
+            "attention: a term reads {} on {}, the queries are {} on {}; they must be of one type and device", input,
+            name(input.device()), call.in.query, name(call.in.query.device()));
+  const StripShape& s = call.shape;
+  const Shape pairs{s.sentences, s.heads, s.queries, s.keys};
+  for (const Tensor& mask : call.terms->masks)
+    require((mask.dtype() == DType::boolean || mask.dtype() == DType::u8) && mask.rank() <= 4 &&
+                broadcast("attention", mask.shape(), pairs) == pairs,
+            "attention: a mask is {}; it must be bool or u8 and broadcast to {}", mask, pairs);
+  if (const Variable& sink = call.terms->sink; sink.defined())
+    require(sink.shape() == Shape{s.heads}, "attention: the sink is {}; it must be [{}]", sink, s.heads);
+}
+
 /// Null where a term has no strips.
 std::shared_ptr<const Call> plan_call(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
                                       const AttentionDropout& dropout) {
@@ -553,6 +594,7 @@ std::shared_ptr<const Call> plan_call(const AttentionContext& in, const std::sha
   call->dropout = dropout;
   if ((terms->score && !terms->score->is_scaled_dot()) || terms->densities.defined() || terms->recurrence)
     return nullptr;
+  check_inputs(in);
   if (!add_strips(terms->scores, in, call->biases) || !add_strips(terms->biases, in, call->biases) ||
       !add_strips(terms->windows, in, call->windows) || !add_strips(terms->values, in, call->values))
     return nullptr;
@@ -563,6 +605,10 @@ std::shared_ptr<const Call> plan_call(const AttentionContext& in, const std::sha
   call->key_dim = in.query.size(3);
   call->value_dim = in.value.size(3);
   call->rows = strip_rows(call->shape, in.query.dtype());
+  check(*call);
+  call->visible = fitting_range(in.visible, call->shape);
+  for (const KeyRange& range : terms->ranges) call->ranges.push_back(fitting_range(range, call->shape));
+  for (const KeyRange& range : terms->always) call->always.push_back(fitting_range(range, call->shape));
   return call;
 }
 

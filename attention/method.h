@@ -80,29 +80,40 @@ Tensor allowed_pairs(const KeyRange& range, std::int64_t J);
 struct PerQuery {
   Variable value;  ///< [B, H, I], broadcast
   Variable spread(const AttentionContext&) const { return unsqueeze(value, -1); }
-  QueryStrips strips(std::int64_t) const { return {as_rank(value.value(), 3)}; }
+  QueryStrips strips(const StripShape& s) const {
+    return {fitting("PerQuery", value.value(), {s.sentences, s.heads, s.queries})};
+  }
 };
 struct PerKey {
   Variable value;  ///< [B, H, J], broadcast
   Variable spread(const AttentionContext&) const { return unsqueeze(value, -2); }
-  KeyStrips strips(std::int64_t keys) const { return {rows_of_keys(as_rank(value.value(), 3), keys)}; }
+  KeyStrips strips(const StripShape& s) const {
+    return {rows_of_keys(fitting("PerKey", value.value(), {s.sentences, s.heads, s.keys}), s.keys)};
+  }
 };
 struct PerHead {
   Variable value;  ///< [H]
   Variable spread(const AttentionContext&) const { return reshape(value, {value.size(0), 1, 1}); }
-  HeadStrips strips(std::int64_t) const { return {value.value().reshape({1, value.size(0), 1})}; }
+  HeadStrips strips(const StripShape& s) const {
+    return {fitting("PerHead", value.value().unsqueeze(-1), {1, s.heads, 1})};
+  }
 };
 struct PerPair {
   Variable value;  ///< [B, H, I, J], broadcast
   Variable spread(const AttentionContext&) const { return value; }
-  PairStrips strips(std::int64_t keys) const { return {rows_of_keys(as_rank(value.value(), 4), keys)}; }
+  PairStrips strips(const StripShape& s) const {
+    return {rows_of_keys(fitting("PerPair", value.value(), {s.sentences, s.heads, s.queries, s.keys}), s.keys)};
+  }
 };
 /// A table over the relative position, read at clip(j − i, −clip, clip) + clip.
 struct PerOffset {
   Variable value;  ///< [..., 2 clip + 1]; [B, H, I, 2 clip + 1] where every query has its own table
   std::int64_t clip;
   Variable spread(const AttentionContext& in) const;
-  OffsetStrips strips(std::int64_t) const { return {with_unit_rows(as_rank(value.value(), 4)), clip}; }
+  OffsetStrips strips(const StripShape& s) const {
+    Tensor table = fitting("PerOffset", value.value(), {s.sentences, s.heads, s.queries, 2 * clip + 1});
+    return {with_unit_rows(table), clip};
+  }
 };
 /// [I, J] i64: clip(j − i, −clip, clip) + clip, for positions of this context.
 Tensor offset_index(const AttentionContext& in, std::int64_t clip);
@@ -211,10 +222,10 @@ class PointwiseTerm : public PairTerm {
   std::unique_ptr<StripTerm> strips(const AttentionContext& in) const override {
     return std::apply(
         [&](const Captures&... captures) -> std::unique_ptr<StripTerm> {
-          std::int64_t J = in.key.size(2);
-          using Strips = PointwiseStrips<F, decltype(captures.strips(J))...>;
+          StripShape shape{in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2), in.query_offset, 1};
+          using Strips = PointwiseStrips<F, decltype(captures.strips(shape))...>;
           return std::make_unique<Strips>(f_, std::array<Variable, sizeof...(Captures)>{captures.value...},
-                                          captures.strips(J)...);
+                                          captures.strips(shape)...);
         },
         captures_);
   }

@@ -23,6 +23,13 @@ inline Tensor as_rank(const Tensor& x, int rank) {
   return x.reshape(shape);
 }
 
+/// x with leading dimensions of 1, which must broadcast to `shape`; `capture` names it in the error.
+inline Tensor fitting(const char* capture, const Tensor& x, const Shape& shape) {
+  require(x.rank() <= shape.rank() && broadcast("attention", x.shape(), shape) == shape,
+          "attention: a {} capture is {}; it must broadcast to {}", capture, x, shape);
+  return as_rank(x, shape.rank());
+}
+
 /// Rows of so many keys, contiguous.
 inline Tensor rows_of_keys(const Tensor& x, std::int64_t keys) {
   Shape shape = x.shape();

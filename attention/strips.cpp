@@ -16,7 +16,7 @@ T largest(const T* z, std::int64_t first, std::int64_t end, T start) {
   Vec<T> maximum(start);
   for_keys<T>(first, end, [&](std::int64_t j, auto count) {
     Vec<T> x = filled(load_vector(z + j, count), count, -infinity<T>);
-    maximum = select(maximum < x, x, maximum);
+    maximum = select((maximum < x) | (x != x), x, maximum);  // NaN wins
   });
   return horizontal_max(maximum);
 }

@@ -50,7 +50,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   std::int64_t strips_taken() const override { return static_cast<std::int64_t>(tensors_.size()) / 2; }
   std::int64_t elements_taken(const StripShape& shape, std::int64_t rows) const override {
     std::int64_t packed_queries = Panels<float>::size(rows, tensors_[0].size(-1)) + 64;
-    return 12 * (shape.keys + 64) + packed_queries;
+    return 13 * (shape.keys + 64) + packed_queries;  // six sums, six slopes, the mask
   }
 
   template <class T>

@@ -148,7 +148,7 @@ struct Relu {
   static constexpr const char* name = "relu";
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return select(x > T(0), x, T(0));
+    return select(x <= T(0), T(0), x);  // NaN stays
   }
 };
 
@@ -158,7 +158,7 @@ struct BiasRelu {
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T x, T bias) const {
     T z = x + bias;
-    return select(z > T(0), z, T(0));
+    return select(z <= T(0), T(0), z);
   }
 };
 
@@ -175,7 +175,7 @@ struct Maximum {
   static constexpr const char* name = "maximum";
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return select(x < y, y, x);
+    return select((x < y) | (y != y), y, x);
   }
 };
 
@@ -183,7 +183,7 @@ struct Minimum {
   static constexpr const char* name = "minimum";
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return select(y < x, y, x);
+    return select((y < x) | (y != y), y, x);
   }
 };
 

@@ -75,6 +75,8 @@ inline std::vector<std::string> all_specifications() {
                                   "gaussian(window=layer,epsilon=0)",
                                   "relative(clip=2)",
                                   "relative(clip=2)+gaussian(window=query)",
+                                  "sliding(left=1,right=1)+window",
+                                  "window(use=additive,mask=exact)+sliding(left=2,right=0)",
                                   "heads(global*1, gaussian*1)",
                                   "heads(relative*1, window*1)",
                                   "gaussian(heads=2)+window(use=additive,heads=1)",

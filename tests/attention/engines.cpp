@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "attention/fused.h"
 #include "tests/attention/attentions.h"
 
 using namespace fovea;
@@ -136,6 +137,77 @@ BOOST_AUTO_TEST_CASE(both_engines_draw_the_same_dropout) {
       attention->train(false);
       BOOST_TEST(fused[0].to_vector<double>() != run(AttentionEngine::fastest)[0].to_vector<double>());
     }
+}
+
+// A term's demand for memory shows where nothing is spare: long rows, with dropout, in a short strip.
+BOOST_AUTO_TEST_CASE(long_rows_with_dropout_and_windows_that_see_nothing) {
+  for (const char* specification :
+       {"window(mask=exact)", "window(use=additive,mask=exact)+relative(clip=3)", "sliding(left=1,right=1)+window"}) {
+    AttentionShape shape{.model_dim = 6, .heads = 2, .layers = 2, .dropout = 0.2};
+    auto attention = attention_factory(specification)(shape);
+    attention->initialise(6);
+    attention->to(DType::f64);
+    attention->train(true);
+    auto run = [&](AttentionEngine engine) {
+      Engine chosen(engine);
+      seed(3);
+      return output_and_gradients(*attention, Place::encoder, {2, 700, 700, {700, 3}}, DType::f64);
+    };
+    check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-10);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(many_queries_beyond_the_reach_of_a_few_keys) {
+  auto attention = random_attention("sliding(left=1,right=1)", Place::cross);
+  auto run = [&](AttentionEngine engine) {
+    Engine chosen(engine);
+    return output_and_gradients(*attention, Place::cross, {1, 2000, 7, {5}}, DType::f64);
+  };
+  check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
+  Generator generator(4);
+  auto in = [&] {
+    AttentionContext in;
+    in.query = random_tensor({2, 3, 4, 5}, generator);
+    in.key = random_tensor({2, 3, 6, 5}, generator);
+    in.value = random_tensor({2, 3, 6, 5}, generator);
+    in.visible = {Tensor::from(std::vector<std::int64_t>{0}, {1, 1, 1}),
+                  Tensor::from(std::vector<std::int64_t>{6}, {1})};
+    return in;
+  };
+  auto refused = [](const AttentionContext& in, Terms terms, const std::string& with) {
+    BOOST_CHECK_EXCEPTION(attend_fused(in, std::make_shared<const Terms>(std::move(terms)), {}, nullptr), Error,
+                          [&](const Error& error) { return std::string(error.what()) == with; });
+  };
+  BOOST_TEST(attend_fused(in(), std::make_shared<const Terms>(), {}, nullptr).defined());
+  AttentionContext narrow = in();
+  narrow.key = random_tensor({2, 3, 6, 4}, generator);
+  refused(
+      narrow, {},
+      "attention: queries [2, 3, 4, 5], keys [2, 3, 6, 4], values [2, 3, 6, 5]; expected [B, H, I, D], [B, H, J, D] "
+      "and [B, H, J, Dv]");
+  auto with_bias = [](auto capture) {
+    Terms terms;
+    terms.biases.push_back(pointwise(AddBias{}, capture));
+    return terms;
+  };
+  refused(
+      in(), with_bias(PerQuery{random_tensor({3}, generator)}),
+      "attention: [3] and [2, 3, 4] do not broadcast: dimension 1 from the end is 3 and 4; they must be equal or 1");
+  refused(
+      in(), with_bias(PerKey{random_tensor({6}, generator).to(DType::f32)}),
+      "attention: a term reads f32 [6] on cpu, the queries are f64 [2, 3, 4, 5] on cpu; they must be of one type and "
+      "device");
+  Terms masked;
+  masked.masks.push_back(Tensor::zeros({4, 6}, DType::i32));
+  refused(in(), std::move(masked),
+          "attention: a mask is i32 [4, 6]; it must be bool or u8 and broadcast to [2, 3, 4, 6]");
+  Terms ranged;
+  ranged.ranges.push_back({Tensor::zeros({4}, DType::i32), Tensor::zeros({4}, DType::i32)});
+  refused(in(), std::move(ranged),
+          "attention: a range of keys has the bound i32 [4]; it must be i64 and broadcast to [2, 3, 4]");
 }
 
 BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
