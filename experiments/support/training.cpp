@@ -120,13 +120,14 @@ class Run {
     optimizer_.zero_grad();
     backward(loss);
     double norm = gradient_norm(optimizer_.parameters());
-    double rate = schedule_.rate(now_.updates, task_.epoch() + 1);
+    double rate = schedule_.rate(now_.updates, task_.epoch() + 1), value = loss.item();
+    require(
+        std::isfinite(value) && std::isfinite(norm),
+        "training: at update {} the loss is {} and the gradient's norm {}; a smaller learning rate (--schedule) in a "
+        "run of its own may help",
+        now_.updates + 1, value, norm);
     optimizer_.step(rate, clip_scale(norm, options_.clip));
     ++now_.updates;
-    double value = loss.item();
-    require(std::isfinite(value),
-            "training: the loss is {} at update {}; a smaller learning rate (--schedule) may help", value,
-            now_.updates);
     now_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return {value, rate, norm};
   }

@@ -176,11 +176,13 @@ std::vector<Rated> read_label_lines(const TextFile& file) {
   return result;
 }
 
-std::vector<Example> classified(std::vector<Rated> texts, int classes, bool already_binary) {
+std::vector<Example> classified(std::vector<Rated> texts, int classes, bool already_binary, const std::string& file) {
   std::vector<Example> result;
   result.reserve(texts.size());
   for (Rated& item : texts) {
     if (classes == 2 && !already_binary && item.rating == 2) continue;
+    require(!already_binary || item.rating <= 1, "{}: '{}' has the label {}; the training labels are 0 and 1 only",
+            file, item.text, item.rating);
     const int label = classes == 5 || already_binary ? item.rating : item.rating > 2 ? 1 : 0;
     result.push_back({.text = std::move(item.text), .label = label});
   }
@@ -207,9 +209,13 @@ ClassificationData load_treebank(const SentimentOptions& options, const SplitFil
   if (classes == 2) data.corpus = "SST-2";
   data.source = fmt::format("{}: SST, {}", named(files),
                             phrases ? "all phrases (each once), dev and test whole sentences" : "whole sentences");
-  data.train = classified(std::move(texts), classes, already_binary);
-  if (!files.dev.empty()) data.dev = classified(read(read_lines(files.dev), false), classes, already_binary);
-  if (!files.test.empty()) data.test = classified(read(read_lines(files.test), false), classes, already_binary);
+  data.train = classified(std::move(texts), classes, already_binary, train.name);
+  const auto part = [&](const auto& path) {
+    const TextFile file = read_lines(path);
+    return classified(read(file, false), classes, already_binary, file.name);
+  };
+  if (!files.dev.empty()) data.dev = part(files.dev);
+  if (!files.test.empty()) data.test = part(files.test);
   return data;
 }
 

@@ -140,6 +140,9 @@ BOOST_AUTO_TEST_CASE(broken_label_lines_are_refused) {
   }
   write_lines(folder.path);
   write(folder / "train.txt", "1 ||| good\n0 ||| bad\n");
+  BOOST_TEST(
+      contains(refusal(options(folder.path)), "dev.txt: 'fine' has the label 3; the training labels are 0 and 1"));
+  for (const char* part : {"dev.txt", "test.txt"}) write(folder / part, "0 ||| dull\n1 ||| fine\n");
   BOOST_TEST(load(options(folder.path)).train.size() == 2u);  // SST-2 already
   SentimentOptions five = options(folder.path);
   five.classes = 5;
