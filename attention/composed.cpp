@@ -57,10 +57,16 @@ Variable score_of(const AttentionContext& in, const Terms& terms) {
   return terms.score ? terms.score->composed(in) : DotScore(in.scale()).composed(in);
 }
 
+/// As they are shown: [B, H, I, J], or [B, H, I, J, D].
+Variable with_dimensions_last(const Variable& pairs) {
+  return pairs.rank() == 4 ? pairs : permute(pairs, {1, 2, 3, 4, 0});
+}
+
 /// z: the score and what comes before the softmax.
 Variable logits_of(const AttentionContext& in, const Terms& terms, AttentionTrace* trace) {
   Variable pairs = score_of(in, terms);
-  if (trace && terms.score && !terms.score->is_scaled_dot()) trace->quantities.emplace_back("scores", pairs);
+  if (trace && terms.score && !terms.score->is_scaled_dot())
+    trace->quantities.emplace_back("scores", with_dimensions_last(pairs));
   for (const auto& score : terms.scores) pairs = score->composed(pairs, in);
   for (const auto& bias : terms.biases) pairs = bias->composed(pairs, in);
   return pairs;
@@ -148,7 +154,7 @@ Variable attend_composed(const AttentionContext& in, const Terms& terms, const A
   pairs = terms.recurrence ? terms.recurrence->composed(pairs, allow, in) : normalize(pairs, allow, terms);  // a
   for (const auto& window : terms.windows) pairs = window->composed(pairs, in);                              // w
   if (trace) {
-    trace->weights = pairs.rank() == 4 ? pairs : permute(pairs, {1, 2, 3, 4, 0});
+    trace->weights = with_dimensions_last(pairs);
     for (auto& [name, compute] : terms.quantities) trace->quantities.emplace_back(name, compute());
   }
   pairs = dropout(pairs, weights_dropout.probability, weights_dropout.at);

@@ -26,12 +26,13 @@ struct GaussianLogDensity {
   }
 };
 
-/// 0 for every pair [1, H, I, J]
+/// 0 for every pair [B, H, I, J]
 Variable no_logits(const AttentionContext& in) {
-  return Tensor::zeros({1, in.query.size(1), in.query.size(2), in.key.size(2)}, in.query.dtype(), in.query.device());
+  return Tensor::zeros({in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2)}, in.query.dtype(),
+                       in.query.device());
 }
 
-/// Σ_j a_ij over the keys in sight, [B or 1, H, I]
+/// Σ_j a_ij over the keys in sight, [B, H, I]
 Variable density_sum(const AttentionContext& in, const PairTerm& log_density) {
   Variable z = log_density.composed(no_logits(in), in);
   Tensor allow = in.allow();

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "experiments/support/attention_catalogue.h"
 #include "experiments/support/classification_report.h"
 #include "experiments/support/lines.h"
 #include "experiments/support/program.h"

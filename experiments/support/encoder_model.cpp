@@ -2,7 +2,6 @@
 
 #include "attention/registry.h"
 #include "experiments/support/program.h"
-#include "experiments/support/table.h"
 
 namespace fovea {
 
@@ -34,24 +33,6 @@ std::unique_ptr<EncoderClassifier> EncoderModelOptions::make(const std::string& 
                      .attention_dropout = dropout,
                      .feed_forward_dropout = dropout};
   return std::make_unique<EncoderClassifier>(options, attention_factory(specification));
-}
-
-std::string attention_catalogue() {
-  std::string text =
-      "Methods are combined with '+'; each takes layers=FIRST-LAST and heads=FIRST-LAST, counted from 1;\n"
-      "heads(global*2, gaussian*2) gives different heads different methods.\n";
-  auto describe = [&](const auto& entry) {
-    const MethodCard& card = entry.card;
-    text += fmt::format("\n{}: {} ({})\n  {}\n", card.name, card.summary, card.reference, card.formula);
-    Table options({"option", "default", "values", "meaning"});
-    auto rows = describe_options(entry);
-    for (const OptionDescription& row : rows) options.row({row.name, row.default_value, row.values, row.meaning});
-    if (!rows.empty()) text += options.text();
-  };
-  for (const MethodEntry& entry : registered_methods()) describe(entry);
-  text += "\nAttentions without projections, of sums of these methods: classic(additive), average(dot*2, laplace)\n";
-  for (const Combination& entry : combinations()) describe(entry);
-  return text;
 }
 
 }  // namespace fovea

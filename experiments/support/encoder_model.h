@@ -26,7 +26,4 @@ struct EncoderModelOptions {
                                           std::int64_t classes) const;
 };
 
-/// The catalogue of attention methods with their options: for --list-attentions.
-std::string attention_catalogue();
-
 }  // namespace fovea

@@ -178,6 +178,7 @@ BOOST_AUTO_TEST_CASE(fine_grained_weights_of_the_slides) {
                                           {"fine_grained.dimensions", {1, 0.5, -1, 0.5}}};
   Mechanism fine = toy("classic(fine_grained)", own);
   BOOST_TEST(fine.weights_variable().shape().str() == "[1, 1, 1, 4, 2]");
+  BOOST_TEST(fine.quantity_variable("scores").shape().str() == "[1, 1, 1, 4, 2]");
   check_printed(fine.weights(), {0.229011, 0.264156, 0.133307, 0.26604, 0.173487, 0.303497, 0.464195, 0.166308});
   check_printed(fine.output(), {0.634595, 0.486383});
 }

@@ -1,0 +1,6 @@
+// Any attention method on tensors from a file.
+#include "experiments/support/attend.h"
+
+#include "experiments/support/program.h"
+
+int main(int argc, char** argv) { return fovea::run("attend", argc, argv, fovea::attend_program); }

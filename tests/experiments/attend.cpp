@@ -1,0 +1,486 @@
+// The program attend: the worked examples of every method from files, gradients against differences, and what it
+// refuses.
+#include "experiments/support/attend.h"
+
+#include <cmath>
+
+#include <boost/test/unit_test.hpp>
+
+#include "attention/registry.h"
+#include "experiments/support/attention_case.h"
+#include "experiments/support/attention_catalogue.h"
+#include "experiments/support/program.h"
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+using Values = std::vector<double>;
+
+/// A file of inputs, the program's flags, and the file that it writes.
+class Attend {
+ public:
+  explicit Attend(const std::string& method) : arguments_{"attend", "--method", method, "--precision", "f64"} {}
+
+  Attend& with(const std::string& name, const Values& values, const Shape& shape) {
+    return with(name, Tensor::from(values, shape));
+  }
+  Attend& with(const std::string& name, const Tensor& tensor) {
+    std::erase_if(given_, [&](const auto& known) { return known.first == name; });
+    given_.emplace_back(name, tensor);
+    return *this;
+  }
+  Attend& lengths(const std::vector<std::int32_t>& lengths) {
+    return with("lengths", Tensor::from(lengths, {static_cast<std::int64_t>(lengths.size())}));
+  }
+  Attend& step(std::int64_t step) { return with("step", Tensor::from(std::vector<std::int64_t>{step}, {1})); }
+  Attend& flags(const std::vector<std::string>& more) {
+    arguments_.insert(arguments_.end(), more.begin(), more.end());
+    return *this;
+  }
+
+  /// The program, as the command line runs it; its inputs in a file if there are any.
+  Attend& run() {
+    Folder folder;
+    std::vector<std::string> all = arguments_;
+    if (!given_.empty()) {
+      write_safetensors(folder / "in.safetensors", given_);
+      all.insert(all.end(), {"--in", folder / "in.safetensors"});
+    }
+    all.insert(all.end(), {"--out", folder / "out.safetensors", "--weights"});
+    std::vector<const char*> pointers;
+    for (const std::string& argument : all) pointers.push_back(argument.c_str());
+    std::string message;
+    try {
+      Cli cli("attend", static_cast<int>(pointers.size()), pointers.data());
+      attend_program(cli);
+    } catch (const Error& error) {
+      message = error.what();
+      BOOST_TEST(!std::filesystem::exists(folder / "out.safetensors"), "a file was written after: " << message);
+      if (auto at = message.find(folder.path.string()); at != std::string::npos)
+        message.erase(at, folder.path.string().size() + 1);
+      throw Error(message);
+    }
+    result_ = read_safetensors(folder / "out.safetensors");
+    return *this;
+  }
+  std::string refusal() {
+    return message_of([&] { run(); });
+  }
+
+  const Safetensors& result() const { return result_; }
+  Values values(const std::string& name) const { return result_.at(name).to_vector<double>(); }
+  Values row_sums() const {
+    const Tensor& weights = result_.at("weights");
+    std::int64_t n = weights.size(-1);
+    Values all = weights.to_vector<double>(), sums(all.size() / n);
+    for (std::size_t k = 0; k < all.size(); ++k) sums[k / n] += all[k];
+    return sums;
+  }
+
+ private:
+  std::vector<std::string> arguments_;
+  std::vector<std::pair<std::string, Tensor>> given_;
+  Safetensors result_;
+};
+
+/// Equal to the printed digits.
+void check(const Values& computed, const Values& printed, double tolerance = 1e-6) {
+  BOOST_REQUIRE(computed.size() >= printed.size());
+  for (std::size_t k = 0; k < printed.size(); ++k)
+    BOOST_TEST(std::abs(computed[k] - printed[k]) < tolerance,
+               "entry " << k << ": " << computed[k] << ", printed " << printed[k]);
+}
+
+/// X = ((1, 0), (0, 1), (1, 1)), W^Q, W^K, W^V, W^O = I; biases start at 0.
+Attend toy(const std::string& method) {
+  Attend attend(method);
+  attend.with("query", {1, 0, 0, 1, 1, 1}, {1, 3, 2})
+      .with("query.weight", {1, 0, 0, 0.5}, {2, 2})
+      .with("key.weight", {0.5, 0.5, 0, 1}, {2, 2})
+      .with("value.weight", {1, 0, 1, 1}, {2, 2})
+      .with("output.weight", {1, 0, 0, 1}, {2, 2});
+  return attend;
+}
+
+Attend gaussian(const std::string& method) {
+  return toy(method)
+      .with("gaussian.hidden.weight", {0.5, 0, 0, -0.5}, {2, 2})
+      .with("gaussian.center.weight", {1, 1}, {2, 1});
+}
+
+Attend window(const std::string& method) {
+  return toy(method)
+      .with("window.left_query.weight", {0.5, 0, 0.5, 0.5}, {2, 2})
+      .with("window.left_key.weight", {1, 0, 0, 1}, {2, 2})
+      .with("window.right_query.weight", {0, 0.5, 0.5, 0}, {2, 2})
+      .with("window.right_key.weight", {1, 0.5, 0, 1}, {2, 2});
+}
+Attend additive_window(const std::string& method) {
+  return window(method)
+      .with("window.local_query.weight", {0.3, 0, 0, 0.3}, {2, 2})
+      .with("window.local_key.weight", {0.2, 0.1, 0.1, 0.2}, {2, 2});
+}
+
+/// h_0, ..., h_3 and s of the slides.
+Attend slide(const std::string& method) {
+  return Attend(method).with("query", {0.5, 1}, {1, 1, 2}).with("key", {1, 0, 0, 1, 1, 1, 0.5, -0.5}, {1, 4, 2});
+}
+
+Attend local(const std::string& method) {
+  Values points;
+  for (int j = 0; j < 8; ++j) points.insert(points.end(), {std::cos(j), std::sin(j)});
+  return Attend(method).with("query", {0.5, 1}, {1, 1, 2}).with("key", points, {1, 8, 2});
+}
+Attend predictive(const std::string& method) {
+  return local(method).with("local_p.projection", {1, 0.25, -0.5, 1}, {2, 2}).with("local_p.vector", {1, -0.5}, {2});
+}
+
+/// The scores and the gate of the worked example.
+Attend flexible(const std::string& options, double gate, double focus) {
+  return Attend("classic(location(longest=8)+flexible" + options + ")")
+      .with("query", {1}, {1, 1, 1})
+      .with("key", {1, 2, 3, 4, 5, 6, 7, 8}, {1, 8, 1})
+      .with("previous_focus", {focus}, {1})
+      .with("location.weight", {0.2, 1, 0.5, 2, 0.1, -0.3, 0.8, 0}, {1, 8})
+      .with("flexible.gate_projection", {0}, {1, 1})
+      .with("flexible.gate_vector", {0}, {1})
+      .with("flexible.gate_bias", {std::log(gate / (1 - gate))}, {1});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(attend)
+
+BOOST_AUTO_TEST_CASE(plain_attention_of_the_worked_example) {
+  Attend plain = toy("global").run();
+  check(plain.values("weights"),
+        {0.37007, 0.259859, 0.37007, 0.276435, 0.329888, 0.393677, 0.306552, 0.256881, 0.436567});
+  check(plain.values("output"), {1.37007, 0.62993, 1.393677, 0.723565, 1.436567, 0.693448});
+  Attend causal = toy("global").flags({"--causal"}).run();
+  check(causal.values("weights"), {1, 0, 0, 0.455921, 0.544079, 0, 0.306552, 0.256881, 0.436567});
+  check(causal.values("output"), {1, 0, 1, 0.544079, 1.436567, 0.693448});
+  check(toy("global").lengths({2}).run().values("weights"),
+        {0.587479, 0.412521, 0, 0.455921, 0.544079, 0, 0.544079, 0.455921, 0});
+}
+
+BOOST_AUTO_TEST_CASE(relative_positions_of_the_worked_example) {
+  Attend attend = toy("relative(clip=1)")
+                      .with("relative.key_table", {0.1, -0.2, 0, 0, 0.3, 0.2}, {3, 2})
+                      .with("relative.value_table", {-0.5, 0, 0, 0, 0.25, 0.5}, {3, 2})
+                      .run();
+  check(attend.values("weights"),
+        {0.32212, 0.27964, 0.39824, 0.25502, 0.326631, 0.418349, 0.306552, 0.256881, 0.436567});
+  check(attend.values("output"), {1.56771, 1.01682, 1.395427, 0.954155, 1.15485, 0.693448});
+}
+
+BOOST_AUTO_TEST_CASE(gaussian_bias_of_the_worked_example) {
+  Attend fixed = gaussian("gaussian(window=fixed)").run();
+  check(fixed.values("center"), {1.227033, 0.878149, 1.108174});
+  check(fixed.values("weights"),
+        {0.364799, 0.263716, 0.371485, 0.276101, 0.334511, 0.389387, 0.303481, 0.260569, 0.43595});
+  Attend query = gaussian("gaussian").with("gaussian.width.weight", {-1, 0.5}, {2, 1}).run();
+  check(query.values("width"), {1.259451, 1.50827, 1.173641});
+  check(query.values("weights"),
+        {0.117169, 0.514625, 0.368206, 0.235401, 0.546197, 0.218401, 0.116689, 0.571832, 0.311479});
+  check(query.values("output"), {1.368206, 0.882831, 1.218401, 0.764599, 1.311479, 0.883311});
+  Attend layer = gaussian("gaussian(window=layer)")
+                     .with("gaussian.width_hidden.weight", {1, 0, 0, 1}, {2, 2})
+                     .with("gaussian.width.weight", {-1, 0.5}, {2, 1})
+                     .run();
+  check(layer.values("width"), {1.64445}, 1e-5);
+  check(layer.values("weights"), {0.199374, 0.410361, 0.390265});
+  Attend head = gaussian("gaussian(window=head)").run();
+  check(head.values("width"), {25.1});
+  check(head.values("weights"), {0.369232, 0.26047, 0.370298});
+}
+
+BOOST_AUTO_TEST_CASE(differentiable_windows_of_the_worked_example) {
+  Attend mw = window("window").run();
+  check(mw.values("left_pointer"),
+        {0.37007, 0.259859, 0.37007, 0.292046, 0.292046, 0.415908, 0.319866, 0.224606, 0.455527});
+  check(mw.values("right_pointer"),
+        {0.276435, 0.329888, 0.393677, 0.37007, 0.259859, 0.37007, 0.306552, 0.256881, 0.436567});
+  check(mw.values("window"),
+        {0.646506, 0.837736, 0.763747, 0.662116, 0.813898, 0.785979, 0.626418, 0.760773, 0.892094});
+  check(mw.row_sums(), {0.739586, 0.760949, 0.776917});
+  check(mw.values("output"), {1.022226, 0.500334, 1.07037, 0.577917, 1.166376, 0.584887});
+  Attend causal = window("window").flags({"--causal"}).run();
+  check(causal.values("window"), {2, 0, 0, 1.087479, 0.912521, 0, 0.626418, 0.760773, 0.892094});
+  check(causal.values("output"), {2, 0, 0.992288, 0.496484, 1.166376, 0.584887});
+  Attend aw = additive_window("window(use=additive)").run();
+  check(aw.values("weights"),
+        {0.368075, 0.255974, 0.375952, 0.270684, 0.32971, 0.399606, 0.296018, 0.250183, 0.453799});
+  check(aw.values("output"), {1.375952, 0.631925, 1.399606, 0.729316, 1.453799, 0.703982});
+  Attend cross = additive_window("window(use=additive,segment=2)")
+                     .with("key", {1, 0, 0, 1, 1, 1}, {1, 3, 2})
+                     .with("query", {0, 1, 1, -1}, {1, 2, 2})
+                     .run();
+  check(cross.values("window"), {1.214021, 1.214021, 0.785979, 1.362597, 1.362597, 0.637403});
+  check(cross.values("output"), {1.396107, 0.728526, 1.30488, 0.553081});
+}
+
+BOOST_AUTO_TEST_CASE(mask_attention_of_the_worked_example) {
+  auto dman = [] {
+    return toy("dman(clip=2)")
+        .with("dman.weight", {0.5, -1}, {2})
+        .with("dman.left", {1, -2}, {2})
+        .with("dman.right", {0.5, -1}, {2})
+        .with("dman.head", {0.2}, {1});
+  };
+  const Values weights{0.409079, 0.330385, 0.260536, 0.360346, 0.24247, 0.397184, 0.072487, 0.44541, 0.482102};
+  Attend dynamic = dman().run();
+  check(dynamic.values("mask"),
+        {0.668188, 0.768525, 0.425557, 0.549834, 0.310026, 0.425557, 0.091123, 0.668188, 0.425557});
+  check(dynamic.values("weights"), weights);
+  check(dynamic.values("output"), {1.260536, 0.590921, 1.397184, 0.639654, 1.482102, 0.927513});
+  check(dman().flags({"--causal"}).run().values("weights"), {1, 0, 0, 0.597771, 0.402229, 0});
+  check(toy("man").with("mask", dynamic.result().at("mask")).run().values("weights"), weights);
+
+  const Values near{0.587479, 0.412521, 0, 0.276435, 0.329888, 0.393677, 0, 0.37044, 0.62956};
+  check(toy("sman(width=fixed,distance=1)").run().values("weights"), near);
+  Tensor band = Tensor::of({1, 1, 0, 1, 1, 1, 0, 1, 1}, {1, 1, 3, 3}).to(DType::boolean);
+  check(toy("man").with("mask", band).run().values("weights"), near);
+  Attend block = Attend("man+activation(function=relu,width=3)")
+                     .with("query", {1, 0, 0, 1, 1, 1}, {1, 3, 2})
+                     .with("mask", {1, 0, 0, 0, 1, 0, 0, 0, 1}, {1, 1, 3, 3})
+                     .with("value.weight", {1, -1, 0.5, 0, 2, -1}, {2, 3})
+                     .with("output.weight", {1, 0, 0, 1, 0.5, 0.5}, {3, 2})
+                     .run();
+  check(block.values("output"), {1.25, 0.25, 0, 2, 1, 1});
+}
+
+BOOST_AUTO_TEST_CASE(scores_and_positions_of_the_slides) {
+  auto general = slide("classic(general)").with("general.weight", {1, 0.5, 0, 1}, {2, 2});
+  auto additive = slide("classic(additive)")
+                      .with("additive.query_projection", {1, 0, 0, 1}, {2, 2})
+                      .with("additive.key_projection", {0.5, 0, 0, 2}, {2, 2})
+                      .with("additive.bias", {0.1, -0.1}, {2})
+                      .with("additive.vector", {1, -1}, {2});
+  auto location =
+      slide("classic(location(longest=6))").with("location.weight", {1, 0, -1, 0.5, 2, 0, 0, 1, 1, 0.5, 0, -1}, {2, 6});
+  auto fine = slide("classic(fine_grained)")
+                  .with("fine_grained.query_projection", {1, 0, 0, 1}, {2, 2})
+                  .with("fine_grained.key_projection", {0.5, 0, 0, 2}, {2, 2})
+                  .with("fine_grained.bias", {0.1, -0.1}, {2})
+                  .with("fine_grained.dimensions", {1, 0.5, -1, 0.5}, {2, 2});
+  struct Row {
+    Attend attend;
+    Values weights, output;
+  };
+  for (Row& row : std::vector<Row>{
+           {slide("classic(mean)"), {0.25, 0.25, 0.25, 0.25}, {0.625, 0.375}},
+           {slide("classic(laplace)").step(1), {0.18394, 0.5, 0.18394, 0.067668}, {0.401713, 0.650106}},
+           {slide("classic(laplace(normalize=true))").step(1), {0.196612, 0.534447, 0.196612, 0.072329}, {}},
+           {slide("classic(gaussian_location)").step(1),
+            {0.241971, 0.398942, 0.241971, 0.053991},
+            {0.510937, 0.613918}},
+           {slide("classic(gaussian_location(normalize=true))").step(1).lengths({3}),
+            {0.274069, 0.451863, 0.274069, 0},
+            {}},
+           {slide("classic(dot)"), {0.171251, 0.282346, 0.465509, 0.080893}, {0.677208, 0.707409}},
+           {slide("classic(scaled_dot)"), {0.198387, 0.282527, 0.402352, 0.116733}, {0.659106, 0.626513}},
+           {general, {0.142365, 0.301386, 0.496902, 0.059347}, {0.66894, 0.768615}},
+           {additive, {0.229011, 0.133307, 0.173487, 0.464195}, {0.634595, 0.074696}},
+           {location, {0.202727, 0.33424, 0.202727, 0.260306}, {0.535607, 0.406814}},
+           {fine,
+            {0.229011, 0.264156, 0.133307, 0.26604, 0.173487, 0.303497, 0.464195, 0.166308},
+            {0.634595, 0.486383}},
+           {slide("average(dot, gaussian_location(normalize=true))").step(1),
+            {0.171251, 0.282346, 0.465509, 0.080893, 0.258274, 0.425822, 0.258274, 0.057629},
+            {0.611285, 0.681345}},
+           {slide("concat(dot, gaussian_location(normalize=true))")
+                .step(1)
+                .with("output.weight", {0.5, 0, 0, 0.5, 0.5, 0.1, -0.1, 0.5}, {4, 2}),
+            {},
+            {0.545757, 0.735882}}}) {
+    row.attend.run();
+    check(row.attend.values("weights"), row.weights);
+    check(row.attend.values("output"), row.output);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(local_windows_of_the_worked_example) {
+  check(local("classic(dot+local_m(half_width=1))").step(2).run().values("weights"),
+        {0, 0.527886, 0.350192, 0.121922, 0, 0, 0, 0});
+  Attend late = local("classic(dot+local_m(half_width=1))").step(9).run();
+  check(late.values("weights"), {0, 0, 0, 0, 0, 0, 0.302954, 0.697046});
+  check(late.values("range"), {6, 7});
+  Attend local_p = predictive("classic(dot+local_p(half_width=2))").run();
+  check(local_p.values("center"), {2.801369});
+  check(local_p.values("range"), {0, 4});
+  check(local_p.values("weights"), {0.004208, 0.077473, 0.188839, 0.088869, 0.021302, 0, 0, 0});
+  check(local_p.values("output"), {-0.134421, 0.233322});
+  check(predictive("classic(dot+local_p(half_width=2,truncation=exact))").run().values("range"), {1, 4});
+  check(predictive("classic(dot+local_p(half_width=2,center_scale=paper))").run().values("center"), {3.201564});
+}
+
+BOOST_AUTO_TEST_CASE(flexible_attention_of_the_worked_example) {
+  Attend whole = flexible("", 0.6, 2.25).run();
+  check(whole.values("weights"), {0.04891, 0.173583, 0.128594, 0.539149, 0.057781, 0.021256, 0.026843, 0.003883});
+  check(whole.values("focus"), {2.573862});
+  check(whole.values("gate"), {0.6});
+  for (const char* gradients : {"--no-gradients", "--gradients"}) {
+    Attend windowed = flexible("(threshold=1.2)", 0.6, 2.25).flags({gradients}).run();
+    check(windowed.values("weights"), {0.050461, 0.179086, 0.13267, 0.55624, 0.059613, 0.02193, 0, 0});
+    check(windowed.values("focus"), {2.461248});
+    check(windowed.values("range"), {0, 5});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences_for_inputs_and_parameters) {
+  struct Case {
+    std::string method;
+    std::vector<std::string> flags;
+  };
+  for (const Case& example : {Case{"gaussian+man", {"--heads", "2", "--causal"}},
+                              Case{"concat(additive+flexible, general, width=2)", {"--engine", "composed"}}}) {
+    Attend first = Attend(example.method).flags(example.flags).flags({"--gradients"}).lengths({4, 2});
+    Tensor mask = Tensor::of({0.3, 0.9, 0.2, 0.7, 0.6, 0.8, 0.1, 0.4, 0.5, 0.35, 0.75, 0.25}, {1, 1, 3, 4});
+    Generator generator(3);
+    for (auto [name, width, length] :
+         {std::tuple("query", 4, 3), std::tuple("key", 4, 4), std::tuple("step_input", 2, 3)}) {
+      Tensor x = Tensor::empty({2, length, width}, DType::f64);
+      fill_normal(x, generator);
+      first.with(name, x);
+    }
+    first.with("mask", mask).with("previous_focus", {0.4, 1.2}, {2}).run();
+    auto objective = [&](Attend& attend) {
+      Values output = attend.run().values("output"), cotangent = first.values("cotangent");
+      double sum = 0;
+      for (std::size_t k = 0; k < output.size(); ++k) sum += output[k] * cotangent[k];
+      return sum;
+    };
+    int checked = 0;
+    for (const auto& [name, gradient] : first.result().tensors) {
+      if (!name.starts_with("grad.")) continue;
+      ++checked;
+      std::string input = name.substr(5);
+      std::size_t at = static_cast<std::size_t>(gradient.elements()) / 2;
+      auto moved = [&](double by) {
+        Attend attend(example.method);
+        attend.flags(example.flags).lengths({4, 2});
+        for (const auto& [known, tensor] : first.result().tensors) {
+          if (known == "output") break;
+          attend.with(known, tensor);
+        }
+        Tensor values = first.result().at(input).clone();
+        values.data<double>()[at] += by;
+        return objective(attend.with(input, values));
+      };
+      double numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5, analytic = gradient.to_vector<double>()[at];
+      BOOST_TEST(std::abs(numeric - analytic) < 1e-7 * (1 + std::abs(numeric)),
+                 example.method << ": " << name << " " << at << " is " << analytic << ", differences say " << numeric);
+    }
+    BOOST_TEST(checked > 12);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_was_random_is_written_and_gives_the_same_again) {
+  Attend first =
+      Attend("relative(clip=2)+dman(clip=2)").flags({"--shape", "2,5,5,6", "--heads", "3", "--seed", "4"}).run();
+  Attend again = Attend("relative(clip=2)+dman(clip=2)").flags({"--heads", "3", "--seed", "5"});
+  for (const auto& [name, tensor] : first.result().tensors) {
+    if (name == "output") break;
+    again.with(name, tensor);
+  }
+  BOOST_TEST(first.values("output") == again.run().values("output"));
+  BOOST_TEST(
+      first.values("output") !=
+      Attend("relative(clip=2)+dman(clip=2)").flags({"--shape", "2,5,5,6", "--heads", "3"}).run().values("output"));
+}
+
+BOOST_AUTO_TEST_CASE(every_precision_and_engine_is_near_f64) {
+  auto run = [](const std::vector<std::string>& flags) {
+    return Attend("gaussian").flags({"--shape", "2,9,9,8", "--heads", "2"}).flags(flags).run();
+  };
+  Attend exact = run({});
+  check(run({"--engine", "composed"}).values("output"), exact.values("output"), 1e-12);
+  for (auto [precision, tolerance] : {std::pair("f32", 1e-5), std::pair("bf16", 0.1)}) {
+    Attend rounded = run({"--precision", precision});
+    BOOST_TEST((rounded.result().at("output").dtype() == DType::f32));
+    check(rounded.values("output"), exact.values("output"), tolerance);
+    BOOST_TEST(rounded.values("query") != exact.values("query"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_last_query_of_a_causal_attention_is_at_the_last_key) {
+  Attend whole = Attend("alibi").flags({"--shape", "1,5,5,4", "--causal"}).run();
+  Attend last = Attend("alibi").flags({"--causal"}).with("key", whole.result().at("query"));
+  last.with("query", whole.result().at("query").slice(1, 3, 5)).run();
+  Values expected = whole.values("output"), tail(expected.end() - 8, expected.end());
+  check(last.values("output"), tail, 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
+  auto refused = [](Attend attend, const std::string& message) { BOOST_TEST(attend.refusal() == message); };
+  refused(toy("gausian"), "--method: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?");
+  refused(toy("global").with("query.wieght", {1}, {1}),
+          "in.safetensors: global takes no tensor 'query.wieght'; did you mean 'query.weight'?; there are query, key, "
+          "value, lengths, query_offset, step, mask, step_input, previous_focus, cotangent, query.weight, query.bias, "
+          "key.weight, key.bias, value.weight, value.bias, output.weight, output.bias");
+  refused(toy("global").with("query", {1, 2}, {1, 2}), "in.safetensors: 'query' is f64 [1, 2]; expected [B, m, d_q]");
+  refused(toy("global").with("query", Tensor::arange(6, DType::i32).reshape({1, 3, 2})),
+          "in.safetensors: 'query' is i32 [1, 3, 2]; expected f32, f64 or bf16");
+  refused(toy("global").with("query.weight", {1, 2}, {2, 1}),
+          "in.safetensors: 'query.weight' is f64 [2, 1]; expected [2, 2]");
+  refused(toy("global").with("key", {1, 2}, {1, 1, 2}).with("value", {1, 2, 3, 4}, {1, 2, 2}),
+          "in.safetensors: 'value' is f64 [1, 2, 2]; expected [1, 1, d_v], as the keys are");
+  refused(toy("global").with("key", {1, 2, 3, 4}, {2, 1, 2}),
+          "in.safetensors: 'key' is f64 [2, 1, 2]; expected [1, n, d_k], as there are 1 queries");
+  refused(toy("global").lengths({4}), "in.safetensors: 'lengths' has 4; the keys go from 0 to 3");
+  refused(toy("global").lengths({-1}), "in.safetensors: 'lengths' has -1; the keys go from 0 to 3");
+  refused(toy("global").lengths({3, 3}), "in.safetensors: 'lengths' is i32 [2]; expected i32 or i64 [1]");
+  refused(toy("global").with("lengths", {3}, {1}), "in.safetensors: 'lengths' is f64 [1]; expected i32 or i64 [1]");
+  refused(toy("global").step(-1), "in.safetensors: 'step' is -1; positions count from 0");
+  refused(toy("man"), "man: there is no mask; it comes with the input, [B, H, I, J] in [0, 1]");
+  refused(toy("man").with("mask", {1, 1, 1, 1}, {1, 1, 2, 2}),
+          "attention: the mask is [1, 1, 2, 2]; expected [1, 1, 3, 3], where all but the last may be 1");
+  refused(toy("global").with("cotangent", {1}, {1}).flags({"--gradients"}),
+          "in.safetensors: 'cotangent' is f64 [1]; expected [1, 3, 2], as the output is");
+  refused(toy("relative").flags({"--place", "cross"}),
+          "--method: relative: relative positions need queries and keys of one sequence; they are not defined in "
+          "cross-attention");
+  refused(toy("global").flags({"--heads", "3"}), "--method: attention: 3 heads do not divide the model's width, 2");
+  refused(Attend("global").flags({"--shape", "1,2,3"}), "--shape: expected four sizes B,m,n,d, each at least 1");
+  refused(Attend("global").flags({"--in", "/nowhere"}), "/nowhere: cannot be read: No such file or directory");
+
+  Folder folder;
+  std::ofstream(folder / "broken") << "not a file of tensors";
+  std::string in = folder / "broken";
+  const char* arguments[] = {"attend", "--in", in.c_str()};
+  int status = status_in_child([&] {
+    if (!std::freopen("/dev/null", "w", stderr)) return 99;
+    return run("attend", 3, arguments, attend_program);
+  });
+  BOOST_TEST(status == 2);
+}
+
+BOOST_AUTO_TEST_CASE(every_method_is_listed_and_described) {
+  std::string list = attention_table().text();
+  for (const MethodEntry& entry : registered_methods()) {
+    std::string name = entry.card.name, text = describe_attention(name, {.model_dim = 8, .heads = 1});
+    BOOST_TEST(contains(list, "\n" + name + " "));
+    for (const OptionDescription& option : describe_options(entry))
+      BOOST_TEST(contains(text, "\n" + option.name + " "));
+    for (const char* part : {entry.card.formula, "where: ", "query.weight ", "\noutput "})
+      BOOST_TEST(contains(text, part), name << ": " << part);
+  }
+  std::string flexible = describe_attention("classic(additive(hidden=5)+flexible)", {.model_dim = 8, .heads = 1});
+  for (const char* part : {"[d_q, 5]", "[d_q + d_e, d_q]", "where: cross;", "previous_focus", "step_input"})
+    BOOST_TEST(contains(flexible, part), part);
+  BOOST_TEST(contains(describe_attention("man", {}), "needed"));
+}
+
+BOOST_AUTO_TEST_CASE(the_readme_has_every_method_as_the_catalogue_has_it) {
+  std::string readme = contents("attention/README.md");
+  auto check_row = [&](const MethodCard& card) {
+    std::string row = fmt::format("\n| `{}` | {} | {} |", card.name, card.summary, card.reference);
+    BOOST_TEST(contains(readme, row), "attention/README.md has no row" << row);
+  };
+  for (const MethodEntry& entry : registered_methods()) check_row(entry.card);
+  for (const Combination& entry : combinations()) check_row(entry.card);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
