@@ -46,7 +46,8 @@ class AdaptiveSpan : public LocalnessMethod {
   };
   static constexpr MethodCard card = {
       "adaptive_span", "each head learns how far it looks", "Sukhbaatar et al. 2019, eq. 3-4",
-      "a_ij = m exp(s_ij) / sum m exp(s), m = clamp((R + z_h - |i - j|) / R, 0, 1), z_h = longest sigmoid(span_h)"};
+      "a_ij = m_ij exp(s_ij) / sum_k m_ik exp(s_ik); after_softmax: w_ij = m_ij softmax_j(s_ij)\n"
+      "m_ij = clamp((ramp + z_h - |i - j|) / ramp, 0, 1), z_h = longest sigmoid(span_h)"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   AdaptiveSpan(const MethodShape& shape, const Options& options);

@@ -34,7 +34,8 @@ class DynamicMask : public LocalnessMethod {
 
   static constexpr MethodCard card = {
       "dman", "a mask learned by query, distance and head", "Fan et al. 2021, eq. 12",
-      "z_ij = q_i . k_j / sqrt(D) + log sigmoid(x_i W + P_(i-j) + U_h), P_0 = 0, i - j clipped"};
+      "z_ij = s_ij + log sigmoid(x_i . weight + P_(i-j) + head_h), x_i: the input\n"
+      "P_0 = 0; P = left[i - j - 1] for j < i, right[j - i - 1] for j > i; the last entries beyond clip"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   DynamicMask(const MethodShape& shape, const Options& options);

@@ -32,7 +32,9 @@ class FlexibleAttention : public LocalnessMethod {
   static constexpr MethodCard card = {
       "flexible", "a penalty on the distance from the last step's focus, as strong as the decoder says",
       "Shu & Nakayama 2017, eq. 5-9",
-      "z_ts = s_ts - g_t (s - p_(t-1))^2 / (2 sigma^2), g_t = sigmoid(v . tanh([q_t; i_t] W) + b), p_t = sum_s a_ts s"};
+      "z_ts = s_ts - g_t (s - p_(t-1))^2 / (2 sigma^2), p_t = sum_s a_ts s\n"
+      "g_t = sigmoid(gate_vector . tanh([q_t; i_t] gate_projection) + gate_bias), i_t: step_input\n"
+      "not in training: only keys whose penalty is below threshold"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   FlexibleAttention(const MethodShape& shape, const Options& options);

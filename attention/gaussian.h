@@ -47,7 +47,10 @@ class GaussianLocalness : public LocalnessMethod {
 
   static constexpr MethodCard card = {
       "gaussian", "Gaussian bias with a learned centre and width", "Yang et al. 2018, eq. 4-9",
-      "z_ij = q_i . k_j / sqrt(D) - 2 ((j - P_i) / D_i)^2, P_i = (len - 1) sigmoid(u_i U_p)"};
+      "z_ij = s_ij - 2 ((j - P_i) / D_i)^2\n"
+      "u_i = tanh(q_i hidden), q_i: all heads of the projected query; P_i = (len - 1) sigmoid(u_i center)\n"
+      "window=fixed: D = width; query: D_i = len sigmoid(u_i width) + epsilon; head: N sigmoid(head_width) + epsilon;\n"
+      "layer: len sigmoid(tanh(mean_j k_j width_hidden) width) + epsilon; q+ctx: u_i = tanh(q_i hidden + o_i context)"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   GaussianLocalness(const MethodShape& shape, const Options& options);

@@ -45,7 +45,8 @@ class LocalPredictive : public LocalnessMethod {
   };
   static constexpr MethodCard card = {
       "local_p", "a Gaussian in a hard window around a predicted position", "Luong et al. 2015, eq. 9-10",
-      "w_ij = a_ij exp(-(j - p_i)^2 / (2 sigma^2)), p_i = (len - 1) sigmoid(v . tanh(q_i W)), sigma = D / 2"};
+      "w_ij = a_ij exp(-(j - p_i)^2 / (2 sigma^2)), sigma = half_width / 2\n"
+      "p_i = (len - 1) sigmoid(vector . tanh(q_i projection)); a_i: softmax over floor(p_i) +- half_width"};
   static void visit(OptionVisitor& visitor, Options& options);
   LocalPredictive(const MethodShape& shape, const Options& options);
   void add_terms(const AttentionContext& in, Terms& terms) override;

@@ -48,7 +48,7 @@ struct MethodCard {
   const char* name;       ///< in specifications
   const char* summary;    ///< one line
   const char* reference;  ///< paper and equations
-  const char* formula;    ///< in plain text
+  const char* formula;    ///< in plain text, one or more lines; parameters under their names
 };
 
 using MethodMaker = std::function<std::unique_ptr<LocalnessMethod>(const MethodShape&)>;

@@ -20,7 +20,8 @@ class RelativePositions : public LocalnessMethod {
 
   static constexpr MethodCard card = {
       "relative", "relative positions added to keys and values", "Shaw et al. 2018, eq. 3-5",
-      "z_ij = q_i . (k_j + RK_r) / sqrt(D), o_i = sum_j a_ij (v_j + RV_r), r = clip(j - i)"};
+      "z_ij = q_i . (k_j + key_table_r) / sqrt(D), o_i = sum_j a_ij (v_j + value_table_r)\n"
+      "r = min(max(j - i, -clip), clip) + clip; one pair of tables for all heads"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   RelativePositions(const MethodShape& shape, const Options& options);

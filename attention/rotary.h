@@ -18,9 +18,10 @@ class RotaryPositions : public LocalnessMethod {
     Pairs pairs = Pairs::neighbours;
     double base = 10000;
   };
-  static constexpr MethodCard card = {"rotary", "queries and keys turned by their positions",
-                                      "Su et al. 2021, eq. 13-16",
-                                      "s_ij = (R_i q_i) . (R_j k_j) / sqrt(D), R_t turns pair k by t base^(-2 k / D)"};
+  static constexpr MethodCard card = {
+      "rotary", "queries and keys turned by their positions", "Su et al. 2021, eq. 13-16",
+      "s_ij = (R_i q_i) . (R_j k_j) / sqrt(D), R_t turns pair k < D / 2 by the angle t base^(-2 k / D)\n"
+      "pairs=neighbours: (x_2k, x_(2k+1)); halves: (x_k, x_(k + D/2))"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   RotaryPositions(const MethodShape& shape, const Options& options);

@@ -17,9 +17,9 @@ class StaticMask : public LocalnessMethod {
     std::int64_t distance = 4;  ///< b of width = fixed, in tokens
   };
 
-  static constexpr MethodCard card = {"sman", "keys within a distance, that of the sentence's length or fixed",
-                                      "Fan et al. 2021, eq. 11",
-                                      "softmax over the keys with |i - j| <= b, b = sqrt(len) / 2 or fixed"};
+  static constexpr MethodCard card = {
+      "sman", "keys within a distance, that of the sentence's length or fixed", "Fan et al. 2021, eq. 11",
+      "softmax over the keys with |i - j| <= b; b = sqrt(len) / 2, or distance with width=fixed"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   StaticMask(const MethodShape&, const Options& options) : options_(options) {}

@@ -20,8 +20,11 @@ class BucketBias : public LocalnessMethod {
     std::int64_t buckets = 32;
     std::int64_t max_distance = 128;  ///< in tokens
   };
-  static constexpr MethodCard card = {"t5", "a learned bias by bucket of distance", "Raffel et al. 2020, section 2.1",
-                                      "z_ij = q_i . k_j / sqrt(D) + b_(bucket(j - i), h)"};
+  static constexpr MethodCard card = {
+      "t5", "a learned bias by bucket of distance", "Raffel et al. 2020, section 2.1",
+      "z_ij = s_ij + bias[bucket, h]; N buckets: all of them for causal attention, half for each side otherwise\n"
+      "n = |j - i| < e = N / 2: bucket n; else min(e + floor(log(n / e) / log(max_distance / e) (N - e)), N - 1)\n"
+      "keys after i: N more"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   BucketBias(const MethodShape& shape, const Options& options);

@@ -35,7 +35,10 @@ class DifferentiableWindow : public LocalnessMethod {
 
   static constexpr MethodCard card = {
       "window", "differentiable window between two soft pointers", "Nguyen et al. 2020, eq. 7-17",
-      "m_j = FL_j SR_j + FR_j SL_j; multiplicative: w = a m; additive: z = s + s_local m"};
+      "left_i = softmax_j(q^L_i . k^L_j / sqrt(D)), q^L = x_q left_query, k^L = x_k left_key; right likewise\n"
+      "F_j: sum over the keys to the end of j's segment, S_j: over those from its start\n"
+      "m_j = FL_j SR_j + FR_j SL_j; exact: less the product of the segment's own masses; prob_or: x + y - x y\n"
+      "multiplicative: w = softmax(s) m; additive: z = s + (x_q local_query) . (x_k local_key) / sqrt(D) m"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   DifferentiableWindow(const MethodShape& shape, const Options& options);

@@ -51,7 +51,7 @@ void attend_program(Cli& cli) {
   cli.parse();
   if (threads > 0) omp_set_num_threads(threads);
   if (list) return fmt::print("{}", attention_table().text());
-  if (!described.empty())
+  if (cli.given("--describe"))
     return with_flag("--describe", [&] {
       std::int64_t width = options.shape.empty() ? 8 : options.shape.back();
       fmt::print("{}", describe_attention(described, {.model_dim = width, .heads = options.heads}));

@@ -20,11 +20,13 @@ void AttentionCase::add_to(Cli& cli) {
       "--place", place,
       {{"auto", std::nullopt}, {"encoder", Place::encoder}, {"decoder", Place::decoder}, {"cross", Place::cross}},
       "auto: decoder if causal, encoder if the keys are the queries, else cross");
-  cli.choice("--engine", engine,
-             {{"fastest", AttentionEngine::fastest},
-              {"fused", AttentionEngine::fused},
-              {"composed", AttentionEngine::composed}},
-             "how it is computed; fastest: fused where it can be");
+  cli.choice(
+      "--engine", engine,
+      {{"fastest", AttentionEngine::fastest},
+       {"fused", AttentionEngine::fused},
+       {"blockwise", AttentionEngine::fused},
+       {"composed", AttentionEngine::composed}},
+      "how it is computed; fastest: fused where it can be; fused and blockwise are one engine, in blocks of rows");
   cli.choice("--precision", precision, {{"f32", Precision::f32}, {"f64", Precision::f64}, {"bf16", Precision::bf16}},
              "bf16: inputs, parameters and operands of large products rounded to it, the rest in f32");
   cli.choice("--device", device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}}, "where it is computed");
@@ -114,11 +116,14 @@ void add_states(Inputs& in, const AttentionCase& options, const GivenTensors& gi
   require(shape.size() == 4 && std::all_of(shape.begin(), shape.end(), [](int size) { return size > 0; }),
           "--shape: expected four sizes B,m,n,d, each at least 1");
   bool random = !given.has("query"), cross = options.place == Place::cross;
+  require(!random || (!given.has("key") && !given.has("value")), "{}: there is no 'query', but 'key' or 'value'",
+          given.source());
   Tensor query =
       random ? given.random({shape[0], shape[1], shape[3]}, generator) : given.numbers("query", 3, "[B, m, d_q]");
   Tensor key = given.numbers("key", 3, "[B, n, d_k]"), value = given.numbers("value", 3, "[B, n, d_v]");
   if (random && !key.defined() && (cross || shape[1] != shape[2]))
     key = given.random({shape[0], shape[2], shape[3]}, generator);
+  if (query.size(2) == 0) given.refuse("query", "[B, m, d_q], at least one wide");
   in.input.query = in.add("query", query);
   in.input.key = key.defined() ? in.add("key", key) : in.input.query;
   in.input.value = value.defined() ? in.add("value", value) : in.input.key;
@@ -150,8 +155,8 @@ void add_counts(Inputs& in, const AttentionCase& options, const GivenTensors& gi
   for (const char* name : {"query_offset", "step"}) {
     if (!given.has(name)) continue;
     std::int64_t offset = given.integers(name, 1)[0];
-    require(0 <= offset && offset <= std::int64_t{1} << 31, "{}: '{}' is {}; positions count from 0", given.source(),
-            name, offset);
+    require(0 <= offset && offset <= std::int64_t{1} << 31, "{}: '{}' is {}; positions are from 0 to {}",
+            given.source(), name, offset, std::int64_t{1} << 31);
     in.input.query_offset = offset;
     in.counts.emplace_back(name, Tensor::from(std::vector<std::int64_t>{offset}, {1}));
   }

@@ -215,10 +215,16 @@ std::string shape_in_letters(const Trial& trial, const Shape& shape) {
 
 // ---- Sections of a description
 
+std::string indented(const std::string& lines) {
+  std::string out = "  ";
+  for (char c : lines) out += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  return out + "\n";
+}
+
 template <class Entry>
 std::string card_text(const Entry& entry) {
   const MethodCard& card = entry.card;
-  std::string text = fmt::format("{}: {} ({})\n  {}\n", card.name, card.summary, card.reference, card.formula);
+  std::string text = fmt::format("{}: {} ({})\n", card.name, card.summary, card.reference) + indented(card.formula);
   Table options({"option", "default", "values", "meaning"});
   auto rows = describe_options(entry);
   for (const OptionDescription& row : rows) options.row({row.name, row.default_value, row.values, row.meaning});

@@ -433,7 +433,10 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(toy("global").lengths({-1}), "in.safetensors: 'lengths' has -1; the keys go from 0 to 3");
   refused(toy("global").lengths({3, 3}), "in.safetensors: 'lengths' is i32 [2]; expected i32 or i64 [1]");
   refused(toy("global").with("lengths", {3}, {1}), "in.safetensors: 'lengths' is f64 [1]; expected i32 or i64 [1]");
-  refused(toy("global").step(-1), "in.safetensors: 'step' is -1; positions count from 0");
+  refused(toy("global").step(-1), "in.safetensors: 'step' is -1; positions are from 0 to 2147483648");
+  refused(Attend("global").with("key", {1, 2}, {1, 1, 2}), "in.safetensors: there is no 'query', but 'key' or 'value'");
+  refused(Attend("global").with("query", {}, {1, 3, 0}),
+          "in.safetensors: 'query' is f64 [1, 3, 0]; expected [B, m, d_q], at least one wide");
   refused(toy("man"), "man: there is no mask; it comes with the input, [B, H, I, J] in [0, 1]");
   refused(toy("man").with("mask", {1, 1, 1, 1}, {1, 1, 2, 2}),
           "attention: the mask is [1, 1, 2, 2]; expected [1, 1, 3, 3], where all but the last may be 1");
@@ -460,11 +463,13 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
 BOOST_AUTO_TEST_CASE(every_method_is_listed_and_described) {
   std::string list = attention_table().text();
   for (const MethodEntry& entry : registered_methods()) {
-    std::string name = entry.card.name, text = describe_attention(name, {.model_dim = 8, .heads = 1});
+    std::string name = entry.card.name, formula = entry.card.formula,
+                text = describe_attention(name, {.model_dim = 8, .heads = 1});
     BOOST_TEST(contains(list, "\n" + name + " "));
     for (const OptionDescription& option : describe_options(entry))
       BOOST_TEST(contains(text, "\n" + option.name + " "));
-    for (const char* part : {entry.card.formula, "where: ", "query.weight ", "\noutput "})
+    for (const std::string& part : {formula.substr(0, formula.find('\n')), std::string("where: "),
+                                    std::string("query.weight "), std::string("\noutput ")})
       BOOST_TEST(contains(text, part), name << ": " << part);
   }
   std::string flexible = describe_attention("classic(additive(hidden=5)+flexible)", {.model_dim = 8, .heads = 1});
