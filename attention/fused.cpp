@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include <omp.h>
+
 #include "attention/strips.h"
 #include "autograd/node.h"
 #include "tensor/parallel.h"

@@ -15,10 +15,8 @@ template <class F, std::size_t n, std::size_t... k>
 Gradients map_gradients(const F& f, const Variable& g, const std::array<Saved, n>& inputs, const Node& node,
                         std::index_sequence<k...>) {
   Gradients out(n);
-  auto derivative = [&]<int wrt>(std::integral_constant<int, wrt>) {
-    if (node.needs(wrt)) out[wrt] = map(differentiated<wrt>(f), g, inputs[k].get(node)...);
-  };
-  (derivative(std::integral_constant<int, int{k}>{}), ...);
+  for (std::size_t wrt = 0; wrt < n; ++wrt)
+    if (node.needs(wrt)) out[wrt] = map(differentiated(f, static_cast<int>(wrt)), g, inputs[k].get(node)...);
   return out;
 }
 

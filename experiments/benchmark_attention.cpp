@@ -1,6 +1,8 @@
 // One attention without its projections: how near it comes to the machine's matrix products, and to plain attention.
 #include <memory>
 
+#include <omp.h>
+
 #include "attention/fused.h"
 #include "attention/multi_head.h"
 #include "attention/registry.h"

@@ -1,4 +1,6 @@
 // Matrix products of the shapes that models have.
+#include <omp.h>
+
 #include "experiments/benchmark.h"
 #include "experiments/support/json_file.h"
 #include "experiments/support/table.h"

@@ -1,6 +1,8 @@
 // Whole training steps of an encoder classifier, one attention against another.
 #include <memory>
 
+#include <omp.h>
+
 #include "attention/method.h"
 #include "experiments/benchmark.h"
 #include "experiments/support/encoder_model.h"

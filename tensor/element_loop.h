@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "tensor/parallel.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -69,5 +70,15 @@ ElementLoop<operands> plan_loop(const Shape& shape, const std::array<const Tenso
   }
   return loop;
 }
+
+/// What happens to a run of `count` elements that begins at offsets[k] in operand k.
+template <int operands>
+using RunBody = FunctionRef<void(const std::array<std::int64_t, operands>& offsets, std::int64_t count)>;
+
+/// Calls body for the runs of the loop, on several threads where that pays: a run is a row or, where there are few and
+/// long ones, a part of one; operand k's elements lie strides[k][-1] apart. Compiled for the numbers of operands that
+/// element_loop.cpp ends with.
+template <int operands>
+void for_runs(const ElementLoop<operands>& loop, RunBody<operands> body);
 
 }  // namespace fovea

@@ -18,18 +18,13 @@ consteval int arity_of() {
 template <class F>
 inline constexpr int arity = arity_of<F, double>();
 
-template <class F, class Visitor, int... k>
-void for_first_derivatives(Visitor& visitor, std::integer_sequence<int, k...>) {
-  (visitor.template visit<Derivative<F, k>, arity<F> + 1>(), ...);
-}
-
 /// Visits F's derivatives of the given order, 0 to 2: visitor.template visit<Functor, number of inputs>().
 template <int order, class F, class Visitor>
 void for_derivatives(Visitor& visitor) {
   if constexpr (order == 0)
     visitor.template visit<F, arity<F>>();
   else if constexpr (order == 1)
-    for_first_derivatives<F>(visitor, std::make_integer_sequence<int, arity<F>>{});
+    visitor.template visit<Derivative<F>, arity<F> + 1>();
   else
     visitor.template visit<SecondDerivative<F>, arity<F> + 2>();
 }

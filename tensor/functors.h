@@ -204,27 +204,28 @@ using ElementwiseFunctors = FunctorList<  //
     Add, Subtract, Multiply, Divide, Affine, Exp, Log, Sqrt, Square, Abs, Sin, Cos, Tanh, Sigmoid, Softplus, Erf, Relu,
     BiasRelu, Gelu, Maximum, Minimum, GaussianLogit>;
 
-/// g · ∂f/∂x_k as a functor of (g, x_0, ..., x_{n−1}): what a backward pass maps.
-template <class F, int k>
+/// g · ∂f/∂x_k as a functor of (g, x_0, ..., x_{n−1}): what a backward pass maps. k is chosen at run time: a functor
+/// has one kernel for all its derivatives, and next to reading its operands the rest of a dual costs nothing.
+template <class F>
 struct Derivative {
   static constexpr const char* name = F::name;
   F f;
+  int k;
   template <class T, class... X>
   FOVEA_HD FOVEA_INLINE T operator()(T g, X... x) const {
     return along(std::index_sequence_for<X...>{}, g, x...);
   }
 
  private:
-  template <std::size_t... i, class T, class... X>
-  FOVEA_HD FOVEA_INLINE T along(std::index_sequence<i...>, T g, X... x) const {
+  template <std::size_t... at, class T, class... X>
+  FOVEA_HD FOVEA_INLINE T along(std::index_sequence<at...>, T g, X... x) const {
     using S = typename ScalarOf<T>::type;
-    return g * f(Dual<T>(x, T(S(i == k ? 1 : 0)))...).tangent;
+    return g * f(Dual<T>(x, T(S(int{at} == k ? 1 : 0)))...).tangent;
   }
 };
 
-/// h times the derivative of Derivative<F, i> with respect to its input k, as a functor of (h, g, x_0, ..., x_{n−1}):
-/// ∂f/∂x_i for k = 0, which is g, else g · ∂²f/∂x_i ∂x_{k−1}. i and k are chosen at run time: second derivatives are
-/// rare, and so a functor has one kernel for all of them.
+/// h times the derivative of Derivative<F>{f, i} with respect to its input k, as a functor of (h, g, x_0, ...,
+/// x_{n−1}): ∂f/∂x_i for k = 0, which is g, else g · ∂²f/∂x_i ∂x_{k−1}.
 template <class F>
 struct SecondDerivative {
   static constexpr const char* name = F::name;
@@ -246,20 +247,20 @@ struct SecondDerivative {
 };
 
 /// What the backward pass of f maps for its input k.
-template <int k, class F>
-Derivative<F, k> differentiated(const F& f) {
-  return {f};
+template <class F>
+Derivative<F> differentiated(const F& f, int k) {
+  return {f, k};
 }
-template <int k, class F, int i>
-SecondDerivative<F> differentiated(const Derivative<F, i>& derivative) {
-  return {derivative.f, i, k};
+template <class F>
+SecondDerivative<F> differentiated(const Derivative<F>& derivative, int k) {
+  return {derivative.f, derivative.k, k};
 }
 
 /// How many times a functor has been differentiated: 0 for the formulas above.
 template <class F>
 inline constexpr int derivative_order = 0;
-template <class F, int k>
-inline constexpr int derivative_order<Derivative<F, k>> = 1;
+template <class F>
+inline constexpr int derivative_order<Derivative<F>> = 1;
 template <class F>
 inline constexpr int derivative_order<SecondDerivative<F>> = 2;
 
@@ -267,8 +268,8 @@ template <class F>
 struct UnderlyingFunctor {
   using type = F;
 };
-template <class F, int k>
-struct UnderlyingFunctor<Derivative<F, k>> {
+template <class F>
+struct UnderlyingFunctor<Derivative<F>> {
   using type = F;
 };
 template <class F>

@@ -200,7 +200,7 @@ void multiply_tiled(const Batch<T>& batch, T alpha, T beta) {
   constexpr double worth_a_thread = 1e5;  // flops: a microsecond or two, as long as a team takes to wake
   const std::int64_t count = batch.count();
   const double work = batch.flops() * static_cast<double>(count);
-  const std::int64_t threads = omp_in_parallel() || work < 2 * worth_a_thread ? 1 : omp_get_max_threads();
+  const std::int64_t threads = work < 2 * worth_a_thread ? 1 : available_threads();
   const Grid grid(count, batch.m, batch.n, threads);
   const std::int64_t parts = grid.rows * grid.columns, items = count * parts;
   const auto grain = static_cast<std::int64_t>(1 + worth_a_thread * static_cast<double>(items) / (work + 1));

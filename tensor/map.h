@@ -2,14 +2,11 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <type_traits>
 #include <utility>
 
 #include "tensor/cuda_map.h"
-#include "tensor/element_loop.h"
 #include "tensor/functors.h"
-#include "tensor/parallel.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
@@ -37,17 +34,18 @@ FOVEA_INLINE void store_lanes(Vec<T> values, T* to, std::int64_t step, int count
 }
 
 /// One row of the loop, always in vectors: the last one partly filled, strided operands gathered. An element's result
-/// does not depend on where it lies. Second derivatives are rare: they go without the loop for contiguous operands.
+/// does not depend on where it lies. The functor and the starts are copies, which stay in
+/// registers: `out` might alias anything else. Second derivatives are
+/// rare: they go without the loop for contiguous operands.
 template <class T, class F, std::size_t... k>
-__attribute__((noinline)) void map_row(const F& f, T* out, std::int64_t out_step,
-                                       const std::array<const T*, sizeof...(k)>& in,
-                                       const std::array<std::int64_t, sizeof...(k)>& step, std::int64_t count,
-                                       std::index_sequence<k...>) {
+void map_row(F f, T* out, std::int64_t out_step, const T* const* in, const std::int64_t* step, std::int64_t count,
+             std::index_sequence<k...>) {
   using V = Vec<T>;
   std::int64_t i = 0;
   if constexpr (derivative_order<F> < 2) {
     if (out_step == 1 && ((step[k] == 1) && ...))
-      for (; i + V::lanes <= count; i += V::lanes) f(V::load(in[k] + i)...).store(out + i);
+      for (const T* const from[] = {in[k]...}; i + V::lanes <= count; i += V::lanes)
+        f(V::load(from[k] + i)...).store(out + i);
   }
   for (; i < count; i += V::lanes) {
     int lanes = static_cast<int>(std::min<std::int64_t>(V::lanes, count - i));
@@ -55,40 +53,27 @@ __attribute__((noinline)) void map_row(const F& f, T* out, std::int64_t out_step
   }
 }
 
-/// Calls piece(offsets, begin, end) for the pieces of all rows of the loop, on several threads where that pays.
-template <int operands>
-void for_pieces(
-    const ElementLoop<operands>& loop,
-    const std::function<void(const std::array<std::int64_t, operands>&, std::int64_t, std::int64_t)>& piece) {
-  std::int64_t count = loop.inner();
-  if (loop.rows() < 16 && count > element_grain) {
-    loop.for_rows(0, loop.rows(), [&](auto& offset) {
-      parallel_for(count, element_grain, [&](std::int64_t begin, std::int64_t end) { piece(offset, begin, end); });
-    });
-  } else {
-    parallel_for(loop.rows(), 1 + element_grain / (count + 1), [&](std::int64_t begin, std::int64_t end) {
-      loop.for_rows(begin, end, [&](auto& offset) { piece(offset, 0, count); });
-    });
-  }
-}
+/// Enough for the second derivative of a functor with ten captures.
+inline constexpr int most_map_inputs = 15;
+
+/// A row of some functor: its operands' starts, and how far their elements lie apart.
+template <class T>
+using RowFunction = void (*)(const void* f, T* out, std::int64_t out_step, const T* const* in, const std::int64_t* step,
+                             std::int64_t count);
+
+/// Calls `row` for the rows of the loop over `out` and its n broadcast inputs, on several threads where that pays: the
+/// part of a map that no functor changes, compiled once. T is float or double.
+template <class T>
+void map_rows(RowFunction<T> row, const void* f, Tensor& out, const Tensor* const* in, int n);
 
 template <class T, class F, int n>
 void map_on_cpu(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
-  std::array<const Tensor*, n + 1> operands{&out};
-  std::array<const T*, n> first;
-  std::array<std::int64_t, n> step;
-  for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
-  T* to = out.data<T>();
-  auto loop = plan_loop<n + 1>(out.shape(), operands);
-  std::int64_t out_step = loop.strides[0][-1];
-  for (int k = 0; k < n; ++k) step[k] = loop.strides[k + 1][-1];
-
-  auto piece = [&](const std::array<std::int64_t, n + 1>& offset, std::int64_t begin, std::int64_t end) {
-    std::array<const T*, n> from;
-    for (int k = 0; k < n; ++k) from[k] = first[k] + offset[k + 1] + begin * step[k];
-    map_row<T>(f, to + offset[0] + begin * out_step, out_step, from, step, end - begin, std::make_index_sequence<n>{});
+  static_assert(n <= most_map_inputs);
+  RowFunction<T> row = [](const void* f, T* out, std::int64_t out_step, const T* const* in, const std::int64_t* step,
+                          std::int64_t count) {
+    map_row<T>(*static_cast<const F*>(f), out, out_step, in, step, count, std::make_index_sequence<n>{});
   };
-  for_pieces<n + 1>(loop, std::ref(piece));
+  map_rows<T>(row, &f, out, in.data(), n);
 }
 
 template <class F, int n>
@@ -102,15 +87,17 @@ void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
   visit_real(F::name, out.dtype(), [&](auto type) { map_on_cpu<typename decltype(type)::type, F, n>(f, out, in); });
 }
 
+/// Throws unless all inputs have out's type and device.
+void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n);
+/// An empty tensor of the shape that the inputs broadcast to.
+Tensor empty_map_result(const char* name, const Tensor* const* in, int n);
+
 /// Writes f(in...) into `out`, which must have the broadcast shape; out may be one of the inputs.
 template <class F, class... In>
 void map_into(Tensor& out, const F& f, const In&... in) {
   constexpr int n = sizeof...(In);
   const std::array<const Tensor*, n> inputs{&in...};
-  for (const Tensor* x : inputs)
-    require(x->defined() && x->dtype() == out.dtype() && x->device() == out.device(),
-            "{}: the operands differ: {} on {} and {} on {}; cast or move one of them", F::name, out,
-            name(out.device()), x->describe(), name(x->device()));
+  require_operands(F::name, out, inputs.data(), n);
   out.changed();
   if constexpr (is_listed<F>)
     MapKernel<F, n>::run(f, out, inputs);
@@ -120,11 +107,10 @@ void map_into(Tensor& out, const F& f, const In&... in) {
 
 /// f(in...) element by element, broadcasting; f32 or f64, all of one type and device.
 template <class F, class... In>
-requires(std::is_same_v<In, Tensor>&&...) Tensor map(const F& f, const Tensor& first, const In&... in) {
-  Shape shape = first.shape();
-  ((shape = broadcast(F::name, shape, in.shape())), ...);
-  Tensor out = Tensor::empty(shape, first.dtype(), first.device());
-  map_into(out, f, first, in...);
+requires(std::is_same_v<In, Tensor>&&...) Tensor map(const F& f, const In&... in) {
+  const std::array<const Tensor*, sizeof...(In)> inputs{&in...};
+  Tensor out = empty_map_result(F::name, inputs.data(), sizeof...(In));
+  map_into(out, f, in...);
   return out;
 }
 

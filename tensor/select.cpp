@@ -3,7 +3,6 @@
 #include <functional>
 
 #include "tensor/element_loop.h"
-#include "tensor/parallel.h"
 
 namespace fovea {
 
@@ -15,22 +14,12 @@ void require_same_type(const char* what, const Tensor& a, const Tensor& b) {
   require(a.device() == Device::cpu, "{}: has no CUDA kernel; {} lies on {}", what, a, name(a.device()));
 }
 
-/// body(offsets, steps, count) for runs of elements that each operand steps through evenly.
-template <int operands, class Body>
-void for_runs(const Shape& shape, const std::array<const Tensor*, operands>& tensors, const Body& body) {
-  auto loop = plan_loop<operands>(shape, tensors);
+/// How far the elements of a run lie apart, for each operand.
+template <int operands>
+std::array<std::int64_t, operands> run_steps(const ElementLoop<operands>& loop) {
   std::array<std::int64_t, operands> step;
   for (int k = 0; k < operands; ++k) step[k] = loop.strides[k][-1];
-  std::int64_t count = loop.inner();
-  if (loop.rows() == 1)
-    return parallel_for(count, element_grain, [&](std::int64_t begin, std::int64_t end) {
-      std::array<std::int64_t, operands> offset;
-      for (int k = 0; k < operands; ++k) offset[k] = begin * step[k];
-      body(offset, step, end - begin);
-    });
-  parallel_for(loop.rows(), 1 + element_grain / (count + 1), [&](std::int64_t begin, std::int64_t end) {
-    loop.for_rows(begin, end, [&](auto& offset) { body(offset, step, count); });
-  });
+  return step;
 }
 
 /// out[i] = op(a[i], b[i]); the steps that occur are spelt out, so that the compiler makes vectors of them.
@@ -52,7 +41,9 @@ template <class In, class Op>
 void combine(const Tensor& a, const Tensor& b, Tensor& out, const Op& op) {
   const In *left = a.data<In>(), *right = b.data<In>();
   bool* to = out.data<bool>();
-  for_runs<3>(out.shape(), {&out, &a, &b}, [&](auto& first, auto& step, std::int64_t count) {
+  auto loop = plan_loop<3>(out.shape(), {&out, &a, &b});
+  auto step = run_steps(loop);
+  for_runs<3>(loop, [&](auto& first, std::int64_t count) {
     combine_run(op, to + first[0], left + first[1], step[1], right + first[2], step[2], count);
   });
 }
@@ -103,12 +94,14 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   Tensor out =
       Tensor::empty(broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape())), a.dtype());
   if (out.elements() == 0) return out;
+  auto loop = plan_loop<4>(out.shape(), {&out, &condition, &a, &b});
+  auto step = run_steps(loop);
   const auto* truths = reinterpret_cast<const std::uint8_t*>(condition.address());
   visit(a.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T *yes = a.data<T>(), *no = b.data<T>();
     T* to = out.data<T>();
-    for_runs<4>(out.shape(), {&out, &condition, &a, &b}, [&](auto& first, auto& step, std::int64_t count) {
+    for_runs<4>(loop, [&](auto& first, std::int64_t count) {
       choose_run(to + first[0], truths + first[1], step[1], yes + first[2], step[2], no + first[3], step[3], count);
     });
   });

@@ -8,10 +8,6 @@
 #include "tensor/element_loop.h"
 #include "tensor/parallel.h"
 
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
-
 namespace fovea {
 
 namespace {
@@ -49,21 +45,14 @@ void copy_row(To* to, std::int64_t to_step, const From* from, std::int64_t from_
 
 void copy_on_cpu(Tensor& to, const Tensor& from) {
   auto loop = plan_loop<2>(to.shape(), {&to, &from});
-  std::int64_t n = loop.inner(), to_step = loop.strides[0][-1], from_step = loop.strides[1][-1];
+  std::int64_t to_step = loop.strides[0][-1], from_step = loop.strides[1][-1];
   visit(to.dtype(), [&](auto to_type) {
     visit(from.dtype(), [&](auto from_type) {
       auto* target = to.data<typename decltype(to_type)::type>();
       const auto* source = from.data<typename decltype(from_type)::type>();
-      if (loop.rows() == 1) {
-        parallel_for(n, element_grain, [&](std::int64_t begin, std::int64_t end) {
-          copy_row(target + begin * to_step, to_step, source + begin * from_step, from_step, end - begin);
-        });
-      } else {
-        parallel_for(loop.rows(), 1 + element_grain / (n + 1), [&](std::int64_t begin, std::int64_t end) {
-          loop.for_rows(begin, end,
-                        [&](auto& offset) { copy_row(target + offset[0], to_step, source + offset[1], from_step, n); });
-        });
-      }
+      for_runs<2>(loop, [&](auto& offset, std::int64_t count) {
+        copy_row(target + offset[0], to_step, source + offset[1], from_step, count);
+      });
     });
   });
 }
@@ -352,19 +341,6 @@ void Tensor::copy_from(const Tensor& source) {
   Tensor packed = source.to(dtype_).expand(shape_).contiguous();
   if (!is_contiguous()) return copy_from(packed.to(device_));
   cuda_backend().copy_bytes(address(), device_, packed.address(), source.device_, bytes());
-}
-
-void set_flush_denormals(bool flush) {
-#if defined(__SSE__)
-  constexpr unsigned flush_to_zero = 0x8000, denormals_are_zero = 0x0040;
-#pragma omp parallel
-  {
-    unsigned control = _mm_getcsr() & ~(flush_to_zero | denormals_are_zero);
-    _mm_setcsr(flush ? control | flush_to_zero | denormals_are_zero : control);
-  }
-#else
-  static_cast<void>(flush);
-#endif
 }
 
 }  // namespace fovea

@@ -1,5 +1,7 @@
 #include "experiments/support/attend.h"
 
+#include <omp.h>
+
 #include "experiments/support/attention_case.h"
 #include "experiments/support/attention_catalogue.h"
 #include "tensor/parallel.h"

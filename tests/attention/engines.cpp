@@ -3,6 +3,7 @@
 #include <functional>
 
 #include <boost/test/unit_test.hpp>
+#include <omp.h>
 
 #include "attention/fused.h"
 #include "tests/attention/attentions.h"
