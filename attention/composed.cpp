@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "attention/score.h"
+#include "attention/strip_recurrence.h"
+#include "attention/strip_score.h"
 #include "tensor/select.h"
 
 namespace fovea {
@@ -57,11 +59,6 @@ Variable score_of(const AttentionContext& in, const Terms& terms) {
   return terms.score ? terms.score->composed(in) : DotScore(in.scale()).composed(in);
 }
 
-/// As they are shown: [B, H, I, J], or [B, H, I, J, D].
-Variable with_dimensions_last(const Variable& pairs) {
-  return pairs.rank() == 4 ? pairs : permute(pairs, {1, 2, 3, 4, 0});
-}
-
 /// z: the score and what comes before the softmax.
 Variable logits_of(const AttentionContext& in, const Terms& terms, AttentionTrace* trace) {
   Variable pairs = score_of(in, terms);
@@ -80,6 +77,10 @@ Variable weighted_sum(const Variable& weights, const Variable& value) {
 }
 
 }  // namespace
+
+Variable with_dimensions_last(const Variable& pairs) {
+  return pairs.rank() == 4 ? pairs : permute(pairs, {1, 2, 3, 4, 0});
+}
 
 double AttentionContext::scale() const { return 1 / std::sqrt(static_cast<double>(query.size(-1))); }
 
@@ -143,9 +144,7 @@ Variable merge_heads(const Variable& x) {
 Variable attend_composed(const AttentionContext& in, const Terms& terms, const AttentionDropout& weights_dropout,
                          AttentionTrace* trace) {
   if (terms.recurrence) {
-    require(
-        !terms.sink.defined() && !terms.densities.defined(),
-        "attention: a focus that goes from query to query needs a softmax over the keys alone: no sinks, no densities");
+    check_recurrence(terms);
     Variable out = weights_dropout.probability == 0 ? terms.recurrence->skipping(in, terms, trace) : Variable();
     if (out.defined()) return out;
   }
@@ -163,6 +162,16 @@ Variable attend_composed(const AttentionContext& in, const Terms& terms, const A
           "attention: weights for each dimension and terms of the values do not combine");
   for (const auto& value : terms.values) out = out + value->composed(pairs, in);
   return out;
+}
+
+std::vector<std::unique_ptr<StripScore>> Score::strips(const AttentionContext&) const { return {}; }
+
+std::unique_ptr<StripRecurrence> Recurrence::strips(const AttentionContext&) { return nullptr; }
+
+void check_recurrence(const Terms& terms) {
+  require(
+      !terms.sink.defined() && !terms.densities.defined(),
+      "attention: a focus that goes from query to query needs a softmax over the keys alone: no sinks, no densities");
 }
 
 void Terms::set_score(std::unique_ptr<Score> made) {

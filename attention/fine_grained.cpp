@@ -1,5 +1,7 @@
 #include "attention/fine_grained.h"
 
+#include "attention/strip_score.h"
+
 namespace fovea {
 
 namespace {
@@ -14,6 +16,11 @@ class FineGrainedScore : public TwoSidedScore {
   Variable logits(const Variable& queries, const Variable& keys, const Tensor&) const override {
     Variable weight = dimensions_.rank() == 2 ? dimensions_ : unsqueeze(dimensions_, 1);  // [H, 1, a, D]
     return permute(matmul(HiddenScore::hidden(queries, keys), weight), {4, 0, 1, 2, 3});
+  }
+
+ protected:
+  std::unique_ptr<StripScore> strips_of(const Sides& sides) const override {
+    return fine_grained_strips(sides.queries, sides.keys, dimensions_);
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/focus_strips.h"
 #include "attention/score.h"
 #include "autograd/node.h"
 #include "tensor/select.h"
@@ -20,7 +21,7 @@ std::int64_t at(const Tensor& bound, std::int64_t b, std::int64_t h, std::int64_
 /// What a forward pass leaves for those who look: the windows that were used, and the focus after each query.
 struct Steps {
   std::vector<double> windows;  ///< first and last key of [I, B, H]
-  std::vector<Variable> focus;  ///< of each query, [B, H, 1]
+  Variable focus;               ///< after each query, [B, H, I]
 };
 
 /// x [B, H, I, ...] as I single queries [B, H, 1, ...], whose gradients come back in one piece: slices would each bring
@@ -70,15 +71,16 @@ class KeyRows {
 class FocusRecurrence : public Recurrence {
  public:
   FocusRecurrence(const FlexibleAttention::Options& options, bool testing, const Variable& gate,
-                  std::shared_ptr<Steps> steps)
+                  const Variable& previous_focus, std::shared_ptr<Steps> steps)
       : options_(options),
         has_windows_(testing && std::isfinite(options.threshold)),
-        gate_(single_queries(gate)),
+        gate_(gate),
+        previous_(previous_focus),
         steps_(std::move(steps)) {}
 
   Variable composed(const Variable& logits, const Tensor& allow, const AttentionContext& in) override {
     require(logits.rank() == 4, "flexible: weights for each dimension of the values have no one focus");
-    start(in);
+    start();
     std::vector<Variable> rows = single_queries(logits);
     for (std::int64_t t = 0; t < logits.size(2); ++t) {
       Variable& row = rows[static_cast<std::size_t>(t)];
@@ -92,6 +94,7 @@ class FocusRecurrence : public Recurrence {
       row = softmax(row - penalty(t, in.key_positions), seen);
       move_to(sum(row * in.key_positions, {-1}));
     }
+    steps_->focus = concat(focus_of_queries_, 2);
     return concat(rows, 2);
   }
 
@@ -101,7 +104,7 @@ class FocusRecurrence : public Recurrence {
     bool score_alone = terms.scores.empty() && terms.biases.empty() && terms.windows.empty() && terms.values.empty() &&
                        terms.masks.empty() && terms.always.empty();
     if (!has_windows_ || grad_enabled() || !score || !score_alone || in.key.size(2) == 0) return {};
-    start(in);
+    start();
     Variable queries = score->queries(in);
     KeyRows keys(score->kept_keys(in)), values(in.value);
     std::vector<Variable> outputs, weights;
@@ -114,6 +117,7 @@ class FocusRecurrence : public Recurrence {
       outputs.push_back(matmul(row, values.at(index)));
       if (trace) weights.push_back(scatter_last(row, index, in.key.size(2)));
     }
+    steps_->focus = concat(focus_of_queries_, 2);
     if (trace) {
       trace->weights = concat(weights, 2);
       for (auto& [name, compute] : terms.quantities) trace->quantities.emplace_back(name, compute());
@@ -121,24 +125,37 @@ class FocusRecurrence : public Recurrence {
     return concat(outputs, 2);
   }
 
+  std::unique_ptr<StripRecurrence> strips(const AttentionContext&) override {
+    steps_->windows.assign(static_cast<std::size_t>(2 * gate_.shape().elements()), 0);
+    return focus_strips({options_.sigma, has_windows_ ? options_.threshold : std::numeric_limits<double>::infinity(),
+                         !starts_somewhere(), first_focus(), options_.detach_focus, gate_, previous_,
+                         &steps_->windows});
+  }
+  Variable carried() const override { return steps_->focus; }
+  void set_carried(const Variable& focus) override { steps_->focus = focus; }
+
  private:
-  void start(const AttentionContext& in) {
+  /// Whether there is a penalty at the first query where no focus is given.
+  bool starts_somewhere() const { return options_.p_init != FlexibleAttention::FirstFocus::none; }
+  double first_focus() const { return options_.p_init == FlexibleAttention::FirstFocus::before_first_word ? -1 : 0; }
+
+  void start() {
     *steps_ = {};
-    has_focus_ = in.previous_focus.defined() || options_.p_init != FlexibleAttention::FirstFocus::none;
-    double first = options_.p_init == FlexibleAttention::FirstFocus::before_first_word ? -1 : 0;
-    focus_ = in.previous_focus.defined()
-                 ? unsqueeze(in.previous_focus, -1)
-                 : Variable(Tensor::full({1, 1, 1}, first, in.query.dtype(), in.query.device()));
+    focus_of_queries_.clear();
+    if (gates_.empty()) gates_ = single_queries(gate_);
+    has_focus_ = previous_.defined() || starts_somewhere();
+    focus_ = previous_.defined() ? unsqueeze(previous_, -1)
+                                 : Variable(Tensor::full({1, 1, 1}, first_focus(), gate_.dtype(), gate_.device()));
     if (options_.detach_focus) focus_ = focus_.detach();
   }
 
   void move_to(const Variable& focus) {  // [B, H, 1]
-    steps_->focus.push_back(focus);
+    focus_of_queries_.push_back(focus);
     focus_ = options_.detach_focus ? focus.detach() : focus;
     has_focus_ = true;
   }
 
-  const Variable& gate_at(std::int64_t t) const { return gate_[static_cast<std::size_t>(t)]; }
+  const Variable& gate_at(std::int64_t t) const { return gates_[static_cast<std::size_t>(t)]; }
 
   /// g_t (s − p)² / (2 sigma²), [B, H, 1, K]; s [K] or [B, H, 1, K]
   Variable penalty(std::int64_t t, const Variable& positions) const {
@@ -198,10 +215,15 @@ class FocusRecurrence : public Recurrence {
 
   FlexibleAttention::Options options_;
   bool has_windows_;
-  std::vector<Variable> gate_;  // of each query, [B, H, 1]
-  Variable focus_;              // [B or 1, H or 1, 1]
-  bool has_focus_ = false;
+  Variable gate_;      // [B, H, I]
+  Variable previous_;  // [B, H or 1], or undefined
   std::shared_ptr<Steps> steps_;
+
+  // While composed() or skipping() goes through the queries:
+  std::vector<Variable> gates_;             // of each query, [B, H, 1]
+  std::vector<Variable> focus_of_queries_;  // [B, H, 1]
+  Variable focus_;                          // [B or 1, H or 1, 1]
+  bool has_focus_ = false;
 };
 
 }  // namespace
@@ -246,14 +268,14 @@ void FlexibleAttention::add_terms(const AttentionContext& in, Terms& terms) {
           "flexible: step {} needs the focus after the step before it (previous_focus)", in.query_offset);
   Variable g = gate(in);
   auto steps = std::make_shared<Steps>();
-  terms.set_recurrence(std::make_unique<FocusRecurrence>(options_, !training(), g, steps));
+  terms.set_recurrence(std::make_unique<FocusRecurrence>(options_, !training(), g, in.previous_focus, steps));
   bool open = options_.p_init == FirstFocus::none && !in.previous_focus.defined();
   terms.quantity("gate", [g, open] {
     if (!open) return g;
     Tensor zero = Tensor::zeros({g.size(0), g.size(1), 1}, g.dtype(), g.device());
     return concat({zero, slice(g, 2, 1, g.size(2))}, 2);
   });
-  terms.quantity("focus", [steps] { return concat(steps->focus, 2); });
+  terms.quantity("focus", [steps] { return steps->focus; });
   terms.quantity("range", [steps, B = g.size(0), H = g.size(1), I = g.size(2)]() -> Variable {
     return Tensor::from(steps->windows, {I, B, H, 2}).permute({1, 2, 0, 3}).contiguous();
   });

@@ -140,6 +140,8 @@ class ValueTerm {
 };
 
 struct Terms;
+class StripScore;
+class StripRecurrence;
 
 /// Makes the logits of a query and a key: what takes the place of q · k / sqrt(D).
 class Score {
@@ -149,6 +151,9 @@ class Score {
   virtual Variable composed(const AttentionContext& in) const = 0;
   /// It is q · k / sqrt(D) after all, which every engine has.
   virtual bool is_scaled_dot() const { return false; }
+  /// For the fused engine, of every head one; empty: there is only the composed form. What composed() and the strips
+  /// read are the same variables.
+  virtual std::vector<std::unique_ptr<StripScore>> strips(const AttentionContext&) const;
 };
 
 /// Takes the place of the softmax where a query's logits depend on the weights of the query before it: goes through the
@@ -161,6 +166,11 @@ class Recurrence {
   /// The output [B, H, I, D] from the keys that weigh something alone, without the logits of the others; undefined
   /// where that is not possible.
   virtual Variable skipping(const AttentionContext&, const Terms&, AttentionTrace*) { return {}; }
+  /// For the fused engine; null: there is only the composed form.
+  virtual std::unique_ptr<StripRecurrence> strips(const AttentionContext&);
+  /// What goes from query to query, [B, H, I]: of the last composed(), or what was given from strips().
+  virtual Variable carried() const { return {}; }
+  virtual void set_carried(const Variable&) {}
 };
 
 struct Terms {
@@ -283,6 +293,12 @@ Variable merge_heads(const Variable& x);
 /// The keys that take part in the softmax, by visibility, ranges and masks: bool, broadcast to [B, H, I, J]; undefined:
 /// all.
 Tensor allowed_keys(const AttentionContext& in, const Terms& terms);
+
+/// As they are shown: [B, H, I, J], or [D, B, H, I, J] as [B, H, I, J, D].
+Variable with_dimensions_last(const Variable& pairs);
+
+/// Throws where a term does not combine with a recurrence.
+void check_recurrence(const Terms& terms);
 
 /// Dropout of the attention weights, at a place of the random sequence: both engines draw the same.
 struct AttentionDropout {

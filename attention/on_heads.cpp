@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "attention/score.h"
+#include "attention/strip_recurrence.h"
+#include "attention/strip_score.h"
 
 namespace fovea {
 
@@ -84,21 +86,20 @@ class ScoresOfHeads : public Score {
 
   Variable composed(const AttentionContext& in) const override {
     std::vector<Variable> pieces;
-    int next = 0, H = static_cast<int>(in.query.size(1));
-    auto add_piece = [&](const Score& score, HeadRange heads) {
-      if (heads.count == 0) return;
-      AttentionContext own = context_of_heads(in, heads);
-      if (in.memory) own.memory = &in.memory->part(pieces.size());
-      pieces.push_back(score.composed(own));
-      next = heads.first + heads.count;
-    };
-    DotScore plain(in.scale());
-    for (const Part& part : parts_) {
-      add_piece(plain, {next, part.heads.first - next});
-      add_piece(*part.score, part.heads);
-    }
-    add_piece(plain, {next, H - next});
+    for_parts(in, [&](const Part& part, const AttentionContext& own) { pieces.push_back(part.score->composed(own)); });
     return concat(broadcast_beside(pieces), -3);
+  }
+
+  std::vector<std::unique_ptr<StripScore>> strips(const AttentionContext& in) const override {
+    std::vector<std::unique_ptr<StripScore>> all;
+    bool complete = true;
+    for_parts(in, [&](const Part& part, const AttentionContext& own) {
+      std::vector<std::unique_ptr<StripScore>> strips = part.score->strips(own);
+      complete = complete && !strips.empty();
+      for (auto& strip : strips) all.push_back(of_heads(std::move(strip), part.heads));
+    });
+    if (!complete) all.clear();
+    return all;
   }
 
  private:
@@ -106,6 +107,33 @@ class ScoresOfHeads : public Score {
     std::unique_ptr<Score> score;
     HeadRange heads;
   };
+
+  /// body(part, its context) for every head's score, in the order of heads.
+  template <class Body>
+  void for_parts(const AttentionContext& in, Body&& body) const {
+    fill_gaps(in);
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      AttentionContext own = context_of_heads(in, parts_[k].heads);
+      if (in.memory) own.memory = &in.memory->part(k);
+      body(parts_[k], own);
+    }
+  }
+
+  /// q · k / sqrt(D) for the heads that have no score.
+  void fill_gaps(const AttentionContext& in) const {
+    std::vector<Part> all;
+    int next = 0, H = static_cast<int>(in.query.size(1));
+    auto fill_up_to = [&](int end) {
+      if (next < end) all.push_back({std::make_unique<DotScore>(in.scale()), {next, end - next}});
+    };
+    for (Part& part : parts_) {
+      fill_up_to(part.heads.first);
+      next = part.heads.first + part.heads.count;
+      all.push_back(std::move(part));
+    }
+    fill_up_to(H);
+    parts_ = std::move(all);
+  }
 
   /// Where one has a matrix for each dimension of the values, all have.
   static std::vector<Variable> broadcast_beside(std::vector<Variable> pieces) {
@@ -121,14 +149,14 @@ class ScoresOfHeads : public Score {
     return pieces;
   }
 
-  std::vector<Part> parts_;
+  mutable std::vector<Part> parts_;  // of one call: those between the given ones are made with it
 };
 
 /// On some heads a recurrence, on the others a softmax.
 class RecurrenceOnHeads : public Recurrence {
  public:
-  RecurrenceOnHeads(std::unique_ptr<Recurrence> recurrence, HeadRange heads)
-      : recurrence_(std::move(recurrence)), heads_(heads) {}
+  RecurrenceOnHeads(std::unique_ptr<Recurrence> recurrence, HeadRange heads, std::int64_t all_heads)
+      : recurrence_(std::move(recurrence)), heads_(heads), all_heads_(all_heads) {}
 
   Variable composed(const Variable& logits, const Tensor& allow, const AttentionContext& in) override {
     Tensor own = allow;
@@ -136,10 +164,23 @@ class RecurrenceOnHeads : public Recurrence {
     Variable weights = recurrence_->composed(slice_heads(logits, heads_), own, context_of_heads(in, heads_));
     return replace_heads(softmax(logits, allow), weights, heads_);
   }
+  std::unique_ptr<StripRecurrence> strips(const AttentionContext& in) override {
+    return of_heads(recurrence_->strips(context_of_heads(in, heads_)), heads_);
+  }
+  Variable carried() const override {
+    Variable own = recurrence_->carried();  // [B, h, I]
+    Variable none = Tensor::zeros({own.size(0), all_heads_, own.size(2), 1}, own.dtype(), own.device());
+    return squeeze(replace_heads(none, unsqueeze(own, -1), heads_), -1);
+  }
+  void set_carried(const Variable& carried) override {
+    recurrence_->set_carried(carried.defined() ? slice(carried, 1, heads_.first, heads_.first + heads_.count)
+                                               : Variable());
+  }
 
  private:
   std::unique_ptr<Recurrence> recurrence_;
   HeadRange heads_;
+  std::int64_t all_heads_;
 };
 
 /// x [B, h or 1, ...] of `heads`, and `other` at the heads beside them: [B, H, ...].
@@ -216,7 +257,7 @@ void add_on_heads(Terms& all, Terms terms, const AttentionContext& in, HeadRange
   if (terms.densities.defined()) all.densities = densities_of_all_heads(all.densities, terms.densities, heads, H);
   if (terms.recurrence)
     all.set_recurrence(every ? std::move(terms.recurrence)
-                             : std::make_unique<RecurrenceOnHeads>(std::move(terms.recurrence), heads));
+                             : std::make_unique<RecurrenceOnHeads>(std::move(terms.recurrence), heads, H));
   auto add_pairs = [&](auto& to, auto& from) {
     for (auto& term : from) to.push_back(every ? std::move(term) : std::make_unique<OnHeads>(std::move(term), heads));
   };

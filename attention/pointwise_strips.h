@@ -83,7 +83,7 @@ struct QueryStrips {
   }
   template <class T>
   void finish(const StripRows<T>& rows, std::int64_t r, const RowNumber<T>& row, const Tensor& room) const {
-    room.data<T>()[broadcast_offset(room, rows.sentence, rows.head, rows.first_query + r)] = horizontal_sum(row.sum);
+    room.data<T>()[broadcast_offset(room, rows.sentence, rows.head, rows.first_query + r)] += horizontal_sum(row.sum);
   }
 };
 
@@ -204,11 +204,6 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
       if (place == k) room = capture.room(shape);
     });
     return room;
-  }
-  std::int64_t elements_taken(const StripShape& shape, std::int64_t) const override {
-    std::int64_t elements = 0;
-    for_captures([&](std::size_t, const auto& capture) { elements += capture.scratch(shape) + Vec<float>::lanes; });
-    return elements;
   }
 
   template <class T>

@@ -16,7 +16,6 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
   Tensor gradient_room(std::size_t, const StripShape& s) const override {
     return Tensor::zeros({s.parts, s.sentences, s.heads, offsets(), table_.size(1)}, table_.dtype());
   }
-  std::int64_t elements_taken(const StripShape&, std::int64_t rows) const override { return 2 * rows * offsets() + 64; }
 
   template <class T>
   void forward_strip(const StripRows<T>& rows, const T* weights, MatrixView<T> out, Workspace& space) const {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "attention/strip_score.h"
 #include "tensor/select.h"
 
 namespace fovea {
@@ -32,6 +33,11 @@ class AdditiveScore : public TwoSidedScore {
     return project_to_number(HiddenScore::hidden(queries, keys), vector_);
   }
 
+ protected:
+  std::unique_ptr<StripScore> strips_of(const Sides& sides) const override {
+    return additive_strips(sides.queries, sides.keys, vector_);
+  }
+
  private:
   HiddenScore hidden_;
   Variable vector_;
@@ -47,6 +53,9 @@ class LocationScore : public TwoSidedScore {
     Tensor last = Tensor::full({1}, static_cast<double>(queries.size(-1) - 1), DType::i64);
     return gather_last(queries, where(less(positions, last), positions, last));
   }
+
+ protected:
+  std::unique_ptr<StripScore> strips_of(const Sides& sides) const override { return location_strips(sides.queries); }
 
  private:
   Variable weight_;
@@ -72,13 +81,30 @@ Variable TwoSidedScore::kept_keys(const AttentionContext& in) const {
   return kept;
 }
 
+const TwoSidedScore::Sides& TwoSidedScore::sides(const AttentionContext& in) const {
+  if (!sides_.queries.defined()) sides_ = {queries(in), kept_keys(in)};
+  return sides_;
+}
+
 Variable TwoSidedScore::composed(const AttentionContext& in) const {
-  return logits(queries(in), kept_keys(in), Tensor::arange(in.key.size(2), DType::i64));
+  return logits(sides(in).queries, sides(in).keys, Tensor::arange(in.key.size(2), DType::i64));
+}
+
+std::vector<std::unique_ptr<StripScore>> TwoSidedScore::strips(const AttentionContext& in) const {
+  std::vector<std::unique_ptr<StripScore>> all;
+  all.push_back(strips_of(sides(in)));
+  return all;
 }
 
 Variable DotScore::logits(const Variable& queries, const Variable& keys, const Tensor&) const {
   return matmul(queries, transpose(keys, -1, -2), {.scale = scale_});
 }
+
+std::unique_ptr<StripScore> DotScore::strips_of(const Sides& sides) const {
+  return dot_strips(sides.queries, sides.keys, scale_);
+}
+
+std::unique_ptr<StripScore> NoScore::strips_of(const Sides&) const { return no_score_strips(); }
 
 Variable NoScore::logits(const Variable& queries, const Variable& keys, const Tensor&) const {
   return Tensor::zeros({queries.size(0), queries.size(1), queries.size(2), keys.size(2)}, queries.dtype(),

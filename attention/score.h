@@ -25,6 +25,18 @@ class TwoSidedScore : public Score {
   /// keys(), from the memory that a decoder keeps where there is one.
   Variable kept_keys(const AttentionContext& in) const;
   Variable composed(const AttentionContext& in) const override;
+  std::vector<std::unique_ptr<StripScore>> strips(const AttentionContext& in) const override;
+
+ protected:
+  struct Sides {
+    Variable queries, keys;
+  };
+  virtual std::unique_ptr<StripScore> strips_of(const Sides& sides) const = 0;
+
+ private:
+  /// Made once: a score is of one call.
+  const Sides& sides(const AttentionContext& in) const;
+  mutable Sides sides_;
 };
 
 class DotScore : public TwoSidedScore {
@@ -33,6 +45,9 @@ class DotScore : public TwoSidedScore {
   Variable queries(const AttentionContext& in) const override { return in.query; }
   Variable keys(const AttentionContext& in) const override { return in.key; }
   Variable logits(const Variable& queries, const Variable& keys, const Tensor& positions) const override;
+
+ protected:
+  std::unique_ptr<StripScore> strips_of(const Sides& sides) const override;
 
  private:
   double scale_;
@@ -44,6 +59,9 @@ class NoScore : public TwoSidedScore {
   Variable queries(const AttentionContext& in) const override { return in.query; }
   Variable keys(const AttentionContext& in) const override { return in.key; }
   Variable logits(const Variable& queries, const Variable& keys, const Tensor& positions) const override;
+
+ protected:
+  std::unique_ptr<StripScore> strips_of(const Sides&) const override;
 };
 
 // ---- Parameters of heads

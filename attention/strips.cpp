@@ -67,6 +67,15 @@ T softmax_row_backward(const T* weights, T* gradient, std::int64_t first, std::i
 }
 
 template <class T>
+void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end) {
+  const Vec<T> zero(T(0));
+  for_keys<T>(first, end, [&](std::int64_t j, auto count) {
+    Vec<T> weight = load_vector(weights + j, count);
+    store_vector(select(weight == zero, zero, weight * load_vector(gradient + j, count)), gradient + j, count);
+  });
+}
+
+template <class T>
 void prefix_sum_row(const T* x, T* out, std::int64_t first, std::int64_t end) {
   double carry = 0;
   for_keys<T>(first, end, [&](std::int64_t j, auto count) {
@@ -99,6 +108,8 @@ template void softmax_row_again(float*, std::int64_t, std::int64_t, float);
 template void softmax_row_again(double*, std::int64_t, std::int64_t, double);
 template float softmax_row_backward(const float*, float*, std::int64_t, std::int64_t);
 template double softmax_row_backward(const double*, double*, std::int64_t, std::int64_t);
+template void density_row_backward(const float*, float*, std::int64_t, std::int64_t);
+template void density_row_backward(const double*, double*, std::int64_t, std::int64_t);
 
 Tensor strip_gradient_room(const Shape& shape, std::int64_t parts, DType dtype) {
   if (parts == 1) {

@@ -3,6 +3,9 @@
 /// A strip is a matrix [rows, J] of a few queries of one head by all keys, in cache. The engine fills it with logits,
 /// lets every term change it, makes weights of it and multiplies them with the values; the backward pass makes the same
 /// strip again. Nothing of size I x J is ever kept: a call needs O(I + J) memory.
+///
+/// Where every dimension of the values has weights of its own, a strip is so many such matrices one after the other,
+/// planes; terms see one at a time.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -12,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/workspace.h"
 #include "autograd/variable.h"
 #include "tensor/panels.h"
 #include "tensor/row_loop.h"
@@ -38,29 +42,7 @@ struct StripRows {
   std::span<const Panels<T>> transposed_keys, keys_packed;
 
   std::int64_t query_position(std::int64_t row) const { return query_offset + first_query + row; }
-};
-
-/// A thread's memory: taken in order, given back all at once.
-class Workspace {
- public:
-  Workspace(std::byte* begin, std::size_t bytes) : next_(begin), end_(begin + bytes) {}
-
-  template <class T>
-  T* take(std::int64_t elements) {
-    auto* taken = reinterpret_cast<T*>(next_);
-    next_ += bytes<T>(elements);
-    require(next_ <= end_, "fused attention: a term asked for less memory than it takes");
-    return taken;
-  }
-  template <class T>
-  static std::size_t bytes(std::int64_t elements) {
-    return (static_cast<std::size_t>(elements) * sizeof(T) + 63) / 64 * 64;
-  }
-  std::byte* mark() const { return next_; }
-  void give_back(std::byte* mark) { next_ = mark; }
-
- private:
-  std::byte *next_, *end_;
+  bool is_empty() const { return hull_first == hull_end; }
 };
 
 /// What a term does to strips: on logits before the softmax or on weights after it. One object serves all threads.
@@ -75,9 +57,6 @@ class StripTerm {
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
   /// Matrices [B, H, J, D] that the engine packs for StripRows.
   virtual std::vector<Tensor> key_matrices() const { return {}; }
-  /// How many strips, and how many elements more, forward and backward take from the workspace.
-  virtual std::int64_t strips_taken() const { return 0; }
-  virtual std::int64_t elements_taken(const StripShape&, std::int64_t /*rows*/) const { return 0; }
 
   /// to = f(from) at the visible pairs; to may be from.
   virtual void forward(const StripRows<float>&, const float* from, float* to, Workspace&) const = 0;
@@ -99,7 +78,6 @@ class StripValueTerm {
   virtual ~StripValueTerm() = default;
   virtual std::vector<Variable> inputs() const = 0;
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
-  virtual std::int64_t elements_taken(const StripShape&, std::int64_t rows) const = 0;
 
   /// out [rows, D] += what the weights make.
   virtual void forward(const StripRows<float>&, const float* weights, MatrixView<float> out, Workspace&) const = 0;
@@ -201,6 +179,9 @@ void softmax_row_again(T* z, std::int64_t first, std::int64_t end, T log_total);
 /// gradient = weights · (gradient − mean), mean = Σ weights · gradient over the row's keys, which it returns.
 template <class T>
 T softmax_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
+/// The same for weights that are exp(z): gradient = weights · gradient.
+template <class T>
+void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
 
 /// out_j = Σ x_k over first ≤ k ≤ j, or over j ≤ k < end; out may be x. The carried sum is f64.
 template <class T>

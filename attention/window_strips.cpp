@@ -47,11 +47,6 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     for (std::size_t k = 1; k < tensors_.size(); k += 2) keys.push_back(tensors_[k]);
     return keys;
   }
-  std::int64_t strips_taken() const override { return static_cast<std::int64_t>(tensors_.size()) / 2; }
-  std::int64_t elements_taken(const StripShape& shape, std::int64_t rows) const override {
-    std::int64_t packed_queries = Panels<float>::size(rows, tensors_[0].size(-1)) + 64;
-    return 13 * (shape.keys + 64) + packed_queries;  // six sums, six slopes, the mask
-  }
 
   template <class T>
   void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const {
@@ -295,15 +290,14 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     const std::int64_t D = tensors_[2 * k].size(-1);
     const auto factor = static_cast<T>(scale);
     if (const Tensor& room = rooms[2 * k]; room.defined())
-      rows.keys_packed[k].multiply(rows.count, factor, {strip, rows.stride, 1}, 0,
+      rows.keys_packed[k].multiply(rows.count, factor, {strip, rows.stride, 1}, 1,
                                    strip_gradient<T>(room, rows.sentence, rows.head, 0).from(rows.first_query, 0));
     if (const Tensor& room = rooms[2 * k + 1]; room.defined()) {
-      std::byte* mark = space.mark();
+      WorkspaceScope taken(space);
       Panels<T> packed(space.take<T>(Panels<T>::size(rows.count, D)), rows.count, D);
       packed.pack(queries(rows, k));
       packed.multiply(rows.keys, factor, {strip, 1, rows.stride}, 1,
                       strip_gradient<T>(room, rows.sentence, rows.head, rows.part));
-      space.give_back(mark);
     }
   }
 

@@ -1,0 +1,168 @@
+#include "attention/fused_pass.h"
+#include "tensor/math.h"
+
+namespace fovea {
+
+namespace {
+
+GradientRooms make_rooms(const FusedCall& call, const std::vector<bool>& wanted) {
+  const StripShape& s = call.shape;
+  const DType dtype = call.in.query.dtype();
+  GradientRooms rooms;
+  std::size_t place = 0;
+  if (wanted[place++])
+    rooms.value = strip_gradient_room({s.sentences, s.heads, s.keys, call.in.value.size(-1)}, s.parts, dtype);
+  call.for_parts([&](const auto& part) {
+    rooms.parts.emplace_back();
+    StripShape own = s;
+    own.heads = part.heads;
+    for (std::size_t k = 0; k < part.inputs().size(); ++k)
+      rooms.parts.back().push_back(wanted[place++] ? part.gradient_room(k, own) : Tensor());
+  });
+  if (call.terms->sink.defined() && wanted[place]) rooms.sink = Tensor::zeros({s.parts, s.sentences, s.heads}, dtype);
+  if (call.recurrence) rooms.carry = Tensor::zeros({s.sentences, s.heads}, dtype);
+  return rooms;
+}
+
+template <class T>
+class BackwardPass : FusedPass<T> {
+ public:
+  BackwardPass(const FusedCall& call, const FusedResult& result, const Tensor& out_gradient,
+               const Tensor& carried_gradient, GradientRooms& rooms)
+      : FusedPass<T>(call, result, &rooms), g_(with_unit_rows(out_gradient)) {
+    if (carried_gradient.defined()) this->carried_gradient_ = carried_gradient.contiguous();
+  }
+
+  void run() const {
+    this->for_heads([&](Head& head) {
+      std::vector<T*> steps;
+      this->for_strips(head, [&](const StripRows<T>& rows) { backward_strip(head, rows, steps); });
+    });
+  }
+
+ private:
+  using typename FusedPass<T>::Head;
+  using FusedPass<T>::call_;
+  using FusedPass<T>::rooms_;
+  std::size_t biases() const { return call_.biases.size(); }
+  std::size_t terms() const { return biases() + call_.windows.size(); }
+  std::int64_t size(const StripRows<T>& rows) const { return call_.planes * this->plane_size(rows); }
+
+  void backward_strip(Head& head, const StripRows<T>& rows, std::vector<T*>& steps) const {
+    if (rows.is_empty()) return backward_of_nothing(head, rows);
+    const MatrixView<const T> g = head_matrix<T>(g_, rows.sentence, rows.head).from(rows.first_query, 0);
+    forward_again(head, rows, steps);
+    T* dropped = steps.back();
+    const T* factors = nullptr;
+    if (call_.dropout.probability > 0) {
+      factors = this->dropout_factors(head, rows);
+      dropped = this->take_strip(head, rows);
+      std::copy_n(steps.back(), size(rows), dropped);
+      this->multiply(rows, factors, dropped);
+    }
+    head.values->backward_of_values(rows, dropped, g, head.space);
+    T* gradient = this->take_strip(head, rows);
+    head.values->backward_of_weights(rows, g, gradient);
+    this->for_planes(rows, [&](std::int64_t at, std::int64_t) { clear_outside(rows, gradient + at); });
+    back_through_value_terms(head, rows, dropped, g, gradient);
+    if (factors) this->multiply(rows, factors, gradient);
+    for (std::size_t t = terms(); t-- > biases();) back_through_term(t, head, rows, steps[t], gradient);
+    back_through_softmax(rows, steps[biases()], gradient);
+    for (std::size_t t = biases(); t-- > 0;) back_through_term(t, head, rows, steps[t], gradient);
+    back_through_score(head, rows, gradient);
+  }
+
+  /// steps[t]: what term t starts from; the last: the weights before dropout. Weights lie where the last logits were: a
+  /// term's derivative needs what it starts from, not its result.
+  void forward_again(Head& head, const StripRows<T>& rows, std::vector<T*>& steps) const {
+    steps.assign(1, this->take_strip(head, rows));
+    this->logits(head, rows, steps[0]);
+    for (std::size_t t = 0; t < terms(); ++t) {
+      if (t == biases()) this->normalize(rows, steps.back(), true);
+      T* to = this->take_strip(head, rows);
+      if (t >= biases())  // weights are multiplied over the whole hull
+        this->for_planes(rows, [&](std::int64_t at, std::int64_t) { clear_outside(rows, to + at); });
+      this->apply(t, head, rows, steps.back(), to);
+      steps.push_back(to);
+    }
+    if (biases() == terms()) this->normalize(rows, steps.back(), true);
+  }
+
+  /// Rows that see no key: their queries' gradient is 0, and nothing comes from them to the query before.
+  void backward_of_nothing(Head& head, const StripRows<T>& rows) const {
+    T* gradient = this->take_strip(head, rows);
+    if (call_.has_recurrence(rows.head)) back_through_softmax(rows, gradient, gradient);
+    back_through_score(head, rows, gradient);
+  }
+
+  /// As for_parts() counts them: scores, biases, windows, the recurrence, values.
+  std::span<Tensor> rooms_of(std::size_t part) const { return rooms_->parts[part]; }
+
+  void back_through_value_terms(Head& head, const StripRows<T>& rows, const T* weights, MatrixView<const T> g,
+                                T* gradient) const {
+    const std::size_t first = call_.scores.size() + terms() + (call_.recurrence ? 1 : 0);
+    for (std::size_t k = 0; k < call_.values.size(); ++k) {
+      const StripValueTerm& term = *call_.values[k];
+      if (!this->acts_on(term, rows.head)) continue;
+      WorkspaceScope taken(head.space);
+      term.backward(this->of_own_heads(rows, term.first_head), weights, g, gradient, rooms_of(first + k), head.space);
+    }
+  }
+
+  void back_through_term(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* gradient) const {
+    if (!this->acts_on(this->term(t), rows.head)) return;
+    const StripRows<T> own = this->rows_of_term(t, head, rows);
+    this->for_planes(rows, [&](std::int64_t at, std::int64_t) {
+      WorkspaceScope taken(head.space);
+      this->term(t).backward(own, from + at, gradient + at, rooms_of(call_.scores.size() + t), head.space);
+    });
+  }
+
+  void back_through_softmax(const StripRows<T>& rows, const T* weights, T* gradient) const {
+    this->for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
+      if (call_.has_recurrence(rows.head))
+        return call_.recurrence->backward(this->of_own_heads(rows, call_.recurrence->first_head), weights + at,
+                                          gradient + at, this->carried(rows), rooms_of(call_.scores.size() + terms()));
+      const T* total = this->log_totals(rows, plane);
+      for (std::int64_t r = 0; r < rows.count; ++r) {
+        const std::int64_t row = at + r * rows.stride;
+        if (call_.has_densities(rows.head)) {
+          density_row_backward(weights + row, gradient + row, rows.first[r], rows.end[r]);
+          continue;
+        }
+        T mean = softmax_row_backward(weights + row, gradient + row, rows.first[r], rows.end[r]);
+        if (rooms_->sink.defined())
+          rooms_->sink.template data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)] -=
+              exp(this->sink(rows.head) - total[r]) * mean;
+      }
+    });
+  }
+
+  void back_through_score(Head& head, const StripRows<T>& rows, T* gradient) const {
+    const StripScore& score = *call_.scores[head.score];
+    if (score.dimensions() == 0)  // all planes are of one logit
+      this->for_planes(rows, [&](std::int64_t at, std::int64_t) {
+        for (std::int64_t e = 0; at > 0 && e < this->plane_size(rows); ++e) gradient[e] += gradient[at + e];
+      });
+    head.scores[head.score]->backward(this->of_own_heads(rows, score.first_head), gradient, head.space);
+  }
+
+  Tensor g_;
+};
+
+}  // namespace
+
+std::vector<Tensor> fused_backward(const FusedCall& call, const FusedResult& result, const Tensor& out_gradient,
+                                   const Tensor& carried_gradient, const std::vector<bool>& wanted) {
+  GradientRooms rooms = make_rooms(call, wanted);
+  if (call.in.query.dtype() == DType::f64)
+    BackwardPass<double>(call, result, out_gradient, carried_gradient, rooms).run();
+  else
+    BackwardPass<float>(call, result, out_gradient, carried_gradient, rooms).run();
+  std::vector<Tensor> gradients{rooms.value};
+  for (const auto& part : rooms.parts) gradients.insert(gradients.end(), part.begin(), part.end());
+  if (call.terms->sink.defined()) gradients.push_back(rooms.sink);
+  return gradients;
+}
+
+}  // namespace fovea

@@ -1,0 +1,180 @@
+#include "attention/fused_call.h"
+
+#include <limits>
+
+namespace fovea {
+
+std::vector<Variable> FusedCall::inputs() const {
+  std::vector<Variable> all{in.value};
+  for_parts([&](const auto& part) {
+    for (Variable& input : part.inputs()) all.push_back(std::move(input));
+  });
+  if (terms->sink.defined()) all.push_back(terms->sink);
+  return all;
+}
+
+// ---- Which keys a query sees
+
+Interval FusedCall::at(const KeyRange& range, std::int64_t b, std::int64_t h, std::int64_t i) const {
+  return Interval{0, shape.keys}.within({range.first.data<std::int64_t>()[broadcast_offset(range.first, b, h, i)],
+                                         range.end.data<std::int64_t>()[broadcast_offset(range.end, b, h, i)]});
+}
+
+Interval FusedCall::windowed_keys(std::int64_t b, std::int64_t h, std::int64_t i) const {
+  Interval keys = visible_keys(b, h, i);
+  for (const KeyRange& range : ranges) keys = keys.within(at(range, b, h, i));
+  return keys;
+}
+
+Interval FusedCall::keys(std::int64_t b, std::int64_t h, std::int64_t i) const {
+  Interval keys = windowed_keys(b, h, i);
+  for (const KeyRange& range : always) {
+    Interval more = at(range, b, h, i).within(visible_keys(b, h, i));
+    if (!more.empty()) keys = keys.empty() ? more : keys.joined(more);
+  }
+  return keys;
+}
+
+template <class T>
+void FusedCall::exclude(const StripRows<T>& rows, T* strip) const {
+  constexpr T out = -std::numeric_limits<T>::infinity();
+  for (std::int64_t r = 0; r < rows.count; ++r) {
+    const std::int64_t b = rows.sentence, h = rows.head, i = rows.first_query + r;
+    T* row = strip + r * rows.stride;
+    if (!always.empty()) {
+      Interval windowed = windowed_keys(b, h, i);
+      for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j) {
+        bool seen = windowed.contains(j);
+        for (std::size_t k = 0; !seen && k < always.size(); ++k) seen = at(always[k], b, h, i).contains(j);
+        if (!seen) row[j] = out;
+      }
+    }
+    for (const Tensor& mask : masks) {
+      const auto* allowed = reinterpret_cast<const std::uint8_t*>(mask.address()) + broadcast_offset(mask, b, h, i);
+      for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j)
+        if (!allowed[j]) row[j] = out;
+    }
+  }
+}
+template void FusedCall::exclude(const StripRows<float>&, float*) const;
+template void FusedCall::exclude(const StripRows<double>&, double*) const;
+
+// ---- The plan
+
+namespace {
+
+/// On the heads that it acts on: all, where nothing says otherwise.
+template <class Strip>
+void set_heads(Strip& strip, const AttentionContext& in) {
+  if (strip.heads == 0) strip.heads = in.query.size(1);
+}
+
+/// Adds the terms' strips; false where one has none.
+template <class Term, class Strip>
+bool add_strips(const std::vector<std::unique_ptr<Term>>& terms, const AttentionContext& in,
+                std::vector<std::unique_ptr<Strip>>& strips) {
+  for (const auto& term : terms) {
+    strips.push_back(term->strips(in));
+    if (!strips.back()) return false;
+    set_heads(*strips.back(), in);
+  }
+  return true;
+}
+
+bool add_scores(FusedCall& call) {
+  if (call.terms->score)
+    call.scores = call.terms->score->strips(call.in);
+  else
+    call.scores.push_back(dot_strips(call.in.query, call.in.key, call.in.scale()));
+  for (const auto& score : call.scores) {
+    set_heads(*score, call.in);
+    if (score->dimensions() == 0) continue;
+    call.by_dimension = true;
+    call.planes = score->dimensions();
+  }
+  return !call.scores.empty();
+}
+
+/// False where there is none in strips.
+bool add_recurrence(FusedCall& call) {
+  if (!call.terms->recurrence) return true;
+  if (call.by_dimension) return false;
+  check_recurrence(*call.terms);
+  call.recurrence = call.terms->recurrence->strips(call.in);
+  if (!call.recurrence) return false;
+  set_heads(*call.recurrence, call.in);
+  return true;
+}
+
+/// Rows of a strip: so many that it takes an eighth of a megabyte, and no more than there are.
+std::int64_t strip_rows(const FusedCall& call) {
+  const StripShape& shape = call.shape;
+  std::int64_t row = std::max<std::int64_t>(shape.keys, 1) * static_cast<std::int64_t>(size_of(call.in.query.dtype()));
+  std::int64_t rows = std::clamp<std::int64_t>((128 << 10) / row / 8 * 8, 8, 64);
+  if (call.planes > 1) rows = std::clamp<std::int64_t>((128 << 10) / row / call.planes, 1, 64);
+  return std::clamp<std::int64_t>(shape.queries / shape.parts + 1, 1, rows);
+}
+
+/// Few heads with many queries each are cut into parts; how many depends on the sizes alone, not on the threads.
+std::int64_t parts_of(std::int64_t heads, std::int64_t queries) {
+  return std::clamp<std::int64_t>(std::min(16 / std::max<std::int64_t>(heads, 1), queries / 128), 1, 16);
+}
+
+/// A range of rank 3. Throws unless it broadcasts to [B, H, I].
+KeyRange fitting_range(const KeyRange& range, const StripShape& s) {
+  auto bound = [&](const Tensor& x) {
+    const Shape pairs{s.sentences, s.heads, s.queries};
+    require(x.dtype() == DType::i64 && x.rank() <= 3 && broadcast("attention", x.shape(), pairs) == pairs,
+            "attention: a range of keys has the bound {}; it must be i64 and broadcast to {}", x, pairs);
+    return as_rank(x, 3);
+  };
+  return {bound(range.first), bound(range.end)};
+}
+
+void check_sizes(const AttentionContext& in, bool products) {
+  const Shape &q = in.query.shape(), &k = in.key.shape(), &v = in.value.shape();
+  require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q[0] == k[0] && q[1] == k[1] &&
+              (q[3] == k[3] || !products) && v[0] == k[0] && v[1] == k[1] && v[2] == k[2],
+          "attention: queries {}, keys {}, values {}; expected [B, H, I, D], [B, H, J, D] and [B, H, J, Dv]", q, k, v);
+}
+
+void check_inputs(const FusedCall& call) {
+  for (const Variable& input : call.inputs())
+    require(input.dtype() == call.in.query.dtype() && input.device() == call.in.query.device(),
+            "attention: a term reads {} on {}, the queries are {} on {}; they must be of one type and device", input,
+            name(input.device()), call.in.query, name(call.in.query.device()));
+  const StripShape& s = call.shape;
+  const Shape pairs{s.sentences, s.heads, s.queries, s.keys};
+  for (const Tensor& mask : call.terms->masks)
+    require((mask.dtype() == DType::boolean || mask.dtype() == DType::u8) && mask.rank() <= 4 &&
+                broadcast("attention", mask.shape(), pairs) == pairs,
+            "attention: a mask is {}; it must be bool or u8 and broadcast to {}", mask, pairs);
+  if (const Variable& sink = call.terms->sink; sink.defined())
+    require(sink.shape() == Shape{s.heads}, "attention: the sink is {}; it must be [{}]", sink, s.heads);
+}
+
+}  // namespace
+
+std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
+                                           const AttentionDropout& dropout) {
+  check_sizes(in, !terms->score || terms->score->is_scaled_dot());
+  auto call = std::make_shared<FusedCall>();
+  call->in = in;
+  call->terms = terms;
+  call->dropout = dropout;
+  const std::int64_t B = in.query.size(0), H = in.query.size(1), I = in.query.size(2);
+  if (!add_scores(*call) || !add_recurrence(*call) || !add_strips(terms->scores, in, call->biases) ||
+      !add_strips(terms->biases, in, call->biases) || !add_strips(terms->windows, in, call->windows) ||
+      !add_strips(terms->values, in, call->values) || (call->by_dimension && !call->values.empty()))
+    return nullptr;
+  call->shape = {B, H, I, in.key.size(2), in.query_offset, call->recurrence ? 1 : parts_of(B * H, I)};
+  call->rows = strip_rows(*call);
+  check_inputs(*call);
+  call->visible = fitting_range(in.visible, call->shape);
+  for (const KeyRange& range : terms->ranges) call->ranges.push_back(fitting_range(range, call->shape));
+  for (const KeyRange& range : terms->always) call->always.push_back(fitting_range(range, call->shape));
+  for (const Tensor& mask : terms->masks) call->masks.push_back(rows_of_keys(as_rank(mask, 4), call->shape.keys));
+  return call;
+}
+
+}  // namespace fovea

@@ -1,0 +1,64 @@
+#include "attention/fused_pass.h"
+
+namespace fovea {
+
+namespace {
+
+template <class T>
+class ForwardPass : FusedPass<T> {
+ public:
+  ForwardPass(const FusedCall& call, const FusedResult& result, const Tensor& weights)
+      : FusedPass<T>(call, result, nullptr), weights_(weights) {}
+
+  void run() const {
+    this->for_heads(
+        [&](Head& head) { this->for_strips(head, [&](const StripRows<T>& rows) { forward_strip(head, rows); }); });
+  }
+
+ private:
+  using typename FusedPass<T>::Head;
+  using FusedPass<T>::call_;
+  using FusedPass<T>::shape_;
+
+  void forward_strip(Head& head, const StripRows<T>& rows) const {
+    const std::size_t biases = call_.biases.size(), terms = biases + call_.windows.size();
+    T* strip = this->take_strip(head, rows);
+    this->logits(head, rows, strip);
+    for (std::size_t t = 0; t < biases; ++t) this->apply(t, head, rows, strip, strip);
+    this->normalize(rows, strip, false);
+    for (std::size_t t = biases; t < terms; ++t) this->apply(t, head, rows, strip, strip);
+    if (weights_.defined()) keep_weights(rows, strip);
+    if (call_.dropout.probability > 0) this->multiply(rows, this->dropout_factors(head, rows), strip);
+    MatrixView<T> out = this->rows_of(this->result_.out, rows);
+    head.values->weighted_sum(rows, strip, out);
+    for (const auto& term : call_.values) {
+      if (!this->acts_on(*term, rows.head)) continue;
+      WorkspaceScope taken(head.space);
+      term->forward(this->of_own_heads(rows, term->first_head), strip, out, head.space);
+    }
+  }
+
+  void keep_weights(const StripRows<T>& rows, const T* strip) const {
+    const std::int64_t J = shape_.keys;
+    this->for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
+      std::int64_t head = (plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head;
+      T* to = weights_.data<T>() + (head * shape_.queries + rows.first_query) * J;
+      for (std::int64_t r = 0; r < rows.count; ++r, to += J) {
+        const T* row = strip + at + r * rows.stride;
+        std::fill(to, to + J, T(0));
+        std::copy(row + rows.first[r], row + rows.end[r], to + rows.first[r]);
+      }
+    });
+  }
+
+  Tensor weights_;
+};
+
+}  // namespace
+
+void fused_forward(const FusedCall& call, const FusedResult& result, const Tensor& weights) {
+  visit_real("attention", call.in.query.dtype(),
+             [&](auto type) { ForwardPass<typename decltype(type)::type>(call, result, weights).run(); });
+}
+
+}  // namespace fovea

@@ -1,0 +1,216 @@
+#include "attention/fused_pass.h"
+
+#include <limits>
+
+#include "tensor/random.h"
+
+namespace fovea {
+
+template <class T>
+FusedPass<T>::FusedPass(const FusedCall& call, const FusedResult& result, GradientRooms* rooms)
+    : call_(call),
+      shape_(call.shape),
+      result_(result),
+      rooms_(rooms),
+      stride_(strip_stride<T>(call.shape.keys)),
+      value_(with_unit_rows(call.in.value.value())) {
+  if (call.terms->sink.defined()) sink_ = call.terms->sink.value().contiguous();
+  for (std::size_t t = 0; t < call.biases.size() + call.windows.size(); ++t) {
+    term_keys_.emplace_back();
+    for (const Tensor& keys : term(t).key_matrices()) term_keys_.back().push_back(with_unit_rows(keys));
+  }
+}
+
+// ---- Heads
+
+template <class T>
+typename FusedPass<T>::Head FusedPass<T>::make_head() const {
+  Head head{};
+  for (std::size_t k = 0; k < call_.scores.size(); ++k)
+    head.scores.push_back(
+        call_.scores[k]->worker(T(), shape_, rooms_ ? std::span<Tensor>(rooms_->parts[k]) : std::span<Tensor>()));
+  head.values = value_worker<T>(value_, call_.planes, rooms_ ? rooms_->value : Tensor());
+  head.bounds.resize(4 * static_cast<std::size_t>(call_.rows));
+  return head;
+}
+
+/// number: of all parts of all heads.
+template <class T>
+void FusedPass<T>::start(Head& head, std::int64_t number) const {
+  const std::int64_t of_all = number / shape_.parts, part = number % shape_.parts, h = of_all % shape_.heads;
+  const std::int64_t queries = shape_.queries * (part + 1) / shape_.parts - shape_.queries * part / shape_.parts,
+                     rows = call_.rows_of_head(h);
+  head.item = {of_all / shape_.heads, h, part, (queries + rows - 1) / rows, rooms_ != nullptr};
+  for (head.score = 0; !acts_on(*call_.scores[head.score], h);) ++head.score;
+  StripItem own = head.item;
+  own.head -= call_.scores[head.score]->first_head;
+  head.scores[head.score]->start(own, head.space);
+  head.values->start(head.item, head.space);
+  pack_term_keys(head);
+}
+
+template <class T>
+void FusedPass<T>::pack_term_keys(Head& head) const {
+  const std::int64_t J = shape_.keys;
+  head.transposed_term_keys.assign(term_keys_.size(), {});
+  head.term_keys.assign(term_keys_.size(), {});
+  for (std::size_t t = 0; t < term_keys_.size(); ++t) {
+    if (!acts_on(term(t), head.item.head)) continue;
+    for (const Tensor& keys : term_keys_[t]) {
+      MatrixView<const T> own = head_matrix<T>(keys, head.item.sentence, head.item.head - term(t).first_head);
+      head.transposed_term_keys[t].push_back(packed_matrix(head.space, own.transposed(), keys.size(-1), J));
+      if (rooms_) head.term_keys[t].push_back(packed_matrix(head.space, own, J, keys.size(-1), head.item.strips));
+    }
+  }
+}
+
+// ---- Rows
+
+template <class T>
+StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int64_t count) const {
+  const auto most = static_cast<std::int64_t>(head.bounds.size()) / 4;
+  std::int64_t *first = head.bounds.data(), *end = first + most, *visible_first = end + most,
+               *visible_end = visible_first + most;
+  StripRows<T> rows{head.item.sentence,
+                    head.item.head,
+                    head.item.part,
+                    first_query,
+                    count,
+                    shape_.query_offset,
+                    shape_.keys,
+                    first,
+                    end,
+                    visible_first,
+                    visible_end,
+                    shape_.keys,
+                    0,
+                    stride_,
+                    {},
+                    {}};
+  for (std::int64_t r = 0; r < count; ++r) {
+    Interval visible = call_.visible_keys(rows.sentence, rows.head, first_query + r);
+    visible_first[r] = visible.first;
+    visible_end[r] = visible.end;
+    Interval keys = keys_of_row(rows, r);
+    first[r] = keys.first;
+    end[r] = keys.end;
+    if (keys.empty()) continue;
+    rows.hull_first = std::min(rows.hull_first, keys.first);
+    rows.hull_end = std::max(rows.hull_end, keys.end);
+  }
+  rows.hull_first = std::min(rows.hull_first, rows.hull_end) / Vec<T>::lanes * Vec<T>::lanes;
+  if (rows.hull_end == 0) rows.hull_first = 0;
+  return rows;
+}
+
+template <class T>
+Interval FusedPass<T>::keys_of_row(const StripRows<T>& rows, std::int64_t r) const {
+  Interval keys = call_.keys(rows.sentence, rows.head, rows.first_query + r);
+  if (!call_.has_recurrence(rows.head) || !call_.recurrence->chooses_keys()) return keys;
+  auto [first, end] = call_.recurrence->keys(of_own_heads(rows, call_.recurrence->first_head), carried(rows));
+  return keys.within({first, end});
+}
+
+template <class T>
+StripRows<T> FusedPass<T>::rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows) const {
+  StripRows<T> own = of_own_heads(rows, term(t).first_head);
+  own.transposed_keys = head.transposed_term_keys[t];
+  own.keys_packed = head.term_keys[t];
+  return own;
+}
+
+// ---- Steps
+
+template <class T>
+void FusedPass<T>::logits(Head& head, const StripRows<T>& rows, T* strip) const {
+  const StripScore& score = *call_.scores[head.score];
+  head.scores[head.score]->logits(of_own_heads(rows, score.first_head), strip, head.space);
+  if (score.dimensions() > 0) return;
+  for_planes(rows, [&](std::int64_t at, std::int64_t) {
+    if (at > 0) std::copy_n(strip, plane_size(rows), strip + at);
+  });
+}
+
+template <class T>
+void FusedPass<T>::apply(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* to) const {
+  if (!acts_on(term(t), rows.head)) {
+    if (to != from) std::copy_n(from, call_.planes * plane_size(rows), to);
+    return;
+  }
+  const StripRows<T> own = rows_of_term(t, head, rows);
+  for_planes(rows, [&](std::int64_t at, std::int64_t) {
+    WorkspaceScope taken(head.space);
+    term(t).forward(own, from + at, to + at, head.space);
+  });
+}
+
+template <class T>
+void FusedPass<T>::normalize(const StripRows<T>& rows, T* strip, bool again) const {
+  for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
+    T *total = log_totals(rows, plane), *matrix = strip + at;
+    call_.exclude(rows, matrix);
+    if (call_.has_recurrence(rows.head)) {
+      call_.recurrence->forward(of_own_heads(rows, call_.recurrence->first_head), matrix, total, carried(rows), again);
+    } else {
+      const bool density = call_.has_densities(rows.head);
+      for (std::int64_t r = 0; r < rows.count; ++r) {
+        T* row = matrix + r * stride_;
+        if (density && !again) total[r] = 0;
+        if (again || density)
+          softmax_row_again(row, rows.first[r], rows.end[r], total[r]);
+        else
+          total[r] = softmax_row(row, rows.first[r], rows.end[r], sink(rows.head));
+      }
+    }
+    clear_outside(rows, matrix);
+  });
+}
+
+template <class T>
+const T* FusedPass<T>::dropout_factors(Head& head, const StripRows<T>& rows) const {
+  const std::int64_t size = rows.count * shape_.keys;
+  T* factors = head.space.template take<T>(call_.planes * size);
+  for (std::int64_t plane = 0; plane < call_.planes; ++plane) {
+    std::int64_t row =
+        ((plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head) * shape_.queries + rows.first_query;
+    fovea::dropout_factors(DropoutMask(call_.dropout.probability, call_.dropout.at), row * shape_.keys, size,
+                           factors + plane * size);
+  }
+  return factors;
+}
+
+template <class T>
+void FusedPass<T>::multiply(const StripRows<T>& rows, const T* factors, T* strip) const {
+  for_planes(rows, [&](std::int64_t at, std::int64_t) {
+    for (std::int64_t r = 0; r < rows.count; ++r, factors += shape_.keys) {
+      T* to = strip + at + r * stride_;
+      for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+        store_vector(load_vector(to + j, count) * load_vector(factors + j, count), to + j, count);
+      });
+    }
+  });
+}
+
+template <class T>
+T* FusedPass<T>::log_totals(const StripRows<T>& rows, std::int64_t plane) const {
+  return result_.log_total.template data<T>() +
+         ((plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head) * shape_.queries + rows.first_query;
+}
+
+template <class T>
+CarriedNumbers<T> FusedPass<T>::carried(const StripRows<T>& rows) const {
+  const std::int64_t head = rows.sentence * shape_.heads + rows.head;
+  const T* gradient = carried_gradient_.defined() ? carried_gradient_.data<T>() + head * shape_.queries : nullptr;
+  return {result_.carried.template data<T>() + head * shape_.queries, gradient,
+          rooms_ ? rooms_->carry.template data<T>() + head : nullptr};
+}
+
+template <class T>
+T FusedPass<T>::sink(std::int64_t head) const {
+  return sink_.defined() ? sink_.data<T>()[head] : -std::numeric_limits<T>::infinity();
+}
+
+template class FusedPass<float>;
+template class FusedPass<double>;
+
+}  // namespace fovea

@@ -1,0 +1,159 @@
+/// What the two passes of the fused engine share: the loop over heads and their strips, and the steps from queries and
+/// keys to weights, which the backward pass takes again.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "attention/fused_call.h"
+#include "attention/strip_values.h"
+
+namespace fovea {
+
+/// Room for the gradients of FusedCall::inputs(); undefined where one is not wanted.
+struct GradientRooms {
+  Tensor value;
+  std::vector<std::vector<Tensor>> parts;  ///< as FusedCall::for_parts goes
+  Tensor sink;                             ///< [parts, B, H]
+  Tensor carry;                            ///< of the recurrence, [B, H]
+};
+
+/// What the forward pass leaves, and the backward pass reads.
+struct FusedResult {
+  Tensor out;        ///< [B, H, I, D]
+  Tensor log_total;  ///< of each row's normaliser, [planes, B, H, I]
+  Tensor carried;    ///< by the recurrence from query to query [B, H, I], or undefined
+};
+
+template <class T>
+class FusedPass {
+ protected:
+  /// What a thread has of the head that it works on.
+  struct Head {
+    StripItem item;
+    Workspace space;
+    std::vector<std::unique_ptr<ScoreWorker<T>>> scores;
+    std::size_t score;  ///< the head's
+    std::unique_ptr<ValueWorker<T>> values;
+    std::vector<std::vector<Panels<T>>> transposed_term_keys, term_keys;  ///< of biases, then of windows
+    std::vector<std::int64_t> bounds;                                     ///< of the rows of a strip
+  };
+
+  /// `rooms` in the backward pass, null in the forward pass.
+  FusedPass(const FusedCall& call, const FusedResult& result, GradientRooms* rooms);
+
+  /// body(head) for every part of every head, on all threads.
+  template <class Body>
+  void for_heads(Body&& body) const;
+  /// body(rows) for the strips of a head, in the order that a recurrence wants.
+  template <class Body>
+  void for_strips(Head& head, Body&& body) const;
+
+  // ---- Steps
+
+  T* take_strip(Head& head, const StripRows<T>& rows) const {
+    return head.space.template take<T>(call_.planes * plane_size(rows));
+  }
+  std::int64_t plane_size(const StripRows<T>& rows) const { return rows.count * stride_; }
+  /// body(where the plane begins in a strip, its number)
+  template <class Body>
+  void for_planes(const StripRows<T>& rows, Body&& body) const {
+    for (std::int64_t p = 0; p < call_.planes; ++p) body(p * plane_size(rows), p);
+  }
+
+  void logits(Head& head, const StripRows<T>& rows, T* strip) const;
+  /// Biases first, then windows.
+  const StripTerm& term(std::size_t t) const {
+    return t < call_.biases.size() ? *call_.biases[t] : *call_.windows[t - call_.biases.size()];
+  }
+  /// to = what the term makes of from, if it acts on this head; to may be from.
+  void apply(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* to) const;
+  /// Logits become weights; `again`: with the normaliser as it is in the result.
+  void normalize(const StripRows<T>& rows, T* strip, bool again) const;
+  /// 1 / (1 − p) for the pairs that dropout keeps, 0 for the others, [planes, rows, J], as composed attention draws
+  /// them.
+  const T* dropout_factors(Head& head, const StripRows<T>& rows) const;
+  void multiply(const StripRows<T>& rows, const T* factors, T* strip) const;
+
+  /// The logarithms of a plane's normalisers, of a strip's rows.
+  T* log_totals(const StripRows<T>& rows, std::int64_t plane) const;
+  CarriedNumbers<T> carried(const StripRows<T>& rows) const;
+  T sink(std::int64_t head) const;
+  /// A [B, H, I, D] tensor's rows of a strip.
+  static MatrixView<T> rows_of(const Tensor& x, const StripRows<T>& rows) {
+    return {
+        x.data<T>() + rows.sentence * x.strides()[0] + rows.head * x.strides()[1] + rows.first_query * x.strides()[2],
+        x.strides()[2], 1};
+  }
+
+  /// The rows as a part of the call sees them that counts its own heads alone.
+  static StripRows<T> of_own_heads(const StripRows<T>& rows, std::int64_t first_head) {
+    StripRows<T> own = rows;
+    own.head -= first_head;
+    return own;
+  }
+  template <class Part>
+  static bool acts_on(const Part& part, std::int64_t head) {
+    return part.first_head <= head && head < part.first_head + part.heads;
+  }
+  StripRows<T> rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows) const;
+
+  const FusedCall& call_;
+  const StripShape& shape_;
+  const FusedResult& result_;
+  GradientRooms* rooms_;
+  Tensor carried_gradient_;  ///< [B, H, I], contiguous; undefined: none
+
+ private:
+  Head make_head() const;
+  void start(Head& head, std::int64_t number) const;
+  void pack_term_keys(Head& head) const;
+  StripRows<T> strip(Head& head, std::int64_t first_query, std::int64_t count) const;
+  Interval keys_of_row(const StripRows<T>& rows, std::int64_t r) const;
+
+  std::int64_t stride_;
+  Tensor value_, sink_;
+  std::vector<std::vector<Tensor>> term_keys_;  ///< of biases, then of windows
+};
+
+template <class T>
+template <class Body>
+void FusedPass<T>::for_heads(Body&& body) const {
+  const std::int64_t items = shape_.sentences * shape_.heads * shape_.parts,
+                     width = call_.in.key.size(-1) + call_.in.value.size(-1),
+                     work = shape_.queries * shape_.keys * width / shape_.parts;
+  parallel_for(items, 1 + 16 * element_grain / (work + 1), [&](std::int64_t begin, std::int64_t end) {
+    Head head = make_head();
+    for (std::int64_t k = begin; k < end; ++k) {
+      WorkspaceScope taken(head.space);
+      start(head, k);
+      body(head);
+      head.scores[head.score]->finish();
+      head.values->finish();
+    }
+  });
+}
+
+template <class T>
+template <class Body>
+void FusedPass<T>::for_strips(Head& head, Body&& body) const {
+  const std::int64_t begin = shape_.queries * head.item.part / shape_.parts,
+                     end = shape_.queries * (head.item.part + 1) / shape_.parts,
+                     most = call_.rows_of_head(head.item.head);
+  const bool backwards = rooms_ && call_.recurrence;
+  for (std::int64_t s = 0; s < head.item.strips; ++s) {
+    std::int64_t first = begin + (backwards ? head.item.strips - 1 - s : s) * most;
+    WorkspaceScope taken(head.space);
+    body(strip(head, first, std::min(most, end - first)));
+  }
+}
+
+/// Fills in the result, of which `out`, `log_total` and `carried` have their sizes; and the weights [planes, B, H, I,
+/// J] where that is defined.
+void fused_forward(const FusedCall& call, const FusedResult& result, const Tensor& weights);
+
+/// The gradients of the call's inputs, in their order, for those that `wanted` names. Undefined gradients are zero.
+std::vector<Tensor> fused_backward(const FusedCall& call, const FusedResult& result, const Tensor& out_gradient,
+                                   const Tensor& carried_gradient, const std::vector<bool>& wanted);
+
+}  // namespace fovea

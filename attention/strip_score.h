@@ -1,0 +1,116 @@
+/// Scores in strips: what fills a strip with logits, and brings their gradient back.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "attention/strips.h"
+
+namespace fovea {
+
+/// What a thread works on at a time: one head of one sentence, or a part of its queries.
+struct StripItem {
+  std::int64_t sentence, head, part;
+  std::int64_t strips;  ///< so many follow
+  bool backward;
+};
+
+/// A thread's work on a score: one item after the other, and their strips. The gradients of the inputs go where the
+/// score's rooms are.
+template <class T>
+class ScoreWorker {
+ public:
+  virtual ~ScoreWorker() = default;
+  /// `space` stays taken until finish().
+  virtual void start(const StripItem& item, Workspace& space) = 0;
+  /// The logits of all of the hull's keys, in each plane of its own.
+  virtual void logits(const StripRows<T>& rows, T* strip, Workspace& space) = 0;
+  /// From the gradient of the logits, 0 outside of a row's keys. Also called for rows that see no key.
+  virtual void backward(const StripRows<T>& rows, const T* gradient, Workspace& space) = 0;
+  virtual void finish() {}
+};
+
+class StripScore {
+ public:
+  virtual ~StripScore() = default;
+  virtual std::vector<Variable> inputs() const = 0;
+  /// As StripTerm's; of queries and keys also uninitialised: every strip writes its queries, every item clears its
+  /// keys.
+  virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
+  /// Planes of a strip where each dimension of the values has logits of its own; 0: it does not.
+  virtual std::int64_t dimensions() const { return 0; }
+
+  /// `rooms` are gradient_room()s, or undefined where a gradient is not wanted; none in the forward pass.
+  virtual std::unique_ptr<ScoreWorker<float>> worker(float, const StripShape&, std::span<Tensor> rooms) const = 0;
+  virtual std::unique_ptr<ScoreWorker<double>> worker(double, const StripShape&, std::span<Tensor> rooms) const = 0;
+
+  /// The heads it acts on: [first_head, first_head + heads).
+  std::int64_t first_head = 0, heads = 0;
+};
+
+/// Both types from one template: Score is the class whose worker Worker<T> is, made of it, the sizes and the rooms.
+template <class Score, template <class> class Worker>
+class StripScoreOf : public StripScore {
+ public:
+  std::unique_ptr<ScoreWorker<float>> worker(float, const StripShape& shape, std::span<Tensor> rooms) const override {
+    return std::make_unique<Worker<float>>(static_cast<const Score&>(*this), shape, rooms);
+  }
+  std::unique_ptr<ScoreWorker<double>> worker(double, const StripShape& shape, std::span<Tensor> rooms) const override {
+    return std::make_unique<Worker<double>>(static_cast<const Score&>(*this), shape, rooms);
+  }
+};
+
+/// scale · q_i · k_j; queries [B, H, I, D], keys [B, H, J, D].
+std::unique_ptr<StripScore> dot_strips(const Variable& queries, const Variable& keys, double scale);
+/// 0 for every pair.
+std::unique_ptr<StripScore> no_score_strips();
+/// (q_i)_j; queries [B, H, I, L]. Keys from L on have the last one's logit.
+std::unique_ptr<StripScore> location_strips(const Variable& queries);
+/// v · tanh(q_i + k_j); queries [B, H, I, a], keys [B, H, J, a], v [a] or [H, a].
+std::unique_ptr<StripScore> additive_strips(const Variable& queries, const Variable& keys, const Variable& vector);
+/// V tanh(q_i + k_j), a plane for each of its D columns; V [a, D] or [H, a, D].
+std::unique_ptr<StripScore> fine_grained_strips(const Variable& queries, const Variable& keys, const Variable& V);
+
+// ---- What scores and values share
+
+/// One head's matrix of what broadcasts to [B, H, X, n], rows contiguous.
+template <class T>
+MatrixView<const T> head_matrix(const Tensor& x, std::int64_t b, std::int64_t h) {
+  return {x.data<T>() + (x.shape()[0] > 1 ? b * x.strides()[0] : 0) + (x.shape()[1] > 1 ? h * x.strides()[1] : 0),
+          x.strides()[2], 1};
+}
+
+/// `uses`: how many strips will multiply with it. A copy pays from the second one on.
+template <class T>
+Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
+                        std::int64_t uses = 1) {
+  if (uses == 1 && Panels<T>::readable(from, n)) return {from, k, n};
+  Panels<T> panels(space.take<T>(Panels<T>::size(k, n)), k, n);
+  panels.pack(from);
+  return panels;
+}
+
+/// to [J, n] += alpha · stripᵀ · from [rows, n], over the hull's keys.
+template <class T>
+void add_transposed(const StripRows<T>& rows, T alpha, const T* strip, MatrixView<const T> from, std::int64_t n,
+                    MatrixView<T> to, Workspace& space) {
+  WorkspaceScope taken(space);
+  Panels<T> panels = packed_matrix(space, from, rows.count, n);
+  panels.multiply(rows.hull_end - rows.hull_first, alpha, {strip + rows.hull_first, 1, rows.stride}, 1,
+                  to.from(rows.hull_first, 0));
+}
+
+/// Rows of so many elements, set to 0.
+template <class T>
+void clear_rows(MatrixView<T> matrix, std::int64_t rows, std::int64_t size) {
+  for (std::int64_t r = 0; r < rows; ++r) std::fill_n(matrix.at(r, 0), size, T(0));
+}
+
+/// Where rows of strips lie apart: the keys in whole vectors, and not a page, whose rows would fight for the same cache
+/// lines.
+template <class T>
+std::int64_t strip_stride(std::int64_t keys) {
+  std::int64_t stride = Panels<T>::padded(keys);
+  return stride * static_cast<std::int64_t>(sizeof(T)) % 1024 == 0 ? stride + Vec<T>::lanes : stride;
+}
+
+}  // namespace fovea

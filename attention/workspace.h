@@ -1,0 +1,47 @@
+/// A thread's memory for one pass over strips: taken in order, given back all at once.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace fovea {
+
+/// It grows by pieces when what is taken does not fit: who takes memory need not say so anywhere else. The same takes
+/// after a mark find the same memory again, so that a loop grows it in its first turn alone.
+class Workspace {
+ public:
+  struct Mark {
+    std::size_t piece, used;
+  };
+
+  /// Not initialised, at the start of a cache line; to be had until a mark before it is given back.
+  template <class T>
+  T* take(std::int64_t elements) {
+    return reinterpret_cast<T*>(take_bytes((static_cast<std::size_t>(elements) * sizeof(T) + 63) / 64 * 64));
+  }
+  Mark mark() const { return at_; }
+  void give_back(Mark mark) { at_ = mark; }
+
+ private:
+  std::byte* take_bytes(std::size_t bytes);
+
+  std::vector<Tensor> pieces_;
+  Mark at_ = {0, 0};
+};
+
+/// What is taken while one of these lives is given back at its end.
+class WorkspaceScope {
+ public:
+  explicit WorkspaceScope(Workspace& space) : space_(space), mark_(space.mark()) {}
+  ~WorkspaceScope() { space_.give_back(mark_); }
+  WorkspaceScope(const WorkspaceScope&) = delete;
+  WorkspaceScope& operator=(const WorkspaceScope&) = delete;
+
+ private:
+  Workspace& space_;
+  Workspace::Mark mark_;
+};
+
+}  // namespace fovea
