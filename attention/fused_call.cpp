@@ -20,16 +20,15 @@ Interval FusedCall::at(const KeyRange& range, std::int64_t b, std::int64_t h, st
                                          range.end.data<std::int64_t>()[broadcast_offset(range.end, b, h, i)]});
 }
 
-Interval FusedCall::windowed_keys(std::int64_t b, std::int64_t h, std::int64_t i) const {
-  Interval keys = visible_keys(b, h, i);
+Interval FusedCall::windowed_keys(Interval keys, std::int64_t b, std::int64_t h, std::int64_t i) const {
   for (const KeyRange& range : ranges) keys = keys.within(at(range, b, h, i));
   return keys;
 }
 
-Interval FusedCall::keys(std::int64_t b, std::int64_t h, std::int64_t i) const {
-  Interval keys = windowed_keys(b, h, i);
+Interval FusedCall::keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const {
+  Interval keys = windowed_keys(visible, b, h, i);
   for (const KeyRange& range : always) {
-    Interval more = at(range, b, h, i).within(visible_keys(b, h, i));
+    Interval more = at(range, b, h, i).within(visible);
     if (!more.empty()) keys = keys.empty() ? more : keys.joined(more);
   }
   return keys;
@@ -42,7 +41,7 @@ void FusedCall::exclude(const StripRows<T>& rows, T* strip) const {
     const std::int64_t b = rows.sentence, h = rows.head, i = rows.first_query + r;
     T* row = strip + r * rows.stride;
     if (!always.empty()) {
-      Interval windowed = windowed_keys(b, h, i);
+      Interval windowed = windowed_keys({rows.visible_first[r], rows.visible_end[r]}, b, h, i);
       for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j) {
         bool seen = windowed.contains(j);
         for (std::size_t k = 0; !seen && k < always.size(); ++k) seen = at(always[k], b, h, i).contains(j);

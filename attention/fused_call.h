@@ -63,10 +63,11 @@ struct FusedCall {
     return has_recurrence(head) && recurrence->chooses_keys() ? 1 : rows;
   }
 
-  // What query i of a head sees.
+  // What query i of a head sees: by lengths and causality; of those, what is in every hard window; and what is always
+  // seen around that.
   Interval visible_keys(std::int64_t b, std::int64_t h, std::int64_t i) const { return at(visible, b, h, i); }
-  Interval windowed_keys(std::int64_t b, std::int64_t h, std::int64_t i) const;  ///< visible and in every hard window
-  Interval keys(std::int64_t b, std::int64_t h, std::int64_t i) const;           ///< and what is always seen around it
+  Interval windowed_keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
+  Interval keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
   /// −inf where a key lies between a row's intervals, or a mask has it out.
   template <class T>
   void exclude(const StripRows<T>& rows, T* strip) const;

@@ -91,7 +91,7 @@ StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int6
     Interval visible = call_.visible_keys(rows.sentence, rows.head, first_query + r);
     visible_first[r] = visible.first;
     visible_end[r] = visible.end;
-    Interval keys = keys_of_row(rows, r);
+    Interval keys = keys_of_row(visible, rows, r);
     first[r] = keys.first;
     end[r] = keys.end;
     if (keys.empty()) continue;
@@ -104,8 +104,8 @@ StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int6
 }
 
 template <class T>
-Interval FusedPass<T>::keys_of_row(const StripRows<T>& rows, std::int64_t r) const {
-  Interval keys = call_.keys(rows.sentence, rows.head, rows.first_query + r);
+Interval FusedPass<T>::keys_of_row(Interval visible, const StripRows<T>& rows, std::int64_t r) const {
+  Interval keys = call_.keys(visible, rows.sentence, rows.head, rows.first_query + r);
   if (!call_.has_recurrence(rows.head) || !call_.recurrence->chooses_keys()) return keys;
   auto [first, end] = call_.recurrence->keys(of_own_heads(rows, call_.recurrence->first_head), carried(rows));
   return keys.within({first, end});

@@ -109,7 +109,7 @@ class FusedPass {
   void start(Head& head, std::int64_t number) const;
   void pack_term_keys(Head& head) const;
   StripRows<T> strip(Head& head, std::int64_t first_query, std::int64_t count) const;
-  Interval keys_of_row(const StripRows<T>& rows, std::int64_t r) const;
+  Interval keys_of_row(Interval visible, const StripRows<T>& rows, std::int64_t r) const;
 
   std::int64_t stride_;
   Tensor value_, sink_;

@@ -86,14 +86,21 @@ class HiddenItem {
   T *keys_ = nullptr, *key_gradient_ = nullptr;
 };
 
-/// body(r, first, end) for each row's keys in each block of keys, all rows of a block before the next.
+/// body(row, key, vectors, count) for the keys of each row, in blocks: all rows of a block before the next, and a block
+/// in as many vectors as fill it, a std::integral_constant.
 template <class T, class Body>
-void for_blocks(const StripRows<T>& rows, Body&& body) {
-  constexpr std::int64_t block = block_vectors * Vec<T>::lanes;
+FOVEA_INLINE void for_blocks(const StripRows<T>& rows, Body&& body) {
+  constexpr std::int64_t lanes = Vec<T>::lanes, block = block_vectors * lanes;
   for (std::int64_t begin = rows.hull_first; begin < rows.hull_end; begin += block)
     for (std::int64_t r = 0; r < rows.count; ++r) {
-      std::int64_t first = std::max(begin, rows.first[r]), end = std::min(begin + block, rows.end[r]);
-      if (first < end) body(r, first, end);
+      std::int64_t j = std::max(begin, rows.first[r]), end = std::min(begin + block, rows.end[r]);
+      if (j + block == end) {
+        body(r, j, std::integral_constant<int, block_vectors>{}, WholeVector<T>{});
+        continue;
+      }
+      for (; j + 2 * lanes <= end; j += 2 * lanes) body(r, j, std::integral_constant<int, 2>{}, WholeVector<T>{});
+      if (j + lanes <= end) body(r, j, std::integral_constant<int, 1>{}, WholeVector<T>{}), j += lanes;
+      if (j < end) body(r, j, std::integral_constant<int, 1>{}, static_cast<int>(end - j));
     }
 }
 
@@ -123,28 +130,19 @@ class AdditiveWorker : public ScoreWorker<T> {
     if (item.backward) vector_gradient_ = HiddenItem<T>::take_sums(space, hidden_.a());
   }
 
-  /// Also of keys in the hull that a row does not see.
   void logits(const StripRows<T>& rows, T* strip, Workspace&) override {
-    constexpr std::int64_t block = block_vectors * Vec<T>::lanes;
-    for (std::int64_t begin = rows.hull_first; begin < rows.hull_end; begin += block)
-      for (std::int64_t r = 0; r < rows.count; ++r) {
-        T* row = strip + r * rows.stride;
-        if (begin + block <= rows.hull_end) {
-          score_block<block_vectors>(rows.first_query + r, begin, row, WholeVector<T>{});
-          continue;
-        }
-        for_keys<T>(begin, rows.hull_end,
-                    [&](std::int64_t j, auto count) { score_block<1>(rows.first_query + r, j, row, count); });
-      }
+    for_blocks(rows, [&](std::int64_t r, std::int64_t j, auto vectors, auto count) {
+      score_block<vectors>(hidden_.query(rows.first_query + r), j, strip + r * rows.stride + j, count);
+    });
   }
 
   void backward(const StripRows<T>& rows, const T* gradient, Workspace& space) override {
     const std::int64_t a = hidden_.a();
     WorkspaceScope taken(space);
     Vec<T>* query_gradient = HiddenItem<T>::take_sums(space, rows.count * a);
-    for_blocks(rows, [&](std::int64_t r, std::int64_t first, std::int64_t end) {
-      const T *query = hidden_.query(rows.first_query + r), *row = gradient + r * rows.stride;
-      for (std::int64_t d = 0; d < a; ++d) slope_block(d, query[d], row, first, end, query_gradient[r * a + d]);
+    for_blocks(rows, [&](std::int64_t r, std::int64_t j, auto vectors, auto count) {
+      slope_block<vectors>(hidden_.query(rows.first_query + r), j, gradient + r * rows.stride + j,
+                           query_gradient + r * a, count);
     });
     hidden_.put_query_gradient(rows, query_gradient);
   }
@@ -157,36 +155,41 @@ class AdditiveWorker : public ScoreWorker<T> {
   }
 
  private:
-  /// Σ_d v_d tanh(q_d + k_jd) of so many vectors of keys.
+  /// Σ_d v_d tanh(q_d + k_jd) of so many vectors of keys from j on.
   template <int vectors, class Count>
-  void score_block(std::int64_t i, std::int64_t j, T* row, Count count) const {
-    const T* query = hidden_.query(i);
+  void score_block(const T* query, std::int64_t j, T* logits, Count count) const {
+    constexpr int lanes = Vec<T>::lanes;
     Vec<T> sum[vectors];
-    for (int k = 0; k < vectors; ++k) sum[k] = Vec<T>(T(0));
+    for (Vec<T>& s : sum) s = Vec<T>(T(0));
     for (std::int64_t d = 0; d < hidden_.a(); ++d) {
       const T* keys = hidden_.keys(d) + j;
       const Vec<T> q(query[d]), v(vector_[d]);
-      for (int k = 0; k < vectors; ++k) sum[k] = fma(v, tanh(q + load_vector(keys + k * Vec<T>::lanes, count)), sum[k]);
+      for (int k = 0; k < vectors; ++k) sum[k] = fma(v, tanh(q + load_vector(keys + k * lanes, count)), sum[k]);
     }
-    for (int k = 0; k < vectors; ++k) store_vector(sum[k], row + j + k * Vec<T>::lanes, count);
+    for (int k = 0; k < vectors; ++k) store_vector(sum[k], logits + k * lanes, count);
   }
 
-  /// One unit of the hidden layer, of a query and some keys.
-  void slope_block(std::int64_t d, T query, const T* row, std::int64_t first, std::int64_t end,
-                   Vec<T>& query_gradient) {
-    const T* keys = hidden_.keys(d);
-    T* key_gradient = hidden_.key_gradient(d);
-    const Vec<T> q(query), v(vector_[d]), one(T(1)), zero(T(0));
-    Vec<T> of_query = query_gradient, of_vector = vector_gradient_[d];
-    for_keys<T>(first, end, [&](std::int64_t j, auto count) {
-      Vec<T> g = filled(load_vector(row + j, count), count, T(0)), t = tanh(q + load_vector(keys + j, count));
-      Vec<T> slope = g * v * fma(-t, t, one);
-      of_vector = fma(g, filled(t, count, T(0)), of_vector);
-      of_query += filled(slope, count, T(0));
-      store_vector(load_vector(key_gradient + j, count) + slope, key_gradient + j, count);
-    });
-    query_gradient = of_query;
-    vector_gradient_[d] = of_vector;
+  /// What the gradients of so many vectors of logits bring to the query, the keys and v.
+  template <int vectors, class Count>
+  void slope_block(const T* query, std::int64_t j, const T* slopes, Vec<T>* query_gradient, Count count) {
+    constexpr int lanes = Vec<T>::lanes;
+    Vec<T> g[vectors];
+    for (int k = 0; k < vectors; ++k) g[k] = filled(load_vector(slopes + k * lanes, count), count, T(0));
+    for (std::int64_t d = 0; d < hidden_.a(); ++d) {
+      const T* keys = hidden_.keys(d) + j;
+      T* key_gradient = hidden_.key_gradient(d) + j;
+      const Vec<T> q(query[d]), v(vector_[d]);
+      Vec<T> of_query(T(0)), of_vector(T(0));
+      for (int k = 0; k < vectors; ++k) {
+        Vec<T> t = tanh(q + load_vector(keys + k * lanes, count)), slope = g[k] * fma(-t, t, Vec<T>(T(1)));
+        of_vector = fma(g[k], t, of_vector);
+        of_query += slope;
+        T* to = key_gradient + k * lanes;
+        store_vector(fma(v, slope, load_vector(to, count)), to, count);
+      }
+      query_gradient[d] = fma(v, of_query, query_gradient[d]);
+      vector_gradient_[d] += of_vector;
+    }
   }
 
   Tensor weights_;

@@ -51,6 +51,7 @@ class Case {
     terms_ = std::make_shared<const Terms>(std::move(call.terms));
     if (!options.backward) return;
     inputs_ = fused_inputs(in_, terms_);
+    std::erase_if(inputs_, [](const Variable& input) { return !input.requires_grad(); });  // ALiBi's slopes
     out_ = forward();
     cotangent_ = Tensor::empty(out_.shape(), dtype);
     fill_normal(cotangent_, generator);
