@@ -90,9 +90,11 @@ Variable TwoSidedScore::composed(const AttentionContext& in) const {
   return logits(sides(in).queries, sides(in).keys, Tensor::arange(in.key.size(2), DType::i64));
 }
 
+std::unique_ptr<StripScore> TwoSidedScore::strips_of(const Sides&) const { return nullptr; }
+
 std::vector<std::unique_ptr<StripScore>> TwoSidedScore::strips(const AttentionContext& in) const {
   std::vector<std::unique_ptr<StripScore>> all;
-  all.push_back(strips_of(sides(in)));
+  if (auto strips = strips_of(sides(in))) all.push_back(std::move(strips));
   return all;
 }
 

@@ -31,7 +31,8 @@ class TwoSidedScore : public Score {
   struct Sides {
     Variable queries, keys;
   };
-  virtual std::unique_ptr<StripScore> strips_of(const Sides& sides) const = 0;
+  /// Null: the score has only the composed form.
+  virtual std::unique_ptr<StripScore> strips_of(const Sides& sides) const;
 
  private:
   /// Made once: a score is of one call.

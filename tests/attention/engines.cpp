@@ -1,4 +1,5 @@
 // The fused engine against the composed form, for every method of the registry in every place.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -80,7 +81,16 @@ std::unique_ptr<Attention> usable_attention(const std::string& specification, Pl
   return nullptr;
 }
 
-/// Runs body on every specification in every place where it is defined: all of them have a fused form.
+/// Methods that are meant to have the composed form alone, by name; a specification that names one is not asked for
+/// more.
+const std::vector<std::string> composed_only{};
+
+bool is_composed_only(const std::string& specification) {
+  return std::any_of(composed_only.begin(), composed_only.end(),
+                     [&](const std::string& name) { return specification.find(name) != std::string::npos; });
+}
+
+/// Runs body on every specification in every place where it is defined: all others have a fused form.
 void for_every_fused(const std::function<void(Attention&, Place)>& body) {
   for (const std::string& specification : all_specifications())
     for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
@@ -89,10 +99,11 @@ void for_every_fused(const std::function<void(Attention&, Place)>& body) {
           Engine composed(AttentionEngine::composed);
           attention = usable_attention(specification, place);
         }
-        if (!attention) continue;
+        if (!attention || is_composed_only(specification)) continue;
         {
           Engine fused(AttentionEngine::fused);
-          BOOST_TEST((usable_attention(specification, place) != nullptr), "there is no fused form");
+          BOOST_TEST((usable_attention(specification, place) != nullptr),
+                     "there is no fused form; where that is meant, composed_only names the method");
         }
         body(*attention, place);
       }
