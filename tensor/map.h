@@ -91,13 +91,20 @@ void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
 void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n);
 /// An empty tensor of the shape that the inputs broadcast to.
 Tensor empty_map_result(const char* name, const Tensor* const* in, int n);
+/// Whether one of the inputs shares memory with out in another order.
+bool overlaps_inputs(const Tensor& out, const Tensor* const* in, int n);
 
-/// Writes f(in...) into `out`, which must have the broadcast shape; out may be one of the inputs.
+/// Writes f(in...) into `out`, which must have the broadcast shape; out may be one of the inputs, or overlap them.
 template <class F, class... In>
 void map_into(Tensor& out, const F& f, const In&... in) {
   constexpr int n = sizeof...(In);
   const std::array<const Tensor*, n> inputs{&in...};
   require_operands(F::name, out, inputs.data(), n);
+  if (overlaps_inputs(out, inputs.data(), n)) {
+    Tensor result = Tensor::empty(out.shape(), out.dtype(), out.device());
+    map_into(result, f, in...);
+    return out.copy_from(result);
+  }
   out.changed();
   if constexpr (is_listed<F>)
     MapKernel<F, n>::run(f, out, inputs);

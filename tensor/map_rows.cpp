@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tensor/element_loop.h"
 #include "tensor/map.h"
 
@@ -44,6 +46,10 @@ void require_operands(const char* name, const Tensor& out, const Tensor* const* 
             "{}: the operands differ: {} on {} and {} on {}; cast or move one of them", name, out,
             fovea::name(out.device()), x, fovea::name(x.device()));
   }
+}
+
+bool overlaps_inputs(const Tensor& out, const Tensor* const* in, int n) {
+  return std::any_of(in, in + n, [&](const Tensor* x) { return out.overlaps(*x); });
 }
 
 Tensor empty_map_result(const char* name, const Tensor* const* in, int n) {

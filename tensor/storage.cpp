@@ -1,5 +1,6 @@
 #include "tensor/storage.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 
 #include "tensor/cuda_backend.h"
 #include "tensor/error.h"
+#include "tensor/machine_memory.h"
 
 namespace fovea {
 
@@ -33,6 +35,8 @@ std::size_t block_size(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+constexpr double gibibyte = 1 << 30;
+
 class CpuAllocator {
  public:
   std::byte* allocate(std::size_t bytes) {
@@ -47,15 +51,17 @@ class CpuAllocator {
       statistics_.bytes_cached -= bytes;
       return block;
     }
-    std::byte* block = from_system(bytes);
+    std::byte* block = is_there(bytes) ? from_system(bytes) : nullptr;
     if (!block) {
       release_locked();
-      block = from_system(bytes);
+      block = is_there(bytes) ? from_system(bytes) : nullptr;
     }
     if (!block) {
       statistics_.bytes_in_use -= bytes;
-      fail("cpu: out of memory: asked for {:.1f} MiB, fovea holds {:.1f} MiB", bytes / 1048576.0,
-           statistics_.bytes_in_use / 1048576.0);
+      MachineMemory memory = machine_memory();
+      fail("cpu: out of memory: asked for {:.1f} GiB, {:.1f} GiB free of {:.1f} GiB, fovea holds {:.1f} GiB",
+           static_cast<double>(bytes) / gibibyte, static_cast<double>(memory.available) / gibibyte,
+           static_cast<double>(memory.total) / gibibyte, static_cast<double>(statistics_.bytes_in_use) / gibibyte);
     }
     ++statistics_.system_allocations;
     return block;
@@ -82,6 +88,18 @@ class CpuAllocator {
   }
 
  private:
+  /// Whether the machine has so much. The system promises more than that, and kills who uses it. Asking takes a while:
+  /// only every so many bytes.
+  bool is_there(std::size_t bytes) {
+    constexpr std::size_t worth_asking = std::size_t{1} << 26;
+    unasked_ += bytes;
+    if (unasked_ < worth_asking) return true;
+    MachineMemory memory = machine_memory();
+    bool is_there = bytes <= memory.available && statistics_.bytes_in_use + statistics_.bytes_cached <= memory.total;
+    if (is_there) unasked_ = 0;
+    return is_there;
+  }
+
   static std::byte* from_system(std::size_t bytes) {
     if (bytes < huge_page) return static_cast<std::byte*>(std::aligned_alloc(64, bytes));
     std::size_t rounded = (bytes + huge_page - 1) / huge_page * huge_page;
@@ -100,6 +118,7 @@ class CpuAllocator {
 
   std::mutex mutex_;
   std::map<std::size_t, std::vector<std::byte*>> free_;
+  std::size_t unasked_ = 0;  ///< bytes taken since the machine was asked what it has
   AllocatorStatistics statistics_;
 };
 

@@ -139,7 +139,12 @@ std::string Tensor::describe() const {
   return defined() ? fmt::format("{} {}", name(dtype_), shape_.str()) : "undefined";
 }
 
-void Tensor::wrong_type(DType asked) const {
+void Tensor::undefined(const char* what) {
+  fail("Tensor: an undefined tensor cannot be {}; it was never given a value", what);
+}
+
+void Tensor::no_data(DType asked) const {
+  if (!defined()) undefined("read or written");
   fail("Tensor::data: asked for {}, the tensor is {}", name(asked), describe());
 }
 
@@ -331,9 +336,34 @@ void Tensor::fill(double value) {
   });
 }
 
+bool Tensor::is_same_view(const Tensor& other) const {
+  return storage_ == other.storage_ && offset_ == other.offset_ && dtype_ == other.dtype_ && shape_ == other.shape_ &&
+         strides_ == other.strides_;
+}
+
+namespace {
+
+/// From the first place that a view reaches to the last, in elements from its own first.
+std::pair<std::int64_t, std::int64_t> reach(const Shape& shape, const Shape& strides) {
+  std::int64_t first = 0, last = 0;
+  for (int d = 0; d < shape.rank(); ++d) (strides[d] < 0 ? first : last) += (shape[d] - 1) * strides[d];
+  return {first, last};
+}
+
+}  // namespace
+
+bool Tensor::overlaps(const Tensor& other) const {
+  if (storage_ != other.storage_ || !storage_ || is_same_view(other)) return false;
+  if (elements() == 0 || other.elements() == 0) return false;
+  auto [first, last] = reach(shape_, strides_);
+  auto [other_first, other_last] = reach(other.shape_, other.strides_);
+  return offset_ + first <= other.offset_ + other_last && other.offset_ + other_first <= offset_ + last;
+}
+
 void Tensor::copy_from(const Tensor& source) {
   require(broadcast("copy_from", source.shape_, shape_) == shape_, "copy_from: {} does not broadcast to {}",
           source.shape_, shape_);
+  if (overlaps(source)) return copy_from(source.clone());
   changed();
   if (device_ == source.device_)
     return device_ == Device::cpu ? copy_on_cpu(*this, source) : cuda_backend().copy(*this, source);

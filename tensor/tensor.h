@@ -52,8 +52,8 @@ class Tensor {
   /// First element. Throws unless T is the dtype; on CUDA the pointer is a device pointer.
   template <class T>
   T* data() const {
-    if (dtype_of<T> != dtype_) [[unlikely]]
-      wrong_type(dtype_of<T>);
+    if (dtype_of<T> != dtype_ || !storage_) [[unlikely]]
+      no_data(dtype_of<T>);
     return reinterpret_cast<T*>(address());
   }
   std::byte* address() const { return storage_ ? storage_->data() + offset_ * size_of(dtype_) : nullptr; }
@@ -84,17 +84,26 @@ class Tensor {
 
   /// In place; both count as a change of the storage's version.
   void fill(double value);
-  void copy_from(const Tensor& source);  ///< broadcasts, casts, crosses devices
+  void copy_from(const Tensor& source);  ///< broadcasts, casts, crosses devices; source may overlap
 
   /// In-place changes of the storage so far: every in-place operation calls `changed()`.
   std::uint64_t version() const { return storage_ ? storage_->version : 0; }
-  void changed() { ++storage_->version; }
+  void changed() {
+    if (!storage_) [[unlikely]]
+      undefined("changed in place");
+    ++storage_->version;
+  }
   bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
+  /// The same elements of the same storage in the same order.
+  bool is_same_view(const Tensor& other) const;
+  /// Memory that both may have elements in, in different orders: writing one while reading the other goes wrong.
+  bool overlaps(const Tensor& other) const;
   /// No other handle on the storage: an operation may reuse it for its result.
   bool is_sole_owner() const { return storage_.use_count() == 1; }
 
  private:
-  [[noreturn]] void wrong_type(DType asked) const;
+  [[noreturn]] void no_data(DType asked) const;
+  [[noreturn]] static void undefined(const char* what);
 
   std::shared_ptr<Storage> storage_;
   Shape shape_, strides_;

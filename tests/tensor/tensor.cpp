@@ -1,0 +1,107 @@
+// Copies between views that share memory, and tensors that were never given a value.
+#include "tensor/tensor.h"
+
+#include <functional>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tensor/machine_memory.h"
+#include "tensor/map.h"
+
+using namespace fovea;
+
+namespace {
+
+/// Views of one storage as [rows, columns], to copy from one to the other.
+struct Views {
+  const char* name;
+  std::function<std::pair<Tensor, Tensor>(Tensor)> of;  ///< of [5, 5]: target, source
+};
+
+const std::vector<Views> all_views = {
+    {"transposed", [](const Tensor& a) { return std::pair(a, a.transpose(0, 1)); }},
+    {"one down", [](const Tensor& a) { return std::pair(a.slice(0, 1, 5), a.slice(0, 0, 4)); }},
+    {"one up", [](const Tensor& a) { return std::pair(a.slice(0, 0, 4), a.slice(0, 1, 5)); }},
+    {"one right", [](const Tensor& a) { return std::pair(a.slice(1, 1, 5), a.slice(1, 0, 4)); }},
+    {"one left", [](const Tensor& a) { return std::pair(a.slice(1, 0, 4), a.slice(1, 1, 5)); }},
+    {"a row for all", [](const Tensor& a) { return std::pair(a, a.select(0, 2)); }},
+    {"a column for all", [](const Tensor& a) { return std::pair(a, a.slice(1, 3, 4)); }},
+    {"backwards",
+     [](const Tensor& a) {
+       return std::pair(a, a.as_strided({5, 5}, {-5, -1}, 24));
+     }},
+    {"disjoint", [](const Tensor& a) { return std::pair(a.slice(0, 0, 2), a.slice(0, 3, 5)); }},
+    {"itself", [](const Tensor& a) { return std::pair(a, a); }},
+};
+
+Tensor numbered(std::int64_t n, DType dtype) { return Tensor::arange(n * n, dtype).reshape({n, n}); }
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(tensors)
+
+BOOST_AUTO_TEST_CASE(copying_between_views_of_one_storage_is_copying_what_was_there) {
+  for (DType dtype : {DType::f32, DType::i64})
+    for (const Views& views : all_views) {
+      auto [target, source] = views.of(numbered(5, dtype));
+      std::vector<double> expected = source.expand(target.shape()).to_vector<double>();
+      target.copy_from(source);
+      BOOST_TEST_CONTEXT(views.name)
+      BOOST_TEST(target.to_vector<double>() == expected, boost::test_tools::per_element());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_large_transposition_in_place) {
+  Tensor a = numbered(300, DType::f32);
+  a.copy_from(a.transpose(0, 1));
+  const auto* element = a.data<float>();
+  for (int i = 0; i < 300; i += 7)
+    for (int j = 0; j < 300; j += 11) BOOST_REQUIRE(element[i * 300 + j] == static_cast<float>(j * 300 + i));
+}
+
+BOOST_AUTO_TEST_CASE(a_formula_writes_over_what_it_reads) {
+  for (const Views& views : all_views) {
+    auto [target, source] = views.of(numbered(5, DType::f64));
+    std::vector<double> expected = map(Add{}, target, source).to_vector<double>();
+    map_into(target, Add{}, target, source);
+    BOOST_TEST_CONTEXT(views.name) BOOST_TEST(target.to_vector<double>() == expected, boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_undefined_tensor_says_so) {
+  Tensor none, x = Tensor::zeros({});
+  const std::vector<std::function<void()>> uses = {
+      [&] { none.fill(1); },       [&] { none.copy_from(x); },        [&] { x.copy_from(none); }, [&] { none.clone(); },
+      [&] { none.data<float>(); }, [&] { none.to_vector<double>(); }, [&] { none.changed(); },    [&] { none.item(); },
+  };
+  for (const auto& use : uses) {
+    std::string message = message_of(use);
+    BOOST_TEST(message.find("undefined") != std::string::npos, message);
+  }
+}
+
+// The system promises memory that nobody has, and kills who writes into it.
+BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_refused) {
+  const std::size_t total = machine_memory().total;
+  BOOST_REQUIRE(total > 0u);
+  BOOST_TEST(machine_memory().available <= total);
+  std::vector<Tensor> held;
+  std::string message = message_of([&] {
+    for (int k = 0; k < 5; ++k) held.push_back(Tensor::empty({static_cast<std::int64_t>(total / 4)}, DType::u8));
+  });
+  BOOST_TEST(message.starts_with("cpu: out of memory: asked for "), message);
+  held.clear();
+  release_cache();
+  BOOST_TEST(message_of([] { Tensor::zeros({1 << 20}); }) == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
