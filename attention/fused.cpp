@@ -32,6 +32,17 @@ Gradients composed_gradients(const FusedCall& call, const std::vector<Variable>&
   return total;
 }
 
+/// What is no input, and must be what it was when the backward pass comes.
+std::vector<SavedTensor> watched_tensors(const Terms& terms, const FusedResult& result) {
+  std::vector<SavedTensor> watched;
+  for (const Tensor& mask : terms.masks) watched.emplace_back(mask, "mask");
+  for (const auto* ranges : {&terms.ranges, &terms.always})
+    for (const KeyRange& range : *ranges)
+      for (const Tensor* bound : {&range.first, &range.end}) watched.emplace_back(*bound, "range of keys");
+  watched.emplace_back(result.carried, "second result");
+  return watched;
+}
+
 /// The results as outputs of one node: the attention's, and what a recurrence carried.
 std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, const FusedResult& result) {
   std::vector<Variable> inputs = call->inputs();
@@ -39,7 +50,9 @@ std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, 
   std::vector<Saved> saved(inputs.begin(), inputs.end());
   // the node keeps what the backward pass reads, and not the output
   FusedResult kept{{}, result.log_total, result.carried};
-  auto node = make_node("fused_attention", inputs, [call, saved, kept](const Gradients& g, const Node& node) {
+  auto rule = [call, saved, watched = watched_tensors(*call->terms, result), kept](const Gradients& g,
+                                                                                   const Node& node) {
+    for (const SavedTensor& tensor : watched) tensor.get(node);
     std::vector<Variable> inputs;
     std::vector<bool> wanted;
     for (std::size_t k = 0; k < saved.size(); ++k) {
@@ -56,7 +69,8 @@ std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, 
     for (Tensor& gradient : fused_backward(*call, kept, of_out, of_carried, wanted))
       gradients.push_back(gradient.defined() ? Variable(std::move(gradient)) : Variable());
     return gradients;
-  });
+  };
+  auto node = make_node("fused_attention", inputs, std::move(rule));
   Variable out = output_of(node, 0, result.out);
   return {out, call->recurrence ? output_of(node, 1, result.carried) : Variable()};
 }

@@ -60,14 +60,12 @@ Variable::Variable(Tensor value, bool requires_grad) : state_(std::make_shared<V
   state_->requires_grad = requires_grad;
 }
 
-const Tensor& Variable::value() const {
+VariableState& Variable::state() const {
   require(defined(), "Variable: undefined; it was never given a value");
-  return state_->value;
+  return *state_;
 }
-Tensor& Variable::value() {
-  require(defined(), "Variable: undefined; it was never given a value");
-  return state_->value;
-}
+const Tensor& Variable::value() const { return state().value; }
+Tensor& Variable::value() { return state().value; }
 bool Variable::requires_grad() const { return state_ && (state_->requires_grad || state_->node); }
 bool Variable::is_leaf() const { return !state_ || !state_->node; }
 
@@ -75,10 +73,16 @@ const Variable& Variable::grad() const {
   static const Variable none;
   return state_ ? state_->grad : none;
 }
-void Variable::set_grad(Variable gradient) { state_->grad = std::move(gradient); }
+void Variable::set_grad(Variable gradient) {
+  VariableState& own = state();
+  require(!gradient.defined() || (gradient.shape() == shape() && gradient.dtype() == dtype()),
+          "set_grad: the gradient is {}, the variable {}; they must be alike", gradient, *this);
+  require(!gradient.defined() || !gradient.is_same(*this), "set_grad: a variable cannot be its own gradient");
+  own.grad = std::move(gradient);
+}
 
 Variable& Variable::named(std::string name) {
-  state_->name = std::move(name);
+  state().name = std::move(name);
   return *this;
 }
 const std::string& Variable::name() const {
@@ -117,13 +121,30 @@ Edge::Edge(const Variable& input) {
   shape = input.shape();
 }
 
-Saved::Saved(const Variable& input) : variable_(input), version_(input.defined() ? input.value().version() : 0) {}
+void SavedTensor::refuse(const Node& user) const {
+  refuse(user, fmt::format("its {}, {},", what_, tensor_),
+         fmt::format("changed in place (version {}, saved at {})", tensor_.version(), version_));
+}
 
-const Variable& Saved::get(const Node& user) const {
-  if (variable_.defined() && variable_.value().version() != version_)
-    fail("{}: a tensor it saved for the backward pass, {}, was changed in place since (version {}, saved at {})",
-         user.name(), variable_.describe(), variable_.value().version(), version_);
-  return variable_;
+void SavedTensor::refuse(const Node& user, const std::string& which, const std::string& happened) {
+  fail("{}: {} was saved for the backward pass and then {}; change a clone instead, or wait for the pass{}",
+       user.name(), which, happened, user.scope().empty() ? std::string() : "; recorded in " + user.scope());
+}
+
+void Saved::refuse(const Node& user) const {
+  std::string place = "a constant input";
+  for (std::size_t k = 0; k < user.inputs().size(); ++k) {
+    const Edge& edge = user.inputs()[k];
+    bool is_it = edge.node ? edge.node == variable_.node() && edge.output == variable_.output_index()
+                           : edge.leaf && edge.leaf == variable_.state_;
+    if (is_it) place = fmt::format("input {}", k);
+  }
+  const Tensor& now = variable_.value();
+  std::string name = variable_.name().empty() ? "" : fmt::format("'{}', ", variable_.name());
+  std::string happened = now.is_same_view(saved_.tensor_)
+                             ? fmt::format("changed in place (version {}, saved at {})", now.version(), saved_.version_)
+                             : fmt::format("replaced by another tensor, {}", now);
+  SavedTensor::refuse(user, fmt::format("{}, {}{},", place, name, saved_.tensor_), happened);
 }
 
 Node::Node(std::string_view name, std::vector<Edge> inputs, Rule rule)

@@ -30,17 +30,52 @@ class Edge {
   Shape shape;  ///< of the input: the engine sums a broadcast gradient down to it
 };
 
-/// A tensor kept for the backward pass. get() refuses one that was changed in place since: its gradient would be wrong.
+class Node;
+
+/// A tensor that a rule keeps: a result, an index, a condition. get() refuses one that was changed in place since: the
+/// gradient would be wrong. (What only the rule can reach need not be watched.)
+class SavedTensor {
+ public:
+  SavedTensor() = default;
+  /// `what` it is to the operation: "result", "index"; a literal.
+  SavedTensor(Tensor tensor, const char* what) : tensor_(std::move(tensor)), what_(what), version_(tensor_.version()) {}
+  const Tensor& get(const Node& user) const {
+    if (tensor_.version() != version_) [[unlikely]]
+      refuse(user);
+    return tensor_;
+  }
+
+ private:
+  friend class Saved;
+  [[noreturn]] void refuse(const Node& user) const;
+  [[noreturn]] static void refuse(const Node& user, const std::string& which, const std::string& happened);
+
+  Tensor tensor_;
+  const char* what_ = "";
+  std::uint64_t version_ = 0;
+};
+
+/// An input that a rule keeps. get() also refuses one whose value() is another tensor by now.
 class Saved {
  public:
   Saved() = default;
-  explicit Saved(const Variable& input);
+  explicit Saved(const Variable& input)
+      : variable_(input), saved_(input.defined() ? input.value() : Tensor(), "input") {}
   /// The input as it was, with its place in the graph.
-  const Variable& get(const Node& user) const;
+  const Variable& get(const Node& user) const {
+    if (variable_.defined()) {
+      const Tensor& now = variable_.value();
+      if (now.version() != saved_.version_ || !now.is_same_view(saved_.tensor_)) [[unlikely]]
+        refuse(user);
+    }
+    return variable_;
+  }
 
  private:
+  [[noreturn]] void refuse(const Node& user) const;
+
   Variable variable_;
-  std::uint64_t version_ = 0;
+  SavedTensor saved_;
 };
 
 /// One recorded operation.
@@ -64,7 +99,7 @@ class Node : public std::enable_shared_from_this<Node> {
   const std::vector<Shape>& output_shapes() const { return output_shapes_; }
   const std::vector<Tensor>& output_values() const { return output_values_; }  ///< kept only under KeepValues
   DType dtype() const { return dtype_; }
-  /// One of this node's results, for a rule that saved its value: Variable y = node.output(0, saved_value).
+  /// One of this node's results, for a rule that saved its value: Variable y = node.output(0, saved_value.get(node)).
   Variable output(int index, const Tensor& value) const;
 
   Node* previous() const { return previous_; }

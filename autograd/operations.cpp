@@ -78,7 +78,8 @@ Variable minimum(const Variable& a, const Variable& b) { return map(Minimum{}, a
 
 Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
   return record("where", where(condition, a.value(), b.value()), {a, b},
-                [condition](const Gradients& g, const Node& node) {
+                [saved = SavedTensor(condition, "condition")](const Gradients& g, const Node& node) {
+                  const Tensor& condition = saved.get(node);
                   Variable zero(Tensor::zeros({1}, g[0].dtype(), g[0].device()));
                   return Gradients{node.needs(0) ? where(condition, g[0], zero) : Variable(),
                                    node.needs(1) ? where(condition, zero, g[0]) : Variable()};
@@ -301,27 +302,33 @@ Variable cast(const Variable& x, DType dtype) {
 // ------------------------------------------------------------------------------------------------
 
 Variable gather_rows(const Variable& table, const Tensor& index) {
-  return record(
-      "gather_rows", gather_rows(table.value(), index), {table},
-      [index, rows = table.size(0)](const Gradients& g, const Node&) { return only(scatter_rows(g[0], index, rows)); });
+  return record("gather_rows", gather_rows(table.value(), index), {table},
+                [index = SavedTensor(index, "index"), rows = table.size(0)](const Gradients& g, const Node& node) {
+                  return only(scatter_rows(g[0], index.get(node), rows));
+                });
 }
 
 Variable scatter_rows(const Variable& rows, const Tensor& index, std::int64_t rows_in_table) {
   Tensor table = Tensor::zeros({rows_in_table, rows.size(-1)}, rows.dtype(), rows.device());
   scatter_add_rows(table, index, rows.value());
   return record("scatter_rows", std::move(table), {rows},
-                [index](const Gradients& g, const Node&) { return only(gather_rows(g[0], index)); });
+                [index = SavedTensor(index, "index")](const Gradients& g, const Node& node) {
+                  return only(gather_rows(g[0], index.get(node)));
+                });
 }
 
 Variable gather_last(const Variable& x, const Tensor& index) {
-  return record(
-      "gather_last", gather_last(x.value(), index), {x},
-      [index, size = x.size(-1)](const Gradients& g, const Node&) { return only(scatter_last(g[0], index, size)); });
+  return record("gather_last", gather_last(x.value(), index), {x},
+                [index = SavedTensor(index, "index"), size = x.size(-1)](const Gradients& g, const Node& node) {
+                  return only(scatter_last(g[0], index.get(node), size));
+                });
 }
 
 Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size) {
   return record("scatter_last", scatter_add_last(x.value(), index, size), {x},
-                [index](const Gradients& g, const Node&) { return only(gather_last(g[0], index)); });
+                [index = SavedTensor(index, "index")](const Gradients& g, const Node& node) {
+                  return only(gather_last(g[0], index.get(node)));
+                });
 }
 
 // ---- Rows
@@ -330,9 +337,9 @@ Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size)
 Variable softmax(const Variable& x, const Tensor& allow) {
   Tensor value = masked_softmax(x.value(), allow);
   if (!should_record({&x})) return value;
-  return record("softmax", value, {x}, [value](const Gradients& g, const Node& node) {
-    if (!grad_enabled()) return only(softmax_backward(value, g[0].value()));
-    Variable y = node.output(0, value);
+  return record("softmax", value, {x}, [saved = SavedTensor(value, "result")](const Gradients& g, const Node& node) {
+    if (!grad_enabled()) return only(softmax_backward(saved.get(node), g[0].value()));
+    Variable y = node.output(0, saved.get(node));
     return only(y * (g[0] - sum(y * g[0], {-1}, true)));
   });
 }
@@ -340,10 +347,11 @@ Variable softmax(const Variable& x, const Tensor& allow) {
 Variable log_softmax(const Variable& x) {
   Tensor value = log_softmax(x.value());
   if (!should_record({&x})) return value;
-  return record("log_softmax", value, {x}, [value](const Gradients& g, const Node& node) {
-    Variable y = node.output(0, value);
-    return only(g[0] - exp(y) * sum(g[0], {-1}, true));
-  });
+  return record("log_softmax", value, {x},
+                [saved = SavedTensor(value, "result")](const Gradients& g, const Node& node) {
+                  Variable y = node.output(0, saved.get(node));
+                  return only(g[0] - exp(y) * sum(g[0], {-1}, true));
+                });
 }
 
 namespace {
@@ -426,18 +434,18 @@ Tensor target_distribution(const Tensor& targets, const Tensor& logits, const Cr
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   auto result = cross_entropy_forward(logits.value(), targets, options.label_smoothing, options.ignored);
   if (!should_record({&logits})) return result.loss;
-  return record(
-      "cross_entropy", result.loss, {logits},
-      [logits = Saved(logits), targets, lse = result.log_sum_exp, options](const Gradients& g, const Node& node) {
-        if (!grad_enabled())
-          return only(cross_entropy_backward(g[0].value(), logits.get(node).value(), targets, lse,
-                                             options.label_smoothing, options.ignored));
-        const Variable& x = logits.get(node);
-        Variable target(target_distribution(targets, x.value(), options));
-        Variable counted = sum(target, {-1}, true);  // 1, or 0 for an ignored row
-        Variable direction = softmax(x) * counted - target;
-        return only(unsqueeze(g[0], 1) * direction);
-      });
+  return record("cross_entropy", result.loss, {logits},
+                [logits = Saved(logits), targets = SavedTensor(targets, "targets"), lse = result.log_sum_exp, options](
+                    const Gradients& g, const Node& node) {
+                  const Variable& x = logits.get(node);
+                  if (!grad_enabled())
+                    return only(cross_entropy_backward(g[0].value(), x.value(), targets.get(node), lse,
+                                                       options.label_smoothing, options.ignored));
+                  Variable target(target_distribution(targets.get(node), x.value(), options));
+                  Variable counted = sum(target, {-1}, true);  // 1, or 0 for an ignored row
+                  Variable direction = softmax(x) * counted - target;
+                  return only(unsqueeze(g[0], 1) * direction);
+                });
 }
 
 Variable binary_cross_entropy(const Variable& logits, const Tensor& targets) {
@@ -463,8 +471,9 @@ LstmState lstm_cell(const Variable& gates, const Variable& cell) {
   if (!should_record({&gates, &cell})) return {result.hidden, result.cell};
   auto node = make_node(
       "lstm_cell", {gates, cell},
-      [gates = Saved(gates), cell = Saved(cell), next = result.cell, activations = result.activations](
-          const Gradients& g, const Node& node) {
+      [gates = Saved(gates), cell = Saved(cell), saved = SavedTensor(result.cell, "result"),
+       activations = result.activations](const Gradients& g, const Node& node) {
+        const Tensor& next = saved.get(node);
         auto or_zero = [&](const Variable& gradient) {
           return gradient.defined() ? gradient : Variable(Tensor::zeros(next.shape(), next.dtype(), next.device()));
         };

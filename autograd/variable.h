@@ -42,7 +42,7 @@ class Variable {
   bool is_leaf() const;
   /// The sum of what backward() has brought to this leaf; undefined before.
   const Variable& grad() const;
-  void set_grad(Variable gradient);
+  void set_grad(Variable gradient);  ///< of this shape and type, or undefined
   void clear_grad() { set_grad({}); }
 
   /// The same values as a constant: no gradient passes.
@@ -65,6 +65,9 @@ class Variable {
   friend Variable output_of(std::shared_ptr<Node> node, int index, Tensor value);
   friend class Edge;
   friend class Saved;
+  /// Whatever needs a variable goes through here: an undefined one is an error.
+  VariableState& state() const;
+
   std::shared_ptr<VariableState> state_;
 };
 

@@ -16,17 +16,18 @@ Initializer embedding_initializer(std::int64_t dim) {
 
 /// gather_rows whose gradient leaves row `padding` at 0.
 Variable gather_rows_but(const Variable& table, const Tensor& index, std::int64_t padding) {
-  return record("gather_rows", gather_rows(table.value(), index), {table},
-                [index, padding, rows = table.size(0)](const Gradients& g, const Node&) {
-                  Variable gradient = scatter_rows(g[0], index, rows);
-                  if (!gradient.requires_grad()) {
-                    gradient.value().select(0, padding).fill(0);
-                    return Gradients{gradient};
-                  }
-                  Tensor keep = Tensor::full({rows, 1}, 1, gradient.dtype(), gradient.device());
-                  keep.select(0, padding).fill(0);
-                  return Gradients{gradient * Variable(keep)};
-                });
+  return record(
+      "gather_rows", gather_rows(table.value(), index), {table},
+      [index = SavedTensor(index, "index"), padding, rows = table.size(0)](const Gradients& g, const Node& node) {
+        Variable gradient = scatter_rows(g[0], index.get(node), rows);
+        if (!gradient.requires_grad()) {
+          gradient.value().select(0, padding).fill(0);
+          return Gradients{gradient};
+        }
+        Tensor keep = Tensor::full({rows, 1}, 1, gradient.dtype(), gradient.device());
+        keep.select(0, padding).fill(0);
+        return Gradients{gradient * Variable(keep)};
+      });
 }
 
 }  // namespace

@@ -31,10 +31,11 @@ namespace {
 Variable bias_relu(const Variable& x, const Variable& bias) {
   Tensor value = map(BiasRelu{}, x.value(), bias.value());
   if (!should_record({&x, &bias})) return value;
-  return record("bias_relu", value, {x, bias}, [value](const Gradients& g, const Node& node) {
-    Variable gradient = map(Derivative<Relu>{{}, 0}, g[0], node.output(0, value));
-    return Gradients{gradient, gradient};
-  });
+  return record("bias_relu", value, {x, bias},
+                [saved = SavedTensor(value, "result")](const Gradients& g, const Node& node) {
+                  Variable gradient = map(Derivative<Relu>{{}, 0}, g[0], node.output(0, saved.get(node)));
+                  return Gradients{gradient, gradient};
+                });
 }
 
 }  // namespace

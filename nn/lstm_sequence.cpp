@@ -158,7 +158,11 @@ LstmSequence lstm_sequence(const Variable& input_gates, const Variable& hidden_w
   if (!should_record(inputs)) return {recorded.states, {last_hidden(recorded.states), recorded.last_cell}};
 
   std::array<Saved, 4> saved = {Saved(inputs[0]), Saved(inputs[1]), Saved(inputs[2]), Saved(inputs[3])};
-  auto rule = [saved, recorded, real, backward](const Gradients& g, const Node& node) {
+  // The cells are watched where the caller sees one: as the last.
+  std::array<SavedTensor, 2> results = {SavedTensor(recorded.states, "result"),
+                                        SavedTensor(recorded.last_cell, "last cell")};
+  auto rule = [saved, results, recorded, real, backward](const Gradients& g, const Node& node) {
+    for (const SavedTensor& result : results) result.get(node);
     auto or_zeros = [](const Variable& gradient, const Tensor& like) {
       return gradient.defined() ? gradient : Variable(Tensor::zeros(like.shape(), like.dtype(), like.device()));
     };

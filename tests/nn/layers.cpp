@@ -78,6 +78,19 @@ BOOST_AUTO_TEST_CASE(an_embedding_passes_gradcheck_and_its_padding_row_gets_no_g
   BOOST_TEST(largest_difference(weight.value().select(0, 0), zero) == 0);
 }
 
+BOOST_AUTO_TEST_CASE(tokens_that_have_changed_before_the_pass_are_refused) {
+  for (bool padded : {false, true}) {
+    Embedding embedding(7, 3, {.padding = padded ? std::optional<std::int64_t>(0) : std::nullopt});
+    randomise(embedding);
+    Tensor tokens = Tensor::from(std::vector<std::int32_t>{1, 2, 3, 0}, {2, 2});
+    Variable rows = embedding.forward(tokens);
+    tokens.fill(1);
+    BOOST_CHECK_EXCEPTION(backward(sum(rows)), Error, [](const Error& error) {
+      return std::string(error.what()).starts_with("gather_rows: its index, i32 [2, 2], was saved for the backward ");
+    });
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_embedding_starts_with_deviation_one_over_sqrt_d) {
   Embedding table(500, 256);
   table.initialise(3);

@@ -169,6 +169,27 @@ BOOST_AUTO_TEST_CASE(what_one_layer_hands_to_the_next_is_dropped_in_training) {
   BOOST_TEST(largest_difference(states().states.value(), states().states.value()) == 0);
 }
 
+BOOST_AUTO_TEST_CASE(states_that_have_changed_before_the_pass_are_refused) {
+  Lstm lstm({.input_dim = 3, .dim = 4});
+  randomise(lstm);
+  auto message_after = [&](Tensor (*kept)(const LstmOutput&)) -> std::string {
+    LstmOutput out = lstm.forward(random_tensor({2, 5, 3}, 1), {});
+    if (kept) kept(out).fill(0);
+    try {
+      backward(sum(out.states));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  BOOST_TEST(message_after(nullptr) == "");
+  std::string states = message_after([](const LstmOutput& out) { return out.states.value(); });
+  BOOST_TEST(states.starts_with("lstm_sequence: its result, f64 [5, 2, 4], was saved for the backward pass and then "),
+             states);
+  std::string cell = message_after([](const LstmOutput& out) { return out.last[0].cell.value(); });
+  BOOST_TEST(cell.starts_with("lstm_sequence: its last cell, f64 [2, 4], was saved"), cell);
+}
+
 BOOST_AUTO_TEST_CASE(an_lstm_starts_with_open_forget_gates) {
   Lstm lstm({.input_dim = 30, .dim = 50, .layers = 2});
   lstm.initialise(1);
