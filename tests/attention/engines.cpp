@@ -116,6 +116,14 @@ const std::vector<Sizes> all_sizes{{2, 4, 5, {5, 3}}, {3, 17, 33, {33, 0, 16}}, 
 
 BOOST_AUTO_TEST_SUITE(attention_engines)
 
+BOOST_AUTO_TEST_CASE(every_specification_is_defined_somewhere) {
+  Engine composed(AttentionEngine::composed);
+  for (const std::string& specification : all_specifications()) {
+    auto usable = [&](Place place) { return usable_attention(specification, place) != nullptr; };
+    BOOST_TEST(std::any_of(all_places().begin(), all_places().end(), usable), specification);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(fused_equals_composed_in_value_and_gradient) {
   for_every_fused([](Attention& attention, Place place) {
     for (const Sizes& sizes : all_sizes) {
@@ -234,6 +242,34 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
   ranged.ranges.push_back({Tensor::zeros({4}, DType::i32), Tensor::zeros({4}, DType::i32)});
   refused(in(), std::move(ranged),
           "attention: a range of keys has the bound i32 [4]; it must be i64 and broadcast to [2, 3, 4]");
+}
+
+BOOST_AUTO_TEST_CASE(a_mask_that_has_changed_before_the_pass_is_refused) {
+  Generator generator(4);
+  AttentionContext in;
+  in.query = Variable(random_tensor({2, 3, 4, 5}, generator), true);
+  in.key = random_tensor({2, 3, 6, 5}, generator);
+  in.value = random_tensor({2, 3, 6, 5}, generator);
+  in.visible = {Tensor::from(std::vector<std::int64_t>{0}, {1, 1, 1}), Tensor::from(std::vector<std::int64_t>{6}, {1})};
+  for (bool changes : {false, true}) {
+    Tensor mask = Tensor::full({4, 6}, 1, DType::boolean);
+    Terms terms;
+    terms.masks.push_back(mask);
+    Variable out = attend_fused(in, std::make_shared<const Terms>(std::move(terms)), {}, nullptr);
+    if (changes) mask.slice(1, 0, 2).fill(0);
+    std::string message;
+    try {
+      backward(sum(out));
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    if (changes)
+      BOOST_TEST(
+          message.starts_with("fused_attention: its mask, bool [4, 6], was saved for the backward pass and then "),
+          message);
+    else
+      BOOST_TEST(message == "");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
