@@ -139,11 +139,11 @@ void benchmark_attention(Cli& cli) {
       "products "
       "of plain attention, whatever else a method computes.");
   cli.option("--method", options.method, "as in \"gaussian(window=query)\"");
-  cli.option("--batch", options.batch, "sentences").at_least(1);
-  cli.option("--heads", options.heads, "heads").at_least(1);
-  cli.option("--queries", options.queries, "of a sentence").at_least(1);
-  cli.option("--keys", options.keys, "of a sentence; 0: as many as queries").at_least(0);
-  cli.option("--head-dim", options.head_dim, "width of a head").at_least(1);
+  cli.option("--batch", options.batch, "sentences").range(1, 65536);
+  cli.option("--heads", options.heads, "heads").range(1, 1024);
+  cli.option("--queries", options.queries, "of a sentence").range(1, 1e7);
+  cli.option("--keys", options.keys, "of a sentence; 0: as many as queries").range(0, 1e7);
+  cli.option("--head-dim", options.head_dim, "width of a head").range(1, 65536);
   cli.option("--causal", options.causal, "queries see no later keys");
   cli.option("--backward", options.backward, "time the backward pass instead of the forward pass");
   cli.option("--engine", options.engine, "how it is computed").one_of({"fused", "composed"});
@@ -164,6 +164,7 @@ void benchmark_attention(Cli& cli) {
     for (const MethodEntry& entry : registered_methods()) methods.emplace_back(entry.card.name);
   else
     methods.push_back(options.method);
+  if (!options.table) with_flag("--method", [&] { attention_factory(options.method); });
   const double gemm = machine_gemm_gflops(1024), flops = flops_of(options);
   Table table({"method", "ms", "GFLOP/s", "of GEMM", "of plain", "extra MiB"});
   for (const std::string& method : methods) {

@@ -107,8 +107,10 @@ void benchmark_step(Cli& cli) {
   StepOptions options;
   cli.describe("Times whole training steps (forward, backward, clipping, Adam) of an encoder classifier.");
   cli.option("--model", options.model, "tiny: 2 layers of 128; base: 6 layers of 512").one_of({"tiny", "base"});
-  cli.option("--batch-tokens", options.batch_tokens, "tokens of a batch, padding included").at_least(1).unit("tokens");
-  cli.option("--length", options.length, "padded length of a sentence; real ones have half of it to all").at_least(2);
+  cli.option("--batch-tokens", options.batch_tokens, "tokens of a batch, padding included")
+      .range(1, 1e9)
+      .unit("tokens");
+  cli.option("--length", options.length, "padded length of a sentence; real ones have half of it to all").range(2, 1e6);
   cli.option("--attention", options.attention, "attentions to time, separated by ';'; global is always among them");
   cli.option("--precision", options.precision, "of matrix products").one_of({"f32", "bf16"});
   cli.option("--rounds", options.rounds, "each times every attention once").range(1, 1000);
@@ -125,11 +127,13 @@ void benchmark_step(Cli& cli) {
   set_attention_engine(options.engine == "fused" ? AttentionEngine::fastest : AttentionEngine::composed);
 
   EncoderModelOptions model = model_options(options.model);
+  model.require_memory(options.batch_tokens);
   std::int64_t rows = options.batch_tokens / options.length, tokens = rows * options.length;
   RandomBatch batch(rows, options.length, Trainee::vocabulary);
   std::vector<std::string> attentions = split_at_semicolons(options.attention);
   attentions.erase(std::remove(attentions.begin(), attentions.end(), "global"), attentions.end());
   attentions.insert(attentions.begin(), "global");
+  for (const std::string& attention : attentions) with_flag("--attention", [&] { model.make(attention, 4, 2); });
 
   std::vector<std::unique_ptr<Trainee>> trainees;
   std::vector<StepResult> results;

@@ -220,7 +220,8 @@ ClassificationData load_files(const AgreementOptions& options, const fs::path& p
 void add_options(Cli& cli, AgreementOptions& options) {
   cli.option("--data", options.data,
              "directory or file: sva_{train,dev,test}.tsv, agr_50_mostcommon_10K.tsv (.gz too); or "
-             "generated[:train=20000,dev=500,test=2000,seed=1,attractors=4,nouns=150]");
+             "generated[:train=20000,dev=500,test=2000,seed=1,attractors=4,nouns=150]")
+      .saved_as(lasting_data);
   cli.option("--hard-subset", options.hard_subset,
              "test only where n_intervening = n_diff_intervening (no noun between subject and verb, or attractors "
              "only); in files without n_intervening: where there is an attractor");

@@ -38,10 +38,9 @@ void check_options(const BatchOptions& options, std::span<const std::int64_t> le
   require(options.tokens >= 1, "--batch-tokens {}: expected at least 1", options.tokens);
   require(options.length_multiple >= 1, "--length-multiple {}: expected at least 1", options.length_multiple);
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const std::int64_t padded = rounded_up(lengths[i], options.length_multiple);
-    require(padded <= options.tokens,
+    require(fits(lengths[i], options),
             "--batch-tokens {}: text {} has {} tokens, {} when padded: raise --batch-tokens or set --max-length",
-            options.tokens, i, lengths[i], padded);
+            options.tokens, i, lengths[i], rounded_up(lengths[i], options.length_multiple));
   }
 }
 
@@ -80,10 +79,14 @@ std::vector<PlannedBatch> deal(std::span<const std::int64_t> lengths, const Batc
 
 }  // namespace
 
+bool fits(std::int64_t tokens, const BatchOptions& options) {
+  return rounded_up(tokens, options.length_multiple) <= options.tokens;
+}
+
 void add_options(Cli& cli, BatchOptions& options) {
-  cli.option("--batch-tokens", options.tokens, "most tokens of a batch, padding included").at_least(1);
+  cli.option("--batch-tokens", options.tokens, "most tokens of a batch, padding included").range(1, 1e9);
   cli.option("--length-multiple", options.length_multiple, "padded lengths are multiples of this")
-      .at_least(1)
+      .range(1, 65536)
       .unit("tokens");
 }
 

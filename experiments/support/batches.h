@@ -26,6 +26,9 @@ struct PlannedBatch {
   std::vector<std::int64_t> examples;  ///< indices into the lengths
 };
 
+/// Whether a text of so many tokens, padded, fits into a batch.
+bool fits(std::int64_t tokens, const BatchOptions& options);
+
 /// Every example once. Lengths fall into buckets (multiples of length_multiple, at least an eighth apart); a batch has
 /// as many rows as the budget allows, in eights where there are eight, and what is left of a bucket moves to the next
 /// if it is less than half a batch. Which shapes occur, and how often, depends on the lengths and options alone and is

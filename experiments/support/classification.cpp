@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "experiments/support/cli.h"
+#include "experiments/support/generated.h"
 #include "experiments/support/split_mix.h"
 #include "experiments/support/words.h"
 #include "tensor/error.h"
@@ -163,10 +164,17 @@ std::string contents_of(const fs::path& directory) {
   return listed(names, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+std::string lasting_data(const std::string& data) {
+  if (data.empty() || data == "-" || is_generated(data)) return data;
+  fs::path path = fs::absolute(data).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).string();  // "sst/" is "sst"
+}
+
 fs::path existing_data(const std::string& data) {
-  std::error_code ignored;
-  require(data == "-" || fs::exists(data, ignored),
-          "--data: '{}' does not exist; expected a file, a directory, or generated[:options]", data);
+  std::error_code error;
+  bool exists = data == "-" || fs::exists(data, error);
+  require(!error, "--data: '{}' cannot be read: {}", data, error.message());
+  require(exists, "--data: '{}' does not exist; expected a file, a directory, or generated[:options]", data);
   return data;
 }
 

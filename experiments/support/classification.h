@@ -78,6 +78,9 @@ std::string named(const SplitFiles& files);
 /// What is in a directory, for errors: the first names, "empty", ...
 std::string contents_of(const std::filesystem::path& directory);
 
+/// --data as a configuration keeps it: a path from the root, so that a run goes on from any directory.
+std::string lasting_data(const std::string& data);
+
 /// The path, if it exists; otherwise throws Error naming --data and what it may be.
 std::filesystem::path existing_data(const std::string& data);
 

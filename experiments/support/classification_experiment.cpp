@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -11,6 +13,7 @@
 #include "experiments/support/classification_report.h"
 #include "experiments/support/lines.h"
 #include "experiments/support/program.h"
+#include "experiments/support/terminal.h"
 #include "experiments/support/words.h"
 
 namespace fovea {
@@ -26,6 +29,20 @@ std::unique_ptr<Tokenizer> tokenizer_of(const TextOptions& options, const Classi
   tokenizer->save(directory.path());
   return tokenizer;
 }
+
+/// Throws Error where a text does not fit into a batch, and says which.
+void require_fitting(const char* part, const std::vector<Example>& examples, const std::vector<std::int64_t>& lengths,
+                     const BatchOptions& batches) {
+  for (std::size_t k = 0; k < examples.size(); ++k) {
+    if (fits(lengths[k], batches)) continue;
+    constexpr std::size_t shown = 40;
+    fail("--batch-tokens {}: a {} text has {} tokens: raise --batch-tokens or set --max-length ('{}')", batches.tokens,
+         part, lengths[k], printable(shortened(examples[k].text, shown)));
+  }
+}
+
+/// What tells this run's data from others, so that it is not resumed with them.
+constexpr const char* data_file = "data.json";
 
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> parts;
@@ -84,7 +101,7 @@ std::vector<std::string> ClassificationExperiment::attentions() const {
 
 ComparedAttention ClassificationExperiment::train_seeds(const std::string& attention, const RunDirectory& directory,
                                                         const Json& configuration, const ClassificationSetting& setting,
-                                                        const Tokenizer& tokenizer) const {
+                                                        const Prepared& prepared) const {
   ComparedAttention compared{attention, {}};
   bool is_alone = compare_.empty() && seeds_ == 1;
   for (int k = 0; k < seeds_; ++k) {
@@ -100,7 +117,8 @@ ComparedAttention ClassificationExperiment::train_seeds(const std::string& atten
       own["compare"] = "";
       own["seeds"] = 1;
       save_json(part->configuration(), own);
-      tokenizer.save(part->path());
+      prepared.tokenizer->save(part->path());
+      save_json(part->file(data_file), prepared.fingerprint);
     }
     const RunDirectory& place = part ? *part : directory;
     Outcome outcome = train_classifier(setting, attention, seed, {place, own, title, directory.path()});
@@ -110,6 +128,9 @@ ComparedAttention ClassificationExperiment::train_seeds(const std::string& atten
 }
 
 void ClassificationExperiment::check_flags() const {
+  require(training.seed <= std::numeric_limits<std::uint64_t>::max() - static_cast<std::uint64_t>(seeds_ - 1),
+          "--seed {}: too large for --seeds {}", training.seed, seeds_);
+  model_.require_memory();
   model_.make("global", special_tokens, 2);
   for (const std::string& attention : attentions()) {
     with_flag(compare_.empty() ? "--attention" : "--compare", [&] { model_.make(attention, special_tokens, 2); });
@@ -124,8 +145,14 @@ ClassificationExperiment::Prepared ClassificationExperiment::prepare(const Class
   fmt::print("{}\n", prepared.tokenizer->description());
   std::fflush(stdout);
   prepared.encoded = encode(data, *prepared.tokenizer, text_.max_length);
-  for (const EncodedExamples* part : {&prepared.encoded.train, &prepared.encoded.dev, &prepared.encoded.test})
-    evaluation_batches(part->lengths, batches);  // throws where a text does not fit into a batch
+  require_fitting("training", data.train, prepared.encoded.train.lengths, batches);
+  require_fitting("development", data.dev, prepared.encoded.dev.lengths, batches);
+  require_fitting("test", data.test, prepared.encoded.test.lengths, batches);
+  prepared.fingerprint = fingerprint(data, prepared.encoded);
+  if (std::filesystem::exists(directory.file(data_file)))
+    require_same_data(directory.file(data_file), prepared.fingerprint);
+  else
+    save_json(directory.file(data_file), prepared.fingerprint);
   return prepared;
 }
 
@@ -149,7 +176,7 @@ void ClassificationExperiment::run(const Cli& cli, const std::function<Classific
   ClassificationSetting setting{data, prepared.encoded, tokenizer.size(), model_, batches, training};
   std::vector<ComparedAttention> compared;
   for (const std::string& attention : attentions())
-    compared.push_back(train_seeds(attention, directory, configuration, setting, tokenizer));
+    compared.push_back(train_seeds(attention, directory, configuration, setting, prepared));
 
   fmt::print("\n{}{}\n", comparison_table(compared, data).text(), comparison_caption(compared, data));
   std::fflush(stdout);
@@ -172,11 +199,23 @@ void ClassificationExperiment::label_texts() const {
   const std::size_t at_once = is_typed ? 1 : 1000;
   for (bool more = true; more;) {
     std::vector<Example> examples;
-    for (std::string line; examples.size() < at_once && (more = reader.next(line));) examples.push_back({.text = line});
-    if (examples.empty()) return;
+    std::exception_ptr trouble;  // the lines before it get their labels
+    try {
+      for (std::string line; examples.size() < at_once && (more = reader.next(line));) {
+        Example example{.text = line};
+        std::int64_t tokens = encode({&example, 1}, *tokenizer, text_.max_length).lengths[0];
+        reader.require_here(fits(tokens, batches),
+                            "{} tokens, --batch-tokens is {}: raise it, or set --max-length to cut what is longer",
+                            tokens, batches.tokens);
+        examples.push_back(std::move(example));
+      }
+    } catch (const Error&) {
+      trouble = std::current_exception();
+    }
     for (int label : predict(*trained.model, encode(examples, *tokenizer, text_.max_length), batches))
       fmt::print("{}\n", trained.classes[static_cast<std::size_t>(label)]);
     std::fflush(stdout);
+    if (trouble) std::rethrow_exception(trouble);
   }
 }
 

@@ -33,13 +33,14 @@ class ClassificationExperiment {
   struct Prepared {
     std::unique_ptr<Tokenizer> tokenizer;
     EncodedData encoded;
+    Json fingerprint;  ///< of the data
   };
 
   std::vector<std::string> attentions() const;
   void check_flags() const;
   Prepared prepare(const ClassificationData& data, const RunDirectory& directory) const;
   ComparedAttention train_seeds(const std::string& attention, const RunDirectory& directory, const Json& configuration,
-                                const ClassificationSetting& setting, const Tokenizer& tokenizer) const;
+                                const ClassificationSetting& setting, const Prepared& prepared) const;
   void label_texts() const;
 
   std::string program_;

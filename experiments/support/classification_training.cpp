@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/support/json_file.h"
+#include "experiments/support/split_mix.h"
 #include "nn/checkpoint.h"
 #include "nn/loss.h"
 #include "tensor/atomic_file.h"
@@ -114,6 +115,50 @@ double Outcome::accuracy() const { return percent_correct(correct); }
 EncodedData encode(const ClassificationData& data, const Tokenizer& tokenizer, std::int64_t max_length) {
   return {encode(data.train, tokenizer, max_length), encode(data.dev, tokenizer, max_length),
           encode(data.test, tokenizer, max_length)};
+}
+
+namespace {
+
+Json fingerprint_of(const EncodedExamples& examples) {
+  std::uint64_t hash = 0;
+  auto add = [&hash](std::int64_t value) { hash = mix_bits(hash * 3 + static_cast<std::uint64_t>(value)); };
+  for (std::size_t k = 0; k < examples.size(); ++k) {
+    add(examples.lengths[k]);
+    for (int token : examples.tokens[k]) add(token);
+    add(examples.labels[k]);
+    add(examples.groups[k]);
+  }
+  return {{"examples", examples.size()}, {"hash", fmt::format("{:016x}", hash)}};
+}
+
+}  // namespace
+
+Json fingerprint(const ClassificationData& data, const EncodedData& encoded) {
+  return {{"train", fingerprint_of(encoded.train)},
+          {"dev", fingerprint_of(encoded.dev)},
+          {"test", fingerprint_of(encoded.test)},
+          {"classes", data.classes}};
+}
+
+void require_same_data(const std::filesystem::path& file, const Json& now) {
+  Json before = load_json(file);
+  std::string list;
+  auto differs = [&](const std::string& what) { list += (list.empty() ? "" : "; ") + what; };
+  try {
+    for (const char* part : {"train", "dev", "test"}) {
+      std::int64_t had = before.at(part).at("examples"), has = now.at(part).at("examples");
+      if (had != has)
+        differs(fmt::format("{} has {} examples, it had {}", part, has, had));
+      else if (before.at(part).at("hash") != now.at(part).at("hash"))
+        differs(fmt::format("{} has other texts or labels", part));
+    }
+    if (before.at("classes") != now.at("classes"))
+      differs(fmt::format("the classes are {}, they were {}", now.at("classes").dump(), before.at("classes").dump()));
+  } catch (const nlohmann::json::exception& error) {
+    fail("{}: not what a run writes: {}", file.string(), error.what());
+  }
+  require(list.empty(), "{}: the data have changed since the run began, which cannot go on with them: {}",
+          file.parent_path().string(), list);
 }
 
 std::vector<int> predict(EncoderClassifier& model, const EncodedExamples& examples, const BatchOptions& options) {

@@ -53,7 +53,8 @@ struct Cli::Entry {
   std::function<void(const std::vector<std::string>&)> set_texts;
   std::function<void(const Json&)> set_json;
   std::function<Json()> get;
-  std::vector<std::function<void(const Json&)>> checks;  ///< each gets one element; throws Error with the reason
+  std::function<std::string(const std::string&)> lasting;  ///< may be empty
+  std::vector<std::function<void(const Json&)>> checks;    ///< each gets one element; throws Error with the reason
 
   std::string flag() const { return is_positional ? name : "--" + name; }
 
@@ -155,6 +156,9 @@ Cli::Option& Cli::Option::unit(std::string unit) { return entry_->unit = std::mo
 Cli::Option& Cli::Option::required() { return entry_->required = true, *this; }
 Cli::Option& Cli::Option::also(const std::string& name) { return entry_->other_name = name.substr(2), *this; }
 Cli::Option& Cli::Option::unsaved() { return entry_->saved = false, *this; }
+Cli::Option& Cli::Option::saved_as(std::function<std::string(const std::string&)> lasting) {
+  return entry_->lasting = std::move(lasting), *this;
+}
 Cli::Option& Cli::Option::configures() { return entry_->configures = true, *this; }
 
 // --- the command line -----------------------------------------------------------------------------------------------
@@ -401,9 +405,10 @@ void Cli::parse() {
             entry->flag());
     source = entry;
     std::filesystem::path path = texts.back();
-    std::error_code ignored;
-    require(std::filesystem::exists(path, ignored), "{} {}: there is no such file or directory", entry->flag(),
-            texts.back());
+    std::error_code error;
+    bool exists = std::filesystem::exists(path, error);
+    require(!error, "{} {}: cannot be read: {}", entry->flag(), texts.back(), error.message());
+    require(exists, "{} {}: there is no such file or directory", entry->flag(), texts.back());
     bool is_run = std::filesystem::is_directory(path);
     if (is_run) path /= "config.json";
     require(!is_run || std::filesystem::exists(path),
@@ -427,7 +432,9 @@ Json Cli::configuration() const {
   Json values;
   values["program"] = self_->program;
   for (const auto& entry : self_->entries) {
-    if (entry->saved) values[entry->name] = entry->get();
+    if (!entry->saved) continue;
+    Json value = entry->get();
+    values[entry->name] = entry->lasting ? Json(entry->lasting(value.get<std::string>())) : value;
   }
   return values;
 }

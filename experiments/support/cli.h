@@ -62,6 +62,8 @@ class Cli {
     Option& also(const std::string& name);
     /// No part of the configuration: where output goes, how many threads, what to do rather than what to compute.
     Option& unsaved();
+    /// How the configuration has its value: a path from the root, say.
+    Option& saved_as(std::function<std::string(const std::string&)> lasting);
     /// Its value names a configuration file, or a run directory whose config.json is read, before other flags count.
     Option& configures();
 

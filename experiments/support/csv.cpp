@@ -46,6 +46,8 @@ std::optional<std::vector<std::string>> next_row(std::string_view text, std::siz
 }
 
 std::string whole_file(const std::filesystem::path& path) {
+  require(!std::filesystem::is_directory(path), "{}: is a directory, expected a file", path.string());
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), "{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
   return {std::istreambuf_iterator<char>(file), {}};

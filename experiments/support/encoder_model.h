@@ -21,6 +21,9 @@ struct EncoderModelOptions {
   std::string attention = "global";
 
   void add_to(Cli& cli);
+  /// Throws Error where the machine cannot hold the encoder with its gradients and Adam's state, and what the layers
+  /// keep of so many tokens.
+  void require_memory(std::int64_t tokens = 0) const;
   /// A classifier whose attentions are `specification`.
   std::unique_ptr<EncoderClassifier> make(const std::string& specification, std::int64_t vocabulary,
                                           std::int64_t classes) const;

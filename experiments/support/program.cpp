@@ -72,6 +72,7 @@ int guarded(const std::string& program, const std::function<void()>& body) {
 
 int run(const std::string& program, int argc, const char* const* argv, const std::function<void(Cli&)>& body) {
   std::signal(SIGPIPE, SIG_IGN);  // a write then fails, and what is half done can be put away
+  std::signal(SIGXFSZ, SIG_IGN);  // likewise, at the limit of a file's size
   int status = guarded(program, [&] {
     Cli cli(program, argc, argv);
     body(cli);

@@ -73,7 +73,8 @@ ClassificationData load_files(SentimentOptions options, const fs::path& path) {
 void add_options(Cli& cli, SentimentOptions& options) {
   cli.option("--data", options.data,
              "file or directory: SST trees or lines, IMDB, a table of sentences and labels (.gz too); or "
-             "generated[:train=20000,dev=500,test=2000,seed=1,length=10-20,polar=0.3,not=0.3]");
+             "generated[:train=20000,dev=500,test=2000,seed=1,length=10-20,polar=0.3,not=0.3]")
+      .saved_as(lasting_data);
   cli.choice("--format", options.format,
              {{"auto", SentimentFormat::automatic},
               {"trees", SentimentFormat::trees},

@@ -113,6 +113,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_and_named) {
   BOOST_TEST(contains(message_of([&] { file.row(6, {1, 2}); }), "a row has 2 values"));
   BOOST_TEST(contains(message_of([&] { MetricsFile(folder / "no/m.csv", {"step"}); }), "there is no directory"));
   BOOST_TEST(contains(message_of([&] { read_metrics(folder / "none.csv"); }), "cannot be read: No such file"));
+  BOOST_TEST(message_of([&] { MetricsFile::resume(folder.path, {"step"}, 1); }) ==
+             folder.path.string() + ": is a directory, expected a file");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "experiments/support/interrupt.h"
@@ -305,6 +306,13 @@ BOOST_AUTO_TEST_CASE(a_reader_that_leaves_and_a_full_disk_are_noticed) {
   });
   BOOST_TEST(full == 2);
   BOOST_TEST(contains(contents(folder / "err"), "No space left on device"));
+  int limited = status_writing_to([&] {
+    rlimit limit{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    if (!std::freopen((folder / "out").c_str(), "w", stdout)) ::_exit(98);
+  });
+  BOOST_TEST(limited == 2);
+  BOOST_TEST(contains(contents(folder / "err"), "File too large"));
 }
 
 BOOST_AUTO_TEST_CASE(commands_have_their_own_flags) {

@@ -1,0 +1,188 @@
+// Runs on files of one's own: going on with them, labelling with what was trained, and models that are too large.
+#include <fstream>
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/classification_experiment.h"
+#include "experiments/support/program.h"
+#include "experiments/support/sentiment_data.h"
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+/// Enters a directory, and goes back.
+class Within {
+ public:
+  explicit Within(const std::filesystem::path& path) : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(path);
+  }
+  ~Within() { std::filesystem::current_path(before_); }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  std::filesystem::path before_;
+};
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+/// Sentences with the labels yes and no in turn.
+std::string table(int rows, int first = 0) {
+  std::string text;
+  for (int k = first; k < first + rows; ++k)
+    text += fmt::format("word{} is number {}\t{}\n", k % 7, k, k % 2 ? "yes" : "no");
+  return text;
+}
+
+void write_parts(const std::filesystem::path& folder) {
+  write(folder / "train.tsv", table(40));
+  write(folder / "dev.tsv", table(10, 50));
+  write(folder / "test.tsv", table(10, 70));
+}
+
+struct Program {
+  int status;
+  std::string out, err;
+};
+
+/// Runs `sentiment` with these flags in a child process.
+Program sentiment(std::vector<std::string> flags) {
+  Folder folder;
+  flags.insert(flags.begin(), "sentiment");
+  flags.insert(flags.end(), {"--threads", "1"});
+  int status = status_in_child([&] {
+    if (!std::freopen((folder / "out").c_str(), "w", stdout)) return 99;
+    if (!std::freopen((folder / "err").c_str(), "w", stderr)) return 99;
+    std::vector<const char*> arguments;
+    for (const std::string& flag : flags) arguments.push_back(flag.c_str());
+    int result = run("sentiment", int(arguments.size()), arguments.data(), [](Cli& cli) {
+      SentimentOptions data;
+      ClassificationExperiment experiment("sentiment");
+      cli.add(data);
+      cli.add(experiment);
+      cli.parse();
+      experiment.run(cli, [&] { return load(data); });
+    });
+    std::fflush(nullptr);
+    return result;
+  });
+  return {status, contents(folder / "out"), contents(folder / "err")};
+}
+
+std::vector<std::string> training(const std::string& data, const std::string& out) {
+  return {"--data", data, "--model-dim", "8", "--feed-forward-dim", "8", "--updates", "3", "--out", out};
+}
+
+/// The one line of what is refused, after the program's name.
+std::string refusal(const std::vector<std::string>& flags) {
+  Program ended = sentiment(flags);
+  BOOST_TEST(ended.status == 2, ended.err);
+  return ended.err;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(resuming)
+
+BOOST_AUTO_TEST_CASE(a_run_goes_on_from_any_directory) {
+  Folder folder;
+  write_parts(folder.path);
+  {
+    Within inside(folder.path);
+    BOOST_TEST(sentiment(training("./train.tsv", "run")).status == 0);
+  }
+  Within elsewhere("/");
+  Program ended = sentiment({"--resume", (folder / "run").string()});
+  BOOST_TEST(ended.status == 0, ended.err);
+  BOOST_TEST(load_json(folder / "run" / "config.json")["data"] == (folder / "train.tsv").string());
+}
+
+BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_with_other_data) {
+  Folder folder;
+  const std::string run = (folder / "run").string();
+  write_parts(folder.path);
+  auto flags = training((folder / "train.tsv").string(), run);
+  flags.insert(flags.end(), {"--seeds", "2"});
+  BOOST_TEST(sentiment(flags).status == 0);
+  BOOST_TEST(sentiment({"--resume", run}).status == 0);
+  const std::string refused =
+      "sentiment: {}: the data have changed since the run began, which cannot go on with them: {}\n";
+  auto says = [&](const std::string& where, const std::string& what) {
+    return fmt::format(fmt::runtime(refused), where, what);
+  };
+  write(folder / "train.tsv", table(41));
+  write(folder / "test.tsv", table(9, 70));
+  BOOST_TEST(refusal({"--resume", run}) ==
+             says(run, "train has 41 examples, it had 40; test has 9 examples, it had 10"));
+  write_parts(folder.path);
+  std::string other = table(10, 50);
+  other.replace(other.find("no\n"), 3, "yes\n");
+  write(folder / "dev.tsv", other);
+  BOOST_TEST(refusal({"--resume", run}) == says(run, "dev has other texts or labels"));
+  const std::string part = run + "/global-seed-2";  // a run of its own
+  BOOST_TEST(refusal({"--resume", part}) == says(part, "dev has other texts or labels"));
+  write_parts(folder.path);
+  Program ended = sentiment({"--resume", run});
+  BOOST_TEST(ended.status == 0, ended.err);
+  write(folder / "run" / "data.json", "[1]\n");
+  BOOST_TEST(
+      refusal({"--resume", run}).starts_with(fmt::format("sentiment: {}/data.json: not what a run writes", run)));
+}
+
+BOOST_AUTO_TEST_CASE(a_text_that_fits_no_batch_is_named) {
+  Folder folder;
+  write_parts(folder.path);
+  write(folder / "dev.tsv", table(9, 50) + "word1 is a sentence of nine words, not four\tyes\n");
+  auto flags = training((folder / "train.tsv").string(), (folder / "run").string());
+  flags.insert(flags.end(), {"--batch-tokens", "8"});
+  BOOST_TEST(refusal(flags) ==
+             "sentiment: --batch-tokens 8: a development text has 9 tokens: raise --batch-tokens or set --max-length "
+             "('word1 is a sentence of nine words, not …')\n");
+  BOOST_TEST(!std::filesystem::exists(folder / "run"));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_labelled_is_said_with_its_line_behind_the_labels_before_it) {
+  Folder folder;
+  write_parts(folder.path);
+  const std::string run = (folder / "run").string(), texts = (folder / "new.txt").string();
+  BOOST_TEST(sentiment(training((folder / "train.tsv").string(), run)).status == 0);
+  std::string lines;
+  for (int k = 1; k < 1500; ++k) lines += "word1 is number\n";
+  auto labels_before = [&](const std::string& line, const std::string& error) {
+    write(texts, lines + line + "\nword2\n");
+    Program ended = sentiment({"--model", run, "--label", texts, "--batch-tokens", "16"});
+    BOOST_TEST(ended.status == 2);
+    BOOST_TEST(std::count(ended.out.begin(), ended.out.end(), '\n') == 1499);
+    BOOST_TEST(ended.err == fmt::format("sentiment: {}:1500: {}\n", texts, error));
+  };
+  std::string many;
+  for (int k = 0; k < 17; ++k) many += "is ";
+  labels_before(many, "17 tokens, --batch-tokens is 16: raise it, or set --max-length to cut what is longer");
+  labels_before("caf\xe9", "byte 4 is 0xe9: not valid UTF-8 (another encoding? try iconv -t UTF-8)");
+  Program cut = sentiment({"--model", run, "--label", texts, "--batch-tokens", "16", "--max-length", "16"});
+  BOOST_TEST(cut.status == 2);  // the bytes are still no text
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_the_machine_cannot_hold_is_refused_before_anything_is_made) {
+  Folder folder;
+  auto refused = [&](const std::vector<std::string>& sizes) {
+    auto flags = training("generated", (folder / "run").string());
+    flags.insert(flags.end(), sizes.begin(), sizes.end());
+    std::string message = refusal(flags);
+    BOOST_TEST(!std::filesystem::exists(folder / "run"));
+    return message;
+  };
+  std::string message = refused({"--model-dim", "65536", "--feed-forward-dim", "262144", "--layers", "1000"});
+  BOOST_TEST(message.starts_with("sentiment: --model-dim 65536, --feed-forward-dim 262144, --layers 1000: 5.15e+07 "
+                                 "million parameters with their gradients and Adam's state, and what is kept for the "
+                                 "backward pass, take 768000.0 GiB; this machine has "),
+             message);
+  BOOST_TEST(refused({"--model-dim", "1e12"}) == "sentiment: --model-dim: 1000000000000 is outside [1, 65536]\n");
+  BOOST_TEST(refused({"--batch-tokens", "1e18"}) == "sentiment: --batch-tokens: 1e+18 is outside [1, 1000000000]\n");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
