@@ -58,11 +58,16 @@ int main(int argc, char** argv) {
   return run("tape_tour", argc, argv, [](Cli& cli) {
     std::string device = "cpu", drawing = "tape.dot";
     cli.describe(
-        "Builds attention over three tokens, prints every value, the tape, every gradient as it arrives, and draws "
-        "it.");
+        "A tour of automatic differentiation, to read beside autograd/README.md. It builds attention over three tokens "
+        "of two numbers each, L = sum of (softmax(Q K^T / sqrt(2)) V)^2, and prints in five parts: every formula with "
+        "its value; the tape, one line for each operation with its inputs, shape and bytes; the gradient that arrives "
+        "at each operation as the tape is walked back; the gradients of X, W_Q, W_K and W_V; and whether finite "
+        "differences agree. Then it draws the tape.");
     cli.option("--device", device, "where to compute").one_of({"cpu", "cuda"});
-    cli.option("--drawing", drawing, "the file to write for Graphviz: dot -Tsvg tape.dot -o tape.svg");
+    cli.option("--drawing", drawing,
+               "the file to write for Graphviz, which makes a picture of it: dot -Tsvg tape.dot -o tape.svg");
     cli.parse();
+    require(!drawing.empty(), "--drawing: the name of a file is missing");
 
     TinyAttention attention(parse_device(device));
     fmt::print("1. The forward pass. Each line computes a value, and appends one entry to the tape.\n\n");
