@@ -41,8 +41,10 @@ GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& op
       center_(shape.model_dim, shape.heads) {
   child("hidden", hidden_);
   child("center", center_);
-  if (options.center_input == CenterInput::query_and_context)
-    child("context", context_.emplace(shape.heads * shape.value_dim, shape.model_dim, Linear::Options{.bias = false}));
+  if (options.center_input == CenterInput::query_and_context) {
+    std::int64_t all_heads = shape.model_dim / shape.head_dim;
+    child("context", context_.emplace(all_heads * shape.value_dim, shape.model_dim, Linear::Options{.bias = false}));
+  }
   if (options.window == Window::layer) child("width_hidden", width_hidden_.emplace(shape.model_dim, shape.model_dim));
   if (options.window == Window::layer || options.window == Window::query)
     child("width", width_.emplace(shape.model_dim, options.shared_width ? 1 : shape.heads));
@@ -51,7 +53,7 @@ GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& op
 
 void GaussianLocalness::add_terms(const AttentionContext& in, Terms& terms) {
   Variable hidden = hidden_.forward(in.projected_query);
-  if (context_) hidden = hidden + context_->forward(merge_heads(attend(in, {}, 0, nullptr)));
+  if (context_) hidden = hidden + context_->forward(merge_heads(attend(in.whole ? *in.whole : in, {}, 0, nullptr)));
   hidden = tanh(hidden);  // u [B, I, d]
   Variable P = center(in, hidden), D = width(in, hidden);
   terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{D}));

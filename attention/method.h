@@ -62,6 +62,7 @@ struct AttentionContext {
   Variable step_input;      ///< what a decoder reads at each step, [B, I, d_e], or undefined
   Variable previous_focus;  ///< before the first query, [B, H or 1], or undefined
   AttentionMemory* memory = nullptr;
+  std::shared_ptr<const AttentionContext> whole;  ///< of all heads, where this is of some of them; null: this is it
 
   double scale() const;  ///< 1 / sqrt(D)
   /// The largest |j − i|.

@@ -89,6 +89,9 @@ class ScoresOfHeads : public Score {
     for_parts(in, [&](const Part& part, const AttentionContext& own) { pieces.push_back(part.score->composed(own)); });
     return concat(broadcast_beside(pieces), -3);
   }
+  bool is_scaled_dot() const override {
+    return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.score->is_scaled_dot(); });
+  }
 
   std::vector<std::unique_ptr<StripScore>> strips(const AttentionContext& in) const override {
     std::vector<std::unique_ptr<StripScore>> all;
@@ -229,6 +232,7 @@ Tensor densities_of_all_heads(const Tensor& already, const Tensor& densities, He
 AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads) {
   AttentionContext out = in;
   if (are_all(in, heads)) return out;
+  out.whole = std::make_shared<AttentionContext>(in);
   out.query = slice_heads(in.query, heads);
   out.key = slice_heads(in.key, heads);
   out.value = slice_heads(in.value, heads);
