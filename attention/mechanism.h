@@ -2,10 +2,11 @@
 /// mechanisms beside each other.
 /// Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
 ///
-///   classic(sum)            o_i = Σ_j w_ij v_j of the raw inputs: query [B, m, d_q], key [B, n, d_k], value [B, n,
-///   d_v] average(sum, sum, ...)  o_i = (o_i^1 + ... + o_i^K) / K concat(sum, sum, ...)   o_i = [o_i^1; ...; o_i^K] W
-///   W [K d_v, width]
+///   classic(sum)             o_i = Σ_j w_ij v_j of the raw inputs
+///   average(sum, sum, ...)   o_i = (o_i^1 + ... + o_i^K) / K
+///   concat(sum, sum, ...)    o_i = [o_i^1; ...; o_i^K] W
 ///
+/// with query [B, m, d_q], key [B, n, d_k], value [B, n, d_v] and W [K d_v, width].
 /// Each mechanism is a sum of methods with parameters of its own, or again one of these three.
 #pragma once
 #include <memory>

@@ -52,12 +52,14 @@ RotaryPositions::RotaryPositions(const MethodShape& shape, const Options& option
   partner_ = Tensor::from(partner, {head_dim_});
 }
 
-void RotaryPositions::ensure_tables(const Variable& x, std::int64_t positions) {
-  if (cosine_.defined() && cosine_.size(0) >= positions && cosine_.dtype() == x.dtype() &&
+void RotaryPositions::ensure_tables(const Variable& x, std::int64_t first, std::int64_t end) {
+  if (cosine_.defined() && first_ <= first && end <= first_ + cosine_.size(0) && cosine_.dtype() == x.dtype() &&
       cosine_.device() == x.device())
     return;
-  positions =
-      std::max<std::int64_t>(64, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(positions))));
+  constexpr std::int64_t from_start = 1 << 16;  // far away the tables begin where they are read
+  first_ = end <= from_start ? 0 : first;
+  std::int64_t positions =
+      std::max<std::int64_t>(64, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(end - first_))));
   std::int64_t half = head_dim_ / 2;
   std::vector<double> cosine, sine;
   for (std::int64_t t = 0; t < positions; ++t)
@@ -69,8 +71,8 @@ void RotaryPositions::ensure_tables(const Variable& x, std::int64_t positions) {
       }
       bool neighbours = options_.pairs == Pairs::neighbours, first = neighbours ? c % 2 == 0 : c < half;
       std::int64_t pair = neighbours ? c / 2 : c % half;
-      double angle =
-          static_cast<double>(t) * std::pow(options_.base, -static_cast<double>(pair) / static_cast<double>(half));
+      double angle = static_cast<double>(first_ + t) *
+                     std::pow(options_.base, -static_cast<double>(pair) / static_cast<double>(half));
       cosine.push_back(std::cos(angle));
       sine.push_back(first ? -std::sin(angle) : std::sin(angle));
     }
@@ -84,8 +86,9 @@ void RotaryPositions::ensure_tables(const Variable& x, std::int64_t positions) {
 
 Variable RotaryPositions::turned(const Variable& x, std::int64_t first) {
   std::int64_t end = first + x.size(2);
-  ensure_tables(x, end);
-  return turn(x, {partner_, cosine_.slice(0, first, end), sine_.slice(0, first, end)}, 1);
+  ensure_tables(x, first, end);
+  return turn(
+      x, {partner_, cosine_.slice(0, first - first_, end - first_), sine_.slice(0, first - first_, end - first_)}, 1);
 }
 
 void RotaryPositions::prepare(AttentionContext& in) {

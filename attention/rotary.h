@@ -31,13 +31,14 @@ class RotaryPositions : public LocalnessMethod {
  private:
   /// x [B, H, T, D] turned by positions first, first + 1, ...
   Variable turned(const Variable& x, std::int64_t first);
-  /// Makes the tables of cosines and signed sines for at least `positions`, of x's type and device.
-  void ensure_tables(const Variable& x, std::int64_t positions);
+  /// Makes the tables of cosines and signed sines for the positions from first to before end, of x's type and device.
+  void ensure_tables(const Variable& x, std::int64_t first, std::int64_t end);
 
   Options options_;
   std::int64_t head_dim_;
-  Tensor partner_;        // of each dimension in its pair, [D] i64
-  Tensor cosine_, sine_;  // [positions, D]
+  Tensor partner_;          // of each dimension in its pair, [D] i64
+  Tensor cosine_, sine_;    // [positions, D]
+  std::int64_t first_ = 0;  // position of their first row
 };
 
 }  // namespace fovea

@@ -27,13 +27,19 @@ void BucketBias::visit(OptionVisitor& visitor, Options& options) {
 }
 
 BucketBias::BucketBias(const MethodShape& shape, const Options& options) : options_(options) {
-  require(options.max_distance > options.buckets / 2, "t5: max_distance={} must be more than half of buckets={}",
-          options.max_distance, options.buckets);
+  require_far_buckets(shape.place == Place::decoder);
   bias_ = parameter("bias", {options.buckets, shape.heads},
                     Initializer::normal(1 / std::sqrt(static_cast<double>(shape.model_dim))));
 }
 
+void BucketBias::require_far_buckets(bool causal) const {
+  require(options_.max_distance > options_.buckets / (causal ? 2 : 4),
+          "t5: max_distance={} must be more than {} of buckets={}{}", options_.max_distance,
+          causal ? "half" : "a quarter", options_.buckets, causal ? " in causal attention" : "");
+}
+
 void BucketBias::add_terms(const AttentionContext& in, Terms& terms) {
+  require_far_buckets(in.causal);
   std::int64_t H = bias_.size(1), clip = std::min(in.farthest(), options_.max_distance);
   std::vector<std::int64_t> bucket;
   for (std::int64_t offset = -clip; offset <= clip; ++offset)

@@ -31,6 +31,9 @@ class BucketBias : public LocalnessMethod {
   void add_terms(const AttentionContext& in, Terms& terms) override;
 
  private:
+  /// Throws Error where the buckets of many distances would begin beyond the last.
+  void require_far_buckets(bool causal) const;
+
   Options options_;
   Variable bias_;  // [buckets, H]
 };

@@ -135,7 +135,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   BOOST_TEST(error_of("activation(heads=1-2)") ==
              "activation: it acts on all heads; heads= and heads(...) do not go with it");
   BOOST_TEST(error_of("activation(width=6)") == "attention: 4 heads do not divide the width of the values, 6");
-  BOOST_TEST(error_of("t5(buckets=64,max_distance=32)") == "t5: max_distance=32 must be more than half of buckets=64");
+  BOOST_TEST(error_of("t5(buckets=64,max_distance=16)") ==
+             "t5: max_distance=16 must be more than a quarter of buckets=64");
 }
 
 BOOST_AUTO_TEST_CASE(relative_positions_refuse_cross_attention) {
