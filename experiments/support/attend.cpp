@@ -62,6 +62,8 @@ void attend_program(Cli& cli) {
   Safetensors given;
   if (!in.empty()) given = read_safetensors(in);
   AttentionResult result = attend_case(options, given);
+  for (const std::string& name : result.unread)
+    fmt::print(stderr, "attend: {}: {} does not read '{}'\n", given.source, options.method, name);
   if (out.empty()) return fmt::print("{}", summary(result.tensors).text());
   write_safetensors(
       out, result.tensors,

@@ -5,6 +5,7 @@
 
 #include "attention/registry.h"
 #include "attention/specification.h"
+#include "experiments/support/attention_catalogue.h"
 #include "tensor/gemm.h"
 #include "tensor/suggestion.h"
 
@@ -123,6 +124,7 @@ void add_states(Inputs& in, const AttentionCase& options, const GivenTensors& gi
   Tensor key = given.numbers("key", 3, "[B, n, d_k]"), value = given.numbers("value", 3, "[B, n, d_v]");
   if (random && !key.defined() && (cross || shape[1] != shape[2]))
     key = given.random({shape[0], shape[2], shape[3]}, generator);
+  if (query.size(1) == 0) given.refuse("query", "[B, m, d_q], at least one query");
   if (query.size(2) == 0) given.refuse("query", "[B, m, d_q], at least one wide");
   in.input.query = in.add("query", query);
   in.input.key = key.defined() ? in.add("key", key) : in.input.query;
@@ -158,8 +160,10 @@ void add_counts(Inputs& in, const AttentionCase& options, const GivenTensors& gi
     require(0 <= offset && offset <= std::int64_t{1} << 31, "{}: '{}' is {}; positions are from 0 to {}",
             given.source(), name, offset, std::int64_t{1} << 31);
     in.input.query_offset = offset;
-    in.counts.emplace_back(name, Tensor::from(std::vector<std::int64_t>{offset}, {1}));
   }
+  if (std::int64_t offset = in.input.query_offset; offset != 0 || given.has("query_offset") || given.has("step"))
+    in.counts.emplace_back(given.has("step") ? "step" : "query_offset",
+                           Tensor::from(std::vector<std::int64_t>{offset}, {1}));
 }
 
 Inputs read_inputs(const AttentionCase& options, const GivenTensors& given, Generator& generator) {
@@ -202,10 +206,23 @@ std::unique_ptr<Attention> make_attention(const AttentionCase& options, const Gi
   attention->train(false);
   for (const NamedParameter& parameter : attention->parameters()) {
     Tensor values = Variable(parameter.variable).value(), own = given.numbers(parameter.name);
+    if (own.defined() && own.rank() == values.rank() + 1 && own.size(0) == 1) own = own.squeeze(0);  // of one head
     if (own.defined() && own.shape() != values.shape()) given.refuse(parameter.name, values.shape().str());
     values.copy_from(own.defined() ? own : given.in_precision(values));
   }
   return attention;
+}
+
+/// Those of mask, step_input and previous_focus that are there and that the attention does not read.
+std::vector<std::string> unread_inputs(const AttentionCase& options, const GivenTensors& given, const Inputs& in) {
+  std::vector<std::string> unread;
+  for (const char* name : {"mask", "step_input", "previous_focus"})
+    if (given.has(name)) unread.emplace_back(name);
+  if (unread.empty()) return unread;
+  std::vector<std::string> read =
+      inputs_read(options.method, {.model_dim = in.input.query.size(2), .heads = options.heads});
+  std::erase_if(unread, [&](const std::string& name) { return std::count(read.begin(), read.end(), name) > 0; });
+  return unread;
 }
 
 /// The engine and the products of this process, for as long as this lives.
@@ -271,7 +288,7 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
   in.input.trace = &trace;
   Variable output = attention->forward(in.input);
 
-  AttentionResult result{{}, in.place};
+  AttentionResult result{{}, unread_inputs(options, given, in), in.place};
   for (const auto& [name, variable] : in.leaves) result.tensors.emplace_back(name, variable.value());
   result.tensors.insert(result.tensors.end(), in.counts.begin(), in.counts.end());
   result.tensors.emplace_back("output", output.value());

@@ -36,6 +36,7 @@ struct AttentionCase {
 /// Every input and parameter that was used, by name, what the attention gave, and the gradients, if asked for.
 struct AttentionResult {
   NamedTensors tensors;
+  std::vector<std::string> unread;  ///< inputs that were given and change nothing
   Place place;
 };
 

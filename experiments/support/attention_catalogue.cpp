@@ -28,6 +28,7 @@ struct Trial {
 struct Outcome {
   std::int64_t parameters;
   std::vector<float> output;
+  Shape weights;
   std::vector<std::pair<std::string, Shape>> quantities;
   bool operator==(const Outcome& other) const { return parameters == other.parameters && output == other.output; }
 };
@@ -56,8 +57,9 @@ Outcome outcome_of(const Trial& trial) {
   if (shape.step_dim) in.step_input = random({B, m, shape.step_dim}, 6);
   if (trial.previous_focus) in.previous_focus = Tensor::full({B}, 2);
   NoGrad off;
-  Outcome out{attention->parameter_count(), {}, {}};
+  Outcome out{attention->parameter_count(), {}, {}, {}};
   out.output = attention->forward(in).value().to_vector<float>();
+  out.weights = trace.weights.shape();
   for (const auto& [name, value] : trace.quantities) out.quantities.emplace_back(name, value.shape());
   return out;
 }
@@ -195,7 +197,7 @@ std::string shape_in_letters(const Trial& trial, const Shape& shape) {
   std::vector<std::string> sizes;
   for (int dim = 0; dim < shape.rank(); ++dim) {
     std::int64_t size = shape[dim], heads = trial.shape.heads;
-    if (size == heads && dim == 1)
+    if (size == heads && (dim == 1 || shape.rank() == 1))
       sizes.emplace_back("H");
     else if (size == B)
       sizes.emplace_back("B");
@@ -274,30 +276,49 @@ std::string parameters_text(const std::string& method, const AttentionShape& sha
   }
   Table table({"parameter", "shape", "initial values", "there is with"});
   for (const auto& [p, when] : rows) table.row({p.name, p.shape, p.initial, when});
-  return rows.empty() ? "no parameters\n" : table.text();
+  if (rows.empty()) return "no parameters\n";
+  bool by_head =
+      std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.first.shape.starts_with("[H, "); });
+  return table.text() + (by_head ? "[H, ...]: without the H where there is one head\n" : "");
 }
 
-/// What goes in beside states and lengths: found by leaving it out and putting it in.
+/// What an attention reads beside states and lengths: found by leaving it out and putting it in.
+struct Reads {
+  enum Mask { no, yes, needed } mask = no;
+  bool step_input = false, previous_focus = false, position = false;
+};
+
+Reads reads_of(const Trial& trial) {
+  Reads reads;
+  Trial none = trial, changed = trial;
+  none.mask = false;
+  auto without = tried(none), with = tried(trial);
+  if (!without || !(*without == *with)) reads.mask = without ? Reads::yes : Reads::needed;
+  changed.shape.step_dim = d_e;
+  if (auto out = tried(changed)) reads.step_input = !(*out == *with);
+  changed = trial;
+  changed.previous_focus = true;
+  auto focused = tried(changed);
+  reads.previous_focus = focused && !(*focused == *with);
+  changed.query_offset = 5000;  // farther than any default window
+  if (auto out = tried(changed)) reads.position = !(*out == *focused);
+  return reads;
+}
+
 std::string inputs_text(const Trial& trial) {
   Table table({"input", "shape", ""});
   table.row({"query, key, value", "[B, m, d], [B, n, d], [B, n, d]", "no key: self-attention; no value: the keys"});
   table.row({"lengths", "[B]", "real keys of each sentence; the rest is padding"});
-  Trial none = trial, changed = trial;
-  none.mask = false;
-  auto without = tried(none), with = tried(trial);
-  if (!(without && *without == *with))
-    table.row({"mask", "[B or 1, H or 1, m or 1, n]", without ? "numbers in [0, 1]" : "numbers in [0, 1]; needed"});
-  changed.shape.step_dim = d_e;
-  if (auto out = tried(changed); out && !(*out == *with))
+  Reads reads = reads_of(trial);
+  if (reads.mask != Reads::no)
+    table.row({"mask", "[B or 1, H or 1, m or 1, n]",
+               reads.mask == Reads::needed ? "numbers in [0, 1]; needed" : "numbers in [0, 1]"});
+  if (reads.step_input)
     table.row({"step_input", "[B, m, d_e]", "what a decoder reads at each step; changes the parameters"});
-  changed = trial;
-  changed.previous_focus = true;
-  auto focused = tried(changed);
-  bool has_focus = focused && !(*focused == *with);
-  if (has_focus) table.row({"previous_focus", "[B] or [B, H]", "the focus after the step before the first query"});
-  changed.query_offset = 2;
-  if (auto out = tried(changed); out && !(*out == *focused))
-    table.row({"query_offset or step", "[1]", "position of the first query"});
+  if (reads.previous_focus)
+    table.row({"previous_focus", "[B] or [B, H]", "the focus after the step before the first query"});
+  table.row({"query_offset or step", "[1]",
+             fmt::format("position of the first query{}", reads.position ? "" : "; only --causal reads it")});
   return table.text();
 }
 
@@ -306,7 +327,7 @@ std::string outputs_text(const Trial& trial) {
   Outcome out = *tried(trial);
   bool projected = !find_combination(parse_specification(trial.method)[0].name);
   table.row({"output", projected ? "[B, m, d]" : "[B, m, d_v]"});
-  table.row({"weights", projected ? "[B, H, m, n]" : "[B, 1 or mechanisms, m, n]"});
+  table.row({"weights", shape_in_letters(trial, out.weights)});
   for (const auto& [name, shape] : out.quantities) table.row({name, shape_in_letters(trial, shape)});
   return table.text();
 }
@@ -321,6 +342,18 @@ std::string attention_catalogue() {
   text += "\nAttentions without projections, of sums of these methods: classic(additive), average(dot*2, laplace)\n";
   for (const Combination& entry : combinations()) text += "\n" + card_text(entry);
   return text;
+}
+
+std::vector<std::string> inputs_read(const std::string& specification, const AttentionShape& shape) {
+  AttentionShape one_width{.model_dim = shape.model_dim, .heads = shape.heads};
+  Use use = use_of(specification, one_width);
+  if (!use.trial) return {"mask", "step_input", "previous_focus"};
+  Reads reads = reads_of(*use.trial);
+  std::vector<std::string> names;
+  if (reads.mask != Reads::no) names.emplace_back("mask");
+  if (reads.step_input) names.emplace_back("step_input");
+  if (reads.previous_focus) names.emplace_back("previous_focus");
+  return names;
 }
 
 Table attention_table() {

@@ -2,6 +2,7 @@
 /// card and options from the registry, everything else from trying.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "experiments/support/table.h"
 #include "nn/attention.h"
@@ -10,6 +11,10 @@ namespace fovea {
 
 /// All methods with their options.
 std::string attention_catalogue();
+
+/// Those of mask, step_input and previous_focus that an attention reads: found by trying. All of them where nothing can
+/// be tried.
+std::vector<std::string> inputs_read(const std::string& specification, const AttentionShape& shape);
 
 /// One row for each method and combination: name, what it does, paper, places and engines.
 Table attention_table();

@@ -194,6 +194,47 @@ BOOST_AUTO_TEST_CASE(gaussian_bias_of_the_worked_example) {
   Attend head = gaussian("gaussian(window=head)").run();
   check(head.values("width"), {25.1});
   check(head.values("weights"), {0.369232, 0.26047, 0.370298});
+  Attend paper = gaussian("gaussian(center_scale=paper,epsilon=0)").with("gaussian.width.weight", {-1, 0.5}, {2, 1});
+  paper.run();
+  check(paper.values("center"), {0.840549, 0.317224, 0.662261});
+  check(paper.values("width"), {1.159451, 1.40827, 1.073641});
+}
+
+BOOST_AUTO_TEST_CASE(windows_of_given_pointers) {
+  // Keys are unit vectors and queries the logarithms of the pointers: the pointers are these numbers.
+  auto mask = [](const std::string& method, const Values& left, const Values& right) {
+    auto n = static_cast<std::int64_t>(left.size());
+    Values identity(left.size() * left.size());
+    for (std::size_t k = 0; k < left.size(); ++k) identity[k * left.size() + k] = 1;
+    auto logits = [&](Values pointer) {
+      for (double& x : pointer) x = std::log(x) * std::sqrt(static_cast<double>(n));
+      return pointer;
+    };
+    Attend attend(method);
+    attend.flags({"--place", "cross"}).with("query", Values(left.size()), {1, 1, n}).with("key", identity, {1, n, n});
+    for (auto [side, pointer] : {std::pair("left", left), std::pair("right", right)}) {
+      std::string name = std::string("window.") + side;
+      attend.with(name + "_query.bias", logits(pointer), {n}).with(name + "_key.weight", identity, {n, n});
+    }
+    return attend.run().values("window");
+  };
+  const Values left{0.1, 0.6, 0.2, 0.1}, right{0.05, 0.15, 0.5, 0.3};
+  check(mask("window", left, right), {0.15, 0.845, 0.93, 0.4}, 1e-9);
+  check(mask("window(mask=exact)", left, right), {0.145, 0.755, 0.83, 0.37}, 1e-9);
+  check(mask("window(segment=2)", left, right), {0.9, 0.9, 1.1, 1.1}, 1e-9);
+  check(mask("window(segment=2)", {0.1, 0.2, 0.3, 0.2, 0.2}, {0.2, 0.1, 0.1, 0.2, 0.4}), {0.6, 0.6, 0.98, 0.98, 0.6},
+        1e-9);
+  check(mask("window(mask=exact)", Values(4, 0.25), Values(4, 0.25)), {0.4375, 0.6875, 0.6875, 0.4375}, 1e-9);
+  check(mask("window", Values(4, 0.25), Values(4, 0.25)), {0.5, 0.75, 0.75, 0.5}, 1e-9);
+  // l = 3, r = 8 of ten, counted from 1: the discrete mask; and l = 7, r = 2, which eq. 9 opens as well
+  auto at = [](std::size_t key) {
+    Values pointer(10, 1e-300);
+    pointer[key] = 1;
+    return pointer;
+  };
+  const Values between{0, 0, 1, 1, 1, 1, 1, 1, 0, 0};
+  check(mask("window", at(2), at(7)), between, 1e-12);
+  check(mask("window", at(7), at(2)), between, 1e-12);
 }
 
 BOOST_AUTO_TEST_CASE(differentiable_windows_of_the_worked_example) {
@@ -242,6 +283,24 @@ BOOST_AUTO_TEST_CASE(mask_attention_of_the_worked_example) {
   check(toy("sman(width=fixed,distance=1)").run().values("weights"), near);
   Tensor band = Tensor::of({1, 1, 0, 1, 1, 1, 0, 1, 1}, {1, 1, 3, 3}).to(DType::boolean);
   check(toy("man").with("mask", band).run().values("weights"), near);
+  // Where x W + U is far below 0 the weights are softmax(P), far above there is no mask. Query 2: keys are t - s = 2,
+  // ...
+  auto shaped = [](double a) {
+    return Attend("dman(clip=2)")
+        .with("query", Values(10), {1, 5, 2})
+        .with("dman.left", {1, -2}, {2})
+        .with("dman.right", {0.5, -1}, {2})
+        .with("dman.head", {a}, {1})
+        .run()
+        .values("weights");
+  };
+  auto middle = [&](double a) {
+    Values all = shaped(a);
+    return Values(all.begin() + 10, all.begin() + 15);
+  };
+  check(middle(-20), {0.0231, 0.4631, 0.1704, 0.2809, 0.0627}, 6e-5);
+  check(middle(0), {0.0532, 0.3261, 0.223, 0.2777, 0.12}, 6e-5);
+  check(middle(20), Values(5, 0.2), 1e-7);
   Attend block = Attend("man+activation(function=relu,width=3)")
                      .with("query", {1, 0, 0, 1, 1, 1}, {1, 3, 2})
                      .with("mask", {1, 0, 0, 0, 1, 0, 0, 0, 1}, {1, 1, 3, 3})
@@ -299,11 +358,21 @@ BOOST_AUTO_TEST_CASE(scores_and_positions_of_the_slides) {
     check(row.attend.values("weights"), row.weights);
     check(row.attend.values("output"), row.output);
   }
+  check(slide("classic(dot)").run().values("scores"), {0.5, 1, 1.5, -0.25});
+  check(slide("classic(scaled_dot)").run().values("scores"), {0.353553, 0.707107, 1.06066, -0.176777});
+  check(general.run().values("scores"), {0.5, 1.25, 1.75, -0.375});
+  check(additive.run().values("scores"), {0.084201, -0.456914, -0.193464, 0.790737});
+  check(location.run().values("scores"), {0.5, 1, 0.5, 0.75});
+  check(slide("classic(laplace)").step(1).run().values("density_sum"), {0.935547});
+  check(slide("classic(gaussian_location)").step(1).run().values("density_sum"), {0.936875});
+  check(slide("classic(gaussian_location(normalize=true))").step(1).run().values("weights"),
+        {0.258274, 0.425822, 0.258274, 0.057629});
 }
 
 BOOST_AUTO_TEST_CASE(local_windows_of_the_worked_example) {
   check(local("classic(dot+local_m(half_width=1))").step(2).run().values("weights"),
         {0, 0.527886, 0.350192, 0.121922, 0, 0, 0, 0});
+  check(local("classic(dot+local_m(half_width=1))").run().values("weights"), {0.351689, 0.648311, 0, 0, 0, 0, 0, 0});
   Attend late = local("classic(dot+local_m(half_width=1))").step(9).run();
   check(late.values("weights"), {0, 0, 0, 0, 0, 0, 0.302954, 0.697046});
   check(late.values("range"), {6, 7});
@@ -327,6 +396,110 @@ BOOST_AUTO_TEST_CASE(flexible_attention_of_the_worked_example) {
     check(windowed.values("focus"), {2.461248});
     check(windowed.values("range"), {0, 5});
   }
+  const double open = 1 - 1e-12;  // a gate of 1
+  check(flexible("(threshold=1.2)", open, 2.25).run().values("range"), {0, 4});
+  check(flexible("(threshold=1.2)", 0.01, 2.25).run().values("range"), {0, 7});
+  check(flexible("(threshold=1.2)", open, 0).run().values("range"), {0, 2});
+  check(flexible("(threshold=2,sigma=1)", 1, 2).run().values("range"), {1, 3});
+  check(flexible("(threshold=0.01)", open, 1.5).run().values("range"), {2, 2});
+  Attend gate = Attend("classic(dot+flexible)")
+                    .with("query", {0.5, -1}, {1, 1, 2})
+                    .with("key", {1, 2, 3, 4}, {1, 2, 2})
+                    .with("step_input", {0.2, 0.4, -0.6}, {1, 1, 3})
+                    .with("flexible.gate_projection", {0.3, 0, -0.2, 0.4, 0.1, -0.3, 0.5, 0.2, 0, 0.6}, {5, 2})
+                    .with("flexible.gate_vector", {1.5, -1}, {2})
+                    .with("flexible.gate_bias", {0.25}, {1})
+                    .run();
+  check(gate.values("gate"), {0.839186});
+}
+
+BOOST_AUTO_TEST_CASE(the_worked_examples_hold_in_f32) {
+  auto in_f32 = [](Attend attend) { return attend.flags({"--precision", "f32"}).run(); };
+  check(in_f32(gaussian("gaussian").with("gaussian.width.weight", {-1, 0.5}, {2, 1})).values("output"),
+        {1.368206, 0.882831, 1.218401, 0.764599, 1.311479, 0.883311}, 1e-4);
+  check(in_f32(window("window")).values("output"), {1.022226, 0.500334, 1.07037, 0.577917, 1.166376, 0.584887}, 1e-4);
+  check(in_f32(additive_window("window(use=additive)")).values("output"),
+        {1.375952, 0.631925, 1.399606, 0.729316, 1.453799, 0.703982}, 1e-4);
+  check(in_f32(predictive("classic(dot+local_p(half_width=2))")).values("output"), {-0.134421, 0.233322}, 1e-4);
+  check(in_f32(flexible("(threshold=1.2)", 0.6, 2.25)).values("focus"), {2.461248}, 1e-4);
+}
+
+BOOST_AUTO_TEST_CASE(the_context_of_some_heads_is_that_of_all) {
+  Attend all = Attend("gaussian(center_input=q+ctx)").flags({"--shape", "1,4,4,6", "--heads", "2"}).run();
+  Attend second = Attend("gaussian(center_input=q+ctx,heads=2)").flags({"--heads", "2"});
+  for (const auto& [name, tensor] : all.result().tensors) {
+    if (name == "output") break;
+    bool by_head = name.starts_with("gaussian.center") || name.starts_with("gaussian.width");
+    second.with(name, by_head ? tensor.slice(-1, 1, 2) : tensor);
+  }
+  second.run();
+  Values expected = all.values("weights"), weights = second.values("weights");
+  check(Values(weights.begin() + 16, weights.end()), Values(expected.begin() + 16, expected.end()), 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(inputs_that_change_nothing_are_named) {
+  using Names = std::vector<std::string>;
+  Safetensors file;
+  auto add = [&](const std::string& name, const Shape& shape) {
+    file.tensors.emplace_back(name, Tensor::full(shape, 0.5, DType::f64));
+  };
+  add("query", {1, 3, 4});
+  add("key", {1, 3, 4});
+  add("mask", {1, 1, 3, 3});
+  add("step_input", {1, 3, 2});
+  add("previous_focus", {1});
+  auto unread = [&](const std::string& method, int heads = 1) {
+    AttentionCase options{.method = method, .heads = heads, .place = Place::cross};
+    return attend_case(options, file).unread;
+  };
+  BOOST_TEST(unread("alibi") == (Names{"mask", "step_input", "previous_focus"}));
+  BOOST_TEST(unread("man") == (Names{"step_input", "previous_focus"}));
+  BOOST_TEST(unread("heads(man, global)", 2) == (Names{"step_input", "previous_focus"}));
+  BOOST_TEST(unread("classic(additive+flexible)") == Names{"mask"});
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_of_one_head_may_have_the_dimension_of_heads) {
+  auto general = [](const Shape& shape) {
+    return slide("general").with("general.weight", {1, 0.5, 0, 1}, shape).run().values("output");
+  };
+  check(general({1, 2, 2}), general({2, 2}), 1e-15);
+}
+
+BOOST_AUTO_TEST_CASE(printed_ranges_are_enforced) {
+  struct Bounds : OptionVisitor {
+    struct Option {
+      std::string name;
+      double lowest, highest;
+    };
+    void number(const char* name, double&, double lowest, double highest, const char*) override {
+      found.push_back({name, lowest, highest});
+    }
+    void integer(const char* name, std::int64_t&, std::int64_t lowest, std::int64_t highest, const char*) override {
+      found.push_back({name, static_cast<double>(lowest), static_cast<double>(highest)});
+    }
+    void flag(const char*, bool&, const char*) override {}
+    void choice(const char*, int&, const std::vector<std::string>&, const char*) override {}
+    std::vector<Option> found;
+  };
+  for (const MethodEntry& entry : registered_methods()) {
+    Bounds bounds;
+    entry.configure(bounds);
+    std::string description = describe_attention(entry.card.name, {.model_dim = 8, .heads = 1});
+    for (const auto& [name, lowest, highest] : bounds.found) {
+      std::string refused_name = name;
+      auto refusal = [&](double value) {
+        std::string method = fmt::format("{}({}={})", entry.card.name, refused_name, value);
+        return message_of([&] { attention_factory(method)({.model_dim = 8, .heads = 1, .place = Place::cross}); });
+      };
+      auto printed = [](double x) {
+        return x > 1e6 && std::isfinite(x) ? fmt::format("{:.0f}", x) : fmt::format("{}", x);
+      };
+      BOOST_TEST(contains(description, printed(lowest) + " to " + printed(highest)), entry.card.name << " " << name);
+      BOOST_TEST(contains(refusal(lowest - 1), "use a"), entry.card.name << " " << name);
+      if (std::isfinite(highest)) BOOST_TEST(contains(refusal(highest + 1), "use a"), entry.card.name << " " << name);
+      BOOST_TEST(!contains(refusal(lowest), "use a"), entry.card.name << " " << name << ": " << refusal(lowest));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences_for_inputs_and_parameters) {
@@ -339,13 +512,18 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences_for_inputs_and_parameter
     Attend first = Attend(example.method).flags(example.flags).flags({"--gradients"}).lengths({4, 2});
     Tensor mask = Tensor::of({0.3, 0.9, 0.2, 0.7, 0.6, 0.8, 0.1, 0.4, 0.5, 0.35, 0.75, 0.25}, {1, 1, 3, 4});
     Generator generator(3);
-    for (auto [name, width, length] :
-         {std::tuple("query", 4, 3), std::tuple("key", 4, 4), std::tuple("step_input", 2, 3)}) {
-      Tensor x = Tensor::empty({2, length, width}, DType::f64);
+    bool masked = contains(example.method, "man");
+    auto add = [&](const char* name, const Shape& shape) {
+      Tensor x = Tensor::empty(shape, DType::f64);
       fill_normal(x, generator);
       first.with(name, x);
-    }
-    first.with("mask", mask).with("previous_focus", {0.4, 1.2}, {2}).run();
+    };
+    add("query", {2, 3, 4});
+    add("key", {2, 4, 4});
+    if (masked)
+      first.with("mask", mask).run();
+    else
+      add("step_input", {2, 3, 2}), first.with("previous_focus", {0.4, 1.2}, {2}).run();
     auto objective = [&](Attend& attend) {
       Values output = attend.run().values("output"), cotangent = first.values("cotangent");
       double sum = 0;
@@ -435,6 +613,8 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(toy("global").with("lengths", {3}, {1}), "in.safetensors: 'lengths' is f64 [1]; expected i32 or i64 [1]");
   refused(toy("global").step(-1), "in.safetensors: 'step' is -1; positions are from 0 to 2147483648");
   refused(Attend("global").with("key", {1, 2}, {1, 1, 2}), "in.safetensors: there is no 'query', but 'key' or 'value'");
+  refused(Attend("global").with("query", {}, {1, 0, 2}),
+          "in.safetensors: 'query' is f64 [1, 0, 2]; expected [B, m, d_q], at least one query");
   refused(Attend("global").with("query", {}, {1, 3, 0}),
           "in.safetensors: 'query' is f64 [1, 3, 0]; expected [B, m, d_q], at least one wide");
   refused(toy("man"), "man: there is no mask; it comes with the input, [B, H, I, J] in [0, 1]");
