@@ -143,6 +143,41 @@ BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(padding_changes_no_gradient) {
+  for_every_attention([](Attention& attention, Place place) {
+    Generator generator(12);
+    States states = random_states(place, generator);
+    Tensor lengths = lengths_of({J, 3});
+    std::int64_t rows = states.query.size(1);
+    // What padded queries give is nobody's business.
+    Tensor cotangent = random_tensor({B, rows, d}, generator);
+    if (place != Place::cross) cotangent.slice(0, 1, 2).slice(1, 3, rows).fill(0);
+    auto gradients_of = [&](std::int64_t pads) {
+      auto padded = [&](const Tensor& x) {
+        Tensor longer = random_tensor({B, x.size(1) + pads, d}, generator, 5, 10);
+        longer.slice(1, 0, x.size(1)).copy_from(x);
+        return longer;
+      };
+      Variable key(padded(states.key), true), query = place == Place::cross ? Variable(states.query, true) : key;
+      std::vector<Variable> leaves{key, query};
+      for (auto& parameter : attention.parameters()) leaves.push_back(parameter.variable);
+      AttentionInput input = input_of({query.value(), key.value()}, place, lengths);
+      input.query = query;
+      input.key = input.value = key;
+      Variable output = slice(attention.forward(input), 1, 0, rows);
+      std::vector<Tensor> found;
+      for (const Variable& gradient : grad(output, leaves, cotangent)) found.push_back(gradient.value());
+      return found;
+    };
+    std::vector<Tensor> plain = gradients_of(0), with_pads = gradients_of(3);
+    for (std::size_t k = 0; k < plain.size(); ++k) {
+      Tensor real = k < 2 ? with_pads[k].slice(1, 0, plain[k].size(1)) : with_pads[k];
+      BOOST_TEST(largest_difference(plain[k], real) < 1e-12, "gradient " << k);
+    }
+    BOOST_TEST(largest_difference(with_pads[0].slice(1, J, J + 3), Tensor::zeros({B, 3, d}, DType::f64)) == 0);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(the_future_changes_nothing) {
   for_every_attention([](Attention& attention, Place place) {
     if (place != Place::decoder) return;
