@@ -1,0 +1,1156 @@
+#!/usr/bin/env python3
+"""Compares experiments/attend with a second implementation of every method, on random cases.
+
+    python3 tests/reference/attend_torch.py build/experiments/attend [--cases 600] [--seed 1] [--only gaussian]
+
+The second implementation is this file: the papers' equations in PyTorch, in f64, head by head, with nothing of fovea in
+it (pip install torch numpy). A case is a random specification (a method with random options, a sum of methods,
+heads(...), classic(...), average(...), concat(...)), a place, shapes, lengths, masks and parameters, some of which
+attend has to initialise. `attend --precision f64 --gradients --weights` must give the same output, weights, quantities
+and gradients to 1e-9, by every engine, f32 to 1e-4 and bf16 roughly. Prints what differs, with what repeats it; the
+exit code is 1 if anything did. Building and testing fovea does not need this file.
+"""
+import argparse
+import contextlib
+import json
+import math
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+
+torch.set_default_dtype(torch.float64)
+torch.set_num_threads(1)
+TYPES = {"F64": np.float64, "F32": np.float32, "I32": np.int32, "I64": np.int64, "BOOL": np.bool_}
+CODES = {np.dtype(kind): code for code, kind in TYPES.items()}
+
+
+def write_tensors(path, tensors):
+    """A safetensors file: the length of a JSON header, the header, the numbers."""
+    header, at = {}, 0
+    arrays = {name: np.ascontiguousarray(x.detach().numpy()) for name, x in tensors.items()}
+    for name, x in arrays.items():
+        header[name] = {"dtype": CODES[x.dtype], "shape": list(x.shape), "data_offsets": [at, at + x.nbytes]}
+        at += x.nbytes
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(x.tobytes() for x in arrays.values()))
+
+
+def read_tensors(path):
+    data = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header, rest = json.loads(data[8:8 + size]), data[8 + size:]
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        x = np.frombuffer(rest[begin:end], TYPES[entry["dtype"]]).reshape(entry["shape"])
+        tensors[name] = torch.from_numpy(x.copy())
+    return tensors
+
+
+# ---- the equations --------------------------------------------------------------------------------------------------
+
+def softmax(z, allowed, sink=None):
+    """Over the last axis; rows with nothing allowed are zeros. `sink`: a logit, [..., 1], that takes mass."""
+    top = torch.where(allowed, z, -math.inf).amax(-1, keepdim=True).detach()
+    if sink is not None:
+        top = torch.maximum(top, sink.detach())
+    top = torch.where(torch.isinf(top), 0, top)
+    e = torch.where(allowed, torch.exp(torch.where(allowed, z - top, 0)), 0)
+    total = e.sum(-1, keepdim=True)
+    if sink is not None:
+        total = total + torch.exp(sink - top)
+    return e / torch.where(total > 0, total, 1)
+
+
+def log_sigmoid(x):
+    return -torch.nn.functional.softplus(-x, threshold=1e9)
+
+
+class Head:
+    """What the methods add to one head."""
+
+    def __init__(self, context, q, k, v):
+        B, m, n = context.B, context.m, context.n
+        self.q, self.k, self.v = q, k, v                  # [B, m, D], [B, n, D], [B, n, D_v]
+        self.score, self.caps, self.density = None, [], False
+        self.bias = torch.zeros(B, m, n)
+        self.visible = torch.ones(B, m, n, dtype=torch.bool)  # the hard windows, which `always` is in
+        self.masked = torch.ones(B, m, n, dtype=torch.bool)
+        self.always = torch.zeros(B, m, n, dtype=torch.bool)
+        self.windows, self.values = [], []  # functions of the weights
+        self.sink, self.flexible = None, None
+
+    def scores(self):
+        """Before they are capped."""
+        return self.product() if self.score is None else self.score
+
+    def product(self):
+        return self.q @ self.k.transpose(1, 2) / math.sqrt(self.k.shape[-1])
+
+    def output(self, context):
+        """[B, m, D_v] and the weights."""
+        z = self.scores()
+        for cap in self.caps:
+            z = cap * torch.tanh(z / cap)
+        allowed = context.allowed & self.masked & (self.visible | self.always)
+        bias = self.bias
+        if z.dim() == 4:  # weights for each dimension of the values: softmax over the keys, [B, m, D_v, n]
+            z, bias, allowed = z.transpose(2, 3), bias[:, :, None], allowed[:, :, None].expand(z.transpose(2, 3).shape)
+        z = z + bias
+        if self.density:
+            w = torch.where(allowed, torch.exp(torch.where(allowed, z, 0)), 0)
+        elif self.flexible:
+            w = self.flexible(z, allowed)
+        else:
+            w = softmax(z, allowed, self.sink if self.sink is None or z.dim() == 3 else self.sink[:, :, None])
+        if w.dim() == 4:
+            for window in self.windows:  # the same for each dimension
+                w = torch.stack([window(x) for x in w.unbind(2)], 2)
+            w = w.transpose(2, 3)
+            return (w * self.v[:, None]).sum(2), w
+        for window in self.windows:
+            w = window(w)
+        o = w @ self.v
+        for value in self.values:
+            o = o + value(w)
+        return o, w
+
+
+class Context:
+    """The inputs and the heads of one attention; methods read them and add to `heads`."""
+
+    def __init__(self, case, parameters):
+        self.case, self.parameters = case, parameters
+        self.xq, self.xk, self.xv = case["query"], case["key"], case["value"]
+        self.B, self.m, self.n = self.xq.shape[0], self.xq.shape[1], self.xk.shape[1]
+        self.causal = case["causal"]
+        lengths = case.get("lengths")
+        self.lengths = torch.full((self.B,), self.n) if lengths is None else lengths
+        self.i = torch.arange(self.m) + case["offset"]
+        self.j = torch.arange(self.n)
+        self.allowed = (self.j < self.lengths[:, None, None]).expand(self.B, self.m, self.n)
+        if self.causal:
+            self.allowed = self.allowed & (self.j <= self.i[:, None])
+        self.seen = self.allowed.sum(-1).to(torch.get_default_dtype())  # [B, m]
+        self.quantities = []
+        self.prefix = ""
+        self.scope = contextlib.nullcontext
+
+    def parameter(self, name, *shape):
+        return self.parameters(self.prefix + name, shape)
+
+    def quantity(self, name, value, where=None):
+        """`where`: the entries that are defined. Functions are called when the outputs are known."""
+        self.quantities.append((name, value, where))
+
+    def distance(self):
+        return self.j - self.i[:, None]  # [m, n]
+
+
+def stacked(parts):
+    return torch.stack(parts, 1)
+
+
+# Methods: (context, options, heads: positions of those that it acts on, name: of its parameters).
+
+def relative(c, o, heads, name):
+    k = o["clip"]
+    r = c.distance().clamp(-k, k) + k
+    D, D_v = c.heads[heads[0]].k.shape[-1], c.heads[heads[0]].v.shape[-1]
+    keys = c.parameter(f"{name}.key_table", 2 * k + 1, D)
+    for h in heads:
+        q = c.heads[h].q
+        c.heads[h].bias = c.heads[h].bias + torch.einsum("bmd,mnd->bmn", q, keys[r]) / math.sqrt(D)
+    if o["values"]:
+        values = c.parameter(f"{name}.value_table", 2 * k + 1, D_v)
+        for h in heads:
+            c.heads[h].values.append(lambda w: torch.einsum("bmn,mnd->bmd", w, values[r]))
+
+
+def gaussian(c, o, heads, name):
+    d, H = c.q.shape[-1], len(heads)
+    length = c.seen[:, :, None]  # [B, m, 1]
+    u = c.q @ c.parameter(f"{name}.hidden.weight", d, d) + c.parameter(f"{name}.hidden.bias", d)
+    if o["center_input"] == "q+ctx":
+        # the unbiased attention of all heads, wherever the bias acts
+        context = torch.cat([softmax(head.product(), c.allowed) @ head.v for head in c.heads], -1)
+        u = u + context @ c.parameter(f"{name}.context.weight", context.shape[-1], d)
+    u = torch.tanh(u)
+    p = torch.sigmoid(u @ c.parameter(f"{name}.center.weight", d, H) + c.parameter(f"{name}.center.bias", H))
+    P = (length - 1) * p if o["center_scale"] == "last" else length * p - 1
+    D = o["width"]
+    if o["window"] == "query":
+        z = u @ c.parameter(f"{name}.width.weight", d, H) + c.parameter(f"{name}.width.bias", H)
+        D = length * torch.sigmoid(z) + o["epsilon"]
+    elif o["window"] == "layer":
+        # the mean of the keys that the row may see
+        mean = torch.einsum("bmn,bnd->bmd", c.allowed / c.seen.clamp(min=1)[:, :, None], c.k)
+        d_k = c.k.shape[-1]
+        t = torch.tanh(mean @ c.parameter(f"{name}.width_hidden.weight", d_k, d) +
+                       c.parameter(f"{name}.width_hidden.bias", d))
+        H_d = 1 if o["shared_width"] else H
+        z = t @ c.parameter(f"{name}.width.weight", d, H_d) + c.parameter(f"{name}.width.bias", H_d)
+        D = length * torch.sigmoid(z) + o["epsilon"]
+    elif o["window"] == "head":
+        D = o["largest_width"] * torch.sigmoid(c.parameter(f"{name}.head_width", H)) + o["epsilon"]
+    if o["window"] != "fixed" and o["epsilon"] == 0:
+        D = D.clamp(min=1e-3)
+    D = torch.as_tensor(D, dtype=P.dtype).broadcast_to(P.shape)
+    for at, h in enumerate(heads):
+        G = -2 * ((c.j - P[:, :, at, None]) / D[:, :, at, None]) ** 2
+        c.heads[h].bias = c.heads[h].bias + G
+    there = (c.seen > 0)[:, None].expand(c.B, H, c.m)
+    c.quantity("center", P.transpose(1, 2), there)
+    c.quantity("width", D.transpose(1, 2), there)
+
+
+def window(c, o, heads, name):
+    """Pointers, masses up to the end and from the start of each key's segment, and the window between them."""
+    D = c.heads[heads[0]].q.shape[-1]
+    d_q, d_k, d = c.xq.shape[-1], c.xk.shape[-1], D * len(heads)
+    if c.classic:
+        assert len(heads) == 1
+
+    def product(side):
+        q = c.xq @ c.parameter(f"{name}.{side}_query.weight", d_q, d) + c.parameter(f"{name}.{side}_query.bias", d)
+        k = c.xk @ c.parameter(f"{name}.{side}_key.weight", d_k, d) + c.parameter(f"{name}.{side}_key.bias", d)
+        q, k = (x.unflatten(-1, (len(heads), D)).transpose(1, 2) for x in (q, k))
+        return q @ k.transpose(2, 3) / math.sqrt(D)  # [B, H, m, n]
+
+    scale = o["pointer_scale"]
+    if o["pointer_scale_by_length"]:
+        scale = scale * c.seen[:, None, :, None]
+    allowed = c.allowed[:, None].expand(c.B, len(heads), c.m, c.n)
+    left_allowed, right_allowed = allowed, allowed
+    if o["forward_only"]:
+        left_allowed, right_allowed = allowed & (c.distance() <= 0), allowed & (c.distance() >= 0)
+    left, right = softmax(scale * product("left"), left_allowed), softmax(scale * product("right"), right_allowed)
+    segment = c.j // o["segment"]
+    up_to = (segment[:, None] <= segment).to(left.dtype)  # [i, j] = 1: i is in j's segment or before
+    F_left, F_right, S_left, S_right = left @ up_to, right @ up_to, left @ up_to.T, right @ up_to.T
+    first, second = F_left * S_right, F_right * S_left
+    m = first + second
+    if o["mask"] == "exact":
+        same = (segment[:, None] == segment).to(left.dtype)
+        m = m - (left @ same) * (right @ same)
+    elif o["mask"] == "prob_or":
+        m = m - first * second
+    if o["forward_only"]:
+        m = first
+    if o["use"] == "additive":
+        local = product("local")
+    for at, h in enumerate(heads):
+        if o["use"] == "additive":
+            c.heads[h].bias = c.heads[h].bias + local[:, at] * m[:, at]
+        elif o["renormalize"]:
+            c.heads[h].windows.append(
+                lambda w, at=at: w * m[:, at] / (w * m[:, at]).sum(-1, keepdim=True).clamp(min=1e-9))
+        else:
+            c.heads[h].windows.append(lambda w, at=at: w * m[:, at])
+    c.quantity("left_pointer", left)
+    c.quantity("right_pointer", right)
+    c.quantity("window", m, allowed)
+
+
+def man(c, o, heads, name):
+    M = c.case["mask"].to(torch.get_default_dtype()).expand(c.B, len(c.heads), c.m, c.n)
+    for h in heads:
+        bias = c.heads[h].bias
+        if o["log_floor"]:
+            bias = bias + torch.log(M[:, h].clamp(min=1e-10))
+        else:
+            bias = bias + torch.log(torch.where(M[:, h] > 0, M[:, h], 1))
+            c.heads[h].masked = c.heads[h].masked & (M[:, h] > 0)
+        c.heads[h].bias = bias
+
+
+def add_range(c, heads, visible):
+    """A hard window, [B, m, n], of each head; and its first and last key, where it has one."""
+    for at, h in enumerate(heads):
+        c.heads[h].visible = c.heads[h].visible & visible[at]
+    shown = stacked(visible) & c.allowed[:, None]
+    c.quantity("range", ends_of(shown), shown.any(-1)[..., None])
+
+
+def ends_of(shown):
+    ends = shown.long().argmax(-1), shown.shape[-1] - 1 - shown.flip(-1).long().argmax(-1)
+    return torch.stack(ends, -1).to(torch.get_default_dtype())
+
+
+def sman(c, o, heads, name):
+    b = torch.sqrt(c.seen) / 2 if o["width"] == "sqrt" else torch.full_like(c.seen, o["distance"])
+    visible = c.distance().abs() <= b[:, :, None]
+    add_range(c, heads, [visible] * len(heads))
+    c.quantity("mask", visible[:, None].to(torch.get_default_dtype()), c.allowed[:, None])
+
+
+def dman(c, o, heads, name):
+    K, d = o["clip"], c.xq.shape[-1]
+    left, right = c.parameter(f"{name}.left", K), c.parameter(f"{name}.right", K)
+    gap = -c.distance()  # t - s
+    P = torch.where(gap > 0, left[(gap - 1).clamp(0, K - 1)], 0) + torch.where(
+        gap < 0, right[(-gap - 1).clamp(0, K - 1)], 0)
+    x = (c.xq @ c.parameter(f"{name}.weight", d))[:, None, :, None] + P
+    x = x + c.parameter(f"{name}.head", len(heads))[:, None, None]
+    log_mask = log_sigmoid(x)
+    if o["log_floor"]:
+        log_mask = log_mask.clamp(min=math.log(1e-10))
+    for at, h in enumerate(heads):
+        c.heads[h].bias = c.heads[h].bias + log_mask[:, at]
+    c.quantity("mask", log_mask.exp(), c.allowed[:, None].expand_as(log_mask))
+
+
+def activation(c, o, heads, name):
+    assert len(heads) == len(c.heads)
+    c.activation = {"none": lambda x: x, "relu": torch.relu, "gelu": torch.nn.functional.gelu}[o["function"]]
+
+
+def alibi(c, o, heads, name):
+    slopes = [2 ** (-8 * h / len(heads)) for h in range(1, len(heads) + 1)]
+    for slope, h in zip(slopes, heads):
+        c.heads[h].bias = c.heads[h].bias - slope * c.distance().abs()
+    c.quantity("slope", torch.tensor(slopes))
+
+
+def t5(c, o, heads, name):
+    buckets, after = o["buckets"], c.distance() > 0
+    start = torch.zeros_like(c.distance())
+    if c.causal:
+        distance = (-c.distance()).clamp(min=0)
+    else:
+        buckets //= 2
+        start = torch.where(after, buckets, 0)
+        distance = c.distance().abs()
+    exact = buckets // 2
+    # in f32, as the published code: a logarithm that is nearly whole is whole
+    far = torch.log((distance.clamp(min=1) / exact).float()) / math.log(o["max_distance"] / exact) * (buckets - exact)
+    far = (exact + far.long()).clamp(max=buckets - 1)
+    bucket = start + torch.where(distance < exact, distance, far)
+    table = c.parameter(f"{name}.bias", o["buckets"], len(heads))
+    for at, h in enumerate(heads):
+        c.heads[h].bias = c.heads[h].bias + table[bucket, at]
+
+
+def rotary(c, o, heads, name):
+    def turned(x, at):
+        D, pairs = x.shape[-1], x.shape[-1] // 2  # the last of an odd number stays
+        angle = at[:, None] * o["base"] ** (-2 * torch.arange(pairs) / D)
+        cos, sin, last = torch.cos(angle), torch.sin(angle), x[..., 2 * pairs:]
+        if o["pairs"] == "neighbours":
+            a, b = x[..., 0:2 * pairs:2], x[..., 1:2 * pairs:2]
+            return torch.cat([torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2), last], -1)
+        a, b = x[..., :pairs], x[..., pairs:2 * pairs]
+        return torch.cat([a * cos - b * sin, a * sin + b * cos, last], -1)
+
+    for h in heads:
+        c.heads[h].q, c.heads[h].k = turned(c.heads[h].q, c.i), turned(c.heads[h].k, c.j)
+
+
+def sliding(c, o, heads, name):
+    visible = (c.distance() >= -o["left"]) & (c.distance() <= o["right"])
+    add_range(c, heads, [visible.expand(c.B, c.m, c.n)] * len(heads))
+
+
+def sinks(c, o, heads, name):
+    for h in heads:
+        c.heads[h].always = c.heads[h].always | (c.j < o["tokens"])
+    if o["logit"]:
+        logit = c.parameter(f"{name}.logit", len(heads))
+        for at, h in enumerate(heads):
+            c.heads[h].sink = logit[at].expand(c.B, c.m, 1)
+
+
+def soft_cap(c, o, heads, name):
+    for h in heads:
+        c.heads[h].caps.append(o["cap"])
+
+
+def adaptive_span(c, o, heads, name):
+    z = o["longest"] * torch.sigmoid(c.parameter(f"{name}.span", len(heads)))
+    mask = ((o["ramp"] + z[:, None, None] - c.distance().abs()) / o["ramp"]).clamp(0, 1)  # [H, m, n]
+    c.quantity("span", z)
+    if o["after_softmax"]:
+        for at, h in enumerate(heads):
+            c.heads[h].windows.append(lambda w, at=at: w * mask[at])
+        return
+    for at, h in enumerate(heads):
+        c.heads[h].bias = c.heads[h].bias + torch.log(torch.where(mask[at] > 0, mask[at], 1))
+    add_range(c, heads, [(mask[at] > 0).expand(c.B, c.m, c.n) for at in range(len(heads))])
+
+
+def scored(c, heads, score):
+    """`score`: of a head and its position among those that the method acts on."""
+    for at, h in enumerate(heads):
+        c.heads[h].score = score(c.heads[h], at)
+
+
+def per_head(c, heads, name, *shape):
+    """One parameter a head; without the first dimension where there is but one."""
+    if len(heads) == 1:
+        return c.parameter(name, *shape)[None]
+    return c.parameter(name, len(heads), *shape)
+
+
+def dot(c, o, heads, name):
+    scored(c, heads, lambda head, at: head.q @ head.k.transpose(1, 2))
+
+
+def scaled_dot(c, o, heads, name):
+    scored(c, heads, lambda head, at: head.q @ head.k.transpose(1, 2) / math.sqrt(head.k.shape[-1]))
+
+
+def widths(c, heads):
+    head = c.heads[heads[0]]
+    return head.q.shape[-1], head.k.shape[-1], head.v.shape[-1]
+
+
+def general(c, o, heads, name):
+    d_q, d_k, _ = widths(c, heads)
+    W = per_head(c, heads, f"{name}.weight", d_q, d_k)
+    scored(c, heads, lambda head, at: head.q @ W[at] @ head.k.transpose(1, 2))
+
+
+def hidden_layer(c, o, heads, name):
+    d_q, d_k, _ = widths(c, heads)
+    a = o["hidden"] or d_q
+    W, U = per_head(c, heads, f"{name}.query_projection", d_q, a), per_head(c, heads, f"{name}.key_projection", d_k, a)
+    b = per_head(c, heads, f"{name}.bias", a) if o["bias"] else torch.zeros(len(heads), a)
+    return a, lambda head, at: torch.tanh((head.q @ W[at])[:, :, None] + (head.k @ U[at])[:, None] + b[at])
+
+
+def additive(c, o, heads, name):
+    a, hidden = hidden_layer(c, o, heads, name)
+    v = per_head(c, heads, f"{name}.vector", a)
+    scored(c, heads, lambda head, at: hidden(head, at) @ v[at])
+
+
+def fine_grained(c, o, heads, name):
+    a, hidden = hidden_layer(c, o, heads, name)
+    V = per_head(c, heads, f"{name}.dimensions", a, widths(c, heads)[2])
+    scored(c, heads, lambda head, at: hidden(head, at) @ V[at])
+
+
+def location(c, o, heads, name):
+    longest = o["longest"]
+    W = per_head(c, heads, f"{name}.weight", widths(c, heads)[0], longest)
+
+    def score(head, at):
+        s = head.q @ W[at]  # [B, m, longest]
+        head.masked = head.masked & (c.j < longest)
+        missing = torch.zeros(c.B, c.m, max(c.n - longest, 0))
+        return torch.cat([s, missing], -1)[:, :, :c.n]
+
+    scored(c, heads, score)
+
+
+def mean(c, o, heads, name):
+    scored(c, heads, lambda head, at: torch.zeros(c.B, c.m, c.n))
+
+
+def location_weights(c, o, heads, name, exponent, normaliser):
+    scale = torch.full((len(heads),), float(o["scale"]))
+    if o["learned"]:
+        scale = torch.nn.functional.softplus(c.parameter(f"{name}.rho", len(heads)))
+    for at, h in enumerate(heads):
+        c.heads[h].score = torch.zeros(c.B, c.m, c.n)
+        c.heads[h].bias = c.heads[h].bias + exponent(c.distance(), scale[at])
+        if not o["normalize"]:
+            c.heads[h].bias = c.heads[h].bias - torch.log(normaliser(scale[at]))
+            c.heads[h].density = True
+    c.quantity("scale", scale)
+    density = torch.stack([torch.exp(exponent(c.distance(), s)) / normaliser(s) for s in scale])  # [H, m, n]
+    if not o["normalize"]:
+        c.quantity("density_sum", (density * c.allowed[:, None]).sum(-1))
+
+
+def laplace(c, o, heads, name):
+    location_weights(c, o, heads, name, lambda x, b: -x.abs() / b, lambda b: 2 * b)
+
+
+def gaussian_location(c, o, heads, name):
+    location_weights(c, o, heads, name, lambda x, s: -x ** 2 / (2 * s ** 2), lambda s: torch.sqrt(2 * math.pi * s * s))
+
+
+def local_m(c, o, heads, name):
+    p = torch.minimum(c.i.expand(c.B, c.m), c.seen - 1)
+    add_range(c, heads, [(c.j - p[:, :, None]).abs() <= o["half_width"]] * len(heads))
+    c.quantity("center", p[:, None], (c.seen > 0)[:, None])
+
+
+def local_p(c, o, heads, name):
+    d = widths(c, heads)[0]
+    a, D = o["hidden"] or d, o["half_width"]
+    W, v = per_head(c, heads, f"{name}.projection", d, a), per_head(c, heads, f"{name}.vector", a)
+    windows, centers = [], []
+    for at, h in enumerate(heads):
+        g = torch.sigmoid(torch.tanh(c.heads[h].q @ W[at]) @ v[at])  # [B, m]
+        p = c.seen * g if o["center_scale"] == "paper" else (c.seen - 1) * g
+        middle = (torch.floor(p) if o["truncation"] == "floor" else p).detach()[:, :, None]
+        windows.append((c.j - middle).abs() <= D)
+        factor = torch.exp(-(c.j - p[:, :, None]) ** 2 / (2 * (D / 2) ** 2))
+
+        def narrowed(w, factor=factor):
+            w = w * factor
+            if not o["renormalize"]:
+                return w
+            total = w.sum(-1, keepdim=True)
+            return w / torch.where(total > 0, total, 1)
+
+        c.heads[h].windows.append(narrowed)
+        centers.append(p)
+    add_range(c, heads, windows)
+    c.quantity("center", stacked(centers), (c.seen > 0)[:, None].expand(c.B, len(heads), c.m))
+
+
+def flexible(c, o, heads, name):
+    d, step = widths(c, heads)[0], c.case.get("step_input")
+    a = o["hidden"] or d
+    W = per_head(c, heads, f"{name}.gate_projection", d + (0 if step is None else step.shape[-1]), a)
+    v = per_head(c, heads, f"{name}.gate_vector", a)
+    b = c.parameter(f"{name}.gate_bias", len(heads))
+    gates, focuses, shown_keys = {}, {}, {}
+    previous = c.case.get("previous_focus")
+
+    def keys_of(heads):
+        return stacked([shown_keys[at] for at in range(len(heads))])
+
+    def recurrence(at, h):
+        def weights(z, allowed):
+            read = c.heads[h].q if step is None else torch.cat([c.heads[h].q, step], -1)
+            g = torch.sigmoid(torch.tanh(read @ W[at]) @ v[at] + b[at])  # [B, m]
+            if previous is not None:
+                p = previous if previous.dim() == 1 else previous[:, h if previous.shape[1] == len(c.heads) else at]
+            else:
+                p = torch.full((c.B,), -1. if o["p_init"] == "-1" else 0.)
+                if o["p_init"] == "nopen":
+                    g = torch.cat([torch.zeros(c.B, 1), g[:, 1:]], 1)
+            rows, focus, keys = [], [], []
+            for t in range(c.m):
+                if o["detach_focus"]:
+                    p = p.detach()
+                penalty = g[:, t, None] * (c.j - p[:, None]) ** 2 / (2 * o["sigma"] ** 2)
+                seen = (c.j < c.lengths[:, None])
+                if o["threshold"] != "inf":
+                    near = penalty < o["threshold"]
+                    nearest = torch.floor(p + 0.5).clamp(min=0).minimum(c.lengths - 1)
+                    inside = (near & seen).any(-1, keepdim=True)
+                    seen = seen & torch.where(inside, near, c.j == nearest[:, None])
+                row = softmax(z[:, t] - penalty, allowed[:, t] & seen)
+                p = row @ c.j.to(row.dtype)
+                rows.append(row)
+                keys.append(seen)
+                focus.append(p)
+            gates[at], focuses[at], shown_keys[at] = g, torch.stack(focus, 1), torch.stack(keys, 1)
+            return torch.stack(rows, 1)
+
+        return weights
+
+    for at, h in enumerate(heads):
+        c.heads[h].flexible = recurrence(at, h)
+    there = (c.lengths > 0)[:, None, None].expand(c.B, len(heads), c.m)
+    c.quantity("gate", lambda: stacked([gates[at] for at in range(len(heads))]), there)
+    c.quantity("focus", lambda: stacked([focuses[at] for at in range(len(heads))]), there)
+    c.quantity("range", lambda: ends_of(keys_of(heads)), lambda: keys_of(heads).any(-1)[..., None])
+
+
+# ---- their options --------------------------------------------------------------------------------------------------
+
+def uniform(low, high):
+    return lambda rng: round(rng.uniform(low, high), 3)
+
+
+def one_of(*values):
+    return lambda rng: rng.choice(values)
+
+
+yes_or_no = one_of(False, False, True)
+LOCATION_WEIGHTS = {"scale": uniform(0.4, 4), "learned": yes_or_no, "normalize": yes_or_no}
+HIDDEN = {"hidden": one_of(0, 0, 1, 5), "bias": one_of(True, True, False)}
+OPTIONS = {
+    "global": {},
+    "relative": {"clip": one_of(1, 2, 3, 16), "values": one_of(True, True, False)},
+    "gaussian": {"window": one_of("fixed", "layer", "query", "head"), "width": uniform(0.5, 12),
+                 "largest_width": uniform(1, 60), "center_scale": one_of("last", "last", "paper"),
+                 "epsilon": one_of(0.1, 0.1, 0, 0.37), "center_input": one_of("query", "query", "q+ctx"),
+                 "shared_width": yes_or_no},
+    "window": {"use": one_of("multiplicative", "additive"), "segment": one_of(1, 1, 2, 3, 5, 40),
+               "mask": one_of("paper", "paper", "exact", "prob_or"), "renormalize": yes_or_no,
+               "forward_only": yes_or_no, "pointer_scale": one_of(1, 1, 0.3, 2.5, -1),
+               "pointer_scale_by_length": yes_or_no},
+    "man": {"log_floor": yes_or_no},
+    "sman": {"width": one_of("sqrt", "fixed"), "distance": one_of(0, 1, 2, 3, 4, 50)},
+    "dman": {"clip": one_of(1, 2, 4, 12, 1024), "log_floor": yes_or_no},
+    "activation": {"function": one_of("none", "relu", "gelu"), "width": one_of(0, 12, 24)},
+    "alibi": {},
+    "t5": {"buckets": one_of(32, 32, 4, 8, 16, 18), "max_distance": one_of(128, 128, 20, 12)},
+    "rotary": {"pairs": one_of("neighbours", "halves"), "base": one_of(10000, 10000, 50, 3)},
+    "sliding": {"left": one_of(0, 1, 2, 3, 16), "right": one_of(0, 1, 2, 3, 16)},
+    "sinks": {"tokens": one_of(0, 1, 2, 4), "logit": yes_or_no},
+    "soft_cap": {"cap": one_of(50, 5, 0.7)},
+    "adaptive_span": {"ramp": one_of(32, 4, 2.5, 1), "longest": one_of(1024, 10, 3), "after_softmax": yes_or_no},
+    "dot": {}, "scaled_dot": {}, "general": {}, "additive": HIDDEN, "fine_grained": HIDDEN,
+    "location": {"longest": one_of(50, 3, 6, 1)}, "mean": {},
+    "laplace": LOCATION_WEIGHTS, "gaussian_location": LOCATION_WEIGHTS,
+    "local_m": {"half_width": one_of(10, 0, 1, 2, 3)},
+    "local_p": {"half_width": one_of(10, 1, 2, 3.5, 2.3), "hidden": one_of(0, 0, 3), "center_scale": one_of(
+        "last", "last", "paper"), "truncation": one_of("floor", "exact"), "renormalize": yes_or_no},
+    "flexible": {"sigma": one_of(1.5, 0.8, 4), "threshold": one_of("inf", "inf", 1.2, 0.3, 0.02),
+                 "p_init": one_of("0", "-1", "nopen"), "detach_focus": yes_or_no, "hidden": one_of(0, 0, 4)},
+}
+DEFAULTS = {
+    "relative": {"clip": 16, "values": True},
+    "gaussian": {"window": "query", "width": 10, "largest_width": 50, "center_scale": "last", "epsilon": 0.1,
+                 "center_input": "query", "shared_width": False},
+    "window": {"use": "multiplicative", "segment": 1, "mask": "paper", "renormalize": False, "forward_only": False,
+               "pointer_scale": 1, "pointer_scale_by_length": False},
+    "man": {"log_floor": False}, "sman": {"width": "sqrt", "distance": 4}, "dman": {"clip": 1024, "log_floor": False},
+    "activation": {"function": "relu", "width": 0}, "t5": {"buckets": 32, "max_distance": 128},
+    "rotary": {"pairs": "neighbours", "base": 10000}, "sliding": {"left": 16, "right": 16},
+    "sinks": {"tokens": 4, "logit": False}, "soft_cap": {"cap": 50},
+    "adaptive_span": {"ramp": 32, "longest": 1024, "after_softmax": False},
+    "additive": {"hidden": 0, "bias": True}, "fine_grained": {"hidden": 0, "bias": True}, "location": {"longest": 50},
+    "laplace": {"scale": 1, "learned": False, "normalize": False},
+    "gaussian_location": {"scale": 1, "learned": False, "normalize": False},
+    "local_m": {"half_width": 10},
+    "local_p": {"half_width": 10, "hidden": 0, "center_scale": "last", "truncation": "floor", "renormalize": False},
+    "flexible": {"sigma": 1.5, "threshold": "inf", "p_init": "0", "detach_focus": False, "hidden": 0},
+}
+SCORES = ["dot", "scaled_dot", "general", "additive", "location", "mean", "laplace", "gaussian_location",
+          "fine_grained"]
+AROUND = ["rotary", "activation"]  # these come first: they turn the queries and keys that others read
+
+
+class Term:
+    """A method with its options, on some heads."""
+
+    def __init__(self, name, options, first=None, last=None):
+        self.name, self.first, self.last = name, first, last
+        self.given = options
+        self.options = {**DEFAULTS.get(name, {}), **options}
+
+    def text(self):
+        options = [f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+                   for key, value in self.given.items()]
+        if self.first is not None:
+            options.append(f"heads={self.first + 1}-{self.last + 1}")
+        return self.name + (f"({','.join(options)})" if options else "")
+
+
+def random_term(rng, name, place, projected=True):
+    options = {}
+    for key, draw in OPTIONS[name].items():
+        if rng.random() < 0.7:
+            options[key] = draw(rng)
+    if name == "window":
+        if options.get("use") == "additive":
+            options.pop("renormalize", None)
+        if place != "encoder" or options.get("mask", "paper") != "paper":
+            options.pop("forward_only", None)
+    if name == "t5" and options.get("max_distance", 128) <= options.get("buckets", 32) / 2:
+        options.pop("max_distance")
+    if name == "activation" and not projected:
+        options.pop("width", None)
+    if name == "gaussian" and options.get("window", "query") != "layer":
+        options.pop("shared_width", None)
+    return Term(name, options)
+
+
+# ---- attentions of them ---------------------------------------------------------------------------------------------
+
+def add_terms(c, terms, heads_of):
+    used = {}
+    order = sorted(range(len(terms)), key=lambda at: terms[at].name not in AROUND)
+    names = []
+    for term in terms:
+        used[term.name] = used.get(term.name, 0) + 1
+        names.append(term.name if used[term.name] == 1 else f"{term.name}_{used[term.name]}")
+    for at in order:
+        term, heads = terms[at], heads_of[at]
+        if term.name != "global" and heads:
+            globals()[term.name](c, term.options, heads, names[at])
+
+
+def finish(c):
+    outputs, weights = zip(*(head.output(c) for head in c.heads))
+    c.quantities = [(name, *(x() if callable(x) else x for x in rest)) for name, *rest in c.quantities]
+    return list(outputs), list(weights)
+
+
+def alike(scores, heads):
+    """Where one head has scores for each dimension of the values, all have."""
+    if len({s.dim() for s in scores}) == 1:
+        return scores
+    return [s if s.dim() == 4 else s[..., None].expand(*s.shape, heads[0].v.shape[-1]) for s in scores]
+
+
+def add_scores(c, terms):
+    """The quantity `scores`, which methods that set the score give; scaled_dot gives those of its heads alone."""
+    names = [term.name for term in terms if term.name in SCORES]
+    partial = any(term.name == "scaled_dot" for term in terms) and len(c.heads) > 1
+    if names and not partial:
+        scores = stacked(alike([head.scores() for head in c.heads], c.heads))
+        there = c.allowed[:, None].expand(scores.shape[:4])
+        there = there & stacked([head.masked for head in c.heads]) if scores.dim() == 4 else None
+        c.quantities.insert(0, ("scores", scores, there))
+
+
+class Projected:
+    """Multi-head attention with a sum of methods."""
+
+    def __init__(self, terms, shares=None):
+        self.terms, self.shares = terms, shares
+
+    def text(self):
+        if self.shares is None:
+            return "+".join(term.text() for term in self.terms)
+        texts = [(term.text(), count) for term, count in zip(self.terms, self.shares)]
+        return "heads(" + ", ".join(text if count == 1 else f"{text}*{count}" for text, count in texts) + ")"
+
+    def heads_of(self, H):
+        if self.shares is not None:
+            ends = np.cumsum(self.shares)
+            return [list(range(end - count, end)) for end, count in zip(ends, self.shares)]
+        return [list(range(H)) if term.first is None else list(range(term.first, term.last + 1))
+                for term in self.terms]
+
+    def forward(self, c):
+        H, d = c.case["heads"], c.xq.shape[-1]
+        width = next((t.options["width"] for t in self.terms if t.name == "activation"), 0) or d
+        c.classic, c.activation = False, None
+
+        def projected(name, x, width):
+            return x @ c.parameter(f"{name}.weight", x.shape[-1], width) + c.parameter(f"{name}.bias", width)
+
+        c.q, c.k, v = projected("query", c.xq, d), projected("key", c.xk, d), projected("value", c.xv, width)
+        c.heads = [Head(c, *parts) for parts in zip(*(x.chunk(H, -1) for x in (c.q, c.k, v)))]
+        add_terms(c, self.terms, self.heads_of(H))
+        add_scores(c, self.terms)
+        outputs, weights = finish(c)
+        o = torch.cat(outputs, -1)
+        if c.activation:
+            o = c.activation(o)
+        return o @ c.parameter("output.weight", width, d) + c.parameter("output.bias", d), stacked_weights(weights)
+
+
+def stacked_weights(weights):
+    """[B, H, m, n], or [B, H, m, n, D] where one head has weights for each dimension of its values."""
+    width = max(w.shape[-1] if w.dim() == 4 else 1 for w in weights)
+    if any(w.dim() == 4 for w in weights):
+        weights = [w if w.dim() == 4 else w[..., None].expand(*w.shape, width) for w in weights]
+    return stacked(weights)
+
+
+class Classic:
+    """One head over the inputs themselves."""
+
+    def __init__(self, terms, inside=False):
+        self.terms, self.inside = terms, inside
+
+    def text(self):
+        inner = "+".join(term.text() for term in self.terms)
+        return inner if self.inside else f"classic({inner})"
+
+    def forward(self, c):
+        c.classic, c.activation = True, None
+        c.q, c.k = c.xq, c.xk
+        c.heads = [Head(c, c.xq, c.xk, c.xv)]
+        add_terms(c, self.terms, [[0]] * len(self.terms))
+        add_scores(c, self.terms)
+        outputs, weights = finish(c)
+        o = outputs[0]
+        return c.activation(o) if c.activation else o, stacked_weights(weights)
+
+
+class Combined:
+    """average(...) or concat(...) of mechanisms."""
+
+    def __init__(self, kind, shares, options):
+        self.kind, self.shares, self.options = kind, shares, options
+        self.terms = [term for part, _ in shares for term in part.terms]
+
+    def text(self):
+        parts = [part.text() + (f"*{count}" if count > 1 else "") for part, count in self.shares]
+        return f"{self.kind}({', '.join(parts + [f'{key}={str(x).lower()}' for key, x in self.options.items()])})"
+
+    def forward(self, c):
+        mechanisms = [part for part, count in self.shares for _ in range(count)]
+        K, d, split = len(mechanisms), c.xq.shape[-1], self.options.get("head_input") == "split"
+        inputs = [(c.xq, c.xk, c.xv)] * K
+        if split:
+            projected = [x @ c.parameter(f"{name}.weight", x.shape[-1], d) + c.parameter(f"{name}.bias", d)
+                         for name, x in (("query", c.xq), ("key", c.xk), ("value", c.xv))]
+            inputs = list(zip(*(x.chunk(K, -1) for x in projected)))
+        outputs, weights, prefix = [], [], c.prefix
+        outer = (c.xq, c.xk, c.xv)
+        for k, mechanism in enumerate(mechanisms):
+            c.xq, c.xk, c.xv = inputs[k]
+            c.prefix = f"{prefix}head_{k + 1}."
+            known = len(c.quantities)
+            before, c.quantities = c.quantities, []
+            o, w = mechanism.forward(c)
+            c.quantities = before + [(f"head_{k + 1}.{name}", *rest) for name, *rest in c.quantities]
+            outputs.append(o)
+            weights.append(w)
+        c.prefix, (c.xq, c.xk, c.xv) = prefix, outer
+        whole = torch.cat(weights, 1) if len({w.dim() for w in weights}) == 1 else None
+        if self.kind == "average":
+            return sum(outputs) / K, whole
+        o = torch.cat(outputs, -1)
+        if self.options.get("linear", True):
+            width = self.options.get("width", 0) or c.xv.shape[-1]
+            o = o @ c.parameter("output.weight", o.shape[-1], width)
+        return o, whole
+
+
+# ---- random cases ---------------------------------------------------------------------------------------------------
+
+CROSS_ONLY, NOT_CROSS = ["flexible"], ["relative"]
+# What a sum may have together: where the papers leave a sum open there is nothing to compare.
+EXCLUSIVE = []
+
+
+def usable(name, place):
+    return (place == "cross" or name not in CROSS_ONLY) and (place != "cross" or name not in NOT_CROSS)
+
+
+def random_sum(rng, place, names, count, projected):
+    scores = [name for name in names if name in SCORES]
+    others = [name for name in names if name not in SCORES]
+    chosen = rng.sample(others, min(count, len(others)))
+    if rng.random() < 0.4 and scores:
+        chosen[rng.randrange(len(chosen))] = rng.choice(scores)
+    return [random_term(rng, name, place, projected) for name in dict.fromkeys(chosen)]
+
+
+def compatible(terms, place):
+    """Whether a sum has a meaning; attend refuses the others."""
+    by = {term.name: term.options for term in terms}
+    scores = [name for name in by if name in SCORES]
+    densities = any(name in by and not by[name]["normalize"] for name in ("laplace", "gaussian_location"))
+    has_sink = "sinks" in by and by["sinks"]["logit"]
+    if len(by) < len(terms) or len(scores) > 1 or not all(usable(name, place) for name in by):
+        return False
+    if "fine_grained" in by and "relative" in by and by["relative"]["values"]:
+        return False
+    if "flexible" in by and (densities or has_sink):
+        return False
+    # renormalised to what: the papers do not say
+    if "local_p" in by and by["local_p"]["renormalize"] and (
+            has_sink or densities or "window" in by or "adaptive_span" in by):
+        return False
+    return True
+
+
+def random_share(rng, names, place, H):
+    """heads(...) of two methods."""
+    cut = rng.randrange(1, H)
+    names = [name for name in names if name != "activation"]
+    return Projected([random_term(rng, rng.choice(names), place) for _ in range(2)], [cut, H - cut])
+
+
+def random_scope(rng, names, place, H):
+    """A method on some of the heads."""
+    term = random_term(rng, rng.choice([name for name in names if name != "activation"]), place)
+    term.first = rng.randrange(H)
+    term.last = rng.randrange(term.first, H)
+    return Projected([term])
+
+
+def random_combination(rng, names, place, d):
+    """average(...) or concat(...)."""
+    shares = [(Classic([random_term(rng, rng.choice(names), place, False)], inside=True), rng.choice([1, 1, 2]))
+              for _ in range(rng.choice([2, 2, 3]))]
+    options, kind = {}, rng.choice(["average", "concat"])
+    if d % sum(count for _, count in shares) == 0 and rng.random() < 0.5:
+        options["head_input"] = "split"
+    if kind == "concat" and rng.random() < 0.5:
+        options["width"] = rng.choice([3, 12])
+    elif kind == "concat" and rng.random() < 0.3:
+        options["linear"] = False
+    return Combined(kind, shares, options)
+
+
+def random_attention(rng, place, H, d, only):
+    names = [name for name in OPTIONS if usable(name, place)]
+    while True:
+        kind = rng.choices(["one", "sum", "heads", "range", "classic", "combined"], [6, 5, 2, 1, 4, 3])[0]
+        if kind in ("heads", "range") and H == 1:
+            continue
+        if kind == "one":
+            attention = Projected([random_term(rng, only or rng.choice(names), place)])
+        elif kind == "sum":
+            attention = Projected(random_sum(rng, place, names, rng.choice([2, 2, 3]), True))
+        elif kind == "range":
+            attention = random_scope(rng, names, place, H)
+        elif kind == "heads":
+            attention = random_share(rng, names, place, H)
+        elif kind == "classic":
+            attention = Classic(random_sum(rng, place, names, rng.choice([1, 1, 2]), False))
+        else:
+            attention = random_combination(rng, names, place, d)
+        if only and only not in [term.name for term in attention.terms]:
+            continue
+        sums = [attention.terms] if kind in ("one", "sum", "range", "classic") else [[x] for x in attention.terms]
+        if all(compatible(terms, place) for terms in sums) and not (kind == "heads" and is_refused(attention)):
+            return attention
+
+
+def is_refused(attention):
+    """A focus that goes from query to query needs heads that have no sinks and no densities beside it."""
+    by = {term.name: term.options for term in attention.terms}
+    return "flexible" in by and (
+        by.get("sinks", {}).get("logit") or any(
+            name in by and not by[name]["normalize"] for name in ("laplace", "gaussian_location")))
+
+
+def random_inputs(rng, generator, attention, place, H, d):
+    def normal(*shape):
+        return torch.randn(shape, generator=generator)
+
+    B, m, n = rng.choice([1, 2, 3]), rng.choice([1, 2, 4, 5, 7, 11]), rng.choice([1, 2, 3, 5, 6, 9, 13])
+    case = {"heads": H, "causal": place == "decoder", "offset": 0, "place": place, "given": {}}
+    given = case["given"]
+    given["query"] = normal(B, m, d)
+    names = {term.name: term.options for term in attention.terms}
+    projected = isinstance(attention, Projected)
+    one_width = not projected and not isinstance(attention, Combined) and any(
+        name in ("general", "additive", "location", "mean", "laplace", "gaussian_location", "fine_grained")
+        for name in names)
+    free = one_width or getattr(attention, "options", {}).get("head_input") == "split"
+    if place == "cross" or (place == "decoder" and rng.random() < 0.4):
+        if place == "decoder":
+            n = max(n, m)
+        given["key"] = normal(B, n, d + 1 if free and rng.random() < 0.3 else d)
+        if rng.random() < 0.4:
+            same = isinstance(attention, Combined) and "head_input" not in attention.options
+            given["value"] = normal(B, n, given["key"].shape[-1] + (0 if same or projected else rng.choice([0, 3])))
+    else:
+        n = m
+        if rng.random() < 0.15:
+            given["value"] = normal(B, n, d)
+    if rng.random() < 0.6:
+        given["lengths"] = torch.tensor([rng.choice([0, 1, n, n, rng.randint(1, n)]) for _ in range(B)],
+                                        dtype=rng.choice([torch.int32, torch.int64]))
+    if place == "decoder":
+        case["offset"] = n - m
+    if rng.random() < 0.2 and not names.get("window", {}).get("forward_only"):
+        case["offset"] = rng.randint(0, n) if place == "cross" else max(n - m, 0) + rng.choice([0, 0, 1])
+        given[rng.choice(["step", "query_offset"])] = torch.tensor([case["offset"]])
+    if "man" in names:
+        shape = [rng.choice([1, B]), rng.choice([1, H if projected else 1]), rng.choice([1, m, m]), n]
+        mask = torch.rand(shape, generator=generator)
+        mask[torch.rand(shape, generator=generator) < 0.25] = 0
+        if "man" in names and rng.random() < 0.3:
+            mask[torch.rand(shape, generator=generator) < 0.2] = 1e-13
+        if rng.random() < 0.2:
+            mask = mask > 0.3
+        given["mask"] = mask
+    if "flexible" in names:
+        if rng.random() < 0.6:
+            given["step_input"] = normal(B, m, 3)
+        if case["offset"] or rng.random() < 0.5:
+            by_head = projected and len(attention.terms) == 1 and rng.random() < 0.4
+            given["previous_focus"] = torch.rand((B, H) if by_head and attention.terms[0].first is None else (B,),
+                                                 generator=generator) * n
+    return case
+
+
+class Case:
+    """One random case: its inputs, its file and the two results."""
+
+    def __init__(self, seed, only=None):
+        rng = random.Random(seed)
+        generator = torch.Generator().manual_seed(seed)
+        self.seed, self.rng, self.generator = seed, rng, generator
+        place = rng.choice([place for place in ("encoder", "decoder", "cross") if not only or usable(only, place)])
+        H, d = rng.choice([(1, 4), (1, 6), (2, 8), (3, 12), (4, 8), (2, 12)])
+        self.attention = random_attention(rng, place, H, d, only)
+        self.case = random_inputs(rng, generator, self.attention, place, H, d)
+        self.place, self.method = place, self.attention.text()
+        self.huge = rng.random() < 0.08
+        self.rest = 1 if self.huge else 1e-2
+        self.known = {}
+        self.forward(self.drawn)  # asks for every parameter once
+        given = self.case["given"]
+        for name, value in self.known.items():
+            if rng.random() < 0.8:
+                given[name] = value
+        if rng.random() < 0.3:
+            output, _, _ = self.forward(lambda name, shape: self.known[name])
+            given["cotangent"] = torch.randn(output.shape, generator=generator)
+
+    def drawn(self, name, shape):
+        if name not in self.known:
+            value = torch.randn(shape, generator=self.generator) * rng_scale(shape)
+            if self.huge and name in ("query.weight", "key.weight"):
+                value = value * 100
+            self.known[name] = value
+        assert self.known[name].shape == tuple(shape), (name, shape)
+        return self.known[name]
+
+    def forward(self, parameters, leaves=None):
+        given = self.case["given"] if leaves is None else {**self.case["given"], **leaves}
+        case = {**self.case, "query": given["query"]}
+        case["key"] = given.get("key", case["query"])
+        case["value"] = given.get("value", case["key"])
+        for name in ("lengths", "mask", "step_input", "previous_focus"):
+            if name in given:
+                case[name] = given[name]
+        c = Context(case, parameters)
+        output, weights = self.attention.forward(c)
+        return output, weights, c.quantities
+
+    def run(self, program, folder, *flags, inputs=None):
+        """`inputs`: where the numbers come from, if not those given; random ones then are the same."""
+        given = self.case["given"] if inputs is None else {
+            name: inputs[name] for name in (*self.case["given"], *self.known, "cotangent") if name in inputs}
+        write_tensors(folder / "in.safetensors", given)
+        command = [program, "--method", self.method, "--heads", str(self.case["heads"]), "--place", self.place,
+                   "--in", str(folder / "in.safetensors"), "--out", str(folder / "out.safetensors"), "--gradients",
+                   "--weights", "--seed", str(self.seed), *flags]
+        if self.case["causal"]:
+            command.append("--causal")
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"exit {done.returncode}: {done.stderr.strip()}")
+        return read_tensors(folder / "out.safetensors")
+
+    def compare(self, found):
+        """A line for everything that differs."""
+        for name, value in self.case["given"].items():
+            if name not in found or not torch.equal(found[name].to(value.dtype), value):
+                yield f"{name} was given and is not written as it was"
+        leaves = {}
+
+        def leaf(name):
+            if name not in leaves:
+                leaves[name] = found[name].clone().requires_grad_()
+            return leaves[name]
+
+        def parameter(name, shape):
+            if name not in found:
+                raise RuntimeError(f"there is no parameter {name} {list(shape)}")
+            if found[name].shape != tuple(shape):
+                raise RuntimeError(f"{name} is {list(found[name].shape)}, expected {list(shape)}")
+            return leaf(name)
+
+        given = self.case["given"]
+        inputs = {name: leaf(name) for name in ("query", "key", "value", "mask", "step_input", "previous_focus")
+                  if name in given and given[name].is_floating_point()}
+        output, weights, quantities = self.forward(parameter, inputs)
+        explained = {"output", "weights", "cotangent", *given, *leaves}
+        explained.add("query_offset")  # of causal attention
+        yield from difference("output", found["output"], output)
+        if weights is not None:
+            yield from difference("weights", found["weights"], weights)
+        used = {name for name in explained if name in found and name not in ("output", "weights")}
+        used |= {"output", "weights"}
+        for name, value, there in quantities:
+            free, count = name, 2
+            while free in used:
+                free, count = f"{name}_{count}", count + 1
+            used.add(free)
+            explained.add(free)
+            if free not in found:
+                yield f"{free} is not written"
+            else:
+                yield from difference(free, found[free], value, there)
+        if "scaled_dot" in self.method:
+            explained |= {"scores", "scores_2"}
+        objective = (output * found["cotangent"]).sum()
+        gradients = torch.autograd.grad(objective, list(leaves.values()), allow_unused=True)
+        # a gradient may be the rest of large numbers that cancel, as a key's bias in a softmax
+        least = max([0.1] + [self.rest * g.abs().max().item() for g in gradients if g is not None and g.numel()])
+        for name, gradient in zip(leaves, gradients):
+            explained.add(f"grad.{name}")
+            if f"grad.{name}" not in found:
+                yield f"grad.{name} is not written"
+                continue
+            expected = torch.zeros_like(leaves[name]) if gradient is None else gradient
+            yield from difference(f"grad.{name}", found[f"grad.{name}"], expected, least=least)
+        yield from (f"{name} is not known here" for name in found if name not in explained)
+
+
+def rng_scale(shape):
+    return 0.7 if len(shape) > 1 else 0.5
+
+
+def difference(name, found, expected, there=None, tolerance=1e-9, least=0.1):
+    """A line if they are further apart than `tolerance` of the largest number, or of `least`."""
+    expected = expected.detach()
+    try:
+        found = found.to(expected.dtype).broadcast_to(expected.shape)
+    except RuntimeError:
+        yield f"{name} is {list(found.shape)}, expected {list(expected.shape)}"
+        return
+    gap = (found - expected).abs()
+    gap = torch.where(torch.isfinite(gap), gap, math.inf)
+    scale = expected.abs()
+    if there is not None:
+        there = there.broadcast_to(expected.shape)
+        gap, scale = torch.where(there, gap, 0), torch.where(there, scale, 0)
+    if expected.numel() and gap.max() > tolerance * max(scale.max().item(), least):
+        at = np.unravel_index(int(gap.argmax()), expected.shape)
+        yield (f"{name} {list(expected.shape)} at {[int(x) for x in at]}: {found[at].item():.12g}, "
+               f"expected {expected[at].item():.12g}")
+
+
+def near(reference, found, tolerance, least=0.1, gradients=True):
+    """Two runs of attend."""
+    for name, value in reference.items():
+        if name == "output" or name == "weights" or gradients and name.startswith("grad."):
+            yield from difference(name, found[name].double(), value.double(), None, tolerance, least)
+
+
+def check(case, program, folder, other_precisions):
+    found = case.run(program, folder, "--precision", "f64")
+    yield from case.compare(found)
+    for engine in ("fused", "composed"):
+        try:
+            other = case.run(program, folder, "--precision", "f64", "--engine", engine)
+        except RuntimeError as error:
+            if "the fused engine has no form" in str(error):
+                continue
+            raise
+        yield from (f"--engine {engine}: {line}" for line in near(found, other, 1e-9, 100 if case.huge else 0.1))
+    for precision, tolerance in (("f32", 1e-4), ("bf16", 0.3)) if other_precisions else ():
+        rounded = case.run(program, folder, "--precision", precision, inputs=found)
+        lines = near(found, rounded, tolerance, least=1, gradients=precision == "f32")
+        yield from (f"--precision {precision}: {line}" for line in lines)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    arguments.add_argument("program")
+    arguments.add_argument("--cases", type=int, default=600)
+    arguments.add_argument("--seed", type=int, default=1, help="of the first case")
+    arguments.add_argument("--only", help="a method that every case has")
+    options = arguments.parse_args()
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(options.seed, options.seed + options.cases):
+            case = Case(seed, options.only)
+            try:
+                lines = list(check(case, options.program, pathlib.Path(folder), seed % 4 == 0 and not case.huge))
+            except RuntimeError as error:
+                lines = [str(error)]
+            if lines:
+                wrong += 1
+                print(f"--seed {seed} --cases 1: {case.method}, {case.place}, {case.case['heads']} heads, "
+                      f"{', '.join(f'{k} {list(v.shape)}' for k, v in case.case['given'].items() if '.' not in k)}")
+                for line in lines:
+                    print("   ", line)
+    print(f"{options.cases - wrong} of {options.cases} cases agree")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
