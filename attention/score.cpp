@@ -186,8 +186,13 @@ LocationScoring::LocationScoring(const MethodShape& shape, const Options& option
       weight_(parameter("weight", shape_of_heads(shape, {shape.query_dim, options.longest}),
                         Initializer::xavier_uniform())) {}
 
-void LocationScoring::add_terms(const AttentionContext&, Terms& terms) {
+void LocationScoring::add_terms(const AttentionContext& in, Terms& terms) {
   terms.set_score(std::make_unique<LocationScore>(weight_));
+  std::int64_t J = in.key.size(2);
+  if (J <= options_.longest) return;
+  // A range to skip tiles, and a mask, which sinks do not open: there is no score to see.
+  Tensor last = Tensor::full({1}, static_cast<double>(options_.longest - 1), DType::i64);
+  terms.masks.push_back(less_equal(Tensor::arange(J, DType::i64), last).reshape({1, 1, 1, J}).to(in.query.device()));
   terms.ranges.push_back({Tensor::full({1, 1, 1}, 0, DType::i64),
                           Tensor::full({1, 1, 1}, static_cast<double>(options_.longest), DType::i64)});
 }

@@ -75,6 +75,8 @@ BOOST_AUTO_TEST_CASE(keys_beyond_the_table_of_locations_weigh_nothing) {
   Mechanism location = toy("classic(location(longest=2))", {{"location.weight", {1, 0, 0, 1}}});
   double e = std::exp(0.5);
   check_equal(location.weights(), {1 / (1 + e), e / (1 + e), 0, 0});
+  check_equal(toy("classic(location(longest=2)+sinks)", {{"location.weight", {1, 0, 0, 1}}}).weights(),
+              location.weights());
 }
 
 BOOST_AUTO_TEST_CASE(weights_by_position_of_the_slides) {

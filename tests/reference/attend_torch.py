@@ -976,7 +976,6 @@ class Case:
         self.case = random_inputs(rng, generator, self.attention, place, H, d)
         self.place, self.method = place, self.attention.text()
         self.huge = rng.random() < 0.08
-        self.rest = 1 if self.huge else 1e-2
         self.known = {}
         self.forward(self.drawn)  # asks for every parameter once
         given = self.case["given"]
@@ -1023,6 +1022,11 @@ class Case:
             raise RuntimeError(f"exit {done.returncode}: {done.stderr.strip()}")
         return read_tensors(folder / "out.safetensors")
 
+    def rest_of(self, found):
+        """A gradient may be what is left of large numbers that cancel, as that of a key's bias in a softmax."""
+        largest = max(x.abs().max().item() for name, x in found.items() if name.startswith("grad.") and x.numel())
+        return max(0.1, largest * (1 if self.huge else 1e-2))
+
     def compare(self, found):
         """A line for everything that differs."""
         for name, value in self.case["given"].items():
@@ -1067,8 +1071,7 @@ class Case:
             explained |= {"scores", "scores_2"}
         objective = (output * found["cotangent"]).sum()
         gradients = torch.autograd.grad(objective, list(leaves.values()), allow_unused=True)
-        # a gradient may be the rest of large numbers that cancel, as a key's bias in a softmax
-        least = max([0.1] + [self.rest * g.abs().max().item() for g in gradients if g is not None and g.numel()])
+        least = self.rest_of(found)
         for name, gradient in zip(leaves, gradients):
             explained.add(f"grad.{name}")
             if f"grad.{name}" not in found:
@@ -1120,7 +1123,7 @@ def check(case, program, folder, other_precisions):
             if "the fused engine has no form" in str(error):
                 continue
             raise
-        yield from (f"--engine {engine}: {line}" for line in near(found, other, 1e-9, 100 if case.huge else 0.1))
+        yield from (f"--engine {engine}: {line}" for line in near(found, other, 1e-9, case.rest_of(found)))
     for precision, tolerance in (("f32", 1e-4), ("bf16", 0.3)) if other_precisions else ():
         rounded = case.run(program, folder, "--precision", precision, inputs=found)
         lines = near(found, rounded, tolerance, least=1, gradients=precision == "f32")
