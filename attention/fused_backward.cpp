@@ -46,11 +46,14 @@ class BackwardPass : FusedPass<T> {
   using FusedPass<T>::rooms_;
   std::size_t biases() const { return call_.biases.size(); }
   std::size_t terms() const { return biases() + call_.windows.size(); }
+  MatrixView<const T> rows_of_gradient(const StripRows<T>& rows) const {
+    return head_matrix<T>(g_, rows.sentence, rows.head).from(rows.first_query, 0);
+  }
   std::int64_t size(const StripRows<T>& rows) const { return call_.planes * this->plane_size(rows); }
 
   void backward_strip(Head& head, const StripRows<T>& rows, std::vector<T*>& steps) const {
     if (rows.is_empty()) return backward_of_nothing(head, rows);
-    const MatrixView<const T> g = head_matrix<T>(g_, rows.sentence, rows.head).from(rows.first_query, 0);
+    const MatrixView<const T> g = rows_of_gradient(rows);
     forward_again(head, rows, steps);
     T* dropped = steps.back();
     const T* factors = nullptr;
@@ -75,6 +78,9 @@ class BackwardPass : FusedPass<T> {
   /// steps[t]: what term t starts from; the last: the weights before dropout. Weights lie where the last logits were: a
   /// term's derivative needs what it starts from, not its result.
   void forward_again(Head& head, const StripRows<T>& rows, std::vector<T*>& steps) const {
+    head.kept.clear();
+    for (std::size_t t = 0; t < terms(); ++t)
+      head.kept.push_back(head.space.template take<T>(this->term(t).kept_strips() * size(rows)));
     steps.assign(1, this->take_strip(head, rows));
     this->logits(head, rows, steps[0]);
     for (std::size_t t = 0; t < terms(); ++t) {
@@ -91,6 +97,7 @@ class BackwardPass : FusedPass<T> {
   /// Rows that see no key: their queries' gradient is 0, and nothing comes from them to the query before.
   void backward_of_nothing(Head& head, const StripRows<T>& rows) const {
     T* gradient = this->take_strip(head, rows);
+    head.values->backward_of_values(rows, gradient, rows_of_gradient(rows), head.space);
     if (call_.has_recurrence(rows.head)) back_through_softmax(rows, gradient, gradient);
     back_through_score(head, rows, gradient);
   }
@@ -111,10 +118,10 @@ class BackwardPass : FusedPass<T> {
 
   void back_through_term(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* gradient) const {
     if (!this->acts_on(this->term(t), rows.head)) return;
-    const StripRows<T> own = this->rows_of_term(t, head, rows);
-    this->for_planes(rows, [&](std::int64_t at, std::int64_t) {
+    this->for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
       WorkspaceScope taken(head.space);
-      this->term(t).backward(own, from + at, gradient + at, rooms_of(call_.scores.size() + t), head.space);
+      this->term(t).backward(this->rows_of_term(t, head, rows, plane), from + at, gradient + at,
+                             rooms_of(call_.scores.size() + t), head.space);
     });
   }
 

@@ -112,10 +112,12 @@ Interval FusedPass<T>::keys_of_row(Interval visible, const StripRows<T>& rows, s
 }
 
 template <class T>
-StripRows<T> FusedPass<T>::rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows) const {
+StripRows<T> FusedPass<T>::rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows,
+                                        std::int64_t plane) const {
   StripRows<T> own = of_own_heads(rows, term(t).first_head);
   own.transposed_keys = head.transposed_term_keys[t];
   own.keys_packed = head.term_keys[t];
+  if (!head.kept.empty()) own.kept = head.kept[t] + plane * term(t).kept_strips() * plane_size(rows);
   return own;
 }
 
@@ -137,10 +139,9 @@ void FusedPass<T>::apply(std::size_t t, Head& head, const StripRows<T>& rows, co
     if (to != from) std::copy_n(from, call_.planes * plane_size(rows), to);
     return;
   }
-  const StripRows<T> own = rows_of_term(t, head, rows);
-  for_planes(rows, [&](std::int64_t at, std::int64_t) {
+  for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
     WorkspaceScope taken(head.space);
-    term(t).forward(own, from + at, to + at, head.space);
+    term(t).forward(rows_of_term(t, head, rows, plane), from + at, to + at, head.space);
   });
 }
 

@@ -36,6 +36,7 @@ class FusedPass {
     std::size_t score;  ///< the head's
     std::unique_ptr<ValueWorker<T>> values;
     std::vector<std::vector<Panels<T>>> transposed_term_keys, term_keys;  ///< of biases, then of windows
+    std::vector<T*> kept;                                                 ///< StripRows::kept of the same; or empty
     std::vector<std::int64_t> bounds;                                     ///< of the rows of a strip
   };
 
@@ -96,7 +97,7 @@ class FusedPass {
   static bool acts_on(const Part& part, std::int64_t head) {
     return part.first_head <= head && head < part.first_head + part.heads;
   }
-  StripRows<T> rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows) const;
+  StripRows<T> rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows, std::int64_t plane) const;
 
   const FusedCall& call_;
   const StripShape& shape_;

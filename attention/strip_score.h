@@ -89,21 +89,40 @@ Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t
   return panels;
 }
 
-/// to [J, n] += alpha · stripᵀ · from [rows, n], over the hull's keys.
+/// One item's gradient of something of the keys [J, n]: what its strips bring, stripᵀ · from each.
 template <class T>
-void add_transposed(const StripRows<T>& rows, T alpha, const T* strip, MatrixView<const T> from, std::int64_t n,
-                    MatrixView<T> to, Workspace& space) {
-  WorkspaceScope taken(space);
-  Panels<T> panels = packed_matrix(space, from, rows.count, n);
-  panels.multiply(rows.hull_end - rows.hull_first, alpha, {strip + rows.hull_first, 1, rows.stride}, 1,
-                  to.from(rows.hull_first, 0));
-}
+class KeyGradient {
+ public:
+  void start(const StripItem& item, const Tensor& room, std::int64_t keys) {
+    to_ = strip_gradient<T>(room, item.sentence, item.head, item.part);
+    keys_ = keys;
+    n_ = room.size(-1);
+    is_only_strip_ = item.strips == 1;
+    if (!is_only_strip_) clear(0, keys_);
+  }
 
-/// Rows of so many elements, set to 0.
-template <class T>
-void clear_rows(MatrixView<T> matrix, std::int64_t rows, std::int64_t size) {
-  for (std::int64_t r = 0; r < rows; ++r) std::fill_n(matrix.at(r, 0), size, T(0));
-}
+  /// += alpha · stripᵀ · from [rows, n]
+  void add(const StripRows<T>& rows, T alpha, const T* strip, MatrixView<const T> from, Workspace& space) {
+    if (is_only_strip_) {  // what it does not write
+      clear(0, rows.hull_first);
+      clear(rows.hull_end, keys_);
+    }
+    if (rows.is_empty()) return;
+    WorkspaceScope taken(space);
+    packed_matrix(space, from, rows.count, n_)
+        .multiply(rows.hull_end - rows.hull_first, alpha, {strip + rows.hull_first, 1, rows.stride},
+                  is_only_strip_ ? T(0) : T(1), to_.from(rows.hull_first, 0));
+  }
+
+ private:
+  void clear(std::int64_t first, std::int64_t end) const {
+    for (std::int64_t j = first; j < end; ++j) std::fill_n(to_.at(j, 0), n_, T(0));
+  }
+
+  MatrixView<T> to_ = {};
+  std::int64_t keys_ = 0, n_ = 0;
+  bool is_only_strip_ = false;
+};
 
 /// Where rows of strips lie apart: the keys in whole vectors, and not a page, whose rows would fight for the same cache
 /// lines.

@@ -40,6 +40,9 @@ struct StripRows {
   std::int64_t stride;                              ///< from row to row of any strip, in elements
   /// Of the term's key_matrices(): transposed [D, J], and, in the backward pass, as they are [J, D].
   std::span<const Panels<T>> transposed_keys, keys_packed;
+  /// Of the term's kept_strips(): in the backward pass forward() leaves there what backward() wants; null in the
+  /// forward pass.
+  T* kept = nullptr;
 
   std::int64_t query_position(std::int64_t row) const { return query_offset + first_query + row; }
   bool is_empty() const { return hull_first == hull_end; }
@@ -57,6 +60,9 @@ class StripTerm {
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
   /// Matrices [B, H, J, D] that the engine packs for StripRows.
   virtual std::vector<Tensor> key_matrices() const { return {}; }
+
+  /// How many strips StripRows::kept is.
+  virtual std::int64_t kept_strips() const { return 0; }
 
   /// to = f(from) at the visible pairs; to may be from.
   virtual void forward(const StripRows<float>&, const float* from, float* to, Workspace&) const = 0;

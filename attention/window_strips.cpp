@@ -1,6 +1,5 @@
 #include "attention/window_strips.h"
 
-#include <array>
 #include <limits>
 
 namespace fovea {
@@ -48,9 +47,12 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     return keys;
   }
 
+  std::int64_t kept_strips() const override { return pairs(); }
+
   template <class T>
   void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const {
-    Pointers<T> pointers = point(rows, space);
+    Pointers<T> pointers = strips_at(rows, rows.kept ? rows.kept : space.take<T>(pairs() * rows.count * rows.stride));
+    point(rows, pointers);
     WindowRow<T> sums = take_row<T>(rows, space);
     T* m = space.take<T>(rows.keys + 2 * Vec<T>::lanes);
     for (std::int64_t r = 0; r < rows.count; ++r) {
@@ -68,7 +70,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   template <class T>
   void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor> rooms,
                       Workspace& space) const {
-    Pointers<T> pointers = point(rows, space);
+    Pointers<T> pointers = strips_at(rows, rows.kept);  // as forward() left them
     WindowRow<T> sums = take_row<T>(rows, space), slopes = take_row<T>(rows, space);
     T* m = space.take<T>(rows.keys + 2 * Vec<T>::lanes);
     for (std::int64_t r = 0; r < rows.count; ++r) {
@@ -106,6 +108,14 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     T *left, *right, *local;  ///< strips
   };
 
+  /// Of queries and keys: of both pointers, and the local logits' if there are any.
+  std::int64_t pairs() const { return static_cast<std::int64_t>(tensors_.size()) / 2; }
+  template <class T>
+  Pointers<T> strips_at(const StripRows<T>& rows, T* memory) const {
+    const std::int64_t size = rows.count * rows.stride;
+    return {memory, memory + size, pairs() > 2 ? memory + 2 * size : nullptr};
+  }
+
   template <class T>
   WindowRow<T> take_row(const StripRows<T>& rows, Workspace& space) const {
     auto take = [&] { return space.take<T>(rows.keys + Vec<T>::lanes); };
@@ -128,25 +138,24 @@ class WindowStrips : public StripTermOf<WindowStrips> {
 
   /// Both pointers' softmax over each row's keys, 0 elsewhere, and the local logits.
   template <class T>
-  Pointers<T> point(const StripRows<T>& rows, Workspace& space) const {
+  void point(const StripRows<T>& rows, const Pointers<T>& strips) const {
     std::int64_t first = rows.keys, end = 0;
     for (std::int64_t r = 0; r < rows.count; ++r) {
       first = std::min(first, rows.visible_first[r]);
       end = std::max(end, rows.visible_end[r]);
     }
-    std::array<T*, 3> strips{};
-    for (std::size_t k = 0; k < tensors_.size() / 2; ++k) {
-      strips[k] = space.take<T>(rows.count * rows.stride);
-      double scale = k == 2 ? form_.local_scale : form_.pointer_scale;
-      rows.transposed_keys[k].multiply(rows.count, static_cast<T>(scale), queries(rows, k), 0,
-                                       {strips[k], rows.stride, 1}, {0, tensors_[2 * k].size(-1), first, end});
-    }
+    auto multiply = [&](std::size_t k, double scale, T* strip) {
+      rows.transposed_keys[k].multiply(rows.count, static_cast<T>(scale), queries(rows, k), 0, {strip, rows.stride, 1},
+                                       {0, tensors_[2 * k].size(-1), first, end});
+    };
+    multiply(0, form_.pointer_scale, strips.left);
+    multiply(1, form_.pointer_scale, strips.right);
+    if (strips.local) multiply(2, form_.local_scale, strips.local);
     for (std::int64_t r = 0; r < rows.count; ++r) {
       PointerKeys keys = keys_of(rows, r);
-      choose(rows, r, strips[0] + r * rows.stride, keys.first, keys.left_end, keys);
-      choose(rows, r, strips[1] + r * rows.stride, keys.right_first, keys.end, keys);
+      choose(rows, r, strips.left + r * rows.stride, keys.first, keys.left_end, keys);
+      choose(rows, r, strips.right + r * rows.stride, keys.right_first, keys.end, keys);
     }
-    return {strips[0], strips[1], strips[2]};
   }
 
   template <class T>
