@@ -23,6 +23,19 @@ Segments segments_of(std::int64_t J, std::int64_t b) {
   return {Tensor::from(first, {J}), Tensor::from(last, {J}), Tensor::from(number, {J}), (J + b - 1) / b};
 }
 
+/// 1 at the first of each row's largest, 0 elsewhere and in rows of zeros. No gradient.
+Tensor first_largest(const Tensor& phi) {
+  std::vector<double> values = phi.to_vector<double>();
+  std::int64_t J = phi.size(-1);
+  for (auto row = values.begin(); row != values.end(); row += J) {
+    auto largest = std::max_element(row, row + J);
+    std::int64_t at = *largest > 0 ? largest - row : J;
+    std::fill(row, row + J, 0);
+    if (at < J) row[at] = 1;
+  }
+  return Tensor::from(values, phi.shape()).to(phi.dtype()).to(phi.device());
+}
+
 /// One call's window.
 struct Window {
   DifferentiableWindow::Options options;
@@ -84,6 +97,8 @@ struct Window {
     auto mass = [&](const Variable& phi) {  // of each key's segment
       return by_token ? phi : gather_last(scatter_last(phi, segments.number, segments.count), segments.number);
     };
+    if (options.mask == DifferentiableWindow::Mask::discrete)
+      return F(first_largest(phi.left.value())) * S(first_largest(phi.right.value()));
     Variable x = F(phi.left) * S(phi.right);
     if (options.forward_only) return x;
     Variable y = F(phi.right) * S(phi.left);
@@ -94,6 +109,8 @@ struct Window {
         return x + y - mass(phi.left) * mass(phi.right);
       case DifferentiableWindow::Mask::either:
         return x + y - x * y;
+      case DifferentiableWindow::Mask::discrete:
+        break;  // it has no second product
     }
     return {};
   }
@@ -111,6 +128,7 @@ class WindowTerm : public PairTerm {
     return pairs + matmul(p.local_query, transpose(p.local_key, -1, -2), {.scale = in.scale()}) * mask;
   }
   std::unique_ptr<StripTerm> strips(const AttentionContext& in) const override {
+    if (window_.options.mask == DifferentiableWindow::Mask::discrete) return nullptr;  // for looking at, not for speed
     return window_strips(window_.form(in), window_.projections);
   }
 
@@ -173,7 +191,8 @@ class Renormalize : public PairTerm {
 void DifferentiableWindow::visit(OptionVisitor& visitor, Options& options) {
   visitor.choice("use", options.use, {"multiplicative", "additive"}, "on the weights (MW) or on local logits (AW)");
   visitor.integer("segment", options.segment, 1, 1 << 20, "keys per segment, b; 1: by token");
-  visitor.choice("mask", options.mask, {"paper", "exact", "prob_or"}, "eq. 9; less its double count; x + y - x y");
+  visitor.choice("mask", options.mask, {"paper", "exact", "prob_or", "discrete"},
+                 "eq. 9; less its double count; x + y - x y; eq. 6");
   visitor.flag("renormalize", options.renormalize, "use=multiplicative: weights sum to 1 again");
   visitor.flag("forward_only", options.forward_only, "encoder: left pointer at or before i, right at or after");
   visitor.number("pointer_scale", options.pointer_scale, -1e3, 1e3, "multiplies the pointers' logits");
@@ -184,9 +203,9 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
     : options_(options),
       head_dim_(shape.head_dim),
       left_query_(shape.model_dim, shape.heads * shape.head_dim),
-      left_key_(shape.model_dim, shape.heads * shape.head_dim),
+      left_key_(shape.key_state_dim, shape.heads * shape.head_dim),
       right_query_(shape.model_dim, shape.heads * shape.head_dim),
-      right_key_(shape.model_dim, shape.heads * shape.head_dim) {
+      right_key_(shape.key_state_dim, shape.heads * shape.head_dim) {
   require(!options.forward_only || (shape.place == Place::encoder && options.mask == Mask::paper),
           "window: forward_only is for encoder self-attention with mask=paper");
   require(!options.renormalize || options.use == Use::multiplicative, "window: renormalize is for use=multiplicative");
@@ -196,7 +215,7 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
   child("right_key", right_key_);
   if (options.use == Use::additive) {
     child("local_query", local_query_.emplace(shape.model_dim, shape.heads * shape.head_dim));
-    child("local_key", local_key_.emplace(shape.model_dim, shape.heads * shape.head_dim));
+    child("local_key", local_key_.emplace(shape.key_state_dim, shape.heads * shape.head_dim));
   }
 }
 

@@ -19,12 +19,13 @@ namespace fovea {
 class DifferentiableWindow : public LocalnessMethod {
  public:
   enum class Use { multiplicative, additive };
-  enum class Mask { paper, exact, either };
+  enum class Mask { paper, exact, either, discrete };
   struct Options {
     Use use = Use::multiplicative;
     std::int64_t segment = 1;  ///< b, in tokens
     /// paper: m̂ of eq. 9; exact: less the double count, so that m̂ is the expectation of the discrete mask; either:
-    /// x + y − x y of the two products
+    /// x + y − x y of the two products; discrete: eq. 6, [l ≤ j ≤ r] by segments, l and r where the pointers are
+    /// largest (the first such key), without a gradient to them
     Mask mask = Mask::paper;
     bool renormalize = false;  ///< multiplicative: divide by the row's sum (at least 1e-9)
     /// encoder self-attention, mask = paper: left pointer at or before i, right pointer at or after, first product only
@@ -38,6 +39,7 @@ class DifferentiableWindow : public LocalnessMethod {
       "left_i = softmax_j(q^L_i . k^L_j / sqrt(D)), q^L = x_q left_query, k^L = x_k left_key; right likewise\n"
       "F_j: sum over the keys to the end of j's segment, S_j: over those from its start\n"
       "m_j = FL_j SR_j + FR_j SL_j; exact: less the product of the segment's own masses; prob_or: x + y - x y\n"
+      "discrete: m_j = 1 from the segment of left's largest to that of right's, else 0; no gradient to the pointers\n"
       "multiplicative: w = softmax(s) m; additive: z = s + (x_q local_query) . (x_k local_key) / sqrt(D) m"};
   static void visit(OptionVisitor& visitor, Options& options);
 

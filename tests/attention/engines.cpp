@@ -83,7 +83,7 @@ std::unique_ptr<Attention> usable_attention(const std::string& specification, Pl
 
 /// Methods that are meant to have the composed form alone, by name; a specification that names one is not asked for
 /// more.
-const std::vector<std::string> composed_only{};
+const std::vector<std::string> composed_only{"mask=discrete"};
 
 bool is_composed_only(const std::string& specification) {
   return std::any_of(composed_only.begin(), composed_only.end(),
