@@ -45,7 +45,10 @@ GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& op
     std::int64_t all_heads = shape.model_dim / shape.head_dim;
     child("context", context_.emplace(all_heads * shape.value_dim, shape.model_dim, Linear::Options{.bias = false}));
   }
-  if (options.window == Window::layer) child("width_hidden", width_hidden_.emplace(shape.model_dim, shape.model_dim));
+  if (options.window == Window::layer) {
+    std::int64_t all_heads = shape.model_dim / shape.head_dim;
+    child("width_hidden", width_hidden_.emplace(all_heads * shape.key_dim, shape.model_dim));
+  }
   if (options.window == Window::layer || options.window == Window::query)
     child("width", width_.emplace(shape.model_dim, options.shared_width ? 1 : shape.heads));
   if (options.window == Window::head) head_width_ = parameter("head_width", {shape.heads}, Initializer::zeros());

@@ -53,7 +53,8 @@ MethodShape ClassicAttention::method_shape(const AttentionShape& raw) {
           .query_dim = shape.query_dim,
           .key_dim = shape.key_dim,
           .value_dim = shape.value_dim,
-          .step_dim = shape.step_dim};
+          .step_dim = shape.step_dim,
+          .key_state_dim = shape.key_dim};
 }
 
 Variable ClassicAttention::forward(const AttentionInput& input) {

@@ -33,7 +33,8 @@ struct MethodShape {
   /// Widths of one head's queries and keys, and of its values: D in multi-head attention, unless a method changes the
   /// values.
   std::int64_t query_dim, key_dim, value_dim;
-  std::int64_t step_dim;  ///< of AttentionContext::step_input; 0: none
+  std::int64_t step_dim;       ///< of AttentionContext::step_input; 0: none
+  std::int64_t key_state_dim;  ///< of AttentionContext::key_states; the query states are model_dim wide
 };
 
 /// The keys that a query sees, as an interval: first ≤ j < end. i64, broadcast to [B, H, I].

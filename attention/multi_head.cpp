@@ -5,6 +5,10 @@
 
 namespace fovea {
 
+namespace {
+std::int64_t width_or(std::int64_t width, std::int64_t model_dim) { return width > 0 ? width : model_dim; }
+}  // namespace
+
 Surroundings MultiHeadAttention::surroundings(const std::vector<Placed>& methods, std::int64_t model_dim) {
   Surroundings surroundings{.value_dim = model_dim};
   for (const Placed& placed : methods) placed.method->change(surroundings);
@@ -17,8 +21,8 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
       methods_(std::move(methods)),
       surroundings_(surroundings(methods_, shape.model_dim)),
       query_(shape.model_dim, shape.model_dim),
-      key_(shape.model_dim, shape.model_dim),
-      value_(shape.model_dim, surroundings_.value_dim),
+      key_(width_or(shape.key_dim, shape.model_dim), shape.model_dim),
+      value_(width_or(shape.value_dim, shape.model_dim), surroundings_.value_dim),
       output_(surroundings_.value_dim, shape.model_dim) {
   require(shape.heads > 0 && shape.model_dim % shape.heads == 0,
           "attention: {} heads do not divide the model's width, {}", shape.heads, shape.model_dim);
@@ -33,9 +37,11 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
 
 AttentionContext MultiHeadAttention::context(const AttentionInput& input) const {
   const Shape &q = input.query.shape(), &k = input.key.shape(), &v = input.value.shape();
-  std::int64_t d = shape_.model_dim;
-  require(q.rank() == 3 && k.rank() == 3 && v == k && q[0] == k[0] && q[2] == d && k[2] == d,
-          "attention: query {}, key {}, value {}; expected [B, I, {}] and twice [B, J, {}]", q, k, v, d, d);
+  std::int64_t d = shape_.model_dim, d_k = width_or(shape_.key_dim, d), d_v = width_or(shape_.value_dim, d);
+  require(q.rank() == 3 && k.rank() == 3 && v.rank() == 3 && q[0] == k[0] && k[0] == v[0] && k[1] == v[1] &&
+              q[2] == d && k[2] == d_k && v[2] == d_v,
+          "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q, k, v, d, d_k,
+          d_v);
   std::int64_t I = q[1], J = k[1];
   AttentionContext in = context_of(input, shape_.place);
   in.projected_query = query_.forward(input.query);

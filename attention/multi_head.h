@@ -9,8 +9,8 @@
 namespace fovea {
 
 /// Q = x_q W^Q + b, K = x_k W^K + b, V = x_v W^V + b, split into H heads; attention per head; concatenated heads W^O +
-/// b. Every projection is [d, d], unless a method makes the values wider. The methods act on all heads, or on those
-/// they were made for.
+/// b. Every projection is [d, d], unless keys or values have other widths or a method makes the values wider. The
+/// methods act on all heads, or on those they were made for.
 class MultiHeadAttention : public Attention {
  public:
   /// A method and the heads [first, first + count) that it acts on.

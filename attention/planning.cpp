@@ -133,7 +133,8 @@ MethodShape shape_of_projected(const AttentionShape& shape, int heads, std::int6
           .query_dim = head_dim,
           .key_dim = head_dim,
           .value_dim = value_dim / H,
-          .step_dim = shape.step_dim};
+          .step_dim = shape.step_dim,
+          .key_state_dim = shape.key_dim > 0 ? shape.key_dim : shape.model_dim};
 }
 
 /// The methods of this layer; value_dim: of all heads.

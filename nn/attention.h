@@ -55,7 +55,8 @@ struct AttentionShape {
   Place place = Place::encoder;
   double dropout = 0;  ///< of the attention weights
 
-  /// Widths of the inputs of attention without projections, d_q, d_k and d_v; 0: model_dim.
+  /// Widths of the inputs, d_q, d_k and d_v; 0: model_dim. Those of the queries are model_dim where there are
+  /// projections.
   std::int64_t query_dim = 0, key_dim = 0, value_dim = 0;
   std::int64_t step_dim = 0;  ///< of AttentionInput::step_input, d_e; 0: there is none
 };
