@@ -167,21 +167,24 @@ std::optional<std::vector<Parameter>> parameters_in_letters(const std::string& m
   return std::nullopt;
 }
 
-/// Two sizes of projected attention; of attention without projections in three widths; and in one.
+/// Two sizes of projected attention, of attention without projections: in three widths where there are two sequences,
+/// and in one.
 std::vector<Pair> pairs_for(const std::string& method, Place place, std::int64_t step_dim) {
   auto lettered = [&](int heads, std::int64_t head_dim) {
     return Lettered{{.model_dim = heads * head_dim, .heads = heads, .place = place, .step_dim = step_dim},
                     {{"d", heads * head_dim}, {"D", head_dim}, {"H", heads}}};
   };
   Pair projected{lettered(2, 60), lettered(3, 140)}, widths = projected, one_width = projected;
-  if (!find_combination(parse_specification(method)[0].name)) return {projected};
+  bool is_projected = !find_combination(parse_specification(method)[0].name);
+  if (is_projected && place != Place::cross) return {projected};
   for (int k = 0; k < 2; ++k) {
     AttentionShape& shape = widths[k].shape;
     shape.query_dim = shape.model_dim;
     shape.key_dim = k == 0 ? 180 : 660;
     shape.value_dim = k == 0 ? 240 : 780;
-    widths[k].letters = {{"d_q", shape.query_dim}, {"d_k", shape.key_dim}, {"d_v", shape.value_dim}};
-    one_width[k].letters.resize(1);
+    if (!is_projected) widths[k].letters = {{"d_q", shape.query_dim}};
+    widths[k].letters.insert(widths[k].letters.end(), {{"d_k", shape.key_dim}, {"d_v", shape.value_dim}});
+    if (!is_projected) one_width[k].letters.resize(1);
   }
   return {widths, one_width};
 }
@@ -270,8 +273,13 @@ std::string parameters_text(const std::string& method, const AttentionShape& sha
       std::string changed = fmt::format("{}({})", method, change);
       AttentionShape own = shape;
       if (Use use = use_of(changed); use.trial) own.place = use.trial->shape.place;
+      auto is_known = [&](const Parameter& p) {  // in another place the widths have other letters
+        return std::any_of(usual.begin(), usual.end(), [&](const Parameter& known) {
+          return known == p || (own.place != shape.place && known.name == p.name);
+        });
+      };
       for (const Parameter& p : parameters_of(changed, own))
-        if (!std::count(usual.begin(), usual.end(), p)) rows.emplace_back(p, change);
+        if (!is_known(p)) rows.emplace_back(p, change);
     }
   }
   Table table({"parameter", "shape", "initial values", "there is with"});
@@ -307,7 +315,9 @@ Reads reads_of(const Trial& trial) {
 
 std::string inputs_text(const Trial& trial) {
   Table table({"input", "shape", ""});
-  table.row({"query, key, value", "[B, m, d], [B, n, d], [B, n, d]", "no key: self-attention; no value: the keys"});
+  bool projected = !find_combination(parse_specification(trial.method)[0].name);
+  table.row({"query, key, value", fmt::format("[B, m, {}], [B, n, d_k], [B, n, d_v]", projected ? "d" : "d_q"),
+             "no key: self-attention; no value: the keys"});
   table.row({"lengths", "[B]", "real keys of each sentence; the rest is padding"});
   Reads reads = reads_of(trial);
   if (reads.mask != Reads::no)

@@ -235,6 +235,9 @@ BOOST_AUTO_TEST_CASE(windows_of_given_pointers) {
   const Values between{0, 0, 1, 1, 1, 1, 1, 1, 0, 0};
   check(mask("window", at(2), at(7)), between, 1e-12);
   check(mask("window", at(7), at(2)), between, 1e-12);
+  check(mask("window(mask=discrete)", {0.1, 0.1, 0.5, 0.2, 0.1}, {0.1, 0.1, 0.2, 0.5, 0.1}), {0, 0, 1, 1, 0}, 1e-12);
+  check(mask("window(mask=discrete)", at(7), at(2)), Values(10), 1e-12);
+  check(mask("window(mask=discrete,segment=3)", at(4), at(7)), {0, 0, 0, 1, 1, 1, 1, 1, 1, 0}, 1e-12);
 }
 
 BOOST_AUTO_TEST_CASE(differentiable_windows_of_the_worked_example) {
@@ -435,6 +438,16 @@ BOOST_AUTO_TEST_CASE(the_context_of_some_heads_is_that_of_all) {
   second.run();
   Values expected = all.values("weights"), weights = second.values("weights");
   check(Values(weights.begin() + 16, weights.end()), Values(expected.begin() + 16, expected.end()), 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(projections_take_keys_and_values_of_other_widths) {
+  for (const char* method : {"global", "window(use=additive)", "gaussian(window=layer)", "classic(additive+window)"}) {
+    Attend attend(method);
+    attend.with("query", Values(12, 0.5), {1, 3, 4}).with("key", Values(10, 0.25), {1, 2, 5});
+    attend.with("value", Values(12, -1), {1, 2, 6}).flags({"--gradients"}).run();
+    BOOST_TEST(attend.result().at("grad.key").shape() == (Shape{1, 2, 5}));
+    BOOST_TEST(attend.result().at("grad.value").shape() == (Shape{1, 2, 6}));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(inputs_that_change_nothing_are_named) {

@@ -212,6 +212,12 @@ def gaussian(c, o, heads, name):
     c.quantity("width", D.transpose(1, 2), there)
 
 
+def one_hot(pointer):
+    """The first of the largest; nothing where there is nothing."""
+    largest = torch.nn.functional.one_hot(pointer.argmax(-1), pointer.shape[-1])
+    return largest * (pointer.sum(-1, keepdim=True) > 0).to(pointer.dtype)
+
+
 def window(c, o, heads, name):
     """Pointers, masses up to the end and from the start of each key's segment, and the window between them."""
     D = c.heads[heads[0]].q.shape[-1]
@@ -235,6 +241,9 @@ def window(c, o, heads, name):
     left, right = softmax(scale * product("left"), left_allowed), softmax(scale * product("right"), right_allowed)
     segment = c.j // o["segment"]
     up_to = (segment[:, None] <= segment).to(left.dtype)  # [i, j] = 1: i is in j's segment or before
+    quantities = left, right
+    if o["mask"] == "discrete":
+        left, right = one_hot(left), one_hot(right)
     F_left, F_right, S_left, S_right = left @ up_to, right @ up_to, left @ up_to.T, right @ up_to.T
     first, second = F_left * S_right, F_right * S_left
     m = first + second
@@ -243,7 +252,7 @@ def window(c, o, heads, name):
         m = m - (left @ same) * (right @ same)
     elif o["mask"] == "prob_or":
         m = m - first * second
-    if o["forward_only"]:
+    if o["forward_only"] or o["mask"] == "discrete":
         m = first
     if o["use"] == "additive":
         local = product("local")
@@ -255,8 +264,8 @@ def window(c, o, heads, name):
                 lambda w, at=at: w * m[:, at] / (w * m[:, at]).sum(-1, keepdim=True).clamp(min=1e-9))
         else:
             c.heads[h].windows.append(lambda w, at=at: w * m[:, at])
-    c.quantity("left_pointer", left)
-    c.quantity("right_pointer", right)
+    c.quantity("left_pointer", quantities[0])
+    c.quantity("right_pointer", quantities[1])
     c.quantity("window", m, allowed)
 
 
@@ -582,7 +591,7 @@ OPTIONS = {
                  "epsilon": one_of(0.1, 0.1, 0, 0.37), "center_input": one_of("query", "query", "q+ctx"),
                  "shared_width": yes_or_no},
     "window": {"use": one_of("multiplicative", "additive"), "segment": one_of(1, 1, 2, 3, 5, 40),
-               "mask": one_of("paper", "paper", "exact", "prob_or"), "renormalize": yes_or_no,
+               "mask": one_of("paper", "paper", "exact", "prob_or", "discrete"), "renormalize": yes_or_no,
                "forward_only": yes_or_no, "pointer_scale": one_of(1, 1, 0.3, 2.5, -1),
                "pointer_scale_by_length": yes_or_no},
     "man": {"log_floor": yes_or_no},
@@ -840,7 +849,7 @@ def compatible(terms, place):
         return False
     if "fine_grained" in by and "relative" in by and by["relative"]["values"]:
         return False
-    if "flexible" in by and (densities or has_sink):
+    if "flexible" in by and (densities or has_sink or "fine_grained" in by):
         return False
     # renormalised to what: the papers do not say
     if "local_p" in by and by["local_p"]["renormalize"] and (
@@ -924,18 +933,18 @@ def random_inputs(rng, generator, attention, place, H, d):
     one_width = not projected and not isinstance(attention, Combined) and any(
         name in ("general", "additive", "location", "mean", "laplace", "gaussian_location", "fine_grained")
         for name in names)
-    free = one_width or getattr(attention, "options", {}).get("head_input") == "split"
+    free = projected or one_width or getattr(attention, "options", {}).get("head_input") == "split"
     if place == "cross" or (place == "decoder" and rng.random() < 0.4):
         if place == "decoder":
             n = max(n, m)
         given["key"] = normal(B, n, d + 1 if free and rng.random() < 0.3 else d)
         if rng.random() < 0.4:
             same = isinstance(attention, Combined) and "head_input" not in attention.options
-            given["value"] = normal(B, n, given["key"].shape[-1] + (0 if same or projected else rng.choice([0, 3])))
+            given["value"] = normal(B, n, given["key"].shape[-1] + (0 if same else rng.choice([0, 3])))
     else:
         n = m
         if rng.random() < 0.15:
-            given["value"] = normal(B, n, d)
+            given["value"] = normal(B, n, d + (3 if projected else 0))
     if rng.random() < 0.6:
         given["lengths"] = torch.tensor([rng.choice([0, 1, n, n, rng.randint(1, n)]) for _ in range(B)],
                                         dtype=rng.choice([torch.int32, torch.int64]))
