@@ -33,8 +33,12 @@ Gradients composed_gradients(const FusedCall& call, const std::vector<Variable>&
 }
 
 /// What is no input, and must be what it was when the backward pass comes.
-std::vector<SavedTensor> watched_tensors(const Terms& terms, const FusedResult& result) {
+std::vector<SavedTensor> watched_tensors(const FusedCall& call, const FusedResult& result) {
+  const Terms& terms = *call.terms;
   std::vector<SavedTensor> watched;
+  for (const Tensor* bound : {&call.in.visible.first, &call.in.visible.end})
+    watched.emplace_back(*bound, "range of keys");
+  watched.emplace_back(terms.densities, "choice of heads");
   for (const Tensor& mask : terms.masks) watched.emplace_back(mask, "mask");
   for (const auto* ranges : {&terms.ranges, &terms.always})
     for (const KeyRange& range : *ranges)
@@ -50,8 +54,7 @@ std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, 
   std::vector<Saved> saved(inputs.begin(), inputs.end());
   // the node keeps what the backward pass reads, and not the output
   FusedResult kept{{}, result.log_total, result.carried};
-  auto rule = [call, saved, watched = watched_tensors(*call->terms, result), kept](const Gradients& g,
-                                                                                   const Node& node) {
+  auto rule = [call, saved, watched = watched_tensors(*call, result), kept](const Gradients& g, const Node& node) {
     for (const SavedTensor& tensor : watched) tensor.get(node);
     std::vector<Variable> inputs;
     std::vector<bool> wanted;

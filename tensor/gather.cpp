@@ -120,7 +120,8 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
       name(table.dtype()), expected, name(table.device()));
   table.changed();
   if (table.device() == Device::cuda) return cuda_backend().scatter_add_rows(table, index, rows);
-  Tensor from = with_unit_rows(rows.reshape({index.elements(), table.size(1)}));
+  const bool same_memory = rows.overlaps(table) || rows.is_same_view(table);
+  Tensor from = with_unit_rows((same_memory ? rows.clone() : rows).reshape({index.elements(), table.size(1)}));
   if (table.size(1) <= 1 || table.strides()[1] == 1) return scatter_rows_on_cpu(table, index.contiguous(), from);
   Tensor dense = table.contiguous();
   scatter_rows_on_cpu(dense, index.contiguous(), from);

@@ -87,7 +87,7 @@ void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
   visit_real(F::name, out.dtype(), [&](auto type) { map_on_cpu<typename decltype(type)::type, F, n>(f, out, in); });
 }
 
-/// Throws unless all inputs have out's type and device.
+/// Throws unless all inputs have out's type and device, and broadcast to its shape.
 void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n);
 /// An empty tensor of the shape that the inputs broadcast to.
 Tensor empty_map_result(const char* name, const Tensor* const* in, int n);

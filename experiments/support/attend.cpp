@@ -4,7 +4,6 @@
 
 #include "experiments/support/attention_case.h"
 #include "experiments/support/attention_catalogue.h"
-#include "tensor/parallel.h"
 
 namespace fovea {
 

@@ -16,7 +16,8 @@ void AttentionCase::add_to(Cli& cli) {
   cli.option("--shape", shape, "B,m,n,d of random inputs, where there is no query in --in");
   cli.option("--heads", heads, "heads of projected attention; must divide the width").range(1, 1024);
   cli.option("--causal", causal,
-             "queries see no later keys; the last query is at the last key, unless query_offset is given");
+             "queries see no later keys; the last query is at the last key where there are as many keys or more, "
+             "unless query_offset is given");
   cli.choice<std::optional<Place>>(
       "--place", place,
       {{"auto", std::nullopt}, {"encoder", Place::encoder}, {"decoder", Place::decoder}, {"cross", Place::cross}},
@@ -179,18 +180,6 @@ Inputs read_inputs(const AttentionCase& options, const GivenTensors& given, Gene
   return in;
 }
 
-/// A misspelt name would otherwise be a parameter that silently stays random.
-void refuse_unknown(const GivenTensors& given, const Attention& attention, const std::string& method) {
-  std::vector<std::string> known{"query", "key",  "value",      "lengths",        "query_offset",
-                                 "step",  "mask", "step_input", "previous_focus", "cotangent"};
-  for (const NamedParameter& parameter : attention.parameters()) known.push_back(parameter.name);
-  for (const auto& [name, tensor] : given.file().tensors) {
-    if (std::count(known.begin(), known.end(), name)) continue;
-    fail("{}: {} takes no tensor '{}'{}; there are {}", given.source(), method, name, did_you_mean(name, known),
-         listed(known));
-  }
-}
-
 std::unique_ptr<Attention> make_attention(const AttentionCase& options, const GivenTensors& given, const Inputs& in) {
   AttentionShape shape{.model_dim = in.input.query.size(2), .heads = options.heads, .place = in.place};
   shape.query_dim = shape.model_dim;
@@ -199,7 +188,6 @@ std::unique_ptr<Attention> make_attention(const AttentionCase& options, const Gi
   if (in.input.step_input.defined()) shape.step_dim = in.input.step_input.size(2);
   std::unique_ptr<Attention> attention;
   with_flag("--method", [&] { attention = attention_factory(options.method)(shape); });
-  refuse_unknown(given, *attention, options.method);
   attention->to(options.precision == AttentionCase::Precision::f64 ? DType::f64 : DType::f32);
   attention->initialise(options.seed);
   attention->to(options.device);
@@ -255,6 +243,23 @@ void add_under_free_name(NamedTensors& tensors, const std::string& name, const T
   tensors.emplace_back(free, value);
 }
 
+/// A misspelt name would otherwise be a parameter that silently stays random. Results may stand in the file, which may
+/// be one that attend wrote: they are computed anew.
+void refuse_unknown(const GivenTensors& given, const Attention& attention, const std::string& method,
+                    const NamedTensors& results) {
+  std::vector<std::string> known{"query", "key",  "value",      "lengths",        "query_offset",
+                                 "step",  "mask", "step_input", "previous_focus", "cotangent"};
+  for (const NamedParameter& parameter : attention.parameters()) known.push_back(parameter.name);
+  for (const auto& [name, tensor] : given.file().tensors) {
+    auto is_it = [&, &name = name](const auto& result) { return result.first == name; };
+    if (std::count(known.begin(), known.end(), name) || name == "weights" || name.starts_with("grad.") ||
+        std::any_of(results.begin(), results.end(), is_it))
+      continue;
+    fail("{}: {} takes no tensor '{}'{}; there are {}", given.source(), method, name, did_you_mean(name, known),
+         listed(known));
+  }
+}
+
 void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& output, const GivenTensors& given,
                    Generator& generator) {
   Tensor cotangent = given.numbers("cotangent");
@@ -294,6 +299,7 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
   result.tensors.emplace_back("output", output.value());
   if (options.weights) result.tensors.emplace_back("weights", trace.weights.value());
   for (const auto& [name, value] : trace.quantities) add_under_free_name(result.tensors, name, value.value());
+  refuse_unknown(given, *attention, options.method, result.tensors);
   if (options.gradients) add_gradients(result.tensors, in, output, given, generator);
   return result;
 }

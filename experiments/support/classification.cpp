@@ -166,7 +166,9 @@ std::string contents_of(const fs::path& directory) {
 
 std::string lasting_data(const std::string& data) {
   if (data.empty() || data == "-" || is_generated(data)) return data;
-  fs::path path = fs::absolute(data).lexically_normal();
+  std::error_code error;
+  fs::path path = fs::weakly_canonical(fs::absolute(data), error);  // links first: link/.. is not where it seems
+  if (error) path = fs::absolute(data);
   return (path.has_filename() ? path : path.parent_path()).string();  // "sst/" is "sst"
 }
 

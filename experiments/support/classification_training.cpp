@@ -119,10 +119,11 @@ EncodedData encode(const ClassificationData& data, const Tokenizer& tokenizer, s
 
 namespace {
 
-Json fingerprint_of(const EncodedExamples& examples) {
+Json fingerprint_of(const std::vector<Example>& texts, const EncodedExamples& examples) {
   std::uint64_t hash = 0;
   auto add = [&hash](std::int64_t value) { hash = mix_bits(hash * 3 + static_cast<std::uint64_t>(value)); };
   for (std::size_t k = 0; k < examples.size(); ++k) {
+    for (unsigned char byte : texts[k].text) add(byte);  // words that are not in the vocabulary too
     add(examples.lengths[k]);
     for (int token : examples.tokens[k]) add(token);
     add(examples.labels[k]);
@@ -134,9 +135,9 @@ Json fingerprint_of(const EncodedExamples& examples) {
 }  // namespace
 
 Json fingerprint(const ClassificationData& data, const EncodedData& encoded) {
-  return {{"train", fingerprint_of(encoded.train)},
-          {"dev", fingerprint_of(encoded.dev)},
-          {"test", fingerprint_of(encoded.test)},
+  return {{"train", fingerprint_of(data.train, encoded.train)},
+          {"dev", fingerprint_of(data.dev, encoded.dev)},
+          {"test", fingerprint_of(data.test, encoded.test)},
           {"classes", data.classes}};
 }
 

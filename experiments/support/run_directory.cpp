@@ -73,12 +73,12 @@ RunDirectory RunDirectory::open(const std::string& program, const Options& optio
 }
 
 RunDirectory RunDirectory::create(const std::string& program, const fs::path& out) {
-  if (out.empty()) return RunDirectory(first_free(program));
+  if (out.empty()) return RunDirectory(first_free(program), true);
   bool made = make_directory(out);
   require(made || fs::is_empty(out),
           "--out {0}: the directory is not empty ({1}); name a new one, or go on with that run: --resume {0}",
           out.string(), made ? "" : listing(out));
-  return RunDirectory(out);
+  return RunDirectory(out, made);
 }
 
 RunDirectory RunDirectory::resume(const fs::path& path) {
@@ -87,7 +87,7 @@ RunDirectory RunDirectory::resume(const fs::path& path) {
   return RunDirectory(path);
 }
 
-RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)) {
+RunDirectory::RunDirectory(fs::path path, bool made) : path_(std::move(path)), made_(made) {
   lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   require(lock_ >= 0, "{}: cannot be opened: {}", path_.string(), std::generic_category().message(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -97,16 +97,25 @@ RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)) {
 }
 
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
-    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
+    : path_(std::move(other.path_)), made_(other.made_), lock_(std::exchange(other.lock_, -1)) {}
 
 RunDirectory& RunDirectory::operator=(RunDirectory&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(made_, other.made_);
   std::swap(lock_, other.lock_);
   return *this;
 }
 
 RunDirectory::~RunDirectory() {
   if (lock_ >= 0) ::close(lock_);
+}
+
+void RunDirectory::discard() const {
+  if (made_) {
+    fs::remove_all(path_);
+    return;
+  }
+  for (const auto& entry : fs::directory_iterator(path_)) fs::remove_all(entry.path());
 }
 
 RunDirectory RunDirectory::part(const std::string& label) const {

@@ -44,8 +44,8 @@ class RunDirectory {
   /// Opens what is there already, so that a resumed comparison finds its parts.
   RunDirectory part(const std::string& label) const;
 
-  /// Removes the directory with all that is in it.
-  void discard() const { std::filesystem::remove_all(path_); }
+  /// Removes all that is in the directory, and the directory unless it was there before.
+  void discard() const;
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(const std::string& name) const { return path_ / name; }
@@ -56,9 +56,10 @@ class RunDirectory {
   std::filesystem::path report() const { return file("report.html"); }
 
  private:
-  explicit RunDirectory(std::filesystem::path path);
+  explicit RunDirectory(std::filesystem::path path, bool made = false);
 
   std::filesystem::path path_;
+  bool made_ = false;  ///< was not there before
   int lock_ = -1;
 };
 

@@ -244,31 +244,34 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
           "attention: a range of keys has the bound i32 [4]; it must be i64 and broadcast to [2, 3, 4]");
 }
 
-BOOST_AUTO_TEST_CASE(a_mask_that_has_changed_before_the_pass_is_refused) {
+BOOST_AUTO_TEST_CASE(masks_and_ranges_that_have_changed_before_the_pass_are_refused) {
   Generator generator(4);
   AttentionContext in;
   in.query = Variable(random_tensor({2, 3, 4, 5}, generator), true);
   in.key = random_tensor({2, 3, 6, 5}, generator);
   in.value = random_tensor({2, 3, 6, 5}, generator);
-  in.visible = {Tensor::from(std::vector<std::int64_t>{0}, {1, 1, 1}), Tensor::from(std::vector<std::int64_t>{6}, {1})};
-  for (bool changes : {false, true}) {
+  for (const std::string changed : {"nothing", "mask", "range of keys"}) {
+    in.visible = {Tensor::from(std::vector<std::int64_t>{0}, {1, 1, 1}),
+                  Tensor::from(std::vector<std::int64_t>{6}, {1})};
     Tensor mask = Tensor::full({4, 6}, 1, DType::boolean);
     Terms terms;
     terms.masks.push_back(mask);
     Variable out = attend_fused(in, std::make_shared<const Terms>(std::move(terms)), {}, nullptr);
-    if (changes) mask.slice(1, 0, 2).fill(0);
+    if (changed == "mask") mask.slice(1, 0, 2).fill(0);
+    if (changed == "range of keys") in.visible.end.fill(2);
     std::string message;
     try {
       backward(sum(out));
     } catch (const Error& error) {
       message = error.what();
     }
-    if (changes)
-      BOOST_TEST(
-          message.starts_with("fused_attention: its mask, bool [4, 6], was saved for the backward pass and then "),
-          message);
-    else
+    if (changed == "nothing")
       BOOST_TEST(message == "");
+    else
+      BOOST_TEST(
+          message.starts_with(fmt::format("fused_attention: its {}, {}, was saved for the backward pass and then ",
+                                          changed, changed == "mask" ? mask : in.visible.end)),
+          message);
   }
 }
 

@@ -63,6 +63,19 @@ BOOST_AUTO_TEST_CASE(a_directory_with_something_in_it_is_refused) {
              fmt::format("--resume {}: there is no such directory", (folder / "none").string()));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_discarded_is_what_the_run_made) {
+  Folder folder;
+  fs::create_directory(folder / "mine");
+  for (const char* name : {"mine", "made"}) {
+    RunDirectory run = RunDirectory::create("agreement", folder / name);
+    std::ofstream(run.file("config.json")) << "{}";
+    run.part("global");
+    run.discard();
+  }
+  BOOST_TEST(fs::is_empty(folder / "mine"));
+  BOOST_TEST(!fs::exists(folder / "made"));
+}
+
 BOOST_AUTO_TEST_CASE(one_process_at_a_time_writes_a_run) {
   Folder folder;
   auto run = RunDirectory::create("agreement", folder / "a");

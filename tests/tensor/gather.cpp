@@ -64,6 +64,17 @@ BOOST_AUTO_TEST_CASE(a_broadcast_row_is_added_everywhere) {
   check_close(table, expected, 1e-12, "broadcast");
 }
 
+BOOST_AUTO_TEST_CASE(rows_may_be_the_tables_own) {
+  Tensor index = Tensor::from(std::vector<std::int64_t>{1, 2}, {2}), table = random_tensor({4, 3}),
+         all = Tensor::from(std::vector<std::int64_t>{3, 0, 0, 1}, {4});
+  std::vector<double> expected = naive_scatter(table, index, table.slice(0, 0, 2));
+  scatter_add_rows(table, index, table.slice(0, 0, 2));
+  check_close(table, expected, 0, "a part");
+  expected = naive_scatter(table, all, table);
+  scatter_add_rows(table, all, table);
+  check_close(table, expected, 0, "all");
+}
+
 BOOST_AUTO_TEST_CASE(scattering_counts_as_a_change) {
   Tensor table = Tensor::zeros({4, 3});
   auto before = table.version();

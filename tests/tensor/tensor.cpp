@@ -77,6 +77,14 @@ BOOST_AUTO_TEST_CASE(a_formula_writes_over_what_it_reads) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_formula_writes_only_where_its_operands_fit) {
+  Tensor out = numbered(3, DType::f64), two = Tensor::arange(2, DType::f64),
+         rows = Tensor::zeros({2, 3, 3}, DType::f64);
+  for (const Tensor* x : {&two, &rows})
+    BOOST_TEST(message_of([&] { map_into(out, Add{}, out, *x); }) ==
+               fmt::format("add: an operand, {}, does not broadcast to the result, f64 [3, 3]", *x));
+}
+
 BOOST_AUTO_TEST_CASE(an_undefined_tensor_says_so) {
   Tensor none, x = Tensor::zeros({});
   const std::vector<std::function<void()>> uses = {
