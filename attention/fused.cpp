@@ -115,8 +115,18 @@ std::vector<Variable> fused_inputs(const AttentionContext& in, const std::shared
 }
 
 namespace {
+
 AttentionEngine chosen = AttentionEngine::fastest;
+
+/// To as many keys, the matrices that the fused engine saves stay in the cache and cost less than making them again:
+/// `benchmark attention --engine`. The hidden layers of other scores and what goes from query to query never do.
+constexpr std::int64_t few_keys = 48;
+
+bool is_faster_composed(const AttentionContext& in, const Terms& terms) {
+  return in.key.size(2) <= few_keys && (!terms.score || terms.score->is_scaled_dot()) && !terms.recurrence;
 }
+
+}  // namespace
 
 void set_attention_engine(AttentionEngine engine) { chosen = engine; }
 AttentionEngine attention_engine() { return chosen; }
@@ -129,7 +139,9 @@ Variable attend(const AttentionContext& in, Terms terms, double dropout, Attenti
     drop.at = default_generator().reserve(weights);
   }
   auto shared = std::make_shared<const Terms>(std::move(terms));
-  if (chosen != AttentionEngine::composed) {
+  const bool fuses =
+      chosen == AttentionEngine::fused || (chosen == AttentionEngine::fastest && !is_faster_composed(in, *shared));
+  if (fuses) {
     Variable out = attend_fused(in, shared, drop, trace);
     if (out.defined()) return out;
     require(chosen != AttentionEngine::fused,

@@ -313,8 +313,9 @@ struct AttentionDropout {
 Variable attend_composed(const AttentionContext& in, const Terms& terms, const AttentionDropout& dropout,
                          AttentionTrace* trace);
 
-/// How attention is computed: fused wherever every term can be (O(I + J) memory; what a trace gets is constant),
-/// composed otherwise; or always the one or the other, where `fused` throws for what cannot be.
+/// How attention is computed: fused wherever every term can be (O(I + J) memory; what a trace gets is constant) and
+/// there are more than a few keys, composed otherwise; or always the one or the other, where `fused` throws for what
+/// cannot be.
 enum class AttentionEngine { fastest, fused, composed };
 void set_attention_engine(AttentionEngine engine);  ///< of the whole process
 AttentionEngine attention_engine();

@@ -22,7 +22,7 @@ struct StepOptions {
   std::string model = "tiny";
   std::int64_t batch_tokens = 4096, length = 32;
   std::string attention = "global; relative; gaussian; window(use=multiplicative); window(use=additive)";
-  std::string precision = "f32", engine = "fused";
+  std::string precision = "f32", engine = "fastest";
   int rounds = 10, steps = 3, threads = 0;
   bool json = false;
 };
@@ -115,7 +115,7 @@ void benchmark_step(Cli& cli) {
   cli.option("--precision", options.precision, "of matrix products").one_of({"f32", "bf16"});
   cli.option("--rounds", options.rounds, "each times every attention once").range(1, 1000);
   cli.option("--steps", options.steps, "per round and attention").range(1, 1000);
-  cli.option("--engine", options.engine, "how attention is computed").one_of({"fused", "composed"});
+  cli.option("--engine", options.engine, "how attention is computed").one_of({"fastest", "fused", "composed"});
   cli.option("--threads", options.threads, "0: one per core").range(0, 1024);
   cli.option("--json", options.json, "one JSON object a line instead of the table");
   cli.parse();
@@ -124,7 +124,9 @@ void benchmark_step(Cli& cli) {
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_matmul_precision(options.precision == "bf16" ? Precision::bf16 : Precision::f32);
   set_flush_denormals(true);
-  set_attention_engine(options.engine == "fused" ? AttentionEngine::fastest : AttentionEngine::composed);
+  set_attention_engine(options.engine == "fastest" ? AttentionEngine::fastest
+                       : options.engine == "fused" ? AttentionEngine::fused
+                                                   : AttentionEngine::composed);
 
   EncoderModelOptions model = model_options(options.model);
   model.require_memory(options.batch_tokens);

@@ -56,6 +56,24 @@ class Alternatives : public OptionVisitor {
   std::vector<std::string> found;
 };
 
+/// The engine inside a scope.
+class Engine {
+ public:
+  explicit Engine(AttentionEngine engine) { set_attention_engine(engine); }
+  ~Engine() { set_attention_engine(AttentionEngine::fastest); }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+};
+
+/// Methods that are meant to have the composed form alone, by name; a specification that names one is not asked for
+/// more.
+inline const std::vector<std::string> composed_only{"mask=discrete"};
+
+inline bool is_composed_only(const std::string& specification) {
+  return std::any_of(composed_only.begin(), composed_only.end(),
+                     [&](const std::string& name) { return specification.find(name) != std::string::npos; });
+}
+
 /// Every method with its defaults and with every single change of a choice or flag, then some combinations: a method
 /// that joins the registry is tested with no test written.
 inline std::vector<std::string> all_specifications() {

@@ -14,15 +14,6 @@ using namespace fovea::test;
 
 namespace {
 
-/// The engine inside a scope.
-class Engine {
- public:
-  explicit Engine(AttentionEngine engine) { set_attention_engine(engine); }
-  ~Engine() { set_attention_engine(AttentionEngine::fastest); }
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
-};
-
 struct Sizes {
   std::int64_t sentences, queries, keys;
   std::vector<std::int32_t> lengths;
@@ -79,15 +70,6 @@ std::unique_ptr<Attention> usable_attention(const std::string& specification, Pl
   return attention;
 } catch (const Error&) {
   return nullptr;
-}
-
-/// Methods that are meant to have the composed form alone, by name; a specification that names one is not asked for
-/// more.
-const std::vector<std::string> composed_only{"mask=discrete"};
-
-bool is_composed_only(const std::string& specification) {
-  return std::any_of(composed_only.begin(), composed_only.end(),
-                     [&](const std::string& name) { return specification.find(name) != std::string::npos; });
 }
 
 /// Runs body on every specification in every place where it is defined: all others have a fused form.

@@ -74,15 +74,6 @@ double largest_difference(const Variable& a, const Variable& b) {
 
 using Change = void (*)(Attention&);
 
-/// The engine inside a scope.
-class Engine {
- public:
-  explicit Engine(AttentionEngine engine) { set_attention_engine(engine); }
-  ~Engine() { set_attention_engine(AttentionEngine::fastest); }
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
-};
-
 /// The specification with parameters changed gives what plain attention gives, to `tolerance`, in every place it has.
 void check_plain(const std::string& specification, Change change, double tolerance, const Tensor& mask = {}) {
   for (Place place : all_places()) {
@@ -91,7 +82,7 @@ void check_plain(const std::string& specification, Change change, double toleran
     auto same = sharing(specification, place, *plain);
     change(*same);
     AttentionInput input = input_at(place, mask);
-    for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::fastest}) {
+    for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::fused}) {
       Engine chosen(engine);
       double difference = largest_difference(plain->forward(input), same->forward(input));
       BOOST_TEST(difference <= tolerance, specification << " in place " << static_cast<int>(place) << " differs by "
