@@ -175,7 +175,7 @@ struct Maximum {
   static constexpr const char* name = "maximum";
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return select((x < y) | (y != y), y, x);
+    return select(x < y, y, select(y == y, x, y));  // NaN stays
   }
 };
 
@@ -183,7 +183,7 @@ struct Minimum {
   static constexpr const char* name = "minimum";
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return select((y < x) | (y != y), y, x);
+    return select(y < x, y, select(y == y, x, y));
   }
 };
 

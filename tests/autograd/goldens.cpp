@@ -13,7 +13,8 @@ BOOST_AUTO_TEST_CASE(activations_and_two_derivatives_are_right_to_the_last_digit
       {"gelu", gelu}, {"erf", erf}, {"sigmoid", sigmoid}, {"softplus", softplus}, {"tanh", tanh}};
   nlohmann::json cases = golden("activations.json").at("cases");
   for (const auto& [name, activation] : activations) BOOST_TEST_CONTEXT(name) {
-      auto found = std::find_if(cases.begin(), cases.end(), [&](const auto& c) { return c.at("name") == name; });
+      auto found =
+          std::find_if(cases.begin(), cases.end(), [&, &name = name](const auto& c) { return c.at("name") == name; });
       BOOST_REQUIRE(found != cases.end());
       auto points = found->at("x").get<std::vector<double>>();
       Variable x(Tensor::from(points, {static_cast<std::int64_t>(points.size())}), true);
