@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tensor/error.h"
+#include "tests/refusal.h"
 
 namespace fovea {
 
@@ -35,16 +36,6 @@ struct Folder {
 inline std::string contents(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// The message of the Error that the action throws, or "no error".
-inline std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

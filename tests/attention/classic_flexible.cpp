@@ -74,6 +74,18 @@ void copy_parameters(Attention& from, Attention& to) {
       if (source.name == target.name) target.variable.value().copy_from(source.variable.value());
 }
 
+/// Query t of a whole input, as a decoder asks for it.
+AttentionInput step_of(AttentionInput whole, std::int64_t t, const Variable& focus, AttentionMemory& memory,
+                       AttentionTrace& trace) {
+  whole.query = slice(whole.query, 1, t, t + 1);
+  whole.step_input = slice(whole.step_input, 1, t, t + 1);
+  whole.query_offset = t;
+  whole.previous_focus = focus;
+  whole.memory = &memory;
+  whole.trace = &trace;
+  return whole;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(flexible_attention)
@@ -218,13 +230,7 @@ BOOST_AUTO_TEST_CASE(all_steps_at_once_are_the_steps_one_by_one) {
       Variable focus;
       for (std::int64_t t = 0; t < 4; ++t) {
         AttentionTrace trace;
-        AttentionInput step = random_input();
-        step.query = slice(step.query, 1, t, t + 1);
-        step.step_input = slice(step.step_input, 1, t, t + 1);
-        step.query_offset = t;
-        step.previous_focus = focus;
-        step.memory = &memory;
-        step.trace = &trace;
+        AttentionInput step = step_of(random_input(), t, focus, memory, trace);
         check_equal(numbers(attention->forward(step)), output.slice(1, t, t + 1).to_vector<double>());
         check_equal(numbers(trace.weights), whole.weights.value().slice(2, t, t + 1).to_vector<double>());
         for (const char* name : {"gate", "focus", "range"})
@@ -248,14 +254,8 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_steps_one_by_one_is_that_of_all_at_once) {
   Variable loss = Tensor::zeros({}, DType::f64), focus;
   AttentionMemory memory;
   for (std::int64_t t = 0; t < 4; ++t) {
-    AttentionInput step = input;
     AttentionTrace trace;
-    step.query = slice(input.query, 1, t, t + 1);
-    step.step_input = slice(input.step_input, 1, t, t + 1);
-    step.query_offset = t;
-    step.previous_focus = focus;
-    step.memory = &memory;
-    step.trace = &trace;
+    AttentionInput step = step_of(input, t, focus, memory, trace);
     loss = loss + sum(attention->forward(step) * Variable(cotangent.slice(1, t, t + 1)));
     focus = squeeze(quantity(trace, "focus"), 2);
   }

@@ -5,20 +5,12 @@
 
 #include "autograd/operations.h"
 #include "tests/autograd/random_inputs.h"
+#include "tests/refusal.h"
 
 using namespace fovea;
 using namespace fovea::test;
 
 namespace {
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 /// The root that backward starts from, and a tensor that its graph keeps.
 struct Kept {
@@ -114,7 +106,7 @@ BOOST_AUTO_TEST_CASE(whatever_a_rule_keeps_is_refused_once_it_has_changed_in_pla
       auto pass = [&](const Kept& of) {
         return message_of([&] { backward(sum(of.root), {}, {.create_graph = create_graph}); });
       };
-      BOOST_TEST(pass(unchanged) == "", one.says);
+      BOOST_TEST(pass(unchanged) == "no error", one.says);
       std::uint64_t version = kept.tensor.version();
       kept.tensor.fill(1);
       BOOST_TEST(pass(kept) == fmt::format("{} was saved for the backward pass and then changed in place (version {}, "
@@ -133,7 +125,7 @@ BOOST_AUTO_TEST_CASE(the_refusal_says_where_and_the_engine_is_well_again) {
   y.value().slice(0, 0, 1).fill(0);  // through a view
   std::string message = message_of([&] { backward(sum(y * y)); });
   BOOST_TEST(message.ends_with("; recorded in encoder.attention"), message);
-  BOOST_TEST(message_of([&] { backward(sum(probabilities())); }) == "");
+  BOOST_TEST(message_of([&] { backward(sum(probabilities())); }) == "no error");
 }
 
 BOOST_AUTO_TEST_CASE(an_input_that_is_another_tensor_by_now_is_refused) {
@@ -146,7 +138,7 @@ BOOST_AUTO_TEST_CASE(an_input_that_is_another_tensor_by_now_is_refused) {
   std::string refused =
       "multiply: input 1, f64 [2, 2], was saved for the backward pass and then replaced by another tensor, {}; change "
       "a clone instead, or wait for the pass";
-  BOOST_TEST(message_after([](Variable&) {}) == "");
+  BOOST_TEST(message_after([](Variable&) {}) == "no error");
   BOOST_TEST(message_after([](Variable& x) {
                x.value() = Tensor::full({2, 2}, 3, DType::f64);
              }) == fmt::format(fmt::runtime(refused), "f64 [2, 2]"));

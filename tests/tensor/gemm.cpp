@@ -9,6 +9,7 @@
 
 #include "tensor/onednn_gemm.h"
 #include "tensor/packing.h"
+#include "tests/refusal.h"
 
 using namespace fovea;
 
@@ -120,15 +121,6 @@ void check(const Shape& a_shape, const Shape& b_shape, const Shape& c_shape, DTy
                               << " strides " << b.strides().str() << ", c " << c_shape.str() << " strides "
                               << c.strides().str() << ", alpha " << alpha << ", beta " << beta);
   BOOST_TEST(largest_difference(c, expected) <= tolerance(dtype, a_shape[-1]));
-}
-
-std::string message_of(auto&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 /// Restores the precision and the number of threads.
