@@ -1,7 +1,7 @@
 // Subject-verb agreement (Linzen et al. 2016): is the verb that follows these words singular or plural?
-#include "experiments/support/agreement_data.h"
-#include "experiments/support/classification_experiment.h"
-#include "experiments/support/program.h"
+#include "experiments/support/data/agreement_data.h"
+#include "experiments/support/program/program.h"
+#include "experiments/support/training/classification_experiment.h"
 
 int main(int argc, char** argv) {
   using namespace fovea;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/program.h"
+#include "experiments/support/program/program.h"
 #include "tensor/tensor.h"
 
 namespace fovea {

@@ -2,8 +2,8 @@
 #include <omp.h>
 
 #include "experiments/benchmark.h"
-#include "experiments/support/json_file.h"
-#include "experiments/support/table.h"
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/report/table.h"
 #include "tensor/gemm.h"
 #include "tensor/parallel.h"
 #include "tensor/random.h"

@@ -5,9 +5,9 @@
 
 #include "attention/method.h"
 #include "experiments/benchmark.h"
-#include "experiments/support/encoder_model.h"
-#include "experiments/support/json_file.h"
-#include "experiments/support/table.h"
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/report/table.h"
+#include "experiments/support/training/encoder_model.h"
 #include "nn/loss.h"
 #include "nn/optimizer.h"
 #include "tensor/gemm.h"

@@ -1,7 +1,7 @@
 // Sentiment of sentences and reviews: the Stanford Sentiment Treebank, IMDB, or a table of one's own.
-#include "experiments/support/classification_experiment.h"
-#include "experiments/support/program.h"
-#include "experiments/support/sentiment_data.h"
+#include "experiments/support/data/sentiment_data.h"
+#include "experiments/support/program/program.h"
+#include "experiments/support/training/classification_experiment.h"
 
 int main(int argc, char** argv) {
   using namespace fovea;

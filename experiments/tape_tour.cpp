@@ -5,7 +5,7 @@
 #include "autograd/node.h"
 #include "autograd/operations.h"
 #include "autograd/tape.h"
-#include "experiments/support/program.h"
+#include "experiments/support/program/program.h"
 #include "tensor/atomic_file.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "experiments/support/agreement_data.h"
+#include "experiments/support/data/agreement_data.h"
 
 #include <fstream>
 #include <map>
@@ -7,7 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fmt/format.h>
 
-#include "experiments/support/program.h"
+#include "experiments/support/program/program.h"
 #include "tests/files.h"
 
 using namespace fovea;

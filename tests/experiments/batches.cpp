@@ -1,4 +1,4 @@
-#include "experiments/support/batches.h"
+#include "experiments/support/training/batches.h"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/program.h"
-#include "experiments/support/split_mix.h"
+#include "experiments/support/data/split_mix.h"
+#include "experiments/support/program/program.h"
 #include "tests/files.h"
 
 using namespace fovea;

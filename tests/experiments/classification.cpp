@@ -1,14 +1,14 @@
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/agreement_data.h"
-#include "experiments/support/attention_pictures.h"
-#include "experiments/support/classification_experiment.h"
-#include "experiments/support/classification_report.h"
-#include "experiments/support/generated.h"
-#include "experiments/support/lines.h"
-#include "experiments/support/paper_numbers.h"
-#include "experiments/support/program.h"
-#include "experiments/support/words.h"
+#include "experiments/support/data/agreement_data.h"
+#include "experiments/support/data/generated.h"
+#include "experiments/support/program/program.h"
+#include "experiments/support/report/attention_pictures.h"
+#include "experiments/support/report/classification_report.h"
+#include "experiments/support/report/paper_numbers.h"
+#include "experiments/support/text/lines.h"
+#include "experiments/support/text/words.h"
+#include "experiments/support/training/classification_experiment.h"
 #include "tests/experiments/markup.h"
 #include "tests/files.h"
 

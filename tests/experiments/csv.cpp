@@ -1,4 +1,4 @@
-#include "experiments/support/csv.h"
+#include "experiments/support/program/csv.h"
 
 #include <cmath>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "experiments/support/generated.h"
+#include "experiments/support/data/generated.h"
 
 #include <algorithm>
 #include <map>
@@ -6,9 +6,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/lexicon.h"
-#include "experiments/support/split_mix.h"
-#include "experiments/support/words.h"
+#include "experiments/support/data/lexicon.h"
+#include "experiments/support/data/split_mix.h"
+#include "experiments/support/text/words.h"
 #include "tests/files.h"
 
 using namespace fovea;

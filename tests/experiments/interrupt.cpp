@@ -1,4 +1,4 @@
-#include "experiments/support/interrupt.h"
+#include "experiments/support/program/interrupt.h"
 
 #include <csignal>
 

@@ -1,4 +1,4 @@
-#include "experiments/support/lines.h"
+#include "experiments/support/text/lines.h"
 
 #include <fstream>
 
@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "experiments/support/words.h"
+#include "experiments/support/text/words.h"
 #include "tests/files.h"
 
 using namespace fovea;

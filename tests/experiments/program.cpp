@@ -1,4 +1,4 @@
-#include "experiments/support/program.h"
+#include "experiments/support/program/program.h"
 
 #include <csignal>
 #include <fstream>
@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "experiments/support/interrupt.h"
-#include "experiments/support/json_file.h"
+#include "experiments/support/program/interrupt.h"
+#include "experiments/support/program/json_file.h"
 #include "tests/files.h"
 
 using namespace fovea;

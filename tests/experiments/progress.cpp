@@ -1,4 +1,4 @@
-#include "experiments/support/progress.h"
+#include "experiments/support/program/progress.h"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
-#include "experiments/support/terminal.h"
+#include "experiments/support/program/terminal.h"
 #include "tests/files.h"
 
 using namespace fovea;

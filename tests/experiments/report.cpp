@@ -3,9 +3,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/axis.h"
-#include "experiments/support/html.h"
-#include "experiments/support/svg.h"
+#include "experiments/support/report/axis.h"
+#include "experiments/support/report/html.h"
+#include "experiments/support/report/svg.h"
 #include "tests/experiments/markup.h"
 #include "tests/files.h"
 

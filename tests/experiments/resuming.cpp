@@ -3,9 +3,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/classification_experiment.h"
-#include "experiments/support/program.h"
-#include "experiments/support/sentiment_data.h"
+#include "experiments/support/data/sentiment_data.h"
+#include "experiments/support/program/program.h"
+#include "experiments/support/training/classification_experiment.h"
 #include "tests/files.h"
 
 using namespace fovea;

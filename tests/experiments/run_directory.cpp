@@ -1,11 +1,11 @@
-#include "experiments/support/run_directory.h"
+#include "experiments/support/program/run_directory.h"
 
 #include <fstream>
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
 
-#include "experiments/support/program.h"
+#include "experiments/support/program/program.h"
 #include "tests/files.h"
 
 using namespace fovea;

@@ -1,4 +1,4 @@
-#include "experiments/support/sentiment_data.h"
+#include "experiments/support/data/sentiment_data.h"
 
 #include <fstream>
 #include <set>
@@ -6,7 +6,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fmt/format.h>
 
-#include "experiments/support/program.h"
+#include "experiments/support/program/program.h"
 #include "tests/files.h"
 
 using namespace fovea;

@@ -1,4 +1,4 @@
-#include "experiments/support/table.h"
+#include "experiments/support/report/table.h"
 
 #include <cmath>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "experiments/support/terminal.h"
+#include "experiments/support/program/terminal.h"
 
 #include <boost/test/unit_test.hpp>
 

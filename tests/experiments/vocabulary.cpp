@@ -1,15 +1,15 @@
-#include "experiments/support/vocabulary.h"
+#include "experiments/support/text/vocabulary.h"
 
 #include <cctype>
 #include <fstream>
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/generated.h"
-#include "experiments/support/program.h"
-#include "experiments/support/sentencepiece_model.h"
-#include "experiments/support/split_mix.h"
-#include "experiments/support/subword_tokenizer.h"
+#include "experiments/support/data/generated.h"
+#include "experiments/support/data/split_mix.h"
+#include "experiments/support/program/program.h"
+#include "experiments/support/text/sentencepiece_model.h"
+#include "experiments/support/text/subword_tokenizer.h"
 #include "tests/files.h"
 
 using namespace fovea;

@@ -1,9 +1,0 @@
-/// The program of experiments/attend.cpp, for tests too.
-#pragma once
-#include "experiments/support/cli.h"
-
-namespace fovea {
-
-void attend_program(Cli& cli);
-
-}  // namespace fovea

@@ -1,0 +1,72 @@
+#include "experiments/support/attend/attend.h"
+
+#include <omp.h>
+
+#include "experiments/support/attend/attention_case.h"
+#include "experiments/support/attend/attention_catalogue.h"
+
+namespace fovea {
+
+namespace {
+
+/// Names, types and shapes, and how large the numbers are.
+Table summary(const NamedTensors& tensors) {
+  Table table({"name", "tensor", "smallest", "mean", "largest"});
+  for (const auto& [name, tensor] : tensors) {
+    std::vector<double> values = tensor.to_vector<double>();
+    if (values.empty()) {
+      table.row({name, tensor.describe(), {}, {}, {}});
+      continue;
+    }
+    double smallest = values[0], largest = values[0], sum = 0;
+    for (double value : values) smallest = std::min(smallest, value), largest = std::max(largest, value), sum += value;
+    table.row({name, tensor.describe(), Cell::number(smallest, 4),
+               Cell::number(sum / static_cast<double>(values.size()), 4), Cell::number(largest, 4)});
+  }
+  return table;
+}
+
+const char* name_of(Place place) {
+  return place == Place::encoder ? "encoder" : place == Place::decoder ? "decoder" : "cross";
+}
+
+}  // namespace
+
+void attend_program(Cli& cli) {
+  AttentionCase options;
+  std::filesystem::path in, out;
+  std::string described;
+  bool list = false;
+  int threads = 0;
+  cli.describe(
+      "Runs any attention method on tensors from a file, or on random ones, and writes everything it used and "
+      "computed. Tensors of --in: query [B, m, d_q]; key [B, n, d_k] and value [B, n, d_v], or self-attention; lengths "
+      "[B]; query_offset [1]; mask; step_input, previous_focus; cotangent; and parameters by name. --describe says "
+      "which a method has.");
+  cli.add(options);
+  cli.option("--in", in, "a .safetensors file of inputs and parameters; what is not there is random");
+  cli.option("--out", out, "the .safetensors file to write; without it a summary is printed").unsaved();
+  cli.option("--threads", threads, "0: one per core").range(0, 1024).unsaved();
+  cli.option("--list", list, "print all methods, and end").unsaved();
+  cli.option("--describe", described, "print all about a method, or any --method, and end").unsaved();
+  cli.parse();
+  if (threads > 0) omp_set_num_threads(threads);
+  if (list) return fmt::print("{}", attention_table().text());
+  if (cli.given("--describe"))
+    return with_flag("--describe", [&] {
+      std::int64_t width = options.shape.empty() ? 8 : options.shape.back();
+      fmt::print("{}", describe_attention(described, {.model_dim = width, .heads = options.heads}));
+    });
+
+  Safetensors given;
+  if (!in.empty()) given = read_safetensors(in);
+  AttentionResult result = attend_case(options, given);
+  for (const std::string& name : result.unread)
+    fmt::print(stderr, "attend: {}: {} does not read '{}'\n", given.source, options.method, name);
+  if (out.empty()) return fmt::print("{}", summary(result.tensors).text());
+  write_safetensors(
+      out, result.tensors,
+      {{"method", options.method}, {"place", name_of(result.place)}, {"heads", std::to_string(options.heads)}});
+}
+
+}  // namespace fovea

@@ -1,0 +1,307 @@
+#include "experiments/support/attend/attention_case.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "attention/registry.h"
+#include "attention/specification.h"
+#include "experiments/support/attend/attention_catalogue.h"
+#include "tensor/gemm.h"
+#include "tensor/suggestion.h"
+
+namespace fovea {
+
+void AttentionCase::add_to(Cli& cli) {
+  cli.option("--method", method, "as in \"gaussian(window=query)\" or \"classic(additive)\"; see --list");
+  cli.option("--shape", shape, "B,m,n,d of random inputs, where there is no query in --in");
+  cli.option("--heads", heads, "heads of projected attention; must divide the width").range(1, 1024);
+  cli.option("--causal", causal,
+             "queries see no later keys; the last query is at the last key where there are as many keys or more, "
+             "unless query_offset is given");
+  cli.choice<std::optional<Place>>(
+      "--place", place,
+      {{"auto", std::nullopt}, {"encoder", Place::encoder}, {"decoder", Place::decoder}, {"cross", Place::cross}},
+      "auto: decoder if causal, encoder if the keys are the queries, else cross");
+  cli.choice("--engine", engine,
+             {{"fastest", AttentionEngine::fastest},
+              {"fused", AttentionEngine::fused},
+              {"blockwise", AttentionEngine::fused},
+              {"composed", AttentionEngine::composed}},
+             "how it is computed; fastest: fused where it can be and there are more than a few keys; fused and "
+             "blockwise are one engine, in blocks of rows");
+  cli.choice("--precision", precision, {{"f32", Precision::f32}, {"f64", Precision::f64}, {"bf16", Precision::bf16}},
+             "bf16: inputs, parameters and operands of large products rounded to it, the rest in f32");
+  cli.choice("--device", device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}}, "where it is computed");
+  cli.option("--gradients", gradients,
+             "grad.NAME of the sum of output * cotangent, for every input and parameter NAME");
+  cli.option("--weights", weights, "the weights of the values, [B, H, m, n]");
+  cli.option("--seed", seed, "of random inputs and parameters");
+}
+
+namespace {
+
+/// The tensors of a file, in the precision that is asked for. Whatever is wrong is said of the file and the tensor.
+class GivenTensors {
+ public:
+  GivenTensors(const Safetensors& file, const AttentionCase& options) : file_(file), options_(options) {}
+
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  bool has_numbers(const std::string& name) const { return has(name) && is_float(file_.at(name).dtype()); }
+
+  [[noreturn]] void refuse(const std::string& name, const std::string& expected) const {
+    fail("{}: '{}' is {}; expected {}", file_.source, name, file_.at(name), expected);
+  }
+
+  /// Of the precision and device; undefined where there is none.
+  Tensor numbers(const std::string& name) const {
+    if (!has(name)) return {};
+    if (!has_numbers(name)) refuse(name, "f32, f64 or bf16");
+    return in_precision(file_.at(name));
+  }
+  Tensor numbers(const std::string& name, int rank, const char* expected) const {
+    if (has(name) && file_.at(name).rank() != rank) refuse(name, expected);
+    return numbers(name);
+  }
+  /// Of a type for counting, as i64 on the CPU.
+  std::vector<std::int64_t> integers(const std::string& name, std::int64_t count) const {
+    const Tensor& x = file_.at(name);
+    bool whole = x.dtype() == DType::i32 || x.dtype() == DType::i64 || x.dtype() == DType::u8;
+    if (!whole || x.rank() > 1 || x.elements() != count) refuse(name, fmt::format("i32 or i64 [{}]", count));
+    return x.to_vector<std::int64_t>();
+  }
+
+  Tensor random(const Shape& shape, Generator& generator) const {
+    Tensor x = Tensor::empty(shape, DType::f64);
+    fill_normal(x, generator);
+    return in_precision(x);
+  }
+  Tensor in_precision(const Tensor& x) const {
+    switch (options_.precision) {
+      case AttentionCase::Precision::f64:
+        return x.to(DType::f64).to(options_.device);
+      case AttentionCase::Precision::bf16:
+        return x.to(DType::bf16).to(DType::f32).to(options_.device);
+      default:
+        return x.to(DType::f32).to(options_.device);
+    }
+  }
+
+  const std::string& source() const { return file_.source; }
+  const Safetensors& file() const { return file_; }
+
+ private:
+  const Safetensors& file_;
+  const AttentionCase& options_;
+};
+
+/// An attention's inputs as leaves, each under its name.
+struct Inputs {
+  AttentionInput input;
+  std::vector<std::pair<std::string, Variable>> leaves;
+  NamedTensors counts;  ///< lengths and query_offset
+  Place place = Place::encoder;
+
+  Variable add(const std::string& name, const Tensor& value, bool differentiable = true) {
+    if (!value.defined()) return {};
+    leaves.emplace_back(name, Variable(value, differentiable));
+    return leaves.back().second;
+  }
+};
+
+bool are_equal(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
+}
+
+/// query, key and value, given or random. No key: self-attention.
+void add_states(Inputs& in, const AttentionCase& options, const GivenTensors& given, Generator& generator) {
+  const std::vector<int>& shape = options.shape;
+  require(shape.size() == 4 && std::all_of(shape.begin(), shape.end(), [](int size) { return size > 0; }),
+          "--shape: expected four sizes B,m,n,d, each at least 1");
+  bool random = !given.has("query"), cross = options.place == Place::cross;
+  require(!random || (!given.has("key") && !given.has("value")), "{}: there is no 'query', but 'key' or 'value'",
+          given.source());
+  Tensor query =
+      random ? given.random({shape[0], shape[1], shape[3]}, generator) : given.numbers("query", 3, "[B, m, d_q]");
+  Tensor key = given.numbers("key", 3, "[B, n, d_k]"), value = given.numbers("value", 3, "[B, n, d_v]");
+  if (random && !key.defined() && (cross || shape[1] != shape[2]))
+    key = given.random({shape[0], shape[2], shape[3]}, generator);
+  if (query.size(1) == 0) given.refuse("query", "[B, m, d_q], at least one query");
+  if (query.size(2) == 0) given.refuse("query", "[B, m, d_q], at least one wide");
+  in.input.query = in.add("query", query);
+  in.input.key = key.defined() ? in.add("key", key) : in.input.query;
+  in.input.value = value.defined() ? in.add("value", value) : in.input.key;
+
+  std::int64_t B = query.size(0), n = in.input.key.size(1);
+  if (key.defined() && key.size(0) != B)
+    given.refuse("key", fmt::format("[{}, n, d_k], as there are {} queries", B, B));
+  if (value.defined() && (value.size(0) != B || value.size(1) != n))
+    given.refuse("value", fmt::format("[{}, {}, d_v], as the keys are", B, n));
+  bool self = !key.defined() || are_equal(query, key);
+  in.place = options.causal ? Place::decoder : self ? Place::encoder : Place::cross;
+  if (options.place) in.place = *options.place;
+}
+
+/// lengths and query_offset.
+void add_counts(Inputs& in, const AttentionCase& options, const GivenTensors& given) {
+  std::int64_t B = in.input.query.size(0), m = in.input.query.size(1), n = in.input.key.size(1);
+  if (given.has("lengths")) {
+    std::vector<std::int64_t> lengths = given.integers("lengths", B);
+    for (std::int64_t length : lengths)
+      require(0 <= length && length <= n, "{}: 'lengths' has {}; the keys go from 0 to {}", given.source(), length, n);
+    in.input.key_lengths = Tensor::from(lengths, {B}).to(DType::i32);
+    in.counts.emplace_back("lengths", in.input.key_lengths);
+  }
+  in.input.causal = options.causal;
+  if (options.causal) in.input.query_offset = std::max<std::int64_t>(n - m, 0);
+  require(!given.has("query_offset") || !given.has("step"), "{}: 'step' and 'query_offset' are the same; give one",
+          given.source());
+  for (const char* name : {"query_offset", "step"}) {
+    if (!given.has(name)) continue;
+    std::int64_t offset = given.integers(name, 1)[0];
+    require(0 <= offset && offset <= std::int64_t{1} << 31, "{}: '{}' is {}; positions are from 0 to {}",
+            given.source(), name, offset, std::int64_t{1} << 31);
+    in.input.query_offset = offset;
+  }
+  if (std::int64_t offset = in.input.query_offset; offset != 0 || given.has("query_offset") || given.has("step"))
+    in.counts.emplace_back(given.has("step") ? "step" : "query_offset",
+                           Tensor::from(std::vector<std::int64_t>{offset}, {1}));
+}
+
+Inputs read_inputs(const AttentionCase& options, const GivenTensors& given, Generator& generator) {
+  Inputs in;
+  add_states(in, options, given, generator);
+  add_counts(in, options, given);
+  if (given.has_numbers("mask"))
+    in.input.mask = in.add("mask", given.numbers("mask"));
+  else if (given.has("mask"))
+    in.input.mask = in.add("mask", given.file().at("mask").to(options.device), false);
+  in.input.step_input = in.add("step_input", given.numbers("step_input", 3, "[B, m, d_e]"));
+  in.input.previous_focus = in.add("previous_focus", given.numbers("previous_focus"));
+  return in;
+}
+
+std::unique_ptr<Attention> make_attention(const AttentionCase& options, const GivenTensors& given, const Inputs& in) {
+  AttentionShape shape{.model_dim = in.input.query.size(2), .heads = options.heads, .place = in.place};
+  shape.query_dim = shape.model_dim;
+  shape.key_dim = in.input.key.size(2);
+  shape.value_dim = in.input.value.size(2);
+  if (in.input.step_input.defined()) shape.step_dim = in.input.step_input.size(2);
+  std::unique_ptr<Attention> attention;
+  with_flag("--method", [&] { attention = attention_factory(options.method)(shape); });
+  attention->to(options.precision == AttentionCase::Precision::f64 ? DType::f64 : DType::f32);
+  attention->initialise(options.seed);
+  attention->to(options.device);
+  attention->train(false);
+  for (const NamedParameter& parameter : attention->parameters()) {
+    Tensor values = Variable(parameter.variable).value(), own = given.numbers(parameter.name);
+    if (own.defined() && own.rank() == values.rank() + 1 && own.size(0) == 1) own = own.squeeze(0);  // of one head
+    if (own.defined() && own.shape() != values.shape()) given.refuse(parameter.name, values.shape().str());
+    values.copy_from(own.defined() ? own : given.in_precision(values));
+  }
+  return attention;
+}
+
+/// Those of mask, step_input and previous_focus that are there and that the attention does not read.
+std::vector<std::string> unread_inputs(const AttentionCase& options, const GivenTensors& given, const Inputs& in) {
+  std::vector<std::string> unread;
+  for (const char* name : {"mask", "step_input", "previous_focus"})
+    if (given.has(name)) unread.emplace_back(name);
+  if (unread.empty()) return unread;
+  std::vector<std::string> read =
+      inputs_read(options.method, {.model_dim = in.input.query.size(2), .heads = options.heads});
+  std::erase_if(unread, [&](const std::string& name) { return std::count(read.begin(), read.end(), name) > 0; });
+  return unread;
+}
+
+/// The engine and the products of this process, for as long as this lives.
+class Settings {
+ public:
+  explicit Settings(const AttentionCase& options) {
+    set_attention_engine(options.engine);
+    set_matmul_precision(options.precision == AttentionCase::Precision::bf16 ? Precision::bf16 : Precision::f32);
+  }
+  ~Settings() {
+    set_attention_engine(engine_);
+    set_matmul_precision(precision_);
+  }
+  Settings(const Settings&) = delete;
+  Settings& operator=(const Settings&) = delete;
+
+ private:
+  AttentionEngine engine_ = attention_engine();
+  Precision precision_ = matmul_precision();
+};
+
+/// What is computed is called as it is; a name that is taken gets a number: the mask that goes in, "mask_2" of a
+/// method.
+void add_under_free_name(NamedTensors& tensors, const std::string& name, const Tensor& value) {
+  auto is_taken = [&](const std::string& text) {
+    return std::any_of(tensors.begin(), tensors.end(), [&](const auto& known) { return known.first == text; });
+  };
+  std::string free = name;
+  for (int use = 2; is_taken(free); ++use) free = fmt::format("{}_{}", name, use);
+  tensors.emplace_back(free, value);
+}
+
+/// A misspelt name would otherwise be a parameter that silently stays random. Results may stand in the file, which may
+/// be one that attend wrote: they are computed anew.
+void refuse_unknown(const GivenTensors& given, const Attention& attention, const std::string& method,
+                    const NamedTensors& results) {
+  std::vector<std::string> known{"query", "key",  "value",      "lengths",        "query_offset",
+                                 "step",  "mask", "step_input", "previous_focus", "cotangent"};
+  for (const NamedParameter& parameter : attention.parameters()) known.push_back(parameter.name);
+  for (const auto& [name, tensor] : given.file().tensors) {
+    auto is_it = [&, &name = name](const auto& result) { return result.first == name; };
+    if (std::count(known.begin(), known.end(), name) || name == "weights" || name.starts_with("grad.") ||
+        std::any_of(results.begin(), results.end(), is_it))
+      continue;
+    fail("{}: {} takes no tensor '{}'{}; there are {}", given.source(), method, name, did_you_mean(name, known),
+         listed(known));
+  }
+}
+
+void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& output, const GivenTensors& given,
+                   Generator& generator) {
+  Tensor cotangent = given.numbers("cotangent");
+  if (!cotangent.defined()) cotangent = given.random(output.shape(), generator);
+  if (cotangent.shape() != output.shape()) given.refuse("cotangent", output.shape().str() + ", as the output is");
+  tensors.emplace_back("cotangent", cotangent);
+  std::vector<Variable> differentiable;
+  std::vector<std::string> names;
+  for (const auto& [name, variable] : in.leaves) {
+    if (!variable.requires_grad()) continue;
+    differentiable.push_back(variable);
+    names.push_back("grad." + name);
+  }
+  Gradients gradients = grad(output, differentiable, cotangent);
+  for (std::size_t k = 0; k < names.size(); ++k) tensors.emplace_back(names[k], gradients[k].value());
+}
+
+}  // namespace
+
+AttentionResult attend_case(const AttentionCase& options, const Safetensors& file) {
+  GivenTensors given(file, options);
+  Generator generator(options.seed);
+  Inputs in = read_inputs(options, given, generator);
+  std::unique_ptr<Attention> attention = make_attention(options, given, in);
+  for (const NamedParameter& parameter : attention->parameters())
+    in.leaves.emplace_back(parameter.name, parameter.variable);
+
+  Settings settings(options);
+  GradMode mode(options.gradients);
+  AttentionTrace trace;
+  in.input.trace = &trace;
+  Variable output = attention->forward(in.input);
+
+  AttentionResult result{{}, unread_inputs(options, given, in), in.place};
+  for (const auto& [name, variable] : in.leaves) result.tensors.emplace_back(name, variable.value());
+  result.tensors.insert(result.tensors.end(), in.counts.begin(), in.counts.end());
+  result.tensors.emplace_back("output", output.value());
+  if (options.weights) result.tensors.emplace_back("weights", trace.weights.value());
+  for (const auto& [name, value] : trace.quantities) add_under_free_name(result.tensors, name, value.value());
+  refuse_unknown(given, *attention, options.method, result.tensors);
+  if (options.gradients) add_gradients(result.tensors, in, output, given, generator);
+  return result;
+}
+
+}  // namespace fovea

@@ -1,0 +1,401 @@
+#include "experiments/support/attend/attention_catalogue.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "attention/method.h"
+#include "attention/registry.h"
+#include "attention/specification.h"
+
+namespace fovea {
+
+namespace {
+
+// ---- Trying
+
+constexpr std::int64_t B = 6, m = 5, n = 13, d_e = 7, H = 3, d = 33;
+
+/// One attention on random numbers.
+struct Trial {
+  std::string method;
+  AttentionShape shape = {.model_dim = d, .heads = H};
+  AttentionEngine engine = AttentionEngine::composed;
+  bool mask = true, previous_focus = false;
+  std::int64_t query_offset = 0;
+};
+
+struct Outcome {
+  std::int64_t parameters;
+  std::vector<float> output;
+  Shape weights;
+  std::vector<std::pair<std::string, Shape>> quantities;
+  bool operator==(const Outcome& other) const { return parameters == other.parameters && output == other.output; }
+};
+
+Tensor random(const Shape& shape, std::uint64_t seed, double low = -1) {
+  Tensor x = Tensor::empty(shape);
+  Generator generator(seed);
+  fill_uniform(x, generator, low, 1);
+  return x;
+}
+
+Outcome outcome_of(const Trial& trial) {
+  const AttentionShape& shape = trial.shape;
+  auto attention = attention_factory(trial.method)(shape);
+  for (const NamedParameter& parameter : attention->parameters())
+    Variable(parameter.variable).value().copy_from(random(parameter.variable.shape(), 1));
+  attention->train(false);
+  bool cross = shape.place == Place::cross;
+  AttentionTrace trace;
+  Variable query = random({B, m, shape.model_dim}, 2);
+  Variable key = cross ? Variable(random({B, n, shape.model_dim}, 3)) : query;
+  AttentionInput in{.query = query, .key = key, .value = key, .trace = &trace};
+  in.causal = shape.place == Place::decoder;
+  in.query_offset = trial.query_offset;
+  if (trial.mask) in.mask = random({1, 1, m, cross ? n : m}, 5, 0);
+  if (shape.step_dim) in.step_input = random({B, m, shape.step_dim}, 6);
+  if (trial.previous_focus) in.previous_focus = Tensor::full({B}, 2);
+  NoGrad off;
+  Outcome out{attention->parameter_count(), {}, {}, {}};
+  out.output = attention->forward(in).value().to_vector<float>();
+  out.weights = trace.weights.shape();
+  for (const auto& [name, value] : trace.quantities) out.quantities.emplace_back(name, value.shape());
+  return out;
+}
+
+/// Nothing where the attention is not defined, or not with this engine.
+std::optional<Outcome> tried(const Trial& trial) {
+  AttentionEngine before = attention_engine();
+  set_attention_engine(trial.engine);
+  std::optional<Outcome> out;
+  try {
+    out = outcome_of(trial);
+  } catch (const Error&) {
+  }
+  set_attention_engine(before);
+  return out;
+}
+
+/// Where and how an attention can be used.
+struct Use {
+  std::vector<std::string> places, engines;
+  std::optional<Trial> trial;  ///< one that works, in cross-attention where it does
+};
+
+Use use_of(const std::string& method, AttentionShape shape = {.model_dim = d, .heads = H}) {
+  Use use;
+  for (auto [place, name] :
+       {std::pair(Place::encoder, "encoder"), std::pair(Place::decoder, "decoder"), std::pair(Place::cross, "cross")}) {
+    shape.place = place;
+    Trial trial{.method = method, .shape = shape};
+    if (!tried(trial)) continue;
+    use.places.emplace_back(name);
+    use.trial = trial;
+  }
+  if (!use.trial) return use;
+  Trial fused = *use.trial;
+  fused.engine = AttentionEngine::fused;
+  if (tried(fused)) use.engines.emplace_back("fused");
+  use.engines.emplace_back("composed");
+  return use;
+}
+
+/// A combination's name alone is no attention.
+std::string completed(const std::string& method) {
+  if (method == "classic") return "classic(dot)";
+  return find_combination(method) ? method + "(dot*2)" : method;
+}
+
+// ---- Sizes as letters
+
+/// A shape, and the letters of its sizes.
+struct Lettered {
+  AttentionShape shape;
+  std::vector<std::pair<std::string, std::int64_t>> letters;
+};
+using Pair = std::array<Lettered, 2>;
+
+/// What a size is in both: "d", "2 d", "d / 2", "D + d_e", or the number where it is one; "": none of these.
+std::string letter_of(const Pair& pair, std::int64_t a, std::int64_t b) {
+  if (a == b) return a == pair[0].shape.step_dim ? "d_e" : std::to_string(a);
+  auto find = [&](auto&& text) {
+    std::string found;
+    for (std::size_t k = 0; found.empty() && k < pair[0].letters.size(); ++k)
+      found = text(pair[0].letters[k].first, pair[0].letters[k].second, pair[1].letters[k].second);
+    return found;
+  };
+  std::string found = find([&](const std::string& letter, std::int64_t x, std::int64_t y) {
+    return a == x && b == y ? letter : a == x + d_e && b == y + d_e ? letter + " + d_e" : "";
+  });
+  if (!found.empty()) return found;
+  return find([&](const std::string& letter, std::int64_t x, std::int64_t y) {
+    if (a % x == 0 && a / x * y == b) return fmt::format("{} {}", a / x, letter);
+    return x % a == 0 && x / a * b == y ? fmt::format("{} / {}", letter, x / a) : std::string();
+  });
+}
+
+struct Parameter {
+  std::string name, shape, initial;
+  auto operator<=>(const Parameter&) const = default;
+};
+
+/// Throws Error where the attention cannot be made.
+std::vector<Parameter> parameters_at(const std::string& method, const AttentionShape& shape) {
+  std::vector<Parameter> rows;
+  for (auto attention = attention_factory(method)(shape); const NamedParameter& p : attention->parameters())
+    rows.push_back({p.name, p.variable.shape().str(), p.initializer.description});
+  return rows;
+}
+
+/// Nothing where the attention cannot be made in both, or a size has no letter.
+std::optional<std::vector<Parameter>> parameters_in_letters(const std::string& method, const Pair& pair) try {
+  std::vector<Parameter> rows;
+  auto a = attention_factory(method)(pair[0].shape), b = attention_factory(method)(pair[1].shape);
+  auto first = a->parameters(), second = b->parameters();
+  for (std::size_t k = 0; k < first.size(); ++k) {
+    const Shape &x = first[k].variable.shape(), &y = second[k].variable.shape();
+    std::vector<std::string> letters;
+    for (int dim = 0; dim < x.rank(); ++dim) letters.push_back(letter_of(pair, x[dim], y[dim]));
+    if (std::count(letters.begin(), letters.end(), "")) return std::nullopt;
+    std::string initial = first[k].initializer.description;
+    if (initial != second[k].initializer.description) initial += fmt::format(" where d is {}", pair[0].shape.model_dim);
+    rows.push_back({first[k].name, "[" + listed(letters) + "]", initial});
+  }
+  return rows;
+} catch (const Error&) {
+  return std::nullopt;
+}
+
+/// Two sizes of projected attention, of attention without projections: in three widths where there are two sequences,
+/// and in one.
+std::vector<Pair> pairs_for(const std::string& method, Place place, std::int64_t step_dim) {
+  auto lettered = [&](int heads, std::int64_t head_dim) {
+    return Lettered{{.model_dim = heads * head_dim, .heads = heads, .place = place, .step_dim = step_dim},
+                    {{"d", heads * head_dim}, {"D", head_dim}, {"H", heads}}};
+  };
+  Pair projected{lettered(2, 60), lettered(3, 140)}, widths = projected, one_width = projected;
+  bool is_projected = !find_combination(parse_specification(method)[0].name);
+  if (is_projected && place != Place::cross) return {projected};
+  for (int k = 0; k < 2; ++k) {
+    AttentionShape& shape = widths[k].shape;
+    shape.query_dim = shape.model_dim;
+    shape.key_dim = k == 0 ? 180 : 660;
+    shape.value_dim = k == 0 ? 240 : 780;
+    if (!is_projected) widths[k].letters = {{"d_q", shape.query_dim}};
+    widths[k].letters.insert(widths[k].letters.end(), {{"d_k", shape.key_dim}, {"d_v", shape.value_dim}});
+    if (!is_projected) one_width[k].letters.resize(1);
+  }
+  return {widths, one_width};
+}
+
+std::vector<Parameter> parameters_of(const std::string& method, const AttentionShape& shape) {
+  for (const Pair& pair : pairs_for(method, shape.place, shape.step_dim))
+    if (auto rows = parameters_in_letters(method, pair)) return *rows;
+  return parameters_at(method, shape);
+}
+
+/// Of what a trial gave.
+std::string shape_in_letters(const Trial& trial, const Shape& shape) {
+  std::vector<std::string> sizes;
+  for (int dim = 0; dim < shape.rank(); ++dim) {
+    std::int64_t size = shape[dim], heads = trial.shape.heads;
+    if (size == heads && (dim == 1 || shape.rank() == 1))
+      sizes.emplace_back("H");
+    else if (size == B)
+      sizes.emplace_back("B");
+    else if (size == m)
+      sizes.emplace_back("m");
+    else if (size == n)
+      sizes.emplace_back("n");
+    else if (size == trial.shape.model_dim)
+      sizes.emplace_back("d");
+    else if (size == trial.shape.model_dim / heads && size > 2)
+      sizes.emplace_back("D");
+    else
+      sizes.push_back(std::to_string(size));
+  }
+  return "[" + listed(sizes) + "]";
+}
+
+// ---- Sections of a description
+
+std::string indented(const std::string& lines) {
+  std::string out = "  ";
+  for (char c : lines) out += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  return out + "\n";
+}
+
+template <class Entry>
+std::string card_text(const Entry& entry) {
+  const MethodCard& card = entry.card;
+  std::string text = fmt::format("{}: {} ({})\n", card.name, card.summary, card.reference) + indented(card.formula);
+  Table options({"option", "default", "values", "meaning"});
+  auto rows = describe_options(entry);
+  for (const OptionDescription& row : rows) options.row({row.name, row.default_value, row.values, row.meaning});
+  return rows.empty() ? text : text + options.text();
+}
+
+/// The cards of everything that is named, each once, as it comes.
+void add_cards(const std::vector<MethodText>& sum, std::set<std::string>& seen, std::string& text) {
+  for (const MethodText& method : sum) {
+    bool is_new = seen.insert(method.name).second;
+    if (const Combination* combination = find_combination(method.name); combination && is_new)
+      text += card_text(*combination) + "\n";
+    if (const MethodEntry* entry = find_method(method.name); entry && is_new) text += card_text(*entry) + "\n";
+    for (const Share& share : method.shares) add_cards(share.sum, seen, text);
+  }
+}
+
+/// "window=layer", ... : every value of a choice or flag that is not the default.
+class Alternatives : public OptionVisitor {
+ public:
+  void number(const char*, double&, double, double, const char*) override {}
+  void integer(const char*, std::int64_t&, std::int64_t, std::int64_t, const char*) override {}
+  void flag(const char* name, bool& value, const char*) override {
+    found.push_back(fmt::format("{}={}", name, !value));
+  }
+  void choice(const char* name, int& value, const std::vector<std::string>& choices, const char*) override {
+    for (std::size_t k = 0; k < choices.size(); ++k)
+      if (static_cast<int>(k) != value) found.push_back(fmt::format("{}={}", name, choices[k]));
+  }
+  std::vector<std::string> found;
+};
+
+std::string parameters_text(const std::string& method, const AttentionShape& shape) {
+  std::vector<Parameter> usual = parameters_of(method, shape);
+  std::vector<std::pair<Parameter, std::string>> rows;
+  for (const Parameter& p : usual) rows.emplace_back(p, "always");
+  if (const MethodEntry* entry = find_method(method)) {
+    Alternatives alternatives;
+    entry->configure(alternatives);
+    for (const std::string& change : alternatives.found) {
+      std::string changed = fmt::format("{}({})", method, change);
+      AttentionShape own = shape;
+      if (Use use = use_of(changed); use.trial) own.place = use.trial->shape.place;
+      auto is_known = [&](const Parameter& p) {  // in another place the widths have other letters
+        return std::any_of(usual.begin(), usual.end(), [&](const Parameter& known) {
+          return known == p || (own.place != shape.place && known.name == p.name);
+        });
+      };
+      for (const Parameter& p : parameters_of(changed, own))
+        if (!is_known(p)) rows.emplace_back(p, change);
+    }
+  }
+  Table table({"parameter", "shape", "initial values", "there is with"});
+  for (const auto& [p, when] : rows) table.row({p.name, p.shape, p.initial, when});
+  if (rows.empty()) return "no parameters\n";
+  bool by_head =
+      std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.first.shape.starts_with("[H, "); });
+  return table.text() + (by_head ? "[H, ...]: without the H where there is one head\n" : "");
+}
+
+/// What an attention reads beside states and lengths: found by leaving it out and putting it in.
+struct Reads {
+  enum Mask { no, yes, needed } mask = no;
+  bool step_input = false, previous_focus = false, position = false;
+};
+
+Reads reads_of(const Trial& trial) {
+  Reads reads;
+  Trial none = trial, changed = trial;
+  none.mask = false;
+  auto without = tried(none), with = tried(trial);
+  if (!without || !(*without == *with)) reads.mask = without ? Reads::yes : Reads::needed;
+  changed.shape.step_dim = d_e;
+  if (auto out = tried(changed)) reads.step_input = !(*out == *with);
+  changed = trial;
+  changed.previous_focus = true;
+  auto focused = tried(changed);
+  reads.previous_focus = focused && !(*focused == *with);
+  changed.query_offset = 5000;  // farther than any default window
+  if (auto out = tried(changed)) reads.position = !(*out == *focused);
+  return reads;
+}
+
+std::string inputs_text(const Trial& trial) {
+  Table table({"input", "shape", ""});
+  bool projected = !find_combination(parse_specification(trial.method)[0].name);
+  table.row({"query, key, value", fmt::format("[B, m, {}], [B, n, d_k], [B, n, d_v]", projected ? "d" : "d_q"),
+             "no key: self-attention; no value: the keys"});
+  table.row({"lengths", "[B]", "real keys of each sentence; the rest is padding"});
+  Reads reads = reads_of(trial);
+  if (reads.mask != Reads::no)
+    table.row({"mask", "[B or 1, H or 1, m or 1, n]",
+               reads.mask == Reads::needed ? "numbers in [0, 1]; needed" : "numbers in [0, 1]"});
+  if (reads.step_input)
+    table.row({"step_input", "[B, m, d_e]", "what a decoder reads at each step; changes the parameters"});
+  if (reads.previous_focus)
+    table.row({"previous_focus", "[B] or [B, H]", "the focus after the step before the first query"});
+  table.row({"query_offset or step", "[1]",
+             fmt::format("position of the first query{}", reads.position ? "" : "; only --causal reads it")});
+  return table.text();
+}
+
+std::string outputs_text(const Trial& trial) {
+  Table table({"result", "shape"});
+  Outcome out = *tried(trial);
+  bool projected = !find_combination(parse_specification(trial.method)[0].name);
+  table.row({"output", projected ? "[B, m, d]" : "[B, m, d_v]"});
+  table.row({"weights", shape_in_letters(trial, out.weights)});
+  for (const auto& [name, shape] : out.quantities) table.row({name, shape_in_letters(trial, shape)});
+  return table.text();
+}
+
+}  // namespace
+
+std::string attention_catalogue() {
+  std::string text =
+      "Methods are combined with '+'; each takes layers=FIRST-LAST and heads=FIRST-LAST, counted from 1;\n"
+      "heads(global*2, gaussian*2) gives different heads different methods.\n";
+  for (const MethodEntry& entry : registered_methods()) text += "\n" + card_text(entry);
+  text += "\nAttentions without projections, of sums of these methods: classic(additive), average(dot*2, laplace)\n";
+  for (const Combination& entry : combinations()) text += "\n" + card_text(entry);
+  return text;
+}
+
+std::vector<std::string> inputs_read(const std::string& specification, const AttentionShape& shape) {
+  AttentionShape one_width{.model_dim = shape.model_dim, .heads = shape.heads};
+  Use use = use_of(specification, one_width);
+  if (!use.trial) return {"mask", "step_input", "previous_focus"};
+  Reads reads = reads_of(*use.trial);
+  std::vector<std::string> names;
+  if (reads.mask != Reads::no) names.emplace_back("mask");
+  if (reads.step_input) names.emplace_back("step_input");
+  if (reads.previous_focus) names.emplace_back("previous_focus");
+  return names;
+}
+
+Table attention_table() {
+  Table table({"name", "what it does", "paper", "where", "engines"});
+  auto add = [&](const MethodCard& card) {
+    Use use = use_of(completed(card.name));
+    table.row({card.name, card.summary, card.reference, listed(use.places), listed(use.engines)});
+  };
+  for (const MethodEntry& entry : registered_methods()) add(entry.card);
+  table.rule();
+  for (const Combination& entry : combinations()) add(entry.card);
+  return table;
+}
+
+std::string describe_attention(const std::string& specification, const AttentionShape& given) {
+  std::string method = completed(specification), text;
+  attention_factory(method);  // says what is wrong with it
+  std::set<std::string> seen;
+  add_cards(parse_specification(method), seen, text);
+  Use use = use_of(method);
+  if (!use.trial) use = use_of(method, given);
+  AttentionShape shape = given;
+  if (use.trial) {
+    shape.place = use.trial->shape.place;
+    Trial with_steps = *use.trial;
+    with_steps.shape.step_dim = d_e;
+    if (auto out = tried(with_steps); out && out->parameters != tried(*use.trial)->parameters) shape.step_dim = d_e;
+    text += fmt::format("where: {}; engines: {}\n\n", listed(use.places), listed(use.engines));
+  }
+  text += parameters_text(method, shape);
+  if (use.trial) text += "\n" + inputs_text(*use.trial) + "\n" + outputs_text(*use.trial);
+  return text;
+}
+
+}  // namespace fovea

@@ -1,0 +1,130 @@
+#include "experiments/support/metrics/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tensor/error.h"
+
+namespace fovea {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+double mean_at(std::span<const double> values, std::span<const std::size_t> indices) {
+  double sum = 0;
+  for (std::size_t i : indices) sum += values[i];
+  return sum / double(indices.size());
+}
+
+/// The statistic of every resample.
+std::vector<double> resampled(std::size_t examples,
+                              const std::function<double(std::span<const std::size_t>)>& statistic,
+                              const BootstrapOptions& options) {
+  require(examples > 0, "bootstrap: there are no examples to resample");
+  require(options.resamples > 0, "bootstrap: {} resamples, at least 1 is needed", options.resamples);
+  SmallGenerator random(options.seed);
+  std::vector<std::size_t> indices(examples);
+  std::vector<double> values;
+  for (int b = 0; b < options.resamples; ++b) {
+    for (std::size_t& i : indices) i = random.below(examples);
+    values.push_back(statistic(indices));
+  }
+  return values;
+}
+
+Interval central_interval(const std::vector<double>& values, double confidence) {
+  double tail = (1 - confidence) / 2;
+  return {percentile(values, tail), percentile(values, 1 - tail)};
+}
+
+template <class Claim>
+double fraction_of(const std::vector<double>& values, Claim claim) {
+  return double(std::count_if(values.begin(), values.end(), claim)) / double(values.size());
+}
+
+/// A p-value from so many random draws is never 0.
+double with_one_more(double fraction, int resamples) { return (fraction * resamples + 1) / (resamples + 1); }
+
+}  // namespace
+
+double mean(std::span<const double> values) {
+  if (values.empty()) return nan;
+  return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
+}
+
+double sample_standard_deviation(std::span<const double> values) {
+  if (values.size() < 2) return nan;
+  double center = mean(values), sum = 0;
+  for (double value : values) sum += (value - center) * (value - center);
+  return std::sqrt(sum / double(values.size() - 1));
+}
+
+double percentile(std::vector<double> values, double fraction) {
+  if (values.empty()) return nan;
+  std::sort(values.begin(), values.end());
+  double position = std::clamp(fraction, 0.0, 1.0) * double(values.size() - 1);
+  auto below = std::size_t(position);
+  auto above = std::min(below + 1, values.size() - 1);
+  return std::lerp(values[below], values[above], position - double(below));
+}
+
+std::uint64_t SmallGenerator::next() {
+  std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+std::uint64_t SmallGenerator::below(std::uint64_t bound) {
+  // numbers from the last, incomplete block of `bound` would favour the small ones
+  std::uint64_t blocks_end = std::numeric_limits<std::uint64_t>::max() / bound * bound;
+  std::uint64_t value = next();
+  while (value >= blocks_end) value = next();
+  return value % bound;
+}
+
+PairedBootstrap paired_bootstrap(std::size_t examples,
+                                 const std::function<double(std::span<const std::size_t>)>& difference,
+                                 const BootstrapOptions& options) {
+  auto sampled = resampled(examples, difference, options);
+  std::vector<std::size_t> all(examples);
+  std::iota(all.begin(), all.end(), std::size_t(0));
+  PairedBootstrap result;
+  result.difference = difference(all);
+  result.interval = central_interval(sampled, options.confidence);
+  result.p_koehn = fraction_of(sampled, [](double d) { return !(d > 0); });
+
+  double real = std::abs(result.difference), center = mean(sampled);
+  auto is_as_far = [&](double d) { return !(std::abs(d - center) < real); };  // NaN proves nothing
+  result.p_two_sided = with_one_more(fraction_of(sampled, is_as_far), options.resamples);
+
+  std::vector<double> sizes = sampled;
+  for (double& size : sizes) size = std::abs(size);
+  double mean_size = mean(sizes);
+  auto is_larger = [&](double size) { return !(size - mean_size <= real); };
+  result.p_moses = real == 0 ? 1 : with_one_more(fraction_of(sizes, is_larger), options.resamples);
+  return result;
+}
+
+PairedBootstrap paired_bootstrap(std::span<const double> baseline, std::span<const double> challenger,
+                                 const BootstrapOptions& options) {
+  require(baseline.size() == challenger.size(),
+          "paired bootstrap: {} scores of the baseline, {} of the challenger; they must be of the same examples",
+          baseline.size(), challenger.size());
+  std::vector<double> gain(baseline.size());
+  for (std::size_t i = 0; i < gain.size(); ++i) gain[i] = challenger[i] - baseline[i];
+  return paired_bootstrap(
+      gain.size(), [&](auto indices) { return mean_at(gain, indices); }, options);
+}
+
+Interval bootstrap_interval(std::span<const double> scores, const BootstrapOptions& options) {
+  auto sampled = resampled(
+      scores.size(), [&](auto indices) { return mean_at(scores, indices); }, options);
+  return central_interval(sampled, options.confidence);
+}
+
+std::string significance_mark(double p) { return p < 0.01 ? "⇑" : p < 0.05 ? "↑" : ""; }
+
+}  // namespace fovea

@@ -1,0 +1,464 @@
+#include "experiments/support/program/cli.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/core.h>
+
+#include "experiments/support/program/flag_value.h"
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/program/terminal.h"
+#include "tensor/error.h"
+#include "tensor/suggestion.h"
+
+namespace fovea {
+
+using namespace flag_value;
+
+namespace {
+
+std::string joined(const std::vector<std::string>& texts, const std::string& separator) {
+  std::string result;
+  for (const std::string& text : texts) result += (result.empty() ? "" : separator) + text;
+  return result;
+}
+
+/// The parts of "1,2,3".
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+bool is_flag_like(const std::string& argument) {
+  return argument.size() > 1 && argument[0] == '-' && !number<double>(argument);
+}
+
+}  // namespace
+
+// --- one option -----------------------------------------------------------------------------------------------------
+
+struct Cli::Entry {
+  std::string name, other_name;  ///< without dashes
+  std::string description, group, unit, placeholder;
+  std::string allowed;  ///< the range in words, for --help
+  bool is_positional = false, is_switch = false, is_list = false;
+  bool required = false, saved = true, configures = false, given = false;
+  std::function<void(const std::vector<std::string>&)> set_texts;
+  std::function<void(const Json&)> set_json;
+  std::function<Json()> get;
+  std::function<std::string(const std::string&)> lasting;  ///< may be empty
+  std::vector<std::function<void(const Json&)>> checks;    ///< each gets one element; throws Error with the reason
+
+  std::string flag() const { return is_positional ? name : "--" + name; }
+
+  /// Sets the variable through `set` and checks it; `where` begins the message of what goes wrong.
+  template <class Set>
+  void assign(const std::string& where, Set set) {
+    try {
+      set();
+      Json value = get();
+      if (value.is_null()) value = Json::array();  // an optional without a value has nothing to check
+      if (!value.is_array()) value = Json::array({value});
+      for (const Json& element : value) {
+        for (const auto& check : checks) check(element);
+      }
+    } catch (const Error& error) {
+      fail("{}: {}", where, error.what());
+    }
+    given = true;
+  }
+
+  std::string default_text() const {
+    Json value = get();
+    if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+    if (value.is_string()) return value.get<std::string>();
+    if (value.is_null() || value.empty()) return "";
+    return value.is_array() ? value.dump().substr(1, value.dump().size() - 2) : value.dump();
+  }
+
+  std::string help_left() const {
+    if (is_positional) return name;
+    if (is_switch) return (default_text() == "yes" ? "--[no-]" : "--") + name;
+    return "--" + name + " " + placeholder;
+  }
+
+  std::string help_right() const {
+    std::string notes;
+    auto note = [&](const std::string& text) {
+      if (!text.empty()) notes += (notes.empty() ? "" : "; ") + text;
+    };
+    if (!other_name.empty()) note("also --" + other_name);
+    note(unit);
+    note(allowed);
+    if (is_list) note("may be repeated");
+    if (required) {
+      note("required");
+    } else if (is_switch) {
+      note(default_text() == "yes" ? "default: yes" : "");
+    } else if (auto value = default_text(); !value.empty()) {
+      note("default: " + value);
+    }
+    return description + (notes.empty() ? "" : " (" + notes + ")");
+  }
+};
+
+Cli::Option& Cli::Option::range(double low, double high) {
+  entry_->allowed = fmt::format("{} to {}", low, high);
+  entry_->checks.push_back([low, high](const Json& value) {
+    double v = from_json<double>(value);
+    require(v >= low && v <= high, "{} is outside [{}, {}]", v, low, high);
+  });
+  return *this;
+}
+
+Cli::Option& Cli::Option::at_least(double low) {
+  entry_->allowed = fmt::format("at least {}", low);
+  entry_->checks.push_back([low](const Json& value) {
+    double v = from_json<double>(value);
+    require(v >= low, "{} is too small, the least is {}", v, low);
+  });
+  return *this;
+}
+
+Cli::Option& Cli::Option::positive() {
+  entry_->allowed = "above 0";
+  entry_->checks.push_back([](const Json& value) {
+    double v = from_json<double>(value);
+    require(v > 0, "{} must be above 0", v);
+  });
+  return *this;
+}
+
+Cli::Option& Cli::Option::one_of(std::vector<std::string> texts) {
+  std::string alternatives = joined(texts, "|");
+  constexpr std::size_t short_enough = 30;
+  if (alternatives.size() <= short_enough) {
+    entry_->placeholder = alternatives;
+  } else {
+    entry_->allowed = fmt::format("one of {}", joined(texts, ", "));
+  }
+  entry_->checks.push_back([texts = std::move(texts)](const Json& value) {
+    auto text = value.get<std::string>();
+    require(std::find(texts.begin(), texts.end(), text) != texts.end(), "'{}' is none of {}{}", text,
+            joined(texts, ", "), did_you_mean(text, texts));
+  });
+  return *this;
+}
+
+Cli::Option& Cli::Option::unit(std::string unit) { return entry_->unit = std::move(unit), *this; }
+Cli::Option& Cli::Option::required() { return entry_->required = true, *this; }
+Cli::Option& Cli::Option::also(const std::string& name) { return entry_->other_name = name.substr(2), *this; }
+Cli::Option& Cli::Option::unsaved() { return entry_->saved = false, *this; }
+Cli::Option& Cli::Option::saved_as(std::function<std::string(const std::string&)> lasting) {
+  return entry_->lasting = std::move(lasting), *this;
+}
+Cli::Option& Cli::Option::configures() { return entry_->configures = true, *this; }
+
+// --- the command line -----------------------------------------------------------------------------------------------
+
+struct Cli::Implementation {
+  std::string program, about, group = "Flags";
+  std::vector<std::string> arguments;
+  std::vector<std::unique_ptr<Entry>> entries;
+  std::filesystem::path config;
+
+  Entry* find(const std::string& name) const {
+    for (const auto& entry : entries) {
+      if (entry->name == name || (!name.empty() && entry->other_name == name)) return entry.get();
+    }
+    return nullptr;
+  }
+
+  /// What the command line gives to each option, as texts, in order.
+  std::vector<std::pair<Entry*, std::vector<std::string>>> given;
+
+  void give(Entry* entry, std::string text) {
+    auto at = std::find_if(given.begin(), given.end(), [&](const auto& g) { return g.first == entry; });
+    if (at == given.end()) at = given.insert(given.end(), {entry, {}});
+    if (!entry->is_list) at->second.clear();  // the last one counts
+    at->second.push_back(std::move(text));
+  }
+
+  void read_arguments();
+  std::size_t read_flag(std::size_t at);
+  void read_positional(const std::string& text);
+  std::string help() const;
+};
+
+void Cli::Implementation::read_arguments() {
+  bool only_positionals = false;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!only_positionals && arguments[i] == "--") {
+      only_positionals = true;
+    } else if (!only_positionals && is_flag_like(arguments[i])) {
+      i = read_flag(i);
+    } else {
+      read_positional(arguments[i]);
+    }
+  }
+}
+
+/// Takes the flag at `at`, and its value where that is an argument of its own; the index of the last one taken.
+std::size_t Cli::Implementation::read_flag(std::size_t at) {
+  const std::string& argument = arguments[at];
+  std::size_t equals = argument.find('=');
+  bool has_value = equals != std::string::npos;
+  std::string flag = argument.substr(0, equals);
+  std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  if (flag == "--help" || flag == "-h") {
+    fmt::print("{}", help());
+    throw HelpShown{};
+  }
+  Entry* entry = find(name);
+  bool negated = !entry && name.starts_with("no-") && find(name.substr(3)) && find(name.substr(3))->is_switch;
+  if (negated) entry = find(name.substr(3));
+  if (!entry || entry->is_positional || !flag.starts_with("--")) {
+    std::vector<std::string> flags{"--help"};
+    for (const auto& e : entries) {
+      if (!e->is_positional) flags.push_back("--" + e->name);
+      if (!e->other_name.empty()) flags.push_back("--" + e->other_name);
+    }
+    fail("{}: no such flag{}", flag, did_you_mean("--" + name, flags));
+  }
+  if (entry->is_switch) {
+    require(!negated || !has_value, "{}: takes no value", flag);
+    give(entry, has_value ? argument.substr(equals + 1) : negated ? "false" : "true");
+    return at;
+  }
+  if (has_value) {
+    give(entry, argument.substr(equals + 1));
+    return at;
+  }
+  bool has_next = at + 1 < arguments.size();
+  require(has_next, "{}: a value is missing ({})", flag, entry->placeholder);
+  const std::string& next = arguments[at + 1];
+  require(!next.starts_with("--"), "{0}: a value is missing ({1}) before {2}; if {2} is the value: {0}={2}", flag,
+          entry->placeholder, next);
+  give(entry, next);
+  return at + 1;
+}
+
+void Cli::Implementation::read_positional(const std::string& text) {
+  for (const auto& entry : entries) {
+    bool taken = std::any_of(given.begin(), given.end(), [&](const auto& g) { return g.first == entry.get(); });
+    if (entry->is_positional && (entry->is_list || !taken)) return give(entry.get(), text);
+  }
+  std::string name = text.substr(0, text.find('='));
+  fail("'{}': unexpected argument{}", text, find(name) ? fmt::format("; did you mean '--{}'?", text) : "");
+}
+
+std::string Cli::Implementation::help() const {
+  std::string text = about.empty() ? "" : wrapped(program + ": " + about, 0, 0) + "\n\n";
+  text += fmt::format("usage: {} [flags]", program);
+  std::vector<std::string> groups;
+  std::size_t left_width = 0;
+  for (const auto& entry : entries) {
+    if (entry->is_positional) {
+      std::string name = entry->name + (entry->is_list ? "..." : "");
+      text += entry->required ? " " + name : " [" + name + "]";
+    }
+    if (std::find(groups.begin(), groups.end(), entry->group) == groups.end()) groups.push_back(entry->group);
+    left_width = std::max(left_width, display_width(entry->help_left()));
+  }
+  constexpr std::size_t widest_left = 30;
+  std::size_t indent = std::min(left_width, widest_left) + 4;
+  text += "\n";
+  for (const std::string& group : groups) {
+    text += fmt::format("\n{}:\n", group);
+    for (const auto& entry : entries) {
+      if (entry->group != group) continue;
+      std::string left = "  " + entry->help_left();
+      bool fits = display_width(left) + 2 <= indent;
+      text += fits ? left : left + "\n";
+      std::size_t column = fits ? display_width(left) : 0;
+      text += std::string(indent - column, ' ') + wrapped(entry->help_right(), indent, indent) + "\n";
+    }
+  }
+  text += "  --help" + std::string(indent - 8, ' ') + "this text\n";
+  return text;
+}
+
+Cli::Cli(std::string program, int argc, const char* const* argv) : self_(std::make_unique<Implementation>()) {
+  self_->program = std::move(program);
+  for (int i = 1; i < argc; ++i) self_->arguments.emplace_back(argv[i]);
+}
+
+Cli::~Cli() = default;
+
+void Cli::describe(const std::string& text) { self_->about = text; }
+void Cli::group(std::string title) { self_->group = std::move(title); }
+
+Cli::Entry& Cli::declare(const std::string& name, const std::string& description) {
+  auto entry = std::make_unique<Entry>();
+  entry->is_positional = !name.starts_with("--");
+  entry->name = entry->is_positional ? name : name.substr(2);
+  entry->description = description;
+  entry->group = entry->is_positional ? "Arguments" : self_->group;
+  bool is_new = self_->find(entry->name) == nullptr;
+  if (!is_new || entry->name == "help" || entry->name == "program") {
+    throw std::logic_error("the option '" + name + "' is declared twice");
+  }
+  self_->entries.push_back(std::move(entry));
+  return *self_->entries.back();
+}
+
+template <FlagValue T>
+Cli::Option Cli::option(const std::string& name, T& value, const std::string& description) {
+  using Element = typename ElementOf<T>::type;
+  Entry& entry = declare(name, description);
+  entry.placeholder = placeholder<Element>();
+  entry.is_switch = std::is_same_v<T, bool>;
+  entry.is_list = ElementOf<T>::is_list;
+  if constexpr (ElementOf<T>::is_list) {
+    entry.set_texts = [&value](const std::vector<std::string>& texts) {
+      value.clear();
+      for (const std::string& text : texts) {
+        auto parts = is_text<Element> ? std::vector{text} : split_at_commas(text);
+        for (const std::string& part : parts) value.push_back(from_text<Element>(part));
+      }
+    };
+    entry.set_json = [&value](const Json& json) {
+      require(json.is_array(), "expected a list, found {}", json.dump());
+      value.clear();
+      for (const Json& element : json) value.push_back(from_json<Element>(element));
+    };
+    entry.get = [&value] {
+      Json list = Json::array();
+      for (const Element& element : value) list.push_back(to_json(element));
+      return list;
+    };
+  } else {
+    entry.set_texts = [&value](const std::vector<std::string>& texts) { value = from_text<Element>(texts.back()); };
+    entry.set_json = [&value](const Json& json) {
+      if constexpr (ElementOf<T>::is_optional) {
+        if (json.is_null()) return value.reset();
+      }
+      value = from_json<Element>(json);
+    };
+    entry.get = [&value]() -> Json {
+      if constexpr (ElementOf<T>::is_optional) {
+        return value ? to_json(*value) : Json();
+      } else {
+        return to_json(value);
+      }
+    };
+  }
+  return Option(entry);
+}
+
+template Cli::Option Cli::option(const std::string&, bool&, const std::string&);
+template Cli::Option Cli::option(const std::string&, int&, const std::string&);
+template Cli::Option Cli::option(const std::string&, std::int64_t&, const std::string&);
+template Cli::Option Cli::option(const std::string&, std::uint64_t&, const std::string&);
+template Cli::Option Cli::option(const std::string&, float&, const std::string&);
+template Cli::Option Cli::option(const std::string&, double&, const std::string&);
+template Cli::Option Cli::option(const std::string&, std::string&, const std::string&);
+template Cli::Option Cli::option(const std::string&, std::filesystem::path&, const std::string&);
+template Cli::Option Cli::option(const std::string&, std::optional<int>&, const std::string&);
+template Cli::Option Cli::option(const std::string&, std::optional<double>&, const std::string&);
+template Cli::Option Cli::option(const std::string&, std::optional<std::string>&, const std::string&);
+template Cli::Option Cli::option(const std::string&, std::vector<int>&, const std::string&);
+template Cli::Option Cli::option(const std::string&, std::vector<double>&, const std::string&);
+template Cli::Option Cli::option(const std::string&, std::vector<std::string>&, const std::string&);
+
+Cli::Entry& Cli::declare_choice(const std::string& name, std::vector<std::string> names,
+                                std::function<std::size_t()> chosen, std::function<void(std::size_t)> choose,
+                                const std::string& description) {
+  Entry& entry = declare(name, description);
+  auto set = [names, choose](const std::string& text) {
+    auto at = std::find(names.begin(), names.end(), text);
+    require(at != names.end(), "'{}' is none of {}{}", text, joined(names, ", "), did_you_mean(text, names));
+    choose(std::size_t(at - names.begin()));
+  };
+  entry.set_texts = [set](const std::vector<std::string>& texts) { set(texts.back()); };
+  entry.set_json = [set](const Json& json) { set(from_json<std::string>(json)); };
+  entry.get = [names, chosen] { return Json(names[chosen()]); };
+  Option(entry).one_of(names);
+  return entry;
+}
+
+void with_flag(const std::string& flag, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    fail("{}: {}", flag, error.what());
+  }
+}
+
+void Cli::parse() {
+  group("General");
+  option("--config", self_->config, "read options from this JSON file first (a run's config.json, say)")
+      .unsaved()
+      .configures();
+  self_->read_arguments();
+  Entry* source = nullptr;
+  for (auto& [entry, texts] : self_->given) {
+    if (!entry->configures) continue;
+    require(!source, "{} and {} exclude each other: both bring a configuration", source ? source->flag() : "",
+            entry->flag());
+    source = entry;
+    std::filesystem::path path = texts.back();
+    std::error_code error;
+    bool exists = std::filesystem::exists(path, error);
+    require(!error, "{} {}: cannot be read: {}", entry->flag(), texts.back(), error.message());
+    require(exists, "{} {}: there is no such file or directory", entry->flag(), texts.back());
+    bool is_run = std::filesystem::is_directory(path);
+    if (is_run) path /= "config.json";
+    require(!is_run || std::filesystem::exists(path),
+            "{} {}: not the directory of a run: there is no config.json in it", entry->flag(), texts.back());
+    configure(load_json(path), path.string());
+  }
+  for (auto& [entry, texts] : self_->given) {
+    entry->assign(entry->flag(), [&entry = entry, &texts = texts] { entry->set_texts(texts); });
+  }
+  for (const auto& entry : self_->entries) {
+    require(entry->given || !entry->required, "{} is required: {}", entry->flag(), entry->description);
+  }
+}
+
+bool Cli::given(const std::string& name) const {
+  Entry* entry = self_->find(name.starts_with("--") ? name.substr(2) : name);
+  return entry && entry->given;
+}
+
+Json Cli::configuration() const {
+  Json values;
+  values["program"] = self_->program;
+  for (const auto& entry : self_->entries) {
+    if (!entry->saved) continue;
+    Json value = entry->get();
+    values[entry->name] = entry->lasting ? Json(entry->lasting(value.get<std::string>())) : value;
+  }
+  return values;
+}
+
+void Cli::configure(const Json& values, const std::string& origin) {
+  require(values.is_object(), "{}: expected an object with the options' values, found {}", origin, values.type_name());
+  for (const auto& [key, value] : values.items()) {
+    if (key == "program") {
+      require(value == self_->program, "{}: is a configuration of {}, this is '{}'", origin, value.dump(),
+              self_->program);
+      continue;
+    }
+    Entry* entry = self_->find(key);
+    require(entry && !entry->configures, "{}: there is no option '{}'{}", origin, key, did_you_mean(key, names()));
+    entry->assign(origin + ": " + key, [&entry = entry, &value = value] { entry->set_json(value); });
+  }
+}
+
+std::vector<std::string> Cli::names() const {
+  std::vector<std::string> result;
+  for (const auto& entry : self_->entries) {
+    if (!entry->configures) result.push_back(entry->name);
+  }
+  return result;
+}
+
+}  // namespace fovea

@@ -1,0 +1,121 @@
+/// A flag's value as text and as JSON. The errors say only what is wrong with the value: whoever calls puts the flag,
+/// or the file and the key, before them.
+#pragma once
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "experiments/support/program/json_file.h"
+#include "tensor/error.h"
+
+namespace fovea::flag_value {
+
+template <class T>
+struct ElementOf {
+  using type = T;
+  static constexpr bool is_list = false, is_optional = false;
+};
+template <class T>
+struct ElementOf<std::vector<T>> {
+  using type = T;
+  static constexpr bool is_list = true, is_optional = false;
+};
+template <class T>
+struct ElementOf<std::optional<T>> {
+  using type = T;
+  static constexpr bool is_list = false, is_optional = true;
+};
+
+template <class T>
+constexpr bool is_text = std::is_same_v<T, std::string> || std::is_same_v<T, std::filesystem::path>;
+
+template <class T>
+const char* expectation() {
+  if constexpr (std::is_same_v<T, bool>) return "true or false";
+  if constexpr (is_text<T>) return "a text";
+  return std::is_floating_point_v<T> ? "a number" : "a whole number";
+}
+
+template <class T>
+const char* placeholder() {
+  if constexpr (std::is_same_v<T, std::filesystem::path>) return "PATH";
+  if constexpr (std::is_same_v<T, std::string>) return "TEXT";
+  return std::is_floating_point_v<T> ? "X" : "N";
+}
+
+/// The whole text as a number, or nothing.
+template <class T>
+std::optional<T> number(const std::string& text) {
+  T value{};
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool whole_text = error == std::errc() && end == text.data() + text.size() && !text.empty();
+  return whole_text ? std::optional(value) : std::nullopt;
+}
+
+/// 1e5 and 5.0 are whole numbers too. Every double below the bound converts exactly.
+template <class T>
+std::optional<T> whole(double value) {
+  double bound = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  bool fits = value == std::floor(value) && value < bound && value >= (std::is_signed_v<T> ? -bound : 0.0);
+  return fits ? std::optional(T(value)) : std::nullopt;
+}
+
+/// What the text says, or nothing.
+template <class T>
+std::optional<T> meaning(const std::string& text) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (text == "true") return true;
+    if (text == "false") return false;
+    return std::nullopt;
+  } else if constexpr (is_text<T>) {
+    return T(text);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return text == "nan" || text == "-nan" ? std::nullopt : number<T>(text);
+  } else {
+    if (auto value = number<T>(text)) return value;
+    auto real = number<double>(text);
+    return real ? whole<T>(*real) : std::nullopt;
+  }
+}
+
+template <class T>
+T from_text(const std::string& text) {
+  auto value = meaning<T>(text);
+  if (!value) fail("'{}' is not {}", text, expectation<T>());
+  return *value;
+}
+
+template <class T>
+T from_json(const Json& json) {
+  if constexpr (is_text<T>) {
+    if (json.is_string()) return json.get<std::string>();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (json.is_boolean()) return json.get<bool>();
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (json.is_number()) return json.get<T>();
+    if (json == "inf" || json == "-inf") return from_text<T>(json.get<std::string>());  // JSON has no infinity
+  } else {
+    if (json.is_number()) return from_text<T>(json.dump());
+  }
+  fail("expected {}, found {}", expectation<T>(), json.dump());
+}
+
+template <class T>
+Json to_json(const T& value) {
+  if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    return value.string();
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return value > 0 ? "inf" : "-inf";
+    return from_text<double>(fmt::format("{}", value));  // 0.1f is 0.1, not 0.10000000149
+  } else {
+    return value;
+  }
+}
+
+}  // namespace fovea::flag_value

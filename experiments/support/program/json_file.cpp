@@ -1,0 +1,69 @@
+#include "experiments/support/program/json_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+
+#include "tensor/atomic_file.h"
+#include "tensor/error.h"
+
+namespace fovea {
+namespace {
+
+void collect(const std::string& key, const Json& before, const Json& after, std::vector<Difference>& found) {
+  if (!before.is_object() || !after.is_object()) {
+    if (before != after) found.push_back({key, before.dump(), after.dump()});
+    return;
+  }
+  auto inside = [&](const std::string& name) { return key.empty() ? name : key + "." + name; };
+  for (const auto& [name, value] : before.items()) {
+    if (after.contains(name)) {
+      collect(inside(name), value, after[name], found);
+    } else {
+      found.push_back({inside(name), value.dump(), "nothing"});
+    }
+  }
+  for (const auto& [name, value] : after.items()) {
+    if (!before.contains(name)) found.push_back({inside(name), "nothing", value.dump()});
+  }
+}
+
+}  // namespace
+
+Json load_json(const std::filesystem::path& path) {
+  require(!std::filesystem::is_directory(path), "{}: is a directory, expected a JSON file", path.string());
+  errno = 0;
+  std::ifstream file(path);
+  require(file.is_open(), "{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
+  try {
+    return Json::parse(file);
+  } catch (const Json::exception& error) {
+    std::string reason = error.what();
+    if (auto end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);  // the library's error number
+    fail("{}: not JSON: {}", path.string(), reason);
+  }
+}
+
+void save_json(const std::filesystem::path& path, const Json& value) {
+  // what is not UTF-8 (a path can be anything) is replaced rather than refused
+  write_file_atomically(path, value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::vector<Difference> differences(const Json& before, const Json& after) {
+  std::vector<Difference> found;
+  collect("", before, after, found);
+  return found;
+}
+
+void require_same_configuration(const std::filesystem::path& where, const Json& stored, const Json& present,
+                                const std::vector<std::string>& may_differ) {
+  std::string list;
+  for (const Difference& d : differences(stored, present)) {
+    if (std::find(may_differ.begin(), may_differ.end(), d.key) != may_differ.end()) continue;
+    list += fmt::format("{}{} was {} and is {}", list.empty() ? "" : "; ", d.key, d.before, d.after);
+  }
+  require(list.empty(), "{}: another configuration: {}", where.string(), list);
+}
+
+}  // namespace fovea

@@ -1,0 +1,105 @@
+#include "experiments/support/program/program.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <new>
+#include <system_error>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "experiments/support/program/interrupt.h"
+#include "tensor/error.h"
+#include "tensor/suggestion.h"
+
+namespace fovea {
+namespace {
+
+/// Threads that wait for one another spin, and the OpenMP runtime lets them for so long that two programs on the same
+/// cores slow each other down fourfold. It reads how long from the environment, before main: the program starts itself
+/// once more with less patience. A choice of the user's stays; where the start fails, things go on as they are.
+__attribute__((constructor)) void share_the_cores(int, char** argv, char**) {
+  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
+  setenv("GOMP_SPINCOUNT", "1000", 1);
+  execv("/proc/self/exe", argv);
+}
+
+enum ExitStatus { done = 0, internal_error = 1, can_be_put_right = 2, reader_gone = 141 };
+
+/// Says it on standard error, in one line whatever the message holds.
+int complain(const std::string& program, std::string message, int status) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::fflush(stdout);
+  std::fputs(fmt::format("{}: {}\n", program, message).c_str(), stderr);
+  return status;
+}
+
+/// What buffered output still meets: a full disk, or a reader that is gone.
+int flush_output(const std::string& program, int status) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  if (errno == EPIPE) return reader_gone;
+  std::string reason = std::generic_category().message(errno);
+  return complain(program, "standard output: " + reason, can_be_put_right);
+}
+
+int guarded(const std::string& program, const std::function<void()>& body) {
+  try {
+    body();
+    return done;
+  } catch (const HelpShown&) {
+    return done;
+  } catch (const Interrupted& stop) {
+    return complain(program, stop.what(), stop.exit_status());
+  } catch (const Error& error) {
+    return complain(program, error.what(), can_be_put_right);
+  } catch (const std::bad_alloc&) {
+    return complain(program, "out of memory: a smaller batch, model or length needs less", can_be_put_right);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return complain(program, fmt::format("{}: {}", error.path1().string(), error.code().message()), can_be_put_right);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::broken_pipe) return reader_gone;
+    return complain(program, error.what(), can_be_put_right);
+  } catch (const std::exception& error) {
+    return complain(program, fmt::format("internal error: {}", error.what()), internal_error);
+  }
+}
+
+}  // namespace
+
+int run(const std::string& program, int argc, const char* const* argv, const std::function<void(Cli&)>& body) {
+  std::signal(SIGPIPE, SIG_IGN);  // a write then fails, and what is half done can be put away
+  std::signal(SIGXFSZ, SIG_IGN);  // likewise, at the limit of a file's size
+  int status = guarded(program, [&] {
+    Cli cli(program, argc, argv);
+    body(cli);
+  });
+  return flush_output(program, status);
+}
+
+int run(const std::string& program, int argc, const char* const* argv, const std::vector<Command>& commands) {
+  std::string wanted = argc > 1 ? argv[1] : "";
+  for (const Command& command : commands) {
+    if (command.name == wanted) return run(program + " " + wanted, argc - 1, argv + 1, command.body);
+  }
+  std::vector<std::string> names;
+  std::string all_names, list;
+  for (const Command& command : commands) {
+    names.push_back(command.name);
+    all_names += (all_names.empty() ? "" : ", ") + command.name;
+    list += fmt::format("  {:<16} {}\n", command.name, command.description);
+  }
+  return run(program, argc, argv, [&](Cli&) {
+    if (wanted == "--help" || wanted == "-h") {
+      fmt::print("usage: {0} COMMAND [flags]\n\n{1}\n{0} COMMAND --help says more.\n", program, list);
+      throw HelpShown{};
+    }
+    require(!wanted.empty(), "a command is missing: one of {}", all_names);
+    fail("there is no command '{}': one of {}{}", wanted, all_names, did_you_mean(wanted, names));
+  });
+}
+
+}  // namespace fovea

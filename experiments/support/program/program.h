@@ -1,0 +1,36 @@
+/// The frame of every program: one-line errors and exit statuses.
+///
+///   int main(int argc, char** argv) {
+///     return run("agreement", argc, argv, [](Cli& cli) {
+///       TrainingOptions training; cli.add(training);
+///       cli.parse();
+///       ...
+///     });
+///   }
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "experiments/support/program/cli.h"
+
+namespace fovea {
+
+/// Runs a program's body and turns what it throws into one line on standard error and an exit status:
+///   0    done, or --help
+///   1    an internal error: a bug in fovea
+///   2    something the user can put right: Error (flags, files, shapes), a file system's refusal, out of memory
+///   130  stopped by Ctrl-C (143 by SIGTERM), from Interrupted
+///   141  the reader of standard output is gone (`... | head`): nothing is printed
+int run(const std::string& program, int argc, const char* const* argv, const std::function<void(Cli&)>& body);
+
+/// One of several things that a program does: `benchmark gemm`.
+struct Command {
+  std::string name, description;
+  std::function<void(Cli&)> body;
+};
+
+/// As above, for `program COMMAND [flags]`; each command has its own flags and --help.
+int run(const std::string& program, int argc, const char* const* argv, const std::vector<Command>& commands);
+
+}  // namespace fovea

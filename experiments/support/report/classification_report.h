@@ -1,0 +1,26 @@
+/// The page that a comparison of classifiers leaves: tables, curves, and where the attentions look.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/support/report/classification_results.h"
+#include "experiments/support/report/html.h"
+
+namespace fovea {
+
+/// Accuracy on the development set over the updates, the mean of each attention's runs; a band is the deviation.
+LineChart accuracy_curves(const std::vector<ComparedAttention>& compared);
+
+/// The loss of training batches, averaged over stretches of updates and over runs.
+LineChart loss_curves(const std::vector<ComparedAttention>& compared);
+
+/// Our accuracies in the rows of the paper's table; nullopt where no attention or data set is one of the paper's.
+std::optional<Table> paper_table(const std::vector<ComparedAttention>& compared, const std::string& corpus);
+
+/// Writes the page, which is below 1 MB: where there are many attentions, some get no pictures.
+void write_report(const std::filesystem::path& path, const std::string& program, const ClassificationSetting& setting,
+                  const Tokenizer& tokenizer, const std::vector<ComparedAttention>& compared,
+                  const Json& configuration);
+
+}  // namespace fovea

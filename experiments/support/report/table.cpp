@@ -1,0 +1,241 @@
+#include "experiments/support/report/table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+
+#include <fmt/core.h>
+
+#include "experiments/support/metrics/statistics.h"
+#include "experiments/support/program/csv.h"
+#include "experiments/support/program/terminal.h"
+#include "experiments/support/report/html.h"
+
+namespace fovea {
+namespace {
+
+const char* const nothing = "–";
+
+std::string padding(std::size_t width, const std::string& text) {
+  return std::string(width - std::min(width, display_width(text)), ' ');
+}
+
+std::string on_the_left(const std::string& text, std::size_t width) { return text + padding(width, text); }
+std::string on_the_right(const std::string& text, std::size_t width) { return padding(width, text).append(text); }
+
+/// Markdown's own signs would make `heads(global*4, gaussian*4)` half italic.
+std::string escape_markdown(const std::string& text) {
+  std::string result;
+  for (char c : text) {
+    if (std::string_view("\\`*_[<|").find(c) != std::string_view::npos) result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string rounded(double value, int decimals) { return fmt::format("{:.{}f}", value, decimals); }
+
+}  // namespace
+
+Cell::Cell(std::string text) : text_(printable(text)), exact_text_(std::move(text)) {}
+
+Cell Cell::whole(std::int64_t value) {
+  Cell cell(std::to_string(value));
+  cell.is_number_ = true;
+  return cell;
+}
+
+Cell Cell::number(double value, int decimals) { return mean(value, std::nan(""), decimals); }
+
+Cell Cell::mean(double mean, double deviation, int decimals) {
+  Cell cell;
+  cell.is_number_ = true;
+  if (std::isnan(mean)) return cell;
+  cell.text_ = rounded(mean, decimals);
+  cell.exact_text_ = fmt::format("{}", mean);
+  if (std::isnan(deviation)) return cell;
+  cell.deviation_ = rounded(deviation, decimals);
+  cell.exact_deviation_ = fmt::format("{}", deviation);
+  return cell;
+}
+
+Cell Cell::mean_of(std::span<const double> values, int decimals) {
+  return mean(fovea::mean(values), sample_standard_deviation(values), decimals);
+}
+
+std::string Cell::shown() const {
+  std::string text = is_empty() ? nothing : text_;
+  if (!deviation_.empty()) text += " ± " + deviation_;
+  return text + mark_;
+}
+
+/// Widths of a column's parts: "80.31", "0.42" behind the ±, the mark; and of the whole.
+struct Table::Layout {
+  bool is_numeric = false;
+  std::size_t value = 0, deviation = 0, mark = 0, column = 0;
+
+  std::string set(const Cell& cell) const {
+    if (!is_numeric) return on_the_left(cell.shown(), column);
+    std::string result = on_the_right(cell.is_empty() ? nothing : cell.text_, value);
+    if (deviation > 0) {
+      result +=
+          cell.deviation_.empty() ? std::string(3 + deviation, ' ') : " ± " + on_the_right(cell.deviation_, deviation);
+    }
+    return on_the_right(result + on_the_left(cell.mark_, mark), column);
+  }
+};
+
+Table::Table(std::vector<std::string> headings) : headings_(std::move(headings)) {
+  for (std::string& heading : headings_) heading = printable(heading);
+}
+
+Table& Table::row(std::vector<Cell> cells) {
+  if (cells.size() != headings_.size()) {
+    throw std::logic_error(fmt::format("a table with {} columns got a row of {}", headings_.size(), cells.size()));
+  }
+  rows_.push_back(std::move(cells));
+  return *this;
+}
+
+Table& Table::rule() { return rules_.push_back(rows_.size()), *this; }
+
+bool Table::has_rule_before(std::size_t row) const { return std::count(rules_.begin(), rules_.end(), row) > 0; }
+
+bool Table::is_numeric(std::size_t column) const {
+  return !rows_.empty() && std::all_of(rows_.begin(), rows_.end(), [&](const auto& row) {
+    return row[column].is_number_ || row[column].is_empty();
+  });
+}
+
+bool Table::has_deviations(std::size_t column) const {
+  return std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) { return !row[column].deviation_.empty(); });
+}
+
+Table::Layout Table::layout(std::size_t column) const {
+  Layout layout;
+  layout.is_numeric = is_numeric(column);
+  layout.column = display_width(headings_[column]);
+  for (const auto& row : rows_) {
+    const Cell& cell = row[column];
+    layout.value = std::max(layout.value, display_width(cell.is_empty() ? nothing : cell.text_));
+    layout.deviation = std::max(layout.deviation, display_width(cell.deviation_));
+    layout.mark = std::max(layout.mark, display_width(cell.mark_));
+  }
+  std::size_t tail = layout.deviation > 0 ? 3 + layout.deviation : 0;  // " ± "
+  layout.column = std::max(layout.column, layout.value + tail + layout.mark);
+  return layout;
+}
+
+std::string Table::text() const {
+  const std::string gap(2, ' ');
+  std::vector<Layout> layouts;
+  std::string heading, line;
+  for (std::size_t c = 0; c < headings_.size(); ++c) {
+    layouts.push_back(layout(c));
+    std::size_t width = layouts[c].column;
+    if (c > 0) heading += gap;
+    heading += layouts[c].is_numeric ? on_the_right(headings_[c], width) : on_the_left(headings_[c], width);
+  }
+  for (std::size_t i = 0; i < display_width(heading); ++i) line += "─";
+  std::string result;
+  auto append = [&](std::string text) {
+    while (text.ends_with(' ')) text.pop_back();
+    result += text + "\n";
+  };
+  append(heading);
+  append(line);
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    if (has_rule_before(r)) append(line);
+    std::string text;
+    for (std::size_t c = 0; c < headings_.size(); ++c) {
+      if (c > 0) text += gap;
+      text += layouts[c].set(rows_[r][c]);
+    }
+    append(text);
+  }
+  return result;
+}
+
+std::string Table::markdown() const {
+  std::vector<std::vector<std::string>> lines(rows_.size() + 1);
+  std::vector<std::size_t> widths;
+  for (std::size_t c = 0; c < headings_.size(); ++c) {
+    lines[0].push_back(escape_markdown(headings_[c]));
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      std::string text = escape_markdown(rows_[r][c].shown());
+      lines[r + 1].push_back(rows_[r][c].strong_ ? "**" + text + "**" : text);
+    }
+    std::size_t width = 3;
+    for (const auto& line : lines) width = std::max(width, display_width(line[c]));
+    widths.push_back(width);
+  }
+  std::string result;
+  for (std::size_t l = 0; l < lines.size(); ++l) {
+    result += "|";
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      const std::string& text = lines[l][c];
+      result += " " + (is_numeric(c) ? on_the_right(text, widths[c]) : on_the_left(text, widths[c])) + " |";
+    }
+    result += "\n";
+    if (l > 0) continue;
+    result += "|";
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      result +=
+          is_numeric(c) ? " " + std::string(widths[c] - 1, '-') + ": |" : " " + std::string(widths[c], '-') + " |";
+    }
+    result += "\n";
+  }
+  return result;
+}
+
+std::string Table::csv() const {
+  std::vector<std::vector<std::string>> lines(rows_.size() + 1);
+  for (std::size_t c = 0; c < headings_.size(); ++c) {
+    bool deviations = has_deviations(c);
+    lines[0].push_back(headings_[c]);
+    if (deviations) lines[0].push_back(headings_[c] + " deviation");
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      lines[r + 1].push_back(rows_[r][c].exact_text_);
+      if (deviations) lines[r + 1].push_back(rows_[r][c].exact_deviation_);
+    }
+  }
+  std::string result;
+  for (const auto& line : lines) result += csv_row(line);
+  return result;
+}
+
+std::string Table::html() const {
+  auto element = [](const char* tag, bool number, const std::string& content) {
+    return fmt::format("<{0}{1}>{2}</{0}>", tag, number ? " class=\"number\"" : "", content);
+  };
+  std::vector<std::optional<std::string>> deviations(headings_.size());  // one of each column that has them
+  for (const auto& row : rows_) {
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (!row[c].deviation_.empty()) deviations[c] = row[c].deviation_;
+    }
+  }
+  std::string result = "<table>\n<thead><tr>";
+  for (std::size_t c = 0; c < headings_.size(); ++c) result += element("th", is_numeric(c), escape_html(headings_[c]));
+  result += "</tr></thead>\n<tbody>\n";
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    result += has_rule_before(r) ? "<tr class=\"rule\">" : "<tr>";
+    for (std::size_t c = 0; c < headings_.size(); ++c) {
+      const Cell& cell = rows_[r][c];
+      std::string text = escape_html(cell.is_empty() ? nothing : cell.text_);
+      if (cell.strong_) text = "<strong>" + text + "</strong>";
+      if (deviations[c]) {
+        // cells without one keep its place free, so that the numbers stay below each other
+        const char* absent = cell.deviation_.empty() ? " absent" : "";
+        std::string deviation = cell.deviation_.empty() ? *deviations[c] : cell.deviation_;
+        text += fmt::format(" <span class=\"deviation{}\">± {}</span>", absent, deviation);
+      }
+      if (!cell.mark_.empty()) text += fmt::format("<span class=\"mark\">{}</span>", escape_html(cell.mark_));
+      result += element("td", is_numeric(c), text);
+    }
+    result += "</tr>\n";
+  }
+  return result + "</tbody>\n</table>\n";
+}
+
+}  // namespace fovea

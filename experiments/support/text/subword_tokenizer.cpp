@@ -1,0 +1,210 @@
+#include "experiments/support/text/subword_tokenizer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+#include <zlib.h>
+
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/text/sentencepiece_model.h"
+#include "experiments/support/text/words.h"
+#include "tensor/atomic_file.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int64_t default_size = 8'000;
+constexpr std::size_t most_training_bytes = 8'000'000;  // 12 s of unigram training; all of IMDB would take 45 s
+
+/// One space between words: what SentencePiece is trained on and asked to encode.
+std::string prepared(std::string_view text, bool lower) {
+  return lower ? join_words(split_words(lower_case(text))) : join_words(split_words(text));
+}
+
+/// Hands the trainer the texts in pieces that are below its limit of 4192 bytes a line: it skips longer lines.
+class TrainingLines : public sentencepiece::SentenceIterator {
+ public:
+  TrainingLines(std::span<const std::string_view> texts, bool lower_case) : texts_(texts), lower_case_(lower_case) {
+    std::size_t bytes = 0;
+    for (const std::string_view text : texts_) bytes += text.size();
+    stride_ = std::max<std::size_t>(1, (bytes + most_training_bytes - 1) / most_training_bytes);
+    fill();
+  }
+
+  bool done() const override { return at_ >= lines_.size(); }
+  const std::string& value() const override { return lines_[at_]; }
+  sentencepiece::util::Status status() const override { return {}; }
+  void Next() override {
+    ++at_;
+    if (at_ >= lines_.size()) fill();
+  }
+
+ private:
+  void fill() {
+    constexpr std::size_t most_bytes = 4000;
+    lines_.clear();
+    at_ = 0;
+    for (; lines_.empty() && next_ < texts_.size(); next_ += stride_) {
+      const std::string cased = prepared(texts_[next_], lower_case_);
+      for (const std::string_view word : split_words(cased)) {
+        const bool fits = !lines_.empty() && lines_.back().size() + 1 + word.size() <= most_bytes;
+        if (!fits) lines_.emplace_back();
+        if (fits) lines_.back() += ' ';
+        lines_.back() += word;
+      }
+    }
+  }
+
+  std::span<const std::string_view> texts_;
+  bool lower_case_;
+  std::size_t next_ = 0, stride_ = 1, at_ = 0;
+  std::vector<std::string> lines_;
+};
+
+/// The number that follows `before` in the message.
+std::optional<std::int64_t> number_after(const std::string& message, std::string_view before) {
+  const std::size_t at = message.find(before);
+  if (at == std::string::npos) return std::nullopt;
+  const char* begin = message.c_str() + at + before.size();
+  char* end = nullptr;
+  const long value = std::strtol(begin, &end, 10);
+  if (end == begin) return std::nullopt;
+  return value;
+}
+
+sentencepiece::util::Status train_model(const TextOptions& options, std::span<const std::string_view> texts,
+                                        std::int64_t size, std::string& model) {
+  TrainingLines lines(texts, options.lower_case);
+  model.clear();
+  return sentencepiece::SentencePieceTrainer::Train({{"model_type", options.units == Units::bpe ? "bpe" : "unigram"},
+                                                     {"vocab_size", std::to_string(size)},
+                                                     {"pad_id", std::to_string(pad_id)},
+                                                     {"unk_id", std::to_string(unknown_id)},
+                                                     {"bos_id", std::to_string(begin_id)},
+                                                     {"eos_id", std::to_string(end_id)},
+                                                     {"normalization_rule_name", "identity"},
+                                                     {"character_coverage", "1"},
+                                                     {"num_threads", "1"},  // sums in another order give other pieces
+                                                     {"minloglevel", "2"}},
+                                                    &lines, &model);
+}
+
+std::uint32_t checksum_of(std::string_view bytes) {
+  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace
+
+SubwordTokenizer::SubwordTokenizer(std::string model, bool lower_case, const std::string& name)
+    : model_(std::move(model)), lower_case_(lower_case) {
+  const CheckedModel checked = check_sentencepiece_model(model_, name);
+  units_ = checked.units;
+  size_ = checked.size;
+  processor_ = std::make_unique<sentencepiece::SentencePieceProcessor>();
+  const auto status = processor_->LoadFromSerializedProto(model_);
+  require(status.ok(), "{}: SentencePiece refuses the model: {}", name, status.ToString());
+  require(processor_->GetPieceSize() == size_, "{}: {} pieces, SentencePiece finds {}", name, size_,
+          processor_->GetPieceSize());
+}
+
+SubwordTokenizer::~SubwordTokenizer() = default;
+
+std::unique_ptr<SubwordTokenizer> SubwordTokenizer::train(const TextOptions& options,
+                                                          std::span<const std::string_view> texts) {
+  const bool chosen = options.vocabulary_size != 0;
+  std::int64_t size = chosen ? options.vocabulary_size : default_size;
+  require(size > special_tokens && size <= 1'000'000, "--vocabulary-size {}: expected {} to 1000000", size,
+          special_tokens + 1);
+  std::string model;
+  auto status = train_model(options, texts, size, model);
+  const auto largest = number_after(status.ToString(), "value <= ");
+  if (!status.ok() && largest && !chosen) status = train_model(options, texts, size = *largest, model);
+  if (!status.ok()) {
+    const std::string why = status.ToString();
+    const auto smallest = number_after(why, fmt::format("required_chars. {} vs ", size));
+    require(!largest, "--vocabulary-size {}: the training texts yield at most {} sub-words: set {} or less", size,
+            *largest, *largest);
+    require(!smallest,
+            "--vocabulary-size {}: the training texts have {} different characters and special tokens: "
+            "set {} or more",
+            size, *smallest, *smallest);
+    require(why.find("sentences_.empty()") == std::string::npos, "vocabulary: {} training texts without a word",
+            texts.size());
+    fail("--vocabulary-size {}: SentencePiece cannot be trained: {}", size, why);
+  }
+  return std::make_unique<SubwordTokenizer>(std::move(model), options.lower_case, "sub-words");
+}
+
+std::vector<int> SubwordTokenizer::encode(std::string_view text) const {
+  constexpr std::size_t most_words = 1'000'000;
+  const std::string cased = lower_case_ ? lower_case(text) : std::string(text);
+  const std::lock_guard lock(words_mutex_);
+  if (words_.size() > most_words) words_.clear();
+  std::vector<int> tokens;
+  for (const std::string_view word : split_words(cased)) {
+    auto known = words_.find(word);
+    if (known == words_.end()) known = words_.emplace(word, encode_word(word)).first;
+    tokens.insert(tokens.end(), known->second.begin(), known->second.end());
+  }
+  return tokens;
+}
+
+std::vector<int> SubwordTokenizer::encode_word(std::string_view word) const {
+  std::vector<int> tokens;
+  const auto status = processor_->Encode(word, &tokens);
+  require(status.ok(), "sub-words: SentencePiece cannot encode the text: {}", status.ToString());
+  return tokens;
+}
+
+std::string SubwordTokenizer::decode(std::span<const int> tokens) const {
+  for (const int id : tokens) require(id >= 0 && id < size_, "vocabulary: no token {}, there are {}", id, size_);
+  std::string text;
+  const auto status = processor_->Decode(std::vector<int>(tokens.begin(), tokens.end()), &text);
+  require(status.ok(), "sub-words: SentencePiece cannot decode: {}", status.ToString());
+  return text;
+}
+
+std::string SubwordTokenizer::token(int id) const {
+  require(id >= 0 && id < size_, "vocabulary: no token {}, there are {}", id, size_);
+  return processor_->IdToPiece(id);
+}
+
+std::string SubwordTokenizer::description() const {
+  return fmt::format("{} {} sub-words{}", size_, units_ == Units::bpe ? "BPE" : "unigram",
+                     lower_case_ ? " in lower case" : "");
+}
+
+void SubwordTokenizer::save(const fs::path& directory) const {
+  write_file_atomically(directory / "sentencepiece.model", model_);
+  save_json(directory / "tokenizer.json", {{"units", units_ == Units::bpe ? "bpe" : "unigram"},
+                                           {"size", size_},
+                                           {"lower_case", lower_case_},
+                                           {"crc32", fmt::format("{:08x}", checksum_of(model_))}});
+}
+
+std::unique_ptr<SubwordTokenizer> SubwordTokenizer::load(const fs::path& directory, std::int64_t size,
+                                                         std::uint32_t checksum, bool lower_case) {
+  const fs::path path = directory / "sentencepiece.model";
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), "{}: cannot be opened: {}", path.string(), std::strerror(errno));
+  const std::string model((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::uint32_t sum = checksum_of(model);
+  require(sum == checksum, "{}: {} bytes with CRC-32 {:08x}, tokenizer.json says {:08x}: truncated or changed",
+          path.string(), model.size(), sum, checksum);
+  auto tokenizer = std::make_unique<SubwordTokenizer>(model, lower_case, path.string());
+  require(tokenizer->size() == size, "{}: {} pieces, tokenizer.json says {}", path.string(), tokenizer->size(), size);
+  return tokenizer;
+}
+
+}  // namespace fovea

@@ -1,0 +1,56 @@
+#include "experiments/support/text/vocabulary.h"
+
+#include <charconv>
+
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/program/program.h"
+#include "experiments/support/text/subword_tokenizer.h"
+#include "experiments/support/text/word_tokenizer.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+void add_options(Cli& cli, TextOptions& options) {
+  cli.choice("--units", options.units, {{"words", Units::words}, {"unigram", Units::unigram}, {"bpe", Units::bpe}},
+             "tokens: words, or SentencePiece sub-words");
+  cli.option("--vocabulary-size", options.vocabulary_size,
+             "most tokens, the 4 special ones included; 0: 30000 words, 8000 sub-words or as many as there are")
+      .at_least(0);
+  cli.option("--min-count", options.min_count, "words: rarer ones in the training texts are <unk>").at_least(1);
+  cli.option("--lower-case", options.lower_case, "lower-case all text");
+  cli.option("--max-length", options.max_length, "tokens kept of a text, its first ones; 0: all").at_least(0);
+}
+
+std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts) {
+  if (options.units == Units::words) return WordTokenizer::train(options, texts);
+  return SubwordTokenizer::train(options, texts);
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
+  const fs::path path = directory / "tokenizer.json";
+  std::error_code ignored;
+  require(fs::exists(path, ignored), "{}: there is no tokenizer.json (is it the directory of a run?)",
+          directory.string());
+  const Json json = load_json(path);
+  require(json.is_object() && json.contains("size") && json["size"].is_number_unsigned() &&
+              json.contains("lower_case") && json["lower_case"].is_boolean(),
+          "{}: expected an object with size (a number) and lower_case (true or false)", path.string());
+  const auto text = [&](const char* key) {
+    return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : std::string();
+  };
+  const std::string units = text("units"), checksum = text("crc32");
+  const auto size = json["size"].get<std::int64_t>();
+  const bool lower_case = json["lower_case"].get<bool>();
+  if (units == "words") return WordTokenizer::load(directory, size, lower_case);
+  require(units == "unigram" || units == "bpe", "{}: units is '{}', expected words, unigram or bpe", path.string(),
+          units);
+  std::uint32_t sum = 0;
+  const auto [end, error] = std::from_chars(checksum.data(), checksum.data() + checksum.size(), sum, 16);
+  require(error == std::errc() && end == checksum.data() + checksum.size(), "{}: crc32 is '{}', expected 8 hex digits",
+          path.string(), checksum);
+  return SubwordTokenizer::load(directory, size, sum, lower_case);
+}
+
+}  // namespace fovea

@@ -1,0 +1,160 @@
+#include "experiments/support/training/batches.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "experiments/support/data/split_mix.h"
+#include "experiments/support/program/program.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace {
+
+std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// Padded lengths up to the longest: neighbours are at least an eighth apart, which keeps them few and padding below
+/// that for long texts.
+std::vector<std::int64_t> padded_lengths(std::int64_t longest, std::int64_t multiple) {
+  const std::int64_t last = rounded_up(longest, multiple);
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t length = multiple; length < last;) {
+    lengths.push_back(length);
+    length = rounded_up(std::max(length + multiple, length + length / 8), multiple);
+  }
+  lengths.push_back(last);
+  return lengths;
+}
+
+std::int64_t rows_within(std::int64_t budget, std::int64_t length) {
+  const std::int64_t rows = budget / length;
+  return rows >= 8 ? rows / 8 * 8 : rows;
+}
+
+void check_options(const BatchOptions& options, std::span<const std::int64_t> lengths) {
+  require(options.tokens >= 1, "--batch-tokens {}: expected at least 1", options.tokens);
+  require(options.length_multiple >= 1, "--length-multiple {}: expected at least 1", options.length_multiple);
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    require(fits(lengths[i], options),
+            "--batch-tokens {}: text {} has {} tokens, {} when padded: raise --batch-tokens or set --max-length",
+            options.tokens, i, lengths[i], rounded_up(lengths[i], options.length_multiple));
+  }
+}
+
+/// Fills bucket after bucket, the shortest first. `arrange` puts a bucket's examples, and what came over from the one
+/// before, into the order in which they are dealt out.
+std::vector<PlannedBatch> deal(std::span<const std::int64_t> lengths, const BatchOptions& options,
+                               const std::function<void(std::span<std::int64_t>)>& arrange) {
+  check_options(options, lengths);
+  std::vector<PlannedBatch> batches;
+  if (lengths.empty()) return batches;
+  const auto padded = padded_lengths(std::max<std::int64_t>(1, *std::max_element(lengths.begin(), lengths.end())),
+                                     options.length_multiple);
+  std::vector<std::vector<std::int64_t>> buckets(padded.size());
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const auto bucket = std::lower_bound(padded.begin(), padded.end(), lengths[i]) - padded.begin();
+    buckets[static_cast<std::size_t>(bucket)].push_back(static_cast<std::int64_t>(i));
+  }
+  std::vector<std::int64_t> pool;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    pool.insert(pool.end(), buckets[b].begin(), buckets[b].end());
+    arrange(pool);
+    const auto rows = static_cast<std::size_t>(rows_within(options.tokens, padded[b]));
+    const bool last = b + 1 == buckets.size();
+    std::size_t dealt = 0;
+    while (pool.size() - dealt >= rows || (pool.size() > dealt && (last || (pool.size() - dealt) * 2 >= rows))) {
+      const std::size_t end = std::min(dealt + rows, pool.size());
+      batches.push_back({.length = padded[b],
+                         .examples = {pool.begin() + static_cast<std::ptrdiff_t>(dealt),
+                                      pool.begin() + static_cast<std::ptrdiff_t>(end)}});
+      dealt = end;
+    }
+    pool.erase(pool.begin(), pool.begin() + static_cast<std::ptrdiff_t>(dealt));
+  }
+  return batches;
+}
+
+}  // namespace
+
+bool fits(std::int64_t tokens, const BatchOptions& options) {
+  return rounded_up(tokens, options.length_multiple) <= options.tokens;
+}
+
+void add_options(Cli& cli, BatchOptions& options) {
+  cli.option("--batch-tokens", options.tokens, "most tokens of a batch, padding included").range(1, 1e9);
+  cli.option("--length-multiple", options.length_multiple, "padded lengths are multiples of this")
+      .range(1, 65536)
+      .unit("tokens");
+}
+
+std::vector<PlannedBatch> training_batches(std::span<const std::int64_t> lengths, const BatchOptions& options,
+                                           std::uint64_t seed, std::int64_t epoch) {
+  SplitMix random(seed, static_cast<std::uint64_t>(epoch));
+  auto batches = deal(lengths, options, [&](std::span<std::int64_t> pool) { random.shuffle(pool); });
+  random.shuffle(std::span(batches));
+  return batches;
+}
+
+std::vector<PlannedBatch> evaluation_batches(std::span<const std::int64_t> lengths, const BatchOptions& options) {
+  return deal(lengths, options, [](std::span<std::int64_t>) {});
+}
+
+EncodedExamples encode(std::span<const Example> examples, const Tokenizer& tokenizer, std::int64_t max_length) {
+  EncodedExamples encoded;
+  encoded.tokens.reserve(examples.size());
+  for (const Example& example : examples) {
+    std::vector<int> tokens = tokenizer.encode(example.text);
+    if (max_length > 0 && static_cast<std::int64_t>(tokens.size()) > max_length) {
+      tokens.resize(static_cast<std::size_t>(max_length));
+    }
+    if (tokens.empty()) tokens.push_back(unknown_id);
+    encoded.lengths.push_back(static_cast<std::int64_t>(tokens.size()));
+    encoded.tokens.push_back(std::move(tokens));
+    encoded.labels.push_back(example.label);
+    encoded.groups.push_back(example.group);
+  }
+  return encoded;
+}
+
+Batch fill(const PlannedBatch& plan, const EncodedExamples& examples) {
+  Batch batch;
+  batch.rows = static_cast<std::int64_t>(plan.examples.size());
+  batch.length = plan.length;
+  batch.tokens.assign(static_cast<std::size_t>(batch.rows * batch.length), pad_id);
+  batch.indices = plan.examples;
+  for (std::size_t row = 0; row < plan.examples.size(); ++row) {
+    const auto i = static_cast<std::size_t>(plan.examples[row]);
+    const std::vector<int>& tokens = examples.tokens.at(i);
+    std::copy(tokens.begin(), tokens.end(), batch.tokens.begin() + static_cast<std::ptrdiff_t>(row) * batch.length);
+    batch.lengths.push_back(static_cast<std::int32_t>(tokens.size()));
+    batch.labels.push_back(examples.labels[i]);
+  }
+  return batch;
+}
+
+BatchStream::BatchStream(const EncodedExamples& examples, const BatchOptions& options, std::uint64_t seed)
+    : examples_(examples), options_(options), seed_(seed) {
+  require(examples.size() > 0, "batches: no example");
+  seek(0, 0);
+}
+
+Batch BatchStream::next() {
+  Batch batch = fill(plan_[static_cast<std::size_t>(position_)], examples_);
+  if (++position_ == batches_per_epoch()) seek(epoch_ + 1, 0);
+  return batch;
+}
+
+void BatchStream::seek(std::int64_t epoch, std::int64_t position) {
+  require(epoch >= 0, "batches: epoch {}, expected 0 or more", epoch);
+  auto plan = training_batches(examples_.lengths, options_, seed_, epoch);
+  require(position >= 0 && position < static_cast<std::int64_t>(plan.size()),
+          "batches: position {} of epoch {}, expected 0 to {}", position, epoch, plan.size() - 1);
+  plan_ = std::move(plan);
+  epoch_ = epoch;
+  position_ = position;
+}
+
+}  // namespace fovea

@@ -1,0 +1,90 @@
+/// Batches of texts of similar length, so that little is padding, by a budget of tokens. Which examples share a batch
+/// is a pure function of lengths, options, seed and epoch: to continue a run, its epoch and position are enough.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "experiments/support/data/classification.h"
+#include "experiments/support/text/vocabulary.h"
+
+namespace fovea {
+
+class Cli;
+
+struct BatchOptions {
+  std::int64_t tokens = 4096;        ///< most tokens of a batch, padding included
+  std::int64_t length_multiple = 8;  ///< padded lengths are multiples of this
+};
+
+/// Declares --batch-tokens and --length-multiple.
+void add_options(Cli& cli, BatchOptions& options);
+
+/// Examples that are computed together, before they are padded.
+struct PlannedBatch {
+  std::int64_t length = 0;             ///< padded length; every example's is at most this
+  std::vector<std::int64_t> examples;  ///< indices into the lengths
+};
+
+/// Whether a text of so many tokens, padded, fits into a batch.
+bool fits(std::int64_t tokens, const BatchOptions& options);
+
+/// Every example once. Lengths fall into buckets (multiples of length_multiple, at least an eighth apart); a batch has
+/// as many rows as the budget allows, in eights where there are eight, and what is left of a bucket moves to the next
+/// if it is less than half a batch. Which shapes occur, and how often, depends on the lengths and options alone and is
+/// the same in every epoch: at most two row counts for a padded length. Examples and batches are in random order.
+/// Throws Error where an example does not fit into the budget.
+std::vector<PlannedBatch> training_batches(std::span<const std::int64_t> lengths, const BatchOptions& options,
+                                           std::uint64_t seed, std::int64_t epoch);
+
+/// The same shapes, short texts first and examples in their order: for evaluation.
+std::vector<PlannedBatch> evaluation_batches(std::span<const std::int64_t> lengths, const BatchOptions& options);
+
+/// Examples as token numbers.
+struct EncodedExamples {
+  std::vector<std::vector<int>> tokens;
+  std::vector<std::int64_t> lengths;  ///< tokens in each
+  std::vector<int> labels, groups;
+  std::size_t size() const { return tokens.size(); }
+};
+
+/// The first max_length tokens of each text (0: all). A text without a token becomes <unk>: no row is all padding.
+EncodedExamples encode(std::span<const Example> examples, const Tokenizer& tokenizer, std::int64_t max_length);
+
+/// Padded and flat, as tensors take it.
+struct Batch {
+  std::int64_t rows = 0, length = 0;
+  std::vector<std::int32_t> tokens;   ///< [rows, length], pad_id after a row's end
+  std::vector<std::int32_t> lengths;  ///< [rows]
+  std::vector<std::int32_t> labels;   ///< [rows]
+  std::vector<std::int64_t> indices;  ///< [rows], the examples
+};
+
+Batch fill(const PlannedBatch& plan, const EncodedExamples& examples);
+
+/// Training batches without end: epoch after epoch, from any place.
+class BatchStream {
+ public:
+  /// `examples` must outlive the stream.
+  BatchStream(const EncodedExamples& examples, const BatchOptions& options, std::uint64_t seed);
+
+  /// The batch at (epoch, position); moves on.
+  Batch next();
+
+  /// Of the batch that `next` gives: epochs count from 0, positions from 0 to batches_per_epoch() - 1.
+  std::int64_t epoch() const { return epoch_; }
+  std::int64_t position() const { return position_; }
+  std::int64_t batches_per_epoch() const { return static_cast<std::int64_t>(plan_.size()); }
+
+  /// Continues from there. Throws Error unless the position is one of the epoch's.
+  void seek(std::int64_t epoch, std::int64_t position);
+
+ private:
+  const EncodedExamples& examples_;
+  BatchOptions options_;
+  std::uint64_t seed_;
+  std::int64_t epoch_ = 0, position_ = 0;
+  std::vector<PlannedBatch> plan_;
+};
+
+}  // namespace fovea
