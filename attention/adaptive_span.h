@@ -12,15 +12,21 @@
 
 namespace fovea {
 
-/// log m on the logit. reach = R + z
+/// (reach − |i − j|) / R, at most 1; reach = R + z. Outside the window it is not above 0.
+template <class T>
+FOVEA_HD FOVEA_INLINE T span_mask(Position<T> at, T reach, double ramp) {
+  using S = typename ScalarOf<T>::type;
+  T mask = (reach - abs(at.key - at.query)) / T(S(ramp));
+  return select(mask < T(1), mask, T(1));
+}
+
+/// log m on the logit.
 struct SpanBias {
   static constexpr const char* name = "span_bias";
   double ramp;
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T logit, Position<T> at, T reach) const {
-    using S = typename ScalarOf<T>::type;
-    T mask = (reach - abs(at.key - at.query)) / T(S(ramp));
-    mask = select(mask < T(1), mask, T(1));
+    T mask = span_mask(at, reach, ramp);
     return logit + log(select(mask > T(0), mask, T(1)));  // not in the window: any finite number
   }
 };
@@ -31,9 +37,7 @@ struct SpanWindow {
   double ramp;
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T weight, Position<T> at, T reach) const {
-    using S = typename ScalarOf<T>::type;
-    T mask = (reach - abs(at.key - at.query)) / T(S(ramp));
-    mask = select(mask < T(1), mask, T(1));
+    T mask = span_mask(at, reach, ramp);
     return weight * select(mask > T(0), mask, T(0));
   }
 };

@@ -6,16 +6,14 @@ namespace fovea {
 
 namespace {
 
-class FineGrainedScore : public TwoSidedScore {
+class FineGrainedScore : public HiddenScore {
  public:
-  FineGrainedScore(HiddenScore hidden, Variable dimensions)
-      : hidden_(std::move(hidden)), dimensions_(std::move(dimensions)) {}
-  Variable queries(const AttentionContext& in) const override { return hidden_.queries(in); }
-  Variable keys(const AttentionContext& in) const override { return hidden_.keys(in); }
+  FineGrainedScore(HiddenLayer layer, Variable dimensions)
+      : HiddenScore(std::move(layer)), dimensions_(std::move(dimensions)) {}
   /// → [D, B, H, I, K]
   Variable logits(const Variable& queries, const Variable& keys, const Tensor&) const override {
     Variable weight = dimensions_.rank() == 2 ? dimensions_ : unsqueeze(dimensions_, 1);  // [H, 1, a, D]
-    return permute(matmul(HiddenScore::hidden(queries, keys), weight), {4, 0, 1, 2, 3});
+    return permute(matmul(hidden(queries, keys), weight), {4, 0, 1, 2, 3});
   }
 
  protected:
@@ -24,7 +22,6 @@ class FineGrainedScore : public TwoSidedScore {
   }
 
  private:
-  HiddenScore hidden_;
   Variable dimensions_;
 };
 

@@ -24,13 +24,11 @@ class GeneralScore : public DotScore {
   Variable weight_;
 };
 
-class AdditiveScore : public TwoSidedScore {
+class AdditiveScore : public HiddenScore {
  public:
-  AdditiveScore(HiddenScore hidden, Variable vector) : hidden_(std::move(hidden)), vector_(std::move(vector)) {}
-  Variable queries(const AttentionContext& in) const override { return hidden_.queries(in); }
-  Variable keys(const AttentionContext& in) const override { return hidden_.keys(in); }
+  AdditiveScore(HiddenLayer layer, Variable vector) : HiddenScore(std::move(layer)), vector_(std::move(vector)) {}
   Variable logits(const Variable& queries, const Variable& keys, const Tensor&) const override {
-    return project_to_number(HiddenScore::hidden(queries, keys), vector_);
+    return project_to_number(hidden(queries, keys), vector_);
   }
 
  protected:
@@ -39,7 +37,6 @@ class AdditiveScore : public TwoSidedScore {
   }
 
  private:
-  HiddenScore hidden_;
   Variable vector_;
 };
 

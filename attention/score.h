@@ -77,12 +77,23 @@ Variable project(const Variable& x, const Variable& weight, const Variable& bias
 Variable project_to_number(const Variable& x, const Variable& vector);
 
 /// q_i W + k_j U + b through tanh: the hidden layer of a score that is a small network.
-struct HiddenScore {
+struct HiddenLayer {
   Variable query_projection, key_projection, bias;  ///< W [d_q, a], U [d_k, a], b [a] or undefined
+};
+class HiddenScore : public TwoSidedScore {
+ public:
+  explicit HiddenScore(HiddenLayer layer) : layer_(std::move(layer)) {}
+  Variable queries(const AttentionContext& in) const override { return project(in.query, layer_.query_projection); }
+  Variable keys(const AttentionContext& in) const override {
+    return project(in.key, layer_.key_projection, layer_.bias);
+  }
+
+ protected:
   /// queries [B, H, I, a], keys [B, H, J, a] → [B, H, I, J, a]
   static Variable hidden(const Variable& queries, const Variable& keys);
-  Variable queries(const AttentionContext& in) const { return project(in.query, query_projection); }
-  Variable keys(const AttentionContext& in) const { return project(in.key, key_projection, bias); }
+
+ private:
+  HiddenLayer layer_;
 };
 
 // ---- Methods
@@ -132,7 +143,7 @@ class HiddenScoring : public LocalnessMethod {
  protected:
   HiddenScoring(const MethodShape& shape, const Options& options);
   std::int64_t width() const { return hidden_.query_projection.size(-1); }  ///< a
-  HiddenScore hidden_;
+  HiddenLayer hidden_;
 };
 
 class AdditiveScoring : public HiddenScoring {

@@ -75,6 +75,8 @@ void check_result(const Tensor& a, const Tensor& b, const Tensor& c) {
             c.shape(), d);
 }
 
+bool shares_memory(const Tensor& a, const Tensor& b) { return a.overlaps(b) || a.is_same_view(b); }
+
 /// Sizes and strides of a batch of products, in as few dimensions as it takes.
 template <class T>
 class Batch {
@@ -249,6 +251,11 @@ void gemm_on_cpu(const Tensor& a, const Tensor& b, Tensor& c, double alpha, doub
 void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta) {
   check_operands("gemm", a, b);
   check_result(a, b, c);
+  if (shares_memory(c, a) || shares_memory(c, b)) {
+    Tensor result = beta == 0 ? Tensor::empty(c.shape(), c.dtype(), c.device()) : c.clone();
+    gemm(a, b, result, alpha, beta);
+    return c.copy_from(result);
+  }
   c.changed();
   Stopwatch stopwatch(2.0 * static_cast<double>(c.elements()) * static_cast<double>(a.size(-1)));
   if (c.device() == Device::cuda) return cuda_backend().gemm(a, b, c, alpha, beta);

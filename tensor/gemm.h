@@ -8,7 +8,8 @@ namespace fovea {
 
 /// c = alpha a b + beta c; a [..., m, k], b [..., k, n], c [..., m, n], all f32 or all f64. The batch dimensions of a
 /// and b broadcast to c's. Operands are read where they lie whatever their strides (a transpose is a view); c may be
-/// any view without repeated elements, and must not overlap a or b. beta = 0 does not read c; k = 0 leaves beta c.
+/// any view without repeated elements, and overlap a or b (through a copy). beta = 0 does not read c; k = 0 leaves beta
+/// c.
 ///
 /// f64, and f32 except for large products on machines with AVX-512, gives the same bits for any number of threads.
 void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha = 1, double beta = 0);

@@ -219,6 +219,22 @@ BOOST_AUTO_TEST_CASE(nothing_to_add_up_leaves_beta_c) {
   BOOST_TEST(matmul(Tensor::empty({2, 3, 4}), Tensor::empty({4, 0})).shape().str() == "[2, 3, 0]");
 }
 
+BOOST_AUTO_TEST_CASE(a_result_may_lie_on_its_operands) {
+  for (double beta : {0.0, -0.5}) {
+    Tensor a = random({7, 7}, DType::f64), b = random({7, 7}, DType::f64);
+    Tensor expected = a.clone(), on_itself = a.clone();
+    gemm(a, b, expected, 1.5, beta);
+    gemm(on_itself, b, on_itself, 1.5, beta);
+    BOOST_TEST(on_itself.to_vector<double>() == expected.to_vector<double>());
+
+    Tensor rows = random({8, 7}, DType::f64), upper = rows.slice(0, 0, 7), lower = rows.slice(0, 1, 8);
+    Tensor shifted = lower.clone();
+    gemm(a, upper.clone(), shifted, 1, beta);
+    gemm(a, upper, lower, 1, beta);
+    BOOST_TEST(lower.to_vector<double>() == shifted.to_vector<double>());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(infinities_and_nan_travel) {
   double inf = std::numeric_limits<double>::infinity();
   Tensor a = Tensor::of({1, inf, 2, 0}, {2, 2}), b = Tensor::of({1, 2, 3, 0}, {2, 2});

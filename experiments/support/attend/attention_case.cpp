@@ -120,13 +120,15 @@ void add_states(Inputs& in, const AttentionCase& options, const GivenTensors& gi
   bool random = !given.has("query"), cross = options.place == Place::cross;
   require(!random || (!given.has("key") && !given.has("value")), "{}: there is no 'query', but 'key' or 'value'",
           given.source());
-  Tensor query =
-      random ? given.random({shape[0], shape[1], shape[3]}, generator) : given.numbers("query", 3, "[B, m, d_q]");
+  Tensor query = given.numbers("query", 3, "[B, m, d_q]");
+  if (random) with_flag("--shape", [&] { query = given.random({shape[0], shape[1], shape[3]}, generator); });
   Tensor key = given.numbers("key", 3, "[B, n, d_k]"), value = given.numbers("value", 3, "[B, n, d_v]");
   if (random && !key.defined() && (cross || shape[1] != shape[2]))
-    key = given.random({shape[0], shape[2], shape[3]}, generator);
+    with_flag("--shape", [&] { key = given.random({shape[0], shape[2], shape[3]}, generator); });
   if (query.size(1) == 0) given.refuse("query", "[B, m, d_q], at least one query");
   if (query.size(2) == 0) given.refuse("query", "[B, m, d_q], at least one wide");
+  if (key.defined() && key.size(2) == 0) given.refuse("key", "[B, n, d_k], at least one wide");
+  if (value.defined() && value.size(2) == 0) given.refuse("value", "[B, n, d_v], at least one wide");
   in.input.query = in.add("query", query);
   in.input.key = key.defined() ? in.add("key", key) : in.input.query;
   in.input.value = value.defined() ? in.add("value", value) : in.input.key;
@@ -180,6 +182,12 @@ Inputs read_inputs(const AttentionCase& options, const GivenTensors& given, Gene
   return in;
 }
 
+/// The flags that say what is computed, before what is refused of it.
+std::string asked(const AttentionCase& options) {
+  return fmt::format("--method '{}'{}", options.method,
+                     options.heads == 1 ? "" : fmt::format(", --heads {}", options.heads));
+}
+
 std::unique_ptr<Attention> make_attention(const AttentionCase& options, const GivenTensors& given, const Inputs& in) {
   AttentionShape shape{.model_dim = in.input.query.size(2), .heads = options.heads, .place = in.place};
   shape.query_dim = shape.model_dim;
@@ -187,7 +195,8 @@ std::unique_ptr<Attention> make_attention(const AttentionCase& options, const Gi
   shape.value_dim = in.input.value.size(2);
   if (in.input.step_input.defined()) shape.step_dim = in.input.step_input.size(2);
   std::unique_ptr<Attention> attention;
-  with_flag("--method", [&] { attention = attention_factory(options.method)(shape); });
+  with_flag("--method", [&] { attention_factory(options.method); });
+  with_flag(asked(options), [&] { attention = attention_factory(options.method)(shape); });
   attention->to(options.precision == AttentionCase::Precision::f64 ? DType::f64 : DType::f32);
   attention->initialise(options.seed);
   attention->to(options.device);
@@ -291,7 +300,8 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
   GradMode mode(options.gradients);
   AttentionTrace trace;
   in.input.trace = &trace;
-  Variable output = attention->forward(in.input);
+  Variable output;
+  with_flag(asked(options), [&] { output = attention->forward(in.input); });
 
   AttentionResult result{{}, unread_inputs(options, given, in), in.place};
   for (const auto& [name, variable] : in.leaves) result.tensors.emplace_back(name, variable.value());

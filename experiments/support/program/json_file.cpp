@@ -29,6 +29,13 @@ void collect(const std::string& key, const Json& before, const Json& after, std:
   }
 }
 
+/// What the library says, without its error number.
+std::string reason_of(const Json::exception& error) {
+  std::string reason = error.what();
+  if (auto end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);
+  return reason;
+}
+
 }  // namespace
 
 Json load_json(const std::filesystem::path& path) {
@@ -39,9 +46,15 @@ Json load_json(const std::filesystem::path& path) {
   try {
     return Json::parse(file);
   } catch (const Json::exception& error) {
-    std::string reason = error.what();
-    if (auto end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);  // the library's error number
-    fail("{}: not JSON: {}", path.string(), reason);
+    fail("{}: not JSON: {}", path.string(), reason_of(error));
+  }
+}
+
+void reading_run_file(const std::string& origin, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const Json::exception& error) {
+    fail("{}: not what a run writes: {}", origin, reason_of(error));
   }
 }
 

@@ -1,6 +1,7 @@
 /// Configurations as JSON: files, and what distinguishes two of them.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,10 @@ using Json = nlohmann::ordered_json;  ///< keys keep the order in which they wer
 
 /// Reads one JSON value. Throws Error naming the file and, where it is not JSON, line and column.
 Json load_json(const std::filesystem::path& path);
+
+/// Does what reads JSON that a run has written. Throws Error with `origin`, a file, before what is missing or is not of
+/// the type that a run writes.
+void reading_run_file(const std::string& origin, const std::function<void()>& read);
 
 /// Writes the value, indented, in one step (AtomicFile).
 void save_json(const std::filesystem::path& path, const Json& value);

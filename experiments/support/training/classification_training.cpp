@@ -84,12 +84,10 @@ Json to_json(const Outcome& outcome) {
 Outcome load_outcome(const std::filesystem::path& path, std::size_t test_examples) {
   Json json = load_json(path);
   Outcome outcome;
-  try {
+  reading_run_file(path.string(), [&] {
     outcome = {json.at("attention"),        json.at("seed"),         json.at("parameters"), json.at("updates"),
                json.at("steps_per_second"), json.at("dev_accuracy"), json.at("correct")};
-  } catch (const nlohmann::json::exception& error) {
-    fail("{}: not the result of a run: {}", path.string(), error.what());
-  }
+  });
   require(outcome.correct.size() == test_examples, "{}: the result of {} test examples; the data has {}", path.string(),
           outcome.correct.size(), test_examples);
   return outcome;
@@ -145,7 +143,7 @@ void require_same_data(const std::filesystem::path& file, const Json& now) {
   Json before = load_json(file);
   std::string list;
   auto differs = [&](const std::string& what) { list += (list.empty() ? "" : "; ") + what; };
-  try {
+  reading_run_file(file.string(), [&] {
     for (const char* part : {"train", "dev", "test"}) {
       std::int64_t had = before.at(part).at("examples"), has = now.at(part).at("examples");
       if (had != has)
@@ -155,9 +153,7 @@ void require_same_data(const std::filesystem::path& file, const Json& now) {
     }
     if (before.at("classes") != now.at("classes"))
       differs(fmt::format("the classes are {}, they were {}", now.at("classes").dump(), before.at("classes").dump()));
-  } catch (const nlohmann::json::exception& error) {
-    fail("{}: not what a run writes: {}", file.string(), error.what());
-  }
+  });
   require(list.empty(), "{}: the data have changed since the run began, which cannot go on with them: {}",
           file.parent_path().string(), list);
 }
@@ -207,12 +203,10 @@ TrainedClassifier load_classifier(const std::filesystem::path& directory, const 
   Json made = load_json(made_file);
   TrainedClassifier trained;
   std::int64_t vocabulary = 0;
-  try {
+  reading_run_file(made_file.string(), [&] {
     vocabulary = made.at("vocabulary");
     trained.classes = made.at("classes");
-  } catch (const nlohmann::json::exception& error) {
-    fail("{}: not what a run writes: {}", made_file.string(), error.what());
-  }
+  });
   trained.model = options.make(attention, vocabulary, static_cast<std::int64_t>(trained.classes.size()));
   NamedTensors best;
   std::string file = directory / "best.safetensors";

@@ -27,7 +27,7 @@ void EncoderModelOptions::require_memory(std::int64_t tokens) const {
   double needed = (parameters * 4 + kept) * sizeof(float), there = static_cast<double>(machine_memory().total);
   constexpr double gibibyte = 1 << 30;
   require(needed <= there,
-          "--model-dim {}, --feed-forward-dim {}, --layers {}{}: {:.3g} million parameters with their gradients and "
+          "--model-dim {}, --feed-forward-dim {}, --layers {}{}: {:.1f} million parameters with their gradients and "
           "Adam's state, and what is kept for the backward pass, take {:.1f} GiB; this machine has {:.1f} GiB",
           model_dim, feed_forward_dim, layers, tokens ? fmt::format(", --batch-tokens {}", tokens) : "",
           parameters / 1e6, needed / gibibyte, there / gibibyte);

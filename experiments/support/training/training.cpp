@@ -201,7 +201,7 @@ class Run {
               key);
       return Json::parse(found->second);
     };
-    try {
+    reading_run_file(path, [&] {
       require_same_configuration(path, metadata("configuration"), run_.configuration);
       NamedTensors model, optimizer;
       for (auto& [name, tensor] : file.tensors) {
@@ -220,9 +220,7 @@ class Run {
       now_.seconds = where.at("seconds");
       task_.seek(where.at("place"));
       default_generator().set_state({where.at("random").at("seed"), where.at("random").at("offset")});
-    } catch (const nlohmann::json::exception& error) {
-      fail("{}: the metadata is damaged: {}", path, error.what());
-    }
+    });
   }
 
   void load_best() {
