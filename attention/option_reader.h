@@ -7,6 +7,7 @@
 
 #include "attention/registry.h"
 #include "attention/specification.h"
+#include "tensor/in_quotes.h"
 #include "tensor/suggestion.h"
 
 namespace fovea {
@@ -26,7 +27,7 @@ class OptionReader : public OptionVisitor {
     const OptionText* option = find(name);
     if (!option) return;
     if (option->value != "true" && option->value != "false")
-      fail_at(text_, option->value_column, fmt::format("{}={}", name, option->value), "; use true or false");
+      fail_at(text_, option->value_column, option->written(), "; use true or false");
     value = option->value == "true";
   }
   void choice(const char* name, int& value, const std::vector<std::string>& choices, const char*) override {
@@ -34,8 +35,7 @@ class OptionReader : public OptionVisitor {
     if (!option) return;
     auto found = std::find(choices.begin(), choices.end(), option->value);
     if (found == choices.end())
-      fail_at(text_, option->value_column, fmt::format("{}={}", name, option->value),
-              "; use one of " + listed(choices));
+      fail_at(text_, option->value_column, option->written(), "; use one of " + listed(choices));
     value = static_cast<int>(found - choices.begin());
   }
 
@@ -44,7 +44,7 @@ class OptionReader : public OptionVisitor {
     for (const OptionText& option : method_.options) {
       if (std::count(known_.begin(), known_.end(), option.name)) continue;
       std::string advice = did_you_mean(option.name, known_);
-      fail_at(text_, option.name_column, fmt::format("{} has no option '{}'", method_.name, option.name),
+      fail_at(text_, option.name_column, fmt::format("{} has no option {}", method_.name, in_quotes(option.name)),
               advice.empty() ? "; it has " + (known_.empty() ? "none" : listed(known_)) : advice);
     }
   }
@@ -67,7 +67,7 @@ class OptionReader : public OptionVisitor {
     const char* end = option.value.data() + option.value.size();
     auto [stop, error] = std::from_chars(option.value.data(), end, value);
     if (error != std::errc() || stop != end || !(lowest <= value && value <= highest))
-      fail_at(text_, option.value_column, fmt::format("{}={}", option.name, option.value),
+      fail_at(text_, option.value_column, option.written(),
               fmt::format("; use {} from {} to {}", kind, lowest, highest));
     return value;
   }

@@ -5,6 +5,7 @@
 #include "attention/mechanism.h"
 #include "attention/multi_head.h"
 #include "attention/option_reader.h"
+#include "tensor/in_quotes.h"
 
 namespace fovea {
 
@@ -29,8 +30,7 @@ Range read_range(OptionReader& reader, const std::string& text, const char* name
     auto [after_last, last_error] = std::from_chars(after_first + 1, end, range.last);
     good = *after_first == '-' && last_error == std::errc() && after_last == end && range.last >= range.first;
   }
-  if (!good)
-    fail_at(text, option->value_column, fmt::format("{}={}", name, option->value), "; use N or FIRST-LAST, from 1");
+  if (!good) fail_at(text, option->value_column, option->written(), "; use N or FIRST-LAST, from 1");
   return range;
 }
 
@@ -55,7 +55,7 @@ struct PlannedGroup {
   for (const MethodEntry& known : registered_methods()) names.emplace_back(known.card.name);
   for (const Combination& known : combinations()) names.emplace_back(known.card.name);
   std::string advice = did_you_mean(written.name, names);
-  fail_at(text, written.column, fmt::format("no method '{}'", written.name),
+  fail_at(text, written.column, "no method " + in_quotes(written.name),
           advice.empty() ? "; there are " + listed(names) : advice);
 }
 

@@ -4,11 +4,19 @@
 #include <charconv>
 
 #include "tensor/error.h"
+#include "tensor/in_quotes.h"
 
 namespace fovea {
 
 void fail_at(const std::string& text, std::size_t column, const std::string& what, const std::string& advice) {
-  fail("'{}': {} (column {}){}", text, what, column, advice);
+  constexpr std::size_t longest = 200;
+  fail("{}: {} (column {}){}", in_quotes(text, longest), what, column, advice);
+}
+
+std::string OptionText::written() const {
+  constexpr std::size_t longest = 80;
+  std::string text = name + "=" + value;
+  return text.size() <= longest ? text : text.substr(0, longest) + "...";
 }
 
 namespace {
@@ -20,13 +28,16 @@ class Parser {
   explicit Parser(const std::string& text) : text_(text) {}
 
   std::vector<MethodText> whole() {
+    if (text_.size() > longest)
+      fail_at(text_, longest + 1, "too long", fmt::format("; a specification has at most {} characters", longest));
     auto methods = sum(0);
     if (!at_end()) expected("'+' or the end");
     return methods;
   }
 
  private:
-  static constexpr int deepest = 8;
+  static constexpr int deepest = 8, most_heads = 1024;
+  static constexpr std::size_t longest = 1 << 16;
 
   std::vector<MethodText> sum(int depth) {
     if (depth > deepest) fail_at(text_, column(), "nested too deeply", "");
@@ -73,8 +84,8 @@ class Parser {
     std::size_t start = column();
     std::string count = word("a number of heads");
     auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), out.heads);
-    if (error != std::errc() || end != count.data() + count.size() || out.heads < 1)
-      fail_at(text_, start, "'" + count + "' is not a number of heads", "; write name*4");
+    if (error != std::errc() || end != count.data() + count.size() || out.heads < 1 || out.heads > most_heads)
+      fail_at(text_, start, in_quotes(count) + " is not a number of heads", "; write name*4");
     return out;
   }
 
@@ -83,7 +94,7 @@ class Parser {
     skip_spaces();
     out.name_column = column();
     out.name = word("an option, as in name=value");
-    if (!take('=')) expected("'=' after '" + out.name + "'");
+    if (!take('=')) expected("'=' after " + in_quotes(out.name));
     skip_spaces();
     out.value_column = column();
     out.value = value();
@@ -125,8 +136,15 @@ class Parser {
 
   [[noreturn]] void expected(const std::string& what) {
     skip_spaces();
-    fail_at(text_, column(), at_end() ? "ends too early" : fmt::format("unexpected '{}'", text_[at_]),
+    fail_at(text_, column(), at_end() ? "ends too early" : "unexpected " + in_quotes(next_character()),
             "; expected " + what);
+  }
+
+  /// All bytes of it: of UTF-8, those from 0x80 to 0xbf go on with a character.
+  std::string next_character() const {
+    std::size_t end = at_ + 1;
+    while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xc0) == 0x80) ++end;
+    return text_.substr(at_, end - at_);
   }
 
   const std::string& text_;

@@ -11,6 +11,7 @@ struct Share;
 struct OptionText {
   std::string name, value;
   std::size_t name_column, value_column;  ///< counted from 1
+  std::string written() const;            ///< "name=value" for messages, cut where it is long
 };
 
 struct MethodText {

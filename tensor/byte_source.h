@@ -40,7 +40,4 @@ std::size_t stored_bytes(std::string_view what, const Shape& shape, DType dtype)
 /// `what`, for a bool that is neither 0 nor 1.
 void read_elements(const ByteSource& source, std::size_t offset, std::string_view what, const Tensor& to);
 
-/// Text out of a file, made fit for a message: in quotes, control characters escaped, cut where it is long.
-std::string in_quotes(std::string_view text);
-
 }  // namespace fovea

@@ -10,6 +10,7 @@
 #include "tensor/atomic_file.h"
 #include "tensor/byte_source.h"
 #include "tensor/error.h"
+#include "tensor/in_quotes.h"
 
 namespace fovea {
 namespace {

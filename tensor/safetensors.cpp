@@ -11,6 +11,7 @@
 #include "tensor/atomic_file.h"
 #include "tensor/byte_source.h"
 #include "tensor/error.h"
+#include "tensor/in_quotes.h"
 #include "tensor/suggestion.h"
 
 namespace fovea {

@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/attention/attentions.h"
+#include "tests/damage.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -54,7 +55,7 @@ BOOST_AUTO_TEST_CASE(errors_point_at_the_column) {
 
 BOOST_AUTO_TEST_CASE(hostile_text_is_refused_not_followed) {
   std::string deep;
-  for (int k = 0; k < 100000; ++k) deep += "heads(";
+  for (int k = 0; k < 10000; ++k) deep += "heads(";
   BOOST_TEST(error_of(deep).find("nested too deeply") != std::string::npos);
   for (const char* text : {"(",
                            ")",
@@ -83,6 +84,44 @@ BOOST_AUTO_TEST_CASE(hostile_text_is_refused_not_followed) {
                            "relative(clip=99999999999999999999)",
                            "\x01\xff"})
     BOOST_TEST(error_of(text) != "", text);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_is_one_line_and_short_whatever_the_text) {
+  BOOST_TEST(error_of("global\n(\xc3\xa4") ==
+             R"('global\x0a(ä': unexpected '\x0a' (column 7); expected '+' or the end)");
+  BOOST_TEST(error_of("\xc3\xa4") == "'ä': unexpected 'ä' (column 1); expected the name of a method");
+  BOOST_TEST(error_of("global + " + std::string(3000, 'x')).size() < 1000u);
+  BOOST_TEST(error_of("relative(clip=" + std::string(3000, '1')).size() < 500u);
+  BOOST_TEST(error_of(std::string(70000, '+'))
+                 .ends_with("too long (column 65537); a specification has at most 65536 "
+                            "characters"));
+  BOOST_TEST(error_of("heads(global*2147483647, global*2147483647)").find("is not a number of heads") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(damaged_text_is_read_or_refused_in_one_line) {
+  std::vector<std::string> wholes{"heads(global*2, gaussian(window=query) + relative*2)",
+                                  "classic(additive(hidden=3) + flexible(threshold=1.2))",
+                                  "concat(dot*2, average(location, mean), head_input=split, width=6)"};
+  std::vector<std::string> tokens{"+", "(",      ")",    "*",   "=",          ",",    " ",
+                                  "-", "heads(", "1e+3", "nan", "layers=1-2", "q+ctx"};
+  for (const MethodEntry& method : registered_methods()) {
+    std::string all;
+    for (const OptionDescription& option : describe_options(method)) {
+      all += (all.empty() ? "" : ", ") + option.name + "=" + option.default_value;
+      tokens.push_back(option.name + "=" + option.values.substr(0, option.values.find_first_of(", ")));
+    }
+    tokens.emplace_back(method.card.name);
+    wholes.push_back(std::string(method.card.name) + "(" + all + ")");
+  }
+  std::mt19937 random(2026);
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = mutated(wholes[random() % wholes.size()], tokens, random);
+    accepted += accepts_or_explains([&] { attention_factory(text); }, "");
+  }
+  BOOST_TEST(accepted > 300);
+  BOOST_TEST(accepted < 15000);
 }
 
 BOOST_AUTO_TEST_CASE(methods_act_on_the_layers_that_are_named) {

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "tensor/tensor.h"
+#include "tests/damage.h"
 #include "tests/files.h"
 
 namespace fovea {
@@ -77,53 +78,6 @@ inline void check_that_every_cut_is_refused(const std::string& whole,
   for (std::size_t size = 0; size < whole.size(); ++size) {
     auto message = refusal(whole.substr(0, size));
     BOOST_REQUIRE_MESSAGE(message.starts_with("f: "), size << ": " << message);
-  }
-}
-
-/// One of the ways in which files are damaged; `tokens` are texts that mean something to the format.
-inline std::string mutated(std::string file, const std::vector<std::string>& tokens, std::mt19937& random) {
-  auto below = [&](std::size_t n) { return n == 0 ? 0 : random() % n; };
-  for (std::size_t changes = 1 + below(3); changes > 0; --changes) {
-    std::size_t at = below(file.size() + 1), length = below(std::min<std::size_t>(file.size() - at, 40) + 1);
-    const std::string& token = tokens[below(tokens.size())];
-    switch (below(7)) {
-      case 0:
-        if (at < file.size()) file[at] = static_cast<char>(file[at] ^ (1 << below(8)));
-        break;
-      case 1:
-        if (at < file.size()) file[at] = static_cast<char>(random());
-        break;
-      case 2:
-        file.resize(at);
-        break;
-      case 3:
-        file.erase(at, length);
-        break;
-      case 4:
-        file.insert(below(file.size() + 1), file.substr(at, length));
-        break;
-      case 5:
-        file.insert(at, token);
-        break;
-      case 6:
-        file.replace(at, std::min(length, token.size()), token);
-        break;
-    }
-  }
-  return file;
-}
-
-/// Runs `parse`, which must either succeed or throw an Error of one printable line that begins with the file's name.
-/// True if it succeeded.
-inline bool accepts_or_explains(const std::function<void()>& parse, const std::string& name) {
-  try {
-    parse();
-    return true;
-  } catch (const Error& error) {
-    std::string message = error.what();
-    bool one_line = std::none_of(message.begin(), message.end(), [](unsigned char c) { return c < 0x20; });
-    BOOST_REQUIRE_MESSAGE(message.starts_with(name + ": ") && one_line && message.size() < 500, message);
-    return false;
   }
 }
 
