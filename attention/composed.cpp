@@ -84,6 +84,11 @@ Variable with_dimensions_last(const Variable& pairs) {
 
 double AttentionContext::scale() const { return 1 / std::sqrt(static_cast<double>(query.size(-1))); }
 
+Variable AttentionContext::newest_key() const {
+  std::int64_t J = key.size(2), newest = key_states.size(1);
+  return newest == J ? key : slice(key, 2, J - newest, J);
+}
+
 Tensor allowed_pairs(const KeyRange& range, std::int64_t J) {
   auto reaches = [](const Tensor& bound, auto&& good) {
     std::vector<std::int64_t> values = bound.to_vector<std::int64_t>();

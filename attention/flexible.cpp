@@ -70,9 +70,11 @@ class KeyRows {
 
 class FocusRecurrence : public Recurrence {
  public:
-  FocusRecurrence(const FlexibleAttention::Options& options, bool testing, const Variable& gate,
+  /// `owner`: whose focus it is, in a decoder's memory.
+  FocusRecurrence(const void* owner, const FlexibleAttention::Options& options, bool testing, const Variable& gate,
                   const Variable& previous_focus, std::shared_ptr<Steps> steps)
-      : options_(options),
+      : owner_(owner),
+        options_(options),
         has_windows_(testing && std::isfinite(options.threshold)),
         gate_(gate),
         previous_(previous_focus),
@@ -106,7 +108,7 @@ class FocusRecurrence : public Recurrence {
     if (!has_windows_ || grad_enabled() || !score || !score_alone || in.key.size(2) == 0) return {};
     start();
     Variable queries = score->queries(in);
-    KeyRows keys(score->kept_keys(in)), values(in.value);
+    KeyRows keys(score->keys(in)), values(in.value);
     std::vector<Variable> outputs, weights;
     for (std::int64_t t = 0; t < in.query.size(2); ++t) {
       auto [index, seen] = keys_of(step_window(in, t), terms, in, t);
@@ -133,6 +135,9 @@ class FocusRecurrence : public Recurrence {
   }
   Variable carried() const override { return steps_->focus; }
   void set_carried(const Variable& focus) override { steps_->focus = focus; }
+  void keep_carried(DecoderMemory& memory, const Variable& focus) const override {
+    memory.carried(owner_) = select(focus, 2, focus.size(2) - 1);
+  }
 
  private:
   /// Whether there is a penalty at the first query where no focus is given.
@@ -213,6 +218,7 @@ class FocusRecurrence : public Recurrence {
     return {index, seen};
   }
 
+  const void* owner_;
   FlexibleAttention::Options options_;
   bool has_windows_;
   Variable gate_;      // [B, H, I]
@@ -264,12 +270,14 @@ Variable FlexibleAttention::gate(const AttentionContext& in) const {
 }
 
 void FlexibleAttention::add_terms(const AttentionContext& in, Terms& terms) {
-  require(in.previous_focus.defined() || in.query_offset == 0,
+  Variable focus = in.previous_focus;
+  if (!focus.defined() && in.memory) focus = in.memory->carried(this);
+  require(focus.defined() || in.query_offset == 0,
           "flexible: step {} needs the focus after the step before it (previous_focus)", in.query_offset);
   Variable g = gate(in);
   auto steps = std::make_shared<Steps>();
-  terms.set_recurrence(std::make_unique<FocusRecurrence>(options_, !training(), g, in.previous_focus, steps));
-  bool open = options_.p_init == FirstFocus::none && !in.previous_focus.defined();
+  terms.set_recurrence(std::make_unique<FocusRecurrence>(this, options_, !training(), g, focus, steps));
+  bool open = options_.p_init == FirstFocus::none && !focus.defined();
   terms.quantity("gate", [g, open] {
     if (!open) return g;
     Tensor zero = Tensor::zeros({g.size(0), g.size(1), 1}, g.dtype(), g.device());

@@ -101,6 +101,7 @@ Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Te
   if (trace) weights = Tensor::empty({call->planes, s.sentences, s.heads, s.queries, s.keys}, in.query.dtype());
   fused_forward(*call, result, weights);
   std::vector<Variable> outputs = record_call(call, result);
+  if (terms->recurrence && in.memory) terms->recurrence->keep_carried(*in.memory, outputs[1]);
   if (trace) {
     if (!call->by_dimension) weights = weights.reshape({s.sentences, s.heads, s.queries, s.keys});
     fill_trace(*terms, in, with_dimensions_last(weights), outputs[1], *trace);
@@ -148,7 +149,9 @@ Variable attend(const AttentionContext& in, Terms terms, double dropout, Attenti
             "attention: the fused engine has no form of a term of this method on {}; use the composed engine",
             name(in.query.device()));
   }
-  return attend_composed(in, *shared, drop, trace);
+  Variable out = attend_composed(in, *shared, drop, trace);
+  if (shared->recurrence && in.memory) shared->recurrence->keep_carried(*in.memory, shared->recurrence->carried());
+  return out;
 }
 
 }  // namespace fovea

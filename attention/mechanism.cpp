@@ -66,12 +66,19 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
           shape_.query_dim, shape_.key_dim, shape_.value_dim);
   AttentionContext in = context_of(input, shape_.place);
   in.projected_query = input.query;
-  in.projected_key = input.key;
+  in.projected_key = input.grows() ? input.memory->grown(this, input.key) : input.key;
   in.query = unsqueeze(input.query, 1);
-  in.key = unsqueeze(input.key, 1);
-  in.value = unsqueeze(input.value, 1);
-  in.mask = checked_mask(input.mask, {q[0], 1, q[1], k[1]}, input.query.dtype());
-  for (Named& named : methods_) named.method->prepare(in);
+  in.key = unsqueeze(in.projected_key, 1);
+  const bool of_one = input.value.is_same(input.key);
+  in.value = of_one || !input.grows() ? (of_one ? in.key : unsqueeze(input.value, 1))
+                                      : unsqueeze(input.memory->grown(&methods_, input.value), 1);
+  require_kept_keys(input, in);
+  in.mask = checked_mask(input.mask, {q[0], 1, q[1], input.keys()}, input.query.dtype());
+  if (surroundings_.positioned)
+    position_heads(in, &surroundings_, [&](Variable heads, std::int64_t first) {
+      for (Named& named : methods_) heads = named.method->positioned(heads, first);
+      return heads;
+    });
   Terms terms;
   for (Named& named : methods_) {
     Terms own;
@@ -118,9 +125,11 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
   auto K = static_cast<std::int64_t>(mechanisms_.size());
   Variable query = input.query, key = input.key, value = input.value;
   if (query_) {
+    // Keys that grow are the mechanisms' to keep.
+    DecoderMemory* memory = input.causal ? nullptr : input.memory;
     query = query_->forward(query);
-    key = key_->forward(key);
-    value = value_->forward(value);
+    key = of_all_keys(memory, false, &key_, [&] { return key_->forward(input.key); });
+    value = of_all_keys(memory, false, &value_, [&] { return value_->forward(input.value); });
   }
   std::vector<AttentionInput> inputs;
   for (std::int64_t k = 0; k < K; ++k) {
@@ -131,9 +140,8 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
     };
     own.query = part(query);
     own.key = part(key);
-    own.value = part(value);
+    own.value = input.value.is_same(input.key) && !query_ ? own.key : part(value);
     own.trace = nullptr;
-    if (input.memory) own.memory = &input.memory->part(static_cast<std::size_t>(k));
     if (input.previous_focus.defined() && input.previous_focus.rank() == 2 && input.previous_focus.size(1) == K)
       own.previous_focus = slice(input.previous_focus, 1, k, k + 1);
     if (input.mask.defined() && input.mask.value().defined() && input.mask.rank() == 4 && input.mask.size(1) == K)
@@ -145,7 +153,6 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
 
 Variable MixedAttention::forward(const AttentionInput& input) {
   Scope scope = enter();
-  if (input.memory && !mechanisms_.empty()) input.memory->part(mechanisms_.size() - 1);  // none moves from here on
   std::vector<AttentionInput> inputs = inputs_of_mechanisms(input);
   std::vector<Variable> outputs, weights;
   for (std::size_t k = 0; k < inputs.size(); ++k) {

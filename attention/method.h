@@ -44,7 +44,9 @@ struct KeyRange {
 
 /// What a method sees. B sentences, H heads, I queries, J keys, D head dim.
 struct AttentionContext {
-  Variable query_states, key_states;  ///< input of the sub-layer [B, I, d], [B, J, d]
+  Variable query_states;  ///< input of the sub-layer, [B, I, d]
+  /// The same of the keys that came with this call, [B, J, d]: all, but where a memory has those of earlier calls.
+  Variable key_states;
   /// All heads side by side, with bias, before 1 / sqrt(D): [B, I, d], [B, J, d]
   Variable projected_query, projected_key;
   /// Split in heads: [B, H, I, D], [B, H, J, D], [B, H, J, D]; in attention without projections one head, of the
@@ -62,10 +64,18 @@ struct AttentionContext {
 
   Variable step_input;      ///< what a decoder reads at each step, [B, I, d_e], or undefined
   Variable previous_focus;  ///< before the first query, [B, H or 1], or undefined
-  AttentionMemory* memory = nullptr;
+  DecoderMemory* memory = nullptr;
   std::shared_ptr<const AttentionContext> whole;  ///< of all heads, where this is of some of them; null: this is it
 
   double scale() const;  ///< 1 / sqrt(D)
+  /// What `make` makes of the keys that came with this call, [B, J, ...], for all keys: methods that project keys of
+  /// their own do it through here, and a decoder that goes step by step projects each key once. `owner`: who makes it.
+  template <class Make>
+  Variable of_keys(const void* owner, Make&& make) const {
+    return of_all_keys(memory, causal, owner, make);
+  }
+  /// The last of `key`, those that came with this call: [B, H, J, D].
+  Variable newest_key() const;
   /// The largest |j − i|.
   std::int64_t farthest() const { return std::max({query_offset + query.size(2), key.size(2), std::int64_t{1}}) - 1; }
   /// `visible` as a matrix, for the composed form: bool [B or 1, H or 1, I or 1, J]; undefined: every query sees every
@@ -173,6 +183,8 @@ class Recurrence {
   /// What goes from query to query, [B, H, I]: of the last composed(), or what was given from strips().
   virtual Variable carried() const { return {}; }
   virtual void set_carried(const Variable&) {}
+  /// Leaves to the next step of a decoder what was carried out of the last query; carried: [B, H, I].
+  virtual void keep_carried(DecoderMemory&, const Variable& /*carried*/) const {}
 };
 
 struct Terms {
@@ -276,13 +288,18 @@ struct MultiplyWindow {
 struct Surroundings {
   std::int64_t value_dim;                                   ///< of all heads: W^V [d, value_dim], W^O [value_dim, d]
   Variable (*activation)(const Variable& heads) = nullptr;  ///< of the concatenated heads, before W^O
+  bool positioned = false;                                  ///< queries and keys go through positioned()
 };
 
 class LocalnessMethod : public Module {
  public:
   virtual void change(Surroundings&) const {}
-  /// Changes `in.query` and `in.key`, before any method adds its terms.
-  virtual void prepare(AttentionContext&) {}
+  /// What takes the place of queries and of keys [B, H, T, D], the first of them at position `first`, before any method
+  /// adds its terms; asked where change() has said so.
+  virtual Variable positioned(const Variable& heads, std::int64_t first) {
+    (void)first;
+    return heads;
+  }
   /// Adds this method's terms for one call to `terms`. Throws Error where the method is not defined.
   virtual void add_terms(const AttentionContext& in, Terms& terms) = 0;
 };

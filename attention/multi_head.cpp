@@ -42,21 +42,27 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
               q[2] == d && k[2] == d_k && v[2] == d_v,
           "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q, k, v, d, d_k,
           d_v);
-  std::int64_t I = q[1], J = k[1];
   AttentionContext in = context_of(input, shape_.place);
   in.projected_query = query_.forward(input.query);
-  in.projected_key = key_.forward(input.key);
+  in.projected_key = in.of_keys(&key_, [&] { return key_.forward(input.key); });
   in.query = split_heads(in.projected_query, head_dim_);
   in.key = split_heads(in.projected_key, head_dim_);
-  in.value = split_heads(value_.forward(input.value), surroundings_.value_dim / shape_.heads);
-  in.mask = checked_mask(input.mask, {q[0], shape_.heads, I, J}, input.query.dtype());
+  in.value = split_heads(in.of_keys(&value_, [&] { return value_.forward(input.value); }),
+                         surroundings_.value_dim / shape_.heads);
+  require_kept_keys(input, in);
+  in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.keys()}, input.query.dtype());
   return in;
 }
 
 MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
   Call out{context(input), {}};
   AttentionContext& in = out.context;
-  for (Placed& placed : methods_) prepare_heads(*placed.method, in, {placed.first_head, placed.heads});
+  if (surroundings_.positioned)
+    position_heads(in, this, [&](Variable heads, std::int64_t first) {
+      for (Placed& placed : methods_)
+        heads = positioned_heads(*placed.method, heads, first, {placed.first_head, placed.heads});
+      return heads;
+    });
   for (Placed& placed : methods_) {
     HeadRange heads{placed.first_head, placed.heads};
     Terms terms;

@@ -115,11 +115,7 @@ class ScoresOfHeads : public Score {
   template <class Body>
   void for_parts(const AttentionContext& in, Body&& body) const {
     fill_gaps(in);
-    for (std::size_t k = 0; k < parts_.size(); ++k) {
-      AttentionContext own = context_of_heads(in, parts_[k].heads);
-      if (in.memory) own.memory = &in.memory->part(k);
-      body(parts_[k], own);
-    }
+    for (const Part& part : parts_) body(part, context_of_heads(in, part.heads));
   }
 
   /// q · k / sqrt(D) for the heads that have no score.
@@ -176,11 +172,17 @@ class RecurrenceOnHeads : public Recurrence {
     return squeeze(replace_heads(none, unsqueeze(own, -1), heads_), -1);
   }
   void set_carried(const Variable& carried) override {
-    recurrence_->set_carried(carried.defined() ? slice(carried, 1, heads_.first, heads_.first + heads_.count)
-                                               : Variable());
+    recurrence_->set_carried(carried.defined() ? of_own_heads(carried) : Variable());
+  }
+  void keep_carried(DecoderMemory& memory, const Variable& carried) const override {
+    recurrence_->keep_carried(memory, of_own_heads(carried));
   }
 
  private:
+  Variable of_own_heads(const Variable& carried) const {
+    return slice(carried, 1, heads_.first, heads_.first + heads_.count);
+  }
+
   std::unique_ptr<Recurrence> recurrence_;
   HeadRange heads_;
   std::int64_t all_heads_;
@@ -242,13 +244,10 @@ AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads) {
   return out;
 }
 
-void prepare_heads(LocalnessMethod& method, AttentionContext& in, HeadRange heads) {
-  if (are_all(in, heads)) return method.prepare(in);
-  AttentionContext own = context_of_heads(in, heads);
-  Variable query = own.query, key = own.key;
-  method.prepare(own);
-  if (!own.query.is_same(query)) in.query = replace_heads(in.query, own.query, heads);
-  if (!own.key.is_same(key)) in.key = replace_heads(in.key, own.key, heads);
+Variable positioned_heads(LocalnessMethod& method, const Variable& x, std::int64_t first, HeadRange heads) {
+  if (heads.count == x.size(1)) return method.positioned(x, first);
+  Variable own = slice_heads(x, heads), positioned = method.positioned(own, first);
+  return positioned.is_same(own) ? x : replace_heads(x, positioned, heads);
 }
 
 void add_on_heads(Terms& all, Terms terms, const AttentionContext& in, HeadRange heads) {

@@ -12,8 +12,8 @@ struct HeadRange {
 /// What a method on these heads sees.
 AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads);
 
-/// Lets a method change the queries and keys of its heads.
-void prepare_heads(LocalnessMethod& method, AttentionContext& in, HeadRange heads);
+/// A method's positioned() on its heads of x [B, H, T, D].
+Variable positioned_heads(LocalnessMethod& method, const Variable& x, std::int64_t first, HeadRange heads);
 
 /// Adds the terms of a method on these heads to those of all heads; the other heads pass through them. `in`: of all
 /// heads.

@@ -84,16 +84,11 @@ void RotaryPositions::ensure_tables(const Variable& x, std::int64_t first, std::
   partner_ = partner_.to(x.device());
 }
 
-Variable RotaryPositions::turned(const Variable& x, std::int64_t first) {
+Variable RotaryPositions::positioned(const Variable& x, std::int64_t first) {
   std::int64_t end = first + x.size(2);
   ensure_tables(x, first, end);
   return turn(
       x, {partner_, cosine_.slice(0, first - first_, end - first_), sine_.slice(0, first - first_, end - first_)}, 1);
-}
-
-void RotaryPositions::prepare(AttentionContext& in) {
-  in.query = turned(in.query, in.query_offset);
-  in.key = turned(in.key, 0);
 }
 
 }  // namespace fovea

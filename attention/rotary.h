@@ -25,12 +25,12 @@ class RotaryPositions : public LocalnessMethod {
   static void visit(OptionVisitor& visitor, Options& options);
 
   RotaryPositions(const MethodShape& shape, const Options& options);
-  void prepare(AttentionContext& in) override;
+  void change(Surroundings& surroundings) const override { surroundings.positioned = true; }
+  /// x turned by positions first, first + 1, ...
+  Variable positioned(const Variable& x, std::int64_t first) override;
   void add_terms(const AttentionContext&, Terms&) override {}
 
  private:
-  /// x [B, H, T, D] turned by positions first, first + 1, ...
-  Variable turned(const Variable& x, std::int64_t first);
   /// Makes the tables of cosines and signed sines for the positions from first to before end, of x's type and device.
   void ensure_tables(const Variable& x, std::int64_t first, std::int64_t end);
 

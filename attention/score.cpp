@@ -67,19 +67,8 @@ void require_one_width(const char* name, const MethodShape& shape) {
 
 }  // namespace
 
-Variable TwoSidedScore::kept_keys(const AttentionContext& in) const {
-  if (!in.memory) return keys(in);
-  Variable& kept = in.memory->keys;
-  if (!kept.defined()) kept = keys(in);
-  require(
-      kept.size(0) == in.key.size(0) && kept.size(2) == in.key.size(2),
-      "attention: the memory is of {} sources of {} keys, these are {} of {}; a new source begins with a new memory",
-      kept.size(0), kept.size(2), in.key.size(0), in.key.size(2));
-  return kept;
-}
-
 const TwoSidedScore::Sides& TwoSidedScore::sides(const AttentionContext& in) const {
-  if (!sides_.queries.defined()) sides_ = {queries(in), kept_keys(in)};
+  if (!sides_.queries.defined()) sides_ = {queries(in), keys(in)};
   return sides_;
 }
 
@@ -127,6 +116,16 @@ Variable project_to_number(const Variable& x, const Variable& vector) {
   Variable columns = unsqueeze(vector, -1);  // [n, 1] or [H, n, 1]
   if (vector.rank() == 2 && x.rank() == 5) columns = unsqueeze(columns, 1);
   return squeeze(matmul(x, columns), -1);
+}
+
+Variable HiddenScore::keys(const AttentionContext& in) const {
+  auto projected = [&] { return transpose(project(in.newest_key(), layer_.key_projection, layer_.bias), 1, 2); };
+  Variable all = transpose(in.of_keys(layer_.key_projection.id(), projected), 1, 2);  // [B, H, J, a]
+  require(
+      all.size(0) == in.key.size(0) && all.size(2) == in.key.size(2),
+      "attention: the memory is of {} sources of {} keys, these are {} of {}; a new source begins with a new memory",
+      all.size(0), all.size(2), in.key.size(0), in.key.size(2));
+  return all;
 }
 
 Variable HiddenScore::hidden(const Variable& queries, const Variable& keys) {

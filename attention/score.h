@@ -22,8 +22,6 @@ class TwoSidedScore : public Score {
   /// → [B, H, I, K]; positions: where the K keys given are, i64, broadcast to that.
   virtual Variable logits(const Variable& queries, const Variable& keys, const Tensor& positions) const = 0;
 
-  /// keys(), from the memory that a decoder keeps where there is one.
-  Variable kept_keys(const AttentionContext& in) const;
   Variable composed(const AttentionContext& in) const override;
   std::vector<std::unique_ptr<StripScore>> strips(const AttentionContext& in) const override;
 
@@ -84,9 +82,7 @@ class HiddenScore : public TwoSidedScore {
  public:
   explicit HiddenScore(HiddenLayer layer) : layer_(std::move(layer)) {}
   Variable queries(const AttentionContext& in) const override { return project(in.query, layer_.query_projection); }
-  Variable keys(const AttentionContext& in) const override {
-    return project(in.key, layer_.key_projection, layer_.bias);
-  }
+  Variable keys(const AttentionContext& in) const override;
 
  protected:
   /// queries [B, H, I, a], keys [B, H, J, a] → [B, H, I, J, a]

@@ -220,14 +220,14 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
 }
 
 void DifferentiableWindow::add_terms(const AttentionContext& in, Terms& terms) {
-  auto heads = [&](const Linear& projection, const Variable& states) {
-    return split_heads(projection.forward(states), head_dim_);
+  auto queries = [&](const Linear& projection) { return split_heads(projection.forward(in.query_states), head_dim_); };
+  auto keys = [&](const Linear& projection) {
+    return split_heads(in.of_keys(&projection, [&] { return projection.forward(in.key_states); }), head_dim_);
   };
-  WindowProjections projections{heads(left_query_, in.query_states), heads(left_key_, in.key_states),
-                                heads(right_query_, in.query_states), heads(right_key_, in.key_states)};
+  WindowProjections projections{queries(left_query_), keys(left_key_), queries(right_query_), keys(right_key_)};
   if (options_.use == Use::additive) {
-    projections.local_query = heads(*local_query_, in.query_states);
-    projections.local_key = heads(*local_key_, in.key_states);
+    projections.local_query = queries(*local_query_);
+    projections.local_key = keys(*local_key_);
   }
   Window window{options_, std::move(projections)};
   terms.quantity("left_pointer", [=] { return window.pointers(in).left; });

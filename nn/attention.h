@@ -6,23 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "nn/decoder_memory.h"
 #include "nn/module.h"
 
 namespace fovea {
 
 /// Where an attention sits in a model.
 enum class Place { encoder, decoder, cross };
-
-/// What stays the same for all queries over one source: attentions that are asked step by step, by a recurrent decoder,
-/// keep it here. Start a sentence with an empty one.
-struct AttentionMemory {
-  Variable keys;                       ///< as the score wants them, [B, H, J, ...]
-  std::vector<AttentionMemory> parts;  ///< of an attention made of several
-  AttentionMemory& part(std::size_t k) {
-    if (parts.size() <= k) parts.resize(k + 1);
-    return parts[k];
-  }
-};
 
 /// What an attention computed on the way, for pictures and tests: filled when AttentionInput::trace points to one.
 struct AttentionTrace {
@@ -41,9 +31,21 @@ struct AttentionInput {
   AttentionTrace* trace = nullptr;
 
   // What a decoder that goes step by step passes on; undefined for the first step, and where nobody asks.
-  Variable step_input = {};           ///< what it reads at each step, the embedding of the previous word [B, I, d_e]
-  Variable previous_focus = {};       ///< flexible attention's p before the first query, [B] or [B, H]
-  AttentionMemory* memory = nullptr;  ///< kept from step to step
+  Variable step_input = {};      ///< what it reads at each step, the embedding of the previous word [B, I, d_e]
+  Variable previous_focus = {};  ///< flexible attention's p before the first query, [B] or [B, H]; memory has it too
+  /// Kept from step to step, and begun empty. With one, causal attention gets the keys and values of this call's
+  /// queries alone: those of the earlier ones are in the memory. Without causality it gets the whole source each time,
+  /// but looks at it in the first step only.
+  DecoderMemory* memory = nullptr;
+
+  bool grows() const { return memory && causal; }  ///< keys and values come behind those of earlier calls
+  /// Keys in sight of the last query, those in the memory included.
+  std::int64_t keys() const { return (grows() ? query_offset : 0) + key.size(1); }
+  /// of_all_keys() of this call.
+  template <class Make>
+  Variable of_keys(const void* owner, Make&& make) const {
+    return of_all_keys(memory, causal, owner, make);
+  }
 };
 
 /// What is fixed when an attention is made.

@@ -51,28 +51,41 @@ Shape picked_shape(const char* what, const Tensor& table, const Tensor& index) {
   return shape;
 }
 
+/// Rows that are dense in themselves, at one distance from each other in row-major order.
+bool has_even_rows(const Tensor& x) {
+  if (x.rank() < 2) return x.is_contiguous();
+  return (x.size(-1) <= 1 || x.strides()[-1] == 1) && (x.rank() == 2 || x.is_contiguous());
+}
+
 }  // namespace
 
 Tensor gather_rows(const Tensor& table, const Tensor& index) {
   Tensor out = Tensor::empty(picked_shape("gather_rows", table, index), table.dtype(), table.device());
-  if (table.device() == Device::cuda) {
-    cuda_backend().gather_rows(table, index, out);
-    return out;
-  }
+  gather_rows_into(table, index, out);
+  return out;
+}
+
+void gather_rows_into(const Tensor& table, const Tensor& index, Tensor out) {
+  require(out.shape() == picked_shape("gather_rows", table, index) && out.dtype() == table.dtype(),
+          "gather_rows: {} rows of {} do not go into {}", index.shape(), table, out);
+  if (table.device() == Device::cuda && out.is_contiguous()) return cuda_backend().gather_rows(table, index, out);
+  if (table.device() == Device::cuda || !has_even_rows(out)) return out.copy_from(gather_rows(table, index));
+  out.changed();
   Tensor from = with_unit_rows(table), at = index.contiguous();
   std::size_t bytes = static_cast<std::size_t>(table.size(1)) * size_of(table.dtype());
-  std::int64_t step = from.strides()[0] * static_cast<std::int64_t>(size_of(table.dtype()));
+  auto bytes_between = [](const Tensor& x, int dim) {
+    return x.strides()[dim] * static_cast<std::int64_t>(size_of(x.dtype()));
+  };
+  std::int64_t step = bytes_between(from, 0), out_step = out.rank() > 1 ? bytes_between(out, -2) : 0;
   visit_index("gather_rows", at.dtype(), [&](auto type) {
     using I = typename decltype(type)::type;
     require_in_range<I>("gather_rows", at, table.size(0));
     const I* picked = at.data<I>();
     parallel_for(at.elements(), 1 + element_grain / (table.size(1) + 1), [&](std::int64_t begin, std::int64_t end) {
-      std::byte* to = out.address() + static_cast<std::size_t>(begin) * bytes;
-      for (std::int64_t row = begin; row < end; ++row, to += bytes)
-        std::memcpy(to, from.address() + picked[row] * step, bytes);
+      for (std::int64_t row = begin; row < end; ++row)
+        std::memcpy(out.address() + row * out_step, from.address() + picked[row] * step, bytes);
     });
   });
-  return out;
 }
 
 namespace {

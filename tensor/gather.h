@@ -7,6 +7,8 @@ namespace fovea {
 /// Rows of a table: out[..., :] = table[index[...], :]. table [N, D], index [...] i32 or i64 → [..., D].
 /// Throws naming the first index outside 0 … N − 1.
 Tensor gather_rows(const Tensor& table, const Tensor& index);
+/// The same into out [index..., D], whose rows need not lie side by side.
+void gather_rows_into(const Tensor& table, const Tensor& index, Tensor out);
 /// table[index[...], :] += rows[..., :], in row order for every thread count. The adjoint of gather_rows.
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows);
 

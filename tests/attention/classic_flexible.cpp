@@ -75,7 +75,7 @@ void copy_parameters(Attention& from, Attention& to) {
 }
 
 /// Query t of a whole input, as a decoder asks for it.
-AttentionInput step_of(AttentionInput whole, std::int64_t t, const Variable& focus, AttentionMemory& memory,
+AttentionInput step_of(AttentionInput whole, std::int64_t t, const Variable& focus, DecoderMemory& memory,
                        AttentionTrace& trace) {
   whole.query = slice(whole.query, 1, t, t + 1);
   whole.step_input = slice(whole.step_input, 1, t, t + 1);
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(all_steps_at_once_are_the_steps_one_by_one) {
       AttentionTrace whole;
       input.trace = &whole;
       Tensor output = attention->forward(input).value();
-      AttentionMemory memory;
+      DecoderMemory memory;
       Variable focus;
       for (std::int64_t t = 0; t < 4; ++t) {
         AttentionTrace trace;
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_steps_one_by_one_is_that_of_all_at_once) {
   input.key = input.value = wanted[1];
   Gradients whole = grad(sum(attention->forward(input) * Variable(cotangent)), wanted);
   Variable loss = Tensor::zeros({}, DType::f64), focus;
-  AttentionMemory memory;
+  DecoderMemory memory;
   for (std::int64_t t = 0; t < 4; ++t) {
     AttentionTrace trace;
     AttentionInput step = step_of(input, t, focus, memory, trace);

@@ -94,12 +94,15 @@ BOOST_AUTO_TEST_CASE(decoding_step_by_step_is_teacher_forcing_and_sees_no_future
     Generator generator(24);
     Tensor x = random_tensor({B, T, d}, generator);
     Variable whole = attention.forward(self(x, true));
+    DecoderMemory memory;
     for (std::int64_t t = 0; t < T; ++t) {
-      AttentionInput step = self(x.slice(1, 0, t + 1), true);
+      AttentionInput step = self(x.slice(1, 0, t + 1), true), with_memory = self(x.slice(1, t, t + 1), true);
       step.query = x.slice(1, t, t + 1);
-      step.query_offset = t;
-      check_equal(attention.forward(step).value().to_vector<double>(),
-                  whole.value().slice(1, t, t + 1).to_vector<double>());
+      step.query_offset = with_memory.query_offset = t;
+      with_memory.memory = &memory;
+      for (const AttentionInput& input : {step, with_memory})
+        check_equal(attention.forward(input).value().to_vector<double>(),
+                    whole.value().slice(1, t, t + 1).to_vector<double>());
     }
     Tensor changed = x.clone();
     changed.slice(1, 3, T).copy_from(random_tensor({B, T - 3, d}, generator, -20, 20));

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/gradcheck.h"
+#include "tensor/gather.h"
 #include "tests/attention/attentions.h"
 
 using namespace fovea;
@@ -211,6 +212,70 @@ BOOST_AUTO_TEST_CASE(step_by_step_equals_teacher_forcing) {
                           .causal = true,
                           .query_offset = t};
       BOOST_TEST(largest_difference(attention.forward(step).value(), whole.value().slice(1, t, t + 1)) < 1e-12);
+    }
+  });
+}
+
+namespace {
+
+/// Queries first … end of a call, and what a decoder hands over with them at that step.
+AttentionInput step_of(const States& states, Place place, std::int64_t first, std::int64_t end, DecoderMemory& memory) {
+  Tensor query = states.query.slice(1, first, end), key = place == Place::cross ? states.key : query;
+  // a source is looked at once
+  if (place == Place::cross && first > 0) key = Tensor::full(key.shape(), std::nan(""), DType::f64);
+  return {.query = query,
+          .key = key,
+          .value = key,
+          .mask = test_mask(end - first, place == Place::cross ? J : end, first),
+          .causal = place == Place::decoder,
+          .query_offset = first,
+          .memory = &memory};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(decoding_with_a_memory_equals_teacher_forcing) {
+  for_every_attention([](Attention& attention, Place place) {
+    if (place == Place::encoder) return;
+    Generator generator(20);
+    States states = random_states(place, generator);
+    if (place == Place::decoder) states.query = states.key;
+    Tensor whole = attention.forward(input_of(states, place)).value();
+    for (bool recorded : {true, false})
+      for (std::int64_t step : {1, 2, 3}) {
+        GradMode mode(recorded);
+        DecoderMemory memory;
+        for (std::int64_t first = 0, T = whole.size(1); first < T; first += step) {
+          std::int64_t end = std::min(first + step, T);
+          Tensor out = attention.forward(step_of(states, place, first, end, memory)).value();
+          BOOST_TEST(largest_difference(out, whole.slice(1, first, end)) < 1e-12);
+        }
+      }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_reordered_memory_goes_on_from_the_parents) {
+  for_every_attention([](Attention& attention, Place place) {
+    if (place == Place::encoder) return;
+    Generator generator(22);
+    States states = random_states(place, generator);
+    if (place == Place::decoder) states.query = states.key;
+    Tensor whole = attention.forward(input_of(states, place)).value();
+    NoGrad off;
+    DecoderMemory memory;
+    attention.forward(step_of(states, place, 0, 2, memory));
+    // more hypotheses, a swap within their number, fewer: of sentences 1, 0, 1; then 1, 1, 0; then 0
+    std::vector<std::vector<std::int64_t>> parents{{1, 0, 1}, {2, 0, 1}, {2}}, sentences{{1, 0, 1}, {1, 1, 0}, {0}};
+    for (std::int64_t t = 2; t < whole.size(1); ++t) {
+      auto turn = std::min<std::size_t>(static_cast<std::size_t>(t - 2), 2);
+      if (t <= 4) memory.reorder(parents[turn]);
+      Tensor rows = Tensor::from(sentences[turn], {std::ssize(sentences[turn])});
+      auto of_sentences = [&](const Tensor& x) {
+        return gather_rows(x.reshape({B, x.size(1) * d}), rows).reshape({rows.size(0), x.size(1), d});
+      };
+      States own{of_sentences(states.query), of_sentences(states.key)};
+      Tensor out = attention.forward(step_of(own, place, t, t + 1, memory)).value();
+      BOOST_TEST(largest_difference(out, of_sentences(whole).slice(1, t, t + 1)) < 1e-12);
     }
   });
 }

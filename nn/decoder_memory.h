@@ -1,0 +1,60 @@
+/// What a model that decodes step by step keeps from one step to the next, for each hypothesis: projected keys and
+/// values of a source, made once; those of its own prefix, which grow; and what is carried, as an LSTM's state or a
+/// focus. Every part of a model keeps its own things here, under the address of what made them, and knows nothing of
+/// the others; a beam search re-orders all of it at once.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "autograd/variable.h"
+
+namespace fovea {
+
+class DecoderMemory {
+ public:
+  DecoderMemory() = default;
+  DecoderMemory(DecoderMemory&&) = default;
+  DecoderMemory& operator=(DecoderMemory&&) = default;
+
+  /// What `make` returns, [R, ...]: called at the first step alone. It is the same for all hypotheses of a source.
+  Variable once(const void* owner, const std::function<Variable()>& make);
+
+  /// added [R, I, ...] behind what earlier steps have added: [R, J, ...]. Written in place where no gradient is
+  /// recorded.
+  Variable grown(const void* owner, const Variable& added);
+
+  /// [R, ...], replaced at each step by assigning to it; undefined before the first.
+  Variable& carried(const void* owner) { return carried_[owner]; }
+
+  /// From here on hypothesis r goes on from where hypothesis parents[r] was. There may be more or fewer than before; of
+  /// what no parent is, nothing is kept. No gradient passes.
+  void reorder(const std::vector<std::int64_t>& parents);
+
+ private:
+  /// Rows [R, capacity, ...] of which the first `length` are there.
+  struct Growing {
+    Variable rows;
+    std::int64_t length = 0;
+    void append(const Variable& added);
+    void reorder(const Tensor& parents);
+  };
+
+  std::int64_t hypotheses() const;
+
+  std::unordered_map<const void*, Variable> once_, carried_;
+  std::unordered_map<const void*, Growing> grown_;
+  std::vector<std::int64_t> sources_;  ///< of each hypothesis; empty before the first reorder()
+};
+
+/// What `make` makes of the keys of one call, [B, J, ...], for all keys that there are: without a memory those are the
+/// call's; under causality they come behind those of earlier calls; otherwise they are the same in every call, and
+/// made once.
+template <class Make>
+Variable of_all_keys(DecoderMemory* memory, bool causal, const void* owner, Make&& make) {
+  if (!memory) return make();
+  return causal ? memory->grown(owner, make()) : memory->once(owner, make);
+}
+
+}  // namespace fovea
