@@ -5,11 +5,9 @@
 #include <string_view>
 
 #include "experiments/support/data/classification.h"
+#include "experiments/support/data/generated_options.h"
 
 namespace fovea {
-
-/// Is this `generated` or `generated:option=value,...`, and not a path?
-bool is_generated(std::string_view data);
 
 /// The number of a verb from the words before it.
 ///
