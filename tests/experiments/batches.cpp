@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(every_example_is_in_one_batch_that_it_fits) {
                                                                                       {3000, 400, 1000, 1},
                                                                                       {999, 130, 144, 16}}) {
     const Lengths lengths = random_lengths(size, longest, size);
-    const BatchOptions options{.tokens = tokens, .length_multiple = multiple};
+    const BatchOptions options{.tokens = tokens, .sentences = 0, .length_multiple = multiple};
     for (const auto& plan : {training_batches(lengths, options, 1, 0), evaluation_batches(lengths, options)}) {
       std::vector<int> seen(size, 0);
       for (const PlannedBatch& batch : plan) {
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(every_example_is_in_one_batch_that_it_fits) {
 
 BOOST_AUTO_TEST_CASE(shapes_are_few_and_the_same_in_every_epoch) {
   const Lengths lengths = random_lengths(20'000, 300, 3);
-  const BatchOptions options{.tokens = 4096, .length_multiple = 8};
+  const BatchOptions options{.tokens = 4096, .sentences = 0, .length_multiple = 8};
   const auto first = shapes(training_batches(lengths, options, 1, 0));
   for (std::int64_t epoch = 1; epoch < 4; ++epoch)
     BOOST_TEST((shapes(training_batches(lengths, options, 1, epoch)) == first));
@@ -97,7 +97,8 @@ BOOST_AUTO_TEST_CASE(shapes_are_few_and_the_same_in_every_epoch) {
 
 BOOST_AUTO_TEST_CASE(no_batch_but_one_is_less_than_half_full) {
   for (const std::size_t size : {100u, 1000u, 20'000u}) {
-    const auto plan = training_batches(random_lengths(size, 300, size), {.tokens = 4096, .length_multiple = 8}, 1, 0);
+    const auto plan =
+        training_batches(random_lengths(size, 300, size), {.tokens = 4096, .sentences = 0, .length_multiple = 8}, 1, 0);
     const auto half_empty = std::count_if(plan.begin(), plan.end(), [](const PlannedBatch& batch) {
       return static_cast<std::int64_t>(batch.examples.size()) * 2 < 4096 / batch.length / 8 * 8;
     });
@@ -108,7 +109,7 @@ BOOST_AUTO_TEST_CASE(no_batch_but_one_is_less_than_half_full) {
 BOOST_AUTO_TEST_CASE(padding_is_little) {
   const Lengths lengths = random_lengths(20'000, 300, 4);
   const std::int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  const BatchOptions options{.tokens = 4096, .length_multiple = 8};
+  const BatchOptions options{.tokens = 4096, .sentences = 0, .length_multiple = 8};
   BOOST_TEST(padded_tokens(training_batches(lengths, options, 1, 0)) < tokens * 5 / 4);
   const auto few = random_lengths(100, 100, 5);  // every bucket is less than a batch
   BOOST_TEST(padded_tokens(training_batches(few, options, 1, 0)) <
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(padding_is_little) {
 
 BOOST_AUTO_TEST_CASE(order_is_a_function_of_seed_and_epoch) {
   const Lengths lengths = random_lengths(3000, 50, 6);
-  const BatchOptions options{.tokens = 512, .length_multiple = 8};
+  const BatchOptions options{.tokens = 512, .sentences = 0, .length_multiple = 8};
   const auto same = [](const std::vector<PlannedBatch>& a, const std::vector<PlannedBatch>& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const PlannedBatch& x, const PlannedBatch& y) {
       return x.length == y.length && x.examples == y.examples;
@@ -138,12 +139,13 @@ BOOST_AUTO_TEST_CASE(order_is_a_function_of_seed_and_epoch) {
 BOOST_AUTO_TEST_CASE(what_does_not_fit_the_budget_is_refused) {
   const Lengths lengths = {3, 65, 2};
   const std::string message =
-      message_of([&] { training_batches(lengths, {.tokens = 64, .length_multiple = 8}, 1, 0); });
+      message_of([&] { training_batches(lengths, {.tokens = 64, .sentences = 0, .length_multiple = 8}, 1, 0); });
   BOOST_TEST(message ==
              "--batch-tokens 64: text 1 has 65 tokens, 72 when padded: raise --batch-tokens or set --max-length");
   BOOST_TEST(contains(message_of([&] { training_batches(lengths, {.tokens = 0}, 1, 0); }), "--batch-tokens 0"));
-  BOOST_TEST(contains(message_of([&] { training_batches(lengths, {.tokens = 99, .length_multiple = 0}, 1, 0); }),
-                      "--length-multiple 0"));
+  BOOST_TEST(contains(
+      message_of([&] { training_batches(lengths, {.tokens = 99, .sentences = 0, .length_multiple = 0}, 1, 0); }),
+      "--length-multiple 0"));
   BOOST_TEST(evaluation_batches(Lengths{}, {}).empty());
 }
 
@@ -174,9 +176,9 @@ BOOST_AUTO_TEST_CASE(texts_are_cut_and_never_empty) {
 
 BOOST_AUTO_TEST_CASE(a_stream_continues_from_any_place) {
   const EncodedExamples examples = numbered(random_lengths(300, 30, 9));
-  const BatchOptions options{.tokens = 256, .length_multiple = 8};
-  BatchStream whole(examples, options, 5);
-  std::vector<Batch> expected;
+  const BatchOptions options{.tokens = 256, .sentences = 0, .length_multiple = 8};
+  BatchStream whole(examples.lengths, options, 5);
+  std::vector<PlannedBatch> expected;
   const std::int64_t per_epoch = whole.batches_per_epoch();
   BOOST_REQUIRE(per_epoch > 4);
   for (std::int64_t i = 0; i < 3 * per_epoch; ++i) {
@@ -185,19 +187,31 @@ BOOST_AUTO_TEST_CASE(a_stream_continues_from_any_place) {
     expected.push_back(whole.next());
   }
   for (const std::int64_t start : {std::int64_t{0}, std::int64_t{3}, per_epoch - 1, per_epoch, 2 * per_epoch + 2}) {
-    BatchStream stream(examples, options, 5);
+    BatchStream stream(examples.lengths, options, 5);
     stream.seek(start / per_epoch, start % per_epoch);
     for (std::int64_t i = start; i < 3 * per_epoch; ++i) {
-      const Batch batch = stream.next();
-      BOOST_TEST(batch.tokens == expected[static_cast<std::size_t>(i)].tokens);
-      BOOST_TEST(batch.indices == expected[static_cast<std::size_t>(i)].indices);
+      const PlannedBatch batch = stream.next();
+      BOOST_TEST(batch.length == expected[static_cast<std::size_t>(i)].length);
+      BOOST_TEST(batch.examples == expected[static_cast<std::size_t>(i)].examples);
     }
   }
-  BatchStream stream(examples, options, 5);
+  BatchStream stream(examples.lengths, options, 5);
   BOOST_TEST(contains(message_of([&] { stream.seek(0, per_epoch); }), "position"));
   BOOST_TEST(contains(message_of([&] { stream.seek(-1, 0); }), "epoch -1"));
   const EncodedExamples none;
-  BOOST_TEST(contains(message_of([&] { BatchStream(none, options, 1); }), "no example"));
+  BOOST_TEST(contains(message_of([&] { BatchStream(none.lengths, options, 1); }), "no example"));
+}
+
+BOOST_AUTO_TEST_CASE(batches_by_sentences_have_as_many_rows_whatever_their_length) {
+  const Lengths lengths = random_lengths(1000, 90, 4);
+  const BatchOptions options{.tokens = 16, .sentences = 64, .length_multiple = 8};
+  std::int64_t full = 0;
+  const auto plan = training_batches(lengths, options, 1, 0);
+  for (const PlannedBatch& batch : plan) {
+    BOOST_TEST(batch.examples.size() <= 64u);
+    full += batch.examples.size() == 64;
+  }
+  BOOST_TEST(full > 8);
 }
 
 BOOST_AUTO_TEST_CASE(flags_set_the_options) {

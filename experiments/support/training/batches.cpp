@@ -16,21 +16,25 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// Padded lengths up to the longest: neighbours are at least an eighth apart, which keeps them few and padding below
-/// that for long texts.
+/// The padded length after this one: at least an eighth more, which keeps them few and padding below that for long
+/// texts.
+std::int64_t next_padded_length(std::int64_t length, std::int64_t multiple) {
+  return rounded_up(std::max(length + multiple, length + length / 8), multiple);
+}
+
+/// Padded lengths up to the longest.
 std::vector<std::int64_t> padded_lengths(std::int64_t longest, std::int64_t multiple) {
   const std::int64_t last = rounded_up(longest, multiple);
   std::vector<std::int64_t> lengths;
-  for (std::int64_t length = multiple; length < last;) {
+  for (std::int64_t length = multiple; length < last; length = next_padded_length(length, multiple))
     lengths.push_back(length);
-    length = rounded_up(std::max(length + multiple, length + length / 8), multiple);
-  }
   lengths.push_back(last);
   return lengths;
 }
 
-std::int64_t rows_within(std::int64_t budget, std::int64_t length) {
-  const std::int64_t rows = budget / length;
+std::int64_t rows_of(const BatchOptions& options, std::int64_t length) {
+  if (options.sentences > 0) return options.sentences;
+  const std::int64_t rows = options.tokens / length;
   return rows >= 8 ? rows / 8 * 8 : rows;
 }
 
@@ -62,7 +66,7 @@ std::vector<PlannedBatch> deal(std::span<const std::int64_t> lengths, const Batc
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     pool.insert(pool.end(), buckets[b].begin(), buckets[b].end());
     arrange(pool);
-    const auto rows = static_cast<std::size_t>(rows_within(options.tokens, padded[b]));
+    const auto rows = static_cast<std::size_t>(rows_of(options, padded[b]));
     const bool last = b + 1 == buckets.size();
     std::size_t dealt = 0;
     while (pool.size() - dealt >= rows || (pool.size() > dealt && (last || (pool.size() - dealt) * 2 >= rows))) {
@@ -80,11 +84,19 @@ std::vector<PlannedBatch> deal(std::span<const std::int64_t> lengths, const Batc
 }  // namespace
 
 bool fits(std::int64_t tokens, const BatchOptions& options) {
-  return rounded_up(tokens, options.length_multiple) <= options.tokens;
+  return options.sentences > 0 || rounded_up(tokens, options.length_multiple) <= options.tokens;
+}
+
+std::int64_t padded_length(std::int64_t tokens, const BatchOptions& options) {
+  std::int64_t length = options.length_multiple;
+  while (length < tokens) length = next_padded_length(length, options.length_multiple);
+  return length;
 }
 
 void add_options(Cli& cli, BatchOptions& options) {
   cli.option("--batch-tokens", options.tokens, "most tokens of a batch, padding included").range(1, 1e9);
+  cli.option("--batch-sentences", options.sentences, "texts of a batch, whatever their length; 0: by --batch-tokens")
+      .range(0, 1e6);
   cli.option("--length-multiple", options.length_multiple, "padded lengths are multiples of this")
       .range(1, 65536)
       .unit("tokens");
@@ -135,21 +147,21 @@ Batch fill(const PlannedBatch& plan, const EncodedExamples& examples) {
   return batch;
 }
 
-BatchStream::BatchStream(const EncodedExamples& examples, const BatchOptions& options, std::uint64_t seed)
-    : examples_(examples), options_(options), seed_(seed) {
-  require(examples.size() > 0, "batches: no example");
+BatchStream::BatchStream(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed)
+    : lengths_(lengths), options_(options), seed_(seed) {
+  require(!lengths.empty(), "batches: no example");
   seek(0, 0);
 }
 
-Batch BatchStream::next() {
-  Batch batch = fill(plan_[static_cast<std::size_t>(position_)], examples_);
+PlannedBatch BatchStream::next() {
+  PlannedBatch batch = plan_[static_cast<std::size_t>(position_)];
   if (++position_ == batches_per_epoch()) seek(epoch_ + 1, 0);
   return batch;
 }
 
 void BatchStream::seek(std::int64_t epoch, std::int64_t position) {
   require(epoch >= 0, "batches: epoch {}, expected 0 or more", epoch);
-  auto plan = training_batches(examples_.lengths, options_, seed_, epoch);
+  auto plan = training_batches(lengths_, options_, seed_, epoch);
   require(position >= 0 && position < static_cast<std::int64_t>(plan.size()),
           "batches: position {} of epoch {}, expected 0 to {}", position, epoch, plan.size() - 1);
   plan_ = std::move(plan);

@@ -14,10 +14,11 @@ class Cli;
 
 struct BatchOptions {
   std::int64_t tokens = 4096;        ///< most tokens of a batch, padding included
+  std::int64_t sentences = 0;        ///< rows of a batch, whatever their length; 0: as many as `tokens` allows
   std::int64_t length_multiple = 8;  ///< padded lengths are multiples of this
 };
 
-/// Declares --batch-tokens and --length-multiple.
+/// Declares --batch-tokens, --batch-sentences and --length-multiple.
 void add_options(Cli& cli, BatchOptions& options);
 
 /// Examples that are computed together, before they are padded.
@@ -28,6 +29,10 @@ struct PlannedBatch {
 
 /// Whether a text of so many tokens, padded, fits into a batch.
 bool fits(std::int64_t tokens, const BatchOptions& options);
+
+/// The length to which a text of so many tokens is padded: multiples of length_multiple that are at least an eighth
+/// apart, so that few shapes occur.
+std::int64_t padded_length(std::int64_t tokens, const BatchOptions& options);
 
 /// Every example once. Lengths fall into buckets (multiples of length_multiple, at least an eighth apart); a batch has
 /// as many rows as the budget allows, in eights where there are eight, and what is left of a bucket moves to the next
@@ -62,14 +67,14 @@ struct Batch {
 
 Batch fill(const PlannedBatch& plan, const EncodedExamples& examples);
 
-/// Training batches without end: epoch after epoch, from any place.
+/// Which examples are trained on together, without end: epoch after epoch, from any place.
 class BatchStream {
  public:
-  /// `examples` must outlive the stream.
-  BatchStream(const EncodedExamples& examples, const BatchOptions& options, std::uint64_t seed);
+  /// `lengths` must outlive the stream.
+  BatchStream(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed);
 
   /// The batch at (epoch, position); moves on.
-  Batch next();
+  PlannedBatch next();
 
   /// Of the batch that `next` gives: epochs count from 0, positions from 0 to batches_per_epoch() - 1.
   std::int64_t epoch() const { return epoch_; }
@@ -80,7 +85,7 @@ class BatchStream {
   void seek(std::int64_t epoch, std::int64_t position);
 
  private:
-  const EncodedExamples& examples_;
+  std::span<const std::int64_t> lengths_;
   BatchOptions options_;
   std::uint64_t seed_;
   std::int64_t epoch_ = 0, position_ = 0;

@@ -47,10 +47,10 @@ double percent_correct(const std::string& correct) {
 class ClassificationTask : public TrainingTask {
  public:
   ClassificationTask(EncoderClassifier& model, const EncodedData& data, const BatchOptions& batches, std::uint64_t seed)
-      : model_(model), data_(data), batches_(batches), stream_(data.train, batches, seed) {}
+      : model_(model), data_(data), batches_(batches), stream_(data.train.lengths, batches, seed) {}
 
   Variable next_loss() override {
-    BatchTensors x = tensors_of(stream_.next());
+    BatchTensors x = tensors_of(fill(stream_.next(), data_.train));
     return cross_entropy_loss(model_.forward(x.tokens, x.lengths), x.labels);
   }
   Json place() const override { return {{"epoch", stream_.epoch()}, {"position", stream_.position()}}; }

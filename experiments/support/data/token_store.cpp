@@ -1,0 +1,68 @@
+#include "experiments/support/data/token_store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+TokenStore::TokenStore(std::size_t memory, std::filesystem::path directory)
+    : memory_(memory), directory_(std::move(directory)) {}
+
+TokenStore::~TokenStore() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void TokenStore::append(std::span<const int> tokens) {
+  begins_.push_back(on_disk_ + static_cast<std::int64_t>(tokens_.size()));
+  lengths_.push_back(static_cast<std::int64_t>(tokens.size()));
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  if (tokens_.size() * sizeof(std::int32_t) > memory_) write_out();
+}
+
+void TokenStore::write_out() {
+  if (descriptor_ < 0) {
+    std::string name = (directory_ / "fovea-tokens-XXXXXX").string();
+    descriptor_ = ::mkstemp(name.data());
+    require(descriptor_ >= 0, "{}: cannot be written: {}", directory_.string(), std::strerror(errno));
+    ::unlink(name.c_str());
+  }
+  const char* at = reinterpret_cast<const char*>(tokens_.data());
+  std::size_t left = tokens_.size() * sizeof(std::int32_t);
+  while (left > 0) {
+    ssize_t written = ::write(descriptor_, at, left);
+    if (written < 0 && errno == EINTR) continue;
+    require(written > 0, "{}: {} tokens do not fit: {}; TMPDIR names another place", directory_.string(),
+            on_disk_ + static_cast<std::int64_t>(tokens_.size()), std::strerror(errno));
+    at += written, left -= static_cast<std::size_t>(written);
+  }
+  on_disk_ += static_cast<std::int64_t>(tokens_.size());
+  tokens_.clear();
+}
+
+void TokenStore::read(std::size_t k, std::span<std::int32_t> to) const {
+  const std::int64_t begin = begins_[k];
+  const auto length = static_cast<std::size_t>(lengths_[k]);
+  require(to.size() >= length, "token store: text {} has {} tokens, there is room for {}", k, length, to.size());
+  if (begin >= on_disk_) {
+    std::copy_n(tokens_.begin() + (begin - on_disk_), length, to.begin());
+    return;
+  }
+  auto* at = reinterpret_cast<char*>(to.data());
+  std::size_t left = length * sizeof(std::int32_t);
+  auto place = static_cast<off_t>(begin) * static_cast<off_t>(sizeof(std::int32_t));
+  while (left > 0) {
+    ssize_t got = ::pread(descriptor_, at, left, place);
+    if (got < 0 && errno == EINTR) continue;
+    require(got > 0, "{}: the file of tokens cannot be read: {}", directory_.string(), std::strerror(errno));
+    at += got, place += got, left -= static_cast<std::size_t>(got);
+  }
+}
+
+}  // namespace fovea

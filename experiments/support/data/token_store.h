@@ -1,0 +1,43 @@
+/// Texts as token numbers, as many as a disk holds: what exceeds a budget of memory goes to a file without a name,
+/// which is gone when the process is.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+namespace fovea {
+
+class TokenStore {
+ public:
+  /// Token numbers beyond `memory` bytes are kept in a file in `directory`, which must have room for it; lengths and
+  /// places, 16 bytes a text, are always in memory.
+  explicit TokenStore(std::size_t memory = default_memory,
+                      std::filesystem::path directory = std::filesystem::temp_directory_path());
+  ~TokenStore();
+  TokenStore(const TokenStore&) = delete;
+  TokenStore& operator=(const TokenStore&) = delete;
+
+  /// Throws Error where the disk is full.
+  void append(std::span<const int> tokens);
+  std::size_t size() const { return lengths_.size(); }
+  /// Tokens of each text.
+  std::span<const std::int64_t> lengths() const { return lengths_; }
+  /// Copies text k to `to`, which has room for its length. From several threads at a time, once all are there.
+  void read(std::size_t k, std::span<std::int32_t> to) const;
+
+  static constexpr std::size_t default_memory = std::size_t{1} << 28;
+
+ private:
+  void write_out();
+
+  std::size_t memory_;
+  std::filesystem::path directory_;
+  std::vector<std::int64_t> lengths_, begins_;  ///< in tokens
+  std::vector<std::int32_t> tokens_;            ///< what is not in the file: from on_disk_ on
+  std::int64_t on_disk_ = 0;                    ///< tokens in the file
+  int descriptor_ = -1;
+};
+
+}  // namespace fovea
