@@ -100,6 +100,7 @@ void add_options(Cli& cli, BatchOptions& options) {
   cli.option("--length-multiple", options.length_multiple, "padded lengths are multiples of this")
       .range(1, 65536)
       .unit("tokens");
+  cli.option("--accumulate", options.accumulate, "batches of an update, whose gradients are added up").range(1, 1e6);
 }
 
 std::vector<PlannedBatch> training_batches(std::span<const std::int64_t> lengths, const BatchOptions& options,

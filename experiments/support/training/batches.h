@@ -16,9 +16,10 @@ struct BatchOptions {
   std::int64_t tokens = 4096;        ///< most tokens of a batch, padding included
   std::int64_t sentences = 0;        ///< rows of a batch, whatever their length; 0: as many as `tokens` allows
   std::int64_t length_multiple = 8;  ///< padded lengths are multiples of this
+  std::int64_t accumulate = 1;       ///< batches of an update, whose gradients are added up
 };
 
-/// Declares --batch-tokens, --batch-sentences and --length-multiple.
+/// Declares --batch-tokens, --batch-sentences, --length-multiple and --accumulate.
 void add_options(Cli& cli, BatchOptions& options);
 
 /// Examples that are computed together, before they are padded.

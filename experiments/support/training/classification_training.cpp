@@ -49,9 +49,15 @@ class ClassificationTask : public TrainingTask {
   ClassificationTask(EncoderClassifier& model, const EncodedData& data, const BatchOptions& batches, std::uint64_t seed)
       : model_(model), data_(data), batches_(batches), stream_(data.train.lengths, batches, seed) {}
 
-  Variable next_loss() override {
-    BatchTensors x = tensors_of(fill(stream_.next(), data_.train));
-    return cross_entropy_loss(model_.forward(x.tokens, x.lengths), x.labels);
+  double next_update(const std::function<void(const Variable&)>& add) override {
+    std::int64_t texts = 0;
+    for (std::int64_t k = 0; k < batches_.accumulate; ++k) {
+      Batch batch = fill(stream_.next(), data_.train);
+      BatchTensors x = tensors_of(batch);
+      add(cross_entropy_loss(model_.forward(x.tokens, x.lengths), x.labels, {}, Total::sum));
+      texts += batch.rows;
+    }
+    return static_cast<double>(texts);
   }
   Json place() const override { return {{"epoch", stream_.epoch()}, {"position", stream_.position()}}; }
   void seek(const Json& place) override { stream_.seek(place.at("epoch"), place.at("position")); }

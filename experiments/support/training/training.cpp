@@ -14,7 +14,9 @@
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
 #include "tensor/cuda_backend.h"
+#include "tensor/functors.h"
 #include "tensor/gemm.h"
+#include "tensor/map.h"
 #include "tensor/parallel.h"
 #include "tensor/random.h"
 #include "tensor/safetensors.h"
@@ -43,6 +45,11 @@ void TrainingOptions::add_to(Cli& cli) {
       .at_least(1)
       .unit("steps");
   cli.option("--patience", patience, "evaluations without a better one before training ends; 0: never").at_least(0);
+  cli.option("--average", average, "the model is the mean of those of this many last evaluations; 0: the best one")
+      .range(0, 1000);
+  cli.option("--beta1", beta1, "Adam's decay of the mean").range(0, 0.9999);
+  cli.option("--beta2", beta2, "Adam's decay of the mean square").range(0, 0.999999);
+  cli.option("--epsilon", epsilon, "Adam's, beside the root of the mean square").positive();
   cli.option("--checkpoint-every", checkpoint_every, "between checkpoints").at_least(1).unit("steps").unsaved();
   cli.option("--seed", seed, "of initial values, order of batches and dropout");
   cli.option("--precision", precision, "of matrix products").one_of({"f32", "bf16"});
@@ -67,7 +74,7 @@ namespace {
 
 /// One run between two updates: everything that a checkpoint holds besides tensors.
 struct Progression {
-  std::int64_t updates = 0, best_update = 0, evaluations_since_best = 0;
+  std::int64_t updates = 0, best_update = 0, evaluations = 0, evaluations_since_best = 0;
   double best_score = -std::numeric_limits<double>::infinity();
   double seconds = 0;
 };
@@ -81,7 +88,10 @@ class Run {
         directory_(run.directory),
         options_(options),
         schedule_(Schedule::parse(options.schedule)),
-        optimizer_(model.parameters(), {.weight_decay = options.weight_decay}) {}
+        optimizer_(model.parameters(), {.beta1 = options.beta1,
+                                        .beta2 = options.beta2,
+                                        .epsilon = options.epsilon,
+                                        .weight_decay = options.weight_decay}) {}
 
   TrainingResult run() {
     if (std::filesystem::exists(directory_.checkpoint())) restore();
@@ -104,6 +114,7 @@ class Run {
       if (now_.updates % options_.checkpoint_every == 0) save(metrics);
     }
     save(metrics);
+    if (options_.average > 0) average();
     load_best();
     return {now_.updates, now_.best_update, now_.best_score, now_.seconds};
   }
@@ -116,17 +127,20 @@ class Run {
   Update step() {
     auto begin = std::chrono::steady_clock::now();
     model_.train(true);
-    Variable loss = task_.next_loss();
     optimizer_.zero_grad();
-    backward(loss);
-    double norm = gradient_norm(optimizer_.parameters());
-    double rate = schedule_.rate(now_.updates, task_.epoch() + 1), value = loss.item();
+    double rate = schedule_.rate(now_.updates, task_.epoch() + 1), value = 0;
+    double divisor = task_.next_update([&value](const Variable& loss) {
+      backward(loss);
+      value += loss.item();
+    });
+    value /= divisor;
+    double norm = gradient_norm(optimizer_.parameters()) / divisor;
     require(
         std::isfinite(value) && std::isfinite(norm),
         "training: at update {} the loss is {} and the gradient's norm {}; a smaller learning rate (--schedule) in a "
         "run of its own may help",
         now_.updates + 1, value, norm);
-    optimizer_.step(rate, clip_scale(norm, options_.clip));
+    optimizer_.step(rate, clip_scale(norm, options_.clip) / divisor);
     ++now_.updates;
     now_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return {value, rate, norm};
@@ -140,11 +154,39 @@ class Run {
       now_.best_score = score;
       now_.best_update = now_.updates;
       now_.evaluations_since_best = 0;
-      write_safetensors(directory_.best(), prefixed("", state(model_)), {});
+      if (options_.average == 0) write_safetensors(directory_.best(), prefixed("", state(model_)), {});
     } else {
       ++now_.evaluations_since_best;
     }
+    if (options_.average > 0) keep_snapshot();
     return score;
+  }
+
+  std::filesystem::path snapshot(std::int64_t evaluation) const {
+    return directory_.file(fmt::format("snapshot-{}.safetensors", evaluation % options_.average));
+  }
+
+  /// The last `average` models are in files that take turns.
+  void keep_snapshot() {
+    write_safetensors(snapshot(now_.evaluations), prefixed("", state(model_)), {});
+    ++now_.evaluations;
+  }
+
+  /// Makes the mean of the snapshots the best model, with its own score.
+  void average() {
+    std::int64_t count = std::min(now_.evaluations, options_.average);
+    NamedTensors mean;
+    for (std::int64_t k = now_.evaluations - count; k < now_.evaluations; ++k)
+      for (auto& [name, tensor] : read_safetensors(snapshot(k)).tensors) {
+        Tensor part = map(Multiply{}, tensor, Tensor::full({}, 1 / static_cast<double>(count), tensor.dtype()));
+        mean[name] = mean.contains(name) ? map(Add{}, mean[name], part) : part;
+      }
+    load_state(model_, mean, "the mean of the last models");
+    model_.train(false);
+    NoGrad off;
+    now_.best_score = task_.score();
+    now_.best_update = now_.updates;
+    write_safetensors(directory_.best(), prefixed("", mean), {});
   }
 
   bool out_of_patience() const { return options_.patience > 0 && now_.evaluations_since_best >= options_.patience; }
@@ -176,6 +218,7 @@ class Run {
     Json where = {{"updates", now_.updates},
                   {"best_update", now_.best_update},
                   {"best_score", now_.best_update ? Json(now_.best_score) : Json(nullptr)},
+                  {"evaluations", now_.evaluations},
                   {"evaluations_since_best", now_.evaluations_since_best},
                   {"seconds", now_.seconds},
                   {"place", task_.place()},
@@ -216,6 +259,7 @@ class Run {
       now_.updates = where.at("updates");
       now_.best_update = where.at("best_update");
       if (!where.at("best_score").is_null()) now_.best_score = where.at("best_score");
+      now_.evaluations = where.at("evaluations");
       now_.evaluations_since_best = where.at("evaluations_since_best");
       now_.seconds = where.at("seconds");
       task_.seek(where.at("place"));

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "experiments/support/program/json_file.h"
@@ -20,6 +21,8 @@ struct TrainingOptions {
   std::int64_t evaluate_every = 250;  ///< updates between evaluations on the development set
   std::int64_t patience = 0;          ///< evaluations without a better one after which training ends; 0: never
   std::int64_t checkpoint_every = 250;
+  std::int64_t average = 0;  ///< the model is the mean of those of this many last evaluations; 0: the best one
+  double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9;  ///< Adam's
   std::uint64_t seed = 1;
   std::string precision = "f32";  ///< of matrix products: f32 or bf16
   std::string device = "cpu";
@@ -36,8 +39,9 @@ class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
 
-  /// The mean loss of the next training batch, recorded for the backward pass.
-  virtual Variable next_loss() = 0;
+  /// Hands the loss of each micro-batch of the next update, recorded, to `add`, which runs the backward pass. Their sum
+  /// over what is returned (a number of tokens, or 1) is the update's loss.
+  virtual double next_update(const std::function<void(const Variable& loss)>& add) = 0;
   /// Where the next batch comes from, to be put into a checkpoint and back.
   virtual Json place() const = 0;
   virtual void seek(const Json& place) = 0;
@@ -64,9 +68,9 @@ struct TrainingRun {
       resume;  ///< what --resume gets to go on: the directory, or that of the comparison it is part of
 };
 
-/// Trains `model`, which has been initialised, and leaves the best parameters in it. Where the directory has a
-/// checkpoint the run goes on from there, bit for bit as if it had never stopped. On Ctrl-C writes a checkpoint and
-/// throws Interrupted with how to resume.
+/// Trains `model`, which has been initialised, and leaves the best parameters (or the mean of the last) in it. Where
+/// the directory has a checkpoint the run goes on from there, bit for bit as if it had never stopped. On Ctrl-C writes
+/// a checkpoint and throws Interrupted with how to resume.
 TrainingResult train(Module& model, TrainingTask& task, const TrainingOptions& options, const TrainingRun& run);
 
 }  // namespace fovea
