@@ -125,6 +125,50 @@ Interval bootstrap_interval(std::span<const double> scores, const BootstrapOptio
   return central_interval(sampled, options.confidence);
 }
 
+std::vector<double> SummedMetric::sums() const {
+  std::vector<double> sums(width);
+  for (std::size_t k = 0; k < statistics.size(); ++k) sums[k % width] += statistics[k];
+  return sums;
+}
+
+double SummedMetric::value(std::span<const std::size_t> sample) const {
+  std::vector<double> sums(width);
+  for (std::size_t i : sample) {
+    const double* row = &statistics[i * width];
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += row[k];
+  }
+  return of_sums(sums);
+}
+
+SummedMetric mean_metric(std::vector<double> scores) {
+  double examples = double(scores.size());
+  // every resample has as many examples as there are
+  return {.width = 1, .statistics = std::move(scores), .of_sums = [examples](auto sums) { return sums[0] / examples; }};
+}
+
+PairedBootstrap paired_bootstrap(const SummedMetric& baseline, const SummedMetric& challenger,
+                                 const BootstrapOptions& options) {
+  require(baseline.examples() == challenger.examples(),
+          "paired bootstrap: {} examples of the baseline, {} of the challenger; they must be the same",
+          baseline.examples(), challenger.examples());
+  double sign = baseline.higher_is_better ? 1 : -1;
+  auto gain = [&](std::span<const std::size_t> sample) {
+    return sign * (challenger.value(sample) - baseline.value(sample));
+  };
+  PairedBootstrap result = paired_bootstrap(baseline.examples(), gain, options);
+  if (sign < 0) {
+    result.difference = -result.difference;
+    result.interval = {-result.interval.high, -result.interval.low};
+  }
+  return result;
+}
+
+Interval bootstrap_interval(const SummedMetric& metric, const BootstrapOptions& options) {
+  auto sampled = resampled(
+      metric.examples(), [&](auto indices) { return metric.value(indices); }, options);
+  return central_interval(sampled, options.confidence);
+}
+
 std::string significance_mark(double p) { return p < 0.01 ? "⇑" : p < 0.05 ? "↑" : ""; }
 
 }  // namespace fovea

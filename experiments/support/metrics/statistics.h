@@ -68,6 +68,32 @@ PairedBootstrap paired_bootstrap(std::size_t examples,
 /// Percentile confidence interval of the mean.
 Interval bootstrap_interval(std::span<const double> scores, const BootstrapOptions& options = {});
 
+/// A metric that is a function of sums over the test examples: BLEU of n-gram counts, perplexity of log-likelihoods, a
+/// mean. The sums of a resample are all that a bootstrap computes anew.
+struct SummedMetric {
+  std::size_t width = 1;                ///< numbers that an example has
+  std::vector<double> statistics = {};  ///< [examples, width]
+  std::function<double(std::span<const double>)> of_sums;
+  bool higher_is_better = true;
+
+  std::size_t examples() const { return statistics.size() / width; }
+  std::vector<double> sums() const;
+  double value() const { return of_sums(sums()); }
+  /// On the examples of these indices, with repetitions.
+  double value(std::span<const std::size_t> sample) const;
+};
+
+/// The mean of the scores, as such a metric.
+SummedMetric mean_metric(std::vector<double> scores);
+
+/// `difference` is challenger - baseline also where lower is better; p_koehn then counts the resamples in which the
+/// challenger's is not lower.
+PairedBootstrap paired_bootstrap(const SummedMetric& baseline, const SummedMetric& challenger,
+                                 const BootstrapOptions& options = {});
+
+/// Percentile confidence interval of the metric.
+Interval bootstrap_interval(const SummedMetric& metric, const BootstrapOptions& options = {});
+
 /// The papers' marks: "⇑" for p < .01, "↑" for p < .05, "" otherwise.
 std::string significance_mark(double p);
 

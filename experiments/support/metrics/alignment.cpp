@@ -1,0 +1,84 @@
+#include "experiments/support/metrics/alignment.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace {
+
+std::optional<std::int64_t> index(std::string_view digits) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) return {};
+  return value;
+}
+
+std::int64_t size_of(const std::set<Link>& links) { return std::int64_t(links.size()); }
+
+std::int64_t shared(const std::set<Link>& a, const std::set<Link>& b) {
+  return std::count_if(a.begin(), a.end(), [&](const Link& link) { return b.contains(link); });
+}
+
+}  // namespace
+
+GoldAlignment parse_alignment(std::string_view line) {
+  GoldAlignment gold;
+  for (std::string_view word : split_words(line)) {
+    const std::size_t sign = word.find_first_of("-?");
+    require(sign != std::string_view::npos, "'{}': expected a link like 0-2 or 0?2", word);
+    const auto source = index(word.substr(0, sign)), target = index(word.substr(sign + 1));
+    require(source && target, "'{}': expected a link like 0-2 or 0?2, of words counted from 0", word);
+    gold.possible.insert({*source, *target});
+    if (word[sign] == '-') gold.sure.insert({*source, *target});
+  }
+  return gold;
+}
+
+std::set<Link> strongest_links(std::span<const double> attention, std::int64_t sources) {
+  require(sources > 0 && attention.size() % std::size_t(sources) == 0,
+          "alignment: {} attention weights, expected rows of {}", attention.size(), sources);
+  std::set<Link> links;
+  for (std::size_t begin = 0; begin < attention.size(); begin += std::size_t(sources)) {
+    const auto row = attention.subspan(begin, std::size_t(sources));
+    links.insert({std::max_element(row.begin(), row.end()) - row.begin(), std::int64_t(begin) / sources});
+  }
+  return links;
+}
+
+AlignmentStatistics& AlignmentStatistics::operator+=(const AlignmentStatistics& other) {
+  links += other.links;
+  sure += other.sure;
+  among_sure += other.among_sure;
+  among_possible += other.among_possible;
+  return *this;
+}
+
+AlignmentStatistics alignment_statistics(const std::set<Link>& links, const GoldAlignment& gold) {
+  return {.links = size_of(links),
+          .sure = size_of(gold.sure),
+          .among_sure = shared(links, gold.sure),
+          .among_possible = shared(links, gold.possible)};
+}
+
+double alignment_error_rate(const AlignmentStatistics& sums) {
+  if (sums.links + sums.sure == 0) return 0;
+  return 1 - double(sums.among_sure + sums.among_possible) / double(sums.links + sums.sure);
+}
+
+SummedMetric alignment_error_metric(std::span<const AlignmentStatistics> sentences) {
+  SummedMetric metric{.width = 2,
+                      .of_sums = [](auto sums) { return sums[1] == 0 ? 0 : 1 - sums[0] / sums[1]; },
+                      .higher_is_better = false};
+  for (const AlignmentStatistics& s : sentences) {
+    metric.statistics.insert(metric.statistics.end(),
+                             {double(s.among_sure + s.among_possible), double(s.links + s.sure)});
+  }
+  return metric;
+}
+
+}  // namespace fovea

@@ -1,0 +1,48 @@
+/// Word alignments, and how far they are from gold ones: Och & Ney 2003, "A Systematic Comparison of Various
+/// Statistical Alignment Models".
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "experiments/support/metrics/statistics.h"
+
+namespace fovea {
+
+/// Word `source` of the source and word `target` of the target, from 0.
+struct Link {
+  std::int64_t source = 0, target = 0;
+  auto operator<=>(const Link&) const = default;
+};
+
+/// The gold alignment of a sentence pair. Every sure link is also a possible one.
+struct GoldAlignment {
+  std::set<Link> sure, possible;
+};
+
+/// Reads a line of Pharaoh's format: `0-0 1-2 2?1`, source before target, `?` where a link is only possible. Throws
+/// Error, without file and line, on anything else.
+GoldAlignment parse_alignment(std::string_view line);
+
+/// The source word with the most attention for each target word (the first of equal ones). `attention` is [T, J]: a row
+/// of weights over the `sources` for each target word.
+std::set<Link> strongest_links(std::span<const double> attention, std::int64_t sources);
+
+/// Of one sentence pair, or summed over many: A are the links to be judged, S the sure, P the possible ones.
+struct AlignmentStatistics {
+  std::int64_t links = 0, sure = 0;                 ///< |A|, |S|
+  std::int64_t among_sure = 0, among_possible = 0;  ///< |A and S|, |A and P|
+  AlignmentStatistics& operator+=(const AlignmentStatistics& other);
+};
+
+AlignmentStatistics alignment_statistics(const std::set<Link>& links, const GoldAlignment& gold);
+
+/// AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), 0 to 1, lower is better; 0 where there is no link at all.
+double alignment_error_rate(const AlignmentStatistics& statistics);
+
+/// AER of resamples.
+SummedMetric alignment_error_metric(std::span<const AlignmentStatistics> sentences);
+
+}  // namespace fovea

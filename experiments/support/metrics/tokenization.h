@@ -1,0 +1,27 @@
+/// How metrics split text into words: each has its own way, and scores of different ones cannot be compared.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace fovea {
+
+enum class Tokenization {
+  none,        ///< what lies between white space
+  mteval_13a,  ///< NIST's mteval-v13a, sacreBLEU's 13a
+  characters,  ///< every character that is no white space, sacreBLEU's char
+};
+
+/// The words with white space between.
+std::string tokenized(std::string_view text, Tokenization how);
+
+/// As sacreBLEU's signatures call it: none, 13a, char.
+std::string name_of(Tokenization how);
+
+/// `high-quality` becomes `high ##AT##-##AT## quality`: the splitting of compounds that goes with tokenised BLEU on
+/// WMT's English-German (tensor2tensor's get_ende_bleu.sh; \S-\S, byte by byte).
+std::string split_compounds(std::string_view text);
+
+/// Joins what subword-nmt split: deletes `@@ `, and an `@@` at the end.
+std::string join_subwords(std::string_view text);
+
+}  // namespace fovea

@@ -1,0 +1,429 @@
+// Metrics of texts: worked numbers, other programs' numbers, edges, and what must hold for any text.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/metrics/alignment.h"
+#include "experiments/support/metrics/attention_spread.h"
+#include "experiments/support/metrics/bleu.h"
+#include "experiments/support/metrics/lead.h"
+#include "experiments/support/metrics/perplexity.h"
+#include "experiments/support/metrics/porter_stemmer.h"
+#include "experiments/support/metrics/ribes.h"
+#include "experiments/support/metrics/rouge.h"
+#include "experiments/support/metrics/tokenization.h"
+#include "experiments/support/text/words.h"
+#include "tests/files.h"
+#include "tests/goldens.h"
+
+using namespace fovea;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+using References = std::vector<Lines>;  // of each sentence
+
+const Lines cats{"the cat sat on mat .", "there is the cat on the the mat",
+                 "he was interested in world history because he read the book"};
+const References cats_right{{"the cat sat on the mat ."},
+                            {"there is a cat on the mat"},
+                            {"he read the book because he was interested in world history"}};
+const Lines letters{"a b c d e f", "a b c d e", "a c d e"};
+const References letters_right{{"a b c d e"}, {"a b c d e"}, {"a b c d e"}};
+
+double corpus_bleu(const Lines& hypotheses, const References& references, int order = 4,
+                   BleuSmoothing smoothing = BleuSmoothing::none) {
+  return bleu(sum(bleu_statistics(hypotheses, references)), order, smoothing);
+}
+
+void check_near(double value, double printed, double tolerance) {
+  BOOST_TEST(std::abs(value - printed) <= tolerance, value << ", printed " << printed);
+}
+
+std::string words13a(const std::string& text) {
+  const std::string tokens = tokenized(text, Tokenization::mteval_13a);
+  return join_words(split_words(tokens));
+}
+
+/// Lines of a few words each, so that they share n-grams.
+Lines random_lines(std::size_t count, std::uint64_t seed) {
+  SmallGenerator random(seed);
+  Lines lines(count);
+  for (std::string& line : lines) {
+    for (std::uint64_t words = random.below(12); words > 0; --words)
+      line += std::string(1, char('a' + random.below(6))) + " ";
+  }
+  return lines;
+}
+
+References alone(const Lines& lines) {
+  References references;
+  for (const std::string& line : lines) references.push_back({line});
+  return references;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(metrics)
+
+BOOST_AUTO_TEST_CASE(bleu_has_the_worked_numbers) {
+  const BleuStatistics sums = sum(bleu_statistics(cats, cats_right));
+  BOOST_TEST(std::vector<std::int64_t>(sums.matches.begin(), sums.matches.begin() + 4) ==
+             (std::vector<std::int64_t>{23, 17, 9, 5}));
+  BOOST_TEST(std::vector<std::int64_t>(sums.totals.begin(), sums.totals.begin() + 4) ==
+             (std::vector<std::int64_t>{25, 22, 19, 16}));
+  check_near(bleu(sums), 56.9558, 5e-5);
+  BOOST_TEST(multi_bleu_line(sums) ==
+             "BLEU = 56.96, 92.0/77.3/47.4/31.2 (BP=1.000, ratio=1.000, hyp_len=25, ref_len=25)");
+  BOOST_TEST(sacrebleu_line(sums, sacrebleu_signature(1, false, "none")) ==
+             "BLEU|nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:fovea.0.1.0 = 56.96 92.0/77.3/47.4/31.2 "
+             "(BP = 1.000 ratio = 1.000 hyp_len = 25 ref_len = 25)");
+  check_near(corpus_bleu(letters, letters_right), 79.6902, 5e-5);
+  const Lines sat{"the cat sat on it now"};
+  const References ran{{"the cat ran over it now"}};
+  BOOST_TEST(corpus_bleu(sat, ran) == 0.0);
+  check_near(corpus_bleu(sat, ran, 4, BleuSmoothing::exponential), 22.9575, 5e-5);
+}
+
+BOOST_AUTO_TEST_CASE(smoothed_sentence_bleu_has_the_worked_numbers) {
+  const std::vector<BleuStatistics> sentences = bleu_statistics(cats, cats_right);
+  const double expected[] = {59.8553, 39.0058, 77.1096};
+  for (std::size_t i = 0; i < 3; ++i) check_near(bleu(sentences[i], 4, BleuSmoothing::add_one), expected[i], 5e-5);
+  check_near(smoothed_sentence_bleu(sentences), (59.8553 + 39.0058 + 77.1096) / 3, 5e-5);
+}
+
+BOOST_AUTO_TEST_CASE(of_several_references_the_nearest_length_and_the_most_of_each_ngram_count) {
+  const std::string hypothesis = "a a b c d";
+  const Lines references{"a b c x y z", "a a q r", "b c d"};  // lengths 6 and 4 are equally near
+  const BleuStatistics statistics = bleu_statistics(hypothesis, references);
+  BOOST_TEST(statistics.reference_length == 4);
+  BOOST_TEST(statistics.matches[0] == 5);  // both a of the second, b, c, d
+  BOOST_TEST(statistics.matches[1] == 4);  // a a, a b, b c, c d
+  BOOST_TEST(statistics.matches[2] == 2);  // a b c, b c d
+  BOOST_TEST(statistics.matches[3] == 0);
+}
+
+BOOST_AUTO_TEST_CASE(scores_by_ngrams_go_to_nine) {
+  const Lines hypothesis{"a b c d e f g h i j"};
+  const References reference{{"a b c d e f g h i k l"}};
+  const BleuStatistics sums = sum(bleu_statistics(hypothesis, reference));
+  double logarithms = 0;
+  for (int n = 1; n <= 9; ++n) {
+    const double p = double(10 - n) / double(11 - n);
+    logarithms += std::log(p);
+    check_near(ngram_precision(sums, n), 100 * p, 1e-10);
+    check_near(bleu(sums, n), 100 * std::exp(1 - 11.0 / 10) * std::exp(logarithms / n), 1e-10);
+  }
+  BOOST_TEST(contains(message_of([&] { bleu(sums, 10); }), "10 words, expected 1 to 9"));
+  // the k-th order without a match has 1 / (2^k t)
+  const BleuStatistics few = bleu_statistics("a b x c d", std::vector<std::string>{"a b y c d"});
+  check_near(ngram_precision(few, 3, BleuSmoothing::exponential), 100.0 / (2 * 3), 1e-10);
+  check_near(ngram_precision(few, 5, BleuSmoothing::exponential), 100.0 / (8 * 1), 1e-10);
+  BOOST_TEST(ngram_precision(few, 6, BleuSmoothing::exponential) == 0.0);
+}
+
+BOOST_AUTO_TEST_CASE(bleu_of_edges) {
+  const auto score = [](const std::string& hypothesis, const std::string& reference, BleuSmoothing smoothing) {
+    return corpus_bleu({hypothesis}, {{reference}}, 4, smoothing);
+  };
+  for (BleuSmoothing smoothing : {BleuSmoothing::none, BleuSmoothing::exponential}) {
+    BOOST_TEST(score("", "a b c d", smoothing) == 0.0);
+    BOOST_TEST(score("", "", smoothing) == 0.0);
+    BOOST_TEST(score("w x y z", "a b c d", smoothing) == 0.0);
+    BOOST_TEST(score("a b c", "a b c", smoothing) == 0.0);  // no n-gram of four words
+    check_near(score("a b c d", "a b c d", smoothing), 100, 1e-10);
+    BOOST_TEST(score("a b c d", "", smoothing) == 0.0);
+  }
+  BOOST_TEST(score("", "a b", BleuSmoothing::add_one) == 0.0);
+  check_near(score("a", "a", BleuSmoothing::add_one), 100, 1e-10);
+  check_near(score("a", "b", BleuSmoothing::add_one), 100 * std::pow(0.5, 0.25), 1e-10);
+  BOOST_TEST(contains(message_of([] { bleu_statistics("a", Lines{}); }), "there is no reference"));
+}
+
+BOOST_AUTO_TEST_CASE(tokenizations_are_those_of_mteval_and_sacrebleu) {
+  BOOST_TEST(words13a("He said: \"1,000.5 e-mails (2-3 days), U.S. isn't it?\"") ==
+             "He said : \" 1,000.5 e-mails ( 2 - 3 days ) , U . S . isn't it ? \"");
+  BOOST_TEST(words13a("a&amp;b &quot;<skipped>x&lt;&gt; 3.") == "a & b \" x < > 3 .");
+  BOOST_TEST(tokenized("a\xc3\xbc \xe6\x97\xa5", Tokenization::characters) == " a \xc3\xbc   \xe6\x97\xa5");
+  BOOST_TEST(split_compounds("a high-quality 5-to-6 - -x y-") ==
+             "a high ##AT##-##AT## quality 5 ##AT##-##AT## to ##AT##-##AT## 6 - -x y-");
+  BOOST_TEST(split_compounds("a-b-c") == "a ##AT##-##AT## b-c");  // b is part of the first match
+  BOOST_TEST(join_subwords("high@@ -@@ qual@@ ity st@@") == "high-quality st");
+}
+
+BOOST_AUTO_TEST_CASE(other_programs_agree) {
+  const auto file = test::golden("metrics.json");
+  for (const auto& one : file.at("cases")) {
+    BOOST_TEST_CONTEXT("case " << one.at("name").get<std::string>()) {
+      const auto hypotheses = one.at("hypotheses").get<Lines>();
+      const auto references = one.at("references").get<References>();
+      const auto score = [&](Tokenization how, bool lower, BleuSmoothing smoothing) {
+        const auto prepared = [&](const std::string& line) { return tokenized(lower ? lower_case(line) : line, how); };
+        Lines ours;
+        References theirs(references.size());
+        for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+          ours.push_back(prepared(hypotheses[i]));
+          for (const std::string& reference : references[i]) theirs[i].push_back(prepared(reference));
+        }
+        return corpus_bleu(ours, theirs, 4, smoothing);
+      };
+      const auto expected = [&](const char* name) { return one.at(name).get<double>(); };
+      check_near(score(Tokenization::none, false, BleuSmoothing::none), expected("bleu"), 1e-9);
+      check_near(score(Tokenization::none, true, BleuSmoothing::none), expected("bleu_lower"), 1e-9);
+      check_near(score(Tokenization::mteval_13a, false, BleuSmoothing::exponential), expected("sacrebleu_13a"), 1e-9);
+      check_near(score(Tokenization::mteval_13a, true, BleuSmoothing::exponential), expected("sacrebleu_lower"), 1e-9);
+      check_near(score(Tokenization::characters, false, BleuSmoothing::exponential), expected("sacrebleu_char"), 1e-9);
+      for (bool stem : {false, true}) {
+        Rouge sums;
+        const auto add = [](RougeScore& to, const RougeScore& score) {
+          to.precision += score.precision;
+          to.recall += score.recall;
+          to.f1 += score.f1;
+        };
+        double best_of_ribes = 0;
+        for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+          const Rouge scores = rouge(hypotheses[i], references[i], {.stem = stem});
+          add(sums.one, scores.one);
+          add(sums.two, scores.two);
+          add(sums.sentence_l, scores.sentence_l);
+          add(sums.summary_l, scores.summary_l);
+          best_of_ribes += ribes(hypotheses[i], references[i]);
+        }
+        const double count = double(hypotheses.size());
+        check_near(best_of_ribes / count, expected("ribes"), 1e-9);
+        const auto& theirs = one.at(stem ? "rouge_stemmed" : "rouge");
+        const auto check_rouge = [&](const RougeScore& ours, const char* name) {
+          const auto three = theirs.at(name).get<std::vector<double>>();
+          check_near(ours.precision / count, three[0], 1e-9);
+          check_near(ours.recall / count, three[1], 1e-9);
+          check_near(ours.f1 / count, three[2], 1e-9);
+        };
+        check_rouge(sums.one, "rouge1");
+        check_rouge(sums.two, "rouge2");
+        check_rouge(sums.sentence_l, "rougeL");
+        check_rouge(sums.summary_l, "rougeLsum");
+      }
+    }
+  }
+  for (const auto& [text, tokens] : file.at("tokenized").get<std::vector<std::pair<std::string, std::string>>>()) {
+    BOOST_TEST(words13a(text) == tokens);
+  }
+  for (const auto& [word, stem] : file.at("stems").get<std::vector<std::pair<std::string, std::string>>>()) {
+    BOOST_TEST(porter_stem(word) == stem, word << ": " << porter_stem(word) << ", expected " << stem);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ribes_has_the_worked_numbers) {
+  const auto check = [](const Lines& hypotheses, const References& references, const std::vector<double>& expected) {
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      check_near(ribes(hypotheses[i], references[i]), expected[i], 1e-6);
+  };
+  check(cats, cats_right, {.983471, .921113, .345455});
+  check(letters, letters_right, {.955443, 1, .975310});
+}
+
+BOOST_AUTO_TEST_CASE(ribes_aligns_repeated_words_by_their_neighbours) {
+  const auto alignment = [](const char* hypothesis, const char* reference) {
+    return ribes_alignment(split_words(hypothesis), split_words(reference));
+  };
+  using Places = std::vector<int>;
+  // the second `the` is found to the right of `and`, before the n-gram on its own right is looked for
+  BOOST_TEST(alignment("the cat and the dog", "the dog and the cat") == (Places{3, 4, 2, 3, 1}));
+  BOOST_TEST(alignment("x a y", "a b") == Places{0});
+  BOOST_TEST(alignment("a a", "a a") == (Places{0, 1}));  // the only n-gram of two words
+  BOOST_TEST(alignment("a a a", "a").empty());
+  BOOST_TEST(alignment("", "a").empty());
+}
+
+BOOST_AUTO_TEST_CASE(ribes_of_edges) {
+  BOOST_TEST(ribes("", Lines{"a b"}) == 0.0);
+  BOOST_TEST(ribes("a b", Lines{""}) == 0.0);
+  BOOST_TEST(ribes("a", Lines{"a b"}) == 0.0);  // one aligned word has no order
+  BOOST_TEST(ribes("a", Lines{"a"}) == 1.0);
+  check_near(ribes("a x", Lines{"a"}), std::pow(0.5, 0.25), 1e-12);
+  BOOST_TEST(ribes("b a", Lines{"a b"}) == 0.0);
+  BOOST_TEST(ribes("b a", Lines{"a b", "b a"}) == 1.0);  // the best reference
+  BOOST_TEST(ribes("A b", Lines{"a b"}) == 0.0);
+  check_near(ribes("a b x", Lines{"a b c d"}, {.alpha = 0, .beta = 1}), std::exp(1 - 4.0 / 3), 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(rouge_has_the_worked_numbers) {
+  const std::string hypothesis = "police kill the gunman . the gunman was seen near the bank .";
+  const Lines reference{"police killed the gunman . near the bank the gunman was shot ."};
+  const Rouge scores = rouge(hypothesis, reference);
+  check_near(scores.one.f1, .818182, 1e-6);
+  check_near(scores.two.f1, .5, 1e-6);
+  check_near(scores.sentence_l.f1, .545455, 1e-6);
+  check_near(scores.summary_l.f1, .727273, 1e-6);
+  check_near(rouge(hypothesis, reference, {.stem = true}).one.f1, 10.0 / 11, 1e-12);  // kill = killed
+}
+
+BOOST_AUTO_TEST_CASE(rouge_of_edges) {
+  for (const auto& [hypothesis, reference] :
+       std::vector<std::pair<std::string, std::string>>{{"", "a"}, {"a", ""}, {"", ""}, {"?!", "..."}, {"a", "b"}}) {
+    const Rouge scores = rouge(hypothesis, Lines{reference});
+    BOOST_TEST(scores.one.f1 + scores.two.f1 + scores.sentence_l.f1 + scores.summary_l.f1 == 0.0);
+  }
+  const Rouge one = rouge("Word", Lines{"word!"});
+  BOOST_TEST(one.one.f1 == 1.0);
+  BOOST_TEST(one.two.f1 == 0.0);
+  BOOST_TEST(one.summary_l.f1 == 1.0);
+  const Rouge best = rouge("a b", Lines{"x y", "a b c d", "b a"});
+  BOOST_TEST(best.one.f1 == 1.0);                           // of the third
+  check_near(best.two.f1, 2 * 1.0 / 3 / (4.0 / 3), 1e-12);  // of the second: P 1, R 1/3
+  // each word counts as often as both have it, however many sentences have it in common
+  BOOST_TEST(rouge_l_summary(std::vector<std::string_view>{"a"}, std::vector<std::string_view>{"a", "a"}).recall ==
+             0.5);
+}
+
+BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_the_order_of_sentences) {
+  for (std::uint64_t seed : {1, 2, 3}) {
+    Lines hypotheses = random_lines(40, seed);
+    References references = alone(random_lines(40, seed + 100));
+    const double before = corpus_bleu(hypotheses, references, 4, BleuSmoothing::exponential);
+    for (std::size_t i = 0; i + 7 < 40; ++i) {
+      std::swap(hypotheses[i], hypotheses[i + 7]);
+      std::swap(references[i], references[i + 7]);
+    }
+    BOOST_TEST(corpus_bleu(hypotheses, references, 4, BleuSmoothing::exponential) == before);
+    BOOST_TEST(before > 0);
+    BOOST_TEST(before < 100);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_identical_scores_highest) {
+  for (const std::string& line : random_lines(60, 5)) {
+    const std::size_t words = split_words(line).size();
+    const Lines itself{line};
+    const Rouge scores = rouge(line, itself);
+    BOOST_TEST(scores.one.f1 == (words > 0 ? 1.0 : 0.0));
+    BOOST_TEST(scores.two.f1 == (words > 1 ? 1.0 : 0.0));
+    BOOST_TEST(scores.sentence_l.f1 == scores.one.f1);
+    check_near(corpus_bleu(itself, {itself}), words > 3 ? 100 : 0, 1e-10);
+    const double order = ribes(line, itself);
+    BOOST_TEST((order == 0 || order <= 1));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_bootstrap_of_sums_is_one_of_the_metric) {
+  const Lines a = random_lines(50, 1), b = random_lines(50, 2);
+  const References references = alone(random_lines(50, 3));
+  const auto of_a = bleu_statistics(a, references), of_b = bleu_statistics(b, references);
+  const SummedMetric metric_a = bleu_metric(of_a, 4, BleuSmoothing::exponential);
+  const SummedMetric metric_b = bleu_metric(of_b, 4, BleuSmoothing::exponential);
+  BOOST_TEST(metric_a.value() == bleu(sum(of_a), 4, BleuSmoothing::exponential));
+  BOOST_TEST(precision_metric(of_a, 3, BleuSmoothing::none).value() == ngram_precision(sum(of_a), 3));
+  const std::vector<std::size_t> sample{3, 3, 17, 0, 49};
+  std::vector<BleuStatistics> chosen;
+  for (std::size_t i : sample) chosen.push_back(of_b[i]);
+  BOOST_TEST(metric_b.value(sample) == bleu(sum(chosen), 4, BleuSmoothing::exponential));
+
+  const PairedBootstrap there = paired_bootstrap(metric_a, metric_b), back = paired_bootstrap(metric_b, metric_a);
+  BOOST_TEST(there.difference == -back.difference);
+  check_near(there.interval.low, -back.interval.high, 1e-9);
+  BOOST_TEST(there.p_two_sided == back.p_two_sided);
+  BOOST_TEST(there.p_moses == back.p_moses);
+  BOOST_TEST(there.p_koehn + back.p_koehn >= 1.0);  // more than 1 where resamples tie
+  BOOST_TEST(paired_bootstrap(metric_a, metric_a).p_koehn == 1.0);
+  const Interval interval = bootstrap_interval(metric_a);
+  BOOST_TEST(interval.low < metric_a.value());
+  BOOST_TEST(interval.high > metric_a.value());
+  const SummedMetric shorter = bleu_metric(std::span(of_a).first(3), 4, BleuSmoothing::none);
+  BOOST_TEST(contains(message_of([&] { paired_bootstrap(metric_a, shorter); }), "50 examples of the baseline, 3 of"));
+}
+
+BOOST_AUTO_TEST_CASE(lower_is_better_for_perplexity) {
+  std::vector<Likelihood> worse, better;
+  SmallGenerator random(7);
+  for (int i = 0; i < 100; ++i) {
+    const auto tokens = std::int64_t(5 + random.below(20));
+    const double noise = double(random.below(100)) / 100;
+    worse.push_back({.negative_log = 2.5 * double(tokens) + noise, .tokens = tokens, .words = tokens / 2 + 1});
+    better.push_back({.negative_log = 2.3 * double(tokens) - noise, .tokens = tokens, .words = tokens / 2 + 1});
+  }
+  const SummedMetric a = perplexity_metric(worse, &Likelihood::tokens);
+  const SummedMetric b = perplexity_metric(better, &Likelihood::tokens);
+  const PairedBootstrap test = paired_bootstrap(a, b);
+  BOOST_TEST(test.difference == b.value() - a.value());
+  BOOST_TEST(test.difference < 0);
+  BOOST_TEST(test.p_koehn == 0.0);
+  BOOST_TEST(test.interval.low < test.difference);
+  BOOST_TEST(test.interval.high < 0);
+  BOOST_TEST(paired_bootstrap(b, a).p_koehn == 1.0);
+}
+
+BOOST_AUTO_TEST_CASE(perplexity_has_the_worked_number) {
+  Likelihood text{.negative_log = 2, .tokens = 1, .words = 1};
+  text += {.negative_log = 3, .tokens = 1, .words = 0};
+  text += {.negative_log = 1, .tokens = 1, .words = 1};
+  check_near(token_perplexity(text), 7.389056, 1e-6);
+  check_near(word_perplexity(text), std::exp(3.0), 1e-9);
+  check_near(bits_per(4, text.negative_log), 1.5 / std::log(2.0), 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(alignment_error_rate_counts_sure_and_possible_links) {
+  const GoldAlignment gold = parse_alignment("0-0 1?2 2-1 3-3");
+  BOOST_TEST(gold.sure.size() == 3u);
+  BOOST_TEST(gold.possible.size() == 4u);
+  const std::set<Link> links{{0, 0}, {1, 2}, {2, 2}};
+  const AlignmentStatistics statistics = alignment_statistics(links, gold);
+  check_near(alignment_error_rate(statistics), 1 - (1 + 2) / double(3 + 3), 1e-12);
+  BOOST_TEST(alignment_error_rate(alignment_statistics(gold.sure, gold)) == 0.0);
+  BOOST_TEST(alignment_error_rate(alignment_statistics(gold.possible, gold)) == 0.0);
+  BOOST_TEST(alignment_error_rate(alignment_statistics({{7, 7}}, gold)) == 1.0);
+  BOOST_TEST(alignment_error_rate({}) == 0.0);
+  const std::vector<AlignmentStatistics> two{statistics, alignment_statistics(gold.sure, gold)};
+  check_near(alignment_error_metric(two).value(), 1 - (3 + 6) / double(6 + 6), 1e-12);
+  BOOST_TEST(strongest_links(std::vector<double>{.1, .6, .3, .5, .5, 0}, 3) == (std::set<Link>{{1, 0}, {0, 1}}));
+  BOOST_TEST(parse_alignment(" ").possible.empty());
+  for (const char* bad : {"0", "0-", "-1", "0-1-2", "a-1", "0--1", "1?"}) {
+    BOOST_TEST(contains(message_of([&] { parse_alignment(bad); }), "expected a link like 0-2 or 0?2"), bad);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_average_window_goes_from_hypotheses_to_steps_to_sentences) {
+  const std::vector<std::vector<StepSpans>> sentences{{{5, 5}, {3, 4}}, {{8}, {2}, {2}}};
+  BOOST_TEST(vision_span(sentences[0]) == 4.25);
+  BOOST_TEST(vision_span(sentences[1]) == 4.0);
+  BOOST_TEST(vision_span(sentences).average == 4.125);
+  check_near(vision_span(sentences).pooled, 4.142857, 1e-6);
+  const std::vector<std::vector<StepSpans>> global{{{7, 7}, {7}}, {{4, 4, 4}}};  // the mean length, whatever the beam
+  BOOST_TEST(vision_span(global).average == 5.5);
+  BOOST_TEST(contains(message_of([] { vision_span(std::vector<StepSpans>{{}}); }), "a step without a hypothesis"));
+}
+
+BOOST_AUTO_TEST_CASE(attention_within_a_distance_is_in_percent) {
+  const std::vector<std::int64_t> four{4};
+  check_near(attention_within(Tensor::full({1, 1, 4, 4}, 0.25, DType::f64), four, 1)[0], 62.5, 1e-9);
+  // two heads that look at themselves and at the first key; the second sentence has two of three positions
+  const std::vector<double> head_self{1, 0, 0, 0, 1, 0, 0, 0, 1}, head_first{1, 0, 0, 1, 0, 0, 1, 0, 0};
+  std::vector<double> values;
+  for (int b = 0; b < 2; ++b) {
+    values.insert(values.end(), head_self.begin(), head_self.end());
+    values.insert(values.end(), head_first.begin(), head_first.end());
+  }
+  const Tensor weights = Tensor::from(values, {2, 2, 3, 3});
+  const std::vector<std::int64_t> lengths{3, 2};
+  const auto zero = attention_within(weights, lengths, 0), one = attention_within(weights, lengths, 1);
+  check_near(zero[0], 100 * 4.0 / 6, 1e-9);
+  check_near(zero[1], 100 * 3.0 / 4, 1e-9);
+  check_near(one[0], 100 * 5.0 / 6, 1e-9);
+  check_near(one[1], 100, 1e-9);
+  check_near(attention_within(weights, lengths, 9)[0], 100, 1e-9);
+  BOOST_TEST(contains(message_of([&] { attention_within(weights, four, 1); }), "1 lengths, 2 sentences"));
+}
+
+BOOST_AUTO_TEST_CASE(lead_takes_whole_sentences) {
+  const std::string article = "Mr. Smith (of the U.S. army) said: \"Stop!\" He left . `` Why ? '' asked J. Doe... No";
+  const Lines parts = sentences(article);
+  BOOST_TEST(parts == (Lines{"Mr. Smith (of the U.S. army) said: \"Stop!\"", "He left .", "`` Why ? ''",
+                             "asked J. Doe...", "No"}));
+  BOOST_TEST(lead(article, 2) == "Mr. Smith (of the U.S. army) said: \"Stop!\" He left .");
+  BOOST_TEST(lead(article, 99) == join_words(split_words(article)));
+  BOOST_TEST(lead("", 3) == "");
+  BOOST_TEST(lead(article, 0) == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
