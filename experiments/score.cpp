@@ -1,0 +1,114 @@
+// Metrics of text files: hypotheses and references in, a table out.
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "experiments/support/metrics/lead.h"
+#include "experiments/support/metrics/text_metrics.h"
+#include "experiments/support/program/program.h"
+#include "experiments/support/report/score_report.h"
+#include "experiments/support/text/words.h"
+
+namespace {
+
+using namespace fovea;
+
+struct ScoreOptions {
+  std::string hypotheses, metrics = "bleu,sacrebleu,ribes";
+  std::vector<std::string> references, compared;
+  TextMetricOptions text;
+  enum class Letters { usual, lower, mixed } letters = Letters::usual;
+  bool join_subwords = false, split_compounds = false, json = false, list = false;
+  int lead = 0;
+  BootstrapOptions bootstrap;
+
+  void add_to(Cli& cli) {
+    std::vector<std::string> names;
+    for (const TextMetric& metric : text_metrics()) names.push_back(metric.name);
+    cli.option("HYPOTHESES", hypotheses, "a file with a text a line, .gz too; - for standard input");
+    cli.option("--reference", references, "such a file of what would be right; several: any of them is");
+    cli.option("--compare", compared, "hypotheses of another system, to be tested against the first");
+    cli.option("--metrics", metrics,
+               "with commas between, of " + listed(names, " and ") + "; --list says what they are");
+    cli.option("--list", list, "say what the metrics are, and end");
+    cli.choice("--letters", letters, {{"usual", Letters::usual}, {"lower", Letters::lower}, {"mixed", Letters::mixed}},
+               "case: as a metric's own program has it (RIBES, ROUGE, mteval: lower), or for all but ROUGE the same");
+    cli.choice("--tokenize", text.tokenization,
+               {{"13a", Tokenization::mteval_13a}, {"none", Tokenization::none}, {"char", Tokenization::characters}},
+               "what words are to sacreBLEU");
+    cli.option("--join-subwords", join_subwords, "join what subword-nmt split at '@@ ', in all files");
+    cli.option("--split-compounds", split_compounds, "a-b to a ##AT##-##AT## b in all files, as for WMT's En-De");
+    cli.option("--lead", lead, "score the first sentences of the hypotheses, which are articles").unit("sentences");
+    cli.option("--stem", text.rouge.stem, "ROUGE of stems, as with its -m");
+    cli.option("--resamples", bootstrap.resamples, "of the bootstrap; 0: none").at_least(0);
+    cli.option("--seed", bootstrap.seed, "of the bootstrap");
+    cli.option("--json", json, "print an object a row, instead of a table");
+  }
+};
+
+void print_list() {
+  Table table({"metric", ""});
+  for (const TextMetric& metric : text_metrics()) table.row({metric.name, metric.description});
+  fmt::print("{}", table.text());
+}
+
+TextFile read(const ScoreOptions& options, const std::string& path, bool is_reference) {
+  TextFile file = read_lines(path);
+  for (std::string& line : file.lines) {
+    if (options.join_subwords) line = join_subwords(line);
+    if (options.split_compounds) line = split_compounds(line);
+    if (options.lead > 0 && !is_reference) line = lead(line, options.lead);
+  }
+  return file;
+}
+
+void require_inputs(const ScoreOptions& options) {
+  require(!options.hypotheses.empty(), "HYPOTHESES, a file of texts to score, is missing");
+  require(!options.references.empty(), "--reference, a file of what would be right, is missing");
+  auto from_input = int(options.hypotheses == "-");
+  for (const auto& paths : {options.references, options.compared}) from_input += int(std::ranges::count(paths, "-"));
+  require(from_input <= 1, "standard input ('-') is to be {} of the files; it can be one", from_input);
+}
+
+std::vector<TextScore> scores_of(const TextFile& system, std::span<const TextFile> references,
+                                 const ScoreOptions& options) {
+  TextMetricOptions text = options.text;
+  if (options.letters != ScoreOptions::Letters::usual) {
+    text.lower_case = options.letters == ScoreOptions::Letters::lower;
+  }
+  std::vector<TextScore> scores;
+  for (std::string_view metric : split_columns(options.metrics, ',')) {
+    for (TextScore& score : text_scores(std::string(metric), system, references, text)) {
+      scores.push_back(std::move(score));
+    }
+  }
+  return scores;
+}
+
+void score(const ScoreOptions& options) {
+  require_inputs(options);
+  std::vector<TextFile> references, systems{read(options, options.hypotheses, false)};
+  for (const std::string& path : options.references) references.push_back(read(options, path, true));
+  for (const std::string& path : options.compared) systems.push_back(read(options, path, false));
+  std::vector<std::string> names;
+  std::vector<std::vector<TextScore>> scores;
+  for (const TextFile& system : systems) {
+    names.push_back(system.name);
+    scores.push_back(scores_of(system, references, options));
+  }
+  const std::vector<ScoreRow> rows = score_rows(names, scores, options.bootstrap);
+  if (!options.json) return fmt::print("{}", score_table(rows));
+  for (const ScoreRow& row : rows) fmt::print("{}\n", score_json(row).dump());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run("score", argc, argv, [](Cli& cli) {
+    ScoreOptions options;
+    cli.describe("Scores texts against references, with bootstrap intervals, and tests systems against one another.");
+    cli.add(options);
+    cli.parse();
+    options.list ? print_list() : score(options);
+  });
+}

@@ -1,0 +1,236 @@
+#include "experiments/support/metrics/text_metrics.h"
+
+#include <charconv>
+#include <cmath>
+#include <functional>
+
+#include "experiments/support/metrics/alignment.h"
+#include "experiments/support/metrics/bleu.h"
+#include "experiments/support/metrics/perplexity.h"
+#include "experiments/support/metrics/ribes.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+#include "tensor/suggestion.h"
+
+namespace fovea {
+
+namespace {
+
+struct Files {
+  const TextFile& hypotheses;
+  std::span<const TextFile> references;
+
+  std::size_t size() const { return hypotheses.lines.size(); }
+};
+
+using Scores = std::vector<TextScore>;
+
+std::string prepared(const std::string& line, Tokenization tokenization, bool lower) {
+  return tokenized(lower ? lower_case(line) : line, tokenization);
+}
+
+/// All of a sentence's references.
+std::vector<std::string> references_of(const Files& files, std::size_t i, Tokenization tokenization, bool lower) {
+  std::vector<std::string> references;
+  for (const TextFile& file : files.references) references.push_back(prepared(file.lines[i], tokenization, lower));
+  return references;
+}
+
+std::vector<BleuStatistics> bleu_statistics_of(const Files& files, Tokenization tokenization, bool lower) {
+  std::vector<BleuStatistics> sentences;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    sentences.push_back(bleu_statistics(prepared(files.hypotheses.lines[i], tokenization, lower),
+                                        references_of(files, i, tokenization, lower)));
+  }
+  return sentences;
+}
+
+Scores bleu_scores(const Files& files, const TextMetricOptions& options) {
+  const auto sentences = bleu_statistics_of(files, Tokenization::none, options.lower_case.value_or(false));
+  return {{.name = "BLEU",
+           .metric = bleu_metric(sentences, 4, BleuSmoothing::none),
+           .line = multi_bleu_line(sum(sentences))}};
+}
+
+Scores sacrebleu_scores(const Files& files, const TextMetricOptions& options) {
+  const bool lower = options.lower_case.value_or(false);
+  const auto sentences = bleu_statistics_of(files, options.tokenization, lower);
+  const std::string signature = sacrebleu_signature(files.references.size(), lower, name_of(options.tokenization));
+  return {{.name = "sacreBLEU",
+           .metric = bleu_metric(sentences, 4, BleuSmoothing::exponential),
+           .line = sacrebleu_line(sum(sentences), signature)}};
+}
+
+Scores mteval_scores(const Files& files, const TextMetricOptions& options) {
+  Scores scores;
+  for (bool lower : {true, false}) {
+    if (options.lower_case.value_or(lower) != lower) continue;
+    scores.push_back({.name = lower ? "mteval BLEU, lower case" : "mteval BLEU, cased",
+                      .metric = bleu_metric(bleu_statistics_of(files, Tokenization::mteval_13a, lower), 4,
+                                            BleuSmoothing::exponential)});
+  }
+  return scores;
+}
+
+Scores ngram_scores(const Files& files, const TextMetricOptions& options) {
+  const auto sentences = bleu_statistics_of(files, Tokenization::mteval_13a, options.lower_case.value_or(true));
+  Scores scores;
+  for (int n = 1; n <= BleuStatistics::orders; ++n) {
+    scores.push_back(
+        {.name = fmt::format("{}-grams", n), .metric = precision_metric(sentences, n, BleuSmoothing::exponential)});
+  }
+  for (int n = 1; n <= BleuStatistics::orders; ++n) {
+    scores.push_back(
+        {.name = fmt::format("BLEU-{}", n), .metric = bleu_metric(sentences, n, BleuSmoothing::exponential)});
+  }
+  return scores;
+}
+
+Scores sentence_bleu_scores(const Files& files, const TextMetricOptions& options) {
+  std::vector<double> scores;
+  for (const auto& sentence : bleu_statistics_of(files, Tokenization::none, options.lower_case.value_or(false))) {
+    scores.push_back(bleu(sentence, 4, BleuSmoothing::add_one));
+  }
+  return {{.name = "sentence BLEU", .metric = mean_metric(scores)}};
+}
+
+Scores ribes_scores(const Files& files, const TextMetricOptions& options) {
+  const bool lower = options.lower_case.value_or(true);
+  std::vector<double> scores;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    scores.push_back(ribes(prepared(files.hypotheses.lines[i], Tokenization::none, lower),
+                           references_of(files, i, Tokenization::none, lower)));
+  }
+  return {{.name = "RIBES", .metric = mean_metric(scores), .decimals = 4}};
+}
+
+Scores rouge_scores(const Files& files, const TextMetricOptions& options) {
+  std::vector<Rouge> documents;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto references = references_of(files, i, Tokenization::none, false);
+    documents.push_back(rouge(files.hypotheses.lines[i], references, options.rouge));
+  }
+  Scores scores;
+  const auto add = [&](const std::string& name, RougeScore Rouge::*kind) {
+    std::vector<double> f1;
+    double precision = 0, recall = 0;
+    for (const Rouge& document : documents) {
+      f1.push_back((document.*kind).f1);
+      precision += (document.*kind).precision / double(documents.size());
+      recall += (document.*kind).recall / double(documents.size());
+    }
+    scores.push_back(
+        {.name = name + " F1",
+         .metric = mean_metric(f1),
+         .decimals = 4,
+         .line = fmt::format("{}: P = {:.5f}, R = {:.5f}, F1 = {:.5f}", name, precision, recall, mean(f1))});
+  };
+  add("ROUGE-1", &Rouge::one);
+  add("ROUGE-2", &Rouge::two);
+  add("ROUGE-L", &Rouge::sentence_l);
+  add("ROUGE-Lsum", &Rouge::summary_l);
+  return scores;
+}
+
+const TextFile& only_reference(const Files& files, const char* metric) {
+  require(files.references.size() == 1, "{}: {} references, expected 1", metric, files.references.size());
+  return files.references[0];
+}
+
+Scores accuracy_scores(const Files& files, const TextMetricOptions&) {
+  const TextFile& reference = only_reference(files, "accuracy");
+  std::vector<double> right;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    right.push_back(split_words(files.hypotheses.lines[i]) == split_words(reference.lines[i]) ? 100 : 0);
+  }
+  return {{.name = "accuracy %", .metric = mean_metric(right)}};
+}
+
+/// The negative log-likelihoods of a line, and the words of its text.
+Likelihood likelihood_of(const TextFile& file, std::size_t i, const std::string& text) {
+  Likelihood result;
+  for (std::string_view word : split_words(file.lines[i])) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(value)) {
+      file.fail_at(i, "'{}', expected a token's negative log-likelihood, in nats", word);
+    }
+    result += {.negative_log = value, .tokens = 1};
+  }
+  if (result.tokens == 0) file.fail_at(i, "no token, expected at least that of the sentence's end");
+  result.words = std::int64_t(split_words(text).size()) + 1;
+  return result;
+}
+
+Scores perplexity_scores(const Files& files, const TextMetricOptions&) {
+  const TextFile& texts = only_reference(files, "perplexity");
+  std::vector<Likelihood> sentences;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    sentences.push_back(likelihood_of(files.hypotheses, i, texts.lines[i]));
+  }
+  return {{.name = "perplexity per token", .metric = perplexity_metric(sentences, &Likelihood::tokens)},
+          {.name = "perplexity per word", .metric = perplexity_metric(sentences, &Likelihood::words)}};
+}
+
+GoldAlignment alignment_of(const TextFile& file, std::size_t i) {
+  try {
+    return parse_alignment(file.lines[i]);
+  } catch (const Error& error) {
+    file.fail_at(i, "{}", error.what());
+  }
+}
+
+Scores alignment_scores(const Files& files, const TextMetricOptions&) {
+  const TextFile& gold = only_reference(files, "aer");
+  std::vector<AlignmentStatistics> sentences;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    sentences.push_back(alignment_statistics(alignment_of(files.hypotheses, i).possible, alignment_of(gold, i)));
+  }
+  return {{.name = "AER", .metric = alignment_error_metric(sentences), .decimals = 4}};
+}
+
+struct Entry {
+  const char *name, *description;
+  Scores (*scores)(const Files&, const TextMetricOptions&);
+};
+
+constexpr Entry entries[] = {
+    {"bleu", "tokenised BLEU of the words as they are, as multi-bleu.perl", bleu_scores},
+    {"sacrebleu", "BLEU with sacreBLEU's tokenisations and smoothing, with its signature", sacrebleu_scores},
+    {"mteval", "BLEU of NIST's mteval-v13a, in lower case and cased", mteval_scores},
+    {"ngrams", "mteval's scores by n-grams: of n words alone, and BLEU-n up to n words, for n = 1 to 9", ngram_scores},
+    {"sentence-bleu", "BLEU of each sentence, smoothed by 1 (Lin & Och), averaged", sentence_bleu_scores},
+    {"ribes", "RIBES 1.03, alpha 0.25, beta 0.10", ribes_scores},
+    {"rouge", "ROUGE-1, -2, -L and -L at the summary level (sentences end at '.'), F1 of documents, averaged",
+     rouge_scores},
+    {"accuracy", "lines that are the reference's, in percent", accuracy_scores},
+    {"perplexity", "hypotheses are negative log-likelihoods of tokens, </s> included, references the text",
+     perplexity_scores},
+    {"aer", "alignment error rate of links like 0-2; the reference's 0?2 are only possible", alignment_scores},
+};
+
+}  // namespace
+
+std::vector<TextMetric> text_metrics() {
+  std::vector<TextMetric> metrics;
+  for (const Entry& entry : entries) metrics.push_back({entry.name, entry.description});
+  return metrics;
+}
+
+std::vector<TextScore> text_scores(const std::string& metric, const TextFile& hypotheses,
+                                   std::span<const TextFile> references, const TextMetricOptions& options) {
+  require(!hypotheses.lines.empty(), "{}: the file is empty", hypotheses.name);
+  require(!references.empty(), "{}: there is no reference", metric);
+  for (const TextFile& reference : references) {
+    require(reference.lines.size() == hypotheses.lines.size(), "{}: {}, {} has {}", reference.name,
+            counted(reference.lines.size(), "line"), hypotheses.name, hypotheses.lines.size());
+  }
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) {
+    if (entry.name == metric) return entry.scores({hypotheses, references}, options);
+    names.emplace_back(entry.name);
+  }
+  fail("--metrics: there is no metric '{}': one of {}{}", metric, listed(names), did_you_mean(metric, names));
+}
+
+}  // namespace fovea

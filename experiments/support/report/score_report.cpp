@@ -1,0 +1,86 @@
+#include "experiments/support/report/score_report.h"
+
+#include <algorithm>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace {
+
+Cell interval_cell(const std::optional<Interval>& interval, int decimals) {
+  if (!interval) return {};
+  return fmt::format("{1:.{0}f} to {2:.{0}f}", decimals, interval->low, interval->high);
+}
+
+Table table_of_one(const std::vector<ScoreRow>& rows) {
+  Table table({"metric", "value", "95 % interval"});
+  for (const ScoreRow& row : rows) {
+    table.row({row.metric, Cell::number(row.value, row.decimals), interval_cell(row.interval, row.decimals)});
+  }
+  return table;
+}
+
+Table table_of_several(const std::vector<ScoreRow>& rows) {
+  Table table({"metric", "system", "value", "difference", "its 95 % interval", "p (Koehn)", "p (Moses)"});
+  for (const ScoreRow& row : rows) {
+    if (!row.difference && &row != &rows.front()) table.rule();
+    Cell value = Cell::number(row.value, row.decimals);
+    std::vector<Cell> cells{row.metric, row.system, value, {}, {}, {}, {}};
+    if (row.difference) cells[3] = Cell::number(*row.difference, row.decimals);
+    if (const auto& test = row.against_first) {
+      cells[2] = value.mark(significance_mark(test->p_koehn));
+      cells[4] = interval_cell(test->interval, row.decimals);
+      cells[5] = Cell::number(test->p_koehn, 3);
+      cells[6] = Cell::number(test->p_moses, 3);
+    }
+    table.row(cells);
+  }
+  return table;
+}
+
+}  // namespace
+
+std::vector<ScoreRow> score_rows(const std::vector<std::string>& systems,
+                                 const std::vector<std::vector<TextScore>>& scores, const BootstrapOptions& options) {
+  std::vector<ScoreRow> rows;
+  for (std::size_t k = 0; k < scores.front().size(); ++k) {
+    const SummedMetric& first = scores.front()[k].metric;
+    for (std::size_t s = 0; s < systems.size(); ++s) {
+      const auto& [name, metric, decimals, line] = scores[s][k];
+      ScoreRow row{name, systems[s], line, metric.value(), decimals, {}, {}, {}};
+      if (s > 0) row.difference = row.value - first.value();
+      if (options.resamples > 0) row.interval = bootstrap_interval(metric, options);
+      if (options.resamples > 0 && s > 0) row.against_first = paired_bootstrap(first, metric, options);
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+std::string score_table(const std::vector<ScoreRow>& rows) {
+  const bool several = std::any_of(rows.begin(), rows.end(), [](auto& row) { return row.difference; });
+  std::string text = (several ? table_of_several(rows) : table_of_one(rows)).text();
+  for (const ScoreRow& row : rows) {
+    if (!row.line.empty()) text += (several ? row.system + ": " : "") + row.line + "\n";
+  }
+  return text;
+}
+
+Json score_json(const ScoreRow& row) {
+  Json json{{"metric", row.metric}, {"system", row.system}, {"value", row.value}};
+  if (row.interval) json.update({{"low", row.interval->low}, {"high", row.interval->high}});
+  if (row.difference) json["difference"] = *row.difference;
+  if (row.against_first) {
+    const PairedBootstrap& test = *row.against_first;
+    json.update({{"difference_low", test.interval.low},
+                 {"difference_high", test.interval.high},
+                 {"p_koehn", test.p_koehn},
+                 {"p_moses", test.p_moses},
+                 {"p_two_sided", test.p_two_sided}});
+  }
+  if (!row.line.empty()) json["line"] = row.line;
+  return json;
+}
+
+}  // namespace fovea

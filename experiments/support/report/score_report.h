@@ -1,0 +1,35 @@
+/// The scores of one or several systems: a table, and rows for programs to read.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/support/metrics/statistics.h"
+#include "experiments/support/metrics/text_metrics.h"
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/report/table.h"
+
+namespace fovea {
+
+/// A system's score by one metric, its bootstrap interval, and how it compares with the first system.
+struct ScoreRow {
+  std::string metric, system, line;
+  double value = 0;
+  int decimals = 2;
+  std::optional<double> difference;              ///< from the first system; nothing of itself
+  std::optional<Interval> interval;              ///< nothing without resamples
+  std::optional<PairedBootstrap> against_first;  ///< likewise
+};
+
+/// Row k of each system must be of the same metric. `resamples` 0: neither intervals nor tests.
+std::vector<ScoreRow> score_rows(const std::vector<std::string>& systems,
+                                 const std::vector<std::vector<TextScore>>& scores, const BootstrapOptions& options);
+
+/// Metrics down; of several systems the values have the papers' marks of significance (Koehn's p). The metrics' own
+/// lines follow.
+std::string score_table(const std::vector<ScoreRow>& rows);
+
+/// {"metric": "BLEU", "system": "a.txt", "value": 24.77, "low": ..., "high": ..., "difference": ..., "p_koehn": ...}
+Json score_json(const ScoreRow& row);
+
+}  // namespace fovea
