@@ -7,6 +7,7 @@
 #include "experiments/support/metrics/text_metrics.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/score_report.h"
+#include "experiments/support/text/bpe_codes.h"
 #include "experiments/support/text/words.h"
 
 namespace {
@@ -55,7 +56,7 @@ void print_list() {
 TextFile read(const ScoreOptions& options, const std::string& path, bool is_reference) {
   TextFile file = read_lines(path);
   for (std::string& line : file.lines) {
-    if (options.join_subwords) line = join_subwords(line);
+    if (options.join_subwords) line = join_units(line);
     if (options.split_compounds) line = split_compounds(line);
     if (options.lead > 0 && !is_reference) line = lead(line, options.lead);
   }

@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(broken_word_lists_are_refused) {
   std::filesystem::remove(folder / "vocabulary.txt");
   BOOST_TEST(contains(refusal(folder.path), "vocabulary.txt: cannot be opened"));
   write(folder / "tokenizer.json", R"({"units": "letters", "size": 7, "lower_case": false})");
-  BOOST_TEST(contains(refusal(folder.path), "units is 'letters', expected words, unigram or bpe"));
+  BOOST_TEST(contains(refusal(folder.path), "units is 'letters', expected words, unigram, bpe, characters or codes"));
   write(folder / "tokenizer.json", R"({"units": "words", "size": -7, "lower_case": 1})");
   BOOST_TEST(contains(refusal(folder.path), "tokenizer.json: expected an object with size"));
   write(folder / "tokenizer.json", R"({"units": "bpe", "size": 7, "lower_case": true, "crc32": "xyz"})");

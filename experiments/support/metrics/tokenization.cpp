@@ -101,10 +101,4 @@ std::string split_compounds(std::string_view text) {
   return result;
 }
 
-std::string join_subwords(std::string_view text) {
-  std::string joined = replaced(text, "@@ ", "");
-  if (joined.ends_with("@@")) joined.erase(joined.size() - 2);
-  return joined;
-}
-
 }  // namespace fovea

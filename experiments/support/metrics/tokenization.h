@@ -21,7 +21,4 @@ std::string name_of(Tokenization how);
 /// WMT's English-German (tensor2tensor's get_ende_bleu.sh; \S-\S, byte by byte).
 std::string split_compounds(std::string_view text);
 
-/// Joins what subword-nmt split: deletes `@@ `, and an `@@` at the end.
-std::string join_subwords(std::string_view text);
-
 }  // namespace fovea

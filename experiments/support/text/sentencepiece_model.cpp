@@ -111,7 +111,7 @@ std::uint64_t model_type(std::string_view message, std::uint64_t before, const s
 }  // namespace
 
 CheckedModel check_sentencepiece_model(std::string_view model, const std::string& name) {
-  constexpr std::uint64_t unigram = 1, bpe = 2;
+  constexpr std::uint64_t unigram = 1, bpe = 2, characters = 4;
   std::unordered_set<std::string_view> seen;
   std::uint64_t type = unigram;
   std::size_t pieces = 0;
@@ -124,8 +124,10 @@ CheckedModel check_sentencepiece_model(std::string_view model, const std::string
   }
   require(pieces > special_tokens, "{}: {} pieces, expected more than the {} special ones", name, pieces,
           special_tokens);
-  require(type == unigram || type == bpe, "{}: model type {}, expected unigram (1) or bpe (2)", name, type);
-  return {.units = type == bpe ? Units::bpe : Units::unigram, .size = static_cast<int>(pieces)};
+  require(type == unigram || type == bpe || type == characters,
+          "{}: model type {}, expected unigram (1), bpe (2) or char (4)", name, type);
+  const Units units = type == bpe ? Units::bpe : type == characters ? Units::characters : Units::unigram;
+  return {.units = units, .size = static_cast<int>(pieces)};
 }
 
 }  // namespace fovea

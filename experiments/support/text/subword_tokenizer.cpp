@@ -87,17 +87,18 @@ sentencepiece::util::Status train_model(const TextOptions& options, std::span<co
                                         std::int64_t size, std::string& model) {
   TrainingLines lines(texts, options.lower_case);
   model.clear();
-  return sentencepiece::SentencePieceTrainer::Train({{"model_type", options.units == Units::bpe ? "bpe" : "unigram"},
-                                                     {"vocab_size", std::to_string(size)},
-                                                     {"pad_id", std::to_string(pad_id)},
-                                                     {"unk_id", std::to_string(unknown_id)},
-                                                     {"bos_id", std::to_string(begin_id)},
-                                                     {"eos_id", std::to_string(end_id)},
-                                                     {"normalization_rule_name", "identity"},
-                                                     {"character_coverage", "1"},
-                                                     {"num_threads", "1"},  // sums in another order give other pieces
-                                                     {"minloglevel", "2"}},
-                                                    &lines, &model);
+  return sentencepiece::SentencePieceTrainer::Train(
+      {{"model_type", options.units == Units::characters ? "char" : name_of(options.units)},
+       {"vocab_size", std::to_string(size)},
+       {"pad_id", std::to_string(pad_id)},
+       {"unk_id", std::to_string(unknown_id)},
+       {"bos_id", std::to_string(begin_id)},
+       {"eos_id", std::to_string(end_id)},
+       {"normalization_rule_name", "identity"},
+       {"character_coverage", "1"},
+       {"num_threads", "1"},  // sums in another order give other pieces
+       {"minloglevel", "2"}},
+      &lines, &model);
 }
 
 std::uint32_t checksum_of(std::string_view bytes) {
@@ -129,7 +130,9 @@ std::unique_ptr<SubwordTokenizer> SubwordTokenizer::train(const TextOptions& opt
   std::string model;
   auto status = train_model(options, texts, size, model);
   const auto largest = number_after(status.ToString(), "value <= ");
-  if (!status.ok() && largest && !chosen) status = train_model(options, texts, size = *largest, model);
+  const bool is_limit =
+      !chosen || options.units == Units::characters;  // there are not so many characters to choose from
+  if (!status.ok() && largest && is_limit) status = train_model(options, texts, size = *largest, model);
   if (!status.ok()) {
     const std::string why = status.ToString();
     const auto smallest = number_after(why, fmt::format("required_chars. {} vs ", size));
@@ -147,17 +150,8 @@ std::unique_ptr<SubwordTokenizer> SubwordTokenizer::train(const TextOptions& opt
 }
 
 std::vector<int> SubwordTokenizer::encode(std::string_view text) const {
-  constexpr std::size_t most_words = 1'000'000;
   const std::string cased = lower_case_ ? lower_case(text) : std::string(text);
-  const std::lock_guard lock(words_mutex_);
-  if (words_.size() > most_words) words_.clear();
-  std::vector<int> tokens;
-  for (const std::string_view word : split_words(cased)) {
-    auto known = words_.find(word);
-    if (known == words_.end()) known = words_.emplace(word, encode_word(word)).first;
-    tokens.insert(tokens.end(), known->second.begin(), known->second.end());
-  }
-  return tokens;
+  return memo_.encode(split_words(cased), [&](std::string_view word) { return encode_word(word); });
 }
 
 std::vector<int> SubwordTokenizer::encode_word(std::string_view word) const {
@@ -181,13 +175,15 @@ std::string SubwordTokenizer::token(int id) const {
 }
 
 std::string SubwordTokenizer::description() const {
-  return fmt::format("{} {} sub-words{}", size_, units_ == Units::bpe ? "BPE" : "unigram",
-                     lower_case_ ? " in lower case" : "");
+  const char* kind = units_ == Units::characters ? "characters"
+                     : units_ == Units::bpe      ? "BPE sub-words"
+                                                 : "unigram sub-words";
+  return fmt::format("{} {}{}", size_, kind, lower_case_ ? " in lower case" : "");
 }
 
 void SubwordTokenizer::save(const fs::path& directory) const {
   write_file_atomically(directory / "sentencepiece.model", model_);
-  save_json(directory / "tokenizer.json", {{"units", units_ == Units::bpe ? "bpe" : "unigram"},
+  save_json(directory / "tokenizer.json", {{"units", name_of(units_)},
                                            {"size", size_},
                                            {"lower_case", lower_case_},
                                            {"crc32", fmt::format("{:08x}", checksum_of(model_))}});

@@ -1,11 +1,7 @@
-/// Sub-words as tokens: a SentencePiece model.
+/// Sub-words or characters as tokens: a SentencePiece model.
 #pragma once
-#include <functional>
-#include <mutex>
-#include <unordered_map>
-
 #include "experiments/support/text/vocabulary.h"
-#include "experiments/support/text/words.h"
+#include "experiments/support/text/word_memo.h"
 
 namespace sentencepiece {
 class SentencePieceProcessor;
@@ -42,11 +38,8 @@ class SubwordTokenizer : public Tokenizer {
   bool lower_case_;
   int size_ = 0;
 
-  // No piece spans two words, so a text is its words' pieces one after the other, and a word need be encoded once:
-  // 6 s instead of 27 for the BPE of IMDB's training texts.
   std::vector<int> encode_word(std::string_view word) const;
-  mutable std::mutex words_mutex_;
-  mutable std::unordered_map<std::string, std::vector<int>, WordHash, std::equal_to<>> words_;
+  mutable WordMemo memo_;
 };
 
 }  // namespace fovea

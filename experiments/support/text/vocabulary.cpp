@@ -4,6 +4,7 @@
 
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/program.h"
+#include "experiments/support/text/bpe_tokenizer.h"
 #include "experiments/support/text/subword_tokenizer.h"
 #include "experiments/support/text/word_tokenizer.h"
 #include "tensor/error.h"
@@ -12,19 +13,39 @@ namespace fovea {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr Units all_units[] = {Units::words, Units::unigram, Units::bpe, Units::characters, Units::codes};
+
+}  // namespace
+
+const char* name_of(Units units) {
+  constexpr const char* names[] = {"words", "unigram", "bpe", "characters", "codes"};
+  return names[static_cast<std::size_t>(units)];
+}
+
 void add_options(Cli& cli, TextOptions& options) {
-  cli.choice("--units", options.units, {{"words", Units::words}, {"unigram", Units::unigram}, {"bpe", Units::bpe}},
-             "tokens: words, or SentencePiece sub-words");
-  cli.option("--vocabulary-size", options.vocabulary_size,
-             "most tokens, the 4 special ones included; 0: 30000 words, 8000 sub-words or as many as there are")
+  std::vector<std::pair<std::string, Units>> choices;
+  for (const Units units : all_units) choices.emplace_back(name_of(units), units);
+  cli.choice("--units", options.units, choices,
+             "tokens: words, SentencePiece sub-words or characters, or sub-words by the codes of subword-nmt");
+  cli.option(
+         "--vocabulary-size", options.vocabulary_size,
+         "most tokens, the 4 special ones included; 0: 30000 words, 8000 sub-words, all units of codes, or as many as "
+         "there are")
       .at_least(0);
   cli.option("--min-count", options.min_count, "words: rarer ones in the training texts are <unk>").at_least(1);
   cli.option("--lower-case", options.lower_case, "lower-case all text");
   cli.option("--max-length", options.max_length, "tokens kept of a text, its first ones; 0: all").at_least(0);
+  cli.option("--codes", options.codes, "the byte-pair codes: a file of subword-nmt")
+      .saved_as([](const std::string& path) { return path.empty() ? path : fs::absolute(path).string(); });
 }
 
 std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts) {
+  require(options.units == Units::codes || options.codes.empty(), "--codes needs --units codes, not {}",
+          name_of(options.units));
   if (options.units == Units::words) return WordTokenizer::train(options, texts);
+  if (options.units == Units::codes) return BpeTokenizer::train(options, texts);
   return SubwordTokenizer::train(options, texts);
 }
 
@@ -44,8 +65,9 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   const auto size = json["size"].get<std::int64_t>();
   const bool lower_case = json["lower_case"].get<bool>();
   if (units == "words") return WordTokenizer::load(directory, size, lower_case);
-  require(units == "unigram" || units == "bpe", "{}: units is '{}', expected words, unigram or bpe", path.string(),
-          units);
+  if (units == "codes") return BpeTokenizer::load(directory, size, lower_case);
+  require(units == "unigram" || units == "bpe" || units == "characters",
+          "{}: units is '{}', expected words, unigram, bpe, characters or codes", path.string(), units);
   std::uint32_t sum = 0;
   const auto [end, error] = std::from_chars(checksum.data(), checksum.data() + checksum.size(), sum, 16);
   require(error == std::errc() && end == checksum.data() + checksum.size(), "{}: crc32 is '{}', expected 8 hex digits",

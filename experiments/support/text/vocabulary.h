@@ -1,4 +1,5 @@
-/// Texts as sequences of token numbers: words with a frequency cut-off, or SentencePiece sub-words trained in process.
+/// Texts as sequences of token numbers: words with a frequency cut-off, SentencePiece sub-words and characters trained
+/// in process, or the sub-words of subword-nmt.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -17,10 +18,15 @@ class Cli;
 inline constexpr int pad_id = 0, unknown_id = 1, begin_id = 2, end_id = 3, special_tokens = 4;
 
 enum class Units {
-  words,    ///< what lies between white space
-  unigram,  ///< SentencePiece: Kudo 2018, "Subword Regularization"
-  bpe       ///< SentencePiece: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"
+  words,       ///< what lies between white space
+  unigram,     ///< SentencePiece: Kudo 2018, "Subword Regularization"
+  bpe,         ///< SentencePiece: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"
+  characters,  ///< SentencePiece: each is a token, and each word begins with one for the space before it
+  codes        ///< subword-nmt: byte-pair codes from a file
 };
+
+/// As flags and files call it: "words".
+const char* name_of(Units units);
 
 struct TextOptions {
   Units units = Units::words;
@@ -28,9 +34,10 @@ struct TextOptions {
   std::int64_t min_count = 2;        ///< words only: rarer words are <unk>, which is thereby trained
   bool lower_case = false;           ///< before anything else, also in later use
   std::int64_t max_length = 0;       ///< tokens that are kept of a text, its first ones; 0: all
+  std::string codes = {};            ///< units codes only: the file
 };
 
-/// Declares --units, --vocabulary-size, --min-count, --lower-case, --max-length.
+/// Declares --units, --vocabulary-size, --min-count, --lower-case, --max-length, --codes.
 void add_options(Cli& cli, TextOptions& options);
 
 class Tokenizer {
@@ -54,8 +61,8 @@ class Tokenizer {
   /// One line for a log: kind and size.
   virtual std::string description() const = 0;
 
-  /// Writes tokenizer.json and vocabulary.txt (`word<TAB>count` a line, in order of their numbers) or
-  /// sentencepiece.model into the directory.
+  /// Writes tokenizer.json and vocabulary.txt (`word<TAB>count` a line, in order of their numbers; with bpe_codes.txt
+  /// for byte-pair codes) or sentencepiece.model into the directory.
   virtual void save(const std::filesystem::path& directory) const = 0;
 };
 

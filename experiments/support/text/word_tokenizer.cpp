@@ -23,6 +23,23 @@ bool is_special(std::string_view word) { return std::find(specials.begin(), spec
 
 }  // namespace
 
+void WordCounts::add(std::string_view word, std::int64_t times) {
+  const auto found = counts_.find(word);
+  if (found != counts_.end()) found->second += times;
+  if (found == counts_.end()) counts_.emplace(word, times);
+}
+
+std::vector<WordCounts::Entry> WordCounts::most_frequent(std::int64_t min_count, std::int64_t most) const {
+  std::vector<Entry> words;
+  for (const auto& [word, count] : counts_) {
+    if (count >= min_count && !is_special(word)) words.push_back({word, count});
+  }
+  std::sort(words.begin(), words.end(),
+            [](const Entry& a, const Entry& b) { return a.count != b.count ? a.count > b.count : a.word < b.word; });
+  if (static_cast<std::int64_t>(words.size()) > most) words.resize(static_cast<std::size_t>(most));
+  return words;
+}
+
 WordTokenizer::WordTokenizer(std::vector<Entry> words, bool lower_case) : lower_case_(lower_case) {
   for (const std::string_view special : specials) entries_.push_back({std::string(special), 0});
   entries_.insert(entries_.end(), std::make_move_iterator(words.begin()), std::make_move_iterator(words.end()));
@@ -35,27 +52,15 @@ std::unique_ptr<WordTokenizer> WordTokenizer::train(const TextOptions& options,
   const std::int64_t size = options.vocabulary_size == 0 ? default_size : options.vocabulary_size;
   require(size > special_tokens, "--vocabulary-size {}: expected more than the {} special tokens", size,
           special_tokens);
-  std::unordered_map<std::string, std::int64_t, WordHash, std::equal_to<>> counts;
+  WordCounts counts;
   for (const std::string_view text : texts) {
     const std::string cased = options.lower_case ? lower_case(text) : std::string(text);
-    for (const std::string_view word : split_words(cased)) {
-      const auto found = counts.find(word);
-      if (found != counts.end()) ++found->second;
-      if (found == counts.end()) counts.emplace(word, 1);
-    }
+    for (const std::string_view word : split_words(cased)) counts.add(word);
   }
-  require(!counts.empty(), "vocabulary: {} training texts without a word", texts.size());
-  std::vector<Entry> words;
-  for (const auto& [word, count] : counts) {
-    if (count >= options.min_count && !is_special(word)) words.push_back({word, count});
-  }
+  require(!counts.counts().empty(), "vocabulary: {} training texts without a word", texts.size());
+  std::vector<Entry> words = counts.most_frequent(options.min_count, size - special_tokens);
   require(!words.empty(), "--min-count {}: none of the {} different words of the training texts occurs so often",
-          options.min_count, counts.size());
-  std::sort(words.begin(), words.end(),
-            [](const Entry& a, const Entry& b) { return a.count != b.count ? a.count > b.count : a.word < b.word; });
-  if (static_cast<std::int64_t>(words.size()) > size - special_tokens) {
-    words.resize(static_cast<std::size_t>(size - special_tokens));
-  }
+          options.min_count, counts.counts().size());
   return std::make_unique<WordTokenizer>(std::move(words), options.lower_case);
 }
 

@@ -8,12 +8,27 @@
 
 namespace fovea {
 
-class WordTokenizer : public Tokenizer {
+/// How often words occur.
+class WordCounts {
  public:
   struct Entry {
     std::string word;
     std::int64_t count = 0;
   };
+  using Map = std::unordered_map<std::string, std::int64_t, WordHash, std::equal_to<>>;
+
+  void add(std::string_view word, std::int64_t times = 1);
+  const Map& counts() const { return counts_; }
+  /// At most so many, by falling count, equal counts by bytes; not those that spell special tokens.
+  std::vector<Entry> most_frequent(std::int64_t min_count, std::int64_t most) const;
+
+ private:
+  Map counts_;
+};
+
+class WordTokenizer : public Tokenizer {
+ public:
+  using Entry = WordCounts::Entry;
 
   /// `words` without the special tokens, in order of their numbers; all different.
   WordTokenizer(std::vector<Entry> words, bool lower_case);
