@@ -150,6 +150,12 @@ LineReader::LineReader(LineReader&&) noexcept = default;
 LineReader& LineReader::operator=(LineReader&&) noexcept = default;
 
 bool LineReader::next(std::string& line) {
+  if (!next_of_any_kind(line)) return false;
+  if (const std::string fault = text_fault(line); !fault.empty()) fail_here("{}", fault);
+  return true;
+}
+
+bool LineReader::next_of_any_kind(std::string& line) {
   std::size_t end = pending_.find('\n', used_);
   while (end == std::string::npos) {
     pending_.erase(0, used_);
@@ -167,14 +173,16 @@ bool LineReader::next(std::string& line) {
 
   if (!line.empty() && line.back() == '\r') line.pop_back();
   if (number_ == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
-  if (const std::size_t bad = invalid_utf8(line); bad != std::string::npos) {
-    fail_here("byte {} is 0x{:02x}: not valid UTF-8 (another encoding? try iconv -t UTF-8)", bad + 1,
-              static_cast<unsigned char>(line[bad]));
-  }
-  if (const std::size_t nul = line.find('\0'); nul != std::string::npos) {
-    fail_here("byte {} is NUL: not a text file", nul + 1);
-  }
   return true;
+}
+
+std::string text_fault(std::string_view line) {
+  if (const std::size_t bad = invalid_utf8(line); bad != std::string::npos) {
+    return fmt::format("byte {} is 0x{:02x}: not valid UTF-8 (another encoding? try iconv -t UTF-8)", bad + 1,
+                       static_cast<unsigned char>(line[bad]));
+  }
+  const std::size_t nul = line.find('\0');
+  return nul == std::string::npos ? "" : fmt::format("byte {} is NUL: not a text file", nul + 1);
 }
 
 TextFile read_lines(const std::filesystem::path& path) {

@@ -27,6 +27,9 @@ class LineReader {
   /// Puts the next line into `line`, without its end; false at the end of the file.
   bool next(std::string& line);
 
+  /// As `next`, but a line that is no text comes as it is: `text_fault` says what is wrong with it.
+  bool next_of_any_kind(std::string& line);
+
   /// Number of the line that `next` gave last, from 1; 0 before the first.
   std::int64_t number() const { return number_; }
 
@@ -74,6 +77,9 @@ TextFile read_lines(const std::filesystem::path& path);
 
 /// The whole text of a small file, its lines joined by `separator`. Throws as LineReader does.
 std::string read_text(const std::filesystem::path& path, std::string_view separator = "\n");
+
+/// Why a line is no text: "byte 3 is 0xef: not valid UTF-8 (...)", or a NUL byte; empty where it is one.
+std::string text_fault(std::string_view line);
 
 /// Nothing but white space?
 bool is_blank(std::string_view line);

@@ -1,0 +1,99 @@
+#include "experiments/support/data/pair_vocabulary.h"
+
+#include <vector>
+
+#include "experiments/support/program/cli.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t most_bytes_of_a_side = 64'000'000;
+
+void append_views(const TextSample& sample, std::vector<std::string_view>& views) {
+  for (const std::string& text : sample.texts()) {
+    if (!text.empty()) views.push_back(text);
+  }
+}
+
+}  // namespace
+
+void add_options(Cli& cli, PairTextOptions& options) {
+  add_options(cli, options.text);
+  cli.option("--joint-vocabulary", options.joint, "one vocabulary for source and target, learnt on both");
+  cli.option("--target-vocabulary-size", options.target_vocabulary_size,
+             "of the target's own vocabulary; 0: as --vocabulary-size")
+      .at_least(0);
+  cli.option("--target-codes", options.target_codes, "byte-pair codes of the target; empty: those of --codes")
+      .saved_as([](const std::string& path) { return path.empty() ? path : fs::absolute(path).string(); });
+}
+
+void TextSample::add(const std::string& text) {
+  if (seen_++ % stride_ != 0) return;
+  texts_.push_back(text);
+  bytes_ += text.size();
+  while (bytes_ > most_bytes_ && texts_.size() > 1) {
+    stride_ *= 2;
+    bytes_ = 0;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < texts_.size(); i += 2) {
+      if (i > 0) texts_[kept] = std::move(texts_[i]);
+      bytes_ += texts_[kept++].size();
+    }
+    texts_.resize(kept);
+  }
+}
+
+std::string PairTokenizers::description() const {
+  if (joint()) return source->description();
+  return fmt::format("source {}, target {}", source->description(), target->description());
+}
+
+void PairTokenizers::save(const fs::path& directory) const {
+  if (joint()) return source->save(directory);
+  for (const char* side : {"source", "target"}) fs::create_directories(directory / side);
+  source->save(directory / "source");
+  target->save(directory / "target");
+}
+
+PairTokenizers train_tokenizers(const PairSource& pairs, const PairTextOptions& options) {
+  TextSample sources(most_bytes_of_a_side), targets(most_bytes_of_a_side);
+  bool has_source = false;
+  pairs.visit(Part::train, [&](const TextPair& pair) {
+    has_source = has_source || !pair.source.empty();
+    sources.add(pair.source);
+    targets.add(pair.target);
+  });
+  std::vector<std::string_view> texts;
+  append_views(sources, texts);
+  if (options.joint || !has_source) {
+    require(options.target_vocabulary_size == 0 && options.target_codes.empty(),
+            "--target-vocabulary-size and --target-codes are for --no-joint-vocabulary");
+    append_views(targets, texts);
+    const std::shared_ptr<const Tokenizer> both = train_tokenizer(options.text, texts);
+    return {.source = both, .target = both};
+  }
+  PairTokenizers tokenizers;
+  tokenizers.source = train_tokenizer(options.text, texts);
+  TextOptions of_target = options.text;
+  if (options.target_vocabulary_size != 0) of_target.vocabulary_size = options.target_vocabulary_size;
+  if (!options.target_codes.empty()) of_target.codes = options.target_codes;
+  texts.clear();
+  append_views(targets, texts);
+  tokenizers.target = train_tokenizer(of_target, texts);
+  return tokenizers;
+}
+
+PairTokenizers load_tokenizers(const fs::path& directory) {
+  std::error_code ignored;
+  if (fs::exists(directory / "source" / "tokenizer.json", ignored)) {
+    return {.source = load_tokenizer(directory / "source"), .target = load_tokenizer(directory / "target")};
+  }
+  const std::shared_ptr<const Tokenizer> both = load_tokenizer(directory);
+  return {.source = both, .target = both};
+}
+
+}  // namespace fovea

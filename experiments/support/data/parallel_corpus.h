@@ -1,0 +1,103 @@
+/// Sentences and their translations, articles and their summaries: files whose lines belong together.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "experiments/support/data/text_pairs.h"
+#include "experiments/support/text/lines.h"
+
+namespace fovea {
+
+class Cli;
+
+enum class BadLines { refuse, skip };
+
+struct LineRules {
+  BadLines bad_lines = BadLines::refuse;
+  std::int64_t max_words = 0;  ///< between white space, on either side; 0: any number
+};
+
+/// The files of one part; line i of each belongs together. Plain or gzip-compressed.
+struct PairFiles {
+  std::filesystem::path source;  ///< empty: the texts have no source
+  std::filesystem::path target;
+  std::filesystem::path alignment;  ///< gold links; empty: none are known
+
+  bool empty() const { return target.empty(); }
+};
+
+/// Pairs that were left out, and why.
+struct SkippedPairs {
+  std::int64_t no_text = 0;   ///< invalid UTF-8 or a NUL byte
+  std::int64_t blank = 0;     ///< nothing on one side
+  std::int64_t too_long = 0;  ///< more than max_words
+  std::int64_t unpaired = 0;  ///< beyond the end of the other file
+  std::string first;          ///< "train.en:17: byte 3 is 0xef: ..."
+
+  std::int64_t total() const { return no_text + blank + too_long + unpaired; }
+};
+
+/// "3 pairs skipped: 1 not UTF-8, 2 blank; the first: train.en:17: ..."; empty for none.
+std::string describe(const SkippedPairs& skipped);
+
+/// Reads pair by pair; only one is in memory. What is no good is refused with `file:line: ...`, or skipped and counted:
+/// invalid UTF-8, blank lines, lines of too many words, files of different length.
+class PairReader {
+ public:
+  PairReader(const PairFiles& files, const LineRules& rules);
+
+  /// False at the end of the files.
+  bool next(TextPair& pair);
+
+  /// The number of the line that `next` gave last.
+  std::int64_t number() const { return target_.number(); }
+  const SkippedPairs& skipped() const { return skipped_; }
+
+ private:
+  bool has_fault(const TextPair& pair);
+  bool has_fault(const LineReader& file, const std::string& line);
+  bool report(std::int64_t SkippedPairs::*kind, const std::string& message);
+  void end_together(bool source, bool target, bool alignment);
+
+  LineRules rules_;
+  std::optional<LineReader> source_, alignment_;
+  LineReader target_;
+  SkippedPairs skipped_;
+};
+
+struct ParallelCorpusOptions {
+  std::string data;            ///< a directory
+  std::string source, target;  ///< how the names of the files end: "en", "de"; an empty source: texts alone
+  std::string train_set, dev_set, test_set;  ///< names without the language; empty: found
+  LineRules lines;
+};
+
+/// Declares --source, --target, --train-set, --dev-set, --test-set, --bad-lines and --max-words; not --data, which a
+/// program describes itself.
+void add_options(Cli& cli, ParallelCorpusOptions& options);
+
+/// The files `NAME.LANGUAGE` of a directory, also with .txt or .gz behind it or both. NAME is the set that is asked
+/// for, or begins with train; dev, val or valid; or test. `NAME.align` has gold alignments. A part without files is
+/// split off the training pairs by a hash of the source (10 % each).
+class ParallelCorpus : public PairSource {
+ public:
+  /// Throws Error where there is no training file, a file without its partner, or several sets for a part.
+  explicit ParallelCorpus(const ParallelCorpusOptions& options);
+
+  void visit(Part part, const std::function<void(const TextPair&)>& visitor) const override;
+  std::string description() const override;
+
+  const PairFiles& files(Part part) const { return files_[static_cast<std::size_t>(part)]; }
+  /// What the last visit of the part's files left out.
+  const SkippedPairs& skipped(Part part) const { return skipped_[static_cast<std::size_t>(part)]; }
+
+ private:
+  ParallelCorpusOptions options_;
+  std::array<PairFiles, 3> files_;
+  mutable std::array<SkippedPairs, 3> skipped_;
+};
+
+}  // namespace fovea
