@@ -19,7 +19,8 @@ syllables = ["ka", "to", "mi", "shü", "ßen", "日", "本", "la", "na", "nana",
 
 
 def word() -> str:
-    return "".join(draw.choice(syllables[:8] if draw.random() < 0.8 else syllables) for _ in range(draw.randrange(1, 5)))
+    common = syllables[:8]
+    return "".join(draw.choice(common if draw.random() < 0.8 else syllables) for _ in range(draw.randrange(1, 5)))
 
 
 def line(words) -> str:
@@ -41,7 +42,8 @@ def main() -> None:
     # version 0.1 has the end of a word as a unit of its own
     old = ["a b", "n a", "na na", "a </w>", "na </w>", "nana na</w>", "b a</w>", "n a"]
     cases = []
-    for name, file, lines in (("version 0.2", codes, [line(words) for _ in range(25)] + ["", " x  ka ", "nananananana"]),
+    new_lines = [line(words) for _ in range(25)] + ["", " x  ka ", "nananananana"]
+    for name, file, lines in (("version 0.2", codes, new_lines),
                               ("version 0.1", old, ["na nana nanana", "nananana banana aba a b", "ab ba bab"])):
         bpe = BPE(io.StringIO("\n".join(file) + "\n"))
         cases.append({"name": name, "codes": file, "lines": [[text, bpe.segment(text)] for text in lines]})
