@@ -5,7 +5,7 @@
 
 #include "attention/focus_strips.h"
 #include "attention/score.h"
-#include "autograd/node.h"
+#include "autograd/operations.h"
 #include "tensor/select.h"
 
 namespace fovea {
@@ -23,28 +23,6 @@ struct Steps {
   std::vector<double> windows;  ///< first and last key of [I, B, H]
   Variable focus;               ///< after each query, [B, H, I]
 };
-
-/// x [B, H, I, ...] as I single queries [B, H, 1, ...], whose gradients come back in one piece: slices would each bring
-/// one as large as x.
-std::vector<Variable> single_queries(const Variable& x) {
-  std::vector<Variable> rows;
-  std::shared_ptr<Node> node;
-  if (should_record({&x}))
-    node = make_node("single_queries", {x},
-                     [shape = x.shape(), dtype = x.dtype(), device = x.device()](const Gradients& g, const Node&) {
-                       Shape row = shape;
-                       row[2] = 1;
-                       Gradients pieces = g;
-                       for (Variable& piece : pieces)
-                         if (!piece.defined()) piece = Tensor::zeros(row, dtype, device);
-                       return Gradients{concat(pieces, 2)};
-                     });
-  for (std::int64_t t = 0; t < x.size(2); ++t) {
-    Tensor row = x.value().slice(2, t, t + 1);
-    rows.push_back(node ? output_of(node, static_cast<int>(t), row) : Variable(row));
-  }
-  return rows;
-}
 
 /// x [B, H, J, n] as rows, of which each (b, h) reads its own.
 class KeyRows {
@@ -83,7 +61,7 @@ class FocusRecurrence : public Recurrence {
   Variable composed(const Variable& logits, const Tensor& allow, const AttentionContext& in) override {
     require(logits.rank() == 4, "flexible: weights for each dimension of the values have no one focus");
     start();
-    std::vector<Variable> rows = single_queries(logits);
+    std::vector<Variable> rows = slices(logits, 2);
     for (std::int64_t t = 0; t < logits.size(2); ++t) {
       Variable& row = rows[static_cast<std::size_t>(t)];
       Tensor seen = allow.defined() && allow.size(2) > 1 ? allow.slice(2, t, t + 1) : allow;
@@ -147,7 +125,7 @@ class FocusRecurrence : public Recurrence {
   void start() {
     *steps_ = {};
     focus_of_queries_.clear();
-    if (gates_.empty()) gates_ = single_queries(gate_);
+    if (gates_.empty()) gates_ = slices(gate_, 2);
     has_focus_ = previous_.defined() || starts_somewhere();
     focus_ = previous_.defined() ? unsqueeze(previous_, -1)
                                  : Variable(Tensor::full({1, 1, 1}, first_focus(), gate_.dtype(), gate_.device()));

@@ -105,7 +105,6 @@ MixedAttention::MixedAttention(const char* name, const AttentionShape& raw,
                                const std::vector<AttentionFactory>& mechanisms, HeadInput head_input) {
   AttentionShape shape = with_widths(raw);
   auto K = static_cast<std::int64_t>(mechanisms.size());
-  value_dim_ = K * shape.value_dim;
   if (head_input == HeadInput::split) {
     std::int64_t d = shape.model_dim;
     require(d % K == 0, "{}: {} mechanisms do not divide the width {} (head_input=split)", name, K, d);
@@ -113,12 +112,17 @@ MixedAttention::MixedAttention(const char* name, const AttentionShape& raw,
     child("key", key_.emplace(shape.key_dim, d));
     child("value", value_.emplace(shape.value_dim, d));
     shape.model_dim = shape.query_dim = shape.key_dim = shape.value_dim = d / K;
-    value_dim_ = d;
   }
   for (std::int64_t k = 0; k < K; ++k) {
     mechanisms_.push_back(mechanisms[static_cast<std::size_t>(k)](shape));
     child(fmt::format("head_{}", k + 1), *mechanisms_.back());
   }
+}
+
+std::int64_t MixedAttention::value_dim() const {
+  std::int64_t sum = 0;
+  for (const auto& mechanism : mechanisms_) sum += mechanism->output_dim();
+  return sum;
 }
 
 std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const AttentionInput& input) const {

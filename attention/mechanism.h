@@ -30,6 +30,7 @@ class ClassicAttention : public Attention {
   ClassicAttention(const AttentionShape& shape, std::vector<Named> methods);
   /// → [B, m, d_v]
   Variable forward(const AttentionInput& input) override;
+  std::int64_t output_dim() const override { return shape_.value_dim; }
 
   /// What a method of this attention is made for.
   static MethodShape method_shape(const AttentionShape& shape);
@@ -64,14 +65,14 @@ class MixedAttention : public Attention {
                  HeadInput head_input);
   virtual Variable combine(const std::vector<Variable>& outputs) const = 0;
   std::int64_t mechanisms() const { return static_cast<std::int64_t>(mechanisms_.size()); }
-  std::int64_t value_dim() const { return value_dim_; }  ///< of all inputs of combine()
+  std::int64_t value_dim() const;  ///< of all inputs of combine()
+  const Attention& first() const { return *mechanisms_.front(); }
 
  private:
   std::vector<AttentionInput> inputs_of_mechanisms(const AttentionInput& input) const;
 
   std::optional<Linear> query_, key_, value_;
   std::vector<std::unique_ptr<Attention>> mechanisms_;
-  std::int64_t value_dim_;
 };
 
 class AverageAttention : public MixedAttention {
@@ -86,6 +87,7 @@ class AverageAttention : public MixedAttention {
                                          const Options& options);
   AverageAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                    const Options& options);
+  std::int64_t output_dim() const override { return first().output_dim(); }
 
  protected:
   Variable combine(const std::vector<Variable>& outputs) const override;
@@ -104,6 +106,7 @@ class ConcatAttention : public MixedAttention {
   static std::unique_ptr<Attention> make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                                          const Options& options);
   ConcatAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms, const Options& options);
+  std::int64_t output_dim() const override { return output_ ? output_->weight().size(1) : value_dim(); }
 
  protected:
   Variable combine(const std::vector<Variable>& outputs) const override;

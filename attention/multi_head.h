@@ -27,6 +27,7 @@ class MultiHeadAttention : public Attention {
   MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods);
 
   Variable forward(const AttentionInput& input) override;
+  std::int64_t output_dim() const override { return shape_.model_dim; }
 
   /// What forward() hands to the engine: heads projected, and the terms of all methods.
   struct Call {

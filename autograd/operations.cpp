@@ -265,6 +265,27 @@ Variable slice(const Variable& x, int dim, std::int64_t begin, std::int64_t end)
                 });
 }
 
+std::vector<Variable> slices(const Variable& x, int dim) {
+  dim = x.shape().dimension("slices", dim);
+  std::shared_ptr<Node> node;
+  if (should_record({&x}))
+    node = make_node("slices", {x},
+                     [dim, shape = x.shape(), dtype = x.dtype(), device = x.device()](const Gradients& g, const Node&) {
+                       Shape one = shape;
+                       one[dim] = 1;
+                       Gradients pieces = g;
+                       for (Variable& piece : pieces)
+                         if (!piece.defined()) piece = Tensor::zeros(one, dtype, device);
+                       return Gradients{concat(pieces, dim)};
+                     });
+  std::vector<Variable> out;
+  for (std::int64_t t = 0; t < x.size(dim); ++t) {
+    Tensor slice = x.value().slice(dim, t, t + 1);
+    out.push_back(node ? output_of(node, static_cast<int>(t), slice) : Variable(slice));
+  }
+  return out;
+}
+
 Variable concat(const std::vector<Variable>& pieces, int dim) {
   require(!pieces.empty(), "concat: nothing to concatenate");
   Shape shape = pieces[0].shape();

@@ -80,6 +80,9 @@ Variable transpose(const Variable& x, int a, int b);
 Variable unsqueeze(const Variable& x, int dim);
 Variable squeeze(const Variable& x, int dim);
 Variable slice(const Variable& x, int dim, std::int64_t begin, std::int64_t end);
+/// x as its slices of size 1 along `dim`, whose gradients come back in one piece: each slice() would bring one as large
+/// as x.
+std::vector<Variable> slices(const Variable& x, int dim);
 inline Variable select(const Variable& x, int dim, std::int64_t index) {
   return squeeze(slice(x, dim, index, index + 1), dim);
 }

@@ -16,6 +16,7 @@ enum class Place { encoder, decoder, cross };
 
 /// What an attention computed on the way, for pictures and tests: filled when AttentionInput::trace points to one.
 struct AttentionTrace {
+  std::string name;  ///< of the attention in its stack, "0.cross"
   Variable weights;  ///< the coefficients of the values, after every mask and window, before dropout [B, H, I, J]
   std::vector<std::pair<std::string, Variable>> quantities;  ///< the method's own: "center", "width", "window", ...
 };
@@ -67,6 +68,7 @@ class Attention : public Module {
  public:
   /// [B, I, d]; [B, I, d_v] without projections
   virtual Variable forward(const AttentionInput& input) = 0;
+  virtual std::int64_t output_dim() const = 0;  ///< the last of forward()'s sizes
 };
 
 using AttentionFactory = std::function<std::unique_ptr<Attention>(const AttentionShape&)>;

@@ -35,6 +35,11 @@ Variable DecoderMemory::once(const void* owner, const std::function<Variable()>&
   return kept;
 }
 
+Variable DecoderMemory::kept(const void* owner) const {
+  auto found = once_.find(owner);
+  return found == once_.end() ? Variable() : found->second;
+}
+
 Variable DecoderMemory::grown(const void* owner, const Variable& added) {
   Growing& kept = grown_[owner];
   kept.append(added);
@@ -66,13 +71,15 @@ void DecoderMemory::Growing::reorder(const Tensor& parents) {
 }
 
 std::int64_t DecoderMemory::hypotheses() const {
-  for (const auto* kept : {&once_, &carried_})
-    for (const auto& [owner, x] : *kept)
-      if (x.defined()) return x.size(0);
+  for (const auto& [owner, x] : once_)
+    if (x.defined()) return x.size(0);
+  for (const auto& [owner, x] : carried_)
+    if (x.defined()) return x.size(0);
   return grown_.empty() ? 0 : grown_.begin()->second.rows.size(0);
 }
 
 void DecoderMemory::reorder(const std::vector<std::int64_t>& parents) {
+  if (once_.empty() && carried_.empty() && grown_.empty()) return;
   const Tensor index = Tensor::from(parents, {static_cast<std::int64_t>(parents.size())});
   if (sources_.empty()) {
     sources_.resize(static_cast<std::size_t>(hypotheses()));

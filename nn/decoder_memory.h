@@ -5,7 +5,8 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <unordered_map>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "autograd/variable.h"
@@ -21,12 +22,15 @@ class DecoderMemory {
   /// What `make` returns, [R, ...]: called at the first step alone. It is the same for all hypotheses of a source.
   Variable once(const void* owner, const std::function<Variable()>& make);
 
+  /// What once() has made; undefined before.
+  Variable kept(const void* owner) const;
+
   /// added [R, I, ...] behind what earlier steps have added: [R, J, ...]. Written in place where no gradient is
   /// recorded.
   Variable grown(const void* owner, const Variable& added);
 
-  /// [R, ...], replaced at each step by assigning to it; undefined before the first.
-  Variable& carried(const void* owner) { return carried_[owner]; }
+  /// [R, ...], replaced at each step by assigning to it; undefined before the first. `number`: of several of an owner.
+  Variable& carried(const void* owner, int number = 0) { return carried_[{owner, number}]; }
 
   /// From here on hypothesis r goes on from where hypothesis parents[r] was. There may be more or fewer than before; of
   /// what no parent is, nothing is kept. No gradient passes.
@@ -43,8 +47,9 @@ class DecoderMemory {
 
   std::int64_t hypotheses() const;
 
-  std::unordered_map<const void*, Variable> once_, carried_;
-  std::unordered_map<const void*, Growing> grown_;
+  std::map<const void*, Variable> once_;
+  std::map<std::pair<const void*, int>, Variable> carried_;
+  std::map<const void*, Growing> grown_;
   std::vector<std::int64_t> sources_;  ///< of each hypothesis; empty before the first reorder()
 };
 

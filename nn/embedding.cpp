@@ -33,7 +33,7 @@ Variable gather_rows_but(const Variable& table, const Tensor& index, std::int64_
 }  // namespace
 
 Embedding::Embedding(std::int64_t vocabulary, std::int64_t dim, const Options& options) : options_(options) {
-  Initializer initializer = embedding_initializer(dim);
+  Initializer initializer = options.deviation > 0 ? Initializer::normal(options.deviation) : embedding_initializer(dim);
   if (options.padding) {
     require(0 <= *options.padding && *options.padding < vocabulary,
             "Embedding: the padding token is {}, the vocabulary has {}", *options.padding, vocabulary);

@@ -12,9 +12,10 @@ class Embedding : public Module {
   struct Options {
     /// This token's row is zero and stays so: no gradient reaches it.
     std::optional<std::int64_t> padding = 0;
-    bool scale = false;  ///< multiply what is looked up by sqrt(d), as Transformers do
+    bool scale = false;    ///< multiply what is looked up by sqrt(d), as Transformers do
+    double deviation = 0;  ///< of the first values; 0: d^-1/2
   };
-  /// Rows start as N(0, d^-1/2).
+  /// Rows start as N(0, d^-1/2), or N(0, deviation).
   Embedding(std::int64_t vocabulary, std::int64_t dim) : Embedding(vocabulary, dim, Options()) {}
   Embedding(std::int64_t vocabulary, std::int64_t dim, const Options& options);
 

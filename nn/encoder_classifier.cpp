@@ -26,7 +26,7 @@ EncoderClassifier::EncoderClassifier(const EncoderClassifierOptions& options, co
     : pool_(options.pool),
       embedding_(options.vocabulary, options.encoder.model_dim, {.padding = 0, .scale = true}),
       positions_(options.positions, options.encoder.model_dim, options.longest),
-      encoder_(options.encoder, attention),
+      encoder_(options.encoder, Place::encoder, encoder_layer(attention)),
       classifier_(options.encoder.model_dim, options.classes),
       dropout_(options.encoder.dropout) {
   child("embedding", embedding_);
@@ -40,7 +40,7 @@ Variable EncoderClassifier::forward(const Tensor& tokens, const Tensor& lengths,
   Scope scope = enter();
   require(tokens.rank() == 2, "EncoderClassifier: the tokens are {}, not [B, T]", tokens);
   Variable embedded = dropout_.forward(positions_.forward(embedding_.forward(tokens)));
-  Variable states = encoder_.forward(embedded, lengths, traces);
+  Variable states = encoder_.forward({.states = embedded, .lengths = lengths, .traces = traces});
   return classifier_.forward(mean_state(states, lengths));
 }
 

@@ -37,7 +37,7 @@ class EncoderClassifier : public Module {
   Pool pool_;
   Embedding embedding_;
   PositionEncoding positions_;
-  TransformerEncoder encoder_;
+  TransformerStack encoder_;
   Linear classifier_;
   Dropout dropout_;
 };

@@ -30,7 +30,9 @@ class LstmCell : public Module {
   LstmState step(const Variable& input_gates, const LstmState& state) const;
 
   LstmState zero_state(std::int64_t batch) const;
+  const Variable& input_weight() const { return input_weight_; }    ///< W [in, 4 n]
   const Variable& hidden_weight() const { return hidden_weight_; }  ///< U [n, 4 n]
+  const Variable& bias() const { return bias_; }                    ///< b [4 n]
 
  private:
   std::int64_t dim_;

@@ -90,4 +90,17 @@ class Module {
   bool training_ = true;
 };
 
+/// A module is not in training while one of these lives, and then what it was before.
+class Evaluating {
+ public:
+  explicit Evaluating(Module& module) : module_(module), before_(module.training()) { module.train(false); }
+  ~Evaluating() { module_.train(before_); }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  Module& module_;
+  bool before_;
+};
+
 }  // namespace fovea

@@ -1,5 +1,8 @@
 #include "nn/transformer.h"
 
+#include <algorithm>
+#include <array>
+
 #include "autograd/operations.h"
 
 namespace fovea {
@@ -19,131 +22,121 @@ FeedForward::Options feed_forward_options(const TransformerOptions& options) {
   return {.activation = options.activation, .dropout = options.feed_forward_dropout};
 }
 
-void check(const char* what, const Variable& x, const Tensor& lengths) {
-  require(x.rank() == 3, "{}: the states are {}, not [B, T, d]", what, x);
-  require(!lengths.defined() || (lengths.rank() == 1 && lengths.size(0) == x.size(0)),
-          "{}: the lengths are {}, the states {}; there must be one for each of the {} sentences", what, lengths, x,
-          x.size(0));
+/// One length for each of B sentences, or none at all.
+void check_lengths(const char* what, const Variable& states, const Tensor& lengths) {
+  require(states.rank() == 3, "{}: the states are {}, not [B, T, d]", what, states);
+  require(!lengths.defined() || (lengths.rank() == 1 && lengths.size(0) == states.size(0)),
+          "{}: the lengths are {}, the states {}; there must be one for each of the {} sentences", what, lengths,
+          states, states.size(0));
 }
 
 /// A sub-layer with its residual connection. f maps a state to a state.
-template <class SubLayer>
-Variable residual(const Variable& x, Norm kind, const LayerNorm& norm, const Dropout& dropout, SubLayer&& f) {
+template <class F>
+Variable residual(const Variable& x, Norm kind, const LayerNorm& norm, const Dropout& dropout, F&& f) {
   if (kind == Norm::pre) return dropout.forward(f(norm.forward(x)), x);
   return norm.forward(dropout.forward(f(x), x));
 }
 
-std::unique_ptr<LayerNorm> stack_norm(const TransformerOptions& options) {
-  bool wanted = options.norm == Norm::pre && options.final_norm;
-  return wanted ? std::make_unique<LayerNorm>(options.model_dim) : nullptr;
-}
+/// Names for sub-layers: their kind, and a number from the second of a kind on.
+class SubLayerNames {
+ public:
+  std::string next(SubLayer::Kind kind) {
+    static constexpr std::array names{"attention", "cross", "feed_forward"};
+    int number = ++counts_[static_cast<std::size_t>(kind)];
+    std::string name = names[static_cast<std::size_t>(kind)];
+    return number == 1 ? name : fmt::format("{}_{}", name, number);
+  }
+
+ private:
+  std::array<int, 3> counts_{};
+};
 
 }  // namespace
 
-TransformerEncoderLayer::TransformerEncoderLayer(const TransformerOptions& options, int layer,
-                                                 const AttentionFactory& attention)
-    : norm_(options.norm),
-      attention_(attention(attention_shape(options, layer, Place::encoder))),
-      attention_norm_(options.model_dim),
-      feed_forward_(options.model_dim, options.feed_forward_dim, feed_forward_options(options)),
-      feed_forward_norm_(options.model_dim),
-      dropout_(options.dropout) {
-  child("attention", *attention_);
-  child("attention_norm", attention_norm_);
-  child("feed_forward", feed_forward_);
-  child("feed_forward_norm", feed_forward_norm_);
+SubLayers encoder_layer(const AttentionFactory& attention) {
+  return {{SubLayer::Kind::attention, attention}, {SubLayer::Kind::feed_forward}};
+}
+
+SubLayers decoder_layer(const AttentionFactory& attention, const AttentionFactory& cross) {
+  return {{SubLayer::Kind::attention, attention}, {SubLayer::Kind::cross, cross}, {SubLayer::Kind::feed_forward}};
+}
+
+TransformerLayer::TransformerLayer(const TransformerOptions& options, int layer, Place place,
+                                   const SubLayers& sub_layers)
+    : norm_(options.norm), causal_(place == Place::decoder), dropout_(options.dropout) {
+  SubLayerNames names;
+  for (const SubLayer& sub_layer : sub_layers) {
+    std::string name = names.next(sub_layer.kind);
+    Part part;
+    part.cross = sub_layer.kind == SubLayer::Kind::cross;
+    if (sub_layer.kind == SubLayer::Kind::feed_forward) {
+      part.feed_forward =
+          std::make_unique<FeedForward>(options.model_dim, options.feed_forward_dim, feed_forward_options(options));
+      child(name, *part.feed_forward);
+    } else {
+      part.attention = sub_layer.attention(attention_shape(options, layer, part.cross ? Place::cross : place));
+      child(name, *part.attention);
+    }
+    part.norm = std::make_unique<LayerNorm>(options.model_dim);
+    child(name + "_norm", *part.norm);
+    parts_.push_back(std::move(part));
+  }
   child("dropout", dropout_);
 }
 
-Variable TransformerEncoderLayer::forward(const Variable& x, const Tensor& lengths, AttentionTrace* trace) {
-  Scope scope = enter();
-  Variable attended = residual(x, norm_, attention_norm_, dropout_, [&](const Variable& h) {
-    return attention_->forward({.query = h, .key = h, .value = h, .key_lengths = lengths, .trace = trace});
-  });
-  return residual(attended, norm_, feed_forward_norm_, dropout_,
-                  [&](const Variable& h) { return feed_forward_.forward(h); });
+Variable TransformerLayer::attend(Part& part, const Variable& states, const StackInput& in) {
+  AttentionInput attention{.query = states,
+                           .key = part.cross ? in.source : states,
+                           .value = part.cross ? in.source : states,
+                           .key_lengths = part.cross ? in.source_lengths : in.lengths,
+                           .causal = causal_ && !part.cross,
+                           .query_offset = in.position};
+  attention.memory = in.memory;
+  if (in.traces) {
+    in.traces->emplace_back().name = name() + "." + part.attention->name();
+    attention.trace = &in.traces->back();
+  }
+  return part.attention->forward(attention);
 }
 
-TransformerEncoder::TransformerEncoder(const TransformerOptions& options, const AttentionFactory& attention)
-    : norm_(stack_norm(options)) {
+Variable TransformerLayer::forward(const StackInput& in) {
+  Scope scope = enter();
+  Variable states = in.states;
+  for (Part& part : parts_)
+    states = residual(states, norm_, *part.norm, dropout_, [&](const Variable& h) {
+      return part.attention ? attend(part, h, in) : part.feed_forward->forward(h);
+    });
+  return states;
+}
+
+TransformerStack::TransformerStack(const TransformerOptions& options, Place place, const SubLayers& sub_layers)
+    : what_(place == Place::encoder ? "encoder" : "decoder"),
+      has_cross_(std::any_of(sub_layers.begin(), sub_layers.end(),
+                             [](const SubLayer& s) { return s.kind == SubLayer::Kind::cross; })) {
   for (int layer = 0; layer < options.layers; ++layer) {
-    layers_.push_back(std::make_unique<TransformerEncoderLayer>(options, layer, attention));
+    layers_.push_back(std::make_unique<TransformerLayer>(options, layer, place, sub_layers));
     child(std::to_string(layer), *layers_.back());
   }
-  if (norm_) child("norm", *norm_);
-}
-
-Variable TransformerEncoder::forward(const Variable& x, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
-  Scope scope = enter();
-  check("encoder", x, lengths);
-  if (traces) traces->assign(layers_.size(), {});
-  Variable states = x;
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer)
-    states = layers_[layer]->forward(states, lengths, traces ? &(*traces)[layer] : nullptr);
-  return norm_ ? norm_->forward(states) : states;
-}
-
-TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& options, int layer,
-                                                 const AttentionFactory& attention, const AttentionFactory& cross)
-    : norm_(options.norm),
-      attention_(attention(attention_shape(options, layer, Place::decoder))),
-      attention_norm_(options.model_dim),
-      cross_(cross(attention_shape(options, layer, Place::cross))),
-      cross_norm_(options.model_dim),
-      feed_forward_(options.model_dim, options.feed_forward_dim, feed_forward_options(options)),
-      feed_forward_norm_(options.model_dim),
-      dropout_(options.dropout) {
-  child("attention", *attention_);
-  child("attention_norm", attention_norm_);
-  child("cross", *cross_);
-  child("cross_norm", cross_norm_);
-  child("feed_forward", feed_forward_);
-  child("feed_forward_norm", feed_forward_norm_);
-  child("dropout", dropout_);
-}
-
-Variable TransformerDecoderLayer::forward(const Variable& x, const Tensor& lengths, const Variable& memory,
-                                          const Tensor& memory_lengths, DecoderTrace* trace) {
-  Scope scope = enter();
-  Variable attended = residual(x, norm_, attention_norm_, dropout_, [&](const Variable& h) {
-    return attention_->forward({.query = h,
-                                .key = h,
-                                .value = h,
-                                .key_lengths = lengths,
-                                .causal = true,
-                                .trace = trace ? &trace->attention : nullptr});
-  });
-  Variable crossed = residual(attended, norm_, cross_norm_, dropout_, [&](const Variable& h) {
-    return cross_->forward({.query = h,
-                            .key = memory,
-                            .value = memory,
-                            .key_lengths = memory_lengths,
-                            .trace = trace ? &trace->cross : nullptr});
-  });
-  return residual(crossed, norm_, feed_forward_norm_, dropout_,
-                  [&](const Variable& h) { return feed_forward_.forward(h); });
-}
-
-TransformerDecoder::TransformerDecoder(const TransformerOptions& options, const AttentionFactory& attention,
-                                       const AttentionFactory& cross)
-    : norm_(stack_norm(options)) {
-  for (int layer = 0; layer < options.layers; ++layer) {
-    layers_.push_back(std::make_unique<TransformerDecoderLayer>(options, layer, attention, cross));
-    child(std::to_string(layer), *layers_.back());
+  if (options.norm == Norm::pre && options.final_norm) {
+    norm_ = std::make_unique<LayerNorm>(options.model_dim);
+    child("norm", *norm_);
   }
-  if (norm_) child("norm", *norm_);
 }
 
-Variable TransformerDecoder::forward(const Variable& x, const Tensor& lengths, const Variable& memory,
-                                     const Tensor& memory_lengths, std::vector<DecoderTrace>* traces) {
+void TransformerStack::check(const StackInput& in) const {
+  check_lengths(what_, in.states, in.lengths);
+  if (!has_cross_) return;
+  require(in.source.defined(), "{}: there is a cross-attention, and no source", what_);
+  check_lengths(what_, in.source, in.source_lengths);
+}
+
+Variable TransformerStack::forward(const StackInput& in) {
   Scope scope = enter();
-  check("decoder", x, lengths);
-  check("decoder's memory", memory, memory_lengths);
-  if (traces) traces->assign(layers_.size(), {});
-  Variable states = x;
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer)
-    states = layers_[layer]->forward(states, lengths, memory, memory_lengths, traces ? &(*traces)[layer] : nullptr);
-  return norm_ ? norm_->forward(states) : states;
+  check(in);
+  if (in.traces) in.traces->clear();
+  StackInput at = in;
+  for (auto& layer : layers_) at.states = layer->forward(at);
+  return norm_ ? norm_->forward(at.states) : at.states;
 }
 
 }  // namespace fovea

@@ -1,4 +1,6 @@
-/// Transformer encoders and decoders around any attention (Vaswani et al. 2017).
+/// Stacks of Transformer layers around any attention (Vaswani et al. 2017). A layer is a list of sub-layers, each with
+/// a residual connection and a norm of its own: that of an encoder, of a decoder, of a language model, or any other
+/// order (Fan et al. 2021, section 4.3).
 #pragma once
 #include <memory>
 #include <vector>
@@ -25,75 +27,68 @@ struct TransformerOptions {
   double feed_forward_dropout = 0;  ///< inside the feed-forward block
 };
 
-/// Self-attention and a feed-forward block. Parts: attention, attention_norm, feed_forward, feed_forward_norm.
-class TransformerEncoderLayer : public Module {
- public:
-  /// Layer `layer` (0-based) of options.layers.
-  TransformerEncoderLayer(const TransformerOptions& options, int layer, const AttentionFactory& attention);
+/// What a sub-layer does: attention among the states, attention over a source, or a feed-forward block.
+struct SubLayer {
+  enum class Kind { attention, cross, feed_forward };
+  Kind kind = Kind::feed_forward;
+  AttentionFactory attention = {};  ///< of the first two kinds
+};
+using SubLayers = std::vector<SubLayer>;
 
-  /// x [B, T, d] → [B, T, d]; lengths i32 [B], the number of real tokens of each sentence (undefined: all T).
-  Variable forward(const Variable& x, const Tensor& lengths, AttentionTrace* trace = nullptr);
+SubLayers encoder_layer(const AttentionFactory& attention);  ///< attention, feed-forward
+SubLayers decoder_layer(const AttentionFactory& attention, const AttentionFactory& cross);
+
+/// What a stack reads.
+struct StackInput {
+  Variable states;       ///< [B, T, d]
+  Tensor lengths = {};   ///< i32 [B], the number of real states of each sentence; undefined: all T
+  Variable source = {};  ///< what cross-attention looks at, [B, J, d]
+  Tensor source_lengths = {};
+  /// Decoding step by step: the position of the first state. Earlier ones are in the memory, and are not read again.
+  std::int64_t position = 0;
+  DecoderMemory* memory = nullptr;
+  std::vector<AttentionTrace>* traces = nullptr;  ///< gets what each attention computed, from the first layer on
+};
+
+/// The sub-layers of one layer. Parts: attention, cross and feed_forward, with attention_norm and so on; the second of
+/// a kind is attention_2.
+class TransformerLayer : public Module {
+ public:
+  /// Layer `layer` (0-based) of options.layers. `place`: encoder, or decoder, which sees no future.
+  TransformerLayer(const TransformerOptions& options, int layer, Place place, const SubLayers& sub_layers);
+
+  /// → [B, T, d]
+  Variable forward(const StackInput& in);
 
  private:
+  struct Part {
+    std::unique_ptr<Attention> attention;  // one of these two
+    std::unique_ptr<FeedForward> feed_forward;
+    bool cross = false;
+    std::unique_ptr<LayerNorm> norm;
+  };
+  Variable attend(Part& part, const Variable& states, const StackInput& in);
+
   Norm norm_;
-  std::unique_ptr<Attention> attention_;
-  LayerNorm attention_norm_;
-  FeedForward feed_forward_;
-  LayerNorm feed_forward_norm_;
+  bool causal_;
+  std::vector<Part> parts_;
   Dropout dropout_;
 };
 
-/// A stack of encoder layers, "0", "1", …, and the final "norm" of pre-norm ones.
-class TransformerEncoder : public Module {
+/// A stack of layers, "0", "1", …, and the final "norm" of pre-norm ones.
+class TransformerStack : public Module {
  public:
-  TransformerEncoder(const TransformerOptions& options, const AttentionFactory& attention);
+  TransformerStack(const TransformerOptions& options, Place place, const SubLayers& sub_layers);
 
-  /// As a layer's; `traces` gets one entry per layer.
-  Variable forward(const Variable& x, const Tensor& lengths, std::vector<AttentionTrace>* traces = nullptr);
+  /// → [B, T, d]
+  Variable forward(const StackInput& in);
 
  private:
-  std::vector<std::unique_ptr<TransformerEncoderLayer>> layers_;
-  std::unique_ptr<LayerNorm> norm_;
-};
+  void check(const StackInput& in) const;
 
-/// What the attentions of one decoder layer computed.
-struct DecoderTrace {
-  AttentionTrace attention, cross;
-};
-
-/// Causal self-attention, cross-attention over the encoder's states, and a feed-forward block. Parts: attention,
-/// attention_norm, cross, cross_norm, feed_forward, feed_forward_norm.
-class TransformerDecoderLayer : public Module {
- public:
-  TransformerDecoderLayer(const TransformerOptions& options, int layer, const AttentionFactory& attention,
-                          const AttentionFactory& cross);
-
-  /// x [B, I, d], memory [B, J, d] → [B, I, d]; lengths of both, i32 [B] (undefined: nothing is padded).
-  Variable forward(const Variable& x, const Tensor& lengths, const Variable& memory, const Tensor& memory_lengths,
-                   DecoderTrace* trace = nullptr);
-
- private:
-  Norm norm_;
-  std::unique_ptr<Attention> attention_;
-  LayerNorm attention_norm_;
-  std::unique_ptr<Attention> cross_;
-  LayerNorm cross_norm_;
-  FeedForward feed_forward_;
-  LayerNorm feed_forward_norm_;
-  Dropout dropout_;
-};
-
-/// A stack of decoder layers, "0", "1", …, and the final "norm" of pre-norm ones.
-class TransformerDecoder : public Module {
- public:
-  TransformerDecoder(const TransformerOptions& options, const AttentionFactory& attention,
-                     const AttentionFactory& cross);
-
-  Variable forward(const Variable& x, const Tensor& lengths, const Variable& memory, const Tensor& memory_lengths,
-                   std::vector<DecoderTrace>* traces = nullptr);
-
- private:
-  std::vector<std::unique_ptr<TransformerDecoderLayer>> layers_;
+  const char* what_;
+  bool has_cross_;
+  std::vector<std::unique_ptr<TransformerLayer>> layers_;
   std::unique_ptr<LayerNorm> norm_;
 };
 

@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(encoder_layers_are_pytorchs) {
                                  .feed_forward_dim = 5,
                                  .norm = c.at("name") == "pre-norm" ? Norm::pre : Norm::post,
                                  .dropout = 0};
-      TransformerEncoderLayer layer(options, 0, plain_attention);
+      TransformerLayer layer(options, 0, Place::encoder, encoder_layer(plain_attention));
       layer.to(DType::f64);
       for (NamedParameter& p : layer.parameters()) {  // "attention.query.weight" is their "query.weight"
         std::string name = p.name;
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(encoder_layers_are_pytorchs) {
         p.variable.value().copy_from(golden_tensor(goldens.at("weights").at(name)));
       }
       Variable x = leaf(goldens.at("x"));
-      Variable output = layer.forward(x, lengths);
+      Variable output = layer.forward({x, lengths});
       Tensor expected = golden_tensor(c.at("output"));
       for (std::int64_t b = 0; b < 2; ++b) {
         std::int64_t n = lengths.to_vector<std::int64_t>()[static_cast<std::size_t>(b)];

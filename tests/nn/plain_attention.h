@@ -14,9 +14,10 @@ class PlainAttention : public Attention {
  public:
   explicit PlainAttention(const AttentionShape& shape)
       : heads_(shape.heads),
-        query_(shape.model_dim, shape.model_dim),
-        key_(shape.model_dim, shape.model_dim),
-        value_(shape.model_dim, shape.model_dim),
+        dim_(shape.model_dim),
+        query_(shape.query_dim ? shape.query_dim : dim_, dim_),
+        key_(shape.key_dim ? shape.key_dim : dim_, dim_),
+        value_(shape.value_dim ? shape.value_dim : dim_, dim_),
         output_(shape.model_dim, shape.model_dim) {
     child("query", query_);
     child("key", key_);
@@ -26,13 +27,16 @@ class PlainAttention : public Attention {
 
   Variable forward(const AttentionInput& in) override {
     Scope scope = enter();
-    Variable query = split(query_.forward(in.query)), key = split(key_.forward(in.key));
+    Variable query = split(query_.forward(in.query));
+    Variable key = split(in.of_keys(&key_, [&] { return key_.forward(in.key); }));
+    Variable value = split(in.of_keys(&value_, [&] { return value_.forward(in.value); }));
     double scale = 1 / std::sqrt(static_cast<double>(query.size(3)));
     Variable weights = softmax(matmul(query, transpose(key, 2, 3)) * scale, allowed(in));
     if (in.trace) in.trace->weights = weights;
-    Variable mixed = matmul(weights, split(value_.forward(in.value)));
-    return output_.forward(reshape(permute(mixed, {0, 2, 1, 3}), in.query.shape()));
+    Variable mixed = matmul(weights, value);
+    return output_.forward(reshape(permute(mixed, {0, 2, 1, 3}), {in.query.size(0), in.query.size(1), dim_}));
   }
+  std::int64_t output_dim() const override { return dim_; }
 
  private:
   Variable split(const Variable& x) const {  // [B, T, d] -> [B, H, T, d / H]
@@ -40,7 +44,7 @@ class PlainAttention : public Attention {
   }
 
   static Tensor allowed(const AttentionInput& in) {
-    std::int64_t B = in.key.size(0), I = in.query.size(1), J = in.key.size(1);
+    std::int64_t B = in.key.size(0), I = in.query.size(1), J = in.keys();
     std::vector<std::int64_t> lengths(static_cast<std::size_t>(B), J);
     if (in.key_lengths.defined()) lengths = in.key_lengths.to_vector<std::int64_t>();
     Tensor out = Tensor::empty({B, 1, I, J}, DType::boolean);
@@ -52,6 +56,7 @@ class PlainAttention : public Attention {
   }
 
   int heads_;
+  std::int64_t dim_;
   Linear query_, key_, value_, output_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "autograd/operations.h"
 #include "nn/encoder_classifier.h"
+#include "nn/transformer_model.h"
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/plain_attention.h"
 #include "tests/nn/values.h"
@@ -41,9 +42,9 @@ Tensor padded_tokens(const std::vector<std::int32_t>& lengths, std::int64_t T) {
 BOOST_AUTO_TEST_CASE(encoder_layers_pass_gradcheck) {
   Tensor x = random_tensor({2, 3, 6}, 1), lengths = integers({3, 2}, {2});
   for (Norm norm : {Norm::pre, Norm::post}) {
-    TransformerEncoder encoder(small(norm), plain_attention);
+    TransformerStack encoder(small(norm), Place::encoder, encoder_layer(plain_attention));
     randomise(encoder);
-    BOOST_TEST(module_gradcheck(encoder, [&](auto& in) { return encoder.forward(in[0], lengths); }, {x}) == "");
+    BOOST_TEST(module_gradcheck(encoder, [&](auto& in) { return encoder.forward({in[0], lengths}); }, {x}) == "");
   }
 }
 
@@ -51,9 +52,9 @@ BOOST_AUTO_TEST_CASE(decoder_layers_pass_gradcheck) {
   Tensor x = random_tensor({2, 3, 6}, 1), memory = random_tensor({2, 4, 6}, 2);
   Tensor lengths = integers({2, 3}, {2}), memory_lengths = integers({4, 1}, {2});
   for (Norm norm : {Norm::pre, Norm::post}) {
-    TransformerDecoder decoder(small(norm), plain_attention, plain_attention);
+    TransformerStack decoder(small(norm), Place::decoder, decoder_layer(plain_attention, plain_attention));
     randomise(decoder);
-    auto forward = [&](auto& in) { return decoder.forward(in[0], lengths, in[1], memory_lengths); };
+    auto forward = [&](auto& in) { return decoder.forward({in[0], lengths, in[1], memory_lengths}); };
     BOOST_TEST(module_gradcheck(decoder, forward, {x, memory}) == "");
   }
 }
@@ -61,7 +62,7 @@ BOOST_AUTO_TEST_CASE(decoder_layers_pass_gradcheck) {
 BOOST_AUTO_TEST_CASE(sub_layers_are_normalised_before_or_after) {
   Tensor x = random_tensor({1, 3, 6}, 1);
   for (Norm norm : {Norm::pre, Norm::post}) {
-    TransformerEncoderLayer layer(small(norm), 0, plain_attention);
+    TransformerLayer layer(small(norm), 0, Place::encoder, encoder_layer(plain_attention));
     randomise(layer);
     layer.train(false);
     // The parts, made again from the layer's own parameters.
@@ -85,29 +86,29 @@ BOOST_AUTO_TEST_CASE(sub_layers_are_normalised_before_or_after) {
       y = attention_norm.forward(x + attend(x));
       z = feed_forward_norm.forward(y + feed_forward.forward(y));
     }
-    BOOST_TEST(largest_difference(layer.forward(x, {}).value(), z.value()) < 1e-13);
+    BOOST_TEST(largest_difference(layer.forward({x}).value(), z.value()) < 1e-13);
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_decoder_sees_no_future) {
-  TransformerDecoder decoder(small(Norm::pre, 2), plain_attention, plain_attention);
+  TransformerStack decoder(small(Norm::pre, 2), Place::decoder, decoder_layer(plain_attention, plain_attention));
   randomise(decoder);
   decoder.train(false);
   Tensor memory = random_tensor({1, 4, 6}, 2), x = random_tensor({1, 5, 6}, 1), changed = x.clone();
   changed.slice(1, 3, 5).copy_from(random_tensor({1, 2, 6}, 3));
-  Tensor a = decoder.forward(x, {}, memory, {}).value(), b = decoder.forward(changed, {}, memory, {}).value();
+  Tensor a = decoder.forward({x, {}, memory}).value(), b = decoder.forward({changed, {}, memory}).value();
   BOOST_TEST(largest_difference(a.slice(1, 0, 3), b.slice(1, 0, 3)) < 1e-14);
   BOOST_TEST(largest_difference(a.slice(1, 3, 5), b.slice(1, 3, 5)) > 1e-3);
 }
 
 BOOST_AUTO_TEST_CASE(a_decoder_sees_no_padding) {
-  TransformerDecoder decoder(small(Norm::post, 2), plain_attention, plain_attention);
+  TransformerStack decoder(small(Norm::post, 2), Place::decoder, decoder_layer(plain_attention, plain_attention));
   randomise(decoder);
   decoder.train(false);
   Tensor x = random_tensor({1, 5, 6}, 1), memory = random_tensor({1, 4, 6}, 2);
   Tensor three = integers({3}, {1}), two = integers({2}, {1});
-  Tensor padded = decoder.forward(x, three, memory, two).value();
-  Tensor tight = decoder.forward(x.slice(1, 0, 3), {}, memory.slice(1, 0, 2), {}).value();
+  Tensor padded = decoder.forward({x, three, memory, two}).value();
+  Tensor tight = decoder.forward({x.slice(1, 0, 3), {}, memory.slice(1, 0, 2)}).value();
   BOOST_TEST(largest_difference(padded.slice(1, 0, 3), tight) < 1e-14);
 }
 
@@ -119,8 +120,8 @@ BOOST_AUTO_TEST_CASE(the_factory_is_told_where_each_attention_sits) {
   };
   TransformerOptions options = small(Norm::post, 2);
   options.attention_dropout = 0.25;
-  TransformerEncoder encoder(options, factory);
-  TransformerDecoder decoder(options, factory, factory);
+  TransformerStack encoder(options, Place::encoder, encoder_layer(factory));
+  TransformerStack decoder(options, Place::decoder, decoder_layer(factory, factory));
   std::vector<Place> places = {Place::encoder, Place::encoder, Place::decoder,
                                Place::cross,   Place::decoder, Place::cross};
   std::vector<int> layers = {0, 1, 0, 0, 1, 1};
@@ -131,22 +132,24 @@ BOOST_AUTO_TEST_CASE(the_factory_is_told_where_each_attention_sits) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(traces_have_one_entry_per_layer) {
-  TransformerDecoder decoder(small(Norm::pre, 3), plain_attention, plain_attention);
+BOOST_AUTO_TEST_CASE(traces_have_one_entry_per_attention) {
+  TransformerStack decoder(small(Norm::pre, 3), Place::decoder, decoder_layer(plain_attention, plain_attention));
   randomise(decoder);
-  std::vector<DecoderTrace> traces;
-  decoder.forward(random_tensor({2, 3, 6}, 1), {}, random_tensor({2, 4, 6}, 2), {}, &traces);
-  BOOST_TEST_REQUIRE(traces.size() == 3u);
-  BOOST_TEST((traces[2].attention.weights.shape() == Shape{2, 2, 3, 3}));
-  BOOST_TEST((traces[2].cross.weights.shape() == Shape{2, 2, 3, 4}));
+  std::vector<AttentionTrace> traces;
+  decoder.forward({.states = random_tensor({2, 3, 6}, 1), .source = random_tensor({2, 4, 6}, 2), .traces = &traces});
+  BOOST_TEST_REQUIRE(traces.size() == 6u);
+  BOOST_TEST(traces[4].name == "2.attention");
+  BOOST_TEST((traces[4].weights.shape() == Shape{2, 2, 3, 3}));
+  BOOST_TEST(traces[5].name == "2.cross");
+  BOOST_TEST((traces[5].weights.shape() == Shape{2, 2, 3, 4}));
 }
 
 BOOST_AUTO_TEST_CASE(the_base_model_of_nguyen_has_60915712_parameters) {
   // methods.md section 14 [N]: 6 + 6 layers, d 512, feed-forward 2048, post-norm, one table of 32768 for all.
   TransformerOptions base{.norm = Norm::post};
-  TransformerEncoder encoder(base, plain_attention);
-  TransformerDecoder decoder(base, plain_attention, plain_attention);
-  BOOST_TEST(encoder.parameter_count() + decoder.parameter_count() + 32768 * 512 == 60915712);
+  TransformerModel model({.source_vocabulary = 32768, .vocabulary = 32768, .encoder = base, .decoder = base},
+                         encoder_layer(plain_attention), decoder_layer(plain_attention, plain_attention));
+  BOOST_TEST(model.parameter_count() == 60915712);
 }
 
 namespace {

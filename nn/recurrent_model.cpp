@@ -1,0 +1,194 @@
+#include "nn/recurrent_model.h"
+
+#include "autograd/operations.h"
+
+namespace fovea {
+
+namespace {
+
+LstmOptions encoder_options(const RecurrentModelOptions& options, std::int64_t dim) {
+  return {.input_dim = options.embedding_dim,
+          .dim = dim,
+          .layers = options.layers,
+          .bidirectional = options.bidirectional,
+          .dropout = options.dropout};
+}
+
+/// What single steps computed, as of all queries of one call: [B, H, 1, ...] side by side as [B, H, T, ...]. What has
+/// no queries is that of the last step.
+AttentionTrace steps_as_one(const std::vector<AttentionTrace>& steps, const std::string& name) {
+  auto all = [&](auto&& of) {
+    std::vector<Variable> pieces;
+    for (const AttentionTrace& step : steps) pieces.push_back(of(step));
+    const Variable& last = pieces.back();
+    return last.rank() >= 3 && last.size(2) == 1 ? concat(pieces, 2) : last;
+  };
+  AttentionTrace trace;
+  trace.name = name;
+  trace.weights = all([](const AttentionTrace& step) { return step.weights; });
+  for (std::size_t k = 0; k < steps.back().quantities.size(); ++k)
+    trace.quantities.emplace_back(steps.back().quantities[k].first,
+                                  all([k](const AttentionTrace& step) { return step.quantities[k].second; }));
+  return trace;
+}
+
+}  // namespace
+
+std::int64_t RecurrentModel::encoder_dim() const {
+  bool both_are_one = options_.query == QueryState::current && options_.bidirectional;
+  return both_are_one ? options_.dim / 2 : options_.dim;
+}
+
+std::int64_t RecurrentModel::source_dim() const { return (options_.bidirectional ? 2 : 1) * encoder_dim(); }
+
+std::int64_t RecurrentModel::fed_dim() const {
+  if (options_.query == QueryState::previous) return attention_->output_dim();
+  return options_.input_feeding ? options_.dim : 0;
+}
+
+RecurrentModel::RecurrentModel(const RecurrentModelOptions& options, const AttentionFactory& attention)
+    : options_(options),
+      source_embedding_(options.source_vocabulary, options.embedding_dim),
+      target_embedding_(options.vocabulary, options.embedding_dim),
+      encoder_(encoder_options(options, encoder_dim())),
+      attention_(attention({.model_dim = options.dim,
+                            .heads = options.heads,
+                            .place = Place::cross,
+                            .dropout = options.attention_dropout,
+                            .query_dim = options.dim,
+                            .key_dim = source_dim(),
+                            .value_dim = source_dim(),
+                            .step_dim = options.embedding_dim})),
+      output_(options.query == QueryState::previous && options.readout_dim > 0 ? options.readout_dim : options.dim,
+              options.vocabulary),
+      dropout_(options.dropout) {
+  require(options.query == QueryState::previous || !options.bidirectional || options.dim % 2 == 0,
+          "the two directions of the encoder share its width, {}, which must be even", options.dim);
+  child("source_embedding", source_embedding_);
+  child("encoder", encoder_);
+  child("target_embedding", target_embedding_);
+  child("attention", *attention_);
+  for (int layer = 0; layer < options.layers; ++layer) {
+    std::int64_t in = layer == 0 ? fed_dim() + options.embedding_dim : options.dim;
+    cells_.push_back(std::make_unique<LstmCell>(in, options.dim));
+    child(fmt::format("decoder_{}", layer), *cells_.back());
+    if (options.query == QueryState::current) continue;
+    bridges_.push_back(std::make_unique<Linear>(encoder_dim(), options.dim));
+    child(fmt::format("bridge_{}", layer), *bridges_.back());
+  }
+  if (options.query == QueryState::current)
+    child("combine", combine_.emplace(attention_->output_dim() + options.dim, options.dim));
+  else if (options.readout_dim > 0)
+    child("readout", readout_.emplace(options.dim, options.readout_dim));
+  child("output", output_);
+  child("dropout", dropout_);
+}
+
+RecurrentModel::InputWeights RecurrentModel::input_weights() const {
+  const Variable& weight = cells_[0]->input_weight();
+  std::int64_t fed = fed_dim();
+  if (fed == 0) return {{}, weight};
+  return {slice(weight, 0, 0, fed), slice(weight, 0, fed, weight.size(0))};
+}
+
+void RecurrentModel::set_first_states(DecoderState& state, const std::vector<LstmState>& last) {
+  std::size_t directions = options_.bidirectional ? 2 : 1;
+  for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
+    const LstmState &first = last[layer * directions], &backward = last[(layer + 1) * directions - 1];
+    Variable hidden = first.hidden, cell = first.cell;
+    if (options_.query == QueryState::previous) {
+      hidden = tanh(bridges_[layer]->forward(backward.hidden));
+      cell = cells_[layer]->zero_state(hidden.size(0)).cell;
+    } else if (options_.bidirectional) {
+      hidden = concat({first.hidden, backward.hidden}, 1);
+      cell = concat({first.cell, backward.cell}, 1);
+    }
+    state.memory.carried(cells_[layer].get(), 0) = hidden;
+    state.memory.carried(cells_[layer].get(), 1) = cell;
+  }
+  if (combine_ && options_.input_feeding)
+    state.memory.carried(&combine_) = cells_[0]->zero_state(last[0].hidden.size(0)).hidden;
+}
+
+DecoderState RecurrentModel::start(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>*) {
+  Scope scope = enter();
+  check_tokens("encoder", source, lengths);
+  LstmOutput encoded = encoder_.forward(dropout_.forward(source_embedding_.forward(source)), lengths);
+  DecoderState state;
+  state.memory.once(&encoder_, [&] { return dropout_.forward(encoded.states); });
+  if (lengths.defined()) state.memory.once(&source_embedding_, [&] { return Variable(lengths); });
+  set_first_states(state, encoded.last);
+  return state;
+}
+
+Variable RecurrentModel::attend(DecoderState& state, const Variable& query, const Variable& embedded,
+                                AttentionTrace* trace) {
+  AttentionInput in;
+  in.query = unsqueeze(query, 1);
+  in.key = in.value = state.memory.kept(&encoder_);
+  if (Variable lengths = state.memory.kept(&source_embedding_); lengths.defined()) in.key_lengths = lengths.value();
+  in.query_offset = state.position;
+  in.trace = trace;
+  in.step_input = embedded;
+  in.memory = &state.memory;
+  return squeeze(attention_->forward(in), 1);
+}
+
+Variable RecurrentModel::advance(DecoderState& state, const Variable& input_gates) {
+  Variable below = input_gates;
+  for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
+    const LstmCell& cell = *cells_[layer];
+    Variable &hidden = state.memory.carried(&cell, 0), &memory_cell = state.memory.carried(&cell, 1);
+    Variable gates = layer == 0 ? below : cell.input_gates(dropout_.forward(below));
+    LstmState next = cell.step(gates, {hidden, memory_cell});
+    hidden = next.hidden;
+    memory_cell = next.cell;
+    below = next.hidden;
+  }
+  return below;
+}
+
+Variable RecurrentModel::run(DecoderState& state, const Variable& embedded, std::vector<AttentionTrace>* traces) {
+  const InputWeights weights = input_weights();
+  std::vector<Variable> words = slices(embedded, 1);
+  std::vector<Variable> gates = slices(linear(embedded, weights.embedded, cells_[0]->bias()), 1);
+  std::vector<Variable> read_out;
+  std::vector<AttentionTrace> steps(traces ? words.size() : 0);
+  for (std::size_t t = 0; t < words.size(); ++t) {
+    AttentionTrace* trace = traces ? &steps[t] : nullptr;
+    Variable input = squeeze(gates[t], 1), result;
+    if (options_.query == QueryState::previous) {
+      Variable context = attend(state, state.memory.carried(cells_.back().get()), words[t], trace);
+      result = advance(state, input + matmul(context, weights.fed));
+    } else {
+      if (weights.fed.defined()) input = input + matmul(state.memory.carried(&combine_), weights.fed);
+      Variable top = advance(state, input);
+      result = tanh(combine_->forward(concat({attend(state, top, words[t], trace), top}, 1)));
+      if (weights.fed.defined()) state.memory.carried(&combine_) = result;
+    }
+    ++state.position;
+    read_out.push_back(unsqueeze(result, 1));
+  }
+  if (traces) *traces = {steps_as_one(steps, attention_->name())};
+  return concat(read_out, 1);
+}
+
+Variable RecurrentModel::logits_of(const Variable& read_out) const {
+  Variable dropped = dropout_.forward(read_out);
+  return output_.forward(readout_ ? readout_->forward(dropped) : dropped);
+}
+
+Variable RecurrentModel::logits(const SequenceBatch& batch, SequenceTrace* trace) {
+  check_tokens("decoder", batch.input, batch.lengths);
+  DecoderState state = start(batch.source, batch.source_lengths, nullptr);
+  Variable embedded = dropout_.forward(target_embedding_.forward(batch.input));
+  return logits_of(run(state, embedded, trace ? &trace->decoder : nullptr));
+}
+
+Variable RecurrentModel::step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces) {
+  require(tokens.rank() == 1, "decoder: a step reads one token of each hypothesis, [R], not {}", tokens);
+  Scope scope = enter();
+  return squeeze(logits_of(run(state, target_embedding_.forward(tokens.unsqueeze(1)), traces)), 1);
+}
+
+}  // namespace fovea

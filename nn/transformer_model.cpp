@@ -1,0 +1,99 @@
+#include "nn/transformer_model.h"
+
+#include <cmath>
+
+#include "autograd/operations.h"
+
+namespace fovea {
+
+TransformerModel::Side::Side(const TransformerModelOptions& options, std::int64_t vocabulary, std::int64_t dim,
+                             double dropout_probability)
+    : table(vocabulary, dim, options.embedding),
+      positions(options.positions, dim, options.longest),
+      norm(options.embedding_norm ? std::make_unique<LayerNorm>(dim) : nullptr),
+      dropout(dropout_probability) {}
+
+Variable TransformerModel::Side::states(const Embedding& embedding, const Tensor& tokens, std::int64_t begin) {
+  Variable embedded = positions.forward(embedding.forward(tokens), begin);
+  return dropout.forward(norm ? norm->forward(embedded) : embedded);
+}
+
+TransformerModel::TransformerModel(const TransformerModelOptions& options, const SubLayers& encoder,
+                                   const SubLayers& decoder)
+    : tied_(options.tied),
+      target_(options, options.vocabulary, options.decoder.model_dim, options.decoder.dropout),
+      decoder_(options.decoder, Place::decoder, decoder) {
+  if (options.source_vocabulary > 0) {
+    require(tied_ != Tied::all || options.source_vocabulary == options.vocabulary,
+            "one table for source and target needs one vocabulary; they have {} and {} tokens",
+            options.source_vocabulary, options.vocabulary);
+    require(options.encoder.model_dim == options.decoder.model_dim,
+            "the encoder's states are {} wide, the decoder's {}; they must be equally wide", options.encoder.model_dim,
+            options.decoder.model_dim);
+    // A shared table is the target's: the source's is not registered, and never given values.
+    source_ = std::make_unique<Side>(options, tied_ == Tied::all ? 1 : options.source_vocabulary,
+                                     options.encoder.model_dim, options.encoder.dropout);
+    encoder_ = std::make_unique<TransformerStack>(options.encoder, Place::encoder, encoder);
+    register_side("source", *source_, tied_ != Tied::all);
+    child("encoder", *encoder_);
+  }
+  register_side("target", target_, true);
+  child("decoder", decoder_);
+  if (tied_ == Tied::none) {
+    double deviation = 1 / std::sqrt(static_cast<double>(options.decoder.model_dim));
+    child("output", output_.emplace(options.decoder.model_dim, options.vocabulary,
+                                    Linear::Options{.bias = false, .initializer = Initializer::normal(deviation)}));
+  }
+}
+
+void TransformerModel::register_side(const std::string& name, Side& side, bool own_table) {
+  if (own_table) child(name + "_embedding", side.table);
+  child(name + "_positions", side.positions);
+  if (side.norm) child(name + "_norm", *side.norm);
+  child(name + "_dropout", side.dropout);
+}
+
+Variable TransformerModel::encode(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
+  check_tokens("encoder", source, lengths);
+  const Embedding& table = tied_ == Tied::all ? target_.table : source_->table;
+  return encoder_->forward({.states = source_->states(table, source, 0), .lengths = lengths, .traces = traces});
+}
+
+Variable TransformerModel::logits_of(const Variable& states) const {
+  return output_ ? output_->forward(states) : matmul(states, transpose(target_.table.weight(), 0, 1));
+}
+
+Variable TransformerModel::logits(const SequenceBatch& batch, SequenceTrace* trace) {
+  check_tokens("decoder", batch.input, batch.lengths);
+  StackInput in{.states = target_.states(target_.table, batch.input, 0), .lengths = batch.lengths};
+  if (encoder_) {
+    in.source = encode(batch.source, batch.source_lengths, trace ? &trace->encoder : nullptr);
+    in.source_lengths = batch.source_lengths;
+  }
+  if (trace) in.traces = &trace->decoder;
+  return logits_of(decoder_.forward(in));
+}
+
+DecoderState TransformerModel::start(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
+  DecoderState state;
+  if (!encoder_) return state;
+  state.memory.once(&encoder_, [&] { return encode(source, lengths, traces); });
+  if (lengths.defined()) state.memory.once(&source_, [&] { return Variable(lengths); });
+  return state;
+}
+
+Variable TransformerModel::step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces) {
+  require(tokens.rank() == 1, "decoder: a step reads one token of each hypothesis, [R], not {}", tokens);
+  StackInput in{.states = target_.states(target_.table, tokens.unsqueeze(1), state.position),
+                .position = state.position,
+                .memory = &state.memory,
+                .traces = traces};
+  if (encoder_) {
+    in.source = state.memory.kept(&encoder_);
+    if (Variable lengths = state.memory.kept(&source_); lengths.defined()) in.source_lengths = lengths.value();
+  }
+  ++state.position;
+  return logits_of(squeeze(decoder_.forward(in), 1));
+}
+
+}  // namespace fovea

@@ -1,0 +1,82 @@
+// Every method of the registry inside whole models: decoding step by step is teacher forcing.
+#include "tests/nn/sequence_models.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "autograd/operations.h"
+#include "tests/attention/attentions.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+bool defined_at(const std::string& specification, Place place) {
+  try {
+    attention_factory(specification)({.model_dim = 6, .heads = 2, .layers = 2, .place = place});
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// In f64, every parameter random; not training.
+void randomise(SequenceModel& model) {
+  Generator generator(31);
+  model.to(DType::f64);
+  for (auto& parameter : model.parameters())
+    parameter.variable.value().copy_from(random_tensor(parameter.variable.shape(), generator, -0.7, 0.7));
+  model.train(false);
+}
+
+void check_steps(const TestModel& type) {
+  std::unique_ptr<SequenceModel> model = type.make();
+  randomise(*model);
+  NoGrad off;
+  SequenceBatch batch = test_batch(*model);
+  std::vector<double> whole = model->logits(batch).value().to_vector<double>(),
+                      steps = step_by_step(*model, batch).to_vector<double>();
+  double largest = 0;
+  for (std::size_t k = 0; k < whole.size(); ++k) {
+    double difference = std::abs(whole[k] - steps[k]);
+    largest = difference <= largest ? largest : difference;  // a NaN stays
+  }
+  BOOST_TEST(largest < 1e-11, type.name);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(models_with_every_method)
+
+BOOST_AUTO_TEST_CASE(decoding_step_by_step_is_teacher_forcing) {
+  const AttentionFactory global = attention_factory("global");
+  for (const std::string& specification : all_specifications()) {
+    if (specification.starts_with("man")) continue;  // whose mask no model has
+    if (specification.find("man*") != std::string::npos || specification.ends_with("+man")) continue;
+    AttentionFactory own = attention_factory(specification);
+    bool in_decoder = defined_at(specification, Place::decoder), across = defined_at(specification, Place::cross);
+    std::vector<TestModel> types = test_models(global, in_decoder ? own : global, across ? own : global);
+    BOOST_TEST_CONTEXT(specification) {
+      for (const char* name : {"transformer, pre-norm, one table", "language model"})
+        for (const TestModel& type : types)
+          if (type.name == name) check_steps(type);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(recurrent_decoders_take_every_mechanism) {
+  for (const std::string mechanism :
+       {"classic(additive(hidden=4))", "classic(general)", "classic(location(longest=4))", "classic(mean)",
+        "classic(laplace(learned=true))", "classic(gaussian_location(normalize=true))",
+        "classic(fine_grained(hidden=3))", "classic(general+local_m(half_width=1))",
+        "classic(additive+local_p(half_width=1))", "classic(additive(hidden=4)+flexible)",
+        "classic(general+flexible(threshold=0.5,p_init=nopen))", "average(additive+flexible(threshold=0.4), general)",
+        "concat(additive(hidden=2), laplace, width=4)", "concat(general*2, head_input=split)", "global", "gaussian",
+        "window(use=additive,segment=2)", "heads(global*1, additive+flexible*1)"})
+    for (const TestModel& type : test_models({}, {}, attention_factory(mechanism)))
+      if (type.name.starts_with("recurrent")) BOOST_TEST_CONTEXT(mechanism) {
+          check_steps(type);
+        }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,281 @@
+// Beam search, forced decoding and sampling, with every type of model.
+#include "nn/decoding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include <boost/test/unit_test.hpp>
+
+#include "autograd/operations.h"
+#include "tests/nn/module_gradcheck.h"
+#include "tests/nn/plain_attention.h"
+#include "tests/nn/sequence_models.h"
+#include "tests/nn/values.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+using Sentence = std::vector<std::int32_t>;
+using Sentences = std::vector<Sentence>;
+
+/// body(model) of every type, in f64 and with random parameters.
+void for_every_model(const std::function<void(SequenceModel&)>& body) {
+  for (const TestModel& type : test_models(plain_attention, plain_attention, plain_attention))
+    BOOST_TEST_CONTEXT(type.name) {
+      std::unique_ptr<SequenceModel> model = type.make();
+      randomise(*model);
+      body(*model);
+      BOOST_TEST(model->training());  // as it was
+    }
+}
+
+const Sentences sources{{1, 4, 5, 8, 3}, {7, 6, 3}, {5, 1, 1, 4}, {8}};
+
+/// Of these sources; of a language model, with their first words as prefixes.
+DecodingBatch batch_of(const SequenceModel& model, const Sentences& sentences) {
+  DecodingBatch batch;
+  if (model.has_source()) {
+    PaddedTokens padded = padded_tokens(sentences);
+    batch.source = padded.tokens;
+    batch.lengths = padded.lengths;
+  } else {
+    for (const Sentence& sentence : sentences) batch.prefixes.push_back({sentence[0]});
+  }
+  return batch;
+}
+
+template <class Options>
+Options short_options() {
+  Options options;
+  options.max_length = 6;
+  return options;
+}
+
+BeamOptions beam_options(int beam, int best = 1) {
+  auto options = short_options<BeamOptions>();
+  options.beam = beam;
+  options.best = best;
+  return options;
+}
+
+/// Σ log p of the tokens and </s> after this source (or nothing), by teacher forcing.
+double log_probability(SequenceModel& model, const Sentence& source, const Sentence& tokens) {
+  Sentences from{source}, to{tokens};
+  if (!model.has_source()) from.clear();
+  return log_probabilities(model, taught_batch(from, to))[0];
+}
+
+bool same(const std::vector<Hypothesis>& a, const std::vector<Hypothesis>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hypothesis& x, const Hypothesis& y) {
+    return x.tokens == y.tokens && std::abs(x.score - y.score) < 1e-10;
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(decoding)
+
+BOOST_AUTO_TEST_CASE(a_beam_of_one_is_greedy) {
+  for_every_model([](SequenceModel& model) {
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+      Hypothesis found = beam_search(model, batch_of(model, {sources[s]}), beam_options(1))[0][0];
+      Evaluating evaluating(model);
+      DecodingBatch batch = batch_of(model, {sources[s]});
+      DecoderState state = model.start(batch.source, batch.lengths);
+      Sentence greedy;
+      std::int32_t token = 2;
+      while (true) {
+        std::vector<double> logits = model.step(state, i32({token}, {1})).value().to_vector<double>();
+        logits[0] = logits[2] = -1e300;
+        token = static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+        if (greedy.size() < (batch.prefixes.empty() ? 0 : 1)) token = batch.prefixes[0][greedy.size()];
+        if (greedy.size() == 6 || token == 3) break;
+        greedy.push_back(token);
+      }
+      BOOST_TEST(found.tokens == greedy, boost::test_tools::per_element());
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(scores_are_those_of_teacher_forcing) {
+  for_every_model([](SequenceModel& model) {
+    BeamOptions options = beam_options(4, 4);
+    options.length_penalty = 0.7;
+    auto found = beam_search(model, batch_of(model, sources), options);
+    BOOST_TEST_REQUIRE(found.size() == sources.size());
+    for (std::size_t s = 0; s < found.size(); ++s) {
+      std::set<Sentence> different;
+      BOOST_TEST(found[s].size() == 4u);
+      for (std::size_t k = 0; k < found[s].size(); ++k) {
+        const Hypothesis& one = found[s][k];
+        different.insert(one.tokens);
+        double expected = log_probability(model, sources[s], one.tokens);
+        BOOST_TEST(std::abs(one.log_probability - expected) < 1e-10);
+        BOOST_TEST(std::abs(one.score - expected / std::pow(one.tokens.size() + 1, 0.7)) < 1e-10);
+        BOOST_TEST((k == 0 || one.score <= found[s][k - 1].score));
+      }
+      BOOST_TEST(different.size() == found[s].size());
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(company_and_order_change_nothing) {
+  for_every_model([](SequenceModel& model) {
+    for (bool shrinking : {false, true}) {
+      BeamOptions options = beam_options(3, 3);
+      options.shrinking = shrinking;
+      options.max_per_source_token = 2;
+      auto together = beam_search(model, batch_of(model, sources), options);
+      Sentences reversed(sources.rbegin(), sources.rend());
+      auto backwards = beam_search(model, batch_of(model, reversed), options);
+      for (std::size_t s = 0; s < sources.size(); ++s) {
+        auto alone = beam_search(model, batch_of(model, {sources[s]}), options)[0];
+        BOOST_TEST(same(together[s], alone));
+        BOOST_TEST(same(backwards[sources.size() - 1 - s], alone));
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_wide_beam_finds_the_best_of_all) {
+  for_every_model([](SequenceModel& model) {
+    BeamOptions options = beam_options(16, 15);
+    options.never = {0, 2, 5, 6, 7, 8, 1};
+    options.never.pop_back();  // tokens 1, 4 and </s>
+    options.max_length = 3;
+    options.length_penalty = 0.6;
+    DecodingBatch batch = batch_of(model, {sources[0]});
+    batch.prefixes.clear();
+    if (!model.has_source()) batch.prefixes = {{}};
+    auto found = beam_search(model, batch, options)[0];
+    std::vector<std::pair<double, Sentence>> all;
+    for (int length = 0; length <= 3; ++length)
+      for (int bits = 0; bits < 1 << length; ++bits) {
+        Sentence tokens;
+        for (int t = 0; t < length; ++t) tokens.push_back(bits >> t & 1 ? 4 : 1);
+        all.emplace_back(-log_probability(model, sources[0], tokens) / std::pow(length + 1, 0.6), tokens);
+      }
+    std::sort(all.begin(), all.end());
+    BOOST_TEST_REQUIRE(found.size() == all.size());
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      BOOST_TEST(found[k].tokens == all[k].second, boost::test_tools::per_element());
+      BOOST_TEST(std::abs(found[k].score + all[k].first) < 1e-10);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(lengths_and_repetitions_are_kept_to) {
+  for_every_model([](SequenceModel& model) {
+    BeamOptions options = beam_options(3, 3);
+    options.min_length = 5;
+    options.max_length = 9;
+    options.no_repeat = 2;
+    options.never.push_back(1);
+    for (const auto& hypotheses : beam_search(model, batch_of(model, {sources[0], sources[1]}), options))
+      for (const Hypothesis& one : hypotheses) {
+        BOOST_TEST((5 <= one.tokens.size() && one.tokens.size() <= 9));
+        std::set<std::pair<std::int32_t, std::int32_t>> pairs;
+        for (std::size_t t = 1; t < one.tokens.size(); ++t)
+          BOOST_TEST(pairs.emplace(one.tokens[t - 1], one.tokens[t]).second);
+        for (std::size_t t = model.has_source() ? 0 : 1; t < one.tokens.size(); ++t)
+          BOOST_TEST((one.tokens[t] != 0 && one.tokens[t] != 1 && one.tokens[t] != 2 && one.tokens[t] != 3));
+      }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_reference_can_be_forced_wholly_or_in_part) {
+  for_every_model([](SequenceModel& model) {
+    const Sentences references{{4, 4, 1, 7}, {}, {8, 5}, {6, 1, 5}};
+    DecodingBatch batch = batch_of(model, sources);
+    batch.prefixes = references;
+    for (Sentence& prefix : batch.prefixes) prefix.push_back(3);
+    batch.prefixes[3] = {6, 1};
+    auto found = beam_search(model, batch, beam_options(2));
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+      const Hypothesis& one = found[s][0];
+      if (s < 3) BOOST_TEST(one.tokens == references[s], boost::test_tools::per_element());
+      BOOST_TEST((s < 3 || (one.tokens.size() >= 2 && one.tokens[0] == 6 && one.tokens[1] == 1)));
+      BOOST_TEST(std::abs(one.log_probability - log_probability(model, sources[s], one.tokens)) < 1e-10);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(alignments_have_a_row_for_each_token_and_the_end) {
+  for_every_model([](SequenceModel& model) {
+    if (!model.has_source()) return;
+    BeamOptions options = beam_options(3, 2);
+    options.alignments = true;
+    auto found = beam_search(model, batch_of(model, sources), options);
+    for (std::size_t s = 0; s < sources.size(); ++s)
+      for (const Hypothesis& one : found[s]) {
+        BOOST_TEST_REQUIRE(one.alignment.size() == one.tokens.size() + 1);
+        SequenceTrace trace;
+        Evaluating evaluating(model);
+        model.logits(taught_batch(Sentences{sources[s]}, Sentences{one.tokens}).batch, &trace);
+        Tensor weights = mean(trace.decoder.back().weights, {1}).value();  // [1, T, J]
+        for (std::size_t t = 0; t < one.alignment.size(); ++t)
+          for (std::size_t j = 0; j < sources[s].size(); ++j)
+            BOOST_TEST(std::abs(weights.select(0, 0)
+                                    .select(0, static_cast<std::int64_t>(t))
+                                    .select(0, static_cast<std::int64_t>(j))
+                                    .item() -
+                                one.alignment[t][j]) < 1e-6);
+      }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(the_most_probable_alone_are_drawn_where_few_may_be) {
+  for_every_model([](SequenceModel& model) {
+    DecodingBatch batch = batch_of(model, sources);
+    auto greedy = beam_search(model, batch, beam_options(1));
+    for (int kind = 0; kind < 3; ++kind) {
+      auto options = short_options<SamplingOptions>();
+      if (kind == 0) options.top_k = 1;
+      if (kind == 1) options.top_p = 1e-9;
+      if (kind == 2) options.temperature = 1e-3;
+      auto drawn = sample(model, batch, options);
+      for (std::size_t s = 0; s < sources.size(); ++s) {
+        BOOST_TEST(drawn[s].tokens == greedy[s][0].tokens, boost::test_tools::per_element());
+        BOOST_TEST(std::abs(drawn[s].log_probability - greedy[s][0].log_probability) < 1e-10);
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(tokens_are_drawn_as_often_as_they_are_probable) {
+  auto model = test_models(plain_attention, plain_attention, plain_attention)[3].make();
+  randomise(*model);
+  for (NamedParameter& p : model->parameters())  // flatter
+    if (p.name.starts_with("target_embedding")) p.variable.value().copy_from(map(Affine{0.3, 0}, p.variable.value()));
+  constexpr std::size_t draws = 4000;
+  DecodingBatch batch;
+  batch.prefixes.resize(draws);
+  SamplingOptions options;
+  options.max_length = 1;
+  options.never = {};
+  std::map<std::int32_t, double> count;
+  for (const Hypothesis& one : sample(*model, batch, options)) count[one.tokens.empty() ? 3 : one.tokens[0]] += 1;
+  DecoderState state = model->start({}, {});
+  Evaluating evaluating(*model);
+  std::vector<double> p = softmax(model->step(state, i32({2}, {1}))).value().to_vector<double>();
+  for (std::size_t v = 0; v < p.size(); ++v) {
+    double expected = p[v] * draws, deviation = std::sqrt(expected * (1 - p[v]));
+    BOOST_TEST(std::abs(count[static_cast<std::int32_t>(v)] - expected) < 4 * deviation + 1e-9);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {
+  auto model = test_models(plain_attention, plain_attention, plain_attention)[0].make();
+  randomise(*model);
+  DecodingBatch batch = batch_of(*model, sources);
+  BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(0)); }) ==
+             "beam search: a beam of 0; there must be one hypothesis at least");
+  batch.prefixes = {{1}};
+  BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(1)); }) == "decoding: 1 prefixes for 4 sentences");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,112 @@
+// What every model of sequences owes: gradients, decoding step by step, padding, order.
+#include "tests/nn/sequence_models.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "autograd/operations.h"
+#include "nn/loss.h"
+#include "tests/nn/module_gradcheck.h"
+#include "tests/nn/plain_attention.h"
+#include "tests/nn/values.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+/// body(model) of every type, in f64 and with random parameters; not training.
+void for_every_model(const std::function<void(SequenceModel&)>& body) {
+  for (const TestModel& type : test_models(plain_attention, plain_attention, plain_attention))
+    BOOST_TEST_CONTEXT(type.name) {
+      std::unique_ptr<SequenceModel> model = type.make();
+      randomise(*model);
+      model->train(false);
+      body(*model);
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(sequence_models)
+
+BOOST_AUTO_TEST_CASE(models_pass_gradcheck) {
+  for_every_model([](SequenceModel& model) {
+    // one long sentence: where padding is looked up its row's gradient is 0 by decree
+    SequenceBatch batch;
+    if (model.has_source()) batch.source = test_tokens({4, 4}, 4);
+    batch.input = test_tokens({3, 3}, 3, 1);
+    BOOST_TEST(module_gradcheck(model, [&](auto&) { return model.logits(batch); }, {}) == "");
+  });
+}
+
+BOOST_AUTO_TEST_CASE(step_by_step_is_teacher_forcing) {
+  for_every_model([](SequenceModel& model) {
+    SequenceBatch batch = test_batch(model);
+    Tensor whole = model.logits(batch).value();
+    BOOST_TEST(largest_difference(step_by_step(model, batch), whole) < 1e-12);
+    NoGrad off;
+    BOOST_TEST(largest_difference(step_by_step(model, batch), whole) < 1e-12);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(hypotheses_go_on_from_their_parents) {
+  for_every_model([](SequenceModel& model) {
+    SequenceBatch batch = test_batch(model);
+    Tensor whole = model.logits(batch).value();
+    NoGrad off;
+    DecoderState state = model.start(batch.source, batch.source_lengths);
+    std::vector<std::int64_t> sentence{0, 1, 2};
+    const std::vector<std::vector<std::int64_t>> parents{{0, 1, 2}, {2, 0, 0, 1}, {1, 0, 2, 3}, {3, 1}, {1, 0}};
+    for (std::size_t t = 0; t < parents.size(); ++t) {
+      state.memory.reorder(parents[t]);
+      std::vector<std::int64_t> moved;
+      std::vector<std::int32_t> tokens;
+      for (std::int64_t parent : parents[t]) {
+        moved.push_back(sentence[static_cast<std::size_t>(parent)]);
+        tokens.push_back(batch.input.data<std::int32_t>()[moved.back() * 5 + static_cast<std::int64_t>(t)]);
+      }
+      sentence = moved;
+      Tensor logits = model.step(state, i32(tokens, {std::ssize(tokens)})).value();
+      for (std::size_t r = 0; r < sentence.size(); ++r)
+        BOOST_TEST(largest_difference(logits.select(0, static_cast<int>(r)),
+                                      whole.select(0, sentence[r]).select(0, static_cast<std::int64_t>(t))) < 1e-12);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
+  for_every_model([](SequenceModel& model) {
+    Tensor tight = model.logits(test_batch(model)).value(), wide = model.logits(test_batch(model, 4)).value();
+    BOOST_TEST(largest_difference(tight, wide) < 1e-13);
+    // and none of the target's: shorter rows are what they are alone
+    SequenceBatch batch = test_batch(model), padded = batch;
+    padded.input = test_tokens({5, 2, 3}, 5, 2);
+    padded.lengths = i32({5, 2, 3}, {3});
+    Tensor with_pads = model.logits(padded).value();
+    for (std::int64_t b = 0; b < 3; ++b) {
+      std::int64_t n = std::vector<std::int64_t>{5, 2, 3}[static_cast<std::size_t>(b)];
+      BOOST_TEST(largest_difference(with_pads.select(0, b).slice(0, 0, n), tight.select(0, b).slice(0, 0, n)) < 1e-12);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(traces_have_the_weights_of_every_attention) {
+  for_every_model([](SequenceModel& model) {
+    SequenceTrace trace;
+    model.logits(test_batch(model), &trace);
+    BOOST_TEST_REQUIRE(!trace.decoder.empty());
+    const Shape& last = trace.decoder.back().weights.shape();
+    BOOST_TEST((last == Shape{3, 2, 5, 5}), last.str());
+  });
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
+  TransformerModelOptions options{.source_vocabulary = 7, .vocabulary = 9, .encoder = test_stack(Norm::pre)};
+  options.decoder = options.encoder;
+  auto make = [&] {
+    TransformerModel model(options, encoder_layer(plain_attention), decoder_layer(plain_attention, plain_attention));
+  };
+  BOOST_TEST(error_of(make) == "one table for source and target needs one vocabulary; they have 7 and 9 tokens");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
