@@ -49,7 +49,7 @@ struct Cli::Entry {
   std::string description, group, unit, placeholder;
   std::string allowed;  ///< the range in words, for --help
   bool is_positional = false, is_switch = false, is_list = false;
-  bool required = false, saved = true, configures = false, given = false;
+  bool required = false, saved = true, configures = false, comparable = false, given = false;
   std::function<void(const std::vector<std::string>&)> set_texts;
   std::function<void(const Json&)> set_json;
   std::function<Json()> get;
@@ -165,6 +165,7 @@ Cli::Option& Cli::Option::configures() { return entry_->configures = true, *this
 
 struct Cli::Implementation {
   std::string program, about, group = "Flags";
+  bool comparable = false;
   std::vector<std::string> arguments;
   std::vector<std::unique_ptr<Entry>> entries;
   std::filesystem::path config;
@@ -294,6 +295,7 @@ Cli::~Cli() = default;
 
 void Cli::describe(const std::string& text) { self_->about = text; }
 void Cli::group(std::string title) { self_->group = std::move(title); }
+void Cli::comparable(bool may_differ) { self_->comparable = may_differ; }
 
 Cli::Entry& Cli::declare(const std::string& name, const std::string& description) {
   auto entry = std::make_unique<Entry>();
@@ -301,6 +303,7 @@ Cli::Entry& Cli::declare(const std::string& name, const std::string& description
   entry->name = entry->is_positional ? name : name.substr(2);
   entry->description = description;
   entry->group = entry->is_positional ? "Arguments" : self_->group;
+  entry->comparable = self_->comparable;
   bool is_new = self_->find(entry->name) == nullptr;
   if (!is_new || entry->name == "help" || entry->name == "program") {
     throw std::logic_error("the option '" + name + "' is declared twice");
@@ -421,6 +424,29 @@ void Cli::parse() {
   for (const auto& entry : self_->entries) {
     require(entry->given || !entry->required, "{} is required: {}", entry->flag(), entry->description);
   }
+}
+
+void Cli::with(const std::vector<std::string>& arguments, const std::function<void()>& action) {
+  auto before = std::exchange(self_->given, {});
+  self_->arguments = arguments;
+  self_->read_arguments();
+  auto own = std::exchange(self_->given, std::move(before));
+  for (const auto& [entry, texts] : own)
+    require(entry->comparable, "{}: cannot differ between the rows of a comparison", entry->flag());
+  std::vector<std::pair<Entry*, Json>> kept;
+  for (const auto& [entry, texts] : own) kept.emplace_back(entry, entry->get());
+  auto put_back = [&] {
+    for (const auto& [entry, value] : kept) entry->set_json(value);
+  };
+  try {
+    for (const auto& [entry, texts] : own)
+      entry->assign(entry->flag(), [&entry = entry, &texts = texts] { entry->set_texts(texts); });
+    action();
+  } catch (...) {
+    put_back();
+    throw;
+  }
+  put_back();
 }
 
 bool Cli::given(const std::string& name) const {

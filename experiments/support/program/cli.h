@@ -82,6 +82,8 @@ class Cli {
   void describe(const std::string& text);
   /// The heading in --help of the flags that follow.
   void group(std::string title);
+  /// Whether the flags that are declared from here on may differ between the rows of a comparison, see with().
+  void comparable(bool may_differ);
 
   /// Declares `--name`, or a positional argument if the name has no dashes. The variable must outlive the Cli.
   template <FlagValue T>
@@ -105,6 +107,10 @@ class Cli {
   /// Sets all variables. Throws Error for a misspelt flag or key (with the nearest right one), a missing or wrong
   /// value.
   void parse();
+
+  /// Does `action` with these arguments on top of what parse() has set, and puts everything back: a row of a
+  /// comparison. Only flags that are comparable, others are refused.
+  void with(const std::vector<std::string>& arguments, const std::function<void()>& action);
 
   /// Whether the command line or a file set `--name`.
   bool given(const std::string& name) const;
