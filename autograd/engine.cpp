@@ -245,15 +245,18 @@ class Engine {
   }
 
   ~Engine() {  // after an error: leave no gradient behind
-    for (Node* node = tape.end; waiting_ > 0 && node; node = node->previous_)
-      if (node->held_) drop(node);
+    for (Node* node = tape.end; waiting_ > 0 && node;) node = node->held_ ? leave(node) : node->previous_;
+    release(std::move(left_));
   }
 
  private:
-  void drop(Node* node) {
+  /// Lets go of a node and returns the one before it. The node itself stays until the next one is left: others may go
+  /// with it, the one before it among them, and only while it is there does it know which is before it then.
+  Node* leave(Node* node) {
     --waiting_;
     node->pending_.clear();
-    release(std::move(node->held_));
+    release(std::exchange(left_, std::move(node->held_)));
+    return node->previous_;
   }
 
   /// Runs one node's rule and returns the node before it.
@@ -262,11 +265,7 @@ class Engine {
     Gradients arrived = std::move(node->pending_);
     node->pending_.clear();
     capture(node, arrived);
-    if (inputs_ && !relevant_.contains(node)) {
-      Node* before = node->previous_;
-      drop(node);
-      return before;
-    }
+    if (inputs_ && !relevant_.contains(node)) return leave(node);
     if (options_.observer) options_.observer(*node, arrived);
     require(!node->freed_,
             "backward: the graph of '{}' was freed by an earlier pass; pass retain_graph to run it twice", node->name_);
@@ -281,9 +280,7 @@ class Engine {
       deliver(node->inputs_[k], std::move(gradient));
     }
     if (!options_.retain_graph && !options_.create_graph) free(node);
-    Node* before = node->previous_;
-    drop(node);
-    return before;
+    return leave(node);
   }
 
   /// grad() runs only the rules of nodes on a way from the root to an input. Oldest first: a node's inputs are known
@@ -373,6 +370,7 @@ class Engine {
   Reach reach_;
   Gradients results_;
   std::int64_t waiting_ = 0;
+  std::shared_ptr<Node> left_;
 };
 
 void backward(const Variable& root, const Variable& gradient, const BackwardOptions& options) {
