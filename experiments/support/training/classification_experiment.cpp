@@ -15,6 +15,7 @@
 #include "experiments/support/report/classification_report.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
+#include "experiments/support/training/same_data.h"
 
 namespace fovea {
 

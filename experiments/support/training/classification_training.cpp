@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/json_file.h"
+#include "experiments/support/training/same_data.h"
 #include "nn/checkpoint.h"
 #include "nn/loss.h"
 #include "tensor/atomic_file.h"
@@ -124,16 +124,15 @@ EncodedData encode(const ClassificationData& data, const Tokenizer& tokenizer, s
 namespace {
 
 Json fingerprint_of(const std::vector<Example>& texts, const EncodedExamples& examples) {
-  std::uint64_t hash = 0;
-  auto add = [&hash](std::int64_t value) { hash = mix_bits(hash * 3 + static_cast<std::uint64_t>(value)); };
+  DataHash hash;
   for (std::size_t k = 0; k < examples.size(); ++k) {
-    for (unsigned char byte : texts[k].text) add(byte);  // words that are not in the vocabulary too
-    add(examples.lengths[k]);
-    for (int token : examples.tokens[k]) add(token);
-    add(examples.labels[k]);
-    add(examples.groups[k]);
+    hash.add(texts[k].text);  // words that are not in the vocabulary too
+    hash.add(examples.lengths[k]);
+    for (int token : examples.tokens[k]) hash.add(std::int64_t{token});
+    hash.add(std::int64_t{examples.labels[k]});
+    hash.add(std::int64_t{examples.groups[k]});
   }
-  return {{"examples", examples.size()}, {"hash", fmt::format("{:016x}", hash)}};
+  return hash.part(examples.size());
 }
 
 }  // namespace
@@ -143,25 +142,6 @@ Json fingerprint(const ClassificationData& data, const EncodedData& encoded) {
           {"dev", fingerprint_of(data.dev, encoded.dev)},
           {"test", fingerprint_of(data.test, encoded.test)},
           {"classes", data.classes}};
-}
-
-void require_same_data(const std::filesystem::path& file, const Json& now) {
-  Json before = load_json(file);
-  std::string list;
-  auto differs = [&](const std::string& what) { list += (list.empty() ? "" : "; ") + what; };
-  reading_run_file(file.string(), [&] {
-    for (const char* part : {"train", "dev", "test"}) {
-      std::int64_t had = before.at(part).at("examples"), has = now.at(part).at("examples");
-      if (had != has)
-        differs(fmt::format("{} has {} examples, it had {}", part, has, had));
-      else if (before.at(part).at("hash") != now.at(part).at("hash"))
-        differs(fmt::format("{} has other texts or labels", part));
-    }
-    if (before.at("classes") != now.at("classes"))
-      differs(fmt::format("the classes are {}, they were {}", now.at("classes").dump(), before.at("classes").dump()));
-  });
-  require(list.empty(), "{}: the data have changed since the run began, which cannot go on with them: {}",
-          file.parent_path().string(), list);
 }
 
 std::vector<int> predict(EncoderClassifier& model, const EncodedExamples& examples, const BatchOptions& options) {

@@ -23,9 +23,6 @@ EncodedData encode(const ClassificationData& data, const Tokenizer& tokenizer, s
 /// What tells one data set from another: the classes, and each part's size and a hash of its tokens and labels.
 Json fingerprint(const ClassificationData& data, const EncodedData& encoded);
 
-/// Throws Error, naming what differs, unless the fingerprint is the one that a run keeps in `file`.
-void require_same_data(const std::filesystem::path& file, const Json& now);
-
 /// The class that the model gives each example.
 std::vector<int> predict(EncoderClassifier& model, const EncodedExamples& examples, const BatchOptions& options);
 

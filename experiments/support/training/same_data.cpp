@@ -1,0 +1,33 @@
+#include "experiments/support/training/same_data.h"
+
+#include <fmt/core.h>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+Json DataHash::part(std::size_t examples) const {
+  return {{"examples", examples}, {"hash", fmt::format("{:016x}", hash_)}};
+}
+
+void require_same_data(const std::filesystem::path& file, const Json& now) {
+  Json before = load_json(file);
+  std::string list;
+  auto differs = [&](const std::string& what) { list += (list.empty() ? "" : "; ") + what; };
+  reading_run_file(file.string(), [&] {
+    for (const char* part : {"train", "dev", "test"}) {
+      std::int64_t had = before.at(part).at("examples"), has = now.at(part).at("examples");
+      if (had != has)
+        differs(fmt::format("{} has {} examples, it had {}", part, has, had));
+      else if (before.at(part).at("hash") != now.at(part).at("hash"))
+        differs(fmt::format("{} has other texts or labels", part));
+    }
+    if (before.value("classes", Json()) != now.value("classes", Json()))
+      differs(fmt::format("the classes are {}, they were {}", now.value("classes", Json()).dump(),
+                          before.value("classes", Json()).dump()));
+  });
+  require(list.empty(), "{}: the data have changed since the run began, which cannot go on with them: {}",
+          file.parent_path().string(), list);
+}
+
+}  // namespace fovea
