@@ -157,7 +157,9 @@ BOOST_AUTO_TEST_CASE(a_directory_has_its_parts_by_name) {
   BOOST_TEST(visited(ParallelCorpus(options), Part::test).size() == 4u);
   options.test_set = "test_2018";
   BOOST_TEST(contains(refusal(options), "--test-set test_2018: "));
-  options.test_set = "val";  // on purpose
+  options.test_set = "val";     // on purpose
+  options.train_set = "train";  // of train.lc.norm
+  BOOST_TEST(visited(ParallelCorpus(options), Part::train).size() == 5u);
   BOOST_TEST(visited(ParallelCorpus(options), Part::test).size() == 3u);
 }
 

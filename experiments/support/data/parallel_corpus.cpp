@@ -56,6 +56,13 @@ std::map<std::string, fs::path> sets_of(const fs::path& directory, const std::st
   return sets;
 }
 
+/// The set that is asked for: `test_2016` may also be the beginning of one name, `test_2016.lc`.
+std::string asked_set(const std::vector<std::string>& sets, const std::string& asked) {
+  if (std::count(sets.begin(), sets.end(), asked) > 0) return asked;
+  const auto fits = [&](const std::string& set) { return set.starts_with(asked + "."); };
+  return std::count_if(sets.begin(), sets.end(), fits) == 1 ? *std::find_if(sets.begin(), sets.end(), fits) : "";
+}
+
 /// The one set of the part; empty where there is none.
 std::string chosen_set(const std::map<std::string, fs::path>& sets, Part part, const std::string& asked,
                        const fs::path& directory) {
@@ -66,9 +73,10 @@ std::string chosen_set(const std::map<std::string, fs::path>& sets, Part part, c
     if (is_set_of(set, part)) fitting.push_back(set);
   }
   if (!asked.empty()) {
-    require(sets.contains(asked), "--{}-set {}: {} has no such set; it has {}", name, asked, directory.string(),
+    const std::string set = asked_set(all, asked);
+    require(!set.empty(), "--{}-set {}: {} has no such set; it has {}", name, asked, directory.string(),
             listed(all, ", "));
-    return asked;
+    return set;
   }
   require(fitting.size() <= 1, "{}: several {} sets: choose one with --{}-set: {}", directory.string(), name, name,
           listed(fitting));

@@ -79,9 +79,9 @@ struct ParallelCorpusOptions {
 /// program describes itself.
 void add_options(Cli& cli, ParallelCorpusOptions& options);
 
-/// The files `NAME.LANGUAGE` of a directory, also with .txt or .gz behind it or both. NAME is the set that is asked
-/// for, or begins with train; dev, val or valid; or test. `NAME.align` has gold alignments. A part without files is
-/// split off the training pairs by a hash of the source (10 % each).
+/// The files `NAME.LANGUAGE` of a directory, also with .txt or .gz behind it or both. NAME is the set that is asked for
+/// (`test_2016` finds `test_2016.lc.norm`), or begins with train; dev, val or valid; or test. `NAME.align` has gold
+/// alignments. A part without files is split off the training pairs by a hash of the source (10 % each).
 class ParallelCorpus : public PairSource {
  public:
   /// Throws Error where there is no training file, a file without its partner, or several sets for a part.
