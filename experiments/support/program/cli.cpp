@@ -54,6 +54,7 @@ struct Cli::Entry {
   std::function<void(const Json&)> set_json;
   std::function<Json()> get;
   std::function<std::string(const std::string&)> lasting;  ///< may be empty
+  std::function<Json(const std::string&)> configuration;   ///< of a name, where that is no file; may be empty
   std::vector<std::function<void(const Json&)>> checks;    ///< each gets one element; throws Error with the reason
 
   std::string flag() const { return is_positional ? name : "--" + name; }
@@ -160,6 +161,9 @@ Cli::Option& Cli::Option::saved_as(std::function<std::string(const std::string&)
   return entry_->lasting = std::move(lasting), *this;
 }
 Cli::Option& Cli::Option::configures() { return entry_->configures = true, *this; }
+Cli::Option& Cli::Option::configures(std::function<Json(const std::string&)> values) {
+  return entry_->configuration = std::move(values), configures();
+}
 
 // --- the command line -----------------------------------------------------------------------------------------------
 
@@ -407,6 +411,13 @@ void Cli::parse() {
     require(!source, "{} and {} exclude each other: both bring a configuration", source ? source->flag() : "",
             entry->flag());
     source = entry;
+    if (entry->configuration) {
+      entry->assign(entry->flag(), [&entry = entry, &texts = texts] { entry->set_texts(texts); });
+      Json values;
+      with_flag(entry->flag(), [&] { values = entry->configuration(texts.back()); });
+      configure(values, entry->flag() + " " + texts.back());
+      continue;
+    }
     std::filesystem::path path = texts.back();
     std::error_code error;
     bool exists = std::filesystem::exists(path, error);

@@ -66,6 +66,8 @@ class Cli {
     Option& saved_as(std::function<std::string(const std::string&)> lasting);
     /// Its value names a configuration file, or a run directory whose config.json is read, before other flags count.
     Option& configures();
+    /// The same, but the value is the name of a configuration that `values` knows, or throws Error.
+    Option& configures(std::function<nlohmann::ordered_json(const std::string& name)> values);
 
    private:
     friend class Cli;

@@ -1,0 +1,264 @@
+#include "experiments/support/sequence/sequence_models.h"
+
+#include <algorithm>
+#include <array>
+
+#include "attention/registry.h"
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/program/program.h"
+#include "experiments/support/report/table.h"
+#include "tensor/suggestion.h"
+
+namespace fovea {
+
+namespace {
+
+struct Preset {
+  const char *name, *meaning, *values;
+};
+
+constexpr std::array presets{
+    Preset{"mini", "a Transformer for two cores: 3 + 3 layers of 256", R"json({"dropout": 0.3})json"},
+    Preset{"mini-rnn", "a recurrent encoder-decoder for two cores: 256 wide, additive attention",
+           R"json({"architecture": "rnn", "layers": 1, "model-dim": 256, "embedding-dim": 256,
+               "readout-dim": 256, "dropout": 0.3})json"},
+    Preset{"nguyen-base", "Nguyen et al. 2020: post-norm, 6 + 6 layers of 512, one table of tokens",
+           R"json({"layers": 6, "model-dim": 512, "heads": 8, "feed-forward-dim": 2048, "norm": "post"})json"},
+    Preset{"yang-base", "Yang et al. 2018: pre-norm, 6 + 6 layers of 512, three tables",
+           R"json({"layers": 6, "model-dim": 512, "heads": 8, "feed-forward-dim": 2048, "tied": "none"})json"},
+    Preset{"yang-big", "Yang et al. 2018: pre-norm, 6 + 6 layers of 1024, three tables",
+           R"json({"layers": 6, "model-dim": 1024, "heads": 16, "feed-forward-dim": 4096, "tied": "none",
+               "dropout": 0.3})json"},
+    Preset{"fan-small", "Fan et al. 2021, IWSLT: dynamic mask attention in the encoder, feed-forward 512",
+           R"json({"layers": 6, "model-dim": 512, "heads": 4, "feed-forward-dim": 512, "dropout": 0.3,
+               "attention-dropout": 0.1, "feed-forward-dropout": 0.1, "block-order": "C5",
+               "block-order-in": "encoder"})json"},
+    Preset{"fan-base", "Fan et al. 2021, WMT: dynamic mask attention in both stacks, feed-forward 1024",
+           R"json({"layers": 6, "model-dim": 512, "heads": 8, "feed-forward-dim": 1024, "attention-dropout": 0.1,
+               "feed-forward-dropout": 0.1, "block-order": "C5"})json"},
+    Preset{"fan-big", "Fan et al. 2021, WMT: the same, 1024 wide",
+           R"json({"layers": 6, "model-dim": 1024, "heads": 16, "feed-forward-dim": 2048, "dropout": 0.3,
+               "attention-dropout": 0.1, "feed-forward-dropout": 0.1, "block-order": "C5"})json"},
+    Preset{"fan-summarization", "Fan et al. 2021: post-norm, learned positions, 768 wide, GELU",
+           R"json({"layers": 6, "model-dim": 768, "heads": 12, "feed-forward-dim": 1536, "norm": "post",
+               "activation": "gelu", "positions": "learned", "max-positions": 512, "embedding-norm": true,
+               "attention-dropout": 0.1, "feed-forward-dropout": 0.1,
+               "block-order": "dman(clip=512) > attention > feed-forward"})json"},
+    Preset{"shu-word", "Shu & Nakayama 2017, words: LSTM of 1000, bidirectional encoder, additive attention",
+           R"json({"architecture": "rnn", "layers": 1, "model-dim": 1000, "embedding-dim": 1000,
+               "readout-dim": 600, "dropout": 0, "attention": "classic(additive(hidden=1000, bias=false))"})json"},
+    Preset{"shu-char", "Shu & Nakayama 2017, characters: LSTM of 500, embeddings of 100",
+           R"json({"architecture": "rnn", "layers": 1, "model-dim": 500, "embedding-dim": 100,
+               "readout-dim": 600, "dropout": 0, "attention": "classic(additive(hidden=1000, bias=false))"})json"},
+};
+
+Json preset_values(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets) {
+    if (name == preset.name) return Json::parse(preset.values);
+    names.emplace_back(preset.name);
+  }
+  fail("there is no preset '{}'{}", name, did_you_mean(name, names));
+}
+
+std::string preset_help() {
+  std::string text = "a configuration whose values other flags override:";
+  for (const Preset& preset : presets) text += fmt::format(" {}: {};", preset.name, preset.meaning);
+  text.back() = '.';
+  return text;
+}
+
+/// Fan et al. 2021, section 4.3.
+struct NamedOrder {
+  const char *name, *order;
+};
+constexpr std::array named_orders{
+    NamedOrder{"C1", "feed-forward > attention > feed-forward"},
+    NamedOrder{"C2", "attention > attention > feed-forward"},
+    NamedOrder{"C3", "dman > dman > feed-forward"},
+    NamedOrder{"C4", "attention > dman > feed-forward"},
+    NamedOrder{"C5", "dman > attention > feed-forward"},
+};
+
+/// The parts between the >, without the spaces around them.
+std::vector<std::string> parts_of(const std::string& order) {
+  std::vector<std::string> parts(1);
+  for (char c : order) {
+    if (c == '>')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  for (std::string& part : parts) {
+    auto first = part.find_first_not_of(' '), last = part.find_last_not_of(' ');
+    part = first == std::string::npos ? "" : part.substr(first, last - first + 1);
+    require(!part.empty(), "'{}': nothing stands beside a '>'", order);
+  }
+  return parts;
+}
+
+AttentionFactory factory(const char* flag, const std::string& specification) {
+  AttentionFactory made;
+  with_flag(flag, [&] { made = attention_factory(specification); });
+  // a method that is not defined at some place says so when it is made there
+  return [flag, made](const AttentionShape& shape) {
+    std::unique_ptr<Attention> attention;
+    with_flag(flag, [&] { attention = made(shape); });
+    return attention;
+  };
+}
+
+}  // namespace
+
+void SequenceModelOptions::add_to(Cli& cli) {
+  cli.group("Model");
+  cli.option("--preset", preset, preset_help()).unsaved().configures(preset_values);
+  cli.choice("--architecture", architecture,
+             {{"transformer", Architecture::transformer}, {"rnn", Architecture::recurrent}}, "kind of model");
+  cli.option("--layers", layers, "layers of encoder and decoder").range(1, 1000);
+  cli.option("--encoder-layers", encoder_layers, "of the encoder alone; 0: --layers").range(0, 1000);
+  cli.option("--decoder-layers", decoder_layers, "of the decoder alone; 0: --layers").range(0, 1000);
+  cli.option("--model-dim", model_dim, "width of the states; of an rnn each direction of the encoder, and the decoder")
+      .range(1, 65536);
+  cli.option("--heads", heads, "attention heads; must divide the width").range(1, 1024);
+  cli.option("--dropout", dropout, "of embeddings and of each block's output").range(0, 0.99);
+  cli.option("--attention-dropout", attention_dropout, "of attention weights").range(0, 0.99);
+  cli.option("--attention", attention,
+             "of the encoder, as in \"gaussian(window=query, layers=1-3)\"; of an rnn its one attention, "
+             "classic(additive) by default; of a language model its own")
+      .also("--encoder-attention");
+  cli.option("--decoder-attention", decoder_attention, "self-attention of a Transformer's decoder");
+  cli.option("--cross-attention", cross_attention, "of a Transformer's decoder over the source");
+
+  cli.group("Transformer");
+  cli.option("--block-order", block_order,
+             "sub-layers of a layer: attention (--attention, --decoder-attention), feed-forward, cross (before the "
+             "last feed-forward where none is named) or the specification of another attention, as in \"dman > "
+             "attention > feed-forward\"; or C1 to C5 of Fan et al. 2021");
+  cli.choice("--block-order-in", block_order_in,
+             {{"encoder", Stacks::encoder}, {"decoder", Stacks::decoder}, {"both", Stacks::both}},
+             "stacks with that order; others have attention > feed-forward");
+  cli.option("--feed-forward-dim", feed_forward_dim, "width inside the feed-forward blocks").range(1, 262144);
+  cli.option("--feed-forward-dropout", feed_forward_dropout, "inside the feed-forward blocks").range(0, 0.99);
+  cli.choice("--norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}}, "where sub-layers are normalised");
+  cli.option("--final-norm", final_norm, "one more norm after a pre-norm stack");
+  cli.choice("--activation", activation, {{"relu", Activation::relu}, {"gelu", Activation::gelu}},
+             "of the feed-forward blocks");
+  cli.choice("--positions", positions,
+             {{"none", Positions::none}, {"sinusoidal", Positions::sinusoidal}, {"learned", Positions::learned}},
+             "what is added to embeddings");
+  cli.option("--max-positions", longest, "learned positions").unit("tokens").range(1, 1 << 20);
+  cli.choice("--tied", tied, {{"none", Tied::none}, {"decoder", Tied::decoder}, {"all", Tied::all}},
+             "tables that are one: none; the target's and the output's; the source's as well");
+  cli.option("--embedding-norm", embedding_norm, "a norm of embeddings and positions");
+
+  cli.group("Recurrent model");
+  cli.option("--embedding-dim", embedding_dim, "width of embeddings").range(1, 65536);
+  cli.option("--readout-dim", readout_dim, "width of the layer before the logits; 0: none").range(0, 65536);
+  cli.choice("--query", query, {{"previous", QueryState::previous}, {"current", QueryState::current}},
+             "the decoder's state that asks: the last step's (Bahdanau et al. 2015) or this one's (Luong et al. 2015)");
+  cli.option("--bidirectional", bidirectional, "the encoder");
+  cli.option("--input-feeding", input_feeding, "--query current: what was read out is part of the next input");
+}
+
+std::unique_ptr<SequenceModel> SequenceModelOptions::make(std::int64_t source_vocabulary,
+                                                          std::int64_t vocabulary) const {
+  return architecture == Architecture::transformer ? make_transformer(source_vocabulary, vocabulary)
+                                                   : make_recurrent(source_vocabulary, vocabulary);
+}
+
+TransformerOptions SequenceModelOptions::stack(int own_layers) const {
+  return {.layers = own_layers > 0 ? own_layers : layers,
+          .model_dim = model_dim,
+          .heads = heads,
+          .feed_forward_dim = feed_forward_dim,
+          .norm = norm,
+          .final_norm = final_norm,
+          .activation = activation,
+          .dropout = dropout,
+          .attention_dropout = attention_dropout,
+          .feed_forward_dropout = feed_forward_dropout};
+}
+
+SubLayers SequenceModelOptions::sub_layers(bool decoder, const std::string& own, bool has_source) const {
+  std::string order = block_order;
+  if (block_order_in != Stacks::both && (block_order_in == Stacks::decoder) != decoder)
+    order = "attention > feed-forward";
+  for (const NamedOrder& named : named_orders)
+    if (order == named.name) order = named.order;
+  const SubLayer cross{SubLayer::Kind::cross,
+                       factory("--cross-attention", cross_attention.empty() ? "global" : cross_attention)};
+  SubLayers layers;
+  bool crosses = false;
+  for (const std::string& part : parts_of(order)) {
+    if (part == "feed-forward") {
+      layers.push_back({SubLayer::Kind::feed_forward});
+    } else if (part == "cross") {
+      crosses = true;
+      if (decoder && has_source) layers.push_back(cross);
+    } else {
+      const char* flag = part != "attention" ? "--block-order" : decoder ? "--decoder-attention" : "--attention";
+      layers.push_back({SubLayer::Kind::attention, factory(flag, part == "attention" ? own : part)});
+    }
+  }
+  if (!decoder || !has_source || crosses) return layers;
+  auto last = std::find_if(layers.rbegin(), layers.rend(),
+                           [](const SubLayer& layer) { return layer.kind == SubLayer::Kind::feed_forward; });
+  layers.insert(last == layers.rend() ? layers.end() : last.base() - 1, cross);
+  return layers;
+}
+
+std::unique_ptr<SequenceModel> SequenceModelOptions::make_transformer(std::int64_t source_vocabulary,
+                                                                      std::int64_t vocabulary) const {
+  require(model_dim % heads == 0, "--heads {}: must divide --model-dim {}", heads, model_dim);
+  require(tied != Tied::all || source_vocabulary == 0 || source_vocabulary == vocabulary,
+          "--tied all: source and target need one vocabulary; they have {} and {} tokens (--tied decoder does not)",
+          source_vocabulary, vocabulary);
+  auto or_global = [](const std::string& specification) { return specification.empty() ? "global" : specification; };
+  const bool translates = source_vocabulary > 0;
+  std::string in_decoder = or_global(translates || !decoder_attention.empty() ? decoder_attention : attention);
+  TransformerModelOptions options{.source_vocabulary = source_vocabulary,
+                                  .vocabulary = vocabulary,
+                                  .encoder = stack(encoder_layers),
+                                  .decoder = stack(decoder_layers),
+                                  .tied = tied,
+                                  .positions = positions,
+                                  .longest = longest,
+                                  .embedding_norm = embedding_norm};
+  SubLayers encoder;
+  if (translates) encoder = sub_layers(false, or_global(attention), true);
+  return std::make_unique<TransformerModel>(options, encoder, sub_layers(true, in_decoder, translates));
+}
+
+std::unique_ptr<SequenceModel> SequenceModelOptions::make_recurrent(std::int64_t source_vocabulary,
+                                                                    std::int64_t vocabulary) const {
+  require(source_vocabulary > 0, "--architecture rnn: an encoder-decoder; a language model is a transformer");
+  require(decoder_attention.empty() && cross_attention.empty(),
+          "--architecture rnn: has one attention, --attention; no --decoder-attention and no --cross-attention");
+  require(encoder_layers == decoder_layers, "--encoder-layers {}: an rnn has as many as --decoder-layers, {}",
+          encoder_layers, decoder_layers);
+  return std::make_unique<RecurrentModel>(
+      RecurrentModelOptions{.source_vocabulary = source_vocabulary,
+                            .vocabulary = vocabulary,
+                            .embedding_dim = embedding_dim,
+                            .dim = model_dim,
+                            .layers = encoder_layers > 0 ? encoder_layers : layers,
+                            .heads = heads,
+                            .query = query,
+                            .bidirectional = bidirectional,
+                            .input_feeding = input_feeding,
+                            .readout_dim = query == QueryState::previous ? readout_dim : 0,
+                            .dropout = dropout,
+                            .attention_dropout = attention_dropout},
+      factory("--attention", attention.empty() ? "classic(additive)" : attention));
+}
+
+std::string parameter_table(const Module& model) {
+  Table table({"part", "parameters"});
+  for (const ModuleCount& part : model.module_counts())
+    if (!part.name.empty()) table.row({part.name, part.parameters});
+  table.rule().row({"total", model.parameter_count()});
+  return table.text();
+}
+
+}  // namespace fovea

@@ -1,0 +1,63 @@
+/// The flags of a model of sequences, the papers' configurations by name, and the models they make.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "nn/recurrent_model.h"
+#include "nn/transformer_model.h"
+
+namespace fovea {
+
+class Cli;
+
+enum class Architecture { transformer, recurrent };
+enum class Stacks { encoder, decoder, both };
+
+/// The defaults are the preset "mini". Attentions are specifications; an empty one is the architecture's plain one.
+struct SequenceModelOptions {
+  std::string preset;
+  Architecture architecture = Architecture::transformer;
+  int layers = 3;
+  int encoder_layers = 0, decoder_layers = 0;  ///< 0: `layers`
+  std::int64_t model_dim = 256;
+  int heads = 4;
+  double dropout = 0.1, attention_dropout = 0;
+
+  std::string attention, decoder_attention, cross_attention;
+  std::string block_order = "attention > feed-forward";
+  Stacks block_order_in = Stacks::both;
+
+  // of Transformers
+  std::int64_t feed_forward_dim = 1024;
+  double feed_forward_dropout = 0;
+  Norm norm = Norm::pre;
+  bool final_norm = true;
+  Activation activation = Activation::relu;
+  Positions positions = Positions::sinusoidal;
+  std::int64_t longest = 512;
+  bool embedding_norm = false;
+  Tied tied = Tied::all;
+
+  // of recurrent models
+  std::int64_t embedding_dim = 256, readout_dim = 0;
+  QueryState query = QueryState::previous;
+  bool bidirectional = true, input_feeding = true;
+
+  void add_to(Cli& cli);
+
+  /// source_vocabulary 0: a language model, whose attention is `decoder_attention` or else `attention`. Throws Error,
+  /// with the flag, for what does not go together.
+  std::unique_ptr<SequenceModel> make(std::int64_t source_vocabulary, std::int64_t vocabulary) const;
+
+ private:
+  std::unique_ptr<SequenceModel> make_transformer(std::int64_t source_vocabulary, std::int64_t vocabulary) const;
+  std::unique_ptr<SequenceModel> make_recurrent(std::int64_t source_vocabulary, std::int64_t vocabulary) const;
+  TransformerOptions stack(int own_layers) const;
+  SubLayers sub_layers(bool decoder, const std::string& own_attention, bool has_source) const;
+};
+
+/// Every part of the model that has parameters with their number, and the total: for --parameters.
+std::string parameter_table(const Module& model);
+
+}  // namespace fovea

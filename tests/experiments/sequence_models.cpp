@@ -1,0 +1,142 @@
+// The papers' configurations have the papers' numbers of parameters (methods.md, section 14).
+#include "experiments/support/sequence/sequence_models.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/program/program.h"
+#include "tests/refusal.h"
+
+using namespace fovea;
+
+namespace {
+
+SequenceModelOptions parsed(std::vector<std::string> flags) {
+  std::vector<const char*> arguments{"test"};
+  for (const std::string& flag : flags) arguments.push_back(flag.c_str());
+  SequenceModelOptions options;
+  Cli cli("test", static_cast<int>(arguments.size()), arguments.data());
+  cli.add(options);
+  cli.parse();
+  return options;
+}
+
+std::int64_t count(const std::vector<std::string>& flags, std::int64_t source, std::int64_t target) {
+  return parsed(flags).make(source, target)->parameter_count();
+}
+
+std::string refusal(const std::vector<std::string>& flags, std::int64_t source = 50, std::int64_t target = 50) {
+  return message_of([&] { parsed(flags).make(source, target); });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(sequence_models)
+
+BOOST_AUTO_TEST_CASE(nguyen_et_al) {
+  auto parameters = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"--preset", "nguyen-base"});
+    return count(flags, 32768, 32768);
+  };
+  BOOST_TEST(parameters({}) == 60915712);
+  BOOST_TEST(parameters({"--attention", "window(use=additive)"}) == 70371328);
+  BOOST_TEST(parameters({"--attention", "window"}) == 67219456);
+  BOOST_TEST(parameters({"--attention", "window(use=additive)", "--decoder-attention", "window(use=additive)",
+                         "--cross-attention", "window(use=additive)"}) == 89282560);
+  const std::string encoder = "window(use=additive,layers=1-3)", decoder = "window(layers=1-3)",
+                    cross = "window(use=additive,segment=5,layers=1-3)";
+  BOOST_TEST(parameters({"--attention", encoder, "--decoder-attention", decoder}) == 68795392);
+  BOOST_TEST(parameters({"--cross-attention", cross}) == 65643520);
+  BOOST_TEST(parameters({"--attention", encoder, "--decoder-attention", decoder, "--cross-attention", cross}) ==
+             73523200);
+  BOOST_TEST(parameters({"--layers", "7"}) == 68272128);
+  BOOST_TEST(parameters({"--layers", "8"}) == 75628544);
+}
+
+BOOST_AUTO_TEST_CASE(yang_et_al) {
+  auto added = [](const std::string& preset, std::vector<std::string> flags) {
+    std::int64_t plain = count({"--preset", preset}, 1000, 1100);
+    flags.insert(flags.begin(), {"--preset", preset});
+    return count(flags, 1000, 1100) - plain;
+  };
+  BOOST_TEST(added("yang-base", {"--attention", "gaussian(layers=1-3)"}) == 812592);
+  BOOST_TEST(added("yang-big", {"--attention", "gaussian(layers=1-3)"}) == 3247200);
+  BOOST_TEST(added("yang-base", {"--attention", "gaussian(window=layer,layers=1-3)"}) == 1600560);
+  BOOST_TEST(added("yang-big", {"--attention", "gaussian(window=layer,layers=1-3)"}) == 6396000);
+  BOOST_TEST(added("yang-base", {"--attention", "relative(clip=16)"}) == 25344);
+  BOOST_TEST(added("yang-base", {"--attention", "relative(clip=16)", "--decoder-attention", "relative(clip=16)"}) ==
+             50688);
+}
+
+BOOST_AUTO_TEST_CASE(fan_et_al) {
+  BOOST_TEST(count({"--preset", "fan-small"}, 10152, 10152) == 36770840);
+  BOOST_TEST(count({"--preset", "fan-small", "--block-order", "attention > feed-forward", "--feed-forward-dim", "1024"},
+                   10152, 10152) == 36743168);
+  auto millions = [](const std::vector<std::string>& flags) { return (count(flags, 37000, 37000) + 5000) / 10000; };
+  BOOST_TEST(millions({"--preset", "fan-base"}) == 6314);
+  BOOST_TEST(millions({"--preset", "nguyen-base", "--norm", "pre"}) == 6308);
+  BOOST_TEST(millions({"--preset", "fan-big"}) == 21434);
+}
+
+BOOST_AUTO_TEST_CASE(every_preset_makes_a_model) {
+  for (const char* preset : {"mini", "mini-rnn", "fan-summarization", "shu-word", "shu-char"})
+    BOOST_TEST(count({"--preset", preset}, 100, 100) > 0);
+  // Shu & Nakayama, section 5.1, matrix by matrix
+  std::int64_t lstm = 4 * (1000 * 1000 + 1000 * 1000 + 1000), decoder = 4 * (3000 * 1000 + 1000 * 1000 + 1000);
+  std::int64_t attention = 1000 * 1000 + 2000 * 1000 + 1000, first = 1000 * 1000 + 1000;
+  std::int64_t read_out = 1000 * 600 + 600 + 600 * 70 + 70;
+  BOOST_TEST(count({"--preset", "shu-word"}, 80, 70) == 150 * 1000 + 2 * lstm + decoder + attention + first + read_out);
+}
+
+BOOST_AUTO_TEST_CASE(block_orders_are_lists_of_sub_layers) {
+  auto parts = [](const std::vector<std::string>& flags) {
+    std::string names;
+    auto model = parsed(flags).make(20, 20);
+    for (const ModuleCount& part : model->module_counts())
+      for (const char* prefix : {"encoder.0.", "decoder.0."})
+        if (part.name.starts_with(prefix) && part.name.find('.', 10) == std::string::npos &&
+            !part.name.ends_with("norm"))
+          names += part.name.substr(0, 1) + ":" + part.name.substr(10) + " ";
+    return names;
+  };
+  const std::vector<std::string> small{"--model-dim", "8", "--heads", "2", "--layers", "1", "--block-order"};
+  auto order = [&](const std::string& blocks, const std::string& where) {
+    std::vector<std::string> flags = small;
+    flags.insert(flags.end(), {blocks, "--block-order-in", where});
+    return parts(flags);
+  };
+  BOOST_TEST(order("attention > feed-forward", "both") ==
+             "e:attention e:feed_forward d:attention d:cross d:feed_forward ");
+  BOOST_TEST(order("C1", "encoder") ==
+             "e:feed_forward e:attention e:feed_forward_2 d:attention d:cross d:feed_forward ");
+  BOOST_TEST(order("C5", "decoder") == "e:attention e:feed_forward d:attention d:attention_2 d:cross d:feed_forward ");
+  BOOST_TEST(order("cross > attention > feed-forward", "both") ==
+             "e:attention e:feed_forward d:cross d:attention d:feed_forward ");
+  // which attention is which
+  SequenceModelOptions options = parsed({"--block-order", "C4", "--layers", "1"});
+  bool masked_second = false;
+  for (const NamedParameter& p : options.make(20, 20)->parameters())
+    masked_second |= p.name == "encoder.0.attention_2.dman.weight";
+  BOOST_TEST(masked_second);
+}
+
+BOOST_AUTO_TEST_CASE(parameters_are_listed_by_part) {
+  std::string table = parameter_table(*parsed({"--model-dim", "8", "--layers", "1", "--heads", "2"}).make(20, 20));
+  for (const char* part : {"encoder.0.attention.query", "decoder.0.cross", "target_embedding", "total"})
+    BOOST_TEST(table.find(part) != std::string::npos, table);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_go_together_is_refused_with_its_flag) {
+  BOOST_TEST(refusal({"--preset", "nguyen-bass"}) ==
+             "--preset: there is no preset 'nguyen-bass'; did you mean 'nguyen-base'?");
+  BOOST_TEST(refusal({"--tied", "all"}, 50, 60) ==
+             "--tied all: source and target need one vocabulary; they have 50 and 60 tokens (--tied decoder does not)");
+  BOOST_TEST(refusal({"--heads", "3"}) == "--heads 3: must divide --model-dim 256");
+  BOOST_TEST(refusal({"--cross-attention", "relative"}).starts_with("--cross-attention: relative: "));
+  BOOST_TEST(refusal({"--decoder-attention", "gausian"}).starts_with("--decoder-attention: 'gausian'"));
+  BOOST_TEST(refusal({"--block-order", "attention > > feed-forward"}) ==
+             "'attention > > feed-forward': nothing stands beside a '>'");
+  BOOST_TEST(refusal({"--architecture", "rnn", "--cross-attention", "global"}) ==
+             "--architecture rnn: has one attention, --attention; no --decoder-attention and no --cross-attention");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
