@@ -234,6 +234,9 @@ BOOST_AUTO_TEST_CASE(ribes_aligns_repeated_words_by_their_neighbours) {
   BOOST_TEST(alignment("a a", "a a") == (Places{0, 1}));  // the only n-gram of two words
   BOOST_TEST(alignment("a a a", "a").empty());
   BOOST_TEST(alignment("", "a").empty());
+  std::string babble;  // of a model that is not trained yet
+  for (int i = 0; i < 3000; ++i) babble += "a ";
+  BOOST_TEST(alignment(babble.c_str(), "b a c a a d").empty());
 }
 
 BOOST_AUTO_TEST_CASE(ribes_of_edges) {
@@ -412,6 +415,11 @@ BOOST_AUTO_TEST_CASE(attention_within_a_distance_is_in_percent) {
   check_near(one[1], 100, 1e-9);
   check_near(attention_within(weights, lengths, 9)[0], 100, 1e-9);
   BOOST_TEST(contains(message_of([&] { attention_within(weights, four, 1); }), "1 lengths, 2 sentences"));
+  const Tensor dynamic = Tensor::from(
+      std::vector<double>{.409079, .330385, .260536, .360346, .24247, .397184, .072487, .44541, .482102}, {1, 1, 3, 3});
+  const std::vector<std::int64_t> three{3};
+  check_near(attention_within(dynamic, three, 0)[0], 37.788, 1e-3);
+  check_near(attention_within(dynamic, three, 1)[0], 88.899, 1e-3);
 }
 
 BOOST_AUTO_TEST_CASE(lead_takes_whole_sentences) {

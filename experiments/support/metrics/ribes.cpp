@@ -13,6 +13,10 @@ namespace {
 
 using Numbers = std::span<const int>;
 
+bool occurs(Numbers ngram, Numbers text) {
+  return std::search(text.begin(), text.end(), ngram.begin(), ngram.end()) != text.end();
+}
+
 /// Where the n-gram stands in the text if it does so once.
 std::optional<std::size_t> only_place(Numbers ngram, Numbers text) {
   const auto first = std::search(text.begin(), text.end(), ngram.begin(), ngram.end());
@@ -27,14 +31,17 @@ std::optional<std::size_t> place_of_unique(Numbers ngram, Numbers hypothesis, Nu
 
 /// Where the reference has word i of the hypothesis.
 std::optional<std::size_t> aligned_place(std::size_t i, Numbers hypothesis, Numbers reference) {
-  if (std::find(reference.begin(), reference.end(), hypothesis[i]) == reference.end()) return {};
+  if (!occurs(hypothesis.subspan(i, 1), reference)) return {};
   if (auto place = place_of_unique(hypothesis.subspan(i, 1), hypothesis, reference)) return place;
-  for (std::size_t width = 1; width <= i || i + width < hypothesis.size(); ++width) {
-    if (width <= i) {
+  bool left = true, right = true;  // an n-gram that the reference does not have is in none that is longer
+  for (std::size_t width = 1; left || right; ++width) {
+    left = left && width <= i && occurs(hypothesis.subspan(i - width, width + 1), reference);
+    right = right && i + width < hypothesis.size() && occurs(hypothesis.subspan(i, width + 1), reference);
+    if (left) {
       auto place = place_of_unique(hypothesis.subspan(i - width, width + 1), hypothesis, reference);
       if (place) return *place + width;
     }
-    if (i + width < hypothesis.size()) {
+    if (right) {
       if (auto place = place_of_unique(hypothesis.subspan(i, width + 1), hypothesis, reference)) return place;
     }
   }
