@@ -20,15 +20,16 @@ namespace {
 struct AttentionOptions {
   std::string method = "global";
   std::int64_t batch = 1, heads = 8, queries = 1024, keys = 0, head_dim = 64;
-  bool causal = false, backward = false, table = false, json = false;
-  std::string engine = "fused", precision = "f32";
+  bool causal = false, backward = false, table = false, small = false, json = false;
+  std::string pass = "forward", engine = "fused", precision = "f32";
   int rounds = 5, threads = 0;
 };
 
 /// A method's terms on random states, ready to be run again and again.
 class Case {
  public:
-  Case(const std::string& method, const AttentionOptions& options) : options_(options) {
+  Case(const std::string& method, const std::string& engine, const AttentionOptions& options)
+      : options_(options), method_(method), engine_(engine) {
     DType dtype = options.precision == "f64" ? DType::f64 : DType::f32;
     Place place = options.causal ? Place::decoder : options.keys == options.queries ? Place::encoder : Place::cross;
     const std::int64_t d = options.heads * options.head_dim;
@@ -49,7 +50,7 @@ class Case {
         projected->call({.query = query, .key = key, .value = key, .causal = options.causal});
     in_ = call.context;
     terms_ = std::make_shared<const Terms>(std::move(call.terms));
-    if (!options.backward) return;
+    if (options.pass == "forward") return;
     inputs_ = fused_inputs(in_, terms_);
     std::erase_if(inputs_, [](const Variable& input) { return !input.requires_grad(); });  // ALiBi's slopes
     out_ = forward();
@@ -57,12 +58,14 @@ class Case {
     fill_normal(cotangent_, generator);
   }
 
-  /// One pass: forward, or backward alone.
+  /// The passes that are timed.
   void run() {
-    if (options_.backward)
+    if (options_.pass == "forward")
+      results_ = {forward_only()};
+    else if (options_.pass == "backward")
       results_ = grad(out_, inputs_, cotangent_, {.retain_graph = true});
     else
-      results_ = {forward_only()};
+      results_ = grad(forward(), inputs_, cotangent_);
   }
 
   /// Peak beyond what was there before and what the pass gives back.
@@ -79,9 +82,9 @@ class Case {
 
  private:
   Variable forward() const {
-    if (options_.engine == "composed") return attend_composed(in_, *terms_, {}, nullptr);
+    if (engine_ == "composed") return attend_composed(in_, *terms_, {}, nullptr);
     Variable out = attend_fused(in_, terms_, {}, nullptr);
-    require(out.defined(), "--engine fused: {} has a term without a fused form", options_.method);
+    require(out.defined(), "--engine fused: {} has a term without a fused form", method_);
     return out;
   }
   Variable forward_only() const {
@@ -90,6 +93,7 @@ class Case {
   }
 
   AttentionOptions options_;
+  std::string method_, engine_;
   std::unique_ptr<Attention> attention_;
   AttentionContext in_;
   std::shared_ptr<const Terms> terms_;
@@ -103,31 +107,82 @@ double flops_of(const AttentionOptions& o) {
   double pairs = 0;
   for (std::int64_t i = 0; i < o.queries; ++i)
     pairs += static_cast<double>(o.causal ? std::min(i + 1, o.keys) : o.keys);
-  return (o.backward ? 10.0 : 4.0) * static_cast<double>(o.batch * o.heads * o.head_dim) * pairs;
+  const double products = o.pass == "forward" ? 2 : o.pass == "backward" ? 5 : 7;
+  return 2 * products * static_cast<double>(o.batch * o.heads * o.head_dim) * pairs;
 }
 
-struct Timing {
-  double seconds, ratio_to_plain;
-  std::size_t extra_bytes;
+/// The middle of so many turns, which time each case once: what else the machine does slows all of them alike.
+struct Turns {
+  std::vector<std::vector<double>> seconds;  ///< of each case
+
+  double middle(std::size_t of) const { return median(seconds[of]); }
+  /// How many times as fast `of` is as `other`.
+  double speed_against(std::size_t of, std::size_t other) const {
+    std::vector<double> ratios;
+    for (std::size_t turn = 0; turn < seconds[of].size(); ++turn)
+      ratios.push_back(seconds[other][turn] / seconds[of][turn]);
+    return median(ratios);
+  }
 };
 
-/// Alternates the method and plain attention.
-Timing time_method(const std::string& method, const AttentionOptions& options) {
-  Case measured(method, options), plain("global", options);
-  const std::size_t extra = measured.extra_bytes();
-  plain.run();
-  std::vector<double> seconds, ratios;
-  for (int round = 0; round < options.rounds; ++round) {
-    auto time = [&](Case& which) {
+Turns alternate(const std::vector<Case*>& cases, const AttentionOptions& options) {
+  Turns turns;
+  turns.seconds.resize(cases.size());
+  for (Case* which : cases) which->run();
+  for (int round = 0; round < options.rounds; ++round)
+    for (std::size_t k = 0; k < cases.size(); ++k) {
       int repeats = 0;
       double total = 0;
-      while (total < 0.05) total += seconds_of([&] { which.run(); }), ++repeats;
-      return total / repeats;
-    };
-    seconds.push_back(time(measured));
-    ratios.push_back(time(plain) / seconds.back());
+      while (total < 0.05) total += seconds_of([&] { cases[k]->run(); }), ++repeats;
+      turns.seconds[k].push_back(total / repeats);
+    }
+  return turns;
+}
+
+/// A method's numbers, beside plain attention's and, with --engine both, the composed form's.
+Json measure(const std::string& method, const AttentionOptions& options, double gemm) {
+  const bool both = options.engine == "both";
+  const std::string engine = both ? "fused" : options.engine;
+  Case measured(method, engine, options), plain("global", engine, options);
+  std::vector<Case*> cases{&measured, &plain};
+  std::unique_ptr<Case> composed;
+  if (both) cases.push_back((composed = std::make_unique<Case>(method, "composed", options)).get());
+  const std::size_t extra = measured.extra_bytes();
+  const Turns turns = alternate(cases, options);
+  const double gflops = flops_of(options) / turns.middle(0) / 1e9;
+  Json json = {{"method", method},
+               {"pass", options.pass},
+               {"engine", options.engine},
+               {"precision", options.precision},
+               {"gflops", gflops},
+               {"gemm_gflops", gemm},
+               {"ratio_to_gemm", gflops / gemm},
+               {"ratio_to_plain", turns.speed_against(0, 1)},
+               {"milliseconds", turns.middle(0) * 1e3},
+               {"extra_bytes", extra}};
+  if (both) json["ratio_to_composed"] = turns.speed_against(0, 2);
+  return json;
+}
+
+/// How many times as fast as the composed form the fused one is at the sizes of small models.
+void print_small_sizes(AttentionOptions options, const std::vector<std::string>& methods) {
+  constexpr std::int64_t lengths[] = {12, 20, 32, 60}, widths[] = {16, 32, 64};
+  std::vector<std::string> titles{"method"};
+  for (std::int64_t d : widths)
+    for (std::int64_t n : lengths) titles.push_back(fmt::format("{} x {}", n, d));
+  Table table(titles);
+  for (const std::string& method : methods) {
+    std::vector<Cell> row{method};
+    for (std::int64_t d : widths)
+      for (std::int64_t n : lengths) {
+        options.queries = options.keys = n;
+        options.head_dim = d;
+        Case fused(method, "fused", options), composed(method, "composed", options);
+        row.push_back(Cell::number(alternate({&fused, &composed}, options).speed_against(0, 1), 2));
+      }
+    table.row(std::move(row));
   }
-  return {median(seconds), median(ratios), extra};
+  fmt::print("times as fast as composed, {} (positions x width of a head)\n{}", options.pass, table.text());
 }
 
 }  // namespace
@@ -136,8 +191,7 @@ void benchmark_attention(Cli& cli) {
   AttentionOptions options;
   cli.describe(
       "Times one attention, forward or backward, without the projections before and after it. GFLOP/s count the "
-      "products "
-      "of plain attention, whatever else a method computes.");
+      "products of plain attention, whatever else a method computes.");
   cli.option("--method", options.method, "as in \"gaussian(window=query)\"");
   cli.option("--batch", options.batch, "sentences").range(1, 65536);
   cli.option("--heads", options.heads, "heads").range(1, 1024);
@@ -145,48 +199,56 @@ void benchmark_attention(Cli& cli) {
   cli.option("--keys", options.keys, "of a sentence; 0: as many as queries").range(0, 1e7);
   cli.option("--head-dim", options.head_dim, "width of a head").range(1, 65536);
   cli.option("--causal", options.causal, "queries see no later keys");
-  cli.option("--backward", options.backward, "time the backward pass instead of the forward pass");
-  cli.option("--engine", options.engine, "how it is computed").one_of({"fused", "composed"});
+  cli.option("--pass", options.pass, "what is timed").one_of({"forward", "backward", "both"});
+  cli.option("--backward", options.backward, "the same as --pass backward");
+  cli.option("--engine", options.engine, "how it is computed; both: fused, beside composed in the same run")
+      .one_of({"fused", "composed", "both"});
   cli.option("--precision", options.precision, "of everything").one_of({"f32", "f64"});
   cli.option("--rounds", options.rounds, "each times the method and plain attention once").range(1, 1000);
   cli.option("--threads", options.threads, "0: one per core").range(0, 1024);
   cli.option("--table", options.table, "all methods of the registry instead of --method");
+  cli.option("--small", options.small,
+             "a table of how many times as fast the fused engine is as the composed one, for few positions and narrow "
+             "heads; --method may be several, separated by ';'");
   cli.option("--json", options.json, "one JSON object a line instead of the table");
   cli.parse();
+  if (options.backward) options.pass = "backward";
   if (options.keys == 0) options.keys = options.queries;
   require(!options.causal || options.keys == options.queries, "--causal: needs as many keys as queries, not {} and {}",
           options.keys, options.queries);
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_flush_denormals(options.precision != "f64");
 
-  std::vector<std::string> methods;
-  if (options.table)
+  std::vector<std::string> methods = split_at_semicolons(options.method);
+  if (options.table) {
+    methods.clear();
     for (const MethodEntry& entry : registered_methods()) methods.emplace_back(entry.card.name);
-  else
-    methods.push_back(options.method);
-  if (!options.table) with_flag("--method", [&] { attention_factory(options.method); });
-  const double gemm = machine_gemm_gflops(1024), flops = flops_of(options);
-  Table table({"method", "ms", "GFLOP/s", "of GEMM", "of plain", "extra MiB"});
+  } else {
+    with_flag("--method", [&] {
+      for (const std::string& method : methods) attention_factory(method);
+    });
+  }
+  if (options.small) return print_small_sizes(options, methods);
+  const double gemm = machine_gemm_gflops(1024);
+  const bool both = options.engine == "both";
+  std::vector<std::string> titles{"method", "ms", "GFLOP/s", "of GEMM", "of plain", "extra MiB"};
+  if (both) titles.push_back("of composed");
+  Table table(titles);
   for (const std::string& method : methods) {
     try {
-      Timing timing = time_method(method, options);
-      double gflops = flops / timing.seconds / 1e9, milliseconds = timing.seconds * 1e3;
-      if (options.json)
-        fmt::print("{}\n", Json{{"method", method},
-                                {"pass", options.backward ? "backward" : "forward"},
-                                {"engine", options.engine},
-                                {"precision", options.precision},
-                                {"gflops", gflops},
-                                {"gemm_gflops", gemm},
-                                {"ratio_to_gemm", gflops / gemm},
-                                {"ratio_to_plain", timing.ratio_to_plain},
-                                {"milliseconds", milliseconds},
-                                {"extra_bytes", timing.extra_bytes}}
-                               .dump());
-      else
-        table.row({method, Cell::number(milliseconds, 3), Cell::number(gflops, 1), Cell::number(gflops / gemm, 3),
-                   Cell::number(timing.ratio_to_plain, 3),
-                   Cell::number(static_cast<double>(timing.extra_bytes) / 1048576.0, 2)});
+      Json json = measure(method, options, gemm);
+      if (options.json) {
+        fmt::print("{}\n", json.dump());
+        continue;
+      }
+      std::vector<Cell> row{method,
+                            Cell::number(json["milliseconds"], 3),
+                            Cell::number(json["gflops"], 1),
+                            Cell::number(json["ratio_to_gemm"], 3),
+                            Cell::number(json["ratio_to_plain"], 3),
+                            Cell::number(json["extra_bytes"].get<double>() / 1048576.0, 2)};
+      if (both) row.push_back(Cell::number(json["ratio_to_composed"], 2));
+      table.row(std::move(row));
     } catch (const Error& error) {
       if (!options.table) throw;
       fmt::print(stderr, "{}: {}\n", method, error.what());
