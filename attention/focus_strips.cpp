@@ -38,11 +38,11 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
       const std::int64_t first = rows.first[r], end = rows.end[r];
       penalize(rows, r, strip, carried);
       if (again) {
-        softmax_row_again(strip, first, end, log_total[r]);
+        softmax_rows_again(rows.keys_of_row(r), strip, log_total + r);
         continue;
       }
       keep_window(rows, r, carried);
-      log_total[r] = softmax_row(strip, first, end, -std::numeric_limits<T>::infinity());
+      softmax_rows(rows.keys_of_row(r), strip, -std::numeric_limits<T>::infinity(), log_total + r);
       carried.numbers[rows.first_query + r] = sum_of_vectors<T>(end - first, [&](std::int64_t j, auto count) {
         return filled(load_vector(strip + first + j, count) * key_numbers<T>(first + j), count, T(0));
       });
@@ -59,7 +59,7 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
       for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
         store_vector(load_vector(row + j, count) + Vec<T>(of_focus) * key_numbers<T>(j), row + j, count);
       });
-      softmax_row_backward(weights + r * rows.stride, row, rows.first[r], rows.end[r]);
+      softmax_rows_backward<T>(rows.keys_of_row(r), weights + r * rows.stride, row, nullptr);
       *carried.carry = back_through_penalty(rows, r, row, carried, rooms[0]);
       if (t == 0 && rooms.size() > 1 && rooms[1].defined())
         *(rooms[1].data<T>() + rows.sentence * rooms[1].shape()[1] + rows.head) = *carried.carry;

@@ -7,13 +7,14 @@ namespace fovea {
 
 namespace {
 
-FusedResult make_result(const FusedCall& call) {
+FusedResult make_result(const FusedCall& call, bool record) {
   const StripShape& s = call.shape;
   const DType dtype = call.in.query.dtype();
   FusedResult result;
   result.out = strip_gradient_room({s.sentences, s.heads, s.queries, call.in.value.size(-1)}, 1, dtype);
   result.log_total = Tensor::empty({call.planes, s.sentences, s.heads, s.queries}, dtype);
   if (call.recurrence) result.carried = Tensor::zeros({s.sentences, s.heads, s.queries}, dtype);
+  if (record) result.steps = room_for_steps(call);
   return result;
 }
 
@@ -53,7 +54,7 @@ std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, 
   if (!should_record(inputs)) return {result.out, result.carried};
   std::vector<Saved> saved(inputs.begin(), inputs.end());
   // the node keeps what the backward pass reads, and not the output
-  FusedResult kept{{}, result.log_total, result.carried};
+  FusedResult kept{{}, result.log_total, result.carried, result.steps};
   auto rule = [call, saved, watched = watched_tensors(*call, result), kept](const Gradients& g, const Node& node) {
     for (const SavedTensor& tensor : watched) tensor.get(node);
     std::vector<Variable> inputs;
@@ -96,7 +97,7 @@ Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Te
   std::shared_ptr<const FusedCall> call = plan_call(in, terms, dropout);
   if (!call) return {};
   const StripShape& s = call->shape;
-  FusedResult result = make_result(*call);
+  FusedResult result = make_result(*call, should_record(call->inputs()));
   Tensor weights;
   if (trace) weights = Tensor::empty({call->planes, s.sentences, s.heads, s.queries, s.keys}, in.query.dtype());
   fused_forward(*call, result, weights);
@@ -119,12 +120,12 @@ namespace {
 
 AttentionEngine chosen = AttentionEngine::fastest;
 
-/// To as many keys, the matrices that the fused engine saves stay in the cache and cost less than making them again:
-/// `benchmark attention --engine`. The hidden layers of other scores and what goes from query to query never do.
-constexpr std::int64_t few_keys = 48;
+/// To as many keys, plain products in the cache are the fastest: `benchmark attention --small`. The hidden layers of
+/// other scores and what goes from query to query never do.
+constexpr std::int64_t keys_in_cache = 48;
 
 bool is_faster_composed(const AttentionContext& in, const Terms& terms) {
-  return in.key.size(2) <= few_keys && (!terms.score || terms.score->is_scaled_dot()) && !terms.recurrence;
+  return in.key.size(2) <= keys_in_cache && (!terms.score || terms.score->is_scaled_dot()) && !terms.recurrence;
 }
 
 }  // namespace

@@ -34,27 +34,26 @@ class BackwardPass : FusedPass<T> {
   }
 
   void run() const {
-    this->for_heads([&](Head& head) {
-      std::vector<T*> steps;
-      this->for_strips(head, [&](const StripRows<T>& rows) { backward_strip(head, rows, steps); });
-    });
+    this->for_heads(
+        [&](Head& head) { this->for_strips(head, [&](const StripRows<T>& rows) { backward_strip(head, rows); }); });
   }
 
  private:
   using typename FusedPass<T>::Head;
   using FusedPass<T>::call_;
   using FusedPass<T>::rooms_;
-  std::size_t biases() const { return call_.biases.size(); }
-  std::size_t terms() const { return biases() + call_.windows.size(); }
+  using FusedPass<T>::biases;
+  using FusedPass<T>::terms;
+  using FusedPass<T>::size;
   MatrixView<const T> rows_of_gradient(const StripRows<T>& rows) const {
     return head_matrix<T>(g_, rows.sentence, rows.head).from(rows.first_query, 0);
   }
-  std::int64_t size(const StripRows<T>& rows) const { return call_.planes * this->plane_size(rows); }
 
-  void backward_strip(Head& head, const StripRows<T>& rows, std::vector<T*>& steps) const {
+  void backward_strip(Head& head, const StripRows<T>& rows) const {
     if (rows.is_empty()) return backward_of_nothing(head, rows);
     const MatrixView<const T> g = rows_of_gradient(rows);
-    forward_again(head, rows, steps);
+    if (!this->find_steps(head, rows)) this->make_steps(head, rows, true);
+    const std::vector<T*>& steps = head.steps;
     T* dropped = steps.back();
     const T* factors = nullptr;
     if (call_.dropout.probability > 0) {
@@ -70,35 +69,18 @@ class BackwardPass : FusedPass<T> {
     back_through_value_terms(head, rows, dropped, g, gradient);
     if (factors) this->multiply(rows, factors, gradient);
     for (std::size_t t = terms(); t-- > biases();) back_through_term(t, head, rows, steps[t], gradient);
-    back_through_softmax(rows, steps[biases()], gradient);
+    back_through_softmax(head, rows, steps[biases()], gradient);
     for (std::size_t t = biases(); t-- > 0;) back_through_term(t, head, rows, steps[t], gradient);
     back_through_score(head, rows, gradient);
   }
 
-  /// steps[t]: what term t starts from; the last: the weights before dropout. Weights lie where the last logits were: a
-  /// term's derivative needs what it starts from, not its result.
-  void forward_again(Head& head, const StripRows<T>& rows, std::vector<T*>& steps) const {
-    head.kept.clear();
-    for (std::size_t t = 0; t < terms(); ++t)
-      head.kept.push_back(head.space.template take<T>(this->term(t).kept_strips() * size(rows)));
-    steps.assign(1, this->take_strip(head, rows));
-    this->logits(head, rows, steps[0]);
-    for (std::size_t t = 0; t < terms(); ++t) {
-      if (t == biases()) this->normalize(rows, steps.back(), true);
-      T* to = this->take_strip(head, rows);
-      if (t >= biases())  // weights are multiplied over the whole hull
-        this->for_planes(rows, [&](std::int64_t at, std::int64_t) { clear_outside(rows, to + at); });
-      this->apply(t, head, rows, steps.back(), to);
-      steps.push_back(to);
-    }
-    if (biases() == terms()) this->normalize(rows, steps.back(), true);
-  }
-
   /// Rows that see no key: their queries' gradient is 0, and nothing comes from them to the query before.
   void backward_of_nothing(Head& head, const StripRows<T>& rows) const {
+    head.kept.clear();
     T* gradient = this->take_strip(head, rows);
     head.values->backward_of_values(rows, gradient, rows_of_gradient(rows), head.space);
-    if (call_.has_recurrence(rows.head)) back_through_softmax(rows, gradient, gradient);
+    if (call_.has_recurrence(rows.head)) back_through_softmax(head, rows, gradient, gradient);
+    for (std::size_t t = terms(); t-- > 0;) back_through_term(t, head, rows, gradient, gradient);
     back_through_score(head, rows, gradient);
   }
 
@@ -125,23 +107,23 @@ class BackwardPass : FusedPass<T> {
     });
   }
 
-  void back_through_softmax(const StripRows<T>& rows, const T* weights, T* gradient) const {
+  void back_through_softmax(Head& head, const StripRows<T>& rows, const T* weights, T* gradient) const {
     this->for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
       if (call_.has_recurrence(rows.head))
         return call_.recurrence->backward(this->of_own_heads(rows, call_.recurrence->first_head), weights + at,
                                           gradient + at, this->carried(rows), rooms_of(call_.scores.size() + terms()));
-      const T* total = this->log_totals(rows, plane);
-      for (std::int64_t r = 0; r < rows.count; ++r) {
-        const std::int64_t row = at + r * rows.stride;
-        if (call_.has_densities(rows.head)) {
-          density_row_backward(weights + row, gradient + row, rows.first[r], rows.end[r]);
-          continue;
-        }
-        T mean = softmax_row_backward(weights + row, gradient + row, rows.first[r], rows.end[r]);
-        if (rooms_->sink.defined())
-          rooms_->sink.template data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)] -=
-              exp(this->sink(rows.head) - total[r]) * mean;
+      const T *matrix = weights + at, *total = this->log_totals(rows, plane);
+      T* slope = gradient + at;
+      if (call_.has_densities(rows.head)) {
+        for (std::int64_t r = 0; r < rows.count; ++r, matrix += rows.stride, slope += rows.stride)
+          density_row_backward(matrix, slope, rows.first[r], rows.end[r]);
+        return;
       }
+      T* means = head.space.template take<T>(rows.count);
+      softmax_rows_backward(rows.keys_of_rows(), matrix, slope, means);
+      if (!rooms_->sink.defined()) return;
+      T& of_sink = rooms_->sink.template data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)];
+      for (std::int64_t r = 0; r < rows.count; ++r) of_sink -= exp(this->sink(rows.head) - total[r]) * means[r];
     });
   }
 

@@ -15,20 +15,15 @@ std::vector<Variable> FusedCall::inputs() const {
 
 // ---- Which keys a query sees
 
-Interval FusedCall::at(const KeyRange& range, std::int64_t b, std::int64_t h, std::int64_t i) const {
-  return Interval{0, shape.keys}.within({range.first.data<std::int64_t>()[broadcast_offset(range.first, b, h, i)],
-                                         range.end.data<std::int64_t>()[broadcast_offset(range.end, b, h, i)]});
-}
-
 Interval FusedCall::windowed_keys(Interval keys, std::int64_t b, std::int64_t h, std::int64_t i) const {
-  for (const KeyRange& range : ranges) keys = keys.within(at(range, b, h, i));
+  for (const KeyIntervals& range : ranges) keys = keys.within(within_keys(range.at(b, h, i)));
   return keys;
 }
 
 Interval FusedCall::keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const {
   Interval keys = windowed_keys(visible, b, h, i);
-  for (const KeyRange& range : always) {
-    Interval more = at(range, b, h, i).within(visible);
+  for (const KeyIntervals& range : always) {
+    Interval more = within_keys(range.at(b, h, i)).within(visible);
     if (!more.empty()) keys = keys.empty() ? more : keys.joined(more);
   }
   return keys;
@@ -36,6 +31,7 @@ Interval FusedCall::keys(Interval visible, std::int64_t b, std::int64_t h, std::
 
 template <class T>
 void FusedCall::exclude(const StripRows<T>& rows, T* strip) const {
+  if (always.empty() && masks.empty()) return;
   constexpr T out = -std::numeric_limits<T>::infinity();
   for (std::int64_t r = 0; r < rows.count; ++r) {
     const std::int64_t b = rows.sentence, h = rows.head, i = rows.first_query + r;
@@ -44,7 +40,7 @@ void FusedCall::exclude(const StripRows<T>& rows, T* strip) const {
       Interval windowed = windowed_keys({rows.visible_first[r], rows.visible_end[r]}, b, h, i);
       for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j) {
         bool seen = windowed.contains(j);
-        for (std::size_t k = 0; !seen && k < always.size(); ++k) seen = at(always[k], b, h, i).contains(j);
+        for (std::size_t k = 0; !seen && k < always.size(); ++k) seen = within_keys(always[k].at(b, h, i)).contains(j);
         if (!seen) row[j] = out;
       }
     }
@@ -119,15 +115,15 @@ std::int64_t parts_of(std::int64_t heads, std::int64_t queries) {
   return std::clamp<std::int64_t>(std::min(16 / std::max<std::int64_t>(heads, 1), queries / 128), 1, 16);
 }
 
-/// A range of rank 3. Throws unless it broadcasts to [B, H, I].
-KeyRange fitting_range(const KeyRange& range, const StripShape& s) {
+/// Throws unless the range broadcasts to [B, H, I].
+KeyIntervals fitting_range(const KeyRange& range, const StripShape& s) {
   auto bound = [&](const Tensor& x) {
     const Shape pairs{s.sentences, s.heads, s.queries};
     require(x.dtype() == DType::i64 && x.rank() <= 3 && broadcast("attention", x.shape(), pairs) == pairs,
             "attention: a range of keys has the bound {}; it must be i64 and broadcast to {}", x, pairs);
     return as_rank(x, 3);
   };
-  return {bound(range.first), bound(range.end)};
+  return KeyIntervals({bound(range.first), bound(range.end)});
 }
 
 void check_sizes(const AttentionContext& in, bool products) {
@@ -172,6 +168,10 @@ std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std
   call->visible = fitting_range(in.visible, call->shape);
   for (const KeyRange& range : terms->ranges) call->ranges.push_back(fitting_range(range, call->shape));
   for (const KeyRange& range : terms->always) call->always.push_back(fitting_range(range, call->shape));
+  auto same = [](const KeyIntervals& range) { return range.same_for_queries(); };
+  call->same_keys = same(call->visible) && std::all_of(call->ranges.begin(), call->ranges.end(), same) &&
+                    std::all_of(call->always.begin(), call->always.end(), same) &&
+                    !(call->recurrence && call->recurrence->chooses_keys());
   for (const Tensor& mask : terms->masks) call->masks.push_back(rows_of_keys(as_rank(mask, 4), call->shape.keys));
   return call;
 }

@@ -22,13 +22,37 @@ struct Interval {
   Interval joined(Interval other) const { return {std::min(first, other.first), std::max(end, other.end)}; }
 };
 
+/// A KeyRange of rank 3, which broadcasts to [B, H, I], as its numbers lie.
+class KeyIntervals {
+ public:
+  KeyIntervals() = default;
+  explicit KeyIntervals(const KeyRange& range) : first_(range.first), end_(range.end) {}
+  Interval at(std::int64_t b, std::int64_t h, std::int64_t i) const { return {first_.at(b, h, i), end_.at(b, h, i)}; }
+  bool same_for_queries() const { return first_.strides[2] == 0 && end_.strides[2] == 0; }
+
+ private:
+  struct Bound {
+    Bound() = default;
+    explicit Bound(const Tensor& x) : tensor(x), numbers(x.data<std::int64_t>()) {
+      for (int d = 0; d < 3; ++d) strides[d] = x.shape()[d] > 1 ? x.strides()[d] : 0;
+    }
+    std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t i) const {
+      return numbers[b * strides[0] + h * strides[1] + i * strides[2]];
+    }
+    Tensor tensor;
+    const std::int64_t* numbers = nullptr;
+    std::int64_t strides[3] = {};
+  };
+  Bound first_, end_;
+};
+
 /// All that the two passes of one call share. Biases are what changes the logits, scores' functions first.
 struct FusedCall {
   AttentionContext in;
   std::shared_ptr<const Terms> terms;
   AttentionDropout dropout;
-  KeyRange visible;                                 ///< in's, of rank 3
-  std::vector<KeyRange> ranges, always;             ///< the terms', of rank 3
+  KeyIntervals visible;                             ///< in's
+  std::vector<KeyIntervals> ranges, always;         ///< the terms'
   std::vector<Tensor> masks;                        ///< of rank 4, with a row of keys for each query
   std::vector<std::unique_ptr<StripScore>> scores;  ///< every head has one of them
   std::vector<std::unique_ptr<StripTerm>> biases, windows;
@@ -38,6 +62,7 @@ struct FusedCall {
   bool by_dimension = false;  ///< each dimension of the values has its own weights
   std::int64_t planes = 1;    ///< of a strip: D by dimension
   std::int64_t rows;          ///< of a strip, at most
+  bool same_keys = false;     ///< for all queries of a head
 
   /// What the call differentiates by, in this order: the values; what scores, biases, windows, the recurrence and value
   /// terms read; the sink.
@@ -65,7 +90,9 @@ struct FusedCall {
 
   // What query i of a head sees: by lengths and causality; of those, what is in every hard window; and what is always
   // seen around that.
-  Interval visible_keys(std::int64_t b, std::int64_t h, std::int64_t i) const { return at(visible, b, h, i); }
+  Interval visible_keys(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    return within_keys(visible.at(b, h, i));
+  }
   Interval windowed_keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
   Interval keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
   /// −inf where a key lies between a row's intervals, or a mask has it out.
@@ -73,7 +100,7 @@ struct FusedCall {
   void exclude(const StripRows<T>& rows, T* strip) const;
 
  private:
-  Interval at(const KeyRange& range, std::int64_t b, std::int64_t h, std::int64_t i) const;
+  Interval within_keys(Interval interval) const { return Interval{0, shape.keys}.within(interval); }
 };
 
 /// Null where something has no form in strips. Throws, before any thread works on it, where parts of the call do not

@@ -21,12 +21,7 @@ class ForwardPass : FusedPass<T> {
   using FusedPass<T>::shape_;
 
   void forward_strip(Head& head, const StripRows<T>& rows) const {
-    const std::size_t biases = call_.biases.size(), terms = biases + call_.windows.size();
-    T* strip = this->take_strip(head, rows);
-    this->logits(head, rows, strip);
-    for (std::size_t t = 0; t < biases; ++t) this->apply(t, head, rows, strip, strip);
-    this->normalize(rows, strip, false);
-    for (std::size_t t = biases; t < terms; ++t) this->apply(t, head, rows, strip, strip);
+    T* strip = weights_of(head, rows);
     if (weights_.defined()) keep_weights(rows, strip);
     if (call_.dropout.probability > 0) this->multiply(rows, this->dropout_factors(head, rows), strip);
     MatrixView<T> out = this->rows_of(this->result_.out, rows);
@@ -36,6 +31,22 @@ class ForwardPass : FusedPass<T> {
       WorkspaceScope taken(head.space);
       term->forward(this->of_own_heads(rows, term->first_head), strip, out, head.space);
     }
+  }
+
+  /// In memory that the rest of the pass may change.
+  T* weights_of(Head& head, const StripRows<T>& rows) const {
+    T* strip = this->take_strip(head, rows);
+    if (this->result_.steps.defined()) {
+      this->make_steps(head, rows, false);
+      if (call_.dropout.probability == 0) return head.steps.back();
+      std::copy_n(head.steps.back(), this->size(rows), strip);
+      return strip;
+    }
+    this->logits(head, rows, strip);
+    for (std::size_t t = 0; t < this->biases(); ++t) this->apply(t, head, rows, strip, strip);
+    this->normalize(rows, strip, false);
+    for (std::size_t t = this->biases(); t < this->terms(); ++t) this->apply(t, head, rows, strip, strip);
+    return strip;
   }
 
   void keep_weights(const StripRows<T>& rows, const T* strip) const {

@@ -40,7 +40,8 @@ void FusedPass<T>::start(Head& head, std::int64_t number) const {
   const std::int64_t of_all = number / shape_.parts, part = number % shape_.parts, h = of_all % shape_.heads;
   const std::int64_t queries = shape_.queries * (part + 1) / shape_.parts - shape_.queries * part / shape_.parts,
                      rows = call_.rows_of_head(h);
-  head.item = {of_all / shape_.heads, h, part, (queries + rows - 1) / rows, rooms_ != nullptr};
+  head.item = {of_all / shape_.heads, h, part, (queries + rows - 1) / rows, !rooms_ || !result_.steps.defined(),
+               rooms_ != nullptr};
   for (head.score = 0; !acts_on(*call_.scores[head.score], h);) ++head.score;
   StripItem own = head.item;
   own.head -= call_.scores[head.score]->first_head;
@@ -51,16 +52,15 @@ void FusedPass<T>::start(Head& head, std::int64_t number) const {
 
 template <class T>
 void FusedPass<T>::pack_term_keys(Head& head) const {
-  const std::int64_t J = shape_.keys;
-  head.transposed_term_keys.assign(term_keys_.size(), {});
-  head.term_keys.assign(term_keys_.size(), {});
+  if (!rooms_) return;
+  head.term_keys.resize(term_keys_.size());
   for (std::size_t t = 0; t < term_keys_.size(); ++t) {
+    head.term_keys[t].clear();
     if (!acts_on(term(t), head.item.head)) continue;
-    for (const Tensor& keys : term_keys_[t]) {
-      MatrixView<const T> own = head_matrix<T>(keys, head.item.sentence, head.item.head - term(t).first_head);
-      head.transposed_term_keys[t].push_back(packed_matrix(head.space, own.transposed(), keys.size(-1), J));
-      if (rooms_) head.term_keys[t].push_back(packed_matrix(head.space, own, J, keys.size(-1), head.item.strips));
-    }
+    for (const Tensor& keys : term_keys_[t])
+      head.term_keys[t].push_back(
+          packed_matrix(head.space, head_matrix<T>(keys, head.item.sentence, head.item.head - term(t).first_head),
+                        shape_.keys, keys.size(-1), head.item.strips));
   }
 }
 
@@ -85,9 +85,11 @@ StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int6
                     shape_.keys,
                     0,
                     stride_,
-                    {},
+                    true,
+                    0,
                     {}};
-  for (std::int64_t r = 0; r < count; ++r) {
+  const std::int64_t different = call_.same_keys ? 1 : count;
+  for (std::int64_t r = 0; r < different; ++r) {
     Interval visible = call_.visible_keys(rows.sentence, rows.head, first_query + r);
     visible_first[r] = visible.first;
     visible_end[r] = visible.end;
@@ -98,6 +100,8 @@ StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int6
     rows.hull_first = std::min(rows.hull_first, keys.first);
     rows.hull_end = std::max(rows.hull_end, keys.end);
   }
+  for (std::int64_t* bound : {first, end, visible_first, visible_end})
+    std::fill(bound + different, bound + count, bound[0]);
   rows.hull_first = std::min(rows.hull_first, rows.hull_end) / Vec<T>::lanes * Vec<T>::lanes;
   if (rows.hull_end == 0) rows.hull_first = 0;
   return rows;
@@ -115,13 +119,66 @@ template <class T>
 StripRows<T> FusedPass<T>::rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows,
                                         std::int64_t plane) const {
   StripRows<T> own = of_own_heads(rows, term(t).first_head);
-  own.transposed_keys = head.transposed_term_keys[t];
-  own.keys_packed = head.term_keys[t];
-  if (!head.kept.empty()) own.kept = head.kept[t] + plane * term(t).kept_strips() * plane_size(rows);
+  own.plane = plane;
+  own.begins = rows.begins && plane == 0;
+  if (rooms_) own.keys_packed = head.term_keys[t];
+  if (!head.kept.empty()) own.kept = head.kept[t] + plane * kept_size(t, rows);
   return own;
 }
 
 // ---- Steps
+
+Tensor room_for_steps(const FusedCall& call) {
+  const StripShape& s = call.shape;
+  const std::int64_t queries = (s.queries + s.parts - 1) / s.parts;
+  if (s.keys > few_keys || queries > call.rows || call.planes > 1 || call.recurrence) return {};
+  return visit_real("attention", call.in.query.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    std::int64_t strips = static_cast<std::int64_t>(call.biases.size() + call.windows.size()) + 1, kept = 0;
+    for (const auto& term : call.biases) kept += term->kept_rows();
+    for (const auto& term : call.windows) kept += term->kept_rows();
+    return Tensor::empty({s.sentences * s.heads * s.parts,
+                          strips * queries * strip_stride<T>(s.keys) + kept * Panels<T>::padded(queries) * s.keys},
+                         call.in.query.dtype());
+  });
+}
+
+/// In the result, where the forward pass leaves them to the backward pass; or in the thread's own memory.
+template <class T>
+void FusedPass<T>::place_steps(Head& head, const StripRows<T>& rows) const {
+  T* result = nullptr;
+  if (result_.steps.defined()) {
+    const StripItem& item = head.item;
+    result = result_.steps.template data<T>() +
+             ((item.sentence * shape_.heads + item.head) * shape_.parts + item.part) * result_.steps.shape()[1];
+  }
+  auto take = [&](std::int64_t elements) {
+    return result ? std::exchange(result, result + elements) : head.space.template take<T>(elements);
+  };
+  head.kept.clear();
+  head.steps.clear();
+  for (std::size_t t = 0; t < terms(); ++t) head.kept.push_back(take(call_.planes * kept_size(t, rows)));
+  for (std::size_t t = 0; t <= terms(); ++t) head.steps.push_back(take(size(rows)));
+}
+
+template <class T>
+bool FusedPass<T>::find_steps(Head& head, const StripRows<T>& rows) const {
+  if (result_.steps.defined()) place_steps(head, rows);
+  return result_.steps.defined();
+}
+
+template <class T>
+void FusedPass<T>::make_steps(Head& head, const StripRows<T>& rows, bool again) const {
+  place_steps(head, rows);
+  logits(head, rows, head.steps[0]);
+  for (std::size_t t = 0; t < terms(); ++t) {
+    if (t == biases()) normalize(rows, head.steps[t], again);
+    if (t >= biases())  // weights are multiplied over the whole hull
+      for_planes(rows, [&](std::int64_t at, std::int64_t) { clear_outside(rows, head.steps[t + 1] + at); });
+    apply(t, head, rows, head.steps[t], head.steps[t + 1]);
+  }
+  if (biases() == terms()) normalize(rows, head.steps.back(), again);
+}
 
 template <class T>
 void FusedPass<T>::logits(Head& head, const StripRows<T>& rows, T* strip) const {
@@ -154,14 +211,11 @@ void FusedPass<T>::normalize(const StripRows<T>& rows, T* strip, bool again) con
       call_.recurrence->forward(of_own_heads(rows, call_.recurrence->first_head), matrix, total, carried(rows), again);
     } else {
       const bool density = call_.has_densities(rows.head);
-      for (std::int64_t r = 0; r < rows.count; ++r) {
-        T* row = matrix + r * stride_;
-        if (density && !again) total[r] = 0;
-        if (again || density)
-          softmax_row_again(row, rows.first[r], rows.end[r], total[r]);
-        else
-          total[r] = softmax_row(row, rows.first[r], rows.end[r], sink(rows.head));
-      }
+      if (density && !again) std::fill_n(total, rows.count, T(0));
+      if (again || density)
+        softmax_rows_again(rows.keys_of_rows(), matrix, total);
+      else
+        softmax_rows(rows.keys_of_rows(), matrix, sink(rows.head), total);
     }
     clear_outside(rows, matrix);
   });

@@ -23,7 +23,14 @@ struct FusedResult {
   Tensor out;        ///< [B, H, I, D]
   Tensor log_total;  ///< of each row's normaliser, [planes, B, H, I]
   Tensor carried;    ///< by the recurrence from query to query [B, H, I], or undefined
+  Tensor steps;      ///< FusedPass::Steps of every item, or undefined: the backward pass makes them again
 };
+
+/// Of so many keys at most, a head's strip is no larger than its inputs, and cheaper to keep than to make again.
+inline constexpr std::int64_t few_keys = 64;
+
+/// Room for FusedResult::steps, if the call's strips are worth it: every part of a head is one strip of few keys.
+Tensor room_for_steps(const FusedCall& call);
 
 template <class T>
 class FusedPass {
@@ -35,9 +42,9 @@ class FusedPass {
     std::vector<std::unique_ptr<ScoreWorker<T>>> scores;
     std::size_t score;  ///< the head's
     std::unique_ptr<ValueWorker<T>> values;
-    std::vector<std::vector<Panels<T>>> transposed_term_keys, term_keys;  ///< of biases, then of windows
-    std::vector<T*> kept;                                                 ///< StripRows::kept of the same; or empty
-    std::vector<std::int64_t> bounds;                                     ///< of the rows of a strip
+    std::vector<std::vector<Panels<T>>> term_keys;  ///< of biases, then of windows
+    std::vector<T*> kept, steps;                    ///< StripRows::kept of the same, and Steps; or empty
+    std::vector<std::int64_t> bounds;               ///< of the rows of a strip
   };
 
   /// `rooms` in the backward pass, null in the forward pass.
@@ -52,10 +59,23 @@ class FusedPass {
 
   // ---- Steps
 
+  /// What a term keeps of a plane of a strip.
+  std::int64_t kept_size(std::size_t t, const StripRows<T>& rows) const {
+    return term(t).kept_rows() * Panels<T>::padded(rows.count) * shape_.keys;
+  }
+  /// Logits become weights, and nothing is overwritten that the backward pass reads: head.steps[t] is what term t
+  /// starts from, the last one the weights before dropout. Weights lie where the last logits were: a term's derivative
+  /// needs what it starts from, not its result. `again`: with the normaliser as it is in the result.
+  void make_steps(Head& head, const StripRows<T>& rows, bool again) const;
+  /// As the forward pass left them in the result, if it did.
+  bool find_steps(Head& head, const StripRows<T>& rows) const;
   T* take_strip(Head& head, const StripRows<T>& rows) const {
     return head.space.template take<T>(call_.planes * plane_size(rows));
   }
   std::int64_t plane_size(const StripRows<T>& rows) const { return rows.count * stride_; }
+  std::int64_t size(const StripRows<T>& rows) const { return call_.planes * plane_size(rows); }
+  std::size_t biases() const { return call_.biases.size(); }
+  std::size_t terms() const { return biases() + call_.windows.size(); }
   /// body(where the plane begins in a strip, its number)
   template <class Body>
   void for_planes(const StripRows<T>& rows, Body&& body) const {
@@ -106,6 +126,7 @@ class FusedPass {
   Tensor carried_gradient_;  ///< [B, H, I], contiguous; undefined: none
 
  private:
+  void place_steps(Head& head, const StripRows<T>& rows) const;
   Head make_head() const;
   void start(Head& head, std::int64_t number) const;
   void pack_term_keys(Head& head) const;
@@ -145,7 +166,9 @@ void FusedPass<T>::for_strips(Head& head, Body&& body) const {
   for (std::int64_t s = 0; s < head.item.strips; ++s) {
     std::int64_t first = begin + (backwards ? head.item.strips - 1 - s : s) * most;
     WorkspaceScope taken(head.space);
-    body(strip(head, first, std::min(most, end - first)));
+    StripRows<T> rows = strip(head, first, std::min(most, end - first));
+    rows.begins = s == 0;
+    body(rows);
   }
 }
 

@@ -34,13 +34,13 @@ class DotWorker : public ScoreWorker<T> {
   void start(const StripItem& item, Workspace& space) override {
     MatrixView<const T> keys = head_matrix<T>(score_.keys, item.sentence, item.head);
     queries_ = head_matrix<T>(score_.queries, item.sentence, item.head);
-    transposed_keys_ = packed_matrix(space, keys.transposed(), D_, J_);
+    if (item.logits) transposed_keys_ = packed_matrix(space, keys.transposed(), D_, J_);
     if (!item.backward) return;
     if (rooms_[0].defined()) {
       keys_ = packed_matrix(space, keys, J_, D_, item.strips);
       query_gradient_ = strip_gradient<T>(rooms_[0], item.sentence, item.head, 0);
     }
-    if (rooms_[1].defined()) key_gradient_.start(item, rooms_[1], J_);
+    if (rooms_[1].defined()) key_gradient_ = strip_gradient<T>(rooms_[1], item.sentence, item.head, item.part);
   }
 
   void logits(const StripRows<T>& rows, T* strip, Workspace&) override {
@@ -52,7 +52,8 @@ class DotWorker : public ScoreWorker<T> {
     if (rooms_[0].defined())
       keys_.multiply(rows.count, scale_, {gradient, rows.stride, 1}, 0, query_gradient_.from(rows.first_query, 0),
                      {rows.hull_first, rows.hull_end, 0, D_});
-    if (rooms_[1].defined()) key_gradient_.add(rows, scale_, gradient, queries_.from(rows.first_query, 0), space);
+    if (rooms_[1].defined())
+      add_key_gradient(rows, key_gradient_, D_, scale_, gradient, queries_.from(rows.first_query, 0), space);
   }
 
  private:
@@ -62,8 +63,7 @@ class DotWorker : public ScoreWorker<T> {
   std::span<Tensor> rooms_;
   MatrixView<const T> queries_;
   Panels<T> transposed_keys_, keys_;
-  MatrixView<T> query_gradient_;
-  KeyGradient<T> key_gradient_;
+  MatrixView<T> query_gradient_, key_gradient_;
 };
 
 // ---- None

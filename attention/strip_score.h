@@ -10,8 +10,8 @@ namespace fovea {
 /// What a thread works on at a time: one head of one sentence, or a part of its queries.
 struct StripItem {
   std::int64_t sentence, head, part;
-  std::int64_t strips;  ///< so many follow
-  bool backward;
+  std::int64_t strips;    ///< so many follow
+  bool logits, backward;  ///< what will be asked for
 };
 
 /// A thread's work on a score: one item after the other, and their strips. The gradients of the inputs go where the
@@ -89,40 +89,29 @@ Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t
   return panels;
 }
 
-/// One item's gradient of something of the keys [J, n]: what its strips bring, stripᵀ · from each.
+/// A strip's part of the gradient of something of the keys [J, n]: alpha · stripᵀ · from, where `strip_transposed`
+/// [J, rows] is not 0 for keys in [first, end) alone, and from is [rows, n]. The first strip of an item writes, the
+/// others add.
 template <class T>
-class KeyGradient {
- public:
-  void start(const StripItem& item, const Tensor& room, std::int64_t keys) {
-    to_ = strip_gradient<T>(room, item.sentence, item.head, item.part);
-    keys_ = keys;
-    n_ = room.size(-1);
-    is_only_strip_ = item.strips == 1;
-    if (!is_only_strip_) clear(0, keys_);
+void add_key_gradient(const StripRows<T>& rows, MatrixView<T> to, std::int64_t n, std::int64_t first, std::int64_t end,
+                      T alpha, MatrixView<const T> strip_transposed, MatrixView<const T> from, Workspace& space) {
+  auto clear = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) std::fill_n(to.at(j, 0), n, T(0));
+  };
+  if (rows.begins) {
+    clear(0, first);
+    clear(end, rows.keys);
   }
-
-  /// += alpha · stripᵀ · from [rows, n]
-  void add(const StripRows<T>& rows, T alpha, const T* strip, MatrixView<const T> from, Workspace& space) {
-    if (is_only_strip_) {  // what it does not write
-      clear(0, rows.hull_first);
-      clear(rows.hull_end, keys_);
-    }
-    if (rows.is_empty()) return;
-    WorkspaceScope taken(space);
-    packed_matrix(space, from, rows.count, n_)
-        .multiply(rows.hull_end - rows.hull_first, alpha, {strip + rows.hull_first, 1, rows.stride},
-                  is_only_strip_ ? T(0) : T(1), to_.from(rows.hull_first, 0));
-  }
-
- private:
-  void clear(std::int64_t first, std::int64_t end) const {
-    for (std::int64_t j = first; j < end; ++j) std::fill_n(to_.at(j, 0), n_, T(0));
-  }
-
-  MatrixView<T> to_ = {};
-  std::int64_t keys_ = 0, n_ = 0;
-  bool is_only_strip_ = false;
-};
+  if (first >= end) return;
+  WorkspaceScope taken(space);
+  packed_matrix(space, from, rows.count, n)
+      .multiply(end - first, alpha, strip_transposed.from(first, 0), rows.begins ? T(0) : T(1), to.from(first, 0));
+}
+template <class T>
+void add_key_gradient(const StripRows<T>& rows, MatrixView<T> to, std::int64_t n, T alpha, const T* strip,
+                      MatrixView<const T> from, Workspace& space) {
+  add_key_gradient(rows, to, n, rows.hull_first, rows.hull_end, alpha, {strip, 1, rows.stride}, from, space);
+}
 
 /// Where rows of strips lie apart: the keys in whole vectors, and not a page, whose rows would fight for the same cache
 /// lines.

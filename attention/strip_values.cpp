@@ -18,14 +18,14 @@ class MatrixValues : public ValueWorker<T> {
       return;
     }
     transposed_ = packed_matrix(space, values.transposed(), D_, J_);
-    if (room_.defined()) gradient_.start(item, room_, J_);
+    if (room_.defined()) gradient_ = strip_gradient<T>(room_, item.sentence, item.head, item.part);
   }
   void weighted_sum(const StripRows<T>& rows, const T* weights, MatrixView<T> out) override {
     values_.multiply(rows.count, 1, {weights, rows.stride, 1}, 0, out, {rows.hull_first, rows.hull_end, 0, D_});
   }
   void backward_of_values(const StripRows<T>& rows, const T* weights, MatrixView<const T> g,
                           Workspace& space) override {
-    if (room_.defined()) gradient_.add(rows, 1, weights, g, space);
+    if (room_.defined()) add_key_gradient(rows, gradient_, D_, T(1), weights, g, space);
   }
   void backward_of_weights(const StripRows<T>& rows, MatrixView<const T> g, T* gradient) override {
     transposed_.multiply(rows.count, 1, g, 0, {gradient, rows.stride, 1}, {0, D_, rows.hull_first, rows.hull_end});
@@ -35,7 +35,7 @@ class MatrixValues : public ValueWorker<T> {
   Tensor tensor_, room_;
   std::int64_t J_, D_;
   Panels<T> values_, transposed_;
-  KeyGradient<T> gradient_;
+  MatrixView<T> gradient_;
 };
 
 /// A plane for each dimension: a row of weights and a dimension of the values are two vectors over the keys.

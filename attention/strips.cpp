@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tensor/math.h"
+#include "tensor/packing.h"
 
 namespace fovea {
 
@@ -11,59 +12,134 @@ namespace {
 template <class T>
 inline constexpr T infinity = std::numeric_limits<T>::infinity();
 
+/// Lane r: the lanes of part[r] joined.
+template <int width, class T, class Join>
+FOVEA_INLINE Vec<T> joined_rows(Vec<T> (&part)[Vec<T>::lanes], Join&& join) {
+#pragma GCC unroll 8
+  for (int r = 0; r < width; ++r) {
+    transposition::swap_blocks<width>(part[r], part[r + width]);
+    part[r] = join(part[r], part[r + width]);
+  }
+  if constexpr (width > 1)
+    return joined_rows<width / 2>(part, join);
+  else
+    return part[0];
+}
+
+/// Lane r: what the vectors that vectors_of_row(r) joins come to, for `count` rows; `nothing` in the other lanes.
+template <class T, class Row, class Join>
+FOVEA_INLINE Vec<T> joined_rows(int count, T nothing, Row&& vectors_of_row, Join&& join) {
+  constexpr int lanes = Vec<T>::lanes;
+  Vec<T> part[lanes];
+  for (int r = 0; r < count; ++r) part[r] = vectors_of_row(r);
+  for (int r = count; r < lanes; ++r) part[r] = Vec<T>(nothing);
+  return joined_rows<lanes / 2>(part, join);
+}
+
 template <class T>
-T largest(const T* z, std::int64_t first, std::int64_t end, T start) {
-  Vec<T> maximum(start);
-  for_keys<T>(first, end, [&](std::int64_t j, auto count) {
-    Vec<T> x = filled(load_vector(z + j, count), count, -infinity<T>);
-    maximum = select((maximum < x) | (x != x), x, maximum);  // NaN wins
+FOVEA_INLINE Vec<T> sum_of_rows(int count, auto&& vectors_of_row) {
+  return joined_rows<T>(count, T(0), vectors_of_row, [](Vec<T> a, Vec<T> b) { return a + b; });
+}
+
+template <class T>
+FOVEA_INLINE Vec<T> larger(Vec<T> a, Vec<T> b) {
+  return select((a < b) | (b != b), b, a);  // NaN wins
+}
+
+/// `count` rows at a time, as many as a vector has lanes: their maxima and sums are joined together, and one vector has
+/// the logarithms of all.
+template <class T>
+void softmax_block(const RowsOfKeys& rows, int count, T* z, T sink, T* log_total) {
+  constexpr int lanes = Vec<T>::lanes;
+  const Vec<T> zero(T(0)), lowest(-infinity<T>);
+  const Vec<T> maximum =
+      larger(joined_rows<T>(
+                 count, -infinity<T>,
+                 [&](int r) {
+                   Vec<T> row = lowest;
+                   for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+                     row = larger(row, filled(load_vector(z + r * rows.stride + j, count), count, -infinity<T>));
+                   });
+                   return row;
+                 },
+                 larger<T>),
+             Vec<T>(sink));
+  const LaneMask<T> nothing = maximum == lowest;  // to see: weights 0, and exp(z − lse) = 0 in the backward pass too
+  T shift[lanes], scale[lanes];
+  select(nothing, zero, maximum).store(shift);
+  Vec<T> total = sum_of_rows<T>(count, [&](int r) {
+    T* row = z + r * rows.stride + rows.first[r];
+    return vector_of_sums<T>(rows.end[r] - rows.first[r], [&](std::int64_t j, auto count) {
+      Vec<T> e = filled(exp(load_vector(row + j, count) - Vec<T>(shift[r])), count, T(0));
+      store_vector(e, row + j, count);
+      return e;
+    });
   });
-  return horizontal_max(maximum);
+  total += exp(Vec<T>(sink) - maximum);
+  select(nothing, zero, Vec<T>(T(1)) / total).store(scale);
+  const Vec<T> logarithm = select(nothing, Vec<T>(infinity<T>), maximum + log(total));
+  for (int r = 0; r < count; ++r) {
+    T* row = z + r * rows.stride;
+    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+      store_vector(load_vector(row + j, count) * Vec<T>(scale[r]), row + j, count);
+    });
+  }
+  if (count == lanes)
+    logarithm.store(log_total);
+  else
+    logarithm.store_partial(log_total, count);
+}
+
+/// body(rows, count, first row) for blocks of at most as many rows as a vector has lanes.
+template <int lanes, class Body>
+void for_blocks(RowsOfKeys rows, Body&& body) {
+  for (std::int64_t r = 0; r < rows.count; r += lanes, rows.first += lanes, rows.end += lanes)
+    body(rows, static_cast<int>(std::min<std::int64_t>(lanes, rows.count - r)), r);
 }
 
 }  // namespace
 
 template <class T>
-T softmax_row(T* z, std::int64_t first, std::int64_t end, T sink) {
-  T maximum = largest(z, first, end, sink);
-  if (maximum == -infinity<T>) {  // nothing to see: weights 0, and exp(z − lse) = 0 in the backward pass too
-    std::fill(z + first, z + end, T(0));
-    return infinity<T>;
+void softmax_rows(const RowsOfKeys& rows, T* z, T sink, T* log_totals) {
+  for_blocks<Vec<T>::lanes>(rows, [&](const RowsOfKeys& block, int count, std::int64_t r) {
+    softmax_block(block, count, z + r * rows.stride, sink, log_totals + r);
+  });
+}
+
+template <class T>
+void softmax_rows_again(const RowsOfKeys& rows, T* z, const T* log_totals) {
+  for (std::int64_t r = 0; r < rows.count; ++r, z += rows.stride) {
+    const Vec<T> shift(log_totals[r]);
+    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+      store_vector(exp(load_vector(z + j, count) - shift), z + j, count);
+    });
   }
-  const Vec<T> shift(maximum);
-  T total = sum_of_vectors<T>(end - first, [&](std::int64_t j, auto count) {
-    Vec<T> e = filled(exp(load_vector(z + first + j, count) - shift), count, T(0));
-    store_vector(e, z + first + j, count);
-    return e;
-  });
-  total += exp(sink - maximum);
-  const Vec<T> scale(T(1) / total);
-  for_keys<T>(first, end,
-              [&](std::int64_t j, auto count) { store_vector(load_vector(z + j, count) * scale, z + j, count); });
-  return maximum + log(total);
 }
 
 template <class T>
-void softmax_row_again(T* z, std::int64_t first, std::int64_t end, T log_total) {
-  const Vec<T> shift(log_total);
-  for_keys<T>(first, end,
-              [&](std::int64_t j, auto count) { store_vector(exp(load_vector(z + j, count) - shift), z + j, count); });
-}
-
-template <class T>
-T softmax_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end) {
+void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient, T* means) {
+  constexpr int lanes = Vec<T>::lanes;
   const Vec<T> zero(T(0));
-  // Where a weight is 0 its gradient may be anything: it is not looked at.
-  auto weighted = [&](std::int64_t j, auto count) {
-    Vec<T> weight = load_vector(weights + j, count);
-    return select(weight == zero, zero, weight * load_vector(gradient + j, count));
-  };
-  T mean = sum_of_vectors<T>(end - first, [&](std::int64_t j, auto count) { return weighted(first + j, count); });
-  for_keys<T>(first, end, [&](std::int64_t j, auto count) {
-    Vec<T> weight = load_vector(weights + j, count), g = load_vector(gradient + j, count);
-    store_vector(select(weight == zero, zero, weight * (g - Vec<T>(mean))), gradient + j, count);
+  for_blocks<Vec<T>::lanes>(rows, [&](const RowsOfKeys& block, int block_rows, std::int64_t first_row) {
+    // Where a weight is 0 its gradient may be anything: it is not looked at.
+    const Vec<T> sums = sum_of_rows<T>(block_rows, [&](int r) {
+      const std::int64_t at = (first_row + r) * rows.stride + block.first[r];
+      return vector_of_sums<T>(block.end[r] - block.first[r], [&](std::int64_t j, auto count) {
+        Vec<T> weight = load_vector(weights + at + j, count);
+        return select(weight == zero, zero, weight * load_vector(gradient + at + j, count));
+      });
+    });
+    T mean[lanes];
+    sums.store(mean);
+    if (means) std::copy_n(mean, block_rows, means + first_row);
+    for (int r = 0; r < block_rows; ++r) {
+      const std::int64_t at = (first_row + r) * rows.stride;
+      for_keys<T>(block.first[r], block.end[r], [&](std::int64_t j, auto count) {
+        Vec<T> weight = load_vector(weights + at + j, count), g = load_vector(gradient + at + j, count);
+        store_vector(select(weight == zero, zero, weight * (g - Vec<T>(mean[r]))), gradient + at + j, count);
+      });
+    }
   });
-  return mean;
 }
 
 template <class T>
@@ -75,39 +151,12 @@ void density_row_backward(const T* weights, T* gradient, std::int64_t first, std
   });
 }
 
-template <class T>
-void prefix_sum_row(const T* x, T* out, std::int64_t first, std::int64_t end) {
-  double carry = 0;
-  for_keys<T>(first, end, [&](std::int64_t j, auto count) {
-    Vec<T> sums = prefix_sums(filled(load_vector(x + j, count), count, T(0)));
-    store_vector(sums + Vec<T>(static_cast<T>(carry)), out + j, count);
-    carry += static_cast<double>(sums[Vec<T>::lanes - 1]);
-  });
-}
-
-template <class T>
-void suffix_sum_row(const T* x, T* out, std::int64_t first, std::int64_t end) {
-  double carry = 0;
-  auto chunk = [&](std::int64_t j, auto count) {
-    Vec<T> sums = suffix_sums(filled(load_vector(x + j, count), count, T(0)));
-    store_vector(sums + Vec<T>(static_cast<T>(carry)), out + j, count);
-    carry += static_cast<double>(sums[0]);
-  };
-  std::int64_t j = end - Vec<T>::lanes;
-  for (; j >= first; j -= Vec<T>::lanes) chunk(j, WholeVector<T>{});
-  if (j + Vec<T>::lanes > first) chunk(first, static_cast<int>(j + Vec<T>::lanes - first));
-}
-
-template void prefix_sum_row(const float*, float*, std::int64_t, std::int64_t);
-template void prefix_sum_row(const double*, double*, std::int64_t, std::int64_t);
-template void suffix_sum_row(const float*, float*, std::int64_t, std::int64_t);
-template void suffix_sum_row(const double*, double*, std::int64_t, std::int64_t);
-template float softmax_row(float*, std::int64_t, std::int64_t, float);
-template double softmax_row(double*, std::int64_t, std::int64_t, double);
-template void softmax_row_again(float*, std::int64_t, std::int64_t, float);
-template void softmax_row_again(double*, std::int64_t, std::int64_t, double);
-template float softmax_row_backward(const float*, float*, std::int64_t, std::int64_t);
-template double softmax_row_backward(const double*, double*, std::int64_t, std::int64_t);
+template void softmax_rows(const RowsOfKeys&, float*, float, float*);
+template void softmax_rows(const RowsOfKeys&, double*, double, double*);
+template void softmax_rows_again(const RowsOfKeys&, float*, const float*);
+template void softmax_rows_again(const RowsOfKeys&, double*, const double*);
+template void softmax_rows_backward(const RowsOfKeys&, const float*, float*, float*);
+template void softmax_rows_backward(const RowsOfKeys&, const double*, double*, double*);
 template void density_row_backward(const float*, float*, std::int64_t, std::int64_t);
 template void density_row_backward(const double*, double*, std::int64_t, std::int64_t);
 

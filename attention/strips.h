@@ -29,6 +29,12 @@ struct StripShape {
   std::int64_t parts;  ///< the queries of a head are worked on in so many parts, each with its own key-side gradients
 };
 
+/// Rows of a matrix, each with keys of its own: first[r] ≤ j < end[r].
+struct RowsOfKeys {
+  std::int64_t count, stride;
+  const std::int64_t *first, *end;
+};
+
 /// Which pairs a strip holds. Row r is query first_query + r; it sees keys first[r] ≤ j < end[r].
 template <class T>
 struct StripRows {
@@ -38,12 +44,15 @@ struct StripRows {
   const std::int64_t *visible_first, *visible_end;  ///< by lengths and causality alone, before the terms' windows
   std::int64_t hull_first, hull_end;                ///< all rows' keys; hull_first is a multiple of the vector's lanes
   std::int64_t stride;                              ///< from row to row of any strip, in elements
-  /// Of the term's key_matrices(): transposed [D, J], and, in the backward pass, as they are [J, D].
-  std::span<const Panels<T>> transposed_keys, keys_packed;
-  /// Of the term's kept_strips(): in the backward pass forward() leaves there what backward() wants; null in the
-  /// forward pass.
+  bool begins;                                      ///< the first strip of its part of a head, and the first plane
+  std::int64_t plane;                               ///< that a term sees
+  /// Of the term's key_matrices(), in the backward pass.
+  std::span<const Panels<T>> keys_packed;
+  /// Of the term's kept_rows(): forward() leaves there what backward() reads; null where no backward pass will.
   T* kept = nullptr;
 
+  RowsOfKeys keys_of_rows() const { return {count, stride, first, end}; }
+  RowsOfKeys keys_of_row(std::int64_t r) const { return {1, stride, first + r, end + r}; }
   std::int64_t query_position(std::int64_t row) const { return query_offset + first_query + row; }
   bool is_empty() const { return hull_first == hull_end; }
 };
@@ -61,14 +70,14 @@ class StripTerm {
   /// Matrices [B, H, J, D] that the engine packs for StripRows.
   virtual std::vector<Tensor> key_matrices() const { return {}; }
 
-  /// How many strips StripRows::kept is.
-  virtual std::int64_t kept_strips() const { return 0; }
+  /// How much StripRows::kept is: so many times the keys by the rows, those rounded up to whole vectors.
+  virtual std::int64_t kept_rows() const { return 0; }
 
   /// to = f(from) at the visible pairs; to may be from.
   virtual void forward(const StripRows<float>&, const float* from, float* to, Workspace&) const = 0;
   virtual void forward(const StripRows<double>&, const double* from, double* to, Workspace&) const = 0;
   /// `gradient` is that of f(from) and becomes that of from; adds to gradients[k], where they are defined. What lies
-  /// outside of a row's keys is 0 and stays so.
+  /// outside of a row's keys is 0 and stays so. Also called for rows that see no key, without forward() before it.
   virtual void backward(const StripRows<float>&, const float* from, float* gradient, std::span<Tensor> gradients,
                         Workspace&) const = 0;
   virtual void backward(const StripRows<double>&, const double* from, double* gradient, std::span<Tensor> gradients,
@@ -175,25 +184,19 @@ void clear_outside(const StripRows<T>& rows, T* strip) {
   }
 }
 
-/// Softmax of one row over its keys, in place, and the logarithm of its normaliser: +inf, and all weights 0, where no
-/// logit is finite. exp(sink) is part of the normaliser; sink = −inf: none.
+/// Softmax of each row over its keys, in place, and the logarithms of the normalisers: +inf, and all weights 0, where
+/// no logit is finite. exp(sink) is part of the normalisers; sink = −inf: none.
 template <class T>
-T softmax_row(T* z, std::int64_t first, std::int64_t end, T sink);
-/// The same again, from the logarithm of the normaliser.
+void softmax_rows(const RowsOfKeys& rows, T* z, T sink, T* log_totals);
+/// The same again, from the logarithms of the normalisers.
 template <class T>
-void softmax_row_again(T* z, std::int64_t first, std::int64_t end, T log_total);
-/// gradient = weights · (gradient − mean), mean = Σ weights · gradient over the row's keys, which it returns.
+void softmax_rows_again(const RowsOfKeys& rows, T* z, const T* log_totals);
+/// gradient = weights · (gradient − mean), means[r] = Σ weights · gradient over the row's keys; null: not wanted.
 template <class T>
-T softmax_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
+void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient, T* means);
 /// The same for weights that are exp(z): gradient = weights · gradient.
 template <class T>
 void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
-
-/// out_j = Σ x_k over first ≤ k ≤ j, or over j ≤ k < end; out may be x. The carried sum is f64.
-template <class T>
-void prefix_sum_row(const T* x, T* out, std::int64_t first, std::int64_t end);
-template <class T>
-void suffix_sum_row(const T* x, T* out, std::int64_t first, std::int64_t end);
 
 /// Not initialised room for the gradient of heads' matrices [B, H, X, D]: in several parts [parts, B, H, X, D], which
 /// broadcast from it, or itself with the heads side by side.

@@ -2,28 +2,107 @@
 
 #include <limits>
 
+#include "attention/strip_score.h"
+#include "tensor/math.h"
+
 namespace fovea {
 
 namespace {
 
-/// A row's sums along the keys, from both pointers: F over the keys up to a segment's end, S over those from its start,
-/// and, where the mask needs it, the mass of the segment itself.
+/// A strip turned over: a row for each key, and the queries side by side in lanes. What runs along the keys of a row is
+/// then a plain sum, for a vector of queries at a time.
 template <class T>
-struct WindowRow {
-  T *left_F, *left_S, *right_F, *right_S, *left_mass, *right_mass;
+struct TurnedStrip {
+  T* data;
+  std::int64_t width;  ///< from key to key
+
+  T* at(std::int64_t key, std::int64_t row) const { return data + key * width + row; }
 };
 
+/// Of so many rows.
 template <class T>
-void clear_beside(T* row, std::int64_t first, std::int64_t end, std::int64_t size) {
-  std::fill(row, row + first, T(0));
-  std::fill(row + end, row + size, T(0));
+std::int64_t turned_width(std::int64_t rows) {
+  return Panels<T>::padded(rows);
 }
 
-/// The keys that a row's pointers may choose.
-struct PointerKeys {
-  std::int64_t first, end;             ///< of the row
-  std::int64_t left_end, right_first;  ///< with forward_only the left one stays at or before i, the right one after
+/// Sums that run along the keys, with carries in f64: f32 alone drifts by 1e-5 in 32 000 keys.
+template <class T>
+class RunningSum {
+ public:
+  Vec<T> value() const { return base_ + part_; }
+  FOVEA_INLINE void add(Vec<T> x) {
+    part_ += x;
+    if (++terms_ == 64) settle();
+  }
+
+ private:
+  void settle() {
+    T part[Vec<T>::lanes], base[Vec<T>::lanes];
+    part_.store(part);
+    for (int lane = 0; lane < Vec<T>::lanes; ++lane) {
+      carry_[lane] += static_cast<double>(part[lane]);
+      base[lane] = static_cast<T>(carry_[lane]);
+    }
+    base_ = Vec<T>::load(base);
+    part_ = Vec<T>(T(0));
+    terms_ = 0;
+  }
+
+  Vec<T> base_ = Vec<T>(T(0)), part_ = Vec<T>(T(0));
+  double carry_[Vec<T>::lanes] = {};
+  int terms_ = 0;
 };
+
+/// A vector of queries: the lanes [row, row + count) of turned strips.
+template <class T>
+struct Lanes {
+  std::int64_t row;
+  int count;
+
+  Vec<T> load(const TurnedStrip<T>& strip, std::int64_t key) const {
+    return count == Vec<T>::lanes ? Vec<T>::load(strip.at(key, row)) : Vec<T>::load_partial(strip.at(key, row), count);
+  }
+  /// The lanes past the last query are room for whole vectors.
+  void store(Vec<T> x, const TurnedStrip<T>& strip, std::int64_t key) const { x.store(strip.at(key, row)); }
+};
+
+/// The keys that a vector of queries may choose with one pointer; between core_first and core_end all of them may.
+template <class T>
+struct PointerKeys {
+  Vec<T> first, end;
+  std::int64_t core_first, core_end;
+};
+
+/// One vector of queries' sums along the keys, up to where they have come.
+template <class T>
+struct WindowSums {
+  RunningSum<T> left, right;
+  Vec<T> left_total, right_total;  ///< 1, or 0 where there is nothing to choose
+
+  /// F up to and with a segment, S from it on, and the segment's own masses.
+  struct Segment {
+    Vec<T> left_F, left_S, right_F, right_S, left_mass, right_mass;
+  };
+  FOVEA_INLINE Segment next(Vec<T> left_mass, Vec<T> right_mass) {
+    const Vec<T> left_S = rest(left_total - left.value()), right_S = rest(right_total - right.value());
+    left.add(left_mass);
+    right.add(right_mass);
+    return {left.value(), left_S, right.value(), right_S, left_mass, right_mass};
+  }
+
+ private:
+  static Vec<T> rest(Vec<T> x) { return select(x < Vec<T>(T(0)), Vec<T>(T(0)), x); }
+};
+
+/// to[b][a] = from[a][b] for one square.
+template <class T>
+FOVEA_INLINE void load_turned(const TurnedStrip<T>& from, std::int64_t key, std::int64_t keys, std::int64_t row,
+                              Vec<T> (&to)[Vec<T>::lanes]) {
+#pragma GCC unroll 16
+  for (int j = 0; j < Vec<T>::lanes; ++j)  // past the last key: some lanes that nobody looks at
+    to[j] = Vec<T>::load(from.at(std::min(key + j, keys - 1), row));
+  transposition::square(to);
+}
 
 class WindowStrips : public StripTermOf<WindowStrips> {
  public:
@@ -36,10 +115,8 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   std::vector<Variable> inputs() const override { return variables_; }
   Tensor gradient_room(std::size_t k, const StripShape& s) const override {
     bool of_keys = k % 2 == 1;
-    Tensor room = strip_gradient_room({s.sentences, s.heads, of_keys ? s.keys : s.queries, tensors_[k].size(-1)},
-                                      of_keys ? s.parts : 1, tensors_[k].dtype());
-    room.fill(0);
-    return room;
+    return strip_gradient_room({s.sentences, s.heads, of_keys ? s.keys : s.queries, tensors_[k].size(-1)},
+                               of_keys ? s.parts : 1, tensors_[k].dtype());
   }
   std::vector<Tensor> key_matrices() const override {
     std::vector<Tensor> keys;
@@ -47,267 +124,316 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     return keys;
   }
 
-  std::int64_t kept_strips() const override { return pairs(); }
+  std::int64_t kept_rows() const override { return pairs(); }
 
   template <class T>
   void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const {
-    Pointers<T> pointers = strips_at(rows, rows.kept ? rows.kept : space.take<T>(pairs() * rows.count * rows.stride));
-    point(rows, pointers);
-    WindowRow<T> sums = take_row<T>(rows, space);
-    T* m = space.take<T>(rows.keys + 2 * Vec<T>::lanes);
-    for (std::int64_t r = 0; r < rows.count; ++r) {
-      std::int64_t at = r * rows.stride, first = rows.first[r], end = rows.end[r];
-      sum_row(keys_of(rows, r), pointers.left + at, pointers.right + at, sums);
-      mask_row(sums, m, first, end);
-      for_keys<T>(first, end, [&](std::int64_t j, auto count) {
-        Vec<T> x = load_vector(from + at + j, count), window = load_vector(m + j, count);
-        Vec<T> changed = form_.additive ? x + load_vector(pointers.local + at + j, count) * window : x * window;
-        store_vector(changed, to + at + j, count);
-      });
-    }
+    const Call<T> call = call_of(rows, space);
+    T* kept = rows.kept ? rows.kept : space.take<T>(pairs() * call.size());
+    const TurnedStrip<T> window = call.take(space);
+    point(call, kept, space);
+    for_lanes(call, [&](const Lanes<T>& lanes) { sum_window(call, lanes, kept, window); });
+    for_squares(call, window, [&](std::int64_t r, std::int64_t j, auto count, Vec<T> change) {
+      Vec<T> x = load_vector(from + r * rows.stride + j, count);
+      store_vector(form_.additive ? x + change : x * change, to + r * rows.stride + j, count);
+    });
   }
 
   template <class T>
   void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor> rooms,
                       Workspace& space) const {
-    Pointers<T> pointers = strips_at(rows, rows.kept);  // as forward() left them
-    WindowRow<T> sums = take_row<T>(rows, space), slopes = take_row<T>(rows, space);
-    T* m = space.take<T>(rows.keys + 2 * Vec<T>::lanes);
-    for (std::int64_t r = 0; r < rows.count; ++r) {
-      std::int64_t at = r * rows.stride, first = rows.first[r], end = rows.end[r];
-      PointerKeys keys = keys_of(rows, r);
-      sum_row(keys, pointers.left + at, pointers.right + at, sums);
-      mask_row(sums, m, first, end);
-      T* dm = m;  // the mask's gradient takes its place, element by element
-      for_keys<T>(first, end, [&](std::int64_t j, auto count) {
-        Vec<T> g = load_vector(gradient + at + j, count), window = load_vector(m + j, count);
-        if (form_.additive) {
-          Vec<T> local = load_vector(pointers.local + at + j, count);
-          store_vector(g * window, pointers.local + at + j, count);
-          store_vector(g * local, dm + j, count);
-        } else {
-          store_vector(g * window, gradient + at + j, count);
-          store_vector(g * load_vector(from + at + j, count), dm + j, count);
-        }
-      });
-      if (form_.additive) clear_beside(pointers.local + at, first, end, rows.stride);
-      std::fill(dm + keys.first, dm + first, T(0));
-      std::fill(dm + end, dm + keys.end, T(0));
-      pointer_gradients(keys, sums, dm, slopes);
-      finish_pointer(rows, r, pointers.left + at, slopes.left_F, keys.first, keys.left_end);
-      finish_pointer(rows, r, pointers.right + at, slopes.right_F, keys.right_first, keys.end);
+    const Call<T> call = call_of(rows, space);
+    T *kept = rows.kept, *slopes = space.take<T>(pairs() * call.size());
+    if (!rows.is_empty()) {
+      const TurnedStrip<T> slope = call.take(space);  // of the window, or of what is added to the logits
+      if (!form_.additive) for_lanes(call, [&](const Lanes<T>& lanes) { sum_window(call, lanes, kept, slope); });
+      turn_gradient(call, from, gradient, slope);
+      for_lanes(call, [&](const Lanes<T>& lanes) { back_through_window(call, lanes, kept, slope, slopes); });
     }
-    add_gradients(rows, 0, pointers.left, form_.pointer_scale, rooms, space);
-    add_gradients(rows, 1, pointers.right, form_.pointer_scale, rooms, space);
-    if (form_.additive) add_gradients(rows, 2, pointers.local, form_.local_scale, rooms, space);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(pairs()); ++k)
+      add_gradients(call, k, call.strip(slopes, k), rooms, space);
   }
 
  private:
+  // ---- One call
+
+  /// A strip's rows, the keys that any of its pointers may choose, and those of each.
   template <class T>
-  struct Pointers {
-    T *left, *right, *local;  ///< strips
+  struct Call {
+    const StripRows<T>& rows;
+    std::int64_t width, first, end;  ///< first is a multiple of the lanes
+    T *left_first, *left_end, *right_first, *right_end, *length;
+
+    std::int64_t size() const { return width * rows.keys; }
+    TurnedStrip<T> take(Workspace& space) const { return {space.take<T>(size()), width}; }
+    /// Of several one after the other.
+    TurnedStrip<T> strip(T* of, std::size_t k) const { return {of + static_cast<std::int64_t>(k) * size(), width}; }
   };
+
+  template <class T>
+  Call<T> call_of(const StripRows<T>& rows, Workspace& space) const {
+    Call<T> call{rows, turned_width<T>(rows.count), rows.keys, 0, {}, {}, {}, {}, {}};
+    for (T** numbers : {&call.left_first, &call.left_end, &call.right_first, &call.right_end, &call.length}) {
+      *numbers = space.take<T>(call.width);
+      std::fill_n(*numbers, call.width, T(0));
+    }
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      const std::int64_t first = rows.visible_first[r], end = rows.visible_end[r];
+      call.left_first[r] = call.right_first[r] = static_cast<T>(first);
+      call.left_end[r] = call.right_end[r] = static_cast<T>(end);
+      call.length[r] = static_cast<T>(end - first);
+      if (form_.forward_only) {  // the left one stays at or before i, the right one at or after
+        call.left_end[r] = static_cast<T>(std::clamp(rows.query_position(r) + 1, first, end));
+        call.right_first[r] = static_cast<T>(std::clamp(rows.query_position(r), first, end));
+      }
+      if (first == end) continue;
+      call.first = std::min(call.first, first);
+      call.end = std::max(call.end, end);
+    }
+    call.first = std::min(call.first, call.end) / Vec<T>::lanes * Vec<T>::lanes;
+    return call;
+  }
 
   /// Of queries and keys: of both pointers, and the local logits' if there are any.
   std::int64_t pairs() const { return static_cast<std::int64_t>(tensors_.size()) / 2; }
-  template <class T>
-  Pointers<T> strips_at(const StripRows<T>& rows, T* memory) const {
-    const std::int64_t size = rows.count * rows.stride;
-    return {memory, memory + size, pairs() > 2 ? memory + 2 * size : nullptr};
+
+  template <class T, class Body>
+  static void for_lanes(const Call<T>& call, Body&& body) {
+    for (std::int64_t r = 0; r < call.rows.count; r += Vec<T>::lanes)
+      body(Lanes<T>{r, static_cast<int>(std::min<std::int64_t>(Vec<T>::lanes, call.rows.count - r))});
   }
 
-  template <class T>
-  WindowRow<T> take_row(const StripRows<T>& rows, Workspace& space) const {
-    auto take = [&] { return space.take<T>(rows.keys + Vec<T>::lanes); };
-    WindowRow<T> row{take(), take(), take(), take(), nullptr, nullptr};
-    if (form_.mask == WindowForm::Mask::exact) row.left_mass = take(), row.right_mass = take();
-    return row;
-  }
-
-  template <class T>
-  PointerKeys keys_of(const StripRows<T>& rows, std::int64_t r) const {
-    PointerKeys keys{rows.visible_first[r], rows.visible_end[r], rows.visible_end[r], rows.visible_first[r]};
-    if (form_.forward_only) {
-      keys.left_end = std::clamp(rows.query_position(r) + 1, keys.first, keys.end);
-      keys.right_first = std::clamp(rows.query_position(r), keys.first, keys.end);
-    }
-    return keys;
-  }
-
-  // ---- Pointers
-
-  /// Both pointers' softmax over each row's keys, 0 elsewhere, and the local logits.
-  template <class T>
-  void point(const StripRows<T>& rows, const Pointers<T>& strips) const {
-    std::int64_t first = rows.keys, end = 0;
-    for (std::int64_t r = 0; r < rows.count; ++r) {
-      first = std::min(first, rows.visible_first[r]);
-      end = std::max(end, rows.visible_end[r]);
-    }
-    auto multiply = [&](std::size_t k, double scale, T* strip) {
-      rows.transposed_keys[k].multiply(rows.count, static_cast<T>(scale), queries(rows, k), 0, {strip, rows.stride, 1},
-                                       {0, tensors_[2 * k].size(-1), first, end});
-    };
-    multiply(0, form_.pointer_scale, strips.left);
-    multiply(1, form_.pointer_scale, strips.right);
-    if (strips.local) multiply(2, form_.local_scale, strips.local);
-    for (std::int64_t r = 0; r < rows.count; ++r) {
-      PointerKeys keys = keys_of(rows, r);
-      choose(rows, r, strips.left + r * rows.stride, keys.first, keys.left_end, keys);
-      choose(rows, r, strips.right + r * rows.stride, keys.right_first, keys.end, keys);
-    }
-  }
-
-  template <class T>
-  void choose(const StripRows<T>& rows, std::int64_t r, T* row, std::int64_t first, std::int64_t end,
-              const PointerKeys& keys) const {
-    scale_by_length(rows, r, row, first, end);
-    softmax_row(row, first, end, -std::numeric_limits<T>::infinity());
-    std::fill(row + keys.first, row + first, T(0));
-    std::fill(row + end, row + keys.end, T(0));
-  }
-
-  template <class T>
-  void scale_by_length(const StripRows<T>& rows, std::int64_t r, T* row, std::int64_t first, std::int64_t end) const {
-    if (!form_.pointer_scale_by_length) return;
-    const Vec<T> length(static_cast<T>(rows.visible_end[r] - rows.visible_first[r]));
-    for_keys<T>(first, end, [&](std::int64_t j, auto count) {
-      store_vector(load_vector(row + j, count) * length, row + j, count);
+  /// body(row, key, count, vector of keys): the hull of a turned strip, as rows.
+  template <class T, class Body>
+  static void for_squares(const Call<T>& call, const TurnedStrip<T>& strip, Body&& body) {
+    const StripRows<T>& rows = call.rows;
+    Vec<T> square[Vec<T>::lanes];
+    for_lanes(call, [&](const Lanes<T>& lanes) {
+      for_keys<T>(rows.hull_first, rows.hull_end, [&](std::int64_t j, auto count) {
+        load_turned(strip, j, rows.hull_end, lanes.row, square);
+        for (int r = 0; r < lanes.count; ++r) body(lanes.row + r, j, count, square[r]);
+      });
     });
   }
 
-  template <class T>
-  MatrixView<const T> queries(const StripRows<T>& rows, std::size_t k) const {
-    const Tensor& q = tensors_[2 * k];
-    return {
-        q.data<T>() + rows.sentence * q.strides()[0] + rows.head * q.strides()[1] + rows.first_query * q.strides()[2],
-        q.strides()[2], 1};
-  }
-
-  // ---- Sums along the keys
-
-  /// Calls body(begin, end) for the segments that overlap [first, end), cut off there.
-  template <class Body>
-  void for_segments(std::int64_t first, std::int64_t end, Body&& body) const {
-    for (std::int64_t begin = first; begin < end;) {
-      std::int64_t next = std::min(end, (begin / form_.segment + 1) * form_.segment);
+  /// Calls body(begin, end) for the segments that overlap the call's keys, cut off there.
+  template <class T, class Body>
+  FOVEA_INLINE void for_segments(const Call<T>& call, Body&& body) const {
+    if (form_.segment == 1) {
+      for (std::int64_t j = call.first; j < call.end; ++j) body(j, j + 1);
+      return;
+    }
+    for (std::int64_t begin = call.first; begin < call.end;) {
+      std::int64_t next = std::min(call.end, (begin / form_.segment + 1) * form_.segment);
       body(begin, next);
       begin = next;
     }
   }
 
-  template <class T>
-  void sum_row(const PointerKeys& keys, const T* left, const T* right, const WindowRow<T>& out) const {
-    auto both = [&](const T* phi, T* F, T* S, T* mass) {
-      prefix_sum_row(phi, F, keys.first, keys.end);
-      suffix_sum_row(phi, S, keys.first, keys.end);
-      if (mass) std::copy(phi + keys.first, phi + keys.end, mass + keys.first);
-      if (form_.segment == 1) return;
-      for_segments(keys.first, keys.end, [&](std::int64_t begin, std::int64_t end) {
-        std::fill(F + begin, F + end, F[end - 1]);
-        std::fill(S + begin, S + end, S[begin]);
-        if (!mass) return;
-        T total = 0;
-        for (std::int64_t j = begin; j < end; ++j) total += phi[j];
-        std::fill(mass + begin, mass + end, total);
-      });
-    };
-    both(left, out.left_F, out.left_S, out.left_mass);
-    both(right, out.right_F, out.right_S, out.right_mass);
-  }
+  // ---- Pointers
+
+  double scale_of(std::size_t pair) const { return pair < 2 ? form_.pointer_scale : form_.local_scale; }
 
   template <class T>
-  void mask_row(const WindowRow<T>& s, T* m, std::int64_t first, std::int64_t end) const {
-    for_keys<T>(first, end, [&](std::int64_t j, auto count) {
-      auto at = [&](const T* row) { return load_vector(row + j, count); };
-      Vec<T> x = at(s.left_F) * at(s.right_S), y = at(s.right_F) * at(s.left_S), mask = x + y;
-      if (form_.forward_only) mask = x;
-      if (form_.mask == WindowForm::Mask::exact) mask -= at(s.left_mass) * at(s.right_mass);
-      if (form_.mask == WindowForm::Mask::either) mask -= x * y;
-      store_vector(mask, m + j, count);
+  MatrixView<const T> queries(const StripRows<T>& rows, std::size_t pair) const {
+    return head_matrix<T>(tensors_[2 * pair], rows.sentence, rows.head).from(rows.first_query, 0);
+  }
+
+  /// Both pointers' softmax over each query's keys, 0 elsewhere, and the local logits: turned strips one after the
+  /// other.
+  template <class T>
+  void point(const Call<T>& call, T* kept, Workspace& space) const {
+    const StripRows<T>& rows = call.rows;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(pairs()); ++k) {
+      WorkspaceScope taken(space);
+      const Tensor& keys = tensors_[2 * k + 1];
+      const TurnedStrip<T> strip = call.strip(kept, k);
+      packed_matrix(space, queries(rows, k).transposed(), keys.size(-1), rows.count)
+          .multiply(call.end - call.first, static_cast<T>(scale_of(k)),
+                    head_matrix<T>(keys, rows.sentence, rows.head).from(call.first, 0), 0,
+                    {strip.at(call.first, 0), strip.width, 1});
+    }
+    for_lanes(call, [&](const Lanes<T>& lanes) {
+      choose(call, lanes, call.left_first, call.left_end, call.strip(kept, 0));
+      choose(call, lanes, call.right_first, call.right_end, call.strip(kept, 1));
     });
   }
 
-  /// From the mask's gradient to those of both pointers, which come to lie in slopes.left_F and slopes.right_F.
+  /// Softmax of one vector of queries, each over its own keys.
   template <class T>
-  void pointer_gradients(const PointerKeys& keys, const WindowRow<T>& s, const T* dm,
-                         const WindowRow<T>& slopes) const {
-    for_keys<T>(keys.first, keys.end, [&](std::int64_t j, auto count) {
-      auto at = [&](const T* row) { return load_vector(row + j, count); };
-      auto put = [&](T* row, Vec<T> value) { store_vector(value, row + j, count); };
-      Vec<T> g = at(dm), lF = at(s.left_F), lS = at(s.left_S), rF = at(s.right_F), rS = at(s.right_S), dx = g, dy = g;
+  void choose(const Call<T>& call, const Lanes<T>& lanes, const T* firsts, const T* ends,
+              const TurnedStrip<T>& strip) const {
+    const Vec<T> zero(T(0)), lowest(-std::numeric_limits<T>::infinity()),
+        first = Vec<T>::load(firsts + lanes.row), end = Vec<T>::load(ends + lanes.row),
+        length = Vec<T>::load(call.length + lanes.row);
+    const T core_first = *std::max_element(firsts + lanes.row, firsts + lanes.row + lanes.count),
+            core_end = *std::min_element(ends + lanes.row, ends + lanes.row + lanes.count);
+    Vec<T> maximum = lowest;
+    for (std::int64_t j = call.first; j < call.end; ++j) {
+      Vec<T> x = lanes.load(strip, j);
+      if (form_.pointer_scale_by_length) x *= length;
+      const Vec<T> key(static_cast<T>(j));
+      if (key[0] < core_first || key[0] >= core_end) x = select((first <= key) & (key < end), x, lowest);
+      maximum = select((maximum < x) | (x != x), x, maximum);  // NaN wins
+      lanes.store(x, strip, j);
+    }
+    const LaneMask<T> nothing = maximum == lowest;
+    const Vec<T> shift = select(nothing, zero, maximum);
+    RunningSum<T> total;
+    for (std::int64_t j = call.first; j < call.end; ++j) {
+      const Vec<T> e = exp(Vec<T>::load(strip.at(j, lanes.row)) - shift);
+      lanes.store(e, strip, j);
+      total.add(e);
+    }
+    const Vec<T> scale = select(nothing, zero, Vec<T>(T(1)) / total.value());
+    for (std::int64_t j = call.first; j < call.end; ++j)
+      lanes.store(Vec<T>::load(strip.at(j, lanes.row)) * scale, strip, j);
+  }
+
+  // ---- Sums along the keys
+
+  template <class T>
+  WindowSums<T> sums_of(const Call<T>& call, const Lanes<T>& lanes) const {
+    auto total = [&](const T* first, const T* end) {
+      return select(Vec<T>::load(first + lanes.row) < Vec<T>::load(end + lanes.row), Vec<T>(T(1)), Vec<T>(T(0)));
+    };
+    return {{}, {}, total(call.left_first, call.left_end), total(call.right_first, call.right_end)};
+  }
+
+  /// The sum of one vector of queries over the keys [begin, end).
+  template <class T>
+  static FOVEA_INLINE Vec<T> mass(const TurnedStrip<T>& strip, const Lanes<T>& lanes, std::int64_t begin,
+                                  std::int64_t end) {
+    Vec<T> total = Vec<T>::load(strip.at(begin, lanes.row));
+    for (std::int64_t j = begin + 1; j < end; ++j) total += Vec<T>::load(strip.at(j, lanes.row));
+    return total;
+  }
+
+  template <class T>
+  FOVEA_INLINE Vec<T> mask_of(const typename WindowSums<T>::Segment& s) const {
+    const Vec<T> x = s.left_F * s.right_S, y = s.right_F * s.left_S;
+    if (form_.forward_only) return x;
+    if (form_.mask == WindowForm::Mask::exact) return x + y - s.left_mass * s.right_mass;
+    if (form_.mask == WindowForm::Mask::either) return x + y - x * y;
+    return x + y;
+  }
+
+  /// m̂, or local · m̂, of one vector of queries.
+  template <class T>
+  void sum_window(const Call<T>& call, const Lanes<T>& lanes, T* kept, const TurnedStrip<T>& to) const {
+    const TurnedStrip<T> left = call.strip(kept, 0), right = call.strip(kept, 1);
+    WindowSums<T> sums = sums_of(call, lanes);
+    for_segments(call, [&](std::int64_t begin, std::int64_t end) {
+      const Vec<T> mask = mask_of<T>(sums.next(mass(left, lanes, begin, end), mass(right, lanes, begin, end)));
+      for (std::int64_t j = begin; j < end; ++j)
+        lanes.store(form_.additive ? mask * lanes.load(call.strip(kept, 2), j) : mask, to, j);
+    });
+  }
+
+  /// The gradient of what comes out, turned. Multiplicative: `slope` has the window, which the gradient is multiplied
+  /// with, and becomes the window's gradient.
+  template <class T>
+  void turn_gradient(const Call<T>& call, const T* from, T* gradient, const TurnedStrip<T>& slope) const {
+    constexpr int lanes = Vec<T>::lanes;
+    const StripRows<T>& rows = call.rows;
+    Vec<T> window[lanes], turned[lanes];
+    for_lanes(call, [&](const Lanes<T>& own) {
+      for (std::int64_t j = call.first; j < rows.hull_first; ++j) own.store(Vec<T>(T(0)), slope, j);
+      for_keys<T>(rows.hull_first, rows.hull_end, [&](std::int64_t j, auto count) {
+        if (!form_.additive) load_turned(slope, j, rows.hull_end, own.row, window);
+        for (int r = 0; r < lanes; ++r) {
+          turned[r] = Vec<T>(T(0));
+          if (r >= own.count) continue;
+          const std::int64_t at = (own.row + r) * rows.stride + j;
+          const Vec<T> g = load_vector(gradient + at, count);
+          turned[r] = form_.additive ? g : g * load_vector(from + at, count);
+          if (!form_.additive) store_vector(g * window[r], gradient + at, count);
+        }
+        transposition::square(turned);
+        for (int k = 0; k < count; ++k) own.store(turned[k], slope, j + k);
+      });
+      for (std::int64_t j = rows.hull_end; j < call.end; ++j) own.store(Vec<T>(T(0)), slope, j);
+    });
+  }
+
+  /// One vector of queries, from the gradient of what comes out to that of the pointers' logits and the local ones:
+  /// the slopes. Pointers' slopes are less a constant, which a softmax does not see: the sum of all of dF.
+  template <class T>
+  void back_through_window(const Call<T>& call, const Lanes<T>& lanes, T* kept, const TurnedStrip<T>& of_change,
+                           T* slopes) const {
+    const TurnedStrip<T> left = call.strip(kept, 0), right = call.strip(kept, 1), left_slope = call.strip(slopes, 0),
+                         right_slope = call.strip(slopes, 1);
+    WindowSums<T> sums = sums_of(call, lanes);
+    RunningSum<T> left_run, right_run, left_mean, right_mean;
+    for_segments(call, [&](std::int64_t begin, std::int64_t end) {
+      const auto s = sums.next(mass(left, lanes, begin, end), mass(right, lanes, begin, end));
+      const Vec<T> one(T(1)),
+          g = form_.additive ? back_through_local(call, lanes, kept, of_change, slopes, mask_of<T>(s), begin, end)
+                             : mass(of_change, lanes, begin, end);
+      Vec<T> dx = g, dy = g;  // of F^L S^R and F^R S^L
       if (form_.forward_only) dy = Vec<T>(T(0));
       if (form_.mask == WindowForm::Mask::either) {
-        dx = g * (Vec<T>(T(1)) - rF * lS);
-        dy = g * (Vec<T>(T(1)) - lF * rS);
+        dx = g * (one - s.right_F * s.left_S);
+        dy = g * (one - s.left_F * s.right_S);
       }
-      put(slopes.left_F, dx * rS);
-      put(slopes.right_S, dx * lF);
-      put(slopes.right_F, dy * lS);
-      put(slopes.left_S, dy * rF);
+      const Vec<T> left_S = dy * s.right_F, right_S = dx * s.left_F;
+      Vec<T> of_left = left_run.value() + left_S, of_right = right_run.value() + right_S;
       if (form_.mask == WindowForm::Mask::exact) {
-        put(slopes.left_mass, -(g * at(s.right_mass)));
-        put(slopes.right_mass, -(g * at(s.left_mass)));
+        of_left -= g * s.right_mass;
+        of_right -= g * s.left_mass;
+      }
+      left_run.add(left_S - dx * s.right_S);
+      right_run.add(right_S - dy * s.left_S);
+      left_mean.add(of_left * s.left_mass);
+      right_mean.add(of_right * s.right_mass);
+      for (std::int64_t j = begin; j < end; ++j) {
+        lanes.store(of_left, left_slope, j);
+        lanes.store(of_right, right_slope, j);
       }
     });
-    join(keys, slopes.left_F, slopes.left_S, slopes.left_mass);
-    join(keys, slopes.right_F, slopes.right_S, slopes.right_mass);
+    back_through_softmax(call, lanes, left, left_mean.value(), left_slope);
+    back_through_softmax(call, lanes, right, right_mean.value(), right_slope);
   }
 
-  /// dφ = what F's gradients after a key and S's before it sum to; it takes dF's place.
+  /// Additive: fills in the local logits' slopes, and returns the mask's gradient of a segment.
   template <class T>
-  void join(const PointerKeys& keys, T* dF, T* dS, T* dmass) const {
-    if (form_.segment > 1)
-      for_segments(keys.first, keys.end, [&](std::int64_t begin, std::int64_t end) {
-        auto gather = [&](T* row, std::int64_t to) {
-          T total = 0;
-          for (std::int64_t j = begin; j < end; ++j) total += row[j];
-          std::fill(row + begin, row + end, T(0));
-          row[to] = total;
-        };
-        gather(dF, end - 1);
-        gather(dS, begin);
-        if (!dmass) return;
-        gather(dmass, begin);
-        std::fill(dmass + begin, dmass + end, dmass[begin]);
-      });
-    suffix_sum_row(dF, dF, keys.first, keys.end);
-    prefix_sum_row(dS, dS, keys.first, keys.end);
-    for_keys<T>(keys.first, keys.end, [&](std::int64_t j, auto count) {
-      Vec<T> total = load_vector(dF + j, count) + load_vector(dS + j, count);
-      if (dmass) total += load_vector(dmass + j, count);
-      store_vector(total, dF + j, count);
-    });
+  FOVEA_INLINE Vec<T> back_through_local(const Call<T>& call, const Lanes<T>& lanes, T* kept,
+                                         const TurnedStrip<T>& of_change, T* slopes, Vec<T> mask, std::int64_t begin,
+                                         std::int64_t end) const {
+    Vec<T> of_mask(T(0));
+    for (std::int64_t j = begin; j < end; ++j) {
+      const Vec<T> g = lanes.load(of_change, j);
+      of_mask += g * lanes.load(call.strip(kept, 2), j);
+      lanes.store(g * mask, call.strip(slopes, 2), j);
+    }
+    return of_mask;
   }
 
-  // ---- Back through the pointers
-
-  /// The logits' gradient in the place of φ, 0 beside it.
   template <class T>
-  void finish_pointer(const StripRows<T>& rows, std::int64_t r, T* phi, T* slope, std::int64_t first,
-                      std::int64_t end) const {
-    softmax_row_backward(phi, slope, first, end);
-    scale_by_length(rows, r, slope, first, end);
-    std::copy(slope + first, slope + end, phi + first);
-    clear_beside(phi, first, end, rows.stride);
+  void back_through_softmax(const Call<T>& call, const Lanes<T>& lanes, const TurnedStrip<T>& phi, Vec<T> mean,
+                            const TurnedStrip<T>& slope) const {
+    const Vec<T> length = form_.pointer_scale_by_length ? Vec<T>::load(call.length + lanes.row) : Vec<T>(T(1));
+    for (std::int64_t j = call.first; j < call.end; ++j) {
+      const Vec<T> weight = Vec<T>::load(phi.at(j, lanes.row)) * length;
+      lanes.store(weight * (Vec<T>::load(slope.at(j, lanes.row)) - mean), slope, j);
+    }
   }
 
   /// Gradients of one pair of queries and keys, from that of their logits.
   template <class T>
-  void add_gradients(const StripRows<T>& rows, std::size_t k, const T* strip, double scale, std::span<Tensor> rooms,
+  void add_gradients(const Call<T>& call, std::size_t k, const TurnedStrip<T>& slope, std::span<Tensor> rooms,
                      Workspace& space) const {
-    const std::int64_t D = tensors_[2 * k].size(-1);
-    const auto factor = static_cast<T>(scale);
+    const StripRows<T>& rows = call.rows;
+    const std::int64_t D = tensors_[2 * k].size(-1), first = rows.is_empty() ? 0 : call.first,
+                       end = rows.is_empty() ? 0 : call.end;
+    const auto factor = static_cast<T>(scale_of(k));
     if (const Tensor& room = rooms[2 * k]; room.defined())
-      rows.keys_packed[k].multiply(rows.count, factor, {strip, rows.stride, 1}, 1,
-                                   strip_gradient<T>(room, rows.sentence, rows.head, 0).from(rows.first_query, 0));
-    if (const Tensor& room = rooms[2 * k + 1]; room.defined()) {
-      WorkspaceScope taken(space);
-      Panels<T> packed(space.take<T>(Panels<T>::size(rows.count, D)), rows.count, D);
-      packed.pack(queries(rows, k));
-      packed.multiply(rows.keys, factor, {strip, 1, rows.stride}, 1,
-                      strip_gradient<T>(room, rows.sentence, rows.head, rows.part));
-    }
+      rows.keys_packed[k].multiply(rows.count, factor, {slope.data, 1, slope.width}, rows.plane > 0,
+                                   strip_gradient<T>(room, rows.sentence, rows.head, 0).from(rows.first_query, 0),
+                                   {first, end, 0, D});
+    if (const Tensor& room = rooms[2 * k + 1]; room.defined())
+      add_key_gradient(rows, strip_gradient<T>(room, rows.sentence, rows.head, rows.part), D, first, end, factor,
+                       {slope.data, slope.width, 1}, queries(rows, k), space);
   }
 
   WindowForm form_;

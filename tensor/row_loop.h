@@ -66,9 +66,9 @@ FOVEA_INLINE void for_vectors(std::int64_t n, Body&& body) {
   if (j < n) body(j, static_cast<int>(n - j));
 }
 
-/// Σ term(j, count) over the vectors of a row, in four sums that need not wait for each other.
+/// Σ term(j, count) over the vectors of a row, in four sums that need not wait for each other; lanes apart.
 template <class T, class Term>
-FOVEA_INLINE T sum_of_vectors(std::int64_t n, Term&& term) {
+FOVEA_INLINE Vec<T> vector_of_sums(std::int64_t n, Term&& term) {
   constexpr int lanes = Vec<T>::lanes;
   const Vec<T> zero(T(0));
   Vec<T> part[4] = {zero, zero, zero, zero};
@@ -76,7 +76,12 @@ FOVEA_INLINE T sum_of_vectors(std::int64_t n, Term&& term) {
   for (; j + 4 * lanes <= n; j += 4 * lanes)
     for (int k = 0; k < 4; ++k) part[k] += term(j + k * lanes, WholeVector<T>{});
   for_vectors<T>(n - j, [&](std::int64_t i, auto count) { part[0] += term(j + i, count); });
-  return horizontal_sum((part[0] + part[1]) + (part[2] + part[3]));
+  return (part[0] + part[1]) + (part[2] + part[3]);
+}
+/// The same, lanes added up.
+template <class T, class Term>
+FOVEA_INLINE T sum_of_vectors(std::int64_t n, Term&& term) {
+  return horizontal_sum(vector_of_sums<T>(n, term));
 }
 
 template <class T>
