@@ -15,8 +15,15 @@ namespace fovea {
 TokenStore::TokenStore(std::size_t memory, std::filesystem::path directory)
     : memory_(memory), directory_(std::move(directory)) {}
 
-TokenStore::~TokenStore() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+NamelessFile::NamelessFile(const std::filesystem::path& directory) {
+  std::string name = (directory / "fovea-tokens-XXXXXX").string();
+  descriptor = ::mkstemp(name.data());
+  require(descriptor >= 0, "{}: cannot be written: {}", directory.string(), std::strerror(errno));
+  ::unlink(name.c_str());
+}
+
+NamelessFile::~NamelessFile() {
+  if (descriptor >= 0) ::close(descriptor);
 }
 
 void TokenStore::append(std::span<const int> tokens) {
@@ -27,16 +34,11 @@ void TokenStore::append(std::span<const int> tokens) {
 }
 
 void TokenStore::write_out() {
-  if (descriptor_ < 0) {
-    std::string name = (directory_ / "fovea-tokens-XXXXXX").string();
-    descriptor_ = ::mkstemp(name.data());
-    require(descriptor_ >= 0, "{}: cannot be written: {}", directory_.string(), std::strerror(errno));
-    ::unlink(name.c_str());
-  }
+  if (file_.descriptor < 0) file_ = NamelessFile(directory_);
   const char* at = reinterpret_cast<const char*>(tokens_.data());
   std::size_t left = tokens_.size() * sizeof(std::int32_t);
   while (left > 0) {
-    ssize_t written = ::write(descriptor_, at, left);
+    ssize_t written = ::write(file_.descriptor, at, left);
     if (written < 0 && errno == EINTR) continue;
     require(written > 0, "{}: {} tokens do not fit: {}; TMPDIR names another place", directory_.string(),
             on_disk_ + static_cast<std::int64_t>(tokens_.size()), std::strerror(errno));
@@ -58,7 +60,7 @@ void TokenStore::read(std::size_t k, std::span<std::int32_t> to) const {
   std::size_t left = length * sizeof(std::int32_t);
   auto place = static_cast<off_t>(begin) * static_cast<off_t>(sizeof(std::int32_t));
   while (left > 0) {
-    ssize_t got = ::pread(descriptor_, at, left, place);
+    ssize_t got = ::pread(file_.descriptor, at, left, place);
     if (got < 0 && errno == EINTR) continue;
     require(got > 0, "{}: the file of tokens cannot be read: {}", directory_.string(), std::strerror(errno));
     at += got, place += got, left -= static_cast<std::size_t>(got);

@@ -5,20 +5,28 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace fovea {
 
+/// Open as long as this lives.
+struct NamelessFile {
+  int descriptor = -1;
+
+  NamelessFile() = default;
+  explicit NamelessFile(const std::filesystem::path& directory);
+  NamelessFile(NamelessFile&& other) noexcept : descriptor(std::exchange(other.descriptor, -1)) {}
+  NamelessFile& operator=(NamelessFile&& other) noexcept { return std::swap(descriptor, other.descriptor), *this; }
+  ~NamelessFile();
+};
+
 class TokenStore {
  public:
+  TokenStore() : TokenStore(default_memory) {}
   /// Token numbers beyond `memory` bytes are kept in a file in `directory`, which must have room for it; lengths and
   /// places, 16 bytes a text, are always in memory.
-  explicit TokenStore(std::size_t memory = default_memory,
-                      std::filesystem::path directory = std::filesystem::temp_directory_path());
-  ~TokenStore();
-  TokenStore(const TokenStore&) = delete;
-  TokenStore& operator=(const TokenStore&) = delete;
-
+  explicit TokenStore(std::size_t memory, std::filesystem::path directory = std::filesystem::temp_directory_path());
   /// Throws Error where the disk is full.
   void append(std::span<const int> tokens);
   std::size_t size() const { return lengths_.size(); }
@@ -37,7 +45,7 @@ class TokenStore {
   std::vector<std::int64_t> lengths_, begins_;  ///< in tokens
   std::vector<std::int32_t> tokens_;            ///< what is not in the file: from on_disk_ on
   std::int64_t on_disk_ = 0;                    ///< tokens in the file
-  int descriptor_ = -1;
+  NamelessFile file_;
 };
 
 }  // namespace fovea

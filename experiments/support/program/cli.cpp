@@ -443,7 +443,8 @@ void Cli::with(const std::vector<std::string>& arguments, const std::function<vo
   self_->read_arguments();
   auto own = std::exchange(self_->given, std::move(before));
   for (const auto& [entry, texts] : own)
-    require(entry->comparable, "{}: cannot differ between the rows of a comparison", entry->flag());
+    require(entry->comparable && !entry->configures, "{}: cannot differ between the rows of a comparison",
+            entry->flag());
   std::vector<std::pair<Entry*, Json>> kept;
   for (const auto& [entry, texts] : own) kept.emplace_back(entry, entry->get());
   auto put_back = [&] {

@@ -39,7 +39,10 @@ void Comparison::add_to(Cli& cli) {
 }
 
 std::vector<Comparison::Row> Comparison::rows(const Cli& cli) const {
-  if (compare_.empty()) return {{cli.configuration().at(main_flag_.substr(2)).get<std::string>(), {}}};
+  if (compare_.empty()) {
+    std::string title = cli.configuration().at(main_flag_.substr(2)).get<std::string>();
+    return {{title.empty() ? "model" : title, {}}};
+  }
   std::vector<Row> rows;
   std::set<std::string> titles;
   for (std::string_view text : split_columns(compare_, ';')) {

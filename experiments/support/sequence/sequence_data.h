@@ -1,0 +1,31 @@
+/// Pairs of texts as a sequence model is trained and tested on them.
+#pragma once
+#include <vector>
+
+#include "experiments/support/data/pair_vocabulary.h"
+#include "experiments/support/data/text_pairs.h"
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/training/pair_batches.h"
+
+namespace fovea {
+
+struct SequenceData {
+  PairTokenizers tokenizers;
+  EncodedPairs train, dev, test;
+  std::vector<TextPair> dev_texts, test_texts;  ///< as they are read
+
+  /// Numbers of pairs and a hash of all tokens: what tells these data from others.
+  Json fingerprint() const;
+};
+
+struct SequenceLimits {
+  std::int64_t max_length = 0;  ///< tokens that are kept of a text, its first ones; 0: all
+  std::int64_t block = 0;       ///< language models: lines are joined to texts of about so many tokens; 0: each is one
+};
+
+/// Encodes all parts into `data`, whose tokenizers are there. Throws Error where a part is empty, and where a training
+/// pair does not fit into a batch.
+void encode_parts(SequenceData& data, const PairSource& pairs, const SequenceLimits& limits,
+                  const BatchOptions& batches);
+
+}  // namespace fovea
