@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   using namespace fovea;
   return run("benchmark", argc, argv,
              {{"step", "whole training steps of an encoder", benchmark_step},
+              {"decode", "beam search with a model of sequences", benchmark_decode},
               {"attention", "one attention, without its projections", benchmark_attention},
               {"gemm", "matrix products", benchmark_gemm}});
 }

@@ -12,6 +12,7 @@
 namespace fovea {
 
 void benchmark_step(Cli& cli);
+void benchmark_decode(Cli& cli);
 void benchmark_gemm(Cli& cli);
 void benchmark_attention(Cli& cli);
 

@@ -121,12 +121,13 @@ class Decoding {
     return out;
   }
 
+  /// Tokens of every live hypothesis, before the one that step() asks for.
+  std::size_t length() const { return static_cast<std::size_t>(state_.position - 1); }
+
   std::vector<Live> live;
 
  private:
   std::size_t prefixes() const { return batch_.prefixes.size(); }
-  /// Tokens of every live hypothesis.
-  std::size_t length() const { return static_cast<std::size_t>(state_.position - 1); }
   const Node& node(std::int64_t at) const { return nodes_[static_cast<std::size_t>(at)]; }
 
   std::int64_t longest(std::size_t sentence) const {
@@ -231,13 +232,15 @@ class Beam {
       const Continuation& next = continuations[rank];
       if (next.log_probability == impossible) break;
       if (next.token == options_.end) {
-        if (rank < beam && finished_.size() < beam) finish(decoding, next);
+        if (rank < beam) finish(decoding, next);
       } else if (going_on.size() < beam) {
         going_on.push_back(next);
       }
     }
-    if (options_.shrinking) going_on.resize(std::min(going_on.size(), beam - finished_.size()));
-    if (finished_.size() >= beam) going_on.clear();
+    if (options_.shrinking)
+      going_on.resize(std::min(going_on.size(), beam - std::min(beam, finished_.size())));
+    else if (!going_on.empty() && is_done(score(going_on[0].log_probability, decoding.length() + 1)))
+      going_on.clear();
     return going_on;
   }
 
@@ -250,11 +253,22 @@ class Beam {
   }
 
  private:
+  /// Of a hypothesis of so many tokens, </s> among them.
+  double score(double log_probability, std::size_t tokens) const {
+    double length = static_cast<double>(tokens) - (options_.count_end ? 0 : 1);
+    return log_probability / std::pow(std::max(length, 1.0), options_.length_penalty);
+  }
+
+  /// `live`: the score that the best one that goes on would have with the length that it has.
+  bool is_done(double live) const {
+    if (finished_.size() < static_cast<std::size_t>(options_.beam)) return false;
+    std::vector<Hypothesis> found = best();
+    return found.back().score >= live;
+  }
+
   void finish(Decoding& decoding, const Continuation& last) {
-    Hypothesis found = decoding.hypothesis(decoding.keep(last), last.log_probability, 0);
-    double length = static_cast<double>(found.tokens.size()) + (options_.count_end ? 1 : 0);
-    found.score = last.log_probability / std::pow(std::max(length, 1.0), options_.length_penalty);
-    finished_.push_back(std::move(found));
+    finished_.push_back(decoding.hypothesis(decoding.keep(last), last.log_probability,
+                                            score(last.log_probability, decoding.length() + 1)));
   }
 
   const BeamOptions& options_;

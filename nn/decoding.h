@@ -53,9 +53,10 @@ struct Hypothesis {
   std::vector<std::vector<float>> alignment = {};
 };
 
-/// The best hypotheses of each sentence, best first. Each step keeps the 2 · beam best continuations of a sentence;
-/// those of the first `beam` that end are finished, the first `beam` of the others go on, and a sentence is done when
-/// `beam` are finished.
+/// The best hypotheses of each sentence, best first. Each step keeps the 2 · beam best continuations of a sentence:
+/// those of the first `beam` that end are finished, the first `beam` of the others go on. A sentence is done when
+/// `beam` are finished and nothing that goes on has, at the length it has, a better score than what would be returned:
+/// a model that is sure finishes bad hypotheses in passing, before the good one.
 std::vector<std::vector<Hypothesis>> beam_search(SequenceModel& model, const DecodingBatch& batch,
                                                  const BeamOptions& options);
 

@@ -1,0 +1,112 @@
+// Beam search, in sentences a second.
+#include <memory>
+
+#include <omp.h>
+
+#include "experiments/benchmark.h"
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/sequence/sequence_models.h"
+#include "nn/decoding.h"
+#include "tensor/gemm.h"
+#include "tensor/parallel.h"
+#include "tensor/random.h"
+
+namespace fovea {
+
+namespace {
+
+struct DecodeOptions {
+  std::int64_t vocabulary = 8000, sentences = 128, batch = 32, length = 20;
+  int beam = 5, rounds = 5, threads = 0;
+  std::string precision = "f32";
+  bool json = false;
+};
+
+/// Random sentences of half to the whole length, side by side in batches.
+std::vector<DecodingBatch> random_batches(const DecodeOptions& options) {
+  Generator generator(7);
+  Tensor random = Tensor::empty({options.sentences, options.length + 1}, DType::f64);
+  fill_uniform(random, generator, 0, 1);
+  const double* next = random.data<double>();
+  std::vector<std::vector<std::int32_t>> sentences;
+  for (std::int64_t s = 0; s < options.sentences; ++s) {
+    auto words = options.length - static_cast<std::int64_t>(*next++ * static_cast<double>(options.length) / 2);
+    auto& sentence = sentences.emplace_back();
+    for (std::int64_t t = 0; t < options.length; ++t, ++next)
+      if (t < words)
+        sentence.push_back(4 + static_cast<std::int32_t>(*next * static_cast<double>(options.vocabulary - 4)));
+  }
+  std::sort(sentences.begin(), sentences.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  std::vector<DecodingBatch> batches;
+  for (std::int64_t first = 0; first < options.sentences; first += options.batch) {
+    auto count = static_cast<std::size_t>(std::min(options.batch, options.sentences - first));
+    PaddedTokens padded = padded_tokens(std::span(sentences).subspan(static_cast<std::size_t>(first), count));
+    batches.push_back({padded.tokens, padded.lengths});
+  }
+  return batches;
+}
+
+}  // namespace
+
+void benchmark_decode(Cli& cli) {
+  DecodeOptions options;
+  SequenceModelOptions model_options;
+  cli.describe(
+      "Times beam search with a model that nobody has trained: every hypothesis is made as long as the longest "
+      "source. tests/reference/decode_torch.py does the same in PyTorch.");
+  cli.add(model_options);
+  cli.group("Decoding");
+  cli.option("--vocabulary", options.vocabulary, "tokens of source and target").range(8, 1e7);
+  cli.option("--sentences", options.sentences, "sentences that are decoded").range(1, 1e7);
+  cli.option("--batch", options.batch, "sentences that are decoded together").range(1, 1e5);
+  cli.option("--length", options.length, "tokens of the longest source, and of each hypothesis").range(2, 1e5);
+  cli.option("--beam", options.beam, "hypotheses of a sentence").range(1, 1000);
+  cli.option("--precision", options.precision, "of matrix products").one_of({"f32", "bf16"});
+  cli.option("--rounds", options.rounds, "times that all sentences are decoded").range(1, 1000);
+  cli.option("--threads", options.threads, "0: one per core").range(0, 1024);
+  cli.option("--json", options.json, "a JSON object instead of text");
+  cli.parse();
+  if (options.threads > 0) omp_set_num_threads(options.threads);
+  set_matmul_precision(options.precision == "bf16" ? Precision::bf16 : Precision::f32);
+  set_flush_denormals(true);
+
+  std::unique_ptr<SequenceModel> model = model_options.make(options.vocabulary, options.vocabulary);
+  model->initialise(1);
+  std::vector<DecodingBatch> batches = random_batches(options);
+  BeamOptions beam;
+  beam.beam = options.beam;
+  beam.min_length = beam.max_length = options.length;
+  auto decode_all = [&] {
+    for (const DecodingBatch& batch : batches) beam_search(*model, batch, beam);
+  };
+  decode_all();  // warms up caches and the allocator
+  reset_gemm_statistics();
+  reset_peak();
+  const std::uint64_t blocks = allocator_statistics().system_allocations;
+  std::vector<double> seconds;
+  double total = 0;
+  for (int round = 0; round < options.rounds; ++round) {
+    seconds.push_back(seconds_of(decode_all));
+    total += seconds.back();
+  }
+  double per_round = median(seconds), gemm_share = gemm_statistics().seconds / total;
+  auto sentences = static_cast<double>(options.sentences), length = static_cast<double>(options.length + 1);
+  double step = per_round / (static_cast<double>(batches.size()) * length);
+  if (options.json) {
+    Json row = {{"sentences_per_second", sentences / per_round},
+                {"tokens_per_second", sentences * length / per_round},
+                {"milliseconds_per_step", 1e3 * step},
+                {"gemm_share", gemm_share},
+                {"system_allocations", allocator_statistics().system_allocations - blocks},
+                {"peak_bytes", allocator_statistics().peak_bytes},
+                {"beam", options.beam},
+                {"batch", options.batch},
+                {"parameters", model->parameter_count()}};
+    fmt::print("{}\n", row.dump());
+  } else {
+    fmt::print("{:.1f} sentences/s, {:.0f} tokens/s; a step takes {:.2f} ms, {:.0f} % in matrix products\n",
+               sentences / per_round, sentences * length / per_round, 1e3 * step, 100 * gemm_share);
+  }
+}
+
+}  // namespace fovea
