@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/operations.h"
+#include "nn/decoding.h"
 #include "tests/attention/attentions.h"
 
 using namespace fovea;
@@ -77,6 +78,40 @@ BOOST_AUTO_TEST_CASE(recurrent_decoders_take_every_mechanism) {
       if (type.name.starts_with("recurrent")) BOOST_TEST_CONTEXT(mechanism) {
           check_steps(type);
         }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_carried_goes_with_the_hypotheses_of_a_beam) {
+  for (const std::string specification :
+       {"classic(additive(hidden=4)+flexible)", "classic(general+flexible(threshold=0.3,sigma=1))",
+        "heads(additive+flexible(p_init=-1)*1, global*1)", "relative(clip=2)+rotary", "gaussian(window=layer)",
+        "window(use=additive)", "classic(laplace)"}) {
+    bool in_decoder = defined_at(specification, Place::decoder);
+    AttentionFactory own = attention_factory(specification), global = attention_factory("global");
+    for (const TestModel& type : test_models(global, in_decoder ? own : global, in_decoder ? global : own))
+      BOOST_TEST_CONTEXT(specification << ", " << type.name) {
+        std::unique_ptr<SequenceModel> model = type.make();
+        randomise(*model);
+        const std::vector<std::vector<std::int32_t>> sources{{1, 4, 5, 8, 7, 6}, {7, 6, 1}};
+        DecodingBatch batch;
+        if (model->has_source()) {
+          PaddedTokens padded = padded_tokens(sources);
+          batch = {padded.tokens, padded.lengths};
+        } else {
+          batch.prefixes.resize(2);
+        }
+        BeamOptions options;
+        options.beam = options.best = 4;
+        options.max_length = 7;
+        auto found = beam_search(*model, batch, options);
+        for (std::size_t s = 0; s < sources.size(); ++s)
+          for (const Hypothesis& one : found[s]) {
+            std::vector<std::vector<std::int32_t>> source{sources[s]}, target{one.tokens};
+            if (!model->has_source()) source.clear();
+            double expected = log_probabilities(*model, taught_batch(source, target))[0];
+            BOOST_TEST(std::abs(one.log_probability - expected) < 1e-10);
+          }
+      }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
