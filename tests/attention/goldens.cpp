@@ -17,8 +17,7 @@ using Values = std::vector<double>;
 /// X = ((1, 0), (0, 1), (1, 1)); W^Q, W^K, W^V as below, no biases, no output projection.
 class Toy {
  public:
-  explicit Toy(const std::string& specification, Place place = Place::encoder, std::map<std::string, Values> own = {})
-      : place_(place) {
+  explicit Toy(const std::string& specification, Place place = Place::encoder, std::map<std::string, Values> own = {}) {
     attention_ =
         attention_factory(specification)({.model_dim = 2, .heads = 1, .layer = 0, .layers = 1, .place = place});
     attention_->to(DType::f64);
@@ -67,7 +66,6 @@ class Toy {
   Values row_sums() const { return sum(trace_.weights.value(), {-1}).to_vector<double>(); }
 
  private:
-  Place place_;
   std::shared_ptr<Attention> attention_;
   bool causal_ = false;
   std::int32_t length_ = 0;

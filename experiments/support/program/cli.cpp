@@ -414,7 +414,8 @@ void Cli::parse() {
     if (entry->configuration) {
       entry->assign(entry->flag(), [&entry = entry, &texts = texts] { entry->set_texts(texts); });
       Json values;
-      with_flag(entry->flag(), [&] { values = entry->configuration(texts.back()); });
+      with_flag(entry->flag(),
+                [&values, entry = entry, &texts = texts] { values = entry->configuration(texts.back()); });
       configure(values, entry->flag() + " " + texts.back());
       continue;
     }
