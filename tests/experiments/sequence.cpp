@@ -196,6 +196,20 @@ BOOST_AUTO_TEST_CASE(a_comparison_trains_tests_and_leaves_runs_that_decode) {
   BOOST_TEST(std::count(decoded.out.begin(), decoded.out.end(), '\t') == 4, decoded.out);
 }
 
+BOOST_AUTO_TEST_CASE(seeds_are_runs_of_their_own) {
+  Folder folder;
+  Ended ended = translate(tiny((folder / "out").string(), {"--seed", "7", "--seeds", "2"}));
+  BOOST_TEST(ended.status == 0, ended.err);
+  BOOST_TEST(contains(ended.out, " ± "), ended.out);
+  auto run = [&](const char* name) { return folder / "out" / name; };
+  BOOST_TEST(load_json(run("model-seed-7") / "config.json").at("seed") == 7);
+  BOOST_TEST(load_json(run("model-seed-8") / "config.json").at("seed") == 8);
+  BOOST_TEST(contents(run("model-seed-7") / "best.safetensors") != contents(run("model-seed-8") / "best.safetensors"));
+  // Each is what a run of its seed alone would be.
+  BOOST_TEST(translate(tiny((folder / "alone").string(), {"--seed", "8"})).status == 0);
+  BOOST_TEST(contents(folder / "alone" / "best.safetensors") == contents(run("model-seed-8") / "best.safetensors"));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   Folder folder;
   std::string out = (folder / "out").string();
