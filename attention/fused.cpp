@@ -120,12 +120,12 @@ namespace {
 
 AttentionEngine chosen = AttentionEngine::fastest;
 
-/// To as many keys, plain products in the cache are the fastest: `benchmark attention --small`. The hidden layers of
-/// other scores and what goes from query to query never do.
+/// Plain attention in front of as many keys is products in the cache and little else: `benchmark attention --small`.
 constexpr std::int64_t keys_in_cache = 48;
 
 bool is_faster_composed(const AttentionContext& in, const Terms& terms) {
-  return in.key.size(2) <= keys_in_cache && (!terms.score || terms.score->is_scaled_dot()) && !terms.recurrence;
+  return in.key.size(2) <= keys_in_cache && (!terms.score || terms.score->is_scaled_dot()) && !terms.recurrence &&
+         terms.scores.empty() && terms.biases.empty() && terms.windows.empty() && terms.values.empty();
 }
 
 }  // namespace

@@ -101,18 +101,18 @@ bool add_recurrence(FusedCall& call) {
   return true;
 }
 
-/// Rows of a strip: so many that it takes an eighth of a megabyte, and no more than there are.
+/// Rows of a strip: so many that it takes an eighth of a megabyte, whole vectors of them, and no more than there are.
 std::int64_t strip_rows(const FusedCall& call) {
   const StripShape& shape = call.shape;
   std::int64_t row = std::max<std::int64_t>(shape.keys, 1) * static_cast<std::int64_t>(size_of(call.in.query.dtype()));
-  std::int64_t rows = std::clamp<std::int64_t>((128 << 10) / row / 8 * 8, 8, 64);
+  std::int64_t rows = std::clamp<std::int64_t>((128 << 10) / row / 16 * 16, 16, 64);
   if (call.planes > 1) rows = std::clamp<std::int64_t>((128 << 10) / row / call.planes, 1, 64);
   return std::clamp<std::int64_t>(shape.queries / shape.parts + 1, 1, rows);
 }
 
 /// Few heads with many queries each are cut into parts; how many depends on the sizes alone, not on the threads.
 std::int64_t parts_of(std::int64_t heads, std::int64_t queries) {
-  return std::clamp<std::int64_t>(std::min(16 / std::max<std::int64_t>(heads, 1), queries / 128), 1, 16);
+  return std::clamp<std::int64_t>(std::min(16 / std::max<std::int64_t>(heads, 1), queries / 64), 1, 16);
 }
 
 /// Throws unless the range broadcasts to [B, H, I].
