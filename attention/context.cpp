@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "nn/linear.h"
+
 namespace fovea {
 
 namespace {
@@ -91,6 +93,12 @@ Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
   for (int dim = 0; fits && dim < 3; ++dim) fits = shape[dim] == 1 || shape[dim] == pairs[dim];
   require(fits, "attention: the mask is {}; expected {}, where all but the last may be 1", shape, pairs);
   return cast(mask, dtype);
+}
+
+Variable AttentionContext::project(const Linear& layer, const Variable& states) const {
+  if (made)
+    if (auto found = made->find(&layer); found != made->end()) return found->second;
+  return layer.forward(states);
 }
 
 }  // namespace fovea

@@ -10,6 +10,7 @@
 #pragma once
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -42,6 +43,13 @@ struct KeyRange {
   Tensor first, end;
 };
 
+class Linear;
+
+/// Layers of methods that make more of the states that queries, keys and values are projected from.
+struct StateLayers {
+  std::vector<const Linear*> of_query, of_key;
+};
+
 /// What a method sees. B sentences, H heads, I queries, J keys, D head dim.
 struct AttentionContext {
   Variable query_states;  ///< input of the sub-layer, [B, I, d]
@@ -65,9 +73,14 @@ struct AttentionContext {
   Variable step_input;      ///< what a decoder reads at each step, [B, I, d_e], or undefined
   Variable previous_focus;  ///< before the first query, [B, H or 1], or undefined
   DecoderMemory* memory = nullptr;
+  /// What came of this call's states in one product: of the layers that make queries, keys and values, and of
+  /// LocalnessMethod::add_layers(). Null: nothing.
+  std::shared_ptr<const std::map<const Linear*, Variable>> made;
   std::shared_ptr<const AttentionContext> whole;  ///< of all heads, where this is of some of them; null: this is it
 
   double scale() const;  ///< 1 / sqrt(D)
+  /// layer(states): as `made` has it, or made now.
+  Variable project(const Linear& layer, const Variable& states) const;
   /// What `make` makes of the keys that came with this call, [B, J, ...], for all keys: methods that project keys of
   /// their own do it through here, and a decoder that goes step by step projects each key once. `owner`: who makes it.
   template <class Make>
@@ -294,6 +307,8 @@ struct Surroundings {
 class LocalnessMethod : public Module {
  public:
   virtual void change(Surroundings&) const {}
+  /// Names the layers that add_terms() asks AttentionContext::project() for.
+  virtual void add_layers(StateLayers&) const {}
   /// What takes the place of queries and of keys [B, H, T, D], the first of them at position `first`, before any method
   /// adds its terms; asked where change() has said so.
   virtual Variable positioned(const Variable& heads, std::int64_t first) {

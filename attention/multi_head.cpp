@@ -1,7 +1,10 @@
 #include "attention/multi_head.h"
 
+#include <algorithm>
+
 #include "attention/context.h"
 #include "attention/on_heads.h"
+#include "nn/joint_linear.h"
 
 namespace fovea {
 
@@ -35,6 +38,31 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
   for (Placed& placed : methods_) child(placed.name, *placed.method);
 }
 
+/// All layers of one input at once. A decoder's memory may have what they would make.
+void MultiHeadAttention::project_together(const AttentionInput& input, AttentionContext& in) const {
+  if (input.memory) return;
+  StateLayers more;
+  for (const Placed& placed : methods_) placed.method->add_layers(more);
+  std::vector<std::pair<Variable, std::vector<const Linear*>>> of_inputs;
+  auto add = [&](const Variable& x, const Linear* layer) {
+    auto known =
+        std::find_if(of_inputs.begin(), of_inputs.end(), [&](const auto& one) { return one.first.is_same(x); });
+    if (known == of_inputs.end()) known = of_inputs.insert(known, {x, {}});
+    known->second.push_back(layer);
+  };
+  add(input.query, &query_);
+  add(input.key, &key_);
+  add(input.value, &value_);
+  for (const Linear* layer : more.of_query) add(input.query, layer);
+  for (const Linear* layer : more.of_key) add(input.key, layer);
+  auto made = std::make_shared<std::map<const Linear*, Variable>>();
+  for (const auto& [x, layers] : of_inputs) {
+    std::vector<Variable> results = forward_together(layers, x);
+    for (std::size_t k = 0; k < layers.size(); ++k) made->emplace(layers[k], results[k]);
+  }
+  in.made = std::move(made);
+}
+
 AttentionContext MultiHeadAttention::context(const AttentionInput& input) const {
   const Shape &q = input.query.shape(), &k = input.key.shape(), &v = input.value.shape();
   std::int64_t d = shape_.model_dim, d_k = width_or(shape_.key_dim, d), d_v = width_or(shape_.value_dim, d);
@@ -43,11 +71,12 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
           "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q, k, v, d, d_k,
           d_v);
   AttentionContext in = context_of(input, shape_.place);
-  in.projected_query = query_.forward(input.query);
-  in.projected_key = in.of_keys(&key_, [&] { return key_.forward(input.key); });
+  project_together(input, in);
+  in.projected_query = in.project(query_, input.query);
+  in.projected_key = in.of_keys(&key_, [&] { return in.project(key_, input.key); });
   in.query = split_heads(in.projected_query, head_dim_);
   in.key = split_heads(in.projected_key, head_dim_);
-  in.value = split_heads(in.of_keys(&value_, [&] { return value_.forward(input.value); }),
+  in.value = split_heads(in.of_keys(&value_, [&] { return in.project(value_, input.value); }),
                          surroundings_.value_dim / shape_.heads);
   require_kept_keys(input, in);
   in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.keys()}, input.query.dtype());

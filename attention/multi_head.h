@@ -38,6 +38,7 @@ class MultiHeadAttention : public Attention {
 
  private:
   AttentionContext context(const AttentionInput& input) const;
+  void project_together(const AttentionInput& input, AttentionContext& in) const;
 
   AttentionShape shape_;
   std::int64_t head_dim_;

@@ -219,10 +219,20 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
   }
 }
 
+void DifferentiableWindow::add_layers(StateLayers& layers) const {
+  layers.of_query.insert(layers.of_query.end(), {&left_query_, &right_query_});
+  layers.of_key.insert(layers.of_key.end(), {&left_key_, &right_key_});
+  if (!local_query_) return;
+  layers.of_query.push_back(&*local_query_);
+  layers.of_key.push_back(&*local_key_);
+}
+
 void DifferentiableWindow::add_terms(const AttentionContext& in, Terms& terms) {
-  auto queries = [&](const Linear& projection) { return split_heads(projection.forward(in.query_states), head_dim_); };
+  auto queries = [&](const Linear& projection) {
+    return split_heads(in.project(projection, in.query_states), head_dim_);
+  };
   auto keys = [&](const Linear& projection) {
-    return split_heads(in.of_keys(&projection, [&] { return projection.forward(in.key_states); }), head_dim_);
+    return split_heads(in.of_keys(&projection, [&] { return in.project(projection, in.key_states); }), head_dim_);
   };
   WindowProjections projections{queries(left_query_), keys(left_key_), queries(right_query_), keys(right_key_)};
   if (options_.use == Use::additive) {

@@ -44,6 +44,7 @@ class DifferentiableWindow : public LocalnessMethod {
   static void visit(OptionVisitor& visitor, Options& options);
 
   DifferentiableWindow(const MethodShape& shape, const Options& options);
+  void add_layers(StateLayers& layers) const override;
   void add_terms(const AttentionContext& in, Terms& terms) override;
 
  private:

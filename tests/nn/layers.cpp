@@ -6,6 +6,7 @@
 
 #include "autograd/operations.h"
 #include "nn/embedding.h"
+#include "nn/joint_linear.h"
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/values.h"
 
@@ -51,6 +52,39 @@ BOOST_AUTO_TEST_CASE(the_small_layers_pass_gradcheck) {
       dropped, [&](auto& x) { return dropped.forward(x[0]); }, random_tensor({3, 3}, 6));
   check(
       learned, [&](auto& x) { return learned.forward(x[0], 1); }, random_tensor({2, 3, 3}, 7));
+}
+
+BOOST_AUTO_TEST_CASE(layers_of_one_input_are_what_each_is_alone) {
+  struct Layers : Module {
+    Linear wide{3, 5}, narrow{3, 2};
+    Layers() {
+      child("wide", wide);
+      child("narrow", narrow);
+    }
+  } layers;
+  randomise(layers);
+  Variable x(random_tensor({130, 2, 3}, 1), true);  // rows enough for one product
+  std::vector<Variable> together = forward_together({&layers.wide, &layers.narrow}, x);
+  Variable wide = layers.wide.forward(x), narrow = layers.narrow.forward(x);
+  BOOST_TEST(largest_difference(together[0].value(), wide.value()) < 1e-14);
+  BOOST_TEST(largest_difference(together[1].value(), narrow.value()) < 1e-14);
+
+  std::vector<Variable> inputs{x};
+  for (const NamedParameter& parameter : layers.parameters()) inputs.push_back(parameter.variable);
+  auto gradients = [&](const Variable& a, const Variable& b) {
+    return grad(sum(a * a * a) + sum(b * b), inputs, {}, {.create_graph = true});
+  };
+  auto total = [](const std::vector<Variable>& all) {
+    Variable total;
+    for (const Variable& one : all) total = total.defined() ? total + sum(one * one) : sum(one * one);
+    return total;
+  };
+  auto of_joint = gradients(together[0], together[1]), of_each = gradients(wide, narrow);
+  auto second_of_joint = grad(total(of_joint), inputs), second_of_each = grad(total(of_each), inputs);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    BOOST_TEST(largest_difference(of_joint[k].value(), of_each[k].value()) < 1e-9);
+    BOOST_TEST(largest_difference(second_of_joint[k].value(), second_of_each[k].value()) < 1e-6);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_embedding_passes_gradcheck_and_its_padding_row_gets_no_gradient) {
