@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
     corpus.data = "generated";
     SequenceExperiment experiment({.name = "language_model", .metrics = {}});
     cli.group("Data");
-    cli.option("--data", corpus.data, "a directory of text files, or generated[:words=200,copies=0.15,...]")
+    cli.option("--data", corpus.data,
+               "a text file, a directory of text files, or generated[:words=200,copies=0.15,...]")
         .saved_as(lasting_data);
     cli.add(corpus);
     cli.add(experiment);

@@ -182,6 +182,20 @@ BOOST_AUTO_TEST_CASE(missing_parts_are_split_off_by_hash) {
   BOOST_TEST(visited(ParallelCorpus(alone), Part::train).at(0).first == "");
 }
 
+BOOST_AUTO_TEST_CASE(one_file_has_its_parts_in_order) {
+  Folder folder;
+  std::string text;
+  for (int i = 1; i <= 40; ++i) text += std::to_string(i) + "\n";
+  ParallelCorpusOptions options;
+  options.data = write(folder / "input.txt", text).string();
+  const ParallelCorpus corpus(options);
+  BOOST_TEST(visited(corpus, Part::train).size() == 32u);
+  BOOST_TEST((visited(corpus, Part::dev) == Pairs{{"", "33"}, {"", "34"}, {"", "35"}, {"", "36"}}));
+  BOOST_TEST((visited(corpus, Part::test) == Pairs{{"", "37"}, {"", "38"}, {"", "39"}, {"", "40"}}));
+  options.source = "en";
+  BOOST_TEST(contains(refusal(options), "is one file; --source and --target name files of a directory"));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_missing_is_said) {
   Folder folder;
   ParallelCorpusOptions options = options_of(folder);
@@ -211,6 +225,7 @@ BOOST_AUTO_TEST_CASE(a_visit_skips_what_it_may) {
   const ParallelCorpus corpus(options);
   visited(corpus, Part::train);
   BOOST_TEST(corpus.skipped(Part::train).blank == 1);
+  BOOST_TEST(contains(corpus.left_out(), "train: 1 pair skipped: 1 blank; the first: "));
   visited(corpus, Part::train);  // counted anew
   BOOST_TEST(corpus.skipped(Part::train).blank == 1);
 }

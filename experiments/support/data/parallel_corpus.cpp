@@ -172,47 +172,68 @@ void add_options(Cli& cli, ParallelCorpusOptions& options) {
 }
 
 ParallelCorpus::ParallelCorpus(const ParallelCorpusOptions& options) : options_(options) {
-  require(!options.target.empty(),
+  const fs::path path = existing_data(options.data);
+  if (fs::is_regular_file(path)) {
+    find_parts(path);
+  } else {
+    find_files(path);
+  }
+}
+
+void ParallelCorpus::find_parts(const fs::path& file) {
+  require(options_.source.empty() && options_.target.empty(),
+          "--data: '{}' is one file; --source and --target name files of a directory", options_.data);
+  files_[static_cast<std::size_t>(Part::train)].target = file;
+  LineReader reader(file);
+  for (std::string line; reader.next_of_any_kind(line);) continue;
+  lines_ = reader.number();
+}
+
+void ParallelCorpus::find_files(const fs::path& directory) {
+  require(!options_.target.empty(),
           "--target is missing: the names of the target's files end with it, as de in train.de");
-  require(options.source != options.target, "--source and --target are both '{}'", options.source);
-  const fs::path directory = existing_data(options.data);
-  require(fs::is_directory(directory), "--data: '{}' is no directory of files like train.{}", options.data,
-          options.target);
-  const auto targets = sets_of(directory, options.target), alignments = sets_of(directory, "align");
-  const auto sources = options.source.empty() ? targets : sets_of(directory, options.source);
-  const std::array<std::string, 3> asked = {options.train_set, options.dev_set, options.test_set};
+  require(options_.source != options_.target, "--source and --target are both '{}'", options_.source);
+  require(fs::is_directory(directory), "--data: '{}' is no directory of files like train.{}", options_.data,
+          options_.target);
+  const auto targets = sets_of(directory, options_.target), alignments = sets_of(directory, "align");
+  const auto sources = options_.source.empty() ? targets : sets_of(directory, options_.source);
+  const std::array<std::string, 3> asked = {options_.train_set, options_.dev_set, options_.test_set};
   for (const Part part : {Part::train, Part::dev, Part::test}) {
     const auto k = static_cast<std::size_t>(part);
     const std::string set = chosen_set(targets, part, asked[k], directory);
     if (set.empty()) continue;
     require(sources.contains(set), "{}: there is {}, but no {}.{}", directory.string(),
-            targets.at(set).filename().string(), set, options.source);
-    if (!options.source.empty()) files_[k].source = sources.at(set);
+            targets.at(set).filename().string(), set, options_.source);
+    if (!options_.source.empty()) files_[k].source = sources.at(set);
     files_[k].target = targets.at(set);
     if (alignments.contains(set)) files_[k].alignment = alignments.at(set);
   }
   require(!files(Part::train).empty(), "{}: no training set train.{} (.txt and .gz too); found {}", directory.string(),
-          options.target, contents_of(directory));
+          options_.target, contents_of(directory));
+}
+
+Part ParallelCorpus::part_of(const TextPair& pair, std::int64_t line) const {
+  if (lines_ > 0) {
+    const double place = static_cast<double>(line) / static_cast<double>(lines_);
+    return place > 0.9 ? Part::test : place > 0.8 ? Part::dev : Part::train;
+  }
+  const double place = split_place(pair.source.empty() ? pair.target : pair.source);
+  if (files(Part::test).empty() && place < 0.1) return Part::test;
+  return files(Part::dev).empty() && place >= 0.1 && place < 0.2 ? Part::dev : Part::train;
 }
 
 void ParallelCorpus::visit(Part part, const std::function<void(const TextPair&)>& visitor) const {
-  const bool splits_test = files(Part::test).empty(), splits_dev = files(Part::dev).empty();
-  const auto part_of = [&](const TextPair& pair) {
-    const double place = split_place(pair.source.empty() ? pair.target : pair.source);
-    return splits_test && place < 0.1                  ? Part::test
-           : splits_dev && place >= 0.1 && place < 0.2 ? Part::dev
-                                                       : Part::train;
-  };
   const bool has_files = !files(part).empty();
   PairReader reader(files(has_files ? part : Part::train), options_.lines);
   const bool whole = has_files && part != Part::train;
   for (TextPair pair; reader.next(pair);) {
-    if (whole || part_of(pair) == part) visitor(pair);
+    if (whole || part_of(pair, reader.number()) == part) visitor(pair);
   }
   if (has_files) skipped_[static_cast<std::size_t>(part)] = reader.skipped();
 }
 
 std::string ParallelCorpus::description() const {
+  if (lines_ > 0) return options_.data + ": the last tenth of its lines is test, the tenth before dev";
   std::string text = options_.data + ":";
   for (const Part part : {Part::train, Part::dev, Part::test}) {
     const PairFiles& of_part = files(part);
@@ -226,6 +247,16 @@ std::string ParallelCorpus::description() const {
   }
   text.pop_back();
   return text;
+}
+
+std::string ParallelCorpus::left_out() const {
+  std::vector<std::string> parts;
+  for (const Part part : {Part::train, Part::dev, Part::test}) {
+    const std::string skipped_pairs = describe(skipped(part));
+    const char* name = part_names[static_cast<std::size_t>(part)];
+    if (!skipped_pairs.empty()) parts.push_back(fmt::format("{}: {}", name, skipped_pairs));
+  }
+  return listed(parts, "; ");
 }
 
 }  // namespace fovea

@@ -69,7 +69,7 @@ class PairReader {
 };
 
 struct ParallelCorpusOptions {
-  std::string data;            ///< a directory
+  std::string data;            ///< a directory, or one file of texts alone
   std::string source, target;  ///< how the names of the files end: "en", "de"; an empty source: texts alone
   std::string train_set, dev_set, test_set;  ///< names without the language; empty: found
   LineRules lines;
@@ -82,21 +82,31 @@ void add_options(Cli& cli, ParallelCorpusOptions& options);
 /// The files `NAME.LANGUAGE` of a directory, also with .txt or .gz behind it or both. NAME is the set that is asked for
 /// (`test_2016` finds `test_2016.lc.norm`), or begins with train; dev, val or valid; or test. `NAME.align` has gold
 /// alignments. A part without files is split off the training pairs by a hash of the source (10 % each).
+///
+/// Or one file, without a source: its last tenth of lines is the test part, the tenth before the development part.
 class ParallelCorpus : public PairSource {
  public:
-  /// Throws Error where there is no training file, a file without its partner, or several sets for a part.
+  /// Throws Error where there is no training file, a file without its partner, or several sets for a part. Reads the
+  /// one file once, to count its lines.
   explicit ParallelCorpus(const ParallelCorpusOptions& options);
 
   void visit(Part part, const std::function<void(const TextPair&)>& visitor) const override;
   std::string description() const override;
+  /// "train: 3 pairs skipped: ...", a part after the other.
+  std::string left_out() const override;
 
   const PairFiles& files(Part part) const { return files_[static_cast<std::size_t>(part)]; }
   /// What the last visit of the part's files left out.
   const SkippedPairs& skipped(Part part) const { return skipped_[static_cast<std::size_t>(part)]; }
 
  private:
+  void find_parts(const std::filesystem::path& file);
+  void find_files(const std::filesystem::path& directory);
+  Part part_of(const TextPair& pair, std::int64_t line) const;
+
   ParallelCorpusOptions options_;
   std::array<PairFiles, 3> files_;
+  std::int64_t lines_ = 0;  ///< of the one file; 0 for a directory
   mutable std::array<SkippedPairs, 3> skipped_;
 };
 

@@ -20,6 +20,8 @@ class PairSource {
   virtual void visit(Part part, const std::function<void(const TextPair&)>& visitor) const = 0;
   /// Where they come from and how they are read, one line.
   virtual std::string description() const = 0;
+  /// What the last visits left out because it was no good, and why; empty: nothing.
+  virtual std::string left_out() const { return {}; }
 };
 
 }  // namespace fovea

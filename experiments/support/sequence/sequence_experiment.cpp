@@ -129,6 +129,7 @@ void SequenceExperiment::prepare(SequenceData& data, const PairSource& pairs, co
   data.tokenizers = is_known ? load_tokenizers(directory.path()) : train_tokenizers(pairs, text);
   fmt::print("{}\n", data.tokenizers.description());
   encode_parts(data, pairs, {.max_length = text.text.max_length, .block = block}, batches);
+  if (const std::string left_out = pairs.left_out(); !left_out.empty()) fmt::print("{}\n", left_out);
   fmt::print("{} pairs to train on, {} to select models, {} to test\n", data.train.size(), data.dev.size(),
              data.test.size());
   std::fflush(stdout);
