@@ -16,6 +16,9 @@ namespace {
 
 constexpr double impossible = -std::numeric_limits<double>::infinity();
 
+/// What a diverged model says is NaN, which has no place in an order.
+double ordered(double log_probability) { return std::isnan(log_probability) ? impossible : log_probability; }
+
 /// One token of a hypothesis, with the one before it.
 struct Node {
   std::int64_t before;  ///< −1: none
@@ -85,7 +88,7 @@ class Decoding {
   Continuation forced_continuation(std::size_t row, std::int32_t token) const {
     require(0 <= token && token < logits_.size(1), "decoding: the prefix of sentence {} has token {}, there are {}",
             live[row].sentence, token, logits_.size(1));
-    return {row, token, live[row].log_probability + forced_logits_[row] - log_total_[row]};
+    return {row, token, ordered(live[row].log_probability + forced_logits_[row] - log_total_[row])};
   }
 
   /// The node of a continuation.
@@ -178,8 +181,8 @@ class Decoding {
   void read_alignments(const std::vector<AttentionTrace>& traces) {
     alignments_.assign(live.size(), {});
     if (!model_.has_source()) return;
-    auto over_source = [](const AttentionTrace& trace) {
-      return !trace.name.ends_with("attention") || trace.name == "attention";
+    auto over_source = [](const AttentionTrace& trace) {  // "2.cross", or the one of a recurrent model
+      return trace.name == "attention" || trace.name.find(".cross") != std::string::npos;
     };
     auto last = std::find_if(traces.rbegin(), traces.rend(), over_source);
     if (last == traces.rend()) return;
@@ -249,6 +252,7 @@ class Beam {
     std::stable_sort(all.begin(), all.end(),
                      [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
     all.resize(std::min(all.size(), static_cast<std::size_t>(options_.best)));
+    if (all.empty()) all.push_back({.tokens = {}, .log_probability = impossible, .score = impossible});
     return all;
   }
 
@@ -290,7 +294,7 @@ std::vector<std::vector<Continuation>> continuations_of(const Decoding& decoding
       continue;
     }
     for (std::size_t at = row * width; at < (row + 1) * width; ++at)
-      own.push_back({row, index[at], from.log_probability + values[at] - decoding.log_total(row)});
+      own.push_back({row, index[at], ordered(from.log_probability + values[at] - decoding.log_total(row))});
   }
   return all;
 }
@@ -333,7 +337,7 @@ struct Choices {
   double total = 0;
 
   void add(std::int32_t token, double weight) {
-    if (weight <= 0) return;
+    if (!(weight > 0)) return;
     tokens.push_back(token);
     weights.push_back(weight);
     total += weight;

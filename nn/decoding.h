@@ -56,7 +56,8 @@ struct Hypothesis {
 /// The best hypotheses of each sentence, best first. Each step keeps the 2 · beam best continuations of a sentence:
 /// those of the first `beam` that end are finished, the first `beam` of the others go on. A sentence is done when
 /// `beam` are finished and nothing that goes on has, at the length it has, a better score than what would be returned:
-/// a model that is sure finishes bad hypotheses in passing, before the good one.
+/// a model that is sure finishes bad hypotheses in passing, before the good one. Where none can end (the logits are
+/// NaN, or every token is ruled out), there is an empty one whose score is −inf.
 std::vector<std::vector<Hypothesis>> beam_search(SequenceModel& model, const DecodingBatch& batch,
                                                  const BeamOptions& options);
 

@@ -216,7 +216,10 @@ BOOST_AUTO_TEST_CASE(alignments_have_a_row_for_each_token_and_the_end) {
         SequenceTrace trace;
         Evaluating evaluating(model);
         model.logits(taught_batch(Sentences{sources[s]}, Sentences{one.tokens}).batch, &trace);
-        Tensor weights = mean(trace.decoder.back().weights, {1}).value();  // [1, T, J]
+        auto over_source = [](const AttentionTrace& one) { return one.name == "attention" || one.name == "1.cross"; };
+        auto last = std::find_if(trace.decoder.begin(), trace.decoder.end(), over_source);
+        BOOST_TEST_REQUIRE((last != trace.decoder.end()));
+        Tensor weights = mean(last->weights, {1}).value();  // [1, T, J]
         for (std::size_t t = 0; t < one.alignment.size(); ++t)
           for (std::size_t j = 0; j < sources[s].size(); ++j)
             BOOST_TEST(std::abs(weights.select(0, 0)
@@ -247,7 +250,8 @@ BOOST_AUTO_TEST_CASE(the_most_probable_alone_are_drawn_where_few_may_be) {
 }
 
 BOOST_AUTO_TEST_CASE(tokens_are_drawn_as_often_as_they_are_probable) {
-  auto model = test_models(plain_attention, plain_attention, plain_attention)[3].make();
+  auto model = test_models(plain_attention, plain_attention, plain_attention)[4].make();
+  BOOST_TEST_REQUIRE(!model->has_source());
   randomise(*model);
   for (NamedParameter& p : model->parameters())  // flatter
     if (p.name.starts_with("target_embedding")) p.variable.value().copy_from(map(Affine{0.3, 0}, p.variable.value()));
@@ -266,6 +270,24 @@ BOOST_AUTO_TEST_CASE(tokens_are_drawn_as_often_as_they_are_probable) {
     double expected = p[v] * draws, deviation = std::sqrt(expected * (1 - p[v]));
     BOOST_TEST(std::abs(count[static_cast<std::int32_t>(v)] - expected) < 4 * deviation + 1e-9);
   }
+}
+
+BOOST_AUTO_TEST_CASE(where_nothing_can_end_there_is_an_empty_hypothesis) {
+  auto model = test_models(plain_attention, plain_attention, plain_attention)[0].make();
+  randomise(*model);
+  BeamOptions options = beam_options(2);
+  options.min_length = 5;
+  options.never = {0, 1, 2, 4, 5, 6, 7, 8};
+  auto check = [&](const std::string& why) {
+    for (const auto& found : beam_search(*model, batch_of(*model, sources), options)) {
+      BOOST_TEST_REQUIRE(found.size() == 1u, why);
+      BOOST_TEST((found[0].tokens.empty() && std::isinf(found[0].score)), why);
+    }
+  };
+  check("every token is ruled out");
+  options = beam_options(2);
+  for (NamedParameter& p : model->parameters()) p.variable.value().fill(std::nan(""));
+  check("the model says nothing");
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {

@@ -51,6 +51,16 @@ inline std::vector<TestModel> test_models(const AttentionFactory& encoder, const
                  : std::make_unique<TransformerModel>(options, encoder_layer(decoder));
     };
   };
+  auto other_order = [=]() -> std::unique_ptr<SequenceModel> {
+    TransformerModelOptions options{.source_vocabulary = test_vocabulary,
+                                    .vocabulary = test_vocabulary,
+                                    .encoder = test_stack(Norm::pre),
+                                    .decoder = test_stack(Norm::pre)};
+    const SubLayer feed_forward{}, own{SubLayer::Kind::attention, encoder}, masked{SubLayer::Kind::attention, decoder},
+        over_source{SubLayer::Kind::cross, cross};
+    return std::make_unique<TransformerModel>(options, SubLayers{feed_forward, own, own, feed_forward},
+                                              SubLayers{masked, over_source, masked, feed_forward});
+  };
   auto recurrent = [=](RecurrentModelOptions options) {
     return [=]() -> std::unique_ptr<SequenceModel> {
       RecurrentModelOptions own = options;
@@ -67,6 +77,7 @@ inline std::vector<TestModel> test_models(const AttentionFactory& encoder, const
       {"transformer, pre-norm, one table", transformer(Norm::pre, Tied::all, Positions::sinusoidal, true)},
       {"transformer, post-norm, three tables", transformer(Norm::post, Tied::none, Positions::sinusoidal, true)},
       {"transformer, learned positions", transformer(Norm::post, Tied::decoder, Positions::learned, true)},
+      {"transformer, another order of sub-layers", other_order},
       {"language model", transformer(Norm::pre, Tied::decoder, Positions::sinusoidal, false)},
       {"recurrent, the previous state asks", recurrent({})},
       {"recurrent, one direction, two layers", recurrent({.layers = 2, .bidirectional = false})},
