@@ -21,7 +21,7 @@ constexpr const char* part_names[] = {"train", "dev", "test"};
 std::optional<std::string> set_of(std::string file, const std::string& language) {
   for (const char* ending : {".gz", ".txt"}) {
     if (file.ends_with(ending) && file.size() > std::string_view(ending).size()) {
-      file.resize(file.size() - std::string_view(ending).size());
+      file.erase(file.size() - std::string_view(ending).size());
     }
   }
   const std::string ending = "." + language;
