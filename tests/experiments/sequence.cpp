@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   refused({"--compare", "global; wide: --data x"}, "--compare: 'wide': --data: cannot differ between the rows");
   refused({"--compare", "a: --heads 2; a: --heads 4"}, "--compare: 'a' is there twice");
   refused({"--compare", "gausian"}, "--compare: 'gausian': --attention: 'gausian': no method 'gausian'");
-  refused({"--decode", "x"}, "--decode and --model go together");
+  refused({"--decode", "x"}, "--model and --decode go together");
   refused({"--parameters"}, "--parameters: needs --vocabulary-size");
   refused({"--init", "/nowhere.safetensors"}, "--init /nowhere.safetensors: there is no such file");
 }

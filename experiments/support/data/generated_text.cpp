@@ -37,6 +37,15 @@ class GeneratedPairs : public PairSource {
   std::function<TextPair(SplitMix&)> grammar_;
 };
 
+/// The options are the grammar's and the sizes'; what they are set to is what is drawn.
+template <class Grammar>
+std::unique_ptr<PairSource> pairs_of(std::string_view specification, const GeneratedSizes& sizes,
+                                     const std::vector<GeneratedOption>& options, const Grammar& grammar) {
+  read_generated_options(specification, options);
+  return std::make_unique<GeneratedPairs>(specification, sizes,
+                                          [grammar](SplitMix& random) { return grammar.draw(random); });
+}
+
 GeneratedSizes default_sizes() { return {.train = 20000, .dev = 500, .test = 500, .seed = 1}; }
 
 // ---- Invented words: every number has its own
@@ -224,9 +233,7 @@ std::unique_ptr<PairSource> generate_translation(std::string_view specification)
   options.push_back(GeneratedOption::interval("phrases", grammar.phrases, {1, 50}));
   options.push_back(GeneratedOption::interval("length", grammar.length, {1, 20}));
   options.push_back(GeneratedOption::number("swap", grammar.swap, 0, 1));
-  read_generated_options(specification, options);
-  return std::make_unique<GeneratedPairs>(specification, sizes,
-                                          [grammar](SplitMix& random) { return grammar.draw(random); });
+  return pairs_of(specification, sizes, options, grammar);
 }
 
 std::unique_ptr<PairSource> generate_summaries(std::string_view specification) {
@@ -236,9 +243,7 @@ std::unique_ptr<PairSource> generate_summaries(std::string_view specification) {
   options.push_back(GeneratedOption::interval("sentences", grammar.sentences, {1, 100}));
   options.push_back(
       GeneratedOption::integer("nouns", grammar.nouns, {10, static_cast<std::int64_t>(lexicon::nouns.size())}));
-  read_generated_options(specification, options);
-  return std::make_unique<GeneratedPairs>(specification, sizes,
-                                          [grammar](SplitMix& random) { return grammar.draw(random); });
+  return pairs_of(specification, sizes, options, grammar);
 }
 
 std::unique_ptr<PairSource> generate_lines(std::string_view specification) {
@@ -249,9 +254,7 @@ std::unique_ptr<PairSource> generate_lines(std::string_view specification) {
   options.push_back(GeneratedOption::interval("length", grammar.length, {1, 1000}));
   options.push_back(GeneratedOption::number("copies", grammar.copies, 0, 1));
   options.push_back(GeneratedOption::number("brackets", grammar.brackets, 0, .3));
-  read_generated_options(specification, options);
-  return std::make_unique<GeneratedPairs>(specification, sizes,
-                                          [grammar](SplitMix& random) { return grammar.draw(random); });
+  return pairs_of(specification, sizes, options, grammar);
 }
 
 }  // namespace fovea

@@ -9,8 +9,11 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "experiments/support/data/generated_options.h"
+#include "experiments/support/data/parallel_corpus.h"
 #include "experiments/support/metrics/bleu.h"
 #include "experiments/support/metrics/text_metrics.h"
+#include "experiments/support/program/program.h"
 #include "experiments/support/program/progress.h"
 #include "experiments/support/report/table.h"
 #include "experiments/support/text/lines.h"
@@ -235,7 +238,6 @@ void SequenceExperiment::print_parameters() const {
 
 /// Texts of lines that are typed come one by one.
 void SequenceExperiment::decode_texts() const {
-  require(!trained_.empty(), "--decode and --model go together: --model runs/NAME --decode FILE");
   PairTokenizers tokenizers = load_tokenizers(trained_);
   std::unique_ptr<SequenceModel> trained = make_model(tokenizers);
   load_parameters(*trained, trained_);
@@ -267,6 +269,8 @@ void SequenceExperiment::decode_texts() const {
 
 void SequenceExperiment::run(Cli& cli, const std::function<std::unique_ptr<PairSource>()>& load) {
   training.apply();
+  require(decoded_.empty() == trained_.empty(),
+          "--model and --decode go together: --model runs/NAME --decode FILE; to train on from a model: --init");
   if (!decoded_.empty()) return decode_texts();
   check_flags(cli);
   if (parameters_) return print_parameters();
@@ -290,6 +294,24 @@ void SequenceExperiment::run(Cli& cli, const std::function<std::unique_ptr<PairS
   });
   print_table(compared);
   fmt::print("run directory: {}\n", directory.path().string());
+}
+
+int run_sequence_program(int argc, const char* const* argv, const SequenceProgram& program) {
+  return fovea::run(program.name, argc, argv, [&](Cli& cli) {
+    cli.describe(program.about);
+    ParallelCorpusOptions corpus;
+    corpus.data = "generated";
+    SequenceExperiment experiment(program);
+    cli.group("Data");
+    cli.option("--data", corpus.data, program.data).saved_as(lasting_data);
+    cli.add(corpus);
+    cli.add(experiment);
+    cli.parse();
+    experiment.run(cli, [&]() -> std::unique_ptr<PairSource> {
+      if (is_generated(corpus.data)) return program.generate(corpus.data);
+      return std::make_unique<ParallelCorpus>(corpus);
+    });
+  });
 }
 
 }  // namespace fovea

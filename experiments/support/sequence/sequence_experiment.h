@@ -19,8 +19,13 @@ namespace fovea {
 /// What a program is about, beside where its pairs come from.
 struct SequenceProgram {
   std::string name;                  ///< of the program and its run directories
-  std::vector<std::string> metrics;  ///< of decoded test texts (text_metrics.h), the first in the table's first column
+  std::vector<std::string> metrics;  ///< of decoded test texts (text_metrics.h), the first is tested; none: no decoding
+  std::string about = {}, data = {};  ///< of the program and of --data, for --help
+  std::function<std::unique_ptr<PairSource>(const std::string& specification)> generate = {};  ///< of generated[:...]
 };
+
+/// main() of such a program: its pairs are generated, or a ParallelCorpus.
+int run_sequence_program(int argc, const char* const* argv, const SequenceProgram& program);
 
 class SequenceExperiment {
  public:
