@@ -194,6 +194,7 @@ BOOST_AUTO_TEST_CASE(a_comparison_trains_tests_and_leaves_runs_that_decode) {
   Ended decoded = translate({"--model", out + "/far-seed-1", "--decode", (folder / "text").string(), "--n-best", "2"});
   BOOST_TEST(decoded.status == 0, decoded.err);
   BOOST_TEST(std::count(decoded.out.begin(), decoded.out.end(), '\t') == 4, decoded.out);
+  BOOST_TEST(translate({"--model", out + "/far-seed-1"}).status == 2);  // and no training of its own
 }
 
 BOOST_AUTO_TEST_CASE(seeds_are_runs_of_their_own) {
