@@ -6,6 +6,7 @@
 #include "experiments/support/data/generated_text.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/sequence/sequence_experiment.h"
+#include "tests/experiments/markup.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -186,6 +187,9 @@ BOOST_AUTO_TEST_CASE(a_comparison_trains_tests_and_leaves_runs_that_decode) {
   BOOST_TEST(ended.status == 0, ended.err);
   for (const char* row : {"\nglobal ", "\nfar ", "\n--architecture rnn --model-dim 6 "})
     BOOST_TEST(contains(ended.out, row), ended.out);
+  std::string page = contents(folder / "out" / "report.html");
+  BOOST_TEST(markup_error(page) == "");
+  BOOST_TEST(count(page, "<path class=\"curve") == 6u);  // the development set's and the loss, of three
   Json far = load_json(folder / "out" / "far-seed-1" / "config.json");
   BOOST_TEST(far.at("cross-attention") == "gaussian");
   BOOST_TEST(far.at("attention") == "");

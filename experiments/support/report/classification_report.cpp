@@ -1,47 +1,23 @@
 #include "experiments/support/report/classification_report.h"
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 
-#include "experiments/support/metrics/statistics.h"
-#include "experiments/support/program/csv.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
+#include "experiments/support/report/learning_curves.h"
 #include "experiments/support/report/paper_numbers.h"
 
 namespace fovea {
 
 namespace {
 
-using Points = std::map<double, std::vector<double>>;  ///< x → the y of each run that has it
-
-/// Means over the runs, with their deviation where every point has several.
-Series mean_series(const std::string& name, const Points& points) {
-  Series series{.name = name};
-  bool has_deviation = !points.empty();
-  for (const auto& [x, y] : points) {
-    series.x.push_back(x);
-    series.y.push_back(mean(y));
-    series.deviation.push_back(sample_standard_deviation(y));
-    has_deviation = has_deviation && y.size() > 1;
+std::vector<CurveRuns> curves_of(const std::vector<ComparedAttention>& compared) {
+  std::vector<CurveRuns> curves;
+  for (const ComparedAttention& each : compared) {
+    curves.push_back({each.attention, {}});
+    for (const FinishedRun& run : each.runs) curves.back().runs.push_back(run.directory);
   }
-  if (!has_deviation) series.deviation.clear();
-  return series;
-}
-
-/// A run's points by stretches of x, each called after its end.
-Points in_stretches(const std::pair<std::vector<double>, std::vector<double>>& curve, double stretch) {
-  Points stretches;
-  for (std::size_t k = 0; k < curve.first.size(); ++k)
-    stretches[std::ceil(curve.first[k] / stretch) * stretch].push_back(curve.second[k]);
-  return stretches;
-}
-
-void add_curves(Report& report, const std::vector<ComparedAttention>& compared) {
-  report.section("Learning curves").add(accuracy_curves(compared)).add(loss_curves(compared));
-  std::size_t seeds = compared.front().runs.size();
-  if (seeds > 1) report.text(fmt::format("Means over {} seeds; the bands are their standard deviation.", seeds));
+  return curves;
 }
 
 void add_paper(Report& report, const std::vector<ComparedAttention>& compared, const ClassificationSetting& setting,
@@ -122,38 +98,6 @@ class AttentionSection {
 
 }  // namespace
 
-LineChart accuracy_curves(const std::vector<ComparedAttention>& compared) {
-  LineChart chart{.title = "Development accuracy", .x = {"updates"}, .y = {"%"}};
-  for (const ComparedAttention& each : compared) {
-    Points points;
-    for (const FinishedRun& run : each.runs) {
-      auto [x, y] = read_metrics(run.directory / "metrics.csv").curve("update", "dev_accuracy");
-      for (std::size_t k = 0; k < x.size(); ++k) points[x[k]].push_back(y[k]);
-    }
-    chart.series.push_back(mean_series(each.attention, points));
-  }
-  return chart;
-}
-
-LineChart loss_curves(const std::vector<ComparedAttention>& compared) {
-  LineChart chart{.title = "Training loss", .x = {"updates"}, .y = {"nats"}};
-  constexpr double most_points = 25, between_rows = 10;
-  double updates = 0;
-  for (const ComparedAttention& each : compared) {
-    for (const FinishedRun& run : each.runs) updates = std::max(updates, double(run.outcome.updates));
-  }
-  double stretch = std::max(std::ceil(updates / most_points), between_rows);
-  for (const ComparedAttention& each : compared) {
-    Points points;
-    for (const FinishedRun& run : each.runs) {
-      auto curve = read_metrics(run.directory / "metrics.csv").curve("update", "loss");
-      for (const auto& [x, losses] : in_stretches(curve, stretch)) points[x].push_back(mean(losses));
-    }
-    chart.series.push_back(mean_series(each.attention, points));
-  }
-  return chart;
-}
-
 std::optional<Table> paper_table(const std::vector<ComparedAttention>& compared, const std::string& corpus) {
   Table table({"the paper's name", "attention", "ours %", "paper %"});
   bool has_any = false;
@@ -176,7 +120,8 @@ void write_report(const std::filesystem::path& path, const std::string& program,
       fmt::format("Best on the development set: {}, seed {} ({:.2f} %). Its classes of the test texts are in {}.",
                   best.outcome.attention, best.outcome.seed, best.outcome.dev_accuracy, hypotheses_file));
   add_paper(report, compared, setting, tokenizer);
-  add_curves(report, compared);
+  std::vector<CurveRuns> curves = curves_of(compared);
+  add_learning_curves(report, curves, score_curves(curves, "dev_accuracy", "Development accuracy", {"%"}));
   AttentionSection(setting, tokenizer, compared).add_to(report);
   report.section("Configuration").configuration(configuration);
   report.write(path);

@@ -9,12 +9,6 @@
 
 namespace fovea {
 
-/// Accuracy on the development set over the updates, the mean of each attention's runs; a band is the deviation.
-LineChart accuracy_curves(const std::vector<ComparedAttention>& compared);
-
-/// The loss of training batches, averaged over stretches of updates and over runs.
-LineChart loss_curves(const std::vector<ComparedAttention>& compared);
-
 /// Our accuracies in the rows of the paper's table; nullopt where no attention or data set is one of the paper's.
 std::optional<Table> paper_table(const std::vector<ComparedAttention>& compared, const std::string& corpus);
 

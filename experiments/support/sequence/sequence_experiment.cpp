@@ -61,11 +61,12 @@ struct SequenceExperiment::Outcome {
   double test_perplexity = 0, dev_score = 0, steps_per_second = 0, sentences_per_second = 0;
   std::int64_t parameters = 0, updates = 0;
   std::vector<TextScore> scores;  ///< of the test part, sentence by sentence
+  std::filesystem::path directory = {};
 };
 
 /// The runs of one row of the table, a seed each.
 struct SequenceExperiment::Compared {
-  std::string title;
+  Comparison::Row row;
   std::vector<Outcome> runs;
 
   template <class Value>
@@ -144,6 +145,11 @@ void SequenceExperiment::prepare(SequenceData& data, const PairSource& pairs, co
   }
 }
 
+const char* SequenceExperiment::dev_score_name() const {
+  const char* names[] = {"log p", "BLEU", "smoothed BLEU"};
+  return names[static_cast<std::size_t>(selection_)];
+}
+
 double SequenceExperiment::dev_score(SequenceModel& model, const SequenceData& data) const {
   if (selection_ == Selection::loss) return -total(sentence_losses(model, data.dev, batches)).mean();
   BeamFlags greedy = beam;
@@ -159,14 +165,14 @@ SequenceExperiment::Outcome SequenceExperiment::train_one(const SequenceData& da
   model->initialise(which.seed);
   if (!initial_.empty()) load_parameters(*model, initial_);
   default_generator() = Generator(which.seed);
-  const char* names[] = {"log p", "BLEU", "smoothed BLEU"};
-  SequenceTask task(*model, data.train, batches, loss, which.seed, names[static_cast<std::size_t>(selection_)],
+  SequenceTask task(*model, data.train, batches, loss, which.seed, dev_score_name(),
                     [&] { return dev_score(*model, data); });
   TrainingResult result = train(*model, task, training, which.run);
   Outcome outcome = tested(*model, data, which.run.directory);
   outcome.dev_score = result.best_score;
   outcome.updates = result.updates;
   outcome.steps_per_second = static_cast<double>(result.updates) / result.seconds;
+  outcome.directory = which.run.directory.path();
   return outcome;
 }
 
@@ -195,7 +201,7 @@ SequenceExperiment::Outcome SequenceExperiment::tested(SequenceModel& model, con
   return outcome;
 }
 
-void SequenceExperiment::print_table(const std::vector<Compared>& compared) const {
+Table SequenceExperiment::table_of(const std::vector<Compared>& compared) const {
   std::vector<std::string> headings{"model"};
   for (const TextScore& score : compared.front().runs.front().scores) headings.push_back(score.name);
   if (decodes()) headings.emplace_back("p");
@@ -207,7 +213,7 @@ void SequenceExperiment::print_table(const std::vector<Compared>& compared) cons
     return mean(row.of_runs([](const Outcome& run) { return run.steps_per_second; }));
   };
   for (const Compared& row : compared) {
-    std::vector<Cell> cells{row.title};
+    std::vector<Cell> cells{row.row.title};
     for (std::size_t k = 0; k < row.runs.front().scores.size(); ++k)
       cells.push_back(Cell::mean_of(row.of_runs([&](const Outcome& run) { return run.scores[k].metric.value(); }),
                                     row.runs.front().scores[k].decimals));
@@ -225,7 +231,29 @@ void SequenceExperiment::print_table(const std::vector<Compared>& compared) cons
       cells.push_back(Cell::number(mean(row.of_runs([](const Outcome& run) { return run.sentences_per_second; })), 1));
     table.row(std::move(cells));
   }
-  fmt::print("\n{}", table.text());
+  return table;
+}
+
+ReportedSequences SequenceExperiment::reported(Cli& cli, const std::string& description, const SequenceData& data,
+                                               const std::vector<Compared>& compared) const {
+  ReportedSequences reported{program_.name,      description, data, table_of(compared), dev_score_name(), {},
+                             cli.configuration()};
+  for (const Compared& each : compared) {
+    ReportedModel model{.title = each.row.title};
+    for (const Outcome& run : each.runs) {
+      if (run.dev_score > each.runs[model.best].dev_score) model.best = model.runs.size();
+      model.runs.push_back(run.directory);
+    }
+    model.scores = each.runs.front().scores;
+    model.load = [this, &cli, &data, arguments = each.row.arguments, from = model.runs[model.best]] {
+      std::unique_ptr<SequenceModel> trained;
+      cli.with(arguments, [&] { trained = make_model(data.tokenizers); });
+      load_parameters(*trained, from);
+      return trained;
+    };
+    reported.models.push_back(std::move(model));
+  }
+  return reported;
 }
 
 /// With vocabularies of the sizes that the flags say, for there is no text to learn one from.
@@ -289,11 +317,13 @@ void SequenceExperiment::run(Cli& cli, const std::function<std::unique_ptr<PairS
   };
   std::vector<Compared> compared;
   comparison_.run(cli, training.seed, directory, fill_part, [&](const Comparison::Training& which) {
-    if (compared.empty() || compared.back().title != which.row.title) compared.push_back({which.row.title, {}});
+    if (compared.empty() || compared.back().row.title != which.row.title) compared.push_back({which.row, {}});
     compared.back().runs.push_back(train_one(data, which));
   });
-  print_table(compared);
-  fmt::print("run directory: {}\n", directory.path().string());
+  ReportedSequences reported = this->reported(cli, pairs->description(), data, compared);
+  fmt::print("\n{}", reported.table.text());
+  write_report(directory.report(), reported);
+  fmt::print("report: {}\nrun directory: {}\n", directory.report().string(), directory.path().string());
 }
 
 int run_sequence_program(int argc, const char* const* argv, const SequenceProgram& program) {

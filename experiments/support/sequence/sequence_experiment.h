@@ -9,6 +9,7 @@
 
 #include "experiments/support/data/pair_vocabulary.h"
 #include "experiments/support/program/run_directory.h"
+#include "experiments/support/report/sequence_report.h"
 #include "experiments/support/sequence/sequence_models.h"
 #include "experiments/support/sequence/sequence_training.h"
 #include "experiments/support/sequence/text_decoding.h"
@@ -52,10 +53,13 @@ class SequenceExperiment {
   void check_flags(Cli& cli) const;
   void prepare(SequenceData& data, const PairSource& pairs, const RunDirectory& directory) const;
   std::unique_ptr<SequenceModel> make_model(const PairTokenizers& tokenizers) const;
+  const char* dev_score_name() const;
   double dev_score(SequenceModel& model, const SequenceData& data) const;
   Outcome train_one(const SequenceData& data, const Comparison::Training& which) const;
   Outcome tested(SequenceModel& model, const SequenceData& data, const RunDirectory& directory) const;
-  void print_table(const std::vector<Compared>& compared) const;
+  Table table_of(const std::vector<Compared>& compared) const;
+  ReportedSequences reported(Cli& cli, const std::string& description, const SequenceData& data,
+                             const std::vector<Compared>& compared) const;
   void decode_texts() const;
   void print_parameters() const;
 
