@@ -95,7 +95,8 @@ class TranslationGrammar {
       const bool is_passed = k > 0 && all.back().moves;
       const bool moves = !is_passed && k + 1 < count && random.chance(swap);
       if (moves) append_word(pair.source, particle), ++position;
-      all.push_back(draw_phrase(random, position));
+      const std::uint64_t type = all.empty() ? random.below(types) : another_type(random, all.back().type);
+      all.push_back(draw_phrase(random, type, position));
       all.back().moves = moves;
       for (std::uint64_t number : all.back().numbers) append_word(pair.source, source_word(number));
       position += static_cast<std::int64_t>(all.back().numbers.size());
@@ -115,8 +116,13 @@ class TranslationGrammar {
     bool moves = false;
   };
 
-  Phrase draw_phrase(SplitMix& random, std::int64_t position) const {
-    Phrase phrase{.type = random.below(types), .numbers = {}, .position = position};
+  /// Neighbours differ, or nobody could tell where one phrase ends.
+  static std::uint64_t another_type(SplitMix& random, std::uint64_t type) {
+    return (type + 1 + random.below(types - 1)) % types;
+  }
+
+  Phrase draw_phrase(SplitMix& random, std::uint64_t type, std::int64_t position) const {
+    Phrase phrase{.type = type, .numbers = {}, .position = position};
     const auto of_type = static_cast<std::uint64_t>(words);
     for (std::int64_t k = random.between(length.low, length.high); k > 0; --k)
       phrase.numbers.push_back(phrase.type * of_type + random.below(of_type));

@@ -13,7 +13,7 @@ namespace fovea {
 /// A language of phrases, and its translation.
 ///
 ///   sentence -> ([pa] phrase){2,6}
-///   phrase   -> head word{1,4}           of one of 8 types, which have words of their own
+///   phrase   -> head word{1,4}           of one of 8 types, which have words of their own; neighbours differ in type
 ///
 /// Word by word the translation is a dictionary, and three things must be seen around the word:
 ///   order        phrases of the types 4 to 7 are turned round: the last word comes first
