@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_histogram_shows_shares_of_all_values) {
   // bins 0, 1, 1 and 3 get a sixth each, 9 and NaN are outside; the axis goes up to 40 % at 234 pixels above the base
   std::string text = svg(histogram);
   BOOST_TEST(markup_error(text) == "");
-  BOOST_TEST(contains(text, "M23.9 260V162.5h115.520V65h115.520V260h115.520V162.5h115.520V260Z"));
+  BOOST_TEST(contains(text, "M25.6 260V162.5h115.100V65h115.100V260h115.100V162.5h115.100V260Z"));
 }
 
 BOOST_AUTO_TEST_CASE(ticks_are_round_and_inside) {

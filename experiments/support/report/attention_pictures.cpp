@@ -20,14 +20,16 @@ struct Quantity {
   Tensor values;
 };
 
-/// Its first heads, and its first `shown` queries and keys, spread from [B, h, I, J], or from what broadcasts to [B, h,
-/// I] as PerQuery captures do. Nothing for what has another shape.
-std::optional<Quantity> for_one_sentence(const std::string& name, Tensor values, std::int64_t shown) {
+/// Its first heads, queries and keys, spread from [B, h, I, J], or from what broadcasts to [B, h, I] as PerQuery
+/// captures do. Nothing for what has another shape.
+std::optional<Quantity> for_one_sentence(const std::string& name, Tensor values, std::int64_t queries,
+                                         std::int64_t keys) {
   while (values.rank() < 3) values = values.unsqueeze(0);
   if (values.rank() > 4) return std::nullopt;
   if (values.size(1) > most_heads) values = values.slice(1, 0, most_heads);
   std::vector<std::int64_t> sizes{1, values.size(1)};
   for (int dim = 2; dim < values.rank(); ++dim) {
+    const std::int64_t shown = dim == 2 ? queries : keys;
     if (values.size(dim) > shown) values = values.slice(dim, 0, shown);
     if (values.size(dim) != 1 && values.size(dim) != shown) return std::nullopt;
     sizes.push_back(shown);
@@ -53,8 +55,9 @@ std::string title_of(const Quantity& quantity) {
   return title;
 }
 
-HeadMaps maps_of(const Quantity& quantity, const std::vector<std::string>& words) {
-  HeadMaps maps{.title = title_of(quantity), .queries = words, .keys = words};
+HeadMaps maps_of(const Quantity& quantity, const std::vector<std::string>& queries,
+                 const std::vector<std::string>& keys) {
+  HeadMaps maps{.title = title_of(quantity), .queries = queries, .keys = keys};
   for (std::int64_t h = 0; h < quantity.values.size(0); ++h)
     maps.heads.push_back({.name = fmt::format("head {}", h + 1), .values = row(quantity.values, h)});
   return maps;
@@ -97,13 +100,14 @@ int first_layer(const std::vector<MethodText>& sum) {
 
 }  // namespace
 
+std::int64_t misfit_of_map(std::int64_t tokens) {
+  return tokens < shortest_shown ? shortest_shown - tokens : std::max<std::int64_t>(tokens - longest_shown, 0);
+}
+
 std::vector<std::size_t> sentences_to_show(const EncodedExamples& examples, std::size_t count) {
   std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), 0);
-  auto misfit = [&](std::size_t k) {
-    std::int64_t length = examples.lengths[k];
-    return length < shortest_shown ? shortest_shown - length : std::max<std::int64_t>(length - longest_shown, 0);
-  };
+  auto misfit = [&](std::size_t k) { return misfit_of_map(examples.lengths[k]); };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return std::pair(misfit(a), -examples.groups[a]) < std::pair(misfit(b), -examples.groups[b]);
   });
@@ -128,6 +132,38 @@ int first_layer_of(const std::string& attention) {
   return first == no_layer ? 0 : first - 1;
 }
 
+SentencePictures pictures_of(const AttentionTrace& trace, const std::string& place, std::vector<std::string> queries,
+                             std::vector<std::string> keys) {
+  if (queries.size() > most_tokens) queries.resize(most_tokens);
+  if (keys.size() > most_tokens) keys.resize(most_tokens);
+  auto shown = [&](const std::string& name, const Variable& values) {
+    return for_one_sentence(name, values.value(), std::int64_t(queries.size()), std::int64_t(keys.size()));
+  };
+  std::vector<Quantity> quantities;
+  for (const auto& [name, values] : trace.quantities) {
+    if (auto quantity = shown(name, values)) quantities.push_back(*quantity);
+  }
+  SentencePictures pictures;
+  pictures.maps.push_back(maps_of(shown("weights", trace.weights).value(), queries, keys));
+  auto heads = static_cast<std::int64_t>(pictures.maps.front().heads.size());
+  const Quantity* center = find(quantities, "center", heads);
+  if (!center) center = find(quantities, "focus", heads);
+  const Quantity* width = find(quantities, "width", heads);
+  if (center) mark_centers(pictures.maps.front(), *center, width);
+  for (const Quantity& quantity : quantities) {
+    if (quantity.values.rank() == 3) {
+      pictures.maps.push_back(maps_of(quantity, queries, keys));
+    } else if (&quantity != center && !(center && &quantity == width)) {
+      pictures.curves.push_back(curves_of(quantity));
+    }
+  }
+  if (!place.empty()) {
+    for (HeadMaps& maps : pictures.maps) maps.title = place + ": " + maps.title;
+    for (LineChart& curves : pictures.curves) curves.title = place + ": " + curves.title;
+  }
+  return pictures;
+}
+
 SentencePictures pictures_of(EncoderClassifier& model, const std::vector<int>& tokens, const Tokenizer& tokenizer,
                              int layer) {
   NoGrad off;
@@ -135,29 +171,52 @@ SentencePictures pictures_of(EncoderClassifier& model, const std::vector<int>& t
   std::vector<AttentionTrace> traces;
   model.forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{std::int32_t(length)}, {1}),
                 &traces);
-  const AttentionTrace& trace = traces.at(static_cast<std::size_t>(layer));
-
-  std::int64_t shown = std::min(length, most_tokens);
   std::vector<std::string> words;
-  for (std::int64_t t = 0; t < shown; ++t) words.push_back(tokenizer.token(tokens[static_cast<std::size_t>(t)]));
-  std::vector<Quantity> quantities;
-  for (const auto& [name, value] : trace.quantities) {
-    if (auto quantity = for_one_sentence(name, value.value(), shown)) quantities.push_back(*quantity);
-  }
-  SentencePictures pictures;
-  pictures.maps.push_back(maps_of(for_one_sentence("weights", trace.weights.value(), shown).value(), words));
-  auto heads = static_cast<std::int64_t>(pictures.maps.front().heads.size());
-  const Quantity* center = find(quantities, "center", heads);
-  const Quantity* width = find(quantities, "width", heads);
-  if (center) mark_centers(pictures.maps.front(), *center, width);
-  for (const Quantity& quantity : quantities) {
-    if (quantity.values.rank() == 3) {
-      pictures.maps.push_back(maps_of(quantity, words));
-    } else if (&quantity != center && !(center && &quantity == width)) {
-      pictures.curves.push_back(curves_of(quantity));
+  for (int token : tokens) words.push_back(tokenizer.token(token));
+  return pictures_of(traces.at(static_cast<std::size_t>(layer)), "", words, words);
+}
+
+namespace {
+
+std::size_t bytes_of(const SentencePictures& pictures) {
+  std::size_t bytes = 0;
+  for (const HeadMaps& maps : pictures.maps) bytes += svg(maps).size();
+  for (const LineChart& curves : pictures.curves) bytes += svg(curves).size();
+  return bytes;
+}
+
+/// How many sentences of each model there is room for.
+std::vector<std::size_t> shown_sentences(const std::vector<ModelPictures>& models, std::size_t most_bytes) {
+  std::vector<std::size_t> shown(models.size());
+  std::size_t bytes = 0, most = 0;
+  for (const ModelPictures& model : models) most = std::max(most, model.sentences.size());
+  for (std::size_t k = 0; k < most; ++k) {
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      if (k >= models[m].sentences.size()) continue;
+      bytes += bytes_of(models[m].sentences[k].pictures);
+      if (bytes > most_bytes) return shown;
+      shown[m] = k + 1;
     }
   }
-  return pictures;
+  return shown;
+}
+
+}  // namespace
+
+void add_attention_section(Report& report, const std::string& explanation, const std::vector<ModelPictures>& models,
+                           std::size_t most_bytes) {
+  report.section("Attention").text(explanation);
+  const std::vector<std::size_t> shown = shown_sentences(models, most_bytes);
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    const ModelPictures& model = models[m];
+    report.subsection(model.title);
+    report.text(shown[m] ? model.note : "No pictures: the page would grow over its size.");
+    for (std::size_t k = 0; k < shown[m]; ++k) {
+      report.text(model.sentences[k].text);
+      for (const HeadMaps& maps : model.sentences[k].pictures.maps) report.add(maps);
+      for (const LineChart& curves : model.sentences[k].pictures.curves) report.add(curves);
+    }
+  }
 }
 
 }  // namespace fovea

@@ -1,7 +1,5 @@
 #include "experiments/support/report/classification_report.h"
 
-#include <map>
-
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/report/learning_curves.h"
@@ -40,61 +38,22 @@ std::string sentence_text(const ClassificationData& data, std::size_t example, b
                      data.classes[static_cast<std::size_t>(shown.label)], is_right ? "rightly" : "wrongly");
 }
 
-/// The sections of the attentions, filled sentence by sentence while there is room.
-class AttentionSection {
- public:
-  AttentionSection(const ClassificationSetting& setting, const Tokenizer& tokenizer,
-                   const std::vector<ComparedAttention>& compared)
-      : setting_(setting), tokenizer_(tokenizer), compared_(compared) {
-    constexpr std::size_t sentences = 3;
-    for (std::size_t example : sentences_to_show(setting.encoded.test, sentences)) {
-      for (const ComparedAttention& each : compared) draw(each, example);
-    }
+std::vector<ModelPictures> pictures_of_all(const ClassificationSetting& setting, const Tokenizer& tokenizer,
+                                           const std::vector<ComparedAttention>& compared) {
+  constexpr std::size_t sentences = 3;
+  const std::vector<std::size_t> examples = sentences_to_show(setting.encoded.test, sentences);
+  std::vector<ModelPictures> all;
+  for (const ComparedAttention& each : compared) {
+    const int layer = first_layer_of(each.attention);
+    ModelPictures model{each.attention, fmt::format("Layer {}, seed {}.", layer + 1, each.best().outcome.seed), {}};
+    auto trained = load_classifier(each.best().directory, setting.model, each.attention);
+    for (std::size_t example : examples)
+      model.sentences.push_back({sentence_text(setting.data, example, each.best().outcome.correct[example] == '1'),
+                                 pictures_of(*trained.model, setting.encoded.test.tokens[example], tokenizer, layer)});
+    all.push_back(std::move(model));
   }
-
-  void add_to(Report& report) const {
-    report.section("Attention");
-    report.text(
-        "The weights of the values after masks and windows, before dropout; rows are queries, columns keys. Below them "
-        "what a method computes on its way. Orange dots and bars are a Gaussian's centre P and width D (one standard "
-        "deviation to each side). Each model is the best seed on the development set.");
-    for (const ComparedAttention& each : compared_) {
-      report.subsection(each.attention);
-      auto found = drawn_.find(&each);
-      if (found == drawn_.end()) {
-        report.text("No pictures: the page would grow over its size.");
-        continue;
-      }
-      report.text(fmt::format("Layer {}, seed {}.", first_layer_of(each.attention) + 1, each.best().outcome.seed));
-      for (const auto& [example, pictures] : found->second) {
-        report.text(sentence_text(setting_.data, example, each.best().outcome.correct[example] == '1'));
-        for (const HeadMaps& maps : pictures.maps) report.add(maps);
-        for (const LineChart& curves : pictures.curves) report.add(curves);
-      }
-    }
-  }
-
- private:
-  void draw(const ComparedAttention& each, std::size_t example) {
-    if (is_full_) return;
-    auto trained = load_classifier(each.best().directory, setting_.model, each.attention);
-    SentencePictures pictures =
-        pictures_of(*trained.model, setting_.encoded.test.tokens[example], tokenizer_, first_layer_of(each.attention));
-    for (const HeadMaps& maps : pictures.maps) bytes_ += svg(maps).size();
-    for (const LineChart& curves : pictures.curves) bytes_ += svg(curves).size();
-    constexpr std::size_t most_bytes = 850'000;
-    is_full_ = bytes_ > most_bytes;
-    if (is_full_) return;
-    drawn_[&each].emplace_back(example, std::move(pictures));
-  }
-
-  const ClassificationSetting& setting_;
-  const Tokenizer& tokenizer_;
-  const std::vector<ComparedAttention>& compared_;
-  std::size_t bytes_ = 0;
-  bool is_full_ = false;
-  std::map<const ComparedAttention*, std::vector<std::pair<std::size_t, SentencePictures>>> drawn_;
-};
+  return all;
+}
 
 }  // namespace
 
@@ -122,7 +81,13 @@ void write_report(const std::filesystem::path& path, const std::string& program,
   add_paper(report, compared, setting, tokenizer);
   std::vector<CurveRuns> curves = curves_of(compared);
   add_learning_curves(report, curves, score_curves(curves, "dev_accuracy", "Development accuracy", {"%"}));
-  AttentionSection(setting, tokenizer, compared).add_to(report);
+  constexpr std::size_t most_bytes = 850'000;
+  add_attention_section(
+      report,
+      "The weights of the values after masks and windows, before dropout; rows are queries, columns keys. Below them "
+      "what a method computes on its way. Orange dots and bars are a Gaussian's centre P and width D (one standard "
+      "deviation to each side). Each model is the best seed on the development set.",
+      pictures_of_all(setting, tokenizer, compared), most_bytes);
   report.section("Configuration").configuration(configuration);
   report.write(path);
 }

@@ -16,7 +16,10 @@ std::string px(double value) {
   return text == "-0" ? "0" : text;
 }
 
-double text_pixels(const std::string& text, double size) { return 0.58 * size * double(display_width(text)); }
+double text_pixels(const std::string& text, double size) {
+  constexpr double per_letter = 0.65;  // of words in DejaVu Sans, the widest font of the style
+  return per_letter * size * double(display_width(text));
+}
 
 std::string tooltip(const std::string& text) { return "<title>" + escape_html(text) + "</title>"; }
 

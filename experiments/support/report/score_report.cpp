@@ -13,6 +13,10 @@ Cell interval_cell(const std::optional<Interval>& interval, int decimals) {
   return fmt::format("{1:.{0}f} to {2:.{0}f}", decimals, interval->low, interval->high);
 }
 
+bool has_several(const std::vector<ScoreRow>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](auto& row) { return row.difference; });
+}
+
 Table table_of_one(const std::vector<ScoreRow>& rows) {
   Table table({"metric", "value", "95 % interval"});
   for (const ScoreRow& row : rows) {
@@ -58,9 +62,13 @@ std::vector<ScoreRow> score_rows(const std::vector<std::string>& systems,
   return rows;
 }
 
+Table table_of(const std::vector<ScoreRow>& rows) {
+  return has_several(rows) ? table_of_several(rows) : table_of_one(rows);
+}
+
 std::string score_table(const std::vector<ScoreRow>& rows) {
-  const bool several = std::any_of(rows.begin(), rows.end(), [](auto& row) { return row.difference; });
-  std::string text = (several ? table_of_several(rows) : table_of_one(rows)).text();
+  const bool several = has_several(rows);
+  std::string text = table_of(rows).text();
   for (const ScoreRow& row : rows) {
     if (!row.line.empty()) text += (several ? row.system + ": " : "") + row.line + "\n";
   }

@@ -25,8 +25,10 @@ struct ScoreRow {
 std::vector<ScoreRow> score_rows(const std::vector<std::string>& systems,
                                  const std::vector<std::vector<TextScore>>& scores, const BootstrapOptions& options);
 
-/// Metrics down; of several systems the values have the papers' marks of significance (Koehn's p). The metrics' own
-/// lines follow.
+/// Metrics down; of several systems the values have the papers' marks of significance (Koehn's p).
+Table table_of(const std::vector<ScoreRow>& rows);
+
+/// For a terminal; the metrics' own lines follow.
 std::string score_table(const std::vector<ScoreRow>& rows);
 
 /// {"metric": "BLEU", "system": "a.txt", "value": 24.77, "low": ..., "high": ..., "difference": ..., "p_koehn": ...}

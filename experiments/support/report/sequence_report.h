@@ -17,9 +17,9 @@ namespace fovea {
 /// A row of the table.
 struct ReportedModel {
   std::string title;
-  std::vector<std::filesystem::path> runs = {};  ///< directories with metrics.csv and hypotheses.txt, a seed each
-  std::size_t best = 0;                          ///< of `runs`, on the development set
-  std::vector<TextScore> scores = {};            ///< of the test part, of the first run; may be none
+  std::vector<std::filesystem::path> runs = {};               ///< directories, a seed each
+  std::vector<std::vector<TextScore>> scores = {};            ///< of the test part, of each run; may be none
+  std::size_t best = 0;                                       ///< of `runs`, on the development set
   std::function<std::unique_ptr<SequenceModel>()> load = {};  ///< the best run's model
 };
 
@@ -32,6 +32,8 @@ struct ReportedSequences {
   Json configuration;
 };
 
+/// Writes the page, which is below 1 MB. What runs leave in their directories it reads there: metrics.csv, config.json,
+/// hypotheses.txt.
 void write_report(const std::filesystem::path& path, const ReportedSequences& reported);
 
 }  // namespace fovea

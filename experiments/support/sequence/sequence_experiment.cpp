@@ -243,8 +243,8 @@ ReportedSequences SequenceExperiment::reported(Cli& cli, const std::string& desc
     for (const Outcome& run : each.runs) {
       if (run.dev_score > each.runs[model.best].dev_score) model.best = model.runs.size();
       model.runs.push_back(run.directory);
+      model.scores.push_back(run.scores);
     }
-    model.scores = each.runs.front().scores;
     model.load = [this, &cli, &data, arguments = each.row.arguments, from = model.runs[model.best]] {
       std::unique_ptr<SequenceModel> trained;
       cli.with(arguments, [&] { trained = make_model(data.tokenizers); });

@@ -1,0 +1,95 @@
+// The page of the sequence programs.
+#include <fstream>
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/sequence/sequence_experiment.h"
+#include "tests/experiments/markup.h"
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+const std::string hostile = "<script>alert('&')</script>";
+
+/// The page of a program with these flags, on a dozen pairs whose texts and names are hostile.
+std::string page_of(const SequenceProgram& program, std::vector<std::string> flags) {
+  Folder folder;
+  std::filesystem::create_directory(folder / "data");
+  for (const char* part : {"train", "dev", "test"}) {
+    std::ofstream source(folder / "data" / (part + std::string(".en"))),
+        target(folder / "data" / (part + std::string(".de")));
+    for (int k = 0; k < 12; ++k) {
+      source << "the " << hostile << " dog " << part << " a b c d " << k << "\n";
+      target << "der " << hostile << " hund a b c " << k << "\n";
+    }
+  }
+  const std::string out = (folder / "out").string();
+  flags.insert(flags.begin(), {program.name,  "--data",    (folder / "data").string(),
+                               "--target",    "de",        "--model-dim",
+                               "8",           "--heads",   "2",
+                               "--layers",    "2",         "--feed-forward-dim",
+                               "8",           "--updates", "4",
+                               "--min-count", "1",         "--evaluate-every",
+                               "2",           "--threads", "1",
+                               "--out",       out});
+  int status = status_in_child([&] {
+    std::freopen("/dev/null", "w", stdout);
+    std::vector<const char*> arguments;
+    for (const std::string& flag : flags) arguments.push_back(flag.c_str());
+    return run_sequence_program(int(arguments.size()), arguments.data(), program);
+  });
+  BOOST_TEST_REQUIRE(status == 0);
+  std::string page = contents(folder / "out" / "report.html");
+  BOOST_TEST(markup_error(page) == "");
+  BOOST_TEST(page.size() < 1'000'000u);
+  for (const char* outside : {"<script", "src=", "url(", "href=\"http"}) BOOST_TEST(!contains(page, outside));
+  return page;
+}
+
+const SequenceProgram translation{.name = "translate", .metrics = {"bleu", "ribes"}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(sequence_reports)
+
+BOOST_AUTO_TEST_CASE(a_page_has_scores_curves_examples_and_what_every_model_looks_at) {
+  std::string page = page_of(
+      translation, {"--source", "en", "--longest", "12", "--seeds", "2", "--compare",
+                    "global; <b>window</b>: --attention window(use=additive) --cross-attention gaussian(layers=2); "
+                    "flexible: --architecture rnn --attention classic(additive+flexible) --readout-dim 4"});
+  for (const char* heading : {">Test<", ">Learning curves<", ">Examples<", ">Attention<", ">Configuration<"})
+    BOOST_TEST(contains(page, heading), heading);
+  // Tables: the test's, each metric with p and interval, and the texts.
+  for (const char* text : {"its 95 % interval", "p (Koehn)", "steps/s", "over 2 seeds", "reference", "source, line 1"})
+    BOOST_TEST(contains(page, text), text);
+  BOOST_TEST(count(page, "<td>&lt;b&gt;window&lt;/b&gt;</td>") >= 1u + 2u + 6u);
+  BOOST_TEST(contains(page, "der &lt;script&gt;alert(&#39;&amp;&#39;)&lt;/script&gt; hund"));
+  BOOST_TEST(count(page, "<path class=\"band") == 6u);  // three models, twice
+  // Two sentences of two Transformers with three attentions each, and of an RNN.
+  BOOST_TEST(count(page, ": weights</text>") == 2u * (3 + 3 + 1));
+  for (const char* title : {">over the source, layer 2: weights<", ">encoder, layer 1: window<",
+                            ">decoder, layer 1: weights<", ">over the source: gate<"})
+    BOOST_TEST(count(page, title) >= 2u, title);
+  BOOST_TEST(contains(page, "<circle class=\"center\""));  // of the Gaussian, and the focus
+}
+
+BOOST_AUTO_TEST_CASE(a_language_model_has_a_page_without_examples) {
+  std::string page = page_of({.name = "language_model", .metrics = {}}, {"--attention", "window"});
+  BOOST_TEST(contains(page, ">decoder, layer 1: window<"));
+  BOOST_TEST(!contains(page, ">Examples<"));
+  BOOST_TEST(!contains(page, "over the source, "));
+  BOOST_TEST(contains(page, "<p>der &lt;script&gt;"));
+}
+
+BOOST_AUTO_TEST_CASE(a_page_of_very_many_models_stays_small) {
+  std::string rows;
+  for (int k = 0; k < 14; ++k)
+    rows += "row" + std::to_string(k) + ": --attention window --cross-attention window --seed 1;";
+  std::string page = page_of(translation, {"--source", "en", "--longest", "3", "--updates", "1", "--compare", rows});
+  BOOST_TEST(contains(page, "No pictures"));
+  BOOST_TEST(contains(page, "<h3>row13</h3>"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
