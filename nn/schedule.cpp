@@ -61,7 +61,7 @@ const std::vector<Schedule::Kind>& kinds() {
       {"constant", {{"rate", 1e-3, 0}, {"warmup", 0, 0}}, constant},
       {"inverse_sqrt", {{"peak", 5e-4, 0}, {"warmup", 4000, 1}, {"init", 1e-7, 0}}, inverse_sqrt},
       {"noam", {{"dim", 512, 1}, {"warmup", 4000, 1}, {"scale", 1, 0}}, noam},
-      {"cosine", {{"rate", 1e-3, 0}, {"updates", 100000, 1}, {"warmup", 0, 0}, {"floor", 0, 0}}, cosine},
+      {"cosine", {{"rate", 1e-3, 0}, {"updates", 0, 0}, {"warmup", 0, 0}, {"floor", 0, 0}}, cosine},
       {"halving", {{"rate", 1e-4, 0}, {"epoch", 4, 1}, {"every", 1, 1}, {"update", 0, 0}}, halving},
   };
   return all;
@@ -155,7 +155,7 @@ void read_value(Reader& reader, const Schedule::Kind& kind, Values& values) {
 
 }  // namespace
 
-Schedule Schedule::parse(std::string_view text) {
+Schedule Schedule::parse(std::string_view text, std::int64_t updates) {
   Reader reader(text);
   std::string_view word = reader.word();
   Schedule schedule;
@@ -168,6 +168,8 @@ Schedule Schedule::parse(std::string_view text) {
     reader.expect(')');
   }
   if (!reader.at_end()) reader.wrong("nothing may follow");
+  if (auto end = schedule.values_.find("updates"); end != schedule.values_.end() && end->second == 0)
+    end->second = static_cast<double>(updates);
   return schedule;
 }
 

@@ -50,6 +50,13 @@ BOOST_AUTO_TEST_CASE(schedules_have_the_values_of_their_formulas) {
   BOOST_TEST(std::abs(Schedule::parse(c.description).rate(c.updates, c.epoch) - c.rate) < 1e-15);
 }
 
+BOOST_AUTO_TEST_CASE(a_cosine_ends_with_the_training_unless_it_is_told_when) {
+  BOOST_TEST(Schedule::parse("cosine(rate=0.5, warmup=10)", 110).rate(35) == 0.25 * (1 + std::sqrt(0.5)),
+             boost::test_tools::tolerance(1e-15));
+  BOOST_TEST(Schedule::parse("cosine(rate=0.5, updates=50)", 100).rate(50) == 0);
+  BOOST_TEST(Schedule::parse("cosine(rate=0.5)", 100).str() == "cosine(rate=0.5, updates=100, warmup=0, floor=0)");
+}
+
 BOOST_AUTO_TEST_CASE(a_description_reads_back_as_the_same_schedule) {
   for (const char* text : {"constant", "noam()", "inverse_sqrt(peak=0.00013)", " cosine ( rate = 1e-3 ,floor=1e-05 ) ",
                            "halving(update=100,every=7)"}) {
