@@ -38,7 +38,8 @@ std::string schedules() {
 void TrainingOptions::add_to(Cli& cli) {
   cli.group("Training");
   cli.option("--updates", updates, "optimizer steps").at_least(1);
-  cli.option("--schedule", schedule, "of the learning rate; a cosine with updates=0 ends with the training: " + schedules());
+  cli.option("--schedule", schedule,
+             "of the learning rate; a cosine with updates=0 ends with the training: " + schedules());
   cli.option("--clip", clip, "largest global norm of the gradient; 0: any").at_least(0);
   cli.option("--weight-decay", weight_decay, "decoupled weight decay").range(0, 1);
   cli.option("--evaluate-every", evaluate_every, "between evaluations on the development set")
