@@ -69,9 +69,11 @@ class Decoding {
     auto* token = tokens.data<std::int32_t>();
     for (const Live& one : live) *token++ = one.last < 0 ? options_.begin : node(one.last).token;
     std::vector<AttentionTrace> traces;
-    logits_ = model_.step(state_, tokens, options_.alignments ? &traces : nullptr).value().contiguous();
+    const bool looks = options_.alignments || options_.observe;
+    logits_ = model_.step(state_, tokens, looks ? &traces : nullptr).value().contiguous();
     log_total_ = log_sum_exp(logits_).to_vector<double>();
     if (options_.alignments) read_alignments(traces);
+    if (options_.observe) observe(traces);
     for (std::size_t row = 0; row < live.size(); ++row) exclude(row);
   }
 
@@ -181,10 +183,7 @@ class Decoding {
   void read_alignments(const std::vector<AttentionTrace>& traces) {
     alignments_.assign(live.size(), {});
     if (!model_.has_source()) return;
-    auto over_source = [](const AttentionTrace& trace) {  // "2.cross", or the one of a recurrent model
-      return trace.name == "attention" || trace.name.find(".cross") != std::string::npos;
-    };
-    auto last = std::find_if(traces.rbegin(), traces.rend(), over_source);
+    auto last = std::find_if(traces.rbegin(), traces.rend(), looks_at_source);
     if (last == traces.rend()) return;
     Tensor weights = last->weights.value();  // [R, H, 1, J], or with dimensions behind
     if (weights.rank() == 5) weights = map(Affine{1.0 / static_cast<double>(weights.size(4)), 0}, sum(weights, {4}));
@@ -198,6 +197,12 @@ class Decoding {
           mean[j] += static_cast<float>(
               all[static_cast<std::size_t>((static_cast<std::int64_t>(row) * H + h) * J) + j] / static_cast<double>(H));
     }
+  }
+
+  void observe(const std::vector<AttentionTrace>& traces) const {
+    std::vector<std::size_t> sentences;
+    for (const Live& one : live) sentences.push_back(one.sentence);
+    options_.observe(traces, sentences);
   }
 
   NoGrad off_;
@@ -406,6 +411,29 @@ std::vector<Hypothesis> sample(SequenceModel& model, const DecodingBatch& batch,
       }
       if (next.token == options.end)
         out[from.sentence] = decoding.hypothesis(decoding.keep(next), next.log_probability, next.log_probability);
+      else
+        going_on.push_back(next);
+    }
+    decoding.go_on(going_on);
+  }
+  return out;
+}
+
+std::vector<Hypothesis> force(SequenceModel& model, const DecodingBatch& batch, DecodingOptions options) {
+  options.min_length = options.max_length = 0;  // </s> must follow on the prefix
+  options.max_per_source_token = 0;
+  Decoding decoding(model, batch, options);
+  require(batch.prefixes.size() == decoding.sentences(), "forced decoding: {} texts for {} sentences",
+          batch.prefixes.size(), decoding.sentences());
+  std::vector<Hypothesis> out(decoding.sentences());
+  while (!decoding.live.empty()) {
+    decoding.step();
+    std::vector<Continuation> going_on;
+    for (std::size_t row = 0; row < decoding.live.size(); ++row) {
+      const std::size_t sentence = decoding.live[row].sentence;
+      Continuation next = decoding.forced_continuation(row, decoding.forced(row));
+      if (decoding.length() == batch.prefixes[sentence].size())
+        out[sentence] = decoding.hypothesis(decoding.keep(next), next.log_probability, next.log_probability);
       else
         going_on.push_back(next);
     }

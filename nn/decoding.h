@@ -2,6 +2,7 @@
 /// Batched over sentences and their hypotheses; what comes out of a sentence does not depend on its company.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct DecodingOptions {
   double max_per_source_token = 0;           ///< > 0: as many tokens for each of the source's, but 10 at least
   int no_repeat = 0;                         ///< n > 0: no n tokens in a row occur twice
   bool alignments = false;                   ///< fill Hypothesis::alignment
+  /// Hears after each step what every attention of the decoder computed for the hypotheses that live, and of which
+  /// sentence each of them is.
+  std::function<void(const std::vector<AttentionTrace>& traces, std::span<const std::size_t> sentences)> observe = {};
 };
 
 struct BeamOptions : DecodingOptions {
@@ -64,6 +68,10 @@ std::vector<std::vector<Hypothesis>> beam_search(SequenceModel& model, const Dec
 /// One hypothesis for each sentence, drawn token by token; what is drawn depends on the seed, the sentence's number and
 /// the model alone. Its score is its log-probability.
 std::vector<Hypothesis> sample(SequenceModel& model, const DecodingBatch& batch, const SamplingOptions& options);
+
+/// Forced decoding: goes step by step, as beam search does, through the prefixes, which are whole texts here, and </s>
+/// behind each. One hypothesis for each sentence, whose score is its log-probability; no text is too long or too short.
+std::vector<Hypothesis> force(SequenceModel& model, const DecodingBatch& batch, DecodingOptions options = {});
 
 /// Sentences for teacher forcing: what the decoder reads, and what it should say.
 struct TaughtBatch {

@@ -2,6 +2,10 @@
 
 namespace fovea {
 
+bool looks_at_source(const AttentionTrace& trace) {
+  return trace.name == "attention" || trace.name.find(".cross") != std::string::npos;
+}
+
 void check_tokens(const char* what, const Tensor& tokens, const Tensor& lengths) {
   require(tokens.defined() && tokens.rank() == 2, "{}: the tokens are {}, not [B, T]", what, tokens);
   require(!lengths.defined() || (lengths.rank() == 1 && lengths.size(0) == tokens.size(0)),

@@ -19,6 +19,9 @@ struct SequenceTrace {
   std::vector<AttentionTrace> encoder, decoder;
 };
 
+/// Whether it is of a decoder's attention that looks at the source: "2.cross", or the one of a recurrent model.
+bool looks_at_source(const AttentionTrace& trace);
+
 /// Where decoding stands, for each of R hypotheses: what their sources are, and what has been read so far.
 struct DecoderState {
   std::int64_t position = 0;  ///< tokens that every hypothesis has read

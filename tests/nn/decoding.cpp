@@ -204,6 +204,34 @@ BOOST_AUTO_TEST_CASE(a_reference_can_be_forced_wholly_or_in_part) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(forced_decoding_goes_through_the_texts_alone) {
+  for_every_model([](SequenceModel& model) {
+    const Sentences texts{{4, 4, 1, 7}, {}, {8, 5}, {6, 1, 5, 5, 5, 5, 2}};
+    DecodingBatch batch = batch_of(model, sources);
+    batch.prefixes = texts;
+    DecodingOptions options = short_options<DecodingOptions>();  // six tokens at most, and no repetition: of no account
+    options.no_repeat = 1;
+    options.alignments = true;
+    std::vector<std::vector<std::size_t>> steps;
+    options.observe = [&](const std::vector<AttentionTrace>& traces, std::span<const std::size_t> sentences) {
+      steps.emplace_back(sentences.begin(), sentences.end());
+      for (const AttentionTrace& trace : traces)
+        BOOST_TEST(trace.weights.size(0) == static_cast<std::int64_t>(sentences.size()));
+      BOOST_TEST(std::any_of(traces.begin(), traces.end(), looks_at_source) == model.has_source());
+    };
+    std::vector<Hypothesis> forced = force(model, batch, options);
+    for (std::size_t s = 0; s < texts.size(); ++s) {
+      BOOST_TEST(forced[s].tokens == texts[s], boost::test_tools::per_element());
+      BOOST_TEST(forced[s].alignment.size() == texts[s].size() + 1);
+      BOOST_TEST(std::abs(forced[s].log_probability - log_probability(model, sources[s], texts[s])) < 1e-10);
+    }
+    BOOST_TEST(steps.size() == 8u);
+    BOOST_TEST((steps[1] == std::vector<std::size_t>{0, 2, 3} && steps[3] == std::vector<std::size_t>{0, 3}));
+    batch.prefixes.pop_back();
+    if (model.has_source()) BOOST_CHECK_THROW(force(model, batch), Error);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(alignments_have_a_row_for_each_token_and_the_end) {
   for_every_model([](SequenceModel& model) {
     if (!model.has_source()) return;
