@@ -380,6 +380,7 @@ BOOST_AUTO_TEST_CASE(alignment_error_rate_counts_sure_and_possible_links) {
   check_near(alignment_error_metric(two).value(), 1 - (3 + 6) / double(6 + 6), 1e-12);
   BOOST_TEST(strongest_links(std::vector<double>{.1, .6, .3, .5, .5, 0}, 3) == (std::set<Link>{{1, 0}, {0, 1}}));
   BOOST_TEST(parse_alignment(" ").possible.empty());
+  BOOST_TEST(alignment_text(gold.sure) == "0-0 2-1 3-3");
   for (const char* bad : {"0", "0-", "-1", "0-1-2", "a-1", "0--1", "1?"}) {
     BOOST_TEST(contains(message_of([&] { parse_alignment(bad); }), "expected a link like 0-2 or 0?2"), bad);
   }
@@ -394,6 +395,27 @@ BOOST_AUTO_TEST_CASE(the_average_window_goes_from_hypotheses_to_steps_to_sentenc
   const std::vector<std::vector<StepSpans>> global{{{7, 7}, {7}}, {{4, 4, 4}}};  // the mean length, whatever the beam
   BOOST_TEST(vision_span(global).average == 5.5);
   BOOST_TEST(contains(message_of([] { vision_span(std::vector<StepSpans>{{}}); }), "a step without a hypothesis"));
+}
+
+BOOST_AUTO_TEST_CASE(attention_near_its_peak_is_that_of_real_keys) {
+  // Two sentences of a head with two queries and four keys; of the second only one query and three keys are real.
+  const Tensor weights =
+      Tensor::from(std::vector<double>{.1, .2, .6, .1, .5, .1, .4, 0, .2, .3, .1, .4, 9, 9, 9, 9}, {2, 1, 2, 4});
+  const std::vector<std::int64_t> queries{2, 1}, keys{4, 3};
+  const auto peaks = attention_near_peak(weights, queries, keys, 0),
+             near = attention_near_peak(weights, queries, keys, 1);
+  check_near(peaks[0], (60 + 50) / 2., 1e-9);
+  check_near(peaks[1], 30, 1e-9);
+  check_near(near[0], (90 + 60) / 2., 1e-9);
+  check_near(near[1], 60, 1e-9);
+}
+
+BOOST_AUTO_TEST_CASE(a_line_has_words_and_characters_and_an_end) {
+  const Likelihood line = units_of_line("  na\u00efve\t x ");
+  BOOST_TEST(line.words == 3);
+  BOOST_TEST(line.characters == 8);  // "naïve x" and its end
+  BOOST_TEST(units_of_line(" ").words == 1);
+  BOOST_TEST(units_of_line("").characters == 1);
 }
 
 BOOST_AUTO_TEST_CASE(attention_within_a_distance_is_in_percent) {

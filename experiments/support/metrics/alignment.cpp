@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include <fmt/core.h>
+
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -37,6 +39,12 @@ GoldAlignment parse_alignment(std::string_view line) {
     if (word[sign] == '-') gold.sure.insert({*source, *target});
   }
   return gold;
+}
+
+std::string alignment_text(const std::set<Link>& links) {
+  std::string text;
+  for (const Link& link : links) text += fmt::format("{}{}-{}", text.empty() ? "" : " ", link.source, link.target);
+  return text;
 }
 
 std::set<Link> strongest_links(std::span<const double> attention, std::int64_t sources) {

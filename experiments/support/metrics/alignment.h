@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "experiments/support/metrics/statistics.h"
@@ -25,6 +26,9 @@ struct GoldAlignment {
 /// Reads a line of Pharaoh's format: `0-0 1-2 2?1`, source before target, `?` where a link is only possible. Throws
 /// Error, without file and line, on anything else.
 GoldAlignment parse_alignment(std::string_view line);
+
+/// Links in that format, by source: "0-0 1-2".
+std::string alignment_text(const std::set<Link>& links);
 
 /// The source word with the most attention for each target word (the first of equal ones). `attention` is [T, J]: a row
 /// of weights over the `sources` for each target word.

@@ -10,16 +10,42 @@ namespace fovea {
 
 namespace {
 
-double mean_of(const StepSpans& spans) { return mean(std::vector<double>(spans.begin(), spans.end())); }
-
-/// One head of one sentence: `weights` are its rows of `row` numbers.
-double sum_within(const double* weights, std::int64_t row, std::int64_t length, std::int64_t distance) {
+/// The sum of a row's weights that are at most `distance` away from `center`, among the first `keys`.
+double sum_around(const double* row, std::int64_t center, std::int64_t keys, std::int64_t distance) {
   double sum = 0;
-  for (std::int64_t i = 0; i < length; ++i) {
-    const std::int64_t first = std::max<std::int64_t>(0, i - distance), last = std::min(length - 1, i + distance);
-    for (std::int64_t j = first; j <= last; ++j) sum += weights[i * row + j];
-  }
+  for (std::int64_t j = std::max<std::int64_t>(0, center - distance); j <= std::min(keys - 1, center + distance); ++j)
+    sum += row[j];
   return sum;
+}
+
+void require_lengths(std::span<const std::int64_t> lengths, std::int64_t sentences, std::int64_t most) {
+  require(std::int64_t(lengths.size()) == sentences, "attention_within: {} lengths, {} sentences", lengths.size(),
+          sentences);
+  for (std::size_t b = 0; b < lengths.size(); ++b)
+    require(lengths[b] >= 1 && lengths[b] <= most, "attention_within: sentence {} has length {}, expected 1 to {}", b,
+            lengths[b], most);
+}
+
+/// In percent, the mean over heads and queries of each sentence; center(row of weights, query, keys) says where.
+template <class Center>
+std::vector<double> share_around(const Tensor& weights, std::span<const std::int64_t> queries,
+                                 std::span<const std::int64_t> keys, std::int64_t distance, const Center& center) {
+  require(distance >= 0, "attention_within: distance {}, expected at least 0", distance);
+  require_lengths(queries, weights.size(0), weights.size(2));
+  require_lengths(keys, weights.size(0), weights.size(3));
+  const std::int64_t H = weights.size(1), I = weights.size(2), J = weights.size(3);
+  const std::vector<double> values = weights.to_vector<double>();
+  std::vector<double> result;
+  for (std::size_t b = 0; b < queries.size(); ++b) {
+    double sum = 0;
+    for (std::int64_t h = 0; h < H; ++h)
+      for (std::int64_t i = 0; i < queries[b]; ++i) {
+        const double* row = values.data() + ((std::int64_t(b) * H + h) * I + i) * J;
+        sum += sum_around(row, center(row, i, keys[b]), keys[b], distance);
+      }
+    result.push_back(100 * sum / double(H * queries[b]));
+  }
+  return result;
 }
 
 }  // namespace
@@ -29,7 +55,7 @@ double vision_span(std::span<const StepSpans> steps) {
   std::vector<double> means;
   for (const StepSpans& step : steps) {
     require(!step.empty(), "vision span: a step without a hypothesis");
-    means.push_back(mean_of(step));
+    means.push_back(mean(step));
   }
   return mean(means);
 }
@@ -47,21 +73,16 @@ std::vector<double> attention_within(const Tensor& weights, std::span<const std:
                                      std::int64_t distance) {
   require(weights.rank() == 4 && weights.size(2) == weights.size(3),
           "attention_within: the weights are {}, expected [B, H, n, n] of self-attention", weights.describe());
-  const std::int64_t batch = weights.size(0), heads = weights.size(1), n = weights.size(2);
-  require(std::int64_t(lengths.size()) == batch, "attention_within: {} lengths, {} sentences", lengths.size(), batch);
-  require(distance >= 0, "attention_within: distance {}, expected at least 0", distance);
-  const std::vector<double> values = weights.to_vector<double>();
-  std::vector<double> result;
-  for (std::int64_t b = 0; b < batch; ++b) {
-    const std::int64_t length = lengths[std::size_t(b)];
-    require(length >= 1 && length <= n, "attention_within: sentence {} has length {}, expected 1 to {}", b, length, n);
-    double sum = 0;
-    for (std::int64_t h = 0; h < heads; ++h) {
-      sum += sum_within(values.data() + (b * heads + h) * n * n, n, length, distance);
-    }
-    result.push_back(100 * sum / double(heads * length));
-  }
-  return result;
+  return share_around(weights, lengths, lengths, distance,
+                      [](const double*, std::int64_t i, std::int64_t) { return i; });
+}
+
+std::vector<double> attention_near_peak(const Tensor& weights, std::span<const std::int64_t> queries,
+                                        std::span<const std::int64_t> keys, std::int64_t distance) {
+  require(weights.rank() == 4, "attention_near_peak: the weights are {}, expected [B, H, I, J]", weights.describe());
+  return share_around(weights, queries, keys, distance, [](const double* row, std::int64_t, std::int64_t count) {
+    return std::max_element(row, row + count) - row;
+  });
 }
 
 }  // namespace fovea

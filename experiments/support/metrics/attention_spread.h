@@ -8,8 +8,8 @@
 
 namespace fovea {
 
-/// How many encoder states each live hypothesis scored in one step of decoding.
-using StepSpans = std::vector<std::int64_t>;
+/// How many encoder states each live hypothesis scored in one step of decoding; the mean where heads differ.
+using StepSpans = std::vector<double>;
 
 /// Shu & Nakayama 2017: the mean over a step's hypotheses, then over the sentence's steps. In this order global
 /// attention has the sentence's length.
@@ -27,5 +27,11 @@ VisionSpan vision_span(std::span<const std::vector<StepSpans>> sentences);
 /// corpus's is the mean over the sentences.
 std::vector<double> attention_within(const Tensor& weights, std::span<const std::int64_t> lengths,
                                      std::int64_t distance);
+
+/// Likewise of cross-attention, which has no place of its own: how much of each query's attention lies on keys at most
+/// `distance` away from the one that has the most. `weights` is [B, H, I, J]; the first `queries` of the I and `keys`
+/// of the J are real.
+std::vector<double> attention_near_peak(const Tensor& weights, std::span<const std::int64_t> queries,
+                                        std::span<const std::int64_t> keys, std::int64_t distance);
 
 }  // namespace fovea
