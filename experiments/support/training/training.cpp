@@ -1,6 +1,7 @@
 #include "experiments/support/training/training.h"
 
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <limits>
 
@@ -73,11 +74,28 @@ void TrainingOptions::apply() const {
 
 namespace {
 
+/// Wall time, and the time that the threads of this process have worked, in seconds.
+struct Spent {
+  double wall = 0, cpu = 0;
+
+  static Spent until_now() {
+    auto seconds_of = [](clockid_t clock) {
+      timespec time = {};
+      ::clock_gettime(clock, &time);
+      return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    };
+    return {seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
+  }
+  Spent operator+(const Spent& other) const { return {wall + other.wall, cpu + other.cpu}; }
+  Spent operator-(const Spent& other) const { return {wall - other.wall, cpu - other.cpu}; }
+};
+
 /// One run between two updates: everything that a checkpoint holds besides tensors.
 struct Progression {
   std::int64_t updates = 0, best_update = 0, evaluations = 0, evaluations_since_best = 0;
   double best_score = -std::numeric_limits<double>::infinity();
   double seconds = 0;
+  Spent earlier;  ///< by the processes before this one
 };
 
 class Run {
@@ -117,7 +135,8 @@ class Run {
     save(metrics);
     if (options_.average > 0) average();
     load_best();
-    return {now_.updates, now_.best_update, now_.best_score, now_.seconds};
+    const Spent all = spent();
+    return {now_.updates, now_.best_update, now_.best_score, now_.seconds, all.wall, all.cpu};
   }
 
  private:
@@ -203,6 +222,8 @@ class Run {
                                   now_.updates, run_.resume.string()));
   }
 
+  Spent spent() const { return now_.earlier + (Spent::until_now() - began_); }
+
   using TensorList = std::vector<std::pair<std::string, Tensor>>;
 
   static TensorList prefixed(const std::string& prefix, const NamedTensors& tensors) {
@@ -222,6 +243,8 @@ class Run {
                   {"evaluations", now_.evaluations},
                   {"evaluations_since_best", now_.evaluations_since_best},
                   {"seconds", now_.seconds},
+                  {"wall_seconds", spent().wall},
+                  {"cpu_seconds", spent().cpu},
                   {"place", task_.place()},
                   {"random", {{"seed", random.seed}, {"offset", random.offset}}}};
     write_safetensors(directory_.checkpoint(), tensors,
@@ -263,6 +286,7 @@ class Run {
       now_.evaluations = where.at("evaluations");
       now_.evaluations_since_best = where.at("evaluations_since_best");
       now_.seconds = where.at("seconds");
+      now_.earlier = {where.value("wall_seconds", now_.seconds), where.value("cpu_seconds", now_.seconds)};
       task_.seek(where.at("place"));
       default_generator().set_state({where.at("random").at("seed"), where.at("random").at("offset")});
     });
@@ -282,6 +306,7 @@ class Run {
   Schedule schedule_;
   AdamW optimizer_;
   Progression now_;
+  Spent began_ = Spent::until_now();
 };
 
 }  // namespace

@@ -57,6 +57,9 @@ struct TrainingResult {
   std::int64_t best_update = 0;
   double best_score = 0;
   double seconds = 0;  ///< in updates alone, without evaluation
+  /// From the first update to the last and to the choice of the model, evaluation included; of all threads. The time
+  /// between a stop and the --resume is not counted.
+  double wall_seconds = 0, cpu_seconds = 0;
 };
 
 /// Where a run lives and what it is called.
