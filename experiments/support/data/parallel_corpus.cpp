@@ -208,8 +208,9 @@ void ParallelCorpus::find_files(const fs::path& directory) {
     files_[k].target = targets.at(set);
     if (alignments.contains(set)) files_[k].alignment = alignments.at(set);
   }
-  require(!files(Part::train).empty(), "{}: no training set train.{} (.txt and .gz too); found {}", directory.string(),
-          options_.target, contents_of(directory));
+  require(!files(Part::train).empty() || !options_.needs_training_set,
+          "{}: no training set train.{} (.txt and .gz too); found {}", directory.string(), options_.target,
+          contents_of(directory));
 }
 
 Part ParallelCorpus::part_of(const TextPair& pair, std::int64_t line) const {
@@ -224,6 +225,10 @@ Part ParallelCorpus::part_of(const TextPair& pair, std::int64_t line) const {
 
 void ParallelCorpus::visit(Part part, const std::function<void(const TextPair&)>& visitor) const {
   const bool has_files = !files(part).empty();
+  require(has_files || !files(Part::train).empty(),
+          "--data: '{}' has neither a {} set nor a training set, of which it "
+          "would be a tenth",
+          options_.data, part_names[static_cast<std::size_t>(part)]);
   PairReader reader(files(has_files ? part : Part::train), options_.lines);
   const bool whole = has_files && part != Part::train;
   for (TextPair pair; reader.next(pair);) {
@@ -238,6 +243,7 @@ std::string ParallelCorpus::description() const {
   for (const Part part : {Part::train, Part::dev, Part::test}) {
     const PairFiles& of_part = files(part);
     const char* name = part_names[static_cast<std::size_t>(part)];
+    if (of_part.empty() && files(Part::train).empty()) continue;
     if (of_part.empty()) {
       text += fmt::format(" {} 10 % of train by hash;", name);
       continue;

@@ -73,6 +73,7 @@ struct ParallelCorpusOptions {
   std::string source, target;  ///< how the names of the files end: "en", "de"; an empty source: texts alone
   std::string train_set, dev_set, test_set;  ///< names without the language; empty: found
   LineRules lines;
+  bool needs_training_set = true;  ///< false: for other parts that have files of their own
 };
 
 /// Declares --source, --target, --train-set, --dev-set, --test-set, --bad-lines and --max-words; not --data, which a
@@ -86,8 +87,8 @@ void add_options(Cli& cli, ParallelCorpusOptions& options);
 /// Or one file, without a source: its last tenth of lines is the test part, the tenth before the development part.
 class ParallelCorpus : public PairSource {
  public:
-  /// Throws Error where there is no training file, a file without its partner, or several sets for a part. Reads the
-  /// one file once, to count its lines.
+  /// Throws Error where there is no training file, if it is needed, a file without its partner, or several sets for a
+  /// part. Reads the one file once, to count its lines.
   explicit ParallelCorpus(const ParallelCorpusOptions& options);
 
   void visit(Part part, const std::function<void(const TextPair&)>& visitor) const override;
