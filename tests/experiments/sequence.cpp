@@ -3,87 +3,17 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/data/generated_text.h"
-#include "experiments/support/program/program.h"
-#include "experiments/support/sequence/sequence_experiment.h"
 #include "tests/experiments/markup.h"
-#include "tests/files.h"
+#include "tests/experiments/sequence_programs.h"
 
 using namespace fovea;
 
 namespace {
 
-struct Ended {
-  int status;
-  std::string out, err;
-};
-
-/// What `translate` does with these flags, in a process of its own.
-Ended translate(const std::vector<std::string>& flags) {
-  Folder folder;
-  int status = status_in_child([&] {
-    std::freopen((folder / "out").c_str(), "w", stdout);
-    std::freopen((folder / "err").c_str(), "w", stderr);
-    std::vector<const char*> arguments{"translate"};
-    for (const std::string& flag : flags) arguments.push_back(flag.c_str());
-    int result = run("translate", int(arguments.size()), arguments.data(), [](Cli& cli) {
-      std::string data = "generated:train=60,dev=10,test=12,phrases=1-2,words=4";
-      SequenceExperiment experiment({.name = "translate", .metrics = {"bleu", "ribes"}});
-      cli.option("--data", data, "pairs");
-      cli.add(experiment);
-      cli.parse();
-      experiment.run(cli, [&] { return generate_translation(data); });
-    });
-    std::fflush(nullptr);
-    return result;
-  });
-  return {status, contents(folder / "out"), contents(folder / "err")};
-}
-
-std::vector<std::string> tiny(const std::string& out, std::vector<std::string> more = {}) {
-  std::vector<std::string> flags{"--model-dim",
-                                 "8",
-                                 "--heads",
-                                 "2",
-                                 "--feed-forward-dim",
-                                 "8",
-                                 "--updates",
-                                 "4",
-                                 "--layers",
-                                 "1",
-                                 "--evaluate-every",
-                                 "2",
-                                 "--checkpoint-every",
-                                 "1",
-                                 "--min-count",
-                                 "1",
-                                 "--longest",
-                                 "12",
-                                 "--out",
-                                 out};
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
-
-SequenceData small_data(const PairTextOptions& text, const BatchOptions& batches) {
-  auto pairs = generate_translation("generated:train=9,dev=5,test=5,phrases=1-2,words=4");
-  SequenceData data{train_tokenizers(*pairs, text), {}, {}, {}, {}, {}};
-  encode_parts(data, *pairs, {}, batches);
-  return data;
-}
-
-std::unique_ptr<SequenceModel> small_model(const PairTokenizers& tokenizers, const std::string& attention) {
-  SequenceModelOptions options;
-  options.architecture = Architecture::recurrent;
-  options.attention = attention;
-  options.layers = 1;
-  options.dropout = 0;
-  options.model_dim = 4;
-  options.embedding_dim = 5;
-  options.readout_dim = 3;
-  auto model = options.make(tokenizers.source->size(), tokenizers.target->size());
-  model->initialise(3);
-  return model;
+Ended translate(std::vector<std::string> flags) {
+  if (std::find(flags.begin(), flags.end(), "--model") == flags.end())
+    flags.insert(flags.begin(), {"--data", few_sentences, "--longest", "12"});
+  return ended(translation(), flags);
 }
 
 }  // namespace
@@ -97,11 +27,11 @@ BOOST_AUTO_TEST_CASE(a_loss_does_not_depend_on_the_batch) {
   single.sentences = 1;
   SequenceData data = small_data(text, all);
   auto model = small_model(data.tokenizers, "classic(additive)");
-  std::vector<TokenLoss> together = sentence_losses(*model, data.train, all),
-                         apart = sentence_losses(*model, data.train, single);
+  std::vector<Likelihood> together = likelihoods(*model, data.train, all),
+                          apart = likelihoods(*model, data.train, single);
   std::int64_t tokens = 0;
   for (std::size_t k = 0; k < together.size(); ++k) {
-    BOOST_TEST(together[k].nll == apart[k].nll, boost::test_tools::tolerance(1e-4));
+    BOOST_TEST(together[k].negative_log == apart[k].negative_log, boost::test_tools::tolerance(1e-4));
     BOOST_TEST(together[k].tokens == data.train.target.lengths()[k] + 1);
     tokens += together[k].tokens;
   }
@@ -124,10 +54,10 @@ BOOST_AUTO_TEST_CASE(the_loss_of_an_update_is_the_mean_of_its_tokens_and_gates_l
     return std::pair(sum, divisor);
   };
   SequenceLossOptions plain{.label_smoothing = 0};
-  TokenLoss expected = total(sentence_losses(*model, data.train, batches));
+  Likelihood expected = total(likelihoods(*model, data.train, batches));
   auto [sum, tokens] = update(plain);
   BOOST_TEST(tokens == static_cast<double>(expected.tokens));
-  BOOST_TEST(sum == expected.nll, boost::test_tools::tolerance(1e-4));
+  BOOST_TEST(sum == expected.negative_log, boost::test_tools::tolerance(1e-4));
 
   SequenceLossOptions gated{.label_smoothing = 0, .gate = 0.25};
   auto [by_token, same_tokens] = update(gated);
@@ -135,10 +65,10 @@ BOOST_AUTO_TEST_CASE(the_loss_of_an_update_is_the_mean_of_its_tokens_and_gates_l
   auto [by_sentence, sentences] = update(gated);
   BOOST_TEST(same_tokens == tokens);
   BOOST_TEST(sentences == 9.0);
-  double mean_gate = (expected.nll - by_sentence) / (0.25 * 9);
+  double mean_gate = (expected.negative_log - by_sentence) / (0.25 * 9);
   BOOST_TEST((mean_gate > 0.2 && mean_gate < 0.8));  // a sigmoid of small numbers
   // Micro-batches of three sentences: their mean gates, weighted by their tokens.
-  BOOST_TEST((expected.nll - by_token) / (0.25 * tokens) == mean_gate, boost::test_tools::tolerance(0.2));
+  BOOST_TEST((expected.negative_log - by_token) / (0.25 * tokens) == mean_gate, boost::test_tools::tolerance(0.2));
 }
 
 BOOST_AUTO_TEST_CASE(gates_need_flexible_attention) {
@@ -229,7 +159,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   refused({"--compare", "global; wide: --data x"}, "--compare: 'wide': --data: cannot differ between the rows");
   refused({"--compare", "a: --heads 2; a: --heads 4"}, "--compare: 'a' is there twice");
   refused({"--compare", "gausian"}, "--compare: 'gausian': --attention: 'gausian': no method 'gausian'");
-  refused({"--decode", "x"}, "--model and --decode go together");
+  refused({"--decode", "x"}, "--decode: needs --model");
   refused({"--parameters"}, "--parameters: needs --vocabulary-size");
   refused({"--init", "/nowhere.safetensors"}, "--init /nowhere.safetensors: there is no such file");
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "experiments/support/program/cli.h"
 #include "experiments/support/program/terminal.h"
+#include "experiments/support/text/words.h"
 #include "experiments/support/training/same_data.h"
 #include "tensor/error.h"
 
@@ -79,6 +81,21 @@ Json SequenceData::fingerprint() const {
   return {{"train", fingerprint_of(train)}, {"dev", fingerprint_of(dev)}, {"test", fingerprint_of(test)}};
 }
 
+std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs) {
+  std::vector<GoldAlignment> all;
+  if (std::all_of(pairs.begin(), pairs.end(), [](const TextPair& pair) { return pair.alignment.empty(); })) return all;
+  for (const TextPair& pair : pairs) {
+    const auto sources = std::ssize(split_words(pair.source)), targets = std::ssize(split_words(pair.target));
+    with_flag(fmt::format("the alignment of pair {}", all.size() + 1), [&] {
+      all.push_back(parse_alignment(pair.alignment));
+      for (const Link& link : all.back().possible)
+        require(link.source < sources && link.target < targets,
+                "'{}-{}': the texts have {} and {} words, counted from 0", link.source, link.target, sources, targets);
+    });
+  }
+  return all;
+}
+
 void encode_parts(SequenceData& data, const PairSource& pairs, const SequenceLimits& limits,
                   const BatchOptions& batches) {
   encode_part(data.train, nullptr, data.tokenizers, pairs, Part::train, limits, batches);
@@ -87,6 +104,13 @@ void encode_parts(SequenceData& data, const PairSource& pairs, const SequenceLim
   require(data.train.size() > 0, "{}: there is no text to train on", pairs.description());
   require(data.dev.size() > 0 && data.test.size() > 0, "{}: there is no text to {} on", pairs.description(),
           data.dev.size() > 0 ? "test" : "select models");
+  gold_alignments(data.test_texts);  // what is wrong with them is said before the training
+}
+
+void encode_as_test(SequenceData& data, const PairSource& pairs, Part part, const SequenceLimits& limits,
+                    const BatchOptions& batches) {
+  encode_part(data.test, &data.test_texts, data.tokenizers, pairs, part, limits, batches);
+  require(data.test.size() > 0, "{}: there is no text to test on", pairs.description());
 }
 
 }  // namespace fovea

@@ -4,6 +4,7 @@
 
 #include "experiments/support/data/pair_vocabulary.h"
 #include "experiments/support/data/text_pairs.h"
+#include "experiments/support/metrics/alignment.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/training/pair_batches.h"
 
@@ -23,9 +24,16 @@ struct SequenceLimits {
   std::int64_t block = 0;       ///< language models: lines are joined to texts of about so many tokens; 0: each is one
 };
 
+/// The links of the pairs' words that are known to be right, a set for each; empty where none are known.
+std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs);
+
 /// Encodes all parts into `data`, whose tokenizers are there. Throws Error where a part is empty, and where a training
 /// pair does not fit into a batch.
 void encode_parts(SequenceData& data, const PairSource& pairs, const SequenceLimits& limits,
                   const BatchOptions& batches);
+
+/// Encodes one part alone, as the test part. Throws Error where it is empty.
+void encode_as_test(SequenceData& data, const PairSource& pairs, Part part, const SequenceLimits& limits,
+                    const BatchOptions& batches);
 
 }  // namespace fovea

@@ -1,27 +1,16 @@
 #include "experiments/support/sequence/sequence_experiment.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <exception>
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include "experiments/support/data/generated_options.h"
 #include "experiments/support/data/parallel_corpus.h"
 #include "experiments/support/metrics/bleu.h"
-#include "experiments/support/metrics/text_metrics.h"
 #include "experiments/support/program/program.h"
-#include "experiments/support/program/progress.h"
-#include "experiments/support/report/table.h"
-#include "experiments/support/text/lines.h"
 #include "experiments/support/training/same_data.h"
-#include "nn/checkpoint.h"
 #include "tensor/atomic_file.h"
 #include "tensor/random.h"
-#include "tensor/safetensors.h"
 
 namespace fovea {
 
@@ -29,24 +18,10 @@ namespace {
 
 constexpr const char* data_file = "data.json";
 
-/// Of a .safetensors file, or of the best model in a run's directory.
-void load_parameters(Module& model, const std::filesystem::path& from) {
-  std::filesystem::path file = std::filesystem::is_directory(from) ? from / "best.safetensors" : from;
-  NamedTensors values;
-  for (auto& [name, tensor] : read_safetensors(file).tensors) values[name] = tensor;
-  load_state(model, values, file.string());
-}
-
 void write_lines(const std::filesystem::path& path, const std::vector<std::string>& lines) {
   AtomicFile file(path);
   for (const std::string& line : lines) file.write(line + "\n");
   file.commit();
-}
-
-std::vector<std::string> targets_of(const std::vector<TextPair>& pairs) {
-  std::vector<std::string> targets;
-  for (const TextPair& pair : pairs) targets.push_back(pair.target);
-  return targets;
 }
 
 std::vector<std::vector<std::string>> references_of(const std::vector<TextPair>& pairs) {
@@ -56,26 +31,6 @@ std::vector<std::vector<std::string>> references_of(const std::vector<TextPair>&
 }
 
 }  // namespace
-
-struct SequenceExperiment::Outcome {
-  double test_perplexity = 0, dev_score = 0, steps_per_second = 0, sentences_per_second = 0;
-  std::int64_t parameters = 0, updates = 0;
-  std::vector<TextScore> scores;  ///< of the test part, sentence by sentence
-  std::filesystem::path directory = {};
-};
-
-/// The runs of one row of the table, a seed each.
-struct SequenceExperiment::Compared {
-  Comparison::Row row;
-  std::vector<Outcome> runs;
-
-  template <class Value>
-  std::vector<double> of_runs(Value value) const {
-    std::vector<double> values;
-    for (const Outcome& run : runs) values.push_back(static_cast<double>(value(run)));
-    return values;
-  }
-};
 
 SequenceExperiment::SequenceExperiment(SequenceProgram program) : program_(std::move(program)) {
   if (decodes()) selection_ = Selection::bleu;
@@ -105,14 +60,15 @@ void SequenceExperiment::add_to(Cli& cli) {
   cli.group("Comparison");
   cli.add(comparison_);
   cli.add(directory_);
+  cli.group("Testing");
+  cli.option("--spread", spread_,
+             "measure how much attention lies within as many tokens of the query's own position, or over the source of "
+             "the one it looks at most; in percent")
+      .range(0, 1e6)
+      .unsaved();
   cli.group("Instead of training");
   cli.option("--parameters", parameters_, "print the parameters of each part of the model, and end").unsaved();
-  cli.option("--model", trained_, "a trained run's directory, for --decode").unsaved().configures();
-  if (decodes()) {
-    cli.option("--decode", decoded_, "decode the lines of this file (- for standard input) with --model, and end")
-        .unsaved();
-    cli.option("--n-best", n_best_, "print as many texts of each, with their scores").range(1, 1000).unsaved();
-  }
+  trained_.add_to(cli, decodes());
 }
 
 std::unique_ptr<SequenceModel> SequenceExperiment::make_model(const PairTokenizers& tokenizers) const {
@@ -151,7 +107,10 @@ const char* SequenceExperiment::dev_score_name() const {
 }
 
 double SequenceExperiment::dev_score(SequenceModel& model, const SequenceData& data) const {
-  if (selection_ == Selection::loss) return -total(sentence_losses(model, data.dev, batches)).mean();
+  if (selection_ == Selection::loss) {
+    const Likelihood dev = total(likelihoods(model, data.dev, batches));
+    return -dev.negative_log / static_cast<double>(dev.tokens);
+  }
   BeamFlags greedy = beam;
   greedy.beam.beam = 1;
   std::vector<BleuStatistics> sentences =
@@ -159,93 +118,52 @@ double SequenceExperiment::dev_score(SequenceModel& model, const SequenceData& d
   return selection_ == Selection::bleu ? bleu(sum(sentences)) : smoothed_sentence_bleu(sentences);
 }
 
-SequenceExperiment::Outcome SequenceExperiment::train_one(const SequenceData& data,
-                                                          const Comparison::Training& which) const {
+/// Leaves the decoded texts in the directory, if there is one.
+SequenceTest SequenceExperiment::tested(SequenceModel& model, const SequenceData& data,
+                                        const RunDirectory* directory) const {
+  SequenceTest test = test_model(model, data,
+                                 {.metrics = program_.metrics,
+                                  .beam = beam,
+                                  .batches = batches,
+                                  .max_length = text.text.max_length,
+                                  .spread = spread_});
+  if (!directory || !decodes()) return test;
+  std::vector<std::string> references;
+  for (const TextPair& pair : data.test_texts) references.push_back(pair.target);
+  write_lines(directory->file("hypotheses.txt"), test.hypotheses);
+  write_lines(directory->file("references.txt"), references);
+  return test;
+}
+
+SequenceOutcome SequenceExperiment::train_one(const SequenceData& data, const Comparison::Training& which) const {
   std::unique_ptr<SequenceModel> model = make_model(data.tokenizers);
   model->initialise(which.seed);
   if (!initial_.empty()) load_parameters(*model, initial_);
   default_generator() = Generator(which.seed);
   SequenceTask task(*model, data.train, batches, loss, which.seed, dev_score_name(),
                     [&] { return dev_score(*model, data); });
-  TrainingResult result = train(*model, task, training, which.run);
-  Outcome outcome = tested(*model, data, which.run.directory);
-  outcome.dev_score = result.best_score;
-  outcome.updates = result.updates;
-  outcome.steps_per_second = static_cast<double>(result.updates) / result.seconds;
-  outcome.directory = which.run.directory.path();
+  SequenceOutcome outcome{.directory = which.run.directory.path(),
+                          .seed = which.seed,
+                          .parameters = model->parameter_count(),
+                          .dev_score = dev_score_name()};
+  outcome.training = train(*model, task, training, which.run);
+  outcome.test = tested(*model, data, &which.run.directory);
+  save_json(which.run.directory.file("result.json"), to_json(which.row.title, outcome));
   return outcome;
-}
-
-SequenceExperiment::Outcome SequenceExperiment::tested(SequenceModel& model, const SequenceData& data,
-                                                       const RunDirectory& directory) const {
-  Outcome outcome;
-  outcome.parameters = model.parameter_count();
-  outcome.test_perplexity = std::exp(total(sentence_losses(model, data.test, batches)).mean());
-  if (!decodes()) return outcome;
-  Progress::Options shown;
-  shown.unit = "sentences";
-  Progress progress("decoding", static_cast<std::int64_t>(data.test.size()), shown);
-  auto begin = std::chrono::steady_clock::now();
-  std::vector<DecodedText> decoded =
-      decode(model, data.test, data.tokenizers, beam, [&](std::int64_t count) { progress.advance(count); });
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  progress.finish();
-  outcome.sentences_per_second = static_cast<double>(data.test.size()) / seconds;
-  TextFile hypotheses{directory.file("hypotheses.txt").string(), best_texts(decoded)};
-  TextFile references{directory.file("references.txt").string(), targets_of(data.test_texts)};
-  write_lines(hypotheses.name, hypotheses.lines);
-  write_lines(references.name, references.lines);
-  for (const std::string& metric : program_.metrics)
-    for (TextScore& score : text_scores(metric, hypotheses, {&references, 1}))
-      outcome.scores.push_back(std::move(score));
-  return outcome;
-}
-
-Table SequenceExperiment::table_of(const std::vector<Compared>& compared) const {
-  std::vector<std::string> headings{"model"};
-  for (const TextScore& score : compared.front().runs.front().scores) headings.push_back(score.name);
-  if (decodes()) headings.emplace_back("p");
-  for (const char* heading : {"perplexity", "parameters", "steps/s", "relative"}) headings.emplace_back(heading);
-  if (decodes()) headings.emplace_back("sentences/s");
-  Table table(headings);
-  const Compared& first = compared.front();
-  auto speed = [](const Compared& row) {
-    return mean(row.of_runs([](const Outcome& run) { return run.steps_per_second; }));
-  };
-  for (const Compared& row : compared) {
-    std::vector<Cell> cells{row.row.title};
-    for (std::size_t k = 0; k < row.runs.front().scores.size(); ++k)
-      cells.push_back(Cell::mean_of(row.of_runs([&](const Outcome& run) { return run.scores[k].metric.value(); }),
-                                    row.runs.front().scores[k].decimals));
-    if (decodes()) {
-      // Of the first seeds, sentence by sentence.
-      double p = paired_bootstrap(first.runs.front().scores.front().metric, row.runs.front().scores.front().metric)
-                     .p_two_sided;
-      cells.push_back(&row == &first ? Cell() : Cell::number(p, 3));
-    }
-    cells.push_back(Cell::mean_of(row.of_runs([](const Outcome& run) { return run.test_perplexity; }), 3));
-    cells.emplace_back(row.runs.front().parameters);
-    cells.push_back(Cell::number(speed(row), 2));
-    cells.push_back(Cell::number(speed(row) / speed(first), 2));
-    if (decodes())
-      cells.push_back(Cell::number(mean(row.of_runs([](const Outcome& run) { return run.sentences_per_second; })), 1));
-    table.row(std::move(cells));
-  }
-  return table;
 }
 
 ReportedSequences SequenceExperiment::reported(Cli& cli, const std::string& description, const SequenceData& data,
-                                               const std::vector<Compared>& compared) const {
-  ReportedSequences reported{program_.name,      description, data, table_of(compared), dev_score_name(), {},
+                                               const std::vector<ComparedModel>& compared) const {
+  ReportedSequences reported{program_.name,      description, data, sequence_table(compared), dev_score_name(), {},
                              cli.configuration()};
-  for (const Compared& each : compared) {
-    ReportedModel model{.title = each.row.title};
-    for (const Outcome& run : each.runs) {
-      if (run.dev_score > each.runs[model.best].dev_score) model.best = model.runs.size();
+  for (const ComparedModel& each : compared) {
+    ReportedModel model{.title = each.title};
+    for (const SequenceOutcome& run : each.runs) {
+      if (run.training->best_score > each.runs[model.best].training->best_score) model.best = model.runs.size();
       model.runs.push_back(run.directory);
-      model.scores.push_back(run.scores);
+      model.scores.push_back(run.test.scores);
     }
-    model.load = [this, &cli, &data, arguments = each.row.arguments, from = model.runs[model.best]] {
+    model.load = [this, &cli, &data, arguments = each.arguments, from = model.runs[model.best]] {
       std::unique_ptr<SequenceModel> trained;
       cli.with(arguments, [&] { trained = make_model(data.tokenizers); });
       load_parameters(*trained, from);
@@ -264,45 +182,8 @@ void SequenceExperiment::print_parameters() const {
   fmt::print("{}", parameter_table(*model.make(decodes() ? source : 0, target)));
 }
 
-/// Texts of lines that are typed come one by one.
-void SequenceExperiment::decode_texts() const {
-  PairTokenizers tokenizers = load_tokenizers(trained_);
-  std::unique_ptr<SequenceModel> trained = make_model(tokenizers);
-  load_parameters(*trained, trained_);
-  BeamFlags flags = beam;
-  flags.beam.best = n_best_;
-  flags.beam.beam = std::max(flags.beam.beam, n_best_);
-  LineReader reader(decoded_);
-  const std::size_t at_once = decoded_ == "-" && ::isatty(STDIN_FILENO) ? 1 : 1000;
-  for (bool more = true; more;) {
-    EncodedPairs pairs;
-    std::exception_ptr trouble;  // the lines before it are decoded
-    try {
-      for (std::string line; pairs.size() < at_once && (more = reader.next(line));)
-        pairs.append(tokenizers.source->encode(line), {});
-    } catch (const Error&) {
-      trouble = std::current_exception();
-    }
-    for (const DecodedText& decoded : decode(*trained, pairs, tokenizers, flags)) {
-      for (std::size_t k = 0; k < decoded.texts.size(); ++k) {
-        if (n_best_ > 1) fmt::print("{:.4f}\t", decoded.hypotheses[k].score);
-        fmt::print("{}\n", decoded.texts[k]);
-      }
-      if (n_best_ > 1) fmt::print("\n");
-    }
-    std::fflush(stdout);
-    if (trouble) std::rethrow_exception(trouble);
-  }
-}
-
-void SequenceExperiment::run(Cli& cli, const std::function<std::unique_ptr<PairSource>()>& load) {
-  training.apply();
-  require(decoded_.empty() == trained_.empty(),
-          "--model and --decode go together: --model runs/NAME --decode FILE; to train on from a model: --init");
-  if (!decoded_.empty()) return decode_texts();
-  check_flags(cli);
-  if (parameters_) return print_parameters();
-  std::unique_ptr<PairSource> pairs = load();
+void SequenceExperiment::train_all(Cli& cli, const Load& load) {
+  std::unique_ptr<PairSource> pairs = load(true);
   RunDirectory directory = RunDirectory::open(program_.name, directory_, cli.configuration());
   SequenceData data;
   try {
@@ -315,15 +196,68 @@ void SequenceExperiment::run(Cli& cli, const std::function<std::unique_ptr<PairS
     data.tokenizers.save(part.path());
     save_json(part.file(data_file), data.fingerprint());
   };
-  std::vector<Compared> compared;
+  std::vector<ComparedModel> compared;
   comparison_.run(cli, training.seed, directory, fill_part, [&](const Comparison::Training& which) {
-    if (compared.empty() || compared.back().row.title != which.row.title) compared.push_back({which.row, {}});
+    if (compared.empty() || compared.back().title != which.row.title)
+      compared.push_back({which.row.title, which.row.arguments, {}});
     compared.back().runs.push_back(train_one(data, which));
   });
   ReportedSequences reported = this->reported(cli, pairs->description(), data, compared);
   fmt::print("\n{}", reported.table.text());
   write_report(directory.report(), reported);
   fmt::print("report: {}\nrun directory: {}\n", directory.report().string(), directory.path().string());
+}
+
+void SequenceExperiment::evaluate(Cli& cli, const Load& load) const {
+  require(comparison_.seeds() == 1, "--seeds: is for training; --evaluate tests one model");
+  const Part part = trained_.evaluated == "train" ? Part::train : trained_.evaluated == "dev" ? Part::dev : Part::test;
+  SequenceData data;
+  data.tokenizers = load_tokenizers(trained_.directory);
+  std::unique_ptr<PairSource> pairs = load(false);
+  encode_as_test(data, *pairs, part, {.max_length = text.text.max_length, .block = block}, batches);
+  if (!trained_.json) {
+    fmt::print("{}\n", pairs->description());
+    if (const std::string left_out = pairs->left_out(); !left_out.empty()) fmt::print("{}\n", left_out);
+    fmt::print("{} pairs to test on\n", data.test.size());
+    std::fflush(stdout);
+  }
+  std::optional<RunDirectory> directory;
+  if (!directory_.out.empty()) directory = RunDirectory::create(program_.name, directory_.out);
+  std::vector<ComparedModel> compared;
+  for (const Comparison::Row& row : comparison_.rows(cli))
+    cli.with(row.arguments, [&] {
+      std::unique_ptr<SequenceModel> model = make_model(data.tokenizers);
+      load_parameters(*model, trained_.directory);
+      std::optional<RunDirectory> own;
+      if (directory && !comparison_.is_alone()) own = directory->part(row.title);
+      const RunDirectory* to = own ? &*own : directory ? &*directory : nullptr;
+      SequenceOutcome outcome{.seed = training.seed, .parameters = model->parameter_count()};
+      outcome.test = tested(*model, data, to);
+      if (to) save_json(to->file("result.json"), to_json(row.title, outcome));
+      compared.push_back({row.title, row.arguments, {std::move(outcome)}});
+    });
+  if (!trained_.json) return fmt::print("\n{}", sequence_table(compared).text());
+  for (const ComparedModel& row : compared) fmt::print("{}\n", to_json(row.title, row.runs.front()).dump());
+}
+
+void SequenceExperiment::use_trained(Use use) const {
+  PairTokenizers tokenizers = load_tokenizers(trained_.directory);
+  std::unique_ptr<SequenceModel> model = make_model(tokenizers);
+  load_parameters(*model, trained_.directory);
+  if (use == Use::decoding)
+    decode_texts(*model, tokenizers, trained_, beam);
+  else
+    sample_texts(*model, *tokenizers.target, trained_, training.seed);
+}
+
+void SequenceExperiment::run(Cli& cli, const Load& load) {
+  training.apply();
+  const Use use = trained_.use(cli);
+  if (use != Use::training) require_trained(trained_.directory);
+  if (use == Use::decoding || use == Use::sampling) return use_trained(use);
+  check_flags(cli);
+  if (parameters_) return print_parameters();
+  use == Use::training ? train_all(cli, load) : evaluate(cli, load);
 }
 
 int run_sequence_program(int argc, const char* const* argv, const SequenceProgram& program) {
@@ -337,8 +271,9 @@ int run_sequence_program(int argc, const char* const* argv, const SequenceProgra
     cli.add(corpus);
     cli.add(experiment);
     cli.parse();
-    experiment.run(cli, [&]() -> std::unique_ptr<PairSource> {
+    experiment.run(cli, [&](bool trains) -> std::unique_ptr<PairSource> {
       if (is_generated(corpus.data)) return program.generate(corpus.data);
+      corpus.needs_training_set = trains;
       return std::make_unique<ParallelCorpus>(corpus);
     });
   });

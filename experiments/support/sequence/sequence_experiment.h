@@ -1,9 +1,10 @@
-/// What the programs with sequence models share: training one or comparing several, testing them, the table, and
-/// decoding new text with a trained model.
+/// What the programs with sequence models share: training one or comparing several, testing them, and using what is
+/// trained.
 #pragma once
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,10 @@
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/report/sequence_report.h"
 #include "experiments/support/sequence/sequence_models.h"
+#include "experiments/support/sequence/sequence_results.h"
 #include "experiments/support/sequence/sequence_training.h"
 #include "experiments/support/sequence/text_decoding.h"
+#include "experiments/support/sequence/trained_model.h"
 #include "experiments/support/training/comparison.h"
 
 namespace fovea {
@@ -33,8 +36,10 @@ class SequenceExperiment {
   explicit SequenceExperiment(SequenceProgram program);
 
   void add_to(Cli& cli);
-  /// Does what the flags say: trains and tests on what `load` returns, and leaves a run directory; or decodes text.
-  void run(Cli& cli, const std::function<std::unique_ptr<PairSource>()>& load);
+  /// Does what the flags say: trains and tests on what `load` returns, and leaves a run directory; or uses a trained
+  /// model. `load(whether it is trained on)`
+  using Load = std::function<std::unique_ptr<PairSource>(bool trains)>;
+  void run(Cli& cli, const Load& load);
 
   PairTextOptions text;
   SequenceModelOptions model;
@@ -45,31 +50,28 @@ class SequenceExperiment {
   std::int64_t block = 0;
 
  private:
-  /// What a trained model says of the test part.
-  struct Outcome;
-  struct Compared;
-
   bool decodes() const { return !program_.metrics.empty(); }
   void check_flags(Cli& cli) const;
   void prepare(SequenceData& data, const PairSource& pairs, const RunDirectory& directory) const;
   std::unique_ptr<SequenceModel> make_model(const PairTokenizers& tokenizers) const;
   const char* dev_score_name() const;
   double dev_score(SequenceModel& model, const SequenceData& data) const;
-  Outcome train_one(const SequenceData& data, const Comparison::Training& which) const;
-  Outcome tested(SequenceModel& model, const SequenceData& data, const RunDirectory& directory) const;
-  Table table_of(const std::vector<Compared>& compared) const;
+  SequenceTest tested(SequenceModel& model, const SequenceData& data, const RunDirectory* directory) const;
+  SequenceOutcome train_one(const SequenceData& data, const Comparison::Training& which) const;
   ReportedSequences reported(Cli& cli, const std::string& description, const SequenceData& data,
-                             const std::vector<Compared>& compared) const;
-  void decode_texts() const;
+                             const std::vector<ComparedModel>& compared) const;
+  void train_all(Cli& cli, const Load& load);
+  void evaluate(Cli& cli, const Load& load) const;
+  void use_trained(Use use) const;
   void print_parameters() const;
 
   SequenceProgram program_;
   Comparison comparison_{"--attention"};
   RunDirectory::Options directory_;
   enum class Selection { loss, bleu, smoothed_bleu } selection_ = Selection::loss;
-  std::filesystem::path initial_, trained_;
-  std::string decoded_;
-  int n_best_ = 1;
+  std::filesystem::path initial_;
+  TrainedModelOptions trained_;
+  std::optional<int> spread_;
   bool parameters_ = false;
 };
 

@@ -88,32 +88,35 @@ double SequenceTask::next_update(const std::function<void(const Variable&)>& add
   return static_cast<double>(by_sentence ? sentences : tokens);
 }
 
-std::vector<TokenLoss> sentence_losses(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches) {
+void for_teaching_batches(
+    SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
+    const std::function<void(const PairBatch&, const SequenceBatch& read, const Tensor& targets)>& body) {
   NoGrad off;
   model.train(false);
-  std::vector<TokenLoss> losses(pairs.size());
   for (const PlannedBatch& plan : evaluation_batches(pairs.lengths, batches)) {
     PairBatch batch = fill(plan, pairs, batches);
     PairTensors x = tensors_of(batch, model.has_source());
-    Variable logits = model.logits(x.batch);
-    const std::int64_t V = model.vocabulary();
-    Variable each = cross_entropy(reshape(logits, {batch.rows * batch.target_length, V}),
-                                  x.targets.reshape({batch.rows * batch.target_length}), {.ignored = pad_id});
-    std::vector<double> nll = each.value().to_vector<double>();
-    for (std::size_t row = 0; row < batch.indices.size(); ++row) {
-      TokenLoss& loss = losses[static_cast<std::size_t>(batch.indices[row])];
-      auto first = nll.begin() + static_cast<std::ptrdiff_t>(row) * batch.target_length;
-      loss.tokens = batch.target_lengths[row];
-      loss.nll = std::accumulate(first, first + loss.tokens, 0.0);
-    }
+    body(batch, x.batch, x.targets);
   }
-  return losses;
 }
 
-TokenLoss total(const std::vector<TokenLoss>& sentences) {
-  TokenLoss sum;
-  for (const TokenLoss& one : sentences) sum.nll += one.nll, sum.tokens += one.tokens;
-  return sum;
+std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches) {
+  std::vector<Likelihood> all(pairs.size());
+  for_teaching_batches(model, pairs, batches,
+                       [&](const PairBatch& batch, const SequenceBatch& read, const Tensor& targets) {
+                         Variable logits = model.logits(read);
+                         const std::int64_t tokens = batch.rows * batch.target_length;
+                         Variable each = cross_entropy(reshape(logits, {tokens, model.vocabulary()}),
+                                                       targets.reshape({tokens}), {.ignored = pad_id});
+                         std::vector<double> nll = each.value().to_vector<double>();
+                         for (std::size_t row = 0; row < batch.indices.size(); ++row) {
+                           Likelihood& sentence = all[static_cast<std::size_t>(batch.indices[row])];
+                           auto first = nll.begin() + static_cast<std::ptrdiff_t>(row) * batch.target_length;
+                           sentence.tokens = batch.target_lengths[row];
+                           sentence.negative_log = std::accumulate(first, first + sentence.tokens, 0.0);
+                         }
+                       });
+  return all;
 }
 
 }  // namespace fovea

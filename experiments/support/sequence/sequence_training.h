@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 
+#include "experiments/support/metrics/perplexity.h"
 #include "experiments/support/sequence/sequence_data.h"
 #include "experiments/support/training/training.h"
 #include "nn/sequence_model.h"
@@ -22,16 +23,14 @@ struct SequenceLossOptions {
   void add_to(Cli& cli);
 };
 
-/// Σ over the tokens of one part.
-struct TokenLoss {
-  double nll = 0;  ///< −log p, no smoothing, </s> included
-  std::int64_t tokens = 0;
-  double mean() const { return nll / static_cast<double>(tokens); }
-};
+/// Does `body` for batches of the pairs, without gradients and dropout: (batch, what the model reads, what it should
+/// say, i32 [B, T]).
+void for_teaching_batches(
+    SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
+    const std::function<void(const PairBatch&, const SequenceBatch& read, const Tensor& targets)>& body);
 
-/// By teacher forcing, sentence by sentence in the order of the pairs.
-std::vector<TokenLoss> sentence_losses(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches);
-TokenLoss total(const std::vector<TokenLoss>& sentences);
+/// By teacher forcing, sentence by sentence in the order of the pairs; words are not counted.
+std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches);
 
 class SequenceTask : public TrainingTask {
  public:

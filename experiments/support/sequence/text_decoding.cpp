@@ -1,5 +1,8 @@
 #include "experiments/support/sequence/text_decoding.h"
 
+#include <algorithm>
+
+#include "experiments/support/metrics/statistics.h"
 #include "experiments/support/program/cli.h"
 
 namespace fovea {
@@ -16,19 +19,45 @@ void BeamFlags::add_to(Cli& cli) {
   cli.option("--decode-tokens", batch_tokens, "source tokens that are decoded together, for each hypothesis")
       .range(1, 1e9)
       .unsaved();
+  cli.option("--decode-sentences", batch_sentences,
+             "sentences that are decoded together; 0: as many as --decode-tokens allows")
+      .range(0, 1e6)
+      .unsaved();
 }
 
-std::vector<DecodedText> decode(SequenceModel& model, const EncodedPairs& pairs, const PairTokenizers& tokenizers,
-                                const BeamFlags& flags, const std::function<void(std::int64_t)>& progress) {
+namespace {
+
+/// body(batch, its sources) for batches of sources of similar length.
+template <class Body>
+void for_batches(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, const Body& body) {
   NoGrad off;
   model.train(false);
+  BatchOptions options{
+      .tokens = flags.batch_tokens, .sentences = flags.batch_sentences, .length_multiple = 1, .accumulate = 1};
+  for (std::int64_t length : pairs.source.lengths()) options.tokens = std::max(options.tokens, length);
+  for (const PlannedBatch& plan : evaluation_batches(pairs.source.lengths(), options)) {
+    PairBatch batch = fill(plan, pairs, options);
+    body(batch, DecodingBatch{Tensor::from(batch.source, {batch.rows, batch.source_length}),
+                              Tensor::from(batch.source_lengths, {batch.rows})});
+  }
+}
+
+/// Without <s> and </s>.
+std::vector<std::vector<std::int32_t>> targets_of(const PairBatch& batch) {
+  std::vector<std::vector<std::int32_t>> targets;
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
+    auto first = batch.target_out.begin() + static_cast<std::ptrdiff_t>(row * batch.target_length);
+    targets.emplace_back(first, first + batch.target_lengths[static_cast<std::size_t>(row)] - 1);
+  }
+  return targets;
+}
+
+}  // namespace
+
+std::vector<DecodedText> decode(SequenceModel& model, const EncodedPairs& pairs, const PairTokenizers& tokenizers,
+                                const BeamFlags& flags, const SentenceProgress& progress) {
   std::vector<DecodedText> decoded(pairs.size());
-  BatchOptions batches{.tokens = flags.batch_tokens, .sentences = 0, .length_multiple = 1, .accumulate = 1};
-  for (std::int64_t length : pairs.source.lengths()) batches.tokens = std::max(batches.tokens, length);
-  for (const PlannedBatch& plan : evaluation_batches(pairs.source.lengths(), batches)) {
-    PairBatch batch = fill(plan, pairs, batches);
-    DecodingBatch sources{Tensor::from(batch.source, {batch.rows, batch.source_length}),
-                          Tensor::from(batch.source_lengths, {batch.rows})};
+  for_batches(model, pairs, flags, [&](const PairBatch& batch, const DecodingBatch& sources) {
     std::vector<std::vector<Hypothesis>> found = beam_search(model, sources, flags.beam);
     for (std::size_t row = 0; row < found.size(); ++row) {
       DecodedText& to = decoded[static_cast<std::size_t>(batch.indices[row])];
@@ -36,7 +65,7 @@ std::vector<DecodedText> decode(SequenceModel& model, const EncodedPairs& pairs,
       to.hypotheses = std::move(found[row]);
     }
     if (progress) progress(batch.rows);
-  }
+  });
   return decoded;
 }
 
@@ -44,6 +73,120 @@ std::vector<std::string> best_texts(const std::vector<DecodedText>& decoded) {
   std::vector<std::string> texts;
   for (const DecodedText& one : decoded) texts.push_back(one.texts.front());
   return texts;
+}
+
+std::vector<Hypothesis> force(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags,
+                              const SentenceProgress& progress) {
+  std::vector<Hypothesis> forced(pairs.size());
+  for_batches(model, pairs, flags, [&](const PairBatch& batch, DecodingBatch sources) {
+    sources.prefixes = targets_of(batch);
+    std::vector<Hypothesis> found = force(model, sources, flags.beam);
+    for (std::size_t row = 0; row < found.size(); ++row)
+      forced[static_cast<std::size_t>(batch.indices[row])] = std::move(found[row]);
+    if (progress) progress(batch.rows);
+  });
+  return forced;
+}
+
+namespace {
+
+/// The windows of an attention: "range", or that of one of its heads, "head_2.range".
+bool is_range(const std::pair<std::string, Variable>& quantity) {
+  return quantity.first == "range" || quantity.first.ends_with(".range");
+}
+
+/// The keys that a head may look at.
+struct Window {
+  double first, end;
+  void narrow(double other_first, double other_last) {
+    first = std::max(first, other_first);
+    end = std::min(end, other_last + 1);
+  }
+  double size() const { return std::max(0.0, end - first); }
+};
+
+/// Of each row of a step's attention, [R, H, 1, J], the keys that were scored, in the mean over heads. The windows of
+/// all heads narrow one another; those of some heads are one head's after the other, and the rest see every key.
+std::vector<double> scored_keys(const AttentionTrace& trace, const std::vector<double>& source_lengths) {
+  const auto H = static_cast<std::size_t>(trace.weights.size(1)), R = source_lengths.size();
+  std::vector<std::vector<Window>> windows;  // [R, H]
+  for (double length : source_lengths) windows.emplace_back(H, Window{0, length});
+  std::size_t next = 0;
+  for (const auto& quantity : trace.quantities) {
+    if (!is_range(quantity)) continue;
+    const std::vector<double> bounds = quantity.second.value().to_vector<double>();  // [R or 1, n, 1, 2]
+    const auto n = static_cast<std::size_t>(quantity.second.size(1));
+    const bool of_all = n == H || (n == 1 && quantity.first == "range");
+    for (std::size_t row = 0; row < R; ++row)
+      for (std::size_t h = 0; h < (of_all ? H : n); ++h) {
+        const double* bound = bounds.data() + 2 * ((quantity.second.size(0) == 1 ? 0 : row) * n + h % n);
+        windows[row][of_all ? h : next + h].narrow(bound[0], bound[1]);
+      }
+    if (!of_all) next += n;
+  }
+  std::vector<double> spans;
+  for (const std::vector<Window>& of_row : windows) {
+    double total = 0;
+    for (const Window& window : of_row) total += window.size();
+    spans.push_back(total / static_cast<double>(H));
+  }
+  return spans;
+}
+
+/// The mean over the attentions that look at the source.
+std::vector<double> scored_positions(const std::vector<AttentionTrace>& traces, const std::vector<double>& lengths) {
+  std::vector<double> mean_spans(lengths.size(), 0);
+  const auto count = static_cast<double>(std::count_if(traces.begin(), traces.end(), looks_at_source));
+  for (const AttentionTrace& trace : traces) {
+    if (!looks_at_source(trace)) continue;
+    std::vector<double> spans = scored_keys(trace, lengths);
+    for (std::size_t row = 0; row < spans.size(); ++row) mean_spans[row] += spans[row] / count;
+  }
+  return mean_spans;
+}
+
+}  // namespace
+
+bool has_source_windows(SequenceModel& model) {
+  if (!model.has_source()) return false;
+  NoGrad off;
+  bool found = false;
+  BeamOptions options;
+  options.beam = 1;
+  options.max_length = 0;
+  options.observe = [&](const std::vector<AttentionTrace>& traces, std::span<const std::size_t>) {
+    for (const AttentionTrace& trace : traces)
+      found |= looks_at_source(trace) && std::any_of(trace.quantities.begin(), trace.quantities.end(), is_range);
+  };
+  const std::vector<std::int32_t> end{options.end};
+  beam_search(model, {Tensor::from(end, {1, 1}), Tensor::from(std::vector<std::int32_t>{1}, {1})}, options);
+  return found;
+}
+
+VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced) {
+  std::vector<std::vector<StepSpans>> spans(pairs.size());
+  for_batches(model, pairs, flags, [&](const PairBatch& batch, DecodingBatch sources) {
+    BeamOptions options = flags.beam;
+    std::size_t step = 0;
+    options.observe = [&](const std::vector<AttentionTrace>& traces, std::span<const std::size_t> sentences) {
+      std::vector<double> lengths;
+      for (std::size_t sentence : sentences) lengths.push_back(batch.source_lengths[sentence]);
+      std::vector<double> scored = scored_positions(traces, lengths);
+      for (std::size_t row = 0; row < scored.size(); ++row) {
+        auto& own = spans[static_cast<std::size_t>(batch.indices[sentences[row]])];
+        own.resize(step + 1);  // a sentence lives from its first step to its last
+        own[step].push_back(scored[row]);
+      }
+      ++step;
+    };
+    if (forced) {
+      sources.prefixes = targets_of(batch);
+      force(model, sources, options);
+    } else {
+      beam_search(model, sources, options);
+    }
+  });
+  return vision_span(spans);
 }
 
 }  // namespace fovea

@@ -1,0 +1,311 @@
+#include "experiments/support/sequence/trained_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <type_traits>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "experiments/support/program/cli.h"
+#include "experiments/support/sequence/word_alignment.h"
+#include "experiments/support/text/lines.h"
+#include "experiments/support/text/words.h"
+#include "nn/checkpoint.h"
+#include "tensor/atomic_file.h"
+#include "tensor/safetensors.h"
+
+namespace fovea {
+
+void TrainedModelOptions::add_to(Cli& cli, bool translates) {
+  translates_ = translates;
+  cli.option("--model", directory, "a trained run's directory, whose flags hold but for those that are given")
+      .unsaved()
+      .configures();
+  cli.option("--evaluate", evaluated,
+             "test --model on this part of --data: train, dev or test; other data, text and model flags may be given "
+             "(threshold=1.2 of its attention, say), and --compare")
+      .one_of({"train", "dev", "test"})
+      .unsaved();
+  cli.option("--json", json, "print what --evaluate or --force finds as a JSON object, one for each model").unsaved();
+  if (!translates) {
+    cli.option("--sample", samples, "print as many texts that --model makes up, drawn with --seed")
+        .range(0, 1e9)
+        .unsaved();
+    cli.option("--prompt", prompt, "what each of them begins with; -: each line of standard input").unsaved();
+    cli.option("--temperature", sampling.temperature,
+               "divides the logits: below 1, what is probable is drawn more often")
+        .range(1e-3, 1e3)
+        .unsaved();
+    cli.option("--top-k", sampling.top_k, "draw from as many of the most probable tokens; 0: from all")
+        .at_least(0)
+        .unsaved();
+    cli.option("--top-p", sampling.top_p, "draw from the fewest tokens that have this probability together")
+        .range(1e-6, 1)
+        .unsaved();
+    cli.option("--min-length", sampling.min_length, "tokens before a text may end").range(0, 1e6).unsaved();
+    cli.option("--longest", sampling.max_length, "tokens after which a text must end").range(1, 1e6).unsaved();
+    return;
+  }
+  cli.option("--decode", decoded, "decode the lines of this file (- for standard input) with --model").unsaved();
+  cli.option("--force", forced,
+             "with --decode, in place of beam search: print log p and tokens of this file's lines, as what is said of "
+             "--decode's; with speed, and the source tokens that are scored in a step")
+      .unsaved();
+  cli.option("--n-best", n_best, "print as many texts of each, with their scores").range(1, 1000).unsaved();
+  cli.option("--alignments", alignments,
+             "with --decode: write for each text, to this file, links i-j: word j of it looks most at word i of the "
+             "source")
+      .unsaved();
+}
+
+Use TrainedModelOptions::use(const Cli& cli) const {
+  auto belongs = [&](const char* flag, bool is_there, const char* to) {
+    require(!cli.given(flag) || is_there, "{}: goes with {}", flag, to);
+  };
+  const bool evaluates = cli.given("--evaluate"), decodes = cli.given("--decode"), draws = cli.given("--sample");
+  const char* flag = evaluates ? "--evaluate" : decodes ? "--decode" : "--sample";
+  require(!(evaluates && (decodes || draws)), "--evaluate and {}: one at a time", decodes ? "--decode" : "--sample");
+  if (translates_) {
+    belongs("--force", decodes, "--decode, which has the sources");
+    belongs("--json", evaluates || cli.given("--force"), "--evaluate or --force");
+    belongs("--alignments", decodes, "--decode");
+    belongs("--n-best", decodes && !cli.given("--force"), "--decode without --force");
+  } else {
+    belongs("--json", evaluates, "--evaluate");
+    for (const char* own : {"--prompt", "--temperature", "--top-k", "--top-p", "--min-length", "--longest"})
+      belongs(own, draws, "--sample");
+  }
+  const bool is_asked = evaluates || decodes || draws;
+  require(!is_asked || !directory.empty(), "{}: needs --model, the directory of a trained run", flag);
+  require(is_asked || directory.empty(), "--model: goes with --evaluate or {}; to train on from a model: --init",
+          translates_ ? "--decode" : "--sample");
+  return evaluates ? Use::evaluation : decodes ? Use::decoding : draws ? Use::sampling : Use::training;
+}
+
+void load_parameters(Module& model, const std::filesystem::path& from) {
+  std::filesystem::path file = std::filesystem::is_directory(from) ? from / "best.safetensors" : from;
+  NamedTensors values;
+  for (auto& [name, tensor] : read_safetensors(file).tensors) values[name] = tensor;
+  load_state(model, values, file.string());
+}
+
+void require_trained(const std::filesystem::path& directory) {
+  auto is_trained = [](const std::filesystem::path& run) { return std::filesystem::exists(run / "best.safetensors"); };
+  if (is_trained(directory)) return;
+  std::vector<std::string> runs;
+  if (std::filesystem::is_directory(directory))
+    for (const auto& entry : std::filesystem::directory_iterator(directory))
+      if (is_trained(entry.path())) runs.push_back(entry.path().filename().string());
+  std::sort(runs.begin(), runs.end());
+  require(runs.empty(), "--model {}: the directory of a comparison; name one of its runs: {}", directory.string(),
+          listed(runs));
+  fail("--model {}: no trained model is there (best.safetensors)", directory.string());
+}
+
+namespace {
+
+/// Up to so many lines at a time, and with them what is said of them, if a file of it is given.
+class TextLines {
+ public:
+  struct Some {
+    std::vector<std::string> sources, targets;
+    std::exception_ptr trouble;  ///< with the line behind them
+  };
+
+  TextLines(const TrainedModelOptions& options) : sources_(options.decoded) {
+    require(options.decoded != "-" || options.forced != "-", "--decode and --force: standard input ('-') can be one");
+    if (!options.forced.empty()) targets_.emplace(options.forced);
+    if (options.decoded == "-" && ::isatty(STDIN_FILENO)) at_once_ = 1;
+  }
+
+  bool is_typed() const { return at_once_ == 1; }
+  bool more() const { return more_; }
+
+  Some next() {
+    Some some;
+    try {
+      for (std::string line; some.sources.size() < at_once_ && (more_ = sources_.next(line));) {
+        some.sources.push_back(line);
+        if (!targets_) continue;
+        if (!targets_->next(line)) {
+          some.sources.pop_back();
+          sources_.fail_here("a line without a partner: {} has {}", targets_->name(),
+                             counted(static_cast<std::size_t>(targets_->number()), "line"));
+        }
+        some.targets.push_back(line);
+      }
+      std::string left;
+      if (!more_ && targets_ && targets_->next(left))
+        targets_->fail_here("a line without a partner: {} has {}", sources_.name(),
+                            counted(static_cast<std::size_t>(sources_.number()), "line"));
+    } catch (const Error&) {
+      some.sources.resize(std::min(some.sources.size(), targets_ ? some.targets.size() : some.sources.size()));
+      some.trouble = std::current_exception();
+      more_ = false;
+    }
+    return some;
+  }
+
+ private:
+  LineReader sources_;
+  std::optional<LineReader> targets_;
+  std::size_t at_once_ = 1000;
+  bool more_ = true;
+};
+
+/// What decoding came to, of all lines.
+struct Sums {
+  std::int64_t sentences = 0, tokens = 0, source_tokens = 0;
+  double seconds = 0, log_probability = 0;
+  double window = 0;  ///< of each sentence
+};
+
+void print_decoding(const Sums& sums) {
+  fmt::print(stderr, "{} texts in {:.2f} s: {:.2f} sentences/s\n", sums.sentences, sums.seconds,
+             static_cast<double>(sums.sentences) / sums.seconds);
+}
+
+void print_forced(const Sums& sums, bool json) {
+  const auto sentences = static_cast<double>(sums.sentences), tokens = static_cast<double>(sums.tokens);
+  const double source = static_cast<double>(sums.source_tokens) / sentences, per_token = sums.log_probability / tokens;
+  if (json) {
+    Json all = {{"sentences", sums.sentences},
+                {"tokens", sums.tokens},
+                {"log_probability", sums.log_probability},
+                {"log_probability_per_token", per_token},
+                {"perplexity", std::exp(-per_token)},
+                {"seconds", sums.seconds},
+                {"sentences_per_second", sentences / sums.seconds},
+                {"source_length", source},
+                {"window", sums.window / sentences}};
+    return fmt::print("{}\n", all.dump());
+  }
+  fmt::print(stderr,
+             "{} texts of {} tokens: log p {:.3f}, {:.4f} a token, perplexity {:.3f}; {:.2f} s, {:.2f} sentences/s; "
+             "{:.2f} of {:.2f} source tokens scored in a step\n",
+             sums.sentences, sums.tokens, sums.log_probability, per_token, std::exp(-per_token), sums.seconds,
+             sentences / sums.seconds, sums.window / sentences, source);
+}
+
+class TextDecoder {
+ public:
+  TextDecoder(SequenceModel& model, const PairTokenizers& tokenizers, const TrainedModelOptions& options,
+              const BeamFlags& flags)
+      : model_(model), tokenizers_(tokenizers), options_(options), flags_(flags) {
+    flags_.beam.best = options.n_best;
+    flags_.beam.beam = std::max(flags_.beam.beam, options.n_best);
+    flags_.beam.alignments = !options.alignments.empty();
+    if (!options.alignments.empty()) links_.emplace(options.alignments);
+    has_windows_ = !options.forced.empty() && has_source_windows(model);
+  }
+
+  void run() {
+    TextLines lines(options_);
+    while (lines.more()) {
+      TextLines::Some some = lines.next();
+      options_.forced.empty() ? decode_lines(some) : force_lines(some);
+      std::fflush(stdout);
+      if (some.trouble) std::rethrow_exception(some.trouble);
+    }
+    if (links_) links_->commit();
+    if (sums_.sentences == 0) return;
+    if (!options_.forced.empty())
+      print_forced(sums_, options_.json);
+    else if (!lines.is_typed())
+      print_decoding(sums_);
+  }
+
+ private:
+  void decode_lines(const TextLines::Some& some) {
+    EncodedPairs pairs;
+    for (const std::string& source : some.sources) pairs.append(tokenizers_.source->encode(source), {});
+    std::vector<DecodedText> all = timed([&] { return decode(model_, pairs, tokenizers_, flags_); });
+    sums_.sentences += std::ssize(all);
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      for (std::size_t rank = 0; rank < all[k].texts.size(); ++rank) {
+        const Hypothesis& hypothesis = all[k].hypotheses[rank];
+        if (options_.n_best > 1) fmt::print("{:.4f}\t", hypothesis.score);
+        fmt::print("{}\n", all[k].texts[rank]);
+        write_links(hypothesis, some.sources[k], words_of_tokens(*tokenizers_.target, hypothesis.tokens));
+      }
+      if (options_.n_best > 1) fmt::print("\n");
+    }
+  }
+
+  void force_lines(const TextLines::Some& some) {
+    EncodedPairs pairs;
+    for (std::size_t k = 0; k < some.sources.size(); ++k)
+      pairs.append(tokenizers_.source->encode(some.sources[k]), tokenizers_.target->encode(some.targets[k]));
+    if (pairs.size() == 0) return;
+    std::vector<Hypothesis> all = timed([&] { return force(model_, pairs, flags_); });
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      const std::int64_t tokens = std::ssize(all[k].tokens) + 1;
+      if (!options_.json) fmt::print("{:.4f}\t{}\n", all[k].log_probability, tokens);
+      sums_.log_probability += all[k].log_probability;
+      sums_.tokens += tokens;
+      sums_.source_tokens += pairs.source.lengths()[k];
+      if (!has_windows_) sums_.window += static_cast<double>(pairs.source.lengths()[k]);
+      write_links(all[k], some.sources[k], words_of_tokens(*tokenizers_.target, some.targets[k]));
+    }
+    sums_.sentences += std::ssize(all);
+    if (has_windows_)
+      sums_.window += source_span(model_, pairs, flags_, true).average * static_cast<double>(all.size());
+  }
+
+  void write_links(const Hypothesis& hypothesis, const std::string& source, const std::vector<std::int64_t>& words) {
+    if (!links_) return;
+    links_->write(
+        alignment_text(word_links(hypothesis.alignment, words_of_tokens(*tokenizers_.source, source), words)) + "\n");
+  }
+
+  template <class Body>
+  std::invoke_result_t<Body> timed(const Body& body) {
+    auto begin = std::chrono::steady_clock::now();
+    auto result = body();
+    sums_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return result;
+  }
+
+  SequenceModel& model_;
+  const PairTokenizers& tokenizers_;
+  const TrainedModelOptions& options_;
+  BeamFlags flags_;
+  std::optional<AtomicFile> links_;
+  bool has_windows_ = false;
+  Sums sums_;
+};
+
+}  // namespace
+
+void decode_texts(SequenceModel& model, const PairTokenizers& tokenizers, const TrainedModelOptions& options,
+                  const BeamFlags& flags) {
+  TextDecoder(model, tokenizers, options, flags).run();
+}
+
+void sample_texts(SequenceModel& model, const Tokenizer& tokenizer, const TrainedModelOptions& options,
+                  std::uint64_t seed) {
+  SamplingOptions sampling = options.sampling;
+  sampling.seed = seed;
+  sampling.never.push_back(unknown_id);
+  auto print_samples = [&](const std::string& prompt) {
+    const std::vector<int> begin = tokenizer.encode(prompt);
+    constexpr std::int64_t at_once = 100;
+    for (std::int64_t done = 0; done < options.samples; done += at_once) {
+      DecodingBatch batch;
+      batch.prefixes.assign(static_cast<std::size_t>(std::min(at_once, options.samples - done)), begin);
+      for (const Hypothesis& one : sample(model, batch, sampling)) fmt::print("{}\n", tokenizer.decode(one.tokens));
+      std::fflush(stdout);
+      ++sampling.seed;  // others are drawn next
+    }
+  };
+  if (options.prompt != "-") return print_samples(options.prompt);
+  LineReader reader("-");
+  for (std::string line; reader.next(line);) print_samples(line);
+}
+
+}  // namespace fovea

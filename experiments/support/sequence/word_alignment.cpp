@@ -1,0 +1,50 @@
+#include "experiments/support/sequence/word_alignment.h"
+
+#include <algorithm>
+
+#include "experiments/support/text/words.h"
+
+namespace fovea {
+
+std::vector<std::int64_t> words_of_tokens(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<std::int64_t> words;
+  std::int64_t number = 0;
+  for (std::string_view word : split_words(text)) words.insert(words.end(), tokenizer.encode(word).size(), number++);
+  return words;
+}
+
+std::vector<std::int64_t> words_of_tokens(const Tokenizer& tokenizer, std::span<const int> tokens) {
+  std::vector<std::int64_t> words;
+  std::int64_t number = 0;
+  std::size_t begin = 0;  // of the word
+  for (std::size_t k = 0; k < tokens.size(); ++k) {
+    // As long as it is one word that the tokens are decoded to, they are it: some tokenizers mark beginnings, some
+    // ends.
+    if (split_words(tokenizer.decode(tokens.subspan(begin, k + 1 - begin))).size() > 1) {
+      ++number;
+      begin = k;
+    }
+    words.push_back(number);
+  }
+  return words;
+}
+
+std::set<Link> word_links(const std::vector<std::vector<float>>& attention,
+                          const std::vector<std::int64_t>& source_words,
+                          const std::vector<std::int64_t>& target_words) {
+  if (source_words.empty() || target_words.empty()) return {};
+  const auto S = static_cast<std::size_t>(source_words.back() + 1),
+             T = static_cast<std::size_t>(target_words.back() + 1);
+  std::vector<double> sums(T * S, 0);
+  for (std::size_t t = 0; t < std::min(target_words.size(), attention.size()); ++t)
+    for (std::size_t j = 0; j < std::min(source_words.size(), attention[t].size()); ++j)
+      sums[static_cast<std::size_t>(target_words[t]) * S + static_cast<std::size_t>(source_words[j])] +=
+          attention[t][j];
+  std::set<Link> links = strongest_links(sums, static_cast<std::int64_t>(S));
+  std::erase_if(links, [&](const Link& link) {  // of a word that looks at </s> alone
+    return sums[static_cast<std::size_t>(link.target) * S + static_cast<std::size_t>(link.source)] == 0;
+  });
+  return links;
+}
+
+}  // namespace fovea

@@ -1,0 +1,277 @@
+// What is done with a trained model: testing it, decoding, forcing, alignments, sampling.
+#include "experiments/support/sequence/trained_model.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/text/lines.h"
+#include "experiments/support/text/words.h"
+#include "tests/experiments/sequence_programs.h"
+
+using namespace fovea;
+
+namespace {
+
+/// A run of `program`, four updates long, in a folder of its own.
+struct TrainedRun {
+  Folder folder;
+  SequenceProgram program;
+  std::string directory = (folder / "run").string();
+  Json result;
+
+  TrainedRun(const SequenceProgram& of, std::vector<std::string> flags) : program(of) {
+    if (!program.metrics.empty()) flags.insert(flags.end(), {"--longest", "12"});
+    Ended trained = ended(program, tiny(directory, flags));
+    BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+    result = load_json(folder / "run" / "result.json");
+  }
+
+  Ended use(std::vector<std::string> flags, const std::string& input = "") const {
+    flags.insert(flags.begin(), {"--model", directory});
+    return ended(program, flags, input);
+  }
+  Json json(const std::vector<std::string>& flags) const {
+    Ended done = use(flags);
+    BOOST_TEST_REQUIRE(done.status == 0, done.err);
+    return Json::parse(done.out);
+  }
+
+  /// The test part's sources and targets as files.
+  void write_texts() const {
+    std::ofstream sources(folder / "sources"), targets(folder / "targets");
+    generate_translation(few_sentences)->visit(Part::test, [&](const TextPair& pair) {
+      sources << pair.source << "\n";
+      targets << pair.target << "\n";
+    });
+  }
+};
+
+Json without_times(Json test) {
+  test.erase("decoding_seconds");
+  test.erase("sentences_per_second");
+  return test;
+}
+
+std::vector<std::string> translating(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> flags{"--data", few_sentences};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+const std::vector<std::string> recurrent{"--architecture", "rnn", "--embedding-dim", "6", "--select", "loss"};
+
+std::vector<std::string> recurrent_with(const std::string& attention) {
+  std::vector<std::string> flags = translating(recurrent);
+  flags.insert(flags.end(), {"--attention", attention});
+  return flags;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(trained_models)
+
+BOOST_AUTO_TEST_CASE(a_model_tested_again_has_the_same_result) {
+  TrainedRun run(translation(), translating({"--spread", "1"}));
+  const Json& training = run.result.at("training");
+  BOOST_TEST(training.at("updates") == 4);
+  BOOST_TEST(training.at("wall_seconds") >= training.at("update_seconds"));
+  BOOST_TEST(training.at("cpu_seconds").get<double>() > 0);
+  const Json again =
+      run.json({"--evaluate", "test", "--json", "--spread", "1", "--out", (run.folder / "new").string()});
+  BOOST_TEST(without_times(again.at("test")) == without_times(run.result.at("test")));
+  BOOST_TEST(again.at("parameters") == run.result.at("parameters"));
+  BOOST_TEST(!again.contains("training"));
+  for (const char* file : {"hypotheses.txt", "references.txt"})
+    BOOST_TEST(contents(run.folder / "new" / file) == contents(run.folder / "run" / file));
+  BOOST_TEST(load_json(run.folder / "new" / "result.json").at("test") == again.at("test"));
+  // Other parts, other flags: a row for each.
+  BOOST_TEST(run.json({"--evaluate", "dev", "--json"}).at("test").at("sentences") == 10);
+  Ended rows = run.use({"--evaluate", "test", "--compare", "greedy: --beam 1; global"});
+  for (const char* part : {"\ngreedy ", "\nglobal ", " p ", " AER "}) BOOST_TEST(contains(rows.out, part), rows.out);
+}
+
+BOOST_AUTO_TEST_CASE(other_data_need_no_training_set) {
+  TrainedRun run(translation(), translating());
+  run.write_texts();
+  std::filesystem::create_directory(run.folder / "data");
+  std::filesystem::rename(run.folder / "sources", run.folder / "data" / "test.xx");
+  std::filesystem::rename(run.folder / "targets", run.folder / "data" / "test.yy");
+  const std::string data = (run.folder / "data").string();
+  Json found =
+      run.json({"--evaluate", "test", "--json", "--data", data, "--source", "xx", "--target", "yy"}).at("test");
+  Json expected = without_times(run.result.at("test"));
+  expected.erase("alignment_error_rate");  // these files have no gold links
+  BOOST_TEST(without_times(found) == expected);
+  Ended dev = run.use({"--evaluate", "dev", "--data", data, "--source", "xx", "--target", "yy"});
+  BOOST_TEST(dev.status == 2);
+  BOOST_TEST(contains(dev.err, "has neither a dev set nor a training set"), dev.err);
+}
+
+BOOST_AUTO_TEST_CASE(forced_texts_have_the_likelihood_of_the_test) {
+  TrainedRun run(translation(), translating());
+  run.write_texts();
+  const std::string sources = (run.folder / "sources").string(), targets = (run.folder / "targets").string();
+  Ended forced = run.use({"--decode", sources, "--force", targets, "--decode-sentences", "5"});
+  BOOST_TEST_REQUIRE(forced.status == 0, forced.err);
+  std::istringstream lines(forced.out);
+  double sum = 0, log_probability = 0;
+  std::int64_t all_tokens = 0, tokens = 0;
+  while (lines >> log_probability >> tokens) sum += log_probability, all_tokens += tokens;
+  const Json& test = run.result.at("test");
+  BOOST_TEST(-sum == test.at("negative_log_likelihood").get<double>(), boost::test_tools::tolerance(1e-4));
+  BOOST_TEST(all_tokens == test.at("tokens").get<std::int64_t>());
+  Json total = run.json({"--decode", sources, "--force", targets, "--json"});
+  BOOST_TEST(total.at("perplexity").get<double>() == test.at("perplexity").get<double>(),
+             boost::test_tools::tolerance(1e-4));
+  BOOST_TEST(total.at("window") == test.at("source_length"));  // global attention scores everything
+  std::ofstream(run.folder / "targets", std::ios::app) << "one more\n";
+  Ended unpaired = run.use({"--decode", sources, "--force", targets});
+  BOOST_TEST(unpaired.status == 2);
+  BOOST_TEST(contains(unpaired.err, "targets:13: a line without a partner: " + sources + " has 12 lines"),
+             unpaired.err);
+}
+
+BOOST_AUTO_TEST_CASE(windows_are_what_was_scored) {
+  BatchOptions batches;
+  PairTextOptions text;
+  text.text.min_count = 1;
+  SequenceData data = small_data(text, batches);
+  BeamFlags flags;
+  flags.beam.max_length = 9;
+  double whole = 0, near = 0;
+  for (std::size_t k = 0; k < data.test.size(); ++k) {
+    const std::int64_t length = data.test.source.lengths()[k], steps = data.test.target.lengths()[k] + 1;
+    double sum = 0;  // one position to each side of the step's own, or of the last
+    for (std::int64_t t = 0; t < steps; ++t) {
+      const std::int64_t p = std::min(t, length - 1);
+      sum += static_cast<double>(std::min(p + 1, length - 1) - std::max<std::int64_t>(p - 1, 0) + 1);
+    }
+    whole += static_cast<double>(length) / static_cast<double>(data.test.size());
+    near += sum / static_cast<double>(steps * static_cast<std::int64_t>(data.test.size()));
+  }
+  auto model_of = [&](const char* attention) { return small_model(data.tokenizers, attention); };
+  auto global = model_of("classic(additive)"), flexible = model_of("classic(additive + flexible)"),
+       local = model_of("classic(general + local_m(half_width=1))"),
+       narrow = model_of("classic(additive + flexible(threshold=0.1))"),
+       heads = model_of("average(general + local_m(half_width=1), general)");
+  BOOST_TEST(!has_source_windows(*global));
+  for (auto* model : {&flexible, &local, &narrow, &heads}) BOOST_TEST(has_source_windows(**model));
+  auto span = [&](auto& model, bool forced) { return source_span(*model, data.test, flags, forced).average; };
+  for (bool forced : {false, true}) {
+    BOOST_TEST(span(global, forced) == whole, boost::test_tools::tolerance(1e-12));
+    BOOST_TEST(span(flexible, forced) == whole, boost::test_tools::tolerance(1e-12));
+    const double narrowed = span(narrow, forced);
+    BOOST_TEST((1 <= narrowed && narrowed < whole - 0.5), narrowed);
+  }
+  BOOST_TEST(span(local, true) == near, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(span(heads, true) == (near + whole) / 2, boost::test_tools::tolerance(1e-12));
+}
+
+BOOST_AUTO_TEST_CASE(alignments_are_those_of_the_attention) {
+  // Its one head sees at each step t the source's word t alone.
+  TrainedRun run(translation(), recurrent_with("classic(general + local_m(half_width=0))"));
+  run.write_texts();
+  AlignmentStatistics expected;
+  std::string diagonals;
+  generate_translation(few_sentences)->visit(Part::test, [&](const TextPair& pair) {
+    std::set<Link> diagonal;
+    for (std::int64_t t = 0; t < std::ssize(split_words(pair.target)); ++t) diagonal.insert({t, t});
+    expected += alignment_statistics(diagonal, parse_alignment(pair.alignment));
+    diagonals += alignment_text(diagonal) + "\n";
+  });
+  BOOST_TEST(run.result.at("test").at("alignment_error_rate").get<double>() == alignment_error_rate(expected),
+             boost::test_tools::tolerance(1e-9));
+  BOOST_TEST((0.05 < alignment_error_rate(expected) && alignment_error_rate(expected) < 0.95));
+  const std::string links = (run.folder / "links").string(), sources = (run.folder / "sources").string();
+  Ended forced = run.use({"--decode", sources, "--force", (run.folder / "targets").string(), "--alignments", links});
+  BOOST_TEST_REQUIRE(forced.status == 0, forced.err);
+  BOOST_TEST(contents(links) == diagonals);
+  Ended decoded = run.use({"--decode", sources, "--alignments", links, "--n-best", "2"});
+  BOOST_TEST_REQUIRE(decoded.status == 0, decoded.err);
+  std::istringstream texts(decoded.out), lines(contents(links));
+  for (std::string text, line; std::getline(texts, text);) {
+    if (text.empty()) continue;
+    BOOST_TEST_REQUIRE(bool(std::getline(lines, line)));
+    for (const Link& link : parse_alignment(line).sure) BOOST_TEST(link.source == link.target);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(attention_within_a_distance_is_that_of_each_stack) {
+  TrainedRun run(translation(), translating({"--attention", "sliding(left=1,right=1)", "--decoder-attention",
+                                             "sliding(left=2,right=0)", "--spread", "1", "--select", "loss"}));
+  const Json within = run.result.at("test").at("attention_within");
+  BOOST_TEST(within.size() == 3u);
+  BOOST_TEST(within.at("encoder.0.attention").get<double>() == 100, boost::test_tools::tolerance(1e-4));
+  for (const char* partly : {"decoder.0.attention", "decoder.0.cross"})
+    BOOST_TEST((30 < within.at(partly).get<double>() && within.at(partly).get<double>() < 99.9), within.dump());
+}
+
+BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_makes_up_texts) {
+  const std::vector<std::string> data{"--data", "generated:train=60,dev=10,test=12,length=4-9,words=10"};
+  TrainedRun run(language_modelling(), data);
+  const Json& test = run.result.at("test");
+  std::int64_t words = 0, characters = 0;
+  generate_lines(data[1])->visit(Part::test, [&](const TextPair& pair) {
+    words += std::ssize(split_words(pair.target)) + 1;
+    characters += std::ssize(pair.target) + 1;
+  });
+  BOOST_TEST(test.at("words") == words);
+  BOOST_TEST(test.at("characters") == characters);
+  const double nats = test.at("negative_log_likelihood");
+  BOOST_TEST(test.at("word_perplexity").get<double>() == std::exp(nats / static_cast<double>(words)),
+             boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(test.at("bits_per_character").get<double>() == nats / static_cast<double>(characters) / std::log(2.0),
+             boost::test_tools::tolerance(1e-9));
+  // Texts that are cut have no words and characters that their tokens would be all of; blocks are the same texts.
+  BOOST_TEST(!run.json({"--evaluate", "test", "--json", "--max-length", "5"}).at("test").contains("words"));
+  Json blocks = run.json({"--evaluate", "test", "--json", "--block", "40"}).at("test");
+  BOOST_TEST(blocks.at("sentences").get<int>() < 6);
+  for (const char* same : {"words", "characters", "tokens"}) BOOST_TEST(blocks.at(same) == test.at(same));
+
+  auto sampled = [&](std::vector<std::string> flags, const std::string& input = "") {
+    flags.insert(flags.end(), {"--longest", "8"});
+    Ended done = run.use(flags, input);
+    BOOST_TEST(done.status == 0, done.err);
+    return done.out;
+  };
+  std::string prompt;
+  generate_lines(data[1])->visit(Part::train, [&](const TextPair& pair) { prompt = pair.target.substr(0, 4); });
+  const std::string three = sampled({"--sample", "3", "--prompt", prompt});
+  BOOST_TEST(std::count(three.begin(), three.end(), '\n') == 3);
+  std::istringstream lines(three);
+  for (std::string line; std::getline(lines, line);) {
+    BOOST_TEST(line.starts_with(prompt), line);
+    BOOST_TEST(split_words(line).size() <= 8u);
+    BOOST_TEST(!contains(line, "<unk>"));
+  }
+  BOOST_TEST(three.starts_with(sampled({"--sample", "2", "--prompt", prompt})));
+  BOOST_TEST(sampled({"--sample", "3", "--prompt", "-"}, prompt + "\n") == three);
+  BOOST_TEST(sampled({"--sample", "3", "--prompt", prompt, "--seed", "2"}) != three);
+  // The most probable token alone is drawn, or the same one of any draw.
+  const std::string greedy = sampled({"--sample", "2", "--top-k", "1"});
+  BOOST_TEST(greedy == sampled({"--sample", "2", "--top-p", "1e-6", "--seed", "3"}));
+  BOOST_TEST(greedy.substr(0, greedy.find('\n')) + "\n" == greedy.substr(greedy.find('\n') + 1));
+}
+
+BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
+  auto refused = [](const SequenceProgram& program, const std::vector<std::string>& flags, const std::string& says) {
+    Ended done = ended(program, flags);
+    BOOST_TEST(done.status == 2);
+    BOOST_TEST(done.err.starts_with(program.name + ": " + says), done.err);
+  };
+  Folder folder;
+  std::ofstream(folder / "config.json") << R"({"program": "translate"})";
+  const std::string model = folder.path.string();
+  refused(translation(), {"--evaluate", "test"}, "--evaluate: needs --model");
+  refused(translation(), {"--force", "x"}, "--force: goes with --decode");
+  refused(translation(), {"--model", model, "--decode", "x", "--json"}, "--json: goes with --evaluate or --force");
+  refused(translation(), {"--model", model, "--decode", "x", "--evaluate", "dev"}, "--evaluate and --decode: one at a");
+  refused(translation(), {"--model", model, "--decode", "x"}, "--model " + model + ": no trained model is there");
+  refused(translation(), {"--model", model, "--evaluate", "tset"}, "--evaluate: 'tset' is none of train, dev, test");
+  refused(language_modelling(), {"--temperature", "2"}, "--temperature: goes with --sample");
+  refused(language_modelling(), {"--sample", "2"}, "--sample: needs --model");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
