@@ -2,6 +2,8 @@
 // ratios of one run, which alternates what it compares.
 #include "experiments/benchmark.h"
 
+#include "tensor/philox.h"
+
 std::vector<std::string> fovea::split_at_semicolons(const std::string& text) {
   std::vector<std::string> parts(1);
   for (char c : text) {
@@ -13,10 +15,21 @@ std::vector<std::string> fovea::split_at_semicolons(const std::string& text) {
   return parts;
 }
 
+std::int32_t fovea::RandomTokens::between(std::int64_t least, std::int64_t most) {
+  const auto choices = static_cast<std::uint64_t>(most - least + 1);
+  return static_cast<std::int32_t>(least + static_cast<std::int64_t>(philox(7, drawn_++).word[0] % choices));
+}
+
+std::vector<std::int32_t> fovea::RandomTokens::sentence(std::int64_t shortest, std::int64_t longest) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(between(shortest, longest)));
+  for (std::int32_t& token : tokens) token = between(4, vocabulary_ - 1);
+  return tokens;
+}
+
 int main(int argc, char** argv) {
   using namespace fovea;
   return run("benchmark", argc, argv,
-             {{"step", "whole training steps of an encoder", benchmark_step},
+             {{"step", "whole training steps of a model", benchmark_step},
               {"decode", "beam search with a model of sequences", benchmark_decode},
               {"attention", "one attention, without its projections", benchmark_attention},
               {"gemm", "matrix products", benchmark_gemm}});

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -30,6 +31,19 @@ inline double median(std::vector<double> values) {
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
+
+/// Random sentences of tokens that are neither padding nor marks.
+class RandomTokens {
+ public:
+  explicit RandomTokens(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
+  /// Of `shortest` to `longest` tokens.
+  std::vector<std::int32_t> sentence(std::int64_t shortest, std::int64_t longest);
+  std::int32_t between(std::int64_t least, std::int64_t most);
+
+ private:
+  std::int64_t vocabulary_;
+  std::uint64_t drawn_ = 0;
+};
 
 /// "a; b" → "a", "b"
 std::vector<std::string> split_at_semicolons(const std::string& text);

@@ -9,7 +9,6 @@
 #include "nn/decoding.h"
 #include "tensor/gemm.h"
 #include "tensor/parallel.h"
-#include "tensor/random.h"
 
 namespace fovea {
 
@@ -24,18 +23,10 @@ struct DecodeOptions {
 
 /// Random sentences of half to the whole length, side by side in batches.
 std::vector<DecodingBatch> random_batches(const DecodeOptions& options) {
-  Generator generator(7);
-  Tensor random = Tensor::empty({options.sentences, options.length + 1}, DType::f64);
-  fill_uniform(random, generator, 0, 1);
-  const double* next = random.data<double>();
+  RandomTokens random(options.vocabulary);
   std::vector<std::vector<std::int32_t>> sentences;
-  for (std::int64_t s = 0; s < options.sentences; ++s) {
-    auto words = options.length - static_cast<std::int64_t>(*next++ * static_cast<double>(options.length) / 2);
-    auto& sentence = sentences.emplace_back();
-    for (std::int64_t t = 0; t < options.length; ++t, ++next)
-      if (t < words)
-        sentence.push_back(4 + static_cast<std::int32_t>(*next * static_cast<double>(options.vocabulary - 4)));
-  }
+  for (std::int64_t s = 0; s < options.sentences; ++s)
+    sentences.push_back(random.sentence(options.length / 2, options.length));
   std::sort(sentences.begin(), sentences.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
   std::vector<DecodingBatch> batches;
   for (std::int64_t first = 0; first < options.sentences; first += options.batch) {

@@ -1,5 +1,6 @@
-// Whole training steps of an encoder classifier, one attention against another.
+// Whole training steps of any model of the programs, one variant of it against another.
 #include <memory>
+#include <numeric>
 
 #include <omp.h>
 
@@ -7,194 +8,268 @@
 #include "experiments/benchmark.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/report/table.h"
+#include "experiments/support/sequence/sequence_models.h"
+#include "experiments/support/training/comparison.h"
 #include "experiments/support/training/encoder_model.h"
+#include "nn/decoding.h"
 #include "nn/loss.h"
 #include "nn/optimizer.h"
 #include "tensor/gemm.h"
 #include "tensor/parallel.h"
-#include "tensor/random.h"
 
 namespace fovea {
 
 namespace {
 
+enum class Task { translate, language_model, classify };
+
 struct StepOptions {
-  std::string model = "tiny";
-  std::int64_t batch_tokens = 4096, length = 32;
-  std::string attention = "global; relative; gaussian; window(use=multiplicative); window(use=additive)";
-  std::string precision = "f32", engine = "fastest";
+  Task task = Task::translate;
+  SequenceModelOptions model;
+  std::int64_t vocabulary = 8000, batch_tokens = 4096, length = 32;
+  double label_smoothing = 0.1;
+  Precision precision = Precision::f32;
+  AttentionEngine engine = AttentionEngine::fastest;
   int rounds = 10, steps = 3, threads = 0;
+  std::string classifier;
   bool json = false;
-};
 
-EncoderModelOptions model_options(const std::string& name) {
-  if (name == "tiny") return {};
-  return {.layers = 6, .model_dim = 512, .heads = 8, .feed_forward_dim = 2048};
-}
+  std::int64_t rows() const { return batch_tokens / length; }
+  std::int64_t tokens() const { return rows() * length; }
 
-/// Sentences of half to the whole length, random words and labels.
-struct RandomBatch {
-  Tensor tokens, lengths, labels;
-  RandomBatch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary) {
-    Generator generator(7);
-    Tensor random = Tensor::empty({rows, length + 2}, DType::f64);
-    fill_uniform(random, generator, 0, 1);
-    tokens = Tensor::zeros({rows, length}, DType::i32);
-    lengths = Tensor::empty({rows}, DType::i32);
-    labels = Tensor::empty({rows}, DType::i32);
-    const double* next = random.data<double>();
-    for (std::int64_t row = 0; row < rows; ++row) {
-      auto real =
-          static_cast<std::int32_t>(length - static_cast<std::int64_t>(*next++ * static_cast<double>(length) / 2));
-      lengths.data<std::int32_t>()[row] = real;
-      labels.data<std::int32_t>()[row] = *next++ < 0.5;
-      for (std::int64_t t = 0; t < length; ++t, ++next)
-        if (t < real)
-          tokens.data<std::int32_t>()[row * length + t] =
-              4 + static_cast<std::int32_t>(*next * static_cast<double>(vocabulary - 4));
-    }
+  EncoderModelOptions encoder() const {
+    require(model.decoder_attention.empty() && model.cross_attention.empty(),
+            "--task classify: an encoder; it has no --decoder-attention and no --cross-attention");
+    return {.layers = model.layers,
+            .model_dim = model.model_dim,
+            .heads = model.heads,
+            .feed_forward_dim = model.feed_forward_dim,
+            .dropout = model.dropout,
+            .norm = model.norm};
   }
 };
+
+/// Nguyen et al. 2020, §5.3 and §5.1.
+Json classifier(const std::string& name) {
+  require(name == "tiny" || name == "base", "there is no model '{}'; use tiny or base", name);
+  Json values = {{"task", "classify"}, {"vocabulary", 8192}};
+  if (name == "tiny")
+    values.update({{"layers", 2}, {"model-dim", 128}, {"heads", 4}, {"feed-forward-dim", 512}});
+  else
+    values.update({{"layers", 6}, {"model-dim", 512}, {"heads", 8}, {"feed-forward-dim", 2048}});
+  return values;
+}
 
 /// A model that is trained on one batch again and again.
 class Trainee {
  public:
-  static constexpr std::int64_t vocabulary = 8192;
+  explicit Trainee(const StepOptions& options) : precision_(options.precision) {
+    if (options.task == Task::classify)
+      classify(options);
+    else
+      continue_sentences(options);
+    model_->initialise(1);
+    optimizer_ = std::make_unique<AdamW>(model_->parameters(), AdamW::Options{});
+  }
 
-  Trainee(const EncoderModelOptions& options, const std::string& attention)
-      : model_(options.make(attention, vocabulary, 2)), optimizer_(initialised(*model_), {}) {}
-
-  void step(const RandomBatch& batch) {
-    Variable loss = cross_entropy_loss(model_->forward(batch.tokens, batch.lengths), batch.labels);
-    optimizer_.zero_grad();
+  void step() {
+    set_matmul_precision(precision_);
+    Variable loss = loss_();
+    optimizer_->zero_grad();
     backward(loss);
-    optimizer_.step(1e-4, clip_scale(gradient_norm(optimizer_.parameters()), 1));
+    optimizer_->step(1e-4, clip_scale(gradient_norm(optimizer_->parameters()), 1));
   }
   std::int64_t parameters() const { return model_->parameter_count(); }
 
  private:
-  static std::vector<NamedParameter> initialised(Module& model) {
-    model.initialise(1);
-    return model.parameters();
+  /// Sentences of half to the whole length, random words and labels.
+  void classify(const StepOptions& options) {
+    std::shared_ptr<EncoderClassifier> model = options.encoder().make(
+        options.model.attention.empty() ? "global" : options.model.attention, options.vocabulary, 2);
+    RandomTokens random(options.vocabulary);
+    std::vector<std::vector<std::int32_t>> sentences;
+    std::vector<std::int32_t> labels;
+    for (std::int64_t row = 0; row < options.rows(); ++row) {
+      sentences.push_back(random.sentence(options.length / 2, options.length));
+      labels.push_back(random.between(0, 1));
+    }
+    sentences[0] = random.sentence(options.length, options.length);
+    PaddedTokens batch = padded_tokens(sentences);
+    loss_ = [model, batch, targets = Tensor::from(labels, {options.rows()})] {
+      return cross_entropy_loss(model->forward(batch.tokens, batch.lengths), targets);
+    };
+    model_ = model;
   }
-  std::unique_ptr<EncoderClassifier> model_;
-  AdamW optimizer_;
+
+  /// Pairs as the programs put them into a batch, by the length of the longer side: within an eighth of it here.
+  void continue_sentences(const StepOptions& options) {
+    const bool translates = options.task == Task::translate;
+    std::shared_ptr<SequenceModel> model = options.model.make(translates ? options.vocabulary : 0, options.vocabulary);
+    RandomTokens random(options.vocabulary);
+    std::vector<std::vector<std::int32_t>> sources, targets;
+    for (std::int64_t row = 0; row < options.rows(); ++row) {
+      const std::int64_t shortest = row == 0 ? options.length : std::max<std::int64_t>(options.length * 7 / 8, 2);
+      if (translates) sources.push_back(random.sentence(shortest, options.length));
+      targets.push_back(random.sentence(shortest - 1, options.length - 1));  // and </s>
+    }
+    loss_ = [model, taught = taught_batch(sources, targets), smoothing = options.label_smoothing] {
+      return cross_entropy_loss(model->logits(taught.batch), taught.targets,
+                                {.label_smoothing = smoothing, .ignored = 0});
+    };
+    model_ = model;
+  }
+
+  Precision precision_;
+  std::shared_ptr<Module> model_;
+  std::function<Variable()> loss_;
+  std::unique_ptr<AdamW> optimizer_;
 };
 
 /// The fused engine's own products are not counted where they are made; the composed form's are.
-double flops_of_step(Trainee& trainee, const RandomBatch& batch) {
+double flops_of_step(Trainee& trainee) {
   AttentionEngine before = attention_engine();
   set_attention_engine(AttentionEngine::composed);
   reset_gemm_statistics();
-  trainee.step(batch);
+  trainee.step();
   set_attention_engine(before);
   return gemm_statistics().flops;
 }
 
 struct StepResult {
-  std::string attention;
-  std::int64_t parameters = 0;
+  std::string title;
+  std::unique_ptr<Trainee> trainee;
   std::size_t peak_bytes = 0;
   std::uint64_t system_allocations = 0;  ///< in the timed steps
-  double gemm_share = 0;
-  double flops = 0;             ///< of a step's products, as the composed form has them
-  std::vector<double> seconds;  ///< per step, one entry a round
+  double flops = 0;                      ///< of a step's products, as the composed form has them
+  double gemm_seconds = 0;               ///< of all timed steps
+  std::vector<double> seconds = {};      ///< per step, one entry a round
 };
+
+void add_flags(Cli& cli, StepOptions& options, Comparison& comparison) {
+  cli.describe("Times whole training steps (forward, backward, clipping, Adam) of a model on one random batch.");
+  cli.option("--model", options.classifier,
+             "an encoder that labels sentences, of 8192 words: tiny has 2 layers of 128, base 6 of 512; --preset and "
+             "the flags below for other models")
+      .unsaved()
+      .configures(classifier);
+  cli.choice("--task", options.task,
+             {{"translate", Task::translate}, {"language_model", Task::language_model}, {"classify", Task::classify}},
+             "what the model is for: an encoder-decoder, a decoder alone, an encoder that labels sentences");
+  cli.comparable(true);
+  cli.add(options.model);
+  cli.group("Steps");
+  cli.choice("--precision", options.precision, {{"f32", Precision::f32}, {"bf16", Precision::bf16}},
+             "of matrix products");
+  cli.comparable(false);
+  comparison.add_rows_to(cli);
+  cli.option("--vocabulary", options.vocabulary, "tokens of source and target").range(8, 1e7);
+  cli.option("--batch-tokens", options.batch_tokens, "tokens of a batch, of targets where there are any, with padding")
+      .range(1, 1e9)
+      .unit("tokens");
+  cli.option("--length", options.length,
+             "padded length; real ones have 7/8 of it to all, of --task classify half to all")
+      .range(4, 1e6);
+  cli.option("--label-smoothing", options.label_smoothing, "of the loss over the vocabulary").range(0, 0.99);
+  cli.option("--rounds", options.rounds, "each times every row once").range(1, 1000);
+  cli.option("--steps", options.steps, "per round and row").range(1, 1000);
+  cli.choice("--engine", options.engine,
+             {{"fastest", AttentionEngine::fastest},
+              {"fused", AttentionEngine::fused},
+              {"composed", AttentionEngine::composed}},
+             "how attention is computed");
+  cli.option("--threads", options.threads, "0: one per core").range(0, 1024);
+  cli.option("--json", options.json, "one JSON object a line instead of the table");
+}
+
+/// Made and warmed up: the model as the flags have it but with plain attention, then what is compared with it.
+std::vector<StepResult> prepared_rows(Cli& cli, StepOptions& options, const Comparison& comparison) {
+  std::vector<StepResult> rows;
+  auto add = [&](const std::string& title) {
+    std::size_t before = allocator_statistics().bytes_in_use;
+    reset_peak();
+    auto trainee = std::make_unique<Trainee>(options);
+    for (int step = 0; step < 3; ++step) trainee->step();  // warms up caches and the allocator
+    std::size_t peak = allocator_statistics().peak_bytes - before;
+    rows.push_back({.title = title, .trainee = std::move(trainee), .peak_bytes = peak});
+    rows.back().flops = flops_of_step(*rows.back().trainee);
+  };
+  const std::string plain = options.model.architecture == Architecture::transformer ? "global" : "classic(additive)";
+  const SequenceModelOptions given = options.model;
+  auto is_plain = [&](const std::string& attention) { return attention.empty() || attention == plain; };
+  const bool only_plain = comparison.is_alone() && is_plain(given.attention) && is_plain(given.decoder_attention) &&
+                          is_plain(given.cross_attention);
+  options.model.attention = options.model.decoder_attention = options.model.cross_attention = "";
+  add(plain);
+  options.model = given;
+  if (only_plain) return rows;
+  for (const Comparison::Row& row : comparison.rows(cli))
+    if (row.title != plain) cli.with(row.arguments, [&] { add(row.title); });
+  return rows;
+}
+
+/// Alternates, so that what else the machine does falls on all of them.
+void time_steps(std::vector<StepResult>& results, const StepOptions& options) {
+  // Blocks that one model freed serve another: once around settles who needs what.
+  for (int warming = 0; warming < 2; ++warming)
+    for (StepResult& result : results) result.trainee->step();
+  for (int round = 0; round < options.rounds; ++round) {
+    for (StepResult& result : results) {
+      reset_gemm_statistics();
+      std::uint64_t before = allocator_statistics().system_allocations;
+      double seconds = seconds_of([&] {
+        for (int step = 0; step < options.steps; ++step) result.trainee->step();
+      });
+      result.seconds.push_back(seconds / options.steps);
+      result.system_allocations += allocator_statistics().system_allocations - before;
+      result.gemm_seconds += gemm_statistics().seconds / options.steps;
+    }
+  }
+}
 
 }  // namespace
 
 void benchmark_step(Cli& cli) {
   StepOptions options;
-  cli.describe("Times whole training steps (forward, backward, clipping, Adam) of an encoder classifier.");
-  cli.option("--model", options.model, "tiny: 2 layers of 128; base: 6 layers of 512").one_of({"tiny", "base"});
-  cli.option("--batch-tokens", options.batch_tokens, "tokens of a batch, padding included")
-      .range(1, 1e9)
-      .unit("tokens");
-  cli.option("--length", options.length, "padded length of a sentence; real ones have half of it to all").range(2, 1e6);
-  cli.option("--attention", options.attention, "attentions to time, separated by ';'; global is always among them");
-  cli.option("--precision", options.precision, "of matrix products").one_of({"f32", "bf16"});
-  cli.option("--rounds", options.rounds, "each times every attention once").range(1, 1000);
-  cli.option("--steps", options.steps, "per round and attention").range(1, 1000);
-  cli.option("--engine", options.engine, "how attention is computed").one_of({"fastest", "fused", "composed"});
-  cli.option("--threads", options.threads, "0: one per core").range(0, 1024);
-  cli.option("--json", options.json, "one JSON object a line instead of the table");
+  Comparison comparison("--attention");
+  add_flags(cli, options, comparison);
   cli.parse();
   require(options.batch_tokens >= options.length, "--batch-tokens {}: less than one sentence of --length {}",
           options.batch_tokens, options.length);
   if (options.threads > 0) omp_set_num_threads(options.threads);
-  set_matmul_precision(options.precision == "bf16" ? Precision::bf16 : Precision::f32);
   set_flush_denormals(true);
-  set_attention_engine(options.engine == "fastest" ? AttentionEngine::fastest
-                       : options.engine == "fused" ? AttentionEngine::fused
-                                                   : AttentionEngine::composed);
+  set_attention_engine(options.engine);
+  if (options.task == Task::classify) options.encoder().require_memory(options.batch_tokens);
 
-  EncoderModelOptions model = model_options(options.model);
-  model.require_memory(options.batch_tokens);
-  std::int64_t rows = options.batch_tokens / options.length, tokens = rows * options.length;
-  RandomBatch batch(rows, options.length, Trainee::vocabulary);
-  std::vector<std::string> attentions = split_at_semicolons(options.attention);
-  attentions.erase(std::remove(attentions.begin(), attentions.end(), "global"), attentions.end());
-  attentions.insert(attentions.begin(), "global");
-  for (const std::string& attention : attentions) with_flag("--attention", [&] { model.make(attention, 4, 2); });
+  std::vector<StepResult> results = prepared_rows(cli, options, comparison);
+  time_steps(results, options);
 
-  std::vector<std::unique_ptr<Trainee>> trainees;
-  std::vector<StepResult> results;
-  for (const std::string& attention : attentions) {
-    std::size_t before = allocator_statistics().bytes_in_use;
-    reset_peak();
-    trainees.push_back(std::make_unique<Trainee>(model, attention));
-    for (int step = 0; step < 3; ++step) trainees.back()->step(batch);  // warms up caches and the allocator
-    StepResult result;
-    result.peak_bytes = allocator_statistics().peak_bytes - before;
-    result.flops = flops_of_step(*trainees.back(), batch);
-    result.attention = attention;
-    result.parameters = trainees.back()->parameters();
-    results.push_back(result);
-  }
-  // Blocks that one model freed serve another: once around settles who needs what.
-  for (int warming = 0; warming < 2; ++warming)
-    for (auto& trainee : trainees) trainee->step(batch);
-  std::vector<double> gemm_seconds(trainees.size(), 0);
-  for (int round = 0; round < options.rounds; ++round) {
-    for (std::size_t k = 0; k < trainees.size(); ++k) {
-      reset_gemm_statistics();
-      std::uint64_t before = allocator_statistics().system_allocations;
-      double seconds = seconds_of([&] {
-        for (int step = 0; step < options.steps; ++step) trainees[k]->step(batch);
-      });
-      results[k].seconds.push_back(seconds / options.steps);
-      results[k].system_allocations += allocator_statistics().system_allocations - before;
-      gemm_seconds[k] += gemm_statistics().seconds / options.steps;
-    }
-  }
-
-  Table table({"attention", "tokens/s", "steps/s", "ratio to global", "by FLOPs", "efficiency", "gemm share",
-               "peak MiB", "parameters"});
-  for (std::size_t k = 0; k < results.size(); ++k) {
-    StepResult& result = results[k];
-    std::vector<double> ratios;
-    double total = 0;
-    for (std::size_t round = 0; round < result.seconds.size(); ++round) {
-      ratios.push_back(results[0].seconds[round] / result.seconds[round]);
-      total += result.seconds[round];
-    }
-    result.gemm_share = gemm_seconds[k] / total;
-    double step = median(result.seconds), ratio = median(ratios), by_flops = results[0].flops / result.flops;
+  Table table({"attention", "tokens/s", "steps/s", "ratio to first", "by FLOPs", "efficiency", "gemm share", "peak MiB",
+               "parameters"});
+  const auto tokens = static_cast<double>(options.tokens());
+  for (const StepResult& result : results) {
     require(result.system_allocations == 0, "{} blocks came from the system in steady steps of '{}'; expected 0",
-            result.system_allocations, result.attention);
+            result.system_allocations, result.title);
+    std::vector<double> ratios;
+    for (std::size_t round = 0; round < result.seconds.size(); ++round)
+      ratios.push_back(results[0].seconds[round] / result.seconds[round]);
+    const double step = median(result.seconds), ratio = median(ratios), by_flops = results[0].flops / result.flops;
+    const double gemm_share = result.gemm_seconds / std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
     if (options.json) {
-      Json row = {{"attention", result.attention},      {"model", options.model},
-                  {"precision", options.precision},     {"batch_tokens", tokens},
-                  {"tokens_per_second", tokens / step}, {"steps_per_second", 1 / step},
-                  {"peak_bytes", result.peak_bytes},    {"gemm_share", result.gemm_share},
-                  {"ratio_to_global", ratio},           {"flop_ratio", by_flops},
-                  {"efficiency", ratio / by_flops},     {"parameters", result.parameters}};
+      Json row = {{"attention", result.title},
+                  {"batch_tokens", options.tokens()},
+                  {"tokens_per_second", tokens / step},
+                  {"steps_per_second", 1 / step},
+                  {"peak_bytes", result.peak_bytes},
+                  {"gemm_share", gemm_share},
+                  {"ratio_to_first", ratio},
+                  {"flop_ratio", by_flops},
+                  {"efficiency", ratio / by_flops},
+                  {"parameters", result.trainee->parameters()}};
       fmt::print("{}\n", row.dump());
     } else {
-      table.row({result.attention, Cell::number(static_cast<double>(tokens) / step, 0), Cell::number(1 / step, 2),
-                 Cell::number(ratio, 3), Cell::number(by_flops, 3), Cell::number(ratio / by_flops, 3),
-                 Cell::number(result.gemm_share, 3),
-                 Cell::number(static_cast<double>(result.peak_bytes) / 1048576.0, 1), result.parameters});
+      table.row({result.title, Cell::number(tokens / step, 0), Cell::number(1 / step, 3), Cell::number(ratio, 3),
+                 Cell::number(by_flops, 3), Cell::number(ratio / by_flops, 3), Cell::number(gemm_share, 3),
+                 Cell::number(static_cast<double>(result.peak_bytes) / 1048576.0, 1), result.trainee->parameters()});
     }
   }
   if (!options.json) fmt::print("{}", table.text());

@@ -1,51 +1,106 @@
 #!/usr/bin/env python3
-"""Times a training step in eager PyTorch, f32, on the CPU: forward, backward, clipping, Adam.
+"""Times a training step in eager PyTorch on the CPU: forward, backward, clipping, Adam.
 
-    python3 tests/reference/step_torch.py [--models tiny,base] [--repeats 7] [--threads 2] [--json]
+    python3 tests/reference/step_torch.py [--models tiny,base,mini,small] [--precision f32,bf16] [--repeats 7]
+                                          [--threads 2] [--fovea build/experiments/benchmark] [--json]
 
-tiny: 2 layers, d 128, 4 heads, feed-forward 512.  base: 6 layers, d 512, 8 heads, feed-forward 2048.
-Vocabulary 8192, 128 sentences of 16 to 32 tokens padded to 32: a batch of 4096 positions. The rows of one model take
-turns, a few steps each, and the medians over the turns are reported; `processor_seconds` of a step, all threads
-together, says with --threads 1 how fast it is even while other programs run. Needs PyTorch, as fovea never does.
+Encoders that label sentences: tiny has 2 layers, d 128, 4 heads, feed-forward 512; base 6 layers, d 512, 8 heads,
+feed-forward 2048. Vocabulary 8192, 128 sentences of 16 to 32 tokens padded to 32: a batch of 4096 positions.
+
+Encoder-decoders (transformer_torch.py), vocabulary 8000, label smoothing 0.1, 128 pairs of 28 to 32 tokens: mini is the
+preset of that name; small has 4 + 4 layers, d 128, 4 heads, feed-forward 256. Both have dropout 0.3.
+
+The rows of one model take turns, a few steps each, and the medians over the turns are reported; `processor_seconds` of
+a step, all threads together, says with --threads 1 how fast it is even while other programs run. bf16 is autocast. With
+--fovea, `benchmark step` of the same model takes its turn after each of PyTorch's, and `ratio` is the median of its
+speed over theirs. Needs PyTorch, as fovea never does.
 """
 import argparse
 import json
 import os
 import statistics
+import subprocess
 import time
 
 import torch
 from torch.nn import functional
 
 from encoder_torch import EncoderClassifier
+from transformer_torch import Sizes, Transformer
 
 MODELS = {
     "tiny": dict(layers=2, dim=128, heads=4, hidden=512),
     "base": dict(layers=6, dim=512, heads=8, hidden=2048),
+    "mini": Sizes(),
+    "small": Sizes(layers=4, dim=128, heads=4, hidden=256),
 }
-STEPS = {"tiny": 6, "base": 1}  # in one turn
+STEPS = {"tiny": 6, "base": 1, "mini": 1, "small": 1}  # in one turn
+FLAGS = {  # of `benchmark step`
+    "tiny": ["--model", "tiny"],
+    "base": ["--model", "base"],
+    "mini": ["--preset", "mini"],
+    "small": ["--layers", "4", "--model-dim", "128", "--feed-forward-dim", "256", "--heads", "4", "--dropout", "0.3"],
+}
 VOCABULARY, SENTENCES, LENGTH = 8192, 128, 32
 
 
-def batch(generator: torch.Generator):
-    tokens = torch.randint(1, VOCABULARY, (SENTENCES, LENGTH), generator=generator)
-    lengths = torch.randint(LENGTH // 2, LENGTH + 1, (SENTENCES, 1), generator=generator)
+def sentences(generator: torch.Generator, vocabulary: int, shortest: int):
+    tokens = torch.randint(4, vocabulary, (SENTENCES, LENGTH), generator=generator)
+    lengths = torch.randint(shortest, LENGTH + 1, (SENTENCES, 1), generator=generator)
     tokens[torch.arange(LENGTH)[None, :] >= lengths] = 0
-    return tokens, torch.randint(0, 2, (SENTENCES,), generator=generator)
+    return tokens
+
+
+class Classifying:
+    """A batch has tokens and labels."""
+
+    def __init__(self, model: str, layer: str):
+        self.network = EncoderClassifier(VOCABULARY, layer=layer, **MODELS[model])
+
+    @staticmethod
+    def batch(generator: torch.Generator, model: str):
+        tokens = sentences(generator, VOCABULARY, LENGTH // 2)
+        return tokens, torch.randint(0, 2, (SENTENCES,), generator=generator)
+
+    def loss(self, tokens: torch.Tensor, labels: torch.Tensor):
+        return functional.cross_entropy(self.network(tokens), labels)
+
+
+class Translating:
+    """A batch has sources and targets; what the decoder reads is the target, a step later."""
+
+    def __init__(self, model: str, layer: str):
+        self.network = Transformer(MODELS[model])
+
+    @staticmethod
+    def batch(generator: torch.Generator, model: str):
+        return tuple(sentences(generator, MODELS[model].vocabulary, LENGTH * 7 // 8) for _ in range(2))
+
+    def loss(self, source: torch.Tensor, target: torch.Tensor):
+        logits = self.network(source, functional.pad(target, (1, -1), value=2))
+        return functional.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=0, label_smoothing=0.1)
+
+
+def task_of(model: str):
+    return Translating if isinstance(MODELS[model], Sizes) else Classifying
 
 
 class Row:
-    def __init__(self, model: str, layer: str, optimizer: str):
+    def __init__(self, model: str, layer: str, optimizer: str, precision: str):
         torch.manual_seed(1)
-        self.name = dict(model=model, layer=layer, optimizer=optimizer)
+        self.name = dict(model=model, precision=precision, layer=layer, optimizer=optimizer)
         self.steps = STEPS[model]
-        self.network = EncoderClassifier(VOCABULARY, layer=layer, **MODELS[model])
+        self.autocast = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
+        self.task = task_of(model)(model, layer)
+        self.network = self.task.network
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-4, fused=optimizer == "fused Adam")
         self.seconds, self.processor_seconds = [], []
 
-    def step(self, tokens: torch.Tensor, labels: torch.Tensor) -> None:
+    def step(self, *batch: torch.Tensor) -> None:
         self.optimizer.zero_grad()
-        functional.cross_entropy(self.network(tokens), labels).backward()
+        with self.autocast:
+            loss = self.task.loss(*batch)
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self.optimizer.step()
 
@@ -56,45 +111,68 @@ class Row:
         self.seconds.append((time.perf_counter() - start) / self.steps)
         self.processor_seconds.append((time.process_time() - processor_start) / self.steps)
 
-    def result(self, real_share: float) -> dict:
+    def result(self, ours: list) -> dict:
         median = statistics.median(self.seconds)
-        return dict(
+        result = dict(
             **self.name,
             tokens_per_second=round(SENTENCES * LENGTH / median),
-            real_tokens_per_second=round(SENTENCES * LENGTH * real_share / median),
             steps_per_second=round(1 / median, 3),
             fastest=round(1 / min(self.seconds), 3),
             slowest=round(1 / max(self.seconds), 3),
             processor_seconds=round(statistics.median(self.processor_seconds), 3),
             threads=torch.get_num_threads(),
             torch=torch.__version__,
-            load=os.getloadavg()[0],
+            load=round(os.getloadavg()[0], 1),
         )
+        if ours:
+            ratios = [theirs / own for theirs, own in zip(self.seconds, ours)]
+            result |= dict(fovea_steps_per_second=round(1 / statistics.median(ours), 3),
+                           ratio=round(statistics.median(ratios), 2))
+        return result
+
+
+class Fovea:
+    """`benchmark step`, a process of its own for each turn."""
+
+    def __init__(self, program: str, model: str, precision: str, threads: int):
+        self.command = [program, "step", *FLAGS[model], "--precision", precision, "--threads", str(threads),
+                        "--rounds", "3", "--steps", str(STEPS[model]), "--json"]
+        self.seconds = []
+
+    def turn(self) -> None:
+        line = subprocess.run(self.command, check=True, capture_output=True, text=True).stdout.splitlines()[0]
+        self.seconds.append(1 / json.loads(line)["steps_per_second"])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default="tiny,base", help="of tiny and base, comma-separated (default: both)")
+    parser.add_argument("--models", default="tiny,base", help=f"of {', '.join(MODELS)} (default: tiny,base)")
+    parser.add_argument("--precision", default="f32", help="f32, bf16 or both, comma-separated (default: f32)")
     parser.add_argument("--repeats", type=int, default=7, help="turns of each row (default: 7)")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--fovea", metavar="PROGRAM", help="`benchmark`, which takes turns with PyTorch")
     parser.add_argument("--json", action="store_true", help="one JSON object a row instead of a table")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    generator = torch.Generator().manual_seed(7)
-    batches = [batch(generator) for _ in range(8)]
-    real_share = sum((tokens != 0).float().mean().item() for tokens, _ in batches) / len(batches)
 
     results = []
     for model in options.models.split(","):
-        rows = [Row(model, layer, optimizer) for layer in ("module", "sdpa") for optimizer in ("Adam", "fused Adam")]
-        for row in rows:
-            row.turn(batches)
-            row.seconds.clear()
-            row.processor_seconds.clear()
-        for _ in range(options.repeats):
+        generator = torch.Generator().manual_seed(7)
+        batches = [task_of(model).batch(generator, model) for _ in range(8)]
+        layers = ["sdpa"] if task_of(model) is Translating else ["module", "sdpa"]
+        for precision in options.precision.split(","):
+            rows = [Row(model, layer, optimizer, precision) for layer in layers for optimizer in ("Adam", "fused Adam")]
+            fovea = Fovea(options.fovea, model, precision, options.threads) if options.fovea else None
             for row in rows:
                 row.turn(batches)
-        results += [row.result(real_share) for row in rows]
+                row.seconds.clear()
+                row.processor_seconds.clear()
+            for _ in range(options.repeats):
+                for row in rows:
+                    row.turn(batches)
+                if fovea:
+                    fovea.turn()
+            results += [row.result(fovea.seconds if fovea else []) for row in rows]
 
     if options.json:
         for result in results:

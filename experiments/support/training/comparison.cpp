@@ -30,11 +30,16 @@ std::vector<std::string> arguments_of(std::string_view flags) {
 
 }  // namespace
 
+void Comparison::add_rows_to(Cli& cli) {
+  cli.option(
+      "--compare", compare_,
+      fmt::format("models to compare, separated by ';': values of {}, or flags, as in \"global; wide: --model-dim "
+                  "256 --heads 8\"",
+                  main_flag_));
+}
+
 void Comparison::add_to(Cli& cli) {
-  cli.option("--compare", compare_,
-             fmt::format("models to train, separated by ';': values of {}, or flags, as in \"global; wide: --model-dim "
-                         "256 --heads 8\"",
-                         main_flag_));
+  add_rows_to(cli);
   cli.option("--seeds", seeds_, "runs of each, with seeds --seed, --seed + 1, ...").range(1, 1000);
 }
 

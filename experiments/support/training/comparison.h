@@ -25,6 +25,8 @@ class Comparison {
   explicit Comparison(std::string main_flag) : main_flag_(std::move(main_flag)) {}
   /// Declares --compare and --seeds.
   void add_to(Cli& cli);
+  /// Declares --compare alone.
+  void add_rows_to(Cli& cli);
 
   /// One row without arguments, called as the main flag's value, where there is no --compare. Throws Error for rows
   /// that are empty or of the same title.
