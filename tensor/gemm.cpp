@@ -87,6 +87,7 @@ class Batch {
   std::int64_t m, n, k;
   MatrixView<const T> a, b;
   MatrixView<T> c;
+  const Tensor *a_tensor, *b_tensor;
 
   Batch(const Tensor& left, const Tensor& right, Tensor& out)
       : m(out.size(-2)),
@@ -94,7 +95,9 @@ class Batch {
         k(left.size(-1)),
         a(view<const T>(left)),
         b(view<const T>(right)),
-        c(view<T>(out)) {
+        c(view<T>(out)),
+        a_tensor(&left),
+        b_tensor(&right) {
     for (int d = -out.rank(); d < -2; ++d)
       if (out.shape()[d] != 1) add(out.shape()[d], {step(left, d), step(right, d), out.strides()[d]});
     fold();
@@ -163,6 +166,7 @@ class Batch {
   void transpose() {
     std::swap(m, n);
     std::swap(a, b);
+    std::swap(a_tensor, b_tensor);
     a = a.transposed();
     b = b.transposed();
     c = c.transposed();
@@ -226,7 +230,7 @@ void multiply(const Batch<float>& batch, double alpha, double beta) {
   const std::int64_t count = batch.count();
   const Product<float> product{batch.m, batch.n, batch.k, static_cast<float>(alpha), static_cast<float>(beta)};
   if (precision == Precision::bf16 && count == 1 && std::min({batch.m, batch.n, batch.k}) >= smallest_rounded)
-    return onednn::multiply_rounded(product, batch.a, batch.b, batch.c);
+    return onednn::multiply_rounded(product, {batch.a, *batch.a_tensor}, {batch.b, *batch.b_tensor}, batch.c);
   if (!onednn::prefers_sgemm(product) || !onednn::takes(product, batch.a, batch.b, batch.c))
     return multiply_tiled(batch, product.alpha, product.beta);
   for (std::int64_t item = 0; item < count; ++item) {

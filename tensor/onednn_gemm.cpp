@@ -23,53 +23,76 @@ bool has_instructions(dnnl::cpu_isa wanted) {
 
 std::int64_t round_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
 
-/// A dense copy [rows, columns] of [used_rows, used_columns] of an f32 matrix, rounded to bf16, filled up with zeros.
-/// Stored as bf16, or as f32 that holds the rounded values.
 template <class Stored>
-Tensor rounded_copy(MatrixView<const float> from, std::int64_t used_rows, std::int64_t used_columns, std::int64_t rows,
-                    std::int64_t columns) {
-  constexpr std::int64_t strip_rows = 16, strip_columns = 256;  // packed in the cache where rows are not contiguous
-  Tensor out = Tensor::empty({rows, columns}, dtype_of<Stored>);
-  Stored* to = out.data<Stored>();
-  auto convert_strip = [&](std::int64_t i, std::int64_t j) {
-    std::int64_t height = std::min(strip_rows, used_rows - i), width = std::min(strip_columns, used_columns - j);
-    MatrixView<const float> source = from.from(i, j);
-    alignas(64) float strip[strip_rows * strip_columns];
-    if (source.column_stride != 1) {
-      pack(source, height, width, strip, strip_columns);
-      source = {strip, strip_columns, 1};
+Tensor rounded_rows(MatrixView<const float> from, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t width = round_up(columns, RoundedCopy::step), all_rows = round_up(rows, RoundedCopy::step);
+  Tensor out = Tensor::empty({all_rows, width}, dtype_of<Stored>);
+  parallel_for(all_rows, 1 + element_grain / width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      Stored* to = out.data<Stored>() + i * width;
+      const std::int64_t used = i < rows ? columns : 0;
+      const float* row = from.at(i, 0);
+      if (from.column_stride == 1)
+        for (std::int64_t j = 0; j < used; ++j) to[j] = static_cast<Stored>(bf16(row[j]));
+      else
+        for (std::int64_t j = 0; j < used; ++j) to[j] = static_cast<Stored>(bf16(row[j * from.column_stride]));
+      std::fill(to + used, to + width, Stored());
     }
-    for (std::int64_t r = 0; r < height; ++r) {
-      const float* row = source.at(r, 0);
-      Stored* target = to + (i + r) * columns + j;
-      for (std::int64_t x = 0; x < width; ++x) target[x] = static_cast<Stored>(bf16(row[x]));
-    }
-  };
-  parallel_for((rows + strip_rows - 1) / strip_rows, 1 + element_grain / (strip_rows * (columns + 1)),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin * strip_rows; i < std::min(rows, end * strip_rows); i += strip_rows) {
-                   for (std::int64_t j = 0; j < used_columns && i < used_rows; j += strip_columns) convert_strip(i, j);
-                   for (std::int64_t r = i; r < std::min(rows, i + strip_rows); ++r)
-                     std::fill(to + r * columns + (r < used_rows ? used_columns : 0), to + (r + 1) * columns, Stored());
-                 }
-               });
+  });
   return out;
 }
 
-/// Dense a [m, k] and b [k, n] of `operand` type, c [m, n] of f32 in rows of c_row.
+std::shared_ptr<const RoundedCopy> make_rounded(const Operand& x, std::int64_t rows, std::int64_t columns) {
+  auto copy = has_bf16() ? rounded_rows<bf16> : rounded_rows<float>;
+  const bool turned = x.view.column_stride != 1 && x.view.row_stride == 1;
+  Tensor elements = turned ? copy(x.view.transposed(), columns, rows) : copy(x.view, rows, columns);
+  const std::int64_t width = elements.size(1), row_stride = turned ? 1 : width, column_stride = turned ? width : 1;
+  return std::make_shared<const RoundedCopy>(
+      RoundedCopy{x.tensor.version(), x.view, rows, columns, elements, row_stride, column_stride});
+}
+
+/// As it was made for an earlier product, where nothing has changed since; a transpose is the same copy.
+RoundedCopy rounded(const Operand& x, std::int64_t rows, std::int64_t columns) {
+  std::shared_ptr<const RoundedCopy> known = x.tensor.rounded().load();
+  auto is_known = [&](const MatrixView<const float>& view, std::int64_t rows, std::int64_t columns) {
+    return known && known->version == x.tensor.version() && known->from == view && known->rows == rows &&
+           known->columns == columns;
+  };
+  if (is_known(x.view, rows, columns)) return *known;
+  if (!is_known(x.view.transposed(), columns, rows)) {
+    known = make_rounded(x, rows, columns);
+    x.tensor.rounded().store(known);
+    return *known;
+  }
+  RoundedCopy turned = *known;
+  std::swap(turned.row_stride, turned.column_stride);
+  return turned;
+}
+
+/// a [m, k] and b [k, n] of `operand` type, c [m, n] of f32 in rows of c_row.
 struct Layout {
-  std::int64_t m, n, k, c_row;
+  std::int64_t m, n, k, a_row, a_column, b_row, b_column, c_row;
+  bool accumulates;  ///< c += a b
   DType operand;
   auto operator<=>(const Layout&) const = default;
 
-  dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t row_stride, DType type) const {
+  dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t row_stride,
+                            std::int64_t column_stride, DType type) const {
     using dnnl::memory;
     auto element = type == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
-    return {memory::dims{rows, columns}, element, memory::dims{row_stride, 1}};
+    return {memory::dims{rows, columns}, element, memory::dims{row_stride, column_stride}};
   }
-  dnnl::memory::desc a() const { return matrix(m, k, k, operand); }
-  dnnl::memory::desc b() const { return matrix(k, n, n, operand); }
-  dnnl::memory::desc c() const { return matrix(m, n, c_row, DType::f32); }
+  dnnl::memory::desc a() const { return matrix(m, k, a_row, a_column, operand); }
+  dnnl::memory::desc b() const { return matrix(k, n, b_row, b_column, operand); }
+  dnnl::memory::desc c() const { return matrix(m, n, c_row, 1, DType::f32); }
+  dnnl::primitive_attr attributes() const {
+    dnnl::primitive_attr attributes;
+    if (!accumulates) return attributes;
+    dnnl::post_ops sum;
+    sum.append_sum(1);
+    attributes.set_post_ops(sum);
+    return attributes;
+  }
 };
 
 dnnl::engine& engine() {
@@ -79,9 +102,10 @@ dnnl::engine& engine() {
 
 dnnl::matmul create(const Layout& layout) {
 #if DNNL_VERSION_MAJOR >= 3
-  return dnnl::matmul(dnnl::matmul::primitive_desc(engine(), layout.a(), layout.b(), layout.c()));
+  return dnnl::matmul(dnnl::matmul::primitive_desc(engine(), layout.a(), layout.b(), layout.c(), layout.attributes()));
 #else
-  return dnnl::matmul(dnnl::matmul::primitive_desc({layout.a(), layout.b(), layout.c()}, engine()));
+  return dnnl::matmul(
+      dnnl::matmul::primitive_desc({layout.a(), layout.b(), layout.c()}, layout.attributes(), engine()));
 #endif
 }
 
@@ -167,23 +191,28 @@ void sgemm(const Product<float>& product, MatrixView<const float> a, MatrixView<
 
 bool has_bf16() { return has_instructions(dnnl::cpu_isa::avx512_core_bf16); }
 
-void multiply_rounded(const Product<float>& product, MatrixView<const float> a, MatrixView<const float> b,
-                      MatrixView<float> c) {
+void multiply_rounded(const Product<float>& product, const Operand& a, const Operand& b, MatrixView<float> c) {
   auto [m, n, k, alpha, beta] = product;
-  // Batches have any number of rows: rounded up, few shapes come up. Most of the rows go straight to c, in steps of
-  // whole_step; the rest makes a detour.
-  constexpr std::int64_t whole_step = 256, step = 64;
-  std::int64_t whole = alpha == 1 && beta == 0 ? m / whole_step * whole_step : 0, rest = round_up(m - whole, step);
-  std::int64_t depth = round_up(k, step);
-  DType operand = has_bf16() ? DType::bf16 : DType::f32;
-  auto rounded = operand == DType::bf16 ? rounded_copy<bf16> : rounded_copy<float>;
-  Tensor left = rounded(a, m, k, whole + rest, depth), right = rounded(b, k, n, depth, n);
-  if (whole > 0) execute({whole, n, depth, c.row_stride, operand}, left.address(), right.address(), c.data);
-  if (rest > 0) {
-    Tensor last = Tensor::empty({rest, n});
-    execute({rest, n, depth, n, operand}, left.slice(0, whole, whole + rest).address(), right.address(),
-            last.data<float>());
-    merge(m - whole, n, alpha, last.data<float>(), beta, c.from(whole, 0));
+  const RoundedCopy left = rounded(a, m, k), right = rounded(b, k, n);
+  const auto element = static_cast<std::int64_t>(size_of(left.elements.dtype()));
+  auto multiply = [&](std::int64_t first, std::int64_t rows, float* to, std::int64_t to_row, bool accumulates) {
+    execute({rows, n, round_up(k, RoundedCopy::step), left.row_stride, left.column_stride, right.row_stride,
+             right.column_stride, to_row, accumulates, left.elements.dtype()},
+            left.elements.address() + first * left.row_stride * element, right.elements.address(), to);
+  };
+  // Batches have any number of rows: taken in steps, few shapes come up. What is no whole step makes a detour.
+  constexpr std::int64_t whole_step = 256, step = 32;
+  const bool direct = alpha == 1 && (beta == 0 || beta == 1);
+  for (std::int64_t first = 0; first < m;) {
+    std::int64_t rows = first == 0 && m >= whole_step ? m / whole_step * whole_step : m - first;
+    if (direct && rows % step == 0) {
+      multiply(first, rows, c.at(first, 0), c.row_stride, beta == 1);
+    } else {
+      Tensor apart = Tensor::empty({round_up(rows, step), n});
+      multiply(first, apart.size(0), apart.data<float>(), n, false);
+      merge(rows, n, alpha, apart.data<float>(), beta, c.from(first, 0));
+    }
+    first += rows;
   }
 }
 

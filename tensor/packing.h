@@ -18,6 +18,7 @@ struct MatrixView {
   MatrixView from(std::int64_t i, std::int64_t j) const { return {at(i, j), row_stride, column_stride}; }
   MatrixView shifted(std::int64_t elements) const { return {data + elements, row_stride, column_stride}; }
   MatrixView transposed() const { return {data, column_stride, row_stride}; }
+  bool operator==(const MatrixView&) const = default;
 };
 
 namespace transposition {

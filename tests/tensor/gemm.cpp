@@ -299,16 +299,38 @@ BOOST_AUTO_TEST_CASE(bf16_mode_rounds_both_operands_and_sums_in_f32) {
   Settings restored;
   set_matmul_precision(Precision::bf16);
   auto rounded = [](const Tensor& x) { return x.to(DType::bf16).to(DType::f64); };
-  for (auto [m, n, k] : {std::tuple(65, 70, 48), {300, 33, 130}, {512, 64, 64}, {16, 100, 700}, {64, 17, 16}})
+  for (auto [m, n, k] :
+       {std::tuple(65, 70, 48), {300, 33, 130}, {512, 64, 64}, {320, 40, 72}, {16, 100, 700}, {64, 17, 16}})
     for (int round = 0; round < 6; ++round) {
       Tensor a = random_view({m, k}, DType::f32), b = random_view({k, n}, DType::f32),
              c = random_view({m, n}, DType::f32);
-      double alpha = round < 2 ? 1 : -0.7, beta = round < 2 ? 0 : round < 4 ? 1 : 0.4;
+      double alpha = round < 4 ? 1 : -0.7, beta = round < 2 ? 0 : round < 4 ? 1 : 0.4;
       Tensor expected = by_definition(rounded(a), rounded(b), c, alpha, beta);
       gemm(a, b, c, alpha, beta);
       BOOST_TEST(largest_difference(c, expected) < 4 * tolerance(DType::f32, k));
       if (beta == 0) BOOST_TEST(largest_difference(c, by_definition(a, b, c, alpha, 0)) > 1e-3);  // it did round
     }
+}
+
+BOOST_AUTO_TEST_CASE(bf16_mode_sees_changes_and_views_of_what_it_has_rounded) {
+  Settings restored;
+  set_matmul_precision(Precision::bf16);
+  auto rounded = [](const Tensor& x) { return x.to(DType::bf16).to(DType::f64); };
+  auto right = [&](const Tensor& a, const Tensor& b) {
+    Tensor zero = Tensor::zeros({a.size(0), b.size(1)}, DType::f32);
+    Tensor expected = by_definition(rounded(a), rounded(b), zero, 1, 0);
+    return largest_difference(matmul(a, b), expected) < 4 * tolerance(DType::f32, a.size(1));
+  };
+  Tensor x = random({70, 70}, DType::f32), w = random({70, 40}, DType::f32);
+  for (int round = 0; round < 3; ++round) {
+    BOOST_TEST(right(x, w));
+    BOOST_TEST(right(x.transpose(0, 1), w));
+    BOOST_TEST(right(x.slice(0, 20, 70), w));
+    BOOST_TEST(right(x.slice(1, 0, 50), w.slice(0, 0, 50)));
+    BOOST_TEST(right(x.slice(1, 20, 70), w.slice(0, 20, 70)));
+    BOOST_TEST(right(w.transpose(0, 1), x));
+    x.copy_from(random({70, 70}, DType::f32));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(bf16_mode_leaves_small_batches_and_f64_alone) {
