@@ -69,6 +69,9 @@ class Attention : public Module {
   /// [B, I, d]; [B, I, d_v] without projections
   virtual Variable forward(const AttentionInput& input) = 0;
   virtual std::int64_t output_dim() const = 0;  ///< the last of forward()'s sizes
+  /// Over a source each query's result depends on the query and the source alone: not on its position, and not on
+  /// other queries. Hypotheses of one source may then be asked as queries of one sentence.
+  virtual bool asks_each_query_alone() const { return false; }
 };
 
 using AttentionFactory = std::function<std::unique_ptr<Attention>(const AttentionShape&)>;

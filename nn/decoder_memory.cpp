@@ -12,7 +12,7 @@ namespace fovea {
 namespace {
 
 /// [R, ...] → [parents, ...]
-Tensor rows_of(const Tensor& x, const Tensor& parents) {
+Tensor picked_rows(const Tensor& x, const Tensor& parents) {
   Shape shape = x.shape();
   std::int64_t width = shape[0] == 0 ? 0 : shape.elements() / shape[0];
   shape[0] = parents.size(0);
@@ -29,15 +29,42 @@ Tensor room_for(const Tensor& like, std::int64_t rows, std::int64_t capacity) {
 
 }  // namespace
 
-Variable DecoderMemory::once(const void* owner, const std::function<Variable()>& make) {
-  Variable& kept = once_[owner];
-  if (!kept.defined()) kept = make();
-  return kept;
+bool DecoderMemory::is_one_each() const {
+  for (std::size_t r = 0; r < sources_.size(); ++r)
+    if (sources_[r] != static_cast<std::int64_t>(r)) return false;
+  return true;
 }
 
-Variable DecoderMemory::kept(const void* owner) const {
+const Variable& DecoderMemory::rows_of(OfSource& kept) const {
+  if (together_ > 0 || !kept.of_sources.defined() || is_one_each()) return kept.of_sources;
+  if (!kept.of_hypotheses.defined()) {
+    const Tensor index = Tensor::from(sources_, {std::ssize(sources_)});
+    kept.of_hypotheses = picked_rows(kept.of_sources.value(), index.to(kept.of_sources.device()));
+  }
+  return kept.of_hypotheses;
+}
+
+Variable DecoderMemory::once(const void* owner, const std::function<Variable()>& make) {
+  OfSource& kept = once_[owner];
+  if (!kept.of_sources.defined()) {
+    require(together_ > 0 || is_one_each(), "decoder: what is made once is made before hypotheses are re-ordered");
+    kept.of_sources = make();
+  }
+  return rows_of(kept);
+}
+
+Variable DecoderMemory::kept(const void* owner) {
   auto found = once_.find(owner);
-  return found == once_.end() ? Variable() : found->second;
+  return found == once_.end() ? Variable() : rows_of(found->second);
+}
+
+DecoderMemory::BySource::BySource(DecoderMemory& memory, bool wanted) : memory_(memory) {
+  const auto hypotheses = static_cast<std::int64_t>(memory.sources_.size());
+  if (!wanted || hypotheses == 0) return;
+  const std::int64_t n = hypotheses / (memory.sources_.back() + 1);
+  for (std::int64_t r = 0; r < hypotheses; ++r)
+    if (memory.sources_[static_cast<std::size_t>(r)] != r / n) return;
+  memory.together_ = n;
 }
 
 Variable DecoderMemory::grown(const void* owner, const Variable& added) {
@@ -72,7 +99,7 @@ void DecoderMemory::Growing::reorder(const Tensor& parents) {
 
 std::int64_t DecoderMemory::hypotheses() const {
   for (const auto& [owner, x] : once_)
-    if (x.defined()) return x.size(0);
+    if (x.of_sources.defined()) return x.of_sources.size(0);
   for (const auto& [owner, x] : carried_)
     if (x.defined()) return x.size(0);
   return grown_.empty() ? 0 : grown_.begin()->second.rows.size(0);
@@ -92,12 +119,25 @@ void DecoderMemory::reorder(const std::vector<std::int64_t>& parents) {
     sources.push_back(sources_[static_cast<std::size_t>(parent)]);
   }
   auto moved = [&](Variable& x) {
-    if (x.defined()) x = rows_of(x.value(), index.to(x.device()));
+    if (x.defined()) x = picked_rows(x.value(), index.to(x.device()));
   };
-  if (sources != sources_)  // hypotheses that only change places within their sources see the same
-    for (auto& [owner, kept] : once_) moved(kept);
   for (auto& [owner, kept] : carried_) moved(kept);
   for (auto& [owner, kept] : grown_) kept.reorder(index.to(kept.rows.device()));
+  if (sources != sources_) move_sources(std::move(sources));  // those that change places within a source see the same
+}
+
+/// Sources that no hypothesis has any more are dropped.
+void DecoderMemory::move_sources(std::vector<std::int64_t> sources) {
+  std::vector<std::int64_t> left = sources;
+  std::sort(left.begin(), left.end());
+  left.erase(std::unique(left.begin(), left.end()), left.end());
+  for (std::int64_t& source : sources) source = std::lower_bound(left.begin(), left.end(), source) - left.begin();
+  const Tensor index = Tensor::from(left, {std::ssize(left)});
+  for (auto& [owner, kept] : once_) {
+    kept.of_hypotheses = {};
+    if (kept.of_sources.defined() && kept.of_sources.size(0) != std::ssize(left))
+      kept.of_sources = picked_rows(kept.of_sources.value(), index.to(kept.of_sources.device()));
+  }
   sources_ = std::move(sources);
 }
 

@@ -19,11 +19,27 @@ class DecoderMemory {
   DecoderMemory(DecoderMemory&&) = default;
   DecoderMemory& operator=(DecoderMemory&&) = default;
 
-  /// What `make` returns, [R, ...]: called at the first step alone. It is the same for all hypotheses of a source.
+  /// What `make` returns, [R, ...]: called at the first step alone. It is the same for all hypotheses of a source, and
+  /// kept once for each source: a row for every hypothesis is made where it is asked for.
   Variable once(const void* owner, const std::function<Variable()>& make);
 
   /// What once() has made; undefined before.
-  Variable kept(const void* owner) const;
+  Variable kept(const void* owner);
+
+  /// While it lives, once() and kept() have a row for each source and not for each hypothesis, where it is `wanted` and
+  /// every source has as many hypotheses, side by side: an attention over the source then takes them as so many
+  /// queries of one sentence, and reads its keys once for all of them.
+  class BySource {
+   public:
+    BySource(DecoderMemory& memory, bool wanted);
+    ~BySource() { memory_.together_ = 0; }
+    BySource(const BySource&) = delete;
+    BySource& operator=(const BySource&) = delete;
+
+   private:
+    DecoderMemory& memory_;
+  };
+  std::int64_t together() const { return together_; }  ///< hypotheses of each source, under BySource; otherwise 0
 
   /// added [R, I, ...] behind what earlier steps have added: [R, J, ...]. Written in place where no gradient is
   /// recorded.
@@ -45,12 +61,21 @@ class DecoderMemory {
     void reorder(const Tensor& parents);
   };
 
-  std::int64_t hypotheses() const;
+  /// The same for all hypotheses of a source.
+  struct OfSource {
+    Variable of_sources, of_hypotheses;  ///< the second made of the first when it is wanted
+  };
 
-  std::map<const void*, Variable> once_;
+  std::int64_t hypotheses() const;
+  const Variable& rows_of(OfSource& kept) const;
+  bool is_one_each() const;
+  void move_sources(std::vector<std::int64_t> sources);
+
+  std::map<const void*, OfSource> once_;
   std::map<std::pair<const void*, int>, Variable> carried_;
   std::map<const void*, Growing> grown_;
-  std::vector<std::int64_t> sources_;  ///< of each hypothesis; empty before the first reorder()
+  std::vector<std::int64_t> sources_;  ///< of each hypothesis, its row of of_sources; empty before the first reorder()
+  std::int64_t together_ = 0;
 };
 
 /// What `make` makes of the keys of one call, [B, J, ...], for all keys that there are: without a memory those are the

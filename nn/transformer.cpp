@@ -84,8 +84,14 @@ TransformerLayer::TransformerLayer(const TransformerOptions& options, int layer,
   child("dropout", dropout_);
 }
 
+bool TransformerLayer::asks_each_query_alone() const {
+  return std::all_of(parts_.begin(), parts_.end(),
+                     [](const Part& part) { return !part.cross || part.attention->asks_each_query_alone(); });
+}
+
 Variable TransformerLayer::attend(Part& part, const Variable& states, const StackInput& in) {
-  AttentionInput attention{.query = states,
+  const std::int64_t together = part.cross && in.memory ? in.memory->together() : 0;
+  AttentionInput attention{.query = together > 1 ? reshape(states, {-1, together, states.size(2)}) : states,
                            .key = part.cross ? in.source : states,
                            .value = part.cross ? in.source : states,
                            .key_lengths = part.cross ? in.source_lengths : in.lengths,
@@ -96,7 +102,8 @@ Variable TransformerLayer::attend(Part& part, const Variable& states, const Stac
     in.traces->emplace_back().name = name() + "." + part.attention->name();
     attention.trace = &in.traces->back();
   }
-  return part.attention->forward(attention);
+  Variable attended = part.attention->forward(attention);
+  return together > 1 ? reshape(attended, {-1, 1, attended.size(2)}) : attended;
 }
 
 Variable TransformerLayer::forward(const StackInput& in) {
@@ -128,6 +135,10 @@ void TransformerStack::check(const StackInput& in) const {
   if (!has_cross_) return;
   require(in.source.defined(), "{}: there is a cross-attention, and no source", what_);
   check_lengths(what_, in.source, in.source_lengths);
+}
+
+bool TransformerStack::asks_each_query_alone() const {
+  return std::all_of(layers_.begin(), layers_.end(), [](const auto& layer) { return layer->asks_each_query_alone(); });
 }
 
 Variable TransformerStack::forward(const StackInput& in) {

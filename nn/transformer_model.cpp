@@ -88,6 +88,7 @@ Variable TransformerModel::step(DecoderState& state, const Tensor& tokens, std::
                 .position = state.position,
                 .memory = &state.memory,
                 .traces = traces};
+  DecoderMemory::BySource by_source(state.memory, !traces && decoder_.asks_each_query_alone());
   if (encoder_) {
     in.source = state.memory.kept(&encoder_);
     if (Variable lengths = state.memory.kept(&source_); lengths.defined()) in.source_lengths = lengths.value();
