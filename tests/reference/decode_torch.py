@@ -6,7 +6,8 @@
 
 3 + 3 layers of 256, 4 heads, feed-forward 1024, pre-norm, one table of 8000 tokens (transformer_torch.py). Keys and
 values are kept from step to step (those of the source are projected once), and the hypotheses of a sentence are
-re-ordered by index_select. No sentence ends before --length. --bf16: the whole model in bfloat16, which is faster than autocast.
+re-ordered by index_select. No sentence ends before --length. --bf16: the whole model in bfloat16, which is faster than
+autocast.
 Needs PyTorch, as fovea never does.
 """
 import argparse
