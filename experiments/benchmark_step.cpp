@@ -112,9 +112,10 @@ class Trainee {
       if (translates) sources.push_back(random.sentence(shortest, options.length));
       targets.push_back(random.sentence(shortest - 1, options.length - 1));  // and </s>
     }
-    loss_ = [model, taught = taught_batch(sources, targets), smoothing = options.label_smoothing] {
-      return cross_entropy_loss(model->logits(taught.batch), taught.targets,
-                                {.label_smoothing = smoothing, .ignored = 0});
+    const TaughtBatch taught = taught_batch(sources, targets);
+    loss_ = [model, taught, count = counted_targets(taught.targets, 0), smoothing = options.label_smoothing] {
+      return model->loss(taught.batch, taught.targets, {.label_smoothing = smoothing, .ignored = 0}) /
+             static_cast<double>(count);
     };
     model_ = model;
   }

@@ -1,6 +1,13 @@
 #include "nn/loss.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "autograd/node.h"
+#include "tensor/cross_entropy.h"
+#include "tensor/gather.h"
+#include "tensor/gemm.h"
+#include "tensor/reduce.h"
 
 namespace fovea {
 
@@ -22,6 +29,96 @@ Variable cross_entropy_loss(const Variable& logits, const Tensor& targets, const
   require(count > 0, "cross_entropy_loss: there is no mean over no targets: all {} are {}, the ignored one",
           targets.elements(), options.ignored);
   return losses / static_cast<double>(count);
+}
+
+namespace {
+
+/// The numbers of the rows whose target counts, [N].
+Tensor counted_rows(const Tensor& targets, std::int64_t ignored) {
+  std::vector<std::int64_t> values = targets.to_vector<std::int64_t>(), rows;
+  for (std::size_t row = 0; row < values.size(); ++row)
+    if (values[row] != ignored) rows.push_back(static_cast<std::int64_t>(row));
+  return Tensor::from(rows, {std::ssize(rows)});
+}
+
+/// The loss, and its gradients where they are defined: zeros at first.
+struct Projected {
+  double loss = 0;
+  Tensor states, weight, bias;
+};
+
+/// Adds what the rows of one block have to the loss and to the gradients. states [N, n], weight [n, V], targets [N]
+void add_block(Projected& total, const Tensor& states, const Tensor& weight, const Tensor& bias, const Tensor& targets,
+               const CrossEntropyOptions& options, Tensor of_states) {
+  Tensor logits = Tensor::empty({states.size(0), weight.size(1)}, states.dtype(), states.device());
+  if (bias.defined()) logits.copy_from(bias);
+  gemm(states, weight, logits, 1, bias.defined() ? 1 : 0);
+  CrossEntropyResult result = cross_entropy_forward(logits, targets, options.label_smoothing, options.ignored);
+  for (double loss : result.loss.to_vector<double>()) total.loss += loss;
+  if (!of_states.defined() && !total.weight.defined() && !total.bias.defined()) return;
+  Tensor ones = Tensor::full({states.size(0)}, 1, states.dtype(), states.device());
+  Tensor g =
+      cross_entropy_backward(ones, logits, targets, result.log_sum_exp, options.label_smoothing, options.ignored);
+  if (of_states.defined()) gemm(g, weight.transpose(0, 1), of_states);
+  if (total.weight.defined()) gemm(states.transpose(0, 1), g, total.weight, 1, 1);
+  if (total.bias.defined()) total.bias.copy_from(map(Add{}, total.bias, sum(g, {0})));
+}
+
+/// Of states [N, n], all at once.
+Projected project(const Variable& states, const Variable& weight, const Variable& bias, const Tensor& targets,
+                  const CrossEntropyOptions& options) {
+  constexpr std::int64_t block_logits = std::int64_t{1} << 21;  // 8 MB of f32
+  const bool records = should_record({&states, &weight, &bias});
+  auto zeros_for = [&](const Variable& x) {
+    Tensor zeros;
+    if (records && x.defined() && x.requires_grad()) (zeros = Tensor::empty_like(x.value())).fill(0);
+    return zeros;
+  };
+  Projected total{0, zeros_for(states), zeros_for(weight), zeros_for(bias)};
+  const Tensor rows = counted_rows(targets, options.ignored).to(states.device());
+  const std::int64_t N = rows.size(0), V = weight.size(1);
+  const Tensor counted = gather_rows(states.value(), rows);
+  const Tensor classes = gather_rows(targets.reshape({-1, 1}), rows).reshape({N});
+  Tensor of_counted = total.states.defined() ? Tensor::empty_like(counted) : Tensor();
+  const std::int64_t block = std::max<std::int64_t>(block_logits / V / 64 * 64, 64);
+  for (std::int64_t begin = 0; begin < N; begin += block) {
+    const std::int64_t end = std::min(begin + block, N);
+    add_block(total, counted.slice(0, begin, end), weight.value(), bias.defined() ? bias.value() : Tensor(),
+              classes.slice(0, begin, end), options, of_counted.defined() ? of_counted.slice(0, begin, end) : Tensor());
+  }
+  if (of_counted.defined()) scatter_add_rows(total.states, rows, of_counted);
+  return total;
+}
+
+}  // namespace
+
+Variable projected_cross_entropy(const Variable& states, const Variable& weight, const Variable& bias,
+                                 const Tensor& targets, const CrossEntropyOptions& options) {
+  require(states.rank() >= 1 && weight.rank() == 2 && states.size(-1) == weight.size(0),
+          "projected_cross_entropy: the states are {}, the weight {}; the states' last size must be the weight's first",
+          states, weight);
+  Shape expected = targets.shape();
+  expected.push_back(weight.size(0));
+  require(states.shape() == expected, "projected_cross_entropy: the states are {}, the targets {}; expected states {}",
+          states, targets, expected);
+  const Variable x = reshape(states, {-1, states.size(-1)});
+  const Tensor classes = targets.reshape({-1});
+  Projected result = project(x, weight, bias, classes, options);
+  Tensor loss = Tensor::full({}, result.loss, states.dtype(), states.device());
+  if (!should_record({&x, &weight, &bias})) return loss;
+  auto rule = [x = Saved(x), weight = Saved(weight), bias = Saved(bias), classes = SavedTensor(classes, "targets"),
+               options, result](const Gradients& g, const Node& node) {
+    if (grad_enabled()) {
+      Variable logits = linear(x.get(node), weight.get(node), bias.get(node));
+      Variable again = sum(cross_entropy(logits, classes.get(node), options));
+      return partial_gradients(again, {x.get(node), weight.get(node), bias.get(node)}, g[0]);
+    }
+    Gradients gradients;
+    for (const Tensor& of_one : {result.states, result.weight, result.bias})
+      gradients.push_back(of_one.defined() ? g[0] * Variable(of_one) : Variable());
+    return gradients;
+  };
+  return record("projected_cross_entropy", std::move(loss), {x, weight, bias}, std::move(rule));
 }
 
 Variable binary_cross_entropy_loss(const Variable& logits, const Tensor& targets, Total total) {

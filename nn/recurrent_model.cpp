@@ -173,22 +173,22 @@ Variable RecurrentModel::run(DecoderState& state, const Variable& embedded, std:
   return concat(read_out, 1);
 }
 
-Variable RecurrentModel::logits_of(const Variable& read_out) const {
+Variable RecurrentModel::before_output(const Variable& read_out) const {
   Variable dropped = dropout_.forward(read_out);
-  return output_.forward(readout_ ? readout_->forward(dropped) : dropped);
+  return readout_ ? readout_->forward(dropped) : dropped;
 }
 
-Variable RecurrentModel::logits(const SequenceBatch& batch, SequenceTrace* trace) {
+Variable RecurrentModel::states(const SequenceBatch& batch, SequenceTrace* trace) {
   check_tokens("decoder", batch.input, batch.lengths);
   DecoderState state = start(batch.source, batch.source_lengths, nullptr);
   Variable embedded = dropout_.forward(target_embedding_.forward(batch.input));
-  return logits_of(run(state, embedded, trace ? &trace->decoder : nullptr));
+  return before_output(run(state, embedded, trace ? &trace->decoder : nullptr));
 }
 
 Variable RecurrentModel::step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces) {
   require(tokens.rank() == 1, "decoder: a step reads one token of each hypothesis, [R], not {}", tokens);
   Scope scope = enter();
-  return squeeze(logits_of(run(state, target_embedding_.forward(tokens.unsqueeze(1)), traces)), 1);
+  return squeeze(logits_of(before_output(run(state, target_embedding_.forward(tokens.unsqueeze(1)), traces))), 1);
 }
 
 }  // namespace fovea

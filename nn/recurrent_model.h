@@ -43,8 +43,6 @@ class RecurrentModel : public SequenceModel {
 
   std::int64_t vocabulary() const override { return options_.vocabulary; }
   bool has_source() const override { return true; }
-  /// The trace has one attention, whose queries are the steps.
-  Variable logits(const SequenceBatch& batch, SequenceTrace* trace = nullptr) override;
   DecoderState start(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>* traces) override;
   Variable step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces) override;
 
@@ -65,7 +63,11 @@ class RecurrentModel : public SequenceModel {
   /// The top state after a step whose first layer's gates are these but for the state's part.
   Variable advance(DecoderState& state, const Variable& input_gates);
   Variable attend(DecoderState& state, const Variable& query, const Variable& embedded, AttentionTrace* trace);
-  Variable logits_of(const Variable& read_out) const;
+  /// What the output reads of what run() has read out.
+  Variable before_output(const Variable& read_out) const;
+  /// The trace has one attention, whose queries are the steps.
+  Variable states(const SequenceBatch& batch, SequenceTrace* trace) override;
+  Output output() const override { return {output_.weight(), output_.bias()}; }
 
   RecurrentModelOptions options_;
   Embedding source_embedding_, target_embedding_;

@@ -1,9 +1,27 @@
 #include "nn/sequence_model.h"
 
+#include "autograd/operations.h"
+
 namespace fovea {
 
 bool looks_at_source(const AttentionTrace& trace) {
   return trace.name == "attention" || trace.name.find(".cross") != std::string::npos;
+}
+
+Variable SequenceModel::logits_of(const Variable& states) const {
+  auto [weight, bias] = output();
+  return linear(states, weight, bias);
+}
+
+Variable SequenceModel::logits(const SequenceBatch& batch, SequenceTrace* trace) {
+  return logits_of(states(batch, trace));
+}
+
+Variable SequenceModel::loss(const SequenceBatch& batch, const Tensor& targets, const CrossEntropyOptions& options,
+                             SequenceTrace* trace) {
+  Variable said = states(batch, trace);
+  auto [weight, bias] = output();
+  return projected_cross_entropy(said, weight, bias, targets, options);
 }
 
 void check_tokens(const char* what, const Tensor& tokens, const Tensor& lengths) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "nn/attention.h"
+#include "nn/loss.h"
 
 namespace fovea {
 
@@ -34,7 +35,11 @@ class SequenceModel : public Module {
   virtual bool has_source() const = 0;
 
   /// Teacher forcing: the logits of the token after each of the input's, [B, T, V].
-  virtual Variable logits(const SequenceBatch& batch, SequenceTrace* trace = nullptr) = 0;
+  Variable logits(const SequenceBatch& batch, SequenceTrace* trace = nullptr);
+
+  /// Teacher forcing: Σ of the cross-entropy of the targets [B, T] that are not ignored, without all logits at a time.
+  Variable loss(const SequenceBatch& batch, const Tensor& targets, const CrossEntropyOptions& options,
+                SequenceTrace* trace = nullptr);
 
   /// Before the first token, one hypothesis for each source. source i32 [B, J], lengths i32 [B]; both undefined for a
   /// language model, whose first step() says how many hypotheses there are.
@@ -43,6 +48,16 @@ class SequenceModel : public Module {
 
   /// Reads one token of each hypothesis, i32 [R] → the logits of the next, [R, V].
   virtual Variable step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces = nullptr) = 0;
+
+ protected:
+  /// logits = states · weight [n, V] + bias [V], if there is one.
+  struct Output {
+    Variable weight, bias = {};
+  };
+  virtual Output output() const = 0;
+  /// Teacher forcing: what the output reads, [B, T, n].
+  virtual Variable states(const SequenceBatch& batch, SequenceTrace* trace) = 0;
+  Variable logits_of(const Variable& states) const;
 };
 
 /// Throws unless tokens are [rows, T] and there is a length for each row, or none.

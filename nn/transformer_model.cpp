@@ -59,11 +59,11 @@ Variable TransformerModel::encode(const Tensor& source, const Tensor& lengths, s
   return encoder_->forward({.states = source_->states(table, source, 0), .lengths = lengths, .traces = traces});
 }
 
-Variable TransformerModel::logits_of(const Variable& states) const {
-  return output_ ? output_->forward(states) : matmul(states, transpose(target_.table.weight(), 0, 1));
+SequenceModel::Output TransformerModel::output() const {
+  return {output_ ? output_->weight() : transpose(target_.table.weight(), 0, 1)};
 }
 
-Variable TransformerModel::logits(const SequenceBatch& batch, SequenceTrace* trace) {
+Variable TransformerModel::states(const SequenceBatch& batch, SequenceTrace* trace) {
   check_tokens("decoder", batch.input, batch.lengths);
   StackInput in{.states = target_.states(target_.table, batch.input, 0), .lengths = batch.lengths};
   if (encoder_) {
@@ -71,7 +71,7 @@ Variable TransformerModel::logits(const SequenceBatch& batch, SequenceTrace* tra
     in.source_lengths = batch.source_lengths;
   }
   if (trace) in.traces = &trace->decoder;
-  return logits_of(decoder_.forward(in));
+  return decoder_.forward(in);
 }
 
 DecoderState TransformerModel::start(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>* traces) {

@@ -35,7 +35,6 @@ class TransformerModel : public SequenceModel {
 
   std::int64_t vocabulary() const override { return target_.table.weight().size(0); }
   bool has_source() const override { return encoder_ != nullptr; }
-  Variable logits(const SequenceBatch& batch, SequenceTrace* trace = nullptr) override;
   DecoderState start(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>* traces) override;
   Variable step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces) override;
 
@@ -53,7 +52,8 @@ class TransformerModel : public SequenceModel {
 
   void register_side(const std::string& name, Side& side, bool own_table);
   Variable encode(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>* traces);
-  Variable logits_of(const Variable& states) const;
+  Variable states(const SequenceBatch& batch, SequenceTrace* trace) override;
+  Output output() const override;
 
   Tied tied_;
   std::unique_ptr<Side> source_;

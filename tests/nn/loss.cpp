@@ -43,6 +43,40 @@ BOOST_AUTO_TEST_CASE(losses_pass_gradcheck) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(projected_cross_entropy_is_a_product_and_a_loss_and_passes_gradcheck) {
+  // 5 classes make blocks of more than all rows; 40 000 make blocks of 64.
+  for (auto [rows, V, biased] : {std::tuple(6, 5, true), {6, 5, false}, {130, 40000, true}}) {
+    Variable states(random_tensor({2, rows / 2, 3}, 1), true), weight(random_tensor({3, V}, 2), true);
+    Variable bias = biased ? Variable(random_tensor({V}, 3), true) : Variable();
+    std::vector<std::int32_t> classes;
+    for (int row = 0; row < rows; ++row) classes.push_back(row % 4 == 1 ? 0 : (row * 7919) % V);
+    Tensor targets = Tensor::from(classes, {2, rows / 2});
+    CrossEntropyOptions options{.label_smoothing = 0.1, .ignored = 0};
+    auto projected = [&](auto& in) { return projected_cross_entropy(in[0], in[1], bias, targets, options); };
+    Variable loss = projected_cross_entropy(states, weight, bias, targets, options);
+    Variable composed = cross_entropy_loss(linear(states, weight, bias), targets, options, Total::sum);
+    BOOST_TEST(std::abs(loss.item() - composed.item()) < 1e-10 * composed.item());
+    std::vector<Variable> inputs{states, weight};
+    if (biased) inputs.push_back(bias);
+    std::vector<Variable> fused = grad(loss * 0.3, inputs), expected = grad(composed * 0.3, inputs);
+    for (std::size_t k = 0; k < inputs.size(); ++k)
+      BOOST_TEST(largest_difference(fused[k].value(), expected[k].value()) < 1e-12);
+    if (V > 5) continue;
+    BOOST_TEST(gradcheck(projected, {states, weight}) == "");
+    BOOST_TEST(gradgradcheck(projected, {states, weight}) == "");
+    Variable turned(random_tensor({5, 3}, 4), true);  // a table that is the output's too
+    BOOST_TEST(
+        gradcheck(
+            [&](auto& in) { return projected_cross_entropy(in[0], transpose(in[1], 0, 1), bias, targets, options); },
+            {states, turned}) == "");
+  }
+  Tensor none = Tensor::from<std::int32_t>({0, 0}, {2});
+  Variable states(random_tensor({2, 3}, 1), true), weight(random_tensor({3, 4}, 2), true);
+  Variable nothing = projected_cross_entropy(states, weight, {}, none, {.ignored = 0});
+  BOOST_TEST(nothing.item() == 0);
+  BOOST_TEST(grad(nothing, {weight})[0].value().to_vector<double>() == std::vector<double>(12, 0));
+}
+
 BOOST_AUTO_TEST_CASE(binary_cross_entropy_is_its_formula_and_survives_large_logits) {
   Tensor logits = Tensor::of({0.5, -2, 1e4, -1e4}, {4}), targets = Tensor::of({1, 0.25, 1, 0}, {4});
   auto one = [](double x, double t) {

@@ -74,9 +74,8 @@ double SequenceTask::next_update(const std::function<void(const Variable&)>& add
     PairBatch batch = stream_.next();
     PairTensors x = tensors_of(batch, model_.has_source());
     SequenceTrace trace;
-    Variable logits = model_.logits(x.batch, loss_.gate > 0 ? &trace : nullptr);
-    Variable loss = cross_entropy_loss(logits, x.targets, {.label_smoothing = loss_.label_smoothing, .ignored = pad_id},
-                                       Total::sum);
+    Variable loss = model_.loss(x.batch, x.targets, {.label_smoothing = loss_.label_smoothing, .ignored = pad_id},
+                                loss_.gate > 0 ? &trace : nullptr);
     if (loss_.gate > 0) {
       Variable gates = mean_gates(trace, batch);
       loss = loss - loss_.gate * (by_sentence ? sum(gates) : mean(gates) * static_cast<double>(batch.target_tokens));
