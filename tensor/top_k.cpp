@@ -38,20 +38,23 @@ class Best {
   std::int32_t* index_;
 };
 
-/// Most blocks of a row have nothing larger than the k-th so far: one comparison tells.
+/// Most blocks of a row have nothing larger than the k-th so far: one comparison tells; and where one has, most of its
+/// vectors have not.
 template <class T>
 void best_of_row(const T* row, std::int64_t n, Best<T> best) {
-  constexpr std::int64_t block = 4 * Vec<T>::lanes;
+  constexpr std::int64_t lanes = Vec<T>::lanes, block = 4 * lanes;
+  const Vec<T> least(-std::numeric_limits<T>::infinity());
+  auto larger = [](Vec<T> next, Vec<T> so_far) { return select(next > so_far, next, so_far); };  // a NaN is not greater
   std::int64_t j = 0;
   for (; j < n && !best.full(); ++j) best.offer(row[j], j);
   for (; j + block <= n; j += block) {
-    Vec<T> largest(-std::numeric_limits<T>::infinity());
-    for (int v = 0; v < 4; ++v) {
-      Vec<T> next = Vec<T>::load(row + j + v * Vec<T>::lanes);
-      largest = select(next > largest, next, largest);  // a NaN is not greater
-    }
+    Vec<T> largest = least;
+    for (std::int64_t e = j; e < j + block; e += lanes) largest = larger(Vec<T>::load(row + e), largest);
     if (!(horizontal_max(largest) > best.threshold())) continue;
-    for (std::int64_t e = j; e < j + block; ++e) best.offer(row[e], e);
+    for (std::int64_t v = j; v < j + block; v += lanes) {
+      if (!(horizontal_max(larger(Vec<T>::load(row + v), least)) > best.threshold())) continue;
+      for (std::int64_t e = v; e < v + lanes; ++e) best.offer(row[e], e);
+    }
   }
   for (; j < n; ++j) best.offer(row[j], j);
 }
