@@ -307,6 +307,8 @@ struct Surroundings {
 class LocalnessMethod : public Module {
  public:
   virtual void change(Surroundings&) const {}
+  /// As Attention::asks_each_query_alone(): true where no term reads positions, and none what was carried.
+  virtual bool asks_each_query_alone() const { return false; }
   /// Names the layers that add_terms() asks AttentionContext::project() for.
   virtual void add_layers(StateLayers&) const {}
   /// What takes the place of queries and of keys [B, H, T, D], the first of them at position `first`, before any method

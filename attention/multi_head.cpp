@@ -38,6 +38,11 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
   for (Placed& placed : methods_) child(placed.name, *placed.method);
 }
 
+bool MultiHeadAttention::asks_each_query_alone() const {
+  return std::all_of(methods_.begin(), methods_.end(),
+                     [](const Placed& placed) { return placed.method->asks_each_query_alone(); });
+}
+
 /// All layers of one input at once. A decoder's memory may have what they would make.
 void MultiHeadAttention::project_together(const AttentionInput& input, AttentionContext& in) const {
   if (input.memory) return;
