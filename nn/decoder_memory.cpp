@@ -1,6 +1,7 @@
 #include "nn/decoder_memory.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "autograd/node.h"
@@ -89,8 +90,33 @@ void DecoderMemory::Growing::append(const Variable& added) {
   length = end;
 }
 
+namespace {
+
+/// Whether every row that is a parent stays where it is, so that the others can be overwritten by theirs.
+bool leaves_parents(const std::vector<std::int64_t>& parents, std::int64_t rows) {
+  return std::ssize(parents) == rows && std::all_of(parents.begin(), parents.end(), [&](std::int64_t parent) {
+           return parents[static_cast<std::size_t>(parent)] == parent;
+         });
+}
+
+/// x [R, capacity, ...], of which the first `length` are copied from parents[r] to r.
+void overwrite_by_parents(Tensor& x, const std::vector<std::int64_t>& parents, std::int64_t length) {
+  x.changed();
+  const std::size_t row = x.bytes() / parents.size();
+  const std::size_t used = row / static_cast<std::size_t>(x.size(1)) * static_cast<std::size_t>(length);
+  for (std::size_t r = 0; r < parents.size(); ++r) {
+    const auto parent = static_cast<std::size_t>(parents[r]);
+    if (parent != r) std::memcpy(x.address() + r * row, x.address() + parent * row, used);
+  }
+}
+
+}  // namespace
+
 void DecoderMemory::Growing::reorder(const Tensor& parents) {
   const Tensor& from = rows.value();
+  const std::vector<std::int64_t> wanted = parents.to_vector<std::int64_t>();
+  if (!grad_enabled() && from.is_contiguous() && from.device() == Device::cpu && leaves_parents(wanted, from.size(0)))
+    return overwrite_by_parents(rows.value(), wanted, length);
   Tensor to = room_for(from, parents.size(0), std::max(from.size(1), length + 1));
   auto used = [this](const Tensor& x) { return x.slice(1, 0, length).reshape({x.size(0), -1}); };
   if (length > 0 && from.elements() > 0) gather_rows_into(used(from), parents, used(to));

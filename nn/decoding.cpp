@@ -104,7 +104,7 @@ class Decoding {
   void go_on(const std::vector<Continuation>& next) {
     std::vector<Live> following;
     std::vector<std::int64_t> parents;
-    for (const Continuation& one : next) {
+    for (const Continuation& one : in_places_of_parents(next)) {
       following.push_back({live[one.row].sentence, keep(one), one.log_probability});
       parents.push_back(static_cast<std::int64_t>(one.row));
     }
@@ -139,6 +139,26 @@ class Decoding {
     if (options_.max_per_source_token <= 0 || source_lengths_.empty()) return options_.max_length;
     double wanted = options_.max_per_source_token * static_cast<double>(source_lengths_[sentence]);
     return std::min(options_.max_length, std::max<std::int64_t>(10, static_cast<std::int64_t>(wanted)));
+  }
+
+  /// Where as many go on as there were, the first that continues a hypothesis has its row, and the others those of
+  /// hypotheses that nothing continues: most of what the memory keeps stays where it is.
+  std::vector<Continuation> in_places_of_parents(const std::vector<Continuation>& next) const {
+    if (next.size() != live.size()) return next;
+    std::vector<Continuation> placed(next.size()), others;
+    std::vector<bool> taken(next.size(), false);
+    for (const Continuation& one : next) {
+      if (taken[one.row]) {
+        others.push_back(one);
+      } else {
+        placed[one.row] = one;
+        taken[one.row] = true;
+      }
+    }
+    auto other = others.begin();
+    for (std::size_t row = 0; row < placed.size(); ++row)
+      if (!taken[row]) placed[row] = *other++;
+    return placed;
   }
 
   template <class Body>
