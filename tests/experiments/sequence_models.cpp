@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_go_together_is_refused_with_its_flag) {
              "--preset: there is no preset 'nguyen-bass'; did you mean 'nguyen-base'?");
   BOOST_TEST(refusal({"--tied", "all"}, 50, 60) ==
              "--tied all: source and target need one vocabulary; they have 50 and 60 tokens (--tied decoder does not)");
-  BOOST_TEST(refusal({"--heads", "3"}) == "--heads 3: must divide --model-dim 256");
+  BOOST_TEST(refusal({"--heads", "3"}) == "--heads 3: must divide --model-dim 128");
   BOOST_TEST(refusal({"--cross-attention", "relative"}).starts_with("--cross-attention: relative: "));
   BOOST_TEST(refusal({"--decoder-attention", "gausian"}).starts_with("--decoder-attention: 'gausian'"));
   BOOST_TEST(refusal({"--block-order", "attention > > feed-forward"}) ==

@@ -462,6 +462,8 @@ void Cli::with(const std::vector<std::string>& arguments, const std::function<vo
   put_back();
 }
 
+bool Cli::declares(const std::string& name) const { return self_->find(name) != nullptr; }
+
 bool Cli::given(const std::string& name) const {
   Entry* entry = self_->find(name.starts_with("--") ? name.substr(2) : name);
   return entry && entry->given;

@@ -114,6 +114,9 @@ class Cli {
   /// comparison. Only flags that are comparable, others are refused.
   void with(const std::vector<std::string>& arguments, const std::function<void()>& action);
 
+  /// Whether there is an option `--name`.
+  bool declares(const std::string& name) const;
+
   /// Whether the command line or a file set `--name`.
   bool given(const std::string& name) const;
 

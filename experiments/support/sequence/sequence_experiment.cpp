@@ -34,6 +34,11 @@ std::vector<std::vector<std::string>> references_of(const std::vector<TextPair>&
 
 SequenceExperiment::SequenceExperiment(SequenceProgram program) : program_(std::move(program)) {
   if (decodes()) selection_ = Selection::bleu;
+  // right for generated texts, of which there are as many as one likes; presets are for others
+  training.updates = 3000;
+  training.schedule = "cosine(rate=4e-3, warmup=300)";
+  batches.tokens = 1024;
+  loss.label_smoothing = 0;
 }
 
 void SequenceExperiment::add_to(Cli& cli) {

@@ -14,22 +14,22 @@ class Cli;
 enum class Architecture { transformer, recurrent };
 enum class Stacks { encoder, decoder, both };
 
-/// The defaults are the preset "mini". Attentions are specifications; an empty one is the architecture's plain one.
+/// The defaults are for generated texts. Attentions are specifications; an empty one is the architecture's plain one.
 struct SequenceModelOptions {
   std::string preset;
   Architecture architecture = Architecture::transformer;
-  int layers = 3;
+  int layers = 2;
   int encoder_layers = 0, decoder_layers = 0;  ///< 0: `layers`
-  std::int64_t model_dim = 256;
+  std::int64_t model_dim = 128;
   int heads = 4;
-  double dropout = 0.1, attention_dropout = 0;
+  double dropout = 0, attention_dropout = 0;
 
   std::string attention, decoder_attention, cross_attention;
   std::string block_order = "attention > feed-forward";
   Stacks block_order_in = Stacks::both;
 
   // of Transformers
-  std::int64_t feed_forward_dim = 1024;
+  std::int64_t feed_forward_dim = 256;
   double feed_forward_dropout = 0;
   Norm norm = Norm::pre;
   bool final_norm = true;
@@ -40,7 +40,7 @@ struct SequenceModelOptions {
   Tied tied = Tied::all;
 
   // of recurrent models
-  std::int64_t embedding_dim = 256, readout_dim = 0;
+  std::int64_t embedding_dim = 128, readout_dim = 0;
   QueryState query = QueryState::previous;
   bool bidirectional = true, input_feeding = true;
 
