@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/program/program.h"
+#include "experiments/support/sequence/sequence_experiment.h"
 #include "tests/refusal.h"
 
 using namespace fovea;
@@ -75,6 +76,16 @@ BOOST_AUTO_TEST_CASE(fan_et_al) {
   BOOST_TEST(millions({"--preset", "fan-base"}) == 6314);
   BOOST_TEST(millions({"--preset", "nguyen-base", "--norm", "pre"}) == 6308);
   BOOST_TEST(millions({"--preset", "fan-big"}) == 21434);
+}
+
+BOOST_AUTO_TEST_CASE(a_preset_sets_options_that_a_program_has) {
+  for (const std::string& name : preset_names()) {
+    SequenceExperiment experiment({.name = "translate", .metrics = {"bleu"}});
+    const char* arguments[] = {"translate"};
+    Cli cli("translate", 1, arguments);
+    cli.add(experiment);
+    BOOST_CHECK_NO_THROW(cli.configure(preset_values(name), name));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(every_preset_makes_a_model) {

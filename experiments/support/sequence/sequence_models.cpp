@@ -4,7 +4,6 @@
 #include <array>
 
 #include "attention/registry.h"
-#include "experiments/support/program/json_file.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
 #include "tensor/suggestion.h"
@@ -72,21 +71,13 @@ constexpr std::array presets{
       "longest-ratio": 3})json"},
 };
 
-/// Those that this program has options for: not every one trains.
-Json preset_values(const std::string& name, const Cli& cli) {
-  std::vector<std::string> names;
-  for (const Preset& preset : presets) {
-    if (name != preset.name) {
-      names.emplace_back(preset.name);
-      continue;
-    }
-    const Json all = Json::parse(preset.values);
-    Json known;
-    for (const auto& [key, value] : all.items())
-      if (cli.declares(key)) known[key] = value;
-    return known;
-  }
-  fail("there is no preset '{}'{}", name, did_you_mean(name, names));
+/// Without what this program has no options for: not every one trains or decodes.
+Json known_values(const std::string& preset, const Cli& cli) {
+  const Json all = preset_values(preset);
+  Json known;
+  for (const auto& [key, value] : all.items())
+    if (cli.declares(key)) known[key] = value;
+  return known;
 }
 
 std::string preset_help() {
@@ -138,10 +129,22 @@ AttentionFactory factory(const char* flag, const std::string& specification) {
 
 }  // namespace
 
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets) names.emplace_back(preset.name);
+  return names;
+}
+
+Json preset_values(const std::string& name) {
+  for (const Preset& preset : presets)
+    if (name == preset.name) return Json::parse(preset.values);
+  fail("there is no preset '{}'{}", name, did_you_mean(name, preset_names()));
+}
+
 void SequenceModelOptions::add_to(Cli& cli) {
   cli.group("Model");
   cli.option("--preset", preset, preset_help()).unsaved().configures([&cli](const std::string& name) {
-    return preset_values(name, cli);
+    return known_values(name, cli);
   });
   cli.choice("--architecture", architecture,
              {{"transformer", Architecture::transformer}, {"rnn", Architecture::recurrent}}, "kind of model");

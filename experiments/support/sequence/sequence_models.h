@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "experiments/support/program/json_file.h"
 #include "nn/recurrent_model.h"
 #include "nn/transformer_model.h"
 
@@ -56,6 +58,11 @@ struct SequenceModelOptions {
   TransformerOptions stack(int own_layers) const;
   SubLayers sub_layers(bool decoder, const std::string& own_attention, bool has_source) const;
 };
+
+/// What may be said after --preset.
+std::vector<std::string> preset_names();
+/// What --preset sets, as --config would. Throws Error for a name that is none.
+Json preset_values(const std::string& name);
 
 /// Every part of the model that has parameters with their number, and the total: for --parameters.
 std::string parameter_table(const Module& model);
