@@ -47,6 +47,13 @@ struct StepOptions {
             .dropout = model.dropout,
             .norm = model.norm};
   }
+  /// Throws Error for what does not go together, before anything is computed.
+  void check_model() const {
+    if (task == Task::classify)
+      with_flag("--attention", [&] { encoder().make(model.attention.empty() ? "global" : model.attention, 4, 2); });
+    else
+      model.make(task == Task::translate ? 8 : 0, 8);
+  }
 };
 
 /// Nguyen et al. 2020, §5.3 and §5.1.
@@ -241,6 +248,7 @@ void benchmark_step(Cli& cli) {
   set_attention_engine(options.engine);
   if (options.task == Task::classify) options.encoder().require_memory(options.batch_tokens);
 
+  comparison.check(cli, [&] { options.check_model(); });
   std::vector<StepResult> results = prepared_rows(cli, options, comparison);
   time_steps(results, options);
 

@@ -74,6 +74,56 @@ BOOST_AUTO_TEST_CASE(hypotheses_go_on_from_their_parents) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_memory_keeps_every_hypothesis_its_own_rows_and_one_for_each_source) {
+  NoGrad off;
+  DecoderMemory memory;
+  int source_owner = 0, prefix_owner = 0;
+  // what a hypothesis should have: its source's number, and the tokens that it has read
+  std::vector<std::vector<double>> expected{{10}, {20}, {30}};
+  auto sources = [&] { return memory.kept(&source_owner).value().to_vector<double>(); };
+  memory.once(&source_owner, [] { return Variable(Tensor::of({10, 20, 30}, {3, 1})); });
+  struct Turn {
+    std::vector<std::int64_t> parents;
+    std::int64_t together;  // hypotheses of each source
+  };
+  // each source twice; some stay where their parents are and others do not; two change places; sources end
+  for (const Turn& turn : std::vector<Turn>{{{0, 0, 1, 1, 2, 2}, 2},
+                                            {{0, 0, 3, 3, 4, 5}, 2},
+                                            {{1, 0, 2, 2, 5, 4}, 2},
+                                            {{0, 1, 4, 4}, 2},
+                                            {{0, 2, 2, 3}, 0},
+                                            {{3, 0}, 0},
+                                            {{1, 1, 1}, 3}}) {
+    memory.reorder(turn.parents);
+    std::vector<std::vector<double>> moved;
+    for (std::int64_t parent : turn.parents) moved.push_back(expected[static_cast<std::size_t>(parent)]);
+    expected = moved;
+    std::vector<double> added;
+    for (auto& hypothesis : expected) {
+      added.push_back(static_cast<double>(100 * hypothesis.size() + added.size()));
+      hypothesis.push_back(added.back());
+    }
+    const std::int64_t R = std::ssize(expected);
+    std::vector<double> prefixes =
+        memory.grown(&prefix_owner, Variable(Tensor::from(added, {R, 1, 1}))).value().to_vector<double>();
+    std::vector<double> of_source, all;
+    for (const auto& hypothesis : expected) {
+      of_source.push_back(hypothesis[0]);
+      all.insert(all.end(), hypothesis.begin() + 1, hypothesis.end());
+    }
+    BOOST_TEST(prefixes == all);
+    BOOST_TEST(sources() == of_source);
+    DecoderMemory::BySource by_source(memory, true);
+    BOOST_TEST(memory.together() == turn.together);
+    if (turn.together == 0) continue;
+    std::vector<double> once_each;
+    for (std::size_t r = 0; r < of_source.size(); r += static_cast<std::size_t>(turn.together))
+      once_each.push_back(of_source[r]);
+    BOOST_TEST(sources() == once_each);
+  }
+  BOOST_TEST(memory.together() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
   for_every_model([](SequenceModel& model) {
     Tensor tight = model.logits(test_batch(model)).value(), wide = model.logits(test_batch(model, 4)).value();
