@@ -59,7 +59,8 @@ void GaussianLocalness::add_terms(const AttentionContext& in, Terms& terms) {
   if (context_) hidden = hidden + context_->forward(merge_heads(attend(in.whole ? *in.whole : in, {}, 0, nullptr)));
   hidden = tanh(hidden);  // u [B, I, d]
   Variable P = center(in, hidden), D = width(in, hidden);
-  terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{D}));
+  const Variable one = Tensor::full({1}, 1, D.dtype(), D.device());
+  terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));
   terms.quantity("center", P);
   terms.quantity("width", D);
 }

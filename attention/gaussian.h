@@ -22,8 +22,8 @@ namespace fovea {
 struct GaussianBias {
   static constexpr const char* name = "gaussian_bias";
   template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T> at, T center, T width) const {
-    T distance = (at.key - center) * (T(1) / width);  // the width is that of a row: one division for all its keys
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T> at, T center, T inverse_width) const {
+    T distance = (at.key - center) * inverse_width;
     return z - T(2) * distance * distance;
   }
 };

@@ -17,7 +17,7 @@ struct GaussianWindow {
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T w, Position<T> at, T center) const {
     using S = typename ScalarOf<T>::type;
-    T distance = (at.key - center) / T(S(half_width));
+    T distance = (at.key - center) * T(S(1 / half_width));
     return w * exp(T(-2) * distance * distance);
   }
 };
@@ -74,8 +74,8 @@ void LocalPredictive::add_terms(const AttentionContext& in, Terms& terms) {
             }));
   if (options_.renormalize) {
     // softmax(s) g / Σ softmax(s) g = softmax(s + log g)
-    Variable width = Tensor::full({1, 1, 1}, D, center.dtype(), center.device());
-    terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{center}, PerQuery{width}));
+    Variable inverse_width = Tensor::full({1, 1, 1}, 1 / D, center.dtype(), center.device());
+    terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{center}, PerQuery{inverse_width}));
   } else {
     terms.windows.push_back(pointwise(GaussianWindow{D}, PerQuery{center}));
   }
