@@ -30,6 +30,7 @@ class BackwardPass : FusedPass<T> {
   BackwardPass(const FusedCall& call, const FusedResult& result, const Tensor& out_gradient,
                const Tensor& carried_gradient, GradientRooms& rooms)
       : FusedPass<T>(call, result, &rooms), g_(with_unit_rows(out_gradient)) {
+    this->fetches(g_);
     if (carried_gradient.defined()) this->carried_gradient_ = carried_gradient.contiguous();
   }
 

@@ -115,6 +115,9 @@ std::int64_t parts_of(std::int64_t heads, std::int64_t queries) {
   return std::clamp<std::int64_t>(std::min(16 / std::max<std::int64_t>(heads, 1), queries / 64), 1, 16);
 }
 
+/// So many are enough for all threads; then parts_of() their heads is 1.
+constexpr std::int64_t many_sentences = 32;
+
 /// Throws unless the range broadcasts to [B, H, I].
 KeyIntervals fitting_range(const KeyRange& range, const StripShape& s) {
   auto bound = [&](const Tensor& x) {
@@ -162,7 +165,8 @@ std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std
       !add_strips(terms->biases, in, call->biases) || !add_strips(terms->windows, in, call->windows) ||
       !add_strips(terms->values, in, call->values) || (call->by_dimension && !call->values.empty()))
     return nullptr;
-  call->shape = {B, H, I, in.key.size(2), in.query_offset, call->recurrence ? 1 : parts_of(B * H, I)};
+  call->shape = {
+      B, H, I, in.key.size(2), in.query_offset, call->recurrence ? 1 : parts_of(B * H, I), B >= many_sentences};
   call->rows = strip_rows(*call);
   check_inputs(*call);
   call->visible = fitting_range(in.visible, call->shape);

@@ -19,6 +19,24 @@ FusedPass<T>::FusedPass(const FusedCall& call, const FusedResult& result, Gradie
     term_keys_.emplace_back();
     for (const Tensor& keys : term(t).key_matrices()) term_keys_.back().push_back(with_unit_rows(keys));
   }
+  for (const Variable& input : call.inputs()) fetches(input.value());
+  if (!rooms) {
+    fetches(result.out);
+    return;
+  }
+  fetches(rooms->value);
+  for (const auto& part : rooms->parts)
+    for (const Tensor& room : part) fetches(room);
+}
+
+template <class T>
+void FusedPass<T>::fetches(const Tensor& x) {
+  constexpr std::int64_t most = 64 << 10, element = sizeof(T);  // of one matrix: many of them must fit the cache
+  if (!x.defined() || x.rank() != 4 || x.size(0) != shape_.sentences || x.size(1) != shape_.heads) return;
+  if (x.strides()[3] != 1 || x.size(2) * x.size(3) * element > most) return;
+  fetched_.push_back({{x.address(), x.strides()[2] * element, x.size(2), x.size(3) * element},
+                      x.strides()[0] * element,
+                      x.strides()[1] * element});
 }
 
 // ---- Heads
@@ -48,6 +66,18 @@ void FusedPass<T>::start(Head& head, std::int64_t number) const {
   head.scores[head.score]->start(own, head.space);
   head.values->start(head.item, head.space);
   pack_term_keys(head);
+}
+
+/// number: of what comes next.
+template <class T>
+void FusedPass<T>::look_ahead(Head& head, std::int64_t number) const {
+  const std::int64_t of_all = number / shape_.parts, sentence = of_all / shape_.heads, h = of_all % shape_.heads;
+  head.space.ahead.clear();
+  for (const Fetched& x : fetched_) {
+    RowsAhead::Matrix rows = x.first;
+    rows.data += sentence * x.sentence_stride + h * x.head_stride;
+    head.space.ahead.add(rows);
+  }
 }
 
 template <class T>

@@ -119,6 +119,10 @@ class FusedPass {
   }
   StripRows<T> rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows, std::int64_t plane) const;
 
+  /// A tensor [B, H, X, D] that every head reads or writes its own rows of: they are fetched while the head before is
+  /// worked on.
+  void fetches(const Tensor& x);
+
   const FusedCall& call_;
   const StripShape& shape_;
   const FusedResult& result_;
@@ -129,11 +133,19 @@ class FusedPass {
   void place_steps(Head& head, const StripRows<T>& rows) const;
   Head make_head() const;
   void start(Head& head, std::int64_t number) const;
+  void look_ahead(Head& head, std::int64_t number) const;
   void pack_term_keys(Head& head) const;
   StripRows<T> strip(Head& head, std::int64_t first_query, std::int64_t count) const;
   Interval keys_of_row(Interval visible, const StripRows<T>& rows, std::int64_t r) const;
 
+  /// Rows of heads, strides in bytes.
+  struct Fetched {
+    RowsAhead::Matrix first;
+    std::int64_t sentence_stride, head_stride;
+  };
+
   std::int64_t stride_;
+  std::vector<Fetched> fetched_;
   Tensor value_, sink_;
   std::vector<std::vector<Tensor>> term_keys_;  ///< of biases, then of windows
 };
@@ -142,16 +154,19 @@ template <class T>
 template <class Body>
 void FusedPass<T>::for_heads(Body&& body) const {
   const std::int64_t items = shape_.sentences * shape_.heads * shape_.parts,
+                     together = shape_.whole_sentences ? shape_.heads * shape_.parts : 1,
                      width = call_.in.key.size(-1) + call_.in.value.size(-1),
-                     work = shape_.queries * shape_.keys * width / shape_.parts;
-  parallel_for(items, 1 + 16 * element_grain / (work + 1), [&](std::int64_t begin, std::int64_t end) {
+                     work = shape_.queries * shape_.keys * width / shape_.parts * together;
+  parallel_for(items / together, 1 + 16 * element_grain / (work + 1), [&](std::int64_t begin, std::int64_t end) {
     Head head = make_head();
-    for (std::int64_t k = begin; k < end; ++k) {
+    for (std::int64_t k = begin * together; k < end * together; ++k) {
       WorkspaceScope taken(head.space);
       start(head, k);
+      if (k + 1 < end * together) look_ahead(head, k + 1);
       body(head);
       head.scores[head.score]->finish();
       head.values->finish();
+      head.space.ahead.fetch_all();
     }
   });
 }

@@ -83,9 +83,14 @@ MatrixView<const T> head_matrix(const Tensor& x, std::int64_t b, std::int64_t h)
 template <class T>
 Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
                         std::int64_t uses = 1) {
-  if (uses == 1 && Panels<T>::readable(from, n)) return {from, k, n};
-  Panels<T> panels(space.take<T>(Panels<T>::size(k, n)), k, n);
-  panels.pack(from);
+  Panels<T> panels;
+  if (uses == 1 && Panels<T>::readable(from, n)) {
+    panels = {from, k, n};
+  } else {
+    panels = {space.take<T>(Panels<T>::size(k, n)), k, n};
+    panels.pack(from);
+  }
+  panels.fetch_beside(space.ahead);
   return panels;
 }
 

@@ -27,6 +27,7 @@ struct StripShape {
   std::int64_t sentences, heads, queries, keys;  ///< B, H, I, J
   std::int64_t query_offset;                     ///< position of the first query among the keys
   std::int64_t parts;  ///< the queries of a head are worked on in so many parts, each with its own key-side gradients
+  bool whole_sentences = false;  ///< a thread has all heads of a sentence: one room for the gradient of what they share
 };
 
 /// Rows of a matrix, each with keys of its own: first[r] ≤ j < end[r].

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tensor/rows_ahead.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
@@ -23,6 +24,8 @@ class Workspace {
   }
   Mark mark() const { return at_; }
   void give_back(Mark mark) { at_ = mark; }
+
+  RowsAhead ahead;  ///< what the thread will need next
 
  private:
   std::byte* take_bytes(std::size_t bytes);

@@ -43,8 +43,10 @@ void Panels<T>::multiply_panel(std::int64_t panel, std::int64_t m, T alpha, Matr
                        static_cast<int>(std::min(width, n_ - column)),
                        alpha,
                        beta};
+  constexpr std::int64_t line_of_work = 16;  // multiply-adds of a vector: the memory has a line by then
   for (std::int64_t t = 0, row = 0; t < tiles; ++t) {
     std::int64_t rows = m / tiles + (t < m % tiles ? 1 : 0);
+    if (ahead_) ahead_->fetch(tile.k * rows * tile_vectors / line_of_work);
     tile.a = a.at(row, k_begin);
     tile.c = c.at(row, column);
     kernels[static_cast<std::size_t>(rows - 1)](tile);

@@ -6,6 +6,7 @@
 
 #include "tensor/packing.h"
 #include "tensor/register_tile.h"
+#include "tensor/rows_ahead.h"
 
 namespace fovea {
 
@@ -25,6 +26,8 @@ class Panels {
 
   /// Copies b in; any strides.
   void pack(MatrixView<const T> b);
+  /// What products bring into the cache meanwhile.
+  void fetch_beside(RowsAhead& rows) { ahead_ = &rows; }
 
   /// c = alpha a b + beta c for m rows of a and c, over rows [k_begin, k_end) of b, a's columns counted like them.
   /// Only panels that overlap columns [n_begin, n_end) are computed, those whole; beta = 0 does not read c.
@@ -55,6 +58,7 @@ class Panels {
   T* own_ = nullptr;
   std::int64_t row_ = 0;  ///< from row to row of a matrix that is not copied; 0: packed
   std::int64_t k_ = 0, n_ = 0;
+  RowsAhead* ahead_ = nullptr;
 };
 
 }  // namespace fovea
