@@ -143,6 +143,14 @@ struct PairStrips {
   void finish(const StripRows<T>&, std::int64_t, const RowOfKeys<T>&, const Tensor&) const {}
 };
 
+/// Σ row[j], first ≤ j < end.
+template <class T>
+T sum_of(const T* row, std::int64_t first, std::int64_t end) {
+  if (first == end) return 0;
+  return sum_of_vectors<T>(end - first,
+                           [&](std::int64_t j, auto count) { return load_vector(row + first + j, count); });
+}
+
 /// [B, H, I, 2 clip + 1]: for one query the offsets of neighbouring keys lie side by side, clipped at both ends.
 struct OffsetStrips {
   Tensor value;
@@ -161,9 +169,10 @@ struct OffsetStrips {
     const T* table = value.data<T>() + broadcast_offset(value, rows.sentence, rows.head, rows.first_query + r);
     auto [begin, end] = inner_keys(rows, r, clip);
     const T* aligned = table + clip - rows.query_position(r);  // aligned[j] is the entry of offset j − i
+    if (begin == rows.first[r] && end == rows.end[r])
+      return {aligned, room.defined() ? gradient_table(rows, r, room) + (aligned - table) : nullptr};
     T* gradients = scratch + rows.keys + Vec<float>::lanes;
     if (room.defined()) std::fill(gradients + rows.first[r], gradients + rows.end[r], T(0));
-    if (begin == rows.first[r] && end == rows.end[r]) return {aligned, room.defined() ? gradients : nullptr};
     std::fill(scratch + rows.first[r], scratch + begin, table[0]);
     std::copy(aligned + begin, aligned + end, scratch + begin);
     std::fill(scratch + end, scratch + rows.end[r], table[2 * clip]);
@@ -171,20 +180,24 @@ struct OffsetStrips {
   }
   template <class T>
   void finish(const StripRows<T>& rows, std::int64_t r, const RowOfKeys<T>& row, const Tensor& room) const {
-    T* table = room.data<T>();
-    if (own_table())
-      table +=
-          ((rows.sentence * room.shape()[1] + rows.head) * room.shape()[2] + rows.first_query + r) * (2 * clip + 1);
-    else
-      table += ((rows.part * room.shape()[1] + rows.sentence) * room.shape()[2] + rows.head) * (2 * clip + 1);
     auto [begin, end] = inner_keys(rows, r, clip);
+    if (begin == rows.first[r] && end == rows.end[r]) return;  // it was added up in place
+    T *table = gradient_table(rows, r, room), *aligned = table + clip - rows.query_position(r);
     const T* from = row.gradients;
-    for (std::int64_t j = rows.first[r]; j < begin; ++j) table[0] += from[j];
-    T* aligned = table + clip - rows.query_position(r);
     for_keys<T>(begin, end, [&](std::int64_t j, auto count) {
       store_vector(load_vector(aligned + j, count) + load_vector(from + j, count), aligned + j, count);
     });
-    for (std::int64_t j = end; j < rows.end[r]; ++j) table[2 * clip] += from[j];
+    table[0] += sum_of(from, rows.first[r], begin);
+    table[2 * clip] += sum_of(from, end, rows.end[r]);
+  }
+
+ private:
+  template <class T>
+  T* gradient_table(const StripRows<T>& rows, std::int64_t r, const Tensor& room) const {
+    const std::int64_t number =
+        own_table() ? (rows.sentence * room.shape()[1] + rows.head) * room.shape()[2] + rows.first_query + r
+                    : (rows.part * room.shape()[1] + rows.sentence) * room.shape()[2] + rows.head;
+    return room.data<T>() + number * (2 * clip + 1);
   }
 };
 

@@ -14,7 +14,8 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
 
   std::vector<Variable> inputs() const override { return {variable_}; }
   Tensor gradient_room(std::size_t, const StripShape& s) const override {
-    return Tensor::zeros({s.parts, s.sentences, s.heads, offsets(), table_.size(1)}, table_.dtype());
+    return Tensor::zeros({s.parts, s.sentences, s.whole_sentences ? 1 : s.heads, offsets(), table_.size(1)},
+                         table_.dtype());
   }
 
   template <class T>
@@ -28,10 +29,10 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
                       std::span<Tensor> rooms, Workspace& space) const {
     if (rooms[0].defined()) {
       T* by_offset = collect(rows, weights, space);
-      MatrixView<T> room{
-          rooms[0].data<T>() + ((rows.part * rooms[0].shape()[1] + rows.sentence) * rooms[0].shape()[2] + rows.head) *
-                                   offsets() * table_.size(1),
-          table_.size(1), 1};
+      const std::int64_t rooms_of_sentence = rooms[0].shape()[2],
+                         number = (rows.part * rooms[0].shape()[1] + rows.sentence) * rooms_of_sentence +
+                                  (rooms_of_sentence > 1 ? rows.head : 0);
+      MatrixView<T> room{rooms[0].data<T>() + number * offsets() * table_.size(1), table_.size(1), 1};
       tiled_gemm<T>({offsets(), table_.size(1), rows.count, 1, 1}, {by_offset, 1, offsets()}, out_gradient, room);
     }
     T* slopes = space.take<T>(rows.count * offsets());
@@ -40,10 +41,15 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
     for (std::int64_t r = 0; r < rows.count; ++r, slopes += offsets()) {
       T* row = gradient + r * rows.stride;
       auto [begin, end] = inner_keys(rows, r, clip_);
-      const T* aligned = slopes + clip_ - rows.query_position(r);
-      for (std::int64_t j = rows.first[r]; j < begin; ++j) row[j] += slopes[0];
-      for (std::int64_t j = begin; j < end; ++j) row[j] += aligned[j];
-      for (std::int64_t j = end; j < rows.end[r]; ++j) row[j] += slopes[2 * clip_];
+      const T *aligned = slopes + clip_ - rows.query_position(r), *last = slopes + 2 * clip_;
+      auto add = [&](std::int64_t from, std::int64_t to, auto&& slope_of) {
+        for_keys<T>(from, to, [&](std::int64_t j, auto count) {
+          store_vector(load_vector(row + j, count) + slope_of(j, count), row + j, count);
+        });
+      };
+      add(rows.first[r], begin, [=, slope = Vec<T>(*slopes)](std::int64_t, auto) { return slope; });
+      add(begin, end, [=](std::int64_t j, auto count) { return load_vector(aligned + j, count); });
+      add(end, rows.end[r], [=, slope = Vec<T>(*last)](std::int64_t, auto) { return slope; });
     }
   }
 
@@ -63,10 +69,9 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
       T* to = by_offset + r * offsets();
       const T* row = weights + r * rows.stride;
       auto [begin, end] = inner_keys(rows, r, clip_);
-      for (std::int64_t j = rows.first[r]; j < begin; ++j) to[0] += row[j];
-      T* aligned = to + clip_ - rows.query_position(r);
-      for (std::int64_t j = begin; j < end; ++j) aligned[j] += row[j];
-      for (std::int64_t j = end; j < rows.end[r]; ++j) to[2 * clip_] += row[j];
+      std::copy(row + begin, row + end, to + clip_ - rows.query_position(r) + begin);
+      to[0] += sum_of(row, rows.first[r], begin);
+      to[2 * clip_] += sum_of(row, end, rows.end[r]);
     }
     return by_offset;
   }
@@ -110,9 +115,13 @@ RelativePositions::RelativePositions(const MethodShape& shape, const Options& op
 }
 
 void RelativePositions::add_terms(const AttentionContext& in, Terms& terms) {
-  Variable scores = matmul(in.query, transpose(key_table_, 0, 1)) * in.scale();  // [B, H, I, 2 k + 1]
-  terms.biases.push_back(pointwise(AddBias{}, PerOffset{scores, options_.clip}));
-  if (options_.values) terms.values.push_back(std::make_unique<RelativeValues>(value_table_, options_.clip));
+  const std::int64_t clip = std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // no entries that nobody reads
+  auto read = [&](const Variable& table) {
+    return clip == options_.clip ? table : slice(table, 0, options_.clip - clip, options_.clip + clip + 1);
+  };
+  Variable scores = matmul(in.query, transpose(read(key_table_), 0, 1)) * in.scale();  // [B, H, I, 2 clip + 1]
+  terms.biases.push_back(pointwise(AddBias{}, PerOffset{scores, clip}));
+  if (options_.values) terms.values.push_back(std::make_unique<RelativeValues>(read(value_table_), clip));
 }
 
 }  // namespace fovea

@@ -91,8 +91,10 @@ void for_every_fused(const std::function<void(Attention&, Place)>& body) {
       }
 }
 
-// Sizes around the strips' and the vectors': one strip and several, a sentence without keys, one part and several.
-const std::vector<Sizes> all_sizes{{2, 4, 5, {5, 3}}, {3, 17, 33, {33, 0, 16}}, {1, 300, 290, {281}}};
+// Sizes around the strips' and the vectors': one strip and several, a sentence without keys, one part and several,
+// and sentences enough for a thread to have whole ones.
+const std::vector<Sizes> all_sizes{
+    {2, 4, 5, {5, 3}}, {3, 17, 33, {33, 0, 16}}, {1, 300, 290, {281}}, {40, 3, 7, std::vector<std::int32_t>(40, 6)}};
 
 }  // namespace
 
@@ -260,12 +262,14 @@ BOOST_AUTO_TEST_CASE(masks_and_ranges_that_have_changed_before_the_pass_are_refu
 BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
   int before = omp_get_max_threads();
   for_every_fused([](Attention& attention, Place place) {
-    auto run = [&](int threads) {
-      omp_set_num_threads(threads);
-      Engine fused(AttentionEngine::fused);
-      return output_and_gradients(attention, place, all_sizes[2], DType::f64);
-    };
-    check_alike(run(3), run(1), 0);
+    for (const Sizes& sizes : {all_sizes[2], all_sizes[3]}) {
+      auto run = [&](int threads) {
+        omp_set_num_threads(threads);
+        Engine fused(AttentionEngine::fused);
+        return output_and_gradients(attention, place, sizes, DType::f64);
+      };
+      check_alike(run(3), run(1), 0);
+    }
   });
   omp_set_num_threads(before);
 }
