@@ -120,14 +120,14 @@ namespace {
 
 AttentionEngine chosen = AttentionEngine::fastest;
 
-/// In front of as many keys the composed form's products in the cache are the fastest; and of plain attention's, which
-/// are all there is, somewhat longer: `benchmark attention --small`.
-constexpr std::int64_t few_with_terms = 24, few_of_plain = 48;
+/// In front of as many keys the composed form is the faster one: for one query at a time, and for plain attention,
+/// which is nothing but products: `benchmark attention --small`.
+constexpr std::int64_t few_of_one_query = 24, few_of_plain = 16;
 
 bool is_faster_composed(const AttentionContext& in, const Terms& terms) {
   if ((terms.score && !terms.score->is_scaled_dot()) || terms.recurrence) return false;
   const bool plain = terms.scores.empty() && terms.biases.empty() && terms.windows.empty() && terms.values.empty();
-  return in.key.size(2) <= (plain ? few_of_plain : few_with_terms);
+  return in.key.size(2) <= (in.query.size(2) == 1 ? few_of_one_query : plain ? few_of_plain : 0);
 }
 
 }  // namespace
