@@ -59,7 +59,7 @@ struct StepOptions {
 /// Nguyen et al. 2020, §5.3 and §5.1.
 Json classifier(const std::string& name) {
   require(name == "tiny" || name == "base", "there is no model '{}'; use tiny or base", name);
-  Json values = {{"task", "classify"}, {"vocabulary", 8192}};
+  Json values = {{"task", "classify"}, {"vocabulary", 8192}, {"dropout", 0.1}};
   if (name == "tiny")
     values.update({{"layers", 2}, {"model-dim", 128}, {"heads", 4}, {"feed-forward-dim", 512}});
   else

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Times a training step in eager PyTorch on the CPU: forward, backward, clipping, Adam.
 
-    python3 tests/reference/step_torch.py [--models tiny,base,mini,small] [--precision f32,bf16] [--repeats 7]
+    python3 tests/reference/step_torch.py [--models tiny,base,mini,medium] [--precision f32,bf16] [--repeats 7]
                                           [--threads 2] [--fovea build/experiments/benchmark] [--json]
 
 Encoders that label sentences: tiny has 2 layers, d 128, 4 heads, feed-forward 512; base 6 layers, d 512, 8 heads,
 feed-forward 2048. Vocabulary 8192, 128 sentences of 16 to 32 tokens padded to 32: a batch of 4096 positions.
 
 Encoder-decoders (transformer_torch.py), vocabulary 8000, label smoothing 0.1, 128 pairs of 28 to 32 tokens: mini is the
-preset of that name; small has 4 + 4 layers, d 128, 4 heads, feed-forward 256. Both have dropout 0.3.
+preset of that name, 4 + 4 layers, d 128, 4 heads, feed-forward 256; medium has 3 + 3 layers, d 256, feed-forward 1024.
+Both have dropout 0.3.
 
 The rows of one model take turns, a few steps each, and the medians over the turns are reported; `processor_seconds` of
 a step, all threads together, says with --threads 1 how fast it is even while other programs run. bf16 is autocast. With
@@ -26,21 +27,15 @@ import torch
 from torch.nn import functional
 
 from encoder_torch import EncoderClassifier
+import transformer_torch
 from transformer_torch import Sizes, Transformer
 
 MODELS = {
     "tiny": dict(layers=2, dim=128, heads=4, hidden=512),
     "base": dict(layers=6, dim=512, heads=8, hidden=2048),
-    "mini": Sizes(),
-    "small": Sizes(layers=4, dim=128, heads=4, hidden=256),
+    **transformer_torch.MODELS,
 }
-STEPS = {"tiny": 6, "base": 1, "mini": 1, "small": 1}  # in one turn
-FLAGS = {  # of `benchmark step`
-    "tiny": ["--model", "tiny"],
-    "base": ["--model", "base"],
-    "mini": ["--preset", "mini"],
-    "small": ["--layers", "4", "--model-dim", "128", "--feed-forward-dim", "256", "--heads", "4", "--dropout", "0.3"],
-}
+STEPS = {"tiny": 6, "base": 1, "mini": 1, "medium": 1}  # in one turn
 VOCABULARY, SENTENCES, LENGTH = 8192, 128, 32
 
 
@@ -135,7 +130,8 @@ class Fovea:
     """`benchmark step`, a process of its own for each turn."""
 
     def __init__(self, program: str, model: str, precision: str, threads: int):
-        self.command = [program, "step", *FLAGS[model], "--precision", precision, "--threads", str(threads),
+        flags = MODELS[model].flags() if task_of(model) is Translating else ["--model", model]
+        self.command = [program, "step", *flags, "--precision", precision, "--threads", str(threads),
                         "--rounds", "3", "--steps", str(STEPS[model]), "--json"]
         self.seconds = []
 

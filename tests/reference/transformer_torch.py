@@ -1,4 +1,4 @@
-"""The Transformer of `--preset mini` in eager PyTorch: what step_torch.py trains and decode_torch.py asks.
+"""Transformers of the programs in eager PyTorch: what step_torch.py trains and decode_torch.py asks.
 
 Pre-norm, one table of tokens for source, target and output, sinusoidal positions. Queries, keys and values that are
 made of one input are made by one product, and attention is scaled_dot_product_attention: what a careful user of PyTorch
@@ -14,12 +14,24 @@ from torch.nn import functional
 
 @dataclass
 class Sizes:
-    layers: int = 3  # of encoder and decoder each
-    dim: int = 256
-    heads: int = 4
-    hidden: int = 1024
+    layers: int  # of encoder and decoder each
+    dim: int
+    heads: int
+    hidden: int
     dropout: float = 0.3
     vocabulary: int = 8000
+
+    def flags(self) -> list:
+        """Of `benchmark step` and `benchmark decode`."""
+        values = {"layers": self.layers, "model-dim": self.dim, "heads": self.heads,
+                  "feed-forward-dim": self.hidden, "dropout": self.dropout, "vocabulary": self.vocabulary}
+        return [f"--{name}={value}" for name, value in values.items()]
+
+
+MODELS = {
+    "mini": Sizes(layers=4, dim=128, heads=4, hidden=256),  # --preset mini
+    "medium": Sizes(layers=3, dim=256, heads=4, hidden=1024),
+}
 
 
 def sinusoids(length: int, dim: int) -> torch.Tensor:
