@@ -40,12 +40,9 @@ struct StepOptions {
   EncoderModelOptions encoder() const {
     require(model.decoder_attention.empty() && model.cross_attention.empty(),
             "--task classify: an encoder; it has no --decoder-attention and no --cross-attention");
-    return {.layers = model.layers,
-            .model_dim = model.model_dim,
-            .heads = model.heads,
-            .feed_forward_dim = model.feed_forward_dim,
-            .dropout = model.dropout,
-            .norm = model.norm};
+    EncoderModelOptions encoder;
+    static_cast<TransformerFlags&>(encoder) = model;
+    return encoder;
   }
   /// Throws Error for what does not go together, before anything is computed.
   void check_model() const {

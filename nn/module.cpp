@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
+
+#include "nn/shapes_alone.h"
 
 namespace fovea {
 
@@ -20,6 +23,8 @@ std::uint64_t seed_of(std::uint64_t seed, std::string_view name) {
   return hash ^ (hash >> 31);
 }
 
+thread_local bool shapes_alone = false;
+
 }  // namespace
 
 void Module::check_name(std::string_view name) const {
@@ -30,10 +35,15 @@ void Module::check_name(std::string_view name) const {
   require(!taken, "module '{}' already has a parameter or module named '{}'", name_, name);
 }
 
+ShapesAlone::ShapesAlone() : before_(std::exchange(shapes_alone, true)) {}
+ShapesAlone::~ShapesAlone() { shapes_alone = before_; }
+
 Variable Module::parameter(std::string_view name, const Shape& shape, Initializer initializer) {
   check_name(name);
   // Not a number until initialised: a model that was forgotten shows it in its first output.
-  Variable variable(Tensor::full(shape, std::numeric_limits<double>::quiet_NaN()), true);
+  constexpr double unset = std::numeric_limits<double>::quiet_NaN();
+  Tensor values = shapes_alone ? Tensor::full({1}, unset).expand(shape) : Tensor::full(shape, unset);
+  Variable variable(values, true);
   parameters_.push_back({std::string(name), variable, std::move(initializer)});
   return variable;
 }
@@ -104,6 +114,7 @@ void Module::change_values(const Change& change) {
 
 void Module::initialise(std::uint64_t seed) {
   change_values([seed](NamedParameter& p) {
+    require(p.variable.value().is_contiguous(), "'{}' has a shape alone and no memory for values", p.name);
     Generator generator(seed_of(seed, p.name));
     Tensor values = Tensor::empty(p.variable.shape(), DType::f64);
     p.initializer.fill(values, generator);

@@ -25,7 +25,7 @@ struct Trained {
   EncoderModelOptions model;
   BatchOptions batches;
   TrainingOptions training;
-  std::vector<ComparedAttention> compared;
+  std::vector<ComparedClassifier> compared;
 
   explicit Trained(const std::vector<std::string>& attentions, int seeds = 1) {
     std::vector<std::string_view> texts;
@@ -37,20 +37,21 @@ struct Trained {
     training.updates = 30;
     training.evaluate_every = 10;
     for (const std::string& attention : attentions) {
-      ComparedAttention each{attention, {}};
-      for (int seed = 1; seed <= seeds; ++seed) each.runs.push_back(run(attention, seed));
+      model.attention = attention;
+      ComparedClassifier each{attention, model, {}};
+      for (int seed = 1; seed <= seeds; ++seed) each.runs.push_back(run(seed));
       compared.push_back(each);
     }
   }
 
   ClassificationSetting setting() const { return {data, encoded, tokenizer->size(), model, batches, training}; }
 
-  FinishedRun run(const std::string& attention, int seed) const {
+  FinishedRun run(int seed) const {
+    const std::string& attention = model.attention;
     auto path = folder / file_name_for(attention + std::to_string(seed));
     auto directory = RunDirectory::create("test", path);
     Json configuration{{"attention", attention}};
-    auto outcome =
-        train_classifier(setting(), attention, std::uint64_t(seed), {directory, configuration, attention, path});
+    auto outcome = train_classifier(setting(), std::uint64_t(seed), {directory, configuration, attention, path});
     return {outcome, path};
   }
 
@@ -59,6 +60,11 @@ struct Trained {
     return contents(folder / "report.html");
   }
 };
+
+bool paper_number_shown(const std::vector<ComparedClassifier>& compared, const std::string& corpus,
+                        const std::string& number) {
+  return contains(paper_table(compared, corpus)->text(), number);
+}
 
 EncodedExamples examples_of(const std::vector<std::pair<int, std::int64_t>>& labels_and_lengths) {
   EncodedExamples examples;
@@ -129,6 +135,32 @@ BOOST_AUTO_TEST_CASE(a_comparison_leaves_its_page_its_hypotheses_and_runs_that_l
                                         "global-seed-1");
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_a_comparison_differ_in_any_flags_of_model_and_training) {
+  Folder folder;
+  auto out = folder / "out";
+  BOOST_TEST(message_with(tiny(out, {"--compare",
+                                     "global; wide: --model-dim 12 --attention gaussian(layers=2); "
+                                     "--updates 3",
+                                     "--seeds", "2", "--seed", "5"})) == "no error");
+  for (const char* run : {"global-seed-5", "wide-seed-6", "updates-3-seed-6"})
+    BOOST_TEST(std::filesystem::exists(out / run / "best.safetensors"), run);
+  Json wide = load_json(out / "wide-seed-6" / "config.json");
+  BOOST_TEST(wide.at("model-dim") == 12);
+  BOOST_TEST(wide.at("attention") == "gaussian(layers=2)");
+  BOOST_TEST(wide.at("seed") == 6);
+  BOOST_TEST(wide.at("compare") == "");
+  BOOST_TEST(load_json(out / "updates-3-seed-5" / "result.json").at("updates") == 3);
+  std::string page = contents(out / "report.html");
+  BOOST_TEST(contains(page, "<h3>wide</h3>"));
+  BOOST_TEST(contains(page, ">Layer 2, seed "));  // of the row's own attention, in its own width
+  // A row is what a run of its flags alone would be.
+  auto alone = folder / "alone";
+  BOOST_TEST(message_with(tiny(alone, {"--model-dim", "12", "--attention", "gaussian(layers=2)", "--seed", "6"})) ==
+             "no error");
+  BOOST_TEST(contents(alone / "best.safetensors") == contents(out / "wide-seed-6" / "best.safetensors"));
+  BOOST_TEST(message_with({"--resume", out.string()}) == "no error");  // all is there already
+}
+
 BOOST_AUTO_TEST_CASE(a_comparison_of_one_attention_can_label_text_too) {
   Folder folder;
   auto out = folder / "out";
@@ -149,13 +181,19 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_not
   };
   BOOST_TEST(refusal({"--encoder-attention", "gausian"}) ==
              "--attention: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?");
-  BOOST_TEST(refusal({"--compare", "global; gausian"}).starts_with("--compare: 'gausian'"));
+  BOOST_TEST(refusal({"--compare", "global; gausian"}).starts_with("--compare: 'gausian': --attention: 'gausian'"));
+  BOOST_TEST(refusal({"--compare", "global; far: --min-count 3"}) ==
+             "--compare: 'far': --min-count: cannot differ between the rows of a comparison");
+  BOOST_TEST(refusal({"--seed", "18446744073709551615", "--seeds", "2"}) ==
+             "--seed 18446744073709551615: too large for --seeds 2");
   BOOST_TEST(refusal({"--compare", "global; gaussian;global"}) == "--compare: 'global' is there twice");
   BOOST_TEST(refusal({"--heads", "5"}) == "--heads 5: must divide --model-dim 8");
   BOOST_TEST(refusal({"--schedule", "cosin"}).starts_with("--schedule: "));
   BOOST_TEST(loads == 0);
   BOOST_TEST(refusal({"--batch-tokens", "4"}).starts_with("--batch-tokens 4: "));
-  BOOST_TEST(loads == 1);
+  BOOST_TEST(
+      refusal({"--compare", "global; few: --batch-tokens 4"}).starts_with("--compare: 'few': --batch-tokens 4: "));
+  BOOST_TEST(loads == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
@@ -173,6 +211,9 @@ BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
   BOOST_TEST(!contains(html, "Nguyen"));                   // the paper has nothing on generated sentences
   trained.data.corpus = "SVA";
   BOOST_TEST(contains(trained.page(), "<td class=\"number\">96.19</td>"));
+  trained.compared.back().model.layers = 3;  // something else than the first row with another attention
+  BOOST_TEST(!paper_number_shown(trained.compared, "SVA", "96.19"));
+  BOOST_TEST(paper_number_shown(trained.compared, "SVA", "95.27"));
 }
 
 BOOST_AUTO_TEST_CASE(a_page_of_very_many_attentions_stays_small) {
@@ -205,10 +246,10 @@ BOOST_AUTO_TEST_CASE(a_finished_run_is_not_repeated_and_must_fit_the_data) {
   Json configuration{{"attention", "global"}};
   TrainingRun run{directory, configuration, "global", first.directory};
   std::filesystem::remove(directory.checkpoint());
-  BOOST_TEST(train_classifier(trained.setting(), "global", 1, run).correct == first.outcome.correct);
+  BOOST_TEST(train_classifier(trained.setting(), 1, run).correct == first.outcome.correct);
   BOOST_TEST(!std::filesystem::exists(directory.checkpoint()));
   trained.data.test.pop_back();
-  BOOST_TEST(contains(message_of([&] { train_classifier(trained.setting(), "global", 1, run); }),
+  BOOST_TEST(contains(message_of([&] { train_classifier(trained.setting(), 1, run); }),
                       "result.json: the result of 60 test examples; the data has 59"));
 }
 
@@ -219,8 +260,9 @@ BOOST_AUTO_TEST_CASE(the_best_run_is_the_best_on_the_development_set) {
     run.outcome.correct = correct;
     return run;
   };
-  std::vector<ComparedAttention> compared{{"a", {with(50, "11"), with(70, "01")}}, {"b", {with(60, "11")}}};
-  BOOST_TEST(best_of(compared).outcome.dev_accuracy == 70);
+  std::vector<ComparedClassifier> compared{{"a", {}, {with(50, "11"), with(70, "01")}}, {"b", {}, {with(60, "11")}}};
+  BOOST_TEST(best_of(compared).title == "a");
+  BOOST_TEST(best_of(compared).best().outcome.dev_accuracy == 70);
   BOOST_TEST((compared[0].accuracies() == std::vector<double>{100, 50}));
   BOOST_TEST((compared[0].scores_by_example() == std::vector<double>{50, 100}));
 }

@@ -5,6 +5,8 @@
 
 #include "experiments/support/program/program.h"
 #include "experiments/support/sequence/sequence_experiment.h"
+#include "nn/shapes_alone.h"
+#include "tensor/storage.h"
 #include "tests/refusal.h"
 
 using namespace fovea;
@@ -22,6 +24,7 @@ SequenceModelOptions parsed(std::vector<std::string> flags) {
 }
 
 std::int64_t count(const std::vector<std::string>& flags, std::int64_t source, std::int64_t target) {
+  ShapesAlone instead_of_models;
   return parsed(flags).make(source, target)->parameter_count();
 }
 
@@ -86,6 +89,13 @@ BOOST_AUTO_TEST_CASE(a_preset_sets_options_that_a_program_has) {
     cli.add(experiment);
     BOOST_CHECK_NO_THROW(cli.configure(preset_values(name), name));
   }
+}
+
+BOOST_AUTO_TEST_CASE(counting_takes_no_memory) {
+  reset_peak();
+  const std::size_t before = allocator_statistics().bytes_in_use;
+  BOOST_TEST(count({"--preset", "yang-big"}, 1000, 1100) > 100'000'000);  // 400 MB
+  BOOST_TEST(allocator_statistics().peak_bytes - before < 1'000'000u);
 }
 
 BOOST_AUTO_TEST_CASE(every_preset_makes_a_model) {

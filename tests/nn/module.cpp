@@ -9,6 +9,8 @@
 #include "autograd/operations.h"
 #include "nn/checkpoint.h"
 #include "nn/layers.h"
+#include "nn/shapes_alone.h"
+#include "tensor/storage.h"
 #include "tests/nn/values.h"
 
 using namespace fovea;
@@ -56,6 +58,24 @@ std::vector<double> values_of(const Module& module, const std::string& name) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(shapes_alone_are_counted_without_memory) {
+  const std::size_t before = allocator_statistics().bytes_in_use;
+  std::optional<Model> shapes;
+  {
+    ShapesAlone alone;
+    shapes.emplace();
+    Linear huge(1 << 20, 1 << 20);  // 4 TiB
+    BOOST_TEST(huge.parameter_count() == (std::int64_t{1} << 40) + (1 << 20));
+    BOOST_TEST(allocator_statistics().bytes_in_use - before < 4096u);
+  }
+  Model model;
+  BOOST_TEST(shapes->describe() == model.describe());
+  BOOST_CHECK_EXCEPTION(shapes->initialise(1), Error, [](const Error& error) {
+    return error.what() == std::string("'block.scale' has a shape alone and no memory for values");
+  });
+  model.initialise(1);  // made after: whole
+}
 
 BOOST_AUTO_TEST_CASE(parameters_have_full_names_in_the_order_of_registration) {
   Model model;

@@ -9,16 +9,16 @@ namespace fovea {
 
 namespace {
 
-std::vector<CurveRuns> curves_of(const std::vector<ComparedAttention>& compared) {
+std::vector<CurveRuns> curves_of(const std::vector<ComparedClassifier>& compared) {
   std::vector<CurveRuns> curves;
-  for (const ComparedAttention& each : compared) {
-    curves.push_back({each.attention, {}});
+  for (const ComparedClassifier& each : compared) {
+    curves.push_back({each.title, {}});
     for (const FinishedRun& run : each.runs) curves.back().runs.push_back(run.directory);
   }
   return curves;
 }
 
-void add_paper(Report& report, const std::vector<ComparedAttention>& compared, const ClassificationSetting& setting,
+void add_paper(Report& report, const std::vector<ComparedClassifier>& compared, const ClassificationSetting& setting,
                const Tokenizer& tokenizer) {
   auto table = paper_table(compared, setting.data.corpus);
   if (!table) return;
@@ -39,14 +39,14 @@ std::string sentence_text(const ClassificationData& data, std::size_t example, b
 }
 
 std::vector<ModelPictures> pictures_of_all(const ClassificationSetting& setting, const Tokenizer& tokenizer,
-                                           const std::vector<ComparedAttention>& compared) {
+                                           const std::vector<ComparedClassifier>& compared) {
   constexpr std::size_t sentences = 3;
   const std::vector<std::size_t> examples = sentences_to_show(setting.encoded.test, sentences);
   std::vector<ModelPictures> all;
-  for (const ComparedAttention& each : compared) {
-    const int layer = first_layer_of(each.attention);
-    ModelPictures model{each.attention, fmt::format("Layer {}, seed {}.", layer + 1, each.best().outcome.seed), {}};
-    auto trained = load_classifier(each.best().directory, setting.model, each.attention);
+  for (const ComparedClassifier& each : compared) {
+    const int layer = first_layer_of(each.model.attention);
+    ModelPictures model{each.title, fmt::format("Layer {}, seed {}.", layer + 1, each.best().outcome.seed), {}};
+    auto trained = load_classifier(each.best().directory, each.model);
     for (std::size_t example : examples)
       model.sentences.push_back({sentence_text(setting.data, example, each.best().outcome.correct[example] == '1'),
                                  pictures_of(*trained.model, setting.encoded.test.tokens[example], tokenizer, layer)});
@@ -57,27 +57,30 @@ std::vector<ModelPictures> pictures_of_all(const ClassificationSetting& setting,
 
 }  // namespace
 
-std::optional<Table> paper_table(const std::vector<ComparedAttention>& compared, const std::string& corpus) {
-  Table table({"the paper's name", "attention", "ours %", "paper %"});
+std::optional<Table> paper_table(const std::vector<ComparedClassifier>& compared, const std::string& corpus) {
+  Table table({"the paper's name", "model", "ours %", "paper %"});
   bool has_any = false;
-  for (const ComparedAttention& each : compared) {
-    auto row = paper_row(corpus, each.attention);
+  for (const ComparedClassifier& each : compared) {
+    EncoderModelOptions as_first = each.model;
+    as_first.attention = compared.front().model.attention;
+    auto row = as_first == compared.front().model ? paper_row(corpus, each.model.attention) : std::nullopt;
     has_any = has_any || row;
-    table.row({row ? Cell(row->name) : Cell(), each.attention, Cell::mean_of(each.accuracies(), 2),
+    table.row({row ? Cell(row->name) : Cell(), each.title, Cell::mean_of(each.accuracies(), 2),
                row ? Cell::number(row->accuracy, 2) : Cell()});
   }
   return has_any ? std::optional(table) : std::nullopt;
 }
 
 void write_report(const std::filesystem::path& path, const std::string& program, const ClassificationSetting& setting,
-                  const Tokenizer& tokenizer, const std::vector<ComparedAttention>& compared,
+                  const Tokenizer& tokenizer, const std::vector<ComparedClassifier>& compared,
                   const Json& configuration) {
   Report report(program, describe(setting.data));
   report.section("Accuracy").add(comparison_table(compared, setting.data), comparison_caption(compared, setting.data));
-  const FinishedRun& best = best_of(compared);
+  const ComparedClassifier& row = best_of(compared);
+  const Outcome& best = row.best().outcome;
   report.text(
       fmt::format("Best on the development set: {}, seed {} ({:.2f} %). Its classes of the test texts are in {}.",
-                  best.outcome.attention, best.outcome.seed, best.outcome.dev_accuracy, hypotheses_file));
+                  row.title, best.seed, best.dev_accuracy, hypotheses_file));
   add_paper(report, compared, setting, tokenizer);
   std::vector<CurveRuns> curves = curves_of(compared);
   add_learning_curves(report, curves, score_curves(curves, "dev_accuracy", "Development accuracy", {"%"}));

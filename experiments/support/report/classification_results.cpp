@@ -11,7 +11,7 @@ namespace fovea {
 namespace {
 
 /// Accuracy within one group of examples, of each run, in percent.
-std::vector<double> accuracies_in_group(const ComparedAttention& compared, const std::vector<Example>& examples,
+std::vector<double> accuracies_in_group(const ComparedClassifier& compared, const std::vector<Example>& examples,
                                         int group) {
   std::vector<double> accuracies;
   for (const FinishedRun& run : compared.runs) {
@@ -28,19 +28,19 @@ std::vector<double> accuracies_in_group(const ComparedAttention& compared, const
 
 }  // namespace
 
-std::vector<double> ComparedAttention::accuracies() const {
+std::vector<double> ComparedClassifier::accuracies() const {
   std::vector<double> accuracies;
   for (const FinishedRun& run : runs) accuracies.push_back(run.outcome.accuracy());
   return accuracies;
 }
 
-double ComparedAttention::steps_per_second() const {
+double ComparedClassifier::steps_per_second() const {
   std::vector<double> speeds;
   for (const FinishedRun& run : runs) speeds.push_back(run.outcome.steps_per_second);
   return mean(speeds);
 }
 
-std::vector<double> ComparedAttention::scores_by_example() const {
+std::vector<double> ComparedClassifier::scores_by_example() const {
   std::vector<double> scores(runs.front().outcome.correct.size());
   for (const FinishedRun& run : runs) {
     for (std::size_t k = 0; k < scores.size(); ++k)
@@ -49,35 +49,34 @@ std::vector<double> ComparedAttention::scores_by_example() const {
   return scores;
 }
 
-const FinishedRun& ComparedAttention::best() const {
+const FinishedRun& ComparedClassifier::best() const {
   return *std::max_element(runs.begin(), runs.end(), [](const FinishedRun& a, const FinishedRun& b) {
     return a.outcome.dev_accuracy < b.outcome.dev_accuracy;
   });
 }
 
-const FinishedRun& best_of(const std::vector<ComparedAttention>& compared) {
-  auto best = std::max_element(compared.begin(), compared.end(), [](const auto& a, const auto& b) {
+const ComparedClassifier& best_of(const std::vector<ComparedClassifier>& compared) {
+  return *std::max_element(compared.begin(), compared.end(), [](const auto& a, const auto& b) {
     return a.best().outcome.dev_accuracy < b.best().outcome.dev_accuracy;
   });
-  return best->best();
 }
 
-Table comparison_table(const std::vector<ComparedAttention>& compared, const ClassificationData& data) {
+Table comparison_table(const std::vector<ComparedClassifier>& compared, const ClassificationData& data) {
   std::set<int> groups;
   for (const Example& example : data.test) {
     if (example.group >= 0) groups.insert(example.group);
   }
-  std::vector<std::string> headings{"attention", "accuracy %"};
+  std::vector<std::string> headings{"model", "accuracy %"};
   for (int group : groups) headings.push_back(std::to_string(group));
   if (!groups.empty()) headings.back() += " " + data.group;
   headings.insert(headings.end(), {"parameters", "steps/s"});
   bool compares = compared.size() > 1;
   if (compares) headings.insert(headings.end(), {"ratio", "p"});
   Table table(headings);
-  const ComparedAttention& first = compared.front();
+  const ComparedClassifier& first = compared.front();
   std::vector<double> baseline = first.scores_by_example();
-  for (const ComparedAttention& row : compared) {
-    std::vector<Cell> cells{row.attention, Cell::mean_of(row.accuracies(), 2)};
+  for (const ComparedClassifier& row : compared) {
+    std::vector<Cell> cells{row.title, Cell::mean_of(row.accuracies(), 2)};
     for (int group : groups) cells.push_back(Cell::mean_of(accuracies_in_group(row, data.test, group), 1));
     cells.emplace_back(row.runs.front().outcome.parameters);
     cells.push_back(Cell::number(row.steps_per_second(), 1));
@@ -92,7 +91,7 @@ Table comparison_table(const std::vector<ComparedAttention>& compared, const Cla
   return table;
 }
 
-std::string comparison_caption(const std::vector<ComparedAttention>& compared, const ClassificationData& data) {
+std::string comparison_caption(const std::vector<ComparedClassifier>& compared, const ClassificationData& data) {
   std::size_t seeds = compared.front().runs.size();
   std::string caption =
       fmt::format("Accuracy on {} test examples{}.", data.test.size(),

@@ -1,4 +1,4 @@
-/// What becomes of the attentions that are compared, over seeds.
+/// What becomes of the classifiers that are compared, over seeds.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -14,9 +14,10 @@ struct FinishedRun {
   std::filesystem::path directory;
 };
 
-/// The runs of one attention, a seed each.
-struct ComparedAttention {
-  std::string attention;
+/// A row of the comparison: its runs, a seed each.
+struct ComparedClassifier {
+  std::string title;
+  EncoderModelOptions model;
   std::vector<FinishedRun> runs;
 
   std::vector<double> accuracies() const;         ///< on the test examples, of each run, in percent
@@ -25,14 +26,14 @@ struct ComparedAttention {
   const FinishedRun& best() const;                ///< on the development examples; the first one of equals
 };
 
-/// The best run of all, on the development examples.
-const FinishedRun& best_of(const std::vector<ComparedAttention>& compared);
+/// The row with the best run of all, on the development examples.
+const ComparedClassifier& best_of(const std::vector<ComparedClassifier>& compared);
 
-/// A row for each attention: accuracy, that within each group of examples, parameters, speed, and how likely the
+/// A row for each: accuracy, that within each group of examples, parameters, speed, and how likely the
 /// difference from the first row is chance.
-Table comparison_table(const std::vector<ComparedAttention>& compared, const ClassificationData& data);
+Table comparison_table(const std::vector<ComparedClassifier>& compared, const ClassificationData& data);
 
 /// What the columns of the table are.
-std::string comparison_caption(const std::vector<ComparedAttention>& compared, const ClassificationData& data);
+std::string comparison_caption(const std::vector<ComparedClassifier>& compared, const ClassificationData& data);
 
 }  // namespace fovea

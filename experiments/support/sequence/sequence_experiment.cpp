@@ -9,6 +9,7 @@
 #include "experiments/support/metrics/bleu.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/training/same_data.h"
+#include "nn/shapes_alone.h"
 #include "tensor/atomic_file.h"
 #include "tensor/random.h"
 
@@ -82,6 +83,7 @@ std::unique_ptr<SequenceModel> SequenceExperiment::make_model(const PairTokenize
 
 void SequenceExperiment::check_flags(Cli& cli) const {
   comparison_.check(cli, [&] {
+    ShapesAlone instead_of_models;
     model.make(decodes() ? special_tokens : 0, special_tokens);
     require(initial_.empty() || std::filesystem::exists(initial_), "--init {}: there is no such file or directory",
             initial_.string());
@@ -167,6 +169,7 @@ ReportedSequences SequenceExperiment::reported(Cli& cli, const std::string& desc
       if (run.training->best_score > each.runs[model.best].training->best_score) model.best = model.runs.size();
       model.runs.push_back(run.directory);
       model.scores.push_back(run.test.scores);
+      model.scores.back().push_back({"perplexity", perplexity_metric(run.test.sentences, &Likelihood::tokens), 3});
     }
     model.load = [this, &cli, &data, arguments = each.arguments, from = model.runs[model.best]] {
       std::unique_ptr<SequenceModel> trained;
@@ -184,6 +187,7 @@ void SequenceExperiment::print_parameters() const {
   const std::int64_t source = text.text.vocabulary_size;
   const std::int64_t target = text.joint || text.target_vocabulary_size == 0 ? source : text.target_vocabulary_size;
   require(source > 0, "--parameters: needs --vocabulary-size, and a --target-vocabulary-size where it is another");
+  ShapesAlone instead_of_a_model;
   fmt::print("{}", parameter_table(*model.make(decodes() ? source : 0, target)));
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "attention/registry.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
 #include "tensor/suggestion.h"
@@ -116,17 +115,6 @@ std::vector<std::string> parts_of(const std::string& order) {
   return parts;
 }
 
-AttentionFactory factory(const char* flag, const std::string& specification) {
-  AttentionFactory made;
-  with_flag(flag, [&] { made = attention_factory(specification); });
-  // a method that is not defined at some place says so when it is made there
-  return [flag, made](const AttentionShape& shape) {
-    std::unique_ptr<Attention> attention;
-    with_flag(flag, [&] { attention = made(shape); });
-    return attention;
-  };
-}
-
 }  // namespace
 
 std::vector<std::string> preset_names() {
@@ -141,25 +129,24 @@ Json preset_values(const std::string& name) {
   fail("there is no preset '{}'{}", name, did_you_mean(name, preset_names()));
 }
 
+SequenceModelOptions::SequenceModelOptions() {
+  feed_forward_dim = 256;
+  dropout = 0;
+}
+
 void SequenceModelOptions::add_to(Cli& cli) {
   cli.group("Model");
   cli.option("--preset", preset, preset_help()).unsaved().configures([&cli](const std::string& name) {
     return known_values(name, cli);
   });
   cli.choice("--architecture", architecture,
-             {{"transformer", Architecture::transformer}, {"rnn", Architecture::recurrent}}, "kind of model");
-  cli.option("--layers", layers, "layers of encoder and decoder").range(1, 1000);
+             {{"transformer", Architecture::transformer}, {"rnn", Architecture::recurrent}},
+             "kind of model; of an rnn --model-dim is the width of each direction of the encoder, and of the decoder");
+  add_sizes(cli, "embeddings and of each block's output",
+            "of an rnn its one attention, classic(additive) by default; of a language model its own");
   cli.option("--encoder-layers", encoder_layers, "of the encoder alone; 0: --layers").range(0, 1000);
   cli.option("--decoder-layers", decoder_layers, "of the decoder alone; 0: --layers").range(0, 1000);
-  cli.option("--model-dim", model_dim, "width of the states; of an rnn each direction of the encoder, and the decoder")
-      .range(1, 65536);
-  cli.option("--heads", heads, "attention heads; must divide the width").range(1, 1024);
-  cli.option("--dropout", dropout, "of embeddings and of each block's output").range(0, 0.99);
   cli.option("--attention-dropout", attention_dropout, "of attention weights").range(0, 0.99);
-  cli.option("--attention", attention,
-             "of the encoder, as in \"gaussian(window=query, layers=1-3)\"; of an rnn its one attention, "
-             "classic(additive) by default; of a language model its own")
-      .also("--encoder-attention");
   cli.option("--decoder-attention", decoder_attention, "self-attention of a Transformer's decoder");
   cli.option("--cross-attention", cross_attention, "of a Transformer's decoder over the source");
 
@@ -171,9 +158,8 @@ void SequenceModelOptions::add_to(Cli& cli) {
   cli.choice("--block-order-in", block_order_in,
              {{"encoder", Stacks::encoder}, {"decoder", Stacks::decoder}, {"both", Stacks::both}},
              "stacks with that order; others have attention > feed-forward");
-  cli.option("--feed-forward-dim", feed_forward_dim, "width inside the feed-forward blocks").range(1, 262144);
+  add_blocks(cli);
   cli.option("--feed-forward-dropout", feed_forward_dropout, "inside the feed-forward blocks").range(0, 0.99);
-  cli.choice("--norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}}, "where sub-layers are normalised");
   cli.option("--final-norm", final_norm, "one more norm after a pre-norm stack");
   cli.choice("--activation", activation, {{"relu", Activation::relu}, {"gelu", Activation::gelu}},
              "of the feed-forward blocks");
@@ -220,7 +206,7 @@ SubLayers SequenceModelOptions::sub_layers(bool decoder, const std::string& own,
   for (const NamedOrder& named : named_orders)
     if (order == named.name) order = named.order;
   const SubLayer cross{SubLayer::Kind::cross,
-                       factory("--cross-attention", cross_attention.empty() ? "global" : cross_attention)};
+                       flagged_attention("--cross-attention", cross_attention.empty() ? "global" : cross_attention)};
   SubLayers layers;
   bool crosses = false;
   for (const std::string& part : parts_of(order)) {
@@ -231,7 +217,7 @@ SubLayers SequenceModelOptions::sub_layers(bool decoder, const std::string& own,
       if (decoder && has_source) layers.push_back(cross);
     } else {
       const char* flag = part != "attention" ? "--block-order" : decoder ? "--decoder-attention" : "--attention";
-      layers.push_back({SubLayer::Kind::attention, factory(flag, part == "attention" ? own : part)});
+      layers.push_back({SubLayer::Kind::attention, flagged_attention(flag, part == "attention" ? own : part)});
     }
   }
   if (!decoder || !has_source || crosses) return layers;
@@ -243,7 +229,7 @@ SubLayers SequenceModelOptions::sub_layers(bool decoder, const std::string& own,
 
 std::unique_ptr<SequenceModel> SequenceModelOptions::make_transformer(std::int64_t source_vocabulary,
                                                                       std::int64_t vocabulary) const {
-  require(model_dim % heads == 0, "--heads {}: must divide --model-dim {}", heads, model_dim);
+  require_heads();
   require(tied != Tied::all || source_vocabulary == 0 || source_vocabulary == vocabulary,
           "--tied all: source and target need one vocabulary; they have {} and {} tokens (--tied decoder does not)",
           source_vocabulary, vocabulary);
@@ -283,7 +269,7 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make_recurrent(std::int64_t
                             .readout_dim = query == QueryState::previous ? readout_dim : 0,
                             .dropout = dropout,
                             .attention_dropout = attention_dropout},
-      factory("--attention", attention.empty() ? "classic(additive)" : attention));
+      flagged_attention("--attention", attention.empty() ? "classic(additive)" : attention));
 }
 
 std::string parameter_table(const Module& model) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/support/program/json_file.h"
+#include "experiments/support/training/transformer_flags.h"
 #include "nn/recurrent_model.h"
 #include "nn/transformer_model.h"
 
@@ -17,23 +18,20 @@ enum class Architecture { transformer, recurrent };
 enum class Stacks { encoder, decoder, both };
 
 /// The defaults are for generated texts. Attentions are specifications; an empty one is the architecture's plain one.
-struct SequenceModelOptions {
+struct SequenceModelOptions : TransformerFlags {
+  SequenceModelOptions();
+
   std::string preset;
   Architecture architecture = Architecture::transformer;
-  int layers = 2;
   int encoder_layers = 0, decoder_layers = 0;  ///< 0: `layers`
-  std::int64_t model_dim = 128;
-  int heads = 4;
-  double dropout = 0, attention_dropout = 0;
+  double attention_dropout = 0;
 
-  std::string attention, decoder_attention, cross_attention;
+  std::string decoder_attention, cross_attention;
   std::string block_order = "attention > feed-forward";
   Stacks block_order_in = Stacks::both;
 
   // of Transformers
-  std::int64_t feed_forward_dim = 256;
   double feed_forward_dropout = 0;
-  Norm norm = Norm::pre;
   bool final_norm = true;
   Activation activation = Activation::relu;
   Positions positions = Positions::sinusoidal;

@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <exception>
 #include <limits>
-#include <optional>
-#include <set>
 
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/same_data.h"
+#include "nn/shapes_alone.h"
 
 namespace fovea {
 
@@ -45,19 +44,6 @@ void require_fitting(const char* part, const std::vector<Example>& examples, con
 /// What tells this run's data from others, so that it is not resumed with them.
 constexpr const char* data_file = "data.json";
 
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    std::size_t end = std::min(text.find(';', begin), text.size());
-    std::string part = text.substr(begin, end - begin);
-    std::size_t first = part.find_first_not_of(" \t"), last = part.find_last_not_of(" \t");
-    if (first != std::string::npos) parts.push_back(part.substr(first, last - first + 1));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 /// A trained model is a run's, not that of a comparison.
 void require_trained(const std::filesystem::path& directory) {
   if (std::filesystem::exists(directory / "model.json")) return;
@@ -76,13 +62,13 @@ void require_trained(const std::filesystem::path& directory) {
 void ClassificationExperiment::add_to(Cli& cli) {
   cli.group("Text");
   cli.add(text_);
+  cli.comparable(true);
   cli.add(model_);
   cli.add(training);
   cli.add(batches);
+  cli.comparable(false);
   cli.group("Comparison");
-  cli.option("--compare", compare_,
-             "attentions to train instead of --attention, separated by ';': \"global; gaussian\"");
-  cli.option("--seeds", seeds_, "runs of each attention, with seeds --seed, --seed + 1, ...").range(1, 1000);
+  cli.add(comparison_);
   cli.add(directory_);
   cli.group("Instead of training");
   cli.option("--list-attentions", list_attentions_, "print every attention method with its options, and end").unsaved();
@@ -90,55 +76,18 @@ void ClassificationExperiment::add_to(Cli& cli) {
   cli.option("--label", label_, "label the lines of this file (- for standard input) with --model, and end").unsaved();
 }
 
-std::vector<std::string> ClassificationExperiment::attentions() const {
-  if (compare_.empty()) return {model_.attention};
-  std::vector<std::string> list = split_list(compare_);
-  require(!list.empty(), "--compare: no attention in '{}'; write \"global; gaussian(window=query)\"", compare_);
-  std::set<std::string> names;
-  for (const std::string& attention : list)
-    require(names.insert(file_name_for(attention)).second, "--compare: '{}' is there twice", attention);
-  return list;
+void ClassificationExperiment::check_flags(Cli& cli) const {
+  require(
+      training.seed <= std::numeric_limits<std::uint64_t>::max() - static_cast<std::uint64_t>(comparison_.seeds() - 1),
+      "--seed {}: too large for --seeds {}", training.seed, comparison_.seeds());
+  comparison_.check(cli, [&] {
+    ShapesAlone instead_of_models;
+    model_.require_memory();
+    model_.make(model_.attention, special_tokens, 2);
+  });
 }
 
-ComparedAttention ClassificationExperiment::train_seeds(const std::string& attention, const RunDirectory& directory,
-                                                        const Json& configuration, const ClassificationSetting& setting,
-                                                        const Prepared& prepared) const {
-  ComparedAttention compared{attention, {}};
-  bool is_alone = compare_.empty() && seeds_ == 1;
-  for (int k = 0; k < seeds_; ++k) {
-    std::uint64_t seed = training.seed + static_cast<std::uint64_t>(k);
-    std::string title = fmt::format("{} seed {}", attention, seed);
-    std::optional<RunDirectory> part;
-    Json own = configuration;
-    if (!is_alone) {
-      // Each run of a comparison is a run directory in its own right.
-      part = directory.part(title);
-      own["attention"] = attention;
-      own["seed"] = seed;
-      own["compare"] = "";
-      own["seeds"] = 1;
-      save_json(part->configuration(), own);
-      prepared.tokenizer->save(part->path());
-      save_json(part->file(data_file), prepared.fingerprint);
-    }
-    const RunDirectory& place = part ? *part : directory;
-    Outcome outcome = train_classifier(setting, attention, seed, {place, own, title, directory.path()});
-    compared.runs.push_back({outcome, place.path()});
-  }
-  return compared;
-}
-
-void ClassificationExperiment::check_flags() const {
-  require(training.seed <= std::numeric_limits<std::uint64_t>::max() - static_cast<std::uint64_t>(seeds_ - 1),
-          "--seed {}: too large for --seeds {}", training.seed, seeds_);
-  model_.require_memory();
-  model_.make("global", special_tokens, 2);
-  for (const std::string& attention : attentions()) {
-    with_flag(compare_.empty() ? "--attention" : "--compare", [&] { model_.make(attention, special_tokens, 2); });
-  }
-}
-
-ClassificationExperiment::Prepared ClassificationExperiment::prepare(const ClassificationData& data,
+ClassificationExperiment::Prepared ClassificationExperiment::prepare(Cli& cli, const ClassificationData& data,
                                                                      const RunDirectory& directory) const {
   fmt::print("{}\n", describe(data));
   Prepared prepared;
@@ -146,9 +95,11 @@ ClassificationExperiment::Prepared ClassificationExperiment::prepare(const Class
   fmt::print("{}\n", prepared.tokenizer->description());
   std::fflush(stdout);
   prepared.encoded = encode(data, *prepared.tokenizer, text_.max_length);
-  require_fitting("training", data.train, prepared.encoded.train.lengths, batches);
-  require_fitting("development", data.dev, prepared.encoded.dev.lengths, batches);
-  require_fitting("test", data.test, prepared.encoded.test.lengths, batches);
+  comparison_.check(cli, [&] {
+    require_fitting("training", data.train, prepared.encoded.train.lengths, batches);
+    require_fitting("development", data.dev, prepared.encoded.dev.lengths, batches);
+    require_fitting("test", data.test, prepared.encoded.test.lengths, batches);
+  });
   prepared.fingerprint = fingerprint(data, prepared.encoded);
   if (std::filesystem::exists(directory.file(data_file)))
     require_same_data(directory.file(data_file), prepared.fingerprint);
@@ -157,31 +108,37 @@ ClassificationExperiment::Prepared ClassificationExperiment::prepare(const Class
   return prepared;
 }
 
-void ClassificationExperiment::run(const Cli& cli, const std::function<ClassificationData()>& load) const {
+void ClassificationExperiment::run(Cli& cli, const std::function<ClassificationData()>& load) {
   if (list_attentions_) return fmt::print("{}", attention_catalogue());
   require(label_.empty() == trained_.empty(), "--label and --model go together: --model runs/NAME --label FILE");
   training.apply();
   if (!label_.empty()) return label_texts();
-  check_flags();
+  check_flags(cli);
   ClassificationData data = load();
   Json configuration = cli.configuration();
   RunDirectory directory = RunDirectory::open(program_, directory_, configuration);
   Prepared prepared;
   try {
-    prepared = prepare(data, directory);
+    prepared = prepare(cli, data, directory);
   } catch (const Error&) {
     if (directory_.resume.empty()) directory.discard();  // what is refused before the first update leaves nothing
     throw;
   }
   const Tokenizer& tokenizer = *prepared.tokenizer;
   ClassificationSetting setting{data, prepared.encoded, tokenizer.size(), model_, batches, training};
-  std::vector<ComparedAttention> compared;
-  for (const std::string& attention : attentions())
-    compared.push_back(train_seeds(attention, directory, configuration, setting, prepared));
+  std::vector<ComparedClassifier> compared;
+  auto fill_part = [&](const RunDirectory& part) {
+    tokenizer.save(part.path());
+    save_json(part.file(data_file), prepared.fingerprint);
+  };
+  comparison_.run(cli, training.seed, directory, fill_part, [&](const Comparison::Training& which) {
+    if (compared.empty() || compared.back().title != which.row.title) compared.push_back({which.row.title, model_, {}});
+    compared.back().runs.push_back({train_classifier(setting, which.seed, which.run), which.run.directory.path()});
+  });
 
   fmt::print("\n{}{}\n", comparison_table(compared, data).text(), comparison_caption(compared, data));
   std::fflush(stdout);
-  const FinishedRun& best = best_of(compared);
+  const FinishedRun& best = best_of(compared).best();
   if (best.directory != directory.path())
     std::filesystem::copy_file(best.directory / hypotheses_file, directory.file(hypotheses_file),
                                std::filesystem::copy_options::overwrite_existing);
@@ -194,7 +151,7 @@ void ClassificationExperiment::run(const Cli& cli, const std::function<Classific
 void ClassificationExperiment::label_texts() const {
   require_trained(trained_);
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(trained_);
-  TrainedClassifier trained = load_classifier(trained_, model_, model_.attention);
+  TrainedClassifier trained = load_classifier(trained_, model_);
   LineReader reader(label_);
   bool is_typed = label_ == "-" && ::isatty(STDIN_FILENO);
   const std::size_t at_once = is_typed ? 1 : 1000;

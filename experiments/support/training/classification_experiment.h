@@ -1,4 +1,4 @@
-/// What the programs that classify sentences share: training one attention or comparing several over seeds, the table,
+/// What the programs that classify sentences share: training one model or comparing several over seeds, the table,
 /// the report, and labelling new text with a trained model.
 #pragma once
 #include <functional>
@@ -9,6 +9,7 @@
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/report/classification_results.h"
 #include "experiments/support/text/vocabulary.h"
+#include "experiments/support/training/comparison.h"
 
 namespace fovea {
 
@@ -23,7 +24,7 @@ class ClassificationExperiment {
 
   /// Does what the flags say: trains and tests on what `load` returns, prints the table and leaves a run directory; or
   /// lists the attentions, or labels texts.
-  void run(const Cli& cli, const std::function<ClassificationData()>& load) const;
+  void run(Cli& cli, const std::function<ClassificationData()>& load);
 
   TrainingOptions training;
   BatchOptions batches;
@@ -36,19 +37,15 @@ class ClassificationExperiment {
     Json fingerprint;  ///< of the data
   };
 
-  std::vector<std::string> attentions() const;
-  void check_flags() const;
-  Prepared prepare(const ClassificationData& data, const RunDirectory& directory) const;
-  ComparedAttention train_seeds(const std::string& attention, const RunDirectory& directory, const Json& configuration,
-                                const ClassificationSetting& setting, const Prepared& prepared) const;
+  void check_flags(Cli& cli) const;
+  Prepared prepare(Cli& cli, const ClassificationData& data, const RunDirectory& directory) const;
   void label_texts() const;
 
   std::string program_;
   EncoderModelOptions model_;
   TextOptions text_;
   RunDirectory::Options directory_;
-  std::string compare_;
-  int seeds_ = 1;
+  Comparison comparison_{"--attention"};
   bool list_attentions_ = false;
   std::string label_;
   std::filesystem::path trained_;

@@ -158,12 +158,12 @@ std::vector<int> predict(EncoderClassifier& model, const EncodedExamples& exampl
   return predicted;
 }
 
-Outcome train_classifier(const ClassificationSetting& setting, const std::string& attention, std::uint64_t seed,
-                         const TrainingRun& run) {
+Outcome train_classifier(const ClassificationSetting& setting, std::uint64_t seed, const TrainingRun& run) {
   const std::vector<std::string>& classes = setting.data.classes;
   auto result_file = run.directory.file("result.json"), hypotheses = run.directory.file(hypotheses_file);
   if (std::filesystem::exists(result_file) && std::filesystem::exists(hypotheses))
     return load_outcome(result_file, setting.data.test.size());
+  const std::string& attention = setting.model.attention;
   auto model = setting.model.make(attention, setting.vocabulary, static_cast<std::int64_t>(classes.size()));
   save_json(run.directory.file("model.json"), {{"vocabulary", setting.vocabulary}, {"classes", classes}});
   model->initialise(seed);
@@ -183,8 +183,7 @@ Outcome train_classifier(const ClassificationSetting& setting, const std::string
   return outcome;
 }
 
-TrainedClassifier load_classifier(const std::filesystem::path& directory, const EncoderModelOptions& options,
-                                  const std::string& attention) {
+TrainedClassifier load_classifier(const std::filesystem::path& directory, const EncoderModelOptions& options) {
   auto made_file = directory / "model.json";
   Json made = load_json(made_file);
   TrainedClassifier trained;
@@ -193,7 +192,7 @@ TrainedClassifier load_classifier(const std::filesystem::path& directory, const 
     vocabulary = made.at("vocabulary");
     trained.classes = made.at("classes");
   });
-  trained.model = options.make(attention, vocabulary, static_cast<std::int64_t>(trained.classes.size()));
+  trained.model = options.make(options.attention, vocabulary, static_cast<std::int64_t>(trained.classes.size()));
   NamedTensors best;
   std::string file = directory / "best.safetensors";
   for (auto& [name, tensor] : read_safetensors(file).tensors) best[name] = tensor;

@@ -38,7 +38,7 @@ struct Outcome {
   double accuracy() const;  ///< on the test examples, in percent
 };
 
-/// What a run is made of, besides its attention and seed.
+/// What a run is made of, besides its seed.
 struct ClassificationSetting {
   const ClassificationData& data;
   const EncodedData& encoded;
@@ -53,8 +53,7 @@ inline constexpr const char* hypotheses_file = "hypotheses.tsv";
 
 /// Trains until the end, tests the best model, and leaves model.json, hypotheses.tsv and result.json besides what
 /// train() writes. A run that has both already is not repeated.
-Outcome train_classifier(const ClassificationSetting& setting, const std::string& attention, std::uint64_t seed,
-                         const TrainingRun& run);
+Outcome train_classifier(const ClassificationSetting& setting, std::uint64_t seed, const TrainingRun& run);
 
 /// The best model of a run, for evaluation, with its classes.
 struct TrainedClassifier {
@@ -63,7 +62,6 @@ struct TrainedClassifier {
 };
 
 /// Throws Error where the directory has no trained model, or `options` are not its own.
-TrainedClassifier load_classifier(const std::filesystem::path& directory, const EncoderModelOptions& options,
-                                  const std::string& attention);
+TrainedClassifier load_classifier(const std::filesystem::path& directory, const EncoderModelOptions& options);
 
 }  // namespace fovea

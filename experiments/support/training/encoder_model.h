@@ -4,21 +4,17 @@
 #include <memory>
 #include <string>
 
+#include "experiments/support/training/transformer_flags.h"
 #include "nn/encoder_classifier.h"
 
 namespace fovea {
 
 class Cli;
 
-/// Nguyen et al. 2020, §5.3: the "tiny" Transformer.
-struct EncoderModelOptions {
-  int layers = 2;
-  std::int64_t model_dim = 128;
-  int heads = 4;
-  std::int64_t feed_forward_dim = 512;
-  double dropout = 0.1;  ///< everywhere: embeddings, attention weights, inside and after each block
-  Norm norm = Norm::pre;
-  std::string attention = "global";
+/// Nguyen et al. 2020, §5.3: the "tiny" Transformer. Dropout is everywhere: embeddings, attention weights, inside and
+/// after each block.
+struct EncoderModelOptions : TransformerFlags {
+  EncoderModelOptions() { attention = "global"; }
 
   void add_to(Cli& cli);
   /// Throws Error where the machine cannot hold the encoder with its gradients and Adam's state, and what the layers

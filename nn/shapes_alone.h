@@ -1,0 +1,19 @@
+/// Models without memory: to count their parameters, and to check what they are made of.
+#pragma once
+
+namespace fovea {
+
+/// Models that are made while one of these lives have the shapes of their parameters and no memory for values: models
+/// of any size can be counted, described, and checked at once. They cannot be initialised.
+class ShapesAlone {
+ public:
+  ShapesAlone();
+  ~ShapesAlone();
+  ShapesAlone(const ShapesAlone&) = delete;
+  ShapesAlone& operator=(const ShapesAlone&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace fovea
