@@ -49,8 +49,7 @@ struct TrainedRun {
 };
 
 Json without_times(Json test) {
-  test.erase("decoding_seconds");
-  test.erase("sentences_per_second");
+  for (const char* time : {"decoding_seconds", "decoding_cpu_seconds", "sentences_per_second"}) test.erase(time);
   return test;
 }
 
@@ -255,6 +254,21 @@ BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_make
   BOOST_TEST(greedy.substr(0, greedy.find('\n')) + "\n" == greedy.substr(greedy.find('\n') + 1));
 }
 
+BOOST_AUTO_TEST_CASE(what_has_no_text_is_refused) {
+  Folder folder;
+  std::ofstream(folder / "empty") << "";
+  const std::string empty = (folder / "empty").string(), out = (folder / "out").string();
+  Ended untrained = ended(language_modelling(), tiny(out, {"--data", empty}));
+  BOOST_TEST(untrained.status == 2);
+  BOOST_TEST(contains(untrained.err, "there is no text to train on"), untrained.err);
+  BOOST_TEST(!std::filesystem::exists(folder / "out"));
+  TrainedRun run(translation(), translating({"--select", "loss"}));
+  Ended forced = run.use({"--decode", empty, "--force", empty});
+  BOOST_TEST(forced.status == 2);
+  BOOST_TEST(forced.err == "translate: " + empty + ": there is no line\n");
+  BOOST_TEST(run.use({"--decode", empty}).status == 0);
+}
+
 BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
   auto refused = [](const SequenceProgram& program, const std::vector<std::string>& flags, const std::string& says) {
     Ended done = ended(program, flags);
@@ -270,6 +284,10 @@ BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
   refused(translation(), {"--model", model, "--decode", "x", "--evaluate", "dev"}, "--evaluate and --decode: one at a");
   refused(translation(), {"--model", model, "--decode", "x"}, "--model " + model + ": no trained model is there");
   refused(translation(), {"--model", model, "--evaluate", "tset"}, "--evaluate: 'tset' is none of train, dev, test");
+  refused(translation(), {"--data", model}, "--source is missing");
+  refused(translation(), {"--model-dim", "65536", "--layers", "1000", "--out", model + "/new"},
+          "--model-dim 65536, --layers 1000: ");
+  BOOST_TEST(!std::filesystem::exists(folder / "new"));
   refused(language_modelling(), {"--temperature", "2"}, "--temperature: goes with --sample");
   refused(language_modelling(), {"--sample", "2"}, "--sample: needs --model");
 }

@@ -67,6 +67,7 @@ PairTokenizers train_tokenizers(const PairSource& pairs, const PairTextOptions& 
     sources.add(pair.source);
     targets.add(pair.target);
   });
+  require(!targets.texts().empty(), "{}: there is no text to train on", pairs.description());
   std::vector<std::string_view> texts;
   append_views(sources, texts);
   if (options.joint || !has_source) {

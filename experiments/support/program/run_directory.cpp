@@ -14,6 +14,7 @@
 
 #include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -122,6 +123,21 @@ RunDirectory RunDirectory::part(const std::string& label) const {
   fs::path inside = path_ / file_name_for(label);
   make_directory(inside);
   return RunDirectory(inside);
+}
+
+void require_trained(const fs::path& directory) {
+  auto is_trained = [](const fs::path& run) { return fs::exists(run / "best.safetensors"); };
+  if (is_trained(directory)) return;
+  std::vector<std::string> runs;
+  if (fs::is_directory(directory)) {
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      if (is_trained(entry.path())) runs.push_back(entry.path().filename().string());
+    }
+  }
+  std::sort(runs.begin(), runs.end());
+  require(runs.empty(), "--model {}: the directory of a comparison; name one of its runs: {}", directory.string(),
+          listed(runs));
+  fail("--model {}: no trained model is there (best.safetensors)", directory.string());
 }
 
 std::string file_name_for(const std::string& label) {

@@ -63,6 +63,10 @@ class RunDirectory {
   int lock_ = -1;
 };
 
+/// Throws Error, about --model, unless a run has left a model in the directory; in that of a comparison the runs are
+/// named.
+void require_trained(const std::filesystem::path& directory);
+
 /// A text as a file name: letters, digits and "._+=" stay, everything else becomes one '-'.
 /// A long one is cut, with a hash of the whole behind.
 /// `window(use=additive, segment=5)` becomes `window-use=additive-segment=5`.

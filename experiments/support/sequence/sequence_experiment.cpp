@@ -1,5 +1,6 @@
 #include "experiments/support/sequence/sequence_experiment.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include <fmt/core.h>
@@ -29,6 +30,18 @@ std::vector<std::vector<std::string>> references_of(const std::vector<TextPair>&
   std::vector<std::vector<std::string>> references;
   for (const TextPair& pair : pairs) references.push_back({pair.target});
   return references;
+}
+
+/// Learned positions end somewhere; better to say so now than when the longest text's turn comes.
+void require_positions(const SequenceModelOptions& model, const SequenceData& data, const BatchOptions& batches) {
+  if (model.architecture != Architecture::transformer || model.positions != Positions::learned) return;
+  std::int64_t longest = 0;
+  for (const EncodedPairs* pairs : {&data.train, &data.dev, &data.test})
+    for (std::int64_t length : pairs->lengths) longest = std::max(longest, padded_length(length, batches));
+  require(longest <= model.longest,
+          "--max-positions {}: the longest text has {} tokens with its padding: raise it, or set --max-length or "
+          "--max-words",
+          model.longest, longest);
 }
 
 }  // namespace
@@ -78,6 +91,7 @@ void SequenceExperiment::add_to(Cli& cli) {
 }
 
 std::unique_ptr<SequenceModel> SequenceExperiment::make_model(const PairTokenizers& tokenizers) const {
+  model.require_memory(tokenizers.target->size(), 1);
   return model.make(decodes() ? tokenizers.source->size() : 0, tokenizers.target->size());
 }
 
@@ -126,14 +140,15 @@ double SequenceExperiment::dev_score(SequenceModel& model, const SequenceData& d
 }
 
 /// Leaves the decoded texts in the directory, if there is one.
-SequenceTest SequenceExperiment::tested(SequenceModel& model, const SequenceData& data,
-                                        const RunDirectory* directory) const {
+SequenceTest SequenceExperiment::tested(SequenceModel& model, const SequenceData& data, const RunDirectory* directory,
+                                        std::string when_stopped) const {
   SequenceTest test = test_model(model, data,
                                  {.metrics = program_.metrics,
                                   .beam = beam,
                                   .batches = batches,
                                   .max_length = text.text.max_length,
-                                  .spread = spread_});
+                                  .spread = spread_,
+                                  .when_stopped = std::move(when_stopped)});
   if (!directory || !decodes()) return test;
   std::vector<std::string> references;
   for (const TextPair& pair : data.test_texts) references.push_back(pair.target);
@@ -143,6 +158,8 @@ SequenceTest SequenceExperiment::tested(SequenceModel& model, const SequenceData
 }
 
 SequenceOutcome SequenceExperiment::train_one(const SequenceData& data, const Comparison::Training& which) const {
+  this->model.require_memory(data.tokenizers.target->size(), 4);
+  require_positions(this->model, data, batches);
   std::unique_ptr<SequenceModel> model = make_model(data.tokenizers);
   model->initialise(which.seed);
   if (!initial_.empty()) load_parameters(*model, initial_);
@@ -154,7 +171,9 @@ SequenceOutcome SequenceExperiment::train_one(const SequenceData& data, const Co
                           .parameters = model->parameter_count(),
                           .dev_score = dev_score_name()};
   outcome.training = train(*model, task, training, which.run);
-  outcome.test = tested(*model, data, &which.run.directory);
+  outcome.test =
+      tested(*model, data, &which.run.directory,
+             fmt::format("stopped while it was tested; --resume {} tests it again", which.run.resume.string()));
   save_json(which.run.directory.file("result.json"), to_json(which.row.title, outcome));
   return outcome;
 }
@@ -192,6 +211,7 @@ void SequenceExperiment::print_parameters() const {
 }
 
 void SequenceExperiment::train_all(Cli& cli, const Load& load) {
+  comparison_.check(cli, [&] { model.require_memory(0, 4); });
   std::unique_ptr<PairSource> pairs = load(true);
   RunDirectory directory = RunDirectory::open(program_.name, directory_, cli.configuration());
   SequenceData data;
@@ -241,7 +261,7 @@ void SequenceExperiment::evaluate(Cli& cli, const Load& load) const {
       if (directory && !comparison_.is_alone()) own = directory->part(row.title);
       const RunDirectory* to = own ? &*own : directory ? &*directory : nullptr;
       SequenceOutcome outcome{.seed = training.seed, .parameters = model->parameter_count()};
-      outcome.test = tested(*model, data, to);
+      outcome.test = tested(*model, data, to, "stopped");
       if (to) save_json(to->file("result.json"), to_json(row.title, outcome));
       compared.push_back({row.title, row.arguments, {std::move(outcome)}});
     });
@@ -282,6 +302,10 @@ int run_sequence_program(int argc, const char* const* argv, const SequenceProgra
     cli.parse();
     experiment.run(cli, [&](bool trains) -> std::unique_ptr<PairSource> {
       if (is_generated(corpus.data)) return program.generate(corpus.data);
+      require(
+          program.metrics.empty() || !corpus.source.empty(),
+          "--source is missing: the names of the files with what is read end with it, as en in train.en; --target is "
+          "that of what is to be said");
       corpus.needs_training_set = trains;
       return std::make_unique<ParallelCorpus>(corpus);
     });

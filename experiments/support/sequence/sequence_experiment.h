@@ -56,7 +56,8 @@ class SequenceExperiment {
   std::unique_ptr<SequenceModel> make_model(const PairTokenizers& tokenizers) const;
   const char* dev_score_name() const;
   double dev_score(SequenceModel& model, const SequenceData& data) const;
-  SequenceTest tested(SequenceModel& model, const SequenceData& data, const RunDirectory* directory) const;
+  SequenceTest tested(SequenceModel& model, const SequenceData& data, const RunDirectory* directory,
+                      std::string when_stopped) const;
   SequenceOutcome train_one(const SequenceData& data, const Comparison::Training& which) const;
   ReportedSequences reported(Cli& cli, const std::string& description, const SequenceData& data,
                              const std::vector<ComparedModel>& compared) const;

@@ -5,6 +5,7 @@
 
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
+#include "tensor/machine_memory.h"
 #include "tensor/suggestion.h"
 
 namespace fovea {
@@ -178,6 +179,22 @@ void SequenceModelOptions::add_to(Cli& cli) {
              "the decoder's state that asks: the last step's (Bahdanau et al. 2015) or this one's (Luong et al. 2015)");
   cli.option("--bidirectional", bidirectional, "the encoder");
   cli.option("--input-feeding", input_feeding, "--query current: what was read out is part of the next input");
+}
+
+void SequenceModelOptions::require_memory(std::int64_t vocabulary, int copies) const {
+  const auto d = static_cast<double>(model_dim), f = static_cast<double>(feed_forward_dim);
+  const bool is_transformer = architecture == Architecture::transformer;
+  // four projections and the feed-forward block; the four gates of an LSTM, of its input and its state
+  const double of_a_layer = is_transformer ? d * (4 * d + 2 * f) : 8 * d * d;
+  const double parameters = std::max({layers, encoder_layers, decoder_layers}) * of_a_layer +
+                            static_cast<double>(vocabulary) * (is_transformer ? d : static_cast<double>(embedding_dim));
+  const double needed = copies * parameters * sizeof(float), there = static_cast<double>(machine_memory().total);
+  constexpr double gibibyte = 1 << 30;
+  require(needed <= there,
+          "--model-dim {}, --layers {}: {:.0f} million parameters at least{} take {:.1f} GiB; this "
+          "machine has {:.1f} GiB",
+          model_dim, layers, parameters / 1e6, copies > 1 ? ", with their gradients and Adam's state," : "",
+          needed / gibibyte, there / gibibyte);
 }
 
 std::unique_ptr<SequenceModel> SequenceModelOptions::make(std::int64_t source_vocabulary,

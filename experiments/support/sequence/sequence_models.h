@@ -46,6 +46,10 @@ struct SequenceModelOptions : TransformerFlags {
 
   void add_to(Cli& cli);
 
+  /// Throws Error where so many copies of the parameters (of large matrices, at least) are more than the machine's
+  /// memory: training keeps four, with gradients and Adam's state.
+  void require_memory(std::int64_t vocabulary, int copies) const;
+
   /// source_vocabulary 0: a language model, whose attention is `decoder_attention` or else `attention`. Throws Error,
   /// with the flag, for what does not go together.
   std::unique_ptr<SequenceModel> make(std::int64_t source_vocabulary, std::int64_t vocabulary) const;

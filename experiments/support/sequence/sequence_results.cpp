@@ -146,7 +146,8 @@ Json to_json(const SequenceTest& test) {
   add_known(json, "bits_per_character", bits_per_character(test.text));
   for (const TextScore& score : test.scores) json["scores"][score.name] = score.metric.value();
   if (!test.hypotheses.empty()) {
-    json["decoding_seconds"] = test.decoding_seconds;
+    json["decoding_seconds"] = test.decoding.wall;
+    json["decoding_cpu_seconds"] = test.decoding.cpu;
     json["sentences_per_second"] = test.sentences_per_second();
   }
   if (test.source_length) json["source_length"] = *test.source_length;

@@ -1,11 +1,12 @@
 #include "experiments/support/sequence/sequence_testing.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "autograd/operations.h"
 #include "experiments/support/metrics/statistics.h"
+#include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/progress.h"
+#include "experiments/support/program/spent_time.h"
 #include "experiments/support/sequence/sequence_training.h"
 #include "experiments/support/sequence/word_alignment.h"
 
@@ -22,15 +23,19 @@ Likelihood likelihood_of_texts(const SequenceTest& test, const SequenceData& dat
   return text;
 }
 
+void stop_if_interrupted(const SequenceTestOptions& options) {
+  if (interrupted()) throw Interrupted(options.when_stopped);
+}
+
 void decode_and_score(SequenceTest& test, SequenceModel& model, const SequenceData& data,
                       const SequenceTestOptions& options) {
   Progress::Options shown;
   shown.unit = "sentences";
   Progress progress("decoding", static_cast<std::int64_t>(data.test.size()), shown);
-  auto begin = std::chrono::steady_clock::now();
+  const SpentTime before = SpentTime::until_now();
   test.hypotheses = best_texts(
       decode(model, data.test, data.tokenizers, options.beam, [&](std::int64_t count) { progress.advance(count); }));
-  test.decoding_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  test.decoding = SpentTime::until_now() - before;
   progress.finish();
   TextFile hypotheses{"hypotheses", test.hypotheses}, references{"references", {}};
   for (const TextPair& pair : data.test_texts) references.lines.push_back(pair.target);
@@ -110,16 +115,19 @@ std::vector<AttentionShare> attention_shares(SequenceModel& model, const Encoded
 }  // namespace
 
 SequenceTest test_model(SequenceModel& model, const SequenceData& data, const SequenceTestOptions& options) {
+  InterruptGuard guard("stopping soon (Ctrl-C again ends at once)");
   SequenceTest test;
   test.sentences = likelihoods(model, data.test, options.batches);
   test.text = likelihood_of_texts(test, data, options.max_length);
   if (!options.metrics.empty()) decode_and_score(test, model, data, options);
+  stop_if_interrupted(options);
   if (model.has_source()) {
     const std::span<const std::int64_t> lengths = data.test.source.lengths();
     test.source_length = mean(std::vector<double>(lengths.begin(), lengths.end()));
     if (has_source_windows(model)) test.window = source_span(model, data.test, options.beam, false);
     test.alignment_error = alignment_error(model, data, options.beam);
   }
+  stop_if_interrupted(options);
   if (options.spread) test.shares = attention_shares(model, data.test, options.batches, *options.spread);
   return test;
 }

@@ -1,7 +1,6 @@
 #include "experiments/support/sequence/trained_model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/spent_time.h"
 #include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
@@ -94,19 +94,6 @@ void load_parameters(Module& model, const std::filesystem::path& from) {
   load_state(model, values, file.string());
 }
 
-void require_trained(const std::filesystem::path& directory) {
-  auto is_trained = [](const std::filesystem::path& run) { return std::filesystem::exists(run / "best.safetensors"); };
-  if (is_trained(directory)) return;
-  std::vector<std::string> runs;
-  if (std::filesystem::is_directory(directory))
-    for (const auto& entry : std::filesystem::directory_iterator(directory))
-      if (is_trained(entry.path())) runs.push_back(entry.path().filename().string());
-  std::sort(runs.begin(), runs.end());
-  require(runs.empty(), "--model {}: the directory of a comparison; name one of its runs: {}", directory.string(),
-          listed(runs));
-  fail("--model {}: no trained model is there (best.safetensors)", directory.string());
-}
-
 namespace {
 
 /// Up to so many lines at a time, and with them what is said of them, if a file of it is given.
@@ -161,13 +148,14 @@ class TextLines {
 /// What decoding came to, of all lines.
 struct Sums {
   std::int64_t sentences = 0, tokens = 0, source_tokens = 0;
-  double seconds = 0, log_probability = 0;
+  SpentTime time;
+  double log_probability = 0;
   double window = 0;  ///< of each sentence
 };
 
 void print_decoding(const Sums& sums) {
-  fmt::print(stderr, "{} texts in {:.2f} s: {:.2f} sentences/s\n", sums.sentences, sums.seconds,
-             static_cast<double>(sums.sentences) / sums.seconds);
+  fmt::print(stderr, "{} texts in {:.2f} s ({:.2f} s of CPU time): {:.2f} sentences/s\n", sums.sentences,
+             sums.time.wall, sums.time.cpu, static_cast<double>(sums.sentences) / sums.time.wall);
 }
 
 void print_forced(const Sums& sums, bool json) {
@@ -179,17 +167,19 @@ void print_forced(const Sums& sums, bool json) {
                 {"log_probability", sums.log_probability},
                 {"log_probability_per_token", per_token},
                 {"perplexity", std::exp(-per_token)},
-                {"seconds", sums.seconds},
-                {"sentences_per_second", sentences / sums.seconds},
+                {"seconds", sums.time.wall},
+                {"cpu_seconds", sums.time.cpu},
+                {"sentences_per_second", sentences / sums.time.wall},
                 {"source_length", source},
                 {"window", sums.window / sentences}};
     return fmt::print("{}\n", all.dump());
   }
   fmt::print(stderr,
-             "{} texts of {} tokens: log p {:.3f}, {:.4f} a token, perplexity {:.3f}; {:.2f} s, {:.2f} sentences/s; "
+             "{} texts of {} tokens: log p {:.3f}, {:.4f} a token, perplexity {:.3f}; {:.2f} s ({:.2f} s of CPU time), "
+             "{:.2f} sentences/s; "
              "{:.2f} of {:.2f} source tokens scored in a step\n",
-             sums.sentences, sums.tokens, sums.log_probability, per_token, std::exp(-per_token), sums.seconds,
-             sentences / sums.seconds, sums.window / sentences, source);
+             sums.sentences, sums.tokens, sums.log_probability, per_token, std::exp(-per_token), sums.time.wall,
+             sums.time.cpu, sentences / sums.time.wall, sums.window / sentences, source);
 }
 
 class TextDecoder {
@@ -213,6 +203,7 @@ class TextDecoder {
       if (some.trouble) std::rethrow_exception(some.trouble);
     }
     if (links_) links_->commit();
+    require(options_.forced.empty() || sums_.sentences > 0, "{}: there is no line", options_.forced);
     if (sums_.sentences == 0) return;
     if (!options_.forced.empty())
       print_forced(sums_, options_.json);
@@ -265,9 +256,9 @@ class TextDecoder {
 
   template <class Body>
   std::invoke_result_t<Body> timed(const Body& body) {
-    auto begin = std::chrono::steady_clock::now();
+    const SpentTime before = SpentTime::until_now();
     auto result = body();
-    sums_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    sums_.time = sums_.time + (SpentTime::until_now() - before);
     return result;
   }
 

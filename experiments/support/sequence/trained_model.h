@@ -39,9 +39,6 @@ struct TrainedModelOptions {
 /// The parameters of a .safetensors file, or of the best model in a run's directory.
 void load_parameters(Module& model, const std::filesystem::path& from);
 
-/// Throws Error unless the directory is that of a trained run; names the runs in that of a comparison.
-void require_trained(const std::filesystem::path& directory);
-
 /// Prints what beam search finds for each line of options.decoded; lines that are typed are decoded one by one. Or,
 /// with options.forced, the log-probability and the number of tokens, </s> among them, of each line's translation
 /// there. What it took goes to standard error.

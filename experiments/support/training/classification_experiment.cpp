@@ -44,19 +44,6 @@ void require_fitting(const char* part, const std::vector<Example>& examples, con
 /// What tells this run's data from others, so that it is not resumed with them.
 constexpr const char* data_file = "data.json";
 
-/// A trained model is a run's, not that of a comparison.
-void require_trained(const std::filesystem::path& directory) {
-  if (std::filesystem::exists(directory / "model.json")) return;
-  std::vector<std::string> runs;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (std::filesystem::exists(entry.path() / "best.safetensors")) runs.push_back(entry.path().filename().string());
-  }
-  std::sort(runs.begin(), runs.end());
-  require(runs.empty(), "--model {}: the directory of a comparison; name one of its runs: {}", directory.string(),
-          listed(runs));
-  fail("--model {}: no trained model is there", directory.string());
-}
-
 }  // namespace
 
 void ClassificationExperiment::add_to(Cli& cli) {

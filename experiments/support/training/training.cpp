@@ -1,7 +1,6 @@
 #include "experiments/support/training/training.h"
 
 #include <chrono>
-#include <ctime>
 #include <filesystem>
 #include <limits>
 
@@ -11,6 +10,7 @@
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/progress.h"
+#include "experiments/support/program/spent_time.h"
 #include "nn/checkpoint.h"
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
@@ -74,28 +74,12 @@ void TrainingOptions::apply() const {
 
 namespace {
 
-/// Wall time, and the time that the threads of this process have worked, in seconds.
-struct Spent {
-  double wall = 0, cpu = 0;
-
-  static Spent until_now() {
-    auto seconds_of = [](clockid_t clock) {
-      timespec time = {};
-      ::clock_gettime(clock, &time);
-      return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-    };
-    return {seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
-  }
-  Spent operator+(const Spent& other) const { return {wall + other.wall, cpu + other.cpu}; }
-  Spent operator-(const Spent& other) const { return {wall - other.wall, cpu - other.cpu}; }
-};
-
 /// One run between two updates: everything that a checkpoint holds besides tensors.
 struct Progression {
   std::int64_t updates = 0, best_update = 0, evaluations = 0, evaluations_since_best = 0;
   double best_score = -std::numeric_limits<double>::infinity();
   double seconds = 0;
-  Spent earlier;  ///< by the processes before this one
+  SpentTime earlier;  ///< by the processes before this one
 };
 
 class Run {
@@ -135,7 +119,7 @@ class Run {
     save(metrics);
     if (options_.average > 0) average();
     load_best();
-    const Spent all = spent();
+    const SpentTime all = spent();
     return {now_.updates, now_.best_update, now_.best_score, now_.seconds, all.wall, all.cpu};
   }
 
@@ -222,7 +206,7 @@ class Run {
                                   now_.updates, run_.resume.string()));
   }
 
-  Spent spent() const { return now_.earlier + (Spent::until_now() - began_); }
+  SpentTime spent() const { return now_.earlier + (SpentTime::until_now() - began_); }
 
   using TensorList = std::vector<std::pair<std::string, Tensor>>;
 
@@ -306,7 +290,7 @@ class Run {
   Schedule schedule_;
   AdamW optimizer_;
   Progression now_;
-  Spent began_ = Spent::until_now();
+  SpentTime began_ = SpentTime::until_now();
 };
 
 }  // namespace
