@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/data/split_mix.h"
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/metrics/attention_spread.h"
 #include "experiments/support/metrics/bleu.h"
@@ -49,7 +50,7 @@ std::string words13a(const std::string& text) {
 
 /// Lines of a few words each, so that they share n-grams.
 Lines random_lines(std::size_t count, std::uint64_t seed) {
-  SmallGenerator random(seed);
+  SplitMix random(seed);
   Lines lines(count);
   for (std::string& line : lines) {
     for (std::uint64_t words = random.below(12); words > 0; --words)
@@ -338,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_bootstrap_of_sums_is_one_of_the_metric) {
 
 BOOST_AUTO_TEST_CASE(lower_is_better_for_perplexity) {
   std::vector<Likelihood> worse, better;
-  SmallGenerator random(7);
+  SplitMix random(7);
   for (int i = 0; i < 100; ++i) {
     const auto tokens = std::int64_t(5 + random.below(20));
     const double noise = double(random.below(100)) / 100;

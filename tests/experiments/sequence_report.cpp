@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/report/paper_numbers.h"
 #include "experiments/support/sequence/sequence_experiment.h"
 #include "tests/experiments/markup.h"
 #include "tests/files.h"
@@ -73,14 +74,58 @@ BOOST_AUTO_TEST_CASE(a_page_has_scores_curves_examples_and_what_every_model_look
                             ">decoder, layer 1: weights<", ">over the source: gate<"})
     BOOST_TEST(count(page, title) >= 2u, title);
   BOOST_TEST(contains(page, "<circle class=\"center\""));  // of the Gaussian, and the focus
+  BOOST_TEST(!contains(page, "Beside the papers"));        // none has two of these rows
 }
 
 BOOST_AUTO_TEST_CASE(a_language_model_has_a_page_without_examples) {
-  std::string page = page_of({.name = "language_model", .metrics = {}}, {"--attention", "window"});
+  std::string page =
+      page_of({.name = "language_model", .metrics = {}}, {"--compare", "window; relative", "--updates", "2"});
+  BOOST_TEST(contains(page, "Nguyen et al. 2020, table 6"));
+  BOOST_TEST(contains(page, "<td class=\"number\">46.13</td>"));
   BOOST_TEST(contains(page, ">decoder, layer 1: window<"));
+  BOOST_TEST(contains(page, "<td>perplexity</td>"));
   BOOST_TEST(!contains(page, ">Examples<"));
   BOOST_TEST(!contains(page, "over the source, "));
   BOOST_TEST(contains(page, "<p>der &lt;script&gt;"));
+}
+
+BOOST_AUTO_TEST_CASE(the_papers_tables_stand_beside_models_that_they_compare) {
+  auto configuration = [](const std::string& encoder, const std::string& decoder = "", const std::string& cross = "",
+                          const std::string& order = "attention > feed-forward") {
+    return Json{{"architecture", "transformer"}, {"attention", encoder}, {"decoder-attention", decoder},
+                {"cross-attention", cross},      {"block-order", order}, {"units", "words"}};
+  };
+  auto values = [](const PaperTable& table, std::size_t row) {
+    return table.rows.at(row) ? table.rows[row]->values : std::vector<double>{};
+  };
+  std::vector<PaperTable> tables = paper_tables(
+      "translate", {configuration(""), configuration("window(use=additive,layers=1)", "window(layers=1-3)"),
+                    configuration("gaussian(width=3)"), configuration("gaussian + relative(clip=8)")});
+  BOOST_TEST_REQUIRE(tables.size() == 2u);
+  BOOST_TEST(contains(tables[0].caption, "Nguyen"));
+  BOOST_TEST((values(tables[0], 0) == std::vector<double>{27.46, 39.21}));
+  BOOST_TEST((values(tables[0], 1) == std::vector<double>{28.11, 40.24}));
+  BOOST_TEST(!tables[0].rows[2]);                                           // the paper's has another width
+  BOOST_TEST((values(tables[1], 3) == std::vector<double>{24.96, 28.54}));  // a sum in any order
+  tables = paper_tables("translate",
+                        {configuration("", "", "", "C5"),
+                         configuration("global", "", "", "sman(width=fixed, distance=4.0)>attention>feed-forward")});
+  BOOST_TEST_REQUIRE(tables.size() == 1u);
+  BOOST_TEST(values(tables[0], 0)[0] == 36.35);
+  BOOST_TEST(values(tables[0], 1)[0] == 35.55);
+  tables = paper_tables("language_model", {configuration("window"), configuration("global")});
+  BOOST_TEST_REQUIRE(tables.size() == 1u);
+  BOOST_TEST(values(tables[0], 0)[0] == 44.00);
+  BOOST_TEST(paper_tables("translate", {configuration("global"), configuration("global")}).empty());
+  BOOST_TEST(paper_tables("summarize", {configuration("global"), configuration("gaussian")}).empty());
+
+  Json rnn = configuration(""), flexible = configuration("classic(additive + flexible(threshold=1))");
+  rnn["architecture"] = flexible["architecture"] = "rnn";
+  BOOST_TEST(paper_tables("translate", {rnn, flexible}).empty());  // of words it has another threshold
+  rnn["units"] = flexible["units"] = "characters";
+  tables = paper_tables("translate", {rnn, flexible});
+  BOOST_TEST_REQUIRE(tables.size() == 1u);
+  BOOST_TEST(values(tables[0], 1)[0] == 26.18);
 }
 
 BOOST_AUTO_TEST_CASE(a_page_of_very_many_models_stays_small) {

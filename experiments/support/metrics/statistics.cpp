@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "experiments/support/data/split_mix.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -24,7 +25,7 @@ std::vector<double> resampled(std::size_t examples,
                               const BootstrapOptions& options) {
   require(examples > 0, "bootstrap: there are no examples to resample");
   require(options.resamples > 0, "bootstrap: {} resamples, at least 1 is needed", options.resamples);
-  SmallGenerator random(options.seed);
+  SplitMix random(options.seed);
   std::vector<std::size_t> indices(examples);
   std::vector<double> values;
   for (int b = 0; b < options.resamples; ++b) {
@@ -68,21 +69,6 @@ double percentile(std::vector<double> values, double fraction) {
   auto below = std::size_t(position);
   auto above = std::min(below + 1, values.size() - 1);
   return std::lerp(values[below], values[above], position - double(below));
-}
-
-std::uint64_t SmallGenerator::next() {
-  std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
-std::uint64_t SmallGenerator::below(std::uint64_t bound) {
-  // numbers from the last, incomplete block of `bound` would favour the small ones
-  std::uint64_t blocks_end = std::numeric_limits<std::uint64_t>::max() / bound * bound;
-  std::uint64_t value = next();
-  while (value >= blocks_end) value = next();
-  return value % bound;
 }
 
 PairedBootstrap paired_bootstrap(std::size_t examples,

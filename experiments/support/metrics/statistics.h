@@ -18,19 +18,6 @@ double sample_standard_deviation(std::span<const double> values);
 /// The value below which `fraction` (0 to 1) of the values lie, interpolated linearly; NaN of nothing.
 double percentile(std::vector<double> values, double fraction);
 
-/// SplitMix64 (Steele et al. 2014): a few random numbers that are the same with every compiler and library. Not for
-/// training, which has its own counter-based generator.
-class SmallGenerator {
- public:
-  explicit SmallGenerator(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next();
-  /// Uniform on 0 ... bound - 1, without bias.
-  std::uint64_t below(std::uint64_t bound);
-
- private:
-  std::uint64_t state_;
-};
-
 struct Interval {
   double low, high;
 };

@@ -2,6 +2,9 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "experiments/support/program/json_file.h"
 
 namespace fovea {
 
@@ -17,5 +20,21 @@ std::optional<PaperRow> paper_row(const std::string& corpus, const std::string& 
 
 /// How the paper's numbers on `corpus` came about, as far as it is known: half a sentence.
 std::string paper_setting(const std::string& corpus);
+
+/// A table of a paper, as far as it has rows for models that are compared here.
+struct PaperTable {
+  struct Row {
+    std::string name;            ///< as the paper calls it
+    std::vector<double> values;  ///< of the columns; NaN: not in the paper
+  };
+  std::string caption, metric;  ///< "BLEU": the beginning of its name
+  std::vector<std::string> columns;
+  std::vector<std::optional<Row>> rows;  ///< one for each of the configurations
+};
+
+/// The papers' tables in which at least two of the configurations (config.json of runs with sequence models) have a
+/// row. A model is told by its attentions and the order of its sub-layers; where a method acts does not count, nor does
+/// its size.
+std::vector<PaperTable> paper_tables(const std::string& program, const std::vector<Json>& configurations);
 
 }  // namespace fovea

@@ -10,6 +10,7 @@
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/report/learning_curves.h"
+#include "experiments/support/report/paper_numbers.h"
 #include "experiments/support/report/score_report.h"
 #include "experiments/support/text/lines.h"
 
@@ -31,6 +32,44 @@ void add_scores(Report& report, const std::vector<ReportedModel>& models) {
                   "often a resample is not better than the first row's; p (Moses): two-sided, as sacreBLEU has "
                   "it. ↑: p (Koehn) < .05, ⇑: < .01.",
                   models.front().runs.size() > 1 ? " of the first seeds" : ""));
+}
+
+/// The mean over the runs of the first score whose name begins so; NaN where there is none.
+double our_score(const ReportedModel& model, const std::string& metric) {
+  std::vector<double> values;
+  for (const std::vector<TextScore>& run : model.scores)
+    for (const TextScore& score : run)
+      if (score.name.starts_with(metric)) {
+        values.push_back(score.metric.value());
+        break;
+      }
+  return mean(values);
+}
+
+void add_papers(Report& report, const ReportedSequences& reported) {
+  std::vector<Json> configurations;
+  for (const ReportedModel& model : reported.models)
+    configurations.push_back(load_json(model.runs.front() / "config.json"));
+  const std::vector<PaperTable> papers = paper_tables(reported.program, configurations);
+  if (papers.empty()) return;
+  report.section("Beside the papers");
+  report.text(
+      "What the papers report of models with these attentions. Their data, sizes and training are others: what may be "
+      "compared is the order of the rows and the distances between them, not the values.");
+  auto cell = [](double value) { return Cell::number(value, value < 1 ? 3 : 2); };
+  for (const PaperTable& paper : papers) {
+    std::vector<std::string> headings{"the paper's name", "model", "ours: " + paper.metric};
+    for (const std::string& column : paper.columns) headings.push_back("paper: " + column);
+    Table table(headings);
+    for (std::size_t m = 0; m < paper.rows.size(); ++m) {
+      if (!paper.rows[m]) continue;
+      std::vector<Cell> cells{paper.rows[m]->name, reported.models[m].title,
+                              cell(our_score(reported.models[m], paper.metric))};
+      for (double value : paper.rows[m]->values) cells.push_back(cell(value));
+      table.row(std::move(cells));
+    }
+    report.add(table, paper.caption);
+  }
 }
 
 std::string text_of(const TokenStore& store, std::size_t k, const Tokenizer& tokenizer) {
@@ -190,6 +229,7 @@ void write_report(const std::filesystem::path& path, const ReportedSequences& re
   Report report(reported.program, reported.description);
   report.section("Test").add(reported.table);
   add_scores(report, reported.models);
+  add_papers(report, reported);
   std::vector<CurveRuns> curves;
   for (const ReportedModel& model : reported.models) curves.push_back({model.title, model.runs});
   add_learning_curves(report, curves,

@@ -99,8 +99,23 @@ constexpr std::array named_orders{
     NamedOrder{"C5", "dman > attention > feed-forward"},
 };
 
-/// The parts between the >, without the spaces around them.
-std::vector<std::string> parts_of(const std::string& order) {
+}  // namespace
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets) names.emplace_back(preset.name);
+  return names;
+}
+
+Json preset_values(const std::string& name) {
+  for (const Preset& preset : presets)
+    if (name == preset.name) return Json::parse(preset.values);
+  fail("there is no preset '{}'{}", name, did_you_mean(name, preset_names()));
+}
+
+std::vector<std::string> parts_of_order(const std::string& order) {
+  for (const NamedOrder& named : named_orders)
+    if (order == named.name) return parts_of_order(named.order);
   std::vector<std::string> parts(1);
   for (char c : order) {
     if (c == '>')
@@ -114,20 +129,6 @@ std::vector<std::string> parts_of(const std::string& order) {
     require(!part.empty(), "'{}': nothing stands beside a '>'", order);
   }
   return parts;
-}
-
-}  // namespace
-
-std::vector<std::string> preset_names() {
-  std::vector<std::string> names;
-  for (const Preset& preset : presets) names.emplace_back(preset.name);
-  return names;
-}
-
-Json preset_values(const std::string& name) {
-  for (const Preset& preset : presets)
-    if (name == preset.name) return Json::parse(preset.values);
-  fail("there is no preset '{}'{}", name, did_you_mean(name, preset_names()));
 }
 
 SequenceModelOptions::SequenceModelOptions() {
@@ -220,13 +221,11 @@ SubLayers SequenceModelOptions::sub_layers(bool decoder, const std::string& own,
   std::string order = block_order;
   if (block_order_in != Stacks::both && (block_order_in == Stacks::decoder) != decoder)
     order = "attention > feed-forward";
-  for (const NamedOrder& named : named_orders)
-    if (order == named.name) order = named.order;
   const SubLayer cross{SubLayer::Kind::cross,
                        flagged_attention("--cross-attention", cross_attention.empty() ? "global" : cross_attention)};
   SubLayers layers;
   bool crosses = false;
-  for (const std::string& part : parts_of(order)) {
+  for (const std::string& part : parts_of_order(order)) {
     if (part == "feed-forward") {
       layers.push_back({SubLayer::Kind::feed_forward});
     } else if (part == "cross") {

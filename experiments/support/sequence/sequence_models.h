@@ -66,6 +66,9 @@ std::vector<std::string> preset_names();
 /// What --preset sets, as --config would. Throws Error for a name that is none.
 Json preset_values(const std::string& name);
 
+/// The parts of a --block-order, between the >, without the spaces around them; those of C1 to C5 by their names.
+std::vector<std::string> parts_of_order(const std::string& order);
+
 /// Every part of the model that has parameters with their number, and the total: for --parameters.
 std::string parameter_table(const Module& model);
 
