@@ -1,5 +1,7 @@
 #include "nn/checkpoint.h"
 
+#include "tensor/safetensors.h"
+
 namespace fovea {
 
 NamedTensors state(const Module& module) {
@@ -43,6 +45,12 @@ void load_tensors(NamedTensors& destination, const NamedTensors& values, std::st
 void load_state(Module& module, const NamedTensors& values, std::string_view source) {
   NamedTensors destination = state(module);
   load_tensors(destination, values, source);
+}
+
+void load_state(Module& module, const std::filesystem::path& file) {
+  NamedTensors values;
+  for (auto& [name, tensor] : read_safetensors(file).tensors) values[name] = tensor;
+  load_state(module, values, file.string());
 }
 
 }  // namespace fovea

@@ -1,5 +1,6 @@
 /// A model's parameters by name, to be written to a file and read from one.
 #pragma once
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -21,5 +22,8 @@ void load_tensors(NamedTensors& destination, const NamedTensors& values, std::st
 
 /// load_tensors into the module's parameters.
 void load_state(Module& module, const NamedTensors& values, std::string_view source);
+
+/// The same, of all tensors of a .safetensors file. Throws Error for a file that is none, too.
+void load_state(Module& module, const std::filesystem::path& file);
 
 }  // namespace fovea

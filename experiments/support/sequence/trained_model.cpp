@@ -17,7 +17,6 @@
 #include "experiments/support/text/words.h"
 #include "nn/checkpoint.h"
 #include "tensor/atomic_file.h"
-#include "tensor/safetensors.h"
 
 namespace fovea {
 
@@ -88,10 +87,7 @@ Use TrainedModelOptions::use(const Cli& cli) const {
 }
 
 void load_parameters(Module& model, const std::filesystem::path& from) {
-  std::filesystem::path file = std::filesystem::is_directory(from) ? from / "best.safetensors" : from;
-  NamedTensors values;
-  for (auto& [name, tensor] : read_safetensors(file).tensors) values[name] = tensor;
-  load_state(model, values, file.string());
+  load_state(model, std::filesystem::is_directory(from) ? from / "best.safetensors" : from);
 }
 
 namespace {

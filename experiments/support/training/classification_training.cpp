@@ -8,7 +8,6 @@
 #include "nn/loss.h"
 #include "tensor/atomic_file.h"
 #include "tensor/random.h"
-#include "tensor/safetensors.h"
 
 namespace fovea {
 
@@ -193,10 +192,7 @@ TrainedClassifier load_classifier(const std::filesystem::path& directory, const 
     trained.classes = made.at("classes");
   });
   trained.model = options.make(options.attention, vocabulary, static_cast<std::int64_t>(trained.classes.size()));
-  NamedTensors best;
-  std::string file = directory / "best.safetensors";
-  for (auto& [name, tensor] : read_safetensors(file).tensors) best[name] = tensor;
-  load_state(*trained.model, best, file);
+  load_state(*trained.model, directory / "best.safetensors");
   trained.model->train(false);
   return trained;
 }

@@ -276,11 +276,7 @@ class Run {
     });
   }
 
-  void load_best() {
-    NamedTensors best;
-    for (auto& [name, tensor] : read_safetensors(directory_.best()).tensors) best[name] = tensor;
-    load_state(model_, best, directory_.best().string());
-  }
+  void load_best() { load_state(model_, directory_.best()); }
 
   Module& model_;
   TrainingTask& task_;
