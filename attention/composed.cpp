@@ -69,14 +69,13 @@ Variable logits_of(const AttentionContext& in, const Terms& terms, AttentionTrac
   return pairs;
 }
 
-/// Σ_j w_ij v_j: weights [B, H, I, J], or one matrix for each dimension of the values, [D, B, H, I, J].
+}  // namespace
+
 Variable weighted_sum(const Variable& weights, const Variable& value) {
   if (weights.rank() == 4) return matmul(weights, value, {.memory_order = {0, 2, 1, 3}});
   Variable dimensions = unsqueeze(permute(value, {3, 0, 1, 2}), -1);       // [D, B, H, J, 1]
   return permute(squeeze(matmul(weights, dimensions), -1), {1, 2, 3, 0});  // [B, H, I, D]
 }
-
-}  // namespace
 
 Variable with_dimensions_last(const Variable& pairs) {
   return pairs.rank() == 4 ? pairs : permute(pairs, {1, 2, 3, 4, 0});
@@ -163,8 +162,6 @@ Variable attend_composed(const AttentionContext& in, const Terms& terms, const A
   }
   pairs = dropout(pairs, weights_dropout.probability, weights_dropout.at);
   Variable out = weighted_sum(pairs, in.value);  // [B, H, I, D]
-  require(terms.values.empty() || pairs.rank() == 4,
-          "attention: weights for each dimension and terms of the values do not combine");
   for (const auto& value : terms.values) out = out + value->composed(pairs, in);
   return out;
 }

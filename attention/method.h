@@ -159,7 +159,7 @@ class PairTerm {
 class ValueTerm {
  public:
   virtual ~ValueTerm() = default;
-  /// weights [B, H, I, J] → [B, H, I, D]
+  /// weights as weighted_sum() has them → [B, H, I, D]
   virtual Variable composed(const Variable& weights, const AttentionContext& in) const = 0;
   virtual std::unique_ptr<StripValueTerm> strips(const AttentionContext&) const { return nullptr; }
 };
@@ -329,6 +329,10 @@ Variable merge_heads(const Variable& x);
 /// The keys that take part in the softmax, by visibility, ranges and masks: bool, broadcast to [B, H, I, J]; undefined:
 /// all.
 Tensor allowed_keys(const AttentionContext& in, const Terms& terms);
+
+/// Σ_j w_ij v_j: weights [B, H, I, J], or one matrix for each dimension of the values, [D, B, H, I, J]; values
+/// [B, H, J, D] → [B, H, I, D].
+Variable weighted_sum(const Variable& weights, const Variable& value);
 
 /// As they are shown: [B, H, I, J], or [D, B, H, I, J] as [B, H, I, J, D].
 Variable with_dimensions_last(const Variable& pairs);

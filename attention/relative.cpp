@@ -81,13 +81,15 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
   std::int64_t clip_;
 };
 
-/// Σ_j w_ij R^V_r: the weights of equal offsets are added up first, [B, H, I, 2 k + 1].
+/// Σ_j w_ij R^V_r: the weights of equal offsets are added up first, [..., I, 2 k + 1].
 class RelativeValues : public ValueTerm {
  public:
   RelativeValues(Variable table, std::int64_t clip) : table_(std::move(table)), clip_(clip) {}
 
   Variable composed(const Variable& weights, const AttentionContext& in) const override {
-    return matmul(scatter_last(weights, offset_index(in, clip_), 2 * clip_ + 1), table_);
+    Variable by_offset = scatter_last(weights, offset_index(in, clip_), 2 * clip_ + 1);
+    if (weights.rank() == 4) return matmul(by_offset, table_);
+    return weighted_sum(by_offset, reshape(table_, {1, 1, table_.size(0), table_.size(1)}));
   }
   std::unique_ptr<StripValueTerm> strips(const AttentionContext&) const override {
     return std::make_unique<RelativeValueStrips>(table_, clip_);

@@ -65,9 +65,9 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 };
 
-/// Methods that are meant to have the composed form alone, by name; a specification that names one is not asked for
-/// more.
-inline const std::vector<std::string> composed_only{"mask=discrete"};
+/// What is meant to have the composed form alone: a specification with such a part is not asked for more.
+inline const std::vector<std::string> composed_only{"mask=discrete", "fine_grained*1, relative",
+                                                    "fine_grained(hidden=3)+relative"};
 
 inline bool is_composed_only(const std::string& specification) {
   return std::any_of(composed_only.begin(), composed_only.end(),
@@ -123,6 +123,8 @@ inline std::vector<std::string> all_specifications() {
                                   "local_p(half_width=1)",
                                   "heads(dot+local_p(half_width=1,renormalize=true)*1, local_m(half_width=0)*1)",
                                   "heads(fine_grained*1, gaussian*1)",
+                                  "heads(fine_grained*1, relative(clip=2)*1)",
+                                  "fine_grained(hidden=3)+relative(clip=2)",
                                   "additive(hidden=2)+flexible(sigma=1,threshold=0.5)",
                                   "heads(gaussian+flexible(p_init=-1)*1, mean*1)",
                                   "fine_grained(hidden=2)+window+sinks(logit=true)",

@@ -115,10 +115,11 @@ class Head:
             for window in self.windows:  # the same for each dimension
                 w = torch.stack([window(x) for x in w.unbind(2)], 2)
             w = w.transpose(2, 3)
-            return (w * self.v[:, None]).sum(2), w
-        for window in self.windows:
-            w = window(w)
-        o = w @ self.v
+            o = (w * self.v[:, None]).sum(2)
+        else:
+            for window in self.windows:
+                w = window(w)
+            o = w @ self.v
         for value in self.values:
             o = o + value(w)
         return o, w
@@ -172,7 +173,8 @@ def relative(c, o, heads, name):
     if o["values"]:
         values = c.parameter(f"{name}.value_table", 2 * k + 1, D_v)
         for h in heads:
-            c.heads[h].values.append(lambda w: torch.einsum("bmn,mnd->bmd", w, values[r]))
+            c.heads[h].values.append(
+                lambda w: torch.einsum("bmnd,mnd->bmd" if w.dim() == 4 else "bmn,mnd->bmd", w, values[r]))
 
 
 def gaussian(c, o, heads, name):
@@ -846,8 +848,6 @@ def compatible(terms, place):
     densities = any(name in by and not by[name]["normalize"] for name in ("laplace", "gaussian_location"))
     has_sink = "sinks" in by and by["sinks"]["logit"]
     if len(by) < len(terms) or len(scores) > 1 or not all(usable(name, place) for name in by):
-        return False
-    if "fine_grained" in by and "relative" in by and by["relative"]["values"]:
         return False
     if "flexible" in by and (densities or has_sink or "fine_grained" in by):
         return False
