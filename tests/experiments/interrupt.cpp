@@ -54,6 +54,20 @@ BOOST_AUTO_TEST_CASE(an_inner_guard_changes_nothing_and_a_new_one_starts_afresh)
   BOOST_TEST(status == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_signal_is_handled_on_a_stack_of_its_own) {  // matrix products use the stack pointer otherwise
+  int status = status_in_child([] {
+    InterruptGuard guard;
+    for (int signal : {SIGINT, SIGTERM}) {
+      struct sigaction action = {};
+      ::sigaction(signal, nullptr, &action);
+      if (!(action.sa_flags & SA_ONSTACK)) return 1;
+    }
+    stack_t stack = {};
+    return ::sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_DISABLE) ? 2 : 0;
+  });
+  BOOST_TEST(status == 0);
+}
+
 BOOST_AUTO_TEST_CASE(an_ignored_signal_stays_ignored) {
   int status = status_in_child([] {
     std::signal(SIGINT, SIG_IGN);

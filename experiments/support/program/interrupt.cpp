@@ -26,6 +26,18 @@ extern "C" void remember_signal(int signal) {
   errno = saved_errno;
 }
 
+/// The handler's frame must not lie where the stack pointer points: oneDNN's matrix products (2.6, AVX-512) let it
+/// point into buffers of theirs, behind which the heap would be overwritten.
+void give_handlers_a_stack() {
+  static std::array<char, 1 << 16> room;  // a frame holds all registers: 11 KiB with AMX
+  stack_t stack = {};
+  if (::sigaltstack(nullptr, &stack) != 0 || !(stack.ss_flags & SS_DISABLE)) return;  // a sanitizer has made one
+  stack = {};
+  stack.ss_sp = room.data();
+  stack.ss_size = room.size();
+  ::sigaltstack(&stack, nullptr);
+}
+
 bool is_ignored(const struct sigaction& action) { return action.sa_handler == SIG_IGN; }
 
 }  // namespace
@@ -35,9 +47,10 @@ InterruptGuard::InterruptGuard(std::string notice) {
   caught_signal = 0;
   // a terminal shows ^C and perhaps a progress bar on this line
   notice_line = (::isatty(STDERR_FILENO) ? "\r\x1b[K" : "") + std::move(notice) + "\n";
+  give_handlers_a_stack();
   struct sigaction action = {};
   action.sa_handler = remember_signal;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   for (std::size_t i = 0; i < stopping_signals.size(); ++i) {
     ::sigaction(stopping_signals[i], nullptr, &previous_actions[i]);
     if (!is_ignored(previous_actions[i])) ::sigaction(stopping_signals[i], &action, nullptr);
