@@ -379,16 +379,16 @@ struct Choices {
 Choices choices_of(const Tensor& logits, const SamplingOptions& options) {
   const std::int64_t V = logits.size(0);
   Choices choices;
+  const std::vector<double> all = logits.to_vector<double>();
+  const double largest = *std::max_element(all.begin(), all.end());
+  auto weight = [&](double z) { return std::exp((z - largest) / options.temperature); };
   if (options.top_k == 0 && options.top_p >= 1) {
-    std::vector<double> z = logits.to_vector<double>();
-    double largest = *std::max_element(z.begin(), z.end());
     for (std::int64_t v = 0; v < V; ++v)
-      choices.add(static_cast<std::int32_t>(v),
-                  std::exp((z[static_cast<std::size_t>(v)] - largest) / options.temperature));
+      choices.add(static_cast<std::int32_t>(v), weight(all[static_cast<std::size_t>(v)]));
     return choices;
   }
   double everything = 0;
-  for (double z : logits.to_vector<double>()) everything += std::exp(z / options.temperature);
+  for (double z : all) everything += weight(z);
   // as many of the most probable as it takes
   for (std::int64_t k = options.top_k > 0 ? std::min(options.top_k, V) : std::min<std::int64_t>(64, V);;
        k = std::min(2 * k, V)) {
@@ -397,10 +397,10 @@ Choices choices_of(const Tensor& logits, const SamplingOptions& options) {
     choices = {};
     double cut = 0;
     if (options.top_k > 0)
-      for (double each : z) cut += std::exp(each / options.temperature);
+      for (double each : z) cut += weight(each);
     cut = options.top_p * (options.top_k > 0 ? cut : everything);
     for (std::size_t j = 0; j < z.size() && (j == 0 || choices.total < cut); ++j)
-      choices.add(best.index.data<std::int32_t>()[j], std::exp(z[j] / options.temperature));
+      choices.add(best.index.data<std::int32_t>()[j], weight(z[j]));
     if (options.top_k > 0 || k == V || choices.total >= cut) return choices;
   }
 }

@@ -263,11 +263,13 @@ BOOST_AUTO_TEST_CASE(the_most_probable_alone_are_drawn_where_few_may_be) {
   for_every_model([](SequenceModel& model) {
     DecodingBatch batch = batch_of(model, sources);
     auto greedy = beam_search(model, batch, beam_options(1));
-    for (int kind = 0; kind < 3; ++kind) {
+    for (int kind = 0; kind < 5; ++kind) {
       auto options = short_options<SamplingOptions>();
       if (kind == 0) options.top_k = 1;
       if (kind == 1) options.top_p = 1e-9;
-      if (kind == 2) options.temperature = 1e-3;
+      if (kind >= 2) options.temperature = 1e-4;  // a logit is divided by it before it is an exponent
+      if (kind == 3) options.top_k = 5;
+      if (kind == 4) options.top_p = 0.9;
       auto drawn = sample(model, batch, options);
       for (std::size_t s = 0; s < sources.size(); ++s) {
         BOOST_TEST(drawn[s].tokens == greedy[s][0].tokens, boost::test_tools::per_element());
