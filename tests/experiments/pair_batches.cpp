@@ -50,6 +50,14 @@ BOOST_AUTO_TEST_CASE(texts_come_back_from_memory_and_from_disk) {
       BOOST_TEST(read == expected);
     }
   }
+  int status = status_in_child([&] {
+    ::setenv("TMPDIR", (folder / "none").c_str(), 1);
+    TokenStore small, large(0);
+    small.append(std::vector<int>{1});  // which needs no file
+    const std::string message = message_of([&] { large.append(std::vector<int>{1}); });
+    return contains(message, "TMPDIR: there is no such directory") ? 0 : 1;
+  });
+  BOOST_TEST(status == 0);
   TokenStore nowhere(0, folder / "none");
   BOOST_TEST(contains(message_of([&] { nowhere.append(std::vector<int>{1}); }), "/none: cannot be written: No such"));
 }

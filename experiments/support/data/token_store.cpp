@@ -15,6 +15,17 @@ namespace fovea {
 TokenStore::TokenStore(std::size_t memory, std::filesystem::path directory)
     : memory_(memory), directory_(std::move(directory)) {}
 
+namespace {
+
+std::filesystem::path place_of_temporary_files() {
+  std::error_code error;
+  std::filesystem::path place = std::filesystem::temp_directory_path(error);
+  require(!error, "TMPDIR: there is no such directory for the tokens that do not fit into memory");
+  return place;
+}
+
+}  // namespace
+
 NamelessFile::NamelessFile(const std::filesystem::path& directory) {
   std::string name = (directory / "fovea-tokens-XXXXXX").string();
   descriptor = ::mkstemp(name.data());
@@ -34,6 +45,7 @@ void TokenStore::append(std::span<const int> tokens) {
 }
 
 void TokenStore::write_out() {
+  if (directory_.empty()) directory_ = place_of_temporary_files();
   if (file_.descriptor < 0) file_ = NamelessFile(directory_);
   const char* at = reinterpret_cast<const char*>(tokens_.data());
   std::size_t left = tokens_.size() * sizeof(std::int32_t);

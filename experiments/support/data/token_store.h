@@ -24,9 +24,9 @@ struct NamelessFile {
 class TokenStore {
  public:
   TokenStore() : TokenStore(default_memory) {}
-  /// Token numbers beyond `memory` bytes are kept in a file in `directory`, which must have room for it; lengths and
-  /// places, 16 bytes a text, are always in memory.
-  explicit TokenStore(std::size_t memory, std::filesystem::path directory = std::filesystem::temp_directory_path());
+  /// Token numbers beyond `memory` bytes are kept in a file in `directory` (empty: where the system has temporary
+  /// files), which must have room for it; lengths and places, 16 bytes a text, are always in memory.
+  explicit TokenStore(std::size_t memory, std::filesystem::path directory = {});
   /// Throws Error where the disk is full.
   void append(std::span<const int> tokens);
   std::size_t size() const { return lengths_.size(); }
