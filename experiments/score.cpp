@@ -39,7 +39,9 @@ struct ScoreOptions {
                "what words are to sacreBLEU");
     cli.option("--join-subwords", join_subwords, "join what subword-nmt split at '@@ ', in all files");
     cli.option("--split-compounds", split_compounds, "a-b to a ##AT##-##AT## b in all files, as for WMT's En-De");
-    cli.option("--lead", lead, "score the first sentences of the hypotheses, which are articles").unit("sentences");
+    cli.option("--lead", lead, "score the first sentences of the hypotheses, which are articles")
+        .at_least(0)
+        .unit("sentences");
     cli.option("--stem", text.rouge.stem, "ROUGE of stems, as with its -m");
     cli.option("--resamples", bootstrap.resamples, "of the bootstrap; 0: none").at_least(0);
     cli.option("--seed", bootstrap.seed, "of the bootstrap");
