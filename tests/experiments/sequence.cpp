@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
     Ended ended = translate(tiny(out, std::move(flags)));
     BOOST_TEST(ended.status == 2);
     BOOST_TEST(ended.err.starts_with("translate: " + says), ended.err);
-    BOOST_TEST(!std::filesystem::exists(folder / "out"));
+    BOOST_TEST(!std::filesystem::exists(folder / "out"));  // whatever some row is refused for, none is trained
   };
   refused({"--heads", "3"}, "--heads 3: must divide --model-dim 8");
   refused({"--cross-attention", "relative"}, "--cross-attention: relative: relative positions need");
@@ -162,6 +162,16 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   refused({"--decode", "x"}, "--decode: needs --model");
   refused({"--parameters"}, "--parameters: needs --vocabulary-size");
   refused({"--init", "/nowhere.safetensors"}, "--init /nowhere.safetensors: there is no such file");
+  refused({"--min-length", "13"}, "--min-length 13: is more than --longest, 12");
+  refused({"--positions", "learned", "--max-positions", "12"},
+          "--longest 12: <s> and so many tokens are more than --max-positions, 12");
+  refused({"--positions", "learned", "--max-positions", "13", "--max-length", "20", "--length-multiple", "16"},
+          "--max-positions 13: the longest text has 16 tokens with its padding");
+  refused({"--no-joint-vocabulary"}, "--tied all: source and target need one vocabulary");
+  refused({"--compare", "global; small: --batch-tokens 8"},
+          "--compare: 'small': --batch-tokens 8: the longest text has ");
+  std::ofstream(folder / "other.safetensors") << "no tensors";
+  refused({"--compare", "global; on: --init " + (folder / "other.safetensors").string()}, "--compare: 'on': /");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

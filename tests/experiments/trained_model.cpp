@@ -1,11 +1,14 @@
 // What is done with a trained model: testing it, decoding, forcing, alignments, sampling.
 #include "experiments/support/sequence/trained_model.h"
 
+#include <csignal>
 #include <fstream>
 #include <sstream>
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/program/interrupt.h"
+#include "experiments/support/sequence/sequence_testing.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
 #include "tests/experiments/sequence_programs.h"
@@ -89,6 +92,61 @@ BOOST_AUTO_TEST_CASE(a_model_tested_again_has_the_same_result) {
   BOOST_TEST(run.json({"--evaluate", "dev", "--json"}).at("test").at("sentences") == 10);
   Ended rows = run.use({"--evaluate", "test", "--compare", "greedy: --beam 1; global"});
   for (const char* part : {"\ngreedy ", "\nglobal ", " p ", " AER "}) BOOST_TEST(contains(rows.out, part), rows.out);
+}
+
+BOOST_AUTO_TEST_CASE(texts_are_cut_in_use_as_they_were_in_training) {
+  TrainedRun run(translation(), translating({"--max-length", "2"}));
+  run.write_texts();
+  const std::string sources = (run.folder / "sources").string(), targets = (run.folder / "targets").string();
+  Ended decoded = run.use({"--decode", sources});
+  BOOST_TEST(decoded.out == contents(run.folder / "run" / "hypotheses.txt"));
+  const std::vector<std::string> forcing{"--decode", sources, "--force", targets, "--json"};
+  BOOST_TEST(run.json(forcing).at("source_length").get<double>() <= 3.0);
+  BOOST_TEST(run.json(forcing).at("tokens") > 3 * 12);  // what is forced is the whole text
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_began_with_another_model_is_used_without_it_and_from_anywhere) {
+  TrainedRun first(translation(), translating({"--select", "loss"}));
+  Folder folder;
+  const std::string second = (folder / "second").string();
+  auto flags = tiny(second, {"--longest", "12", "--init", std::filesystem::relative(first.directory).string()});
+  flags.insert(flags.begin(), {"--data", few_sentences});
+  Ended trained = ended(translation(), flags);
+  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+  const std::filesystem::path init = load_json(folder / "second" / "config.json").at("init").get<std::string>();
+  BOOST_TEST(init.is_absolute());
+  std::filesystem::remove_all(first.directory);
+  for (const std::vector<std::string>& use :
+       std::vector<std::vector<std::string>>{{"--resume", second}, {"--model", second, "--evaluate", "test"}}) {
+    Ended used = ended(translation(), use);
+    BOOST_TEST(used.status == 0, used.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_test_stops_between_batches) {
+  int status = status_in_child([] {
+    if (!std::freopen("/dev/null", "w", stderr)) return 99;
+    BatchOptions batches;
+    PairTextOptions text;
+    text.text.min_count = 1;
+    SequenceData data = small_data(text, batches);
+    auto model = small_model(data.tokenizers, "classic(additive)");
+    InterruptGuard guard;
+    int steps = 0;
+    BeamFlags beam;
+    beam.batch_sentences = 1;
+    beam.beam.max_length = 2;
+    beam.beam.observe = [&](const auto&, auto) {
+      if (++steps == 1) std::raise(SIGTERM);
+    };
+    try {
+      test_model(*model, data, {.metrics = {"bleu"}, .beam = beam, .batches = batches, .when_stopped = "stopped"});
+    } catch (const Interrupted&) {
+      return steps <= 3 ? 0 : 1;  // two tokens and the end of the first sentence; there are five
+    }
+    return 2;
+  });
+  BOOST_TEST(status == 0);
 }
 
 BOOST_AUTO_TEST_CASE(other_data_need_no_training_set) {
@@ -283,6 +341,7 @@ BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
   refused(translation(), {"--model", model, "--decode", "x", "--json"}, "--json: goes with --evaluate or --force");
   refused(translation(), {"--model", model, "--decode", "x", "--evaluate", "dev"}, "--evaluate and --decode: one at a");
   refused(translation(), {"--model", model, "--decode", "x"}, "--model " + model + ": no trained model is there");
+  refused(translation(), {"--model", model, "--decode", "x", "--out", "y"}, "--out: goes with training or --evaluate");
   refused(translation(), {"--model", model, "--evaluate", "tset"}, "--evaluate: 'tset' is none of train, dev, test");
   refused(translation(), {"--data", model}, "--source is missing");
   refused(translation(), {"--model-dim", "65536", "--layers", "1000", "--out", model + "/new"},

@@ -28,7 +28,7 @@ void add_options(Cli& cli, PairTextOptions& options) {
              "of the target's own vocabulary; 0: as --vocabulary-size")
       .at_least(0);
   cli.option("--target-codes", options.target_codes, "byte-pair codes of the target; empty: those of --codes")
-      .saved_as([](const std::string& path) { return path.empty() ? path : fs::absolute(path).string(); });
+      .saved_as(lasting_path);
 }
 
 void TextSample::add(const std::string& text) {

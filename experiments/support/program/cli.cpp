@@ -391,6 +391,10 @@ Cli::Entry& Cli::declare_choice(const std::string& name, std::vector<std::string
   return entry;
 }
 
+std::string lasting_path(const std::string& path) {
+  return path.empty() ? path : std::filesystem::absolute(path).string();
+}
+
 void with_flag(const std::string& flag, const std::function<void()>& action) {
   try {
     action();

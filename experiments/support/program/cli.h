@@ -150,6 +150,9 @@ Cli::Option Cli::choice(const std::string& name, E& value, const std::vector<std
   return Option(declare_choice(name, std::move(texts), chosen, choose, description));
 }
 
+/// The path from the root, for saved_as(); empty as it is.
+std::string lasting_path(const std::string& path);
+
 /// Does what depends on the value of a flag; the flag is put before what is refused:
 /// "--schedule: no schedule 'cosin'; did you mean 'cosine'?"
 void with_flag(const std::string& flag, const std::function<void()>& action);

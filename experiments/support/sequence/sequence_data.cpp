@@ -12,13 +12,6 @@ namespace fovea {
 
 namespace {
 
-std::vector<int> tokens_of(const Tokenizer& tokenizer, const std::string& text, std::int64_t max_length) {
-  std::vector<int> tokens = tokenizer.encode(text);
-  if (max_length > 0 && static_cast<std::int64_t>(tokens.size()) > max_length)
-    tokens.resize(static_cast<std::size_t>(max_length));
-  return tokens;
-}
-
 /// Collects lines until they make a block; </s> stands between them.
 class Blocks {
  public:
@@ -79,6 +72,13 @@ Json fingerprint_of(const EncodedPairs& pairs) {
 
 Json SequenceData::fingerprint() const {
   return {{"train", fingerprint_of(train)}, {"dev", fingerprint_of(dev)}, {"test", fingerprint_of(test)}};
+}
+
+std::vector<int> tokens_of(const Tokenizer& tokenizer, const std::string& text, std::int64_t max_length) {
+  std::vector<int> tokens = tokenizer.encode(text);
+  if (max_length > 0 && static_cast<std::int64_t>(tokens.size()) > max_length)
+    tokens.resize(static_cast<std::size_t>(max_length));
+  return tokens;
 }
 
 std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs) {

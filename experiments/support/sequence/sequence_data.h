@@ -24,6 +24,9 @@ struct SequenceLimits {
   std::int64_t block = 0;       ///< language models: lines are joined to texts of about so many tokens; 0: each is one
 };
 
+/// The first `max_length` tokens of the text; 0: all.
+std::vector<int> tokens_of(const Tokenizer& tokenizer, const std::string& text, std::int64_t max_length);
+
 /// The links of the pairs' words that are known to be right, a set for each; empty where none are known.
 std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs);
 

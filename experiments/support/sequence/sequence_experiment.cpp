@@ -32,16 +32,30 @@ std::vector<std::vector<std::string>> references_of(const std::vector<TextPair>&
   return references;
 }
 
-/// Learned positions end somewhere; better to say so now than when the longest text's turn comes.
-void require_positions(const SequenceModelOptions& model, const SequenceData& data, const BatchOptions& batches) {
-  if (model.architecture != Architecture::transformer || model.positions != Positions::learned) return;
+bool has_learned_positions(const SequenceModelOptions& model) {
+  return model.architecture == Architecture::transformer && model.positions == Positions::learned;
+}
+
+/// Batches and learned positions end somewhere; better to say so now than when the longest text's turn comes.
+void require_room(const SequenceModelOptions& model, const SequenceData& data, const BatchOptions& batches) {
   std::int64_t longest = 0;
   for (const EncodedPairs* pairs : {&data.train, &data.dev, &data.test})
-    for (std::int64_t length : pairs->lengths) longest = std::max(longest, padded_length(length, batches));
-  require(longest <= model.longest,
+    for (std::int64_t length : pairs->lengths) longest = std::max(longest, length);
+  require(fits(longest, batches), "--batch-tokens {}: the longest text has {} tokens: raise it, or make texts shorter",
+          batches.tokens, longest);
+  const std::int64_t padded = padded_length(longest, batches);
+  require(!has_learned_positions(model) || padded <= model.longest,
           "--max-positions {}: the longest text has {} tokens with its padding: raise it, or set --max-length or "
           "--max-words",
-          model.longest, longest);
+          model.longest, padded);
+}
+
+/// What may be said has a shortest and a longest length, and a place for every token.
+void require_lengths(const SequenceModelOptions& model, const DecodingOptions& decoding) {
+  require(decoding.min_length <= decoding.max_length, "--min-length {}: is more than --longest, {}",
+          decoding.min_length, decoding.max_length);
+  require(!has_learned_positions(model) || decoding.max_length < model.longest,
+          "--longest {}: <s> and so many tokens are more than --max-positions, {}", decoding.max_length, model.longest);
 }
 
 }  // namespace
@@ -74,7 +88,8 @@ void SequenceExperiment::add_to(Cli& cli) {
                {{"loss", Selection::loss}, {"bleu", Selection::bleu}, {"smoothed-bleu", Selection::smoothed_bleu}},
                "what the best model is best in, on the development set; BLEU of greedy decoding");
   }
-  cli.option("--init", initial_, "begin with the parameters of this .safetensors file, or of this run's best model");
+  cli.option("--init", initial_, "begin with the parameters of this .safetensors file, or of this run's best model")
+      .saved_as(lasting_path);
   cli.comparable(false);
   cli.group("Comparison");
   cli.add(comparison_);
@@ -99,8 +114,20 @@ void SequenceExperiment::check_flags(Cli& cli) const {
   comparison_.check(cli, [&] {
     ShapesAlone instead_of_models;
     model.make(decodes() ? special_tokens : 0, special_tokens);
-    require(initial_.empty() || std::filesystem::exists(initial_), "--init {}: there is no such file or directory",
-            initial_.string());
+    if (decodes()) require_lengths(model, beam.beam);
+    require(!begins() || initial_.empty() || std::filesystem::exists(initial_),
+            "--init {}: there is no such file or directory", initial_.string());
+  });
+}
+
+/// What some row would be refused for in its turn, when those before it are trained.
+void SequenceExperiment::check_with_data(Cli& cli, const SequenceData& data) const {
+  comparison_.check(cli, [&] {
+    model.require_memory(data.tokenizers.target->size(), 4);
+    require_room(model, data, batches);
+    if (begins() && !initial_.empty()) return load_parameters(*make_model(data.tokenizers), initial_);
+    ShapesAlone instead_of_models;
+    make_model(data.tokenizers);
   });
 }
 
@@ -158,11 +185,10 @@ SequenceTest SequenceExperiment::tested(SequenceModel& model, const SequenceData
 }
 
 SequenceOutcome SequenceExperiment::train_one(const SequenceData& data, const Comparison::Training& which) const {
-  this->model.require_memory(data.tokenizers.target->size(), 4);
-  require_positions(this->model, data, batches);
   std::unique_ptr<SequenceModel> model = make_model(data.tokenizers);
   model->initialise(which.seed);
-  if (!initial_.empty()) load_parameters(*model, initial_);
+  if (!initial_.empty() && !std::filesystem::exists(which.run.directory.checkpoint()))
+    load_parameters(*model, initial_);
   default_generator() = Generator(which.seed);
   SequenceTask task(*model, data.train, batches, loss, which.seed, dev_score_name(),
                     [&] { return dev_score(*model, data); });
@@ -217,6 +243,7 @@ void SequenceExperiment::train_all(Cli& cli, const Load& load) {
   SequenceData data;
   try {
     prepare(data, *pairs, directory);
+    check_with_data(cli, data);
   } catch (const Error&) {
     if (directory_.resume.empty()) directory.discard();  // what is refused before the first update leaves nothing
     throw;
@@ -270,11 +297,15 @@ void SequenceExperiment::evaluate(Cli& cli, const Load& load) const {
 }
 
 void SequenceExperiment::use_trained(Use use) const {
+  if (use == Use::decoding)
+    require_lengths(model, beam.beam);
+  else
+    require_lengths(model, trained_.sampling);
   PairTokenizers tokenizers = load_tokenizers(trained_.directory);
   std::unique_ptr<SequenceModel> model = make_model(tokenizers);
   load_parameters(*model, trained_.directory);
   if (use == Use::decoding)
-    decode_texts(*model, tokenizers, trained_, beam);
+    decode_texts(*model, tokenizers, trained_, beam, text.text.max_length);
   else
     sample_texts(*model, *tokenizers.target, trained_, training.seed);
 }

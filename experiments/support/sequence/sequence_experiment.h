@@ -51,7 +51,9 @@ class SequenceExperiment {
 
  private:
   bool decodes() const { return !program_.metrics.empty(); }
+  bool begins() const { return trained_.directory.empty() && directory_.resume.empty(); }
   void check_flags(Cli& cli) const;
+  void check_with_data(Cli& cli, const SequenceData& data) const;
   void prepare(SequenceData& data, const PairSource& pairs, const RunDirectory& directory) const;
   std::unique_ptr<SequenceModel> make_model(const PairTokenizers& tokenizers) const;
   const char* dev_score_name() const;

@@ -23,8 +23,11 @@ Likelihood likelihood_of_texts(const SequenceTest& test, const SequenceData& dat
   return text;
 }
 
-void stop_if_interrupted(const SequenceTestOptions& options) {
-  if (interrupted()) throw Interrupted(options.when_stopped);
+/// Hears of every batch.
+SentenceProgress stopping_when_interrupted(const SequenceTestOptions& options) {
+  return [&options](std::int64_t) {
+    if (interrupted()) throw Interrupted(options.when_stopped);
+  };
 }
 
 void decode_and_score(SequenceTest& test, SequenceModel& model, const SequenceData& data,
@@ -33,8 +36,10 @@ void decode_and_score(SequenceTest& test, SequenceModel& model, const SequenceDa
   shown.unit = "sentences";
   Progress progress("decoding", static_cast<std::int64_t>(data.test.size()), shown);
   const SpentTime before = SpentTime::until_now();
-  test.hypotheses = best_texts(
-      decode(model, data.test, data.tokenizers, options.beam, [&](std::int64_t count) { progress.advance(count); }));
+  test.hypotheses = best_texts(decode(model, data.test, data.tokenizers, options.beam, [&](std::int64_t count) {
+    progress.advance(count);
+    stopping_when_interrupted(options)(count);
+  }));
   test.decoding = SpentTime::until_now() - before;
   progress.finish();
   TextFile hypotheses{"hypotheses", test.hypotheses}, references{"references", {}};
@@ -43,11 +48,12 @@ void decode_and_score(SequenceTest& test, SequenceModel& model, const SequenceDa
     for (TextScore& score : text_scores(metric, hypotheses, {&references, 1})) test.scores.push_back(std::move(score));
 }
 
-std::optional<double> alignment_error(SequenceModel& model, const SequenceData& data, BeamFlags flags) {
+std::optional<double> alignment_error(SequenceModel& model, const SequenceData& data, BeamFlags flags,
+                                      const SentenceProgress& progress) {
   const std::vector<GoldAlignment> gold = gold_alignments(data.test_texts);
   if (gold.empty()) return {};
   flags.beam.alignments = true;
-  std::vector<Hypothesis> forced = force(model, data.test, flags);
+  std::vector<Hypothesis> forced = force(model, data.test, flags, progress);
   AlignmentStatistics sums;
   for (std::size_t k = 0; k < gold.size(); ++k) {
     const TextPair& pair = data.test_texts[k];
@@ -102,12 +108,14 @@ class SpreadSums {
 };
 
 std::vector<AttentionShare> attention_shares(SequenceModel& model, const EncodedPairs& pairs,
-                                             const BatchOptions& batches, std::int64_t distance) {
+                                             const BatchOptions& batches, std::int64_t distance,
+                                             const SentenceProgress& progress) {
   SpreadSums sums(distance);
   for_teaching_batches(model, pairs, batches, [&](const PairBatch& batch, const SequenceBatch& read, const Tensor&) {
     SequenceTrace trace;
     model.logits(read, &trace);
     sums.add(trace, batch);
+    progress(batch.rows);
   });
   return sums.means();
 }
@@ -116,19 +124,19 @@ std::vector<AttentionShare> attention_shares(SequenceModel& model, const Encoded
 
 SequenceTest test_model(SequenceModel& model, const SequenceData& data, const SequenceTestOptions& options) {
   InterruptGuard guard("stopping soon (Ctrl-C again ends at once)");
+  const SentenceProgress stopping = stopping_when_interrupted(options);
   SequenceTest test;
-  test.sentences = likelihoods(model, data.test, options.batches);
+  test.sentences = likelihoods(model, data.test, options.batches, stopping);
   test.text = likelihood_of_texts(test, data, options.max_length);
   if (!options.metrics.empty()) decode_and_score(test, model, data, options);
-  stop_if_interrupted(options);
   if (model.has_source()) {
     const std::span<const std::int64_t> lengths = data.test.source.lengths();
     test.source_length = mean(std::vector<double>(lengths.begin(), lengths.end()));
-    if (has_source_windows(model)) test.window = source_span(model, data.test, options.beam, false);
-    test.alignment_error = alignment_error(model, data, options.beam);
+    if (has_source_windows(model)) test.window = source_span(model, data.test, options.beam, false, stopping);
+    test.alignment_error = alignment_error(model, data, options.beam, stopping);
   }
-  stop_if_interrupted(options);
-  if (options.spread) test.shares = attention_shares(model, data.test, options.batches, *options.spread);
+  if (options.spread) test.shares = attention_shares(model, data.test, options.batches, *options.spread, stopping);
+  stopping(0);
   return test;
 }
 

@@ -99,7 +99,8 @@ void for_teaching_batches(
   }
 }
 
-std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches) {
+std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
+                                    const std::function<void(std::int64_t sentences)>& progress) {
   std::vector<Likelihood> all(pairs.size());
   for_teaching_batches(model, pairs, batches,
                        [&](const PairBatch& batch, const SequenceBatch& read, const Tensor& targets) {
@@ -114,6 +115,7 @@ std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pa
                            sentence.tokens = batch.target_lengths[row];
                            sentence.negative_log = std::accumulate(first, first + sentence.tokens, 0.0);
                          }
+                         if (progress) progress(batch.rows);
                        });
   return all;
 }

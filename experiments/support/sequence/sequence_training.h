@@ -29,8 +29,10 @@ void for_teaching_batches(
     SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
     const std::function<void(const PairBatch&, const SequenceBatch& read, const Tensor& targets)>& body);
 
-/// By teacher forcing, sentence by sentence in the order of the pairs; words are not counted.
-std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches);
+/// By teacher forcing, sentence by sentence in the order of the pairs; words are not counted. `progress` hears of the
+/// sentences of every batch.
+std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
+                                    const std::function<void(std::int64_t sentences)>& progress = {});
 
 class SequenceTask : public TrainingTask {
  public:

@@ -163,7 +163,8 @@ bool has_source_windows(SequenceModel& model) {
   return found;
 }
 
-VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced) {
+VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
+                       const SentenceProgress& progress) {
   std::vector<std::vector<StepSpans>> spans(pairs.size());
   for_batches(model, pairs, flags, [&](const PairBatch& batch, DecodingBatch sources) {
     BeamOptions options = flags.beam;
@@ -185,6 +186,7 @@ VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const Be
     } else {
       beam_search(model, sources, options);
     }
+    if (progress) progress(batch.rows);
   });
   return vision_span(spans);
 }

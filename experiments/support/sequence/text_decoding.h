@@ -48,6 +48,7 @@ bool has_source_windows(SequenceModel& model);
 
 /// How many positions of the source, </s> among them, each step of decoding scored, over heads and layers; in a search
 /// of its own, for to look on costs time. `forced`: through the pairs' targets, not by beam search.
-VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced);
+VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
+                       const SentenceProgress& progress = {});
 
 }  // namespace fovea

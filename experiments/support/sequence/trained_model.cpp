@@ -81,6 +81,7 @@ Use TrainedModelOptions::use(const Cli& cli) const {
   }
   const bool is_asked = evaluates || decodes || draws;
   require(!is_asked || !directory.empty(), "{}: needs --model, the directory of a trained run", flag);
+  for (const char* own : {"--out", "--spread"}) belongs(own, !decodes && !draws, "training or --evaluate");
   require(is_asked || directory.empty(), "--model: goes with --evaluate or {}; to train on from a model: --init",
           translates_ ? "--decode" : "--sample");
   return evaluates ? Use::evaluation : decodes ? Use::decoding : draws ? Use::sampling : Use::training;
@@ -181,8 +182,8 @@ void print_forced(const Sums& sums, bool json) {
 class TextDecoder {
  public:
   TextDecoder(SequenceModel& model, const PairTokenizers& tokenizers, const TrainedModelOptions& options,
-              const BeamFlags& flags)
-      : model_(model), tokenizers_(tokenizers), options_(options), flags_(flags) {
+              const BeamFlags& flags, std::int64_t max_length)
+      : model_(model), tokenizers_(tokenizers), options_(options), flags_(flags), max_length_(max_length) {
     flags_.beam.best = options.n_best;
     flags_.beam.beam = std::max(flags_.beam.beam, options.n_best);
     flags_.beam.alignments = !options.alignments.empty();
@@ -208,9 +209,11 @@ class TextDecoder {
   }
 
  private:
+  std::vector<int> read(const std::string& source) const { return tokens_of(*tokenizers_.source, source, max_length_); }
+
   void decode_lines(const TextLines::Some& some) {
     EncodedPairs pairs;
-    for (const std::string& source : some.sources) pairs.append(tokenizers_.source->encode(source), {});
+    for (const std::string& source : some.sources) pairs.append(read(source), {});
     std::vector<DecodedText> all = timed([&] { return decode(model_, pairs, tokenizers_, flags_); });
     sums_.sentences += std::ssize(all);
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -227,7 +230,7 @@ class TextDecoder {
   void force_lines(const TextLines::Some& some) {
     EncodedPairs pairs;
     for (std::size_t k = 0; k < some.sources.size(); ++k)
-      pairs.append(tokenizers_.source->encode(some.sources[k]), tokenizers_.target->encode(some.targets[k]));
+      pairs.append(read(some.sources[k]), tokenizers_.target->encode(some.targets[k]));
     if (pairs.size() == 0) return;
     std::vector<Hypothesis> all = timed([&] { return force(model_, pairs, flags_); });
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -262,6 +265,7 @@ class TextDecoder {
   const PairTokenizers& tokenizers_;
   const TrainedModelOptions& options_;
   BeamFlags flags_;
+  std::int64_t max_length_;
   std::optional<AtomicFile> links_;
   bool has_windows_ = false;
   Sums sums_;
@@ -270,8 +274,8 @@ class TextDecoder {
 }  // namespace
 
 void decode_texts(SequenceModel& model, const PairTokenizers& tokenizers, const TrainedModelOptions& options,
-                  const BeamFlags& flags) {
-  TextDecoder(model, tokenizers, options, flags).run();
+                  const BeamFlags& flags, std::int64_t max_length) {
+  TextDecoder(model, tokenizers, options, flags, max_length).run();
 }
 
 void sample_texts(SequenceModel& model, const Tokenizer& tokenizer, const TrainedModelOptions& options,

@@ -37,8 +37,7 @@ void add_options(Cli& cli, TextOptions& options) {
   cli.option("--min-count", options.min_count, "words: rarer ones in the training texts are <unk>").at_least(1);
   cli.option("--lower-case", options.lower_case, "lower-case all text");
   cli.option("--max-length", options.max_length, "tokens kept of a text, its first ones; 0: all").at_least(0);
-  cli.option("--codes", options.codes, "the byte-pair codes: a file of subword-nmt")
-      .saved_as([](const std::string& path) { return path.empty() ? path : fs::absolute(path).string(); });
+  cli.option("--codes", options.codes, "the byte-pair codes: a file of subword-nmt").saved_as(lasting_path);
 }
 
 std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts) {
