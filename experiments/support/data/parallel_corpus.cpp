@@ -158,9 +158,9 @@ void PairReader::end_together(bool source, bool target, bool alignment) {
 }
 
 void add_options(Cli& cli, ParallelCorpusOptions& options) {
-  cli.option("--source", options.source, "what is translated: how the names of its files end, en for train.en");
-  cli.option("--target", options.target, "what it is translated to, likewise");
-  cli.option("--train-set", options.train_set, "files of --data without the language; empty: those called train...");
+  cli.option("--source", options.source, "what is read: how the names of its files end, en for train.en");
+  cli.option("--target", options.target, "what is to be written, likewise");
+  cli.option("--train-set", options.train_set, "files of --data without that ending; empty: those called train...");
   cli.option("--dev-set", options.dev_set,
              "likewise; empty: dev..., val... or valid..., or a tenth of the training set");
   cli.option("--test-set", options.test_set, "likewise; empty: test..., or a tenth of the training set");
