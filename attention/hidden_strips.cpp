@@ -8,6 +8,7 @@ namespace fovea {
 namespace {
 
 constexpr int block_vectors = 4;  ///< of keys: their hidden layer's inputs stay in the first cache
+constexpr int few_queries = 4;    ///< of a sentence: turning all keys for them takes longer than it saves
 
 /// What both scores read: queries [B, H, I, a], keys [B, H, J, a], and the weights after the hidden layer, a vector
 /// [H or 1, 1, a] or a matrix [H or 1, a, D].
@@ -28,18 +29,21 @@ struct HiddenStrips {
   Tensor queries, keys, weights;
 };
 
-/// One item's queries and transposed keys [a, J], and the gradient of the latter, which come to their room in the end.
+/// One item's queries, its keys, transposed [a, J] or as they lie, and the gradient of the transposed, which comes to
+/// its room in the end.
 template <class T>
 class HiddenItem {
  public:
   HiddenItem(const HiddenStrips& score, const StripShape& shape, std::span<Tensor> rooms)
       : score_(score), rooms_(rooms), J_(shape.keys), a_(score.keys.size(-1)), stride_(strip_stride<T>(J_)) {}
 
-  void start(const StripItem& item, Workspace& space) {
+  void start(const StripItem& item, Workspace& space, bool transposes) {
     item_ = item;
     queries_ = head_matrix<T>(score_.queries, item.sentence, item.head);
+    own_keys_ = head_matrix<T>(score_.keys, item.sentence, item.head);
+    if (!transposes) return;
     keys_ = space.take<T>(a_ * stride_);
-    pack(head_matrix<T>(score_.keys, item.sentence, item.head).transposed(), a_, J_, keys_, stride_);
+    pack(own_keys_.transposed(), a_, J_, keys_, stride_);
     if (!item.backward) return;
     key_gradient_ = space.take<T>(a_ * stride_);
     std::fill_n(key_gradient_, a_ * stride_, T(0));
@@ -55,6 +59,7 @@ class HiddenItem {
   std::int64_t a() const { return a_; }
   std::int64_t stride() const { return stride_; }  ///< of keys and their gradient
   const T* query(std::int64_t i) const { return queries_.at(i, 0); }
+  const T* key(std::int64_t j) const { return own_keys_.at(j, 0); }
   const T* keys(std::int64_t d) const { return keys_ + d * stride_; }
   T* key_gradient(std::int64_t d) const { return key_gradient_ + d * stride_; }
 
@@ -82,7 +87,7 @@ class HiddenItem {
   std::span<Tensor> rooms_;
   std::int64_t J_, a_, stride_;
   StripItem item_ = {};
-  MatrixView<const T> queries_ = {};
+  MatrixView<const T> queries_ = {}, own_keys_ = {};
   T *keys_ = nullptr, *key_gradient_ = nullptr;
 };
 
@@ -122,15 +127,16 @@ template <class T>
 class AdditiveWorker : public ScoreWorker<T> {
  public:
   AdditiveWorker(const AdditiveStrips& score, const StripShape& shape, std::span<Tensor> rooms)
-      : weights_(score.weights), hidden_(score, shape, rooms) {}
+      : weights_(score.weights), few_(shape.queries <= few_queries), hidden_(score, shape, rooms) {}
 
   void start(const StripItem& item, Workspace& space) override {
-    hidden_.start(item, space);
+    hidden_.start(item, space, item.backward || !few_);
     vector_ = weights_.data<T>() + (weights_.size(0) > 1 ? item.head * weights_.size(1) : 0);
     if (item.backward) vector_gradient_ = HiddenItem<T>::take_sums(space, hidden_.a());
   }
 
   void logits(const StripRows<T>& rows, T* strip, Workspace&) override {
+    if (few_ && !hidden_.item().backward) return logits_key_by_key(rows, strip);
     for_blocks(rows, [&](std::int64_t r, std::int64_t j, auto vectors, auto count) {
       score_block<vectors>(hidden_.query(rows.first_query + r), j, strip + r * rows.stride + j, count);
     });
@@ -155,6 +161,18 @@ class AdditiveWorker : public ScoreWorker<T> {
   }
 
  private:
+  /// Σ_d v_d tanh(q_d + k_jd), of the keys that a row sees and no others.
+  void logits_key_by_key(const StripRows<T>& rows, T* strip) const {
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      const T* query = hidden_.query(rows.first_query + r);
+      for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j)
+        strip[r * rows.stride + j] = sum_of_vectors<T>(hidden_.a(), [&](std::int64_t d, auto count) {
+          Vec<T> hidden = tanh(load_vector(query + d, count) + load_vector(hidden_.key(j) + d, count));
+          return load_vector(vector_ + d, count) * hidden;
+        });
+    }
+  }
+
   /// Σ_d v_d tanh(q_d + k_jd) of so many vectors of keys from j on.
   template <int vectors, class Count>
   void score_block(const T* query, std::int64_t j, T* logits, Count count) const {
@@ -193,6 +211,7 @@ class AdditiveWorker : public ScoreWorker<T> {
   }
 
   Tensor weights_;
+  bool few_;
   HiddenItem<T> hidden_;
   const T* vector_ = nullptr;
   Vec<T>* vector_gradient_ = nullptr;
@@ -223,7 +242,7 @@ class FineGrainedWorker : public ScoreWorker<T> {
       : weights_(score.weights), D_(score.weights.size(-1)), hidden_(score, shape, rooms) {}
 
   void start(const StripItem& item, Workspace& space) override {
-    hidden_.start(item, space);
+    hidden_.start(item, space, true);
     V_ = {weights_.data<T>() + (weights_.size(0) > 1 ? item.head * hidden_.a() * D_ : 0), D_, 1};
     if (!item.backward) return;
     V_gradient_ = hidden_.weight_gradient(hidden_.a() * D_);
