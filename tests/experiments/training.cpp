@@ -112,6 +112,15 @@ BOOST_AUTO_TEST_CASE(the_best_model_is_kept_unless_the_last_are_averaged) {
              boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_model_that_is_no_good_at_any_evaluation_is_refused) {
+  Folder folder;
+  TrainingOptions far = options();
+  far.updates = 1;
+  far.schedule = "constant(rate=1e39)";
+  const std::string message = message_of([&] { trained(folder / "far", far); });
+  BOOST_TEST(contains(message, "at no evaluation was the development set's nearness a finite number"), message);
+}
+
 BOOST_AUTO_TEST_CASE(the_mean_of_fewer_evaluations_than_asked_for_is_that_of_all) {
   Folder folder;
   TrainingOptions averaged = options();

@@ -276,7 +276,13 @@ class Run {
     });
   }
 
-  void load_best() { load_state(model_, directory_.best()); }
+  void load_best() {
+    require(now_.best_update > 0,
+            "training: at no evaluation was the development set's {} a finite number; a smaller learning rate "
+            "(--schedule) in a run of its own may help",
+            task_.score_name());
+    load_state(model_, directory_.best());
+  }
 
   Module& model_;
   TrainingTask& task_;
