@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_go_together_is_refused_with_its_flag) {
   BOOST_TEST(refusal({"--cross-attention", "relative"}).starts_with("--cross-attention: relative: "));
   BOOST_TEST(refusal({"--decoder-attention", "gausian"}).starts_with("--decoder-attention: 'gausian'"));
   BOOST_TEST(refusal({"--block-order", "attention > > feed-forward"}) ==
-             "'attention > > feed-forward': nothing stands beside a '>'");
+             "--block-order: 'attention > > feed-forward': nothing stands beside a '>'");
   BOOST_TEST(refusal({"--architecture", "rnn", "--cross-attention", "global"}) ==
              "--architecture rnn: has one attention, --attention; no --decoder-attention and no --cross-attention");
 }

@@ -126,7 +126,7 @@ std::vector<std::string> parts_of_order(const std::string& order) {
   for (std::string& part : parts) {
     auto first = part.find_first_not_of(' '), last = part.find_last_not_of(' ');
     part = first == std::string::npos ? "" : part.substr(first, last - first + 1);
-    require(!part.empty(), "'{}': nothing stands beside a '>'", order);
+    require(!part.empty(), "--block-order: '{}': nothing stands beside a '>'", order);
   }
   return parts;
 }
