@@ -123,6 +123,27 @@ BOOST_AUTO_TEST_CASE(a_run_that_began_with_another_model_is_used_without_it_and_
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_run_does_not_begin_with_a_model_of_other_tokens) {
+  Folder folder;
+  auto data = [&](const std::string& name, const std::string& words) {
+    std::filesystem::create_directory(folder / name);
+    for (const char* set : {"train", "dev", "test"})
+      for (const char* side : {"xx", "yy"}) std::ofstream(folder / name / fmt::format("{}.{}", set, side)) << words;
+    return std::vector<std::string>{"--data", (folder / name).string(), "--source", "xx", "--target", "yy"};
+  };
+  TrainedRun first(translation(), data("a", "one two three\n"));
+  auto begun = [&](const std::string& out, std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--init", first.directory});
+    return ended(translation(), tiny((folder / out).string(), flags));
+  };
+  BOOST_TEST(begun("same", data("b", "two three one\n")).status == 0);
+  Ended other = begun("other", data("c", "uno two three\n"));  // as many
+  BOOST_TEST(other.status == 2);
+  BOOST_TEST(other.err == "translate: --init " + first.directory +
+                              ": its vocabulary (7 words) is not that of these data (7 words)\n");
+  BOOST_TEST(!std::filesystem::exists(folder / "other"));
+}
+
 BOOST_AUTO_TEST_CASE(a_test_stops_between_batches) {
   int status = status_in_child([] {
     if (!std::freopen("/dev/null", "w", stderr)) return 99;

@@ -50,6 +50,18 @@ void require_room(const SequenceModelOptions& model, const SequenceData& data, c
           model.longest, padded);
 }
 
+/// Embeddings are worth nothing for other tokens, even for as many.
+void require_same_tokens(const std::filesystem::path& run, const PairTokenizers& ours) {
+  const PairTokenizers theirs = load_tokenizers(run);
+  for (auto side : {&PairTokenizers::source, &PairTokenizers::target}) {
+    const Tokenizer &a = *(theirs.*side), &b = *(ours.*side);
+    bool same = a.size() == b.size();
+    for (int id = 0; same && id < a.size(); ++id) same = a.token(id) == b.token(id);
+    require(same, "--init {}: its vocabulary ({}) is not that of these data ({})", run.string(), theirs.description(),
+            ours.description());
+  }
+}
+
 /// What may be said has a shortest and a longest length, and a place for every token.
 void require_lengths(const SequenceModelOptions& model, const DecodingOptions& decoding) {
   require(decoding.min_length <= decoding.max_length, "--min-length {}: is more than --longest, {}",
@@ -125,9 +137,13 @@ void SequenceExperiment::check_with_data(Cli& cli, const SequenceData& data) con
   comparison_.check(cli, [&] {
     model.require_memory(data.tokenizers.target->size(), 4);
     require_room(model, data, batches);
-    if (begins() && !initial_.empty()) return load_parameters(*make_model(data.tokenizers), initial_);
-    ShapesAlone instead_of_models;
-    make_model(data.tokenizers);
+    if (initial_.empty() || !begins()) {
+      ShapesAlone instead_of_models;
+      make_model(data.tokenizers);
+    } else {
+      if (std::filesystem::is_directory(initial_)) require_same_tokens(initial_, data.tokenizers);
+      load_parameters(*make_model(data.tokenizers), initial_);
+    }
   });
 }
 
