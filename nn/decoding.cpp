@@ -31,6 +31,7 @@ struct Live {
   std::size_t sentence;
   std::int64_t last;  ///< its last token's node; −1: none yet
   double log_probability;
+  std::size_t rank = 0;  ///< among those of its sentence; its row says nothing, for that depends on other sentences
 };
 
 /// A hypothesis by one token longer.
@@ -38,6 +39,7 @@ struct Continuation {
   std::size_t row;  ///< of the live hypothesis
   std::int32_t token;
   double log_probability;  ///< of the whole
+  std::size_t rank = 0;    ///< among those of its sentence that go on
 };
 
 std::vector<std::int64_t> numbers(const Tensor& x) {
@@ -105,7 +107,7 @@ class Decoding {
     std::vector<Live> following;
     std::vector<std::int64_t> parents;
     for (const Continuation& one : in_places_of_parents(next)) {
-      following.push_back({live[one.row].sentence, keep(one), one.log_probability});
+      following.push_back({live[one.row].sentence, keep(one), one.log_probability, one.rank});
       parents.push_back(static_cast<std::int64_t>(one.row));
     }
     bool moved = parents.size() != live.size();
@@ -249,11 +251,12 @@ class Beam {
   /// The live hypotheses of the next step, from all continuations of this one's.
   std::vector<Continuation> advance(Decoding& decoding, std::vector<Continuation> continuations) {
     const auto beam = static_cast<std::size_t>(options_.beam);
-    std::size_t kept = std::min(continuations.size(), 2 * beam);
+    const std::size_t kept = std::min(continuations.size(), 2 * beam);
+    auto rank_of = [&](const Continuation& one) { return decoding.live[one.row].rank; };
     std::partial_sort(continuations.begin(), continuations.begin() + static_cast<std::ptrdiff_t>(kept),
-                      continuations.end(), [](const Continuation& a, const Continuation& b) {
+                      continuations.end(), [&](const Continuation& a, const Continuation& b) {
                         if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
-                        return std::pair(a.row, a.token) < std::pair(b.row, b.token);
+                        return std::pair(rank_of(a), a.token) < std::pair(rank_of(b), b.token);
                       });
     std::vector<Continuation> going_on;
     for (std::size_t rank = 0; rank < kept; ++rank) {
@@ -263,6 +266,7 @@ class Beam {
         if (rank < beam) finish(decoding, next);
       } else if (going_on.size() < beam) {
         going_on.push_back(next);
+        going_on.back().rank = going_on.size() - 1;
       }
     }
     if (options_.shrinking)

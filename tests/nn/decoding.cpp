@@ -33,6 +33,35 @@ void for_every_model(const std::function<void(SequenceModel&)>& body) {
     }
 }
 
+/// Says the same after a token whatever was before: the logits of a few next ones, others have −1000. They are log p
+/// too, exactly, for token 0, which is never said, has 0.
+class Table : public SequenceModel {
+ public:
+  using Next = std::map<std::int32_t, double>;
+  explicit Table(std::map<std::int32_t, Next> next) : next_(std::move(next)) {}
+
+  std::int64_t vocabulary() const override { return 12; }
+  bool has_source() const override { return false; }
+  DecoderState start(const Tensor&, const Tensor&, std::vector<AttentionTrace>*) override { return {}; }
+  Variable step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>*) override {
+    ++state.position;
+    Tensor logits = Tensor::full({tokens.size(0), vocabulary()}, -1000, DType::f64);
+    auto* row = logits.data<double>();
+    for (std::int64_t last : tokens.to_vector<std::int64_t>()) {
+      row[0] = 0;
+      for (auto [token, logit] : next_[static_cast<std::int32_t>(last)]) row[token] = logit;
+      row += vocabulary();
+    }
+    return logits;
+  }
+
+ private:
+  Output output() const override { return {}; }
+  Variable states(const SequenceBatch&, SequenceTrace*) override { return {}; }
+
+  std::map<std::int32_t, Next> next_;
+};
+
 const Sentences sources{{1, 4, 5, 8, 3}, {7, 6, 3}, {5, 1, 1, 4}, {8}};
 
 /// Of these sources; of a language model, with their first words as prefixes.
@@ -320,6 +349,26 @@ BOOST_AUTO_TEST_CASE(where_nothing_can_end_there_is_an_empty_hypothesis) {
   options = beam_options(2);
   for (NamedParameter& p : model->parameters()) p.variable.value().fill(std::nan(""));
   check("the model says nothing");
+}
+
+BOOST_AUTO_TEST_CASE(equal_hypotheses_are_in_an_order_that_no_other_sentence_changes) {
+  // After 4 come 6 9 and 7 8, equally probable in the end; 5 is done when they change places.
+  Table model({{4, {{6, -40}, {7, -41}}},
+               {6, {{9, -45}}},
+               {7, {{8, -42}}},
+               {8, {{3, -47}}},
+               {9, {{3, -45}}},
+               {5, {{10, -40}, {11, -41}}},
+               {10, {{3, -40}}},
+               {11, {{3, -40}}}});
+  auto found = [&](const Sentences& prefixes) {
+    DecodingBatch batch;
+    batch.prefixes = prefixes;
+    return beam_search(model, batch, beam_options(2, 2))[0];
+  };
+  const std::vector<Hypothesis> alone = found({{4}}), beside = found({{4}, {5}});
+  BOOST_TEST(alone[0].score == alone[1].score);
+  for (std::size_t k = 0; k < 2; ++k) BOOST_TEST(alone[k].tokens == beside[k].tokens, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {
