@@ -167,6 +167,12 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
           "--longest 12: <s> and so many tokens are more than --max-positions, 12");
   refused({"--positions", "learned", "--max-positions", "13", "--max-length", "20", "--length-multiple", "16"},
           "--max-positions 13: the longest text has 16 tokens with its padding");
+  std::filesystem::create_directory(folder / "long");
+  for (const char* name : {"train.xx", "train.yy", "dev.xx", "dev.yy", "test.xx", "test.yy"})
+    for (int k = 0; k < 102; ++k) std::ofstream(folder / "long" / name, std::ios::app) << "word ";
+  refused({"--positions", "learned", "--max-positions", "104", "--data", (folder / "long").string(), "--source", "xx",
+           "--target", "yy"},
+          "--max-positions 104: the longest text has 114 tokens with its padding");  // 104 in training, 114 in decoding
   refused({"--no-joint-vocabulary"}, "--tied all: source and target need one vocabulary");
   refused({"--compare", "global; small: --batch-tokens 8"},
           "--compare: 'small': --batch-tokens 8: the longest text has ");

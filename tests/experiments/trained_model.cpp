@@ -105,6 +105,25 @@ BOOST_AUTO_TEST_CASE(texts_are_cut_in_use_as_they_were_in_training) {
   BOOST_TEST(run.json(forcing).at("tokens") > 3 * 12);  // what is forced is the whole text
 }
 
+BOOST_AUTO_TEST_CASE(a_text_without_positions_is_named_behind_those_before_it) {
+  TrainedRun run(translation(), translating({"--positions", "learned", "--max-positions", "16"}));
+  const std::string texts = (run.folder / "texts").string(), few = (run.folder / "few").string();
+  std::string many;
+  for (int k = 0; k < 20; ++k) many += "fafi ";
+  std::ofstream(texts) << "fafi\nfafi\n" << many << "\n";
+  std::ofstream(few) << "a\nb\nc\n";
+  Ended decoded = run.use({"--decode", texts});
+  BOOST_TEST(decoded.status == 2);
+  BOOST_TEST(std::count(decoded.out.begin(), decoded.out.end(), '\n') == 2);
+  BOOST_TEST(decoded.err == "translate: " + texts +
+                                ":3: 22 tokens with </s> and padding, --max-positions is 16: set "
+                                "--max-length to cut what is longer\n");
+  BOOST_TEST(run.use({"--decode", texts, "--max-length", "15"}).status == 0);
+  Ended forced = run.use({"--decode", few, "--force", texts});
+  BOOST_TEST(forced.status == 2);
+  BOOST_TEST(forced.err == "translate: " + texts + ":3: 21 tokens with </s>, --max-positions is 16\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_run_that_began_with_another_model_is_used_without_it_and_from_anywhere) {
   TrainedRun first(translation(), translating({"--select", "loss"}));
   Folder folder;

@@ -37,13 +37,14 @@ bool has_learned_positions(const SequenceModelOptions& model) {
 }
 
 /// Batches and learned positions end somewhere; better to say so now than when the longest text's turn comes.
-void require_room(const SequenceModelOptions& model, const SequenceData& data, const BatchOptions& batches) {
+void require_room(const SequenceModelOptions& model, const SequenceData& data, const BatchOptions& batches,
+                  bool decodes) {
   std::int64_t longest = 0;
   for (const EncodedPairs* pairs : {&data.train, &data.dev, &data.test})
     for (std::int64_t length : pairs->lengths) longest = std::max(longest, length);
   require(fits(longest, batches), "--batch-tokens {}: the longest text has {} tokens: raise it, or make texts shorter",
           batches.tokens, longest);
-  const std::int64_t padded = padded_length(longest, batches);
+  const std::int64_t padded = std::max(padded_length(longest, batches), decodes ? decoded_length(longest) : 0);
   require(!has_learned_positions(model) || padded <= model.longest,
           "--max-positions {}: the longest text has {} tokens with its padding: raise it, or set --max-length or "
           "--max-words",
@@ -136,7 +137,7 @@ void SequenceExperiment::check_flags(Cli& cli) const {
 void SequenceExperiment::check_with_data(Cli& cli, const SequenceData& data) const {
   comparison_.check(cli, [&] {
     model.require_memory(data.tokenizers.target->size(), 4);
-    require_room(model, data, batches);
+    require_room(model, data, batches, decodes());
     if (initial_.empty() || !begins()) {
       ShapesAlone instead_of_models;
       make_model(data.tokenizers);
@@ -321,7 +322,8 @@ void SequenceExperiment::use_trained(Use use) const {
   std::unique_ptr<SequenceModel> model = make_model(tokenizers);
   load_parameters(*model, trained_.directory);
   if (use == Use::decoding)
-    decode_texts(*model, tokenizers, trained_, beam, text.text.max_length);
+    decode_texts(*model, tokenizers, trained_, beam,
+                 {.cut = text.text.max_length, .most = has_learned_positions(this->model) ? this->model.longest : 0});
   else
     sample_texts(*model, *tokenizers.target, trained_, training.seed);
 }

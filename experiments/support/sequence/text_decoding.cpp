@@ -27,13 +27,17 @@ void BeamFlags::add_to(Cli& cli) {
 
 namespace {
 
+constexpr std::int64_t decoded_length_multiple = 1;
+
 /// body(batch, its sources) for batches of sources of similar length.
 template <class Body>
 void for_batches(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, const Body& body) {
   NoGrad off;
   model.train(false);
-  BatchOptions options{
-      .tokens = flags.batch_tokens, .sentences = flags.batch_sentences, .length_multiple = 1, .accumulate = 1};
+  BatchOptions options{.tokens = flags.batch_tokens,
+                       .sentences = flags.batch_sentences,
+                       .length_multiple = decoded_length_multiple,
+                       .accumulate = 1};
   for (std::int64_t length : pairs.source.lengths()) options.tokens = std::max(options.tokens, length);
   for (const PlannedBatch& plan : evaluation_batches(pairs.source.lengths(), options)) {
     PairBatch batch = fill(plan, pairs, options);
@@ -53,6 +57,10 @@ std::vector<std::vector<std::int32_t>> targets_of(const PairBatch& batch) {
 }
 
 }  // namespace
+
+std::int64_t decoded_length(std::int64_t tokens) {
+  return padded_length(tokens, {.length_multiple = decoded_length_multiple});
+}
 
 std::vector<DecodedText> decode(SequenceModel& model, const EncodedPairs& pairs, const PairTokenizers& tokenizers,
                                 const BeamFlags& flags, const SentenceProgress& progress) {

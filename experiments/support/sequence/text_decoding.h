@@ -24,6 +24,9 @@ struct BeamFlags {
   void add_to(Cli& cli);
 };
 
+/// The length to which a source of so many tokens, </s> among them, may be padded where it is decoded.
+std::int64_t decoded_length(std::int64_t tokens);
+
 struct DecodedText {
   std::vector<Hypothesis> hypotheses;  ///< best first
   std::vector<std::string> texts;      ///< of each

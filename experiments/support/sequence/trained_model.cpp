@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <type_traits>
 
@@ -101,7 +102,12 @@ class TextLines {
     std::exception_ptr trouble;  ///< with the line behind them
   };
 
-  TextLines(const TrainedModelOptions& options) : sources_(options.decoded) {
+  /// What is wrong with a source, and with what is said of it; empty: nothing.
+  struct Faults {
+    std::function<std::string(const std::string&line)> of_source, of_target;
+  };
+
+  TextLines(const TrainedModelOptions& options, Faults faults) : faults_(std::move(faults)), sources_(options.decoded) {
     require(options.decoded != "-" || options.forced != "-", "--decode and --force: standard input ('-') can be one");
     if (!options.forced.empty()) targets_.emplace(options.forced);
     if (options.decoded == "-" && ::isatty(STDIN_FILENO)) at_once_ = 1;
@@ -114,6 +120,7 @@ class TextLines {
     Some some;
     try {
       for (std::string line; some.sources.size() < at_once_ && (more_ = sources_.next(line));) {
+        if (const std::string fault = faults_.of_source(line); !fault.empty()) sources_.fail_here("{}", fault);
         some.sources.push_back(line);
         if (!targets_) continue;
         if (!targets_->next(line)) {
@@ -121,6 +128,7 @@ class TextLines {
           sources_.fail_here("a line without a partner: {} has {}", targets_->name(),
                              counted(static_cast<std::size_t>(targets_->number()), "line"));
         }
+        if (const std::string fault = faults_.of_target(line); !fault.empty()) targets_->fail_here("{}", fault);
         some.targets.push_back(line);
       }
       std::string left;
@@ -136,6 +144,7 @@ class TextLines {
   }
 
  private:
+  Faults faults_;
   LineReader sources_;
   std::optional<LineReader> targets_;
   std::size_t at_once_ = 1000;
@@ -182,8 +191,8 @@ void print_forced(const Sums& sums, bool json) {
 class TextDecoder {
  public:
   TextDecoder(SequenceModel& model, const PairTokenizers& tokenizers, const TrainedModelOptions& options,
-              const BeamFlags& flags, std::int64_t max_length)
-      : model_(model), tokenizers_(tokenizers), options_(options), flags_(flags), max_length_(max_length) {
+              const BeamFlags& flags, const ReadingLimits& limits)
+      : model_(model), tokenizers_(tokenizers), options_(options), flags_(flags), limits_(limits) {
     flags_.beam.best = options.n_best;
     flags_.beam.beam = std::max(flags_.beam.beam, options.n_best);
     flags_.beam.alignments = !options.alignments.empty();
@@ -192,7 +201,8 @@ class TextDecoder {
   }
 
   void run() {
-    TextLines lines(options_);
+    TextLines lines(options_, {[this](const std::string& line) { return fault_of_source(line); },
+                               [this](const std::string& line) { return fault_of_target(line); }});
     while (lines.more()) {
       TextLines::Some some = lines.next();
       options_.forced.empty() ? decode_lines(some) : force_lines(some);
@@ -209,7 +219,21 @@ class TextDecoder {
   }
 
  private:
-  std::vector<int> read(const std::string& source) const { return tokens_of(*tokenizers_.source, source, max_length_); }
+  std::vector<int> read(const std::string& source) const { return tokens_of(*tokenizers_.source, source, limits_.cut); }
+
+  std::string fault_of_source(const std::string& line) const {
+    if (limits_.most == 0) return {};
+    const std::int64_t padded = decoded_length(std::ssize(read(line)) + 1);
+    if (padded <= limits_.most) return {};
+    return fmt::format("{} tokens with </s> and padding, --max-positions is {}: set --max-length to cut what is longer",
+                       padded, limits_.most);
+  }
+  std::string fault_of_target(const std::string& line) const {
+    if (limits_.most == 0) return {};
+    const std::int64_t tokens = std::ssize(tokenizers_.target->encode(line)) + 1;
+    if (tokens <= limits_.most) return {};
+    return fmt::format("{} tokens with </s>, --max-positions is {}", tokens, limits_.most);
+  }
 
   void decode_lines(const TextLines::Some& some) {
     EncodedPairs pairs;
@@ -265,7 +289,7 @@ class TextDecoder {
   const PairTokenizers& tokenizers_;
   const TrainedModelOptions& options_;
   BeamFlags flags_;
-  std::int64_t max_length_;
+  ReadingLimits limits_;
   std::optional<AtomicFile> links_;
   bool has_windows_ = false;
   Sums sums_;
@@ -274,8 +298,8 @@ class TextDecoder {
 }  // namespace
 
 void decode_texts(SequenceModel& model, const PairTokenizers& tokenizers, const TrainedModelOptions& options,
-                  const BeamFlags& flags, std::int64_t max_length) {
-  TextDecoder(model, tokenizers, options, flags, max_length).run();
+                  const BeamFlags& flags, const ReadingLimits& limits) {
+  TextDecoder(model, tokenizers, options, flags, limits).run();
 }
 
 void sample_texts(SequenceModel& model, const Tokenizer& tokenizer, const TrainedModelOptions& options,

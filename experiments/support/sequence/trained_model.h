@@ -39,11 +39,17 @@ struct TrainedModelOptions {
 /// The parameters of a .safetensors file, or of the best model in a run's directory.
 void load_parameters(Module& model, const std::filesystem::path& from);
 
-/// Prints what beam search finds for each line of options.decoded, of which the first `max_length` tokens are read (0:
-/// all); lines that are typed are decoded one by one. Or, with options.forced, the log-probability and the number of
-/// tokens, </s> among them, of each line's translation there. What it took goes to standard error.
+/// How much of a text a model reads, in tokens.
+struct ReadingLimits {
+  std::int64_t cut = 0;   ///< the first ones of a source; 0: all
+  std::int64_t most = 0;  ///< there are positions for, of any text with padding and </s>; 0: for all
+};
+
+/// Prints what beam search finds for each line of options.decoded; lines that are typed are decoded one by one. Or,
+/// with options.forced, the log-probability and the number of tokens, </s> among them, of each line's translation
+/// there. What it took goes to standard error.
 void decode_texts(SequenceModel& model, const PairTokenizers& tokenizers, const TrainedModelOptions& options,
-                  const BeamFlags& flags, std::int64_t max_length);
+                  const BeamFlags& flags, const ReadingLimits& limits);
 
 /// Prints options.samples lines that begin with the prompt, or with each line of standard input.
 void sample_texts(SequenceModel& model, const Tokenizer& tokenizer, const TrainedModelOptions& options,
