@@ -159,6 +159,8 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   refused({"--compare", "global; wide: --data x"}, "--compare: 'wide': --data: cannot differ between the rows");
   refused({"--compare", "a: --heads 2; a: --heads 4"}, "--compare: 'a' is there twice");
   refused({"--compare", "gausian"}, "--compare: 'gausian': --attention: 'gausian': no method 'gausian'");
+  refused({"--compare", "both: --attention \"relative + gausian\" --heads 2"},
+          "--compare: 'both': --attention: 'relative + gausian': no method 'gausian'");
   refused({"--decode", "x"}, "--decode: needs --model");
   refused({"--parameters"}, "--parameters: needs --vocabulary-size");
   refused({"--init", "/nowhere.safetensors"}, "--init /nowhere.safetensors: there is no such file");

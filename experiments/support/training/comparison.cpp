@@ -14,7 +14,14 @@ std::string trimmed(std::string_view text) {
   return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
 }
 
-/// "--a x y --b" as it would be on a command line: "--a", "x y", "--b". A value goes to the next flag.
+/// 'x y' and "x y" as a shell reads them.
+std::string unquoted(const std::string& text) {
+  const bool quoted = text.size() > 1 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'');
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+/// "--a x y --b" as it would be on a command line: "--a", "x y", "--b". A value goes to the next flag, with quotes or
+/// without.
 std::vector<std::string> arguments_of(std::string_view flags) {
   std::vector<std::string> arguments;
   while (!flags.empty()) {
@@ -22,7 +29,7 @@ std::vector<std::string> arguments_of(std::string_view flags) {
     std::string one = trimmed(flags.substr(0, next));
     std::size_t space = one.find_first_of(" =");
     arguments.push_back(one.substr(0, space));
-    if (space != std::string::npos) arguments.back() += "=" + trimmed(std::string_view(one).substr(space + 1));
+    if (space != std::string::npos) arguments.back() += "=" + unquoted(trimmed(std::string_view(one).substr(space + 1)));
     flags = next == std::string_view::npos ? "" : flags.substr(next + 1);
   }
   return arguments;
