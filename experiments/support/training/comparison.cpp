@@ -29,7 +29,8 @@ std::vector<std::string> arguments_of(std::string_view flags) {
     std::string one = trimmed(flags.substr(0, next));
     std::size_t space = one.find_first_of(" =");
     arguments.push_back(one.substr(0, space));
-    if (space != std::string::npos) arguments.back() += "=" + unquoted(trimmed(std::string_view(one).substr(space + 1)));
+    if (space != std::string::npos)
+      arguments.back() += "=" + unquoted(trimmed(std::string_view(one).substr(space + 1)));
     flags = next == std::string_view::npos ? "" : flags.substr(next + 1);
   }
   return arguments;
