@@ -192,7 +192,8 @@ void sgemm(const Product<float>& product, MatrixView<const float> a, MatrixView<
 bool has_bf16() { return has_instructions(dnnl::cpu_isa::avx512_core_bf16); }
 
 void multiply_rounded(const Product<float>& product, const Operand& a, const Operand& b, MatrixView<float> c) {
-  auto [m, n, k, alpha, beta] = product;
+  const std::int64_t m = product.m, n = product.n, k = product.k;
+  const float alpha = product.alpha, beta = product.beta;
   const RoundedCopy left = rounded(a, m, k), right = rounded(b, k, n);
   const auto element = static_cast<std::int64_t>(size_of(left.elements.dtype()));
   auto multiply = [&](std::int64_t first, std::int64_t rows, float* to, std::int64_t to_row, bool accumulates) {
