@@ -53,10 +53,13 @@ void add_test_columns(std::vector<Column>& columns, const std::vector<ComparedMo
   if (any([](const SequenceTest& test) { return test.window.has_value(); }))
     columns.push_back({"window", 1, [](const SequenceOutcome& run) { return window_of(run.test); }});
   using Place = AttentionShare::Place;
-  for (auto [place, name] : {std::pair(Place::encoder, "encoder %"), std::pair(Place::decoder, "decoder %"),
-                             std::pair(Place::source, "cross %")})
+  auto add_share = [&](Place place, const char* name) {
     if (any([&](const SequenceTest& test) { return !std::isnan(mean_share(test, place)); }))
       columns.push_back({name, 1, [place](const SequenceOutcome& run) { return mean_share(run.test, place); }});
+  };
+  add_share(Place::encoder, "encoder %");
+  add_share(Place::decoder, "decoder %");
+  add_share(Place::source, "cross %");
 }
 
 /// What stands behind the scores.
