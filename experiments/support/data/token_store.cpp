@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -12,19 +13,20 @@
 
 namespace fovea {
 
-TokenStore::TokenStore(std::size_t memory, std::filesystem::path directory)
-    : memory_(memory), directory_(std::move(directory)) {}
-
 namespace {
 
 std::filesystem::path place_of_temporary_files() {
   std::error_code error;
   std::filesystem::path place = std::filesystem::temp_directory_path(error);
-  require(!error, "TMPDIR: there is no such directory for the tokens that do not fit into memory");
+  const char* told = std::getenv("TMPDIR");
+  require(!error, "TMPDIR: '{}' is no directory; tokens that do not fit into memory need one", told ? told : "/tmp");
   return place;
 }
 
 }  // namespace
+
+TokenStore::TokenStore(std::size_t memory, std::filesystem::path directory)
+    : memory_(memory), directory_(std::move(directory)) {}
 
 NamelessFile::NamelessFile(const std::filesystem::path& directory) {
   std::string name = (directory / "fovea-tokens-XXXXXX").string();
