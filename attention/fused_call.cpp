@@ -115,6 +115,10 @@ std::int64_t parts_of(std::int64_t heads, std::int64_t queries) {
   return std::clamp<std::int64_t>(std::min(16 / std::max<std::int64_t>(heads, 1), queries / 64), 1, 16);
 }
 
+/// Of fewer queries or keys, rounding matrices to bf16 takes as long as it saves: `benchmark attention --precision
+/// bf16`.
+constexpr std::int64_t worth_rounding = 65;
+
 /// So many are enough for all threads; then parts_of() their heads is 1.
 constexpr std::int64_t many_sentences = 32;
 
@@ -168,6 +172,7 @@ std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std
   call->shape = {
       B, H, I, in.key.size(2), in.query_offset, call->recurrence ? 1 : parts_of(B * H, I), B >= many_sentences};
   call->rows = strip_rows(*call);
+  if (std::min(I, call->shape.keys) >= worth_rounding) call->products = matmul_precision();
   check_inputs(*call);
   call->visible = fitting_range(in.visible, call->shape);
   for (const KeyRange& range : terms->ranges) call->ranges.push_back(fitting_range(range, call->shape));

@@ -63,6 +63,8 @@ struct FusedCall {
   std::int64_t planes = 1;    ///< of a strip: D by dimension
   std::int64_t rows;          ///< of a strip, at most
   bool same_keys = false;     ///< for all queries of a head
+  /// As matrix products are computed where each operand is used often, and rounding it pays; otherwise f32.
+  Precision products = Precision::f32;
 
   /// What the call differentiates by, in this order: the values; what scores, biases, windows, the recurrence and value
   /// terms read; the sink.

@@ -44,6 +44,7 @@ void FusedPass<T>::fetches(const Tensor& x) {
 template <class T>
 typename FusedPass<T>::Head FusedPass<T>::make_head() const {
   Head head{};
+  head.space.products = call_.products;
   for (std::size_t k = 0; k < call_.scores.size(); ++k)
     head.scores.push_back(
         call_.scores[k]->worker(T(), shape_, rooms_ ? std::span<Tensor>(rooms_->parts[k]) : std::span<Tensor>()));

@@ -79,19 +79,26 @@ MatrixView<const T> head_matrix(const Tensor& x, std::int64_t b, std::int64_t h)
           x.strides()[2], 1};
 }
 
-/// `uses`: how many strips will multiply with it. A copy pays from the second one on.
+/// `uses`: how many strips will multiply with it; a copy pays from the second one on, and one that is rounded at once.
 template <class T>
-Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
-                        std::int64_t uses = 1) {
+Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n, std::int64_t uses,
+                        Precision precision) {
+  if constexpr (!std::is_same_v<T, float>) precision = Precision::f32;
   Panels<T> panels;
-  if (uses == 1 && Panels<T>::readable(from, n)) {
+  if (uses == 1 && precision == Precision::f32 && Panels<T>::readable(from, n)) {
     panels = {from, k, n};
   } else {
-    panels = {space.take<T>(Panels<T>::size(k, n)), k, n};
+    panels = {space.take<T>(Panels<T>::size(k, n)), k, n, precision};
     panels.pack(from);
   }
   panels.fetch_beside(space.ahead);
   return panels;
+}
+/// In the workspace's precision.
+template <class T>
+Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
+                        std::int64_t uses = 1) {
+  return packed_matrix(space, from, k, n, uses, space.products);
 }
 
 /// A strip's part of the gradient of something of the keys [J, n]: alpha · stripᵀ · from, where `strip_transposed`

@@ -234,6 +234,11 @@ class WindowStrips : public StripTermOf<WindowStrips> {
 
   double scale_of(std::size_t pair) const { return pair < 2 ? form_.pointer_scale : form_.local_scale; }
 
+  /// What is multiplied by the length is not rounded: it would be the rounding that is multiplied.
+  Precision precision_of(std::size_t pair, const Workspace& space) const {
+    return pair < 2 && form_.pointer_scale_by_length ? Precision::f32 : space.products;
+  }
+
   template <class T>
   MatrixView<const T> queries(const StripRows<T>& rows, std::size_t pair) const {
     return head_matrix<T>(tensors_[2 * pair], rows.sentence, rows.head).from(rows.first_query, 0);
@@ -248,7 +253,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
       WorkspaceScope taken(space);
       const Tensor& keys = tensors_[2 * k + 1];
       const TurnedStrip<T> strip = call.strip(kept, k);
-      packed_matrix(space, queries(rows, k).transposed(), keys.size(-1), rows.count)
+      packed_matrix(space, queries(rows, k).transposed(), keys.size(-1), rows.count, 1, precision_of(k, space))
           .multiply(call.end - call.first, static_cast<T>(scale_of(k)),
                     head_matrix<T>(keys, rows.sentence, rows.head).from(call.first, 0), 0,
                     {strip.at(call.first, 0), strip.width, 1});

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tensor/gemm.h"
 #include "tensor/rows_ahead.h"
 #include "tensor/tensor.h"
 
@@ -25,7 +26,8 @@ class Workspace {
   Mark mark() const { return at_; }
   void give_back(Mark mark) { at_ = mark; }
 
-  RowsAhead ahead;  ///< what the thread will need next
+  RowsAhead ahead;                      ///< what the thread will need next
+  Precision products = Precision::f32;  ///< of what is packed in it
 
  private:
   std::byte* take_bytes(std::size_t bytes);

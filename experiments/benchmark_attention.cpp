@@ -81,7 +81,9 @@ class Case {
   }
 
  private:
+  /// A backward pass multiplies as its forward pass did.
   Variable forward() const {
+    set_matmul_precision(options_.precision == "bf16" ? Precision::bf16 : Precision::f32);
     if (engine_ == "composed") return attend_composed(in_, *terms_, {}, nullptr);
     Variable out = attend_fused(in_, terms_, {}, nullptr);
     require(out.defined(), "--engine fused: {} has a term without a fused form", method_);
@@ -139,14 +141,20 @@ Turns alternate(const std::vector<Case*>& cases, const AttentionOptions& options
   return turns;
 }
 
-/// A method's numbers, beside plain attention's and, with --engine both, the composed form's.
+/// A method's numbers, beside plain attention's and, with --engine both, the composed form's; in bf16 beside those in
+/// f32.
 Json measure(const std::string& method, const AttentionOptions& options, double gemm) {
-  const bool both = options.engine == "both";
+  const bool both = options.engine == "both", rounded = options.precision == "bf16";
   const std::string engine = both ? "fused" : options.engine;
   Case measured(method, engine, options), plain("global", engine, options);
   std::vector<Case*> cases{&measured, &plain};
-  std::unique_ptr<Case> composed;
+  std::unique_ptr<Case> composed, in_f32;
   if (both) cases.push_back((composed = std::make_unique<Case>(method, "composed", options)).get());
+  if (rounded) {
+    AttentionOptions exact = options;
+    exact.precision = "f32";
+    cases.push_back((in_f32 = std::make_unique<Case>(method, engine, exact)).get());
+  }
   const std::size_t extra = measured.extra_bytes();
   const Turns turns = alternate(cases, options);
   const double gflops = flops_of(options) / turns.middle(0) / 1e9;
@@ -161,6 +169,7 @@ Json measure(const std::string& method, const AttentionOptions& options, double 
                {"milliseconds", turns.middle(0) * 1e3},
                {"extra_bytes", extra}};
   if (both) json["ratio_to_composed"] = turns.speed_against(0, 2);
+  if (rounded) json["ratio_to_f32"] = turns.speed_against(0, cases.size() - 1);
   return json;
 }
 
@@ -203,7 +212,10 @@ void benchmark_attention(Cli& cli) {
   cli.option("--backward", options.backward, "the same as --pass backward");
   cli.option("--engine", options.engine, "how it is computed; both: fused, beside composed in the same run")
       .one_of({"fused", "composed", "both"});
-  cli.option("--precision", options.precision, "of everything").one_of({"f32", "f64"});
+  cli.option("--precision", options.precision,
+             "of everything; bf16: operands of the fused engine's products rounded to it, the rest in f32, and timed "
+             "beside f32")
+      .one_of({"f32", "f64", "bf16"});
   cli.option("--rounds", options.rounds, "each times the method and plain attention once").range(1, 1000);
   cli.option("--threads", options.threads, "0: one per core").range(0, 1024);
   cli.option("--table", options.table, "all methods of the registry instead of --method");
@@ -233,6 +245,7 @@ void benchmark_attention(Cli& cli) {
   const bool both = options.engine == "both";
   std::vector<std::string> titles{"method", "ms", "GFLOP/s", "of GEMM", "of plain", "extra MiB"};
   if (both) titles.push_back("of composed");
+  if (options.precision == "bf16") titles.push_back("of f32");
   Table table(titles);
   for (const std::string& method : methods) {
     try {
@@ -247,7 +260,8 @@ void benchmark_attention(Cli& cli) {
                             Cell::number(json["ratio_to_gemm"], 3),
                             Cell::number(json["ratio_to_plain"], 3),
                             Cell::number(json["extra_bytes"].get<double>() / 1048576.0, 2)};
-      if (both) row.push_back(Cell::number(json["ratio_to_composed"], 2));
+      for (const char* other : {"ratio_to_composed", "ratio_to_f32"})
+        if (json.contains(other)) row.push_back(Cell::number(json[other], 2));
       table.row(std::move(row));
     } catch (const Error& error) {
       if (!options.table) throw;

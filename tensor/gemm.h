@@ -21,8 +21,9 @@ Shape matmul_shape(const Tensor& a, const Tensor& b);
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 /// How f32 products are computed. bf16 rounds both operands to bf16 and accumulates in f32: products of matrices, and
-/// batches that fold into one (activations [B, T, d] times a weight [d, n]), with no size below 16. Batches of small
-/// matrices, attention's logits and sums of values, stay in f32: rounding them costs more than it saves.
+/// batches that fold into one (activations [B, T, d] times a weight [d, n]), with no size below 16; and those inside
+/// fused attention of many queries and keys. Batches of small matrices stay in f32: rounding them costs more than it
+/// saves.
 enum class Precision : std::uint8_t { f32, bf16 };
 void set_matmul_precision(Precision precision);
 Precision matmul_precision();

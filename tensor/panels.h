@@ -4,19 +4,25 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "tensor/gemm.h"
 #include "tensor/packing.h"
 #include "tensor/register_tile.h"
 #include "tensor/rows_ahead.h"
 
 namespace fovea {
 
+class MatrixUnit;
+
 /// b [k, n] in panels of at most three vectors of columns: each holds its k rows one after the other, filled up with
 /// zeros to whole vectors. The memory is the caller's: size(k, n) elements.
+///
+/// Precision::bf16, of f32 alone, rounds b here and a in every product, and adds up in f32: rows lie in pairs.
 template <class T>
 class Panels {
  public:
   Panels() = default;
-  Panels(T* memory, std::int64_t k, std::int64_t n) : data_(memory), own_(memory), k_(k), n_(n) {}
+  Panels(T* memory, std::int64_t k, std::int64_t n, Precision precision = Precision::f32)
+      : data_(memory), own_(memory), k_(k), n_(n), rounds_(precision == Precision::bf16) {}
   /// Not copied but read where it lies: for a matrix that is multiplied once. Its rows are contiguous and fill vectors.
   Panels(MatrixView<const T> b, std::int64_t k, std::int64_t n) : data_(b.data), row_(b.row_stride), k_(k), n_(n) {}
   static bool readable(MatrixView<const T> b, std::int64_t n) { return b.column_stride == 1 && n % Vec<T>::lanes == 0; }
@@ -30,7 +36,8 @@ class Panels {
   void fetch_beside(RowsAhead& rows) { ahead_ = &rows; }
 
   /// c = alpha a b + beta c for m rows of a and c, over rows [k_begin, k_end) of b, a's columns counted like them.
-  /// Only panels that overlap columns [n_begin, n_end) are computed, those whole; beta = 0 does not read c.
+  /// Only panels that overlap columns [n_begin, n_end) are computed, those whole; beta = 0 does not read c. k_begin is
+  /// even.
   struct Part {
     std::int64_t k_begin, k_end, n_begin, n_end;
   };
@@ -51,13 +58,35 @@ class Panels {
     return (panel * (all / panels) + std::min(panel, all % panels)) * Vec<T>::lanes;
   }
 
-  void multiply_panel(std::int64_t panel, std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
-                      std::int64_t k_begin, std::int64_t k_end) const;
+  /// body(panel) for those that overlap the part's columns.
+  template <class Body>
+  void for_panels(const Part& part, Body&& body) const {
+    for (std::int64_t panel = 0; panel < count(); ++panel)
+      if (part.n_begin < begin(panel + 1) && begin(panel) < part.n_end) body(panel);
+  }
+
+  /// Rows of one panel, from the first of a product on.
+  template <class Factor>
+  struct PanelRows {
+    const Factor* data;
+    std::int64_t stride;
+  };
+  template <class Factor>
+  PanelRows<Factor> rows_from(std::int64_t panel, std::int64_t k) const;
+  template <class Factor>
+  void multiply_panels(std::int64_t m, T alpha, MatrixView<const Factor> a, T beta, MatrixView<T> c, const Part& part,
+                       MatrixUnit* unit = nullptr) const;
+  template <class Factor>
+  void multiply_panel(std::int64_t panel, PanelRows<Factor> rows, std::int64_t k, std::int64_t m, T alpha,
+                      MatrixView<const Factor> a, T beta, MatrixView<T> c, MatrixUnit* unit = nullptr) const;
+  void multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
+                        const Part& part) const;
 
   const T* data_ = nullptr;
   T* own_ = nullptr;
   std::int64_t row_ = 0;  ///< from row to row of a matrix that is not copied; 0: packed
   std::int64_t k_ = 0, n_ = 0;
+  bool rounds_ = false;  ///< data_ are Bf16Pairs
   RowsAhead* ahead_ = nullptr;
 };
 

@@ -5,17 +5,18 @@
 #include <cstdint>
 #include <utility>
 
-#include "tensor/simd.h"
+#include "tensor/bf16_pairs.h"
 
 namespace fovea {
 
-/// c[rows, columns] = alpha a[rows, k] b[k, columns] + beta c. Rows of b and c are contiguous; a has any strides.
-template <class T>
+/// c[rows, columns] = alpha a[rows, k] b[k, columns] + beta c. Rows of b and c are contiguous; a has any strides. The
+/// Factors are T, or of float Bf16Pair, which counts as one along k.
+template <class T, class Factor = T>
 struct RegisterTile {
   std::int64_t k;
-  const T* a;
+  const Factor* a;
   std::int64_t a_row, a_column;
-  const T* b;  ///< read in full vectors: columns rounded up to the lanes
+  const Factor* b;  ///< read in full vectors: columns rounded up to the lanes
   std::int64_t b_row;
   T* c;
   std::int64_t c_row;
@@ -41,8 +42,8 @@ constexpr int tile_rows(int vectors) {
 }
 
 /// The sum over k is one chain of fused multiply-adds per element, whatever the tile's size. beta = 0 does not read c.
-template <class T, int rows, int vectors>
-void multiply_tile(const RegisterTile<T>& tile) {
+template <class T, class Factor, int rows, int vectors>
+void multiply_tile(const RegisterTile<T, Factor>& tile) {
   using V = Vec<T>;
   V sum[rows][vectors];
 #pragma GCC unroll 8
@@ -50,17 +51,17 @@ void multiply_tile(const RegisterTile<T>& tile) {
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) sum[i][v] = V(T(0));
 
-  const T *a = tile.a, *b = tile.b;
+  const Factor *a = tile.a, *b = tile.b;
   const std::int64_t a_row = tile.a_row, a_column = tile.a_column, b_row = tile.b_row;
   for (std::int64_t p = tile.k; p > 0; --p, a += a_column, b += b_row) {
-    V row[vectors];
+    Vec<Factor> row[vectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) row[v] = V::load(b + v * V::lanes);
+    for (int v = 0; v < vectors; ++v) row[v] = Vec<Factor>::load(b + v * V::lanes);
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
-      V element(a[i * a_row]);
+      Vec<Factor> element(a[i * a_row]);
 #pragma GCC unroll 8
-      for (int v = 0; v < vectors; ++v) sum[i][v] += element * row[v];
+      for (int v = 0; v < vectors; ++v) sum[i][v] = add_product(sum[i][v], element, row[v]);
     }
   }
 
@@ -84,20 +85,20 @@ void multiply_tile(const RegisterTile<T>& tile) {
   }
 }
 
-template <class T>
-using TileKernel = void (*)(const RegisterTile<T>&);
+template <class T, class Factor>
+using TileKernel = void (*)(const RegisterTile<T, Factor>&);
 
-template <class T, int vectors>
+template <class T, class Factor, int vectors>
 constexpr auto kernels_of_width = []<int... r>(std::integer_sequence<int, r...>) {
-  return std::array<TileKernel<T>, tallest_tile>{
-      (r < tile_rows(vectors) ? &multiply_tile<T, std::min(r + 1, tile_rows(vectors)), vectors> : nullptr)...};
+  return std::array<TileKernel<T, Factor>, tallest_tile>{
+      (r < tile_rows(vectors) ? &multiply_tile<T, Factor, std::min(r + 1, tile_rows(vectors)), vectors> : nullptr)...};
 }
 (std::make_integer_sequence<int, tallest_tile>{});
 
 /// [vectors - 1][rows - 1]: every size up to tile_rows(vectors), so that ragged edges cost no rows of zeros.
-template <class T>
+template <class T, class Factor = T>
 constexpr auto tile_kernels = []<int... v>(std::integer_sequence<int, v...>) {
-  return std::array{kernels_of_width<T, v + 1>...};
+  return std::array{kernels_of_width<T, Factor, v + 1>...};
 }
 (std::make_integer_sequence<int, widest_tile>{});
 
