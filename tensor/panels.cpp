@@ -92,7 +92,7 @@ template <class T>
 void Panels<T>::multiply(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
                          const Part& part) const {
   if (rounds_) return multiply_rounded(m, alpha, a, beta, c, part);
-  multiply_panels(m, alpha, a.from(0, part.k_begin), beta, c, part);
+  multiply_slices(m, alpha, a.from(0, part.k_begin), beta, c, part);
 }
 
 /// a's pairs of the whole part; an odd last row of b is without its neighbour, which may be anything.
@@ -106,14 +106,14 @@ void Panels<T>::multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a,
     const MatrixView<const Bf16Pair> pairs = as_pairs(a.from(0, part.k_begin), m, part.k_end - part.k_begin);
     const std::int64_t first = part.k_begin / 2, end = part.k_end / 2 + (part.k_end % 2 && !alone ? 1 : 0);
     if (first < end || !alone)
-      multiply_panels(m, alpha, pairs, beta, c, {first, end, part.n_begin, part.n_end}, unit ? &*unit : nullptr);
+      multiply_slices(m, alpha, pairs, beta, c, {first, end, part.n_begin, part.n_end}, unit ? &*unit : nullptr);
     if (!alone) return;
     if (first < end) beta = 1;
-    for_panels(part, [&](std::int64_t panel) {
-      const PanelRows<Bf16Pair> last = rows_from<Bf16Pair>(panel, end);
+    for_slices(part, [&](const Slice& slice) {
+      const SliceRows<Bf16Pair> last = rows_from<Bf16Pair>(slice, end);
       Bf16Pair row[widest * Vec<T>::lanes];
-      for (std::int64_t j = 0; j < begin(panel + 1) - begin(panel); ++j) row[j] = last.data[j] & 0xffffu;
-      multiply_panel<Bf16Pair>(panel, {row, 0}, 1, m, alpha, pairs.from(0, end - first), beta, c,
+      for (std::int64_t j = 0; j < slice.width; ++j) row[j] = last.data[j] & 0xffffu;
+      multiply_slice<Bf16Pair>(slice, {row, 0}, 1, m, alpha, pairs.from(0, end - first), beta, c,
                                unit ? &*unit : nullptr);
     });
   }
@@ -121,13 +121,13 @@ void Panels<T>::multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a,
 
 template <class T>
 template <class Factor>
-void Panels<T>::multiply_panels(std::int64_t m, T alpha, MatrixView<const Factor> a, T beta, MatrixView<T> c,
+void Panels<T>::multiply_slices(std::int64_t m, T alpha, MatrixView<const Factor> a, T beta, MatrixView<T> c,
                                 const Part& part, MatrixUnit* unit) const {
-  for_panels(part, [&](std::int64_t panel) {
+  for_slices(part, [&](const Slice& slice) {
     T keep = beta;
     std::int64_t k = part.k_begin;
     do {  // once even for no rows: that leaves beta c
-      multiply_panel(panel, rows_from<Factor>(panel, k), std::min(k_block, part.k_end - k), m, alpha,
+      multiply_slice(slice, rows_from<Factor>(slice, k), std::min(k_block, part.k_end - k), m, alpha,
                      a.from(0, k - part.k_begin), keep, c, unit);
       keep = 1;
       k += k_block;
@@ -137,20 +137,20 @@ void Panels<T>::multiply_panels(std::int64_t m, T alpha, MatrixView<const Factor
 
 template <class T>
 template <class Factor>
-typename Panels<T>::template PanelRows<Factor> Panels<T>::rows_from(std::int64_t panel, std::int64_t k) const {
-  const std::int64_t column = begin(panel), width = begin(panel + 1) - column;
+typename Panels<T>::template SliceRows<Factor> Panels<T>::rows_from(const Slice& slice, std::int64_t k) const {
+  const std::int64_t column = begin(slice.panel), width = begin(slice.panel + 1) - column,
+                     within = slice.column - column;
   if constexpr (!std::is_same_v<T, Factor>)
-    return {reinterpret_cast<const Factor*>(data_) + column * ((k_ + 1) / 2) + k * width, width};
+    return {reinterpret_cast<const Factor*>(data_) + column * ((k_ + 1) / 2) + k * width + within, width};
   else
-    return {row_ ? data_ + k * row_ + column : data_ + column * k_ + k * width, row_ ? row_ : width};
+    return {row_ ? data_ + k * row_ + slice.column : data_ + column * k_ + k * width + within, row_ ? row_ : width};
 }
 
 template <class T>
 template <class Factor>
-void Panels<T>::multiply_panel(std::int64_t panel, PanelRows<Factor> rows, std::int64_t k, std::int64_t m, T alpha,
+void Panels<T>::multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::int64_t k, std::int64_t m, T alpha,
                                MatrixView<const Factor> a, T beta, MatrixView<T> c, MatrixUnit* unit) const {
-  const std::int64_t column = begin(panel), width = begin(panel + 1) - column;
-  const int tile_vectors = static_cast<int>(width / Vec<T>::lanes);
+  const int tile_vectors = static_cast<int>(slice.width / Vec<T>::lanes);
   const auto& kernels = tile_kernels<T, Factor>[static_cast<std::size_t>(tile_vectors - 1)];
   const std::int64_t tallest = unit ? unit_rows : tile_rows(tile_vectors), tiles = (m + tallest - 1) / tallest;
   RegisterTile<T, Factor> tile{k,
@@ -161,7 +161,7 @@ void Panels<T>::multiply_panel(std::int64_t panel, PanelRows<Factor> rows, std::
                                rows.stride,
                                nullptr,
                                c.row_stride,
-                               static_cast<int>(std::min(width, n_ - column)),
+                               static_cast<int>(std::min(slice.width, n_ - slice.column)),
                                alpha,
                                beta};
   constexpr std::int64_t line_of_work = 16;  // multiply-adds of a vector: the memory has a line by then
@@ -169,7 +169,7 @@ void Panels<T>::multiply_panel(std::int64_t panel, PanelRows<Factor> rows, std::
     const std::int64_t height = m / tiles + (t < m % tiles ? 1 : 0);
     if (ahead_) ahead_->fetch(k * height * tile_vectors / line_of_work);
     tile.a = a.at(row, 0);
-    tile.c = c.at(row, column);
+    tile.c = c.at(row, slice.column);
     if constexpr (MatrixUnit::exists && std::is_same_v<Factor, Bf16Pair>)
       if (unit) {
         UnitProduct::multiply(*unit, tile, static_cast<int>(height));

@@ -36,7 +36,7 @@ class Panels {
   void fetch_beside(RowsAhead& rows) { ahead_ = &rows; }
 
   /// c = alpha a b + beta c for m rows of a and c, over rows [k_begin, k_end) of b, a's columns counted like them.
-  /// Only panels that overlap columns [n_begin, n_end) are computed, those whole; beta = 0 does not read c. k_begin is
+  /// Only vectors that overlap columns [n_begin, n_end) are computed, those whole; beta = 0 does not read c. k_begin is
   /// even.
   struct Part {
     std::int64_t k_begin, k_end, n_begin, n_end;
@@ -58,26 +58,33 @@ class Panels {
     return (panel * (all / panels) + std::min(panel, all % panels)) * Vec<T>::lanes;
   }
 
-  /// body(panel) for those that overlap the part's columns.
+  /// What a product takes of one panel: whole vectors, [column, column + width).
+  struct Slice {
+    std::int64_t panel, column, width;
+  };
+  /// body(slice) for the panels that overlap the part's columns.
   template <class Body>
-  void for_panels(const Part& part, Body&& body) const {
-    for (std::int64_t panel = 0; panel < count(); ++panel)
-      if (part.n_begin < begin(panel + 1) && begin(panel) < part.n_end) body(panel);
+  void for_slices(const Part& part, Body&& body) const {
+    for (std::int64_t panel = 0; panel < count(); ++panel) {
+      const std::int64_t first = std::max(part.n_begin / Vec<T>::lanes * Vec<T>::lanes, begin(panel)),
+                         end = std::min(padded(part.n_end), begin(panel + 1));
+      if (first < end) body(Slice{panel, first, end - first});
+    }
   }
 
-  /// Rows of one panel, from the first of a product on.
+  /// A slice's rows, from the first of a product on.
   template <class Factor>
-  struct PanelRows {
+  struct SliceRows {
     const Factor* data;
     std::int64_t stride;
   };
   template <class Factor>
-  PanelRows<Factor> rows_from(std::int64_t panel, std::int64_t k) const;
+  SliceRows<Factor> rows_from(const Slice& slice, std::int64_t k) const;
   template <class Factor>
-  void multiply_panels(std::int64_t m, T alpha, MatrixView<const Factor> a, T beta, MatrixView<T> c, const Part& part,
+  void multiply_slices(std::int64_t m, T alpha, MatrixView<const Factor> a, T beta, MatrixView<T> c, const Part& part,
                        MatrixUnit* unit = nullptr) const;
   template <class Factor>
-  void multiply_panel(std::int64_t panel, PanelRows<Factor> rows, std::int64_t k, std::int64_t m, T alpha,
+  void multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::int64_t k, std::int64_t m, T alpha,
                       MatrixView<const Factor> a, T beta, MatrixView<T> c, MatrixUnit* unit = nullptr) const;
   void multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
                         const Part& part) const;
