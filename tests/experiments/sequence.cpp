@@ -76,12 +76,13 @@ BOOST_AUTO_TEST_CASE(gates_need_flexible_attention) {
   text.text.min_count = 1;
   BatchOptions batches;
   SequenceData data = small_data(text, batches);
-  auto model = small_model(data.tokenizers, "classic(additive)");
+  auto plain = small_model(data.tokenizers, "classic(additive)"),
+       flexible = small_model(data.tokenizers, "classic(additive + flexible)");
   SequenceLossOptions gated{.gate = 0.1};
-  SequenceTask task(*model, data.train, batches, gated, 1, "score", [] { return 0.0; });
-  BOOST_TEST(message_of([&] {
-               task.next_update([](const Variable&) {});
-             }).starts_with("--gate: no attention of this model has a gate"));
+  BOOST_TEST(message_of([&] { gated.require_gates(*plain); }) ==
+             "--gate 0.1: no attention of this model has a gate; flexible attention does");
+  gated.require_gates(*flexible);
+  SequenceLossOptions{}.require_gates(*plain);
 }
 
 BOOST_AUTO_TEST_CASE(lines_make_blocks) {

@@ -126,7 +126,7 @@ std::unique_ptr<SequenceModel> SequenceExperiment::make_model(const PairTokenize
 void SequenceExperiment::check_flags(Cli& cli) const {
   comparison_.check(cli, [&] {
     ShapesAlone instead_of_models;
-    model.make(decodes() ? special_tokens : 0, special_tokens);
+    loss.require_gates(*model.make(decodes() ? special_tokens : 0, special_tokens));
     if (decodes()) require_lengths(model, beam.beam);
     require(!begins() || initial_.empty() || std::filesystem::exists(initial_),
             "--init {}: there is no such file or directory", initial_.string());

@@ -43,7 +43,7 @@ Variable mean_gates(const SequenceTrace& trace, const PairBatch& batch) {
       return sum(mean(gate, {1}) * shares, {1});  // gate [rows, H, T]
     }
   }
-  fail("--gate: no attention of this model has a gate; flexible attention does");
+  fail("a model with the parameters of a gate shows none");  // require_gates() saw them
 }
 
 }  // namespace
@@ -55,6 +55,15 @@ void SequenceLossOptions::add_to(Cli& cli) {
       .range(0, 100);
   cli.choice("--gate-norm", gate_norm, {{"token", GateNorm::token}, {"sentence", GateNorm::sentence}},
              "the loss beside it is a mean over tokens, or a sum over each sentence's");
+}
+
+void SequenceLossOptions::require_gates(const SequenceModel& model) const {
+  const std::vector<NamedParameter> parameters = model.parameters();
+  auto is_of_gate = [](const NamedParameter& parameter) {
+    return parameter.name.find("flexible.gate") != std::string::npos;
+  };
+  require(gate == 0 || std::any_of(parameters.begin(), parameters.end(), is_of_gate),
+          "--gate {}: no attention of this model has a gate; flexible attention does", gate);
 }
 
 SequenceTask::SequenceTask(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,

@@ -21,6 +21,8 @@ struct SequenceLossOptions {
   GateNorm gate_norm = GateNorm::token;
 
   void add_to(Cli& cli);
+  /// Throws Error where gates are worth something and the model has none.
+  void require_gates(const SequenceModel& model) const;
 };
 
 /// Does `body` for batches of the pairs, without gradients and dropout: (batch, what the model reads, what it should
