@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "tensor/gemm.h"
 #include "tensor/packing.h"
@@ -16,13 +17,13 @@ class MatrixUnit;
 /// b [k, n] in panels of at most three vectors of columns: each holds its k rows one after the other, filled up with
 /// zeros to whole vectors. The memory is the caller's: size(k, n) elements.
 ///
-/// Precision::bf16, of f32 alone, rounds b here and a in every product, and adds up in f32: rows lie in pairs.
+/// Precision::bf16 rounds b here and a in every product, and adds up in f32: rows lie in pairs. f64 is never rounded.
 template <class T>
 class Panels {
  public:
   Panels() = default;
   Panels(T* memory, std::int64_t k, std::int64_t n, Precision precision = Precision::f32)
-      : data_(memory), own_(memory), k_(k), n_(n), rounds_(precision == Precision::bf16) {}
+      : data_(memory), own_(memory), k_(k), n_(n), rounds_(std::is_same_v<T, float> && precision == Precision::bf16) {}
   /// Not copied but read where it lies: for a matrix that is multiplied once. Its rows are contiguous and fill vectors.
   Panels(MatrixView<const T> b, std::int64_t k, std::int64_t n) : data_(b.data), row_(b.row_stride), k_(k), n_(n) {}
   static bool readable(MatrixView<const T> b, std::int64_t n) { return b.column_stride == 1 && n % Vec<T>::lanes == 0; }
@@ -30,7 +31,7 @@ class Panels {
   static constexpr std::int64_t padded(std::int64_t n) { return vectors(n) * Vec<T>::lanes; }
   static constexpr std::int64_t size(std::int64_t k, std::int64_t n) { return k * padded(n); }
 
-  /// Copies b in; any strides.
+  /// Copies b in; any strides, but of what is rounded, a and b, one of the two is 1.
   void pack(MatrixView<const T> b);
   /// What products bring into the cache meanwhile.
   void fetch_beside(RowsAhead& rows) { ahead_ = &rows; }
