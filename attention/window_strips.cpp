@@ -1,5 +1,6 @@
 #include "attention/window_strips.h"
 
+#include <cmath>
 #include <limits>
 
 #include "attention/strip_score.h"
@@ -234,9 +235,10 @@ class WindowStrips : public StripTermOf<WindowStrips> {
 
   double scale_of(std::size_t pair) const { return pair < 2 ? form_.pointer_scale : form_.local_scale; }
 
-  /// What is multiplied by the length is not rounded: it would be the rounding that is multiplied.
+  /// What is made larger, by the length or by its own scale, is not rounded: it would be the rounding that grows.
   Precision precision_of(std::size_t pair, const Workspace& space) const {
-    return pair < 2 && form_.pointer_scale_by_length ? Precision::f32 : space.products;
+    const bool grows = form_.pointer_scale_by_length || std::abs(form_.pointer_scale) > form_.local_scale;
+    return pair < 2 && grows ? Precision::f32 : space.products;
   }
 
   template <class T>

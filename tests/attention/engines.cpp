@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <numeric>
 
 #include <boost/test/unit_test.hpp>
 #include <omp.h>
@@ -133,33 +135,79 @@ BOOST_AUTO_TEST_CASE(in_f32_too) {
   });
 }
 
+/// In that precision, at lengths that fill no vectors.
+std::vector<Tensor> rounded_or_not(Attention& attention, Place place, Precision precision) {
+  Engine chosen(AttentionEngine::fused);
+  set_matmul_precision(precision);
+  std::vector<Tensor> results = output_and_gradients(attention, place, {2, 97, 131, {131, 70}}, DType::f32);
+  set_matmul_precision(Precision::f32);
+  return results;
+}
+
+double distance(const Tensor& x, const Tensor& y) {
+  const std::vector<double> a = x.to_vector<double>(), b = y.to_vector<double>();
+  return std::sqrt(std::inner_product(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
+                                      [](double x, double y) { return (x - y) * (x - y); }));
+}
+double norm(const Tensor& x) { return distance(x, Tensor::zeros(x.shape(), x.dtype())); }
+
 // A rounding of 2^-9 in every operand; the kinks of an activation carry it into gradients.
 BOOST_AUTO_TEST_CASE(in_bf16_nearly) {
   int different = 0;
   for_every_fused([&](Attention& attention, Place place) {
     attention.to(DType::f32);
-    auto run = [&](Precision precision) {
-      Engine chosen(AttentionEngine::fused);
-      set_matmul_precision(precision);
-      auto results = output_and_gradients(attention, place, {2, 97, 131, {131, 70}}, DType::f32);
-      set_matmul_precision(Precision::f32);
-      return results;
-    };
-    std::vector<Tensor> rounded = run(Precision::bf16), exact = run(Precision::f32);
+    const std::vector<Tensor> rounded = rounded_or_not(attention, place, Precision::bf16),
+                              exact = rounded_or_not(attention, place, Precision::f32);
     for (std::size_t k = 0; k < exact.size(); ++k) {
-      std::vector<double> a = rounded[k].to_vector<double>(), b = exact[k].to_vector<double>();
-      double difference = 0, size = 0;
-      for (std::size_t e = 0; e < a.size(); ++e) {
-        difference += (a[e] - b[e]) * (a[e] - b[e]);
-        size += b[e] * b[e];
-      }
+      const double difference = distance(rounded[k], exact[k]), size = norm(exact[k]);
       different += difference > 0;
-      BOOST_TEST(std::sqrt(difference) <= 0.06 * std::sqrt(size) + 0.1,
-                 "tensor " << k << " differs by " << std::sqrt(difference) << " of " << std::sqrt(size));
+      BOOST_TEST(difference <= 0.06 * size + 0.1, "tensor " << k << " differs by " << difference << " of " << size);
     }
     attention.to(DType::f64);
   });
   BOOST_TEST(different > 100);
+}
+
+// Nor is it larger than elsewhere where the pointers' logits are: it would be the rounding that is multiplied.
+BOOST_AUTO_TEST_CASE(in_bf16_as_nearly_with_any_scale_of_the_pointers) {
+  for (const char* scale :
+       {"pointer_scale=1", "pointer_scale=200", "pointer_scale=-200", "pointer_scale_by_length=true"}) {
+    auto attention = random_attention(fmt::format("window({})", scale), Place::encoder);
+    attention->to(DType::f32);
+    const std::vector<Tensor> rounded = rounded_or_not(*attention, Place::encoder, Precision::bf16),
+                              exact = rounded_or_not(*attention, Place::encoder, Precision::f32);
+    for (std::size_t k : {0, 1})
+      BOOST_TEST(distance(rounded[k], exact[k]) < 0.01 * norm(exact[k]), scale << ": tensor " << k << " differs by "
+                                                                               << distance(rounded[k], exact[k])
+                                                                               << " of " << norm(exact[k]));
+  }
+}
+
+// The last key of a sentence is rounded in a pair with what comes after it.
+BOOST_AUTO_TEST_CASE(in_bf16_too_padding_may_be_anything) {
+  Engine fused(AttentionEngine::fused);
+  set_matmul_precision(Precision::bf16);
+  for (const char* specification :
+       {"global", "window", "window(use=additive)", "gaussian", "additive", "sliding(left=9,right=2)"}) {
+    auto attention = random_attention(specification, Place::cross);
+    attention->to(DType::f32);
+    auto run = [&](double padding) {
+      Generator generator(8);
+      auto random = [&](std::int64_t length) { return random_tensor({2, length, 6}, generator).to(DType::f32); };
+      Variable query(random(97), true), key(random(131), true);
+      key.value().slice(0, 1, 2).slice(1, 69, 131).fill(padding);
+      Variable out = attention->forward({.query = query,
+                                         .key = key,
+                                         .value = key,
+                                         .key_lengths = Tensor::from(std::vector<std::int32_t>{131, 69}, {2})});
+      backward(out, random(97));
+      return std::vector<Tensor>{out.value(), query.grad().value()};
+    };
+    const std::vector<Tensor> zeros = run(0), others = run(std::numeric_limits<double>::quiet_NaN());
+    for (std::size_t k : {0, 1})
+      BOOST_TEST((zeros[k].to_vector<double>() == others[k].to_vector<double>()), specification << ": tensor " << k);
+  }
+  set_matmul_precision(Precision::f32);
 }
 
 BOOST_AUTO_TEST_CASE(both_engines_draw_the_same_dropout) {
