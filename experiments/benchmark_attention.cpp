@@ -53,6 +53,7 @@ class Case {
     if (options.pass == "forward") return;
     inputs_ = fused_inputs(in_, terms_);
     std::erase_if(inputs_, [](const Variable& input) { return !input.requires_grad(); });  // ALiBi's slopes
+    set_precision();
     out_ = forward();
     cotangent_ = Tensor::empty(out_.shape(), dtype);
     fill_normal(cotangent_, generator);
@@ -60,6 +61,7 @@ class Case {
 
   /// The passes that are timed.
   void run() {
+    set_precision();
     if (options_.pass == "forward")
       results_ = {forward_only()};
     else if (options_.pass == "backward")
@@ -81,9 +83,9 @@ class Case {
   }
 
  private:
-  /// A backward pass multiplies as its forward pass did.
+  /// Of this case's products: each turn is another case's.
+  void set_precision() const { set_matmul_precision(options_.precision == "bf16" ? Precision::bf16 : Precision::f32); }
   Variable forward() const {
-    set_matmul_precision(options_.precision == "bf16" ? Precision::bf16 : Precision::f32);
     if (engine_ == "composed") return attend_composed(in_, *terms_, {}, nullptr);
     Variable out = attend_fused(in_, terms_, {}, nullptr);
     require(out.defined(), "--engine fused: {} has a term without a fused form", method_);
@@ -212,9 +214,10 @@ void benchmark_attention(Cli& cli) {
   cli.option("--backward", options.backward, "the same as --pass backward");
   cli.option("--engine", options.engine, "how it is computed; both: fused, beside composed in the same run")
       .one_of({"fused", "composed", "both"});
-  cli.option("--precision", options.precision,
-             "of everything; bf16: operands of the fused engine's products rounded to it, the rest in f32, and timed "
-             "beside f32")
+  cli.option(
+         "--precision", options.precision,
+         "of everything; bf16: operands of large products rounded to it, the rest in f32, and timed beside f32; the "
+         "fused engine rounds from 65 queries and keys on, the composed one where there is one head of one sentence")
       .one_of({"f32", "f64", "bf16"});
   cli.option("--rounds", options.rounds, "each times the method and plain attention once").range(1, 1000);
   cli.option("--threads", options.threads, "0: one per core").range(0, 1024);
@@ -228,6 +231,9 @@ void benchmark_attention(Cli& cli) {
   if (options.keys == 0) options.keys = options.queries;
   require(!options.causal || options.keys == options.queries, "--causal: needs as many keys as queries, not {} and {}",
           options.keys, options.queries);
+  require(
+      !options.small || options.precision != "bf16",
+      "--small: its sizes are below those that bf16 rounds, and would be timed in f32; give --precision f32 or f64");
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_flush_denormals(options.precision != "f64");
 
