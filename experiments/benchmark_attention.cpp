@@ -212,8 +212,9 @@ void benchmark_attention(Cli& cli) {
   cli.option("--causal", options.causal, "queries see no later keys");
   cli.option("--pass", options.pass, "what is timed").one_of({"forward", "backward", "both"});
   cli.option("--backward", options.backward, "the same as --pass backward");
-  cli.option("--engine", options.engine, "how it is computed; both: fused, beside composed in the same run")
-      .one_of({"fused", "composed", "both"});
+  cli.option("--engine", options.engine,
+             "how it is computed; fused and blockwise are one engine; both: fused, beside composed in the same run")
+      .one_of({"fused", "blockwise", "composed", "both"});
   cli.option(
          "--precision", options.precision,
          "of everything; bf16: operands of large products rounded to it, the rest in f32, and timed beside f32; the "
