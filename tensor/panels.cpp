@@ -152,7 +152,7 @@ void Panels<T>::multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::
                                MatrixView<const Factor> a, T beta, MatrixView<T> c, MatrixUnit* unit) const {
   const int tile_vectors = static_cast<int>(slice.width / Vec<T>::lanes);
   const auto& kernels = tile_kernels<T, Factor>[static_cast<std::size_t>(tile_vectors - 1)];
-  const std::int64_t tallest = unit ? unit_rows : tile_rows(tile_vectors), tiles = (m + tallest - 1) / tallest;
+  const std::int64_t tallest = tile_rows(tile_vectors), tiles = (m + tallest - 1) / tallest;
   RegisterTile<T, Factor> tile{k,
                                nullptr,
                                a.row_stride,
@@ -165,8 +165,9 @@ void Panels<T>::multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::
                                alpha,
                                beta};
   constexpr std::int64_t line_of_work = 16;  // multiply-adds of a vector: the memory has a line by then
-  for (std::int64_t t = 0, row = 0; t < tiles; ++t) {
-    const std::int64_t height = m / tiles + (t < m % tiles ? 1 : 0);
+  for (std::int64_t t = 0, row = 0; row < m; ++t) {
+    // like tiles in vectors; in the unit one after the other, whose sizes take a while to set
+    const std::int64_t height = unit ? std::min<std::int64_t>(unit_rows, m - row) : m / tiles + (t < m % tiles ? 1 : 0);
     if (ahead_) ahead_->fetch(k * height * tile_vectors / line_of_work);
     tile.a = a.at(row, 0);
     tile.c = c.at(row, slice.column);
