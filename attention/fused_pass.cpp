@@ -15,10 +15,6 @@ FusedPass<T>::FusedPass(const FusedCall& call, const FusedResult& result, Gradie
       stride_(strip_stride<T>(call.shape.keys)),
       value_(with_unit_rows(call.in.value.value())) {
   if (call.terms->sink.defined()) sink_ = call.terms->sink.value().contiguous();
-  for (std::size_t t = 0; t < call.biases.size() + call.windows.size(); ++t) {
-    term_keys_.emplace_back();
-    for (const Tensor& keys : term(t).key_matrices()) term_keys_.back().push_back(with_unit_rows(keys));
-  }
   for (const Variable& input : call.inputs()) fetches(input.value());
   if (!rooms) {
     fetches(result.out);
@@ -45,9 +41,19 @@ template <class T>
 typename FusedPass<T>::Head FusedPass<T>::make_head() const {
   Head head{};
   head.space.products = call_.products;
+  auto rooms_of = [&](std::size_t part) {
+    return rooms_ ? std::span<Tensor>(rooms_->parts[part]) : std::span<Tensor>();
+  };
   for (std::size_t k = 0; k < call_.scores.size(); ++k)
-    head.scores.push_back(
-        call_.scores[k]->worker(T(), shape_, rooms_ ? std::span<Tensor>(rooms_->parts[k]) : std::span<Tensor>()));
+    head.scores.push_back(call_.scores[k]->worker(T(), shape_, rooms_of(k)));
+  for (std::size_t t = 0; t < terms(); ++t) {
+    head.term_scores.emplace_back();
+    std::span<Tensor> rooms = rooms_of(call_.scores.size() + t);
+    for (const auto& score : term(t).scores()) {
+      head.term_scores.back().push_back(score->worker(T(), shape_, rooms));
+      if (rooms_) rooms = rooms.subspan(score->inputs().size());
+    }
+  }
   head.values = value_worker<T>(value_, call_.planes, rooms_ ? rooms_->value : Tensor());
   head.bounds.resize(4 * static_cast<std::size_t>(call_.rows));
   return head;
@@ -62,11 +68,25 @@ void FusedPass<T>::start(Head& head, std::int64_t number) const {
   head.item = {of_all / shape_.heads, h, part, (queries + rows - 1) / rows, !rooms_ || !result_.steps.defined(),
                rooms_ != nullptr};
   for (head.score = 0; !acts_on(*call_.scores[head.score], h);) ++head.score;
-  StripItem own = head.item;
-  own.head -= call_.scores[head.score]->first_head;
-  head.scores[head.score]->start(own, head.space);
+  for_scores(head, [&](ScoreWorker<T>& score, std::int64_t first_head) {
+    score.start(of_own_heads(head.item, first_head), head.space);
+  });
   head.values->start(head.item, head.space);
-  pack_term_keys(head);
+}
+
+template <class T>
+void FusedPass<T>::finish(Head& head) const {
+  for_scores(head, [](ScoreWorker<T>& score, std::int64_t) { score.finish(); });
+  head.values->finish();
+}
+
+template <class T>
+template <class Body>
+void FusedPass<T>::for_scores(Head& head, Body&& body) const {
+  body(*head.scores[head.score], call_.scores[head.score]->first_head);
+  for (std::size_t t = 0; t < terms(); ++t)
+    if (acts_on(term(t), head.item.head))
+      for (const auto& score : head.term_scores[t]) body(*score, term(t).first_head);
 }
 
 /// number: of what comes next.
@@ -78,20 +98,6 @@ void FusedPass<T>::look_ahead(Head& head, std::int64_t number) const {
     RowsAhead::Matrix rows = x.first;
     rows.data += sentence * x.sentence_stride + h * x.head_stride;
     head.space.ahead.add(rows);
-  }
-}
-
-template <class T>
-void FusedPass<T>::pack_term_keys(Head& head) const {
-  if (!rooms_) return;
-  head.term_keys.resize(term_keys_.size());
-  for (std::size_t t = 0; t < term_keys_.size(); ++t) {
-    head.term_keys[t].clear();
-    if (!acts_on(term(t), head.item.head)) continue;
-    for (const Tensor& keys : term_keys_[t])
-      head.term_keys[t].push_back(
-          packed_matrix(head.space, head_matrix<T>(keys, head.item.sentence, head.item.head - term(t).first_head),
-                        shape_.keys, keys.size(-1), head.item.strips));
   }
 }
 
@@ -152,7 +158,7 @@ StripRows<T> FusedPass<T>::rows_of_term(std::size_t t, const Head& head, const S
   StripRows<T> own = of_own_heads(rows, term(t).first_head);
   own.plane = plane;
   own.begins = rows.begins && plane == 0;
-  if (rooms_) own.keys_packed = head.term_keys[t];
+  own.scores = head.term_scores[t];
   if (!head.kept.empty()) own.kept = head.kept[t] + plane * kept_size(t, rows);
   return own;
 }
@@ -165,11 +171,10 @@ Tensor room_for_steps(const FusedCall& call) {
   if (s.keys > few_keys || queries > call.rows || call.planes > 1 || call.recurrence) return {};
   return visit_real("attention", call.in.query.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    std::int64_t strips = static_cast<std::int64_t>(call.biases.size() + call.windows.size()) + 1, kept = 0;
-    for (const auto& term : call.biases) kept += term->kept_rows();
-    for (const auto& term : call.windows) kept += term->kept_rows();
-    return Tensor::empty({s.sentences * s.heads * s.parts,
-                          strips * queries * strip_stride<T>(s.keys) + kept * Panels<T>::padded(queries) * s.keys},
+    std::int64_t strips = static_cast<std::int64_t>(call.biases.size() + call.windows.size()) + 1;
+    for (const auto& term : call.biases) strips += term->kept_strips();
+    for (const auto& term : call.windows) strips += term->kept_strips();
+    return Tensor::empty({s.sentences * s.heads * s.parts, strips * queries * strip_stride<T>(s.keys)},
                          call.in.query.dtype());
   });
 }

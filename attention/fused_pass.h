@@ -42,9 +42,9 @@ class FusedPass {
     std::vector<std::unique_ptr<ScoreWorker<T>>> scores;
     std::size_t score;  ///< the head's
     std::unique_ptr<ValueWorker<T>> values;
-    std::vector<std::vector<Panels<T>>> term_keys;  ///< of biases, then of windows
-    std::vector<T*> kept, steps;                    ///< StripRows::kept of the same, and Steps; or empty
-    std::vector<std::int64_t> bounds;               ///< of the rows of a strip
+    std::vector<std::vector<std::unique_ptr<ScoreWorker<T>>>> term_scores;  ///< of biases, then of windows
+    std::vector<T*> kept, steps;       ///< StripRows::kept of the same, and Steps; or empty
+    std::vector<std::int64_t> bounds;  ///< of the rows of a strip
   };
 
   /// `rooms` in the backward pass, null in the forward pass.
@@ -61,7 +61,7 @@ class FusedPass {
 
   /// What a term keeps of a plane of a strip.
   std::int64_t kept_size(std::size_t t, const StripRows<T>& rows) const {
-    return term(t).kept_rows() * Panels<T>::padded(rows.count) * shape_.keys;
+    return term(t).kept_strips() * plane_size(rows);
   }
   /// Logits become weights, and nothing is overwritten that the backward pass reads: head.steps[t] is what term t
   /// starts from, the last one the weights before dropout. Weights lie where the last logits were: a term's derivative
@@ -107,9 +107,10 @@ class FusedPass {
         x.strides()[2], 1};
   }
 
-  /// The rows as a part of the call sees them that counts its own heads alone.
-  static StripRows<T> of_own_heads(const StripRows<T>& rows, std::int64_t first_head) {
-    StripRows<T> own = rows;
+  /// Rows, or an item, as a part of the call sees them that counts its own heads alone.
+  template <class Place>
+  static Place of_own_heads(const Place& place, std::int64_t first_head) {
+    Place own = place;
     own.head -= first_head;
     return own;
   }
@@ -133,8 +134,11 @@ class FusedPass {
   void place_steps(Head& head, const StripRows<T>& rows) const;
   Head make_head() const;
   void start(Head& head, std::int64_t number) const;
+  /// body(worker, the first head that it counts) for all scores that act on the head.
+  template <class Body>
+  void for_scores(Head& head, Body&& body) const;
+  void finish(Head& head) const;
   void look_ahead(Head& head, std::int64_t number) const;
-  void pack_term_keys(Head& head) const;
   StripRows<T> strip(Head& head, std::int64_t first_query, std::int64_t count) const;
   Interval keys_of_row(Interval visible, const StripRows<T>& rows, std::int64_t r) const;
 
@@ -147,7 +151,6 @@ class FusedPass {
   std::int64_t stride_;
   std::vector<Fetched> fetched_;
   Tensor value_, sink_;
-  std::vector<std::vector<Tensor>> term_keys_;  ///< of biases, then of windows
 };
 
 template <class T>
@@ -164,8 +167,7 @@ void FusedPass<T>::for_heads(Body&& body) const {
       start(head, k);
       if (k + 1 < end * together) look_ahead(head, k + 1);
       body(head);
-      head.scores[head.score]->finish();
-      head.values->finish();
+      finish(head);
       head.space.ahead.fetch_all();
     }
   });

@@ -11,8 +11,8 @@ template <class T>
 class DotWorker;
 
 struct DotStrips : StripScoreOf<DotStrips, DotWorker> {
-  DotStrips(const Variable& q, const Variable& k, double s)
-      : variables{q, k}, queries(with_unit_rows(q.value())), keys(with_unit_rows(k.value())), scale(s) {}
+  DotStrips(const Variable& q, const Variable& k, double s, bool e)
+      : variables{q, k}, queries(with_unit_rows(q.value())), keys(with_unit_rows(k.value())), scale(s), exact(e) {}
 
   std::vector<Variable> inputs() const override { return variables; }
   Tensor gradient_room(std::size_t k, const StripShape& s) const override {
@@ -23,6 +23,7 @@ struct DotStrips : StripScoreOf<DotStrips, DotWorker> {
   std::vector<Variable> variables;
   Tensor queries, keys;
   double scale;
+  bool exact;
 };
 
 template <class T>
@@ -34,7 +35,9 @@ class DotWorker : public ScoreWorker<T> {
   void start(const StripItem& item, Workspace& space) override {
     MatrixView<const T> keys = head_matrix<T>(score_.keys, item.sentence, item.head);
     queries_ = head_matrix<T>(score_.queries, item.sentence, item.head);
-    if (item.logits) transposed_keys_ = packed_matrix(space, keys.transposed(), D_, J_);
+    if (item.logits)
+      transposed_keys_ =
+          packed_matrix(space, keys.transposed(), D_, J_, 1, score_.exact ? Precision::f32 : space.products);
     if (!item.backward) return;
     if (rooms_[0].defined()) {
       keys_ = packed_matrix(space, keys, J_, D_, item.strips);
@@ -50,8 +53,8 @@ class DotWorker : public ScoreWorker<T> {
 
   void backward(const StripRows<T>& rows, const T* gradient, Workspace& space) override {
     if (rooms_[0].defined())
-      keys_.multiply(rows.count, scale_, {gradient, rows.stride, 1}, 0, query_gradient_.from(rows.first_query, 0),
-                     {rows.hull_first, rows.hull_end, 0, D_});
+      keys_.multiply(rows.count, scale_, {gradient, rows.stride, 1}, rows.plane > 0,
+                     query_gradient_.from(rows.first_query, 0), {rows.hull_first, rows.hull_end, 0, D_});
     if (rooms_[1].defined())
       add_key_gradient(rows, key_gradient_, D_, scale_, gradient, queries_.from(rows.first_query, 0), space);
   }
@@ -146,8 +149,8 @@ class LocationWorker : public ScoreWorker<T> {
 
 }  // namespace
 
-std::unique_ptr<StripScore> dot_strips(const Variable& queries, const Variable& keys, double scale) {
-  return std::make_unique<DotStrips>(queries, keys, scale);
+std::unique_ptr<StripScore> dot_strips(const Variable& queries, const Variable& keys, double scale, bool exact) {
+  return std::make_unique<DotStrips>(queries, keys, scale, exact);
 }
 
 std::unique_ptr<StripScore> no_score_strips() { return std::make_unique<NoScoreStrips>(); }

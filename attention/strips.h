@@ -36,6 +36,10 @@ struct RowsOfKeys {
   const std::int64_t *first, *end;
 };
 
+class StripScore;
+template <class T>
+class ScoreWorker;
+
 /// Which pairs a strip holds. Row r is query first_query + r; it sees keys first[r] ≤ j < end[r].
 template <class T>
 struct StripRows {
@@ -47,9 +51,9 @@ struct StripRows {
   std::int64_t stride;                              ///< from row to row of any strip, in elements
   bool begins;                                      ///< the first strip of its part of a head, and the first plane
   std::int64_t plane;                               ///< that a term sees
-  /// Of the term's key_matrices(), in the backward pass.
-  std::span<const Panels<T>> keys_packed;
-  /// Of the term's kept_rows(): forward() leaves there what backward() reads; null where no backward pass will.
+  /// This thread's, of the term's scores().
+  std::span<const std::unique_ptr<ScoreWorker<T>>> scores;
+  /// The term's kept_strips(): forward() leaves there what backward() reads; null where no backward pass will.
   T* kept = nullptr;
 
   RowsOfKeys keys_of_rows() const { return {count, stride, first, end}; }
@@ -68,11 +72,11 @@ class StripTerm {
   /// Room for the gradient of input k, of a shape that broadcasts from the input's: each part of a head's queries adds
   /// to a place of its own, and the engine of autograd sums them. Zeros where the term adds.
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
-  /// Matrices [B, H, J, D] that the engine packs for StripRows.
-  virtual std::vector<Tensor> key_matrices() const { return {}; }
+  /// Its own products of queries and keys: the engine has them in StripRows. inputs() begins with theirs.
+  virtual std::span<const std::unique_ptr<StripScore>> scores() const { return {}; }
 
-  /// How much StripRows::kept is: so many times the keys by the rows, those rounded up to whole vectors.
-  virtual std::int64_t kept_rows() const { return 0; }
+  /// How many strips StripRows::kept is, one after the other.
+  virtual std::int64_t kept_strips() const { return 0; }
 
   /// to = f(from) at the visible pairs; to may be from.
   virtual void forward(const StripRows<float>&, const float* from, float* to, Workspace&) const = 0;

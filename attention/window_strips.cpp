@@ -1,323 +1,464 @@
 #include "attention/window_strips.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "attention/strip_score.h"
-#include "tensor/math.h"
+#include "tensor/packing.h"
 
 namespace fovea {
 
 namespace {
 
-/// A strip turned over: a row for each key, and the queries side by side in lanes. What runs along the keys of a row is
-/// then a plain sum, for a vector of queries at a time.
+/// Some keys of as many queries as a vector has lanes, turned over: a row for each key, the queries side by side. What
+/// runs along the keys of a row is then a plain sum, for all those queries at a time.
 template <class T>
-struct TurnedStrip {
-  T* data;
-  std::int64_t width;  ///< from key to key
+class TurnedKeys {
+ public:
+  TurnedKeys(std::int64_t most_keys, Workspace& space)
+      : data_(space.take<T>((most_keys + Vec<T>::lanes) * Vec<T>::lanes)) {}
 
-  T* at(std::int64_t key, std::int64_t row) const { return data + key * width + row; }
+  /// It has the keys from this one on.
+  void begin_at(std::int64_t key) { begin_ = key; }
+  Vec<T> operator[](std::int64_t key) const { return Vec<T>::load(at(key)); }
+  void set(std::int64_t key, Vec<T> x) const { x.store(at(key)); }
+  /// Over the keys [begin, end).
+  FOVEA_INLINE Vec<T> sum(std::int64_t begin, std::int64_t end) const {
+    Vec<T> total = (*this)[begin];
+    for (std::int64_t j = begin + 1; j < end; ++j) total += (*this)[j];
+    return total;
+  }
+
+  /// Takes the keys [begin, end) of `rows` rows: row(r, j, count) has a vector of them.
+  template <class Row>
+  FOVEA_INLINE void turn_from(std::int64_t begin, std::int64_t end, int rows, Row&& row) const {
+    for_keys<T>(begin, end, [&](std::int64_t j, auto count) {
+      Vec<T> square[Vec<T>::lanes];
+#pragma GCC unroll 16
+      for (int r = 0; r < Vec<T>::lanes; ++r) square[r] = r < rows ? row(r, j, count) : Vec<T>(T(0));
+      transposition::square(square);
+#pragma GCC unroll 16
+      for (int k = 0; k < Vec<T>::lanes; ++k) set(j + k, square[k]);  // also past the end: there is room
+    });
+  }
+  /// row(r, j, count, vector of keys)
+  template <class Row>
+  FOVEA_INLINE void turn_to(std::int64_t begin, std::int64_t end, int rows, Row&& row) const {
+    for_keys<T>(begin, end, [&](std::int64_t j, auto count) {
+      Vec<T> square[Vec<T>::lanes];
+#pragma GCC unroll 16
+      for (int k = 0; k < Vec<T>::lanes; ++k) square[k] = (*this)[j + k];
+      transposition::square(square);
+#pragma GCC unroll 16
+      for (int r = 0; r < Vec<T>::lanes; ++r)
+        if (r < rows) row(r, j, count, square[r]);
+    });
+  }
+
+ private:
+  T* at(std::int64_t key) const { return data_ + (key - begin_) * Vec<T>::lanes; }
+
+  T* data_;
+  std::int64_t begin_ = 0;
 };
 
-/// Of so many rows.
-template <class T>
-std::int64_t turned_width(std::int64_t rows) {
-  return Panels<T>::padded(rows);
-}
-
-/// Sums that run along the keys, with carries in f64: f32 alone drifts by 1e-5 in 32 000 keys.
+/// A sum that runs along the keys, block by block, in f64: f32 alone drifts by 1e-5 in 32 000 keys.
 template <class T>
 class RunningSum {
  public:
-  Vec<T> value() const { return base_ + part_; }
+  Vec<T> value() const { return value_; }
   FOVEA_INLINE void add(Vec<T> x) {
-    part_ += x;
-    if (++terms_ == 64) settle();
+    T more[Vec<T>::lanes], sum[Vec<T>::lanes];
+    x.store(more);
+    for (int lane = 0; lane < Vec<T>::lanes; ++lane) {
+      sum_[lane] += static_cast<double>(more[lane]);
+      sum[lane] = static_cast<T>(sum_[lane]);
+    }
+    value_ = Vec<T>::load(sum);
   }
 
  private:
-  void settle() {
-    T part[Vec<T>::lanes], base[Vec<T>::lanes];
-    part_.store(part);
-    for (int lane = 0; lane < Vec<T>::lanes; ++lane) {
-      carry_[lane] += static_cast<double>(part[lane]);
-      base[lane] = static_cast<T>(carry_[lane]);
-    }
-    base_ = Vec<T>::load(base);
-    part_ = Vec<T>(T(0));
-    terms_ = 0;
-  }
-
-  Vec<T> base_ = Vec<T>(T(0)), part_ = Vec<T>(T(0));
-  double carry_[Vec<T>::lanes] = {};
-  int terms_ = 0;
+  double sum_[Vec<T>::lanes] = {};
+  Vec<T> value_ = Vec<T>(T(0));
 };
 
-/// A vector of queries: the lanes [row, row + count) of turned strips.
+/// Of both pointers, along the keys.
 template <class T>
+struct PairOfSums {
+  RunningSum<T> left, right;
+};
+
+/// The queries [row, row + count) of a strip: at most a vector of them.
 struct Lanes {
   std::int64_t row;
   int count;
+};
 
-  Vec<T> load(const TurnedStrip<T>& strip, std::int64_t key) const {
-    return count == Vec<T>::lanes ? Vec<T>::load(strip.at(key, row)) : Vec<T>::load_partial(strip.at(key, row), count);
+/// Keys that are worked on at a time, whole segments but where the call's end: few enough for the first cache, if
+/// segments are.
+struct Block {
+  std::int64_t number, begin, end;
+};
+
+/// A block's, turned.
+template <class T>
+struct TurnedBlock {
+  TurnedKeys<T> left, right;      ///< φ; then what they are told
+  TurnedKeys<T> left_S, right_S;  ///< then dF of the other pointer
+  TurnedKeys<T> mask, mask_slope;
+
+  TurnedBlock(std::int64_t keys, Workspace& space)
+      : left(keys, space),
+        right(keys, space),
+        left_S(keys, space),
+        right_S(keys, space),
+        mask(keys, space),
+        mask_slope(keys, space) {}
+  void begin_at(std::int64_t key) {
+    for (TurnedKeys<T>* keys : {&left, &right, &left_S, &right_S, &mask, &mask_slope}) keys->begin_at(key);
   }
-  /// The lanes past the last query are room for whole vectors.
-  void store(Vec<T> x, const TurnedStrip<T>& strip, std::int64_t key) const { x.store(strip.at(key, row)); }
 };
 
-/// The keys that a vector of queries may choose with one pointer; between core_first and core_end all of them may.
+/// A number of each block's and query's, for both pointers.
 template <class T>
-struct PointerKeys {
-  Vec<T> first, end;
-  std::int64_t core_first, core_end;
-};
+struct BlockNumbers {
+  T *left, *right;  ///< [blocks, lanes]
 
-/// One vector of queries' sums along the keys, up to where they have come.
-template <class T>
-struct WindowSums {
-  RunningSum<T> left, right;
-  Vec<T> left_total, right_total;  ///< 1, or 0 where there is nothing to choose
-
-  /// F up to and with a segment, S from it on, and the segment's own masses.
-  struct Segment {
-    Vec<T> left_F, left_S, right_F, right_S, left_mass, right_mass;
-  };
-  FOVEA_INLINE Segment next(Vec<T> left_mass, Vec<T> right_mass) {
-    const Vec<T> left_S = rest(left_total - left.value()), right_S = rest(right_total - right.value());
-    left.add(left_mass);
-    right.add(right_mass);
-    return {left.value(), left_S, right.value(), right_S, left_mass, right_mass};
+  Vec<T> left_of(Block block) const { return Vec<T>::load(left + block.number * Vec<T>::lanes); }
+  Vec<T> right_of(Block block) const { return Vec<T>::load(right + block.number * Vec<T>::lanes); }
+  void set(Block block, Vec<T> of_left, Vec<T> of_right) const {
+    of_left.store(left + block.number * Vec<T>::lanes);
+    of_right.store(right + block.number * Vec<T>::lanes);
   }
-
- private:
-  static Vec<T> rest(Vec<T> x) { return select(x < Vec<T>(T(0)), Vec<T>(T(0)), x); }
 };
-
-/// to[b][a] = from[a][b] for one square.
-template <class T>
-FOVEA_INLINE void load_turned(const TurnedStrip<T>& from, std::int64_t key, std::int64_t keys, std::int64_t row,
-                              Vec<T> (&to)[Vec<T>::lanes]) {
-#pragma GCC unroll 16
-  for (int j = 0; j < Vec<T>::lanes; ++j)  // past the last key: some lanes that nobody looks at
-    to[j] = Vec<T>::load(from.at(std::min(key + j, keys - 1), row));
-  transposition::square(to);
-}
 
 class WindowStrips : public StripTermOf<WindowStrips> {
  public:
   WindowStrips(const WindowForm& form, const WindowProjections& p) : form_(form) {
-    variables_ = {p.left_query, p.left_key, p.right_query, p.right_key};
-    if (form.additive) variables_.insert(variables_.end(), {p.local_query, p.local_key});
-    for (const Variable& variable : variables_) tensors_.push_back(with_unit_rows(variable.value()));
+    // What is made larger, by the length or by its own scale, is not rounded: it would be the rounding that grows.
+    const bool exact = form.pointer_scale_by_length || std::abs(form.pointer_scale) > form.local_scale;
+    scores_.push_back(dot_strips(p.left_query, p.left_key, form.pointer_scale, exact));
+    scores_.push_back(dot_strips(p.right_query, p.right_key, form.pointer_scale, exact));
+    if (form.additive) scores_.push_back(dot_strips(p.local_query, p.local_key, form.local_scale));
   }
 
-  std::vector<Variable> inputs() const override { return variables_; }
+  std::vector<Variable> inputs() const override {
+    std::vector<Variable> all;
+    for (const auto& score : scores_)
+      for (const Variable& input : score->inputs()) all.push_back(input);
+    return all;
+  }
   Tensor gradient_room(std::size_t k, const StripShape& s) const override {
-    bool of_keys = k % 2 == 1;
-    return strip_gradient_room({s.sentences, s.heads, of_keys ? s.keys : s.queries, tensors_[k].size(-1)},
-                               of_keys ? s.parts : 1, tensors_[k].dtype());
+    return scores_[k / 2]->gradient_room(k % 2, s);
   }
-  std::vector<Tensor> key_matrices() const override {
-    std::vector<Tensor> keys;
-    for (std::size_t k = 1; k < tensors_.size(); k += 2) keys.push_back(tensors_[k]);
-    return keys;
-  }
-
-  std::int64_t kept_rows() const override { return pairs(); }
+  std::span<const std::unique_ptr<StripScore>> scores() const override { return scores_; }
+  std::int64_t kept_strips() const override { return static_cast<std::int64_t>(scores_.size()); }
 
   template <class T>
   void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const {
-    const Call<T> call = call_of(rows, space);
-    T* kept = rows.kept ? rows.kept : space.take<T>(pairs() * call.size());
-    const TurnedStrip<T> window = call.take(space);
-    point(call, kept, space);
-    for_lanes(call, [&](const Lanes<T>& lanes) { sum_window(call, lanes, kept, window); });
-    for_squares(call, window, [&](std::int64_t r, std::int64_t j, auto count, Vec<T> change) {
-      Vec<T> x = load_vector(from + r * rows.stride + j, count);
-      store_vector(form_.additive ? x + change : x * change, to + r * rows.stride + j, count);
+    const Call<T> call = call_of(rows, rows.kept ? rows.kept : take_strips(rows, space), space);
+    for (const Pointer<T>* pointer : {&call.left, &call.right}) point(*pointer, space);
+    if (form_.additive) rows.scores[2]->logits(rows, call.local, space);
+    TurnedBlock<T> turned(most_of_block(rows), space);
+    const BlockNumbers<T> after = take_sums(call, space);
+    for_lanes(call, [&](Lanes lanes) {
+      sum_blocks(call, lanes, after);
+      PairOfSums<T> F;
+      for_blocks(call, [&](Block block) {
+        turn_pointers(call, lanes, block, turned);
+        sum_back(block, after, turned);
+        sum_window(block, turned, F);
+        change(call, lanes, block, turned.mask, from, to);
+      });
     });
   }
 
   template <class T>
-  void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor> rooms,
-                      Workspace& space) const {
-    const Call<T> call = call_of(rows, space);
-    T *kept = rows.kept, *slopes = space.take<T>(pairs() * call.size());
-    if (!rows.is_empty()) {
-      const TurnedStrip<T> slope = call.take(space);  // of the window, or of what is added to the logits
-      if (!form_.additive) for_lanes(call, [&](const Lanes<T>& lanes) { sum_window(call, lanes, kept, slope); });
-      turn_gradient(call, from, gradient, slope);
-      for_lanes(call, [&](const Lanes<T>& lanes) { back_through_window(call, lanes, kept, slope, slopes); });
+  void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor>, Workspace& space) const {
+    T* memory = take_strips(rows, space);
+    if (rows.is_empty()) {
+      for (const auto& score : rows.scores) score->backward(rows, memory, space);
+      return;
     }
-    for (std::size_t k = 0; k < static_cast<std::size_t>(pairs()); ++k)
-      add_gradients(call, k, call.strip(slopes, k), rooms, space);
+    const Call<T> call = call_of(rows, rows.kept, space);
+    const Slopes<T> slopes{memory, memory + strip_size(rows), memory + 2 * strip_size(rows)};
+    TurnedBlock<T> turned(most_of_block(rows), space);
+    const BlockNumbers<T> after = take_sums(call, space), dF_of_blocks = take_sums(call, space);
+    for_lanes(call, [&](Lanes lanes) {
+      sum_blocks(call, lanes, after);
+      PairOfSums<T> F, dS;
+      for_blocks(call, [&](Block block) {
+        turn_pointers(call, lanes, block, turned);
+        sum_back(block, after, turned);
+        turn_mask_slope(call, lanes, block, from, gradient, turned.mask_slope);
+        back_through_window(block, turned, F, dS);
+        back_through_sums(block, turned, dF_of_blocks);
+        back_through_change(call, lanes, block, turned.mask, gradient, slopes.local);
+        turn_slopes(call, lanes, block, turned, slopes);
+      });
+      add_dF_after(call, lanes, dF_of_blocks, slopes);
+    });
+    back_through_pointer(call.left, slopes.left, space);
+    back_through_pointer(call.right, slopes.right, space);
+    if (form_.additive) rows.scores[2]->backward(rows, slopes.local, space);
   }
 
  private:
   // ---- One call
 
-  /// A strip's rows, the keys that any of its pointers may choose, and those of each.
+  /// A pointer's strip of φ, its score, and its rows: the keys that it may choose. Both pointers' hulls are the same.
+  template <class T>
+  struct Pointer {
+    T* phi;
+    ScoreWorker<T>& score;
+    StripRows<T> rows;
+  };
+
+  /// The strip's rows, both pointers, and the strip of local logits if there is one.
   template <class T>
   struct Call {
     const StripRows<T>& rows;
-    std::int64_t width, first, end;  ///< first is a multiple of the lanes
-    T *left_first, *left_end, *right_first, *right_end, *length;
+    Pointer<T> left, right;
+    T* local;
 
-    std::int64_t size() const { return width * rows.keys; }
-    TurnedStrip<T> take(Workspace& space) const { return {space.take<T>(size()), width}; }
-    /// Of several one after the other.
-    TurnedStrip<T> strip(T* of, std::size_t k) const { return {of + static_cast<std::int64_t>(k) * size(), width}; }
+    /// What of a block the rows' own terms see.
+    Block seen(Block block) const {
+      const std::int64_t begin = std::clamp(rows.hull_first, block.begin, block.end);
+      return {block.number, begin, std::clamp(rows.hull_end, begin, block.end)};
+    }
+  };
+
+  /// Strips that gradients of logits are written to.
+  template <class T>
+  struct Slopes {
+    T *left, *right, *local;
   };
 
   template <class T>
-  Call<T> call_of(const StripRows<T>& rows, Workspace& space) const {
-    Call<T> call{rows, turned_width<T>(rows.count), rows.keys, 0, {}, {}, {}, {}, {}};
-    for (T** numbers : {&call.left_first, &call.left_end, &call.right_first, &call.right_end, &call.length}) {
-      *numbers = space.take<T>(call.width);
-      std::fill_n(*numbers, call.width, T(0));
-    }
-    for (std::int64_t r = 0; r < rows.count; ++r) {
-      const std::int64_t first = rows.visible_first[r], end = rows.visible_end[r];
-      call.left_first[r] = call.right_first[r] = static_cast<T>(first);
-      call.left_end[r] = call.right_end[r] = static_cast<T>(end);
-      call.length[r] = static_cast<T>(end - first);
-      if (form_.forward_only) {  // the left one stays at or before i, the right one at or after
-        call.left_end[r] = static_cast<T>(std::clamp(rows.query_position(r) + 1, first, end));
-        call.right_first[r] = static_cast<T>(std::clamp(rows.query_position(r), first, end));
-      }
-      if (first == end) continue;
-      call.first = std::min(call.first, first);
-      call.end = std::max(call.end, end);
-    }
-    call.first = std::min(call.first, call.end) / Vec<T>::lanes * Vec<T>::lanes;
-    return call;
+  static std::int64_t strip_size(const StripRows<T>& rows) {
+    return rows.count * rows.stride;
+  }
+  template <class T>
+  T* take_strips(const StripRows<T>& rows, Workspace& space) const {
+    return space.take<T>(kept_strips() * strip_size(rows));
   }
 
-  /// Of queries and keys: of both pointers, and the local logits' if there are any.
-  std::int64_t pairs() const { return static_cast<std::int64_t>(tensors_.size()) / 2; }
+  template <class T>
+  Call<T> call_of(const StripRows<T>& rows, T* kept, Workspace& space) const {
+    Call<T> call{rows,
+                 {kept, *rows.scores[0], rows},
+                 {kept + strip_size(rows), *rows.scores[1], rows},
+                 kept + 2 * strip_size(rows)};
+    auto* bounds = space.take<std::int64_t>(4 * rows.count);
+    std::int64_t *left_first = bounds, *left_end = left_first + rows.count, *right_first = left_end + rows.count,
+                 *right_end = right_first + rows.count, hull_first = rows.keys, hull_end = 0;
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      const std::int64_t first = rows.visible_first[r], end = rows.visible_end[r], i = rows.query_position(r);
+      left_first[r] = first;
+      left_end[r] = form_.forward_only ? std::clamp(i + 1, first, end) : end;  // it stays at or before i
+      right_first[r] = form_.forward_only ? std::clamp(i, first, end) : first;
+      right_end[r] = end;
+      if (first == end) continue;
+      hull_first = std::min(hull_first, first);
+      hull_end = std::max(hull_end, end);
+    }
+    hull_first = std::min(hull_first, hull_end) / Vec<T>::lanes * Vec<T>::lanes;
+    for (Pointer<T>* pointer : {&call.left, &call.right}) {
+      pointer->rows.hull_first = hull_first;
+      pointer->rows.hull_end = hull_end;
+      pointer->rows.first = pointer == &call.left ? left_first : right_first;
+      pointer->rows.end = pointer == &call.left ? left_end : right_end;
+    }
+    return call;
+  }
 
   template <class T, class Body>
   static void for_lanes(const Call<T>& call, Body&& body) {
     for (std::int64_t r = 0; r < call.rows.count; r += Vec<T>::lanes)
-      body(Lanes<T>{r, static_cast<int>(std::min<std::int64_t>(Vec<T>::lanes, call.rows.count - r))});
+      body(Lanes{r, static_cast<int>(std::min<std::int64_t>(Vec<T>::lanes, call.rows.count - r))});
   }
 
-  /// body(row, key, count, vector of keys): the hull of a turned strip, as rows.
-  template <class T, class Body>
-  static void for_squares(const Call<T>& call, const TurnedStrip<T>& strip, Body&& body) {
-    const StripRows<T>& rows = call.rows;
-    Vec<T> square[Vec<T>::lanes];
-    for_lanes(call, [&](const Lanes<T>& lanes) {
-      for_keys<T>(rows.hull_first, rows.hull_end, [&](std::int64_t j, auto count) {
-        load_turned(strip, j, rows.hull_end, lanes.row, square);
-        for (int r = 0; r < lanes.count; ++r) body(lanes.row + r, j, count, square[r]);
-      });
-    });
+  std::int64_t block_keys() const { return (31 + form_.segment) / form_.segment * form_.segment; }
+  template <class T>
+  std::int64_t most_of_block(const StripRows<T>& rows) const {
+    return std::min(block_keys(), rows.keys);
   }
-
-  /// Calls body(begin, end) for the segments that overlap the call's keys, cut off there.
+  template <class T>
+  Block block_of(const Call<T>& call, std::int64_t number) const {
+    const StripRows<T>& hull = call.left.rows;
+    return {number, std::max(hull.hull_first, number * block_keys()),
+            std::min(hull.hull_end, (number + 1) * block_keys())};
+  }
+  template <class T>
+  std::int64_t first_block(const Call<T>& call) const {
+    return call.left.rows.hull_first / block_keys();
+  }
+  template <class T>
+  std::int64_t end_block(const Call<T>& call) const {
+    return (call.left.rows.hull_end + block_keys() - 1) / block_keys();
+  }
   template <class T, class Body>
-  FOVEA_INLINE void for_segments(const Call<T>& call, Body&& body) const {
+  void for_blocks(const Call<T>& call, Body&& body) const {
+    for (std::int64_t k = first_block(call); k < end_block(call); ++k) body(block_of(call, k));
+  }
+  template <class T, class Body>
+  void for_blocks_back(const Call<T>& call, Body&& body) const {
+    for (std::int64_t k = end_block(call); k-- > first_block(call);) body(block_of(call, k));
+  }
+  /// body(begin, end) for the segments of a block.
+  template <class Body>
+  FOVEA_INLINE void for_segments(Block block, Body&& body) const {
     if (form_.segment == 1) {
-      for (std::int64_t j = call.first; j < call.end; ++j) body(j, j + 1);
+      for (std::int64_t j = block.begin; j < block.end; ++j) body(j, j + 1);
       return;
     }
-    for (std::int64_t begin = call.first; begin < call.end;) {
-      std::int64_t next = std::min(call.end, (begin / form_.segment + 1) * form_.segment);
-      body(begin, next);
-      begin = next;
+    for (std::int64_t begin = block.begin, end; begin < block.end; begin = end) {
+      end = std::min(block.end, (begin / form_.segment + 1) * form_.segment);
+      body(begin, end);
+    }
+  }
+  template <class Body>
+  FOVEA_INLINE void for_segments_back(Block block, Body&& body) const {
+    if (form_.segment == 1) {
+      for (std::int64_t j = block.end; j-- > block.begin;) body(j, j + 1);
+      return;
+    }
+    for (std::int64_t end = block.end, begin; end > block.begin; end = begin) {
+      begin = std::max(block.begin, (end - 1) / form_.segment * form_.segment);
+      body(begin, end);
     }
   }
 
   // ---- Pointers
 
-  double scale_of(std::size_t pair) const { return pair < 2 ? form_.pointer_scale : form_.local_scale; }
-
-  /// What is made larger, by the length or by its own scale, is not rounded: it would be the rounding that grows.
-  Precision precision_of(std::size_t pair, const Workspace& space) const {
-    const bool grows = form_.pointer_scale_by_length || std::abs(form_.pointer_scale) > form_.local_scale;
-    return pair < 2 && grows ? Precision::f32 : space.products;
+  /// φ: softmax over the keys that each row may choose, 0 elsewhere.
+  template <class T>
+  void point(const Pointer<T>& pointer, Workspace& space) const {
+    const StripRows<T>& rows = pointer.rows;
+    pointer.score.logits(rows, pointer.phi, space);
+    scale_by_length(rows, pointer.phi);
+    softmax_rows(rows.keys_of_rows(), pointer.phi, -std::numeric_limits<T>::infinity(), space.take<T>(rows.count));
+    clear_outside(rows, pointer.phi);
   }
 
   template <class T>
-  MatrixView<const T> queries(const StripRows<T>& rows, std::size_t pair) const {
-    return head_matrix<T>(tensors_[2 * pair], rows.sentence, rows.head).from(rows.first_query, 0);
+  void back_through_pointer(const Pointer<T>& pointer, T* slope, Workspace& space) const {
+    const StripRows<T>& rows = pointer.rows;
+    softmax_rows_backward(rows.keys_of_rows(), pointer.phi, slope, static_cast<T*>(nullptr));
+    clear_outside(rows, slope);
+    scale_by_length(rows, slope);
+    pointer.score.backward(rows, slope, space);
   }
 
-  /// Both pointers' softmax over each query's keys, 0 elsewhere, and the local logits: turned strips one after the
-  /// other.
   template <class T>
-  void point(const Call<T>& call, T* kept, Workspace& space) const {
-    const StripRows<T>& rows = call.rows;
-    for (std::size_t k = 0; k < static_cast<std::size_t>(pairs()); ++k) {
-      WorkspaceScope taken(space);
-      const Tensor& keys = tensors_[2 * k + 1];
-      const TurnedStrip<T> strip = call.strip(kept, k);
-      packed_matrix(space, queries(rows, k).transposed(), keys.size(-1), rows.count, 1, precision_of(k, space))
-          .multiply(call.end - call.first, static_cast<T>(scale_of(k)),
-                    head_matrix<T>(keys, rows.sentence, rows.head).from(call.first, 0), 0,
-                    {strip.at(call.first, 0), strip.width, 1});
+  void scale_by_length(const StripRows<T>& rows, T* strip) const {
+    if (!form_.pointer_scale_by_length) return;
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      const Vec<T> length(static_cast<T>(rows.visible_end[r] - rows.visible_first[r]));
+      T* row = strip + r * rows.stride;
+      for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+        store_vector(load_vector(row + j, count) * length, row + j, count);
+      });
     }
-    for_lanes(call, [&](const Lanes<T>& lanes) {
-      choose(call, lanes, call.left_first, call.left_end, call.strip(kept, 0));
-      choose(call, lanes, call.right_first, call.right_end, call.strip(kept, 1));
+  }
+
+  // ---- The window of a block
+
+  template <class T>
+  BlockNumbers<T> take_sums(const Call<T>& call, Workspace& space) const {
+    const std::int64_t blocks = end_block(call) * Vec<T>::lanes;
+    return {space.take<T>(blocks), space.take<T>(blocks)};
+  }
+
+  /// after: the pointers' mass on the keys from each block's end on.
+  template <class T>
+  void sum_blocks(const Call<T>& call, Lanes lanes, const BlockNumbers<T>& after) const {
+    PairOfSums<T> sums;
+    for_blocks_back(call, [&](Block block) {
+      after.set(block, sums.left.value(), sums.right.value());
+      if (block.number == first_block(call)) return;
+      sums.left.add(mass_of_rows(call.left, lanes, block));
+      sums.right.add(mass_of_rows(call.right, lanes, block));
+    });
+  }
+  template <class T>
+  static FOVEA_INLINE Vec<T> mass_of_rows(const Pointer<T>& pointer, Lanes lanes, Block block) {
+    T mass[Vec<T>::lanes] = {};
+    for (int r = 0; r < lanes.count; ++r) {
+      const T* row = pointer.phi + (lanes.row + r) * pointer.rows.stride + block.begin;
+      mass[r] = sum_of_vectors<T>(block.end - block.begin,
+                                  [&](std::int64_t j, auto count) { return load_vector(row + j, count); });
+    }
+    return Vec<T>::load(mass);
+  }
+
+  template <class T>
+  static void turn_pointers(const Call<T>& call, Lanes lanes, Block block, TurnedBlock<T>& turned) {
+    turned.begin_at(block.begin);
+    auto turn = [&](const T* phi, const TurnedKeys<T>& to) {
+      const T* rows = phi + lanes.row * call.rows.stride;
+      to.turn_from(block.begin, block.end, lanes.count, [&](int r, std::int64_t j, auto count) {
+        return load_vector(rows + r * call.rows.stride + j, count);
+      });
+    };
+    turn(call.left.phi, turned.left);
+    turn(call.right.phi, turned.right);
+  }
+
+  /// S of every key, from what comes after the block. It is not taken as the rest of a whole, which would leave no
+  /// digits of what is small.
+  template <class T>
+  void sum_back(Block block, const BlockNumbers<T>& after, const TurnedBlock<T>& turned) const {
+    Vec<T> left = after.left_of(block), right = after.right_of(block);
+    for_segments_back(block, [&](std::int64_t begin, std::int64_t end) {
+      left += turned.left.sum(begin, end);
+      right += turned.right.sum(begin, end);
+      for (std::int64_t j = begin; j < end; ++j) {
+        turned.left_S.set(j, left);
+        turned.right_S.set(j, right);
+      }
     });
   }
 
-  /// Softmax of one vector of queries, each over its own keys.
+  /// What the window's equation has of a segment: F up to and with it, S from it on, its own masses.
   template <class T>
-  void choose(const Call<T>& call, const Lanes<T>& lanes, const T* firsts, const T* ends,
-              const TurnedStrip<T>& strip) const {
-    const Vec<T> zero(T(0)), lowest(-std::numeric_limits<T>::infinity()),
-        first = Vec<T>::load(firsts + lanes.row), end = Vec<T>::load(ends + lanes.row),
-        length = Vec<T>::load(call.length + lanes.row);
-    const T core_first = *std::max_element(firsts + lanes.row, firsts + lanes.row + lanes.count),
-            core_end = *std::min_element(ends + lanes.row, ends + lanes.row + lanes.count);
-    Vec<T> maximum = lowest;
-    for (std::int64_t j = call.first; j < call.end; ++j) {
-      Vec<T> x = lanes.load(strip, j);
-      if (form_.pointer_scale_by_length) x *= length;
-      const Vec<T> key(static_cast<T>(j));
-      if (key[0] < core_first || key[0] >= core_end) x = select((first <= key) & (key < end), x, lowest);
-      maximum = select((maximum < x) | (x != x), x, maximum);  // NaN wins
-      lanes.store(x, strip, j);
+  struct Segment {
+    Vec<T> left_F, left_S, right_F, right_S, left_mass, right_mass;
+  };
+  /// One block's segments, in order. F goes on with the block when this ends.
+  template <class T>
+  class Segments {
+   public:
+    Segments(const TurnedBlock<T>& turned, PairOfSums<T>& F)
+        : turned_(turned), F_(F), left_before_(F.left.value()), right_before_(F.right.value()) {}
+    ~Segments() {
+      F_.left.add(left_);
+      F_.right.add(right_);
     }
-    const LaneMask<T> nothing = maximum == lowest;
-    const Vec<T> shift = select(nothing, zero, maximum);
-    RunningSum<T> total;
-    for (std::int64_t j = call.first; j < call.end; ++j) {
-      const Vec<T> e = exp(Vec<T>::load(strip.at(j, lanes.row)) - shift);
-      lanes.store(e, strip, j);
-      total.add(e);
+    Segments(const Segments&) = delete;
+    Segments& operator=(const Segments&) = delete;
+
+    FOVEA_INLINE Segment<T> next(std::int64_t begin, std::int64_t end) {
+      const Vec<T> left_mass = turned_.left.sum(begin, end), right_mass = turned_.right.sum(begin, end);
+      left_ += left_mass;
+      right_ += right_mass;
+      return {left_before_ + left_,
+              turned_.left_S[begin],
+              right_before_ + right_,
+              turned_.right_S[begin],
+              left_mass,
+              right_mass};
     }
-    const Vec<T> scale = select(nothing, zero, Vec<T>(T(1)) / total.value());
-    for (std::int64_t j = call.first; j < call.end; ++j)
-      lanes.store(Vec<T>::load(strip.at(j, lanes.row)) * scale, strip, j);
-  }
 
-  // ---- Sums along the keys
-
-  template <class T>
-  WindowSums<T> sums_of(const Call<T>& call, const Lanes<T>& lanes) const {
-    auto total = [&](const T* first, const T* end) {
-      return select(Vec<T>::load(first + lanes.row) < Vec<T>::load(end + lanes.row), Vec<T>(T(1)), Vec<T>(T(0)));
-    };
-    return {{}, {}, total(call.left_first, call.left_end), total(call.right_first, call.right_end)};
-  }
-
-  /// The sum of one vector of queries over the keys [begin, end).
-  template <class T>
-  static FOVEA_INLINE Vec<T> mass(const TurnedStrip<T>& strip, const Lanes<T>& lanes, std::int64_t begin,
-                                  std::int64_t end) {
-    Vec<T> total = Vec<T>::load(strip.at(begin, lanes.row));
-    for (std::int64_t j = begin + 1; j < end; ++j) total += Vec<T>::load(strip.at(j, lanes.row));
-    return total;
-  }
+   private:
+    const TurnedBlock<T>& turned_;
+    PairOfSums<T>& F_;
+    Vec<T> left_before_, right_before_, left_ = Vec<T>(T(0)), right_ = Vec<T>(T(0));
+  };
 
   template <class T>
-  FOVEA_INLINE Vec<T> mask_of(const typename WindowSums<T>::Segment& s) const {
+  FOVEA_INLINE Vec<T> mask_of(const Segment<T>& s) const {
     const Vec<T> x = s.left_F * s.right_S, y = s.right_F * s.left_S;
     if (form_.forward_only) return x;
     if (form_.mask == WindowForm::Mask::exact) return x + y - s.left_mass * s.right_mass;
@@ -325,127 +466,142 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     return x + y;
   }
 
-  /// m̂, or local · m̂, of one vector of queries.
+  /// m̂
   template <class T>
-  void sum_window(const Call<T>& call, const Lanes<T>& lanes, T* kept, const TurnedStrip<T>& to) const {
-    const TurnedStrip<T> left = call.strip(kept, 0), right = call.strip(kept, 1);
-    WindowSums<T> sums = sums_of(call, lanes);
-    for_segments(call, [&](std::int64_t begin, std::int64_t end) {
-      const Vec<T> mask = mask_of<T>(sums.next(mass(left, lanes, begin, end), mass(right, lanes, begin, end)));
-      for (std::int64_t j = begin; j < end; ++j)
-        lanes.store(form_.additive ? mask * lanes.load(call.strip(kept, 2), j) : mask, to, j);
+  void sum_window(Block block, const TurnedBlock<T>& turned, PairOfSums<T>& F) const {
+    Segments<T> segments(turned, F);
+    for_segments(block, [&](std::int64_t begin, std::int64_t end) {
+      const Vec<T> mask = mask_of(segments.next(begin, end));
+      for (std::int64_t j = begin; j < end; ++j) turned.mask.set(j, mask);
     });
   }
 
-  /// The gradient of what comes out, turned. Multiplicative: `slope` has the window, which the gradient is multiplied
-  /// with, and becomes the window's gradient.
+  /// to = w · m̂, or z + local · m̂, of a block.
   template <class T>
-  void turn_gradient(const Call<T>& call, const T* from, T* gradient, const TurnedStrip<T>& slope) const {
-    constexpr int lanes = Vec<T>::lanes;
-    const StripRows<T>& rows = call.rows;
-    Vec<T> window[lanes], turned[lanes];
-    for_lanes(call, [&](const Lanes<T>& own) {
-      for (std::int64_t j = call.first; j < rows.hull_first; ++j) own.store(Vec<T>(T(0)), slope, j);
-      for_keys<T>(rows.hull_first, rows.hull_end, [&](std::int64_t j, auto count) {
-        if (!form_.additive) load_turned(slope, j, rows.hull_end, own.row, window);
-        for (int r = 0; r < lanes; ++r) {
-          turned[r] = Vec<T>(T(0));
-          if (r >= own.count) continue;
-          const std::int64_t at = (own.row + r) * rows.stride + j;
-          const Vec<T> g = load_vector(gradient + at, count);
-          turned[r] = form_.additive ? g : g * load_vector(from + at, count);
-          if (!form_.additive) store_vector(g * window[r], gradient + at, count);
-        }
-        transposition::square(turned);
-        for (int k = 0; k < count; ++k) own.store(turned[k], slope, j + k);
-      });
-      for (std::int64_t j = rows.hull_end; j < call.end; ++j) own.store(Vec<T>(T(0)), slope, j);
+  void change(const Call<T>& call, Lanes lanes, Block block, const TurnedKeys<T>& mask, const T* from, T* to) const {
+    const Block seen = call.seen(block);
+    mask.turn_to(seen.begin, seen.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> m) {
+      const std::int64_t at = (lanes.row + r) * call.rows.stride + j;
+      const Vec<T> x = load_vector(from + at, count);
+      store_vector(form_.additive ? fma(m, load_vector(call.local + at, count), x) : x * m, to + at, count);
     });
   }
 
-  /// One vector of queries, from the gradient of what comes out to that of the pointers' logits and the local ones:
-  /// the slopes. Pointers' slopes are less a constant, which a softmax does not see: the sum of all of dF.
+  /// The gradient of m̂, from that of what change() makes.
   template <class T>
-  void back_through_window(const Call<T>& call, const Lanes<T>& lanes, T* kept, const TurnedStrip<T>& of_change,
-                           T* slopes) const {
-    const TurnedStrip<T> left = call.strip(kept, 0), right = call.strip(kept, 1), left_slope = call.strip(slopes, 0),
-                         right_slope = call.strip(slopes, 1);
-    WindowSums<T> sums = sums_of(call, lanes);
-    RunningSum<T> left_run, right_run, left_mean, right_mean;
-    for_segments(call, [&](std::int64_t begin, std::int64_t end) {
-      const auto s = sums.next(mass(left, lanes, begin, end), mass(right, lanes, begin, end));
-      const Vec<T> one(T(1)),
-          g = form_.additive ? back_through_local(call, lanes, kept, of_change, slopes, mask_of<T>(s), begin, end)
-                             : mass(of_change, lanes, begin, end);
+  void turn_mask_slope(const Call<T>& call, Lanes lanes, Block block, const T* from, const T* gradient,
+                       const TurnedKeys<T>& to) const {
+    const T* factor = form_.additive ? call.local : from;
+    const Block seen = call.seen(block);
+    to.turn_from(seen.begin, seen.end, lanes.count, [&](int r, std::int64_t j, auto count) {
+      const std::int64_t at = (lanes.row + r) * call.rows.stride + j;
+      return load_vector(gradient + at, count) * load_vector(factor + at, count);
+    });
+    for (std::int64_t j = block.begin; j < seen.begin; ++j) to.set(j, Vec<T>(T(0)));
+    for (std::int64_t j = seen.end; j < block.end; ++j) to.set(j, Vec<T>(T(0)));
+  }
+
+  /// The gradient of what m̂ is multiplied with: of w, in the place of `gradient`, or of the local logits.
+  template <class T>
+  void back_through_change(const Call<T>& call, Lanes lanes, Block block, const TurnedKeys<T>& mask, T* gradient,
+                           T* local_slope) const {
+    T* to = form_.additive ? local_slope : gradient;
+    const Block seen = call.seen(block);
+    mask.turn_to(seen.begin, seen.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> m) {
+      const std::int64_t at = (lanes.row + r) * call.rows.stride + j;
+      store_vector(m * load_vector(gradient + at, count), to + at, count);
+    });
+  }
+
+  /// m̂ again; and from its gradient to what φ^L and φ^R are told by S and by their own masses, in their place, and to
+  /// dF, in the place of the other pointer's S.
+  template <class T>
+  void back_through_window(Block block, const TurnedBlock<T>& turned, PairOfSums<T>& F, PairOfSums<T>& dS) const {
+    Segments<T> segments(turned, F);
+    const Vec<T> left_before = dS.left.value(), right_before = dS.right.value(), one(T(1));
+    Vec<T> left_dS(T(0)), right_dS(T(0));
+    for_segments(block, [&](std::int64_t begin, std::int64_t end) {
+      const Segment<T> s = segments.next(begin, end);
+      const Vec<T> g = turned.mask_slope.sum(begin, end), mask = mask_of(s);
       Vec<T> dx = g, dy = g;  // of F^L S^R and F^R S^L
       if (form_.forward_only) dy = Vec<T>(T(0));
       if (form_.mask == WindowForm::Mask::either) {
         dx = g * (one - s.right_F * s.left_S);
         dy = g * (one - s.left_F * s.right_S);
       }
-      const Vec<T> left_S = dy * s.right_F, right_S = dx * s.left_F;
-      Vec<T> of_left = left_run.value() + left_S, of_right = right_run.value() + right_S;
+      left_dS += dy * s.right_F;
+      right_dS += dx * s.left_F;
+      Vec<T> left = left_before + left_dS, right = right_before + right_dS;
       if (form_.mask == WindowForm::Mask::exact) {
-        of_left -= g * s.right_mass;
-        of_right -= g * s.left_mass;
+        left -= g * s.right_mass;
+        right -= g * s.left_mass;
       }
-      left_run.add(left_S - dx * s.right_S);
-      right_run.add(right_S - dy * s.left_S);
-      left_mean.add(of_left * s.left_mass);
-      right_mean.add(of_right * s.right_mass);
       for (std::int64_t j = begin; j < end; ++j) {
-        lanes.store(of_left, left_slope, j);
-        lanes.store(of_right, right_slope, j);
+        turned.mask.set(j, mask);
+        turned.left.set(j, left);
+        turned.right.set(j, right);
+      }
+      turned.right_S.set(begin, dx * s.right_S);  // a segment's dF is with its first key
+      turned.left_S.set(begin, dy * s.left_S);
+    });
+    dS.left.add(left_dS);
+    dS.right.add(right_dS);
+  }
+
+  /// What φ^L and φ^R are told by F, of the block itself; of_blocks: all of the block's dF.
+  template <class T>
+  void back_through_sums(Block block, const TurnedBlock<T>& turned, const BlockNumbers<T>& of_blocks) const {
+    Vec<T> left(T(0)), right(T(0));
+    for_segments_back(block, [&](std::int64_t begin, std::int64_t end) {
+      left += turned.right_S[begin];
+      right += turned.left_S[begin];
+      for (std::int64_t j = begin; j < end; ++j) {
+        turned.left.set(j, turned.left[j] + left);
+        turned.right.set(j, turned.right[j] + right);
       }
     });
-    back_through_softmax(call, lanes, left, left_mean.value(), left_slope);
-    back_through_softmax(call, lanes, right, right_mean.value(), right_slope);
+    of_blocks.set(block, left, right);
   }
 
-  /// Additive: fills in the local logits' slopes, and returns the mask's gradient of a segment.
+  /// The same of the blocks after each.
   template <class T>
-  FOVEA_INLINE Vec<T> back_through_local(const Call<T>& call, const Lanes<T>& lanes, T* kept,
-                                         const TurnedStrip<T>& of_change, T* slopes, Vec<T> mask, std::int64_t begin,
-                                         std::int64_t end) const {
-    Vec<T> of_mask(T(0));
-    for (std::int64_t j = begin; j < end; ++j) {
-      const Vec<T> g = lanes.load(of_change, j);
-      of_mask += g * lanes.load(call.strip(kept, 2), j);
-      lanes.store(g * mask, call.strip(slopes, 2), j);
-    }
-    return of_mask;
+  void add_dF_after(const Call<T>& call, Lanes lanes, const BlockNumbers<T>& of_blocks, const Slopes<T>& slopes) const {
+    PairOfSums<T> after;
+    auto add = [&](Block block, Vec<T> dF, T* slope) {
+      T more[Vec<T>::lanes];
+      dF.store(more);
+      for (int r = 0; r < lanes.count; ++r) {
+        T* row = slope + (lanes.row + r) * call.rows.stride;
+        for_keys<T>(block.begin, block.end, [&](std::int64_t j, auto count) {
+          store_vector(load_vector(row + j, count) + Vec<T>(more[r]), row + j, count);
+        });
+      }
+    };
+    for_blocks_back(call, [&](Block block) {
+      if (block.number + 1 < end_block(call)) {
+        add(block, after.left.value(), slopes.left);
+        add(block, after.right.value(), slopes.right);
+      }
+      after.left.add(of_blocks.left_of(block));
+      after.right.add(of_blocks.right_of(block));
+    });
   }
 
   template <class T>
-  void back_through_softmax(const Call<T>& call, const Lanes<T>& lanes, const TurnedStrip<T>& phi, Vec<T> mean,
-                            const TurnedStrip<T>& slope) const {
-    const Vec<T> length = form_.pointer_scale_by_length ? Vec<T>::load(call.length + lanes.row) : Vec<T>(T(1));
-    for (std::int64_t j = call.first; j < call.end; ++j) {
-      const Vec<T> weight = Vec<T>::load(phi.at(j, lanes.row)) * length;
-      lanes.store(weight * (Vec<T>::load(slope.at(j, lanes.row)) - mean), slope, j);
-    }
-  }
-
-  /// Gradients of one pair of queries and keys, from that of their logits.
-  template <class T>
-  void add_gradients(const Call<T>& call, std::size_t k, const TurnedStrip<T>& slope, std::span<Tensor> rooms,
-                     Workspace& space) const {
-    const StripRows<T>& rows = call.rows;
-    const std::int64_t D = tensors_[2 * k].size(-1), first = rows.is_empty() ? 0 : call.first,
-                       end = rows.is_empty() ? 0 : call.end;
-    const auto factor = static_cast<T>(scale_of(k));
-    if (const Tensor& room = rooms[2 * k]; room.defined())
-      rows.keys_packed[k].multiply(rows.count, factor, {slope.data, 1, slope.width}, rows.plane > 0,
-                                   strip_gradient<T>(room, rows.sentence, rows.head, 0).from(rows.first_query, 0),
-                                   {first, end, 0, D});
-    if (const Tensor& room = rooms[2 * k + 1]; room.defined())
-      add_key_gradient(rows, strip_gradient<T>(room, rows.sentence, rows.head, rows.part), D, first, end, factor,
-                       {slope.data, slope.width, 1}, queries(rows, k), space);
+  static void turn_slopes(const Call<T>& call, Lanes lanes, Block block, const TurnedBlock<T>& turned,
+                          const Slopes<T>& slopes) {
+    auto turn = [&](const TurnedKeys<T>& slope, T* to) {
+      T* rows = to + lanes.row * call.rows.stride;
+      slope.turn_to(block.begin, block.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> x) {
+        store_vector(x, rows + r * call.rows.stride + j, count);
+      });
+    };
+    turn(turned.left, slopes.left);
+    turn(turned.right, slopes.right);
   }
 
   WindowForm form_;
-  std::vector<Variable> variables_;  ///< query and key of left, right, and local
-  std::vector<Tensor> tensors_;
+  std::vector<std::unique_ptr<StripScore>> scores_;  ///< of the left pointer, the right one, and the local logits
 };
 
 }  // namespace

@@ -123,6 +123,25 @@ BOOST_AUTO_TEST_CASE(fused_equals_composed_in_value_and_gradient) {
   });
 }
 
+// Queries that look far from where their pointers point: what a window is there has digits of its own, which a sum to 1
+// again brings to light.
+BOOST_AUTO_TEST_CASE(a_window_is_exact_where_it_is_nearly_nothing) {
+  for (const char* options : {"", ",mask=exact", ",mask=prob_or", ",segment=5", ",forward_only=true"}) {
+    auto attention =
+        random_attention(fmt::format("window(renormalize=true,pointer_scale=40{})", options), Place::encoder);
+    for (auto& parameter : attention->parameters())
+      if (parameter.name == "query.weight") {
+        Variable weight = parameter.variable;
+        weight.value().copy_from((weight * 20.0).value());
+      }
+    auto run = [&](AttentionEngine engine) {
+      Engine chosen(engine);
+      return output_and_gradients(*attention, Place::encoder, {2, 90, 90, {90, 71}}, DType::f64);
+    };
+    BOOST_TEST_CONTEXT(options) { check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11); }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(in_f32_too) {
   for_every_fused([](Attention& attention, Place place) {
     attention.to(DType::f32);
