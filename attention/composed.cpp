@@ -60,10 +60,8 @@ Variable score_of(const AttentionContext& in, const Terms& terms) {
 }
 
 /// z: the score and what comes before the softmax.
-Variable logits_of(const AttentionContext& in, const Terms& terms, AttentionTrace* trace) {
+Variable logits_of(const AttentionContext& in, const Terms& terms) {
   Variable pairs = score_of(in, terms);
-  if (trace && terms.score && !terms.score->is_scaled_dot())
-    trace->quantities.emplace_back("scores", with_dimensions_last(pairs));
   for (const auto& score : terms.scores) pairs = score->composed(pairs, in);
   for (const auto& bias : terms.biases) pairs = bias->composed(pairs, in);
   return pairs;
@@ -145,6 +143,13 @@ Variable merge_heads(const Variable& x) {
   return reshape(transpose(x, 1, 2), {x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
+void fill_trace(const AttentionContext& in, const Terms& terms, const Variable& weights, AttentionTrace& trace) {
+  trace.weights = weights;
+  if (terms.score && !terms.score->is_scaled_dot())
+    trace.quantities.emplace_back("scores", with_dimensions_last(terms.score->composed(in)));
+  for (auto& [name, compute] : terms.quantities) trace.quantities.emplace_back(name, compute());
+}
+
 Variable attend_composed(const AttentionContext& in, const Terms& terms, const AttentionDropout& weights_dropout,
                          AttentionTrace* trace) {
   if (terms.recurrence) {
@@ -152,14 +157,11 @@ Variable attend_composed(const AttentionContext& in, const Terms& terms, const A
     Variable out = weights_dropout.probability == 0 ? terms.recurrence->skipping(in, terms, trace) : Variable();
     if (out.defined()) return out;
   }
-  Variable pairs = logits_of(in, terms, trace);  // z [B, H, I, J]
+  Variable pairs = logits_of(in, terms);  // z [B, H, I, J]
   Tensor allow = allowed_keys(in, terms);
   pairs = terms.recurrence ? terms.recurrence->composed(pairs, allow, in) : normalize(pairs, allow, terms);  // a
   for (const auto& window : terms.windows) pairs = window->composed(pairs, in);                              // w
-  if (trace) {
-    trace->weights = with_dimensions_last(pairs);
-    for (auto& [name, compute] : terms.quantities) trace->quantities.emplace_back(name, compute());
-  }
+  if (trace) fill_trace(in, terms, with_dimensions_last(pairs), *trace);
   pairs = dropout(pairs, weights_dropout.probability, weights_dropout.at);
   Variable out = weighted_sum(pairs, in.value);  // [B, H, I, D]
   for (const auto& value : terms.values) out = out + value->composed(pairs, in);

@@ -98,10 +98,7 @@ class FocusRecurrence : public Recurrence {
       if (trace) weights.push_back(scatter_last(row, index, in.key.size(2)));
     }
     steps_->focus = concat(focus_of_queries_, 2);
-    if (trace) {
-      trace->weights = concat(weights, 2);
-      for (auto& [name, compute] : terms.quantities) trace->quantities.emplace_back(name, compute());
-    }
+    if (trace) fill_trace(in, terms, concat(weights, 2), *trace);
     return concat(outputs, 2);
   }
 

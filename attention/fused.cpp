@@ -79,16 +79,6 @@ std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, 
   return {out, call->recurrence ? output_of(node, 1, result.carried) : Variable()};
 }
 
-void fill_trace(const Terms& terms, const AttentionContext& in, const Variable& weights, const Variable& carried,
-                AttentionTrace& trace) {
-  trace.weights = weights;
-  if (terms.score && !terms.score->is_scaled_dot())
-    trace.quantities.emplace_back("scores", with_dimensions_last(terms.score->composed(in)));
-  if (terms.recurrence) terms.recurrence->set_carried(carried);
-  for (auto& [name, compute] : terms.quantities) trace.quantities.emplace_back(name, compute());
-  if (terms.recurrence) terms.recurrence->set_carried({});  // its node holds the terms, which must not hold it
-}
-
 }  // namespace
 
 Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
@@ -105,7 +95,9 @@ Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Te
   if (terms->recurrence && in.memory) terms->recurrence->keep_carried(*in.memory, outputs[1]);
   if (trace) {
     if (!call->by_dimension) weights = weights.reshape({s.sentences, s.heads, s.queries, s.keys});
-    fill_trace(*terms, in, with_dimensions_last(weights), outputs[1], *trace);
+    if (terms->recurrence) terms->recurrence->set_carried(outputs[1]);
+    fill_trace(in, *terms, with_dimensions_last(weights), *trace);
+    if (terms->recurrence) terms->recurrence->set_carried({});  // its node holds the terms, which must not hold it
   }
   return outputs[0];
 }

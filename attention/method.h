@@ -351,6 +351,10 @@ struct AttentionDropout {
 Variable attend_composed(const AttentionContext& in, const Terms& terms, const AttentionDropout& dropout,
                          AttentionTrace* trace);
 
+/// What went on in one call: the weights as given, the score's own numbers if they are not q kᵀ / sqrt(D), and what the
+/// terms tell.
+void fill_trace(const AttentionContext& in, const Terms& terms, const Variable& weights, AttentionTrace& trace);
+
 /// How attention is computed: fused wherever every term can be (O(I + J) memory; what a trace gets is constant) and
 /// there are more than a few keys, composed otherwise; or always the one or the other, where `fused` throws for what
 /// cannot be.

@@ -39,7 +39,8 @@ Variable turn(const Variable& x, const Angles& angles, double direction) {
 
 void RotaryPositions::visit(OptionVisitor& visitor, Options& options) {
   visitor.choice("pairs", options.pairs, {"neighbours", "halves"}, "(x_2k, x_2k+1) or (x_k, x_k+D/2)");
-  visitor.number("base", options.base, 1 + 1e-6, 1e12, "pair k turns by base^(-2 k / D) per token");
+  visitor.number("base", options.base, 1 + 1e-6, 1e12,
+                 "pair k turns by base^(-2 k / D) per token; D: without the last of an odd width");
 }
 
 RotaryPositions::RotaryPositions(const MethodShape& shape, const Options& options)

@@ -2,6 +2,7 @@
 
 #include "attention/window_strips.h"
 #include "tensor/select.h"
+#include "tensor/warning.h"
 
 namespace fovea {
 
@@ -209,6 +210,11 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
   require(!options.forward_only || (shape.place == Place::encoder && options.mask == Mask::paper),
           "window: forward_only is for encoder self-attention with mask=paper");
   require(!options.renormalize || options.use == Use::multiplicative, "window: renormalize is for use=multiplicative");
+  if (options.segment > 1 && shape.place == Place::decoder)
+    warn(fmt::format(
+        "window: segment={} in a decoder's self-attention: its last segments are not finished when they are "
+        "pointed to; nothing later is seen, but the paper has segments in cross-attention alone",
+        options.segment));
   child("left_query", left_query_);
   child("left_key", left_key_);
   child("right_query", right_query_);

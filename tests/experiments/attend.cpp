@@ -580,6 +580,42 @@ BOOST_AUTO_TEST_CASE(what_was_random_is_written_and_gives_the_same_again) {
       Attend("relative(clip=2)+dman(clip=2)").flags({"--shape", "2,5,5,6", "--heads", "3"}).run().values("output"));
 }
 
+// A result may be called as an input is: what attend wrote for another method is not taken for it.
+BOOST_AUTO_TEST_CASE(what_was_written_can_be_read_again_under_the_same_names) {
+  for (const char* method : {"sman", "dman", "man+sman"}) {
+    AttentionCase options{.method = method, .heads = 2, .place = std::nullopt};
+    Safetensors file;
+    if (std::string(method).starts_with("man"))
+      file.tensors.emplace_back("mask", Tensor::full({1, 1, 1, 6}, 0.5, DType::f32));
+    AttentionResult first = attend_case(options, file);
+    options.seed = 99;
+    file.tensors = first.tensors;
+    AttentionResult second = attend_case(options, file);
+    BOOST_TEST(second.unread.empty());
+    BOOST_REQUIRE(second.tensors.size() == first.tensors.size());
+    for (std::size_t k = 0; k < first.tensors.size(); ++k) {
+      BOOST_TEST(second.tensors[k].first == first.tensors[k].first);
+      BOOST_TEST(second.tensors[k].second.to_vector<double>() == first.tensors[k].second.to_vector<double>());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_engine_tells_the_same_quantities) {
+  for (const char* method :
+       {"classic(additive+flexible(threshold=0.4))", "gaussian(window=head)", "gaussian(window=fixed)"}) {
+    auto quantities = [&](AttentionEngine engine) {
+      std::vector<std::string> all;
+      AttentionCase options{.method = method, .heads = 1, .place = Place::cross, .engine = engine};
+      for (const auto& [name, tensor] : attend_case(options, {}).tensors) all.push_back(name + " " + tensor.describe());
+      return all;
+    };
+    const std::vector<std::string> composed = quantities(AttentionEngine::composed);
+    BOOST_TEST(composed == quantities(AttentionEngine::fused), boost::test_tools::per_element());
+    const char* own = std::string(method).starts_with("classic") ? "scores f32 [2, 1, 6, 6]" : "width f32 [2, 1, 1]";
+    BOOST_TEST(std::count(composed.begin(), composed.end(), own) == 1);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(every_precision_and_engine_is_near_f64) {
   auto run = [](const std::vector<std::string>& flags) {
     return Attend("gaussian").flags({"--shape", "2,9,9,8", "--heads", "2"}).flags(flags).run();

@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include "attention/registry.h"
+#include "attention/specification.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/attend/attention_catalogue.h"
 
@@ -63,6 +65,11 @@ void attend_program(Cli& cli) {
   AttentionResult result = attend_case(options, given);
   for (const std::string& name : result.unread)
     fmt::print(stderr, "attend: {}: {} does not read '{}'\n", given.source, options.method, name);
+  if (options.heads > 1 && find_combination(parse_specification(options.method)[0].name))
+    fmt::print(stderr, "attend: --heads {}: {} has no heads; average(dot*2) and concat(dot*2) have several\n",
+               options.heads, options.method);
+  if (cli.given("--shape") && given.find("query"))
+    fmt::print(stderr, "attend: --shape: the query is in {}\n", given.source);
   if (out.empty()) return fmt::print("{}", summary(result.tensors).text());
   write_safetensors(
       out, result.tensors,

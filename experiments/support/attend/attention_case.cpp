@@ -289,6 +289,7 @@ void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& outp
 }  // namespace
 
 AttentionResult attend_case(const AttentionCase& options, const Safetensors& file) {
+  Tensor::empty({1}, DType::f32, options.device);  // throws where there is no such device
   GivenTensors given(file, options);
   Generator generator(options.seed);
   Inputs in = read_inputs(options, given, generator);
@@ -304,12 +305,18 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
   with_flag(asked(options), [&] { output = attention->forward(in.input); });
 
   AttentionResult result{{}, unread_inputs(options, given, in), in.place};
+  std::erase_if(in.leaves,
+                [&](const auto& leaf) { return std::count(result.unread.begin(), result.unread.end(), leaf.first); });
   for (const auto& [name, variable] : in.leaves) result.tensors.emplace_back(name, variable.value());
   result.tensors.insert(result.tensors.end(), in.counts.begin(), in.counts.end());
   result.tensors.emplace_back("output", output.value());
   if (options.weights) result.tensors.emplace_back("weights", trace.weights.value());
   for (const auto& [name, value] : trace.quantities) add_under_free_name(result.tensors, name, value.value());
   refuse_unknown(given, *attention, options.method, result.tensors);
+  auto is_result = [&](const std::string& name) {
+    return std::any_of(result.tensors.begin(), result.tensors.end(), [&](const auto& x) { return x.first == name; });
+  };
+  std::erase_if(result.unread, is_result);  // of an attend before this one
   if (options.gradients) add_gradients(result.tensors, in, output, given, generator);
   return result;
 }

@@ -7,6 +7,7 @@
 #include "attention/method.h"
 #include "attention/registry.h"
 #include "attention/specification.h"
+#include "tensor/warning.h"
 
 namespace fovea {
 
@@ -68,6 +69,7 @@ Outcome outcome_of(const Trial& trial) {
 std::optional<Outcome> tried(const Trial& trial) {
   AttentionEngine before = attention_engine();
   set_attention_engine(trial.engine);
+  NoWarnings quiet;
   std::optional<Outcome> out;
   try {
     out = outcome_of(trial);
