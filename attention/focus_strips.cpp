@@ -32,7 +32,7 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
   }
 
   template <class T>
-  void forward_strip(const StripRows<T>& rows, T* strip, T* log_total, const CarriedNumbers<T>& carried,
+  void forward_strip(const StripRows<T>& rows, T* strip, LogTotal<T>* log_total, const CarriedNumbers<T>& carried,
                      bool again) const {
     for (std::int64_t r = 0; r < rows.count; ++r, strip += rows.stride) {
       const std::int64_t first = rows.first[r], end = rows.end[r];

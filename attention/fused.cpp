@@ -12,7 +12,7 @@ FusedResult make_result(const FusedCall& call, bool record) {
   const DType dtype = call.in.query.dtype();
   FusedResult result;
   result.out = strip_gradient_room({s.sentences, s.heads, s.queries, call.in.value.size(-1)}, 1, dtype);
-  result.log_total = Tensor::empty({call.planes, s.sentences, s.heads, s.queries}, dtype);
+  result.log_total = Tensor::empty({call.planes, s.sentences, s.heads, s.queries, 2}, dtype);
   if (call.recurrence) result.carried = Tensor::zeros({s.sentences, s.heads, s.queries}, dtype);
   if (record) result.steps = room_for_steps(call);
   return result;

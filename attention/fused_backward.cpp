@@ -113,7 +113,8 @@ class BackwardPass : FusedPass<T> {
       if (call_.has_recurrence(rows.head))
         return call_.recurrence->backward(this->of_own_heads(rows, call_.recurrence->first_head), weights + at,
                                           gradient + at, this->carried(rows), rooms_of(call_.scores.size() + terms()));
-      const T *matrix = weights + at, *total = this->log_totals(rows, plane);
+      const T* matrix = weights + at;
+      const LogTotal<T>* total = this->log_totals(rows, plane);
       T* slope = gradient + at;
       if (call_.has_densities(rows.head)) {
         for (std::int64_t r = 0; r < rows.count; ++r, matrix += rows.stride, slope += rows.stride)
@@ -124,7 +125,7 @@ class BackwardPass : FusedPass<T> {
       softmax_rows_backward(rows.keys_of_rows(), matrix, slope, means);
       if (!rooms_->sink.defined()) return;
       T& of_sink = rooms_->sink.template data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)];
-      for (std::int64_t r = 0; r < rows.count; ++r) of_sink -= exp(this->sink(rows.head) - total[r]) * means[r];
+      for (std::int64_t r = 0; r < rows.count; ++r) of_sink -= exp(this->sink(rows.head) - total[r].value) * means[r];
     });
   }
 

@@ -241,13 +241,14 @@ void FusedPass<T>::apply(std::size_t t, Head& head, const StripRows<T>& rows, co
 template <class T>
 void FusedPass<T>::normalize(const StripRows<T>& rows, T* strip, bool again) const {
   for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
-    T *total = log_totals(rows, plane), *matrix = strip + at;
+    LogTotal<T>* total = log_totals(rows, plane);
+    T* matrix = strip + at;
     call_.exclude(rows, matrix);
     if (call_.has_recurrence(rows.head)) {
       call_.recurrence->forward(of_own_heads(rows, call_.recurrence->first_head), matrix, total, carried(rows), again);
     } else {
       const bool density = call_.has_densities(rows.head);
-      if (density && !again) std::fill_n(total, rows.count, T(0));
+      if (density && !again) std::fill_n(total, rows.count, LogTotal<T>{});
       if (again || density)
         softmax_rows_again(rows.keys_of_rows(), matrix, total);
       else
@@ -283,8 +284,8 @@ void FusedPass<T>::multiply(const StripRows<T>& rows, const T* factors, T* strip
 }
 
 template <class T>
-T* FusedPass<T>::log_totals(const StripRows<T>& rows, std::int64_t plane) const {
-  return result_.log_total.template data<T>() +
+LogTotal<T>* FusedPass<T>::log_totals(const StripRows<T>& rows, std::int64_t plane) const {
+  return reinterpret_cast<LogTotal<T>*>(result_.log_total.template data<T>()) +
          ((plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head) * shape_.queries + rows.first_query;
 }
 

@@ -21,7 +21,7 @@ struct GradientRooms {
 /// What the forward pass leaves, and the backward pass reads.
 struct FusedResult {
   Tensor out;        ///< [B, H, I, D]
-  Tensor log_total;  ///< of each row's normaliser, [planes, B, H, I]
+  Tensor log_total;  ///< LogTotal of each row, [planes, B, H, I, 2]
   Tensor carried;    ///< by the recurrence from query to query [B, H, I], or undefined
   Tensor steps;      ///< FusedPass::Steps of every item, or undefined: the backward pass makes them again
 };
@@ -97,7 +97,7 @@ class FusedPass {
   void multiply(const StripRows<T>& rows, const T* factors, T* strip) const;
 
   /// The logarithms of a plane's normalisers, of a strip's rows.
-  T* log_totals(const StripRows<T>& rows, std::int64_t plane) const;
+  LogTotal<T>* log_totals(const StripRows<T>& rows, std::int64_t plane) const;
   CarriedNumbers<T> carried(const StripRows<T>& rows) const;
   T sink(std::int64_t head) const;
   /// A [B, H, I, D] tensor's rows of a strip.

@@ -31,10 +31,10 @@ class StripRecurrence {
 
   /// Logits become weights, log_total[r] the logarithm of row r's normaliser; `again`: it is known, and so are the
   /// numbers.
-  virtual void forward(const StripRows<float>&, float* strip, float* log_total, const CarriedNumbers<float>&,
+  virtual void forward(const StripRows<float>&, float* strip, LogTotal<float>* log_total, const CarriedNumbers<float>&,
                        bool again) const = 0;
-  virtual void forward(const StripRows<double>&, double* strip, double* log_total, const CarriedNumbers<double>&,
-                       bool again) const = 0;
+  virtual void forward(const StripRows<double>&, double* strip, LogTotal<double>* log_total,
+                       const CarriedNumbers<double>&, bool again) const = 0;
   /// The weights' gradient becomes the logits'.
   virtual void backward(const StripRows<float>&, const float* weights, float* gradient, const CarriedNumbers<float>&,
                         std::span<Tensor> gradients) const = 0;
@@ -57,12 +57,12 @@ class StripRecurrenceOf : public StripRecurrence {
                                              const CarriedNumbers<double>& carried) const override {
     return self().template keys_of_row<double>(rows, carried);
   }
-  void forward(const StripRows<float>& rows, float* strip, float* log_total, const CarriedNumbers<float>& carried,
-               bool again) const override {
+  void forward(const StripRows<float>& rows, float* strip, LogTotal<float>* log_total,
+               const CarriedNumbers<float>& carried, bool again) const override {
     self().template forward_strip<float>(rows, strip, log_total, carried, again);
   }
-  void forward(const StripRows<double>& rows, double* strip, double* log_total, const CarriedNumbers<double>& carried,
-               bool again) const override {
+  void forward(const StripRows<double>& rows, double* strip, LogTotal<double>* log_total,
+               const CarriedNumbers<double>& carried, bool again) const override {
     self().template forward_strip<double>(rows, strip, log_total, carried, again);
   }
   void backward(const StripRows<float>& rows, const float* weights, float* gradient,

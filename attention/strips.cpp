@@ -49,7 +49,7 @@ FOVEA_INLINE Vec<T> larger(Vec<T> a, Vec<T> b) {
 /// `count` rows at a time, as many as a vector has lanes: their maxima and sums are joined together, and one vector has
 /// the logarithms of all.
 template <class T>
-void softmax_block(const RowsOfKeys& rows, int count, T* z, T sink, T* log_total) {
+void softmax_block(const RowsOfKeys& rows, int count, T* z, T sink, LogTotal<T>* log_totals) {
   constexpr int lanes = Vec<T>::lanes;
   const Vec<T> zero(T(0)), lowest(-infinity<T>);
   const Vec<T> maximum =
@@ -77,17 +77,17 @@ void softmax_block(const RowsOfKeys& rows, int count, T* z, T sink, T* log_total
   });
   total += exp(Vec<T>(sink) - maximum);
   select(nothing, zero, Vec<T>(T(1)) / total).store(scale);
-  const Vec<T> logarithm = select(nothing, Vec<T>(infinity<T>), maximum + log(total));
+  const Vec<T> sum = log(total), logarithm = maximum + sum;
+  T value[lanes], rest[lanes];
+  select(nothing, Vec<T>(infinity<T>), logarithm).store(value);
+  select(nothing, zero, sum - (logarithm - maximum)).store(rest);
+  for (int r = 0; r < count; ++r) log_totals[r] = {value[r], rest[r]};
   for (int r = 0; r < count; ++r) {
     T* row = z + r * rows.stride;
     for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
       store_vector(load_vector(row + j, count) * Vec<T>(scale[r]), row + j, count);
     });
   }
-  if (count == lanes)
-    logarithm.store(log_total);
-  else
-    logarithm.store_partial(log_total, count);
 }
 
 /// body(rows, count, first row) for blocks of at most as many rows as a vector has lanes.
@@ -100,18 +100,18 @@ void for_blocks(RowsOfKeys rows, Body&& body) {
 }  // namespace
 
 template <class T>
-void softmax_rows(const RowsOfKeys& rows, T* z, T sink, T* log_totals) {
+void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals) {
   for_blocks<Vec<T>::lanes>(rows, [&](const RowsOfKeys& block, int count, std::int64_t r) {
     softmax_block(block, count, z + r * rows.stride, sink, log_totals + r);
   });
 }
 
 template <class T>
-void softmax_rows_again(const RowsOfKeys& rows, T* z, const T* log_totals) {
+void softmax_rows_again(const RowsOfKeys& rows, T* z, const LogTotal<T>* log_totals) {
   for (std::int64_t r = 0; r < rows.count; ++r, z += rows.stride) {
-    const Vec<T> shift(log_totals[r]);
+    const Vec<T> shift(log_totals[r].value), rest(log_totals[r].rest);
     for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
-      store_vector(exp(load_vector(z + j, count) - shift), z + j, count);
+      store_vector(exp(load_vector(z + j, count) - shift - rest), z + j, count);
     });
   }
 }
@@ -151,10 +151,10 @@ void density_row_backward(const T* weights, T* gradient, std::int64_t first, std
   });
 }
 
-template void softmax_rows(const RowsOfKeys&, float*, float, float*);
-template void softmax_rows(const RowsOfKeys&, double*, double, double*);
-template void softmax_rows_again(const RowsOfKeys&, float*, const float*);
-template void softmax_rows_again(const RowsOfKeys&, double*, const double*);
+template void softmax_rows(const RowsOfKeys&, float*, float, LogTotal<float>*);
+template void softmax_rows(const RowsOfKeys&, double*, double, LogTotal<double>*);
+template void softmax_rows_again(const RowsOfKeys&, float*, const LogTotal<float>*);
+template void softmax_rows_again(const RowsOfKeys&, double*, const LogTotal<double>*);
 template void softmax_rows_backward(const RowsOfKeys&, const float*, float*, float*);
 template void softmax_rows_backward(const RowsOfKeys&, const double*, double*, double*);
 template void density_row_backward(const float*, float*, std::int64_t, std::int64_t);

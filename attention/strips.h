@@ -189,13 +189,20 @@ void clear_outside(const StripRows<T>& rows, T* strip) {
   }
 }
 
+/// The logarithm of a row's normaliser, and what its rounding left: without that, weights made again of large logits
+/// would all be too large or too small.
+template <class T>
+struct LogTotal {
+  T value, rest;
+};
+
 /// Softmax of each row over its keys, in place, and the logarithms of the normalisers: +inf, and all weights 0, where
 /// no logit is finite. exp(sink) is part of the normalisers; sink = −inf: none.
 template <class T>
-void softmax_rows(const RowsOfKeys& rows, T* z, T sink, T* log_totals);
+void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals);
 /// The same again, from the logarithms of the normalisers.
 template <class T>
-void softmax_rows_again(const RowsOfKeys& rows, T* z, const T* log_totals);
+void softmax_rows_again(const RowsOfKeys& rows, T* z, const LogTotal<T>* log_totals);
 /// gradient = weights · (gradient − mean), means[r] = Σ weights · gradient over the row's keys; null: not wanted.
 template <class T>
 void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient, T* means);

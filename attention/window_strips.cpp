@@ -338,7 +338,8 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     const StripRows<T>& rows = pointer.rows;
     pointer.score.logits(rows, pointer.phi, space);
     scale_by_length(rows, pointer.phi);
-    softmax_rows(rows.keys_of_rows(), pointer.phi, -std::numeric_limits<T>::infinity(), space.take<T>(rows.count));
+    softmax_rows(rows.keys_of_rows(), pointer.phi, -std::numeric_limits<T>::infinity(),
+                 space.take<LogTotal<T>>(rows.count));
     clear_outside(rows, pointer.phi);
   }
 

@@ -142,6 +142,18 @@ BOOST_AUTO_TEST_CASE(a_window_is_exact_where_it_is_nearly_nothing) {
   }
 }
 
+// The backward pass makes weights again from the logarithm of their sum, whose rounding is as large as the logits are.
+BOOST_AUTO_TEST_CASE(weights_of_large_logits_are_made_again_as_they_were) {
+  auto attention = random_attention("gaussian_location(learned=true,normalize=true)", Place::cross);
+  for (auto& parameter : attention->parameters())
+    if (parameter.name == "gaussian_location.rho") Variable(parameter.variable).value().fill(3);
+  auto run = [&](AttentionEngine engine) {
+    Engine chosen(engine);
+    return output_and_gradients(*attention, Place::cross, {2, 250, 70, {2, 40}}, DType::f64);
+  };
+  check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-12);
+}
+
 BOOST_AUTO_TEST_CASE(in_f32_too) {
   for_every_fused([](Attention& attention, Place place) {
     attention.to(DType::f32);
