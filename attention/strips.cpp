@@ -77,17 +77,18 @@ void softmax_block(const RowsOfKeys& rows, int count, T* z, T sink, LogTotal<T>*
   });
   total += exp(Vec<T>(sink) - maximum);
   select(nothing, zero, Vec<T>(T(1)) / total).store(scale);
-  const Vec<T> sum = log(total), logarithm = maximum + sum;
-  T value[lanes], rest[lanes];
-  select(nothing, Vec<T>(infinity<T>), logarithm).store(value);
-  select(nothing, zero, sum - (logarithm - maximum)).store(rest);
-  for (int r = 0; r < count; ++r) log_totals[r] = {value[r], rest[r]};
   for (int r = 0; r < count; ++r) {
     T* row = z + r * rows.stride;
     for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
       store_vector(load_vector(row + j, count) * Vec<T>(scale[r]), row + j, count);
     });
   }
+  if (!log_totals) return;
+  const Vec<T> sum = log(total), logarithm = maximum + sum;
+  T value[lanes], rest[lanes];
+  select(nothing, Vec<T>(infinity<T>), logarithm).store(value);
+  select(nothing, zero, sum - (logarithm - maximum)).store(rest);
+  for (int r = 0; r < count; ++r) log_totals[r] = {value[r], rest[r]};
 }
 
 /// body(rows, count, first row) for blocks of at most as many rows as a vector has lanes.
@@ -102,7 +103,7 @@ void for_blocks(RowsOfKeys rows, Body&& body) {
 template <class T>
 void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals) {
   for_blocks<Vec<T>::lanes>(rows, [&](const RowsOfKeys& block, int count, std::int64_t r) {
-    softmax_block(block, count, z + r * rows.stride, sink, log_totals + r);
+    softmax_block(block, count, z + r * rows.stride, sink, log_totals ? log_totals + r : nullptr);
   });
 }
 

@@ -197,7 +197,7 @@ struct LogTotal {
 };
 
 /// Softmax of each row over its keys, in place, and the logarithms of the normalisers: +inf, and all weights 0, where
-/// no logit is finite. exp(sink) is part of the normalisers; sink = −inf: none.
+/// no logit is finite; null: not wanted. exp(sink) is part of the normalisers; sink = −inf: none.
 template <class T>
 void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals);
 /// The same again, from the logarithms of the normalisers.

@@ -339,7 +339,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     pointer.score.logits(rows, pointer.phi, space);
     scale_by_length(rows, pointer.phi);
     softmax_rows(rows.keys_of_rows(), pointer.phi, -std::numeric_limits<T>::infinity(),
-                 space.take<LogTotal<T>>(rows.count));
+                 static_cast<LogTotal<T>*>(nullptr));
     clear_outside(rows, pointer.phi);
   }
 
