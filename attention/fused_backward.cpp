@@ -125,7 +125,8 @@ class BackwardPass : FusedPass<T> {
       softmax_rows_backward(rows.keys_of_rows(), matrix, slope, means);
       if (!rooms_->sink.defined()) return;
       T& of_sink = rooms_->sink.template data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)];
-      for (std::int64_t r = 0; r < rows.count; ++r) of_sink -= exp(this->sink(rows.head) - total[r].value) * means[r];
+      for (std::int64_t r = 0; r < rows.count; ++r)
+        of_sink -= exp(this->sink(rows.head) - total[r].value - total[r].rest) * means[r];
     });
   }
 

@@ -1,6 +1,6 @@
 #include "attention/window_strips.h"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -154,6 +154,28 @@ BOOST_AUTO_TEST_CASE(weights_of_large_logits_are_made_again_as_they_were) {
   check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-12);
 }
 
+BOOST_AUTO_TEST_CASE(a_sink_beside_large_logits_has_its_gradient) {
+  auto attention = random_attention("sinks(logit=true)", Place::encoder);
+  for (auto& parameter : attention->parameters()) {
+    Variable variable = parameter.variable;
+    if (parameter.name == "query.weight") variable.value().fill(0);
+    if (parameter.name == "query.bias") variable.value().fill(3e4);
+    if (parameter.name == "key.weight") variable.value().fill(0);
+    if (parameter.name == "key.bias") variable.value().fill(1);  // all logits are 3e4 sqrt(3)
+    if (parameter.name == "sinks.logit") variable.value().fill(3e4 * std::sqrt(3.0) + 2);
+  }
+  auto of_sink = [&](AttentionEngine engine, DType dtype) {
+    Engine chosen(engine);
+    attention->to(dtype);
+    const auto all = output_and_gradients(*attention, Place::encoder, {1, 70, 70, {70}}, dtype);
+    return all.back().to(DType::f64).to_vector<double>();
+  };
+  const std::vector<double> exact = of_sink(AttentionEngine::composed, DType::f64),
+                            fused = of_sink(AttentionEngine::fused, DType::f64);
+  BOOST_REQUIRE(exact.size() == 2);  // sinks.logit is the last parameter
+  for (int h : {0, 1}) BOOST_TEST(std::abs(fused[h] - exact[h]) < 1e-13 * std::abs(exact[h]));
+}
+
 BOOST_AUTO_TEST_CASE(in_f32_too) {
   for_every_fused([](Attention& attention, Place place) {
     attention.to(DType::f32);

@@ -66,7 +66,7 @@ void attend_program(Cli& cli) {
   for (const std::string& name : result.unread)
     fmt::print(stderr, "attend: {}: {} does not read '{}'\n", given.source, options.method, name);
   if (options.heads > 1 && find_combination(parse_specification(options.method)[0].name))
-    fmt::print(stderr, "attend: --heads {}: {} has no heads; average(dot*2) and concat(dot*2) have several\n",
+    fmt::print(stderr, "attend: --heads {}: {} does not read it; what stands in the brackets are its heads\n",
                options.heads, options.method);
   if (cli.given("--shape") && given.find("query"))
     fmt::print(stderr, "attend: --shape: the query is in {}\n", given.source);

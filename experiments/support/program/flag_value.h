@@ -88,7 +88,7 @@ template <class T>
 T from_text(const std::string& text) {
   auto value = meaning<T>(text);
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
-    if (auto real = number<double>(text); !value && real && *real == std::floor(*real))
+    if (auto real = number<double>(text); !value && real && std::isfinite(*real) && *real == std::floor(*real))
       fail("{} is out of range; it goes from {} to {}", text, std::numeric_limits<T>::min(),
            std::numeric_limits<T>::max());
   if (!value) fail("'{}' is not {}", text, expectation<T>());
