@@ -1,5 +1,7 @@
 #include "attention/fused.h"
 
+#include <algorithm>
+
 #include "attention/fused_pass.h"
 #include "autograd/node.h"
 
@@ -112,14 +114,16 @@ namespace {
 
 AttentionEngine chosen = AttentionEngine::fastest;
 
-/// In front of as many keys the composed form is the faster one: for one query at a time, and for plain attention,
-/// which is nothing but products: `benchmark attention --small`.
-constexpr std::int64_t few_of_one_query = 24, few_of_plain = 16;
+/// In front of as many keys the composed form is the faster one: for one query at a time, and for what is nothing but
+/// products, plain attention and windows: `benchmark attention --small`.
+constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
 
 bool is_faster_composed(const AttentionContext& in, const Terms& terms) {
   if ((terms.score && !terms.score->is_scaled_dot()) || terms.recurrence) return false;
-  const bool plain = terms.scores.empty() && terms.biases.empty() && terms.windows.empty() && terms.values.empty();
-  return in.key.size(2) <= (in.query.size(2) == 1 ? few_of_one_query : plain ? few_of_plain : 0);
+  auto is_products = [](const auto& term) { return term->is_products(); };
+  const bool products = terms.scores.empty() && std::all_of(terms.biases.begin(), terms.biases.end(), is_products) &&
+                        std::all_of(terms.windows.begin(), terms.windows.end(), is_products) && terms.values.empty();
+  return in.key.size(2) <= (in.query.size(2) == 1 ? few_of_one_query : products ? few_of_products : 0);
 }
 
 }  // namespace

@@ -153,6 +153,8 @@ class PairTerm {
   virtual Variable composed(const Variable& pairs, const AttentionContext& in) const = 0;
   /// The term for the fused engine; null: there is only the composed form.
   virtual std::unique_ptr<StripTerm> strips(const AttentionContext&) const { return nullptr; }
+  /// Whether it is mostly products of queries and keys of its own, at which no engine is better than the other.
+  virtual bool is_products() const { return false; }
 };
 
 /// Changes the output: what a method adds to Σ_j w_ij v_j.

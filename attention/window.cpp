@@ -132,6 +132,7 @@ class WindowTerm : public PairTerm {
     if (window_.options.mask == DifferentiableWindow::Mask::discrete) return nullptr;  // for looking at, not for speed
     return window_strips(window_.form(in), window_.projections);
   }
+  bool is_products() const override { return true; }
 
  private:
   Window window_;
