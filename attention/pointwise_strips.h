@@ -273,18 +273,20 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
     std::tuple captured{std::get<k>(captures_).row(rows, r, scratch[k], rooms[k])...};
     const V zero(T(0)), one(T(1)), query(static_cast<T>(rows.query_position(r)));
     for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
-      V key = V(static_cast<T>(j)) + lane_numbers<T>(), z = load_vector(from + j, count),
-        g = load_vector(gradient + j, count);
-      Position<D> position{D(query, zero), D(key, zero)};
-      // ∂f along z for wrt = −1, along capture number wrt else
+      const V key = V(static_cast<T>(j)) + lane_numbers<T>(), z = load_vector(from + j, count),
+              g = load_vector(gradient + j, count);
+      const std::array<V, captures> x{std::get<k>(captured).load(j, count)...};
+      const Position<D> position{D(query, zero), D(key, zero)};
+      // ∂f along z for wrt = −1, along capture number wrt else; all of them before anything is stored: what they share
+      // is then computed once
       auto slope = [&](auto wrt) {
         constexpr int along = decltype(wrt)::value;
-        return f_(D(z, along == -1 ? one : zero), position,
-                  D(std::get<k>(captured).load(j, count), along == int{k} ? one : zero)...)
-            .tangent;
+        return f_(D(z, along == -1 ? one : zero), position, D(x[k], along == int{k} ? one : zero)...).tangent;
       };
-      (std::get<k>(captured).add(j, count, g * slope(std::integral_constant<int, int{k}>{})), ...);
-      store_vector(g * slope(std::integral_constant<int, -1>{}), gradient + j, count);
+      const V along_z = slope(std::integral_constant<int, -1>{});
+      [[maybe_unused]] const std::array<V, captures> along_captures{slope(std::integral_constant<int, int{k}>{})...};
+      (std::get<k>(captured).add(j, count, g * along_captures[k]), ...);
+      store_vector(g * along_z, gradient + j, count);
     });
     ((rooms[k].defined() ? std::get<k>(captures_).finish(rows, r, std::get<k>(captured), rooms[k]) : void()), ...);
   }
