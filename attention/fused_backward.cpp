@@ -61,14 +61,16 @@ class BackwardPass : FusedPass<T> {
       factors = this->dropout_factors(head, rows);
       dropped = this->take_strip(head, rows);
       std::copy_n(steps.back(), size(rows), dropped);
-      this->multiply(rows, factors, dropped);
+      this->multiply(head, rows, factors, dropped);
     }
-    head.values->backward_of_values(rows, dropped, g, head.space);
     T* gradient = this->take_strip(head, rows);
-    head.values->backward_of_weights(rows, g, gradient);
-    this->for_planes(rows, [&](std::int64_t at, std::int64_t) { clear_outside(rows, gradient + at); });
-    back_through_value_terms(head, rows, dropped, g, gradient);
-    if (factors) this->multiply(rows, factors, gradient);
+    this->for_pieces(head, rows, [&](const StripRows<T>& piece) {
+      head.values->backward_of_values(piece, dropped, g, head.space);
+      head.values->backward_of_weights(piece, g, gradient);
+      this->for_planes(rows, [&](std::int64_t at, std::int64_t) { clear_outside(piece, gradient + at); });
+      back_through_value_terms(head, piece, dropped, g, gradient);
+    });
+    if (factors) this->multiply(head, rows, factors, gradient);
     for (std::size_t t = terms(); t-- > biases();) back_through_term(t, head, rows, steps[t], gradient);
     back_through_softmax(head, rows, steps[biases()], gradient);
     for (std::size_t t = biases(); t-- > 0;) back_through_term(t, head, rows, steps[t], gradient);
@@ -102,9 +104,11 @@ class BackwardPass : FusedPass<T> {
   void back_through_term(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* gradient) const {
     if (!this->acts_on(this->term(t), rows.head)) return;
     this->for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
-      WorkspaceScope taken(head.space);
-      this->term(t).backward(this->rows_of_term(t, head, rows, plane), from + at, gradient + at,
-                             rooms_of(call_.scores.size() + t), head.space);
+      this->for_pieces(head, rows, [&](const StripRows<T>& piece) {
+        WorkspaceScope taken(head.space);
+        this->term(t).backward(this->rows_of_term(t, head, piece, plane), from + at, gradient + at,
+                               rooms_of(call_.scores.size() + t), head.space);
+      });
     });
   }
 
@@ -117,17 +121,31 @@ class BackwardPass : FusedPass<T> {
       const LogTotal<T>* total = this->log_totals(rows, plane);
       T* slope = gradient + at;
       if (call_.has_densities(rows.head)) {
-        for (std::int64_t r = 0; r < rows.count; ++r, matrix += rows.stride, slope += rows.stride)
-          density_row_backward(matrix, slope, rows.first[r], rows.end[r]);
+        this->for_pieces(head, rows, [&](const StripRows<T>& piece) {
+          for (std::int64_t r = 0; r < rows.count; ++r)
+            density_row_backward(matrix + r * rows.stride, slope + r * rows.stride, piece.first[r], piece.end[r]);
+        });
         return;
       }
-      T* means = head.space.template take<T>(rows.count);
-      softmax_rows_backward(rows.keys_of_rows(), matrix, slope, means);
+      T* means = head.space.template take<T>(2 * rows.count);
+      softmax_backward(head, rows, matrix, slope, means);
       if (!rooms_->sink.defined()) return;
       T& of_sink = rooms_->sink.template data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)];
       for (std::int64_t r = 0; r < rows.count; ++r)
         of_sink -= exp(this->sink(rows.head) - total[r].value - total[r].rest) * means[r];
     });
+  }
+
+  /// means: room for two numbers of each row; the first of them is the row's when this ends.
+  void softmax_backward(const Head& head, const StripRows<T>& rows, const T* weights, T* gradient, T* means) const {
+    if (!rows.has_gap()) return softmax_rows_backward(rows.keys_of_rows(), weights, gradient, means);
+    const RowsOfKeys first = head.pieces[0].keys_of_rows(), second = head.pieces[1].keys_of_rows();
+    T* of_second = means + rows.count;
+    softmax_rows_backward(first, weights, gradient, means);
+    softmax_rows_backward(second, weights, gradient, of_second);
+    subtract_means(first, weights, gradient, of_second);
+    subtract_means(second, weights, gradient, means);
+    for (std::int64_t r = 0; r < rows.count; ++r) means[r] += of_second[r];
   }
 
   void back_through_score(Head& head, const StripRows<T>& rows, T* gradient) const {
@@ -136,7 +154,9 @@ class BackwardPass : FusedPass<T> {
       this->for_planes(rows, [&](std::int64_t at, std::int64_t) {
         for (std::int64_t e = 0; at > 0 && e < this->plane_size(rows); ++e) gradient[e] += gradient[at + e];
       });
-    head.scores[head.score]->backward(this->of_own_heads(rows, score.first_head), gradient, head.space);
+    this->for_pieces(head, rows, [&](const StripRows<T>& piece) {
+      head.scores[head.score]->backward(this->of_own_heads(piece, score.first_head), gradient, head.space);
+    });
   }
 
   Tensor g_;

@@ -1,5 +1,6 @@
 #include "attention/fused_call.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace fovea {
@@ -29,6 +30,11 @@ Interval FusedCall::keys(Interval visible, std::int64_t b, std::int64_t h, std::
   return keys;
 }
 
+Interval FusedCall::gap(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const {
+  const Interval near = within_keys(always[0].at(b, h, i)).within(visible), windowed = windowed_keys(visible, b, h, i);
+  return {near.empty() ? 0 : near.end, windowed.empty() ? shape.keys : windowed.first};
+}
+
 template <class T>
 void FusedCall::exclude(const StripRows<T>& rows, T* strip) const {
   if (always.empty() && masks.empty()) return;
@@ -37,12 +43,16 @@ void FusedCall::exclude(const StripRows<T>& rows, T* strip) const {
     const std::int64_t b = rows.sentence, h = rows.head, i = rows.first_query + r;
     T* row = strip + r * rows.stride;
     if (!always.empty()) {
-      Interval windowed = windowed_keys({rows.visible_first[r], rows.visible_end[r]}, b, h, i);
-      for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j) {
-        bool seen = windowed.contains(j);
-        for (std::size_t k = 0; !seen && k < always.size(); ++k) seen = within_keys(always[k].at(b, h, i)).contains(j);
-        if (!seen) row[j] = out;
-      }
+      auto exclude_from = [&](std::int64_t first, std::int64_t end) {
+        for (std::int64_t j = first; j < end; ++j)
+          if (std::none_of(always.begin(), always.end(),
+                           [&](const KeyIntervals& range) { return within_keys(range.at(b, h, i)).contains(j); }))
+            row[j] = out;
+      };
+      const Interval all{rows.first[r], rows.end[r]},
+          windowed = all.within(windowed_keys({rows.visible_first[r], rows.visible_end[r]}, b, h, i));
+      exclude_from(all.first, windowed.first);
+      exclude_from(windowed.end, all.end);
     }
     for (const Tensor& mask : masks) {
       const auto* allowed = reinterpret_cast<const std::uint8_t*>(mask.address()) + broadcast_offset(mask, b, h, i);
@@ -122,6 +132,15 @@ constexpr std::int64_t worth_rounding = 65;
 /// So many are enough for all threads; then parts_of() their heads is 1.
 constexpr std::int64_t many_sentences = 32;
 
+/// Whether rows of keys may come in two pieces.
+bool takes_pieces(const FusedCall& call) {
+  auto all = [](const auto& parts) {
+    return std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part->takes_pieces(); });
+  };
+  return call.always.size() == 1 && !call.recurrence && all(call.scores) && all(call.biases) && all(call.windows) &&
+         all(call.values);
+}
+
 /// Throws unless the range broadcasts to [B, H, I].
 KeyIntervals fitting_range(const KeyRange& range, const StripShape& s) {
   auto bound = [&](const Tensor& x) {
@@ -177,6 +196,7 @@ std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std
   call->visible = fitting_range(in.visible, call->shape);
   for (const KeyRange& range : terms->ranges) call->ranges.push_back(fitting_range(range, call->shape));
   for (const KeyRange& range : terms->always) call->always.push_back(fitting_range(range, call->shape));
+  call->in_pieces = takes_pieces(*call);
   auto same = [](const KeyIntervals& range) { return range.same_for_queries(); };
   call->same_keys = same(call->visible) && std::all_of(call->ranges.begin(), call->ranges.end(), same) &&
                     std::all_of(call->always.begin(), call->always.end(), same) &&

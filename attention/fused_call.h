@@ -63,6 +63,7 @@ struct FusedCall {
   std::int64_t planes = 1;    ///< of a strip: D by dimension
   std::int64_t rows;          ///< of a strip, at most
   bool same_keys = false;     ///< for all queries of a head
+  bool in_pieces = false;     ///< keys between what is always seen and the windows may be left out
   /// As matrix products are computed where each operand is used often, and rounding it pays; otherwise f32.
   Precision products = Precision::f32;
 
@@ -97,6 +98,8 @@ struct FusedCall {
   }
   Interval windowed_keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
   Interval keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
+  /// Behind what is always seen, before the windows: seen by nothing. Only where in_pieces.
+  Interval gap(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
   /// −inf where a key lies between a row's intervals, or a mask has it out.
   template <class T>
   void exclude(const StripRows<T>& rows, T* strip) const;

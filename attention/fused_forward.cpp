@@ -22,15 +22,17 @@ class ForwardPass : FusedPass<T> {
 
   void forward_strip(Head& head, const StripRows<T>& rows) const {
     T* strip = weights_of(head, rows);
-    if (weights_.defined()) keep_weights(rows, strip);
-    if (call_.dropout.probability > 0) this->multiply(rows, this->dropout_factors(head, rows), strip);
+    if (weights_.defined()) keep_weights(head, rows, strip);
+    if (call_.dropout.probability > 0) this->multiply(head, rows, this->dropout_factors(head, rows), strip);
     MatrixView<T> out = this->rows_of(this->result_.out, rows);
-    head.values->weighted_sum(rows, strip, out);
-    for (const auto& term : call_.values) {
-      if (!this->acts_on(*term, rows.head)) continue;
-      WorkspaceScope taken(head.space);
-      term->forward(this->of_own_heads(rows, term->first_head), strip, out, head.space);
-    }
+    this->for_pieces(head, rows, [&](const StripRows<T>& piece) {
+      head.values->weighted_sum(piece, strip, out);
+      for (const auto& term : call_.values) {
+        if (!this->acts_on(*term, rows.head)) continue;
+        WorkspaceScope taken(head.space);
+        term->forward(this->of_own_heads(piece, term->first_head), strip, out, head.space);
+      }
+    });
   }
 
   /// In memory that the rest of the pass may change.
@@ -44,21 +46,23 @@ class ForwardPass : FusedPass<T> {
     }
     this->logits(head, rows, strip);
     for (std::size_t t = 0; t < this->biases(); ++t) this->apply(t, head, rows, strip, strip);
-    this->normalize(rows, strip, false);
+    this->normalize(head, rows, strip, false);
     for (std::size_t t = this->biases(); t < this->terms(); ++t) this->apply(t, head, rows, strip, strip);
     return strip;
   }
 
-  void keep_weights(const StripRows<T>& rows, const T* strip) const {
+  void keep_weights(const Head& head, const StripRows<T>& rows, const T* strip) const {
     const std::int64_t J = shape_.keys;
     this->for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
-      std::int64_t head = (plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head;
-      T* to = weights_.data<T>() + (head * shape_.queries + rows.first_query) * J;
-      for (std::int64_t r = 0; r < rows.count; ++r, to += J) {
-        const T* row = strip + at + r * rows.stride;
-        std::fill(to, to + J, T(0));
-        std::copy(row + rows.first[r], row + rows.end[r], to + rows.first[r]);
-      }
+      const std::int64_t number = (plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head;
+      T* to = weights_.data<T>() + (number * shape_.queries + rows.first_query) * J;
+      std::fill_n(to, rows.count * J, T(0));
+      this->for_pieces(head, rows, [&](const StripRows<T>& piece) {
+        for (std::int64_t r = 0; r < rows.count; ++r) {
+          const T* row = strip + at + r * rows.stride;
+          std::copy(row + piece.first[r], row + piece.end[r], to + r * J + piece.first[r]);
+        }
+      });
     });
   }
 

@@ -55,7 +55,7 @@ typename FusedPass<T>::Head FusedPass<T>::make_head() const {
     }
   }
   head.values = value_worker<T>(value_, call_.planes, rooms_ ? rooms_->value : Tensor());
-  head.bounds.resize(4 * static_cast<std::size_t>(call_.rows));
+  head.bounds.resize(8 * static_cast<std::size_t>(call_.rows));
   return head;
 }
 
@@ -105,7 +105,7 @@ void FusedPass<T>::look_ahead(Head& head, std::int64_t number) const {
 
 template <class T>
 StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int64_t count) const {
-  const auto most = static_cast<std::int64_t>(head.bounds.size()) / 4;
+  const auto most = static_cast<std::int64_t>(head.bounds.size()) / 8;
   std::int64_t *first = head.bounds.data(), *end = first + most, *visible_first = end + most,
                *visible_end = visible_first + most;
   StripRows<T> rows{head.item.sentence,
@@ -141,7 +141,40 @@ StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int6
     std::fill(bound + different, bound + count, bound[0]);
   rows.hull_first = std::min(rows.hull_first, rows.hull_end) / Vec<T>::lanes * Vec<T>::lanes;
   if (rows.hull_end == 0) rows.hull_first = 0;
+  if (call_.in_pieces) find_gap(rows);
   return rows;
+}
+
+/// A gap that begins and ends inside of the hull; the second piece's hull begins with a whole vector.
+template <class T>
+void FusedPass<T>::find_gap(StripRows<T>& rows) const {
+  Interval gap{rows.hull_first, rows.hull_end};
+  for (std::int64_t r = 0; r < (call_.same_keys ? 1 : rows.count); ++r)
+    gap = gap.within(
+        call_.gap({rows.visible_first[r], rows.visible_end[r]}, rows.sentence, rows.head, rows.first_query + r));
+  gap.end = gap.end / Vec<T>::lanes * Vec<T>::lanes;
+  if (gap.first == rows.hull_first || gap.end - gap.first < least_gap) return;
+  rows.gap_first = gap.first;
+  rows.gap_end = gap.end;
+}
+
+template <class T>
+void FusedPass<T>::cut_in_pieces(Head& head, const StripRows<T>& rows) const {
+  const auto most = static_cast<std::int64_t>(head.bounds.size()) / 8;
+  for (std::int64_t p = 0; p < 2; ++p) {
+    StripRows<T>& piece = head.pieces[static_cast<std::size_t>(p)] = rows;
+    piece.piece = p;
+    piece.begins = rows.begins && p == 0;
+    piece.gap_first = piece.gap_end = 0;
+    (p == 0 ? piece.hull_end : piece.hull_first) = p == 0 ? rows.gap_first : rows.gap_end;
+    std::int64_t *first = head.bounds.data() + (4 + 2 * p) * most, *end = first + most;
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      first[r] = std::clamp(rows.first[r], piece.hull_first, piece.hull_end);
+      end[r] = std::clamp(rows.end[r], first[r], piece.hull_end);
+    }
+    piece.first = first;
+    piece.end = end;
+  }
 }
 
 template <class T>
@@ -208,18 +241,22 @@ void FusedPass<T>::make_steps(Head& head, const StripRows<T>& rows, bool again) 
   place_steps(head, rows);
   logits(head, rows, head.steps[0]);
   for (std::size_t t = 0; t < terms(); ++t) {
-    if (t == biases()) normalize(rows, head.steps[t], again);
+    if (t == biases()) normalize(head, rows, head.steps[t], again);
     if (t >= biases())  // weights are multiplied over the whole hull
-      for_planes(rows, [&](std::int64_t at, std::int64_t) { clear_outside(rows, head.steps[t + 1] + at); });
+      for_planes(rows, [&](std::int64_t at, std::int64_t) {
+        for_pieces(head, rows, [&](const StripRows<T>& piece) { clear_outside(piece, head.steps[t + 1] + at); });
+      });
     apply(t, head, rows, head.steps[t], head.steps[t + 1]);
   }
-  if (biases() == terms()) normalize(rows, head.steps.back(), again);
+  if (biases() == terms()) normalize(head, rows, head.steps.back(), again);
 }
 
 template <class T>
 void FusedPass<T>::logits(Head& head, const StripRows<T>& rows, T* strip) const {
   const StripScore& score = *call_.scores[head.score];
-  head.scores[head.score]->logits(of_own_heads(rows, score.first_head), strip, head.space);
+  for_pieces(head, rows, [&](const StripRows<T>& piece) {
+    head.scores[head.score]->logits(of_own_heads(piece, score.first_head), strip, head.space);
+  });
   if (score.dimensions() > 0) return;
   for_planes(rows, [&](std::int64_t at, std::int64_t) {
     if (at > 0) std::copy_n(strip, plane_size(rows), strip + at);
@@ -233,29 +270,43 @@ void FusedPass<T>::apply(std::size_t t, Head& head, const StripRows<T>& rows, co
     return;
   }
   for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
-    WorkspaceScope taken(head.space);
-    term(t).forward(rows_of_term(t, head, rows, plane), from + at, to + at, head.space);
+    for_pieces(head, rows, [&](const StripRows<T>& piece) {
+      WorkspaceScope taken(head.space);
+      term(t).forward(rows_of_term(t, head, piece, plane), from + at, to + at, head.space);
+    });
   });
 }
 
 template <class T>
-void FusedPass<T>::normalize(const StripRows<T>& rows, T* strip, bool again) const {
+void FusedPass<T>::normalize(Head& head, const StripRows<T>& rows, T* strip, bool again) const {
   for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
     LogTotal<T>* total = log_totals(rows, plane);
     T* matrix = strip + at;
-    call_.exclude(rows, matrix);
+    for_pieces(head, rows, [&](const StripRows<T>& piece) { call_.exclude(piece, matrix); });
     if (call_.has_recurrence(rows.head)) {
       call_.recurrence->forward(of_own_heads(rows, call_.recurrence->first_head), matrix, total, carried(rows), again);
     } else {
       const bool density = call_.has_densities(rows.head);
       if (density && !again) std::fill_n(total, rows.count, LogTotal<T>{});
       if (again || density)
-        softmax_rows_again(rows.keys_of_rows(), matrix, total);
+        for_pieces(head, rows,
+                   [&](const StripRows<T>& piece) { softmax_rows_again(piece.keys_of_rows(), matrix, total); });
       else
-        softmax_rows(rows.keys_of_rows(), matrix, sink(rows.head), total);
+        softmax(head, rows, matrix, total);
     }
-    clear_outside(rows, matrix);
+    for_pieces(head, rows, [&](const StripRows<T>& piece) { clear_outside(piece, matrix); });
   });
+}
+
+template <class T>
+void FusedPass<T>::softmax(Head& head, const StripRows<T>& rows, T* matrix, LogTotal<T>* totals) const {
+  if (!rows.has_gap()) return softmax_rows(rows.keys_of_rows(), matrix, sink(rows.head), totals);
+  WorkspaceScope taken(head.space);
+  auto* of_second = head.space.template take<LogTotal<T>>(rows.count);
+  const RowsOfKeys first = head.pieces[0].keys_of_rows(), second = head.pieces[1].keys_of_rows();
+  softmax_rows(first, matrix, sink(rows.head), totals);
+  softmax_rows(second, matrix, -std::numeric_limits<T>::infinity(), of_second);
+  join_softmax(first, totals, second, of_second, matrix, totals);
 }
 
 template <class T>
@@ -272,14 +323,16 @@ const T* FusedPass<T>::dropout_factors(Head& head, const StripRows<T>& rows) con
 }
 
 template <class T>
-void FusedPass<T>::multiply(const StripRows<T>& rows, const T* factors, T* strip) const {
-  for_planes(rows, [&](std::int64_t at, std::int64_t) {
-    for (std::int64_t r = 0; r < rows.count; ++r, factors += shape_.keys) {
-      T* to = strip + at + r * stride_;
-      for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
-        store_vector(load_vector(to + j, count) * load_vector(factors + j, count), to + j, count);
-      });
-    }
+void FusedPass<T>::multiply(const Head& head, const StripRows<T>& rows, const T* factors, T* strip) const {
+  for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
+    for_pieces(head, rows, [&](const StripRows<T>& piece) {
+      const T* row = factors + plane * rows.count * shape_.keys;
+      T* to = strip + at;
+      for (std::int64_t r = 0; r < rows.count; ++r, row += shape_.keys, to += stride_)
+        for_keys<T>(piece.first[r], piece.end[r], [&](std::int64_t j, auto count) {
+          store_vector(load_vector(to + j, count) * load_vector(row + j, count), to + j, count);
+        });
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 /// What the two passes of the fused engine share: the loop over heads and their strips, and the steps from queries and
 /// keys to weights, which the backward pass takes again.
 #pragma once
+#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -28,6 +29,8 @@ struct FusedResult {
 
 /// Of so many keys at most, a head's strip is no larger than its inputs, and cheaper to keep than to make again.
 inline constexpr std::int64_t few_keys = 64;
+/// So many keys that no row of a strip sees are left out of its products: more than the pieces' own passes cost.
+inline constexpr std::int64_t least_gap = 64;
 
 /// Room for FusedResult::steps, if the call's strips are worth it: every part of a head is one strip of few keys.
 Tensor room_for_steps(const FusedCall& call);
@@ -44,7 +47,8 @@ class FusedPass {
     std::unique_ptr<ValueWorker<T>> values;
     std::vector<std::vector<std::unique_ptr<ScoreWorker<T>>>> term_scores;  ///< of biases, then of windows
     std::vector<T*> kept, steps;       ///< StripRows::kept of the same, and Steps; or empty
-    std::vector<std::int64_t> bounds;  ///< of the rows of a strip
+    std::vector<std::int64_t> bounds;  ///< of the rows of a strip, and of its pieces
+    std::array<StripRows<T>, 2> pieces;
   };
 
   /// `rooms` in the backward pass, null in the forward pass.
@@ -82,6 +86,13 @@ class FusedPass {
     for (std::int64_t p = 0; p < call_.planes; ++p) body(p * plane_size(rows), p);
   }
 
+  /// body(rows) for the strip's rows, or for each piece of their keys.
+  template <class Body>
+  void for_pieces(const Head& head, const StripRows<T>& rows, Body&& body) const {
+    if (!rows.has_gap()) return body(rows);
+    for (const StripRows<T>& piece : head.pieces) body(piece);
+  }
+
   void logits(Head& head, const StripRows<T>& rows, T* strip) const;
   /// Biases first, then windows.
   const StripTerm& term(std::size_t t) const {
@@ -90,11 +101,11 @@ class FusedPass {
   /// to = what the term makes of from, if it acts on this head; to may be from.
   void apply(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* to) const;
   /// Logits become weights; `again`: with the normaliser as it is in the result.
-  void normalize(const StripRows<T>& rows, T* strip, bool again) const;
+  void normalize(Head& head, const StripRows<T>& rows, T* strip, bool again) const;
   /// 1 / (1 − p) for the pairs that dropout keeps, 0 for the others, [planes, rows, J], as composed attention draws
   /// them.
   const T* dropout_factors(Head& head, const StripRows<T>& rows) const;
-  void multiply(const StripRows<T>& rows, const T* factors, T* strip) const;
+  void multiply(const Head& head, const StripRows<T>& rows, const T* factors, T* strip) const;
 
   /// The logarithms of a plane's normalisers, of a strip's rows.
   LogTotal<T>* log_totals(const StripRows<T>& rows, std::int64_t plane) const;
@@ -140,6 +151,9 @@ class FusedPass {
   void finish(Head& head) const;
   void look_ahead(Head& head, std::int64_t number) const;
   StripRows<T> strip(Head& head, std::int64_t first_query, std::int64_t count) const;
+  void find_gap(StripRows<T>& rows) const;
+  void cut_in_pieces(Head& head, const StripRows<T>& rows) const;
+  void softmax(Head& head, const StripRows<T>& rows, T* matrix, LogTotal<T>* totals) const;
   Interval keys_of_row(Interval visible, const StripRows<T>& rows, std::int64_t r) const;
 
   /// Rows of heads, strides in bytes.
@@ -185,6 +199,7 @@ void FusedPass<T>::for_strips(Head& head, Body&& body) const {
     WorkspaceScope taken(head.space);
     StripRows<T> rows = strip(head, first, std::min(most, end - first));
     rows.begins = s == 0;
+    if (rows.has_gap()) cut_in_pieces(head, rows);
     body(rows);
   }
 }

@@ -218,6 +218,7 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
     });
     return room;
   }
+  bool takes_pieces() const override { return true; }
 
   template <class T>
   void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const {

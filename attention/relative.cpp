@@ -17,6 +17,7 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
     return Tensor::zeros({s.parts, s.sentences, s.whole_sentences ? 1 : s.heads, offsets(), table_.size(1)},
                          table_.dtype());
   }
+  bool takes_pieces() const override { return true; }
 
   template <class T>
   void forward_strip(const StripRows<T>& rows, const T* weights, MatrixView<T> out, Workspace& space) const {

@@ -19,6 +19,7 @@ struct DotStrips : StripScoreOf<DotStrips, DotWorker> {
     return strip_gradient_room({s.sentences, s.heads, k == 0 ? s.queries : s.keys, keys.size(-1)}, k == 0 ? 1 : s.parts,
                                keys.dtype());
   }
+  bool takes_pieces() const override { return true; }
 
   std::vector<Variable> variables;
   Tensor queries, keys;
@@ -53,7 +54,7 @@ class DotWorker : public ScoreWorker<T> {
 
   void backward(const StripRows<T>& rows, const T* gradient, Workspace& space) override {
     if (rooms_[0].defined())
-      keys_.multiply(rows.count, scale_, {gradient, rows.stride, 1}, rows.plane > 0,
+      keys_.multiply(rows.count, scale_, {gradient, rows.stride, 1}, rows.plane > 0 || rows.piece > 0,
                      query_gradient_.from(rows.first_query, 0), {rows.hull_first, rows.hull_end, 0, D_});
     if (rooms_[1].defined())
       add_key_gradient(rows, key_gradient_, D_, scale_, gradient, queries_.from(rows.first_query, 0), space);
@@ -78,6 +79,7 @@ class NoScoreWorker;
 struct NoScoreStrips : StripScoreOf<NoScoreStrips, NoScoreWorker> {
   std::vector<Variable> inputs() const override { return {}; }
   Tensor gradient_room(std::size_t, const StripShape&) const override { return {}; }
+  bool takes_pieces() const override { return true; }
 };
 
 template <class T>

@@ -38,6 +38,8 @@ class StripScore {
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
   /// Planes of a strip where each dimension of the values has logits of its own; 0: it does not.
   virtual std::int64_t dimensions() const { return 0; }
+  /// As StripTerm's.
+  virtual bool takes_pieces() const { return false; }
 
   /// `rooms` are gradient_room()s, or undefined where a gradient is not wanted; none in the forward pass.
   virtual std::unique_ptr<ScoreWorker<float>> worker(float, const StripShape&, std::span<Tensor> rooms) const = 0;

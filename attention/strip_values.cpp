@@ -21,7 +21,8 @@ class MatrixValues : public ValueWorker<T> {
     if (room_.defined()) gradient_ = strip_gradient<T>(room_, item.sentence, item.head, item.part);
   }
   void weighted_sum(const StripRows<T>& rows, const T* weights, MatrixView<T> out) override {
-    values_.multiply(rows.count, 1, {weights, rows.stride, 1}, 0, out, {rows.hull_first, rows.hull_end, 0, D_});
+    values_.multiply(rows.count, 1, {weights, rows.stride, 1}, rows.piece > 0, out,
+                     {rows.hull_first, rows.hull_end, 0, D_});
   }
   void backward_of_values(const StripRows<T>& rows, const T* weights, MatrixView<const T> g,
                           Workspace& space) override {

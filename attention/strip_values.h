@@ -13,7 +13,7 @@ class ValueWorker {
   virtual ~ValueWorker() = default;
   /// `space` stays taken until finish().
   virtual void start(const StripItem& item, Workspace& space) = 0;
-  /// out_i = Σ_j w_ij v_j
+  /// out_i = Σ_j w_ij v_j; the second piece of a strip adds
   virtual void weighted_sum(const StripRows<T>& rows, const T* weights, MatrixView<T> out) = 0;
   /// dv_j += w_ij g_i; also called for rows that see no key
   virtual void backward_of_values(const StripRows<T>& rows, const T* weights, MatrixView<const T> g,

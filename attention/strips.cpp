@@ -108,6 +108,30 @@ void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals)
 }
 
 template <class T>
+void join_softmax(const RowsOfKeys& a, const LogTotal<T>* of_a, const RowsOfKeys& b, const LogTotal<T>* of_b,
+                  T* weights, LogTotal<T>* totals) {
+  auto logarithm = [](const LogTotal<T>& total) { return total.value == infinity<T> ? -infinity<T> : total.value; };
+  auto scale = [&](const RowsOfKeys& rows, std::int64_t r, T factor) {
+    T* row = weights + r * rows.stride;
+    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+      store_vector(load_vector(row + j, count) * Vec<T>(factor), row + j, count);
+    });
+  };
+  for (std::int64_t r = 0; r < a.count; ++r) {
+    const T log_a = logarithm(of_a[r]), log_b = logarithm(of_b[r]), maximum = std::max(log_a, log_b);
+    if (maximum == -infinity<T>) {  // nothing to see in either: all weights are 0
+      totals[r] = {infinity<T>, T(0)};
+      continue;
+    }
+    const T mass_a = exp(log_a - maximum + of_a[r].rest), mass_b = exp(log_b - maximum + of_b[r].rest),
+            total = mass_a + mass_b, sum = log(total), value = maximum + sum;
+    totals[r] = {value, sum - (value - maximum)};
+    scale(a, r, mass_a / total);
+    scale(b, r, mass_b / total);
+  }
+}
+
+template <class T>
 void softmax_rows_again(const RowsOfKeys& rows, T* z, const LogTotal<T>* log_totals) {
   for (std::int64_t r = 0; r < rows.count; ++r, z += rows.stride) {
     const Vec<T> shift(log_totals[r].value), rest(log_totals[r].rest);
@@ -144,6 +168,16 @@ void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient
 }
 
 template <class T>
+void subtract_means(const RowsOfKeys& rows, const T* weights, T* gradient, const T* means) {
+  const Vec<T> zero(T(0));
+  for (std::int64_t r = 0; r < rows.count; ++r, weights += rows.stride, gradient += rows.stride)
+    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+      const Vec<T> weight = load_vector(weights + j, count), g = load_vector(gradient + j, count);
+      store_vector(select(weight == zero, zero, g - weight * Vec<T>(means[r])), gradient + j, count);
+    });
+}
+
+template <class T>
 void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end) {
   const Vec<T> zero(T(0));
   for_keys<T>(first, end, [&](std::int64_t j, auto count) {
@@ -154,10 +188,16 @@ void density_row_backward(const T* weights, T* gradient, std::int64_t first, std
 
 template void softmax_rows(const RowsOfKeys&, float*, float, LogTotal<float>*);
 template void softmax_rows(const RowsOfKeys&, double*, double, LogTotal<double>*);
+template void join_softmax(const RowsOfKeys&, const LogTotal<float>*, const RowsOfKeys&, const LogTotal<float>*, float*,
+                           LogTotal<float>*);
+template void join_softmax(const RowsOfKeys&, const LogTotal<double>*, const RowsOfKeys&, const LogTotal<double>*,
+                           double*, LogTotal<double>*);
 template void softmax_rows_again(const RowsOfKeys&, float*, const LogTotal<float>*);
 template void softmax_rows_again(const RowsOfKeys&, double*, const LogTotal<double>*);
 template void softmax_rows_backward(const RowsOfKeys&, const float*, float*, float*);
 template void softmax_rows_backward(const RowsOfKeys&, const double*, double*, double*);
+template void subtract_means(const RowsOfKeys&, const float*, float*, const float*);
+template void subtract_means(const RowsOfKeys&, const double*, double*, const double*);
 template void density_row_backward(const float*, float*, std::int64_t, std::int64_t);
 template void density_row_backward(const double*, double*, std::int64_t, std::int64_t);
 

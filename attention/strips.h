@@ -49,17 +49,22 @@ struct StripRows {
   const std::int64_t *visible_first, *visible_end;  ///< by lengths and causality alone, before the terms' windows
   std::int64_t hull_first, hull_end;                ///< all rows' keys; hull_first is a multiple of the vector's lanes
   std::int64_t stride;                              ///< from row to row of any strip, in elements
-  bool begins;                                      ///< the first strip of its part of a head, and the first plane
+  bool begins;                                      ///< the first strip of its part of a head, plane and piece
   std::int64_t plane;                               ///< that a term sees
   /// This thread's, of the term's scores().
   std::span<const std::unique_ptr<ScoreWorker<T>>> scores;
   /// The term's kept_strips(): forward() leaves there what backward() reads; null where no backward pass will.
   T* kept = nullptr;
+  /// Keys between the hull's ends that no row sees, and that are left out; none where both are equal. Then the keys
+  /// come in two pieces: rows of their own, with bounds and a hull of their own, in the columns of the same strip.
+  std::int64_t gap_first = 0, gap_end = 0;
+  std::int64_t piece = 0;  ///< the second one adds to what the first one wrote for a query
 
   RowsOfKeys keys_of_rows() const { return {count, stride, first, end}; }
   RowsOfKeys keys_of_row(std::int64_t r) const { return {1, stride, first + r, end + r}; }
   std::int64_t query_position(std::int64_t row) const { return query_offset + first_query + row; }
   bool is_empty() const { return hull_first == hull_end; }
+  bool has_gap() const { return gap_first < gap_end; }
 };
 
 /// What a term does to strips: on logits before the softmax or on weights after it. One object serves all threads.
@@ -77,6 +82,8 @@ class StripTerm {
 
   /// How many strips StripRows::kept is, one after the other.
   virtual std::int64_t kept_strips() const { return 0; }
+  /// Whether it may be asked for one piece of the keys at a time: what it does at a pair depends on no other key.
+  virtual bool takes_pieces() const { return false; }
 
   /// to = f(from) at the visible pairs; to may be from.
   virtual void forward(const StripRows<float>&, const float* from, float* to, Workspace&) const = 0;
@@ -98,6 +105,7 @@ class StripValueTerm {
   virtual ~StripValueTerm() = default;
   virtual std::vector<Variable> inputs() const = 0;
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
+  virtual bool takes_pieces() const { return false; }
 
   /// out [rows, D] += what the weights make.
   virtual void forward(const StripRows<float>&, const float* weights, MatrixView<float> out, Workspace&) const = 0;
@@ -200,13 +208,20 @@ struct LogTotal {
 /// no logit is finite; null: not wanted. exp(sink) is part of the normalisers; sink = −inf: none.
 template <class T>
 void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals);
+/// Two pieces of the rows, each with weights and normalisers of its own, become one softmax; `totals` may be of_a.
+template <class T>
+void join_softmax(const RowsOfKeys& a, const LogTotal<T>* of_a, const RowsOfKeys& b, const LogTotal<T>* of_b,
+                  T* weights, LogTotal<T>* totals);
 /// The same again, from the logarithms of the normalisers.
 template <class T>
 void softmax_rows_again(const RowsOfKeys& rows, T* z, const LogTotal<T>* log_totals);
 /// gradient = weights · (gradient − mean), means[r] = Σ weights · gradient over the row's keys; null: not wanted.
 template <class T>
 void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient, T* means);
-/// The same for weights that are exp(z): gradient = weights · gradient.
+/// What the mean over another piece still takes from this one's: gradient −= weights · means[r].
+template <class T>
+void subtract_means(const RowsOfKeys& rows, const T* weights, T* gradient, const T* means);
+/// The gradient of weights that are exp(z): gradient = weights · gradient.
 template <class T>
 void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
 

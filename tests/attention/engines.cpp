@@ -315,6 +315,64 @@ BOOST_AUTO_TEST_CASE(many_queries_beyond_the_reach_of_a_few_keys) {
   check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11);
 }
 
+// Sizes and windows that leave a gap behind the sinks in most strips, with terms that take pieces and terms that do
+// not.
+BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing) {
+  const Sizes sizes{3, 150, 260, {260, 97, 0}};
+  for (const char* specification :
+       {"sliding(left=5,right=0)+sinks(tokens=3)", "sliding(left=5,right=2)+sinks(tokens=3,logit=true)+alibi+gaussian",
+        "sliding(left=9,right=1)+sinks(tokens=17)+relative(clip=4)+dman", "sliding(left=3,heads=2)+sinks(tokens=1)",
+        "sliding(left=3)+sinks(tokens=2,heads=1)", "sliding(left=3)+sinks(tokens=2)+sinks(tokens=5,heads=2)",
+        "sliding(left=5,right=0)+sinks(tokens=3)+t5+soft_cap(cap=2)", "sliding(left=4)+sinks(tokens=3)+window",
+        "sliding(left=4)+sinks(tokens=3)+additive", "sliding(left=4)+sinks(tokens=3)+man",
+        "sliding(left=4)+sinks(tokens=3)+local_p", "sliding(left=4)+sinks(tokens=3)+laplace",
+        "sliding(left=4)+sinks(tokens=3)+gaussian_location"})
+    for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
+        if (!usable_attention(specification, place)) continue;
+        auto run = [&](AttentionEngine engine, double dropout) {
+          Engine chosen(engine);
+          AttentionShape shape{.model_dim = 6, .heads = 2, .layers = 2, .place = place, .dropout = dropout};
+          auto attention = attention_factory(specification)(shape);
+          attention->initialise(8);
+          attention->to(DType::f64);
+          attention->train(dropout > 0);
+          seed(41);
+          AttentionTrace trace;
+          auto all = output_and_gradients(*attention, place, sizes, DType::f64, &trace);
+          all.push_back(trace.weights.value());
+          return all;
+        };
+        for (double dropout : {0.0, 0.3}) {
+          if (dropout > 0 && place != Place::decoder) continue;
+          check_alike(run(AttentionEngine::fused, dropout), run(AttentionEngine::composed, dropout), 1e-11);
+        }
+      }
+}
+
+BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_are_not_read) {
+  Engine fused(AttentionEngine::fused);
+  for (const char* specification : {"sliding(left=5,right=0)+sinks(tokens=3)",
+                                    "sliding(left=5,right=0)+sinks(tokens=3,logit=true)+relative(clip=4)+alibi"}) {
+    auto attention = random_attention(specification, Place::decoder);
+    Generator generator(4);
+    Tensor states = random_tensor({1, 210, 6}, generator);
+    auto run = [&] {
+      Variable key(states);
+      return attention
+          ->forward({.query = Variable(states.slice(1, 200, 210)),
+                     .key = key,
+                     .value = key,
+                     .causal = true,
+                     .query_offset = 200})
+          .value()
+          .to_vector<double>();
+    };
+    const std::vector<double> as_it_is = run();
+    states.slice(1, 3, 180).fill(std::numeric_limits<double>::quiet_NaN());
+    BOOST_TEST(run() == as_it_is, boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
   Generator generator(4);
   auto in = [&] {
