@@ -127,7 +127,7 @@ class BackwardPass : FusedPass<T> {
         });
         return;
       }
-      T* means = head.space.template take<T>(2 * rows.count);
+      T* means = head.space.template take<T>(rows.count);
       softmax_backward(head, rows, matrix, slope, means);
       if (!rooms_->sink.defined()) return;
       T& of_sink = rooms_->sink.template data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)];
@@ -136,11 +136,11 @@ class BackwardPass : FusedPass<T> {
     });
   }
 
-  /// means: room for two numbers of each row; the first of them is the row's when this ends.
-  void softmax_backward(const Head& head, const StripRows<T>& rows, const T* weights, T* gradient, T* means) const {
+  void softmax_backward(Head& head, const StripRows<T>& rows, const T* weights, T* gradient, T* means) const {
     if (!rows.has_gap()) return softmax_rows_backward(rows.keys_of_rows(), weights, gradient, means);
     const RowsOfKeys first = head.pieces[0].keys_of_rows(), second = head.pieces[1].keys_of_rows();
-    T* of_second = means + rows.count;
+    WorkspaceScope taken(head.space);
+    T* of_second = head.space.template take<T>(rows.count);
     softmax_rows_backward(first, weights, gradient, means);
     softmax_rows_backward(second, weights, gradient, of_second);
     subtract_means(first, weights, gradient, of_second);

@@ -31,8 +31,13 @@ Interval FusedCall::keys(Interval visible, std::int64_t b, std::int64_t h, std::
 }
 
 Interval FusedCall::gap(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const {
-  const Interval near = within_keys(always[0].at(b, h, i)).within(visible), windowed = windowed_keys(visible, b, h, i);
-  return {near.empty() ? 0 : near.end, windowed.empty() ? shape.keys : windowed.first};
+  Interval gap{0, shape.keys};
+  for (const KeyIntervals& range : always) {
+    const Interval seen = within_keys(range.at(b, h, i)).within(visible);
+    if (!seen.empty()) gap.first = std::max(gap.first, seen.end);
+  }
+  if (const Interval windowed = windowed_keys(visible, b, h, i); !windowed.empty()) gap.end = windowed.first;
+  return gap;
 }
 
 template <class T>
@@ -132,12 +137,12 @@ constexpr std::int64_t worth_rounding = 65;
 /// So many are enough for all threads; then parts_of() their heads is 1.
 constexpr std::int64_t many_sentences = 32;
 
-/// Whether rows of keys may come in two pieces.
+/// Whether rows of keys may come in two pieces, and there is reason to.
 bool takes_pieces(const FusedCall& call) {
   auto all = [](const auto& parts) {
     return std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part->takes_pieces(); });
   };
-  return call.always.size() == 1 && !call.recurrence && all(call.scores) && all(call.biases) && all(call.windows) &&
+  return !call.always.empty() && !call.recurrence && all(call.scores) && all(call.biases) && all(call.windows) &&
          all(call.values);
 }
 

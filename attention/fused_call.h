@@ -98,7 +98,7 @@ struct FusedCall {
   }
   Interval windowed_keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
   Interval keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
-  /// Behind what is always seen, before the windows: seen by nothing. Only where in_pieces.
+  /// Behind all that is always seen and before the windows: what the query does not see there.
   Interval gap(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
   /// −inf where a key lies between a row's intervals, or a mask has it out.
   template <class T>

@@ -55,7 +55,7 @@ typename FusedPass<T>::Head FusedPass<T>::make_head() const {
     }
   }
   head.values = value_worker<T>(value_, call_.planes, rooms_ ? rooms_->value : Tensor());
-  head.bounds.resize(8 * static_cast<std::size_t>(call_.rows));
+  head.bounds.resize(static_cast<std::size_t>(bounds_of_row * call_.rows));
   return head;
 }
 
@@ -105,7 +105,7 @@ void FusedPass<T>::look_ahead(Head& head, std::int64_t number) const {
 
 template <class T>
 StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int64_t count) const {
-  const auto most = static_cast<std::int64_t>(head.bounds.size()) / 8;
+  const std::int64_t most = most_rows(head);
   std::int64_t *first = head.bounds.data(), *end = first + most, *visible_first = end + most,
                *visible_end = visible_first + most;
   StripRows<T> rows{head.item.sentence,
@@ -159,22 +159,25 @@ void FusedPass<T>::find_gap(StripRows<T>& rows) const {
 }
 
 template <class T>
-void FusedPass<T>::cut_in_pieces(Head& head, const StripRows<T>& rows) const {
-  const auto most = static_cast<std::int64_t>(head.bounds.size()) / 8;
-  for (std::int64_t p = 0; p < 2; ++p) {
-    StripRows<T>& piece = head.pieces[static_cast<std::size_t>(p)] = rows;
+void FusedPass<T>::cut_in_pieces(Head& head, const StripRows<T>& rows) {
+  auto cut = [&](std::int64_t p, std::int64_t hull_first, std::int64_t hull_end) {
+    std::int64_t *first = head.bounds.data() + (4 + 2 * p) * most_rows(head), *end = first + most_rows(head);
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      first[r] = std::clamp(rows.first[r], hull_first, hull_end);
+      end[r] = std::clamp(rows.end[r], first[r], hull_end);
+    }
+    StripRows<T>& piece = head.pieces[static_cast<std::size_t>(p)];
+    piece = rows;
     piece.piece = p;
     piece.begins = rows.begins && p == 0;
     piece.gap_first = piece.gap_end = 0;
-    (p == 0 ? piece.hull_end : piece.hull_first) = p == 0 ? rows.gap_first : rows.gap_end;
-    std::int64_t *first = head.bounds.data() + (4 + 2 * p) * most, *end = first + most;
-    for (std::int64_t r = 0; r < rows.count; ++r) {
-      first[r] = std::clamp(rows.first[r], piece.hull_first, piece.hull_end);
-      end[r] = std::clamp(rows.end[r], first[r], piece.hull_end);
-    }
+    piece.hull_first = hull_first;
+    piece.hull_end = hull_end;
     piece.first = first;
     piece.end = end;
-  }
+  };
+  cut(0, rows.hull_first, rows.gap_first);
+  cut(1, rows.gap_end, rows.hull_end);
 }
 
 template <class T>

@@ -46,9 +46,9 @@ class FusedPass {
     std::size_t score;  ///< the head's
     std::unique_ptr<ValueWorker<T>> values;
     std::vector<std::vector<std::unique_ptr<ScoreWorker<T>>>> term_scores;  ///< of biases, then of windows
-    std::vector<T*> kept, steps;       ///< StripRows::kept of the same, and Steps; or empty
-    std::vector<std::int64_t> bounds;  ///< of the rows of a strip, and of its pieces
-    std::array<StripRows<T>, 2> pieces;
+    std::vector<T*> kept, steps;         ///< StripRows::kept of the same, and Steps; or empty
+    std::vector<std::int64_t> bounds;    ///< of the strip's rows and of its pieces': bounds_of_row of them for a row
+    std::array<StripRows<T>, 2> pieces;  ///< of the strip that is worked on, if it has a gap
   };
 
   /// `rooms` in the backward pass, null in the forward pass.
@@ -152,9 +152,15 @@ class FusedPass {
   void look_ahead(Head& head, std::int64_t number) const;
   StripRows<T> strip(Head& head, std::int64_t first_query, std::int64_t count) const;
   void find_gap(StripRows<T>& rows) const;
-  void cut_in_pieces(Head& head, const StripRows<T>& rows) const;
+  static void cut_in_pieces(Head& head, const StripRows<T>& rows);
   void softmax(Head& head, const StripRows<T>& rows, T* matrix, LogTotal<T>* totals) const;
   Interval keys_of_row(Interval visible, const StripRows<T>& rows, std::int64_t r) const;
+
+  /// first, end, visible_first, visible_end; first and end of each piece.
+  static constexpr std::int64_t bounds_of_row = 8;
+  static std::int64_t most_rows(const Head& head) {
+    return static_cast<std::int64_t>(head.bounds.size()) / bounds_of_row;
+  }
 
   /// Rows of heads, strides in bytes.
   struct Fetched {

@@ -38,7 +38,7 @@ class StripScore {
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
   /// Planes of a strip where each dimension of the values has logits of its own; 0: it does not.
   virtual std::int64_t dimensions() const { return 0; }
-  /// As StripTerm's.
+  /// As StripTerm's; and its worker adds to the queries' gradient from the second piece on, where it writes otherwise.
   virtual bool takes_pieces() const { return false; }
 
   /// `rooms` are gradient_room()s, or undefined where a gradient is not wanted; none in the forward pass.

@@ -1,5 +1,6 @@
 #include "attention/strips.h"
 
+#include <cmath>
 #include <limits>
 
 #include "tensor/math.h"
@@ -118,7 +119,8 @@ void join_softmax(const RowsOfKeys& a, const LogTotal<T>* of_a, const RowsOfKeys
     });
   };
   for (std::int64_t r = 0; r < a.count; ++r) {
-    const T log_a = logarithm(of_a[r]), log_b = logarithm(of_b[r]), maximum = std::max(log_a, log_b);
+    const T log_a = logarithm(of_a[r]), log_b = logarithm(of_b[r]),
+            maximum = log_a < log_b || std::isnan(log_b) ? log_b : log_a;  // NaN wins
     if (maximum == -infinity<T>) {  // nothing to see in either: all weights are 0
       totals[r] = {infinity<T>, T(0)};
       continue;

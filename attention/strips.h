@@ -49,7 +49,7 @@ struct StripRows {
   const std::int64_t *visible_first, *visible_end;  ///< by lengths and causality alone, before the terms' windows
   std::int64_t hull_first, hull_end;                ///< all rows' keys; hull_first is a multiple of the vector's lanes
   std::int64_t stride;                              ///< from row to row of any strip, in elements
-  bool begins;                                      ///< the first strip of its part of a head, plane and piece
+  bool begins;                                      ///< first strip of its part of a head, first plane, first piece
   std::int64_t plane;                               ///< that a term sees
   /// This thread's, of the term's scores().
   std::span<const std::unique_ptr<ScoreWorker<T>>> scores;
@@ -58,7 +58,7 @@ struct StripRows {
   /// Keys between the hull's ends that no row sees, and that are left out; none where both are equal. Then the keys
   /// come in two pieces: rows of their own, with bounds and a hull of their own, in the columns of the same strip.
   std::int64_t gap_first = 0, gap_end = 0;
-  std::int64_t piece = 0;  ///< the second one adds to what the first one wrote for a query
+  std::int64_t piece = 0;  ///< 0 or 1; the second one adds to what the first one wrote for a query
 
   RowsOfKeys keys_of_rows() const { return {count, stride, first, end}; }
   RowsOfKeys keys_of_row(std::int64_t r) const { return {1, stride, first + r, end + r}; }
@@ -105,6 +105,7 @@ class StripValueTerm {
   virtual ~StripValueTerm() = default;
   virtual std::vector<Variable> inputs() const = 0;
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
+  /// As StripTerm's.
   virtual bool takes_pieces() const { return false; }
 
   /// out [rows, D] += what the weights make.
@@ -218,10 +219,10 @@ void softmax_rows_again(const RowsOfKeys& rows, T* z, const LogTotal<T>* log_tot
 /// gradient = weights · (gradient − mean), means[r] = Σ weights · gradient over the row's keys; null: not wanted.
 template <class T>
 void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient, T* means);
-/// What the mean over another piece still takes from this one's: gradient −= weights · means[r].
+/// What the mean over another piece still takes from this one's gradient: −= weights · means[r], 0 where a weight is 0.
 template <class T>
 void subtract_means(const RowsOfKeys& rows, const T* weights, T* gradient, const T* means);
-/// The gradient of weights that are exp(z): gradient = weights · gradient.
+/// The gradient through weights that are exp(z): gradient = weights · gradient.
 template <class T>
 void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
 

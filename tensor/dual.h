@@ -75,8 +75,8 @@ FOVEA_HD FOVEA_INLINE Dual<T> sigmoid(Dual<T> x) {
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> softplus(Dual<T> x) {
-  const T one(1), e = exp(-abs(x.value));  // as softplus itself takes it; of it, sigmoid(x):
-  return {softplus(x.value), x.tangent * (select(x.value > T(0), one, e) / (one + e))};
+  const T one(1), e = exp(-abs(x.value));  // as softplus itself takes it; of it, sigmoid(x), 0 on abs's side:
+  return {softplus(x.value), x.tangent * (select(x.value < T(0), e, one) / (one + e))};
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> erf(Dual<T> x) {

@@ -349,27 +349,66 @@ BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing) {
       }
 }
 
+// Several parts of a head, whole sentences for a thread; f32 and bf16.
+BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing_in_any_size_or_precision) {
+  auto attention = random_attention("sliding(left=9,right=1)+sinks(tokens=17)+relative(clip=4)+dman", Place::encoder);
+  auto run = [&](AttentionEngine engine, const Sizes& sizes, DType dtype) {
+    Engine chosen(engine);
+    attention->to(dtype);
+    return output_and_gradients(*attention, Place::encoder, sizes, dtype);
+  };
+  for (const Sizes& sizes :
+       std::vector<Sizes>{{1, 300, 300, {281}}, {33, 200, 200, std::vector<std::int32_t>(33, 199)}}) {
+    const auto composed = run(AttentionEngine::composed, sizes, DType::f64);
+    check_alike(run(AttentionEngine::fused, sizes, DType::f64), composed, 1e-11);
+    check_alike(run(AttentionEngine::fused, sizes, DType::f32), composed, 1e-4);
+    set_matmul_precision(Precision::bf16);
+    check_alike(run(AttentionEngine::fused, sizes, DType::f32), composed, 0.05);
+    set_matmul_precision(Precision::f32);
+  }
+}
+
+/// A few last queries of a decoder with so many positions; the output and the queries' gradient.
+std::vector<Tensor> last_queries(Attention& attention, const Tensor& states, std::int64_t queries) {
+  const std::int64_t n = states.size(1);
+  Variable query(states.slice(1, n - queries, n).clone(), true), key(states);
+  Variable out =
+      attention.forward({.query = query, .key = key, .value = key, .causal = true, .query_offset = n - queries});
+  Generator generator(9);
+  backward(out, random_tensor(out.shape(), generator));
+  return {out.value(), query.grad().value()};
+}
+
+BOOST_AUTO_TEST_CASE(a_gap_may_be_of_any_size_and_begin_anywhere) {
+  Generator generator(6);
+  for (const char* specification :
+       {"sliding(left=5,right=0)+sinks(tokens=3,logit=true)", "sliding(left=5,right=0)+sinks(tokens=16)+alibi",
+        "sliding(left=5,right=0)+sinks(tokens=2)+sinks(tokens=9,heads=2)"}) {
+    auto attention = random_attention(specification, Place::decoder);
+    for (std::int64_t n = 78; n < 112; ++n) {
+      const Tensor states = random_tensor({1, n, 6}, generator);
+      auto run = [&](AttentionEngine engine) {
+        Engine chosen(engine);
+        return last_queries(*attention, states, 7);
+      };
+      check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-12);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_are_not_read) {
   Engine fused(AttentionEngine::fused);
   for (const char* specification : {"sliding(left=5,right=0)+sinks(tokens=3)",
-                                    "sliding(left=5,right=0)+sinks(tokens=3,logit=true)+relative(clip=4)+alibi"}) {
+                                    "sliding(left=5,right=0)+sinks(tokens=3,logit=true)+relative(clip=4)+alibi",
+                                    "sliding(left=5,right=0)+sinks(tokens=2)+sinks(tokens=3,heads=2)"}) {
     auto attention = random_attention(specification, Place::decoder);
     Generator generator(4);
     Tensor states = random_tensor({1, 210, 6}, generator);
-    auto run = [&] {
-      Variable key(states);
-      return attention
-          ->forward({.query = Variable(states.slice(1, 200, 210)),
-                     .key = key,
-                     .value = key,
-                     .causal = true,
-                     .query_offset = 200})
-          .value()
-          .to_vector<double>();
-    };
-    const std::vector<double> as_it_is = run();
+    const auto as_it_is = last_queries(*attention, states, 10);
     states.slice(1, 3, 180).fill(std::numeric_limits<double>::quiet_NaN());
-    BOOST_TEST(run() == as_it_is, boost::test_tools::per_element());
+    const auto with_nan = last_queries(*attention, states, 10);
+    for (std::size_t k = 0; k < as_it_is.size(); ++k)
+      BOOST_TEST(with_nan[k].to_vector<double>() == as_it_is[k].to_vector<double>(), boost::test_tools::per_element());
   }
 }
 
