@@ -383,7 +383,7 @@ BOOST_AUTO_TEST_CASE(a_gap_may_be_of_any_size_and_begin_anywhere) {
   Generator generator(6);
   for (const char* specification :
        {"sliding(left=5,right=0)+sinks(tokens=3,logit=true)", "sliding(left=5,right=0)+sinks(tokens=16)+alibi",
-        "sliding(left=5,right=0)+sinks(tokens=2)+sinks(tokens=9,heads=2)"}) {
+        "sliding(left=5,right=0)+sinks(tokens=9,heads=2)+sinks(tokens=2)"}) {
     auto attention = random_attention(specification, Place::decoder);
     for (std::int64_t n = 78; n < 112; ++n) {
       const Tensor states = random_tensor({1, n, 6}, generator);
