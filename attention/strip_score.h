@@ -61,8 +61,8 @@ class StripScoreOf : public StripScore {
   }
 };
 
-/// scale · q_i · k_j; queries [B, H, I, D], keys [B, H, J, D]. Exact: what the logits
-/// are the product of is not rounded, whatever the workspace says.
+/// scale · q_i · k_j; queries [B, H, I, D], keys [B, H, J, D]. Exact: queries and keys are not rounded, whatever the
+/// workspace says.
 std::unique_ptr<StripScore> dot_strips(const Variable& queries, const Variable& keys, double scale, bool exact = false);
 /// 0 for every pair.
 std::unique_ptr<StripScore> no_score_strips();
