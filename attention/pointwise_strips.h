@@ -71,6 +71,37 @@ struct RowOfKeys {
   }
 };
 
+/// A capture as the rows of one strip see it: row r starts so many elements after row 0, and so does its gradient.
+template <class T>
+struct StepsOfRows {
+  const T* numbers;
+  std::int64_t step;
+  T* gradients;  ///< null: not wanted
+  std::int64_t gradient_step;
+};
+template <class T>
+struct NumbersOfRows : StepsOfRows<T> {
+  FOVEA_INLINE RowNumber<T> row(std::int64_t r) const { return {this->numbers[r * this->step]}; }
+  FOVEA_INLINE void finish(std::int64_t r, const RowNumber<T>& row) const {
+    if (this->gradients) this->gradients[r * this->gradient_step] += horizontal_sum(row.sum);
+  }
+};
+template <class T>
+struct KeysOfRows : StepsOfRows<T> {
+  FOVEA_INLINE RowOfKeys<T> row(std::int64_t r) const {
+    return {this->numbers + r * this->step, this->gradients ? this->gradients + r * this->gradient_step : nullptr};
+  }
+  FOVEA_INLINE void finish(std::int64_t, const RowOfKeys<T>&) const {}
+};
+
+/// From query to query of a tensor that broadcasts to [B, H, I, ...].
+inline std::int64_t query_step(const Tensor& x) { return x.shape()[2] > 1 ? x.strides()[2] : 0; }
+/// The strip's first row of such a tensor.
+template <class T>
+T* first_row(const Tensor& x, const StripRows<T>& rows) {
+  return x.data<T>() + broadcast_offset(x, rows.sentence, rows.head, rows.first_query);
+}
+
 /// [B, H, I]: the gradient of a row is its sum over the keys.
 struct QueryStrips {
   Tensor value;
@@ -78,12 +109,8 @@ struct QueryStrips {
   Tensor room(const StripShape& s) const { return Tensor::zeros({s.sentences, s.heads, s.queries}, value.dtype()); }
 
   template <class T>
-  RowNumber<T> row(const StripRows<T>& rows, std::int64_t r, T*, const Tensor&) const {
-    return {value.data<T>()[broadcast_offset(value, rows.sentence, rows.head, rows.first_query + r)]};
-  }
-  template <class T>
-  void finish(const StripRows<T>& rows, std::int64_t r, const RowNumber<T>& row, const Tensor& room) const {
-    room.data<T>()[broadcast_offset(room, rows.sentence, rows.head, rows.first_query + r)] += horizontal_sum(row.sum);
+  NumbersOfRows<T> of_strip(const StripRows<T>& rows, T*, const Tensor& room) const {
+    return {{first_row(value, rows), query_step(value), room.defined() ? first_row(room, rows) : nullptr, 1}};
   }
 };
 
@@ -94,12 +121,10 @@ struct HeadStrips {
   Tensor room(const StripShape& s) const { return Tensor::zeros({s.parts, s.sentences, s.heads}, value.dtype()); }
 
   template <class T>
-  RowNumber<T> row(const StripRows<T>& rows, std::int64_t, T*, const Tensor&) const {
-    return {value.data<T>()[broadcast_offset(value, 0, rows.head, 0)]};
-  }
-  template <class T>
-  void finish(const StripRows<T>& rows, std::int64_t, const RowNumber<T>& row, const Tensor& room) const {
-    room.data<T>()[broadcast_offset(room, rows.part, rows.sentence, rows.head)] += horizontal_sum(row.sum);
+  NumbersOfRows<T> of_strip(const StripRows<T>& rows, T*, const Tensor& room) const {
+    T* gradient = nullptr;
+    if (room.defined()) gradient = room.data<T>() + broadcast_offset(room, rows.part, rows.sentence, rows.head);
+    return {{value.data<T>() + broadcast_offset(value, 0, rows.head, 0), 0, gradient, 0}};
   }
 };
 
@@ -112,15 +137,13 @@ struct KeyStrips {
   }
 
   template <class T>
-  RowOfKeys<T> row(const StripRows<T>& rows, std::int64_t, T*, const Tensor& room) const {
+  KeysOfRows<T> of_strip(const StripRows<T>& rows, T*, const Tensor& room) const {
     T* gradients = nullptr;
     if (room.defined())
       gradients = room.data<T>() + rows.part * room.strides()[0] + rows.sentence * room.strides()[1] +
                   rows.head * room.strides()[2];
-    return {value.data<T>() + broadcast_offset(value, rows.sentence, rows.head, 0), gradients};
+    return {{value.data<T>() + broadcast_offset(value, rows.sentence, rows.head, 0), 0, gradients, 0}};
   }
-  template <class T>
-  void finish(const StripRows<T>&, std::int64_t, const RowOfKeys<T>&, const Tensor&) const {}
 };
 
 /// [B, H, I, J]: of size I x J by nature, and so is its gradient.
@@ -132,15 +155,9 @@ struct PairStrips {
   }
 
   template <class T>
-  RowOfKeys<T> row(const StripRows<T>& rows, std::int64_t r, T*, const Tensor& room) const {
-    std::int64_t i = rows.first_query + r;
-    T* gradients = nullptr;
-    if (room.defined())
-      gradients = room.data<T>() + ((rows.sentence * room.shape()[1] + rows.head) * room.shape()[2] + i) * rows.keys;
-    return {value.data<T>() + broadcast_offset(value, rows.sentence, rows.head, i), gradients};
+  KeysOfRows<T> of_strip(const StripRows<T>& rows, T*, const Tensor& room) const {
+    return {{first_row(value, rows), query_step(value), room.defined() ? first_row(room, rows) : nullptr, rows.keys}};
   }
-  template <class T>
-  void finish(const StripRows<T>&, std::int64_t, const RowOfKeys<T>&, const Tensor&) const {}
 };
 
 /// Σ row[j], first ≤ j < end.
@@ -164,40 +181,53 @@ struct OffsetStrips {
                        : Tensor::zeros({s.parts, s.sentences, s.heads, 1, size}, value.dtype());
   }
 
+  /// As the rows of one strip see it.
   template <class T>
-  RowOfKeys<T> row(const StripRows<T>& rows, std::int64_t r, T* scratch, const Tensor& room) const {
-    const T* table = value.data<T>() + broadcast_offset(value, rows.sentence, rows.head, rows.first_query + r);
-    auto [begin, end] = inner_keys(rows, r, clip);
-    const T* aligned = table + clip - rows.query_position(r);  // aligned[j] is the entry of offset j − i
-    if (begin == rows.first[r] && end == rows.end[r])
-      return {aligned, room.defined() ? gradient_table(rows, r, room) + (aligned - table) : nullptr};
-    T* gradients = scratch + rows.keys + Vec<float>::lanes;
-    if (room.defined()) std::fill(gradients + rows.first[r], gradients + rows.end[r], T(0));
-    std::fill(scratch + rows.first[r], scratch + begin, table[0]);
-    std::copy(aligned + begin, aligned + end, scratch + begin);
-    std::fill(scratch + end, scratch + rows.end[r], table[2 * clip]);
-    return {scratch, room.defined() ? gradients : nullptr};
-  }
-  template <class T>
-  void finish(const StripRows<T>& rows, std::int64_t r, const RowOfKeys<T>& row, const Tensor& room) const {
-    auto [begin, end] = inner_keys(rows, r, clip);
-    if (begin == rows.first[r] && end == rows.end[r]) return;  // it was added up in place
-    T *table = gradient_table(rows, r, room), *aligned = table + clip - rows.query_position(r);
-    const T* from = row.gradients;
-    for_keys<T>(begin, end, [&](std::int64_t j, auto count) {
-      store_vector(load_vector(aligned + j, count) + load_vector(from + j, count), aligned + j, count);
-    });
-    table[0] += sum_of(from, rows.first[r], begin);
-    table[2 * clip] += sum_of(from, end, rows.end[r]);
-  }
+  struct Tables {
+    const StripRows<T>& rows;
+    std::int64_t clip;
+    StepsOfRows<T> tables;
+    T* scratch;  ///< a row of entries and one of gradients, for rows that reach beyond the table
 
- private:
+    RowOfKeys<T> row(std::int64_t r) const {
+      const T* table = tables.numbers + r * tables.step;
+      const auto [begin, end] = inner_keys(rows, r, clip);
+      const T* aligned = table + clip - rows.query_position(r);  // aligned[j] is the entry of offset j − i
+      if (begin == rows.first[r] && end == rows.end[r])
+        return {aligned, tables.gradients ? gradient_table(r) + (aligned - table) : nullptr};
+      T* gradients = scratch + rows.keys + Vec<float>::lanes;
+      if (tables.gradients) std::fill(gradients + rows.first[r], gradients + rows.end[r], T(0));
+      std::fill(scratch + rows.first[r], scratch + begin, table[0]);
+      std::copy(aligned + begin, aligned + end, scratch + begin);
+      std::fill(scratch + end, scratch + rows.end[r], table[2 * clip]);
+      return {scratch, tables.gradients ? gradients : nullptr};
+    }
+    void finish(std::int64_t r, const RowOfKeys<T>& row) const {
+      const auto [begin, end] = inner_keys(rows, r, clip);
+      if (!tables.gradients || (begin == rows.first[r] && end == rows.end[r])) return;  // it was added up in place
+      T *table = gradient_table(r), *aligned = table + clip - rows.query_position(r);
+      const T* from = row.gradients;
+      for_keys<T>(begin, end, [&](std::int64_t j, auto count) {
+        store_vector(load_vector(aligned + j, count) + load_vector(from + j, count), aligned + j, count);
+      });
+      table[0] += sum_of(from, rows.first[r], begin);
+      table[2 * clip] += sum_of(from, end, rows.end[r]);
+    }
+
+   private:
+    T* gradient_table(std::int64_t r) const { return tables.gradients + r * tables.gradient_step; }
+  };
+
   template <class T>
-  T* gradient_table(const StripRows<T>& rows, std::int64_t r, const Tensor& room) const {
-    const std::int64_t number =
-        own_table() ? (rows.sentence * room.shape()[1] + rows.head) * room.shape()[2] + rows.first_query + r
-                    : (rows.part * room.shape()[1] + rows.sentence) * room.shape()[2] + rows.head;
-    return room.data<T>() + number * (2 * clip + 1);
+  Tables<T> of_strip(const StripRows<T>& rows, T* scratch, const Tensor& room) const {
+    const std::int64_t size = 2 * clip + 1;
+    T* gradients = nullptr;
+    if (room.defined())
+      gradients =
+          own_table()
+              ? first_row(room, rows)
+              : room.data<T>() + ((rows.part * room.shape()[1] + rows.sentence) * room.shape()[2] + rows.head) * size;
+    return {rows, clip, {first_row(value, rows), query_step(value), gradients, own_table() ? size : 0}, scratch};
   }
 };
 
@@ -222,17 +252,13 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
 
   template <class T>
   void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const {
-    std::array<T*, captures> scratch = take_scratch<T>(rows, space);
-    for (std::int64_t r = 0; r < rows.count; ++r)
-      forward_row(rows, r, from + r * rows.stride, to + r * rows.stride, scratch, all);
+    forward_rows(rows, from, to, take_scratch<T>(rows, space), all);
   }
 
   template <class T>
   void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor> rooms,
                       Workspace& space) const {
-    std::array<T*, captures> scratch = take_scratch<T>(rows, space);
-    for (std::int64_t r = 0; r < rows.count; ++r)
-      backward_row(rows, r, from + r * rows.stride, gradient + r * rows.stride, scratch, rooms, all);
+    backward_rows(rows, from, gradient, take_scratch<T>(rows, space), rooms, all);
   }
 
  private:
@@ -254,42 +280,49 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
   }
 
   template <class T, std::size_t... k>
-  void forward_row(const StripRows<T>& rows, std::int64_t r, const T* from, T* to,
-                   const std::array<T*, captures>& scratch, std::index_sequence<k...>) const {
+  void forward_rows(const StripRows<T>& rows, const T* from, T* to, const std::array<T*, captures>& scratch,
+                    std::index_sequence<k...>) const {
     using V = Vec<T>;
-    const std::tuple captured{std::get<k>(captures_).row(rows, r, scratch[k], Tensor())...};
-    const V query(static_cast<T>(rows.query_position(r)));
-    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
-      Position<V> position{query, V(static_cast<T>(j)) + lane_numbers<T>()};
-      store_vector(f_(load_vector(from + j, count), position, std::get<k>(captured).load(j, count)...), to + j, count);
-    });
+    const std::tuple strips{std::get<k>(captures_).of_strip(rows, scratch[k], Tensor())...};
+    for (std::int64_t r = 0; r < rows.count; ++r, from += rows.stride, to += rows.stride) {
+      const std::tuple captured{std::get<k>(strips).row(r)...};
+      const V query(static_cast<T>(rows.query_position(r)));
+      for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+        Position<V> position{query, V(static_cast<T>(j)) + lane_numbers<T>()};
+        store_vector(f_(load_vector(from + j, count), position, std::get<k>(captured).load(j, count)...), to + j,
+                     count);
+      });
+    }
   }
 
   template <class T, std::size_t... k>
-  void backward_row(const StripRows<T>& rows, std::int64_t r, const T* from, T* gradient,
-                    const std::array<T*, captures>& scratch, [[maybe_unused]] std::span<Tensor> rooms,
-                    std::index_sequence<k...>) const {
+  void backward_rows(const StripRows<T>& rows, const T* from, T* gradient, const std::array<T*, captures>& scratch,
+                     [[maybe_unused]] std::span<Tensor> rooms, std::index_sequence<k...>) const {
     using V = Vec<T>;
     using D = Dual<V>;
-    std::tuple captured{std::get<k>(captures_).row(rows, r, scratch[k], rooms[k])...};
-    const V zero(T(0)), one(T(1)), query(static_cast<T>(rows.query_position(r)));
-    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
-      const V key = V(static_cast<T>(j)) + lane_numbers<T>(), z = load_vector(from + j, count),
-              g = load_vector(gradient + j, count);
-      const std::array<V, captures> x{std::get<k>(captured).load(j, count)...};
-      const Position<D> position{D(query, zero), D(key, zero)};
-      // ∂f along z for wrt = −1, along capture number wrt else; all of them before anything is stored: what they share
-      // is then computed once
-      auto slope = [&](auto wrt) {
-        constexpr int along = decltype(wrt)::value;
-        return f_(D(z, along == -1 ? one : zero), position, D(x[k], along == int{k} ? one : zero)...).tangent;
-      };
-      const V along_z = slope(std::integral_constant<int, -1>{});
-      [[maybe_unused]] const std::array<V, captures> along_captures{slope(std::integral_constant<int, int{k}>{})...};
-      (std::get<k>(captured).add(j, count, g * along_captures[k]), ...);
-      store_vector(g * along_z, gradient + j, count);
-    });
-    ((rooms[k].defined() ? std::get<k>(captures_).finish(rows, r, std::get<k>(captured), rooms[k]) : void()), ...);
+    const V zero(T(0)), one(T(1));
+    const std::tuple strips{std::get<k>(captures_).of_strip(rows, scratch[k], rooms[k])...};
+    for (std::int64_t r = 0; r < rows.count; ++r, from += rows.stride, gradient += rows.stride) {
+      std::tuple captured{std::get<k>(strips).row(r)...};
+      const V query(static_cast<T>(rows.query_position(r)));
+      for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+        const V key = V(static_cast<T>(j)) + lane_numbers<T>(), z = load_vector(from + j, count),
+                g = load_vector(gradient + j, count);
+        const std::array<V, captures> x{std::get<k>(captured).load(j, count)...};
+        const Position<D> position{D(query, zero), D(key, zero)};
+        // ∂f along z for wrt = −1, along capture number wrt else; all of them before anything is stored: what they
+        // share is then computed once
+        auto slope = [&](auto wrt) {
+          constexpr int along = decltype(wrt)::value;
+          return f_(D(z, along == -1 ? one : zero), position, D(x[k], along == int{k} ? one : zero)...).tangent;
+        };
+        const V along_z = slope(std::integral_constant<int, -1>{});
+        [[maybe_unused]] const std::array<V, captures> along_captures{slope(std::integral_constant<int, int{k}>{})...};
+        (std::get<k>(captured).add(j, count, g * along_captures[k]), ...);
+        store_vector(g * along_z, gradient + j, count);
+      });
+      (std::get<k>(strips).finish(r, std::get<k>(captured)), ...);
+    }
   }
 
   F f_;

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "tensor/gemm.h"
@@ -21,7 +22,9 @@ class Workspace {
   /// Not initialised, at the start of a cache line; to be had until a mark before it is given back.
   template <class T>
   T* take(std::int64_t elements) {
-    return reinterpret_cast<T*>(take_bytes((static_cast<std::size_t>(elements) * sizeof(T) + 63) / 64 * 64));
+    const std::size_t bytes = (static_cast<std::size_t>(elements) * sizeof(T) + 63) / 64 * 64;
+    if (at_.piece == pieces_.size() || at_.used + bytes > pieces_[at_.piece].bytes) next_piece(bytes);
+    return reinterpret_cast<T*>(pieces_[at_.piece].memory.address() + std::exchange(at_.used, at_.used + bytes));
   }
   Mark mark() const { return at_; }
   void give_back(Mark mark) { at_ = mark; }
@@ -30,9 +33,14 @@ class Workspace {
   Precision products = Precision::f32;  ///< of what is packed in it
 
  private:
-  std::byte* take_bytes(std::size_t bytes);
+  struct Piece {
+    Tensor memory;
+    std::size_t bytes;
+  };
+  /// Goes on to the next piece that has so much, or to a new one.
+  void next_piece(std::size_t bytes);
 
-  std::vector<Tensor> pieces_;
+  std::vector<Piece> pieces_;
   Mark at_ = {0, 0};
 };
 

@@ -53,7 +53,12 @@ template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
 
 std::string_view name(DType dtype);
-std::size_t size_of(DType dtype);  ///< bytes per element
+/// Bytes per element.
+constexpr std::size_t size_of(DType dtype) {
+  constexpr std::size_t bytes[] = {sizeof(float),        sizeof(double),       sizeof(bf16), sizeof(std::int32_t),
+                                   sizeof(std::int64_t), sizeof(std::uint8_t), sizeof(bool)};  // in DType's order
+  return bytes[static_cast<std::size_t>(dtype)];
+}
 inline bool is_float(DType dtype) { return dtype <= DType::bf16; }
 
 /// Calls body(Type<T>{}) with the element type of `dtype`.

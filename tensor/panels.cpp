@@ -77,7 +77,7 @@ MatrixView<const Bf16Pair> as_pairs(MatrixView<const float> a, std::int64_t m, s
 
 template <class T>
 void Panels<T>::pack(MatrixView<const T> b) {
-  for (std::int64_t panel = 0; panel < count(); ++panel) {
+  for (std::int64_t panel = 0; panel < count_; ++panel) {
     std::int64_t column = begin(panel), width = begin(panel + 1) - column, columns = std::min(width, n_ - column);
     if constexpr (std::is_same_v<T, float>)
       if (rounds_) {
@@ -152,7 +152,9 @@ void Panels<T>::multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::
                                MatrixView<const Factor> a, T beta, MatrixView<T> c, MatrixUnit* unit) const {
   const int tile_vectors = static_cast<int>(slice.width / Vec<T>::lanes);
   const auto& kernels = tile_kernels<T, Factor>[static_cast<std::size_t>(tile_vectors - 1)];
-  const std::int64_t tallest = tile_rows(tile_vectors), tiles = (m + tallest - 1) / tallest;
+  if (m == 0) return;
+  const std::int64_t tallest = tile_rows(tile_vectors), tiles = (m + tallest - 1) / tallest, least = m / tiles,
+                     taller = m % tiles;
   RegisterTile<T, Factor> tile{k,
                                nullptr,
                                a.row_stride,
@@ -167,7 +169,7 @@ void Panels<T>::multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::
   constexpr std::int64_t line_of_work = 16;  // multiply-adds of a vector: the memory has a line by then
   for (std::int64_t t = 0, row = 0; row < m; ++t) {
     // like tiles in vectors; in the unit one after the other, whose sizes take a while to set
-    const std::int64_t height = unit ? std::min<std::int64_t>(unit_rows, m - row) : m / tiles + (t < m % tiles ? 1 : 0);
+    const std::int64_t height = unit ? std::min<std::int64_t>(unit_rows, m - row) : least + (t < taller ? 1 : 0);
     if (ahead_) ahead_->fetch(k * height * tile_vectors / line_of_work);
     tile.a = a.at(row, 0);
     tile.c = c.at(row, slice.column);

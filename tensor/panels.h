@@ -22,10 +22,12 @@ template <class T>
 class Panels {
  public:
   Panels() = default;
-  Panels(T* memory, std::int64_t k, std::int64_t n, Precision precision = Precision::f32)
-      : data_(memory), own_(memory), k_(k), n_(n), rounds_(std::is_same_v<T, float> && precision == Precision::bf16) {}
+  Panels(T* memory, std::int64_t k, std::int64_t n, Precision precision = Precision::f32) : Panels(memory, 0, k, n) {
+    own_ = memory;
+    rounds_ = std::is_same_v<T, float> && precision == Precision::bf16;
+  }
   /// Not copied but read where it lies: for a matrix that is multiplied once. Its rows are contiguous and fill vectors.
-  Panels(MatrixView<const T> b, std::int64_t k, std::int64_t n) : data_(b.data), row_(b.row_stride), k_(k), n_(n) {}
+  Panels(MatrixView<const T> b, std::int64_t k, std::int64_t n) : Panels(b.data, b.row_stride, k, n) {}
   static bool readable(MatrixView<const T> b, std::int64_t n) { return b.column_stride == 1 && n % Vec<T>::lanes == 0; }
 
   static constexpr std::int64_t padded(std::int64_t n) { return vectors(n) * Vec<T>::lanes; }
@@ -51,12 +53,17 @@ class Panels {
   static constexpr std::int64_t widest = vector_registers == 32 ? 3 : 2;  // vectors: they leave room for most rows
   static constexpr std::int64_t k_block = 8192 / vector_bytes;            // a panel's rows fill most of the first cache
 
+  Panels(const T* data, std::int64_t row, std::int64_t k, std::int64_t n)
+      : data_(data), row_(row), k_(k), n_(n), count_((vectors(n) + widest - 1) / widest) {
+    if (count_ == 0) return;
+    narrow_ = vectors(n) / count_;
+    wide_panels_ = vectors(n) % count_;
+  }
+
   static constexpr std::int64_t vectors(std::int64_t n) { return (n + Vec<T>::lanes - 1) / Vec<T>::lanes; }
-  std::int64_t count() const { return (vectors(n_) + widest - 1) / widest; }
   /// First column of a panel: their widths differ by at most one vector.
   std::int64_t begin(std::int64_t panel) const {
-    std::int64_t all = vectors(n_), panels = count();
-    return (panel * (all / panels) + std::min(panel, all % panels)) * Vec<T>::lanes;
+    return (panel * narrow_ + std::min(panel, wide_panels_)) * Vec<T>::lanes;
   }
 
   /// What a product takes of one panel: whole vectors, [column, column + width).
@@ -66,7 +73,7 @@ class Panels {
   /// body(slice) for the panels that overlap the part's columns.
   template <class Body>
   void for_slices(const Part& part, Body&& body) const {
-    for (std::int64_t panel = 0; panel < count(); ++panel) {
+    for (std::int64_t panel = 0; panel < count_; ++panel) {
       const std::int64_t first = std::max(part.n_begin / Vec<T>::lanes * Vec<T>::lanes, begin(panel)),
                          end = std::min(padded(part.n_end), begin(panel + 1));
       if (first < end) body(Slice{panel, first, end - first});
@@ -94,7 +101,8 @@ class Panels {
   T* own_ = nullptr;
   std::int64_t row_ = 0;  ///< from row to row of a matrix that is not copied; 0: packed
   std::int64_t k_ = 0, n_ = 0;
-  bool rounds_ = false;  ///< data_ are Bf16Pairs
+  std::int64_t count_ = 0, narrow_ = 0, wide_panels_ = 0;  ///< panels, vectors of most of them, those with one more
+  bool rounds_ = false;                                    ///< data_ are Bf16Pairs
   RowsAhead* ahead_ = nullptr;
 };
 

@@ -24,19 +24,7 @@ class RowsAhead {
   void add(const Matrix& matrix) { matrices_.push_back(matrix); }
 
   /// The next rows, as many as have so many lines.
-  void fetch(std::int64_t lines) {
-    constexpr std::int64_t line = 64;
-    while (lines > 0 && matrix_ < matrices_.size()) {
-      const Matrix& from = matrices_[matrix_];
-      for (; lines > 0 && row_ < from.rows; ++row_) {
-        const std::byte* row = from.data + row_ * from.row_stride;
-        for (std::int64_t k = 0; k < from.row_bytes; k += line, --lines) __builtin_prefetch(row + k, 0, 2);
-      }
-      if (row_ < from.rows) return;
-      row_ = 0;
-      ++matrix_;
-    }
-  }
+  void fetch(std::int64_t lines);
   void fetch_all() { fetch(std::int64_t{1} << 40); }
 
  private:

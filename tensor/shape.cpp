@@ -70,8 +70,4 @@ std::string_view name(DType dtype) {
   return "unknown";
 }
 
-std::size_t size_of(DType dtype) {
-  return visit(dtype, [](auto type) { return sizeof(typename decltype(type)::type); });
-}
-
 }  // namespace fovea

@@ -54,7 +54,7 @@ class Tensor {
   T* data() const {
     if (dtype_of<T> != dtype_ || !storage_) [[unlikely]]
       no_data(dtype_of<T>);
-    return reinterpret_cast<T*>(address());
+    return reinterpret_cast<T*>(storage_->data()) + offset_;
   }
   std::byte* address() const { return storage_ ? storage_->data() + offset_ * size_of(dtype_) : nullptr; }
   /// The value of a one-element tensor of any type, wherever it lives.
