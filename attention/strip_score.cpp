@@ -38,7 +38,7 @@ class DotWorker : public ScoreWorker<T> {
     queries_ = head_matrix<T>(score_.queries, item.sentence, item.head);
     if (item.logits)
       transposed_keys_ =
-          packed_matrix(space, keys.transposed(), D_, J_, 1, score_.exact ? Precision::f32 : space.products);
+          packed_matrix(space, keys.transposed(), D_, J_, item.strips, score_.exact ? Precision::f32 : space.products);
     if (!item.backward) return;
     if (rooms_[0].defined()) {
       keys_ = packed_matrix(space, keys, J_, D_, item.strips);

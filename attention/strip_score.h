@@ -83,18 +83,17 @@ MatrixView<const T> head_matrix(const Tensor& x, std::int64_t b, std::int64_t h)
 }
 
 /// `uses`: how many strips will multiply with it; a copy pays from the second one on, and one that is rounded at once.
+/// Of what several strips use, only what they reach is copied.
 template <class T>
-Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n, std::int64_t uses,
-                        Precision precision) {
+FOVEA_INLINE Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
+                                     std::int64_t uses, Precision precision) {
   if constexpr (!std::is_same_v<T, float>) precision = Precision::f32;
-  Panels<T> panels;
-  if (uses == 1 && precision == Precision::f32 && Panels<T>::readable(from, n)) {
-    panels = {from, k, n};
-  } else {
-    panels = {space.take<T>(Panels<T>::size(k, n)), k, n, precision};
+  if (uses == 1 && precision == Precision::f32 && Panels<T>::readable(from, n)) return {from, k, n, &space.ahead};
+  Panels<T> panels(space.take<T>(Panels<T>::size(k, n)), k, n, precision, &space.ahead);
+  if (uses > 1)
+    panels.pack_on_demand(from, space.take<bool>(Panels<T>::blocks(k, n)));
+  else
     panels.pack(from);
-  }
-  panels.fetch_beside(space.ahead);
   return panels;
 }
 /// In the workspace's precision.

@@ -17,7 +17,7 @@ class MatrixValues : public ValueWorker<T> {
       values_ = packed_matrix(space, values, J_, D_, item.strips);
       return;
     }
-    transposed_ = packed_matrix(space, values.transposed(), D_, J_);
+    transposed_ = packed_matrix(space, values.transposed(), D_, J_, item.strips);
     if (room_.defined()) gradient_ = strip_gradient<T>(room_, item.sentence, item.head, item.part);
   }
   void weighted_sum(const StripRows<T>& rows, const T* weights, MatrixView<T> out) override {

@@ -77,20 +77,63 @@ MatrixView<const Bf16Pair> as_pairs(MatrixView<const float> a, std::int64_t m, s
 
 template <class T>
 void Panels<T>::pack(MatrixView<const T> b) {
-  for (std::int64_t panel = 0; panel < count_; ++panel) {
-    std::int64_t column = begin(panel), width = begin(panel + 1) - column, columns = std::min(width, n_ - column);
-    if constexpr (std::is_same_v<T, float>)
-      if (rounds_) {
-        pack_pairs(b.from(0, column), k_, columns, reinterpret_cast<Bf16Pair*>(own_) + column * ((k_ + 1) / 2), width);
-        continue;
-      }
-    fovea::pack(b.from(0, column), k_, columns, own_ + column * k_, width);
-  }
+  for (std::int64_t panel = 0; panel < count_; ++panel) pack_block(b, panel, 0, k_);
+}
+
+template <class T>
+void Panels<T>::pack_on_demand(MatrixView<const T> b, bool* packed) {
+  source_ = b;
+  packed_ = packed;
+  std::fill_n(packed, blocks(k_, n_), false);
+}
+
+/// A panel's rows [k_begin, k_end); k_begin is even.
+template <class T>
+void Panels<T>::pack_block(MatrixView<const T> b, std::int64_t panel, std::int64_t k_begin, std::int64_t k_end) const {
+  const std::int64_t column = begin(panel), width = begin(panel + 1) - column, columns = std::min(width, n_ - column);
+  T* memory = const_cast<T*>(data_);  // the caller gave it for this
+  if constexpr (std::is_same_v<T, float>)
+    if (rounds_)
+      return pack_pairs(b.from(k_begin, column), k_end - k_begin, columns,
+                        reinterpret_cast<Bf16Pair*>(memory) + column * ((k_ + 1) / 2) + k_begin / 2 * width, width);
+  fovea::pack(b.from(k_begin, column), k_end - k_begin, columns, memory + column * k_ + k_begin * width, width);
+}
+
+/// What a product reaches, if it was not packed yet.
+template <class T>
+void Panels<T>::pack_part(const Part& part) const {
+  for_slices(part, [&](const Slice& slice) {
+    for (std::int64_t k = part.k_begin / packed_rows * packed_rows; k < part.k_end; k += packed_rows) {
+      bool& packed = packed_[slice.panel * blocks_of_panel(k_) + k / packed_rows];
+      if (packed) continue;
+      packed = true;
+      pack_block(source_, slice.panel, k, std::min(k_, k + packed_rows));
+      if (ahead_) fetch_behind(slice.panel, k);
+    }
+  });
+}
+
+/// Who reaches a block will reach the next one soon: products bring it into the cache.
+template <class T>
+void Panels<T>::fetch_behind(std::int64_t panel, std::int64_t k) const {
+  constexpr std::int64_t element = sizeof(T);
+  auto fetch = [&](std::int64_t row, std::int64_t column, std::int64_t stride, std::int64_t count, std::int64_t size) {
+    if (!packed_[(column == begin(panel) ? panel : panel + 1) * blocks_of_panel(k_) + row / packed_rows])
+      ahead_->add(
+          {reinterpret_cast<const std::byte*>(source_.at(row, column)), stride * element, count, size * element});
+  };
+  const std::int64_t next_row = k + packed_rows, next_column = begin(panel + 1);
+  if (source_.row_stride == 1 && k == 0 && next_column < n_)
+    fetch(0, next_column, source_.column_stride, std::min(n_, begin(panel + 2)) - next_column, k_);
+  if (source_.row_stride != 1 && next_row < k_)
+    fetch(next_row, begin(panel), source_.row_stride, std::min(packed_rows, k_ - next_row),
+          std::min(n_, next_column) - begin(panel));
 }
 
 template <class T>
 void Panels<T>::multiply(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
                          const Part& part) const {
+  if (packed_) pack_part(part);
   if (rounds_) return multiply_rounded(m, alpha, a, beta, c, part);
   multiply_slices(m, alpha, a.from(0, part.k_begin), beta, c, part);
 }

@@ -22,12 +22,12 @@ template <class T>
 class Panels {
  public:
   Panels() = default;
-  Panels(T* memory, std::int64_t k, std::int64_t n, Precision precision = Precision::f32) : Panels(memory, 0, k, n) {
-    own_ = memory;
-    rounds_ = std::is_same_v<T, float> && precision == Precision::bf16;
-  }
+  /// Products bring into the cache what is in `ahead`; null: nothing.
+  Panels(T* memory, std::int64_t k, std::int64_t n, Precision precision = Precision::f32, RowsAhead* ahead = nullptr)
+      : Panels(memory, 0, k, n, std::is_same_v<T, float> && precision == Precision::bf16, ahead) {}
   /// Not copied but read where it lies: for a matrix that is multiplied once. Its rows are contiguous and fill vectors.
-  Panels(MatrixView<const T> b, std::int64_t k, std::int64_t n) : Panels(b.data, b.row_stride, k, n) {}
+  Panels(MatrixView<const T> b, std::int64_t k, std::int64_t n, RowsAhead* ahead = nullptr)
+      : Panels(b.data, b.row_stride, k, n, false, ahead) {}
   static bool readable(MatrixView<const T> b, std::int64_t n) { return b.column_stride == 1 && n % Vec<T>::lanes == 0; }
 
   static constexpr std::int64_t padded(std::int64_t n) { return vectors(n) * Vec<T>::lanes; }
@@ -35,9 +35,9 @@ class Panels {
 
   /// Copies b in; any strides, but of what is rounded, a and b, one of the two is 1.
   void pack(MatrixView<const T> b);
-  /// What products bring into the cache meanwhile.
-  void fetch_beside(RowsAhead& rows) { ahead_ = &rows; }
-
+  /// The same, of what products reach, when they do: `packed` are blocks(k, n) flags, the caller's too.
+  void pack_on_demand(MatrixView<const T> b, bool* packed);
+  static constexpr std::int64_t blocks(std::int64_t k, std::int64_t n) { return panels(n) * blocks_of_panel(k); }
   /// c = alpha a b + beta c for m rows of a and c, over rows [k_begin, k_end) of b, a's columns counted like them.
   /// Only vectors that overlap columns [n_begin, n_end) are computed, those whole; beta = 0 does not read c. k_begin is
   /// even.
@@ -52,18 +52,21 @@ class Panels {
  private:
   static constexpr std::int64_t widest = vector_registers == 32 ? 3 : 2;  // vectors: they leave room for most rows
   static constexpr std::int64_t k_block = 8192 / vector_bytes;            // a panel's rows fill most of the first cache
+  static constexpr std::int64_t packed_rows = 64;                         // on demand: even, as pairs are
 
-  Panels(const T* data, std::int64_t row, std::int64_t k, std::int64_t n)
-      : data_(data), row_(row), k_(k), n_(n), count_((vectors(n) + widest - 1) / widest) {
+  Panels(const T* data, std::int64_t row, std::int64_t k, std::int64_t n, bool rounds, RowsAhead* ahead)
+      : data_(data), row_(row), k_(k), n_(n), ahead_(ahead), count_(static_cast<int>(panels(n))), rounds_(rounds) {
     if (count_ == 0) return;
-    narrow_ = vectors(n) / count_;
-    wide_panels_ = vectors(n) % count_;
+    narrow_ = static_cast<int>(vectors(n)) / count_;
+    wide_panels_ = static_cast<int>(vectors(n)) % count_;
   }
 
   static constexpr std::int64_t vectors(std::int64_t n) { return (n + Vec<T>::lanes - 1) / Vec<T>::lanes; }
+  static constexpr std::int64_t panels(std::int64_t n) { return (vectors(n) + widest - 1) / widest; }
+  static constexpr std::int64_t blocks_of_panel(std::int64_t k) { return (k + packed_rows - 1) / packed_rows; }
   /// First column of a panel: their widths differ by at most one vector.
   std::int64_t begin(std::int64_t panel) const {
-    return (panel * narrow_ + std::min(panel, wide_panels_)) * Vec<T>::lanes;
+    return (panel * narrow_ + std::min<std::int64_t>(panel, wide_panels_)) * Vec<T>::lanes;
   }
 
   /// What a product takes of one panel: whole vectors, [column, column + width).
@@ -79,6 +82,10 @@ class Panels {
       if (first < end) body(Slice{panel, first, end - first});
     }
   }
+
+  void pack_block(MatrixView<const T> b, std::int64_t panel, std::int64_t k_begin, std::int64_t k_end) const;
+  void pack_part(const Part& part) const;
+  void fetch_behind(std::int64_t panel, std::int64_t k) const;
 
   /// A slice's rows, from the first of a product on.
   template <class Factor>
@@ -97,13 +104,14 @@ class Panels {
   void multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
                         const Part& part) const;
 
-  const T* data_ = nullptr;
-  T* own_ = nullptr;
-  std::int64_t row_ = 0;  ///< from row to row of a matrix that is not copied; 0: packed
+  const T* data_ = nullptr;  ///< the caller's memory, or the matrix itself
+  std::int64_t row_ = 0;     ///< from row to row of a matrix that is not copied; 0: packed
   std::int64_t k_ = 0, n_ = 0;
-  std::int64_t count_ = 0, narrow_ = 0, wide_panels_ = 0;  ///< panels, vectors of most of them, those with one more
-  bool rounds_ = false;                                    ///< data_ are Bf16Pairs
   RowsAhead* ahead_ = nullptr;
+  MatrixView<const T> source_ = {};               ///< of what is packed on demand
+  bool* packed_ = nullptr;                        ///< [panels, blocks of rows] of that
+  int count_ = 0, narrow_ = 0, wide_panels_ = 0;  ///< panels, vectors of most of them, those with one more
+  bool rounds_ = false;                           ///< data_ are Bf16Pairs
 };
 
 }  // namespace fovea

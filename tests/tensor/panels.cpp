@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -188,6 +189,48 @@ BOOST_AUTO_TEST_CASE(of_any_part_equal_a_sum_of_products) {
 
 BOOST_AUTO_TEST_CASE(in_bf16_equal_a_sum_of_products_of_rounded_numbers) {
   for (int k = 0; k < 600; ++k) check_random_product<float>(Precision::bf16, 1e-6);
+}
+
+namespace {
+
+/// Parts of a product one after the other, by what is packed on demand and by what is packed at once: the same bits,
+/// and nothing is packed that no part reaches.
+template <class T>
+void check_packing_on_demand(Precision precision) {
+  const std::int64_t m = any_up_to(20), k = any_up_to(300), n = any_up_to(200);
+  const Matrix<T> a(m, k), b(k, n);
+  const auto size = static_cast<std::size_t>(Panels<T>::size(k, n));
+  std::vector<T> at_once(size), on_demand(size, std::numeric_limits<T>::quiet_NaN());
+  const auto packed_blocks = std::make_unique<bool[]>(static_cast<std::size_t>(Panels<T>::blocks(k, n)));
+  RowsAhead ahead;
+  Panels<T> whole(at_once.data(), k, n, precision), reached(on_demand.data(), k, n, precision, &ahead);
+  whole.pack(b.read());
+  reached.pack_on_demand(b.read(), packed_blocks.get());
+  for (int part = 0; part < 3; ++part) {
+    const std::int64_t k_begin = any_up_to(k) / 2 * 2 % k,
+                       k_end = k_begin + any_up_to(std::min<std::int64_t>(40, k - k_begin)), n_begin = any_up_to(n) - 1,
+                       n_end = n_begin + any_up_to(std::min<std::int64_t>(30, n - n_begin));
+    std::vector<T> expected(static_cast<std::size_t>(m * n)), c = expected;
+    whole.multiply(m, T(0.9), a.read(), 0, {expected.data(), n, 1}, {k_begin, k_end, n_begin, n_end});
+    reached.multiply(m, T(0.9), a.read(), 0, {c.data(), n, 1}, {k_begin, k_end, n_begin, n_end});
+    BOOST_TEST((c == expected), "[" << k << ", " << n << "], rows " << k_begin << " to " << k_end << ", columns "
+                                    << n_begin << " to " << n_end);
+    if (part > 0) continue;
+    std::size_t packed = 0;  // two blocks of 64 rows and two panels of three vectors, or one
+    for (T x : on_demand) packed += std::isnan(x) ? 0 : 1;
+    BOOST_TEST(packed > 0u);
+    BOOST_TEST(packed <= static_cast<std::size_t>(std::min<std::int64_t>(k, 128) * 6 * Vec<T>::lanes));
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(are_packed_as_far_as_they_are_reached) {
+  for (int turn = 0; turn < 200; ++turn) {
+    check_packing_on_demand<float>(Precision::f32);
+    check_packing_on_demand<float>(Precision::bf16);
+    check_packing_on_demand<double>(Precision::f32);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(pairs_are_rounded_to_nearest_even_and_keep_what_is_no_number) {
