@@ -300,8 +300,7 @@ class FineGrainedWorker : public ScoreWorker<T> {
     if (!V_gradient_) return;
     WorkspaceScope taken(space);
     const std::int64_t keys = rows.hull_end - rows.hull_first;
-    Panels<T> transposed =
-        packed_matrix(space, gradient.from(0, rows.hull_first).transposed(), keys, D_, std::int64_t{2});
+    Panels<T> transposed = packed_matrix(space, gradient.from(0, rows.hull_first).transposed(), keys, D_);
     transposed.multiply(hidden_.a(), 1, {layer + rows.hull_first, hidden_.stride(), 1}, 1, {V_gradient_, D_, 1});
   }
 

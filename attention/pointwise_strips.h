@@ -71,23 +71,23 @@ struct RowOfKeys {
   }
 };
 
-/// A capture as the rows of one strip see it: row r starts so many elements after row 0, and so does its gradient.
+/// A capture as the rows of one strip see it: row r's begins r steps after row 0's, and so does its gradient.
 template <class T>
-struct StepsOfRows {
+struct CaptureOfRows {
   const T* numbers;
   std::int64_t step;
   T* gradients;  ///< null: not wanted
   std::int64_t gradient_step;
 };
 template <class T>
-struct NumbersOfRows : StepsOfRows<T> {
+struct NumbersOfRows : CaptureOfRows<T> {
   FOVEA_INLINE RowNumber<T> row(std::int64_t r) const { return {this->numbers[r * this->step]}; }
   FOVEA_INLINE void finish(std::int64_t r, const RowNumber<T>& row) const {
     if (this->gradients) this->gradients[r * this->gradient_step] += horizontal_sum(row.sum);
   }
 };
 template <class T>
-struct KeysOfRows : StepsOfRows<T> {
+struct KeysOfRows : CaptureOfRows<T> {
   FOVEA_INLINE RowOfKeys<T> row(std::int64_t r) const {
     return {this->numbers + r * this->step, this->gradients ? this->gradients + r * this->gradient_step : nullptr};
   }
@@ -186,7 +186,7 @@ struct OffsetStrips {
   struct Tables {
     const StripRows<T>& rows;
     std::int64_t clip;
-    StepsOfRows<T> tables;
+    CaptureOfRows<T> tables;
     T* scratch;  ///< a row of entries and one of gradients, for rows that reach beyond the table
 
     RowOfKeys<T> row(std::int64_t r) const {

@@ -53,12 +53,6 @@ template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
 
 std::string_view name(DType dtype);
-/// Bytes per element.
-constexpr std::size_t size_of(DType dtype) {
-  constexpr std::size_t bytes[] = {sizeof(float),        sizeof(double),       sizeof(bf16), sizeof(std::int32_t),
-                                   sizeof(std::int64_t), sizeof(std::uint8_t), sizeof(bool)};  // in DType's order
-  return bytes[static_cast<std::size_t>(dtype)];
-}
 inline bool is_float(DType dtype) { return dtype <= DType::bf16; }
 
 /// Calls body(Type<T>{}) with the element type of `dtype`.
@@ -81,6 +75,11 @@ decltype(auto) visit(DType dtype, Body&& body) {
       return body(Type<bool>{});
   }
   fail("unknown dtype {}", static_cast<int>(dtype));
+}
+
+/// Bytes per element.
+inline std::size_t size_of(DType dtype) {
+  return visit(dtype, [](auto type) { return sizeof(typename decltype(type)::type); });
 }
 
 /// Calls body(Type<T>{}) for the two types that arithmetic is done in, f32 and f64; `what` names the caller in the

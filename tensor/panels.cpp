@@ -91,43 +91,40 @@ void Panels<T>::pack_on_demand(MatrixView<const T> b, bool* packed) {
 template <class T>
 void Panels<T>::pack_block(MatrixView<const T> b, std::int64_t panel, std::int64_t k_begin, std::int64_t k_end) const {
   const std::int64_t column = begin(panel), width = begin(panel + 1) - column, columns = std::min(width, n_ - column);
-  T* memory = const_cast<T*>(data_);  // the caller gave it for this
   if constexpr (std::is_same_v<T, float>)
     if (rounds_)
       return pack_pairs(b.from(k_begin, column), k_end - k_begin, columns,
-                        reinterpret_cast<Bf16Pair*>(memory) + column * ((k_ + 1) / 2) + k_begin / 2 * width, width);
-  fovea::pack(b.from(k_begin, column), k_end - k_begin, columns, memory + column * k_ + k_begin * width, width);
+                        reinterpret_cast<Bf16Pair*>(own_) + column * ((k_ + 1) / 2) + k_begin / 2 * width, width);
+  fovea::pack(b.from(k_begin, column), k_end - k_begin, columns, own_ + column * k_ + k_begin * width, width);
 }
 
 /// What a product reaches, if it was not packed yet.
 template <class T>
 void Panels<T>::pack_part(const Part& part) const {
+  bool found_new = false;
   for_slices(part, [&](const Slice& slice) {
     for (std::int64_t k = part.k_begin / packed_rows * packed_rows; k < part.k_end; k += packed_rows) {
       bool& packed = packed_[slice.panel * blocks_of_panel(k_) + k / packed_rows];
       if (packed) continue;
-      packed = true;
+      packed = found_new = true;
       pack_block(source_, slice.panel, k, std::min(k_, k + packed_rows));
-      if (ahead_) fetch_behind(slice.panel, k);
     }
   });
+  if (found_new && ahead_) fetch_behind(part);
 }
 
-/// Who reaches a block will reach the next one soon: products bring it into the cache.
+/// Who reaches new rows, or columns where those lie apart, will reach the ones behind them soon: products bring them
+/// into the cache.
 template <class T>
-void Panels<T>::fetch_behind(std::int64_t panel, std::int64_t k) const {
-  constexpr std::int64_t element = sizeof(T);
-  auto fetch = [&](std::int64_t row, std::int64_t column, std::int64_t stride, std::int64_t count, std::int64_t size) {
-    if (!packed_[(column == begin(panel) ? panel : panel + 1) * blocks_of_panel(k_) + row / packed_rows])
-      ahead_->add(
-          {reinterpret_cast<const std::byte*>(source_.at(row, column)), stride * element, count, size * element});
-  };
-  const std::int64_t next_row = k + packed_rows, next_column = begin(panel + 1);
-  if (source_.row_stride == 1 && k == 0 && next_column < n_)
-    fetch(0, next_column, source_.column_stride, std::min(n_, begin(panel + 2)) - next_column, k_);
-  if (source_.row_stride != 1 && next_row < k_)
-    fetch(next_row, begin(panel), source_.row_stride, std::min(packed_rows, k_ - next_row),
-          std::min(n_, next_column) - begin(panel));
+void Panels<T>::fetch_behind(const Part& part) const {
+  constexpr std::int64_t element = sizeof(T), few = 64;
+  const bool columns_apart = source_.column_stride != 1;
+  const std::int64_t from = columns_apart ? part.n_end : part.k_end,
+                     count = std::min(few, (columns_apart ? n_ : k_) - from);
+  const T* data = columns_apart ? source_.at(0, from) : source_.at(from, 0);
+  ahead_->add({reinterpret_cast<const std::byte*>(data),
+               (columns_apart ? source_.column_stride : source_.row_stride) * element, count,
+               (columns_apart ? k_ : n_) * element});
 }
 
 template <class T>

@@ -24,7 +24,9 @@ class Panels {
   Panels() = default;
   /// Products bring into the cache what is in `ahead`; null: nothing.
   Panels(T* memory, std::int64_t k, std::int64_t n, Precision precision = Precision::f32, RowsAhead* ahead = nullptr)
-      : Panels(memory, 0, k, n, std::is_same_v<T, float> && precision == Precision::bf16, ahead) {}
+      : Panels(memory, 0, k, n, std::is_same_v<T, float> && precision == Precision::bf16, ahead) {
+    own_ = memory;
+  }
   /// Not copied but read where it lies: for a matrix that is multiplied once. Its rows are contiguous and fill vectors.
   Panels(MatrixView<const T> b, std::int64_t k, std::int64_t n, RowsAhead* ahead = nullptr)
       : Panels(b.data, b.row_stride, k, n, false, ahead) {}
@@ -35,9 +37,11 @@ class Panels {
 
   /// Copies b in; any strides, but of what is rounded, a and b, one of the two is 1.
   void pack(MatrixView<const T> b);
-  /// The same, of what products reach, when they do: `packed` are blocks(k, n) flags, the caller's too.
+  /// Copies in what a product reaches, before it: b must live as long, and the panels are one thread's. `packed` are
+  /// blocks(k, n) flags, the caller's too.
   void pack_on_demand(MatrixView<const T> b, bool* packed);
   static constexpr std::int64_t blocks(std::int64_t k, std::int64_t n) { return panels(n) * blocks_of_panel(k); }
+
   /// c = alpha a b + beta c for m rows of a and c, over rows [k_begin, k_end) of b, a's columns counted like them.
   /// Only vectors that overlap columns [n_begin, n_end) are computed, those whole; beta = 0 does not read c. k_begin is
   /// even.
@@ -85,7 +89,7 @@ class Panels {
 
   void pack_block(MatrixView<const T> b, std::int64_t panel, std::int64_t k_begin, std::int64_t k_end) const;
   void pack_part(const Part& part) const;
-  void fetch_behind(std::int64_t panel, std::int64_t k) const;
+  void fetch_behind(const Part& part) const;
 
   /// A slice's rows, from the first of a product on.
   template <class Factor>
@@ -104,8 +108,9 @@ class Panels {
   void multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
                         const Part& part) const;
 
-  const T* data_ = nullptr;  ///< the caller's memory, or the matrix itself
-  std::int64_t row_ = 0;     ///< from row to row of a matrix that is not copied; 0: packed
+  const T* data_ = nullptr;
+  T* own_ = nullptr;      ///< the same; null of a matrix that is not copied
+  std::int64_t row_ = 0;  ///< from row to row of a matrix that is not copied; 0: packed
   std::int64_t k_ = 0, n_ = 0;
   RowsAhead* ahead_ = nullptr;
   MatrixView<const T> source_ = {};               ///< of what is packed on demand

@@ -21,7 +21,9 @@ class RowsAhead {
     matrix_ = 0;
     row_ = 0;
   }
-  void add(const Matrix& matrix) { matrices_.push_back(matrix); }
+  void add(const Matrix& matrix) {
+    if (matrix.rows > 0 && matrix.row_bytes > 0) matrices_.push_back(matrix);
+  }
 
   /// The next rows, as many as have so many lines.
   void fetch(std::int64_t lines);

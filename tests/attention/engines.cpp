@@ -412,6 +412,34 @@ BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_are_not_read) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(matrices_without_rows_or_columns_are_no_work) {
+  struct Empty {
+    std::int64_t keys, width_of_values;
+  };
+  for (const Empty& s : {Empty{7, 0}, Empty{0, 3}})
+    for (DType dtype : {DType::f32, DType::f64}) {
+      Generator generator(33);
+      auto random = [&](std::int64_t length, std::int64_t width) {
+        return Variable(random_tensor({2, 2, length, width}, generator).to(dtype), true);
+      };
+      AttentionContext in;
+      in.query = random(5, 4);
+      in.key = random(s.keys, 4);
+      in.value = random(s.keys, s.width_of_values);
+      in.visible = {Tensor::zeros({1, 1, 1}, DType::i64), Tensor::full({1, 1, 1}, double(s.keys), DType::i64)};
+      auto terms = std::make_shared<const Terms>();
+      const std::vector<Variable> inputs{in.query, in.key, in.value};
+      const Tensor cotangent = random_tensor({2, 2, 5, s.width_of_values}, generator).to(dtype);
+      auto with_gradients = [&](const Variable& out) {
+        std::vector<Tensor> all{out.value()};
+        for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
+        return all;
+      };
+      check_alike(with_gradients(attend_fused(in, terms, {}, nullptr)),
+                  with_gradients(attend_composed(in, *terms, {}, nullptr)), 1e-6);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
   Generator generator(4);
   auto in = [&] {
