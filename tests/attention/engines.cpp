@@ -396,6 +396,87 @@ BOOST_AUTO_TEST_CASE(a_gap_may_be_of_any_size_and_begin_anywhere) {
   }
 }
 
+// Of every shape that broadcasts, over several strips and parts, and where a thread has whole sentences.
+BOOST_AUTO_TEST_CASE(captures_of_any_shape_have_their_gradients) {
+  struct Extent {
+    std::int64_t sentences, queries, keys, query_offset;
+  };
+  for (const Extent& e : {Extent{2, 150, 141, 0}, Extent{3, 9, 21, 12}, Extent{33, 5, 7, 2}}) {
+    const std::int64_t B = e.sentences, H = 3, I = e.queries, J = e.keys;
+    Generator generator(37);
+    auto random = [&](const Shape& shape) { return Variable(random_tensor(shape, generator), true); };
+    AttentionContext in;
+    in.query = random({B, H, I, 5});
+    in.key = random({B, H, J, 5});
+    in.value = random({B, H, J, 4});
+    in.query_offset = e.query_offset;
+    in.visible = {Tensor::from(std::vector<std::int64_t>{1}, {1, 1, 1}),
+                  Tensor::from(std::vector<std::int64_t>{J - 1}, {1, 1, 1})};
+    in.query_positions = Tensor::arange(I, DType::f64, Device::cpu, e.query_offset);
+    in.key_positions = Tensor::arange(J, DType::f64);
+    auto check = [&](const auto& capture) {
+      BOOST_TEST_CONTEXT("capture " << capture.value.value().describe() << " of " << I << " queries, " << J
+                                    << " keys") {
+        auto terms = std::make_shared<Terms>();
+        terms->biases.push_back(pointwise(AddBias{}, capture));
+        const std::vector<Variable> inputs{in.query, in.key, in.value, capture.value};
+        const Tensor cotangent = random_tensor({B, H, I, 4}, generator);
+        auto with_gradients = [&](const Variable& out) {
+          std::vector<Tensor> all{out.value()};
+          for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
+          return all;
+        };
+        check_alike(with_gradients(attend_fused(in, terms, {}, nullptr)),
+                    with_gradients(attend_composed(in, *terms, {}, nullptr)), 1e-11);
+      }
+    };
+    for (const Shape& shape : {Shape{B, H, I}, Shape{1, H, I}, Shape{B, 1, I}, Shape{I}, Shape{B, H, 1}})
+      check(PerQuery{random(shape)});
+    for (const Shape& shape : {Shape{B, H, J}, Shape{1, 1, J}, Shape{J}, Shape{B, H, 1}}) check(PerKey{random(shape)});
+    for (const Shape& shape : {Shape{B, H, I, J}, Shape{1, H, I, J}, Shape{B, 1, 1, J}, Shape{I, J}})
+      check(PerPair{random(shape)});
+    check(PerHead{random({H})});
+    for (std::int64_t clip : {std::int64_t{3}, I + J})
+      for (const Shape& shape : {Shape{B, H, I, 2 * clip + 1}, Shape{H, 1, 2 * clip + 1}, Shape{2 * clip + 1}})
+        check(PerOffset{random(shape), clip});
+  }
+}
+
+// The registry's methods have what is always seen at the beginning; a term may have it anywhere.
+BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
+  constexpr std::int64_t I = 70, J = 230;
+  auto at = [&](std::int64_t query, std::int64_t after) { return std::clamp<std::int64_t>(2 * query + after, 0, J); };
+  auto range = [&](std::int64_t after, std::int64_t keys) {
+    std::vector<std::int64_t> first, end;
+    for (std::int64_t i = 0; i < I; ++i) {
+      first.push_back(at(i, after));
+      end.push_back(at(i, after + keys));
+    }
+    return KeyRange{Tensor::from(first, {1, 1, I}), Tensor::from(end, {1, 1, I})};
+  };
+  for (const auto& places : {std::vector<std::int64_t>{40}, {-90}, {15, -60}, {30, 110}, {-20, 9}}) {
+    Generator generator(35);
+    auto random = [&](std::int64_t length) { return Variable(random_tensor({2, 2, length, 5}, generator), true); };
+    AttentionContext in;
+    in.query = random(I);
+    in.key = random(J);
+    in.value = random(J);
+    in.visible = {Tensor::zeros({1, 1, 1}, DType::i64), Tensor::full({1, 1, 1}, 226, DType::i64)};
+    auto terms = std::make_shared<Terms>();
+    terms->ranges.push_back(range(-3, 8));
+    for (std::int64_t after : places) terms->always.push_back(range(after, 3));
+    const std::vector<Variable> inputs{in.query, in.key, in.value};
+    const Tensor cotangent = random_tensor({2, 2, I, 5}, generator);
+    auto with_gradients = [&](const Variable& out) {
+      std::vector<Tensor> all{out.value()};
+      for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
+      return all;
+    };
+    check_alike(with_gradients(attend_fused(in, terms, {}, nullptr)),
+                with_gradients(attend_composed(in, *terms, {}, nullptr)), 1e-12);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_are_not_read) {
   Engine fused(AttentionEngine::fused);
   for (const char* specification : {"sliding(left=5,right=0)+sinks(tokens=3)",
