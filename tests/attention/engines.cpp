@@ -99,6 +99,22 @@ void for_every_fused(const std::function<void(Attention&, Place)>& body) {
 const std::vector<Sizes> all_sizes{
     {2, 4, 5, {5, 3}}, {3, 17, 33, {33, 0, 16}}, {1, 300, 290, {281}}, {40, 3, 7, std::vector<std::int32_t>(40, 6)}};
 
+/// Both engines' outputs, and gradients of queries, keys, values and what else the terms read, with a random cotangent.
+void check_engines_alike(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
+                         const std::vector<Variable>& read_by_terms, double tolerance) {
+  std::vector<Variable> inputs{in.query, in.key, in.value};
+  inputs.insert(inputs.end(), read_by_terms.begin(), read_by_terms.end());
+  auto with_gradients = [&](const Variable& out) {
+    Generator generator(39);
+    std::vector<Tensor> all{out.value()};
+    const Tensor cotangent = random_tensor(out.shape(), generator).to(out.dtype());
+    for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
+    return all;
+  };
+  check_alike(with_gradients(attend_fused(in, terms, {}, nullptr)),
+              with_gradients(attend_composed(in, *terms, {}, nullptr)), tolerance);
+}
+
 /// z · b: no softmax cancels it, whatever b goes with.
 struct Scaled {
   static constexpr const char* name = "scaled";
@@ -428,15 +444,7 @@ BOOST_AUTO_TEST_CASE(captures_of_any_shape_have_their_gradients) {
                                     << " keys") {
         auto terms = std::make_shared<Terms>();
         terms->biases.push_back(pointwise(Scaled{}, capture));
-        const std::vector<Variable> inputs{in.query, in.key, in.value, capture.value};
-        const Tensor cotangent = random_tensor({B, H, I, 4}, generator);
-        auto with_gradients = [&](const Variable& out) {
-          std::vector<Tensor> all{out.value()};
-          for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
-          return all;
-        };
-        check_alike(with_gradients(attend_fused(in, terms, {}, nullptr)),
-                    with_gradients(attend_composed(in, *terms, {}, nullptr)), 1e-11);
+        check_engines_alike(in, terms, {capture.value}, 1e-11);
       }
     };
     for (const Shape& shape : {Shape{B, H, I}, Shape{1, H, I}, Shape{B, 1, I}, Shape{I}, Shape{B, H, 1}})
@@ -474,15 +482,7 @@ BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
     auto terms = std::make_shared<Terms>();
     terms->ranges.push_back(range(-3, 8));
     for (std::int64_t after : places) terms->always.push_back(range(after, 3));
-    const std::vector<Variable> inputs{in.query, in.key, in.value};
-    const Tensor cotangent = random_tensor({2, 2, I, 5}, generator);
-    auto with_gradients = [&](const Variable& out) {
-      std::vector<Tensor> all{out.value()};
-      for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
-      return all;
-    };
-    check_alike(with_gradients(attend_fused(in, terms, {}, nullptr)),
-                with_gradients(attend_composed(in, *terms, {}, nullptr)), 1e-12);
+    check_engines_alike(in, terms, {}, 1e-12);
   }
 }
 
@@ -517,16 +517,7 @@ BOOST_AUTO_TEST_CASE(matrices_without_rows_or_columns_are_no_work) {
       in.key = random(s.keys, 4);
       in.value = random(s.keys, s.width_of_values);
       in.visible = {Tensor::zeros({1, 1, 1}, DType::i64), Tensor::full({1, 1, 1}, double(s.keys), DType::i64)};
-      auto terms = std::make_shared<const Terms>();
-      const std::vector<Variable> inputs{in.query, in.key, in.value};
-      const Tensor cotangent = random_tensor({2, 2, 5, s.width_of_values}, generator).to(dtype);
-      auto with_gradients = [&](const Variable& out) {
-        std::vector<Tensor> all{out.value()};
-        for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
-        return all;
-      };
-      check_alike(with_gradients(attend_fused(in, terms, {}, nullptr)),
-                  with_gradients(attend_composed(in, *terms, {}, nullptr)), 1e-6);
+      check_engines_alike(in, std::make_shared<const Terms>(), {}, 1e-6);
     }
 }
 
