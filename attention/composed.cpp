@@ -7,7 +7,7 @@
 #include "attention/score.h"
 #include "attention/strip_recurrence.h"
 #include "attention/strip_score.h"
-#include "tensor/select.h"
+#include "tensor/comparison.h"
 
 namespace fovea {
 

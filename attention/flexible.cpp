@@ -6,7 +6,7 @@
 #include "attention/focus_strips.h"
 #include "attention/score.h"
 #include "autograd/operations.h"
-#include "tensor/select.h"
+#include "tensor/comparison.h"
 
 namespace fovea {
 

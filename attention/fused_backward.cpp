@@ -1,5 +1,5 @@
 #include "attention/fused_pass.h"
-#include "tensor/math.h"
+#include "tensor/formula/math.h"
 
 namespace fovea {
 

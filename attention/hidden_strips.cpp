@@ -1,7 +1,7 @@
 // Scores with a hidden layer tanh(q_i + k_j) in strips. Of the layer [I, J, a] nothing is kept: a strip makes what it
 // needs of it, and the backward pass makes it again.
 #include "attention/strip_score.h"
-#include "tensor/math.h"
+#include "tensor/formula/math.h"
 
 namespace fovea {
 

@@ -1,7 +1,7 @@
 #include "attention/mask.h"
 
+#include "tensor/comparison.h"
 #include "tensor/reduce.h"
-#include "tensor/select.h"
 
 namespace fovea {
 

@@ -7,8 +7,8 @@
 
 #include "attention/registry.h"
 #include "attention/specification.h"
-#include "tensor/in_quotes.h"
-#include "tensor/suggestion.h"
+#include "tensor/support/in_quotes.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 

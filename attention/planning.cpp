@@ -5,7 +5,7 @@
 #include "attention/mechanism.h"
 #include "attention/multi_head.h"
 #include "attention/option_reader.h"
-#include "tensor/in_quotes.h"
+#include "tensor/support/in_quotes.h"
 
 namespace fovea {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "attention/strips.h"
-#include "tensor/dual.h"
+#include "tensor/formula/dual.h"
 
 namespace fovea {
 

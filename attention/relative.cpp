@@ -1,6 +1,6 @@
 #include "attention/relative.h"
 
-#include "tensor/tiled_gemm.h"
+#include "tensor/cpu/tiled_gemm.h"
 
 namespace fovea {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "attention/strip_score.h"
-#include "tensor/select.h"
+#include "tensor/comparison.h"
 
 namespace fovea {
 

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "tensor/error.h"
-#include "tensor/in_quotes.h"
+#include "tensor/support/in_quotes.h"
 
 namespace fovea {
 

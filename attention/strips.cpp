@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tensor/math.h"
-#include "tensor/packing.h"
+#include "tensor/cpu/packing.h"
+#include "tensor/formula/math.h"
 
 namespace fovea {
 

@@ -17,8 +17,8 @@
 
 #include "attention/workspace.h"
 #include "autograd/variable.h"
-#include "tensor/panels.h"
-#include "tensor/row_loop.h"
+#include "tensor/cpu/panels.h"
+#include "tensor/cpu/row_loop.h"
 
 namespace fovea {
 

@@ -1,8 +1,8 @@
 #include "attention/window.h"
 
 #include "attention/window_strips.h"
-#include "tensor/select.h"
-#include "tensor/warning.h"
+#include "tensor/comparison.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 

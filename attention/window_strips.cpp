@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "attention/strip_score.h"
-#include "tensor/packing.h"
+#include "tensor/cpu/packing.h"
 
 namespace fovea {
 

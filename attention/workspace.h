@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/cpu/rows_ahead.h"
 #include "tensor/gemm.h"
-#include "tensor/rows_ahead.h"
 #include "tensor/tensor.h"
 
 namespace fovea {

@@ -1,5 +1,6 @@
 #include "autograd/operations.h"
 
+#include "tensor/comparison.h"
 #include "tensor/cross_entropy.h"
 #include "tensor/gather.h"
 #include "tensor/gemm.h"
@@ -7,7 +8,6 @@
 #include "tensor/lstm_cell.h"
 #include "tensor/random.h"
 #include "tensor/scan.h"
-#include "tensor/select.h"
 #include "tensor/softmax.h"
 
 namespace fovea {

@@ -7,7 +7,7 @@
 
 #include "autograd/map.h"
 #include "autograd/variable.h"
-#include "tensor/philox.h"
+#include "tensor/formula/philox.h"
 #include "tensor/reduce.h"
 
 namespace fovea {

@@ -1,8 +1,8 @@
-/// map on the GPU: the functors of tensor/functors.h, on scalars.
+/// map on the GPU: the functors of tensor/formula/functors.h, on scalars.
 #pragma once
 #include "cuda/launch.h"
 #include "tensor/cuda_map.h"
-#include "tensor/functor_list.h"
+#include "tensor/formula/functor_list.h"
 
 namespace fovea::cuda {
 

@@ -2,7 +2,7 @@
 // ratios of one run, which alternates what it compares.
 #include "experiments/benchmark.h"
 
-#include "tensor/philox.h"
+#include "tensor/formula/philox.h"
 
 std::vector<std::string> fovea::split_at_semicolons(const std::string& text) {
   std::vector<std::string> parts(1);

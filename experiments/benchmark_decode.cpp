@@ -7,8 +7,8 @@
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/sequence/sequence_models.h"
 #include "nn/decoding.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
-#include "tensor/parallel.h"
 
 namespace fovea {
 

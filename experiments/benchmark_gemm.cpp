@@ -4,8 +4,8 @@
 #include "experiments/benchmark.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/report/table.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
-#include "tensor/parallel.h"
 #include "tensor/random.h"
 
 namespace fovea {

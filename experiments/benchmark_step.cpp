@@ -14,8 +14,8 @@
 #include "nn/decoding.h"
 #include "nn/loss.h"
 #include "nn/optimizer.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
-#include "tensor/parallel.h"
 
 namespace fovea {
 

@@ -6,7 +6,7 @@
 #include "autograd/operations.h"
 #include "autograd/tape.h"
 #include "experiments/support/program/program.h"
-#include "tensor/atomic_file.h"
+#include "tensor/support/atomic_file.h"
 
 namespace {
 

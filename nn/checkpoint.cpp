@@ -1,6 +1,6 @@
 #include "nn/checkpoint.h"
 
-#include "tensor/safetensors.h"
+#include "tensor/format/safetensors.h"
 
 namespace fovea {
 

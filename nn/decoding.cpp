@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "autograd/operations.h"
-#include "tensor/philox.h"
+#include "tensor/formula/philox.h"
 #include "tensor/softmax.h"
 #include "tensor/top_k.h"
 

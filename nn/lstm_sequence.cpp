@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "autograd/node.h"
+#include "tensor/comparison.h"
 #include "tensor/gemm.h"
 #include "tensor/lstm_cell.h"
-#include "tensor/select.h"
 
 namespace fovea {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tensor/error.h"
-#include "tensor/suggestion.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 

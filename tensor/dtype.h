@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "tensor/error.h"
-#include "tensor/target.h"
+#include "tensor/formula/target.h"
 
 namespace fovea {
 

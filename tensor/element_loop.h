@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "tensor/parallel.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 

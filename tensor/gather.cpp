@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/cpu/row_loop.h"
+#include "tensor/cpu/simd.h"
 #include "tensor/cuda_backend.h"
-#include "tensor/row_loop.h"
-#include "tensor/simd.h"
 
 namespace fovea {
 

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <numeric>
 
+#include "tensor/cpu/onednn_gemm.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/cpu/tiled_gemm.h"
 #include "tensor/cuda_backend.h"
-#include "tensor/onednn_gemm.h"
-#include "tensor/parallel.h"
-#include "tensor/tiled_gemm.h"
 
 namespace fovea {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "tensor/math.h"
+#include "tensor/cpu/row_loop.h"
+#include "tensor/formula/math.h"
 #include "tensor/reduce.h"
-#include "tensor/row_loop.h"
 
 namespace fovea {
 

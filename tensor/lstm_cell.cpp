@@ -1,7 +1,7 @@
 #include "tensor/lstm_cell.h"
 
-#include "tensor/math.h"
-#include "tensor/row_loop.h"
+#include "tensor/cpu/row_loop.h"
+#include "tensor/formula/math.h"
 
 namespace fovea {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tensor/cuda_map.h"
-#include "tensor/functors.h"
+#include "tensor/formula/functors.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
@@ -81,7 +81,7 @@ void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
   if (out.elements() == 0) return;
   if (out.device() == Device::cuda) {
     require(cuda_map<F, n> != nullptr,
-            "map: '{}' has no CUDA kernel; add it to ElementwiseFunctors in tensor/functors.h", F::name);
+            "map: '{}' has no CUDA kernel; add it to ElementwiseFunctors in tensor/formula/functors.h", F::name);
     return cuda_map<F, n>(f, out, in);
   }
   visit_real(F::name, out.dtype(), [&](auto type) { map_on_cpu<typename decltype(type)::type, F, n>(f, out, in); });

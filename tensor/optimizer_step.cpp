@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "tensor/math.h"
-#include "tensor/row_loop.h"
+#include "tensor/cpu/row_loop.h"
+#include "tensor/formula/math.h"
 
 namespace fovea {
 

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "tensor/math.h"
-#include "tensor/parallel.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/formula/math.h"
 
 namespace fovea {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tensor/philox.h"
+#include "tensor/formula/philox.h"
 #include "tensor/tensor.h"
 
 namespace fovea {

@@ -4,10 +4,10 @@
 #include <limits>
 #include <numeric>
 
+#include "tensor/cpu/parallel.h"
+#include "tensor/cpu/row_loop.h"
 #include "tensor/cuda_backend.h"
 #include "tensor/element_loop.h"
-#include "tensor/parallel.h"
-#include "tensor/row_loop.h"
 
 namespace fovea {
 

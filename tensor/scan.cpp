@@ -1,7 +1,7 @@
 #include "tensor/scan.h"
 
+#include "tensor/cpu/parallel.h"
 #include "tensor/cuda_backend.h"
-#include "tensor/parallel.h"
 
 namespace fovea {
 

@@ -3,8 +3,8 @@
 #include <limits>
 #include <utility>
 
-#include "tensor/math.h"
-#include "tensor/row_loop.h"
+#include "tensor/cpu/row_loop.h"
+#include "tensor/formula/math.h"
 
 namespace fovea {
 

@@ -12,7 +12,7 @@
 
 #include "tensor/cuda_backend.h"
 #include "tensor/error.h"
-#include "tensor/machine_memory.h"
+#include "tensor/support/machine_memory.h"
 
 namespace fovea {
 

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "tensor/cpu/parallel.h"
 #include "tensor/cuda_backend.h"
 #include "tensor/element_loop.h"
-#include "tensor/parallel.h"
 
 namespace fovea {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "tensor/row_loop.h"
+#include "tensor/cpu/row_loop.h"
 
 namespace fovea {
 

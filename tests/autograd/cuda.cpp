@@ -6,7 +6,7 @@
 #include "autograd/gradcheck.h"
 #include "autograd/operations.h"
 #include "tensor/cuda_backend.h"
-#include "tensor/functor_list.h"
+#include "tensor/formula/functor_list.h"
 #include "tests/autograd/random_inputs.h"
 
 using namespace fovea;

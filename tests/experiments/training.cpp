@@ -5,7 +5,7 @@
 
 #include "autograd/operations.h"
 #include "nn/checkpoint.h"
-#include "tensor/safetensors.h"
+#include "tensor/format/safetensors.h"
 #include "tests/files.h"
 
 using namespace fovea;

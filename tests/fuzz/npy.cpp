@@ -1,4 +1,4 @@
-#include "tensor/npy.h"
+#include "tensor/format/npy.h"
 
 #include <cstddef>
 #include <span>

@@ -1,4 +1,4 @@
-#include "tensor/safetensors.h"
+#include "tensor/format/safetensors.h"
 
 #include <algorithm>
 #include <cstring>

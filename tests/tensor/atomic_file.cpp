@@ -1,4 +1,4 @@
-#include "tensor/atomic_file.h"
+#include "tensor/support/atomic_file.h"
 
 #include <chrono>
 #include <csignal>

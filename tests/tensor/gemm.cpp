@@ -7,8 +7,8 @@
 #include <boost/test/unit_test.hpp>
 #include <omp.h>
 
-#include "tensor/onednn_gemm.h"
-#include "tensor/packing.h"
+#include "tensor/cpu/onednn_gemm.h"
+#include "tensor/cpu/packing.h"
 #include "tests/refusal.h"
 
 using namespace fovea;

@@ -1,4 +1,4 @@
-#include "tensor/math.h"
+#include "tensor/formula/math.h"
 
 #include <cmath>
 #include <random>
@@ -7,7 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "tensor/functors.h"
+#include "tensor/formula/functors.h"
 
 namespace fovea {
 

@@ -1,11 +1,11 @@
-#include "tensor/npy.h"
+#include "tensor/format/npy.h"
 
 #include <array>
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
 
-#include "tensor/atomic_file.h"
+#include "tensor/support/atomic_file.h"
 #include "tests/tensor/tensor_files.h"
 
 using namespace fovea;

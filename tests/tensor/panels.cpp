@@ -1,4 +1,4 @@
-#include "tensor/panels.h"
+#include "tensor/cpu/panels.h"
 
 #include <cmath>
 #include <limits>
@@ -8,7 +8,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "tensor/matrix_unit.h"
+#include "tensor/cpu/matrix_unit.h"
 
 using namespace fovea;
 

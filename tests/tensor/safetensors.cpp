@@ -1,9 +1,9 @@
-#include "tensor/safetensors.h"
+#include "tensor/format/safetensors.h"
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
 
-#include "tensor/atomic_file.h"
+#include "tensor/support/atomic_file.h"
 #include "tests/tensor/tensor_files.h"
 
 using namespace fovea;

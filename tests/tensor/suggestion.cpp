@@ -1,4 +1,4 @@
-#include "tensor/suggestion.h"
+#include "tensor/support/suggestion.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -5,8 +5,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "tensor/machine_memory.h"
 #include "tensor/map.h"
+#include "tensor/support/machine_memory.h"
 #include "tests/refusal.h"
 
 using namespace fovea;

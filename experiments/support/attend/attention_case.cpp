@@ -7,7 +7,7 @@
 #include "attention/specification.h"
 #include "experiments/support/attend/attention_catalogue.h"
 #include "tensor/gemm.h"
-#include "tensor/suggestion.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 

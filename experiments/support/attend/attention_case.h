@@ -8,7 +8,7 @@
 
 #include "attention/method.h"
 #include "experiments/support/program/cli.h"
-#include "tensor/safetensors.h"
+#include "tensor/format/safetensors.h"
 
 namespace fovea {
 

@@ -7,7 +7,7 @@
 #include "attention/method.h"
 #include "attention/registry.h"
 #include "attention/specification.h"
-#include "tensor/warning.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 

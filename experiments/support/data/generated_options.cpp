@@ -5,7 +5,7 @@
 
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
-#include "tensor/suggestion.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 

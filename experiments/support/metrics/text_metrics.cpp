@@ -10,7 +10,7 @@
 #include "experiments/support/metrics/ribes.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
-#include "tensor/suggestion.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 

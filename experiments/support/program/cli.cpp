@@ -9,7 +9,7 @@
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/terminal.h"
 #include "tensor/error.h"
-#include "tensor/suggestion.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 

@@ -14,9 +14,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "tensor/atomic_file.h"
 #include "tensor/error.h"
-#include "tensor/suggestion.h"
+#include "tensor/support/atomic_file.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 namespace {

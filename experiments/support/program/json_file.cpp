@@ -5,8 +5,8 @@
 #include <fstream>
 #include <system_error>
 
-#include "tensor/atomic_file.h"
 #include "tensor/error.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "experiments/support/program/interrupt.h"
 #include "tensor/error.h"
-#include "tensor/suggestion.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 namespace {

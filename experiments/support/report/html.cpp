@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include "experiments/support/program/terminal.h"
-#include "tensor/atomic_file.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 namespace {

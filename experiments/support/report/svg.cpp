@@ -11,8 +11,8 @@
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/axis.h"
 #include "experiments/support/report/drawing.h"
-#include "tensor/atomic_file.h"
 #include "tensor/error.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 namespace {

@@ -11,8 +11,8 @@
 #include "experiments/support/program/program.h"
 #include "experiments/support/training/same_data.h"
 #include "nn/shapes_alone.h"
-#include "tensor/atomic_file.h"
 #include "tensor/random.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 

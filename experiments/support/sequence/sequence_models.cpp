@@ -5,8 +5,8 @@
 
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
-#include "tensor/machine_memory.h"
-#include "tensor/suggestion.h"
+#include "tensor/support/machine_memory.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 

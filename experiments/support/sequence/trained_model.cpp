@@ -17,7 +17,7 @@
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
 #include "nn/checkpoint.h"
-#include "tensor/atomic_file.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "experiments/support/program/json_file.h"
-#include "tensor/atomic_file.h"
 #include "tensor/error.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 

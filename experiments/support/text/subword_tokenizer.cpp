@@ -15,8 +15,8 @@
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/text/sentencepiece_model.h"
 #include "experiments/support/text/words.h"
-#include "tensor/atomic_file.h"
 #include "tensor/error.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 

@@ -7,8 +7,8 @@
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
-#include "tensor/atomic_file.h"
 #include "tensor/error.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 

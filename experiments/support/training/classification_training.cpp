@@ -6,8 +6,8 @@
 #include "experiments/support/training/same_data.h"
 #include "nn/checkpoint.h"
 #include "nn/loss.h"
-#include "tensor/atomic_file.h"
 #include "tensor/random.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 

@@ -1,7 +1,7 @@
 #include "experiments/support/training/encoder_model.h"
 
 #include "experiments/support/program/cli.h"
-#include "tensor/machine_memory.h"
+#include "tensor/support/machine_memory.h"
 
 namespace fovea {
 

@@ -14,13 +14,13 @@
 #include "nn/checkpoint.h"
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/cuda_backend.h"
-#include "tensor/functors.h"
+#include "tensor/format/safetensors.h"
+#include "tensor/formula/functors.h"
 #include "tensor/gemm.h"
 #include "tensor/map.h"
-#include "tensor/parallel.h"
 #include "tensor/random.h"
-#include "tensor/safetensors.h"
 
 namespace fovea {
 

@@ -1,0 +1,66 @@
+/// Pairs of bf16 numbers in the lanes of a vector: what the processors' instructions for bf16 products take.
+#pragma once
+#include <cstdint>
+
+#include "tensor/cpu/row_loop.h"
+#include "tensor/dtype.h"
+
+namespace fovea {
+
+/// Two neighbours along a product's inner dimension, the first one in the lower half.
+using Bf16Pair = std::uint32_t;
+
+inline Bf16Pair bf16_pair(float first, float second) {
+  return bf16(first).bits | static_cast<Bf16Pair>(bf16(second).bits) << 16;
+}
+
+/// Lane i: (first_i, second_i), rounded to nearest even.
+FOVEA_INLINE Vec<Bf16Pair> bf16_pairs(Vec<float> first, Vec<float> second) {
+#if defined(__AVX512BF16__) && defined(__AVX512BW__)
+  typedef std::uint16_t Halves __attribute__((vector_size(vector_bytes)));
+  const Halves halves = (Halves)_mm512_cvtne2ps_pbh(second.native, first.native);
+  return [&]<int... lane>(std::integer_sequence<int, lane...>) {
+    return Vec<Bf16Pair>((Vec<Bf16Pair>::Native)__builtin_shufflevector(halves, halves, (lane / 2 + lane % 2 * 16)...));
+  }
+  (std::make_integer_sequence<int, 32>{});
+#else
+  using Bits = Vec<Bf16Pair>::Native;
+  auto rounded = [](Vec<float> x) {
+    const Bits bits = (Bits)x.native;
+    const Bits nan = (Bits)(x != x).bits;
+    return (nan & (bits | 0x400000u)) | (~nan & (bits + 0x7fffu + ((bits >> 16) & 1u)));
+  };
+  return Vec<Bf16Pair>((rounded(first) >> 16) | (rounded(second) & 0xffff0000u));
+#endif
+}
+
+/// Of 2 · lanes numbers, the first half of them in `low`: (x₀, x₁), (x₂, x₃), ...
+FOVEA_INLINE Vec<Bf16Pair> neighbours_as_bf16_pairs(Vec<float> low, Vec<float> high) {
+#if defined(__AVX512BF16__)
+  return Vec<Bf16Pair>((Vec<Bf16Pair>::Native)_mm512_cvtne2ps_pbh(high.native, low.native));
+#else
+  return [&]<int... lane>(std::integer_sequence<int, lane...>) {
+    return bf16_pairs(Vec<float>(__builtin_shufflevector(low.native, high.native, (2 * lane)...)),
+                      Vec<float>(__builtin_shufflevector(low.native, high.native, (2 * lane + 1)...)));
+  }
+  (std::make_integer_sequence<int, Vec<float>::lanes>{});
+#endif
+}
+
+/// sum + a b.
+template <class T>
+FOVEA_INLINE Vec<T> add_product(Vec<T> sum, Vec<T> a, Vec<T> b) {
+  return sum + a * b;
+}
+/// sum + the products of a's and b's first numbers and of their second ones.
+FOVEA_INLINE Vec<float> add_product(Vec<float> sum, Vec<Bf16Pair> a, Vec<Bf16Pair> b) {
+#if defined(__AVX512BF16__)
+  return Vec<float>((Vec<float>::Native)_mm512_dpbf16_ps(sum.native, (__m512bh)a.native, (__m512bh)b.native));
+#else
+  auto first = [](Vec<Bf16Pair> pair) { return Vec<float>((Vec<float>::Native)(pair.native << 16)); };
+  auto second = [](Vec<Bf16Pair> pair) { return Vec<float>((Vec<float>::Native)(pair.native & 0xffff0000u)); };
+  return fma(second(a), second(b), fma(first(a), first(b), sum));
+#endif
+}
+
+}  // namespace fovea

@@ -1,0 +1,220 @@
+#include "tensor/cpu/onednn_gemm.h"
+
+#include <algorithm>
+#include <compare>
+#include <list>
+#include <map>
+#include <mutex>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "tensor/cpu/parallel.h"
+#include "tensor/tensor.h"
+
+namespace fovea::onednn {
+
+namespace {
+
+bool has_instructions(dnnl::cpu_isa wanted) {
+  static const auto here = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  auto bits = static_cast<unsigned>(wanted);
+  return (here & bits) == bits;
+}
+
+std::int64_t round_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
+
+template <class Stored>
+Tensor rounded_rows(MatrixView<const float> from, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t width = round_up(columns, RoundedCopy::step), all_rows = round_up(rows, RoundedCopy::step);
+  Tensor out = Tensor::empty({all_rows, width}, dtype_of<Stored>);
+  parallel_for(all_rows, 1 + element_grain / width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      Stored* to = out.data<Stored>() + i * width;
+      const std::int64_t used = i < rows ? columns : 0;
+      const float* row = from.at(i, 0);
+      if (from.column_stride == 1)
+        for (std::int64_t j = 0; j < used; ++j) to[j] = static_cast<Stored>(bf16(row[j]));
+      else
+        for (std::int64_t j = 0; j < used; ++j) to[j] = static_cast<Stored>(bf16(row[j * from.column_stride]));
+      std::fill(to + used, to + width, Stored());
+    }
+  });
+  return out;
+}
+
+std::shared_ptr<const RoundedCopy> make_rounded(const Operand& x, std::int64_t rows, std::int64_t columns) {
+  auto copy = has_bf16() ? rounded_rows<bf16> : rounded_rows<float>;
+  const bool turned = x.view.column_stride != 1 && x.view.row_stride == 1;
+  Tensor elements = turned ? copy(x.view.transposed(), columns, rows) : copy(x.view, rows, columns);
+  const std::int64_t width = elements.size(1), row_stride = turned ? 1 : width, column_stride = turned ? width : 1;
+  return std::make_shared<const RoundedCopy>(
+      RoundedCopy{x.tensor.version(), x.view, rows, columns, elements, row_stride, column_stride});
+}
+
+/// As it was made for an earlier product, where nothing has changed since; a transpose is the same copy.
+RoundedCopy rounded(const Operand& x, std::int64_t rows, std::int64_t columns) {
+  std::shared_ptr<const RoundedCopy> known = x.tensor.rounded().load();
+  auto is_known = [&](const MatrixView<const float>& view, std::int64_t rows, std::int64_t columns) {
+    return known && known->version == x.tensor.version() && known->from == view && known->rows == rows &&
+           known->columns == columns;
+  };
+  if (is_known(x.view, rows, columns)) return *known;
+  if (!is_known(x.view.transposed(), columns, rows)) {
+    known = make_rounded(x, rows, columns);
+    x.tensor.rounded().store(known);
+    return *known;
+  }
+  RoundedCopy turned = *known;
+  std::swap(turned.row_stride, turned.column_stride);
+  return turned;
+}
+
+/// a [m, k] and b [k, n] of `operand` type, c [m, n] of f32 in rows of c_row.
+struct Layout {
+  std::int64_t m, n, k, a_row, a_column, b_row, b_column, c_row;
+  bool accumulates;  ///< c += a b
+  DType operand;
+  auto operator<=>(const Layout&) const = default;
+
+  dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t row_stride,
+                            std::int64_t column_stride, DType type) const {
+    using dnnl::memory;
+    auto element = type == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+    return {memory::dims{rows, columns}, element, memory::dims{row_stride, column_stride}};
+  }
+  dnnl::memory::desc a() const { return matrix(m, k, a_row, a_column, operand); }
+  dnnl::memory::desc b() const { return matrix(k, n, b_row, b_column, operand); }
+  dnnl::memory::desc c() const { return matrix(m, n, c_row, 1, DType::f32); }
+  dnnl::primitive_attr attributes() const {
+    dnnl::primitive_attr attributes;
+    if (!accumulates) return attributes;
+    dnnl::post_ops sum;
+    sum.append_sum(1);
+    attributes.set_post_ops(sum);
+    return attributes;
+  }
+};
+
+dnnl::engine& engine() {
+  static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+dnnl::matmul create(const Layout& layout) {
+#if DNNL_VERSION_MAJOR >= 3
+  return dnnl::matmul(dnnl::matmul::primitive_desc(engine(), layout.a(), layout.b(), layout.c(), layout.attributes()));
+#else
+  return dnnl::matmul(
+      dnnl::matmul::primitive_desc({layout.a(), layout.b(), layout.c()}, layout.attributes(), engine()));
+#endif
+}
+
+/// oneDNN compiles code for each new shape, 0.2 to 0.65 ms: the last thousand are kept.
+class PrimitiveCache {
+ public:
+  dnnl::matmul find(const Layout& layout) {
+    std::lock_guard lock(mutex_);
+    auto known = places_.find(layout);
+    if (known != places_.end()) {
+      recent_.splice(recent_.begin(), recent_, known->second);
+      return recent_.front().second;
+    }
+    if (recent_.size() == capacity) {
+      places_.erase(recent_.back().first);
+      recent_.pop_back();
+    }
+    recent_.emplace_front(layout, create(layout));
+    places_[layout] = recent_.begin();
+    return recent_.front().second;
+  }
+
+ private:
+  using Entries = std::list<std::pair<Layout, dnnl::matmul>>;
+  static constexpr std::size_t capacity = 1024;
+  std::mutex mutex_;
+  Entries recent_;  // latest first
+  std::map<Layout, Entries::iterator> places_;
+};
+
+void execute(const Layout& layout, const std::byte* a, const std::byte* b, float* c) {
+  static PrimitiveCache cache;
+  thread_local dnnl::stream stream(engine());
+  auto memory = [](const dnnl::memory::desc& shape, const void* at) {
+    return dnnl::memory(shape, engine(), const_cast<void*>(at));
+  };
+  cache.find(layout).execute(stream, {{DNNL_ARG_SRC, memory(layout.a(), a)},
+                                      {DNNL_ARG_WEIGHTS, memory(layout.b(), b)},
+                                      {DNNL_ARG_DST, memory(layout.c(), c)}});
+  stream.wait();
+}
+
+/// c = alpha x + beta c, [rows, n]; beta = 0 does not read c.
+void merge(std::int64_t rows, std::int64_t n, float alpha, const float* x, float beta, MatrixView<float> c) {
+  parallel_for(rows, 1 + element_grain / n, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      float* to = c.at(i, 0);
+      const float* from = x + i * n;
+      if (beta == 0)
+        for (std::int64_t j = 0; j < n; ++j) to[j] = alpha * from[j];
+      else
+        for (std::int64_t j = 0; j < n; ++j) to[j] = alpha * from[j] + beta * to[j];
+    }
+  });
+}
+
+}  // namespace
+
+bool prefers_sgemm(const Product<float>& product) {
+  constexpr std::int64_t large = std::int64_t{1} << 21;
+  return product.m * product.n * product.k >= large && std::min(product.m, product.n) >= smallest_part &&
+         has_instructions(dnnl::cpu_isa::avx512_core);
+}
+
+bool takes(const Product<float>& product, const MatrixView<const float>& a, const MatrixView<const float>& b,
+           const MatrixView<float>& c) {
+  auto one_unit_stride = [](const auto& x, std::int64_t rows, std::int64_t columns) {
+    return (x.column_stride == 1 && x.row_stride >= columns) || (x.row_stride == 1 && x.column_stride >= rows);
+  };
+  return one_unit_stride(a, product.m, product.k) && one_unit_stride(b, product.k, product.n) && c.column_stride == 1 &&
+         c.row_stride >= product.n;
+}
+
+void sgemm(const Product<float>& product, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
+  auto by_rows = [](const auto& x, std::int64_t columns) { return x.column_stride == 1 && x.row_stride >= columns; };
+  bool a_rows = by_rows(a, product.k), b_rows = by_rows(b, product.n);
+  auto status = dnnl_sgemm(a_rows ? 'N' : 'T', b_rows ? 'N' : 'T', product.m, product.n, product.k, product.alpha,
+                           a.data, a_rows ? a.row_stride : a.column_stride, b.data,
+                           b_rows ? b.row_stride : b.column_stride, product.beta, c.data, c.row_stride);
+  require(status == dnnl_success, "gemm: oneDNN refused [{}, {}] times [{}, {}] (status {})", product.m, product.k,
+          product.k, product.n, static_cast<int>(status));
+}
+
+bool has_bf16() { return has_instructions(dnnl::cpu_isa::avx512_core_bf16); }
+
+void multiply_rounded(const Product<float>& product, const Operand& a, const Operand& b, MatrixView<float> c) {
+  const std::int64_t m = product.m, n = product.n, k = product.k;
+  const float alpha = product.alpha, beta = product.beta;
+  const RoundedCopy left = rounded(a, m, k), right = rounded(b, k, n);
+  const auto element = static_cast<std::int64_t>(size_of(left.elements.dtype()));
+  auto multiply = [&](std::int64_t first, std::int64_t rows, float* to, std::int64_t to_row, bool accumulates) {
+    execute({rows, n, round_up(k, RoundedCopy::step), left.row_stride, left.column_stride, right.row_stride,
+             right.column_stride, to_row, accumulates, left.elements.dtype()},
+            left.elements.address() + first * left.row_stride * element, right.elements.address(), to);
+  };
+  // Batches have any number of rows: taken in steps, few shapes come up. What is no whole step makes a detour.
+  constexpr std::int64_t whole_step = 256, step = 32;
+  const bool direct = alpha == 1 && (beta == 0 || beta == 1);
+  for (std::int64_t first = 0; first < m;) {
+    std::int64_t rows = first == 0 && m >= whole_step ? m / whole_step * whole_step : m - first;
+    if (direct && rows % step == 0) {
+      multiply(first, rows, c.at(first, 0), c.row_stride, beta == 1);
+    } else {
+      Tensor apart = Tensor::empty({round_up(rows, step), n});
+      multiply(first, apart.size(0), apart.data<float>(), n, false);
+      merge(rows, n, alpha, apart.data<float>(), beta, c.from(first, 0));
+    }
+    first += rows;
+  }
+}
+
+}  // namespace fovea::onednn

@@ -1,0 +1,231 @@
+#include "tensor/cpu/panels.h"
+
+#include <optional>
+#include <vector>
+
+#include "tensor/cpu/matrix_unit.h"
+
+namespace fovea {
+
+namespace {
+
+/// Elements [from, from + lanes) of a row of n, 0 past its end.
+FOVEA_INLINE Vec<float> part_of_row(const float* row, std::int64_t from, std::int64_t n) {
+  if (from + Vec<float>::lanes <= n) return Vec<float>::load(row + from);
+  return from < n ? Vec<float>::load_partial(row + from, static_cast<int>(n - from)) : Vec<float>(0.0f);
+}
+
+/// Pairs along a row of n: those from `pair` on.
+FOVEA_INLINE Vec<Bf16Pair> pairs_of_row(const float* row, std::int64_t pair, std::int64_t n) {
+  return neighbours_as_bf16_pairs(part_of_row(row, 2 * pair, n), part_of_row(row, 2 * pair + Vec<float>::lanes, n));
+}
+
+/// b [k, n] in pairs of rows, each filled up to whole vectors; to[pair * width + column].
+void pack_pairs(MatrixView<const float> b, std::int64_t k, std::int64_t n, Bf16Pair* to, std::int64_t width) {
+  constexpr int lanes = Vec<float>::lanes;
+  const std::int64_t pairs = (k + 1) / 2;
+  for (std::int64_t column = 0; column < n; column += lanes) {
+    const int used = static_cast<int>(std::min<std::int64_t>(lanes, n - column));
+    if (b.column_stride == 1) {
+      for (std::int64_t p = 0; p < pairs; ++p) {
+        const Vec<float> first = part_of_row(b.at(2 * p, 0), column, n),
+                         second = 2 * p + 1 < k ? part_of_row(b.at(2 * p + 1, 0), column, n) : Vec<float>(0.0f);
+        bf16_pairs(first, second).store(to + p * width + column);
+      }
+      continue;
+    }
+    for (std::int64_t p = 0; p < pairs; p += lanes) {
+      Vec<Bf16Pair> block[lanes];
+      for (int l = 0; l < lanes; ++l)
+        block[l] = l < used ? pairs_of_row(b.at(0, column + l), p, k) : Vec<Bf16Pair>(Bf16Pair{0});
+      transposition::square(block);
+      const int rows = static_cast<int>(std::min<std::int64_t>(lanes, pairs - p));
+      for (int l = 0; l < rows; ++l) block[l].store(to + (p + l) * width + column);
+    }
+  }
+}
+
+/// a [m, k] as pairs [m, (k + 1) / 2], rows contiguous and filled up to whole vectors with zeros, in memory of the
+/// thread's own, which the next call takes.
+MatrixView<const Bf16Pair> as_pairs(MatrixView<const float> a, std::int64_t m, std::int64_t k) {
+  constexpr int lanes = Vec<float>::lanes;
+  static thread_local std::vector<Bf16Pair> memory;
+  const std::int64_t pairs = (k + 1) / 2, width = (pairs + lanes - 1) / lanes * lanes;
+  const auto needed = static_cast<std::size_t>((m + lanes) * width);
+  if (memory.size() < needed) memory.resize(needed);
+  if (a.column_stride == 1) {
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t p = 0; p < pairs; p += lanes) pairs_of_row(a.at(i, 0), p, k).store(&memory[i * width + p]);
+    return {memory.data(), width, 1};
+  }
+  for (std::int64_t i = 0; i < m; i += lanes)
+    for (std::int64_t p = 0; p < pairs; p += lanes) {
+      Vec<Bf16Pair> block[lanes];
+      for (int l = 0; l < lanes; ++l) {
+        const std::int64_t column = 2 * (p + l);
+        block[l] = column < k ? bf16_pairs(part_of_row(a.at(0, column), i, m),
+                                           column + 1 < k ? part_of_row(a.at(0, column + 1), i, m) : Vec<float>(0.0f))
+                              : Vec<Bf16Pair>(Bf16Pair{0});
+      }
+      transposition::square(block);
+      for (int l = 0; l < lanes; ++l) block[l].store(&memory[(i + l) * width + p]);
+    }
+  return {memory.data(), width, 1};
+}
+
+}  // namespace
+
+template <class T>
+void Panels<T>::pack(MatrixView<const T> b) {
+  for (std::int64_t panel = 0; panel < count_; ++panel) pack_block(b, panel, 0, k_);
+}
+
+template <class T>
+void Panels<T>::pack_on_demand(MatrixView<const T> b, bool* packed) {
+  source_ = b;
+  packed_ = packed;
+  std::fill_n(packed, blocks(k_, n_), false);
+}
+
+/// A panel's rows [k_begin, k_end); k_begin is even.
+template <class T>
+void Panels<T>::pack_block(MatrixView<const T> b, std::int64_t panel, std::int64_t k_begin, std::int64_t k_end) const {
+  const std::int64_t column = begin(panel), width = begin(panel + 1) - column, columns = std::min(width, n_ - column);
+  if constexpr (std::is_same_v<T, float>)
+    if (rounds_)
+      return pack_pairs(b.from(k_begin, column), k_end - k_begin, columns,
+                        reinterpret_cast<Bf16Pair*>(own_) + column * ((k_ + 1) / 2) + k_begin / 2 * width, width);
+  fovea::pack(b.from(k_begin, column), k_end - k_begin, columns, own_ + column * k_ + k_begin * width, width);
+}
+
+/// What a product reaches, if it was not packed yet.
+template <class T>
+void Panels<T>::pack_part(const Part& part) const {
+  bool found_new = false;
+  for_slices(part, [&](const Slice& slice) {
+    for (std::int64_t k = part.k_begin / packed_rows * packed_rows; k < part.k_end; k += packed_rows) {
+      bool& packed = packed_[slice.panel * blocks_of_panel(k_) + k / packed_rows];
+      if (packed) continue;
+      packed = found_new = true;
+      pack_block(source_, slice.panel, k, std::min(k_, k + packed_rows));
+    }
+  });
+  if (found_new && ahead_) fetch_behind(part);
+}
+
+/// Who reaches new rows, or columns where those lie apart, will reach the ones behind them soon: products bring them
+/// into the cache.
+template <class T>
+void Panels<T>::fetch_behind(const Part& part) const {
+  constexpr std::int64_t element = sizeof(T), few = 64;
+  const bool columns_apart = source_.column_stride != 1;
+  const std::int64_t from = columns_apart ? part.n_end : part.k_end,
+                     count = std::min(few, (columns_apart ? n_ : k_) - from);
+  const T* data = columns_apart ? source_.at(0, from) : source_.at(from, 0);
+  ahead_->add({reinterpret_cast<const std::byte*>(data),
+               (columns_apart ? source_.column_stride : source_.row_stride) * element, count,
+               (columns_apart ? k_ : n_) * element});
+}
+
+template <class T>
+void Panels<T>::multiply(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
+                         const Part& part) const {
+  if (packed_) pack_part(part);
+  if (rounds_) return multiply_rounded(m, alpha, a, beta, c, part);
+  multiply_slices(m, alpha, a.from(0, part.k_begin), beta, c, part);
+}
+
+/// a's pairs of the whole part; an odd last row of b is without its neighbour, which may be anything.
+template <class T>
+void Panels<T>::multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
+                                 const Part& part) const {
+  if constexpr (std::is_same_v<T, float>) {
+    std::optional<MatrixUnit> unit;
+    if (MatrixUnit::available()) unit.emplace();
+    const bool alone = part.k_end % 2 == 1 && part.k_end < k_;
+    const MatrixView<const Bf16Pair> pairs = as_pairs(a.from(0, part.k_begin), m, part.k_end - part.k_begin);
+    const std::int64_t first = part.k_begin / 2, end = part.k_end / 2 + (part.k_end % 2 && !alone ? 1 : 0);
+    if (first < end || !alone)
+      multiply_slices(m, alpha, pairs, beta, c, {first, end, part.n_begin, part.n_end}, unit ? &*unit : nullptr);
+    if (!alone) return;
+    if (first < end) beta = 1;
+    for_slices(part, [&](const Slice& slice) {
+      const SliceRows<Bf16Pair> last = rows_from<Bf16Pair>(slice, end);
+      Bf16Pair row[widest * Vec<T>::lanes];
+      for (std::int64_t j = 0; j < slice.width; ++j) row[j] = last.data[j] & 0xffffu;
+      multiply_slice<Bf16Pair>(slice, {row, 0}, 1, m, alpha, pairs.from(0, end - first), beta, c,
+                               unit ? &*unit : nullptr);
+    });
+  }
+}
+
+template <class T>
+template <class Factor>
+void Panels<T>::multiply_slices(std::int64_t m, T alpha, MatrixView<const Factor> a, T beta, MatrixView<T> c,
+                                const Part& part, MatrixUnit* unit) const {
+  for_slices(part, [&](const Slice& slice) {
+    T keep = beta;
+    std::int64_t k = part.k_begin;
+    do {  // once even for no rows: that leaves beta c
+      multiply_slice(slice, rows_from<Factor>(slice, k), std::min(k_block, part.k_end - k), m, alpha,
+                     a.from(0, k - part.k_begin), keep, c, unit);
+      keep = 1;
+      k += k_block;
+    } while (k < part.k_end);
+  });
+}
+
+template <class T>
+template <class Factor>
+typename Panels<T>::template SliceRows<Factor> Panels<T>::rows_from(const Slice& slice, std::int64_t k) const {
+  const std::int64_t column = begin(slice.panel), width = begin(slice.panel + 1) - column,
+                     within = slice.column - column;
+  if constexpr (!std::is_same_v<T, Factor>)
+    return {reinterpret_cast<const Factor*>(data_) + column * ((k_ + 1) / 2) + k * width + within, width};
+  else
+    return {row_ ? data_ + k * row_ + slice.column : data_ + column * k_ + k * width + within, row_ ? row_ : width};
+}
+
+template <class T>
+template <class Factor>
+void Panels<T>::multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::int64_t k, std::int64_t m, T alpha,
+                               MatrixView<const Factor> a, T beta, MatrixView<T> c, MatrixUnit* unit) const {
+  const int tile_vectors = static_cast<int>(slice.width / Vec<T>::lanes);
+  const auto& kernels = tile_kernels<T, Factor>[static_cast<std::size_t>(tile_vectors - 1)];
+  if (m == 0) return;
+  const std::int64_t tallest = tile_rows(tile_vectors), tiles = (m + tallest - 1) / tallest, least = m / tiles,
+                     taller = m % tiles;
+  RegisterTile<T, Factor> tile{k,
+                               nullptr,
+                               a.row_stride,
+                               a.column_stride,
+                               rows.data,
+                               rows.stride,
+                               nullptr,
+                               c.row_stride,
+                               static_cast<int>(std::min(slice.width, n_ - slice.column)),
+                               alpha,
+                               beta};
+  constexpr std::int64_t line_of_work = 16;  // multiply-adds of a vector: the memory has a line by then
+  for (std::int64_t t = 0, row = 0; row < m; ++t) {
+    // like tiles in vectors; in the unit one after the other, whose sizes take a while to set
+    const std::int64_t height = unit ? std::min<std::int64_t>(unit_rows, m - row) : least + (t < taller ? 1 : 0);
+    if (ahead_) ahead_->fetch(k * height * tile_vectors / line_of_work);
+    tile.a = a.at(row, 0);
+    tile.c = c.at(row, slice.column);
+    if constexpr (MatrixUnit::exists && std::is_same_v<Factor, Bf16Pair>)
+      if (unit) {
+        UnitProduct::multiply(*unit, tile, static_cast<int>(height));
+        row += height;
+        continue;
+      }
+    kernels[static_cast<std::size_t>(height - 1)](tile);
+    row += height;
+  }
+}
+
+// Here alone: each has a kernel for every size of a tile.
+template class Panels<float>;
+template class Panels<double>;
+
+}  // namespace fovea

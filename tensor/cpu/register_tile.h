@@ -1,0 +1,105 @@
+/// The innermost loop of a matrix product: a tile of the result that stays in registers while the inner dimension runs.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "tensor/cpu/bf16_pairs.h"
+
+namespace fovea {
+
+/// c[rows, columns] = alpha a[rows, k] b[k, columns] + beta c. Rows of b and c are contiguous; a has any strides. The
+/// Factors are T, or of float Bf16Pair, which counts as one along k.
+template <class T, class Factor = T>
+struct RegisterTile {
+  std::int64_t k;
+  const Factor* a;
+  std::int64_t a_row, a_column;
+  const Factor* b;  ///< read in full vectors: columns rounded up to the lanes
+  std::int64_t b_row;
+  T* c;
+  std::int64_t c_row;
+  int columns;  ///< written
+  T alpha, beta;
+};
+
+inline constexpr int widest_tile = 8;   ///< vectors
+inline constexpr int tallest_tile = 8;  ///< rows
+
+#if defined(__AVX512F__) || defined(__aarch64__)
+inline constexpr int vector_registers = 32;
+#else
+inline constexpr int vector_registers = 16;
+#endif
+
+/// The rows of the tallest tile of so many vectors whose accumulators fit the registers, with one row of b and one
+/// element of a beside them. From four vectors on, tiles are for products that have no more rows.
+constexpr int tile_rows(int vectors) {
+  if (vectors > 4) return 1;
+  if (vectors == 4) return 2;
+  return std::min(tallest_tile, (vector_registers - vectors - 1) / vectors);
+}
+
+/// The sum over k is one chain of fused multiply-adds per element, whatever the tile's size. beta = 0 does not read c.
+template <class T, class Factor, int rows, int vectors>
+void multiply_tile(const RegisterTile<T, Factor>& tile) {
+  using V = Vec<T>;
+  V sum[rows][vectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) sum[i][v] = V(T(0));
+
+  const Factor *a = tile.a, *b = tile.b;
+  const std::int64_t a_row = tile.a_row, a_column = tile.a_column, b_row = tile.b_row;
+  for (std::int64_t p = tile.k; p > 0; --p, a += a_column, b += b_row) {
+    Vec<Factor> row[vectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) row[v] = Vec<Factor>::load(b + v * V::lanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      Vec<Factor> element(a[i * a_row]);
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) sum[i][v] = add_product(sum[i][v], element, row[v]);
+    }
+  }
+
+  T* c = tile.c;
+  const V alpha(tile.alpha), beta(tile.beta);
+  const int last = tile.columns - (vectors - 1) * V::lanes;
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i, c += tile.c_row) {
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) {
+      T* to = c + v * V::lanes;
+      V value = alpha * sum[i][v];
+      if (v < vectors - 1 || last == V::lanes) {
+        if (tile.beta != 0) value = fma(beta, V::load(to), value);
+        value.store(to);
+      } else {
+        if (tile.beta != 0) value = fma(beta, V::load_partial(to, last), value);
+        value.store_partial(to, last);
+      }
+    }
+  }
+}
+
+template <class T, class Factor>
+using TileKernel = void (*)(const RegisterTile<T, Factor>&);
+
+template <class T, class Factor, int vectors>
+constexpr auto kernels_of_width = []<int... r>(std::integer_sequence<int, r...>) {
+  return std::array<TileKernel<T, Factor>, tallest_tile>{
+      (r < tile_rows(vectors) ? &multiply_tile<T, Factor, std::min(r + 1, tile_rows(vectors)), vectors> : nullptr)...};
+}
+(std::make_integer_sequence<int, tallest_tile>{});
+
+/// [vectors - 1][rows - 1]: every size up to tile_rows(vectors), so that ragged edges cost no rows of zeros.
+template <class T, class Factor = T>
+constexpr auto tile_kernels = []<int... v>(std::integer_sequence<int, v...>) {
+  return std::array{kernels_of_width<T, Factor, v + 1>...};
+}
+(std::make_integer_sequence<int, widest_tile>{});
+
+}  // namespace fovea

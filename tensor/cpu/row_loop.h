@@ -1,0 +1,135 @@
+/// How a kernel walks rows: the last dimension of its operands, with all dimensions before it as one list of rows.
+#pragma once
+#include <string_view>
+
+#include "tensor/cpu/parallel.h"
+#include "tensor/cpu/simd.h"
+#include "tensor/element_loop.h"
+
+namespace fovea {
+
+/// x itself, or a copy, so that rows lie contiguously; rows may still be anywhere, or the same one many times.
+inline Tensor with_unit_rows(const Tensor& x) {
+  return x.rank() == 0 || x.size(-1) <= 1 || x.strides()[-1] == 1 ? x : x.contiguous();
+}
+
+/// The sizes before the last: of the results that have one number per row.
+inline Shape leading_shape(const Shape& shape) {
+  Shape leading = shape;
+  leading.erase(shape.rank() - 1);
+  return leading;
+}
+
+/// The rows of a matrix whose rows lie contiguously.
+template <class T>
+struct Rows {
+  T* first;
+  std::int64_t step;
+
+  explicit Rows(const Tensor& x) : first(x.data<std::remove_const_t<T>>()), step(x.strides()[0]) {}
+  T* operator[](std::int64_t row) const { return first + row * step; }
+};
+
+/// The loop over rows. Operands broadcast to `leading` in all dimensions but their last, which may have any size.
+template <int operands>
+ElementLoop<operands> plan_rows(const Shape& leading, const std::array<const Tensor*, operands>& tensors) {
+  std::array<Tensor, operands> starts;
+  std::array<const Tensor*, operands> addresses;
+  for (int k = 0; k < operands; ++k) {
+    const Tensor& x = *tensors[k];
+    starts[k] = x.as_strided(leading_shape(x.shape()), leading_shape(x.strides()));
+    addresses[k] = &starts[k];
+  }
+  ElementLoop<operands> loop = plan_loop<operands>(leading, addresses);
+  loop.shape.push_back(1);
+  for (Shape& strides : loop.strides) strides.push_back(0);
+  return loop;
+}
+
+/// body(offsets) for every row, on all threads; `row_cost` is a row's work in units of simple arithmetic.
+template <int operands, class Body>
+void parallel_rows(const ElementLoop<operands>& loop, std::int64_t row_cost, Body&& body) {
+  parallel_for(loop.rows(), 1 + element_grain / (row_cost + 1),
+               [&](std::int64_t begin, std::int64_t end) { loop.for_rows(begin, end, body); });
+}
+
+/// A whole vector's number of elements, where the compiler must know that it is one.
+template <class T>
+using WholeVector = std::integral_constant<int, Vec<T>::lanes>;
+
+/// body(j, count) for each vector of a row of n elements: `count` is a WholeVector<T>, but for the last that does not
+/// fill one, where it is an int.
+template <class T, class Body>
+FOVEA_INLINE void for_vectors(std::int64_t n, Body&& body) {
+  std::int64_t j = 0;
+  for (; j + Vec<T>::lanes <= n; j += Vec<T>::lanes) body(j, WholeVector<T>{});
+  if (j < n) body(j, static_cast<int>(n - j));
+}
+
+/// Σ term(j, count) over the vectors of a row, in four sums that need not wait for each other; lanes apart.
+template <class T, class Term>
+FOVEA_INLINE Vec<T> vector_of_sums(std::int64_t n, Term&& term) {
+  constexpr int lanes = Vec<T>::lanes;
+  const Vec<T> zero(T(0));
+  Vec<T> part[4] = {zero, zero, zero, zero};
+  std::int64_t j = 0;
+  for (; j + 4 * lanes <= n; j += 4 * lanes)
+    for (int k = 0; k < 4; ++k) part[k] += term(j + k * lanes, WholeVector<T>{});
+  for_vectors<T>(n - j, [&](std::int64_t i, auto count) { part[0] += term(j + i, count); });
+  return (part[0] + part[1]) + (part[2] + part[3]);
+}
+/// The same, lanes added up.
+template <class T, class Term>
+FOVEA_INLINE T sum_of_vectors(std::int64_t n, Term&& term) {
+  return horizontal_sum(vector_of_sums<T>(n, term));
+}
+
+template <class T>
+FOVEA_INLINE Vec<T> load_vector(const T* from, WholeVector<T>) {
+  return Vec<T>::load(from);
+}
+template <class T>
+FOVEA_INLINE Vec<T> load_vector(const T* from, int count) {
+  return Vec<T>::load_partial(from, count);
+}
+template <class T>
+FOVEA_INLINE void store_vector(Vec<T> v, T* to, WholeVector<T>) {
+  v.store(to);
+}
+template <class T>
+FOVEA_INLINE void store_vector(Vec<T> v, T* to, int count) {
+  v.store_partial(to, count);
+}
+
+/// True in the first `count` lanes: those that a partial vector at a row's end fills.
+template <class T>
+FOVEA_INLINE LaneMask<T> lanes_below(int count) {
+  typename NativeVector<IntegerOf<T>>::Type lane;
+  for (int k = 0; k < Vec<T>::lanes; ++k) lane[k] = k;
+  return {lane < static_cast<IntegerOf<T>>(count)};
+}
+
+/// v where it has elements of the row, `otherwise` in the lanes past the row's end.
+template <class T>
+FOVEA_INLINE Vec<T> filled(Vec<T> v, WholeVector<T>, T) {
+  return v;
+}
+template <class T>
+FOVEA_INLINE Vec<T> filled(Vec<T> v, int count, T otherwise) {
+  return select(lanes_below<T>(count), v, Vec<T>(otherwise));
+}
+
+/// Throws unless x has rows and lies where the kernel `what` can compute.
+inline void require_rows(std::string_view what, const Tensor& x) {
+  require(x.defined() && x.rank() > 0, "{}: needs at least one dimension, got {}", what, x);
+  require(x.device() == Device::cpu, "{}: has no CUDA kernel; {} lies on {}", what, x, name(x.device()));
+}
+
+/// Throws unless y is a tensor like x: same shape, type and device.
+inline void require_alike(std::string_view what, const Tensor& x, const Tensor& y) {
+  require(y.defined() && y.shape() == x.shape() && y.dtype() == x.dtype() && y.device() == x.device(),
+          "{}: the operands differ: {} on {} and {} on {}; they must have one shape, type and device", what, x,
+          name(x.device()), y, name(y.device()));
+}
+
+}  // namespace fovea

@@ -1,0 +1,210 @@
+#include "tensor/cpu/tiled_gemm.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "tensor/cpu/register_tile.h"
+#include "tensor/storage.h"
+
+namespace fovea {
+
+namespace {
+
+// A tile of b, k_block rows of two or three vectors, fills half or three quarters of the first-level cache; a block of
+// a, m_block rows, a part of the second; n_block columns of b a part of the third.
+constexpr std::int64_t k_block = 8192 / vector_bytes, m_block = 128, n_block = 1024;
+
+/// A thread's packing buffer: it grows to the largest block and stays.
+class PackingBuffer {
+ public:
+  template <class T>
+  T* of(std::int64_t elements) {
+    std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(T);
+    if (!storage_ || storage_->bytes() < bytes) {
+      storage_.reset();
+      storage_ = std::make_unique<Storage>(bytes, Device::cpu);
+    }
+    return reinterpret_cast<T*>(storage_->data());
+  }
+
+ private:
+  std::unique_ptr<Storage> storage_;
+};
+
+thread_local PackingBuffer packed_a, packed_b;
+
+/// `whole` cut into `parts` whose sizes differ by at most one.
+struct EvenSplit {
+  std::int64_t whole, parts;
+  std::int64_t begin(std::int64_t part) const { return part * (whole / parts) + std::min(part, whole % parts); }
+};
+
+/// The columns of a product cut into tiles.
+template <class T>
+class ColumnTiles {
+ public:
+  ColumnTiles(std::int64_t m, std::int64_t n) {
+    std::int64_t vectors = (n + Vec<T>::lanes - 1) / Vec<T>::lanes;
+    split_ = {vectors, tiles(m, vectors)};
+  }
+  std::int64_t count() const { return split_.parts; }
+  std::int64_t begin(std::int64_t tile) const { return split_.begin(tile) * Vec<T>::lanes; }
+
+ private:
+  /// Two or three vectors leave room for the most rows: three in 32 registers, where two hide the multiply-adds'
+  /// latency only just. A product of one or two rows has its accumulators side by side instead.
+  static std::int64_t tiles(std::int64_t m, std::int64_t vectors) {
+    if (m == 1) return (vectors + 7) / 8;
+    if (m == 2) return (vectors + 3) / 4;
+    return vector_registers == 32 ? (vectors + 2) / 3 : std::max<std::int64_t>(1, vectors / 2);
+  }
+
+  EvenSplit split_;
+};
+
+/// b is walked once for every few rows of a: where its rows lie far apart they fight for the same lines of the cache,
+/// and with enough rows of a the copy is cheaper.
+template <class T>
+bool pack_b_pays(const Product<T>& product, const MatrixView<const T>& b) {
+  std::int64_t spread = product.k * b.row_stride * static_cast<std::int64_t>(sizeof(T));
+  return b.column_stride != 1 || (product.m >= 64 && spread > 16 * 1024);
+}
+
+template <class T>
+bool pack_a_pays(const Product<T>& product, const MatrixView<const T>& a) {
+  std::int64_t spread = product.k * a.column_stride * static_cast<std::int64_t>(sizeof(T));
+  return a.column_stride != 1 && product.n >= 128 && spread > 16 * 1024;
+}
+
+/// All rows of one column tile; b's tile has rows of whole vectors.
+template <class T>
+void multiply_column_tile(const Product<T>& product, MatrixView<const T> a, MatrixView<const T> b, int vectors,
+                          MatrixView<T> c) {
+  const auto& kernels = tile_kernels<T>[vectors - 1];
+  EvenSplit rows{product.m, (product.m + tile_rows(vectors) - 1) / tile_rows(vectors)};
+  RegisterTile<T> tile{product.k,       a.data,       a.row_stride,
+                       a.column_stride, b.data,       b.row_stride,
+                       c.data,          c.row_stride, static_cast<int>(product.n),
+                       product.alpha,   product.beta};
+  for (std::int64_t part = 0, begin = 0; part < rows.parts; ++part) {
+    std::int64_t end = rows.begin(part + 1);
+    tile.a = a.at(begin, 0);
+    tile.c = c.at(begin, 0);
+    kernels[end - begin - 1](tile);
+    begin = end;
+  }
+}
+
+/// k ≤ k_block and n ≤ n_block.
+template <class T>
+void multiply_block(const Product<T>& product, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
+  constexpr int lanes = Vec<T>::lanes;
+  ColumnTiles<T> tiles(product.m, product.n);
+  bool pack_all = pack_b_pays(product, b), pack_rows = pack_a_pays(product, a);
+  for (std::int64_t m = 0; m < product.m; m += m_block) {
+    Product<T> part = product;
+    part.m = std::min(m_block, product.m - m);
+    MatrixView<const T> rows = a.from(m, 0);
+    if (pack_rows) {
+      std::int64_t width = (product.k + lanes - 1) / lanes * lanes;
+      T* copy = packed_a.of<T>(m_block * width);
+      pack(rows, part.m, product.k, copy, width);
+      rows = {copy, width, 1};
+    }
+    for (std::int64_t t = 0; t < tiles.count(); ++t) {
+      std::int64_t begin = tiles.begin(t), width = tiles.begin(t + 1) - begin;
+      part.n = std::min(width, product.n - begin);
+      MatrixView<const T> tile = b.from(0, begin);
+      if (pack_all || part.n < width) {  // a ragged tile would be read beyond its end
+        T* copy = packed_b.of<T>(product.k * tiles.begin(tiles.count())) + begin * product.k;
+        if (m == 0) pack(tile, product.k, part.n, copy, width);
+        tile = {copy, width, 1};
+      }
+      multiply_column_tile(part, rows, tile, static_cast<int>(width / lanes), c.from(m, begin));
+    }
+  }
+}
+
+/// c = alpha a b + beta c with one column, b contiguous and a's rows too: lanes rows at a time, whose sums are added up
+/// across the lanes all at once.
+template <class T>
+void multiply_vector(const Product<T>& product, MatrixView<const T> a, const T* b, MatrixView<T> c) {
+  using V = Vec<T>;
+  constexpr int lanes = V::lanes;
+  std::int64_t whole = product.k / lanes * lanes;
+  int rest = static_cast<int>(product.k - whole);
+  for (std::int64_t i = 0; i < product.m; i += lanes) {
+    int used = static_cast<int>(std::min<std::int64_t>(lanes, product.m - i));
+    V sum[lanes];
+    const T* row[lanes];
+#pragma GCC unroll 16
+    for (int l = 0; l < lanes; ++l) {
+      sum[l] = V(T(0));
+      row[l] = a.at(i + std::min(l, used - 1), 0);
+    }
+    for (std::int64_t p = 0; p < whole; p += lanes) {
+      V element = V::load(b + p);
+#pragma GCC unroll 16
+      for (int l = 0; l < lanes; ++l) sum[l] += V::load(row[l] + p) * element;
+    }
+    if (rest) {
+      V element = V::load_partial(b + whole, rest);
+#pragma GCC unroll 16
+      for (int l = 0; l < lanes; ++l) sum[l] += V::load_partial(row[l] + whole, rest) * element;
+    }
+    transposition::square(sum);
+    V total(T(0));
+#pragma GCC unroll 16
+    for (int l = 0; l < lanes; ++l) total += sum[l];
+    // The multiply-add is spelt out: left to the compiler, a loop's vectors and its rest round differently.
+    for (int l = 0; l < used; ++l) {
+      T* to = c.at(i + l, 0);
+      *to = fma(product.alpha, total[l], product.beta != 0 ? product.beta * *to : T(0));
+    }
+  }
+}
+
+/// One or two columns: dot products waste no lanes.
+template <class T>
+void multiply_columns_as_vectors(Product<T> product, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
+  constexpr int lanes = Vec<T>::lanes;
+  std::int64_t width = (product.k + lanes - 1) / lanes * lanes;
+  for (std::int64_t j = 0; j < product.n; ++j) {
+    const T* column = b.at(0, j);
+    if (b.row_stride != 1) {
+      T* copy = packed_b.of<T>(width);
+      pack<T>(b.from(0, j).transposed(), 1, product.k, copy, width);
+      column = copy;
+    }
+    multiply_vector(product, a, column, c.from(0, j));
+  }
+}
+
+}  // namespace
+
+template <class T>
+void tiled_gemm(const Product<T>& product, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
+  constexpr std::int64_t few = 2;
+  static_assert(few < smallest_part);
+  auto [m, n, k, alpha, beta] = product;
+  if (n <= few && a.column_stride == 1) return multiply_columns_as_vectors(product, a, b, c);
+  if (m <= few && b.row_stride == 1)
+    return multiply_columns_as_vectors({n, m, k, alpha, beta}, b.transposed(), a.transposed(), c.transposed());
+  if (n == 1 && c.row_stride == 1 && m > 1)
+    return tiled_gemm({n, m, k, alpha, beta}, b.transposed(), a.transposed(), c.transposed());
+  for (std::int64_t column = 0; column < n; column += n_block) {
+    Product<T> part = product;
+    part.n = std::min(n_block, n - column);
+    for (std::int64_t p = 0; p == 0 || p < k; p += k_block) {  // k = 0 leaves beta c
+      part.k = std::min(k_block, k - p);
+      multiply_block(part, a.from(0, p), b.from(p, column), c.from(0, column));
+      part.beta = 1;
+    }
+  }
+}
+
+template void tiled_gemm(const Product<float>&, MatrixView<const float>, MatrixView<const float>, MatrixView<float>);
+template void tiled_gemm(const Product<double>&, MatrixView<const double>, MatrixView<const double>,
+                         MatrixView<double>);
+
+}  // namespace fovea

@@ -1,0 +1,387 @@
+#include "tensor/format/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "tensor/error.h"
+#include "tensor/format/byte_source.h"
+#include "tensor/support/atomic_file.h"
+#include "tensor/support/in_quotes.h"
+#include "tensor/support/suggestion.h"
+
+namespace fovea {
+namespace {
+
+constexpr std::size_t length_bytes = 8;
+constexpr std::size_t header_limit = 100'000'000;  // the format's own
+constexpr std::string_view metadata_key = "__metadata__";
+
+struct TypeName {
+  std::string_view name;
+  DType dtype;
+};
+constexpr std::array type_names{TypeName{"F32", DType::f32},     TypeName{"F64", DType::f64},
+                                TypeName{"BF16", DType::bf16},   TypeName{"I64", DType::i64},
+                                TypeName{"I32", DType::i32},     TypeName{"U8", DType::u8},
+                                TypeName{"BOOL", DType::boolean}};
+
+std::string_view stored_name(DType dtype) {
+  return std::find_if(type_names.begin(), type_names.end(), [&](auto& type) { return type.dtype == dtype; })->name;
+}
+
+/// What the header says about one tensor.
+struct Entry {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::array<std::uint64_t, 2> offsets{};
+  int offset_count = 0;
+  bool has_dtype = false, has_shape = false, has_offsets = false;
+
+  std::uint64_t begin() const { return offsets[0]; }
+  std::uint64_t end() const { return offsets[1]; }
+};
+
+struct Header {
+  std::vector<Entry> entries;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Accepts a header token by token, and nothing else: what does not belong there is refused before it is stored, so
+/// that neither depth nor length of foreign JSON costs memory.
+class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  HeaderReader(std::string source, Header& header) : source_(std::move(source)), header_(header) {}
+
+  bool null() override { refuse("null"); }
+  bool boolean(bool value) override { refuse(value ? "true" : "false"); }
+  bool number_integer(number_integer_t value) override { refuse(std::to_string(value)); }
+  bool number_float(number_float_t, const string_t& text) override { refuse(text); }
+  bool binary(binary_t&) override { refuse("binary data"); }
+  bool number_unsigned(number_unsigned_t value) override;
+  bool string(string_t& text) override;
+  bool start_object(std::size_t) override;
+  bool end_object() override;
+  bool start_array(std::size_t) override;
+  bool key(string_t& text) override;
+
+  bool end_array() override {
+    require(place_ != Place::offsets || entry().offset_count == 2, "{}: data_offsets has {} numbers, expected 2",
+            tensor(), entry().offset_count);
+    place_ = Place::tensor;
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception&) override {
+    fail("{}: the header is not JSON at its byte {}, near {}", source_, position, in_quotes(token));
+  }
+
+ private:
+  enum class Place { document, header, metadata, tensor, shape, offsets };
+
+  Entry& entry() { return header_.entries.back(); }
+  std::string tensor() const { return fmt::format("{}: tensor {}", source_, in_quotes(header_.entries.back().name)); }
+  [[noreturn]] void refuse(const std::string& found) const;
+  void set_type(const std::string& text);
+
+  std::string source_;
+  Header& header_;
+  Place place_ = Place::document;
+  std::string key_;  ///< the last one: of the header, the metadata or a tensor
+  bool has_metadata_ = false;
+};
+
+/// Something that is JSON, in a place where the format has something else.
+void HeaderReader::refuse(const std::string& found) const {
+  auto shown = found.size() > 80 ? in_quotes(found) : found;
+  switch (place_) {
+    case Place::document:
+      fail("{}: the header is {}, expected a JSON object of tensors", source_, shown);
+    case Place::header:
+      if (key_ == metadata_key) fail("{}: {} is {}, expected an object of strings", source_, metadata_key, shown);
+      fail("{}: tensor {} is {}, expected an object with dtype, shape and data_offsets", source_, in_quotes(key_),
+           shown);
+    case Place::metadata:
+      fail("{}: {} {} is {}, expected a string", source_, metadata_key, in_quotes(key_), shown);
+    case Place::tensor:
+      fail("{}: {} is {}, expected {}", tensor(), key_, shown, key_ == "dtype" ? "a string" : "a list of numbers");
+    case Place::shape:
+      fail("{}: shape has {}, expected whole numbers from 0 to 2^63 - 1", tensor(), shown);
+    case Place::offsets:
+      fail("{}: data_offsets has {}, expected two whole numbers from 0", tensor(), shown);
+  }
+  fail("{}: the header has {} in a wrong place", source_, shown);
+}
+
+bool HeaderReader::number_unsigned(number_unsigned_t value) {
+  if (place_ == Place::shape && value <= std::numeric_limits<std::int64_t>::max()) {
+    require(entry().shape.rank() < Shape::max_rank, "{}: has more than {} dimensions, which is the most a tensor has",
+            tensor(), int{Shape::max_rank});
+    entry().shape.push_back(static_cast<std::int64_t>(value));
+  } else if (place_ == Place::offsets) {
+    require(entry().offset_count < 2, "{}: data_offsets has more than 2 numbers", tensor());
+    entry().offsets[static_cast<std::size_t>(entry().offset_count++)] = value;
+  } else {
+    refuse(std::to_string(value));
+  }
+  return true;
+}
+
+bool HeaderReader::string(string_t& text) {
+  if (place_ == Place::metadata) {
+    bool is_new = header_.metadata.emplace(key_, std::move(text)).second;
+    require(is_new, "{}: {} has {} twice", source_, metadata_key, in_quotes(key_));
+  } else if (place_ == Place::tensor && key_ == "dtype") {
+    set_type(text);
+  } else {
+    refuse(in_quotes(text));
+  }
+  return true;
+}
+
+void HeaderReader::set_type(const std::string& text) {
+  auto found = std::find_if(type_names.begin(), type_names.end(), [&](auto& type) { return type.name == text; });
+  require(found != type_names.end(),
+          "{}: is of type {}, expected F32, F64, BF16, I64, I32, U8 or BOOL; convert it first", tensor(),
+          in_quotes(text));
+  entry().dtype = found->dtype;
+}
+
+bool HeaderReader::start_object(std::size_t) {
+  if (place_ == Place::document) {
+    place_ = Place::header;
+  } else if (place_ != Place::header) {
+    refuse("an object");
+  } else if (key_ == metadata_key) {
+    require(!has_metadata_, "{}: the header has {} twice", source_, metadata_key);
+    has_metadata_ = true;
+    place_ = Place::metadata;
+  } else {
+    header_.entries.emplace_back().name = key_;
+    place_ = Place::tensor;
+  }
+  return true;
+}
+
+bool HeaderReader::end_object() {
+  if (place_ == Place::tensor) {
+    require(entry().has_dtype && entry().has_shape && entry().has_offsets, "{}: has no {}", tensor(),
+            !entry().has_dtype   ? "dtype"
+            : !entry().has_shape ? "shape"
+                                 : "data_offsets");
+  }
+  place_ = Place::header;
+  return true;
+}
+
+bool HeaderReader::start_array(std::size_t) {
+  if (place_ != Place::tensor || key_ == "dtype") refuse("a list");
+  place_ = key_ == "shape" ? Place::shape : Place::offsets;
+  return true;
+}
+
+bool HeaderReader::key(string_t& text) {
+  key_ = std::move(text);
+  if (place_ == Place::tensor) {
+    bool* seen = key_ == "dtype"          ? &entry().has_dtype
+                 : key_ == "shape"        ? &entry().has_shape
+                 : key_ == "data_offsets" ? &entry().has_offsets
+                                          : nullptr;
+    require(seen, "{}: has a field {}, expected dtype, shape and data_offsets", tensor(), in_quotes(key_));
+    require(!*seen, "{}: has {} twice", tensor(), key_);
+    *seen = true;
+  } else {
+    require(key_.find('\0') == std::string::npos, "{}: the name {} has a NUL in it", source_, in_quotes(key_));
+  }
+  return true;
+}
+
+void require_distinct_names(const std::string& source, const std::vector<Entry>& entries) {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : entries) names.push_back(entry.name);
+  std::sort(names.begin(), names.end());
+  auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end()) fail("{}: the header has tensor {} twice", source, in_quotes(*twice));
+}
+
+/// Each tensor's bytes fit its shape and lie inside; together they cover the data once.
+void require_exact_cover(const std::string& source, const std::vector<Entry>& entries, std::uint64_t data_bytes) {
+  std::vector<const Entry*> by_offset;
+  for (const Entry& entry : entries) {
+    auto what = fmt::format("{}: tensor {}", source, in_quotes(entry.name));
+    require(entry.begin() <= entry.end(), "{}: its data begins at {} and ends before, at {}", what, entry.begin(),
+            entry.end());
+    require(entry.end() <= data_bytes, "{}: its data ends at byte {}, the file has {}: it was cut short, or is damaged",
+            what, entry.end(), data_bytes);
+    std::uint64_t needed = stored_bytes(what, entry.shape, entry.dtype);
+    require(entry.end() - entry.begin() == needed, "{}: {} {} takes {} bytes, data_offsets {} to {} are {}", what,
+            name(entry.dtype), entry.shape, needed, entry.begin(), entry.end(), entry.end() - entry.begin());
+    by_offset.push_back(&entry);
+  }
+  std::sort(by_offset.begin(), by_offset.end(), [](auto* a, auto* b) { return a->offsets < b->offsets; });
+  std::uint64_t end = 0;
+  const Entry* before = nullptr;
+  for (const Entry* entry : by_offset) {
+    require(entry->begin() >= end, "{}: tensors {} and {} overlap: one ends at byte {}, the other begins at {}", source,
+            before ? in_quotes(before->name) : "", in_quotes(entry->name), end, entry->begin());
+    require(entry->begin() == end, "{}: bytes {} to {} before tensor {} belong to no tensor; the format has no gaps",
+            source, end, entry->begin(), in_quotes(entry->name));
+    end = entry->end();
+    before = entry;
+  }
+  require(end == data_bytes, "{}: {} bytes after the last tensor belong to none; the format has no gaps", source,
+          data_bytes - end);
+}
+
+std::string read_header_text(const ByteSource& source) {
+  require(source.size() >= length_bytes, "{}: has {} bytes, a safetensors file has at least {}", source.name(),
+          source.size(), length_bytes);
+  std::uint64_t length = 0;
+  source.read(0, &length, length_bytes);
+  require(length <= header_limit,
+          "{}: the header would have {} bytes, the format's limit is {}: not a safetensors file", source.name(), length,
+          header_limit);
+  require(length <= source.size() - length_bytes,
+          "{}: the header has {} bytes, the file {} after its length: it was cut short, or is no safetensors file",
+          source.name(), length, source.size() - length_bytes);
+  std::string text(length, '\0');
+  source.read(length_bytes, text.data(), length);
+  require(text.starts_with('{'), "{}: the header begins with {}, expected {{: not a safetensors file", source.name(),
+          in_quotes(text.substr(0, 8)));
+  return text;
+}
+
+Safetensors read(const ByteSource& source) {
+  Header header;
+  std::size_t data_begin = length_bytes;
+  {
+    std::string text = read_header_text(source);
+    HeaderReader reader(source.name(), header);
+    nlohmann::json::sax_parse(text, &reader);
+    data_begin += text.size();
+  }
+  require_distinct_names(source.name(), header.entries);
+  require_exact_cover(source.name(), header.entries, source.size() - data_begin);
+
+  Safetensors out{source.name(), {}, std::move(header.metadata)};
+  out.tensors.reserve(header.entries.size());
+  for (Entry& entry : header.entries) {
+    Tensor tensor = Tensor::empty(entry.shape, entry.dtype);
+    read_elements(source, data_begin + entry.begin(),
+                  fmt::format("{}: tensor {}", source.name(), in_quotes(entry.name)), tensor);
+    out.tensors.emplace_back(std::move(entry.name), std::move(tensor));
+  }
+  return out;
+}
+
+/// Text as JSON has it. Throws, naming `what`, where it is not UTF-8.
+std::string json_string(const std::string& what, const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::type_error&) {
+    fail("{}: is not UTF-8", what);
+  }
+}
+
+void check_tensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors) {
+  std::vector<Entry> entries;
+  for (const auto& [name, tensor] : tensors) {
+    require(tensor.defined(), "{}: tensor {} is undefined: it has no values to write", path, in_quotes(name));
+    require(name != metadata_key, "{}: a tensor cannot be called {}, which the format keeps for itself", path, name);
+    require(name.find('\0') == std::string::npos, "{}: the name {} has a NUL in it", path, in_quotes(name));
+    entries.emplace_back().name = name;
+  }
+  require_distinct_names(path, entries);
+}
+
+/// {"key":"value",...}
+std::string metadata_text(const std::string& path, const std::map<std::string, std::string>& metadata) {
+  std::string text;
+  for (const auto& [key, value] : metadata) {
+    auto what = fmt::format("{}: {} {}", path, metadata_key, in_quotes(key));
+    require(key.find('\0') == std::string::npos, "{} has a NUL in its name", what);
+    text += fmt::format("{}{}:{}", text.empty() ? '{' : ',', json_string(what, key), json_string(what, value));
+  }
+  return text + "}";
+}
+
+/// Where each tensor's data begins, for data in the order given.
+std::vector<std::size_t> data_offsets(const std::vector<std::pair<std::string, Tensor>>& tensors,
+                                      const std::vector<std::size_t>& data_order) {
+  std::vector<std::size_t> offsets(tensors.size());
+  std::size_t end = 0;
+  for (std::size_t i : data_order) {
+    offsets[i] = end;
+    end += tensors[i].second.bytes();
+  }
+  return offsets;
+}
+
+/// The header with spaces at its end, so that the data begins at a multiple of 8.
+std::string header_text(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                        const std::vector<std::size_t>& offsets, const std::map<std::string, std::string>& metadata) {
+  std::string text;
+  if (!metadata.empty()) text = fmt::format("{{\"{}\":{}", metadata_key, metadata_text(path, metadata));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [name, tensor] = tensors[i];
+    std::string sizes = tensor.shape().str();
+    std::erase(sizes, ' ');
+    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}", text.empty() ? '{' : ',',
+                        json_string(fmt::format("{}: tensor {}", path, in_quotes(name)), name),
+                        stored_name(tensor.dtype()), sizes, offsets[i], offsets[i] + tensor.bytes());
+  }
+  text += text.empty() ? "{}" : "}";
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  require(text.size() <= header_limit, "{}: the header would have {} bytes, the format's limit is {}", path,
+          text.size(), header_limit);
+  return text;
+}
+
+}  // namespace
+
+const Tensor* Safetensors::find(std::string_view name) const {
+  for (const auto& [own, tensor] : tensors)
+    if (own == name) return &tensor;
+  return nullptr;
+}
+
+const Tensor& Safetensors::at(std::string_view name) const {
+  if (const Tensor* found = find(name)) return *found;
+  std::vector<std::string> names;
+  for (const auto& [own, tensor] : tensors) names.push_back(own);
+  fail("{}: no tensor {}{}", source, in_quotes(name), did_you_mean(name, names));
+}
+
+Safetensors read_safetensors(const std::filesystem::path& path) { return read(ByteSource(path)); }
+
+Safetensors parse_safetensors(std::span<const std::byte> bytes, const std::string& source) {
+  return read(ByteSource(bytes, source));
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  check_tensors(path.string(), tensors);
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto element_size = [&](std::size_t i) { return size_of(tensors[i].second.dtype()); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return element_size(a) > element_size(b); });
+
+  std::string header = header_text(path.string(), tensors, data_offsets(tensors, order), metadata);
+  std::uint64_t length = header.size();
+  AtomicFile file(path);
+  file.write(&length, length_bytes);
+  file.write(header);
+  for (std::size_t i : order) {
+    Tensor packed = tensors[i].second.to(Device::cpu).contiguous();
+    file.write(packed.address(), packed.bytes());
+  }
+  file.commit();
+}
+
+}  // namespace fovea

@@ -1,0 +1,289 @@
+/// The element-wise formulas: one functor each, for every backend and every order of derivative.
+///
+/// A functor is a named struct whose operator() is written for any number-like T: the CPU runs it on Vec<T>, CUDA on
+/// scalars, the backward pass on duals. To add one: write the struct, add its name to ElementwiseFunctors below. That
+/// is all: map(Name{}, x) then works on tensors and variables on both devices, and the test suites check it.
+#pragma once
+#include <type_traits>
+#include <utility>
+
+#include "tensor/formula/dual.h"
+#include "tensor/formula/math.h"
+
+namespace fovea {
+
+struct Add {
+  static constexpr const char* name = "add";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
+    return x + y;
+  }
+};
+
+struct Subtract {
+  static constexpr const char* name = "subtract";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
+    return x - y;
+  }
+};
+
+struct Multiply {
+  static constexpr const char* name = "multiply";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
+    return x * y;
+  }
+};
+
+struct Divide {
+  static constexpr const char* name = "divide";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
+    return x / y;
+  }
+};
+
+/// slope · x + offset
+struct Affine {
+  static constexpr const char* name = "affine";
+  double slope = 1, offset = 0;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    using S = typename ScalarOf<T>::type;
+    return x * T(S(slope)) + T(S(offset));
+  }
+};
+
+struct Exp {
+  static constexpr const char* name = "exp";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return exp(x);
+  }
+};
+
+struct Log {
+  static constexpr const char* name = "log";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return log(x);
+  }
+};
+
+struct Sqrt {
+  static constexpr const char* name = "sqrt";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return sqrt(x);
+  }
+};
+
+struct Square {
+  static constexpr const char* name = "square";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return x * x;
+  }
+};
+
+struct Abs {
+  static constexpr const char* name = "abs";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return abs(x);
+  }
+};
+
+struct Sin {
+  static constexpr const char* name = "sin";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return sin(x);
+  }
+};
+
+struct Cos {
+  static constexpr const char* name = "cos";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return cos(x);
+  }
+};
+
+struct Tanh {
+  static constexpr const char* name = "tanh";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return tanh(x);
+  }
+};
+
+struct Sigmoid {
+  static constexpr const char* name = "sigmoid";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return sigmoid(x);
+  }
+};
+
+/// log(1 + exp(x)); −softplus(−x) is the logarithm of the sigmoid.
+struct Softplus {
+  static constexpr const char* name = "softplus";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return softplus(x);
+  }
+};
+
+struct Erf {
+  static constexpr const char* name = "erf";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return erf(x);
+  }
+};
+
+struct Relu {
+  static constexpr const char* name = "relu";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return select(x <= T(0), T(0), x);  // NaN stays
+  }
+};
+
+/// relu(x + bias), in one pass over the hidden layer of a feed-forward block.
+struct BiasRelu {
+  static constexpr const char* name = "bias_relu";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T bias) const {
+    T z = x + bias;
+    return select(z <= T(0), T(0), z);
+  }
+};
+
+/// x Φ(x), Φ the normal distribution function (the exact form, with erf).
+struct Gelu {
+  static constexpr const char* name = "gelu";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752)));
+  }
+};
+
+struct Maximum {
+  static constexpr const char* name = "maximum";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
+    return select(x < y, y, select(y == y, x, y));  // NaN stays
+  }
+};
+
+struct Minimum {
+  static constexpr const char* name = "minimum";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
+    return select(y < x, y, select(y == y, x, y));
+  }
+};
+
+/// −2 ((position − center) / width)²: the Gaussian bias of Yang et al. 2018, eq. 4, with sigma = width / 2.
+struct GaussianLogit {
+  static constexpr const char* name = "gaussian_logit";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T position, T center, T width) const {
+    T distance = (position - center) / width;
+    return T(-2) * distance * distance;
+  }
+};
+
+template <class... Functors>
+struct FunctorList {};
+
+using ElementwiseFunctors = FunctorList<  //
+    Add, Subtract, Multiply, Divide, Affine, Exp, Log, Sqrt, Square, Abs, Sin, Cos, Tanh, Sigmoid, Softplus, Erf, Relu,
+    BiasRelu, Gelu, Maximum, Minimum, GaussianLogit>;
+
+/// g · ∂f/∂x_k as a functor of (g, x_0, ..., x_{n−1}): what a backward pass maps. k is chosen at run time: a functor
+/// has one kernel for all its derivatives, and next to reading its operands the rest of a dual costs nothing.
+template <class F>
+struct Derivative {
+  static constexpr const char* name = F::name;
+  F f;
+  int k;
+  template <class T, class... X>
+  FOVEA_HD FOVEA_INLINE T operator()(T g, X... x) const {
+    return along(std::index_sequence_for<X...>{}, g, x...);
+  }
+
+ private:
+  template <std::size_t... at, class T, class... X>
+  FOVEA_HD FOVEA_INLINE T along(std::index_sequence<at...>, T g, X... x) const {
+    using S = typename ScalarOf<T>::type;
+    return g * f(Dual<T>(x, T(S(int{at} == k ? 1 : 0)))...).tangent;
+  }
+};
+
+/// h times the derivative of Derivative<F>{f, i} with respect to its input k, as a functor of (h, g, x_0, ...,
+/// x_{n−1}): ∂f/∂x_i for k = 0, which is g, else g · ∂²f/∂x_i ∂x_{k−1}.
+template <class F>
+struct SecondDerivative {
+  static constexpr const char* name = F::name;
+  F f;
+  int i, k;
+  template <class T, class... X>
+  FOVEA_HD FOVEA_INLINE T operator()(T h, T g, X... x) const {
+    return along(std::index_sequence_for<X...>{}, h, g, x...);
+  }
+
+ private:
+  template <std::size_t... at, class T, class... X>
+  FOVEA_HD FOVEA_INLINE T along(std::index_sequence<at...>, T h, T g, X... x) const {
+    using S = typename ScalarOf<T>::type;
+    Dual<T> slope =
+        f(Dual<Dual<T>>({x, T(S(int{at} == k - 1 ? 1 : 0))}, {T(S(int{at} == i ? 1 : 0)), T(S(0))})...).tangent;
+    return k == 0 ? h * slope.value : h * g * slope.tangent;
+  }
+};
+
+/// What the backward pass of f maps for its input k.
+template <class F>
+Derivative<F> differentiated(const F& f, int k) {
+  return {f, k};
+}
+template <class F>
+SecondDerivative<F> differentiated(const Derivative<F>& derivative, int k) {
+  return {derivative.f, derivative.k, k};
+}
+
+/// How many times a functor has been differentiated: 0 for the formulas above.
+template <class F>
+inline constexpr int derivative_order = 0;
+template <class F>
+inline constexpr int derivative_order<Derivative<F>> = 1;
+template <class F>
+inline constexpr int derivative_order<SecondDerivative<F>> = 2;
+
+template <class F>
+struct UnderlyingFunctor {
+  using type = F;
+};
+template <class F>
+struct UnderlyingFunctor<Derivative<F>> {
+  using type = F;
+};
+template <class F>
+struct UnderlyingFunctor<SecondDerivative<F>> {
+  using type = F;
+};
+
+template <class F, class List>
+inline constexpr bool is_in = false;
+template <class F, class... Functors>
+inline constexpr bool is_in<F, FunctorList<Functors...>> = (std::is_same_v<F, Functors> || ...);
+
+/// The library carries compiled kernels for the functors of the list and their derivatives; others compile where used.
+template <class F>
+inline constexpr bool is_listed = is_in<typename UnderlyingFunctor<F>::type, ElementwiseFunctors>;
+
+}  // namespace fovea

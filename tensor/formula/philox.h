@@ -1,0 +1,80 @@
+/// Philox: random numbers as a function of a key and a counter, and dropout's mask made of them.
+///
+/// Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3": Philox 4x32 with 10 rounds.
+#pragma once
+#include <cstdint>
+
+#include "tensor/cpu/simd.h"
+
+namespace fovea {
+
+/// Four words: a counter, or the random numbers made of it. W is one 32-bit word or lanes of them.
+template <class W>
+struct PhiloxBlock {
+  W word[4];
+};
+
+template <class W>
+struct WideProduct {
+  W high, low;
+};
+FOVEA_HD FOVEA_INLINE WideProduct<std::uint32_t> wide_product(std::uint32_t a, std::uint32_t b) {
+  std::uint64_t product = std::uint64_t{a} * b;
+  return {static_cast<std::uint32_t>(product >> 32), static_cast<std::uint32_t>(product)};
+}
+
+template <class W>
+FOVEA_HD FOVEA_INLINE PhiloxBlock<W> philox(PhiloxBlock<W> counter, std::uint64_t key) {
+  auto key_low = static_cast<std::uint32_t>(key), key_high = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    WideProduct<W> even = wide_product(counter.word[0], 0xD2511F53U), odd = wide_product(counter.word[2], 0xCD9E8D57U);
+    counter = {{odd.high ^ counter.word[1] ^ W(key_low), odd.low, even.high ^ counter.word[3] ^ W(key_high), even.low}};
+    key_low += 0x9E3779B9U;  // the golden ratio and √3 − 1, in units of 2^−32
+    key_high += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+/// The four words of block `index` of the seed's sequence.
+FOVEA_HD FOVEA_INLINE PhiloxBlock<std::uint32_t> philox(std::uint64_t seed, std::uint64_t index) {
+  return philox(
+      PhiloxBlock<std::uint32_t>{{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0}},
+      seed);
+}
+
+/// Where a stretch of random numbers begins; offset counts Philox blocks.
+struct RandomPosition {
+  std::uint64_t seed = 0, offset = 0;
+};
+
+/// Which elements dropout keeps: 16 bits decide over each, eight to a block. Elements go in groups of 128, 16 blocks to
+/// a group: element e takes lane e % 16 and, of that lane's eight pieces, number e / 16 % 8, so that neighbours lie in
+/// neighbouring lanes.
+class DropoutMask {
+ public:
+  static constexpr int lanes = 16, group = 128;
+
+  /// The probability is rounded to a multiple of 2^−16, and the scale is exact for that. Throws outside of [0, 1).
+  DropoutMask(double probability, RandomPosition at);
+
+  /// 1 / (1 − probability): what keeps the expectation.
+  double scale() const { return scale_; }
+  std::uint32_t threshold() const { return threshold_; }
+  RandomPosition position() const { return position_; }
+
+  /// The words that decide over elements group · g + lane + 16 k, k = 0 ... 7.
+  FOVEA_HD PhiloxBlock<std::uint32_t> words(std::int64_t g, int lane) const {
+    return philox(position_.seed, position_.offset + static_cast<std::uint64_t>(lanes * g + lane));
+  }
+  /// Whether element 16 k + lane of a group is kept.
+  FOVEA_HD bool keeps(const PhiloxBlock<std::uint32_t>& words, int k) const {
+    return ((words.word[k / 2] >> (k % 2 * 16)) & 0xffffU) >= threshold_;
+  }
+
+ private:
+  std::uint32_t threshold_;
+  double scale_;
+  RandomPosition position_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,149 @@
+#include "tensor/support/atomic_file.h"
+
+#include <cctype>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tensor/error.h"
+
+namespace fovea {
+namespace {
+
+constexpr std::size_t buffer_bytes = 1 << 18;
+constexpr mode_t permission_bits = 07777;
+
+bool is_same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
+
+/// "no space left on device": the system's words begin with a capital.
+std::string reason(int error_number) {
+  std::string message = std::generic_category().message(error_number);
+  if (!message.empty()) message[0] = char(std::tolower(static_cast<unsigned char>(message[0])));
+  return message;
+}
+
+/// Makes the new name survive a power cut. Some file systems cannot: then there is nothing more to do.
+void sync_directory(const std::filesystem::path& directory) {
+  int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), target_(path_) {
+  require(!path_.empty(), "cannot write a file with an empty name");
+  std::error_code error;
+  if (std::filesystem::is_symlink(path_, error)) {
+    target_ = std::filesystem::weakly_canonical(path_, error);
+    if (error) fail_with(error.value());
+  }
+  struct stat old = {};
+  const bool exists = ::stat(target_.c_str(), &old) == 0;
+  if (exists && S_ISDIR(old.st_mode)) fail_with(EISDIR);
+  if (exists && !S_ISREG(old.st_mode)) {
+    descriptor_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail_with(errno);
+    return;
+  }
+  if (exists && ::access(target_.c_str(), W_OK) != 0) fail_with(errno);
+  partial_ = target_;
+  partial_ += ".partial";
+  open_partial();
+  if (exists && ::fchmod(descriptor_, old.st_mode & permission_bits) != 0) {
+    // the file belongs to somebody else: it gets our mode, as any new file would
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  if (!partial_.empty()) ::unlink(partial_.c_str());  // before the lock goes with the descriptor
+  ::close(descriptor_);
+}
+
+void AtomicFile::open_partial() {
+  for (;;) {
+    int descriptor = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (descriptor < 0) fail_with(errno);
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(descriptor);
+      fail("{}: another process is writing this file", path_.string());
+    }
+    // The lock may have come too late: its last holder has renamed or removed the file, and the name is free again.
+    struct stat opened = {}, named = {};
+    bool still_named =
+        ::fstat(descriptor, &opened) == 0 && ::stat(partial_.c_str(), &named) == 0 && is_same_file(opened, named);
+    if (still_named && ::ftruncate(descriptor, 0) == 0) {
+      descriptor_ = descriptor;
+      return;
+    }
+    int error_number = errno;
+    ::close(descriptor);
+    if (still_named) fail_with(error_number);
+  }
+}
+
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  require(descriptor_ >= 0, "{}: written to after commit", path_.string());
+  if (buffer_.size() + bytes > buffer_bytes) flush();
+  if (bytes >= buffer_bytes) {
+    write_through(static_cast<const char*>(data), bytes);
+  } else {
+    buffer_.append(static_cast<const char*>(data), bytes);
+  }
+}
+
+void AtomicFile::write_through(const char* data, std::size_t bytes) {
+  while (bytes > 0) {
+    ssize_t written = ::write(descriptor_, data, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail_with(errno);
+    }
+    data += written;
+    bytes -= std::size_t(written);
+  }
+}
+
+void AtomicFile::flush() {
+  write_through(buffer_.data(), buffer_.size());
+  buffer_.clear();
+}
+
+void AtomicFile::commit() {
+  require(descriptor_ >= 0, "{}: committed twice", path_.string());
+  flush();
+  if (!partial_.empty()) {
+    bool can_sync = ::fsync(descriptor_) == 0 || errno == EINVAL || errno == ENOTSUP;
+    if (!can_sync) fail_with(errno);
+    if (::rename(partial_.c_str(), target_.c_str()) != 0) fail_with(errno);
+    sync_directory(target_.has_parent_path() ? target_.parent_path() : ".");
+  }
+  int descriptor = std::exchange(descriptor_, -1);
+  // the data is on disk; only a device written to directly can still complain here
+  if (::close(descriptor) != 0 && partial_.empty()) fail_with(errno);
+}
+
+void AtomicFile::fail_with(int error_number) const {
+  auto name = path_.string();
+  auto parent = path_.has_parent_path() ? path_.parent_path().string() : ".";
+  if (error_number == EISDIR) fail("{}: is a directory, expected the name of a file", name);
+  if (error_number == ENOENT) fail("{}: cannot be written: there is no directory '{}'", name, parent);
+  std::error_code unknown;
+  bool old_remains = !partial_.empty() && std::filesystem::exists(target_, unknown);
+  fail("{}: cannot be written: {}{}", name, reason(error_number), old_remains ? "; the old file is untouched" : "");
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.write(contents);
+  file.commit();
+}
+
+}  // namespace fovea

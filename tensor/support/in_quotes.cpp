@@ -1,0 +1,38 @@
+#include "tensor/support/in_quotes.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+namespace fovea {
+
+namespace {
+
+/// The length of the UTF-8 character that the text begins with; 0 for what is none, or moves the cursor.
+std::size_t printable_length(std::string_view text) {
+  auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) < 0x20 || byte(0) == 0x7f ? 0 : 1;
+  std::size_t length = byte(0) >= 0xf8 ? 0 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : byte(0) >= 0xc2 ? 2 : 0;
+  if (length == 0 || length > text.size() || (byte(0) == 0xc2 && byte(1) < 0xa0)) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+}  // namespace
+
+std::string in_quotes(std::string_view text, std::size_t longest) {
+  std::string out = "'";
+  std::size_t at = 0;
+  while (at < text.size() && at < longest) {
+    std::size_t length = printable_length(text.substr(at));
+    if (length > 0)
+      out += text.substr(at, length);
+    else
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    at += std::max<std::size_t>(length, 1);
+  }
+  return out + (at < text.size() ? "...'" : "'");
+}
+
+}  // namespace fovea

@@ -1,0 +1,63 @@
+#include "tensor/support/machine_memory.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+
+namespace fovea {
+
+namespace {
+
+constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
+/// The number that a file of the system begins with; `otherwise` where there is none (no file, or "max").
+std::size_t number_in(const std::filesystem::path& path, std::size_t otherwise) {
+  std::size_t number = 0;
+  return std::ifstream(path) >> number ? number : otherwise;
+}
+
+/// This process' group among those that share memory, a path in the hierarchy; of version 2 "0::PATH", of version 1
+/// "N:memory:PATH".
+std::string group_of_this_process(const std::string& controller) {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second != std::string::npos && line.substr(first + 1, second - first - 1) == controller)
+      return line.substr(second + 1);
+  }
+  return "/";
+}
+
+/// What the groups of a hierarchy, from this process' to the root, leave of `memory`. In a container the path may be
+/// the host's, and only the root is there.
+void limit_to_groups(MachineMemory& memory, const std::string& root, const std::string& group, const char* limit_file,
+                     const char* used_file) {
+  for (std::filesystem::path path = group;; path = path.parent_path()) {
+    std::filesystem::path directory = root + path.string();
+    std::size_t limit = number_in(directory / limit_file, unlimited), used = number_in(directory / used_file, 0);
+    memory.total = std::min(memory.total, limit);
+    memory.available = std::min(memory.available, limit - std::min(limit, used));
+    if (!path.has_relative_path()) return;
+  }
+}
+
+}  // namespace
+
+MachineMemory machine_memory() {
+  std::ifstream file("/proc/meminfo");
+  MachineMemory memory{0, 0};
+  std::string name, unit;
+  for (std::size_t kibibytes; file >> name >> kibibytes; std::getline(file, unit)) {
+    if (name == "MemTotal:" || name == "SwapTotal:") memory.total += kibibytes * 1024;
+    if (name == "MemAvailable:" || name == "SwapFree:") memory.available += kibibytes * 1024;
+  }
+  if (memory.total == 0) memory = {unlimited, unlimited};
+  limit_to_groups(memory, "/sys/fs/cgroup", group_of_this_process(""), "memory.max", "memory.current");
+  limit_to_groups(memory, "/sys/fs/cgroup/memory", group_of_this_process("memory"), "memory.limit_in_bytes",
+                  "memory.usage_in_bytes");
+  return memory;
+}
+
+}  // namespace fovea
