@@ -39,11 +39,11 @@ void copy(Tensor& to, const Tensor& from) {
   DeviceLoop<2> loop(plan_loop<2>(to.shape(), {&to, &from}));
   visit(to.dtype(), [&](auto to_type) {
     visit(from.dtype(), [&](auto from_type) {
-      copy_elements<<<blocks_for(loop.count), block_threads, 0, stream()>>>(
-          loop, to.data<typename decltype(to_type)::type>(), from.data<typename decltype(from_type)::type>());
+      using To = typename decltype(to_type)::type;
+      using From = typename decltype(from_type)::type;
+      launch("copy", copy_elements<To, From>, {blocks_for(loop.count)}, loop, to.data<To>(), from.data<From>());
     });
   });
-  check(cudaGetLastError(), "copy");
 }
 
 void fill(Tensor& to, double value) {
@@ -56,9 +56,8 @@ void fill(Tensor& to, double value) {
       constant = value != 0;
     else
       constant = static_cast<T>(value);
-    fill_elements<<<blocks_for(loop.count), block_threads, 0, stream()>>>(loop, to.data<T>(), constant);
+    launch("fill", fill_elements<T>, {blocks_for(loop.count)}, loop, to.data<T>(), constant);
   });
-  check(cudaGetLastError(), "fill");
 }
 
 }  // namespace fovea::cuda

@@ -29,11 +29,10 @@ void run_dropout(const DropoutMask& mask, const Tensor& x, const Tensor* residua
   if (out.elements() == 0) return;
   visit_real("dropout", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    drop<<<blocks_for(out.elements() / 8 + DropoutMask::lanes), block_threads, 0, stream()>>>(
-        mask, static_cast<T>(mask.scale()), x.data<T>(), residual ? residual->data<T>() : nullptr, out.data<T>(),
-        out.elements());
+    launch("dropout", drop<T>, {blocks_for(out.elements() / 8 + DropoutMask::lanes)}, mask,
+           static_cast<T>(mask.scale()), x.data<T>(), residual ? residual->data<T>() : nullptr, out.data<T>(),
+           out.elements());
   });
-  check(cudaGetLastError(), "dropout");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Rows by index, and adding rows back in their order, so that the result repeats bit for bit.
-#include <cub/block/block_scan.cuh>
-
+#include "cuda/collectives.h"
 #include "cuda/launch.h"
 #include "cuda/primitives.h"
+#include "cuda/shared_memory.h"
 
 namespace fovea::cuda {
 
@@ -22,7 +22,7 @@ template <class Index>
 void check_indices(const char* what, const Index* index, std::int64_t count, std::int64_t rows) {
   Tensor result = Tensor::full({1}, -1, DType::i64, Device::cuda);  // all bits set: `none`
   auto* first = reinterpret_cast<unsigned long long*>(result.data<std::int64_t>());
-  find_first_bad<<<blocks_for(count), block_threads, 0, stream()>>>(index, count, rows, first);
+  launch(what, find_first_bad<Index>, {blocks_for(count)}, index, count, rows, first);
   std::int64_t position = result.to(Device::cpu).data<std::int64_t>()[0];
   if (static_cast<unsigned long long>(position) == none) return;
   Index bad;
@@ -43,7 +43,7 @@ __global__ void add_rows(T* table, std::int64_t table_rows, const Index* index, 
                          std::int64_t width) {
   using BlockScan = cub::BlockScan<int, block_threads>;
   __shared__ typename BlockScan::TempStorage shared;
-  __shared__ std::int64_t mine[block_threads];
+  __shared__ SharedArray<std::int64_t, block_threads> mine;
   for (std::int64_t row = blockIdx.x; row < table_rows; row += gridDim.x) {
     for (std::int64_t tile = 0; tile < count; tile += block_threads) {
       std::int64_t position = tile + threadIdx.x;
@@ -73,11 +73,10 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
     check_indices("gather_rows", first, count, table.size(0));
     visit_real("gather_rows", table.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      gather_elements<<<blocks_for(count * width), block_threads, 0, stream()>>>(packed_table.data<T>(), first,
-                                                                                 out.data<T>(), count, width);
+      launch("gather_rows", gather_elements<T, Index>, {blocks_for(count * width)}, packed_table.data<T>(), first,
+             out.data<T>(), count, width);
     });
   });
-  check(cudaGetLastError(), "gather_rows");
 }
 
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
@@ -92,11 +91,10 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
     visit_real("scatter_add_rows", table.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       auto blocks = static_cast<unsigned>(std::min<std::int64_t>(table.size(0), 1 << 16));
-      add_rows<<<blocks, block_threads, 0, stream()>>>(table.data<T>(), table.size(0), first, packed_rows.data<T>(),
-                                                       count, width);
+      launch("scatter_add_rows", add_rows<T, Index>, {blocks}, table.data<T>(), table.size(0), first,
+             packed_rows.data<T>(), count, width);
     });
   });
-  check(cudaGetLastError(), "scatter_add_rows");
 }
 
 }  // namespace fovea::cuda

@@ -1,4 +1,4 @@
-/// What every kernel file shares: grids, and strided loops as kernels see them.
+/// Launching kernels: the size of a grid, and strided loops as kernels see them.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -6,6 +6,11 @@
 #include "cuda/stream.h"
 #include "tensor/element_loop.h"
 #include "tensor/tensor.h"
+#ifdef FOVEA_CUDA_ON_HOST
+#include <tuple>
+
+#include "tests/cuda_on_host/runtime.h"
+#endif
 
 namespace fovea::cuda {
 
@@ -14,6 +19,26 @@ inline constexpr int block_threads = 256;
 /// Enough blocks for `count` threads; kernels stride on beyond the largest grid.
 inline unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>(std::min<std::int64_t>((count + block_threads - 1) / block_threads, 1 << 20));
+}
+
+/// How many blocks of how many threads run a kernel, and how much dynamic shared memory each block has.
+struct Grid {
+  dim3 blocks;
+  dim3 threads = block_threads;
+  std::size_t shared_bytes = 0;
+};
+
+/// Puts a kernel at the end of the stream. Throws Error naming `name` where CUDA refuses the launch; what goes wrong
+/// while the kernel runs shows when the program next waits for the stream.
+template <class... Parameters, class... Arguments>
+void launch(const char* name, void (*kernel)(Parameters...), const Grid& grid, const Arguments&... arguments) {
+#ifdef FOVEA_CUDA_ON_HOST
+  auto body = [kernel, given = std::tuple<Parameters...>(arguments...)] { std::apply(kernel, given); };
+  cuda_on_host::enqueue(stream(), {name, grid.blocks, grid.threads, grid.shared_bytes, body});
+#else
+  kernel<<<grid.blocks, grid.threads, grid.shared_bytes, stream()>>>(arguments...);
+#endif
+  check(cudaGetLastError(), name);
 }
 
 /// An ElementLoop in the form a kernel takes: plain arrays, passed by value.

@@ -16,6 +16,12 @@ __global__ void map_elements(F f, DeviceLoop<sizeof...(k) + 1> loop, T* out, std
   });
 }
 
+template <class T, class F, std::size_t... k>
+void launch_map(const F& f, const DeviceLoop<sizeof...(k) + 1>& loop, T* out,
+                const std::array<const T*, sizeof...(k)>& in, std::index_sequence<k...> inputs) {
+  launch(F::name, map_elements<T, F, k...>, {blocks_for(loop.count)}, f, loop, out, in, inputs);
+}
+
 template <class F, int n>
 void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
   visit_real(F::name, out.dtype(), [&](auto type) {
@@ -24,9 +30,7 @@ void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
     std::array<const T*, n> first;
     for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
     DeviceLoop<n + 1> loop(plan_loop<n + 1>(out.shape(), operands));
-    map_elements<T, F><<<blocks_for(loop.count), block_threads, 0, stream()>>>(f, loop, out.data<T>(), first,
-                                                                               std::make_index_sequence<n>{});
-    check(cudaGetLastError(), F::name);
+    launch_map<T>(f, loop, out.data<T>(), first, std::make_index_sequence<n>{});
   });
 }
 

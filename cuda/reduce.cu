@@ -1,8 +1,6 @@
 // Reductions and prefix sums: one block per row, CUB within the block. The order of additions depends on the row's
 // length alone, so results repeat.
-#include <cub/block/block_reduce.cuh>
-#include <cub/block/block_scan.cuh>
-
+#include "cuda/collectives.h"
 #include "cuda/launch.h"
 #include "cuda/primitives.h"
 
@@ -73,11 +71,10 @@ void reduce_last(Reduction reduction, const Tensor& in, Tensor& out) {
     T* to = out.data<T>();
     unsigned blocks = blocks_for_rows(rows.count);
     if (reduction == Reduction::sum)
-      reduce_rows<T, SumOf><<<blocks, block_threads, 0, stream()>>>(rows, from, to, n, step);
+      launch("sum", reduce_rows<T, SumOf>, {blocks}, rows, from, to, n, step);
     else
-      reduce_rows<T, MaximumOf><<<blocks, block_threads, 0, stream()>>>(rows, from, to, n, step);
+      launch("maximum", reduce_rows<T, MaximumOf>, {blocks}, rows, from, to, n, step);
   });
-  check(cudaGetLastError(), "reduce");
 }
 
 }  // namespace
@@ -105,10 +102,9 @@ void cumulative_sum(const Tensor& in, Tensor& out, bool reverse) {
   DeviceLoop<2> rows(plan_loop<2>(out_heads.shape(), {&out_heads, &in_heads}));
   visit_real("cumulative_sum", in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    scan_rows<T><<<blocks_for_rows(rows.count), block_threads, 0, stream()>>>(
-        rows, in.data<T>(), out.data<T>(), in.size(-1), in.strides()[-1], out.strides()[-1], reverse);
+    launch("cumulative_sum", scan_rows<T>, {blocks_for_rows(rows.count)}, rows, in.data<T>(), out.data<T>(),
+           in.size(-1), in.strides()[-1], out.strides()[-1], reverse);
   });
-  check(cudaGetLastError(), "cumulative_sum");
 }
 
 }  // namespace fovea::cuda

@@ -130,7 +130,8 @@ CpuAllocator& cpu_allocator() {
 
 }  // namespace
 
-Storage::Storage(std::size_t bytes, Device device) : bytes_(block_size(bytes)), device_(device) {
+Storage::Storage(std::size_t bytes, Device device)
+    : bytes_(device == Device::cpu ? block_size(bytes) : std::max<std::size_t>(bytes, 1)), device_(device) {
   data_ = device == Device::cpu ? cpu_allocator().allocate(bytes_) : cuda_backend().allocate(bytes_);
 }
 

@@ -1,0 +1,38 @@
+/// Copies from device memory to shared memory that run beside the computation (cp.async, from compute capability 8.0).
+///
+/// A thread starts copies, closes them to a group, and later waits for its groups; other threads see what it copied
+/// after a barrier that follows the wait.
+#pragma once
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+namespace fovea::cuda {
+
+#ifndef FOVEA_CUDA_ON_HOST
+
+/// Starts copying 16 bytes; both addresses are multiples of 16.
+__device__ inline void copy_16_bytes_async(void* shared, const void* from) {
+  auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
+}
+/// Closes the copies since the last call to a group.
+__device__ inline void close_copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until at most `groups` of this thread's groups, the latest, are unfinished.
+template <int groups>
+__device__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+}
+
+#else
+
+inline void copy_16_bytes_async(void* shared, const void* from) { cuda_on_host::start_copy(shared, from, 16); }
+inline void close_copy_group() { cuda_on_host::close_copy_group(); }
+template <int groups>
+void wait_for_copies() {
+  cuda_on_host::wait_for_copies(groups);
+}
+
+#endif
+
+}  // namespace fovea::cuda

@@ -1,0 +1,28 @@
+/// What the host runtime offers beyond CUDA's own interface: the queue that kernels and library calls go to, the orders
+/// that are tried, and what a test may ask.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "tests/cuda_on_host/cuda_runtime.h"
+
+namespace fovea::cuda_on_host {
+
+/// Puts a kernel at the end of a stream's queue. A launch that CUDA would refuse leaves an error for cudaGetLastError.
+void enqueue(cudaStream_t stream, const Launch& launch);
+/// Puts another operation there, such as a product of cuBLAS; it may read and write device memory when it runs.
+void enqueue(cudaStream_t stream, const char* name, std::function<void()> run);
+
+/// In how many orders of threads and blocks each kernel runs, from 1 (the default; another order at each launch) to 4.
+/// With more than one, each run begins with the same memory and must leave the same, bit for bit; a difference is the
+/// error of the kernel. The environment variable FOVEA_CUDA_ORDERS sets it where a program begins.
+void set_orders(int orders);
+int orders();
+
+/// Calls that made the host wait for the device, since the program began.
+std::uint64_t synchronizations();
+/// Blocks of device memory that are allocated now.
+std::size_t live_blocks();
+
+}  // namespace fovea::cuda_on_host
