@@ -356,7 +356,7 @@ Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size)
 // ------------------------------------------------------------------------------------------------------------
 
 Variable softmax(const Variable& x, const Tensor& allow) {
-  Tensor value = masked_softmax(x.value(), allow);
+  Tensor value = softmax(x.value(), allow);
   if (!should_record({&x})) return value;
   return record("softmax", value, {x}, [saved = SavedTensor(value, "result")](const Gradients& g, const Node& node) {
     if (!grad_enabled()) return only(softmax_backward(saved.get(node), g[0].value()));
@@ -387,7 +387,7 @@ Variable layer_norm_composed(const Variable& x, const Variable& gain, const Vari
 }  // namespace
 
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double epsilon) {
-  LayerNormResult result = layer_norm_forward(x.value(), gain.value(), bias.value(), epsilon);
+  LayerNormResult result = layer_norm(x.value(), gain.value(), bias.value(), epsilon);
   if (!should_record({&x, &gain, &bias})) return result.output;
   return record("layer_norm", result.output, {x, gain, bias},
                 [x = Saved(x), gain = Saved(gain), bias = Saved(bias), mean = result.mean,
@@ -453,7 +453,7 @@ Tensor target_distribution(const Tensor& targets, const Tensor& logits, const Cr
 }  // namespace
 
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  auto result = cross_entropy_forward(logits.value(), targets, options.label_smoothing, options.ignored);
+  auto result = cross_entropy(logits.value(), targets, options.label_smoothing, options.ignored);
   if (!should_record({&logits})) return result.loss;
   return record("cross_entropy", result.loss, {logits},
                 [logits = Saved(logits), targets = SavedTensor(targets, "targets"), lse = result.log_sum_exp, options](
@@ -488,7 +488,7 @@ LstmState lstm_cell_composed(const Variable& gates, const Variable& cell) {
 }  // namespace
 
 LstmState lstm_cell(const Variable& gates, const Variable& cell) {
-  LstmCellResult result = lstm_cell_forward(gates.value(), cell.value());
+  LstmCellResult result = lstm_cell(gates.value(), cell.value());
   if (!should_record({&gates, &cell})) return {result.hidden, result.cell};
   auto node = make_node(
       "lstm_cell", {gates, cell},

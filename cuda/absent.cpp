@@ -1,10 +1,12 @@
-// What the CUDA backend is in a build without CUDA: the same headers, and one clear line at run time.
-#include "tensor/cuda_backend.h"
+// A build without the CUDA backend: asking for the device is one clear line.
+#include "tensor/kernels.h"
 
 namespace fovea {
 
-CudaBackend& cuda_backend() {
-  fail("--device cuda: fovea was built without CUDA; install the CUDA Toolkit and configure with -Dcuda=enabled");
+void start_cuda() {
+  fail(
+      "--device cuda: fovea was built without CUDA; install the CUDA Toolkit and configure with -Dcuda=enabled, or "
+      "with -Dcuda=host to run its kernels on the CPU");
 }
 
 bool cuda_is_available() { return false; }

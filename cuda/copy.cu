@@ -1,13 +1,13 @@
 // Copies that cast, broadcast and change the order of elements; filling.
 #include "cuda/launch.h"
-#include "cuda/primitives.h"
+#include "tensor/kernels.h"
 
 namespace fovea::cuda {
 
 namespace {
 
 template <class To, class From>
-__device__ To cast(From value) {
+__host__ __device__ To cast(From value) {
   if constexpr (std::is_same_v<To, bool>)
     return value != From(0);
   else
@@ -24,6 +24,11 @@ __global__ void copy_elements(DeviceLoop<2> loop, To* to, const From* from) {
 }
 
 template <class T>
+__global__ void count_up(T* to, std::int64_t count, std::int64_t start) {
+  for_elements(count, [&](std::int64_t element) { to[element] = cast<T>(start + element); });
+}
+
+template <class T>
 __global__ void fill_elements(DeviceLoop<1> loop, T* to, T value) {
   for_elements(loop.count, [&](std::int64_t element) {
     std::int64_t offset[1];
@@ -32,10 +37,7 @@ __global__ void fill_elements(DeviceLoop<1> loop, T* to, T value) {
   });
 }
 
-}  // namespace
-
 void copy(Tensor& to, const Tensor& from) {
-  if (to.elements() == 0) return;
   DeviceLoop<2> loop(plan_loop<2>(to.shape(), {&to, &from}));
   visit(to.dtype(), [&](auto to_type) {
     visit(from.dtype(), [&](auto from_type) {
@@ -47,17 +49,26 @@ void copy(Tensor& to, const Tensor& from) {
 }
 
 void fill(Tensor& to, double value) {
-  if (to.elements() == 0) return;
   DeviceLoop<1> loop(plan_loop<1>(to.shape(), {&to}));
   visit(to.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    T constant{};
-    if constexpr (std::is_same_v<T, bool>)
-      constant = value != 0;
-    else
-      constant = static_cast<T>(value);
-    launch("fill", fill_elements<T>, {blocks_for(loop.count)}, loop, to.data<T>(), constant);
+    launch("fill", fill_elements<T>, {blocks_for(loop.count)}, loop, to.data<T>(), cast<T>(value));
   });
 }
+
+void arange(Tensor& out, std::int64_t start) {
+  visit(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    launch("arange", count_up<T>, {blocks_for(out.elements())}, out.data<T>(), out.elements(), start);
+  });
+}
+
+const Provide provide(Device::cuda, [](Kernels& table) {
+  table.copy = copy;
+  table.fill = fill;
+  table.arange = arange;
+});
+
+}  // namespace
 
 }  // namespace fovea::cuda

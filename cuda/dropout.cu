@@ -1,7 +1,6 @@
 // Dropout on the GPU: the same words for the same elements as on the CPU.
 #include "cuda/launch.h"
-#include "cuda/primitives.h"
-#include "tensor/random.h"
+#include "tensor/kernels.h"
 
 namespace fovea::cuda {
 
@@ -25,8 +24,7 @@ __global__ void drop(DropoutMask mask, T scale, const T* x, const T* residual, T
   });
 }
 
-void run_dropout(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out) {
-  if (out.elements() == 0) return;
+void dropout(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out) {
   visit_real("dropout", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("dropout", drop<T>, {blocks_for(out.elements() / 8 + DropoutMask::lanes)}, mask,
@@ -35,8 +33,8 @@ void run_dropout(const DropoutMask& mask, const Tensor& x, const Tensor* residua
   });
 }
 
-}  // namespace
+const Provide provide(Device::cuda, [](Kernels& table) { table.dropout = dropout; });
 
-void register_dropout() { cuda_dropout = &run_dropout; }
+}  // namespace
 
 }  // namespace fovea::cuda

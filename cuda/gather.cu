@@ -1,8 +1,8 @@
 // Rows by index, and adding rows back in their order, so that the result repeats bit for bit.
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
-#include "cuda/primitives.h"
 #include "cuda/shared_memory.h"
+#include "tensor/kernels.h"
 
 namespace fovea::cuda {
 
@@ -27,7 +27,7 @@ void check_indices(const char* what, const Index* index, std::int64_t count, std
   if (static_cast<unsigned long long>(position) == none) return;
   Index bad;
   check(cudaMemcpyAsync(&bad, index + position, sizeof bad, cudaMemcpyDeviceToHost, stream()), what);
-  check(cudaStreamSynchronize(stream()), what);
+  wait_for_stream(what);
   fail("{}: index {} at position {} is out of range; the table has {} rows", what, bad, position, rows);
 }
 
@@ -61,17 +61,20 @@ __global__ void add_rows(T* table, std::int64_t table_rows, const Index* index, 
   }
 }
 
-}  // namespace
-
 void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
   std::int64_t count = index.elements(), width = table.size(1);
   if (out.elements() == 0) return;
+  if (!out.is_contiguous()) {
+    Tensor packed = Tensor::empty(out.shape(), out.dtype(), out.device());
+    gather_rows(table, index, packed);
+    return out.copy_from(packed);
+  }
   Tensor packed_table = table.contiguous(), packed_index = index.contiguous();
   visit_index("gather_rows", index.dtype(), [&](auto index_type) {
     using Index = typename decltype(index_type)::type;
     const Index* first = packed_index.data<Index>();
     check_indices("gather_rows", first, count, table.size(0));
-    visit_real("gather_rows", table.dtype(), [&](auto type) {
+    visit(table.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       launch("gather_rows", gather_elements<T, Index>, {blocks_for(count * width)}, packed_table.data<T>(), first,
              out.data<T>(), count, width);
@@ -82,7 +85,11 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
   std::int64_t count = index.elements(), width = table.size(1);
   if (count == 0 || width == 0) return;
-  require(table.is_contiguous(), "scatter_add_rows: the table must be contiguous");
+  if (!table.is_contiguous()) {
+    Tensor packed = table.clone();
+    scatter_add_rows(packed, index, rows);
+    return table.copy_from(packed);
+  }
   Tensor packed_rows = rows.contiguous(), packed_index = index.contiguous();
   visit_index("scatter_add_rows", index.dtype(), [&](auto index_type) {
     using Index = typename decltype(index_type)::type;
@@ -96,5 +103,12 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
     });
   });
 }
+
+const Provide provide(Device::cuda, [](Kernels& table) {
+  table.gather_rows = gather_rows;
+  table.scatter_add_rows = scatter_add_rows;
+});
+
+}  // namespace
 
 }  // namespace fovea::cuda

@@ -6,9 +6,9 @@
 
 #include <cublas_v2.h>
 
-#include "cuda/primitives.h"
 #include "cuda/stream.h"
 #include "tensor/element_loop.h"
+#include "tensor/kernels.h"
 
 namespace fovea::cuda {
 
@@ -80,8 +80,6 @@ Tensor batch_of(const Tensor& x) {
   return x.as_strided(shape, strides);
 }
 
-}  // namespace
-
 void gemm(const Tensor& left, const Tensor& right, Tensor& c, double alpha, double beta) {
   if (c.elements() == 0) return;
   if (!fits(c, -1, -2)) {  // cuBLAS writes rows: through a packed result
@@ -105,5 +103,9 @@ void gemm(const Tensor& left, const Tensor& right, Tensor& c, double alpha, doub
     });
   });
 }
+
+const Provide provide(Device::cuda, [](Kernels& table) { table.gemm = gemm; });
+
+}  // namespace
 
 }  // namespace fovea::cuda

@@ -1,8 +1,8 @@
 /// map on the GPU: the functors of tensor/formula/functors.h, on scalars.
 #pragma once
 #include "cuda/launch.h"
-#include "tensor/cuda_map.h"
 #include "tensor/formula/functor_list.h"
+#include "tensor/kernels.h"
 
 namespace fovea::cuda {
 
@@ -23,7 +23,7 @@ void launch_map(const F& f, const DeviceLoop<sizeof...(k) + 1>& loop, T* out,
 }
 
 template <class F, int n>
-void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
+void map_tensors(const F& f, Tensor& out, const Tensor* const* in) {
   visit_real(F::name, out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     std::array<const Tensor*, n + 1> operands{&out};
@@ -34,11 +34,15 @@ void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
   });
 }
 
-/// Puts the kernels of what it visits where tensor/map.h looks for them.
-struct RegisterMaps {
+/// Fills the entries of what it visits (for_functors).
+struct ProvideMaps {
+  Kernels& table;
   template <class F, int n>
   void visit() {
-    cuda_map<F, n> = &run_map<F, n>;
+    constexpr int place = place_of<typename UnderlyingFunctor<F>::type>(ElementwiseFunctors{});
+    table.maps[place][derivative_order<F>] = [](const void* functor, Tensor& out, const Tensor* const* in) {
+      map_tensors<F, n>(*static_cast<const F*>(functor), out, in);
+    };
   }
 };
 

@@ -3,9 +3,9 @@
 
 namespace fovea::cuda {
 
-void register_second_derivatives() {
-  RegisterMaps maps;
+const Provide provide_second_derivatives(Device::cuda, [](Kernels& table) {
+  ProvideMaps maps{table};
   for_functors<2>(maps, ElementwiseFunctors{});
-}
+});
 
 }  // namespace fovea::cuda

@@ -2,7 +2,8 @@
 // length alone, so results repeat.
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
-#include "cuda/primitives.h"
+#include "tensor/kernels.h"
+#include "tensor/reduce.h"
 
 namespace fovea::cuda {
 
@@ -10,24 +11,31 @@ namespace {
 
 struct SumOf {
   static __device__ double identity() { return 0; }
-  __device__ double operator()(double a, double b) const { return a + b; }
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
 };
 struct MaximumOf {
   static __device__ double identity() { return -INFINITY; }
   __device__ double operator()(double a, double b) const { return b > a || b != b ? b : a; }  // NaN wins
 };
 
+/// Totals are f64 for floating-point numbers, and exact for integers.
+template <class T>
+using Total = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+
 /// out[row] = op over in[row, 0 ... n); rows are read at their own offsets.
 template <class T, class Op>
 __global__ void reduce_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_t n, std::int64_t step) {
-  using BlockReduce = cub::BlockReduce<double, block_threads>;
+  using BlockReduce = cub::BlockReduce<Total<T>, block_threads>;
   __shared__ typename BlockReduce::TempStorage shared;
   for (std::int64_t row = blockIdx.x; row < rows.count; row += gridDim.x) {
     std::int64_t offset[2];
     rows.offsets(row, offset);
-    double total = Op::identity();
+    auto total = static_cast<Total<T>>(Op::identity());
     for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x)
-      total = Op{}(total, static_cast<double>(in[offset[1] + j * step]));
+      total = Op{}(total, static_cast<Total<T>>(in[offset[1] + j * step]));
     total = BlockReduce(shared).Reduce(total, Op{});
     if (threadIdx.x == 0) out[offset[0]] = static_cast<T>(total);
     __syncthreads();
@@ -65,19 +73,22 @@ void reduce_last(Reduction reduction, const Tensor& in, Tensor& out) {
   Tensor heads = n > 0 ? in.select(-1, 0) : out;
   if (out.elements() == 0) return;
   DeviceLoop<2> rows(plan_loop<2>(out.shape(), {&out, &heads}));
+  unsigned blocks = blocks_for_rows(rows.count);
+  if (in.dtype() == DType::i64) {
+    launch("sum", reduce_rows<std::int64_t, SumOf>, {blocks}, rows, in.data<std::int64_t>(), out.data<std::int64_t>(),
+           n, step);
+    return;
+  }
   visit_real("reduce", in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T* from = in.data<T>();
     T* to = out.data<T>();
-    unsigned blocks = blocks_for_rows(rows.count);
     if (reduction == Reduction::sum)
       launch("sum", reduce_rows<T, SumOf>, {blocks}, rows, from, to, n, step);
     else
       launch("maximum", reduce_rows<T, MaximumOf>, {blocks}, rows, from, to, n, step);
   });
 }
-
-}  // namespace
 
 /// `out` has in's rank; the dimensions in which it is 1 and `in` is not are reduced.
 void reduce(Reduction reduction, const Tensor& in, Tensor& out) {
@@ -97,7 +108,6 @@ void reduce(Reduction reduction, const Tensor& in, Tensor& out) {
 }
 
 void cumulative_sum(const Tensor& in, Tensor& out, bool reverse) {
-  if (out.elements() == 0) return;
   Tensor in_heads = in.select(-1, 0), out_heads = out.select(-1, 0);
   DeviceLoop<2> rows(plan_loop<2>(out_heads.shape(), {&out_heads, &in_heads}));
   visit_real("cumulative_sum", in.dtype(), [&](auto type) {
@@ -106,5 +116,12 @@ void cumulative_sum(const Tensor& in, Tensor& out, bool reverse) {
            in.size(-1), in.strides()[-1], out.strides()[-1], reverse);
   });
 }
+
+const Provide provide(Device::cuda, [](Kernels& table) {
+  table.reduce = reduce;
+  table.cumulative_sum = cumulative_sum;
+});
+
+}  // namespace
 
 }  // namespace fovea::cuda

@@ -1,4 +1,4 @@
-/// The stream that everything on the GPU is ordered on, and checked calls.
+/// The stream that all work on the GPU is ordered on, and checked calls.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -12,5 +12,8 @@ inline void check(cudaError_t status, const char* what) {
 }
 
 cudaStream_t stream();
+
+/// Waits until everything in the stream has run, and counts the wait. Throws Error naming `what` if a kernel failed.
+void wait_for_stream(const char* what);
 
 }  // namespace fovea::cuda

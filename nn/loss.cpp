@@ -53,7 +53,7 @@ void add_block(Projected& total, const Tensor& states, const Tensor& weight, con
   Tensor logits = Tensor::empty({states.size(0), weight.size(1)}, states.dtype(), states.device());
   if (bias.defined()) logits.copy_from(bias);
   gemm(states, weight, logits, 1, bias.defined() ? 1 : 0);
-  CrossEntropyResult result = cross_entropy_forward(logits, targets, options.label_smoothing, options.ignored);
+  CrossEntropyResult result = cross_entropy(logits, targets, options.label_smoothing, options.ignored);
   for (double loss : result.loss.to_vector<double>()) total.loss += loss;
   if (!of_states.defined() && !total.weight.defined() && !total.bias.defined()) return;
   Tensor ones = Tensor::full({states.size(0)}, 1, states.dtype(), states.device());

@@ -91,7 +91,7 @@ Recorded run(const Tensor& input_gates, const Tensor& hidden_weight, const Tenso
     std::int64_t t = step_at(step, T, backward);
     Tensor gates = input_gates.select(0, t).clone();
     gemm(hidden, hidden_weight, gates, 1, 1);
-    LstmCellResult& result = out.steps[static_cast<std::size_t>(t)] = lstm_cell_forward(gates, out.last_cell);
+    LstmCellResult& result = out.steps[static_cast<std::size_t>(t)] = lstm_cell(gates, out.last_cell);
     out.cells[static_cast<std::size_t>(t)] = out.last_cell;
     bool padded = t >= real.unpadded;
     Tensor state = out.states.select(0, t);

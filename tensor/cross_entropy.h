@@ -12,8 +12,8 @@ struct CrossEntropyResult {
 /// (1 − ε) nll + (ε / V) Σ_v −log p_v per row, with nll = −log p_target and p the softmax of the row (Szegedy et al.
 /// 2016; v over all classes, the target's too). logits [N, V] f32 or f64, targets [N] i32 or i64 in 0 ... V − 1 or
 /// `ignored`; ε = label_smoothing in [0, 1]. Throws naming the first row whose target is neither.
-CrossEntropyResult cross_entropy_forward(const Tensor& logits, const Tensor& targets, double label_smoothing,
-                                         std::int64_t ignored);
+CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets, double label_smoothing,
+                                 std::int64_t ignored);
 
 /// g_row (p_v − (1 − ε) [v = target] − ε / V), and 0 in ignored rows: [N, V]. g [N] is the gradient with respect to the
 /// loss, log_sum_exp the forward pass's.

@@ -1,38 +1,11 @@
 #include "tensor/gather.h"
 
-#include <algorithm>
-#include <cstring>
-
-#include "tensor/cpu/row_loop.h"
-#include "tensor/cpu/simd.h"
-#include "tensor/cuda_backend.h"
+#include "tensor/kernels.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
 namespace {
-
-/// Where in `shape` the element at `position` in row-major order stands: "[2, 0, 5]".
-std::string place(const Shape& shape, std::int64_t position) {
-  Shape index = shape;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    index[d] = position % shape[d];
-    position /= shape[d];
-  }
-  return index.str();
-}
-
-/// Throws naming the first of the contiguous `index` that is not in 0 ... size − 1.
-template <class I>
-void require_in_range(const char* what, const Tensor& index, std::int64_t size) {
-  const I* first = index.data<I>();
-  const I* last = first + index.elements();
-  bool good = true;
-  for (const I* at = first; at != last; ++at) good &= 0 <= *at && *at < size;
-  if (good) return;
-  const I* bad = std::find_if(first, last, [&](I at) { return at < 0 || at >= size; });
-  fail("{}: the index at {} of {} is {}; it must be in 0 to {}", what, place(index.shape(), bad - first),
-       index.shape().str(), *bad, size - 1);
-}
 
 void require_index(const char* what, const Tensor& index, const Tensor& x) {
   require(x.defined() && index.defined(), "{}: an operand is undefined", what);
@@ -51,12 +24,6 @@ Shape picked_shape(const char* what, const Tensor& table, const Tensor& index) {
   return shape;
 }
 
-/// Rows that are dense in themselves, at one distance from each other in row-major order.
-bool has_even_rows(const Tensor& x) {
-  if (x.rank() < 2) return x.is_contiguous();
-  return (x.size(-1) <= 1 || x.strides()[-1] == 1) && (x.rank() == 2 || x.is_contiguous());
-}
-
 }  // namespace
 
 Tensor gather_rows(const Tensor& table, const Tensor& index) {
@@ -66,64 +33,13 @@ Tensor gather_rows(const Tensor& table, const Tensor& index) {
 }
 
 void gather_rows_into(const Tensor& table, const Tensor& index, Tensor out) {
-  require(out.shape() == picked_shape("gather_rows", table, index) && out.dtype() == table.dtype(),
-          "gather_rows: {} rows of {} do not go into {}", index.shape(), table, out);
-  if (table.device() == Device::cuda && out.is_contiguous()) return cuda_backend().gather_rows(table, index, out);
-  if (table.device() == Device::cuda || !has_even_rows(out)) return out.copy_from(gather_rows(table, index));
+  require(out.shape() == picked_shape("gather_rows", table, index) && out.dtype() == table.dtype() &&
+              out.device() == table.device(),
+          "gather_rows: {} rows of {} on {} do not go into {} on {}", index.shape(), table, name(table.device()), out,
+          name(out.device()));
   out.changed();
-  Tensor from = with_unit_rows(table), at = index.contiguous();
-  std::size_t bytes = static_cast<std::size_t>(table.size(1)) * size_of(table.dtype());
-  auto bytes_between = [](const Tensor& x, int dim) {
-    return x.strides()[dim] * static_cast<std::int64_t>(size_of(x.dtype()));
-  };
-  std::int64_t step = bytes_between(from, 0), out_step = out.rank() > 1 ? bytes_between(out, -2) : 0;
-  visit_index("gather_rows", at.dtype(), [&](auto type) {
-    using I = typename decltype(type)::type;
-    require_in_range<I>("gather_rows", at, table.size(0));
-    const I* picked = at.data<I>();
-    parallel_for(at.elements(), 1 + element_grain / (table.size(1) + 1), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        std::memcpy(out.address() + row * out_step, from.address() + picked[row] * step, bytes);
-    });
-  });
+  kernels(table.device()).gather_rows(table, index, out);
 }
-
-namespace {
-
-/// Columns begin ≤ d < end of table[index[row]] += rows[row].
-template <class T, class I>
-void add_columns(Rows<T> table, const I* index, std::int64_t count, Rows<const T> rows, std::int64_t begin,
-                 std::int64_t end) {
-  using V = Vec<T>;
-  for (std::int64_t row = 0; row < count; ++row) {
-    T* to = table[index[row]];
-    const T* from = rows[row];
-    std::int64_t d = begin;
-    for (; d + V::lanes <= end; d += V::lanes) (V::load(to + d) + V::load(from + d)).store(to + d);
-    for (; d < end; ++d) to[d] += from[d];
-  }
-}
-
-/// Threads own columns, so that every element is summed in row order by one of them; 16 columns are a cache line.
-void scatter_rows_on_cpu(Tensor& table, const Tensor& at, const Tensor& rows) {
-  constexpr std::int64_t line = 16;
-  std::int64_t width = table.size(1), count = at.elements();
-  visit_real("scatter_add_rows", table.dtype(), [&](auto real) {
-    using T = typename decltype(real)::type;
-    visit_index("scatter_add_rows", at.dtype(), [&](auto index) {
-      using I = typename decltype(index)::type;
-      require_in_range<I>("scatter_add_rows", at, table.size(0));
-      Rows<T> to(table);
-      Rows<const T> from(rows);
-      std::int64_t lines = (width + line - 1) / line;
-      parallel_for(lines, 1 + element_grain / (count * line + 1), [&](std::int64_t begin, std::int64_t end) {
-        add_columns(to, at.data<I>(), count, from, begin * line, std::min(end * line, width));
-      });
-    });
-  });
-}
-
-}  // namespace
 
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
   Shape expected = picked_shape("scatter_add_rows", table, index);
@@ -131,81 +47,35 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
       rows.defined() && rows.shape() == expected && rows.dtype() == table.dtype() && rows.device() == table.device(),
       "scatter_add_rows: the rows are {}, they must be {} {} on {}: the index's sizes and the table's width", rows,
       name(table.dtype()), expected, name(table.device()));
-  table.changed();
-  if (table.device() == Device::cuda) return cuda_backend().scatter_add_rows(table, index, rows);
+  require_real("scatter_add_rows", table);
   const bool same_memory = rows.overlaps(table) || rows.is_same_view(table);
-  Tensor from = with_unit_rows((same_memory ? rows.clone() : rows).reshape({index.elements(), table.size(1)}));
-  if (table.size(1) <= 1 || table.strides()[1] == 1) return scatter_rows_on_cpu(table, index.contiguous(), from);
-  Tensor dense = table.contiguous();
-  scatter_rows_on_cpu(dense, index.contiguous(), from);
-  table.copy_from(dense);
+  table.changed();
+  kernels(table.device()).scatter_add_rows(table, index, same_memory ? rows.clone() : rows);
 }
 
 Tensor gather_last(const Tensor& x, const Tensor& index) {
   require_index("gather_last", index, x);
   require_rows("gather_last", x);
   require_rows("gather_last", index);
-  Shape leading = broadcast("gather_last", leading_shape(x.shape()), leading_shape(index.shape())), shape = leading;
+  Shape shape = broadcast("gather_last", leading_shape(x.shape()), leading_shape(index.shape()));
   shape.push_back(index.size(-1));
-  Tensor out = Tensor::empty(shape, x.dtype()), from = with_unit_rows(x), at = index.contiguous();
-  auto loop = plan_rows<3>(leading, {&out, &from, &at});
-  std::int64_t n = index.size(-1);
-  visit_index("gather_last", at.dtype(), [&](auto index_type) {
-    using I = typename decltype(index_type)::type;
-    require_in_range<I>("gather_last", at, x.size(-1));
-    visit(x.dtype(), [&](auto type) {
-      using T = typename decltype(type)::type;
-      T* to = out.data<T>();
-      const T* source = from.data<T>();
-      const I* first = at.data<I>();
-      parallel_rows(loop, n, [&](auto& offset) {
-        for (std::int64_t j = 0; j < n; ++j) to[offset[0] + j] = source[offset[1] + first[offset[2] + j]];
-      });
-    });
-  });
+  Tensor out = Tensor::empty(shape, x.dtype(), x.device());
+  kernels(x.device()).gather_last(x, index, out);
   return out;
 }
-
-namespace {
-
-/// out[index[j]] += x[j]. Neighbours with one index (the clipped ends of relative positions) are summed in a register,
-/// in f64, before they are added.
-template <class T, class I>
-void add_at(T* out, const I* index, const T* x, std::int64_t n) {
-  for (std::int64_t j = 0; j < n;) {
-    I at = index[j];
-    double run = static_cast<double>(x[j++]);
-    while (j < n && index[j] == at) run += static_cast<double>(x[j++]);
-    out[at] = static_cast<T>(static_cast<double>(out[at]) + run);
-  }
-}
-
-}  // namespace
 
 Tensor scatter_add_last(const Tensor& x, const Tensor& index, std::int64_t size) {
   require_index("scatter_add_last", index, x);
   require_rows("scatter_add_last", x);
   require_rows("scatter_add_last", index);
-  Shape leading = leading_shape(x.shape()), shape = leading;
-  require(
-      index.size(-1) == x.size(-1) && broadcast("scatter_add_last", leading_shape(index.shape()), leading) == leading,
-      "scatter_add_last: the index is {}, x {}; their last sizes must agree and the others broadcast to x's", index, x);
+  require_real("scatter_add_last", x);
+  Shape shape = leading_shape(x.shape());
+  require(index.size(-1) == x.size(-1) && broadcast("scatter_add_last", leading_shape(index.shape()), shape) == shape,
+          "scatter_add_last: the index is {}, x {}; their last sizes must agree and the others broadcast to x's", index,
+          x);
   shape.push_back(size);
-  Tensor out = Tensor::zeros(shape, x.dtype()), from = with_unit_rows(x), at = index.contiguous();
-  auto loop = plan_rows<3>(leading, {&out, &from, &at});
-  std::int64_t n = x.size(-1);
-  visit_index("scatter_add_last", at.dtype(), [&](auto index_type) {
-    using I = typename decltype(index_type)::type;
-    require_in_range<I>("scatter_add_last", at, size);
-    visit_real("scatter_add_last", x.dtype(), [&](auto type) {
-      using T = typename decltype(type)::type;
-      T* to = out.data<T>();
-      const T* source = from.data<T>();
-      const I* first = at.data<I>();
-      parallel_rows(loop, n + size,
-                    [&](auto& offset) { add_at(to + offset[0], first + offset[2], source + offset[1], n); });
-    });
-  });
+  Tensor out = Tensor::empty(shape, x.dtype(), x.device());
+  kernels(x.device()).scatter_add_last(x, index, out);
   return out;
 }
 

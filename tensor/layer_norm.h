@@ -11,7 +11,7 @@ struct LayerNormResult {
 };
 
 /// (x − mean) · inverse_deviation · gain + bias. x [..., n] f32 or f64, n ≥ 1; gain and bias [n] of x's type.
-LayerNormResult layer_norm_forward(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon);
+LayerNormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon);
 
 struct LayerNormGradients {
   Tensor x;     ///< [..., n]

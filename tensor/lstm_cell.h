@@ -12,7 +12,7 @@ struct LstmCellResult {
 
 /// gates [B, 4 n] before activation, in the order input i, forget f, candidate z, output o; previous_cell [B, n]. f32
 /// or f64.
-LstmCellResult lstm_cell_forward(const Tensor& gates, const Tensor& previous_cell);
+LstmCellResult lstm_cell(const Tensor& gates, const Tensor& previous_cell);
 
 struct LstmCellGradients {
   Tensor gates;          ///< [B, 4 n]

@@ -5,87 +5,17 @@
 #include <type_traits>
 #include <utility>
 
-#include "tensor/cuda_map.h"
-#include "tensor/formula/functors.h"
+#include "tensor/cpu/map_loop.h"
+#include "tensor/formula/functor_list.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
 
-/// out = f(in...), element by element; inputs broadcast to out's shape. Compiled into the library for listed functors.
-template <class F, int n>
-struct MapKernel {
-  static void run(const F& f, Tensor& out, const std::array<const Tensor*, n>& in);
-};
-
-/// Up to a vector's lanes from memory of any stride; the lanes beyond `count` hold numbers that do no harm.
-template <class T>
-FOVEA_INLINE Vec<T> load_lanes(const T* from, std::int64_t step, int count) {
-  if (step == 1) return count == Vec<T>::lanes ? Vec<T>::load(from) : Vec<T>::load_partial(from, count);
-  if (step == 0) return Vec<T>(*from);
-  T lanes[Vec<T>::lanes];
-  for (int lane = 0; lane < Vec<T>::lanes; ++lane) lanes[lane] = from[lane < count ? lane * step : 0];
-  return Vec<T>::load(lanes);
-}
-
-template <class T>
-FOVEA_INLINE void store_lanes(Vec<T> values, T* to, std::int64_t step, int count) {
-  if (step == 1 && count == Vec<T>::lanes) return values.store(to);
-  for (int lane = 0; lane < count; ++lane) to[lane * step] = values[lane];
-}
-
-/// One row of the loop, always in vectors: the last one partly filled, strided operands gathered. An element's result
-/// does not depend on where it lies. The functor and the starts are copies, which stay in
-/// registers: `out` might alias anything else. Second derivatives are
-/// rare: they go without the loop for contiguous operands.
-template <class T, class F, std::size_t... k>
-void map_row(F f, T* out, std::int64_t out_step, const T* const* in, const std::int64_t* step, std::int64_t count,
-             std::index_sequence<k...>) {
-  using V = Vec<T>;
-  std::int64_t i = 0;
-  if constexpr (derivative_order<F> < 2) {
-    if (out_step == 1 && ((step[k] == 1) && ...))
-      for (const T* const from[] = {in[k]...}; i + V::lanes <= count; i += V::lanes)
-        f(V::load(from[k] + i)...).store(out + i);
-  }
-  for (; i < count; i += V::lanes) {
-    int lanes = static_cast<int>(std::min<std::int64_t>(V::lanes, count - i));
-    store_lanes(f(load_lanes(in[k] + i * step[k], step[k], lanes)...), out + i * out_step, out_step, lanes);
-  }
-}
-
-/// Enough for the second derivative of a functor with ten captures.
-inline constexpr int most_map_inputs = 15;
-
-/// A row of some functor: its operands' starts, and how far their elements lie apart.
-template <class T>
-using RowFunction = void (*)(const void* f, T* out, std::int64_t out_step, const T* const* in, const std::int64_t* step,
-                             std::int64_t count);
-
-/// Calls `row` for the rows of the loop over `out` and its n broadcast inputs, on several threads where that pays: the
-/// part of a map that no functor changes, compiled once. T is float or double.
-template <class T>
-void map_rows(RowFunction<T> row, const void* f, Tensor& out, const Tensor* const* in, int n);
-
-template <class T, class F, int n>
-void map_on_cpu(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
-  static_assert(n <= most_map_inputs);
-  RowFunction<T> row = [](const void* f, T* out, std::int64_t out_step, const T* const* in, const std::int64_t* step,
-                          std::int64_t count) {
-    map_row<T>(*static_cast<const F*>(f), out, out_step, in, step, count, std::make_index_sequence<n>{});
-  };
-  map_rows<T>(row, &f, out, in.data(), n);
-}
-
-template <class F, int n>
-void run_map(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
-  if (out.elements() == 0) return;
-  if (out.device() == Device::cuda) {
-    require(cuda_map<F, n> != nullptr,
-            "map: '{}' has no CUDA kernel; add it to ElementwiseFunctors in tensor/formula/functors.h", F::name);
-    return cuda_map<F, n>(f, out, in);
-  }
-  visit_real(F::name, out.dtype(), [&](auto type) { map_on_cpu<typename decltype(type)::type, F, n>(f, out, in); });
-}
+/// The kernel of a listed functor, or of its derivative, on out's device. The list of kernels.h holds them all.
+using MapOperands = const Tensor* const*;
+void run_listed_map(int place, int order, const void* functor, Tensor& out, MapOperands in);
+/// For a functor that is in no list, and so has a kernel on the CPU alone: throws for tensors on another device.
+void require_cpu_for_map(const char* name, const Tensor& out);
 
 /// Throws unless all inputs have out's type and device, and broadcast to its shape.
 void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n);
@@ -106,10 +36,14 @@ void map_into(Tensor& out, const F& f, const In&... in) {
     return out.copy_from(result);
   }
   out.changed();
-  if constexpr (is_listed<F>)
-    MapKernel<F, n>::run(f, out, inputs);
-  else
-    run_map<F, n>(f, out, inputs);
+  if (out.elements() == 0) return;
+  if constexpr (is_listed<F>) {
+    run_listed_map(place_of<typename UnderlyingFunctor<F>::type>(ElementwiseFunctors{}), derivative_order<F>, &f, out,
+                   inputs.data());
+  } else {
+    require_cpu_for_map(F::name, out);
+    cpu::map_elements<F, n>(f, out, inputs.data());
+  }
 }
 
 /// f(in...) element by element, broadcasting; f32 or f64, all of one type and device.

@@ -47,7 +47,4 @@ void dropout_factors(const DropoutMask& mask, std::int64_t first, std::int64_t c
 Tensor dropout_add(const Tensor& x, const Tensor& residual, double probability, std::uint64_t seed,
                    std::uint64_t offset);
 
-/// The CUDA kernel of dropout (residual may be null; all contiguous); null until cuda/ has registered it.
-inline void (*cuda_dropout)(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out) = nullptr;
-
 }  // namespace fovea

@@ -1,49 +1,15 @@
 #include "tensor/scan.h"
 
-#include "tensor/cpu/parallel.h"
-#include "tensor/cuda_backend.h"
+#include "tensor/kernels.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
-namespace {
-
-/// Rows are summed four at a time: each sum waits for the one before it, but not for another row's.
-template <class T, int rows>
-void scan_rows(const T* x, T* out, std::int64_t n, bool reverse) {
-  double total[rows] = {};
-  std::int64_t j = reverse ? n - 1 : 0, step = reverse ? -1 : 1;
-  for (std::int64_t count = 0; count < n; ++count, j += step)
-    for (int k = 0; k < rows; ++k) {
-      total[k] += static_cast<double>(x[k * n + j]);
-      out[k * n + j] = static_cast<T>(total[k]);
-    }
-}
-
-template <class T>
-void scan_on_cpu(const T* x, T* out, std::int64_t rows, std::int64_t n, bool reverse) {
-  parallel_for(rows, 1 + element_grain / (n + 1), [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t row = begin;
-    for (; row + 4 <= end; row += 4) scan_rows<T, 4>(x + row * n, out + row * n, n, reverse);
-    for (; row < end; ++row) scan_rows<T, 1>(x + row * n, out + row * n, n, reverse);
-  });
-}
-
-}  // namespace
-
 Tensor cumulative_sum(const Tensor& x, bool reverse) {
-  require(x.defined() && x.rank() > 0, "cumulative_sum: needs at least one dimension, got {}", x);
+  require_rows("cumulative_sum", x);
+  require_real("cumulative_sum", x);
   Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
-  if (x.elements() == 0) return out;
-  if (x.device() == Device::cuda) {
-    cuda_backend().cumulative_sum(x, out, reverse);
-    return out;
-  }
-  Tensor from = x.contiguous();
-  std::int64_t n = x.size(-1);
-  visit_real("cumulative_sum", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    scan_on_cpu(from.data<T>(), out.data<T>(), x.elements() / n, n, reverse);
-  });
+  if (x.elements() > 0) kernels(x.device()).cumulative_sum(x, out, reverse);
   return out;
 }
 

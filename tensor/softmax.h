@@ -7,7 +7,7 @@ namespace fovea {
 /// exp(z_j) / Σ_k exp(z_k) over the last dimension of logits [..., J], f32 or f64. `allow`, bool or u8, broadcasts to
 /// the logits; undefined allows everything. What is not allowed, or is −inf, gets exactly 0, whatever else it holds; a
 /// row with nothing allowed is all 0. NaN among the allowed makes its row's allowed weights NaN.
-Tensor masked_softmax(const Tensor& logits, const Tensor& allow = {});
+Tensor softmax(const Tensor& logits, const Tensor& allow = {});
 
 /// y · (g − Σ_k y_k g_k), where y [..., J] is the softmax and g the gradient with respect to it. Exactly 0 where y is.
 Tensor softmax_backward(const Tensor& y, const Tensor& g);

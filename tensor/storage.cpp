@@ -1,18 +1,7 @@
 #include "tensor/storage.h"
 
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <cstdlib>
-#include <map>
-#include <mutex>
-#include <vector>
-
-#include <sys/mman.h>
-
-#include "tensor/cuda_backend.h"
 #include "tensor/error.h"
-#include "tensor/support/machine_memory.h"
+#include "tensor/kernels.h"
 
 namespace fovea {
 
@@ -24,132 +13,13 @@ Device parse_device(std::string_view text) {
   fail("'{}' is not a device; use cpu or cuda", text);
 }
 
-namespace {
-
-constexpr std::size_t huge_page = std::size_t{1} << 21;
-
-/// Blocks come in four sizes per power of two, so that nearby shapes share them and at most a quarter is wasted.
-std::size_t block_size(std::size_t bytes) {
-  if (bytes <= 256) return std::max<std::size_t>((bytes + 63) / 64 * 64, 64);
-  std::size_t step = std::bit_floor(bytes - 1) / 4;
-  return (bytes + step - 1) / step * step;
-}
-
-constexpr double gibibyte = 1 << 30;
-
-class CpuAllocator {
- public:
-  std::byte* allocate(std::size_t bytes) {
-    std::lock_guard lock(mutex_);
-    ++statistics_.allocations;
-    statistics_.bytes_in_use += bytes;
-    statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.bytes_in_use);
-    auto& free_blocks = free_[bytes];
-    if (!free_blocks.empty()) {
-      std::byte* block = free_blocks.back();
-      free_blocks.pop_back();
-      statistics_.bytes_cached -= bytes;
-      return block;
-    }
-    std::byte* block = is_there(bytes) ? from_system(bytes) : nullptr;
-    if (!block) {
-      release_locked();
-      block = is_there(bytes) ? from_system(bytes) : nullptr;
-    }
-    if (!block) {
-      statistics_.bytes_in_use -= bytes;
-      MachineMemory memory = machine_memory();
-      fail("cpu: out of memory: asked for {:.1f} GiB, {:.1f} GiB free of {:.1f} GiB, fovea holds {:.1f} GiB",
-           static_cast<double>(bytes) / gibibyte, static_cast<double>(memory.available) / gibibyte,
-           static_cast<double>(memory.total) / gibibyte, static_cast<double>(statistics_.bytes_in_use) / gibibyte);
-    }
-    ++statistics_.system_allocations;
-    return block;
-  }
-
-  void deallocate(std::byte* block, std::size_t bytes) {
-    std::lock_guard lock(mutex_);
-    statistics_.bytes_in_use -= bytes;
-    statistics_.bytes_cached += bytes;
-    free_[bytes].push_back(block);
-  }
-
-  AllocatorStatistics statistics() {
-    std::lock_guard lock(mutex_);
-    return statistics_;
-  }
-  void reset_peak() {
-    std::lock_guard lock(mutex_);
-    statistics_.peak_bytes = statistics_.bytes_in_use;
-  }
-  void release() {
-    std::lock_guard lock(mutex_);
-    release_locked();
-  }
-
- private:
-  /// Whether the machine has so much. The system promises more than that, and kills who uses it. Asking takes a while:
-  /// only every so many bytes.
-  bool is_there(std::size_t bytes) {
-    constexpr std::size_t worth_asking = std::size_t{1} << 26;
-    unasked_ += bytes;
-    if (unasked_ < worth_asking) return true;
-    MachineMemory memory = machine_memory();
-    bool is_there = bytes <= memory.available && statistics_.bytes_in_use + statistics_.bytes_cached <= memory.total;
-    if (is_there) unasked_ = 0;
-    return is_there;
-  }
-
-  static std::byte* from_system(std::size_t bytes) {
-    if (bytes < huge_page) return static_cast<std::byte*>(std::aligned_alloc(64, bytes));
-    std::size_t rounded = (bytes + huge_page - 1) / huge_page * huge_page;
-    void* block = rounded < bytes ? nullptr : std::aligned_alloc(huge_page, rounded);
-    if (block) madvise(block, rounded, MADV_HUGEPAGE);  // fewer page faults and TLB misses; failure costs only speed
-    return static_cast<std::byte*>(block);
-  }
-
-  void release_locked() {
-    for (auto& [bytes, blocks] : free_) {
-      for (std::byte* block : blocks) std::free(block);
-      blocks.clear();
-    }
-    statistics_.bytes_cached = 0;
-  }
-
-  std::mutex mutex_;
-  std::map<std::size_t, std::vector<std::byte*>> free_;
-  std::size_t unasked_ = 0;  ///< bytes taken since the machine was asked what it has
-  AllocatorStatistics statistics_;
-};
-
-/// Never destroyed: tensors in static variables may outlive every other static object.
-CpuAllocator& cpu_allocator() {
-  static auto* allocator = new CpuAllocator;
-  return *allocator;
-}
-
-}  // namespace
-
 Storage::Storage(std::size_t bytes, Device device)
-    : bytes_(device == Device::cpu ? block_size(bytes) : std::max<std::size_t>(bytes, 1)), device_(device) {
-  data_ = device == Device::cpu ? cpu_allocator().allocate(bytes_) : cuda_backend().allocate(bytes_);
-}
+    : data_(kernels(device).allocate(bytes)), bytes_(bytes), device_(device) {}
 
-Storage::~Storage() {
-  if (device_ == Device::cpu)
-    cpu_allocator().deallocate(data_, bytes_);
-  else
-    cuda_backend().deallocate(data_, bytes_);
-}
+Storage::~Storage() { kernels(device_).deallocate(data_, bytes_); }
 
-AllocatorStatistics allocator_statistics(Device device) {
-  return device == Device::cpu ? cpu_allocator().statistics() : cuda_backend().statistics();
-}
-
-void reset_peak(Device device) { device == Device::cpu ? cpu_allocator().reset_peak() : cuda_backend().reset_peak(); }
-
-void release_cache(Device device) {
-  device == Device::cpu ? cpu_allocator().release() : cuda_backend().release_cache();
-}
+AllocatorStatistics allocator_statistics(Device device) { return kernels(device).statistics(); }
+void reset_peak(Device device) { kernels(device).reset_peak(); }
+void release_cache(Device device) { kernels(device).release_cache(); }
 
 }  // namespace fovea

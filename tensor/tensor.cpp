@@ -1,12 +1,9 @@
 #include "tensor/tensor.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
-#include "tensor/cpu/parallel.h"
-#include "tensor/cuda_backend.h"
-#include "tensor/element_loop.h"
+#include "tensor/kernels.h"
 
 namespace fovea {
 
@@ -21,40 +18,6 @@ std::size_t checked_bytes(const Shape& shape, DType dtype) {
             "Tensor: {} {} is too large for any machine", name(dtype), shape);
   }
   return bytes;
-}
-
-template <class To, class From>
-To cast(From value) {
-  if constexpr (std::is_same_v<To, bool>)
-    return value != From(0);
-  else
-    return static_cast<To>(value);
-}
-
-template <class To, class From>
-void copy_row(To* to, std::int64_t to_step, const From* from, std::int64_t from_step, std::int64_t n) {
-  if (to_step == 1 && from_step == 1) {
-    if constexpr (std::is_same_v<To, From>)
-      std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(To));
-    else
-      for (std::int64_t i = 0; i < n; ++i) to[i] = cast<To>(from[i]);
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) to[i * to_step] = cast<To>(from[i * from_step]);
-  }
-}
-
-void copy_on_cpu(Tensor& to, const Tensor& from) {
-  auto loop = plan_loop<2>(to.shape(), {&to, &from});
-  std::int64_t to_step = loop.strides[0][-1], from_step = loop.strides[1][-1];
-  visit(to.dtype(), [&](auto to_type) {
-    visit(from.dtype(), [&](auto from_type) {
-      auto* target = to.data<typename decltype(to_type)::type>();
-      const auto* source = from.data<typename decltype(from_type)::type>();
-      for_runs<2>(loop, [&](auto& offset, std::int64_t count) {
-        copy_row(target + offset[0], to_step, source + offset[1], from_step, count);
-      });
-    });
-  });
 }
 
 }  // namespace
@@ -113,13 +76,9 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device
 }
 
 Tensor Tensor::arange(std::int64_t n, DType dtype, Device device, std::int64_t start) {
-  Tensor out = empty({n}, dtype);
-  visit(dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    T* to = out.data<T>();
-    for (std::int64_t i = 0; i < n; ++i) to[i] = cast<T>(start + i);
-  });
-  return out.to(device);
+  Tensor out = empty({n}, dtype, device);
+  if (n > 0) kernels(device).arange(out, start);
+  return out;
 }
 
 Tensor Tensor::of(std::initializer_list<double> values, const Shape& shape, DType dtype) {
@@ -319,21 +278,7 @@ Tensor Tensor::to(Device device) const {
 
 void Tensor::fill(double value) {
   changed();
-  if (device_ == Device::cuda) return cuda_backend().fill(*this, value);
-  auto loop = plan_loop<1>(shape_, {this});
-  visit(dtype_, [&](auto type) {
-    using T = typename decltype(type)::type;
-    T* to = data<T>();
-    T constant = cast<T>(value);
-    std::int64_t step = loop.strides[0][-1], n = loop.inner();
-    loop.for_rows(0, loop.rows(), [&](auto& offset) {
-      T* row = to + offset[0];
-      if (step == 1)
-        std::fill(row, row + n, constant);
-      else
-        for (std::int64_t i = 0; i < n; ++i) row[i * step] = constant;
-    });
-  });
+  if (elements() > 0) kernels(device_).fill(*this, value);
 }
 
 bool Tensor::is_same_view(const Tensor& other) const {
@@ -365,12 +310,13 @@ void Tensor::copy_from(const Tensor& source) {
           source.shape_, shape_);
   if (overlaps(source)) return copy_from(source.clone());
   changed();
-  if (device_ == source.device_)
-    return device_ == Device::cpu ? copy_on_cpu(*this, source) : cuda_backend().copy(*this, source);
+  if (elements() == 0) return;
+  if (device_ == source.device_) return kernels(device_).copy(*this, source);
   // Across devices: the target's type and order are made where the source is, then the bytes travel.
   Tensor packed = source.to(dtype_).expand(shape_).contiguous();
   if (!is_contiguous()) return copy_from(packed.to(device_));
-  cuda_backend().copy_bytes(address(), device_, packed.address(), source.device_, bytes());
+  const Device other = device_ == Device::cpu ? source.device_ : device_;
+  kernels(other).transfer(address(), packed.address(), bytes());
 }
 
 }  // namespace fovea

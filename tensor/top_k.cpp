@@ -1,84 +1,18 @@
 #include "tensor/top_k.h"
 
-#include <algorithm>
-#include <limits>
-
-#include "tensor/cpu/row_loop.h"
+#include "tensor/kernels.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
-namespace {
-
-/// The best so far, in order: a new one goes before those that are smaller.
-template <class T>
-class Best {
- public:
-  Best(std::int64_t k, T* values, std::int32_t* index) : k_(k), values_(values), index_(index) {
-    std::fill_n(values, k, -std::numeric_limits<T>::infinity());
-    std::fill_n(index, k, 0);
-  }
-
-  T threshold() const { return values_[k_ - 1]; }
-  bool full() const { return count_ == k_; }
-
-  void offer(T value, std::int64_t at) {
-    if (full() && !(value > threshold())) return;
-    std::int64_t place = full() ? k_ - 1 : count_++;
-    for (; place > 0 && values_[place - 1] < value; --place) {
-      values_[place] = values_[place - 1];
-      index_[place] = index_[place - 1];
-    }
-    values_[place] = value == value ? value : -std::numeric_limits<T>::infinity();
-    index_[place] = static_cast<std::int32_t>(at);
-  }
-
- private:
-  std::int64_t k_, count_ = 0;
-  T* values_;
-  std::int32_t* index_;
-};
-
-/// Most blocks of a row have nothing larger than the k-th so far: one comparison tells; and where one has, most of its
-/// vectors have not.
-template <class T>
-void best_of_row(const T* row, std::int64_t n, Best<T> best) {
-  constexpr std::int64_t lanes = Vec<T>::lanes, block = 4 * lanes;
-  const Vec<T> least(-std::numeric_limits<T>::infinity());
-  auto larger = [](Vec<T> next, Vec<T> so_far) { return select(next > so_far, next, so_far); };  // a NaN is not greater
-  std::int64_t j = 0;
-  for (; j < n && !best.full(); ++j) best.offer(row[j], j);
-  for (; j + block <= n; j += block) {
-    Vec<T> largest = least;
-    for (std::int64_t e = j; e < j + block; e += lanes) largest = larger(Vec<T>::load(row + e), largest);
-    if (!(horizontal_max(largest) > best.threshold())) continue;
-    for (std::int64_t v = j; v < j + block; v += lanes) {
-      if (!(horizontal_max(larger(Vec<T>::load(row + v), least)) > best.threshold())) continue;
-      for (std::int64_t e = v; e < v + lanes; ++e) best.offer(row[e], e);
-    }
-  }
-  for (; j < n; ++j) best.offer(row[j], j);
-}
-
-}  // namespace
-
 TopK top_k(const Tensor& x, std::int64_t k) {
   require_rows("top_k", x);
-  const std::int64_t n = x.size(-1);
-  require(0 < k && k <= n, "top_k: k is {}, a row of {} has {} elements", k, x, n);
+  require_real("top_k", x);
+  require(0 < k && k <= x.size(-1), "top_k: k is {}, a row of {} has {} elements", k, x, x.size(-1));
   Shape shape = x.shape();
   shape[-1] = k;
-  TopK out{Tensor::empty(shape, x.dtype()), Tensor::empty(shape, DType::i32)};
-  Tensor from = x.contiguous();
-  visit_real("top_k", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const T* rows = from.data<T>();
-    T* values = out.values.data<T>();
-    std::int32_t* index = out.index.data<std::int32_t>();
-    parallel_for(from.elements() / n, 1 + element_grain / (n + 1), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        best_of_row(rows + row * n, n, Best<T>(k, values + row * k, index + row * k));
-    });
-  });
+  TopK out{Tensor::empty(shape, x.dtype(), x.device()), Tensor::empty(shape, DType::i32, x.device())};
+  if (x.elements() > 0) kernels(x.device()).top_k(x, out);
   return out;
 }
 

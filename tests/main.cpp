@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE fovea
 #include <boost/test/unit_test.hpp>
 
-#include "tensor/cuda_backend.h"
+#include "tensor/kernels.h"
 
 /// Device memory is freed with the tensors that hold it: none is left when all tests have run.
 struct NoDeviceMemoryIsLeft {

@@ -1,13 +1,12 @@
+// The element-wise formulas and their first derivatives.
 #include "tensor/cpu/map_instances.h"
 
-namespace fovea {
+namespace fovea::cpu {
 
-/// The formulas and their first derivatives.
-std::vector<void (*)()> compiled_maps() {
-  KernelAddresses kernels;
-  for_functors<0>(kernels, ElementwiseFunctors{});
-  for_functors<1>(kernels, ElementwiseFunctors{});
-  return kernels.addresses;
-}
+const Provide provide_maps(Device::cpu, [](Kernels& table) {
+  ProvideMaps maps{table};
+  for_functors<0>(maps, ElementwiseFunctors{});
+  for_functors<1>(maps, ElementwiseFunctors{});
+});
 
-}  // namespace fovea
+}  // namespace fovea::cpu

@@ -1,23 +1,21 @@
-/// Compiling the listed functors once, into the library: a table of addresses makes the compiler emit every kernel.
+/// Compiling the listed functors into the CPU's table.
 #pragma once
-#include <vector>
-
+#include "tensor/cpu/map_loop.h"
 #include "tensor/formula/functor_list.h"
-#include "tensor/map.h"
+#include "tensor/kernels.h"
 
-namespace fovea {
+namespace fovea::cpu {
 
-template <class F, int n>
-void MapKernel<F, n>::run(const F& f, Tensor& out, const std::array<const Tensor*, n>& in) {
-  run_map<F, n>(f, out, in);
-}
-
-struct KernelAddresses {
-  std::vector<void (*)()> addresses;
+/// Fills the entries of what it visits (for_functors).
+struct ProvideMaps {
+  Kernels& table;
   template <class F, int n>
   void visit() {
-    addresses.push_back(reinterpret_cast<void (*)()>(&MapKernel<F, n>::run));
+    constexpr int place = place_of<typename UnderlyingFunctor<F>::type>(ElementwiseFunctors{});
+    table.maps[place][derivative_order<F>] = [](const void* functor, Tensor& out, const Tensor* const* in) {
+      map_elements<F, n>(*static_cast<const F*>(functor), out, in);
+    };
   }
 };
 
-}  // namespace fovea
+}  // namespace fovea::cpu

@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "tensor/cpu/map_loop.h"
 #include "tensor/element_loop.h"
-#include "tensor/map.h"
 
-namespace fovea {
+namespace fovea::cpu {
 namespace {
 
 /// map_rows for up to `inputs` inputs; those beyond n stand at the output and are not read.
@@ -39,30 +39,4 @@ void map_rows(RowFunction<T> row, const void* f, Tensor& out, const Tensor* cons
 template void map_rows(RowFunction<float>, const void*, Tensor&, const Tensor* const*, int);
 template void map_rows(RowFunction<double>, const void*, Tensor&, const Tensor* const*, int);
 
-void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n) {
-  auto broadcasts = [&](const Shape& shape) {
-    const int more = out.rank() - shape.rank();
-    bool does = more >= 0;
-    for (int d = 0; does && d < shape.rank(); ++d) does = shape[d] == 1 || shape[d] == out.shape()[d + more];
-    return does;
-  };
-  for (int k = 0; k < n; ++k) {
-    const Tensor& x = *in[k];
-    require(x.defined() && x.dtype() == out.dtype() && x.device() == out.device(),
-            "{}: the operands differ: {} on {} and {} on {}; cast or move one of them", name, out,
-            fovea::name(out.device()), x, fovea::name(x.device()));
-    require(broadcasts(x.shape()), "{}: an operand, {}, does not broadcast to the result, {}", name, x, out);
-  }
-}
-
-bool overlaps_inputs(const Tensor& out, const Tensor* const* in, int n) {
-  return std::any_of(in, in + n, [&](const Tensor* x) { return out.overlaps(*x); });
-}
-
-Tensor empty_map_result(const char* name, const Tensor* const* in, int n) {
-  Shape shape = in[0]->shape();
-  for (int k = 1; k < n; ++k) shape = broadcast(name, shape, in[k]->shape());
-  return Tensor::empty(shape, in[0]->dtype(), in[0]->device());
-}
-
-}  // namespace fovea
+}  // namespace fovea::cpu

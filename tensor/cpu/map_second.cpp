@@ -1,12 +1,11 @@
+// Second derivatives of the element-wise formulas, for create_graph; a file of its own, as it takes long to compile.
 #include "tensor/cpu/map_instances.h"
 
-namespace fovea {
+namespace fovea::cpu {
 
-/// Second derivatives, for create_graph.
-std::vector<void (*)()> compiled_second_derivatives() {
-  KernelAddresses kernels;
-  for_functors<2>(kernels, ElementwiseFunctors{});
-  return kernels.addresses;
-}
+const Provide provide_second_derivatives(Device::cpu, [](Kernels& table) {
+  ProvideMaps maps{table};
+  for_functors<2>(maps, ElementwiseFunctors{});
+});
 
-}  // namespace fovea
+}  // namespace fovea::cpu

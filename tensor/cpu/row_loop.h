@@ -5,19 +5,13 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/simd.h"
 #include "tensor/element_loop.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
 /// x itself, or a copy, so that rows lie contiguously; rows may still be anywhere, or the same one many times.
 inline Tensor with_unit_rows(const Tensor& x) {
   return x.rank() == 0 || x.size(-1) <= 1 || x.strides()[-1] == 1 ? x : x.contiguous();
-}
-
-/// The sizes before the last: of the results that have one number per row.
-inline Shape leading_shape(const Shape& shape) {
-  Shape leading = shape;
-  leading.erase(shape.rank() - 1);
-  return leading;
 }
 
 /// The rows of a matrix whose rows lie contiguously.
@@ -117,19 +111,6 @@ FOVEA_INLINE Vec<T> filled(Vec<T> v, WholeVector<T>, T) {
 template <class T>
 FOVEA_INLINE Vec<T> filled(Vec<T> v, int count, T otherwise) {
   return select(lanes_below<T>(count), v, Vec<T>(otherwise));
-}
-
-/// Throws unless x has rows and lies where the kernel `what` can compute.
-inline void require_rows(std::string_view what, const Tensor& x) {
-  require(x.defined() && x.rank() > 0, "{}: needs at least one dimension, got {}", what, x);
-  require(x.device() == Device::cpu, "{}: has no CUDA kernel; {} lies on {}", what, x, name(x.device()));
-}
-
-/// Throws unless y is a tensor like x: same shape, type and device.
-inline void require_alike(std::string_view what, const Tensor& x, const Tensor& y) {
-  require(y.defined() && y.shape() == x.shape() && y.dtype() == x.dtype() && y.device() == x.device(),
-          "{}: the operands differ: {} on {} and {} on {}; they must have one shape, type and device", what, x,
-          name(x.device()), y, name(y.device()));
 }
 
 }  // namespace fovea

@@ -18,6 +18,20 @@ consteval int arity_of() {
 template <class F>
 inline constexpr int arity = arity_of<F, double>();
 
+template <class... F>
+consteval int count_of(FunctorList<F...>) {
+  return sizeof...(F);
+}
+inline constexpr int functor_count = count_of(ElementwiseFunctors{});
+
+/// F's place in the list, which has it.
+template <class F, class... Functors>
+consteval int place_of(FunctorList<Functors...>) {
+  int place = 0;
+  static_cast<void>(((std::is_same_v<F, Functors> || (++place, false)) || ...));
+  return place;
+}
+
 /// Visits F's derivatives of the given order, 0 to 2: visitor.template visit<Functor, number of inputs>().
 template <int order, class F, class Visitor>
 void for_derivatives(Visitor& visitor) {

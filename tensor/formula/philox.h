@@ -42,6 +42,10 @@ FOVEA_HD FOVEA_INLINE PhiloxBlock<std::uint32_t> philox(std::uint64_t seed, std:
       seed);
 }
 
+/// Uniform numbers go in groups of 32, sixteen blocks to a group: number i < 16 of a group is made of the first two
+/// words of block i, number 16 + i of the other two.
+inline constexpr std::int64_t uniform_group = 32;
+
 /// Where a stretch of random numbers begins; offset counts Philox blocks.
 struct RandomPosition {
   std::uint64_t seed = 0, offset = 0;

@@ -5,8 +5,8 @@
 
 #include "autograd/gradcheck.h"
 #include "autograd/operations.h"
-#include "tensor/cuda_backend.h"
 #include "tensor/formula/functor_list.h"
+#include "tensor/kernels.h"
 #include "tests/autograd/random_inputs.h"
 
 using namespace fovea;

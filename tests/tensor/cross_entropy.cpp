@@ -33,7 +33,7 @@ Naive naive(const Tensor& logits, const Tensor& targets, const Tensor& g, double
 
 void check(const Tensor& logits, const Tensor& targets, const Tensor& g, double smoothing, double tolerance) {
   Naive expected = naive(logits, targets, g, smoothing, 2);
-  CrossEntropyResult result = cross_entropy_forward(logits, targets, smoothing, 2);
+  CrossEntropyResult result = cross_entropy(logits, targets, smoothing, 2);
   std::string what = logits.describe() + " smoothing " + std::to_string(smoothing);
   check_close(result.loss, expected.loss, tolerance, what);
   check_close(cross_entropy_backward(g, logits, targets, result.log_sum_exp, smoothing, 2), expected.gradient,
@@ -42,7 +42,7 @@ void check(const Tensor& logits, const Tensor& targets, const Tensor& g, double 
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(cross_entropy)
+BOOST_AUTO_TEST_SUITE(cross_entropy_kernels)
 
 BOOST_AUTO_TEST_CASE(losses_and_gradients_are_those_of_a_naive_loop) {
   for (std::int64_t V : {3, 17, 130, 2048, 5000})
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(the_largest_logit_may_come_in_any_block) {
 BOOST_AUTO_TEST_CASE(excluded_classes_have_no_gradient_and_spoil_nothing) {
   Tensor logits = random_tensor({2, 17}, DType::f32), targets = Tensor::of({4, 5}, {2}, DType::i64);
   logits.data<float>()[7] = -INFINITY;
-  CrossEntropyResult result = cross_entropy_forward(logits, targets, 0, -100);
+  CrossEntropyResult result = cross_entropy(logits, targets, 0, -100);
   Tensor gradient = cross_entropy_backward(Tensor::full({2}, 1), logits, targets, result.log_sum_exp, 0, -100);
   BOOST_TEST(std::isfinite(result.loss.to_vector<double>()[0]));
   BOOST_TEST(gradient.data<float>()[7] == 0);
@@ -89,33 +89,32 @@ BOOST_AUTO_TEST_CASE(a_nan_reaches_its_loss_only) {
   for (std::int64_t at : {0, 16}) {
     Tensor logits = random_tensor({2, 17}, DType::f32);
     logits.data<float>()[at] = NAN;
-    auto loss = cross_entropy_forward(logits, Tensor::of({4, 5}, {2}, DType::i64), 0, -100).loss.to_vector<double>();
+    auto loss = cross_entropy(logits, Tensor::of({4, 5}, {2}, DType::i64), 0, -100).loss.to_vector<double>();
     BOOST_TEST(std::isnan(loss[0]));
     BOOST_TEST(!std::isnan(loss[1]));
   }
 }
 
 BOOST_AUTO_TEST_CASE(no_rows_are_fine_and_wrong_ones_are_named) {
-  BOOST_TEST(cross_entropy_forward(Tensor::empty({0, 5}), Tensor::empty({0}, DType::i64), 0, -100).loss.elements() ==
-             0);
+  BOOST_TEST(cross_entropy(Tensor::empty({0, 5}), Tensor::empty({0}, DType::i64), 0, -100).loss.elements() == 0);
   Tensor logits = random_tensor({4, 5});
   check_fails_with(
       [&] {
-        cross_entropy_forward(logits, Tensor::of({0, -100, 4, 5}, {4}, DType::i64), 0, -100);
+        cross_entropy(logits, Tensor::of({0, -100, 4, 5}, {4}, DType::i64), 0, -100);
       },
       "cross_entropy: the target of row 3 is 5; it must be in 0 to 4, or -100 to be ignored");
-  check_fails_with([&] { cross_entropy_forward(logits, Tensor::zeros({3}, DType::i64), 0, -100); },
+  check_fails_with([&] { cross_entropy(logits, Tensor::zeros({3}, DType::i64), 0, -100); },
                    "cross_entropy: the logits are f64 [4, 5], the targets i64 [3]; they must be [N, V] and [N]");
-  check_fails_with([&] { cross_entropy_forward(logits, Tensor::zeros({4}), 0, -100); },
+  check_fails_with([&] { cross_entropy(logits, Tensor::zeros({4}), 0, -100); },
                    "cross_entropy: an index is i32 or i64, not f32");
-  check_fails_with([&] { cross_entropy_forward(logits, Tensor::zeros({4}, DType::i64), 1.5, -100); },
+  check_fails_with([&] { cross_entropy(logits, Tensor::zeros({4}, DType::i64), 1.5, -100); },
                    "label smoothing is 1.5; it must be in [0, 1]");
 }
 
 BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
   Tensor logits = random_tensor({301, 333}, DType::f32), targets = random_integers({301}, 333);
   auto compute = [&] {
-    CrossEntropyResult result = cross_entropy_forward(logits, targets, 0.1, 2);
+    CrossEntropyResult result = cross_entropy(logits, targets, 0.1, 2);
     return std::vector<Tensor>{result.loss,
                                cross_entropy_backward(result.loss, logits, targets, result.log_sum_exp, 0.1, 2)};
   };

@@ -41,7 +41,7 @@ Naive naive(const Tensor& x, const Tensor& gain, const Tensor& bias, const Tenso
 
 void check(const Tensor& x, const Tensor& g, const Tensor& gain, const Tensor& bias, double tolerance) {
   Naive expected = naive(x, gain, bias, g);
-  LayerNormResult result = layer_norm_forward(x, gain, bias, epsilon);
+  LayerNormResult result = layer_norm(x, gain, bias, epsilon);
   std::string what = x.describe() + " strides " + x.strides().str();
   check_close(result.output, expected.output, tolerance, what);
   check_close(result.mean, expected.mean, tolerance, what);
@@ -54,7 +54,7 @@ void check(const Tensor& x, const Tensor& g, const Tensor& gain, const Tensor& b
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(layer_norm)
+BOOST_AUTO_TEST_SUITE(layer_norm_kernels)
 
 BOOST_AUTO_TEST_CASE(output_statistics_and_gradients_are_those_of_a_naive_loop) {
   for (std::int64_t n : {3, 8, 17, 64, 130})
@@ -79,18 +79,18 @@ BOOST_AUTO_TEST_CASE(a_large_mean_costs_no_digits) {
   for (double& value : moved) value = std::round(value * 1024) / 1024 + 2048;
   Tensor x = Tensor::from(moved, {3, 64});
   Naive expected = naive(x, gain, bias, small);
-  check_close(layer_norm_forward(x.to(DType::f32), gain, bias, epsilon).output, expected.output, 1e-3, "mean 2048");
+  check_close(layer_norm(x.to(DType::f32), gain, bias, epsilon).output, expected.output, 1e-3, "mean 2048");
 }
 
 BOOST_AUTO_TEST_CASE(a_single_element_normalises_to_the_bias) {
   Tensor x = random_tensor({4, 1}, DType::f32);
-  check_close(layer_norm_forward(x, Tensor::full({1}, 3), Tensor::full({1}, 0.5), epsilon).output, {0.5, 0.5, 0.5, 0.5},
-              0, "n = 1");
+  check_close(layer_norm(x, Tensor::full({1}, 3), Tensor::full({1}, 0.5), epsilon).output, {0.5, 0.5, 0.5, 0.5}, 0,
+              "n = 1");
 }
 
 BOOST_AUTO_TEST_CASE(no_rows_are_fine) {
   Tensor x = Tensor::empty({0, 5}), gain = Tensor::full({5}, 1);
-  LayerNormResult result = layer_norm_forward(x, gain, gain, epsilon);
+  LayerNormResult result = layer_norm(x, gain, gain, epsilon);
   LayerNormGradients gradients = layer_norm_backward(x, x, gain, result.mean, result.inverse_deviation);
   check_close(gradients.gain, {0, 0, 0, 0, 0}, 0, "gain");
   BOOST_TEST(gradients.x.shape().str() == "[0, 5]");
@@ -98,16 +98,15 @@ BOOST_AUTO_TEST_CASE(no_rows_are_fine) {
 
 BOOST_AUTO_TEST_CASE(wrong_parameters_are_named) {
   Tensor x = random_tensor({3, 5}, DType::f32);
-  check_fails_with([&] { layer_norm_forward(x, Tensor::zeros({4}), Tensor::zeros({5}), epsilon); },
+  check_fails_with([&] { layer_norm(x, Tensor::zeros({4}), Tensor::zeros({5}), epsilon); },
                    "layer_norm: the gain is f32 [4], x f32 [3, 5]; it must be f32 [5]");
-  check_fails_with([&] { layer_norm_forward(x, Tensor::zeros({5}), {}, epsilon); },
-                   "layer_norm: the bias is undefined");
+  check_fails_with([&] { layer_norm(x, Tensor::zeros({5}), {}, epsilon); }, "layer_norm: the bias is undefined");
 }
 
 BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
   Tensor x = random_tensor({1001, 130}, DType::f32), gain = random_tensor({130}, DType::f32);
   auto compute = [&] {
-    LayerNormResult result = layer_norm_forward(x, gain, gain, epsilon);
+    LayerNormResult result = layer_norm(x, gain, gain, epsilon);
     LayerNormGradients gradients = layer_norm_backward(x, x, gain, result.mean, result.inverse_deviation);
     return std::vector<Tensor>{result.output, gradients.x, gradients.gain, gradients.bias};
   };

@@ -50,7 +50,7 @@ std::vector<double> differences(std::vector<double> x, Compute&& compute) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(lstm_cell)
+BOOST_AUTO_TEST_SUITE(lstm_cell_kernels)
 
 BOOST_AUTO_TEST_CASE(a_step_is_that_of_a_naive_loop) {
   for (std::int64_t n : {1, 3, 17, 130})
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_that_of_a_naive_loop) {
         for (const Tensor& previous : layouts(random_tensor({5, n}, dtype, -2, 2))) {
           Naive expected =
               naive(gates.to_vector<double>(), previous.to_vector<double>(), 5, static_cast<std::size_t>(n));
-          LstmCellResult result = lstm_cell_forward(gates, previous);
+          LstmCellResult result = lstm_cell(gates, previous);
           check_close(result.hidden, expected.hidden, tolerance_of(dtype), gates.describe());
           check_close(result.cell, expected.cell, tolerance_of(dtype), gates.describe());
         }
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_that_of_a_naive_loop) {
 BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences) {
   for (std::int64_t n : {1, 3, 17}) {
     Tensor gates = random_tensor({3, 4 * n}, DType::f64, -2, 2), previous = random_tensor({3, n}, DType::f64, -2, 2);
-    LstmCellResult result = lstm_cell_forward(gates, previous);
+    LstmCellResult result = lstm_cell(gates, previous);
     std::vector<double> gate = gates.to_vector<double>(), before = previous.to_vector<double>();
     for (const Tensor& g : layouts(random_tensor({3, n}, DType::f64, -1, 1, 1))) {
       Tensor g_cell = random_tensor({3, n}, DType::f64, -1, 1, 2);
@@ -92,16 +92,16 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences) {
 
 BOOST_AUTO_TEST_CASE(saturated_gates_stay_finite) {
   Tensor gates = Tensor::of({1e4, -1e4, 1e4, -1e4}, {1, 4}, DType::f32), previous = Tensor::full({1, 1}, 3);
-  LstmCellResult result = lstm_cell_forward(gates, previous);
+  LstmCellResult result = lstm_cell(gates, previous);
   check_close(result.cell, {1}, 0, "cell");
   check_close(result.hidden, {0}, 0, "hidden");
 }
 
 BOOST_AUTO_TEST_CASE(no_rows_are_fine_and_wrong_shapes_are_named) {
-  BOOST_TEST(lstm_cell_forward(Tensor::empty({0, 8}), Tensor::empty({0, 2})).cell.shape().str() == "[0, 2]");
+  BOOST_TEST(lstm_cell(Tensor::empty({0, 8}), Tensor::empty({0, 2})).cell.shape().str() == "[0, 2]");
   check_fails_with(
       [] {
-        lstm_cell_forward(Tensor::zeros({3, 8}), Tensor::zeros({3, 3}));
+        lstm_cell(Tensor::zeros({3, 8}), Tensor::zeros({3, 3}));
       },
       "lstm_cell: the gates are f32 [3, 8], the cell f32 [3, 3]; they must be [B, 4 n] and [B, n]");
 }
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(no_rows_are_fine_and_wrong_shapes_are_named) {
 BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
   Tensor gates = random_tensor({67, 4 * 33}, DType::f32), previous = random_tensor({67, 33}, DType::f32);
   auto compute = [&] {
-    LstmCellResult result = lstm_cell_forward(gates, previous);
+    LstmCellResult result = lstm_cell(gates, previous);
     LstmCellGradients gradients =
         lstm_cell_backward(result.hidden, result.cell, result.activations, previous, result.cell);
     return std::vector<Tensor>{result.hidden, result.cell, gradients.gates, gradients.previous_cell};

@@ -51,7 +51,7 @@ const std::vector<std::int64_t> row_lengths{1, 3, 4, 7, 8, 12, 17, 32, 33, 60, 6
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(softmax)
+BOOST_AUTO_TEST_SUITE(softmax_kernels)
 
 BOOST_AUTO_TEST_CASE(weights_and_their_logarithms_are_those_of_a_naive_loop) {
   for (std::int64_t n : row_lengths)
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(weights_and_their_logarithms_are_those_of_a_naive_loop) {
       for (const Tensor& z : layouts(random_tensor({2, 3, n}, dtype, -5, 5))) {
         NaiveRows expected = naive(z, {});
         std::string what = z.describe() + " strides " + z.strides().str();
-        check_close(masked_softmax(z), expected.weights, tolerance_of(dtype), what);
+        check_close(softmax(z), expected.weights, tolerance_of(dtype), what);
         check_close(log_softmax(z), expected.log_weights, tolerance_of(dtype), what);
         check_close(log_sum_exp(z), expected.log_totals, tolerance_of(dtype), what);
         BOOST_TEST(log_sum_exp(z).shape().str() == "[2, 3]");
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(masks_of_every_shape_and_type_apply) {
           for (const Tensor& allow : layouts(random_mask(shape, mask_type))) {
             NaiveRows expected = naive(z, allow.expand(z.shape()).to_vector<double>());
             std::string what = z.describe() + " masked by " + allow.describe();
-            check_close(masked_softmax(z, allow), expected.weights, tolerance_of(dtype), what);
+            check_close(softmax(z, allow), expected.weights, tolerance_of(dtype), what);
             check_close(log_sum_exp(z, allow), expected.log_totals, tolerance_of(dtype), what);
           }
     }
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_allowed_weighs_exactly_nothing_whatever_it_hold
       const bool* allowed = allow.data<bool>();
       for (std::int64_t i = 0; i < 3 * n; ++i)
         if (!allowed[i]) z.data<float>()[i] = intruder;
-      Tensor weights = masked_softmax(z, allow);
+      Tensor weights = softmax(z, allow);
       NaiveRows expected = naive(z, allow.to_vector<double>());
       check_close(weights, expected.weights, 2e-6, z.describe());
       for (std::int64_t i = 0; i < 3 * n; ++i) BOOST_TEST((allowed[i] || weights.data<float>()[i] == 0));
@@ -101,9 +101,9 @@ BOOST_AUTO_TEST_CASE(a_row_with_nothing_allowed_is_zero_and_has_no_gradient) {
     for (DType dtype : {DType::f32, DType::f64}) {
       std::vector<double> zeros(static_cast<std::size_t>(2 * n), 0);
       Tensor z = random_tensor({2, n}, dtype), none = Tensor::zeros({1, n}, DType::boolean);
-      Tensor weights = masked_softmax(z, none);
+      Tensor weights = softmax(z, none);
       check_close(weights, zeros, 0, "masked");
-      check_close(masked_softmax(Tensor::full({2, n}, -INFINITY, dtype)), zeros, 0, "minus infinity");
+      check_close(softmax(Tensor::full({2, n}, -INFINITY, dtype)), zeros, 0, "minus infinity");
       check_close(log_sum_exp(z, none), {INFINITY, INFINITY}, 0, "log_sum_exp");
       check_close(softmax_backward(weights, Tensor::full({2, n}, INFINITY, dtype)), zeros, 0, "gradient");
     }
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(huge_logits_neither_overflow_nor_lose_their_order) {
     for (DType dtype : {DType::f32, DType::f64}) {
       Tensor z = random_tensor({3, n}, dtype, -1e4, 1e4);
       NaiveRows expected = naive(z, {});
-      check_close(masked_softmax(z), expected.weights, tolerance_of(dtype), "weights");
+      check_close(softmax(z), expected.weights, tolerance_of(dtype), "weights");
       check_close(log_softmax(z), expected.log_weights, tolerance_of(dtype), "logarithms");
     }
 }
@@ -124,13 +124,13 @@ BOOST_AUTO_TEST_CASE(an_allowed_nan_makes_its_row_nan) {
     for (std::int64_t at : {std::int64_t{0}, n / 2, n - 1}) {
       Tensor z = random_tensor({2, n}, DType::f32);
       z.data<float>()[at] = NAN;
-      std::vector<double> weights = masked_softmax(z).to_vector<double>(), logs = log_softmax(z).to_vector<double>();
+      std::vector<double> weights = softmax(z).to_vector<double>(), logs = log_softmax(z).to_vector<double>();
       for (std::size_t j = 0; j < static_cast<std::size_t>(2 * n); ++j) {
         BOOST_TEST(std::isnan(weights[j]) == (j < static_cast<std::size_t>(n)));
         BOOST_TEST(std::isnan(logs[j]) == (j < static_cast<std::size_t>(n)));
       }
     }
-  Tensor all = masked_softmax(Tensor::full({1, 3}, NAN));
+  Tensor all = softmax(Tensor::full({1, 3}, NAN));
   BOOST_TEST(std::isnan(all.to_vector<double>()[0]));
 }
 
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_a_naive_loop) {
   for (std::int64_t n : row_lengths)
     for (DType dtype : {DType::f32, DType::f64}) {
       Tensor z = random_tensor({2, 3, n}, dtype, -3, 3);
-      Tensor y = masked_softmax(z, random_mask({3, n}, DType::boolean)), logs = log_softmax(z);
+      Tensor y = softmax(z, random_mask({3, n}, DType::boolean)), logs = log_softmax(z);
       for (const Tensor& g : layouts(random_tensor({2, 3, n}, dtype, -1, 1, 1))) {
         check_close(softmax_backward(y, g), naive_backward(y, g, false), tolerance_of(dtype), g.describe());
         check_close(log_softmax_backward(logs, g), naive_backward(logs, g, true), 4 * tolerance_of(dtype),
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_a_naive_loop) {
 BOOST_AUTO_TEST_CASE(what_arrives_where_the_weight_is_zero_changes_nothing) {
   for (std::int64_t n : row_lengths) {
     Tensor z = random_tensor({3, n}, DType::f32), allow = random_mask({3, n}, DType::boolean);
-    Tensor y = masked_softmax(z, allow), g = random_tensor({3, n}, DType::f32, -1, 1, 1);
+    Tensor y = softmax(z, allow), g = random_tensor({3, n}, DType::f32, -1, 1, 1);
     std::vector<double> expected = naive_backward(y, g, false);
     for (std::int64_t i = 0; i < 3 * n; ++i)
       if (!allow.data<bool>()[i]) g.data<float>()[i] = i % 2 ? NAN : INFINITY;
@@ -161,29 +161,28 @@ BOOST_AUTO_TEST_CASE(what_arrives_where_the_weight_is_zero_changes_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(empty_tensors_are_fine) {
-  BOOST_TEST(masked_softmax(Tensor::empty({3, 0})).shape().str() == "[3, 0]");
-  BOOST_TEST(masked_softmax(Tensor::empty({0, 3}), Tensor::empty({0, 1}, DType::boolean)).shape().str() == "[0, 3]");
+  BOOST_TEST(softmax(Tensor::empty({3, 0})).shape().str() == "[3, 0]");
+  BOOST_TEST(softmax(Tensor::empty({0, 3}), Tensor::empty({0, 1}, DType::boolean)).shape().str() == "[0, 3]");
   check_close(log_sum_exp(Tensor::empty({2, 0})), {INFINITY, INFINITY}, 0, "nothing");
 }
 
 BOOST_AUTO_TEST_CASE(wrong_masks_and_types_are_named) {
   Tensor z = random_tensor({2, 5});
-  check_fails_with([&] { masked_softmax(z, Tensor::zeros({5})); },
-                   "masked_softmax: the mask is f32 [5]; it must be bool or u8");
+  check_fails_with([&] { softmax(z, Tensor::zeros({5})); }, "softmax: the mask is f32 [5]; it must be bool or u8");
   check_fails_with(
       [&] {
-        masked_softmax(z, Tensor::zeros({4, 2, 5}, DType::u8));
+        softmax(z, Tensor::zeros({4, 2, 5}, DType::u8));
       },
-      "masked_softmax: the mask u8 [4, 2, 5] does not broadcast to the logits, f64 [2, 5]");
-  check_fails_with([&] { masked_softmax(random_integers({2, 5}, 3)); }, "masked_softmax: computes in f32 or f64");
+      "softmax: the mask u8 [4, 2, 5] does not broadcast to the logits, f64 [2, 5]");
+  check_fails_with([&] { softmax(random_integers({2, 5}, 3)); }, "softmax: computes in f32 or f64");
   check_fails_with([&] { softmax_backward(z, random_tensor({2, 4})); }, "softmax_backward: the operands differ");
-  check_fails_with([&] { masked_softmax(Tensor::of({1}, {})); }, "masked_softmax: needs at least one dimension");
+  check_fails_with([&] { softmax(Tensor::of({1}, {})); }, "softmax: needs at least one dimension");
 }
 
 BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
   Tensor z = random_tensor({37, 4, 33, 31}, DType::f32), allow = random_mask({37, 1, 1, 31}, DType::boolean);
   auto compute = [&] {
-    Tensor y = masked_softmax(z, allow);
+    Tensor y = softmax(z, allow);
     return std::vector<Tensor>{y, softmax_backward(y, z), log_softmax(z), log_sum_exp(z, allow)};
   };
   check_threads_do_not_matter(compute);

@@ -15,10 +15,10 @@
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/cuda_backend.h"
 #include "tensor/format/safetensors.h"
 #include "tensor/formula/functors.h"
 #include "tensor/gemm.h"
+#include "tensor/kernels.h"
 #include "tensor/map.h"
 #include "tensor/random.h"
 
@@ -62,7 +62,7 @@ void TrainingOptions::add_to(Cli& cli) {
 void TrainingOptions::apply() const {
   with_flag("--schedule", [&] { Schedule::parse(schedule); });
   if (parse_device(device) == Device::cuda) {
-    cuda_backend();  // says so where there is no GPU
+    kernels(Device::cuda);  // throws where there is no GPU
     fail(
         "--device cuda: training needs kernels that are there for the CPU only (softmax, layer norm, ...); use "
         "--device cpu");

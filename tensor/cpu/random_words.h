@@ -1,0 +1,76 @@
+/// Philox on the CPU, sixteen blocks at a time.
+#pragma once
+#include <cstring>
+
+#include "tensor/formula/math.h"
+#include "tensor/formula/philox.h"
+
+namespace fovea::cpu {
+
+/// 32-bit words in the lower halves of 64-bit lanes: what the machine multiplies wide. The upper halves are of no
+/// account.
+struct WideWords {
+  static constexpr int lanes = vector_bytes / 8;
+  using Native = NativeVector<std::uint64_t>::Type;
+  Native native;
+
+  WideWords() = default;
+  FOVEA_INLINE explicit WideWords(Native native) : native(native) {}
+  FOVEA_INLINE explicit WideWords(std::uint32_t word) : native(word + Native{}) {}
+  friend FOVEA_INLINE WideWords operator^(WideWords a, WideWords b) { return WideWords(a.native ^ b.native); }
+};
+
+FOVEA_INLINE WideProduct<WideWords> wide_product(WideWords a, std::uint32_t b) {
+#if defined(__AVX512F__)
+  auto product = (WideWords::Native)_mm512_maskz_mul_epu32(0xff, (__m512i)a.native, _mm512_set1_epi64(b));
+#elif defined(__AVX2__)
+  auto product = (WideWords::Native)_mm256_mul_epu32((__m256i)a.native, _mm256_set1_epi64x(b));
+#else
+  auto product = (a.native & 0xffffffffU) * b;
+#endif
+  return {WideWords(product >> 32), WideWords(product)};
+}
+
+/// Sixteen blocks in a row, as word[w][lane].
+struct alignas(64) SixteenBlocks {
+  std::uint32_t word[4][16];
+};
+
+FOVEA_INLINE SixteenBlocks sixteen_blocks(std::uint64_t seed, std::uint64_t index) {
+  constexpr int lanes = WideWords::lanes;
+  SixteenBlocks out;
+  for (int first = 0; first < 16; first += 2 * lanes) {
+    // Even and odd blocks apart: the words of both, side by side in 64 bits, are in order.
+    WideWords::Native even, odd;
+    for (int lane = 0; lane < lanes; ++lane)
+      even[lane] = index + static_cast<std::uint64_t>(first + 2 * lane), odd[lane] = even[lane] + 1;
+    WideWords zero(0U);
+    auto a = philox(PhiloxBlock<WideWords>{{WideWords(even), WideWords(even >> 32), zero, zero}}, seed);
+    auto b = philox(PhiloxBlock<WideWords>{{WideWords(odd), WideWords(odd >> 32), zero, zero}}, seed);
+    for (int w = 0; w < 4; ++w) {
+      WideWords::Native both = (a.word[w].native & 0xffffffffU) | (b.word[w].native << 32);
+      std::memcpy(&out.word[w][first], &both, sizeof both);
+    }
+  }
+  return out;
+}
+
+/// Numbers of [1, 2) with 52 random bits: lane i of `first` and of `second` come from block index + i.
+struct UniformPairs {
+  double first[16], second[16];
+};
+inline UniformPairs uniform_pairs(RandomPosition at, std::int64_t group) {
+  SixteenBlocks blocks = sixteen_blocks(at.seed, at.offset + static_cast<std::uint64_t>(16 * group));
+  auto number = [](std::uint32_t low, std::uint32_t high) {
+    std::uint64_t bits = (std::uint64_t{high} << 32 | low) >> 12;
+    return approximation::from_bits<double>(bits | 0x3ff0000000000000U);
+  };
+  UniformPairs out;
+  for (int lane = 0; lane < 16; ++lane) {
+    out.first[lane] = number(blocks.word[0][lane], blocks.word[1][lane]);
+    out.second[lane] = number(blocks.word[2][lane], blocks.word[3][lane]);
+  }
+  return out;
+}
+
+}  // namespace fovea::cpu

@@ -1,0 +1,284 @@
+// Reductions on the CPU.
+#include "tensor/reduce.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "tensor/cpu/parallel.h"
+#include "tensor/cpu/row_loop.h"
+#include "tensor/element_loop.h"
+#include "tensor/kernels.h"
+
+namespace fovea::cpu {
+
+namespace {
+
+// Totals are f64 for both types: what f32 adds up by itself are blocks of at most this many elements per lane, so the
+// error stays that of a pairwise sum however long the axis is.
+constexpr std::int64_t row_block = 1024, column_block = 128;
+constexpr std::int64_t stripe = 256;     // columns that are added up together: their totals stay in the first cache
+constexpr std::int64_t most_items = 32;  // pieces of work, fixed so that results do not depend on the threads
+
+struct SumOf {
+  static constexpr double identity = 0;
+  template <class T>
+  static FOVEA_INLINE T join(T total, T x) {
+    return total + x;
+  }
+};
+
+/// NaN wins, wherever it stands.
+struct MaximumOf {
+  static constexpr double identity = -std::numeric_limits<double>::infinity();
+  template <class T>
+  static FOVEA_INLINE T join(T total, T x) {
+    return select((x > total) | (x != x), x, total);
+  }
+};
+
+template <class Op, int distance = 0, class T>
+FOVEA_INLINE T join_lanes(Vec<T> v) {
+  constexpr int step = distance ? distance : Vec<T>::lanes / 2;
+  v = Op::join(v, swapped<step>(v));
+  if constexpr (step > 1)
+    return join_lanes<Op, step / 2>(v);
+  else
+    return v[0];
+}
+
+template <class Op, class T>
+T reduce_block(const T* x, std::int64_t n) {
+  using V = Vec<T>;
+  const V identity(static_cast<T>(Op::identity));
+  V part[4] = {identity, identity, identity, identity};
+  std::int64_t i = 0;
+  for (; i + 4 * V::lanes <= n; i += 4 * V::lanes)
+    for (int k = 0; k < 4; ++k) part[k] = Op::join(part[k], V::load(x + i + k * V::lanes));
+  for_vectors<T>(n - i, [&](std::int64_t j, auto count) {
+    part[0] = Op::join(part[0], filled(load_vector(x + i + j, count), count, static_cast<T>(Op::identity)));
+  });
+  return join_lanes<Op>(Op::join(Op::join(part[0], part[1]), Op::join(part[2], part[3])));
+}
+
+template <class Op, class T>
+double reduce_row(const T* x, std::int64_t n) {
+  double total = Op::identity;
+  for (std::int64_t begin = 0; begin < n; begin += row_block)
+    total = Op::join(total, static_cast<double>(reduce_block<Op>(x + begin, std::min(row_block, n - begin))));
+  return total;
+}
+
+/// The totals of up to `stripe` neighbouring columns, fed row by row; eight rows are joined in registers.
+template <class Op, class T>
+class ColumnTotals {
+ public:
+  explicit ColumnTotals(std::int64_t width) : width_(width) {
+    std::fill_n(total_, width, Op::identity);
+    std::fill_n(part_, width, static_cast<T>(Op::identity));
+  }
+
+  void add(const T* row) {
+    pending_[count_++] = row;
+    if (count_ == 8) join_pending();
+  }
+
+  const double* finish() {
+    for (int k = 0; k < count_; ++k)
+      for_vectors<T>(width_, [&](std::int64_t c, auto count) {
+        store_vector(Op::join(load_vector(part_ + c, count), load_vector(pending_[k] + c, count)), part_ + c, count);
+      });
+    flush();
+    return total_;
+  }
+
+ private:
+  void join_pending() {
+    auto& row = pending_;
+    for_vectors<T>(width_, [&](std::int64_t c, auto count) {
+      auto load = [=](const T* from) { return load_vector(from + c, count); };
+      auto low = Op::join(Op::join(load(row[0]), load(row[1])), Op::join(load(row[2]), load(row[3])));
+      auto high = Op::join(Op::join(load(row[4]), load(row[5])), Op::join(load(row[6]), load(row[7])));
+      store_vector(Op::join(load(part_), Op::join(low, high)), part_ + c, count);
+    });
+    count_ = 0;
+    rows_ += 8;
+    if (rows_ == column_block) flush();
+  }
+
+  void flush() {
+    for (std::int64_t c = 0; c < width_; ++c) {
+      total_[c] = Op::join(total_[c], static_cast<double>(part_[c]));
+      part_[c] = static_cast<T>(Op::identity);
+    }
+    count_ = 0;
+    rows_ = 0;
+  }
+
+  std::int64_t width_, rows_ = 0;
+  int count_ = 0;
+  const T* pending_[8];
+  T part_[stripe];
+  double total_[stripe];
+};
+
+/// x's dimensions, neighbours merged, from the largest stride to the smallest: those that are kept, those that are
+/// reduced, and the innermost one, which is contiguous and either.
+struct ReductionPlan {
+  ElementLoop<2> kept;     // offsets in x and in the result
+  ElementLoop<1> reduced;  // offsets in x
+  std::int64_t inner = 1, inner_step = 1, out_step = 0;
+  bool inner_is_reduced = true;
+};
+
+ReductionPlan plan_reduction(const Tensor& x, const Tensor& out) {
+  std::array<int, Shape::max_rank> order{};
+  std::iota(order.begin(), order.end(), 0);
+  auto key = [&](int d) { return x.strides()[d] == 0 ? std::numeric_limits<std::int64_t>::max() : x.strides()[d]; };
+  std::stable_sort(order.begin(), order.begin() + x.rank(), [&](int a, int b) { return key(a) > key(b); });
+  std::span<const int> by_stride(order.data(), static_cast<std::size_t>(x.rank()));
+  Tensor from = x.permute(by_stride), to = out.permute(by_stride);
+  auto loop = plan_loop<2>(from.shape(), {&from, &to});
+
+  ReductionPlan plan;
+  for (int d = 0; d < loop.rank() - 1; ++d) {
+    if (loop.strides[1][d] == 0) {
+      plan.reduced.shape.push_back(loop.shape[d]);
+      plan.reduced.strides[0].push_back(loop.strides[0][d]);
+    } else {
+      plan.kept.shape.push_back(loop.shape[d]);
+      for (int k = 0; k < 2; ++k) plan.kept.strides[k].push_back(loop.strides[k][d]);
+    }
+  }
+  plan.kept.shape.push_back(1);
+  plan.reduced.shape.push_back(1);
+  plan.inner = loop.inner();
+  plan.inner_step = loop.strides[0][-1];
+  plan.out_step = loop.strides[1][-1];
+  plan.inner_is_reduced = plan.out_step == 0;
+  return plan;
+}
+
+/// Each result is the total of R rows of n contiguous elements. Few results: the rows, or the elements of long ones,
+/// are dealt out in `splits` parts, whose totals are joined in order.
+template <class Op, class T>
+void reduce_rows(const ReductionPlan& plan, const T* x, T* out) {
+  std::int64_t results = plan.kept.rows(), R = plan.reduced.rows(), n = plan.inner;
+  std::int64_t splits = results >= most_items ? 1 : std::clamp<std::int64_t>(R * n / element_grain, 1, most_items);
+  bool split_rows = R >= splits;
+  auto part = [&](const T* from, std::int64_t s) {
+    std::int64_t r = split_rows ? R * s / splits : 0, r_end = split_rows ? R * (s + 1) / splits : R;
+    std::int64_t i = split_rows ? 0 : n * s / splits, i_end = split_rows ? n : n * (s + 1) / splits;
+    double total = Op::identity;
+    plan.reduced.for_rows(
+        r, r_end, [&](auto& offset) { total = Op::join(total, reduce_row<Op>(from + offset[0] + i, i_end - i)); });
+    return total;
+  };
+  if (splits == 1) {
+    parallel_for(results, 1 + element_grain / (R * n + 1), [&](std::int64_t begin, std::int64_t end) {
+      plan.kept.for_rows(begin, end, [&](auto& offset) { out[offset[1]] = static_cast<T>(part(x + offset[0], 0)); });
+    });
+    return;
+  }
+  std::array<double, most_items * most_items> totals;
+  parallel_for(results * splits, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; ++item)
+      plan.kept.for_rows(item / splits, item / splits + 1,
+                         [&](auto& offset) { totals[item] = part(x + offset[0], item % splits); });
+  });
+  const double* first = totals.data();
+  plan.kept.for_rows(0, results, [&](auto& offset) {
+    double total = Op::identity;
+    for (std::int64_t s = 0; s < splits; ++s) total = Op::join(total, *first++);
+    out[offset[1]] = static_cast<T>(total);
+  });
+}
+
+/// Each result is the total of R elements, one in each of R contiguous rows. Few columns: the rows are dealt out in
+/// `splits` parts, whose totals are joined in order.
+template <class Op, class T>
+void reduce_columns(const ReductionPlan& plan, const T* x, T* out) {
+  std::int64_t outer = plan.kept.rows(), R = plan.reduced.rows(), C = plan.inner;
+  std::int64_t stripes = (C + stripe - 1) / stripe, units = outer * stripes;
+  std::int64_t splits = units >= most_items || outer * R * C < 2 * element_grain
+                            ? 1
+                            : std::clamp<std::int64_t>(R / 32, 1, most_items / units);
+  Tensor scratch;
+  if (splits > 1) scratch = Tensor::empty({units * splits, stripe}, DType::f64);
+  double* totals = splits > 1 ? scratch.data<double>() : nullptr;
+
+  auto write = [&](T* to, const double* total, std::int64_t width) {
+    for (std::int64_t c = 0; c < width; ++c) to[c * plan.out_step] = static_cast<T>(total[c]);
+  };
+  parallel_for(units * splits, 1 + element_grain / (R * std::min(C, stripe) / splits + 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t item = begin; item < end; ++item) {
+                   std::int64_t unit = item / splits, s = item % splits, column = unit % stripes * stripe;
+                   std::int64_t width = std::min(stripe, C - column);
+                   plan.kept.for_rows(unit / stripes, unit / stripes + 1, [&](auto& start) {
+                     ColumnTotals<Op, T> columns(width);
+                     const T* from = x + start[0] + column;
+                     plan.reduced.for_rows(R * s / splits, R * (s + 1) / splits,
+                                           [&](auto& offset) { columns.add(from + offset[0]); });
+                     const double* total = columns.finish();
+                     if (splits > 1)
+                       std::copy_n(total, width, totals + item * stripe);
+                     else
+                       write(out + start[1] + column * plan.out_step, total, width);
+                   });
+                 }
+               });
+  if (splits == 1) return;
+  for (std::int64_t unit = 0; unit < units; ++unit) {
+    std::int64_t column = unit % stripes * stripe, width = std::min(stripe, C - column);
+    double* first = totals + unit * splits * stripe;
+    for (std::int64_t s = 1; s < splits; ++s)
+      for (std::int64_t c = 0; c < width; ++c) first[c] = Op::join(first[c], first[s * stripe + c]);
+    plan.kept.for_rows(unit / stripes, unit / stripes + 1,
+                       [&](auto& start) { write(out + start[1] + column * plan.out_step, first, width); });
+  }
+}
+
+/// `out` seen with x's shape: every element of x has the place of its result.
+Tensor spread_over(const Tensor& x, const Tensor& out) {
+  Shape steps = out.strides();
+  for (int d = 0; d < x.rank(); ++d)
+    if (out.shape()[d] == 1) steps[d] = 0;
+  return out.as_strided(x.shape(), steps);
+}
+
+/// Sums of integers, exact up to 2^63.
+void sum_integers(const Tensor& x, Tensor& out) {
+  out.fill(0);
+  Tensor target = spread_over(x, out);
+  auto loop = plan_loop<2>(x.shape(), {&x, &target});
+  const std::int64_t step = loop.strides[0][-1], out_step = loop.strides[1][-1], *from = x.data<std::int64_t>();
+  std::int64_t* to = out.data<std::int64_t>();
+  loop.for_rows(0, loop.rows(), [&](auto& offset) {
+    for (std::int64_t i = 0; i < loop.inner(); ++i) to[offset[1] + i * out_step] += from[offset[0] + i * step];
+  });
+}
+
+template <class Op>
+void reduce_all(const Tensor& x, Tensor& out) {
+  if (x.elements() == 0) return out.fill(Op::identity);
+  ReductionPlan plan = plan_reduction(x, spread_over(x, out));
+  if (plan.inner > 1 && plan.inner_step != 1) return reduce_all<Op>(x.contiguous(), out);
+  visit_real("reduce", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    if (plan.inner_is_reduced)
+      reduce_rows<Op>(plan, x.data<T>(), out.data<T>());
+    else
+      reduce_columns<Op>(plan, x.data<T>(), out.data<T>());
+  });
+}
+
+void reduce(Reduction reduction, const Tensor& x, Tensor& out) {
+  if (x.dtype() == DType::i64) return sum_integers(x, out);
+  reduction == Reduction::sum ? reduce_all<SumOf>(x, out) : reduce_all<MaximumOf>(x, out);
+}
+
+const Provide provide(Device::cpu, [](Kernels& table) { table.reduce = reduce; });
+
+}  // namespace
+}  // namespace fovea::cpu

@@ -1,0 +1,184 @@
+/// The contract of a device: one entry for each kernel, one table for each device.
+///
+/// A public function of tensor/ is a front: it checks its arguments, allocates the result on their device, and calls
+/// `kernels(x.device()).softmax(...)`. The kernels of the CPU are in tensor/cpu, those of the GPU in cuda/. A device
+/// that lacks a kernel has an empty entry, and calling it throws an error that names the operation and the device.
+///
+/// What every kernel may rely on: operands are defined, lie on its device, and have the types and shapes that the
+/// front's documentation demands; `out` is contiguous and new unless its entry says otherwise. Inputs have any strides.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tensor/formula/functor_list.h"
+#include "tensor/formula/philox.h"
+#include "tensor/storage.h"
+#include "tensor/tensor.h"
+
+namespace fovea {
+
+struct AdamOptions;
+struct AdamSlot;
+struct CrossEntropyResult;
+struct LayerNormGradients;
+struct LayerNormResult;
+struct LstmCellGradients;
+struct LstmCellResult;
+struct SgdOptions;
+struct SgdSlot;
+struct TopK;
+enum class Reduction;
+enum class Comparison;
+enum class Logic;
+
+class Kernels;
+
+/// A kernel's name, and whether its device has it: what the list of a table's entries shows.
+class KernelEntry {
+ public:
+  KernelEntry(Kernels& table, const char* name);
+  KernelEntry(const KernelEntry&) = delete;
+  KernelEntry& operator=(const KernelEntry&) = delete;
+  const char* name() const { return name_; }
+  virtual bool exists() const = 0;
+
+ protected:
+  ~KernelEntry() = default;
+  [[noreturn]] void missing() const;
+
+ private:
+  const Kernels& table_;
+  const char* name_;
+};
+
+/// One entry: a function, or nothing where the device lacks it.
+template <class Signature>
+class Kernel;
+template <class Result, class... Arguments>
+class Kernel<Result(Arguments...)> : public KernelEntry {
+ public:
+  using Function = Result (*)(Arguments...);
+  using KernelEntry::KernelEntry;
+  void operator=(Function function) { function_ = function; }
+  bool exists() const override { return function_ != nullptr; }
+  Result operator()(Arguments... arguments) const {
+    if (!function_) [[unlikely]]
+      missing();
+    return function_(static_cast<Arguments&&>(arguments)...);
+  }
+
+ private:
+  Function function_ = nullptr;
+};
+
+/// out = f(in...), where f is the functor of the list that the entry is for; out may be one of the inputs.
+using MapKernel = Kernel<void(const void* functor, Tensor& out, const Tensor* const* in)>;
+
+class Kernels {
+ public:
+  explicit Kernels(Device device);
+  const Device device;
+
+ private:
+  friend class KernelEntry;
+  std::vector<const KernelEntry*> entries_;
+
+ public:
+  std::span<const KernelEntry* const> entries() const { return entries_; }
+
+  // ---- Memory and the device itself ----
+  /// At least so many bytes, aligned to 64. Throws Error where the device has no more.
+  Kernel<std::byte*(std::size_t bytes)> allocate{*this, "allocate"};
+  Kernel<void(std::byte* block, std::size_t bytes)> deallocate{*this, "deallocate"};
+  Kernel<AllocatorStatistics()> statistics{*this, "statistics"};
+  Kernel<void()> reset_peak{*this, "reset_peak"};
+  Kernel<void()> release_cache{*this, "release_cache"};
+  /// Bytes between this device and the host, in either direction; the host's memory is the caller's again on return.
+  Kernel<void(void* to, const void* from, std::size_t bytes)> transfer{*this, "transfer"};
+  /// How often the host has waited for the device since the program began.
+  Kernel<std::uint64_t()> synchronizations{*this, "synchronizations"};
+  Kernel<std::string()> describe{*this, "describe"};  ///< "NVIDIA H200, 139 GiB"
+
+  // ---- Elements ----
+  /// Casts and broadcasts `from` into `to`, which has any strides.
+  Kernel<void(Tensor& to, const Tensor& from)> copy{*this, "copy"};
+  Kernel<void(Tensor& out, double value)> fill{*this, "fill"};  ///< out has any strides
+  Kernel<void(Tensor& out, std::int64_t start)> arange{*this, "arange"};
+  /// The listed functors (functor_list.h): maps[place in the list][order of the derivative], out of any strides.
+  std::array<std::array<MapKernel, 3>, functor_count> maps;
+  Kernel<void(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& out)> compare{*this, "compare"};
+  Kernel<void(Logic logic, const Tensor& a, const Tensor& b, Tensor& out)> logic{*this, "logic"};
+  Kernel<void(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out)> where{*this, "where"};
+
+  // ---- Random numbers ----
+  Kernel<void(RandomPosition at, double low, double high, Tensor& out)> fill_uniform{*this, "fill_uniform"};
+  Kernel<void(RandomPosition at, double mean, double deviation, Tensor& out)> fill_normal{*this, "fill_normal"};
+  /// x and residual contiguous; residual may be null.
+  Kernel<void(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out)> dropout{*this, "dropout"};
+
+  // ---- Reductions ----
+  /// out has x's rank, and size 1 in the dimensions that are reduced; f32, f64, and i64 for sums.
+  Kernel<void(Reduction reduction, const Tensor& x, Tensor& out)> reduce{*this, "reduce"};
+  Kernel<void(const Tensor& x, Tensor& out, bool reverse)> cumulative_sum{*this, "cumulative_sum"};
+  Kernel<void(const Tensor& x, TopK& out)> top_k{*this, "top_k"};
+  Kernel<double(std::span<const Tensor> tensors)> global_norm{*this, "global_norm"};
+
+  // ---- Products ----
+  /// c = alpha a b + beta c; c of any strides, in memory of its own.
+  Kernel<void(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta)> gemm{*this, "gemm"};
+
+  // ---- By index; each throws Error naming the first index that is out of range ----
+  Kernel<void(const Tensor& table, const Tensor& index, Tensor& out)> gather_rows{*this, "gather_rows"};
+  /// The table has any strides; rows lie in memory of their own.
+  Kernel<void(Tensor& table, const Tensor& index, const Tensor& rows)> scatter_add_rows{*this, "scatter_add_rows"};
+  Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> gather_last{*this, "gather_last"};
+  Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> scatter_add_last{*this, "scatter_add_last"};
+
+  // ---- Rows ----
+  /// `allow` is bool or u8 and broadcasts to the logits, or is undefined.
+  Kernel<void(const Tensor& logits, const Tensor& allow, Tensor& out)> softmax{*this, "softmax"};
+  Kernel<void(const Tensor& y, const Tensor& g, Tensor& out)> softmax_backward{*this, "softmax_backward"};
+  Kernel<void(const Tensor& logits, Tensor& out)> log_softmax{*this, "log_softmax"};
+  Kernel<void(const Tensor& y, const Tensor& g, Tensor& out)> log_softmax_backward{*this, "log_softmax_backward"};
+  Kernel<void(const Tensor& logits, const Tensor& allow, Tensor& out)> log_sum_exp{*this, "log_sum_exp"};
+  Kernel<void(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon, LayerNormResult& out)>
+      layer_norm{*this, "layer_norm"};
+  Kernel<void(const Tensor& g, const Tensor& x, const Tensor& gain, const Tensor& mean, const Tensor& inverse_deviation,
+              LayerNormGradients& out)>
+      layer_norm_backward{*this, "layer_norm_backward"};
+  Kernel<void(const Tensor& logits, const Tensor& targets, double label_smoothing, std::int64_t ignored,
+              CrossEntropyResult& out)>
+      cross_entropy{*this, "cross_entropy"};
+  Kernel<void(const Tensor& g, const Tensor& logits, const Tensor& targets, const Tensor& log_sum_exp,
+              double label_smoothing, std::int64_t ignored, Tensor& out)>
+      cross_entropy_backward{*this, "cross_entropy_backward"};
+
+  // ---- Several outputs ----
+  Kernel<void(const Tensor& gates, const Tensor& previous_cell, LstmCellResult& out)> lstm_cell{*this, "lstm_cell"};
+  Kernel<void(const Tensor& g_hidden, const Tensor& g_cell, const Tensor& activations, const Tensor& previous_cell,
+              const Tensor& cell, LstmCellGradients& out)>
+      lstm_cell_backward{*this, "lstm_cell_backward"};
+  Kernel<void(std::span<SgdSlot> slots, const SgdOptions& options, double gradient_scale)> sgd_step{*this, "sgd_step"};
+  Kernel<void(std::span<AdamSlot> slots, const AdamOptions& options, std::int64_t step, double gradient_scale)>
+      adam_step{*this, "adam_step"};
+};
+
+/// The table of a device that can be used. Throws Error in one line for CUDA where fovea was built without it or where
+/// there is no GPU.
+const Kernels& kernels(Device device);
+/// Whether there is a GPU, and fovea was built for it.
+bool cuda_is_available();
+
+/// The table of a device as far as its kernels are compiled in, to be filled, listed or tested.
+Kernels& kernel_table(Device device);
+
+/// Puts kernels into the table of their device before the program begins. A file of kernels ends with one:
+/// `const Provide provide(Device::cpu, [](Kernels& table) { table.top_k = top_k; });`
+struct Provide {
+  Provide(Device device, void (*fill)(Kernels& table)) { fill(kernel_table(device)); }
+};
+
+}  // namespace fovea

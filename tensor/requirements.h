@@ -1,0 +1,41 @@
+/// Checks that several fronts share.
+#pragma once
+#include <string_view>
+
+#include "tensor/tensor.h"
+
+namespace fovea {
+
+/// The sizes before the last: the shape of results that have one number for each row.
+inline Shape leading_shape(const Shape& shape) {
+  Shape leading = shape;
+  leading.erase(shape.rank() - 1);
+  return leading;
+}
+
+/// Throws unless x has rows, that is, at least one dimension.
+inline void require_rows(std::string_view what, const Tensor& x) {
+  require(x.defined() && x.rank() > 0, "{}: needs at least one dimension, got {}", what, x);
+}
+
+/// Throws unless y has x's shape, type and device.
+inline void require_alike(std::string_view what, const Tensor& x, const Tensor& y) {
+  require(y.defined() && y.shape() == x.shape() && y.dtype() == x.dtype() && y.device() == x.device(),
+          "{}: the operands differ: {} on {} and {} on {}; they must have one shape, type and device", what, x,
+          name(x.device()), y, name(y.device()));
+}
+
+/// Throws unless x is f32 or f64, in which arithmetic is done.
+inline void require_real(std::string_view what, const Tensor& x) {
+  visit_real(what, x.dtype(), [](auto) {});
+}
+
+/// Whether the elements of a and b have the same places in memory, relative to the first.
+inline bool has_same_layout(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape()) return false;
+  for (int d = 0; d < a.rank(); ++d)
+    if (a.size(d) > 1 && a.strides()[d] != b.strides()[d]) return false;
+  return true;
+}
+
+}  // namespace fovea
