@@ -8,27 +8,24 @@ namespace fovea::cuda {
 
 namespace {
 
-constexpr unsigned long long none = ~0ull;
-
-/// The position of the first index that is no row of the table.
+/// The lowest position whose index is neither a row nor `ignored`.
 template <class Index>
-__global__ void find_first_bad(const Index* index, std::int64_t count, std::int64_t rows, unsigned long long* first) {
+__global__ void find_first_outside(const Index* index, std::int64_t count, std::int64_t size, std::int64_t ignored,
+                                   unsigned long long* first) {
   for_elements(count, [&](std::int64_t e) {
-    if (index[e] < 0 || index[e] >= rows) atomicMin(first, static_cast<unsigned long long>(e));
+    if ((index[e] < 0 || index[e] >= size) && index[e] != ignored) atomicMin(first, static_cast<unsigned long long>(e));
   });
 }
 
-template <class Index>
-void check_indices(const char* what, const Index* index, std::int64_t count, std::int64_t rows) {
-  Tensor result = Tensor::full({1}, -1, DType::i64, Device::cuda);  // all bits set: `none`
-  auto* first = reinterpret_cast<unsigned long long*>(result.data<std::int64_t>());
-  launch(what, find_first_bad<Index>, {blocks_for(count)}, index, count, rows, first);
-  std::int64_t position = result.to(Device::cpu).data<std::int64_t>()[0];
-  if (static_cast<unsigned long long>(position) == none) return;
-  Index bad;
-  check(cudaMemcpyAsync(&bad, index + position, sizeof bad, cudaMemcpyDeviceToHost, stream()), what);
-  wait_for_stream(what);
-  fail("{}: index {} at position {} is out of range; the table has {} rows", what, bad, position, rows);
+std::int64_t first_outside(const Tensor& index, std::int64_t size, std::int64_t ignored) {
+  Tensor found = Tensor::full({1}, -1, DType::i64, Device::cuda);  // all bits set: the greatest without a sign
+  Tensor packed = index.contiguous();
+  visit_index("first_outside", index.dtype(), [&](auto type) {
+    using Index = typename decltype(type)::type;
+    launch("first_outside", find_first_outside<Index>, {blocks_for(index.elements())}, packed.data<Index>(),
+           index.elements(), size, ignored, reinterpret_cast<unsigned long long*>(found.data<std::int64_t>()));
+  });
+  return found.to(Device::cpu).data<std::int64_t>()[0];
 }
 
 template <class T, class Index>
@@ -73,7 +70,6 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
   visit_index("gather_rows", index.dtype(), [&](auto index_type) {
     using Index = typename decltype(index_type)::type;
     const Index* first = packed_index.data<Index>();
-    check_indices("gather_rows", first, count, table.size(0));
     visit(table.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       launch("gather_rows", gather_elements<T, Index>, {blocks_for(count * width)}, packed_table.data<T>(), first,
@@ -94,7 +90,6 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
   visit_index("scatter_add_rows", index.dtype(), [&](auto index_type) {
     using Index = typename decltype(index_type)::type;
     const Index* first = packed_index.data<Index>();
-    check_indices("scatter_add_rows", first, count, table.size(0));
     visit_real("scatter_add_rows", table.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       auto blocks = static_cast<unsigned>(std::min<std::int64_t>(table.size(0), 1 << 16));
@@ -105,6 +100,7 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
 }
 
 const Provide provide(Device::cuda, [](Kernels& table) {
+  table.first_outside = first_outside;
   table.gather_rows = gather_rows;
   table.scatter_add_rows = scatter_add_rows;
 });

@@ -1,7 +1,7 @@
 #include "tensor/cross_entropy.h"
 
-#include "tensor/kernels.h"
 #include "tensor/requirements.h"
+#include "tensor/rows.h"
 
 namespace fovea {
 
@@ -26,9 +26,12 @@ void require_operands(const Tensor& logits, const Tensor& targets, double label_
 CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets, double label_smoothing,
                                  std::int64_t ignored) {
   require_operands(logits, targets, label_smoothing);
+  require_in_range("cross_entropy", "target", targets, logits.size(1), ignored);
+  Tensor classes = targets.to(DType::i64);
   CrossEntropyResult out{Tensor::empty(targets.shape(), logits.dtype(), logits.device()),
                          Tensor::empty(targets.shape(), DType::f64, logits.device())};
-  kernels(logits.device()).cross_entropy(logits, targets, label_smoothing, ignored, out);
+  run_rows(CrossEntropy{{}, label_smoothing, ignored},
+           {targets.shape(), logits.size(1), {&logits, &classes}, {&out.loss, &out.log_sum_exp}});
   return out;
 }
 
@@ -42,8 +45,9 @@ Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tenso
               log_sum_exp.device() == logits.device(),
           "cross_entropy: the saved log-sum-exp is {}, it must be f64 [{}] on {}", log_sum_exp, targets.size(0),
           name(logits.device()));
-  Tensor out = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
-  kernels(logits.device()).cross_entropy_backward(g, logits, targets, log_sum_exp, label_smoothing, ignored, out);
+  Tensor out = Tensor::empty(logits.shape(), logits.dtype(), logits.device()), classes = targets.to(DType::i64);
+  run_rows(CrossEntropyBackward{{}, label_smoothing, ignored},
+           {targets.shape(), logits.size(1), {&logits, &classes, &g, &log_sum_exp}, {&out}});
   return out;
 }
 

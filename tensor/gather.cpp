@@ -37,8 +37,9 @@ void gather_rows_into(const Tensor& table, const Tensor& index, Tensor out) {
               out.device() == table.device(),
           "gather_rows: {} rows of {} on {} do not go into {} on {}", index.shape(), table, name(table.device()), out,
           name(out.device()));
+  require_in_range("gather_rows", "index", index, table.size(0));
   out.changed();
-  kernels(table.device()).gather_rows(table, index, out);
+  if (out.elements() > 0) kernels(table.device()).gather_rows(table, index, out);
 }
 
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
@@ -48,6 +49,8 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
       "scatter_add_rows: the rows are {}, they must be {} {} on {}: the index's sizes and the table's width", rows,
       name(table.dtype()), expected, name(table.device()));
   require_real("scatter_add_rows", table);
+  require_in_range("scatter_add_rows", "index", index, table.size(0));
+  if (rows.elements() == 0) return;
   const bool same_memory = rows.overlaps(table) || rows.is_same_view(table);
   table.changed();
   kernels(table.device()).scatter_add_rows(table, index, same_memory ? rows.clone() : rows);
@@ -60,6 +63,7 @@ Tensor gather_last(const Tensor& x, const Tensor& index) {
   Shape shape = broadcast("gather_last", leading_shape(x.shape()), leading_shape(index.shape()));
   shape.push_back(index.size(-1));
   Tensor out = Tensor::empty(shape, x.dtype(), x.device());
+  require_in_range("gather_last", "index", index, x.size(-1));
   kernels(x.device()).gather_last(x, index, out);
   return out;
 }
@@ -75,6 +79,7 @@ Tensor scatter_add_last(const Tensor& x, const Tensor& index, std::int64_t size)
           x);
   shape.push_back(size);
   Tensor out = Tensor::empty(shape, x.dtype(), x.device());
+  require_in_range("scatter_add_last", "index", index, size);
   kernels(x.device()).scatter_add_last(x, index, out);
   return out;
 }

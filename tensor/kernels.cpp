@@ -21,9 +21,15 @@ auto map_entries(Kernels& table, FunctorList<F...>) {
       Orders{MapKernel(table, F::name), MapKernel(table, F::name), MapKernel(table, F::name)}...};
 }
 
+template <class... Formulas>
+auto row_entries(Kernels& table, FunctorList<Formulas...>) {
+  return std::array<RowKernel, sizeof...(Formulas)>{RowKernel(table, Formulas::name)...};
+}
+
 }  // namespace
 
-Kernels::Kernels(Device device) : device(device), maps(map_entries(*this, ElementwiseFunctors{})) {}
+Kernels::Kernels(Device device)
+    : device(device), maps(map_entries(*this, ElementwiseFunctors{})), rows(row_entries(*this, RowFormulas{})) {}
 
 /// The tables are never destroyed: tensors in static variables may outlive every other static object.
 Kernels& kernel_table(Device device) {

@@ -15,6 +15,7 @@
 
 #include "tensor/formula/functor_list.h"
 #include "tensor/formula/philox.h"
+#include "tensor/formula/row_formulas.h"
 #include "tensor/storage.h"
 #include "tensor/tensor.h"
 
@@ -22,11 +23,9 @@ namespace fovea {
 
 struct AdamOptions;
 struct AdamSlot;
-struct CrossEntropyResult;
-struct LayerNormGradients;
-struct LayerNormResult;
 struct LstmCellGradients;
 struct LstmCellResult;
+struct RowOperands;
 struct SgdOptions;
 struct SgdSlot;
 struct TopK;
@@ -76,6 +75,9 @@ class Kernel<Result(Arguments...)> : public KernelEntry {
 
 /// out = f(in...), where f is the functor of the list that the entry is for; out may be one of the inputs.
 using MapKernel = Kernel<void(const void* functor, Tensor& out, const Tensor* const* in)>;
+
+/// The formula of the list that the entry is for, on all rows of its operands.
+using RowKernel = Kernel<void(const void* formula, const RowOperands& operands)>;
 
 class Kernels {
  public:
@@ -130,31 +132,18 @@ class Kernels {
   /// c = alpha a b + beta c; c of any strides, in memory of its own.
   Kernel<void(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta)> gemm{*this, "gemm"};
 
-  // ---- By index; each throws Error naming the first index that is out of range ----
+  // ---- By index, i32 or i64; every index is in range, which the front has asked first_outside ----
+  /// The position, in row-major order, of the first index that is neither in 0 to size − 1 nor `ignored`; −1: none.
+  Kernel<std::int64_t(const Tensor& index, std::int64_t size, std::int64_t ignored)> first_outside{*this,
+                                                                                                   "first_outside"};
   Kernel<void(const Tensor& table, const Tensor& index, Tensor& out)> gather_rows{*this, "gather_rows"};
   /// The table has any strides; rows lie in memory of their own.
   Kernel<void(Tensor& table, const Tensor& index, const Tensor& rows)> scatter_add_rows{*this, "scatter_add_rows"};
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> gather_last{*this, "gather_last"};
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> scatter_add_last{*this, "scatter_add_last"};
 
-  // ---- Rows ----
-  /// `allow` is bool or u8 and broadcasts to the logits, or is undefined.
-  Kernel<void(const Tensor& logits, const Tensor& allow, Tensor& out)> softmax{*this, "softmax"};
-  Kernel<void(const Tensor& y, const Tensor& g, Tensor& out)> softmax_backward{*this, "softmax_backward"};
-  Kernel<void(const Tensor& logits, Tensor& out)> log_softmax{*this, "log_softmax"};
-  Kernel<void(const Tensor& y, const Tensor& g, Tensor& out)> log_softmax_backward{*this, "log_softmax_backward"};
-  Kernel<void(const Tensor& logits, const Tensor& allow, Tensor& out)> log_sum_exp{*this, "log_sum_exp"};
-  Kernel<void(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon, LayerNormResult& out)>
-      layer_norm{*this, "layer_norm"};
-  Kernel<void(const Tensor& g, const Tensor& x, const Tensor& gain, const Tensor& mean, const Tensor& inverse_deviation,
-              LayerNormGradients& out)>
-      layer_norm_backward{*this, "layer_norm_backward"};
-  Kernel<void(const Tensor& logits, const Tensor& targets, double label_smoothing, std::int64_t ignored,
-              CrossEntropyResult& out)>
-      cross_entropy{*this, "cross_entropy"};
-  Kernel<void(const Tensor& g, const Tensor& logits, const Tensor& targets, const Tensor& log_sum_exp,
-              double label_smoothing, std::int64_t ignored, Tensor& out)>
-      cross_entropy_backward{*this, "cross_entropy_backward"};
+  // ---- Rows: the listed formulas (formula/row_formulas.h), by their place in the list ----
+  std::array<RowKernel, row_formula_count> rows;
 
   // ---- Several outputs ----
   Kernel<void(const Tensor& gates, const Tensor& previous_cell, LstmCellResult& out)> lstm_cell{*this, "lstm_cell"};

@@ -1,7 +1,7 @@
 #include "tensor/layer_norm.h"
 
-#include "tensor/kernels.h"
 #include "tensor/requirements.h"
+#include "tensor/rows.h"
 
 namespace fovea {
 
@@ -36,7 +36,8 @@ LayerNormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bi
   Shape rows = leading_shape(x.shape());
   LayerNormResult out{Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor::empty(rows, x.dtype(), x.device()),
                       Tensor::empty(rows, x.dtype(), x.device())};
-  kernels(x.device()).layer_norm(x, gain, bias, epsilon, out);
+  run_rows(LayerNorm{{}, epsilon},
+           {rows, x.size(-1), {&x, &gain, &bias}, {&out.output, &out.mean, &out.inverse_deviation}});
   return out;
 }
 
@@ -46,11 +47,11 @@ LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const T
   require_alike("layer_norm", x, g);
   require_statistics("mean", mean, x);
   require_statistics("inverse deviation", inverse_deviation, x);
-  LayerNormGradients out{Tensor::empty(x.shape(), x.dtype(), x.device()),
-                         Tensor::empty(gain.shape(), x.dtype(), x.device()),
-                         Tensor::empty(gain.shape(), x.dtype(), x.device())};
-  kernels(x.device()).layer_norm_backward(g, x, gain, mean, inverse_deviation, out);
-  return out;
+  const std::int64_t n = x.size(-1);
+  Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device()), sums = Tensor::empty({2, n}, x.dtype(), x.device());
+  run_rows(LayerNormBackward{},
+           {leading_shape(x.shape()), n, {&g, &x, &gain, &mean, &inverse_deviation}, {&dx}, nullptr, &sums});
+  return {dx, sums.select(0, 0), sums.select(0, 1)};
 }
 
 }  // namespace fovea

@@ -2,16 +2,10 @@
 #pragma once
 #include <string_view>
 
+#include "tensor/kernels.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
-
-/// The sizes before the last: the shape of results that have one number for each row.
-inline Shape leading_shape(const Shape& shape) {
-  Shape leading = shape;
-  leading.erase(shape.rank() - 1);
-  return leading;
-}
 
 /// Throws unless x has rows, that is, at least one dimension.
 inline void require_rows(std::string_view what, const Tensor& x) {
@@ -29,6 +23,10 @@ inline void require_alike(std::string_view what, const Tensor& x, const Tensor& 
 inline void require_real(std::string_view what, const Tensor& x) {
   visit_real(what, x.dtype(), [](auto) {});
 }
+
+/// Throws naming the first element of `index` that is neither in 0 to size − 1 nor `ignored`; `which` it is: "index".
+void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size,
+                      std::int64_t ignored = 0);
 
 /// Whether the elements of a and b have the same places in memory, relative to the first.
 inline bool has_same_layout(const Tensor& a, const Tensor& b) {

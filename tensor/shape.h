@@ -59,6 +59,13 @@ class Shape {
 /// The shape both broadcast to, NumPy's rule: sizes are aligned at the end and are equal or 1. Throws naming `what`.
 Shape broadcast(const char* what, const Shape& a, const Shape& b);
 
+/// The sizes before the last: the shape of results that have one number for each row.
+inline Shape leading_shape(const Shape& shape) {
+  Shape leading = shape;
+  leading.erase(shape.rank() - 1);
+  return leading;
+}
+
 /// Row-major strides, in elements.
 Shape contiguous_strides(const Shape& shape);
 

@@ -1,7 +1,7 @@
 #include "tensor/softmax.h"
 
-#include "tensor/kernels.h"
 #include "tensor/requirements.h"
+#include "tensor/rows.h"
 
 namespace fovea {
 
@@ -20,10 +20,15 @@ void require_logits(const char* what, const Tensor& logits, const Tensor& allow)
           "{}: the mask {} does not broadcast to the logits, {}", what, allow, logits);
 }
 
-void require_gradient(const char* what, const Tensor& y, const Tensor& g) {
-  require_rows(what, y);
-  require_real(what, y);
-  require_alike(what, y, g);
+/// The formula on two tensors of one shape, and a result of that shape.
+template <class Formula>
+Tensor backward(const Formula& formula, const Tensor& y, const Tensor& g) {
+  require_rows(Formula::name, y);
+  require_real(Formula::name, y);
+  require_alike(Formula::name, y, g);
+  Tensor out = Tensor::empty(y.shape(), y.dtype(), y.device());
+  run_rows(formula, {leading_shape(y.shape()), y.size(-1), {&y, &g}, {&out}});
+  return out;
 }
 
 }  // namespace
@@ -31,36 +36,25 @@ void require_gradient(const char* what, const Tensor& y, const Tensor& g) {
 Tensor softmax(const Tensor& logits, const Tensor& allow) {
   require_logits("softmax", logits, allow);
   Tensor out = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
-  kernels(logits.device()).softmax(logits, allow, out);
-  return out;
-}
-
-Tensor softmax_backward(const Tensor& y, const Tensor& g) {
-  require_gradient("softmax_backward", y, g);
-  Tensor out = Tensor::empty(y.shape(), y.dtype(), y.device());
-  kernels(y.device()).softmax_backward(y, g, out);
+  run_rows(Softmax{}, {leading_shape(logits.shape()), logits.size(-1), {&logits}, {&out}, &allow});
   return out;
 }
 
 Tensor log_softmax(const Tensor& logits) {
   require_logits("log_softmax", logits, {});
   Tensor out = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
-  kernels(logits.device()).log_softmax(logits, out);
-  return out;
-}
-
-Tensor log_softmax_backward(const Tensor& y, const Tensor& g) {
-  require_gradient("log_softmax_backward", y, g);
-  Tensor out = Tensor::empty(y.shape(), y.dtype(), y.device());
-  kernels(y.device()).log_softmax_backward(y, g, out);
+  run_rows(LogSoftmax{}, {leading_shape(logits.shape()), logits.size(-1), {&logits}, {&out}});
   return out;
 }
 
 Tensor log_sum_exp(const Tensor& logits, const Tensor& allow) {
   require_logits("log_sum_exp", logits, allow);
   Tensor out = Tensor::empty(leading_shape(logits.shape()), logits.dtype(), logits.device());
-  kernels(logits.device()).log_sum_exp(logits, allow, out);
+  run_rows(LogSumExp{}, {out.shape(), logits.size(-1), {&logits}, {&out}, &allow});
   return out;
 }
+
+Tensor softmax_backward(const Tensor& y, const Tensor& g) { return backward(SoftmaxBackward{}, y, g); }
+Tensor log_softmax_backward(const Tensor& y, const Tensor& g) { return backward(LogSoftmaxBackward{}, y, g); }
 
 }  // namespace fovea

@@ -10,27 +10,16 @@ namespace fovea::cpu {
 
 namespace {
 
-/// Where in `shape` the element at `position` in row-major order stands: "[2, 0, 5]".
-std::string place(const Shape& shape, std::int64_t position) {
-  Shape index = shape;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    index[d] = position % shape[d];
-    position /= shape[d];
-  }
-  return index.str();
-}
-
-/// Throws naming the first of the contiguous `index` that is not in 0 ... size − 1.
-template <class I>
-void require_in_range(const char* what, const Tensor& index, std::int64_t size) {
-  const I* first = index.data<I>();
-  const I* last = first + index.elements();
-  bool good = true;
-  for (const I* at = first; at != last; ++at) good &= 0 <= *at && *at < size;
-  if (good) return;
-  const I* bad = std::find_if(first, last, [&](I at) { return at < 0 || at >= size; });
-  fail("{}: the index at {} of {} is {}; it must be in 0 to {}", what, place(index.shape(), bad - first),
-       index.shape().str(), *bad, size - 1);
+std::int64_t first_outside(const Tensor& index, std::int64_t size, std::int64_t ignored) {
+  Tensor at = index.contiguous();
+  return visit_index("first_outside", at.dtype(), [&](auto type) {
+    using I = typename decltype(type)::type;
+    const I *first = at.data<I>(), *last = first + at.elements();
+    auto is_inside = [&](I i) { return (0 <= i && i < size) || i == ignored; };
+    bool all = true;  // first without a branch: a vector at a time
+    for (const I* i = first; i != last; ++i) all &= is_inside(*i);
+    return all ? std::int64_t{-1} : std::find_if_not(first, last, is_inside) - first;
+  });
 }
 
 /// Rows that are dense in themselves, at one distance from each other in row-major order.
@@ -53,7 +42,6 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
   std::int64_t step = bytes_between(from, 0), out_step = out.rank() > 1 ? bytes_between(out, -2) : 0;
   visit_index("gather_rows", at.dtype(), [&](auto type) {
     using I = typename decltype(type)::type;
-    require_in_range<I>("gather_rows", at, table.size(0));
     const I* picked = at.data<I>();
     parallel_for(at.elements(), 1 + element_grain / (table.size(1) + 1), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
@@ -84,7 +72,6 @@ void add_all_rows(Tensor& table, const Tensor& at, const Tensor& rows) {
     using T = typename decltype(real)::type;
     visit_index("scatter_add_rows", at.dtype(), [&](auto index) {
       using I = typename decltype(index)::type;
-      require_in_range<I>("scatter_add_rows", at, table.size(0));
       Rows<T> to(table);
       Rows<const T> from(rows);
       std::int64_t lines = (width + line - 1) / line;
@@ -109,7 +96,6 @@ void gather_last(const Tensor& x, const Tensor& index, Tensor& out) {
   std::int64_t n = index.size(-1);
   visit_index("gather_last", at.dtype(), [&](auto index_type) {
     using I = typename decltype(index_type)::type;
-    require_in_range<I>("gather_last", at, x.size(-1));
     visit(x.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       T* to = out.data<T>();
@@ -137,12 +123,11 @@ void add_at(T* out, const I* index, const T* x, std::int64_t n) {
 void scatter_add_last(const Tensor& x, const Tensor& index, Tensor& out) {
   out.fill(0);
   Tensor from = with_unit_rows(x), at = index.contiguous();
-  std::int64_t size = out.size(-1);
+  const std::int64_t size = out.size(-1);
   auto loop = plan_rows<3>(leading_shape(x.shape()), {&out, &from, &at});
   std::int64_t n = x.size(-1);
   visit_index("scatter_add_last", at.dtype(), [&](auto index_type) {
     using I = typename decltype(index_type)::type;
-    require_in_range<I>("scatter_add_last", at, size);
     visit_real("scatter_add_last", x.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       T* to = out.data<T>();
@@ -155,6 +140,7 @@ void scatter_add_last(const Tensor& x, const Tensor& index, Tensor& out) {
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {
+  table.first_outside = first_outside;
   table.gather_rows = gather_rows;
   table.scatter_add_rows = scatter_add_rows;
   table.gather_last = gather_last;

@@ -8,6 +8,7 @@
 #include "tensor/cpu/row_loop.h"
 #include "tensor/formula/math.h"
 #include "tensor/kernels.h"
+#include "tensor/requirements.h"
 
 namespace fovea::cpu {
 

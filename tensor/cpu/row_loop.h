@@ -5,7 +5,6 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/simd.h"
 #include "tensor/element_loop.h"
-#include "tensor/requirements.h"
 
 namespace fovea {
 

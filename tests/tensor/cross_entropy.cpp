@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(no_rows_are_fine_and_wrong_ones_are_named) {
       [&] {
         cross_entropy(logits, Tensor::of({0, -100, 4, 5}, {4}, DType::i64), 0, -100);
       },
-      "cross_entropy: the target of row 3 is 5; it must be in 0 to 4, or -100 to be ignored");
+      "cross_entropy: the target at [3] of [4] is 5; it must be in 0 to 4, or -100 to be ignored");
   check_fails_with([&] { cross_entropy(logits, Tensor::zeros({3}, DType::i64), 0, -100); },
                    "cross_entropy: the logits are f64 [4, 5], the targets i64 [3]; they must be [N, V] and [N]");
   check_fails_with([&] { cross_entropy(logits, Tensor::zeros({4}), 0, -100); },

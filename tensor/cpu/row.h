@@ -1,0 +1,293 @@
+/// Row formulas on the CPU: a row in vectors, and the loop over rows.
+#pragma once
+#include <algorithm>
+#include <array>
+
+#include "tensor/cpu/row_loop.h"
+#include "tensor/reduce.h"
+#include "tensor/rows.h"
+
+namespace fovea::cpu {
+
+/// True in the lanes whose byte is not 0; reads one byte per lane.
+template <class T>
+FOVEA_INLINE LaneMask<T> nonzero(const std::uint8_t* bytes) {
+  typename LaneMask<T>::Native wide;
+#if defined(__AVX512F__)
+  // with a mask of all lanes: GCC 12 warns about the form without
+  if constexpr (sizeof(T) == 4)
+    wide = (decltype(wide))_mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+  else
+    wide = (decltype(wide))_mm512_maskz_cvtepu8_epi64(0xff, _mm_loadu_si64(bytes));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4)
+    wide = (decltype(wide))_mm256_cvtepu8_epi32(_mm_loadu_si64(bytes));
+  else
+    wide = (decltype(wide))_mm256_cvtepu8_epi64(_mm_loadu_si32(bytes));
+#else
+  for (int lane = 0; lane < Vec<T>::lanes; ++lane) wide[lane] = bytes[lane];
+#endif
+  return {wide != 0};
+}
+
+/// A vector's place in a row: its first element, and how many lie in the row. `chunk` counts vectors where the compiler
+/// knows the number, and is −1 elsewhere.
+template <class Count, int chunk_ = -1>
+struct Place {
+  static constexpr int chunk = chunk_;
+  std::int64_t first;
+  Count count;
+};
+
+/// One row's operands: addresses of elements, or of one value. `chunks` is the number of vectors in a row that is kept
+/// in registers, or 0 for rows of any length.
+template <class T, class Formula, bool masked, int chunks>
+class Row {
+ public:
+  using Number = T;
+  using V = Vec<T>;
+  static constexpr int lanes = V::lanes;
+  static constexpr std::size_t operands = Formula::inputs.size() + Formula::outputs.size();
+
+  std::array<void*, operands> first;  ///< of the inputs, then of the outputs
+  const std::uint8_t* allow;          ///< padded with 0 to whole vectors
+  T* columns;                         ///< [column sums, n]
+  std::int64_t n;
+
+  std::int64_t size() const { return n; }
+
+  template <class At>
+  FOVEA_INLINE V in(int k, At at) const {
+    return load_vector(static_cast<const T*>(first[k]) + at.first, at.count);
+  }
+  template <class At>
+  FOVEA_INLINE V allowed_or(int k, At at, T otherwise) const {
+    if constexpr (masked)
+      return select(nonzero<T>(allow + at.first), in(k, at), V(otherwise));
+    else
+      return filled(in(k, at), at.count, otherwise);
+  }
+  T element(int k, std::int64_t j) const { return static_cast<const T*>(first[k])[j]; }
+  T number(int k) const { return *static_cast<const T*>(first[k]); }
+  double precise_number(int k) const { return *static_cast<const double*>(first[k]); }
+  std::int64_t index(int k) const { return *static_cast<const std::int64_t*>(first[k]); }
+
+  template <class F>
+  FOVEA_INLINE T maximum(const F& f) const {
+    V most(-infinity<T>);
+    for_places([&](auto at) {
+      V next = filled(f(at), at.count, -infinity<T>);
+      most = select(most < next, next, most);
+    });
+    return horizontal_max(most);
+  }
+
+  template <class F>
+  FOVEA_INLINE double sum(const F& f) const {
+    return sums([&](auto at) { return std::array{f(at)}; })[0];
+  }
+
+  /// Blocks are summed in T, in four sums that need not wait for each other, and blocks in f64.
+  template <class F>
+  FOVEA_INLINE auto sums(const F& f) const {
+    constexpr std::size_t count = std::tuple_size_v<decltype(f(Place<WholeVector<T>, chunks - 1>{}))>;
+    std::array<double, count> total{};
+    if constexpr (chunks > 0) {
+      V part[count];
+      std::fill_n(part, count, V(T(0)));
+      for_places([&](auto at) { add(part, f(at), at.count); });
+      for (std::size_t k = 0; k < count; ++k) total[k] = static_cast<double>(horizontal_sum(part[k]));
+    } else {
+      constexpr std::int64_t block = 2048;
+      for (std::int64_t begin = 0; begin < n; begin += block) {
+        auto of_block = block_sums<count>(f, begin, std::min(n, begin + block));
+        for (std::size_t k = 0; k < count; ++k) total[k] += static_cast<double>(of_block[k]);
+      }
+    }
+    return total;
+  }
+
+  template <class F>
+  FOVEA_INLINE auto keep(int k, const F& f) const {
+    if constexpr (chunks > 0) {
+      std::array<V, chunks> values;
+      for_places([&](auto at) { values[decltype(at)::chunk] = f(at); });
+      return [values](auto at) { return values[decltype(at)::chunk]; };
+    } else {
+      write(k, f);
+      return [from = output(k)](auto at) { return load_vector(static_cast<const T*>(from) + at.first, at.count); };
+    }
+  }
+
+  template <class F>
+  FOVEA_INLINE void write(int k, const F& f) const {
+    T* to = output(k);
+    for_places([&](auto at) { store_vector(f(at), to + at.first, at.count); });
+  }
+  void write_element(int k, std::int64_t j, T x) const { output(k)[j] = x; }
+  void write_number(int k, T x) const { *output(k) = x; }
+  void write_precise_number(int k, double x) const { *reinterpret_cast<double*>(output(k)) = x; }
+
+  template <class F>
+  FOVEA_INLINE void add_to_column(int k, const F& f) const {
+    T* to = columns + k * n;
+    for_places([&](auto at) { store_vector(load_vector(to + at.first, at.count) + f(at), to + at.first, at.count); });
+  }
+
+ private:
+  T* output(int k) const { return static_cast<T*>(first[Formula::inputs.size() + static_cast<std::size_t>(k)]); }
+
+  template <std::size_t count, class Count>
+  static FOVEA_INLINE void add(V (&part)[count], const std::array<V, count>& more, Count elements) {
+    for (std::size_t k = 0; k < count; ++k) part[k] += filled(more[k], elements, T(0));
+  }
+
+  template <std::size_t count, class F>
+  FOVEA_INLINE std::array<T, count> block_sums(const F& f, std::int64_t begin, std::int64_t end) const {
+    V part[4][count];
+    for (auto& each : part) std::fill_n(each, count, V(T(0)));
+    std::int64_t j = begin;
+    for (; j + 4 * lanes <= end; j += 4 * lanes)
+      for (int quarter = 0; quarter < 4; ++quarter)
+        add(part[quarter], f(Place<WholeVector<T>>{j + quarter * lanes, {}}), WholeVector<T>{});
+    for (; j + lanes <= end; j += lanes) add(part[0], f(Place<WholeVector<T>>{j, {}}), WholeVector<T>{});
+    if (j < end) add(part[0], f(Place<int>{j, static_cast<int>(end - j)}), static_cast<int>(end - j));
+    std::array<T, count> total;
+    for (std::size_t k = 0; k < count; ++k)
+      total[k] = horizontal_sum((part[0][k] + part[1][k]) + (part[2][k] + part[3][k]));
+    return total;
+  }
+
+  template <class Body>
+  FOVEA_INLINE void for_places(const Body& body) const {
+    if constexpr (chunks > 0) {
+      [&]<int... c>(std::integer_sequence<int, c...>) {
+        (body(Place<WholeVector<T>, c>{c * lanes, {}}), ...);
+        constexpr int last = (chunks - 1) * lanes;
+        if (n - last == lanes)
+          body(Place<WholeVector<T>, chunks - 1>{last, {}});
+        else
+          body(Place<int, chunks - 1>{last, static_cast<int>(n - last)});
+      }
+      (std::make_integer_sequence<int, chunks - 1>{});
+    } else {
+      for_vectors<T>(n, [&](std::int64_t j, auto count) { body(Place<decltype(count)>{j, count}); });
+    }
+  }
+};
+
+/// The mask with its last dimension spelt out and padded with 0 to whole vectors: no load of it is partial.
+Tensor padded_mask(const Tensor& allow, std::int64_t n);
+
+/// The operands as the loop over rows takes them: elements side by side in each row, single values as rows of one.
+template <class Formula>
+class RowTensors {
+ public:
+  static constexpr std::size_t operands = Formula::inputs.size() + Formula::outputs.size();
+
+  explicit RowTensors(const RowOperands& given) {
+    for (std::size_t k = 0; k < Formula::inputs.size(); ++k)
+      tensors[k] = Formula::inputs[k] == RowOperand::elements ? with_unit_rows(*given.in.begin()[k])
+                                                              : given.in.begin()[k]->unsqueeze(-1);
+    for (std::size_t k = 0; k < Formula::outputs.size(); ++k) {
+      const Tensor& out = *given.out.begin()[k];
+      tensors[Formula::inputs.size() + k] = Formula::outputs[k] == RowOperand::elements ? out : out.unsqueeze(-1);
+    }
+    masked = given.mask && given.mask->defined();
+    tensors[operands] = masked ? padded_mask(*given.mask, given.n) : tensors[0];
+    std::array<const Tensor*, operands + 1> addresses;
+    for (std::size_t k = 0; k <= operands; ++k) addresses[k] = &tensors[k];
+    loop = plan_rows<operands + 1>(given.rows, addresses);
+  }
+
+  /// The row whose operands begin at these offsets.
+  template <class T, bool is_masked, int chunks, class Offsets>
+  FOVEA_INLINE Row<T, Formula, is_masked, chunks> row(const Offsets& offset, std::int64_t n, T* columns) const {
+    Row<T, Formula, is_masked, chunks> row;
+    for (std::size_t k = 0; k < operands; ++k) row.first[k] = base[k] + offset[k] * size[k];
+    row.allow = is_masked ? reinterpret_cast<const std::uint8_t*>(base[operands]) + offset[operands] : nullptr;
+    row.columns = columns;
+    row.n = n;
+    return row;
+  }
+  /// To be called once before `row`.
+  void locate() {
+    for (std::size_t k = 0; k <= operands; ++k) {
+      base[k] = tensors[k].address();
+      size[k] = static_cast<std::int64_t>(size_of(tensors[k].dtype()));
+    }
+  }
+
+  std::array<Tensor, operands + 1> tensors;  ///< the mask last
+  ElementLoop<operands + 1> loop;
+  bool masked;
+
+ private:
+  std::array<std::byte*, operands + 1> base;
+  std::array<std::int64_t, operands + 1> size;
+};
+
+template <class T, class Formula, bool masked, int chunks>
+void run_each_row(const Formula& formula, const RowTensors<Formula>& tensors, std::int64_t n) {
+  parallel_rows(tensors.loop, Formula::cost * n, [&](auto& offset) {
+    auto row = tensors.template row<T, masked, chunks>(offset, n, nullptr);
+    formula(row);
+  });
+}
+
+/// Column sums are added up in as many parts as the number of rows gives, whatever the number of threads: blocks of
+/// rows in T, blocks in f64.
+template <class T, class Formula>
+void run_rows_and_columns(const Formula& formula, const RowTensors<Formula>& tensors, std::int64_t n,
+                          const Tensor& column_sums) {
+  constexpr std::int64_t block_rows = 128;
+  const std::int64_t rows = tensors.loop.rows(), width = Formula::column_sums * n;
+  const std::int64_t parts = std::clamp<std::int64_t>(rows / 16, 1, 32);
+  Tensor totals = Tensor::zeros({parts, width}, DType::f64), blocks = Tensor::zeros({parts, width}, dtype_of<T>);
+  parallel_for(parts, 1 + element_grain / (Formula::cost * n * rows / parts + 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t part = begin; part < end; ++part) {
+                   T* block = blocks.data<T>() + part * width;
+                   double* total = totals.data<double>() + part * width;
+                   const std::int64_t last = rows * (part + 1) / parts;
+                   for (std::int64_t row = rows * part / parts; row < last; row += block_rows) {
+                     tensors.loop.for_rows(row, std::min(row + block_rows, last), [&](auto& offset) {
+                       auto one = tensors.template row<T, false, 0>(offset, n, block);
+                       formula(one);
+                     });
+                     for (std::int64_t j = 0; j < width; ++j) total[j] += static_cast<double>(block[j]), block[j] = 0;
+                   }
+                 }
+               });
+  Tensor(column_sums).copy_from(sum(totals, {0}).reshape(column_sums.shape()));
+}
+
+/// Rows of up to eight vectors stay in registers where the formula keeps values.
+template <class T, class Formula, bool masked>
+void run_short_or_long(const Formula& formula, const RowTensors<Formula>& tensors, std::int64_t n) {
+  if constexpr (Formula::keeps) {
+    const std::int64_t vectors = (n + Vec<T>::lanes - 1) / Vec<T>::lanes;
+    bool done = [&]<int... c>(std::integer_sequence<int, c...>) {
+      return ((vectors == c + 1 && (run_each_row<T, Formula, masked, c + 1>(formula, tensors, n), true)) || ...);
+    }
+    (std::make_integer_sequence<int, 8>{});
+    if (done) return;
+  }
+  run_each_row<T, Formula, masked, 0>(formula, tensors, n);
+}
+
+template <class Formula>
+void run(const Formula& formula, const RowOperands& operands) {
+  RowTensors<Formula> tensors(operands);
+  tensors.locate();
+  visit_real(Formula::name, tensors.tensors[0].dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    if constexpr (Formula::column_sums > 0)
+      return run_rows_and_columns<T>(formula, tensors, operands.n, *operands.column_sums);
+    if constexpr (Formula::takes_mask)
+      if (tensors.masked) return run_short_or_long<T, Formula, true>(formula, tensors, operands.n);
+    run_short_or_long<T, Formula, false>(formula, tensors, operands.n);
+  });
+}
+
+}  // namespace fovea::cpu

@@ -1,0 +1,30 @@
+// The row formulas on the CPU.
+#include "tensor/cpu/row.h"
+
+namespace fovea::cpu {
+
+Tensor padded_mask(const Tensor& allow, std::int64_t n) {
+  constexpr std::int64_t lanes = Vec<float>::lanes;
+  if (n % lanes == 0 && allow.is_contiguous() && allow.size(-1) == n) return allow;
+  Shape shape = allow.shape();
+  shape[-1] = (n + lanes - 1) / lanes * lanes;
+  Tensor padded = Tensor::zeros(shape, allow.dtype());
+  padded.slice(-1, 0, n).copy_from(allow);
+  return padded;
+}
+
+namespace {
+
+template <class... Formulas>
+void provide_all(Kernels& table, FunctorList<Formulas...>) {
+  ((table.rows[place_of<Formulas>(RowFormulas{})] =
+        [](const void* formula, const RowOperands& operands) {
+          run(*static_cast<const Formulas*>(formula), operands);
+        }),
+   ...);
+}
+
+const Provide provide(Device::cpu, [](Kernels& table) { provide_all(table, RowFormulas{}); });
+
+}  // namespace
+}  // namespace fovea::cpu
