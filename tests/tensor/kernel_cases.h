@@ -1,6 +1,7 @@
 // What the tests of the kernels share: random tensors in awkward layouts, and the claims every kernel is held to.
 #pragma once
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -14,13 +15,25 @@ namespace fovea {
 
 inline constexpr unsigned test_seed = 20240817;
 
+/// The device whose kernels are tested: the environment variable FOVEA_TEST_DEVICE, or the CPU. The tensors that the
+/// functions of this file make lie there.
+inline Device test_device() {
+  static const Device device = [] {
+    const char* text = std::getenv("FOVEA_TEST_DEVICE");
+    return text ? parse_device(text) : Device::cpu;
+  }();
+  return device;
+}
+/// The tensor on the tested device.
+inline Tensor here(const Tensor& x) { return x.to(test_device()); }
+
 inline Tensor random_tensor(const Shape& shape, DType dtype = DType::f64, double low = -1, double high = 1,
                             unsigned salt = 0) {
   std::mt19937 random(test_seed + salt * 7919u + static_cast<unsigned>(shape.elements()));
   std::uniform_real_distribution<double> uniform(low, high);
   std::vector<double> values(static_cast<std::size_t>(shape.elements()));
   for (double& value : values) value = uniform(random);
-  return Tensor::from(values, shape).to(dtype);
+  return here(Tensor::from(values, shape).to(dtype));
 }
 
 inline Tensor random_integers(const Shape& shape, std::int64_t end, DType dtype = DType::i64, unsigned salt = 0) {
@@ -28,7 +41,7 @@ inline Tensor random_integers(const Shape& shape, std::int64_t end, DType dtype 
   std::uniform_int_distribution<std::int64_t> uniform(0, end - 1);
   std::vector<std::int64_t> values(static_cast<std::size_t>(shape.elements()));
   for (std::int64_t& value : values) value = uniform(random);
-  return Tensor::from(values, shape).to(dtype);
+  return here(Tensor::from(values, shape).to(dtype));
 }
 
 /// The same values in other places: reversed memory order, gaps between rows, gaps between elements.
@@ -41,11 +54,11 @@ inline std::vector<Tensor> layouts(const Tensor& x) {
   for (int d : {0, x.rank() - 1}) {
     Shape wider = x.shape();
     wider[d] += 3;
-    all.push_back(Tensor::full(wider, 1, x.dtype()).slice(d, 2, 2 + x.size(d)));
+    all.push_back(Tensor::full(wider, 1, x.dtype(), x.device()).slice(d, 2, 2 + x.size(d)));
   }
   Shape pairs = x.shape();
   pairs.push_back(2);
-  all.push_back(Tensor::full(pairs, 1, x.dtype()).select(-1, 1));
+  all.push_back(Tensor::full(pairs, 1, x.dtype(), x.device()).select(-1, 1));
   for (std::size_t k = 1; k < all.size(); ++k) all[k].copy_from(x);
   return all;
 }
@@ -69,7 +82,7 @@ inline void check_close(const Tensor& got, const std::vector<double>& expected, 
 }
 
 inline bool same_bits(const Tensor& a, const Tensor& b) {
-  Tensor x = a.contiguous(), y = b.contiguous();
+  Tensor x = a.to(Device::cpu).contiguous(), y = b.to(Device::cpu).contiguous();
   return x.shape() == y.shape() && x.dtype() == y.dtype() && std::memcmp(x.address(), y.address(), x.bytes()) == 0;
 }
 
@@ -92,9 +105,9 @@ void check_threads_do_not_matter(Compute&& compute) {
 template <class Compute>
 void check_steady(Compute&& compute) {
   compute();
-  auto before = allocator_statistics().system_allocations;
+  auto before = allocator_statistics(test_device()).system_allocations;
   for (int k = 0; k < 3; ++k) compute();
-  BOOST_TEST(allocator_statistics().system_allocations == before);
+  if (test_device() == Device::cpu) BOOST_TEST(allocator_statistics().system_allocations == before);
 }
 
 /// `act` throws an Error whose message contains `text`.

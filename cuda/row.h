@@ -1,0 +1,150 @@
+/// Row formulas (tensor/formula/row_formulas.h) on the GPU: a block a row, each thread every 256th element.
+#pragma once
+#include <array>
+
+#include "cuda/collectives.h"
+#include "cuda/launch.h"
+#include "cuda/shared_memory.h"
+#include "tensor/rows.h"
+
+namespace fovea::cuda {
+
+/// The operands of all rows: where each begins, and how far the elements of a row lie apart.
+template <int operands>
+struct RowPointers {
+  void* first[operands];        ///< inputs, then outputs
+  std::int64_t step[operands];  ///< between elements
+  const std::uint8_t* allow;    ///< null: everything is allowed
+  std::int64_t allow_step;
+  std::int64_t n;
+};
+
+/// One row. All threads of the block run the formula; sums and maxima are the same in all of them.
+template <class T, class Formula>
+class Row {
+ public:
+  using Number = T;
+  using BlockReduce = cub::BlockReduce<double, block_threads>;
+  static constexpr int inputs = static_cast<int>(Formula::inputs.size());
+  static constexpr int operands = inputs + static_cast<int>(Formula::outputs.size());
+
+  struct Shared {
+    typename BlockReduce::TempStorage reduction;
+    SharedArray<double, 1> result;
+  };
+
+  /// `offset` of each operand and, last, of the mask; `columns` [column sums, n] belong to this block.
+  __device__ Row(const RowPointers<operands>& all, const std::int64_t (&offset)[operands + 1], double* columns,
+                 Shared& shared)
+      : all_(all), offset_(offset), columns_(columns), shared_(shared) {}
+
+  __device__ std::int64_t size() const { return all_.n; }
+  __device__ T in(int k, std::int64_t j) const { return address<T>(k)[j * all_.step[k]]; }
+  __device__ T allowed_or(int k, std::int64_t j, T otherwise) const {
+    return !all_.allow || all_.allow[offset_[operands] + j * all_.allow_step] ? in(k, j) : otherwise;
+  }
+  __device__ T element(int k, std::int64_t j) const { return in(k, j); }
+  __device__ T number(int k) const { return *address<T>(k); }
+  __device__ double precise_number(int k) const { return *address<double>(k); }
+  __device__ std::int64_t index(int k) const { return *address<std::int64_t>(k); }
+
+  template <class F>
+  __device__ T maximum(const F& f) const {
+    T most = -infinity<T>;
+    for_places([&](std::int64_t j) {
+      T next = f(j);
+      most = most < next ? next : most;
+    });
+    return static_cast<T>(all_threads(static_cast<double>(most), Larger{}));
+  }
+  template <class F>
+  __device__ double sum(const F& f) const {
+    double total = 0;
+    for_places([&](std::int64_t j) { total += static_cast<double>(f(j)); });
+    return all_threads(total, Sum{});
+  }
+  template <class F>
+  __device__ auto sums(const F& f) const {
+    constexpr std::size_t count = std::tuple_size_v<decltype(f(std::int64_t{}))>;
+    std::array<double, count> total{};
+    for_places([&](std::int64_t j) {
+      auto values = f(j);
+      for (std::size_t k = 0; k < count; ++k) total[k] += static_cast<double>(values[k]);
+    });
+    for (std::size_t k = 0; k < count; ++k) total[k] = all_threads(total[k], Sum{});
+    return total;
+  }
+
+  /// A thread reads again only what it wrote itself.
+  template <class F>
+  __device__ auto keep(int k, const F& f) const {
+    write(k, f);
+    return [from = address<T>(inputs + k), step = all_.step[inputs + k]](std::int64_t j) { return from[j * step]; };
+  }
+  template <class F>
+  __device__ void write(int k, const F& f) const {
+    for_places([&](std::int64_t j) { address<T>(inputs + k)[j * all_.step[inputs + k]] = f(j); });
+  }
+  /// By the thread that wrote the element before.
+  __device__ void write_element(int k, std::int64_t j, T x) const {
+    if (j % blockDim.x == threadIdx.x) address<T>(inputs + k)[j * all_.step[inputs + k]] = x;
+  }
+  __device__ void write_number(int k, T x) const {
+    if (threadIdx.x == 0) *address<T>(inputs + k) = x;
+  }
+  __device__ void write_precise_number(int k, double x) const {
+    if (threadIdx.x == 0) *address<double>(inputs + k) = x;
+  }
+  template <class F>
+  __device__ void add_to_column(int k, const F& f) const {
+    for_places([&](std::int64_t j) { columns_[k * all_.n + j] += static_cast<double>(f(j)); });
+  }
+
+ private:
+  struct Sum {
+    __device__ double operator()(double a, double b) const { return a + b; }
+  };
+  struct Larger {
+    __device__ double operator()(double a, double b) const { return a < b ? b : a; }
+  };
+
+  template <class Element>
+  __device__ Element* address(int k) const {
+    return static_cast<Element*>(all_.first[k]) + offset_[k];
+  }
+  template <class Body>
+  __device__ void for_places(const Body& body) const {
+    for (std::int64_t j = threadIdx.x; j < all_.n; j += blockDim.x) body(j);
+  }
+  /// The join of all threads' values, in all of them. The order of joining depends on nothing but their number.
+  template <class Join>
+  __device__ double all_threads(double mine, Join join) const {
+    double joined = BlockReduce(shared_.reduction).Reduce(mine, join);
+    if (threadIdx.x == 0) shared_.result[0] = joined;
+    __syncthreads();
+    joined = shared_.result[0];
+    __syncthreads();  // the shared memory may be written again
+    return joined;
+  }
+
+  const RowPointers<operands>& all_;
+  const std::int64_t (&offset_)[operands + 1];
+  double* columns_;
+  Shared& shared_;
+};
+
+/// Block b runs the rows of its part, of which there are as many as blocks: rows · b / blocks up to the next.
+template <class T, class Formula>
+__global__ void run_rows_kernel(Formula formula, DeviceLoop<Row<T, Formula>::operands + 1> rows,
+                                RowPointers<Row<T, Formula>::operands> all, double* columns) {
+  __shared__ typename Row<T, Formula>::Shared shared;
+  const std::int64_t begin = rows.count * blockIdx.x / gridDim.x, end = rows.count * (blockIdx.x + 1) / gridDim.x;
+  for (std::int64_t r = begin; r < end; ++r) {
+    std::int64_t offset[Row<T, Formula>::operands + 1];
+    rows.offsets(r, offset);
+    Row<T, Formula> row(all, offset, columns + blockIdx.x * Formula::column_sums * all.n, shared);
+    formula(row);
+  }
+}
+
+}  // namespace fovea::cuda

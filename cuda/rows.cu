@@ -1,0 +1,67 @@
+// The row formulas on the GPU.
+#include "cuda/row.h"
+#include "tensor/reduce.h"
+
+namespace fovea::cuda {
+
+namespace {
+
+/// The tensor that has one element for each row: where the rows of x begin. Single values have no last dimension.
+Tensor row_starts(const Tensor& x, bool has_elements) {
+  if (!has_elements) return x;
+  return x.as_strided(leading_shape(x.shape()), leading_shape(x.strides()));
+}
+
+template <class Formula>
+void run(const Formula& formula, const RowOperands& given) {
+  constexpr int inputs = static_cast<int>(Formula::inputs.size());
+  constexpr int operands = inputs + static_cast<int>(Formula::outputs.size());
+  std::array<Tensor, operands + 1> starts;
+  std::array<const Tensor*, operands + 1> addresses;
+  RowPointers<operands> all{};
+  for (int k = 0; k < operands; ++k) {
+    const Tensor& x = k < inputs ? given.in[k] : given.out[k - inputs];
+    const bool has_elements = (k < inputs ? Formula::inputs[k] : Formula::outputs[k - inputs]) == RowOperand::elements;
+    starts[k] = row_starts(x, has_elements);
+    all.first[k] = x.address();
+    all.step[k] = has_elements && x.size(-1) > 1 ? x.strides()[-1] : 0;
+  }
+  starts[operands] = starts[0];
+  if (given.mask && given.mask->defined()) {
+    starts[operands] = row_starts(*given.mask, true);
+    all.allow = reinterpret_cast<const std::uint8_t*>(given.mask->address());
+    all.allow_step = given.mask->size(-1) > 1 ? given.mask->strides()[-1] : 0;
+  }
+  all.n = given.n;
+  for (int k = 0; k <= operands; ++k) addresses[k] = &starts[k];
+  DeviceLoop<operands + 1> rows(plan_loop<operands + 1>(given.rows, addresses));
+
+  // column sums: so many parts, whatever the device, that results repeat everywhere
+  constexpr std::int64_t most_parts = 128;
+  const auto blocks =
+      static_cast<unsigned>(std::clamp<std::int64_t>(rows.count, 1, Formula::column_sums > 0 ? most_parts : 1 << 16));
+  Tensor columns;
+  if (Formula::column_sums > 0)
+    columns = Tensor::zeros({blocks, Formula::column_sums * given.n}, DType::f64, Device::cuda);
+  visit_real(Formula::name, given.in[0].dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    launch(Formula::name, run_rows_kernel<T, Formula>, {blocks}, formula, rows, all,
+           columns.defined() ? columns.data<double>() : nullptr);
+  });
+  if (columns.defined()) Tensor(*given.column_sums).copy_from(sum(columns, {0}).reshape(given.column_sums->shape()));
+}
+
+template <class... Formulas>
+void provide_all(Kernels& table, FunctorList<Formulas...>) {
+  ((table.rows[place_of<Formulas>(RowFormulas{})] =
+        [](const void* formula, const RowOperands& operands) {
+          run(*static_cast<const Formulas*>(formula), operands);
+        }),
+   ...);
+}
+
+const Provide provide(Device::cuda, [](Kernels& table) { provide_all(table, RowFormulas{}); });
+
+}  // namespace
+
+}  // namespace fovea::cuda
