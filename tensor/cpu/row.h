@@ -187,8 +187,7 @@ class RowTensors {
 
   explicit RowTensors(const RowOperands& given) {
     for (std::size_t k = 0; k < Formula::inputs.size(); ++k)
-      tensors[k] = Formula::inputs[k] == RowOperand::elements ? with_unit_rows(given.in[k])
-                                                              : given.in[k].unsqueeze(-1);
+      tensors[k] = Formula::inputs[k] == RowOperand::elements ? with_unit_rows(given.in[k]) : given.in[k].unsqueeze(-1);
     for (std::size_t k = 0; k < Formula::outputs.size(); ++k) {
       const Tensor& out = given.out[k];
       tensors[Formula::inputs.size() + k] = Formula::outputs[k] == RowOperand::elements ? out : out.unsqueeze(-1);

@@ -49,7 +49,8 @@ FOVEA_HD FOVEA_INLINE T finite_or_zero(T maximum) {
 /// weights_j = exp(z_j) / Σ_k exp(z_k). Exactly 0 where the mask forbids; all 0 in a row with nothing allowed.
 struct Softmax : RowFormula {
   static constexpr const char* name = "softmax";
-  static constexpr std::array inputs{RowOperand::elements}, outputs{RowOperand::elements};
+  static constexpr std::array inputs{RowOperand::elements};
+  static constexpr std::array outputs{RowOperand::elements};
   static constexpr bool takes_mask = true, keeps = true;
 
   template <class Row>
@@ -66,7 +67,8 @@ struct Softmax : RowFormula {
 /// y_j (g_j − Σ_k y_k g_k), y the softmax. Exactly 0 where y is, whatever g holds there.
 struct SoftmaxBackward : RowFormula {
   static constexpr const char* name = "softmax_backward";
-  static constexpr std::array inputs{RowOperand::elements, RowOperand::elements}, outputs{RowOperand::elements};
+  static constexpr std::array inputs{RowOperand::elements, RowOperand::elements};
+  static constexpr std::array outputs{RowOperand::elements};
   static constexpr int cost = 2;
 
   template <class Row>
@@ -93,7 +95,8 @@ FOVEA_HD FOVEA_INLINE auto log_of_sum(Row& row, typename Row::Number shift, cons
 /// z_j − log Σ_k exp(z_k). A row of −inf stays −inf.
 struct LogSoftmax : RowFormula {
   static constexpr const char* name = "log_softmax";
-  static constexpr std::array inputs{RowOperand::elements}, outputs{RowOperand::elements};
+  static constexpr std::array inputs{RowOperand::elements};
+  static constexpr std::array outputs{RowOperand::elements};
 
   template <class Row>
   FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
@@ -107,7 +110,8 @@ struct LogSoftmax : RowFormula {
 /// g_j − exp(y_j) Σ_k g_k, y the logarithm of the softmax.
 struct LogSoftmaxBackward : RowFormula {
   static constexpr const char* name = "log_softmax_backward";
-  static constexpr std::array inputs{RowOperand::elements, RowOperand::elements}, outputs{RowOperand::elements};
+  static constexpr std::array inputs{RowOperand::elements, RowOperand::elements};
+  static constexpr std::array outputs{RowOperand::elements};
 
   template <class Row>
   FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
@@ -120,7 +124,8 @@ struct LogSoftmaxBackward : RowFormula {
 /// log Σ_k exp(z_k) over what is allowed; +inf, not −inf, where nothing is: exp(z − lse) is then 0 without a branch.
 struct LogSumExp : RowFormula {
   static constexpr const char* name = "log_sum_exp";
-  static constexpr std::array inputs{RowOperand::elements}, outputs{RowOperand::number};
+  static constexpr std::array inputs{RowOperand::elements};
+  static constexpr std::array outputs{RowOperand::number};
   static constexpr bool takes_mask = true;
 
   template <class Row>
@@ -136,8 +141,8 @@ struct LogSumExp : RowFormula {
 /// two sweeps: the difference E[x²] − E[x]² would lose all digits where the mean is large.
 struct LayerNorm : RowFormula {
   static constexpr const char* name = "layer_norm";
-  static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements},
-      outputs{RowOperand::elements, RowOperand::number, RowOperand::number};
+  static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements};
+  static constexpr std::array outputs{RowOperand::elements, RowOperand::number, RowOperand::number};
   double epsilon;
 
   template <class Row>
@@ -162,8 +167,8 @@ struct LayerNorm : RowFormula {
 struct LayerNormBackward : RowFormula {
   static constexpr const char* name = "layer_norm_backward";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements,
-                                     RowOperand::number, RowOperand::number},
-      outputs{RowOperand::elements};
+                                     RowOperand::number, RowOperand::number};
+  static constexpr std::array outputs{RowOperand::elements};
   static constexpr int column_sums = 2, cost = 8;
 
   template <class Row>
@@ -187,8 +192,8 @@ struct LayerNormBackward : RowFormula {
 /// row's log Σ exp, in f64. Both are 0 where the target is the ignored one.
 struct CrossEntropy : RowFormula {
   static constexpr const char* name = "cross_entropy";
-  static constexpr std::array inputs{RowOperand::elements, RowOperand::index},
-      outputs{RowOperand::number, RowOperand::precise_number};
+  static constexpr std::array inputs{RowOperand::elements, RowOperand::index};
+  static constexpr std::array outputs{RowOperand::number, RowOperand::precise_number};
   double label_smoothing;
   std::int64_t ignored;
 
@@ -219,8 +224,8 @@ struct CrossEntropy : RowFormula {
 struct CrossEntropyBackward : RowFormula {
   static constexpr const char* name = "cross_entropy_backward";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::index, RowOperand::number,
-                                     RowOperand::precise_number},
-      outputs{RowOperand::elements};
+                                     RowOperand::precise_number};
+  static constexpr std::array outputs{RowOperand::elements};
   double label_smoothing;
   std::int64_t ignored;
 
