@@ -1,6 +1,7 @@
 #include "attention/fused.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "attention/fused_pass.h"
 #include "autograd/node.h"
@@ -112,7 +113,7 @@ std::vector<Variable> fused_inputs(const AttentionContext& in, const std::shared
 
 namespace {
 
-AttentionEngine chosen = AttentionEngine::fastest;
+thread_local AttentionEngine engine_of_thread = AttentionEngine::fastest;
 
 /// In front of as many keys the composed form is the faster one: for one query at a time, and for what is nothing but
 /// products, plain attention and windows: `benchmark attention --small`.
@@ -128,8 +129,9 @@ bool is_faster_composed(const AttentionContext& in, const Terms& terms) {
 
 }  // namespace
 
-void set_attention_engine(AttentionEngine engine) { chosen = engine; }
-AttentionEngine attention_engine() { return chosen; }
+AttentionEngine attention_engine() { return engine_of_thread; }
+AttentionEngineScope::AttentionEngineScope(AttentionEngine engine) : before_(std::exchange(engine_of_thread, engine)) {}
+AttentionEngineScope::~AttentionEngineScope() { engine_of_thread = before_; }
 
 Variable attend(const AttentionContext& in, Terms terms, double dropout, AttentionTrace* trace) {
   AttentionDropout drop{dropout, {}};
@@ -139,12 +141,11 @@ Variable attend(const AttentionContext& in, Terms terms, double dropout, Attenti
     drop.at = default_generator().reserve(weights);
   }
   auto shared = std::make_shared<const Terms>(std::move(terms));
-  const bool fuses =
-      chosen == AttentionEngine::fused || (chosen == AttentionEngine::fastest && !is_faster_composed(in, *shared));
-  if (fuses) {
+  const AttentionEngine engine = attention_engine();
+  if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && !is_faster_composed(in, *shared))) {
     Variable out = attend_fused(in, shared, drop, trace);
     if (out.defined()) return out;
-    require(chosen != AttentionEngine::fused,
+    require(engine != AttentionEngine::fused,
             "attention: the fused engine has no form of a term of this method on {}; use the composed engine",
             name(in.query.device()));
   }

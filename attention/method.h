@@ -357,14 +357,30 @@ Variable attend_composed(const AttentionContext& in, const Terms& terms, const A
 /// terms tell.
 void fill_trace(const AttentionContext& in, const Terms& terms, const Variable& weights, AttentionTrace& trace);
 
-/// How attention is computed: fused wherever every term can be (O(I + J) memory; what a trace gets is constant) and
-/// there are more than a few keys, composed otherwise; or always the one or the other, where `fused` throws for what
-/// cannot be.
+/// How attend() computes attention.
+///   composed: plain differentiable operations on matrices of all pairs; O(I J) memory.
+///   fused:    one pass over strips of the pairs; O(I + J) memory. A trace gets constants. attend() throws Error for a
+///             method with a term that has no fused form.
+///   fastest:  fused where every term has a fused form and there are more than a few keys, composed otherwise.
 enum class AttentionEngine { fastest, fused, composed };
-void set_attention_engine(AttentionEngine engine);  ///< of the whole process
+
+/// The engine of the calling thread: that of its innermost AttentionEngineScope, `fastest` outside of all scopes.
 AttentionEngine attention_engine();
 
-/// The same by the engine that is set; `dropout` is a probability.
+/// Chooses the engine of the calling thread for the lifetime of this object. Other threads keep theirs.
+class AttentionEngineScope {
+ public:
+  explicit AttentionEngineScope(AttentionEngine engine);
+  ~AttentionEngineScope();
+  AttentionEngineScope(const AttentionEngineScope&) = delete;
+  AttentionEngineScope& operator=(const AttentionEngineScope&) = delete;
+
+ private:
+  AttentionEngine before_;
+};
+
+/// Attention for one call, computed by attention_engine() → [B, H, I, D_v]. `dropout` is the probability in [0, 1) with
+/// which a weight is zeroed. Fills `trace` unless it is null.
 Variable attend(const AttentionContext& in, Terms terms, double dropout, AttentionTrace* trace);
 
 }  // namespace fovea

@@ -8,8 +8,16 @@
 /// see as `projected_query` and `projected_key` is not.
 #pragma once
 #include "attention/registry.h"
+#include "nn/cached_value.h"
 
 namespace fovea {
+
+/// Cosines and signed sines of the angles of consecutive positions.
+struct RotaryTable {
+  std::int64_t first;   ///< position of the first row
+  Tensor partner;       ///< for each dimension, the other one of its pair; i64 [D]
+  Tensor cosine, sine;  ///< [positions, D]; a pair's first dimension has −sin, its second +sin
+};
 
 class RotaryPositions : public LocalnessMethod {
  public:
@@ -31,14 +39,13 @@ class RotaryPositions : public LocalnessMethod {
   void add_terms(const AttentionContext&, Terms&) override {}
 
  private:
-  /// Makes the tables of cosines and signed sines for the positions from first to before end, of x's type and device.
-  void ensure_tables(const Variable& x, std::int64_t first, std::int64_t end);
+  RotaryTable make_table(std::int64_t first, std::int64_t positions, DType dtype, Device device) const;
+  /// The rows for x [B, H, T, D], whose first position is `first`, in x's type and on its device.
+  RotaryTable table_of(const Variable& x, std::int64_t first);
 
   Options options_;
   std::int64_t head_dim_;
-  Tensor partner_;          // of each dimension in its pair, [D] i64
-  Tensor cosine_, sine_;    // [positions, D]
-  std::int64_t first_ = 0;  // position of their first row
+  CachedValue<RotaryTable> table_;  // shared by all threads that run this module
 };
 
 }  // namespace fovea

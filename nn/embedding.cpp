@@ -72,17 +72,20 @@ Variable PositionEncoding::forward(const Variable& x, std::int64_t begin) {
   if (kind_ == Positions::none) return x;
   Scope scope = enter();
   std::int64_t end = begin + x.size(1);
-  if (kind_ == Positions::sinusoidal) return x + slice(sinusoids(x, end), 0, begin, end);
+  if (kind_ == Positions::sinusoidal) return x + Variable(sinusoids(x, end).slice(0, begin, end));
   require(end <= weight_.size(0), "a sentence of {} tokens: positions are learned up to {}", end, weight_.size(0));
   return x + slice(weight_, 0, begin, end);
 }
 
-Variable PositionEncoding::sinusoids(const Variable& like, std::int64_t end) {
-  if (!table_.defined() || table_.size(0) < end || table_.dtype() != like.dtype() || table_.device() != like.device()) {
-    std::int64_t rows = table_.defined() ? std::max(end, 2 * table_.size(0)) : end;
-    table_ = sinusoidal_positions(rows, like.size(-1)).to(like.dtype()).to(like.device());
-  }
-  return table_;
+Tensor PositionEncoding::sinusoids(const Variable& x, std::int64_t end) {
+  auto fits = [&](const Tensor& table) {
+    return table.size(0) >= end && table.dtype() == x.dtype() && table.device() == x.device();
+  };
+  return *sinusoids_.get(fits, [&](const Tensor* table) {
+    // twice as long as before, so that a decoder that goes step by step seldom computes a table
+    std::int64_t positions = table ? std::max(end, 2 * table->size(0)) : end;
+    return sinusoidal_positions(positions, x.size(-1)).to(x.dtype()).to(x.device());
+  });
 }
 
 }  // namespace fovea

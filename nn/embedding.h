@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 
+#include "nn/cached_value.h"
 #include "nn/module.h"
 
 namespace fovea {
@@ -47,11 +48,12 @@ class PositionEncoding : public Module {
   Variable forward(const Variable& x, std::int64_t begin = 0);
 
  private:
-  Variable sinusoids(const Variable& like, std::int64_t end);
+  /// Sinusoids of the positions 0 … end − 1 or more, in x's type and on its device [≥ end, d].
+  Tensor sinusoids(const Variable& x, std::int64_t end);
 
   Positions kind_;
-  Variable weight_;  ///< [longest, d]
-  Tensor table_;     ///< sinusoids of the positions seen so far
+  Variable weight_;                ///< [longest, d], of learned positions
+  CachedValue<Tensor> sinusoids_;  ///< [positions, d]; as many positions as were needed so far
 };
 
 }  // namespace fovea
