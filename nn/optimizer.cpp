@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "autograd/operations.h"
-#include "tensor/optimizer_step.h"
 
 namespace fovea {
 
@@ -56,12 +55,21 @@ void Sgd::update(const std::vector<std::size_t>& positions, double rate, double 
     slots.push_back({.parameter = parameters_[k].variable.value(),
                      .gradient = parameters_[k].variable.grad().value(),
                      .velocity = memories_.empty() ? Tensor() : memories_[0].tensors[k]});
-  SgdOptions options{.learning_rate = rate, .momentum = options_.momentum, .weight_decay = options_.weight_decay};
-  sgd_step(slots, options, gradient_scale);
+  sgd_step(slots, options_, rate, gradient_scale);
 }
 
-Adam::Adam(std::vector<NamedParameter> parameters, const Options& options, bool decoupled)
-    : Optimizer(std::move(parameters), {"adam.mean", "adam.square"}), options_(options), decoupled_(decoupled) {}
+Adam::Adam(std::vector<NamedParameter> parameters, const Options& options)
+    : Optimizer(std::move(parameters), {"adam.mean", "adam.square"}), options_(options) {}
+
+namespace {
+AdamOptions with_decoupled_decay(AdamOptions options) {
+  options.decoupled = true;
+  return options;
+}
+}  // namespace
+
+AdamW::AdamW(std::vector<NamedParameter> parameters, const Options& options)
+    : Adam(std::move(parameters), with_decoupled_decay(options)) {}
 
 void Adam::update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) {
   std::vector<AdamSlot> slots;
@@ -70,13 +78,7 @@ void Adam::update(const std::vector<std::size_t>& positions, double rate, double
                      .gradient = parameters_[k].variable.grad().value(),
                      .mean = memories_[0].tensors[k],
                      .square = memories_[1].tensors[k]});
-  AdamOptions options{.learning_rate = rate,
-                      .beta1 = options_.beta1,
-                      .beta2 = options_.beta2,
-                      .epsilon = options_.epsilon,
-                      .weight_decay = options_.weight_decay,
-                      .decoupled = decoupled_};
-  adam_step(slots, options, updates(), gradient_scale);
+  adam_step(slots, options_, rate, updates(), gradient_scale);
 }
 
 double gradient_norm(const std::vector<NamedParameter>& parameters) {

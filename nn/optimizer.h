@@ -6,6 +6,7 @@
 
 #include "nn/checkpoint.h"
 #include "nn/module.h"
+#include "tensor/optimizer_step.h"
 
 namespace fovea {
 
@@ -50,12 +51,10 @@ class Optimizer {
   std::int64_t updates_ = 0;
 };
 
-/// g ← g + decay · θ; v ← momentum · v + g; θ ← θ − rate · v.
+/// Stochastic gradient descent: g ← g + weight_decay · θ; v ← momentum · v + g; θ ← θ − rate · v.
 class Sgd : public Optimizer {
  public:
-  struct Options {
-    double momentum = 0, weight_decay = 0;
-  };
+  using Options = SgdOptions;
   Sgd(std::vector<NamedParameter> parameters, const Options& options);
 
  private:
@@ -63,27 +62,22 @@ class Sgd : public Optimizer {
   Options options_;
 };
 
-/// Kingma & Ba 2015, with bias correction; weight decay is added to the gradient.
+/// Adam with bias correction (Kingma and Ba 2015). Weight decay is added to the gradient, unless options.decoupled.
 class Adam : public Optimizer {
  public:
-  struct Options {
-    double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9, weight_decay = 0;
-  };
-  Adam(std::vector<NamedParameter> parameters, const Options& options) : Adam(std::move(parameters), options, false) {}
-
- protected:
-  Adam(std::vector<NamedParameter> parameters, const Options& options, bool decoupled);
+  using Options = AdamOptions;
+  Adam(std::vector<NamedParameter> parameters, const Options& options);
 
  private:
   void update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) override;
   Options options_;
-  bool decoupled_;
 };
 
-/// Loshchilov & Hutter 2019: the weight decay acts on the parameter, θ ← θ − rate · decay · θ, not on the averages.
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2019): θ ← θ − rate · weight_decay · θ, besides Adam's
+/// update. Sets options.decoupled.
 class AdamW : public Adam {
  public:
-  AdamW(std::vector<NamedParameter> parameters, const Options& options) : Adam(std::move(parameters), options, true) {}
+  AdamW(std::vector<NamedParameter> parameters, const Options& options);
 };
 
 /// The joint Euclidean norm of all gradients.

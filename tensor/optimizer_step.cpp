@@ -99,12 +99,12 @@ void for_slots(const char* what, std::span<Slot> slots, Tensor Slot::*a, Tensor 
 
 struct SgdUpdate {
   SgdOptions options;
-  double gradient_scale;
+  double learning_rate, gradient_scale;
 
   template <class T>
   void operator()(Update<T> slot, std::int64_t n) const {
     auto constant = [](double value) { return Vec<T>(static_cast<T>(value)); };
-    Vec<T> rate = constant(options.learning_rate), momentum = constant(options.momentum),
+    Vec<T> rate = constant(learning_rate), momentum = constant(options.momentum),
            decay = constant(options.weight_decay), scale = constant(gradient_scale);
     for_vectors<T>(n, [&](std::int64_t i, auto count) {
       Vec<T> p = load_vector(slot.parameter + i, count), g = load_vector(slot.gradient + i, count) * scale + decay * p;
@@ -119,10 +119,11 @@ struct SgdUpdate {
 
 struct AdamUpdate {
   AdamOptions options;
-  double gradient_scale, mean_correction, square_correction;
+  double learning_rate, gradient_scale, mean_correction, square_correction;
 
-  AdamUpdate(const AdamOptions& options, std::int64_t step, double gradient_scale)
+  AdamUpdate(const AdamOptions& options, double learning_rate, std::int64_t step, double gradient_scale)
       : options(options),
+        learning_rate(learning_rate),
         gradient_scale(gradient_scale),
         mean_correction(1 - std::pow(options.beta1, static_cast<double>(step))),
         square_correction(1 - std::pow(options.beta2, static_cast<double>(step))) {}
@@ -132,10 +133,10 @@ struct AdamUpdate {
     auto constant = [](double value) { return Vec<T>(static_cast<T>(value)); };
     double decay = options.weight_decay;
     Vec<T> scale = constant(gradient_scale), through_gradient = constant(options.decoupled ? 0 : decay),
-           keep = constant(options.decoupled ? 1 - options.learning_rate * decay : 1);
+           keep = constant(options.decoupled ? 1 - learning_rate * decay : 1);
     Vec<T> beta1 = constant(options.beta1), beta2 = constant(options.beta2), other1 = constant(1 - options.beta1),
            other2 = constant(1 - options.beta2);
-    Vec<T> rate = constant(options.learning_rate / mean_correction),
+    Vec<T> rate = constant(learning_rate / mean_correction),
            deviation_scale = constant(1 / std::sqrt(square_correction)), epsilon = constant(options.epsilon);
     for_vectors<T>(n, [&](std::int64_t i, auto count) {
       Vec<T> p = load_vector(slot.parameter + i, count);
@@ -151,16 +152,17 @@ struct AdamUpdate {
 
 }  // namespace
 
-void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double gradient_scale) {
+void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, double gradient_scale) {
   for (std::size_t k = 0; k < slots.size(); ++k)
     if (options.momentum != 0 || slots[k].velocity.defined()) {
       require_state("sgd_step", "velocity", k, slots[k].parameter, slots[k].velocity);
       slots[k].velocity.changed();
     }
-  for_slots("sgd_step", slots, &SgdSlot::velocity, &SgdSlot::velocity, SgdUpdate{options, gradient_scale});
+  for_slots("sgd_step", slots, &SgdSlot::velocity, &SgdSlot::velocity, SgdUpdate{options, rate, gradient_scale});
 }
 
-void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, std::int64_t step, double gradient_scale) {
+void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rate, std::int64_t step,
+               double gradient_scale) {
   require(step >= 1, "adam_step: steps count from 1, this one is {}", step);
   for (std::size_t k = 0; k < slots.size(); ++k) {
     require_state("adam_step", "mean", k, slots[k].parameter, slots[k].mean);
@@ -168,7 +170,7 @@ void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, std::int64
     slots[k].mean.changed();
     slots[k].square.changed();
   }
-  for_slots("adam_step", slots, &AdamSlot::mean, &AdamSlot::square, AdamUpdate(options, step, gradient_scale));
+  for_slots("adam_step", slots, &AdamSlot::mean, &AdamSlot::square, AdamUpdate(options, rate, step, gradient_scale));
 }
 
 namespace {
