@@ -1,10 +1,12 @@
-/// Long short-term memory (Hochreiter & Schmidhuber 1997), with the forget gate of Gers et al. 2000:
+/// Long short-term memory (Hochreiter & Schmidhuber 1997) with the forget gate of Gers et al. 2000.
 ///
-///   i = σ(x W_i + h U_i + b_i)   f = σ(x W_f + h U_f + b_f)   g = tanh(x W_g + h U_g + b_g)   o = σ(x W_o + h U_o +
-///   b_o) c' = f c + i g               h' = o tanh(c')
+///   i = σ(x W_i + h U_i + b_i)       f = σ(x W_f + h U_f + b_f)
+///   g = tanh(x W_g + h U_g + b_g)    o = σ(x W_o + h U_o + b_o)
+///   c' = f c + i g                   h' = o tanh(c')
 ///
-/// W, U and b hold the four gates side by side in the order i, f, g, o. W and U start as U(−a, a), a = sqrt(6 / (in +
-/// out)) of one gate; b starts at 0, and at 1 for the forget gate.
+/// x [B, in] is the input, h and c [B, n] are the hidden state and the cell. W [in, 4 n], U [n, 4 n] and b [4 n] hold
+/// the four gates side by side in the order i, f, g, o. W and U start as U(−a, a) with a = sqrt(6 / (fan_in + n)) for
+/// each gate (Glorot & Bengio 2010). b starts at 1 for the forget gate and at 0 for the others.
 #pragma once
 #include <memory>
 #include <optional>
