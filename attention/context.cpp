@@ -47,7 +47,7 @@ Variable focus_of_heads(const Variable& focus, std::int64_t B) {
 }  // namespace
 
 AttentionContext context_of(const AttentionInput& input, Place place) {
-  std::int64_t B = input.query.size(0), I = input.query.size(1), J = input.keys();
+  std::int64_t B = input.query.size(0), I = input.query.size(1), J = input.key_count();
   require(!input.step_input.defined() ||
               (input.step_input.rank() == 3 && input.step_input.size(0) == B && input.step_input.size(1) == I),
           "attention: the step input is {}; expected [{}, {}, d_e]", input.step_input, B, I);
@@ -69,16 +69,16 @@ AttentionContext context_of(const AttentionInput& input, Place place) {
 
 void require_kept_keys(const AttentionInput& input, const AttentionContext& in) {
   std::int64_t B = in.key.size(0), J = in.key.size(2);
-  require(B == input.query.size(0) && J == input.keys(),
+  require(B == input.query.size(0) && J == input.key_count(),
           "attention: the memory has {} keys of {} sentences, this step is query {} with {} keys of {}; a new source "
           "begins with a new memory",
-          J - (input.grows() ? input.key.size(1) : 0), B, input.query_offset, input.key.size(1), input.query.size(0));
+          J - (input.appends_keys() ? input.key.size(1) : 0), B, input.query_offset, input.key.size(1), input.query.size(0));
 }
 
 void position_heads(AttentionContext& in, const void* owner,
                     const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned) {
   in.query = positioned(in.query, in.query_offset);
-  in.key = transpose(in.of_keys(owner,
+  in.key = transpose(in.all_keys(owner,
                                 [&] {
                                   Variable newest = in.newest_key();
                                   return transpose(positioned(newest, in.key.size(2) - newest.size(2)), 1, 2);

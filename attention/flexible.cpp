@@ -111,7 +111,7 @@ class FocusRecurrence : public Recurrence {
   Variable carried() const override { return steps_->focus; }
   void set_carried(const Variable& focus) override { steps_->focus = focus; }
   void keep_carried(DecoderMemory& memory, const Variable& focus) const override {
-    memory.carried(owner_) = select(focus, 2, focus.size(2) - 1);
+    memory.step_state(owner_) = select(focus, 2, focus.size(2) - 1);
   }
 
  private:
@@ -246,7 +246,7 @@ Variable FlexibleAttention::gate(const AttentionContext& in) const {
 
 void FlexibleAttention::add_terms(const AttentionContext& in, Terms& terms) {
   Variable focus = in.previous_focus;
-  if (!focus.defined() && in.memory) focus = in.memory->carried(this);
+  if (!focus.defined() && in.memory) focus = in.memory->step_state(this);
   require(focus.defined() || in.query_offset == 0,
           "flexible: step {} needs the focus after the step before it (previous_focus)", in.query_offset);
   Variable g = gate(in);

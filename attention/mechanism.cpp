@@ -66,14 +66,14 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
           shape_.query_dim, shape_.key_dim, shape_.value_dim);
   AttentionContext in = context_of(input, shape_.place);
   in.projected_query = input.query;
-  in.projected_key = input.grows() ? input.memory->grown(this, input.key) : input.key;
+  in.projected_key = input.appends_keys() ? input.memory->append(this, input.key) : input.key;
   in.query = unsqueeze(input.query, 1);
   in.key = unsqueeze(in.projected_key, 1);
   const bool of_one = input.value.is_same(input.key);
-  in.value = of_one || !input.grows() ? (of_one ? in.key : unsqueeze(input.value, 1))
-                                      : unsqueeze(input.memory->grown(&methods_, input.value), 1);
+  in.value = of_one || !input.appends_keys() ? (of_one ? in.key : unsqueeze(input.value, 1))
+                                      : unsqueeze(input.memory->append(&methods_, input.value), 1);
   require_kept_keys(input, in);
-  in.mask = checked_mask(input.mask, {q[0], 1, q[1], input.keys()}, input.query.dtype());
+  in.mask = checked_mask(input.mask, {q[0], 1, q[1], input.key_count()}, input.query.dtype());
   if (surroundings_.positioned)
     position_heads(in, &surroundings_, [&](Variable heads, std::int64_t first) {
       for (Named& named : methods_) heads = named.method->positioned(heads, first);
@@ -132,8 +132,8 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
     // Keys that grow are the mechanisms' to keep.
     DecoderMemory* memory = input.causal ? nullptr : input.memory;
     query = query_->forward(query);
-    key = of_all_keys(memory, false, &key_, [&] { return key_->forward(input.key); });
-    value = of_all_keys(memory, false, &value_, [&] { return value_->forward(input.value); });
+    key = all_keys(memory, false, &key_, [&] { return key_->forward(input.key); });
+    value = all_keys(memory, false, &value_, [&] { return value_->forward(input.value); });
   }
   std::vector<AttentionInput> inputs;
   for (std::int64_t k = 0; k < K; ++k) {

@@ -84,8 +84,8 @@ struct AttentionContext {
   /// What `make` makes of the keys that came with this call, [B, J, ...], for all keys: methods that project keys of
   /// their own do it through here, and a decoder that goes step by step projects each key once. `owner`: who makes it.
   template <class Make>
-  Variable of_keys(const void* owner, Make&& make) const {
-    return of_all_keys(memory, causal, owner, make);
+  Variable all_keys(const void* owner, Make&& make) const {
+    return fovea::all_keys(memory, causal, owner, make);
   }
   /// The last of `key`, those that came with this call: [B, H, J, D].
   Variable newest_key() const;
@@ -309,8 +309,8 @@ struct Surroundings {
 class LocalnessMethod : public Module {
  public:
   virtual void change(Surroundings&) const {}
-  /// As Attention::asks_each_query_alone(): true where no term reads positions, and none what was carried.
-  virtual bool asks_each_query_alone() const { return false; }
+  /// As Attention::has_independent_queries(): true where no term reads positions, and none what was carried.
+  virtual bool has_independent_queries() const { return false; }
   /// Names the layers that add_terms() asks AttentionContext::project() for.
   virtual void add_layers(StateLayers&) const {}
   /// What takes the place of queries and of keys [B, H, T, D], the first of them at position `first`, before any method

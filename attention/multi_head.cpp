@@ -38,9 +38,9 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
   for (Placed& placed : methods_) child(placed.name, *placed.method);
 }
 
-bool MultiHeadAttention::asks_each_query_alone() const {
+bool MultiHeadAttention::has_independent_queries() const {
   return std::all_of(methods_.begin(), methods_.end(),
-                     [](const Placed& placed) { return placed.method->asks_each_query_alone(); });
+                     [](const Placed& placed) { return placed.method->has_independent_queries(); });
 }
 
 /// All layers of one input at once. A decoder's memory may have what they would make.
@@ -78,13 +78,13 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   AttentionContext in = context_of(input, shape_.place);
   project_together(input, in);
   in.projected_query = in.project(query_, input.query);
-  in.projected_key = in.of_keys(&key_, [&] { return in.project(key_, input.key); });
+  in.projected_key = in.all_keys(&key_, [&] { return in.project(key_, input.key); });
   in.query = split_heads(in.projected_query, head_dim_);
   in.key = split_heads(in.projected_key, head_dim_);
-  in.value = split_heads(in.of_keys(&value_, [&] { return in.project(value_, input.value); }),
+  in.value = split_heads(in.all_keys(&value_, [&] { return in.project(value_, input.value); }),
                          surroundings_.value_dim / shape_.heads);
   require_kept_keys(input, in);
-  in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.keys()}, input.query.dtype());
+  in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.key_count()}, input.query.dtype());
   return in;
 }
 

@@ -28,7 +28,7 @@ class MultiHeadAttention : public Attention {
 
   Variable forward(const AttentionInput& input) override;
   std::int64_t output_dim() const override { return shape_.model_dim; }
-  bool asks_each_query_alone() const override;
+  bool has_independent_queries() const override;
 
   /// What forward() hands to the engine: heads projected, and the terms of all methods.
   struct Call {

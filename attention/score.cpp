@@ -120,7 +120,7 @@ Variable project_to_number(const Variable& x, const Variable& vector) {
 
 Variable HiddenScore::keys(const AttentionContext& in) const {
   auto projected = [&] { return transpose(project(in.newest_key(), layer_.key_projection, layer_.bias), 1, 2); };
-  Variable all = transpose(in.of_keys(layer_.key_projection.id(), projected), 1, 2);  // [B, H, J, a]
+  Variable all = transpose(in.all_keys(layer_.key_projection.id(), projected), 1, 2);  // [B, H, J, a]
   require(
       all.size(0) == in.key.size(0) && all.size(2) == in.key.size(2),
       "attention: the memory is of {} sources of {} keys, these are {} of {}; a new source begins with a new memory",

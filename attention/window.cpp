@@ -239,7 +239,7 @@ void DifferentiableWindow::add_terms(const AttentionContext& in, Terms& terms) {
     return split_heads(in.project(projection, in.query_states), head_dim_);
   };
   auto keys = [&](const Linear& projection) {
-    return split_heads(in.of_keys(&projection, [&] { return in.project(projection, in.key_states); }), head_dim_);
+    return split_heads(in.all_keys(&projection, [&] { return in.project(projection, in.key_states); }), head_dim_);
   };
   WindowProjections projections{queries(left_query_), keys(left_key_), queries(right_query_), keys(right_key_)};
   if (options_.use == Use::additive) {

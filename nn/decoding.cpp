@@ -482,9 +482,9 @@ PaddedTokens padded_tokens(std::span<const std::vector<std::int32_t>> sentences)
   return {tokens, Tensor::from(lengths, {std::ssize(lengths)})};
 }
 
-TaughtBatch taught_batch(std::span<const std::vector<std::int32_t>> sources,
+TeacherForcingBatch teacher_forcing_batch(std::span<const std::vector<std::int32_t>> sources,
                          std::span<const std::vector<std::int32_t>> targets, std::int32_t begin, std::int32_t end) {
-  TaughtBatch taught;
+  TeacherForcingBatch taught;
   if (!sources.empty()) {
     require(sources.size() == targets.size(), "{} sources and {} targets", sources.size(), targets.size());
     PaddedTokens source = padded_tokens(sources);
@@ -501,7 +501,7 @@ TaughtBatch taught_batch(std::span<const std::vector<std::int32_t>> sources,
   return taught;
 }
 
-std::vector<double> log_probabilities(SequenceModel& model, const TaughtBatch& taught) {
+std::vector<double> log_probabilities(SequenceModel& model, const TeacherForcingBatch& taught) {
   NoGrad off;
   Evaluating evaluating(model);
   Tensor logits = model.logits(taught.batch).value();

@@ -74,12 +74,12 @@ std::vector<Hypothesis> sample(SequenceModel& model, const DecodingBatch& batch,
 std::vector<Hypothesis> force(SequenceModel& model, const DecodingBatch& batch, DecodingOptions options = {});
 
 /// Sentences for teacher forcing: what the decoder reads, and what it should say.
-struct TaughtBatch {
+struct TeacherForcingBatch {
   SequenceBatch batch;
   Tensor targets;  ///< i32 [B, T]: the tokens and </s>, then 0
 };
 /// `sources` empty: of a language model.
-TaughtBatch taught_batch(std::span<const std::vector<std::int32_t>> sources,
+TeacherForcingBatch teacher_forcing_batch(std::span<const std::vector<std::int32_t>> sources,
                          std::span<const std::vector<std::int32_t>> targets, std::int32_t begin = 2,
                          std::int32_t end = 3);
 /// Sentences side by side: i32 [B, longest] with 0 behind the short ones, and i32 [B].
@@ -89,6 +89,6 @@ struct PaddedTokens {
 PaddedTokens padded_tokens(std::span<const std::vector<std::int32_t>> sentences);
 
 /// Σ log p of each sentence's targets, by teacher forcing.
-std::vector<double> log_probabilities(SequenceModel& model, const TaughtBatch& taught);
+std::vector<double> log_probabilities(SequenceModel& model, const TeacherForcingBatch& taught);
 
 }  // namespace fovea

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "nn/shapes_alone.h"
+#include "nn/shapes_only.h"
 
 namespace fovea {
 
@@ -23,7 +23,7 @@ std::uint64_t seed_of(std::uint64_t seed, std::string_view name) {
   return hash ^ (hash >> 31);
 }
 
-thread_local bool shapes_alone = false;
+thread_local bool shapes_only = false;
 
 }  // namespace
 
@@ -35,14 +35,14 @@ void Module::check_name(std::string_view name) const {
   require(!taken, "module '{}' already has a parameter or module named '{}'", name_, name);
 }
 
-ShapesAlone::ShapesAlone() : before_(std::exchange(shapes_alone, true)) {}
-ShapesAlone::~ShapesAlone() { shapes_alone = before_; }
+ShapesOnly::ShapesOnly() : before_(std::exchange(shapes_only, true)) {}
+ShapesOnly::~ShapesOnly() { shapes_only = before_; }
 
 Variable Module::parameter(std::string_view name, const Shape& shape, Initializer initializer) {
   check_name(name);
   // Not a number until initialised: a model that was forgotten shows it in its first output.
   constexpr double unset = std::numeric_limits<double>::quiet_NaN();
-  Tensor values = shapes_alone ? Tensor::full({1}, unset).expand(shape) : Tensor::full(shape, unset);
+  Tensor values = shapes_only ? Tensor::full({1}, unset).expand(shape) : Tensor::full(shape, unset);
   Variable variable(values, true);
   parameters_.push_back({std::string(name), variable, std::move(initializer)});
   return variable;

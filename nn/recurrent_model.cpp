@@ -103,11 +103,11 @@ void RecurrentModel::set_first_states(DecoderState& state, const std::vector<Lst
       hidden = concat({first.hidden, backward.hidden}, 1);
       cell = concat({first.cell, backward.cell}, 1);
     }
-    state.memory.carried(cells_[layer].get(), 0) = hidden;
-    state.memory.carried(cells_[layer].get(), 1) = cell;
+    state.memory.step_state(cells_[layer].get(), 0) = hidden;
+    state.memory.step_state(cells_[layer].get(), 1) = cell;
   }
   if (combine_ && options_.input_feeding)
-    state.memory.carried(&combine_) = cells_[0]->zero_state(last[0].hidden.size(0)).hidden;
+    state.memory.step_state(&combine_) = cells_[0]->zero_state(last[0].hidden.size(0)).hidden;
 }
 
 DecoderState RecurrentModel::start(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>*) {
@@ -115,8 +115,8 @@ DecoderState RecurrentModel::start(const Tensor& source, const Tensor& lengths, 
   check_tokens("encoder", source, lengths);
   LstmOutput encoded = encoder_.forward(dropout_.forward(source_embedding_.forward(source)), lengths);
   DecoderState state;
-  state.memory.once(&encoder_, [&] { return dropout_.forward(encoded.states); });
-  if (lengths.defined()) state.memory.once(&source_embedding_, [&] { return Variable(lengths); });
+  state.memory.source_rows(&encoder_, [&] { return dropout_.forward(encoded.states); });
+  if (lengths.defined()) state.memory.source_rows(&source_embedding_, [&] { return Variable(lengths); });
   set_first_states(state, encoded.last);
   return state;
 }
@@ -125,8 +125,8 @@ Variable RecurrentModel::attend(DecoderState& state, const Variable& query, cons
                                 AttentionTrace* trace) {
   AttentionInput in;
   in.query = unsqueeze(query, 1);
-  in.key = in.value = state.memory.kept(&encoder_);
-  if (Variable lengths = state.memory.kept(&source_embedding_); lengths.defined()) in.key_lengths = lengths.value();
+  in.key = in.value = state.memory.source_rows(&encoder_);
+  if (Variable lengths = state.memory.source_rows(&source_embedding_); lengths.defined()) in.key_lengths = lengths.value();
   in.query_offset = state.position;
   in.trace = trace;
   in.step_input = embedded;
@@ -138,7 +138,7 @@ Variable RecurrentModel::advance(DecoderState& state, const Variable& input_gate
   Variable below = input_gates;
   for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
     const LstmCell& cell = *cells_[layer];
-    Variable &hidden = state.memory.carried(&cell, 0), &memory_cell = state.memory.carried(&cell, 1);
+    Variable &hidden = state.memory.step_state(&cell, 0), &memory_cell = state.memory.step_state(&cell, 1);
     Variable gates = layer == 0 ? below : cell.input_gates(dropout_.forward(below));
     LstmState next = cell.step(gates, {hidden, memory_cell});
     hidden = next.hidden;
@@ -158,13 +158,13 @@ Variable RecurrentModel::run(DecoderState& state, const Variable& embedded, std:
     AttentionTrace* trace = traces ? &steps[t] : nullptr;
     Variable input = squeeze(gates[t], 1), result;
     if (options_.query == QueryState::previous) {
-      Variable context = attend(state, state.memory.carried(cells_.back().get()), words[t], trace);
+      Variable context = attend(state, state.memory.step_state(cells_.back().get()), words[t], trace);
       result = advance(state, input + matmul(context, weights.fed));
     } else {
-      if (weights.fed.defined()) input = input + matmul(state.memory.carried(&combine_), weights.fed);
+      if (weights.fed.defined()) input = input + matmul(state.memory.step_state(&combine_), weights.fed);
       Variable top = advance(state, input);
       result = tanh(combine_->forward(concat({attend(state, top, words[t], trace), top}, 1)));
-      if (weights.fed.defined()) state.memory.carried(&combine_) = result;
+      if (weights.fed.defined()) state.memory.step_state(&combine_) = result;
     }
     ++state.position;
     read_out.push_back(unsqueeze(result, 1));

@@ -84,13 +84,13 @@ TransformerLayer::TransformerLayer(const TransformerOptions& options, int layer,
   child("dropout", dropout_);
 }
 
-bool TransformerLayer::asks_each_query_alone() const {
+bool TransformerLayer::has_independent_queries() const {
   return std::all_of(parts_.begin(), parts_.end(),
-                     [](const Part& part) { return !part.cross || part.attention->asks_each_query_alone(); });
+                     [](const Part& part) { return !part.cross || part.attention->has_independent_queries(); });
 }
 
 Variable TransformerLayer::attend(Part& part, const Variable& states, const StackInput& in) {
-  const std::int64_t together = part.cross && in.memory ? in.memory->together() : 0;
+  const std::int64_t together = part.cross && in.memory ? in.memory->hypotheses_per_source() : 0;
   AttentionInput attention{.query = together > 1 ? reshape(states, {-1, together, states.size(2)}) : states,
                            .key = part.cross ? in.source : states,
                            .value = part.cross ? in.source : states,
@@ -137,8 +137,8 @@ void TransformerStack::check(const StackInput& in) const {
   check_lengths(what_, in.source, in.source_lengths);
 }
 
-bool TransformerStack::asks_each_query_alone() const {
-  return std::all_of(layers_.begin(), layers_.end(), [](const auto& layer) { return layer->asks_each_query_alone(); });
+bool TransformerStack::has_independent_queries() const {
+  return std::all_of(layers_.begin(), layers_.end(), [](const auto& layer) { return layer->has_independent_queries(); });
 }
 
 Variable TransformerStack::forward(const StackInput& in) {

@@ -42,7 +42,7 @@ SubLayers decoder_layer(const AttentionFactory& attention, const AttentionFactor
 struct StackInput {
   Variable states;       ///< [B, T, d]
   Tensor lengths = {};   ///< i32 [B], the number of real states of each sentence; undefined: all T
-  Variable source = {};  ///< what cross-attention looks at, [B, J, d]; a row for each source under BySource
+  Variable source = {};  ///< what cross-attention looks at, [B, J, d]; a row for each source under GroupBySource
   Tensor source_lengths = {};
   /// Decoding step by step: the position of the first state. Earlier ones are in the memory, and are not read again.
   std::int64_t position = 0;
@@ -59,7 +59,7 @@ class TransformerLayer : public Module {
 
   /// → [B, T, d]
   Variable forward(const StackInput& in);
-  bool asks_each_query_alone() const;  ///< as Attention's, of all that look at a source
+  bool has_independent_queries() const;  ///< as Attention's, of all that look at a source
 
  private:
   struct Part {
@@ -83,7 +83,7 @@ class TransformerStack : public Module {
 
   /// → [B, T, d]
   Variable forward(const StackInput& in);
-  bool asks_each_query_alone() const;  ///< as Attention's, of all that look at a source
+  bool has_independent_queries() const;  ///< as Attention's, of all that look at a source
 
  private:
   void check(const StackInput& in) const;

@@ -77,8 +77,8 @@ Variable TransformerModel::states(const SequenceBatch& batch, SequenceTrace* tra
 DecoderState TransformerModel::start(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
   DecoderState state;
   if (!encoder_) return state;
-  state.memory.once(&encoder_, [&] { return encode(source, lengths, traces); });
-  if (lengths.defined()) state.memory.once(&source_, [&] { return Variable(lengths); });
+  state.memory.source_rows(&encoder_, [&] { return encode(source, lengths, traces); });
+  if (lengths.defined()) state.memory.source_rows(&source_, [&] { return Variable(lengths); });
   return state;
 }
 
@@ -88,10 +88,10 @@ Variable TransformerModel::step(DecoderState& state, const Tensor& tokens, std::
                 .position = state.position,
                 .memory = &state.memory,
                 .traces = traces};
-  DecoderMemory::BySource by_source(state.memory, !traces && decoder_.asks_each_query_alone());
+  DecoderMemory::GroupBySource group(state.memory, !traces && decoder_.has_independent_queries());
   if (encoder_) {
-    in.source = state.memory.kept(&encoder_);
-    if (Variable lengths = state.memory.kept(&source_); lengths.defined()) in.source_lengths = lengths.value();
+    in.source = state.memory.source_rows(&encoder_);
+    if (Variable lengths = state.memory.source_rows(&source_); lengths.defined()) in.source_lengths = lengths.value();
   }
   ++state.position;
   return logits_of(squeeze(decoder_.forward(in), 1));

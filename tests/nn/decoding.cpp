@@ -95,7 +95,7 @@ BeamOptions beam_options(int beam, int best = 1) {
 double log_probability(SequenceModel& model, const Sentence& source, const Sentence& tokens) {
   Sentences from{source}, to{tokens};
   if (!model.has_source()) from.clear();
-  return log_probabilities(model, taught_batch(from, to))[0];
+  return log_probabilities(model, teacher_forcing_batch(from, to))[0];
 }
 
 bool same(const std::vector<Hypothesis>& a, const std::vector<Hypothesis>& b) {
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(alignments_have_a_row_for_each_token_and_the_end) {
         BOOST_TEST_REQUIRE(one.alignment.size() == one.tokens.size() + 1);
         SequenceTrace trace;
         Evaluating evaluating(model);
-        model.logits(taught_batch(Sentences{sources[s]}, Sentences{one.tokens}).batch, &trace);
+        model.logits(teacher_forcing_batch(Sentences{sources[s]}, Sentences{one.tokens}).batch, &trace);
         auto over_source = [](const AttentionTrace& one) { return one.name == "attention" || one.name == "1.cross"; };
         auto last = std::find_if(trace.decoder.begin(), trace.decoder.end(), over_source);
         BOOST_TEST_REQUIRE((last != trace.decoder.end()));

@@ -9,7 +9,7 @@
 #include "autograd/operations.h"
 #include "nn/checkpoint.h"
 #include "nn/layers.h"
-#include "nn/shapes_alone.h"
+#include "nn/shapes_only.h"
 #include "tensor/storage.h"
 #include "tests/nn/values.h"
 
@@ -59,11 +59,11 @@ std::vector<double> values_of(const Module& module, const std::string& name) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(shapes_alone_are_counted_without_memory) {
+BOOST_AUTO_TEST_CASE(shapes_only_are_counted_without_memory) {
   const std::size_t before = allocator_statistics().bytes_in_use;
   std::optional<Model> shapes;
   {
-    ShapesAlone alone;
+    ShapesOnly alone;
     shapes.emplace();
     Linear huge(1 << 20, 1 << 20);  // 4 TiB
     BOOST_TEST(huge.parameter_count() == (std::int64_t{1} << 40) + (1 << 20));

@@ -5,12 +5,12 @@ namespace fovea {
 
 /// Models that are made while one of these lives have the shapes of their parameters and no memory for values: models
 /// of any size can be counted, described, and checked at once. They cannot be initialised.
-class ShapesAlone {
+class ShapesOnly {
  public:
-  ShapesAlone();
-  ~ShapesAlone();
-  ShapesAlone(const ShapesAlone&) = delete;
-  ShapesAlone& operator=(const ShapesAlone&) = delete;
+  ShapesOnly();
+  ~ShapesOnly();
+  ShapesOnly(const ShapesOnly&) = delete;
+  ShapesOnly& operator=(const ShapesOnly&) = delete;
 
  private:
   bool before_;
