@@ -483,7 +483,8 @@ PaddedTokens padded_tokens(std::span<const std::vector<std::int32_t>> sentences)
 }
 
 TeacherForcingBatch teacher_forcing_batch(std::span<const std::vector<std::int32_t>> sources,
-                         std::span<const std::vector<std::int32_t>> targets, std::int32_t begin, std::int32_t end) {
+                                          std::span<const std::vector<std::int32_t>> targets, std::int32_t begin,
+                                          std::int32_t end) {
   TeacherForcingBatch taught;
   if (!sources.empty()) {
     require(sources.size() == targets.size(), "{} sources and {} targets", sources.size(), targets.size());

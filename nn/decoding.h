@@ -80,8 +80,8 @@ struct TeacherForcingBatch {
 };
 /// `sources` empty: of a language model.
 TeacherForcingBatch teacher_forcing_batch(std::span<const std::vector<std::int32_t>> sources,
-                         std::span<const std::vector<std::int32_t>> targets, std::int32_t begin = 2,
-                         std::int32_t end = 3);
+                                          std::span<const std::vector<std::int32_t>> targets, std::int32_t begin = 2,
+                                          std::int32_t end = 3);
 /// Sentences side by side: i32 [B, longest] with 0 behind the short ones, and i32 [B].
 struct PaddedTokens {
   Tensor tokens, lengths;

@@ -126,7 +126,8 @@ Variable RecurrentModel::attend(DecoderState& state, const Variable& query, cons
   AttentionInput in;
   in.query = unsqueeze(query, 1);
   in.key = in.value = state.memory.source_rows(&encoder_);
-  if (Variable lengths = state.memory.source_rows(&source_embedding_); lengths.defined()) in.key_lengths = lengths.value();
+  if (Variable lengths = state.memory.source_rows(&source_embedding_); lengths.defined())
+    in.key_lengths = lengths.value();
   in.query_offset = state.position;
   in.trace = trace;
   in.step_input = embedded;

@@ -1,10 +1,10 @@
-/// Models without memory: to count their parameters, and to check what they are made of.
+/// Constructing models without memory for their parameters, to count them or to check a specification.
 #pragma once
 
 namespace fovea {
 
-/// Models that are made while one of these lives have the shapes of their parameters and no memory for values: models
-/// of any size can be counted, described, and checked at once. They cannot be initialised.
+/// Parameters created on this thread during the lifetime of this object have shapes but no memory for values. Models of
+/// any size can be constructed, counted and described in no time. Module::initialise() throws Error for them.
 class ShapesOnly {
  public:
   ShapesOnly();

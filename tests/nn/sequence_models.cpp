@@ -156,7 +156,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
   auto make = [&] {
     TransformerModel model(options, encoder_layer(plain_attention), decoder_layer(plain_attention, plain_attention));
   };
-  BOOST_TEST(error_of(make) == "one table for source and target needs one vocabulary; they have 7 and 9 tokens");
+  BOOST_TEST(error_of(make) ==
+             "TransformerModel: the source vocabulary has 7 tokens, the target's 9; tied=all needs one vocabulary");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
