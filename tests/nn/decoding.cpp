@@ -376,9 +376,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {
   randomise(*model);
   DecodingBatch batch = batch_of(*model, sources);
   BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(0)); }) ==
-             "beam search: a beam of 0; there must be one hypothesis at least");
+             "beam search: the beam is 0; it must be at least 1");
   batch.prefixes = {{1}};
-  BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(1)); }) == "decoding: 1 prefixes for 4 sentences");
+  BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(1)); }) ==
+             "decoding: there are 1 prefixes for 4 sentences; expected one each, or none");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
