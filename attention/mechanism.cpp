@@ -72,7 +72,7 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
   const bool of_one = input.value.is_same(input.key);
   in.value = of_one || !input.appends_keys() ? (of_one ? in.key : unsqueeze(input.value, 1))
                                       : unsqueeze(input.memory->append(&methods_, input.value), 1);
-  require_kept_keys(input, in);
+  require_stored_keys(input, in);
   in.mask = checked_mask(input.mask, {q[0], 1, q[1], input.key_count()}, input.query.dtype());
   if (surroundings_.positioned)
     position_heads(in, &surroundings_, [&](Variable heads, std::int64_t first) {
