@@ -50,8 +50,8 @@ class FusedPass {
     std::vector<std::vector<std::unique_ptr<ScoreWorker<T>>>> term_scores;  ///< by term: biases, then windows
     std::vector<T*> kept;                                                   ///< StripRows::kept of each term, or empty
     std::vector<T*> steps;                                                  ///< see make_steps(); or empty
-    std::vector<std::int64_t>
-        bounds;  ///< bounds of the keys of the strip's rows and its pieces; bounds_of_row of them per row
+    /// Bounds of the keys of the strip's rows and of its pieces; bounds_of_row numbers per row.
+    std::vector<std::int64_t> bounds;
     std::array<StripRows<T>, 2> pieces;  ///< the current strip's pieces, if it has a gap
   };
 

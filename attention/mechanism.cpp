@@ -7,14 +7,15 @@ namespace fovea {
 
 namespace {
 
-/// The widths of the inputs, where 0 stood for model_dim.
+/// The shape with widths of 0 replaced by model_dim.
 AttentionShape with_widths(AttentionShape shape) {
   for (std::int64_t* width : {&shape.query_dim, &shape.key_dim, &shape.value_dim})
     if (*width == 0) *width = shape.model_dim;
   return shape;
 }
 
-/// Weights of mechanisms side by side as heads. Where one has them for each dimension of the values, all have.
+/// Concatenates the mechanisms' weights along the dimension of heads. If one has weights per dimension of the values,
+/// the others are broadcast to that.
 Variable weights_side_by_side(std::vector<Variable> weights) {
   std::int64_t D = 0;
   for (const Variable& w : weights)
@@ -71,7 +72,7 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
   in.key = unsqueeze(in.projected_key, 1);
   const bool of_one = input.value.is_same(input.key);
   in.value = of_one || !input.appends_keys() ? (of_one ? in.key : unsqueeze(input.value, 1))
-                                      : unsqueeze(input.memory->append(&methods_, input.value), 1);
+                                             : unsqueeze(input.memory->append(&methods_, input.value), 1);
   require_stored_keys(input, in);
   in.mask = checked_mask(input.mask, {q[0], 1, q[1], input.key_count()}, input.query.dtype());
   if (surroundings_.positioned)
@@ -129,7 +130,7 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
   auto K = static_cast<std::int64_t>(mechanisms_.size());
   Variable query = input.query, key = input.key, value = input.value;
   if (query_) {
-    // Keys that grow are the mechanisms' to keep.
+    // in causal attention the mechanisms store their keys themselves
     DecoderMemory* memory = input.causal ? nullptr : input.memory;
     query = query_->forward(query);
     key = all_keys(memory, false, &key_, [&] { return key_->forward(input.key); });

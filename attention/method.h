@@ -80,8 +80,8 @@ struct AttentionContext {
   /// Results of linear layers that were applied to the states in one product: the projections, and those of
   /// LocalnessMethod::add_layers(). Null: none.
   std::shared_ptr<const std::map<const Linear*, Variable>> projected;
-  std::shared_ptr<const AttentionContext>
-      whole;  ///< the context of all heads, if this is one of some heads; otherwise null
+  /// The context of all heads, if this is one of some heads; otherwise null.
+  std::shared_ptr<const AttentionContext> whole;
 
   double scale() const;  ///< 1 / sqrt(D)
   /// layer(states), from `projected` if it is there.

@@ -1,11 +1,11 @@
 /// Rotary positions.
 /// Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 13-16.
 ///
-///   s_ij = (R_i q_i) · (R_j k_j) / sqrt(D)        R_t turns pair k by the angle t · base^(−2 k / D), k < D / 2
+///   s_ij = (R_i q_i) · (R_j k_j) / sqrt(D)        R_t rotates pair k by the angle t · base^(−2 k / D), k < D / 2
 ///
-/// pairs = neighbours: pair k is (x_{2k}, x_{2k+1}), the paper's; halves: (x_k, x_{k+D/2}), as GPT-NeoX. Of an odd D
-/// the last dimension is not turned, and D − 1 takes D's place. Other methods see queries and keys turned; what they
-/// see as `projected_query` and `projected_key` is not.
+/// pairs = neighbours: pair k is (x_{2k}, x_{2k+1}), as in the paper. pairs = halves: (x_k, x_{k+D/2}), as in GPT-NeoX.
+/// For odd D the last dimension is not rotated, and D − 1 replaces D in the formula. Other methods see rotated queries
+/// and keys, but `projected_query` and `projected_key` are not rotated.
 #pragma once
 #include "attention/registry.h"
 #include "nn/cached_value.h"
@@ -24,7 +24,7 @@ class RotaryPositions : public LocalnessMethod {
   enum class Pairs { neighbours, halves };
   struct Options {
     Pairs pairs = Pairs::neighbours;
-    double base = 10000;
+    double base = 10000;  ///< > 1; the larger, the slower the rotation of later pairs
   };
   static constexpr MethodCard card = {
       "rotary", "queries and keys turned by their positions", "Su et al. 2021, eq. 13-16",
@@ -34,7 +34,7 @@ class RotaryPositions : public LocalnessMethod {
 
   RotaryPositions(const MethodShape& shape, const Options& options);
   void change(Surroundings& surroundings) const override { surroundings.positioned = true; }
-  /// x turned by positions first, first + 1, ...
+  /// x [B, H, T, D] rotated by positions first, first + 1, ... Safe on several threads at once.
   Variable positioned(const Variable& x, std::int64_t first) override;
   void add_terms(const AttentionContext&, Terms&) override {}
 

@@ -30,8 +30,8 @@ namespace fovea {
 struct StripShape {
   std::int64_t sentences, heads, queries, keys;  ///< B, H, I, J
   std::int64_t query_offset;                     ///< position of the first query among the keys
-  std::int64_t
-      parts;  ///< number of parts of a head's queries; each has its own gradients with respect to keys and values
+  /// Number of parts of a head's queries. Each part has its own gradients with respect to keys and values.
+  std::int64_t parts;
   bool whole_sentences = false;  ///< one thread processes all heads of a sentence, so that they can share a gradient
 };
 

@@ -116,9 +116,9 @@ class Trainee {
       if (translates) sources.push_back(random.sentence(shortest, options.length));
       targets.push_back(random.sentence(shortest - 1, options.length - 1));  // and </s>
     }
-    const TeacherForcingBatch taught = teacher_forcing_batch(sources, targets);
-    loss_ = [model, taught, count = counted_targets(taught.targets, 0), smoothing = options.label_smoothing] {
-      return model->loss(taught.batch, taught.targets, {.label_smoothing = smoothing, .ignored = 0}) /
+    const TeacherForcingBatch sentences = teacher_forcing_batch(sources, targets);
+    loss_ = [model, sentences, count = counted_targets(sentences.targets, 0), smoothing = options.label_smoothing] {
+      return model->loss(sentences.batch, sentences.targets, {.label_smoothing = smoothing, .ignored = 0}) /
              static_cast<double>(count);
     };
     model_ = model;
