@@ -12,7 +12,7 @@ namespace fovea {
 
 namespace {
 
-/// The value at (b, h, i) of what broadcasts to [B, H, I].
+/// The number at (b, h, i) of a tensor that broadcasts to [B, H, I].
 std::int64_t at(const Tensor& bound, std::int64_t b, std::int64_t h, std::int64_t i) {
   auto offset = [&](int dim, std::int64_t index) { return bound.size(dim) > 1 ? index * bound.strides()[dim] : 0; };
   return bound.data<std::int64_t>()[offset(0, b) + offset(1, h) + offset(2, i)];

@@ -24,7 +24,7 @@
 
 namespace fovea {
 
-/// What a method is constructed with. It acts on a whole attention or on some of its heads.
+/// The shape and place that a method is constructed with. A method acts on a whole attention or on some of its heads.
 struct MethodShape {
   std::int64_t model_dim;  ///< d
   std::int64_t head_dim;   ///< D = d / number of all heads

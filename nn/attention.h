@@ -13,7 +13,7 @@
 
 namespace fovea {
 
-/// Where an attention sits in a model: self-attention of an encoder or of a decoder, or attention over a source.
+/// The place of an attention in a model: self-attention of an encoder or of a decoder, or attention over a source.
 enum class Place { encoder, decoder, cross };
 
 /// Intermediate results of one attention, for plots and tests. Filled where AttentionInput::trace points to one.
@@ -37,9 +37,9 @@ struct AttentionInput {
   Variable step_input = {};  ///< the decoder's input at each query's step, the previous token's embedding [B, I, d_e]
   Variable previous_focus =
       {};  ///< flexible attention's focus before the first query, [B] or [B, H]. Default: `memory`'s
-  /// What earlier calls stored; empty before the first call. With a memory, each causal call passes the keys and values
-  /// of its own queries only: the earlier ones are in the memory. Each call over a source passes the whole source,
-  /// which only the first call reads.
+  /// Keys, values and states of earlier calls; empty before the first call. With a memory, each causal call passes the
+  /// keys and values of its own queries only: the earlier ones are in the memory. Each call over a source passes the
+  /// whole source, which only the first call reads.
   DecoderMemory* memory = nullptr;
 
   /// Whether this call's keys and values are appended to those of earlier calls.
@@ -53,7 +53,7 @@ struct AttentionInput {
   }
 };
 
-/// What an attention is constructed with.
+/// The shape and place that an attention is constructed with.
 struct AttentionShape {
   std::int64_t model_dim = 512;  ///< d
   int heads = 8;                 ///< H; divides d
