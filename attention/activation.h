@@ -3,8 +3,8 @@
 ///
 ///   o = F([o^1; ...; o^H]) W^O + b        W^V [d, d_f], W^O [d_f, d]
 ///
-/// The paper's F is ReLU for attention as a feed-forward block and nothing else; its authors' code has ReLU or GELU in
-/// every attention. It adds to any method: dman + activation(function=relu).
+/// In the paper F is ReLU, and only for attention that acts as a feed-forward block. The authors' code has ReLU or GELU
+/// in every attention. Combines with any method: dman + activation(function=relu).
 #pragma once
 #include "attention/registry.h"
 

@@ -3,16 +3,16 @@
 ///
 ///   a_ij = m(|i − j|) exp(s_ij) / Σ_k m(|i − k|) exp(s_ik),   m(x) = min(max((R + z_h − x) / R, 0), 1)
 ///
-/// R: ramp. z_h = longest · sigmoid(span_h), in tokens, where the paper learns z and clips it to [0, longest] after
-/// each update: the sigmoid needs no clipping, and a head that has become short still has a gradient. m is 0 from R + z
-/// on: these keys are a hard window, the others get log m. after_softmax: w_ij = m(|i − j|) softmax(s)_ij, not
-/// renormalised.
+/// R is the ramp. z_h = longest · sigmoid(span_h), in tokens. (The paper learns z and clips it to [0, longest] after
+/// each update. The sigmoid needs no clipping, and a span of nearly 0 still has a gradient.) Keys at distances of R + z
+/// or more, where m = 0, are outside of a hard window; the others have the bias log m. With after_softmax, w_ij = m(|i
+/// − j|) softmax(s)_ij, without normalising again.
 #pragma once
 #include "attention/registry.h"
 
 namespace fovea {
 
-/// (reach − |i − j|) / R, at most 1; reach = R + z. Outside the window it is not above 0.
+/// min((reach − |i − j|) / R, 1), where reach = R + z. At most 0 outside of the window.
 template <class T>
 FOVEA_HD FOVEA_INLINE T span_mask(Position<T> at, T reach, double ramp) {
   using S = typename ScalarOf<T>::type;
@@ -20,18 +20,18 @@ FOVEA_HD FOVEA_INLINE T span_mask(Position<T> at, T reach, double ramp) {
   return select(mask < T(1), mask, T(1));
 }
 
-/// log m on the logit.
+/// The bias: logit + log m.
 struct SpanBias {
   static constexpr const char* name = "span_bias";
   double ramp;
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T logit, Position<T> at, T reach) const {
     T mask = span_mask(at, reach, ramp);
-    return logit + log(select(mask > T(0), mask, T(1)));  // not in the window: any finite number
+    return logit + log(select(mask > T(0), mask, T(1)));  // outside of the window any finite number will do
   }
 };
 
-/// m on the weight.
+/// The window: weight · m.
 struct SpanWindow {
   static constexpr const char* name = "span_window";
   double ramp;

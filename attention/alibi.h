@@ -1,15 +1,15 @@
 /// Attention with linear biases (ALiBi).
 /// Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation", §3.
 ///
-///   z_ij = s_ij − 2^(−8 h / H) |j − i|        h = 1, ..., H; symmetric where i sees keys on both sides
+///   z_ij = s_ij − 2^(−8 h / H) |j − i|        h = 1, ..., H; symmetric if i sees keys on both sides
 ///
-/// H: the heads it acts on. Nothing is learned.
+/// H is the number of heads that the method acts on. There are no parameters.
 #pragma once
 #include "attention/registry.h"
 
 namespace fovea {
 
-/// − slope |j − i| on the logit.
+/// The bias: logit − slope · |j − i|.
 struct DistanceBias {
   static constexpr const char* name = "distance_bias";
   template <class T>

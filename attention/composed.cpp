@@ -1,5 +1,5 @@
-// The composed engine: plain operations on [B, H, I, J] matrices. Slow and obvious, and what every faster engine is
-// checked against.
+// The composed engine: plain operations on matrices [B, H, I, J]. It is slow and simple. Tests compare the fused engine
+// with it.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,13 +20,13 @@ Tensor unsqueezed(const Tensor& x) {
   return x.reshape(shape);
 }
 
-/// Both hold; an undefined one always does.
+/// a and b; an undefined one counts as true everywhere.
 Tensor both(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() ? a : b;
   return logical_and(a, b);
 }
 
-/// Softmax over the keys and one more logit per head, whose weight is dropped. z [..., H, I, J], sink [H]
+/// Softmax over the keys and one more logit per head, the sink, whose weight is left out. z [..., H, I, J], sink [H].
 Variable softmax_with_sink(const Variable& z, const Tensor& allow, const Variable& sink) {
   std::int64_t J = z.size(-1);
   Shape one_key = z.shape();
@@ -42,24 +42,24 @@ Variable softmax_with_sink(const Variable& z, const Tensor& allow, const Variabl
   return slice(softmax(concat({z, column}, -1), with_sink), -1, 0, J);
 }
 
-/// A softmax over the keys; exp(z) on the heads whose weights are densities.
+/// The weights: softmax over the keys, or exp(z) for heads with densities.
 Variable normalize(const Variable& z, const Tensor& allow, const Terms& terms) {
   auto softmax_over = [&](const Tensor& seen) {
     return terms.sink.defined() ? softmax_with_sink(z, seen, terms.sink) : softmax(z, seen);
   };
   if (!terms.densities.defined()) return softmax_over(allow);
-  // exp of what is not selected is exactly 0, and so is its gradient
+  // exp(−inf) is exactly 0, and so is its gradient
   Variable nothing = Tensor::full({1}, -std::numeric_limits<double>::infinity(), z.dtype(), z.device());
   Variable densities = exp(where(both(allow, terms.densities), z, nothing));
   return softmax_over(both(allow, logical_not(terms.densities))) + densities;
 }
 
-/// s: [B, H, I, J], or one matrix for each dimension of the values, [D, B, H, I, J]
+/// The score s, [B, H, I, J], or one matrix per dimension of the values, [D, B, H, I, J].
 Variable score_of(const AttentionContext& in, const Terms& terms) {
   return terms.score ? terms.score->composed(in) : DotScore(in.scale()).composed(in);
 }
 
-/// z: the score and what comes before the softmax.
+/// The logits z: the score with score terms and biases.
 Variable logits_of(const AttentionContext& in, const Terms& terms) {
   Variable pairs = score_of(in, terms);
   for (const auto& score : terms.scores) pairs = score->composed(pairs, in);
@@ -131,7 +131,7 @@ Tensor offset_index(const AttentionContext& in, std::int64_t clip) {
 Variable PerOffset::spread(const AttentionContext& in) const {
   Tensor index = offset_index(in, clip);
   if (value.rank() >= 2) return gather_last(value, index);
-  // One table for all: every query reads its own row of a broadcast.
+  // one table for all queries: broadcast to one row per query
   return gather_last(broadcast_to(reshape(value, {1, value.size(0)}), {index.size(0), value.size(0)}), index);
 }
 
@@ -173,9 +173,8 @@ std::vector<std::unique_ptr<StripScore>> Score::strips(const AttentionContext&) 
 std::unique_ptr<StripRecurrence> Recurrence::strips(const AttentionContext&) { return nullptr; }
 
 void check_recurrence(const Terms& terms) {
-  require(
-      !terms.sink.defined() && !terms.densities.defined(),
-      "attention: a focus that goes from query to query needs a softmax over the keys alone: no sinks, no densities");
+  require(!terms.sink.defined() && !terms.densities.defined(),
+          "attention: a recurrent method such as flexible does not combine with sinks or densities on one attention");
 }
 
 void Terms::set_score(std::unique_ptr<Score> made) {
@@ -184,7 +183,7 @@ void Terms::set_score(std::unique_ptr<Score> made) {
 }
 
 void Terms::set_recurrence(std::unique_ptr<Recurrence> made) {
-  require(!recurrence, "attention: two methods that go from query to query; there can be one");
+  require(!recurrence, "attention: two recurrent methods, such as flexible; an attention can have one");
   recurrence = std::move(made);
 }
 

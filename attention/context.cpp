@@ -8,15 +8,16 @@ namespace fovea {
 
 namespace {
 
-/// The keys each query may see: [B or 1, 1, I or 1].
+/// The keys that each query may see by length and causality, [B or 1, 1, I or 1]. Throws Error for lengths outside 0 …
+/// J.
 KeyRange visible_keys(const AttentionInput& input, std::int64_t I, std::int64_t J) {
   std::vector<std::int64_t> ends{J};
   if (input.key_lengths.defined()) {
     ends = input.key_lengths.to(DType::i64).to_vector<std::int64_t>();
-    require(static_cast<std::int64_t>(ends.size()) == input.key.size(0), "attention: {} key lengths for {} sentences",
-            ends.size(), input.key.size(0));
+    require(static_cast<std::int64_t>(ends.size()) == input.key.size(0),
+            "attention: there are {} key lengths for {} sentences; expected one each", ends.size(), input.key.size(0));
     for (std::int64_t end : ends)
-      require(0 <= end && end <= J, "attention: a key length is {}, the keys are padded to {}", end, J);
+      require(0 <= end && end <= J, "attention: a key length is {}; it must be in 0 ... {}", end, J);
   }
   Tensor end = Tensor::from(ends, {static_cast<std::int64_t>(ends.size()), 1, 1});
   if (input.causal) {
@@ -28,7 +29,7 @@ KeyRange visible_keys(const AttentionInput& input, std::int64_t I, std::int64_t 
   return {Tensor::from(std::vector<std::int64_t>{0}, {1, 1, 1}), end};
 }
 
-/// How many keys each query may see: [B, 1, 1], or [B, 1, I] for prefixes.
+/// Number of keys that each query may see: [B or 1, 1, 1], or [B or 1, 1, I] if causal.
 Variable visible_length(const AttentionInput& input, std::int64_t I, std::int64_t J, DType dtype) {
   Tensor length = input.key_lengths.defined() ? input.key_lengths.to(Device::cpu).to(dtype).reshape({-1, 1, 1})
                                               : Tensor::full({1, 1, 1}, static_cast<double>(J), dtype);
@@ -36,7 +37,8 @@ Variable visible_length(const AttentionInput& input, std::int64_t I, std::int64_
   return length.to(input.query.device());
 }
 
-/// [B] or [B, H] → [B, H or 1]
+/// The previous focus with a dimension of heads: [B] or [B, H] → [B, H or 1]. Undefined if it is. Throws Error for
+/// other shapes.
 Variable focus_of_heads(const Variable& focus, std::int64_t B) {
   if (!focus.defined()) return focus;
   require((focus.rank() == 1 || focus.rank() == 2) && focus.size(0) == B,
@@ -47,7 +49,7 @@ Variable focus_of_heads(const Variable& focus, std::int64_t B) {
 }  // namespace
 
 AttentionContext context_of(const AttentionInput& input, Place place) {
-  std::int64_t B = input.query.size(0), I = input.query.size(1), J = input.keys();
+  std::int64_t B = input.query.size(0), I = input.query.size(1), J = input.key_count();
   require(!input.step_input.defined() ||
               (input.step_input.rank() == 3 && input.step_input.size(0) == B && input.step_input.size(1) == I),
           "attention: the step input is {}; expected [{}, {}, d_e]", input.step_input, B, I);
@@ -67,22 +69,24 @@ AttentionContext context_of(const AttentionInput& input, Place place) {
   return in;
 }
 
-void require_kept_keys(const AttentionInput& input, const AttentionContext& in) {
+void require_stored_keys(const AttentionInput& input, const AttentionContext& in) {
   std::int64_t B = in.key.size(0), J = in.key.size(2);
-  require(B == input.query.size(0) && J == input.keys(),
-          "attention: the memory has {} keys of {} sentences, this step is query {} with {} keys of {}; a new source "
-          "begins with a new memory",
-          J - (input.grows() ? input.key.size(1) : 0), B, input.query_offset, input.key.size(1), input.query.size(0));
+  require(
+      B == input.query.size(0) && J == input.key_count(),
+      "attention: the memory has {} keys of {} sentences, but this call has queries from position {} and {} keys of {} "
+      "sentences; use a new memory for a new source",
+      J - (input.appends_keys() ? input.key.size(1) : 0), B, input.query_offset, input.key.size(1),
+      input.query.size(0));
 }
 
 void position_heads(AttentionContext& in, const void* owner,
                     const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned) {
   in.query = positioned(in.query, in.query_offset);
-  in.key = transpose(in.of_keys(owner,
-                                [&] {
-                                  Variable newest = in.newest_key();
-                                  return transpose(positioned(newest, in.key.size(2) - newest.size(2)), 1, 2);
-                                }),
+  in.key = transpose(in.all_keys(owner,
+                                 [&] {
+                                   Variable newest = in.newest_key();
+                                   return transpose(positioned(newest, in.key.size(2) - newest.size(2)), 1, 2);
+                                 }),
                      1, 2);
 }
 
@@ -96,8 +100,8 @@ Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
 }
 
 Variable AttentionContext::project(const Linear& layer, const Variable& states) const {
-  if (made)
-    if (auto found = made->find(&layer); found != made->end()) return found->second;
+  if (projected)
+    if (auto found = projected->find(&layer); found != projected->end()) return found->second;
   return layer.forward(states);
 }
 

@@ -1,4 +1,4 @@
-/// What methods see of an attention's input, before it is projected or split.
+/// Constructing the AttentionContext of a call from its AttentionInput.
 #pragma once
 #include <functional>
 
@@ -6,20 +6,22 @@
 
 namespace fovea {
 
-/// States, visibility, lengths, positions and what a decoder passes on; `query`, `key` and `value`, the mask and the
-/// projected states are the caller's to fill in. Throws where lengths and the shapes of queries and keys do not fit.
+/// A context with the input's states, visible keys, lengths, positions and decoder state. The caller fills in `query`,
+/// `key`, `value`, `mask` and the projected states. Throws Error if lengths, step input or previous focus do not have
+/// the shape or range that queries and keys require.
 AttentionContext context_of(const AttentionInput& input, Place place);
 
-/// Throws unless the memory has the keys of the queries before this call's, where it has any.
-void require_kept_keys(const AttentionInput& input, const AttentionContext& in);
+/// Throws Error unless the keys of the context, which may come from the decoder's memory, are those that the input
+/// should have: a memory must not be used for another source or batch.
+void require_stored_keys(const AttentionInput& input, const AttentionContext& in);
 
-/// Queries and keys as `positioned`(heads [B, H, T, D], position of the first) makes them. `owner`: whose keys they
-/// are.
+/// Replaces the context's queries and keys by positioned(heads [B, H, T, D], position of the first one). Keys are
+/// positioned once and stored in the decoder's memory under `owner`, if there is one.
 void position_heads(AttentionContext& in, const void* owner,
                     const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned);
 
-/// The caller's mask, checked against the shape [B, H, I, J], in the type of the states: [B or 1, H or 1, I or 1, J],
-/// or undefined.
+/// The mask [B or 1, H or 1, I or 1, J] cast to `dtype`; undefined if it is. `pairs` is [B, H, I, J]. Throws Error for
+/// a mask of another shape.
 Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype);
 
 }  // namespace fovea

@@ -28,7 +28,7 @@ void DynamicMask::add_terms(const AttentionContext& in, Terms& terms) {
   Variable row = transpose(matmul(in.query_states, unsqueeze(weight_, 1)), 1, 2);  // x_i W, [B, 1, I]
   LogSigmoidBias bias;
   if (options_.log_floor) bias.floor = std::log(1e-10);
-  std::int64_t clip = std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // no entries that nobody reads
+  std::int64_t clip = std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // skip entries that no pair reads
   auto term = [=, row = row + unsqueeze(head_, 1), table = offset_table(clip)] {
     return pointwise(bias, PerQuery{row}, PerOffset{table, clip});
   };

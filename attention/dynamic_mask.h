@@ -1,11 +1,11 @@
-/// Dynamic mask attention (DMAN): a learned mask by the query, the distance and the head.
+/// Dynamic mask attention (DMAN): a learned mask that depends on the query, the distance and the head.
 /// Fan et al. 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer", eq. 12.
 ///
 ///   a_ij = M_ij exp(s_ij) / Σ_k M_ik exp(s_ik),   M_ij = sigmoid(x_i · W + P_{i−j} + U_h)
 ///
-/// as z_ij = s_ij + log M_ij, log sigmoid(x) = −softplus(−x). x_i: the sub-layer's input. W [d] has no bias; W and P
-/// are shared by the heads. P is asymmetric: `left` for j < i, `right` for j > i, entry k for distance k + 1, and P_0 =
-/// 0. Distances beyond the tables read their last entries.
+/// Computed as z_ij = s_ij + log M_ij with log sigmoid(x) = −softplus(−x). x_i is the sub-layer's input. W [d] has no
+/// bias. All heads share W and P. P has one table for j < i, `left`, and one for j > i, `right`, whose entry k belongs
+/// to distance k + 1; P_0 = 0. Distances beyond the tables read their last entries.
 #pragma once
 #include <limits>
 
@@ -13,7 +13,7 @@
 
 namespace fovea {
 
-/// log sigmoid(row + offset), at least `floor`, on the logit.
+/// The bias: logit + max(log sigmoid(row + offset), floor).
 struct LogSigmoidBias {
   static constexpr const char* name = "log_sigmoid_bias";
   double floor = -std::numeric_limits<double>::infinity();

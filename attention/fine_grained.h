@@ -1,11 +1,11 @@
-/// Fine-grained attention: every dimension of the values has its own weights.
+/// Fine-grained attention: each dimension of the values has its own weights.
 /// Choi, Cho & Bengio 2018, "Fine-grained attention mechanism for neural machine translation"; Watson 2019.
 ///
 ///   e_ijk = (V tanh(q_i W + k_j U + b))_k       for each dimension k of the values
 ///   a_ijk = softmax over j,  o_ik = Σ_j a_ijk v_jk
 ///
-/// W [d_q, a], U [d_k, a], b [a], V [a, d_v]: additive attention with one head for each dimension of the values, whose
-/// hidden layer the heads share.
+/// W [d_q, a], U [d_k, a], b [a], V [a, d_v]. This is additive attention with one head per dimension of the values,
+/// where all heads share the hidden layer.
 #pragma once
 #include "attention/score.h"
 

@@ -12,25 +12,25 @@ namespace fovea {
 
 namespace {
 
-/// The value at (b, h, i) of what broadcasts to [B, H, I].
+/// The number at (b, h, i) of a tensor that broadcasts to [B, H, I].
 std::int64_t at(const Tensor& bound, std::int64_t b, std::int64_t h, std::int64_t i) {
   auto offset = [&](int dim, std::int64_t index) { return bound.size(dim) > 1 ? index * bound.strides()[dim] : 0; };
   return bound.data<std::int64_t>()[offset(0, b) + offset(1, h) + offset(2, i)];
 }
 
-/// What a forward pass leaves for those who look: the windows that were used, and the focus after each query.
+/// Results of a forward pass for traces and for the decoder's memory.
 struct Steps {
-  std::vector<double> windows;  ///< first and last key of [I, B, H]
+  std::vector<double> windows;  ///< first and last key of each query's window, [I, B, H, 2]
   Variable focus;               ///< after each query, [B, H, I]
 };
 
-/// x [B, H, J, n] as rows, of which each (b, h) reads its own.
+/// Gathers rows of x [B, H, J, n], different ones for each sentence and head. Without gradients.
 class KeyRows {
  public:
   explicit KeyRows(const Variable& x) : heads_(x.size(1)), length_(x.size(2)) {
     rows_ = x.value().reshape({x.size(0) * heads_ * length_, x.size(3)});
   }
-  /// index [B, H, 1, W] → [B, H, W, n]
+  /// index i64 [B, H, 1, W], in 0 … J − 1 → [B, H, W, n]
   Variable at(const Tensor& index) const {
     Tensor flat = index.clone();
     std::int64_t B = index.size(0), H = index.size(1), W = index.size(3);
@@ -48,7 +48,7 @@ class KeyRows {
 
 class FocusRecurrence : public Recurrence {
  public:
-  /// `owner`: whose focus it is, in a decoder's memory.
+  /// `owner` is the key of the focus in the decoder's memory. `testing` switches the threshold on.
   FocusRecurrence(const void* owner, const FlexibleAttention::Options& options, bool testing, const Variable& gate,
                   const Variable& previous_focus, std::shared_ptr<Steps> steps)
       : owner_(owner),
@@ -59,7 +59,9 @@ class FocusRecurrence : public Recurrence {
         steps_(std::move(steps)) {}
 
   Variable composed(const Variable& logits, const Tensor& allow, const AttentionContext& in) override {
-    require(logits.rank() == 4, "flexible: weights for each dimension of the values have no one focus");
+    require(logits.rank() == 4,
+            "flexible: a score with weights per dimension of the values (fine_grained) has no single focus; use "
+            "another score");
     start();
     std::vector<Variable> rows = slices(logits, 2);
     for (std::int64_t t = 0; t < logits.size(2); ++t) {
@@ -105,31 +107,32 @@ class FocusRecurrence : public Recurrence {
   std::unique_ptr<StripRecurrence> strips(const AttentionContext&) override {
     steps_->windows.assign(static_cast<std::size_t>(2 * gate_.shape().elements()), 0);
     return focus_strips({options_.sigma, has_windows_ ? options_.threshold : std::numeric_limits<double>::infinity(),
-                         !starts_somewhere(), first_focus(), options_.detach_focus, gate_, previous_,
-                         &steps_->windows});
+                         !has_first_focus(), first_focus(), options_.detach_focus, gate_, previous_, &steps_->windows});
   }
   Variable carried() const override { return steps_->focus; }
   void set_carried(const Variable& focus) override { steps_->focus = focus; }
   void keep_carried(DecoderMemory& memory, const Variable& focus) const override {
-    memory.carried(owner_) = select(focus, 2, focus.size(2) - 1);
+    memory.step_state(owner_) = select(focus, 2, focus.size(2) - 1);
   }
 
  private:
-  /// Whether there is a penalty at the first query where no focus is given.
-  bool starts_somewhere() const { return options_.p_init != FlexibleAttention::FirstFocus::none; }
+  /// Whether the first query of a sentence has a penalty.
+  bool has_first_focus() const { return options_.p_init != FlexibleAttention::FirstFocus::none; }
   double first_focus() const { return options_.p_init == FlexibleAttention::FirstFocus::before_first_word ? -1 : 0; }
 
+  /// Sets the state before the first query.
   void start() {
     *steps_ = {};
     focus_of_queries_.clear();
     if (gates_.empty()) gates_ = slices(gate_, 2);
-    has_focus_ = previous_.defined() || starts_somewhere();
+    has_focus_ = previous_.defined() || has_first_focus();
     focus_ = previous_.defined() ? unsqueeze(previous_, -1)
                                  : Variable(Tensor::full({1, 1, 1}, first_focus(), gate_.dtype(), gate_.device()));
     if (options_.detach_focus) focus_ = focus_.detach();
   }
 
-  void move_to(const Variable& focus) {  // [B, H, 1]
+  /// Carries the focus [B, H, 1] to the next query.
+  void move_to(const Variable& focus) {
     focus_of_queries_.push_back(focus);
     focus_ = options_.detach_focus ? focus.detach() : focus;
     has_focus_ = true;
@@ -137,14 +140,14 @@ class FocusRecurrence : public Recurrence {
 
   const Variable& gate_at(std::int64_t t) const { return gates_[static_cast<std::size_t>(t)]; }
 
-  /// g_t (s − p)² / (2 sigma²), [B, H, 1, K]; s [K] or [B, H, 1, K]
+  /// The penalty g_t (s − p)² / (2 sigma²) at positions s, [K] or [B, H, 1, K] → [B, H, 1, K]
   Variable penalty(std::int64_t t, const Variable& positions) const {
     if (!has_focus_) return Tensor::zeros({1}, positions.dtype(), positions.device());
     Variable distance = positions - unsqueeze(focus_, -1);
     return unsqueeze(gate_at(t), -1) * square(distance) * (1 / (2 * options_.sigma * options_.sigma));
   }
 
-  /// The keys of step t by the threshold: [B, H, 1].
+  /// The keys that the threshold leaves to step t, [B, H, 1]. Appends them to steps_->windows.
   KeyRange step_window(const AttentionContext& in, std::int64_t t) {
     std::int64_t B = in.query.size(0), H = in.query.size(1);
     std::vector<double> gates = gate_at(t).value().to_vector<double>(),
@@ -164,8 +167,8 @@ class FocusRecurrence : public Recurrence {
   }
 
   struct NearKeys {
-    Tensor index;  ///< [B, H, 1, W]: the window's keys, then its last key or any other
-    Tensor seen;   ///< whether it is the window's and allowed
+    Tensor index;  ///< keys of the window, padded to the widest window W with any key, i64 [B, H, 1, W]
+    Tensor seen;   ///< whether a key is in the window, bool [B, H, 1, W]
   };
   static NearKeys keys_of(const KeyRange& window, const Terms& terms, const AttentionContext& in, std::int64_t t) {
     std::int64_t B = in.query.size(0), H = in.query.size(1), last_key = in.key.size(2) - 1, widest = 1;
@@ -200,10 +203,10 @@ class FocusRecurrence : public Recurrence {
   Variable previous_;  // [B, H or 1], or undefined
   std::shared_ptr<Steps> steps_;
 
-  // While composed() or skipping() goes through the queries:
-  std::vector<Variable> gates_;             // of each query, [B, H, 1]
-  std::vector<Variable> focus_of_queries_;  // [B, H, 1]
-  Variable focus_;                          // [B or 1, H or 1, 1]
+  // state of the loop over queries in composed() and skipping()
+  std::vector<Variable> gates_;             // gate of each query, [B, H, 1]
+  std::vector<Variable> focus_of_queries_;  // focus after each query so far, [B, H, 1]
+  Variable focus_;                          // focus before the next query, [B or 1, H or 1, 1]
   bool has_focus_ = false;
 };
 
@@ -227,7 +230,7 @@ FlexibleAttention::FlexibleAttention(const MethodShape& shape, const Options& op
   std::int64_t a = options.hidden > 0 ? options.hidden : shape.query_dim;
   gate_projection_ = parameter("gate_projection", shape_of_heads(shape, {shape.query_dim + shape.step_dim, a}),
                                Initializer::xavier_uniform());
-  gate_vector_ = parameter("gate_vector", shape_of_heads(shape, {a}), of_vectors(a));
+  gate_vector_ = parameter("gate_vector", shape_of_heads(shape, {a}), vector_initializer(a));
   gate_bias_ = parameter("gate_bias", {shape.heads}, Initializer::zeros());
 }
 
@@ -235,7 +238,7 @@ Variable FlexibleAttention::gate(const AttentionContext& in) const {
   Variable state = in.query;
   if (step_dim_ > 0) {
     require(in.step_input.defined() && in.step_input.size(2) == step_dim_,
-            "flexible: the gate was made for a step input of width {}, given {}", step_dim_, in.step_input);
+            "flexible: the step input must have width {}; it is {}", step_dim_, in.step_input);
     Shape shape = in.query.shape();
     shape[3] = step_dim_;
     state = concat({state, broadcast_to(unsqueeze(in.step_input, 1), shape)}, 3);
@@ -246,9 +249,9 @@ Variable FlexibleAttention::gate(const AttentionContext& in) const {
 
 void FlexibleAttention::add_terms(const AttentionContext& in, Terms& terms) {
   Variable focus = in.previous_focus;
-  if (!focus.defined() && in.memory) focus = in.memory->carried(this);
+  if (!focus.defined() && in.memory) focus = in.memory->step_state(this);
   require(focus.defined() || in.query_offset == 0,
-          "flexible: step {} needs the focus after the step before it (previous_focus)", in.query_offset);
+          "flexible: step {} has no previous focus; set previous_focus or decode with a memory", in.query_offset);
   Variable g = gate(in);
   auto steps = std::make_shared<Steps>();
   terms.set_recurrence(std::make_unique<FocusRecurrence>(this, options_, !training(), g, focus, steps));

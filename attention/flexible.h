@@ -1,17 +1,17 @@
-/// Flexible attention: a decoder that says at each step how far it may look from where it looked last.
+/// Flexible attention: a penalty on the distance from the previous step's focus, whose strength the decoder predicts.
 /// Shu & Nakayama 2017, "An Empirical Study of Adequate Vision Span for Attention-Based Neural Machine Translation",
 /// eq. 5-9.
 ///
-///   g_t = sigmoid(v · tanh([q_t; i_t] W) + b)                        q_t: the decoder's state, i_t: what it reads
-///   z_ts = s_ts − g_t (s − p_{t−1})² / (2 sigma²)                    s: any score
-///   a_t = softmax_s(z_t),  p_t = Σ_s a_ts s                          p: the focus, carried from step to step
+///   g_t = sigmoid(v · tanh([q_t; i_t] W) + b)                        q_t: decoder state, i_t: decoder input
+///   (step_input) z_ts = s_ts − g_t (s − p_{t−1})² / (2 sigma²)                    s: any score a_t = softmax_s(z_t),
+///   p_t = Σ_s a_ts s                          p: the focus, carried from step to step
 ///
-/// In a decoder that goes step by step, the focus before the first query comes in as AttentionInput::previous_focus and
-/// the focus after each query goes out as the quantity "focus"; all steps of a sentence at once carry it themselves.
-/// The gradient flows through the focus, unless detach_focus says not.
+/// In step-by-step decoding the focus before the first query comes from AttentionInput::previous_focus or from the
+/// decoder's memory. The focus after each query is the trace's quantity "focus". Gradients flow through the focus,
+/// unless detach_focus is set.
 ///
-/// At test time (not in training) a threshold tau leaves the keys with g (s − p)² / (2 sigma²) < tau, focus_window()
-/// below. Without gradients the scores of the others are never computed.
+/// In evaluation, a threshold tau restricts the query to keys with g (s − p)² / (2 sigma²) < tau (focus_window()
+/// below). Without gradients, scores of other keys are not computed.
 #pragma once
 #include <limits>
 
@@ -24,10 +24,11 @@ class FlexibleAttention : public LocalnessMethod {
   enum class FirstFocus { first_word, before_first_word, none };
   struct Options {
     double sigma = 1.5;                                          ///< in tokens
-    double threshold = std::numeric_limits<double>::infinity();  ///< tau of test time; inf: the whole sentence
-    FirstFocus p_init = FirstFocus::first_word;                  ///< p before the first step; none: no penalty there
-    bool detach_focus = false;                                   ///< no gradient through p
-    std::int64_t hidden = 0;                                     ///< width of W; 0: that of the queries
+    double threshold = std::numeric_limits<double>::infinity();  ///< tau, used in evaluation; inf: the whole sentence
+    FirstFocus p_init =
+        FirstFocus::first_word;  ///< p before the first step: 0, −1 or none (no penalty in the first step)
+    bool detach_focus = false;   ///< no gradient through p
+    std::int64_t hidden = 0;     ///< a; 0: the width of the queries
   };
   static constexpr MethodCard card = {
       "flexible", "a penalty on the distance from the last step's focus, as strong as the decoder says",
@@ -48,18 +49,19 @@ class FlexibleAttention : public LocalnessMethod {
   Variable gate_projection_, gate_vector_, gate_bias_;  // W [d_q + d_e, a], v [a], b [1]
 };
 
-/// The keys with gate (s − focus)² / (2 sigma²) < threshold, first ≤ s ≤ last, of a sentence of so many; the nearest
-/// one where there is none. No keys (last < first) for no sentence.
+/// The keys first ≤ s ≤ last with gate (s − focus)² / (2 sigma²) < threshold, in a sentence of `length` keys. If there
+/// are none, the key nearest to the focus. For length 0 the window is empty (last < first).
 struct FocusWindow {
   std::int64_t first, last;
 };
 FocusWindow focus_window(double focus, double gate, double sigma, double threshold, std::int64_t length);
 
-/// Fine-tuning towards narrow windows (eq. 9): the negative log-likelihood, less beta times the mean gate of each
-/// sentence. per_sentence: as printed, sums over sentences; per_token: the mean over tokens less the mean over
-/// sentences.
+/// The loss for fine-tuning towards narrow windows (eq. 9): the negative log-likelihood minus beta times the mean gate
+/// of each sentence.
+///   per_sentence: sums of both over sentences, as in the paper
+///   per_token:    the mean over tokens minus beta times the mean over sentences
 enum class FocusLoss { per_sentence, per_token };
-/// nll and gates [B, T], of whose steps the first lengths[b] count (i32 [B]; undefined: all) → one number
+/// nll and gates [B, T]; the first lengths[b] steps of sentence b count (i32 [B]; undefined: all) → scalar
 Variable focus_fine_tuning_loss(const Variable& nll, const Variable& gates, const Tensor& lengths, double beta,
                                 FocusLoss normalisation);
 

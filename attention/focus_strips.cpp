@@ -41,7 +41,7 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
         softmax_rows_again(rows.keys_of_row(r), strip, log_total + r);
         continue;
       }
-      keep_window(rows, r, carried);
+      store_window(rows, r, carried);
       softmax_rows(rows.keys_of_row(r), strip, -std::numeric_limits<T>::infinity(), log_total + r);
       carried.numbers[rows.first_query + r] = sum_of_vectors<T>(end - first, [&](std::int64_t j, auto count) {
         return filled(load_vector(strip + first + j, count) * key_numbers<T>(first + j), count, T(0));
@@ -54,13 +54,13 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
                       std::span<Tensor> rooms) const {
     for (std::int64_t r = rows.count - 1; r >= 0; --r) {
       const std::int64_t t = rows.first_query + r;
-      const T of_focus = *carried.carry + (carried.gradient ? carried.gradient[t] : T(0));
+      const T focus_gradient = *carried.carry + (carried.gradient ? carried.gradient[t] : T(0));
       T* row = gradient + r * rows.stride;
       for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
-        store_vector(load_vector(row + j, count) + Vec<T>(of_focus) * key_numbers<T>(j), row + j, count);
+        store_vector(load_vector(row + j, count) + Vec<T>(focus_gradient) * key_numbers<T>(j), row + j, count);
       });
       softmax_rows_backward<T>(rows.keys_of_row(r), weights + r * rows.stride, row, nullptr);
-      *carried.carry = back_through_penalty(rows, r, row, carried, rooms[0]);
+      *carried.carry = backward_penalty(rows, r, row, carried, rooms[0]);
       if (t == 0 && rooms.size() > 1 && rooms[1].defined())
         *(rooms[1].data<T>() + rows.sentence * rooms[1].shape()[1] + rows.head) = *carried.carry;
     }
@@ -73,7 +73,7 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
   }
 
   bool has_focus(std::int64_t t) const { return t > 0 || previous_.defined() || !form_.open; }
-  /// The focus that query t starts from.
+  /// The focus before query t.
   template <class T>
   T focus_before(const StripRows<T>& rows, std::int64_t t, const CarriedNumbers<T>& carried) const {
     if (t > 0) return carried.numbers[t - 1];
@@ -92,7 +92,7 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
     return focus_window(focus_before(rows, t, carried), gate_at(rows, t), form_.sigma, threshold, rows.visible_end[r]);
   }
   template <class T>
-  void keep_window(const StripRows<T>& rows, std::int64_t r, const CarriedNumbers<T>& carried) const {
+  void store_window(const StripRows<T>& rows, std::int64_t r, const CarriedNumbers<T>& carried) const {
     FocusWindow window = window_of(rows, r, carried);
     const std::int64_t step = rows.first_query + r, B = gate_.size(0), H = gate_.size(1);
     double* to = form_.windows->data() + 2 * ((step * B + rows.sentence) * H + rows.head);
@@ -100,7 +100,7 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
     to[1] = static_cast<double>(window.last);
   }
 
-  /// z − g (s − p)² / (2 sigma²)
+  /// Subtracts the penalty: z − g (s − p)² / (2 sigma²), in place in row r.
   template <class T>
   void penalize(const StripRows<T>& rows, std::int64_t r, T* row, const CarriedNumbers<T>& carried) const {
     const std::int64_t t = rows.first_query + r;
@@ -112,11 +112,11 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
     });
   }
 
-  /// From a row's logits' gradient to that of its gate, and of the focus before it, which is returned: 0 where none
-  /// goes there.
+  /// The penalty's backward pass for row r, given the gradient of its logits. Writes the gradient of the gate. Returns
+  /// that of the focus before the query: 0 if there is none, or if it is detached.
   template <class T>
-  T back_through_penalty(const StripRows<T>& rows, std::int64_t r, const T* gradient, const CarriedNumbers<T>& carried,
-                         const Tensor& gate_room) const {
+  T backward_penalty(const StripRows<T>& rows, std::int64_t r, const T* gradient, const CarriedNumbers<T>& carried,
+                     const Tensor& gate_room) const {
     const std::int64_t t = rows.first_query + r, first = rows.first[r], size = rows.end[r] - first;
     if (!has_focus(t)) return 0;
     const Vec<T> focus(focus_before(rows, t, carried));

@@ -1,4 +1,5 @@
-/// The focus of flexible attention in strips: each query's weights, and where they leave the focus for the next.
+/// Flexible attention's recurrence for the fused engine: the weights of each query, and the focus carried to the next
+/// one.
 #pragma once
 #include <memory>
 #include <vector>
@@ -7,16 +8,17 @@
 
 namespace fovea {
 
-/// flexible.h has the equations.
+/// Parameters and inputs; flexible.h has the equations.
 struct FocusForm {
-  double sigma;
-  double threshold;              ///< of the windows; inf: none
-  bool open;                     ///< no penalty before there is a focus
-  double first;                  ///< the focus before the first query, where `previous` is not given and it is not open
-  bool detach;                   ///< no gradient through the focus
-  Variable gate;                 ///< [B, H, I]
-  Variable previous;             ///< the focus before the first query [B, H or 1], or undefined
-  std::vector<double>* windows;  ///< first and last key of [I, B, H], which the forward pass writes
+  double sigma;       ///< in tokens
+  double threshold;   ///< tau; inf: no windows
+  bool open;          ///< without `previous`, the first query has no penalty
+  double first;       ///< focus before the first query, if `previous` is undefined and `open` is false
+  bool detach;        ///< no gradient through the focus
+  Variable gate;      ///< [B, H, I]
+  Variable previous;  ///< focus before the first query [B, H or 1], or undefined
+  /// First and last key of each query's window, [I, B, H, 2]; written by the forward pass.
+  std::vector<double>* windows;
 };
 
 std::unique_ptr<StripRecurrence> focus_strips(const FocusForm& form);

@@ -1,6 +1,7 @@
 #include "attention/fused.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "attention/fused_pass.h"
 #include "autograd/node.h"
@@ -9,6 +10,7 @@ namespace fovea {
 
 namespace {
 
+/// Memory for the forward pass's results. `record` says whether a backward pass may follow.
 FusedResult make_result(const FusedCall& call, bool record) {
   const StripShape& s = call.shape;
   const DType dtype = call.in.query.dtype();
@@ -20,7 +22,7 @@ FusedResult make_result(const FusedCall& call, bool record) {
   return result;
 }
 
-/// Second derivatives: of the composed form, made again of the same variables.
+/// The gradients as differentiable functions of the inputs, for second derivatives: those of the composed form.
 Gradients composed_gradients(const FusedCall& call, const std::vector<Variable>& inputs, const Gradients& g) {
   Variable out = attend_composed(call.in, *call.terms, call.dropout, nullptr);
   Gradients total(inputs.size());
@@ -35,7 +37,7 @@ Gradients composed_gradients(const FusedCall& call, const std::vector<Variable>&
   return total;
 }
 
-/// What is no input, and must be what it was when the backward pass comes.
+/// Tensors that the backward pass reads but does not differentiate. Their versions are checked.
 std::vector<SavedTensor> watched_tensors(const FusedCall& call, const FusedResult& result) {
   const Terms& terms = *call.terms;
   std::vector<SavedTensor> watched;
@@ -50,12 +52,12 @@ std::vector<SavedTensor> watched_tensors(const FusedCall& call, const FusedResul
   return watched;
 }
 
-/// The results as outputs of one node: the attention's, and what a recurrence carried.
+/// Records the call as one node. Returns its outputs: the attention's output, and the recurrence's carried numbers.
 std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, const FusedResult& result) {
   std::vector<Variable> inputs = call->inputs();
   if (!should_record(inputs)) return {result.out, result.carried};
   std::vector<Saved> saved(inputs.begin(), inputs.end());
-  // the node keeps what the backward pass reads, and not the output
+  // the node must not hold its own output, which the backward pass does not read
   FusedResult kept{{}, result.log_total, result.carried, result.steps};
   auto rule = [call, saved, watched = watched_tensors(*call, result), kept](const Gradients& g, const Node& node) {
     for (const SavedTensor& tensor : watched) tensor.get(node);
@@ -99,23 +101,26 @@ Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Te
     if (!call->by_dimension) weights = weights.reshape({s.sentences, s.heads, s.queries, s.keys});
     if (terms->recurrence) terms->recurrence->set_carried(outputs[1]);
     fill_trace(in, *terms, with_dimensions_last(weights), *trace);
-    if (terms->recurrence) terms->recurrence->set_carried({});  // its node holds the terms, which must not hold it
+    if (terms->recurrence)
+      terms->recurrence->set_carried(
+          {});  // the carried numbers' node holds the terms; a reference back would be a cycle
   }
   return outputs[0];
 }
 
 std::vector<Variable> fused_inputs(const AttentionContext& in, const std::shared_ptr<const Terms>& terms) {
   std::shared_ptr<const FusedCall> call = plan_call(in, terms, {});
-  require(call != nullptr, "attention: the fused engine has no form of a term of this method; use the composed engine");
+  require(call != nullptr,
+          "attention: a term of this method has no form for the fused engine; use the composed engine");
   return call->inputs();
 }
 
 namespace {
 
-AttentionEngine chosen = AttentionEngine::fastest;
+thread_local AttentionEngine engine_of_thread = AttentionEngine::fastest;
 
-/// In front of as many keys the composed form is the faster one: for one query at a time, and for what is nothing but
-/// products, plain attention and windows: `benchmark attention --small`.
+/// Up to this many keys the composed engine is faster: for a single query, and for methods that do little but matrix
+/// products (plain attention and windows). Measured by `benchmark attention --small`.
 constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
 
 bool is_faster_composed(const AttentionContext& in, const Terms& terms) {
@@ -128,8 +133,9 @@ bool is_faster_composed(const AttentionContext& in, const Terms& terms) {
 
 }  // namespace
 
-void set_attention_engine(AttentionEngine engine) { chosen = engine; }
-AttentionEngine attention_engine() { return chosen; }
+AttentionEngine attention_engine() { return engine_of_thread; }
+AttentionEngineScope::AttentionEngineScope(AttentionEngine engine) : before_(std::exchange(engine_of_thread, engine)) {}
+AttentionEngineScope::~AttentionEngineScope() { engine_of_thread = before_; }
 
 Variable attend(const AttentionContext& in, Terms terms, double dropout, AttentionTrace* trace) {
   AttentionDropout drop{dropout, {}};
@@ -139,13 +145,12 @@ Variable attend(const AttentionContext& in, Terms terms, double dropout, Attenti
     drop.at = default_generator().reserve(weights);
   }
   auto shared = std::make_shared<const Terms>(std::move(terms));
-  const bool fuses =
-      chosen == AttentionEngine::fused || (chosen == AttentionEngine::fastest && !is_faster_composed(in, *shared));
-  if (fuses) {
+  const AttentionEngine engine = attention_engine();
+  if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && !is_faster_composed(in, *shared))) {
     Variable out = attend_fused(in, shared, drop, trace);
     if (out.defined()) return out;
-    require(chosen != AttentionEngine::fused,
-            "attention: the fused engine has no form of a term of this method on {}; use the composed engine",
+    require(engine != AttentionEngine::fused,
+            "attention: a term of this method has no form for the fused engine on {}; use the composed engine",
             name(in.query.device()));
   }
   Variable out = attend_composed(in, *shared, drop, trace);

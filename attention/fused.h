@@ -1,16 +1,16 @@
-/// The fused engine: attention of any stack of terms in O(I + J) memory. strips.h says how.
+/// The fused engine: attention with any terms in O(I + J) memory. strips.h explains how it works.
 #pragma once
 #include "attention/method.h"
 
 namespace fovea {
 
-/// attend_composed in strips; undefined where the device or a term has none. The gradients are computed in strips too;
-/// second derivatives come from the composed form. The weights that `trace` gets are constants.
+/// The result of attend_composed(), computed on strips. Undefined if a term or the device does not support that.
+/// Gradients are computed on strips too; second derivatives use the composed form. A trace's weights are constants.
 Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
                       const AttentionDropout& dropout, AttentionTrace* trace);
 
-/// The variables that this call differentiates by: values, what the score and the terms read. Throws where a term has
-/// no strips.
+/// The variables that this call has gradients for: the values and the inputs of all terms. Throws Error if a term has
+/// no form on strips.
 std::vector<Variable> fused_inputs(const AttentionContext& in, const std::shared_ptr<const Terms>& terms);
 
 }  // namespace fovea

@@ -5,6 +5,7 @@ namespace fovea {
 
 namespace {
 
+/// Memory for the wanted gradients.
 GradientRooms make_rooms(const FusedCall& call, const std::vector<bool>& wanted) {
   const StripShape& s = call.shape;
   const DType dtype = call.in.query.dtype();
@@ -24,13 +25,14 @@ GradientRooms make_rooms(const FusedCall& call, const std::vector<bool>& wanted)
   return rooms;
 }
 
+/// Computes a strip's weights again and goes through the steps in the opposite order.
 template <class T>
 class BackwardPass : FusedPass<T> {
  public:
   BackwardPass(const FusedCall& call, const FusedResult& result, const Tensor& out_gradient,
                const Tensor& carried_gradient, GradientRooms& rooms)
       : FusedPass<T>(call, result, &rooms), g_(with_unit_rows(out_gradient)) {
-    this->fetches(g_);
+    this->prefetch(g_);
     if (carried_gradient.defined()) this->carried_gradient_ = carried_gradient.contiguous();
   }
 
@@ -51,7 +53,7 @@ class BackwardPass : FusedPass<T> {
   }
 
   void backward_strip(Head& head, const StripRows<T>& rows) const {
-    if (rows.is_empty()) return backward_of_nothing(head, rows);
+    if (rows.is_empty()) return backward_of_empty_strip(head, rows);
     const MatrixView<const T> g = rows_of_gradient(rows);
     if (!this->find_steps(head, rows)) this->make_steps(head, rows, true);
     const std::vector<T*>& steps = head.steps;
@@ -77,8 +79,9 @@ class BackwardPass : FusedPass<T> {
     back_through_score(head, rows, gradient);
   }
 
-  /// Rows that see no key: their queries' gradient is 0, and nothing comes from them to the query before.
-  void backward_of_nothing(Head& head, const StripRows<T>& rows) const {
+  /// The backward pass of a strip whose rows see no key. Scores and values write zeros, and the recurrence passes on a
+  /// gradient of 0.
+  void backward_of_empty_strip(Head& head, const StripRows<T>& rows) const {
     head.kept.clear();
     T* gradient = this->take_strip(head, rows);
     head.values->backward_of_values(rows, gradient, rows_of_gradient(rows), head.space);
@@ -87,7 +90,8 @@ class BackwardPass : FusedPass<T> {
     back_through_score(head, rows, gradient);
   }
 
-  /// As for_parts() counts them: scores, biases, windows, the recurrence, values.
+  /// The gradients' memory of one term, counted as in FusedCall::for_parts(): scores, biases, windows, recurrence,
+  /// values.
   std::span<Tensor> rooms_of(std::size_t part) const { return rooms_->parts[part]; }
 
   void back_through_value_terms(Head& head, const StripRows<T>& rows, const T* weights, MatrixView<const T> g,
@@ -130,9 +134,10 @@ class BackwardPass : FusedPass<T> {
       T* means = head.space.template take<T>(rows.count);
       softmax_backward(head, rows, matrix, slope, means);
       if (!rooms_->sink.defined()) return;
-      T& of_sink = rooms_->sink.template data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)];
+      T& sink_gradient =
+          rooms_->sink.template data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)];
       for (std::int64_t r = 0; r < rows.count; ++r)
-        of_sink -= exp(this->sink(rows.head) - total[r].value - total[r].rest) * means[r];
+        sink_gradient -= exp(this->sink(rows.head) - total[r].value - total[r].rest) * means[r];
     });
   }
 
@@ -140,17 +145,17 @@ class BackwardPass : FusedPass<T> {
     if (!rows.has_gap()) return softmax_rows_backward(rows.keys_of_rows(), weights, gradient, means);
     const RowsOfKeys first = head.pieces[0].keys_of_rows(), second = head.pieces[1].keys_of_rows();
     WorkspaceScope taken(head.space);
-    T* of_second = head.space.template take<T>(rows.count);
+    T* second_means = head.space.template take<T>(rows.count);
     softmax_rows_backward(first, weights, gradient, means);
-    softmax_rows_backward(second, weights, gradient, of_second);
-    subtract_means(first, weights, gradient, of_second);
+    softmax_rows_backward(second, weights, gradient, second_means);
+    subtract_means(first, weights, gradient, second_means);
     subtract_means(second, weights, gradient, means);
-    for (std::int64_t r = 0; r < rows.count; ++r) means[r] += of_second[r];
+    for (std::int64_t r = 0; r < rows.count; ++r) means[r] += second_means[r];
   }
 
   void back_through_score(Head& head, const StripRows<T>& rows, T* gradient) const {
     const StripScore& score = *call_.scores[head.score];
-    if (score.dimensions() == 0)  // all planes are of one logit
+    if (score.dimensions() == 0)  // all planes began with the same logits: their gradients are added up
       this->for_planes(rows, [&](std::int64_t at, std::int64_t) {
         for (std::int64_t e = 0; at > 0 && e < this->plane_size(rows); ++e) gradient[e] += gradient[at + e];
       });

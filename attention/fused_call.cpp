@@ -73,13 +73,13 @@ template void FusedCall::exclude(const StripRows<double>&, double*) const;
 
 namespace {
 
-/// On the heads that it acts on: all, where nothing says otherwise.
+/// Lets a term act on all heads, unless it has heads already.
 template <class Strip>
 void set_heads(Strip& strip, const AttentionContext& in) {
   if (strip.heads == 0) strip.heads = in.query.size(1);
 }
 
-/// Adds the terms' strips; false where one has none.
+/// Adds the forms on strips of all terms. Returns false if a term has none.
 template <class Term, class Strip>
 bool add_strips(const std::vector<std::unique_ptr<Term>>& terms, const AttentionContext& in,
                 std::vector<std::unique_ptr<Strip>>& strips) {
@@ -91,6 +91,7 @@ bool add_strips(const std::vector<std::unique_ptr<Term>>& terms, const Attention
   return true;
 }
 
+/// Adds the scores' forms on strips. Returns false if there are none.
 bool add_scores(FusedCall& call) {
   if (call.terms->score)
     call.scores = call.terms->score->strips(call.in);
@@ -105,7 +106,7 @@ bool add_scores(FusedCall& call) {
   return !call.scores.empty();
 }
 
-/// False where there is none in strips.
+/// Adds the recurrence's form on strips, if there is a recurrence. Returns false if it has none.
 bool add_recurrence(FusedCall& call) {
   if (!call.terms->recurrence) return true;
   if (call.by_dimension) return false;
@@ -116,7 +117,8 @@ bool add_recurrence(FusedCall& call) {
   return true;
 }
 
-/// Rows of a strip: so many that it takes an eighth of a megabyte, whole vectors of them, and no more than there are.
+/// The largest number of a strip's rows: a strip takes about 128 KiB, and the number is a multiple of 16 from 16 to 64,
+/// or less if a part has fewer queries.
 std::int64_t strip_rows(const FusedCall& call) {
   const StripShape& shape = call.shape;
   std::int64_t row = std::max<std::int64_t>(shape.keys, 1) * static_cast<std::int64_t>(size_of(call.in.query.dtype()));
@@ -125,19 +127,19 @@ std::int64_t strip_rows(const FusedCall& call) {
   return std::clamp<std::int64_t>(shape.queries / shape.parts + 1, 1, rows);
 }
 
-/// Few heads with many queries each are cut into parts; how many depends on the sizes alone, not on the threads.
+/// The number of parts of a head's queries: more than one if there are few heads with many queries. Depends on the
+/// sizes only, not on the number of threads, so that results do not either. `heads` counts those of all sentences.
 std::int64_t parts_of(std::int64_t heads, std::int64_t queries) {
   return std::clamp<std::int64_t>(std::min(16 / std::max<std::int64_t>(heads, 1), queries / 64), 1, 16);
 }
 
-/// Of fewer queries or keys, rounding matrices to bf16 takes as long as it saves: `benchmark attention --precision
-/// bf16`.
+/// With fewer queries or keys, rounding to bf16 takes as long as it saves (`benchmark attention --precision bf16`).
 constexpr std::int64_t worth_rounding = 65;
 
-/// So many are enough for all threads; then parts_of() their heads is 1.
+/// With this many sentences each thread can process whole sentences. parts_of() is 1 then.
 constexpr std::int64_t many_sentences = 32;
 
-/// Whether rows of keys may come in two pieces, and there is reason to.
+/// Whether strips may have gaps: all terms take pieces, and there are keys that are always seen.
 bool takes_pieces(const FusedCall& call) {
   auto all = [](const auto& parts) {
     return std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part->takes_pieces(); });
@@ -146,7 +148,7 @@ bool takes_pieces(const FusedCall& call) {
          all(call.values);
 }
 
-/// Throws unless the range broadcasts to [B, H, I].
+/// A range with rank 3. Throws Error unless it is i64 and broadcasts to [B, H, I].
 KeyIntervals fitting_range(const KeyRange& range, const StripShape& s) {
   auto bound = [&](const Tensor& x) {
     const Shape pairs{s.sentences, s.heads, s.queries};
@@ -157,6 +159,7 @@ KeyIntervals fitting_range(const KeyRange& range, const StripShape& s) {
   return KeyIntervals({bound(range.first), bound(range.end)});
 }
 
+/// Throws Error unless queries, keys and values fit each other. `products`: queries and keys must have one width.
 void check_sizes(const AttentionContext& in, bool products) {
   const Shape &q = in.query.shape(), &k = in.key.shape(), &v = in.value.shape();
   require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q[0] == k[0] && q[1] == k[1] &&
@@ -164,6 +167,7 @@ void check_sizes(const AttentionContext& in, bool products) {
           "attention: queries {}, keys {}, values {}; expected [B, H, I, D], [B, H, J, D] and [B, H, J, Dv]", q, k, v);
 }
 
+/// Throws Error unless all inputs have the queries' type and device, and masks and sinks have their shapes.
 void check_inputs(const FusedCall& call) {
   for (const Variable& input : call.inputs())
     require(input.dtype() == call.in.query.dtype() && input.device() == call.in.query.device(),

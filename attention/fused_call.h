@@ -1,4 +1,4 @@
-/// One call of the fused engine: its terms in strips, and its sizes.
+/// The plan of one call of the fused engine: its sizes, its terms' forms on strips, and the keys that queries see.
 #pragma once
 #include <memory>
 #include <vector>
@@ -14,15 +14,16 @@ struct Interval {
   std::int64_t first, end;
   bool empty() const { return first >= end; }
   bool contains(std::int64_t j) const { return first <= j && j < end; }
-  /// This one cut off by the other: where nothing is left, an empty one at this one's beginning.
+  /// The intersection. If it is empty, the result is {first, first}.
   Interval within(Interval other) const {
     Interval both{std::max(first, other.first), std::min(end, other.end)};
     return both.empty() ? Interval{first, first} : both;
   }
+  /// The smallest interval that contains both.
   Interval joined(Interval other) const { return {std::min(first, other.first), std::max(end, other.end)}; }
 };
 
-/// A KeyRange of rank 3, which broadcasts to [B, H, I], as its numbers lie.
+/// Direct access to the numbers of a KeyRange of rank 3, which broadcasts to [B, H, I].
 class KeyIntervals {
  public:
   KeyIntervals() = default;
@@ -46,32 +47,34 @@ class KeyIntervals {
   Bound first_, end_;
 };
 
-/// All that the two passes of one call share. Biases are what changes the logits, scores' functions first.
+/// The plan that both passes of one call share.
 struct FusedCall {
   AttentionContext in;
   std::shared_ptr<const Terms> terms;
   AttentionDropout dropout;
-  KeyIntervals visible;                             ///< in's
-  std::vector<KeyIntervals> ranges, always;         ///< the terms'
-  std::vector<Tensor> masks;                        ///< of rank 4, with a row of keys for each query
-  std::vector<std::unique_ptr<StripScore>> scores;  ///< every head has one of them
-  std::vector<std::unique_ptr<StripTerm>> biases, windows;
+  KeyIntervals visible;                             ///< AttentionContext::visible
+  std::vector<KeyIntervals> ranges, always;         ///< Terms::ranges and Terms::always
+  std::vector<Tensor> masks;                        ///< Terms::masks, with rank 4 and contiguous rows of J keys
+  std::vector<std::unique_ptr<StripScore>> scores;  ///< each head has exactly one of them
+  std::vector<std::unique_ptr<StripTerm>> biases;   ///< Terms::scores, then Terms::biases
+  std::vector<std::unique_ptr<StripTerm>> windows;
   std::unique_ptr<StripRecurrence> recurrence;  ///< or null
   std::vector<std::unique_ptr<StripValueTerm>> values;
   StripShape shape;
-  bool by_dimension = false;  ///< each dimension of the values has its own weights
-  std::int64_t planes = 1;    ///< of a strip: D by dimension
-  std::int64_t rows;          ///< of a strip, at most
-  bool same_keys = false;     ///< for all queries of a head
-  bool in_pieces = false;     ///< keys between what is always seen and the windows may be left out
-  /// As matrix products are computed where each operand is used often, and rounding it pays; otherwise f32.
+  bool by_dimension = false;  ///< whether each dimension of the values has its own weights
+  std::int64_t planes = 1;    ///< number of a strip's planes: D if by_dimension
+  std::int64_t rows;          ///< largest number of a strip's rows
+  bool same_keys = false;     ///< whether all queries of a head see the same keys
+  bool in_pieces = false;     ///< whether strips may have gaps
+  /// Precision of matrix products: matmul_precision() if each operand is used often enough for rounding to pay,
+  /// otherwise f32.
   Precision products = Precision::f32;
 
-  /// What the call differentiates by, in this order: the values; what scores, biases, windows, the recurrence and value
-  /// terms read; the sink.
+  /// The variables that the call has gradients for: the values; the inputs of scores, biases, windows, recurrence and
+  /// value terms; the sink.
   std::vector<Variable> inputs() const;
 
-  /// body(part) for all that has inputs(), in that order.
+  /// body(part) for each score, bias, window, recurrence and value term, in the order of inputs().
   template <class Body>
   void for_parts(Body&& body) const {
     for (const auto& score : scores) body(*score);
@@ -87,20 +90,23 @@ struct FusedCall {
   bool has_densities(std::int64_t head) const {
     return terms->densities.defined() && terms->densities.data<bool>()[head];
   }
+  /// Largest number of a strip's rows for this head.
   std::int64_t rows_of_head(std::int64_t head) const {
     return has_recurrence(head) && recurrence->chooses_keys() ? 1 : rows;
   }
 
-  // What query i of a head sees: by lengths and causality; of those, what is in every hard window; and what is always
-  // seen around that.
+  /// The keys that query i of a head may see by lengths and causality.
   Interval visible_keys(std::int64_t b, std::int64_t h, std::int64_t i) const {
     return within_keys(visible.at(b, h, i));
   }
+  /// Those of the visible keys that are in all of `ranges`.
   Interval windowed_keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
+  /// The smallest interval that contains windowed_keys() and the visible keys of `always`.
   Interval keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
-  /// Behind all that is always seen and before the windows: what the query does not see there.
+  /// The keys between those of `always` and windowed_keys(), which query i does not see.
   Interval gap(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
-  /// −inf where a key lies between a row's intervals, or a mask has it out.
+  /// Sets the logits of keys that a row does not see, inside keys(), to −inf: keys outside of `ranges` and `always`,
+  /// and masked ones.
   template <class T>
   void exclude(const StripRows<T>& rows, T* strip) const;
 
@@ -108,8 +114,8 @@ struct FusedCall {
   Interval within_keys(Interval interval) const { return Interval{0, shape.keys}.within(interval); }
 };
 
-/// Null where something has no form in strips. Throws, before any thread works on it, where parts of the call do not
-/// fit each other.
+/// The plan of a call. Null if a term has no form on strips. Throws Error if shapes, types or devices do not fit each
+/// other.
 std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
                                            const AttentionDropout& dropout);
 

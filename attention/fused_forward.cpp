@@ -22,7 +22,7 @@ class ForwardPass : FusedPass<T> {
 
   void forward_strip(Head& head, const StripRows<T>& rows) const {
     T* strip = weights_of(head, rows);
-    if (weights_.defined()) keep_weights(head, rows, strip);
+    if (weights_.defined()) store_weights(head, rows, strip);
     if (call_.dropout.probability > 0) this->multiply(head, rows, this->dropout_factors(head, rows), strip);
     MatrixView<T> out = this->rows_of(this->result_.out, rows);
     this->for_pieces(head, rows, [&](const StripRows<T>& piece) {
@@ -35,7 +35,7 @@ class ForwardPass : FusedPass<T> {
     });
   }
 
-  /// In memory that the rest of the pass may change.
+  /// The strip's weights, in memory that the caller may change.
   T* weights_of(Head& head, const StripRows<T>& rows) const {
     T* strip = this->take_strip(head, rows);
     if (this->result_.steps.defined()) {
@@ -51,7 +51,8 @@ class ForwardPass : FusedPass<T> {
     return strip;
   }
 
-  void keep_weights(const Head& head, const StripRows<T>& rows, const T* strip) const {
+  /// Copies the strip's weights to weights_, with 0 for keys that a row does not see.
+  void store_weights(const Head& head, const StripRows<T>& rows, const T* strip) const {
     const std::int64_t J = shape_.keys;
     this->for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
       const std::int64_t number = (plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head;

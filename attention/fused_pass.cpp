@@ -15,24 +15,24 @@ FusedPass<T>::FusedPass(const FusedCall& call, const FusedResult& result, Gradie
       stride_(strip_stride<T>(call.shape.keys)),
       value_(with_unit_rows(call.in.value.value())) {
   if (call.terms->sink.defined()) sink_ = call.terms->sink.value().contiguous();
-  for (const Variable& input : call.inputs()) fetches(input.value());
+  for (const Variable& input : call.inputs()) prefetch(input.value());
   if (!rooms) {
-    fetches(result.out);
+    prefetch(result.out);
     return;
   }
-  fetches(rooms->value);
+  prefetch(rooms->value);
   for (const auto& part : rooms->parts)
-    for (const Tensor& room : part) fetches(room);
+    for (const Tensor& room : part) prefetch(room);
 }
 
 template <class T>
-void FusedPass<T>::fetches(const Tensor& x) {
-  constexpr std::int64_t most = 64 << 10, element = sizeof(T);  // of one matrix: many of them must fit the cache
+void FusedPass<T>::prefetch(const Tensor& x) {
+  constexpr std::int64_t most = 64 << 10, element = sizeof(T);  // bytes of one matrix: several must fit the cache
   if (!x.defined() || x.rank() != 4 || x.size(0) != shape_.sentences || x.size(1) != shape_.heads) return;
   if (x.strides()[3] != 1 || x.size(2) * x.size(3) * element > most) return;
-  fetched_.push_back({{x.address(), x.strides()[2] * element, x.size(2), x.size(3) * element},
-                      x.strides()[0] * element,
-                      x.strides()[1] * element});
+  prefetched_.push_back({{x.address(), x.strides()[2] * element, x.size(2), x.size(3) * element},
+                         x.strides()[0] * element,
+                         x.strides()[1] * element});
 }
 
 // ---- Heads
@@ -59,13 +59,12 @@ typename FusedPass<T>::Head FusedPass<T>::make_head() const {
   return head;
 }
 
-/// number: of all parts of all heads.
 template <class T>
 void FusedPass<T>::start(Head& head, std::int64_t number) const {
-  const std::int64_t of_all = number / shape_.parts, part = number % shape_.parts, h = of_all % shape_.heads;
+  const std::int64_t head_number = number / shape_.parts, part = number % shape_.parts, h = head_number % shape_.heads;
   const std::int64_t queries = shape_.queries * (part + 1) / shape_.parts - shape_.queries * part / shape_.parts,
                      rows = call_.rows_of_head(h);
-  head.item = {of_all / shape_.heads, h, part, (queries + rows - 1) / rows, !rooms_ || !result_.steps.defined(),
+  head.item = {head_number / shape_.heads, h, part, (queries + rows - 1) / rows, !rooms_ || !result_.steps.defined(),
                rooms_ != nullptr};
   for (head.score = 0; !acts_on(*call_.scores[head.score], h);) ++head.score;
   for_scores(head, [&](ScoreWorker<T>& score, std::int64_t first_head) {
@@ -89,12 +88,12 @@ void FusedPass<T>::for_scores(Head& head, Body&& body) const {
       for (const auto& score : head.term_scores[t]) body(*score, term(t).first_head);
 }
 
-/// number: of what comes next.
 template <class T>
-void FusedPass<T>::look_ahead(Head& head, std::int64_t number) const {
-  const std::int64_t of_all = number / shape_.parts, sentence = of_all / shape_.heads, h = of_all % shape_.heads;
+void FusedPass<T>::prefetch_item(Head& head, std::int64_t number) const {
+  const std::int64_t head_number = number / shape_.parts, sentence = head_number / shape_.heads,
+                     h = head_number % shape_.heads;
   head.space.ahead.clear();
-  for (const Fetched& x : fetched_) {
+  for (const Prefetched& x : prefetched_) {
     RowsAhead::Matrix rows = x.first;
     rows.data += sentence * x.sentence_stride + h * x.head_stride;
     head.space.ahead.add(rows);
@@ -145,7 +144,7 @@ StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int6
   return rows;
 }
 
-/// A gap that begins and ends inside of the hull; the second piece's hull begins with a whole vector.
+/// The gap is inside the hull and ends at a multiple of the vector width, so that the second piece's hull begins there.
 template <class T>
 void FusedPass<T>::find_gap(StripRows<T>& rows) const {
   Interval gap{rows.hull_first, rows.hull_end};
@@ -215,7 +214,8 @@ Tensor room_for_steps(const FusedCall& call) {
   });
 }
 
-/// In the result, where the forward pass leaves them to the backward pass; or in the thread's own memory.
+/// The memory is in the result, if the forward pass stores steps for the backward pass; otherwise in the thread's
+/// workspace.
 template <class T>
 void FusedPass<T>::place_steps(Head& head, const StripRows<T>& rows) const {
   T* result = nullptr;
@@ -245,7 +245,7 @@ void FusedPass<T>::make_steps(Head& head, const StripRows<T>& rows, bool again) 
   logits(head, rows, head.steps[0]);
   for (std::size_t t = 0; t < terms(); ++t) {
     if (t == biases()) normalize(head, rows, head.steps[t], again);
-    if (t >= biases())  // weights are multiplied over the whole hull
+    if (t >= biases())  // windows write the visible pairs only, but products with the values read the whole hull
       for_planes(rows, [&](std::int64_t at, std::int64_t) {
         for_pieces(head, rows, [&](const StripRows<T>& piece) { clear_outside(piece, head.steps[t + 1] + at); });
       });
@@ -305,11 +305,11 @@ template <class T>
 void FusedPass<T>::softmax(Head& head, const StripRows<T>& rows, T* matrix, LogTotal<T>* totals) const {
   if (!rows.has_gap()) return softmax_rows(rows.keys_of_rows(), matrix, sink(rows.head), totals);
   WorkspaceScope taken(head.space);
-  auto* of_second = head.space.template take<LogTotal<T>>(rows.count);
+  auto* second_totals = head.space.template take<LogTotal<T>>(rows.count);
   const RowsOfKeys first = head.pieces[0].keys_of_rows(), second = head.pieces[1].keys_of_rows();
   softmax_rows(first, matrix, sink(rows.head), totals);
-  softmax_rows(second, matrix, -std::numeric_limits<T>::infinity(), of_second);
-  join_softmax(first, totals, second, of_second, matrix, totals);
+  softmax_rows(second, matrix, -std::numeric_limits<T>::infinity(), second_totals);
+  join_softmax(first, totals, second, second_totals, matrix, totals);
 }
 
 template <class T>

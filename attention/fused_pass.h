@@ -1,5 +1,5 @@
-/// What the two passes of the fused engine share: the loop over heads and their strips, and the steps from queries and
-/// keys to weights, which the backward pass takes again.
+/// The common part of the fused engine's forward and backward pass: the loop over heads and strips, and the steps from
+/// queries and keys to weights, which the backward pass repeats. strips.h explains strips, planes, parts and items.
 #pragma once
 #include <array>
 #include <memory>
@@ -11,67 +11,71 @@
 
 namespace fovea {
 
-/// Room for the gradients of FusedCall::inputs(); undefined where one is not wanted.
+/// Memory for the gradients of FusedCall::inputs(). Undefined where a gradient is not wanted.
 struct GradientRooms {
   Tensor value;
-  std::vector<std::vector<Tensor>> parts;  ///< as FusedCall::for_parts goes
+  std::vector<std::vector<Tensor>> parts;  ///< by term and input, in the order of FusedCall::for_parts()
   Tensor sink;                             ///< [parts, B, H]
-  Tensor carry;                            ///< of the recurrence, [B, H]
+  Tensor carry;                            ///< CarriedNumbers::carry, [B, H]
 };
 
-/// What the forward pass leaves, and the backward pass reads.
+/// The results of the forward pass that the backward pass reads.
 struct FusedResult {
   Tensor out;        ///< [B, H, I, D]
   Tensor log_total;  ///< LogTotal of each row, [planes, B, H, I, 2]
-  Tensor carried;    ///< by the recurrence from query to query [B, H, I], or undefined
-  Tensor steps;      ///< FusedPass::Steps of every item, or undefined: the backward pass makes them again
+  Tensor carried;    ///< the number that the recurrence carries out of each query, [B, H, I], or undefined
+  Tensor steps;      ///< the steps of every item (see make_steps()); undefined: the backward pass computes them again
 };
 
-/// Of so many keys at most, a head's strip is no larger than its inputs, and cheaper to keep than to make again.
+/// Up to this many keys a head's strip is no larger than its inputs. Storing it is then cheaper than computing it
+/// again.
 inline constexpr std::int64_t few_keys = 64;
-/// So many keys that no row of a strip sees are left out of its products: more than the pieces' own passes cost.
+/// A gap of at least this many keys is skipped. For a smaller one, processing two pieces costs more than it saves.
 inline constexpr std::int64_t least_gap = 64;
 
-/// Room for FusedResult::steps, if the call's strips are worth it: every part of a head is one strip of few keys.
+/// Memory for FusedResult::steps if storing them is cheaper than computing them again: there are at most few_keys keys,
+/// and every item is one strip. Otherwise undefined.
 Tensor room_for_steps(const FusedCall& call);
 
 template <class T>
 class FusedPass {
  protected:
-  /// What a thread has of the head that it works on.
+  /// One thread's state for the item that it processes.
   struct Head {
     StripItem item;
     Workspace space;
     std::vector<std::unique_ptr<ScoreWorker<T>>> scores;
-    std::size_t score;  ///< the head's
+    std::size_t score;  ///< index of the score that acts on this head
     std::unique_ptr<ValueWorker<T>> values;
-    std::vector<std::vector<std::unique_ptr<ScoreWorker<T>>>> term_scores;  ///< of biases, then of windows
-    std::vector<T*> kept, steps;         ///< StripRows::kept of the same, and Steps; or empty
-    std::vector<std::int64_t> bounds;    ///< of the strip's rows and of its pieces': bounds_of_row of them for a row
-    std::array<StripRows<T>, 2> pieces;  ///< of the strip that is worked on, if it has a gap
+    std::vector<std::vector<std::unique_ptr<ScoreWorker<T>>>> term_scores;  ///< by term: biases, then windows
+    std::vector<T*> kept;                                                   ///< StripRows::kept of each term, or empty
+    std::vector<T*> steps;                                                  ///< see make_steps(); or empty
+    /// Bounds of the keys of the strip's rows and of its pieces; bounds_of_row numbers per row.
+    std::vector<std::int64_t> bounds;
+    std::array<StripRows<T>, 2> pieces;  ///< the current strip's pieces, if it has a gap
   };
 
-  /// `rooms` in the backward pass, null in the forward pass.
+  /// `rooms` is null in the forward pass.
   FusedPass(const FusedCall& call, const FusedResult& result, GradientRooms* rooms);
 
-  /// body(head) for every part of every head, on all threads.
+  /// body(head) for every item, on all threads.
   template <class Body>
   void for_heads(Body&& body) const;
-  /// body(rows) for the strips of a head, in the order that a recurrence wants.
+  /// body(rows) for each strip of the item. With a recurrence, the backward pass goes from the last strip to the first.
   template <class Body>
   void for_strips(Head& head, Body&& body) const;
 
   // ---- Steps
 
-  /// What a term keeps of a plane of a strip.
+  /// Size of StripRows::kept of term t for one plane, in elements.
   std::int64_t kept_size(std::size_t t, const StripRows<T>& rows) const {
     return term(t).kept_strips() * plane_size(rows);
   }
-  /// Logits become weights, and nothing is overwritten that the backward pass reads: head.steps[t] is what term t
-  /// starts from, the last one the weights before dropout. Weights lie where the last logits were: a term's derivative
-  /// needs what it starts from, not its result. `again`: with the normaliser as it is in the result.
+  /// Computes a strip's weights and stores all that the backward pass reads. head.steps[t] is the input of term t; the
+  /// last step is the weights before dropout. The softmax is in place: weights overwrite the last logits, because
+  /// derivatives of terms need their inputs, not their results. With `again` the normalisers in the result are used.
   void make_steps(Head& head, const StripRows<T>& rows, bool again) const;
-  /// As the forward pass left them in the result, if it did.
+  /// Sets head.steps and head.kept to those stored by the forward pass. Returns false if it stored none.
   bool find_steps(Head& head, const StripRows<T>& rows) const;
   T* take_strip(Head& head, const StripRows<T>& rows) const {
     return head.space.template take<T>(call_.planes * plane_size(rows));
@@ -80,45 +84,46 @@ class FusedPass {
   std::int64_t size(const StripRows<T>& rows) const { return call_.planes * plane_size(rows); }
   std::size_t biases() const { return call_.biases.size(); }
   std::size_t terms() const { return biases() + call_.windows.size(); }
-  /// body(where the plane begins in a strip, its number)
+  /// body(offset of the plane in a strip, number of the plane) for each plane.
   template <class Body>
   void for_planes(const StripRows<T>& rows, Body&& body) const {
     for (std::int64_t p = 0; p < call_.planes; ++p) body(p * plane_size(rows), p);
   }
 
-  /// body(rows) for the strip's rows, or for each piece of their keys.
+  /// body(rows) for the strip, or for each of its two pieces.
   template <class Body>
   void for_pieces(const Head& head, const StripRows<T>& rows, Body&& body) const {
     if (!rows.has_gap()) return body(rows);
     for (const StripRows<T>& piece : head.pieces) body(piece);
   }
 
+  /// Writes the logits of all planes.
   void logits(Head& head, const StripRows<T>& rows, T* strip) const;
-  /// Biases first, then windows.
+  /// Term t: biases first, then windows.
   const StripTerm& term(std::size_t t) const {
     return t < call_.biases.size() ? *call_.biases[t] : *call_.windows[t - call_.biases.size()];
   }
-  /// to = what the term makes of from, if it acts on this head; to may be from.
+  /// to = term t applied to `from`; a copy of `from` if the term does not act on this head. `to` may be `from`.
   void apply(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* to) const;
-  /// Logits become weights; `again`: with the normaliser as it is in the result.
+  /// Replaces logits by weights: softmax, recurrence or densities. With `again` the normalisers in the result are used.
   void normalize(Head& head, const StripRows<T>& rows, T* strip, bool again) const;
-  /// 1 / (1 − p) for the pairs that dropout keeps, 0 for the others, [planes, rows, J], as composed attention draws
-  /// them.
+  /// Dropout's factors, [planes, rows, J]: 1 / (1 − p) or 0. The composed engine draws the same.
   const T* dropout_factors(Head& head, const StripRows<T>& rows) const;
+  /// Multiplies a strip by dropout_factors(), in place.
   void multiply(const Head& head, const StripRows<T>& rows, const T* factors, T* strip) const;
 
-  /// The logarithms of a plane's normalisers, of a strip's rows.
+  /// The logarithms of the normalisers of a strip's rows, in one plane.
   LogTotal<T>* log_totals(const StripRows<T>& rows, std::int64_t plane) const;
   CarriedNumbers<T> carried(const StripRows<T>& rows) const;
   T sink(std::int64_t head) const;
-  /// A [B, H, I, D] tensor's rows of a strip.
+  /// The rows of x [B, H, I, D] that belong to the strip's queries.
   static MatrixView<T> rows_of(const Tensor& x, const StripRows<T>& rows) {
     return {
         x.data<T>() + rows.sentence * x.strides()[0] + rows.head * x.strides()[1] + rows.first_query * x.strides()[2],
         x.strides()[2], 1};
   }
 
-  /// Rows, or an item, as a part of the call sees them that counts its own heads alone.
+  /// A StripRows or StripItem with the head counted from `first_head`, the first one that a term acts on.
   template <class Place>
   static Place of_own_heads(const Place& place, std::int64_t first_head) {
     Place own = place;
@@ -131,45 +136,52 @@ class FusedPass {
   }
   StripRows<T> rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows, std::int64_t plane) const;
 
-  /// A tensor [B, H, X, D] that every head reads or writes its own rows of: they are fetched while the head before is
-  /// worked on.
-  void fetches(const Tensor& x);
+  /// Registers x [B, H, X, D] for prefetching: while a thread processes one item, it fetches the rows of x that belong
+  /// to the next item's head into the cache.
+  void prefetch(const Tensor& x);
 
   const FusedCall& call_;
   const StripShape& shape_;
   const FusedResult& result_;
   GradientRooms* rooms_;
-  Tensor carried_gradient_;  ///< [B, H, I], contiguous; undefined: none
+  Tensor carried_gradient_;  ///< gradient of FusedResult::carried [B, H, I], contiguous; undefined: it has none
 
  private:
+  /// Sets head.steps and head.kept to memory for this strip.
   void place_steps(Head& head, const StripRows<T>& rows) const;
   Head make_head() const;
+  /// Starts item `number`; items are counted over sentences, heads and parts.
   void start(Head& head, std::int64_t number) const;
-  /// body(worker, the first head that it counts) for all scores that act on the head.
+  /// body(worker, first head that the score acts on) for all scores that act on this head, with those of terms.
   template <class Body>
   void for_scores(Head& head, Body&& body) const;
   void finish(Head& head) const;
-  void look_ahead(Head& head, std::int64_t number) const;
+  /// Begins to prefetch for item `number`.
+  void prefetch_item(Head& head, std::int64_t number) const;
+  /// The strip of `count` queries from first_query on, with the keys that they see.
   StripRows<T> strip(Head& head, std::int64_t first_query, std::int64_t count) const;
+  /// Sets the strip's gap, if it has one of at least least_gap keys.
   void find_gap(StripRows<T>& rows) const;
+  /// Sets head.pieces.
   static void cut_in_pieces(Head& head, const StripRows<T>& rows);
   void softmax(Head& head, const StripRows<T>& rows, T* matrix, LogTotal<T>* totals) const;
+  /// The keys that row r sees, by windows and the recurrence, of those that are visible.
   Interval keys_of_row(Interval visible, const StripRows<T>& rows, std::int64_t r) const;
 
-  /// first, end, visible_first, visible_end; first and end of each piece.
+  /// first, end, visible_first and visible_end of the strip; first and end of each piece.
   static constexpr std::int64_t bounds_of_row = 8;
   static std::int64_t most_rows(const Head& head) {
     return static_cast<std::int64_t>(head.bounds.size()) / bounds_of_row;
   }
 
-  /// Rows of heads, strides in bytes.
-  struct Fetched {
-    RowsAhead::Matrix first;
+  /// A registered tensor; strides are in bytes.
+  struct Prefetched {
+    RowsAhead::Matrix first;  ///< the matrix of sentence 0, head 0
     std::int64_t sentence_stride, head_stride;
   };
 
   std::int64_t stride_;
-  std::vector<Fetched> fetched_;
+  std::vector<Prefetched> prefetched_;
   Tensor value_, sink_;
 };
 
@@ -177,15 +189,15 @@ template <class T>
 template <class Body>
 void FusedPass<T>::for_heads(Body&& body) const {
   const std::int64_t items = shape_.sentences * shape_.heads * shape_.parts,
-                     together = shape_.whole_sentences ? shape_.heads * shape_.parts : 1,
+                     items_at_once = shape_.whole_sentences ? shape_.heads * shape_.parts : 1,
                      width = call_.in.key.size(-1) + call_.in.value.size(-1),
-                     work = shape_.queries * shape_.keys * width / shape_.parts * together;
-  parallel_for(items / together, 1 + 16 * element_grain / (work + 1), [&](std::int64_t begin, std::int64_t end) {
+                     work = shape_.queries * shape_.keys * width / shape_.parts * items_at_once;
+  parallel_for(items / items_at_once, 1 + 16 * element_grain / (work + 1), [&](std::int64_t begin, std::int64_t end) {
     Head head = make_head();
-    for (std::int64_t k = begin * together; k < end * together; ++k) {
+    for (std::int64_t k = begin * items_at_once; k < end * items_at_once; ++k) {
       WorkspaceScope taken(head.space);
       start(head, k);
-      if (k + 1 < end * together) look_ahead(head, k + 1);
+      if (k + 1 < end * items_at_once) prefetch_item(head, k + 1);
       body(head);
       finish(head);
       head.space.ahead.fetch_all();
@@ -210,11 +222,12 @@ void FusedPass<T>::for_strips(Head& head, Body&& body) const {
   }
 }
 
-/// Fills in the result, of which `out`, `log_total` and `carried` have their sizes; and the weights [planes, B, H, I,
-/// J] where that is defined.
+/// The forward pass. Writes to the tensors of `result`, which are allocated, and to `weights` [planes, B, H, I, J] if
+/// that is defined.
 void fused_forward(const FusedCall& call, const FusedResult& result, const Tensor& weights);
 
-/// The gradients of the call's inputs, in their order, for those that `wanted` names. Undefined gradients are zero.
+/// The backward pass. Returns the gradients of FusedCall::inputs(), in that order; undefined where `wanted` is false.
+/// An undefined carried_gradient is zero.
 std::vector<Tensor> fused_backward(const FusedCall& call, const FusedResult& result, const Tensor& out_gradient,
                                    const Tensor& carried_gradient, const std::vector<bool>& wanted);
 

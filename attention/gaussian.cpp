@@ -7,11 +7,11 @@ namespace {
 /// [B, T, h] → [B, h, T]
 Variable per_head(const Variable& x) { return transpose(x, 1, 2); }
 
-/// The mean of the projected keys that each query may see: [B, 1, d], or [B, I, d] for prefixes.
+/// The mean of the projected keys that each query may see, [B, 1, d], or [B, I, d] in causal attention.
 Variable mean_visible_key(const AttentionContext& in) {
   Variable total;
   if (Tensor allow = in.allow(); allow.defined()) {
-    // allow is [B or 1, 1, 1 or I, J]: as 0 and 1 it sums the keys.
+    // allow [B or 1, 1, 1 or I, J] as 0 and 1: its product with the keys is their sum
     Tensor visible = allow.squeeze(1).to(in.projected_key.dtype());
     total = matmul(Variable(visible), in.projected_key);
   } else {

@@ -3,8 +3,8 @@
 ///
 ///   z_ij = s_ij − 2 ((j − P_i) / D_i)²          P: centre, D: window width (sigma = D / 2), in tokens
 ///
-/// u_i = tanh(q_i W_p + b_p)                     q_i: the whole projected query, all heads, before 1 / sqrt(D)
-/// P_i = (len − 1) sigmoid(u_i U_p + c)          one per query and head, [B, H, I]; len: keys that i may see
+/// u_i = tanh(q_i W_p + b_p)                     q_i: projected query of all heads, without 1 / sqrt(D)
+/// P_i = (len − 1) sigmoid(u_i U_p + c)          [B, H, I]; len: number of keys that i may see
 /// D_i by `window`:
 ///   fixed  D = width
 ///   layer  D = len sigmoid(tanh(K̄ W_d + b_d) U_d + e) + epsilon     K̄: mean of the projected keys that i may see
@@ -18,7 +18,7 @@
 
 namespace fovea {
 
-/// −2 ((j − P) / D)² on the logit.
+/// The bias: logit − 2 ((j − P) / D)².
 struct GaussianBias {
   static constexpr const char* name = "gaussian_bias";
   template <class T>
@@ -37,10 +37,11 @@ class GaussianLocalness : public LocalnessMethod {
     Window window = Window::query;
     double width = 10;          ///< D of window = fixed, in tokens
     double largest_width = 50;  ///< N of window = head, in tokens
-    /// last: P = (len − 1) sigmoid, the authors' code; paper: P = len · sigmoid − 1, the paper's formula counted from 0
+    /// last: P = (len − 1) sigmoid, as in the authors' code; paper: P = len · sigmoid − 1, the paper's formula with
+    /// positions counted from 0
     CenterScale center_scale = CenterScale::last;
-    double epsilon = 0.1;  ///< added to D (the authors'; 0: the paper's, then D is at least 1e-3)
-    /// What the centre is predicted from: the query, or also the output of plain attention (the paper's footnote 2)
+    double epsilon = 0.1;  ///< added to D, as in the authors' code; 0: as in the paper, but D is at least 1e-3
+    /// The centre is predicted from the query, or from the query and the output of plain attention (footnote 2).
     CenterInput center_input = CenterInput::query;
     bool shared_width = false;  ///< window = layer: one D for all heads (eq. 8 as printed) instead of one per head
   };

@@ -1,5 +1,5 @@
-// Scores with a hidden layer tanh(q_i + k_j) in strips. Of the layer [I, J, a] nothing is kept: a strip makes what it
-// needs of it, and the backward pass makes it again.
+// Scores with a hidden layer tanh(q_i + k_j) on strips. The layer [I, J, a] is never stored: each strip computes its
+// own part, and the backward pass computes it again.
 #include "attention/strip_score.h"
 #include "tensor/formula/math.h"
 
@@ -7,16 +7,18 @@ namespace fovea {
 
 namespace {
 
-constexpr int block_vectors = 4;  ///< of keys: their hidden layer's inputs stay in the first cache
-constexpr int few_queries = 4;    ///< of a sentence: turning all keys for them takes longer than it saves
+/// Vectors of keys in a block: their inputs to the hidden layer stay in the L1 cache.
+constexpr int block_vectors = 4;
+/// Up to this many queries per sentence, transposing the keys takes longer than it saves.
+constexpr int few_queries = 4;
 
-/// What both scores read: queries [B, H, I, a], keys [B, H, J, a], and the weights after the hidden layer, a vector
-/// [H or 1, 1, a] or a matrix [H or 1, a, D].
+/// The inputs of both scores: queries [B, H, I, a], keys [B, H, J, a], and the weights after the hidden layer, vectors
+/// [H or 1, a] or matrices [H or 1, a, D].
 struct HiddenStrips {
   HiddenStrips(const Variable& q, const Variable& k, const Variable& weights)
       : variables{q, k, weights}, queries(with_unit_rows(q.value())), keys(with_unit_rows(k.value())) {}
 
-  /// own: of one head's weights.
+  /// Memory for the gradient of input k. `own` is the shape of one head's weights.
   Tensor room(std::size_t k, const StripShape& s, Shape own) const {
     if (k < 2)
       return strip_gradient_room({s.sentences, s.heads, k == 0 ? s.queries : s.keys, keys.size(-1)},
@@ -29,8 +31,8 @@ struct HiddenStrips {
   Tensor queries, keys, weights;
 };
 
-/// One item's queries, its keys, transposed [a, J] or as they lie, and the gradient of the transposed, which comes to
-/// its room in the end.
+/// The inputs of one item: queries, keys, and if start() transposes them, transposed keys [a, J]. The keys' gradient is
+/// accumulated transposed; finish() copies it to the gradient's memory.
 template <class T>
 class HiddenItem {
  public:
@@ -57,25 +59,26 @@ class HiddenItem {
 
   const StripItem& item() const { return item_; }
   std::int64_t a() const { return a_; }
-  std::int64_t stride() const { return stride_; }  ///< of keys and their gradient
+  std::int64_t stride() const { return stride_; }  ///< of the transposed keys and their gradient, in elements
   const T* query(std::int64_t i) const { return queries_.at(i, 0); }
   const T* key(std::int64_t j) const { return own_keys_.at(j, 0); }
   const T* keys(std::int64_t d) const { return keys_ + d * stride_; }
   T* key_gradient(std::int64_t d) const { return key_gradient_ + d * stride_; }
 
-  /// Sums of a query's hidden layer, [rows, a] whole vectors each, to the room of the queries.
+  /// Writes the queries' gradient: sums [rows, a], whose elements are vectors, reduced to numbers.
   void put_query_gradient(const StripRows<T>& rows, const Vec<T>* sums) const {
     if (!rooms_[0].defined()) return;
     MatrixView<T> to = strip_gradient<T>(rooms_[0], item_.sentence, item_.head, 0).from(rows.first_query, 0);
     for (std::int64_t r = 0; r < rows.count; ++r)
       for (std::int64_t d = 0; d < a_; ++d) *to.at(r, d) = horizontal_sum(sums[r * a_ + d]);
   }
-  /// This item's place in the room of the weights, of so many elements; null where nobody wants it.
+  /// This item's memory for the gradient of the weights, `size` elements; null if that is not wanted.
   T* weight_gradient(std::int64_t size) const {
     const Tensor& room = rooms_[2];
     if (!room.defined()) return nullptr;
     return room.data<T>() + ((item_.part * room.shape()[1] + item_.sentence) * room.shape()[2] + item_.head) * size;
   }
+  /// `count` vectors of zeros.
   static Vec<T>* take_sums(Workspace& space, std::int64_t count) {
     auto* sums = reinterpret_cast<Vec<T>*>(space.take<T>(count * Vec<T>::lanes));
     std::fill_n(sums, count, Vec<T>(T(0)));
@@ -91,8 +94,9 @@ class HiddenItem {
   T *keys_ = nullptr, *key_gradient_ = nullptr;
 };
 
-/// body(row, key, vectors, count) for the keys of each row, in blocks: all rows of a block before the next, and a block
-/// in as many vectors as fill it, a std::integral_constant.
+/// body(row, key, vectors, count) for all keys of all rows. All rows of one block of keys come before the next block.
+/// Each call covers `vectors` vectors of keys (a std::integral_constant); `count` is that of the last vector, as in
+/// for_vectors().
 template <class T, class Body>
 FOVEA_INLINE void for_blocks(const StripRows<T>& rows, Body&& body) {
   constexpr std::int64_t lanes = Vec<T>::lanes, block = block_vectors * lanes;
@@ -161,7 +165,7 @@ class AdditiveWorker : public ScoreWorker<T> {
   }
 
  private:
-  /// Σ_d v_d tanh(q_d + k_jd), of the keys that a row sees and no others.
+  /// logit_j = Σ_d v_d tanh(q_d + k_jd), for the keys that a row sees, without transposed keys.
   void logits_key_by_key(const StripRows<T>& rows, T* strip) const {
     for (std::int64_t r = 0; r < rows.count; ++r) {
       const T* query = hidden_.query(rows.first_query + r);
@@ -173,7 +177,7 @@ class AdditiveWorker : public ScoreWorker<T> {
     }
   }
 
-  /// Σ_d v_d tanh(q_d + k_jd) of so many vectors of keys from j on.
+  /// logit_j = Σ_d v_d tanh(q_d + k_jd), for `vectors` vectors of keys from j on.
   template <int vectors, class Count>
   void score_block(const T* query, std::int64_t j, T* logits, Count count) const {
     constexpr int lanes = Vec<T>::lanes;
@@ -187,7 +191,7 @@ class AdditiveWorker : public ScoreWorker<T> {
     for (int k = 0; k < vectors; ++k) store_vector(sum[k], logits + k * lanes, count);
   }
 
-  /// What the gradients of so many vectors of logits bring to the query, the keys and v.
+  /// Adds to the gradients of the query, the keys and v, given those of `vectors` vectors of logits from key j on.
   template <int vectors, class Count>
   void slope_block(const T* query, std::int64_t j, const T* slopes, Vec<T>* query_gradient, Count count) {
     constexpr int lanes = Vec<T>::lanes;
@@ -197,16 +201,16 @@ class AdditiveWorker : public ScoreWorker<T> {
       const T* keys = hidden_.keys(d) + j;
       T* key_gradient = hidden_.key_gradient(d) + j;
       const Vec<T> q(query[d]), v(vector_[d]);
-      Vec<T> of_query(T(0)), of_vector(T(0));
+      Vec<T> query_sum(T(0)), vector_sum(T(0));
       for (int k = 0; k < vectors; ++k) {
         Vec<T> t = tanh(q + load_vector(keys + k * lanes, count)), slope = g[k] * fma(-t, t, Vec<T>(T(1)));
-        of_vector = fma(g[k], t, of_vector);
-        of_query += slope;
+        vector_sum = fma(g[k], t, vector_sum);
+        query_sum += slope;
         T* to = key_gradient + k * lanes;
         store_vector(fma(v, slope, load_vector(to, count)), to, count);
       }
-      query_gradient[d] = fma(v, of_query, query_gradient[d]);
-      vector_gradient_[d] += of_vector;
+      query_gradient[d] = fma(v, query_sum, query_gradient[d]);
+      vector_gradient_[d] += vector_sum;
     }
   }
 
@@ -234,7 +238,7 @@ struct FineGrainedStrips : HiddenStrips, StripScoreOf<FineGrainedStrips, FineGra
   std::int64_t dimensions() const override { return weights.size(-1); }
 };
 
-/// Per query: its hidden layer [a, J], then products with V.
+/// Computes the hidden layer [a, J] of one query at a time, then its products with V.
 template <class T>
 class FineGrainedWorker : public ScoreWorker<T> {
  public:
@@ -279,12 +283,12 @@ class FineGrainedWorker : public ScoreWorker<T> {
   void finish() override { hidden_.finish(); }
 
  private:
-  /// Rows of the hull, to be multiplied where they lie.
+  /// The matrix [count, J] as the right factor of products, read in place.
   static Panels<T> read(const T* matrix, std::int64_t stride, std::int64_t count, const StripRows<T>& rows) {
     return {MatrixView<const T>{matrix, stride, 1}, count, Panels<T>::padded(rows.hull_end)};
   }
 
-  /// tanh(q + k_j) [a, J] over the hull.
+  /// The hidden layer of row r, tanh(q + k_j) [a, J], for the keys of the hull.
   void make_layer(const StripRows<T>& rows, std::int64_t r, T* layer) const {
     const T* query = hidden_.query(rows.first_query + r);
     for (std::int64_t d = 0; d < hidden_.a(); ++d, layer += hidden_.stride()) {
@@ -295,7 +299,7 @@ class FineGrainedWorker : public ScoreWorker<T> {
     }
   }
 
-  /// dV [a, D] += layer · gradientᵀ, gradient [D, J].
+  /// dV [a, D] += layer · gradientᵀ, where layer is [a, J] and gradient [D, J].
   void add_V_gradient(const StripRows<T>& rows, const T* layer, MatrixView<const T> gradient, Workspace& space) const {
     if (!V_gradient_) return;
     WorkspaceScope taken(space);
@@ -304,7 +308,8 @@ class FineGrainedWorker : public ScoreWorker<T> {
     transposed.multiply(hidden_.a(), 1, {layer + rows.hull_first, hidden_.stride(), 1}, 1, {V_gradient_, D_, 1});
   }
 
-  /// One unit: adds slope (1 − t²) to the keys' gradient and returns its sums.
+  /// The derivative of tanh for one hidden unit: adds slope · (1 − t²) to the keys' gradient and returns the sum over
+  /// keys, which is the query's gradient, lane by lane.
   static Vec<T> slope_row(const T* layer, const T* slopes, T* key_gradient, std::int64_t first, std::int64_t end) {
     Vec<T> sum(T(0));
     for_keys<T>(first, end, [&](std::int64_t j, auto count) {

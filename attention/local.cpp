@@ -10,7 +10,7 @@ namespace fovea {
 
 namespace {
 
-/// exp(−(j − p)² / (2 sigma²)) on the weight, sigma = D / 2.
+/// The window: weight · exp(−(j − p)² / (2 sigma²)), sigma = D / 2.
 struct GaussianWindow {
   static constexpr const char* name = "gaussian_window";
   double half_width;
@@ -22,7 +22,7 @@ struct GaussianWindow {
   }
 };
 
-/// The whole tokens of first ≤ j ≤ last, for each of [B, H, I].
+/// The integers first ≤ j ≤ last as a range; first and last are real numbers [B, H, I].
 template <class Bounds>
 KeyRange tokens_between(const Tensor& center, const Bounds& bounds) {
   std::vector<std::int64_t> first, end;
@@ -60,7 +60,7 @@ void LocalPredictive::visit(OptionVisitor& visitor, Options& options) {
 LocalPredictive::LocalPredictive(const MethodShape& shape, const Options& options) : options_(options) {
   std::int64_t a = options.hidden > 0 ? options.hidden : shape.query_dim;
   projection_ = parameter("projection", shape_of_heads(shape, {shape.query_dim, a}), Initializer::xavier_uniform());
-  vector_ = parameter("vector", shape_of_heads(shape, {a}), of_vectors(a));
+  vector_ = parameter("vector", shape_of_heads(shape, {a}), vector_initializer(a));
 }
 
 void LocalPredictive::add_terms(const AttentionContext& in, Terms& terms) {
@@ -73,7 +73,7 @@ void LocalPredictive::add_terms(const AttentionContext& in, Terms& terms) {
               return std::pair(around - D, around + D);
             }));
   if (options_.renormalize) {
-    // softmax(s) g / Σ softmax(s) g = softmax(s + log g)
+    // normalised weights softmax(s) g / Σ softmax(s) g are softmax(s + log g)
     Variable inverse_width = Tensor::full({1, 1, 1}, 1 / D, center.dtype(), center.device());
     terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{center}, PerQuery{inverse_width}));
   } else {

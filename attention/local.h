@@ -6,8 +6,8 @@
 ///   local_p   p_i = (len − 1) sigmoid(v · tanh(q_i W))              W [d_q, a], v [a]
 ///             w_ij = a_ij exp(−(j − p_i)² / (2 sigma²)), sigma = D / 2, where a_i = softmax over the window
 ///
-/// The window of local_p is floor(p) − D ≤ j ≤ floor(p) + D, as in the authors' code; the gradient reaches p through
-/// the Gaussian alone. Any score.
+/// The window of local_p is floor(p) − D ≤ j ≤ floor(p) + D, as in the authors' code. The gradient reaches p through
+/// the Gaussian only. Both combine with any score.
 #pragma once
 #include "attention/ranges.h"
 #include "attention/registry.h"
@@ -37,11 +37,11 @@ class LocalPredictive : public LocalnessMethod {
   struct Options {
     double half_width = 10;   ///< D, in tokens; sigma = D / 2
     std::int64_t hidden = 0;  ///< a; 0: the width of the queries
-    /// last: p = (len − 1) sigmoid, the authors' code; paper: p = len · sigmoid
+    /// last: p = (len − 1) sigmoid, as in the authors' code; paper: p = len · sigmoid
     CenterScale center_scale = CenterScale::last;
-    /// floor: around floor(p), the authors' code; exact: p − D ≤ j ≤ p + D
+    /// floor: a window around floor(p), as in the authors' code; exact: p − D ≤ j ≤ p + D
     Truncation truncation = Truncation::floor;
-    bool renormalize = false;  ///< weights sum to 1 again
+    bool renormalize = false;  ///< divide by the row's sum, so that weights sum to 1
   };
   static constexpr MethodCard card = {
       "local_p", "a Gaussian in a hard window around a predicted position", "Luong et al. 2015, eq. 9-10",

@@ -26,13 +26,13 @@ struct GaussianLogDensity {
   }
 };
 
-/// 0 for every pair [B, H, I, J]
+/// Zeros [B, H, I, J].
 Variable no_logits(const AttentionContext& in) {
   return Tensor::zeros({in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2)}, in.query.dtype(),
                        in.query.device());
 }
 
-/// Σ_j a_ij over the keys in sight, [B, H, I]
+/// Σ_j a_ij over the keys that the query sees, [B, H, I].
 Variable density_sum(const AttentionContext& in, const PairTerm& log_density) {
   Variable z = log_density.composed(no_logits(in), in);
   Tensor allow = in.allow();
@@ -52,7 +52,7 @@ void LocationDensity::visit(OptionVisitor& visitor, Options& options) {
 }
 
 LocationDensity::LocationDensity(const MethodShape& shape, const Options& options) : options_(options) {
-  // softplus(rho) = scale; for large scales rho = scale to the last digit
+  // solves softplus(rho) = scale; for large scales rho equals scale up to rounding
   double rho = options.scale > 30 ? options.scale : std::log(std::expm1(options.scale));
   if (options.learned) rho_ = parameter("rho", {shape.heads}, Initializer::constant(rho));
 }

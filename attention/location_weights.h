@@ -1,18 +1,18 @@
-/// Weights by position alone: the mean, and Laplace and Gaussian densities around the query's own position.
-/// Watson 2019, the slides on attention; i is the decoder's step, or the query's position.
+/// Weights that depend on positions only: the mean, and Laplace and Gaussian densities around the query's position.
+/// Watson 2019, slides on attention. i is the decoder's step, or the query's position.
 ///
 ///   mean               a_ij = 1 / len
 ///   laplace            a_ij = exp(−|j − i| / b) / (2 b)
 ///   gaussian_location  a_ij = exp(−(j − i)² / (2 sigma²)) / sqrt(2 pi sigma²)
 ///
-/// The densities do not sum to 1 over the keys, as on the slides; with normalize = true they do. A learned scale is
-/// softplus(rho), one number, for each head one.
+/// As on the slides, the densities do not sum to 1 over the keys, unless normalize is set. A learned scale is
+/// softplus(rho), with one number per head.
 #pragma once
 #include "attention/registry.h"
 
 namespace fovea {
 
-/// Every key alike: with other methods' biases, a softmax of those alone.
+/// Equal weights for all keys. With biases of other methods: the softmax of the biases.
 class MeanWeights : public LocalnessMethod {
  public:
   struct Options {};
@@ -22,20 +22,20 @@ class MeanWeights : public LocalnessMethod {
   void add_terms(const AttentionContext& in, Terms& terms) override;
 };
 
-/// What Laplace and Gaussian weights share: a scale, fixed or learned, and whether the weights sum to 1.
+/// The base class of Laplace and Gaussian weights.
 class LocationDensity : public LocalnessMethod {
  public:
   struct Options {
-    double scale = 1;        ///< b or sigma, in tokens; where it starts if it is learned
+    double scale = 1;        ///< b or sigma, in tokens; the initial value if it is learned
     bool learned = false;    ///< scale = softplus(rho)
-    bool normalize = false;  ///< divide by the sum over the keys in sight
+    bool normalize = false;  ///< divide by the sum over the keys that the query sees
   };
   static void visit(OptionVisitor& visitor, Options& options);
   void add_terms(const AttentionContext& in, Terms& terms) override;
 
  protected:
   LocationDensity(const MethodShape& shape, const Options& options);
-  /// log a_ij of this scale, [1] or [H]
+  /// The bias log a_ij for a scale [1] or [H].
   virtual std::unique_ptr<PairTerm> log_density(const PerHead& scale) const = 0;
 
  private:

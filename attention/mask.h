@@ -1,17 +1,17 @@
-/// Mask attention: the caller says how much of each key a query sees.
+/// Mask attention: the caller provides a mask of numbers in [0, 1].
 /// Fan et al. 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer", eq. 4-5.
 ///
 ///   a_ij = M_ij exp(s_ij) / Σ_k M_ik exp(s_ik)        M in [0, 1], from AttentionInput::mask
 ///
-/// as z_ij = s_ij + log M_ij, and no key where M_ij = 0; there the mask's gradient is 0. A row of zeros gives zeros.
-/// M = 1 is plain attention. M = 1 on the diagonal and 0 beside it, one head and activation(function=relu, width=d_f)
-/// is a feed-forward block: W^V its first matrix, W^O its second.
+/// Computed as z_ij = s_ij + log M_ij. A key with M_ij = 0 is not seen, and the mask's gradient is 0 there. For a row
+/// of zeros all weights are 0. M = 1 is plain attention. The identity matrix as M, with one head and
+/// activation(function=relu, width=d_f), is a feed-forward block with the matrices W^V and W^O.
 #pragma once
 #include "attention/registry.h"
 
 namespace fovea {
 
-/// log M on the logit; a mask at or below `smallest` reads as `instead`.
+/// The bias: logit + log M. A mask at or below `smallest` is replaced by `instead`.
 struct LogMaskBias {
   static constexpr const char* name = "log_mask_bias";
   double smallest = 0, instead = 1;
@@ -25,7 +25,7 @@ struct LogMaskBias {
 class MaskAttention : public LocalnessMethod {
  public:
   struct Options {
-    bool log_floor = false;  ///< log max(M, 1e-10), as the authors' code: no key is ever quite out of sight
+    bool log_floor = false;  ///< log max(M, 1e-10), as in the authors' code: each key has a weight above 0
   };
 
   static constexpr MethodCard card = {"man", "a mask from the caller times exp(logit)", "Fan et al. 2021, eq. 4-5",

@@ -7,14 +7,15 @@ namespace fovea {
 
 namespace {
 
-/// The widths of the inputs, where 0 stood for model_dim.
+/// The shape with widths of 0 replaced by model_dim.
 AttentionShape with_widths(AttentionShape shape) {
   for (std::int64_t* width : {&shape.query_dim, &shape.key_dim, &shape.value_dim})
     if (*width == 0) *width = shape.model_dim;
   return shape;
 }
 
-/// Weights of mechanisms side by side as heads. Where one has them for each dimension of the values, all have.
+/// Concatenates the mechanisms' weights along the dimension of heads. If one has weights per dimension of the values,
+/// the others are broadcast to that.
 Variable weights_side_by_side(std::vector<Variable> weights) {
   std::int64_t D = 0;
   for (const Variable& w : weights)
@@ -66,14 +67,14 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
           shape_.query_dim, shape_.key_dim, shape_.value_dim);
   AttentionContext in = context_of(input, shape_.place);
   in.projected_query = input.query;
-  in.projected_key = input.grows() ? input.memory->grown(this, input.key) : input.key;
+  in.projected_key = input.appends_keys() ? input.memory->append(this, input.key) : input.key;
   in.query = unsqueeze(input.query, 1);
   in.key = unsqueeze(in.projected_key, 1);
   const bool of_one = input.value.is_same(input.key);
-  in.value = of_one || !input.grows() ? (of_one ? in.key : unsqueeze(input.value, 1))
-                                      : unsqueeze(input.memory->grown(&methods_, input.value), 1);
-  require_kept_keys(input, in);
-  in.mask = checked_mask(input.mask, {q[0], 1, q[1], input.keys()}, input.query.dtype());
+  in.value = of_one || !input.appends_keys() ? (of_one ? in.key : unsqueeze(input.value, 1))
+                                             : unsqueeze(input.memory->append(&methods_, input.value), 1);
+  require_stored_keys(input, in);
+  in.mask = checked_mask(input.mask, {q[0], 1, q[1], input.key_count()}, input.query.dtype());
   if (surroundings_.positioned)
     position_heads(in, &surroundings_, [&](Variable heads, std::int64_t first) {
       for (Named& named : methods_) heads = named.method->positioned(heads, first);
@@ -129,11 +130,11 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
   auto K = static_cast<std::int64_t>(mechanisms_.size());
   Variable query = input.query, key = input.key, value = input.value;
   if (query_) {
-    // Keys that grow are the mechanisms' to keep.
+    // in causal attention the mechanisms store their keys themselves
     DecoderMemory* memory = input.causal ? nullptr : input.memory;
     query = query_->forward(query);
-    key = of_all_keys(memory, false, &key_, [&] { return key_->forward(input.key); });
-    value = of_all_keys(memory, false, &value_, [&] { return value_->forward(input.value); });
+    key = all_keys(memory, false, &key_, [&] { return key_->forward(input.key); });
+    value = all_keys(memory, false, &value_, [&] { return value_->forward(input.value); });
   }
   std::vector<AttentionInput> inputs;
   for (std::int64_t k = 0; k < K; ++k) {

@@ -1,13 +1,12 @@
-/// Attention as it was before the Transformer: no projections, one head over the inputs themselves; and several such
-/// mechanisms beside each other.
-/// Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
+/// Attention without projections, as before the Transformer: one head over the inputs themselves. And combinations of
+/// several such mechanisms. Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
 ///
-///   classic(sum)             o_i = Σ_j w_ij v_j of the raw inputs
+///   classic(sum)             o_i = Σ_j w_ij v_j
 ///   average(sum, sum, ...)   o_i = (o_i^1 + ... + o_i^K) / K
 ///   concat(sum, sum, ...)    o_i = [o_i^1; ...; o_i^K] W
 ///
-/// with query [B, m, d_q], key [B, n, d_k], value [B, n, d_v] and W [K d_v, width].
-/// Each mechanism is a sum of methods with parameters of its own, or again one of these three.
+/// with query [B, m, d_q], key [B, n, d_k], value [B, n, d_v] and W [K d_v, width]. Each of the K mechanisms has
+/// parameters of its own. It is a sum of methods, or again one of these three.
 #pragma once
 #include <memory>
 #include <optional>
@@ -18,30 +17,30 @@
 
 namespace fovea {
 
-/// One head over the inputs, without projections: score, biases, windows and values from its methods; the scaled dot
-/// product if none brings a score. Parameters are those of the methods and no others.
+/// One head over the inputs, without projections. The score is the scaled dot product, unless a method sets another
+/// one. The only parameters are those of the methods.
 class ClassicAttention : public Attention {
  public:
   struct Named {
     std::unique_ptr<LocalnessMethod> method;
-    std::string name;  ///< of its parameters
+    std::string name;  ///< of the part, for parameters' names
   };
 
   ClassicAttention(const AttentionShape& shape, std::vector<Named> methods);
-  /// → [B, m, d_v]
+  /// → [B, m, d_v]. Throws Error for inputs of other widths than those of the shape.
   Variable forward(const AttentionInput& input) override;
   std::int64_t output_dim() const override { return shape_.value_dim; }
 
-  /// What a method of this attention is made for.
+  /// The shape that methods of this attention are constructed with.
   static MethodShape method_shape(const AttentionShape& shape);
 
  private:
   AttentionShape shape_;
   std::vector<Named> methods_;
-  Surroundings surroundings_;  // as the methods want them
+  Surroundings surroundings_;  // after all methods have changed them
 };
 
-/// classic(sum): one mechanism, as it is.
+/// classic(sum): a single mechanism.
 struct Classic {
   struct Options {};
   static constexpr MethodCard card = {"classic", "attention over the inputs themselves, without projections",
@@ -51,21 +50,23 @@ struct Classic {
                                          const Options&);
 };
 
-/// What average(...) and concat(...) share: K mechanisms over the inputs, or over parts of their projections.
+/// The base class of average(...) and concat(...): K mechanisms over the inputs, or over parts of their projections.
 class MixedAttention : public Attention {
  public:
+  /// The input of mechanism k: the whole inputs, or a part of projected inputs.
   enum class HeadInput { full, split };
 
   Variable forward(const AttentionInput& input) override;
 
  protected:
-  /// split: query W^Q + b, key W^K + b, value W^V + b of width model_dim, mechanism k sees columns k d / K to (k + 1) d
-  /// / K.
+  /// With HeadInput::split the inputs are projected to width d: query W^Q + b, key W^K + b, value W^V + b. Mechanism k,
+  /// counted from 0, reads the columns k d / K to (k + 1) d / K − 1. K must divide d; otherwise throws Error.
   MixedAttention(const char* name, const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                  HeadInput head_input);
+  /// The result, from the outputs of all mechanisms [B, m, ...].
   virtual Variable combine(const std::vector<Variable>& outputs) const = 0;
   std::int64_t mechanisms() const { return static_cast<std::int64_t>(mechanisms_.size()); }
-  std::int64_t value_dim() const;  ///< of all inputs of combine()
+  std::int64_t value_dim() const;  ///< sum of the widths of combine()'s inputs
   const Attention& first() const { return *mechanisms_.front(); }
 
  private:
@@ -97,8 +98,8 @@ class ConcatAttention : public MixedAttention {
  public:
   struct Options {
     HeadInput head_input = HeadInput::full;
-    bool linear = true;      ///< W; without it the output is as wide as all mechanisms' together
-    std::int64_t width = 0;  ///< of the output; 0: that of the values
+    bool linear = true;      ///< multiply by W; otherwise the output's width is the sum of the mechanisms' widths
+    std::int64_t width = 0;  ///< width of the output; 0: that of the values
   };
   static constexpr MethodCard card = {"concat", "several mechanisms' outputs side by side, and a linear layer",
                                       "Watson 2019", "o_i = [o_i^1; ...; o_i^K] W"};

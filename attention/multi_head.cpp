@@ -38,12 +38,13 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
   for (Placed& placed : methods_) child(placed.name, *placed.method);
 }
 
-bool MultiHeadAttention::asks_each_query_alone() const {
+bool MultiHeadAttention::has_independent_queries() const {
   return std::all_of(methods_.begin(), methods_.end(),
-                     [](const Placed& placed) { return placed.method->asks_each_query_alone(); });
+                     [](const Placed& placed) { return placed.method->has_independent_queries(); });
 }
 
-/// All layers of one input at once. A decoder's memory may have what they would make.
+/// Applies all layers that read the same states in one product. With a decoder's memory layers are applied one by one,
+/// because the memory may have their results.
 void MultiHeadAttention::project_together(const AttentionInput& input, AttentionContext& in) const {
   if (input.memory) return;
   StateLayers more;
@@ -60,12 +61,12 @@ void MultiHeadAttention::project_together(const AttentionInput& input, Attention
   add(input.value, &value_);
   for (const Linear* layer : more.of_query) add(input.query, layer);
   for (const Linear* layer : more.of_key) add(input.key, layer);
-  auto made = std::make_shared<std::map<const Linear*, Variable>>();
+  auto projected = std::make_shared<std::map<const Linear*, Variable>>();
   for (const auto& [x, layers] : of_inputs) {
     std::vector<Variable> results = forward_together(layers, x);
-    for (std::size_t k = 0; k < layers.size(); ++k) made->emplace(layers[k], results[k]);
+    for (std::size_t k = 0; k < layers.size(); ++k) projected->emplace(layers[k], results[k]);
   }
-  in.made = std::move(made);
+  in.projected = std::move(projected);
 }
 
 AttentionContext MultiHeadAttention::context(const AttentionInput& input) const {
@@ -78,13 +79,13 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   AttentionContext in = context_of(input, shape_.place);
   project_together(input, in);
   in.projected_query = in.project(query_, input.query);
-  in.projected_key = in.of_keys(&key_, [&] { return in.project(key_, input.key); });
+  in.projected_key = in.all_keys(&key_, [&] { return in.project(key_, input.key); });
   in.query = split_heads(in.projected_query, head_dim_);
   in.key = split_heads(in.projected_key, head_dim_);
-  in.value = split_heads(in.of_keys(&value_, [&] { return in.project(value_, input.value); }),
+  in.value = split_heads(in.all_keys(&value_, [&] { return in.project(value_, input.value); }),
                          surroundings_.value_dim / shape_.heads);
-  require_kept_keys(input, in);
-  in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.keys()}, input.query.dtype());
+  require_stored_keys(input, in);
+  in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.key_count()}, input.query.dtype());
   return in;
 }
 

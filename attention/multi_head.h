@@ -8,29 +8,30 @@
 
 namespace fovea {
 
-/// Q = x_q W^Q + b, K = x_k W^K + b, V = x_v W^V + b, split into H heads; attention per head; concatenated heads W^O +
-/// b. Every projection is [d, d], unless keys or values have other widths or a method makes the values wider. The
-/// methods act on all heads, or on those they were made for.
+/// Q = x_q W^Q + b, K = x_k W^K + b and V = x_v W^V + b are split into H heads. The output is the concatenated results
+/// of the heads, times W^O, plus b. Projections are [d, d], unless keys or values have other widths or a method changes
+/// the width of the values. Each method acts on all heads or on some of them. Parts: query, key, value, output and the
+/// methods.
 class MultiHeadAttention : public Attention {
  public:
-  /// A method and the heads [first, first + count) that it acts on.
+  /// A method and the heads first_head ≤ h < first_head + heads that it acts on.
   struct Placed {
     std::unique_ptr<LocalnessMethod> method;
-    std::string name;  ///< of its parameters
+    std::string name;  ///< of the part, for parameters' names
     int first_head, heads;
   };
 
-  /// What the methods change around them.
+  /// The properties of the attention after all methods have changed them.
   static Surroundings surroundings(const std::vector<Placed>& methods, std::int64_t model_dim);
 
-  /// Throws unless the number of heads divides the model's width.
+  /// Throws Error unless the number of heads divides the width of the model and that of the values.
   MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods);
 
   Variable forward(const AttentionInput& input) override;
   std::int64_t output_dim() const override { return shape_.model_dim; }
-  bool asks_each_query_alone() const override;
+  bool has_independent_queries() const override;
 
-  /// What forward() hands to the engine: heads projected, and the terms of all methods.
+  /// The arguments of attend(): projected heads and the terms of all methods.
   struct Call {
     AttentionContext context;
     Terms terms;
@@ -44,7 +45,7 @@ class MultiHeadAttention : public Attention {
   AttentionShape shape_;
   std::int64_t head_dim_;
   std::vector<Placed> methods_;
-  Surroundings surroundings_;  // as the methods want them
+  Surroundings surroundings_;  // after all methods have changed them
   Linear query_, key_, value_, output_;
 };
 

@@ -11,16 +11,17 @@ namespace fovea {
 
 namespace {
 
+/// Whether these are all heads.
 bool are_all(const AttentionContext& in, HeadRange heads) {
   return heads.first == 0 && heads.count == in.query.size(1);
 }
 
-/// x [..., H, rows, columns]
+/// These heads of x [..., H, rows, columns].
 Variable slice_heads(const Variable& x, HeadRange heads) {
   return slice(x, -3, heads.first, heads.first + heads.count);
 }
 
-/// `middle` where `heads` were, `outside`'s heads elsewhere. [..., H, rows, columns]
+/// `outside` [..., H, rows, columns], with the heads of `heads` replaced by `middle`.
 Variable replace_heads(const Variable& outside, const Variable& middle, HeadRange heads) {
   std::int64_t H = outside.size(-3), end = heads.first + heads.count;
   std::vector<Variable> pieces;
@@ -30,16 +31,16 @@ Variable replace_heads(const Variable& outside, const Variable& middle, HeadRang
   return concat(pieces, -3);
 }
 
-/// The engine applies strips to these heads only.
+/// Restricts a term's form on strips to these heads; null stays null.
 template <class Strips>
-Strips of_heads(Strips strips, HeadRange heads) {
+Strips on_heads(Strips strips, HeadRange heads) {
   if (!strips) return strips;
   strips->first_head = heads.first;
   strips->heads = heads.count;
   return strips;
 }
 
-/// A term on some of the heads: the others pass through.
+/// A term that acts on some of the heads and does not change the others.
 class OnHeads : public PairTerm {
  public:
   OnHeads(std::unique_ptr<PairTerm> term, HeadRange heads) : term_(std::move(term)), heads_(heads) {}
@@ -47,7 +48,7 @@ class OnHeads : public PairTerm {
     return replace_heads(pairs, term_->composed(slice_heads(pairs, heads_), context_of_heads(in, heads_)), heads_);
   }
   std::unique_ptr<StripTerm> strips(const AttentionContext& in) const override {
-    return of_heads(term_->strips(context_of_heads(in, heads_)), heads_);
+    return on_heads(term_->strips(context_of_heads(in, heads_)), heads_);
   }
 
  private:
@@ -55,6 +56,7 @@ class OnHeads : public PairTerm {
   HeadRange heads_;
 };
 
+/// A value term that acts on some of the heads and adds 0 to the others.
 class ValueOnHeads : public ValueTerm {
  public:
   ValueOnHeads(std::unique_ptr<ValueTerm> term, HeadRange heads) : term_(std::move(term)), heads_(heads) {}
@@ -65,7 +67,7 @@ class ValueOnHeads : public ValueTerm {
     return replace_heads(Tensor::zeros(shape, added.dtype(), added.device()), added, heads_);
   }
   std::unique_ptr<StripValueTerm> strips(const AttentionContext& in) const override {
-    return of_heads(term_->strips(context_of_heads(in, heads_)), heads_);
+    return on_heads(term_->strips(context_of_heads(in, heads_)), heads_);
   }
 
  private:
@@ -73,9 +75,10 @@ class ValueOnHeads : public ValueTerm {
   HeadRange heads_;
 };
 
-/// The scores of some heads, side by side; heads that have none keep q · k / sqrt(D).
+/// Different scores for different heads. Heads without a score have q · k / sqrt(D).
 class ScoresOfHeads : public Score {
  public:
+  /// Throws Error if a head has a score already.
   void add(std::unique_ptr<Score> score, HeadRange heads) {
     for (const Part& part : parts_)
       require(heads.first + heads.count <= part.heads.first || part.heads.first + part.heads.count <= heads.first,
@@ -87,7 +90,7 @@ class ScoresOfHeads : public Score {
   Variable composed(const AttentionContext& in) const override {
     std::vector<Variable> pieces;
     for_parts(in, [&](const Part& part, const AttentionContext& own) { pieces.push_back(part.score->composed(own)); });
-    return concat(broadcast_beside(pieces), -3);
+    return concat(broadcast_dimensions(pieces), -3);
   }
   bool is_scaled_dot() const override {
     return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.score->is_scaled_dot(); });
@@ -99,7 +102,7 @@ class ScoresOfHeads : public Score {
     for_parts(in, [&](const Part& part, const AttentionContext& own) {
       std::vector<std::unique_ptr<StripScore>> strips = part.score->strips(own);
       complete = complete && !strips.empty();
-      for (auto& strip : strips) all.push_back(of_heads(std::move(strip), part.heads));
+      for (auto& strip : strips) all.push_back(on_heads(std::move(strip), part.heads));
     });
     if (!complete) all.clear();
     return all;
@@ -111,14 +114,14 @@ class ScoresOfHeads : public Score {
     HeadRange heads;
   };
 
-  /// body(part, its context) for every head's score, in the order of heads.
+  /// body(part, context of its heads) for all scores, in the order of heads.
   template <class Body>
   void for_parts(const AttentionContext& in, Body&& body) const {
     fill_gaps(in);
     for (const Part& part : parts_) body(part, context_of_heads(in, part.heads));
   }
 
-  /// q · k / sqrt(D) for the heads that have no score.
+  /// Adds q · k / sqrt(D) for the heads without a score.
   void fill_gaps(const AttentionContext& in) const {
     std::vector<Part> all;
     int next = 0, H = static_cast<int>(in.query.size(1));
@@ -134,8 +137,8 @@ class ScoresOfHeads : public Score {
     parts_ = std::move(all);
   }
 
-  /// Where one has a matrix for each dimension of the values, all have.
-  static std::vector<Variable> broadcast_beside(std::vector<Variable> pieces) {
+  /// If one piece has a matrix per dimension of the values, [D, B, h, I, J], broadcasts the others to that.
+  static std::vector<Variable> broadcast_dimensions(std::vector<Variable> pieces) {
     std::int64_t D = 0;
     for (const Variable& piece : pieces)
       if (piece.rank() == 5) D = piece.size(0);
@@ -148,10 +151,10 @@ class ScoresOfHeads : public Score {
     return pieces;
   }
 
-  mutable std::vector<Part> parts_;  // of one call: those between the given ones are made with it
+  mutable std::vector<Part> parts_;  // fill_gaps() adds to it; a Score belongs to one call and one thread
 };
 
-/// On some heads a recurrence, on the others a softmax.
+/// A recurrence on some heads and the softmax on the others.
 class RecurrenceOnHeads : public Recurrence {
  public:
   RecurrenceOnHeads(std::unique_ptr<Recurrence> recurrence, HeadRange heads, std::int64_t all_heads)
@@ -164,7 +167,7 @@ class RecurrenceOnHeads : public Recurrence {
     return replace_heads(softmax(logits, allow), weights, heads_);
   }
   std::unique_ptr<StripRecurrence> strips(const AttentionContext& in) override {
-    return of_heads(recurrence_->strips(context_of_heads(in, heads_)), heads_);
+    return on_heads(recurrence_->strips(context_of_heads(in, heads_)), heads_);
   }
   Variable carried() const override {
     Variable own = recurrence_->carried();  // [B, h, I]
@@ -172,14 +175,15 @@ class RecurrenceOnHeads : public Recurrence {
     return squeeze(replace_heads(none, unsqueeze(own, -1), heads_), -1);
   }
   void set_carried(const Variable& carried) override {
-    recurrence_->set_carried(carried.defined() ? of_own_heads(carried) : Variable());
+    recurrence_->set_carried(carried.defined() ? own_heads(carried) : Variable());
   }
   void keep_carried(DecoderMemory& memory, const Variable& carried) const override {
-    recurrence_->keep_carried(memory, of_own_heads(carried));
+    recurrence_->keep_carried(memory, own_heads(carried));
   }
 
  private:
-  Variable of_own_heads(const Variable& carried) const {
+  /// carried [B, H, I] → [B, h, I]
+  Variable own_heads(const Variable& carried) const {
     return slice(carried, 1, heads_.first, heads_.first + heads_.count);
   }
 
@@ -188,8 +192,8 @@ class RecurrenceOnHeads : public Recurrence {
   std::int64_t all_heads_;
 };
 
-/// x [B, h or 1, ...] of `heads`, and `other` at the heads beside them: [B, H, ...].
-Tensor among_heads(const Tensor& x, HeadRange heads, std::int64_t H, double other) {
+/// x [B, h or 1, ...] for `heads`, extended by `other` for all other heads → [B, H, ...].
+Tensor extend_to_all_heads(const Tensor& x, HeadRange heads, std::int64_t H, double other) {
   Shape shape = x.shape();
   shape[1] = H;
   Tensor out = Tensor::full(shape, other, x.dtype(), x.device());
@@ -197,12 +201,14 @@ Tensor among_heads(const Tensor& x, HeadRange heads, std::int64_t H, double othe
   return out;
 }
 
-/// The same with ranges; other heads see first ≤ j < end.
-KeyRange among_heads(const KeyRange& range, HeadRange heads, std::int64_t H, std::int64_t end) {
-  return {among_heads(range.first, heads, H, 0), among_heads(range.end, heads, H, static_cast<double>(end))};
+/// A range for `heads`, extended by 0 ≤ j < end for all other heads.
+KeyRange extend_to_all_heads(const KeyRange& range, HeadRange heads, std::int64_t H, std::int64_t end) {
+  return {extend_to_all_heads(range.first, heads, H, 0),
+          extend_to_all_heads(range.end, heads, H, static_cast<double>(end))};
 }
 
-/// One logit per head of all heads, −inf where there is none.
+/// `sink` [h] for `heads` added to `already` [H], the sinks of all heads, where −inf means none. Throws Error if a head
+/// has a sink already.
 Variable sink_of_all_heads(const Variable& already, const Variable& sink, HeadRange heads, std::int64_t H) {
   Variable others = already;
   if (!others.defined())
@@ -212,8 +218,8 @@ Variable sink_of_all_heads(const Variable& already, const Variable& sink, HeadRa
   return reshape(replace_heads(reshape(others, {H, 1, 1}), reshape(sink, {heads.count, 1, 1}), heads), {H});
 }
 
-/// What collects the scores of single heads.
-ScoresOfHeads& scores_of_heads(Terms& all) {
+/// The score of all heads as a ScoresOfHeads, which is created if there is none.
+ScoresOfHeads& scores_on_heads(Terms& all) {
   auto* scores = dynamic_cast<ScoresOfHeads*>(all.score.get());
   if (scores) return *scores;
   auto made = std::make_unique<ScoresOfHeads>();
@@ -222,7 +228,7 @@ ScoresOfHeads& scores_of_heads(Terms& all) {
   return *scores;
 }
 
-/// Which of all heads have densities: bool [H, 1, 1].
+/// `densities` [h, 1, 1] for `heads` added to `already` [H, 1, 1], those of all heads.
 Tensor densities_of_all_heads(const Tensor& already, const Tensor& densities, HeadRange heads, std::int64_t H) {
   Tensor out = already.defined() ? already.clone() : Tensor::zeros({H, 1, 1}, DType::boolean, densities.device());
   out.slice(0, heads.first, heads.first + heads.count).copy_from(densities);
@@ -256,7 +262,7 @@ void add_on_heads(Terms& all, Terms terms, const AttentionContext& in, HeadRange
   if (terms.score && every)
     all.set_score(std::move(terms.score));
   else if (terms.score)
-    scores_of_heads(all).add(std::move(terms.score), heads);
+    scores_on_heads(all).add(std::move(terms.score), heads);
   if (terms.densities.defined()) all.densities = densities_of_all_heads(all.densities, terms.densities, heads, H);
   if (terms.recurrence)
     all.set_recurrence(every ? std::move(terms.recurrence)
@@ -269,9 +275,11 @@ void add_on_heads(Terms& all, Terms terms, const AttentionContext& in, HeadRange
   add_pairs(all.windows, terms.windows);
   for (auto& value : terms.values)
     all.values.push_back(every ? std::move(value) : std::make_unique<ValueOnHeads>(std::move(value), heads));
-  for (const KeyRange& range : terms.ranges) all.ranges.push_back(every ? range : among_heads(range, heads, H, J));
-  for (const KeyRange& range : terms.always) all.always.push_back(every ? range : among_heads(range, heads, H, 0));
-  for (const Tensor& mask : terms.masks) all.masks.push_back(every ? mask : among_heads(mask, heads, H, 1));
+  for (const KeyRange& range : terms.ranges)
+    all.ranges.push_back(every ? range : extend_to_all_heads(range, heads, H, J));
+  for (const KeyRange& range : terms.always)
+    all.always.push_back(every ? range : extend_to_all_heads(range, heads, H, 0));
+  for (const Tensor& mask : terms.masks) all.masks.push_back(every ? mask : extend_to_all_heads(mask, heads, H, 1));
   if (terms.sink.defined()) all.sink = sink_of_all_heads(all.sink, terms.sink, heads, H);
   for (auto& quantity : terms.quantities) all.quantities.push_back(std::move(quantity));
 }

@@ -1,22 +1,22 @@
-/// Methods on some of the heads: what they see, and their terms as terms of all heads.
+/// Methods that act on some of the heads: their view of the inputs, and their terms extended to all heads.
 #pragma once
 #include "attention/method.h"
 
 namespace fovea {
 
-/// Heads [first, first + count).
+/// The heads first ≤ h < first + count.
 struct HeadRange {
   int first, count;
 };
 
-/// What a method on these heads sees.
+/// The context restricted to these heads. Its `whole` is the original.
 AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads);
 
-/// A method's positioned() on its heads of x [B, H, T, D].
+/// x [B, H, T, D] with LocalnessMethod::positioned() applied to these heads.
 Variable positioned_heads(LocalnessMethod& method, const Variable& x, std::int64_t first, HeadRange heads);
 
-/// Adds the terms of a method on these heads to those of all heads; the other heads pass through them. `in`: of all
-/// heads.
+/// Adds `terms`, those of a method on these heads, to `all`, those of all heads. They do not change other heads. `in`
+/// is the context of all heads.
 void add_on_heads(Terms& all, Terms terms, const AttentionContext& in, HeadRange heads);
 
 }  // namespace fovea

@@ -1,4 +1,4 @@
-/// Options of a method, read from a specification.
+/// Setting a method's options from the text of a specification.
 #pragma once
 #include <algorithm>
 #include <charconv>
@@ -12,7 +12,7 @@
 
 namespace fovea {
 
-/// Sets options from a specification's text, and says what is wrong with it.
+/// The visitor that sets options from text. Throws Error with the column for a value that an option does not have.
 class OptionReader : public OptionVisitor {
  public:
   OptionReader(const std::string& text, const MethodText& method) : text_(text), method_(method) {}
@@ -39,7 +39,7 @@ class OptionReader : public OptionVisitor {
     value = static_cast<int>(found - choices.begin());
   }
 
-  /// After all visits: whatever was written but never asked for does not exist.
+  /// To be called after all visits. Throws Error for an option in the text that was not visited, hence does not exist.
   void refuse_unknown() const {
     for (const OptionText& option : method_.options) {
       if (std::count(known_.begin(), known_.end(), option.name)) continue;

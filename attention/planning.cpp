@@ -1,4 +1,5 @@
-// From a specification to the attentions it names: every name and option is checked first, then attentions are made.
+// From the text of a specification to attentions. Names and options of the whole text are checked first, so that
+// mistakes are found before a model is constructed.
 #include <charconv>
 #include <map>
 
@@ -11,12 +12,13 @@ namespace fovea {
 
 namespace {
 
-/// Numbers from 1, both ends included, as papers count layers and heads.
+/// An interval of layers or heads, counted from 1 with both ends included, as in papers.
 struct Range {
-  int first = 1, last = 0;  ///< last = 0: to the end
-  std::size_t column = 0;
+  int first = 1, last = 0;  ///< last = 0: up to the last one
+  std::size_t column = 0;   ///< where the specification has it, for error messages
 };
 
+/// Reads option `name`, N or FIRST-LAST; all layers or heads without it. Throws Error for other text.
 Range read_range(OptionReader& reader, const std::string& text, const char* name) {
   Range range;
   const OptionText* option = reader.find(name);
@@ -34,19 +36,20 @@ Range read_range(OptionReader& reader, const std::string& text, const char* name
   return range;
 }
 
-/// A method of a specification, its options read, before it is made.
+/// A method of the specification, with its options parsed; `make` constructs it.
 struct PlannedMethod {
   std::string name;
   MethodMaker make;
   Range layers, heads;
 };
 
-/// A sum on some of the heads; count 0: on all of them.
+/// A term of the sum: one method, or the methods of all shares of heads(...).
 struct PlannedGroup {
   std::vector<PlannedMethod> sum;
-  int heads = 0;
+  int heads = 0;  ///< number of heads that heads(...) distributes; 0: not heads(...)
 };
 
+/// Throws Error for a name that is no method, with the nearest names.
 [[noreturn]] void refuse_name(const std::string& text, const MethodText& written) {
   if (find_combination(written.name))
     fail_at(text, written.column, written.name + "(...) is a whole attention",
@@ -100,7 +103,7 @@ std::vector<PlannedGroup> plan_sum(const std::string& text, const std::vector<Me
   return groups;
 }
 
-/// Whether a method acts on the layer that is being made.
+/// Whether a method acts on layer shape.layer. Throws Error for layers that the model does not have.
 bool is_on_layer(const std::string& text, const PlannedMethod& plan, const AttentionShape& shape) {
   require(plan.layers.last <= shape.layers, "'{}': layers={}-{} (column {}), but there are {} layers", text,
           plan.layers.first, plan.layers.last, plan.layers.column, shape.layers);
@@ -108,7 +111,7 @@ bool is_on_layer(const std::string& text, const PlannedMethod& plan, const Atten
   return plan.layers.last == 0 || (plan.layers.first <= layer && layer <= plan.layers.last);
 }
 
-/// Names of parts: a method that occurs again gets a number.
+/// Names for the module's parts: gaussian, gaussian_2, gaussian_3, ...
 class PartNames {
  public:
   std::string next(const std::string& method) {
@@ -122,7 +125,7 @@ class PartNames {
 
 // ---- Projected multi-head attention
 
-/// value_dim: of all heads.
+/// The shape for a method on `heads` heads. value_dim is the width of all heads together.
 MethodShape shape_of_projected(const AttentionShape& shape, int heads, std::int64_t value_dim) {
   std::int64_t H = std::max(shape.heads, 1), head_dim = shape.model_dim / H;
   return {.model_dim = shape.model_dim,
@@ -137,7 +140,8 @@ MethodShape shape_of_projected(const AttentionShape& shape, int heads, std::int6
           .key_state_dim = shape.key_dim > 0 ? shape.key_dim : shape.model_dim};
 }
 
-/// The methods of this layer; value_dim: of all heads.
+/// Constructs the methods that act on this layer. value_dim is the width of the values of all heads together. Throws
+/// Error for layers or heads that the model does not have.
 std::vector<MultiHeadAttention::Placed> make_methods(const std::string& text, const std::vector<PlannedGroup>& groups,
                                                      const AttentionShape& shape, std::int64_t value_dim) {
   std::vector<MultiHeadAttention::Placed> placed;
@@ -157,6 +161,7 @@ std::vector<MultiHeadAttention::Placed> make_methods(const std::string& text, co
   return placed;
 }
 
+/// Methods may widen the values. Their own shapes depend on that width, so they are constructed again if it differs.
 std::unique_ptr<Attention> make_projected(const std::string& text, const std::vector<PlannedGroup>& groups,
                                           const AttentionShape& shape) {
   auto methods = make_methods(text, groups, shape, shape.model_dim);
@@ -177,15 +182,15 @@ std::unique_ptr<Attention> make_classic(const std::string& text, const std::vect
   return std::make_unique<ClassicAttention>(shape, std::move(methods));
 }
 
-/// A mechanism of a combination, and how many sums are in it.
+/// One mechanism of a combination.
 struct PlannedMechanism {
   AttentionFactory make;
-  std::size_t sums;
+  std::size_t sums;  ///< number of sums in it, with those of nested combinations
 };
 
 PlannedMechanism plan_combination(const std::string& text, const MethodText& written);
 
-/// A sum, or again a combination.
+/// Plans a sum or a nested combination.
 PlannedMechanism plan_mechanism(const std::string& text, const std::vector<MethodText>& sum) {
   if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(text, sum[0]);
   std::vector<PlannedMethod> plans;

@@ -1,4 +1,5 @@
-/// Pointwise terms in strips: the functor on vectors of keys, and its derivatives from duals.
+/// Pointwise terms for the fused engine: a functor f(z, position, captures...) is evaluated on vectors of keys. Its
+/// derivatives are computed with dual numbers. strips.h explains strips.
 #pragma once
 #include <array>
 #include <tuple>
@@ -9,13 +10,13 @@
 
 namespace fovea {
 
-/// Where a pointwise functor is evaluated; positions in tokens.
+/// The pair at which a pointwise functor is evaluated. Positions are in tokens, counted from 0.
 template <class T>
 struct Position {
   T query, key;
 };
 
-/// x with leading dimensions of 1 up to so many.
+/// x with leading dimensions of 1 added, such that it has `rank` dimensions.
 inline Tensor as_rank(const Tensor& x, int rank) {
   Shape shape;
   for (int d = x.rank(); d < rank; ++d) shape.push_back(1);
@@ -23,27 +24,34 @@ inline Tensor as_rank(const Tensor& x, int rank) {
   return x.reshape(shape);
 }
 
-/// x with leading dimensions of 1, which must broadcast to `shape`; `capture` names it in the error.
+/// x with leading dimensions of 1 added, such that it has the rank of `shape`. Throws Error, which names the capture,
+/// unless x broadcasts to `shape`.
 inline Tensor fitting(const char* capture, const Tensor& x, const Shape& shape) {
   require(x.rank() <= shape.rank() && broadcast("attention", x.shape(), shape) == shape,
           "attention: a {} capture is {}; it must broadcast to {}", capture, x, shape);
   return as_rank(x, shape.rank());
 }
 
-/// Rows of so many keys, contiguous.
+/// x with its last dimension broadcast to `keys`, and contiguous rows.
 inline Tensor rows_of_keys(const Tensor& x, std::int64_t keys) {
   Shape shape = x.shape();
   shape[-1] = keys;
   return with_unit_rows(x.size(-1) == keys ? x : x.expand(shape).contiguous());
 }
 
-// ---- Captures: how a row of a strip reads one, and where its gradient goes
+// ---- Captures
+//
+// A capture is a tensor that the functor reads besides z and the position, see method.h. These classes read it row by
+// row of a strip and accumulate its gradient. For each capture there is a class (QueryStrips, KeyStrips, ...) with
+// room(), the memory for the gradient; scratch(), the number of elements of temporary memory; and of_strip(), the
+// capture as seen by one strip. That has row(r), with load() and add() for vectors of keys, and finish(r, row), which
+// stores the row's gradient.
 
-/// One number for a whole row.
+/// A capture with one number for the whole row.
 template <class T>
 struct RowNumber {
   T number;
-  Vec<T> sum = Vec<T>(T(0));  ///< of the gradient
+  Vec<T> sum = Vec<T>(T(0));  ///< of the gradient over the row's keys, lane by lane
 
   template <class Count>
   FOVEA_INLINE Vec<T> load(std::int64_t, Count) const {
@@ -55,11 +63,11 @@ struct RowNumber {
   }
 };
 
-/// A number per key.
+/// A capture with one number per key.
 template <class T>
 struct RowOfKeys {
   const T* numbers;
-  T* gradients;  ///< where they go; null: nowhere
+  T* gradients;  ///< added to; null: not wanted
 
   template <class Count>
   FOVEA_INLINE Vec<T> load(std::int64_t j, Count count) const {
@@ -71,7 +79,8 @@ struct RowOfKeys {
   }
 };
 
-/// A capture as the rows of one strip see it: row r's begins r steps after row 0's, and so does its gradient.
+/// The memory of a capture for one strip. The numbers of row r begin at numbers + r · step, their gradients at
+/// gradients + r · gradient_step.
 template <class T>
 struct CaptureOfRows {
   const T* numbers;
@@ -94,15 +103,15 @@ struct KeysOfRows : CaptureOfRows<T> {
   FOVEA_INLINE void finish(std::int64_t, const RowOfKeys<T>&) const {}
 };
 
-/// From query to query of a tensor that broadcasts to [B, H, I, ...].
+/// Distance between queries in a tensor that broadcasts to [B, H, I, ...], in elements; 0 if all queries share a row.
 inline std::int64_t query_step(const Tensor& x) { return x.shape()[2] > 1 ? x.strides()[2] : 0; }
-/// The strip's first row of such a tensor.
+/// The numbers of the strip's first query in a tensor that broadcasts to [B, H, I, ...].
 template <class T>
 T* first_row(const Tensor& x, const StripRows<T>& rows) {
   return x.data<T>() + broadcast_offset(x, rows.sentence, rows.head, rows.first_query);
 }
 
-/// [B, H, I]: the gradient of a row is its sum over the keys.
+/// PerQuery, [B, H, I]. The gradient is summed over keys.
 struct QueryStrips {
   Tensor value;
   std::int64_t scratch(const StripShape&) const { return 0; }
@@ -114,7 +123,7 @@ struct QueryStrips {
   }
 };
 
-/// [H], as [1, H, 1]: summed over a part of a head's queries.
+/// PerHead, [1, H, 1]. The gradient is summed over keys and a part's queries.
 struct HeadStrips {
   Tensor value;
   std::int64_t scratch(const StripShape&) const { return 0; }
@@ -128,7 +137,7 @@ struct HeadStrips {
   }
 };
 
-/// [B, H, J]: summed over a part of a head's queries.
+/// PerKey, [B, H, J]. The gradient is summed over a part's queries.
 struct KeyStrips {
   Tensor value;
   std::int64_t scratch(const StripShape&) const { return 0; }
@@ -146,7 +155,7 @@ struct KeyStrips {
   }
 };
 
-/// [B, H, I, J]: of size I x J by nature, and so is its gradient.
+/// PerPair, [B, H, I, J]. The capture and its gradient take O(I J) memory.
 struct PairStrips {
   Tensor value;
   std::int64_t scratch(const StripShape&) const { return 0; }
@@ -160,7 +169,7 @@ struct PairStrips {
   }
 };
 
-/// Σ row[j], first ≤ j < end.
+/// Σ_j row[j] over first ≤ j < end.
 template <class T>
 T sum_of(const T* row, std::int64_t first, std::int64_t end) {
   if (first == end) return 0;
@@ -168,12 +177,13 @@ T sum_of(const T* row, std::int64_t first, std::int64_t end) {
                            [&](std::int64_t j, auto count) { return load_vector(row + first + j, count); });
 }
 
-/// [B, H, I, 2 clip + 1]: for one query the offsets of neighbouring keys lie side by side, clipped at both ends.
+/// PerOffset, [B, H, I or 1, 2 clip + 1]. For one query the entries of consecutive keys are contiguous in the table, up
+/// to the clipping at both ends. Rows that reach beyond the table are expanded to temporary memory.
 struct OffsetStrips {
   Tensor value;
   std::int64_t clip;
 
-  bool own_table() const { return value.shape()[2] > 1; }  ///< every query has one
+  bool own_table() const { return value.shape()[2] > 1; }  ///< whether each query has a table of its own
   std::int64_t scratch(const StripShape& s) const { return 2 * (s.keys + Vec<float>::lanes); }
   Tensor room(const StripShape& s) const {
     std::int64_t size = 2 * clip + 1;
@@ -181,13 +191,13 @@ struct OffsetStrips {
                        : Tensor::zeros({s.parts, s.sentences, s.heads, 1, size}, value.dtype());
   }
 
-  /// As the rows of one strip see it.
+  /// The tables as seen by one strip.
   template <class T>
   struct Tables {
     const StripRows<T>& rows;
     std::int64_t clip;
     CaptureOfRows<T> tables;
-    T* scratch;  ///< a row of entries and one of gradients, for rows that reach beyond the table
+    T* scratch;  ///< an expanded row of entries, then one of gradients
 
     RowOfKeys<T> row(std::int64_t r) const {
       const T* table = tables.numbers + r * tables.step;
@@ -204,7 +214,8 @@ struct OffsetStrips {
     }
     void finish(std::int64_t r, const RowOfKeys<T>& row) const {
       const auto [begin, end] = inner_keys(rows, r, clip);
-      if (!tables.gradients || (begin == rows.first[r] && end == rows.end[r])) return;  // it was added up in place
+      if (!tables.gradients || (begin == rows.first[r] && end == rows.end[r]))
+        return;  // add() wrote to the table itself
       T *table = gradient_table(r), *aligned = table + clip - rows.query_position(r);
       const T* from = row.gradients;
       for_keys<T>(begin, end, [&](std::int64_t j, auto count) {
@@ -233,7 +244,8 @@ struct OffsetStrips {
 
 // ---- The term
 
-/// F on rows of keys; Captures are the strips of its captures. The variables are those that the captures hold.
+/// The term with functor F. Captures are classes such as QueryStrips. `variables` are the variables whose values the
+/// captures read, in the same order.
 template <class F, class... Captures>
 class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
  public:
@@ -310,8 +322,8 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
                 g = load_vector(gradient + j, count);
         const std::array<V, captures> x{std::get<k>(captured).load(j, count)...};
         const Position<D> position{D(query, zero), D(key, zero)};
-        // ∂f along z for wrt = −1, along capture number wrt else; all of them before anything is stored: what they
-        // share is then computed once
+        // slope(-1) is ∂f/∂z, slope(k) is ∂f/∂(capture k). All of them are computed before any is stored, so that the
+        // compiler can compute their common subexpressions once.
         auto slope = [&](auto wrt) {
           constexpr int along = decltype(wrt)::value;
           return f_(D(z, along == -1 ? one : zero), position, D(x[k], along == int{k} ? one : zero)...).tangent;

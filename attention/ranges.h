@@ -1,4 +1,4 @@
-/// Hard windows: the keys around a query, as intervals.
+/// Hard windows: intervals of keys around each query.
 #pragma once
 #include <utility>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace fovea {
 
-/// The keys from `left` before to `right` after each query i, where reach(b, h, i) → {left, right}. Ranges [B, H, I] of
-/// the given B and H.
+/// The keys i − left ≤ j ≤ i + right for each query i, where reach(b, h, i) returns the pair {left, right}. The ranges
+/// are [B, H, I]; B and H are given.
 template <class Reach>
 KeyRange keys_around(const AttentionContext& in, std::int64_t B, std::int64_t H, const Reach& reach) {
   std::int64_t I = in.query.size(2);
@@ -23,7 +23,8 @@ KeyRange keys_around(const AttentionContext& in, std::int64_t B, std::int64_t H,
   return {Tensor::from(first, {B, H, I}), Tensor::from(end, {B, H, I})};
 }
 
-/// A hard window, and for pictures "range": its first and last visible key, [B, H, I, 2] (last < first: none).
+/// Adds a hard window to the terms, and the quantity "range" for traces: its first and last visible key, [B, H, I, 2];
+/// last is less than first if there is none.
 void add_range(Terms& terms, const AttentionContext& in, const KeyRange& range);
 
 }  // namespace fovea

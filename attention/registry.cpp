@@ -34,7 +34,7 @@ class GlobalAttention : public LocalnessMethod {
                                       "z_ij = q_i . k_j / sqrt(D)"};
   static void visit(OptionVisitor&, Options&) {}
   GlobalAttention(const MethodShape&, const Options&) {}
-  bool asks_each_query_alone() const override { return true; }
+  bool has_independent_queries() const override { return true; }
   void add_terms(const AttentionContext&, Terms&) override {}
 };
 

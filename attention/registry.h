@@ -1,4 +1,4 @@
-/// Every localness method by name, and attentions made from one line of text.
+/// All localness methods by name, and the construction of attentions from a specification, one line of text:
 ///
 ///   specification = sum | combination
 ///   sum           = term { "+" term }
@@ -9,9 +9,9 @@
 ///   option        = name "=" value
 ///   share         = specification [ "*" count ]                concat(dot*2, additive, head_input=split)
 ///
-/// A sum is projected multi-head attention with these methods; inside a combination it is one head over the inputs
-/// themselves, without projections (mechanism.h). Every method also takes layers=FIRST-LAST and heads=FIRST-LAST
-/// (counted from 1, as papers do): where it acts. "global" is plain attention: it adds nothing.
+/// A sum is multi-head attention with projections and these methods. Inside a combination it is one head over the
+/// inputs themselves, without projections (mechanism.h). Each method also has the options layers=FIRST-LAST and
+/// heads=FIRST-LAST, counted from 1, which restrict where it acts. The method "global" adds nothing: plain attention.
 #pragma once
 #include <functional>
 #include <memory>
@@ -23,7 +23,8 @@
 
 namespace fovea {
 
-/// Visits a method's options: to set them from text, or to describe them. A method lists each of its options once.
+/// A visitor of a method's options, which sets them from text or describes them. A method lists its options in one
+/// function, visit(), so that both agree.
 class OptionVisitor {
  public:
   virtual ~OptionVisitor() = default;
@@ -31,10 +32,10 @@ class OptionVisitor {
   virtual void integer(const char* name, std::int64_t& value, std::int64_t lowest, std::int64_t highest,
                        const char* meaning) = 0;
   virtual void flag(const char* name, bool& value, const char* meaning) = 0;
-  /// `value` is the position in `choices`.
+  /// `value` is the index of the choice in `choices`.
   virtual void choice(const char* name, int& value, const std::vector<std::string>& choices, const char* meaning) = 0;
 
-  /// An enum whose enumerators are 0, 1, ... in the order of `choices`.
+  /// For an enum whose enumerators 0, 1, ... have the order of `choices`.
   template <class Enum>
   void choice(const char* name, Enum& value, const std::vector<std::string>& choices, const char* meaning) {
     int position = static_cast<int>(value);
@@ -43,12 +44,12 @@ class OptionVisitor {
   }
 };
 
-/// What a method says of itself: `static constexpr MethodCard card` of its class.
+/// A method's entry in the catalogue: `static constexpr MethodCard card` in its class.
 struct MethodCard {
   const char* name;       ///< in specifications
   const char* summary;    ///< one line
   const char* reference;  ///< paper and equations
-  const char* formula;    ///< in plain text, one or more lines; parameters under their names
+  const char* formula;    ///< in plain text, one or more lines; parameters have their names
 };
 
 using MethodMaker = std::function<std::unique_ptr<LocalnessMethod>(const MethodShape&)>;
@@ -56,12 +57,12 @@ using MethodMaker = std::function<std::unique_ptr<LocalnessMethod>(const MethodS
 /// A registered method.
 struct MethodEntry {
   MethodCard card;
-  /// Visits the options, which start at their defaults, and returns what makes the method with the values they then
-  /// have.
+  /// Visits the options, which have their default values before. Returns a function that constructs the method with
+  /// their values after the visit.
   std::function<MethodMaker(OptionVisitor&)> configure;
 };
 
-/// The entry of a method class, which has: `static constexpr MethodCard card`, a struct Options, `static void
+/// The entry of a method class. The class must have `static constexpr MethodCard card`, a struct Options, `static void
 /// visit(OptionVisitor&, Options&)` and a constructor from (const MethodShape&, const Options&).
 template <class Method>
 MethodEntry method() {
@@ -72,14 +73,14 @@ MethodEntry method() {
           }};
 }
 
-/// What makes one attention of several mechanisms.
+/// Constructs one attention from several mechanisms.
 using CombinationMaker =
     std::function<std::unique_ptr<Attention>(const AttentionShape&, const std::vector<AttentionFactory>& mechanisms)>;
 
-/// A way to make one attention of mechanisms that stand for themselves: classic(...), average(...), concat(...).
+/// A combination of mechanisms to one attention: classic(...), average(...), concat(...).
 struct Combination {
   MethodCard card;
-  std::function<CombinationMaker(OptionVisitor&)> configure;  ///< as a method's
+  std::function<CombinationMaker(OptionVisitor&)> configure;  ///< as MethodEntry::configure
 };
 
 /// The entry of a class with a card, Options and visit() as a method has them, and `static std::unique_ptr<Attention>
@@ -97,21 +98,23 @@ Combination combination() {
 
 /// All methods, in the order of the catalogue.
 const std::vector<MethodEntry>& registered_methods();
-const MethodEntry* find_method(const std::string& name);  ///< null: there is none
+const MethodEntry* find_method(const std::string& name);  ///< null if there is none
 const std::vector<Combination>& combinations();
 const Combination* find_combination(const std::string& name);
-/// Adds one from outside the library, before any specification names it. Throws if the name is taken.
+/// Registers a method from outside the library. Call it before other threads use the registry. Throws Error if the name
+/// is taken.
 void register_method(MethodEntry entry);
 
-/// One option as the catalogue prints it.
+/// A description of one option, for the catalogue.
 struct OptionDescription {
   std::string name, values, default_value, meaning;
 };
 std::vector<OptionDescription> describe_options(const MethodEntry& entry);
 std::vector<OptionDescription> describe_options(const Combination& entry);
 
-/// What makes attentions of this specification. Throws Error with the column and what would be right, before anything
-/// is made; a method that is not defined at some place throws when it is made there.
+/// A function that constructs attentions of this specification. Throws Error, with the column and what would be right,
+/// for a specification with a mistake. The returned function throws Error where a method is not defined at a place of
+/// the model.
 AttentionFactory attention_factory(const std::string& specification);
 
 }  // namespace fovea

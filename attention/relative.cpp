@@ -6,7 +6,7 @@ namespace fovea {
 
 namespace {
 
-/// The same for strips: a row's weights side by side by offset, then one product.
+/// RelativeValues for the fused engine. Sums each row's weights by offset, then multiplies with the table.
 class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
  public:
   RelativeValueStrips(Variable table, std::int64_t clip)
@@ -61,7 +61,7 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
     return {table_.data<T>(), table_.strides()[0], 1};
   }
 
-  /// [rows, 2 clip + 1]: the weights of equal offsets added up.
+  /// The weights summed by offset, [rows, 2 clip + 1].
   template <class T>
   T* collect(const StripRows<T>& rows, const T* weights, Workspace& space) const {
     T* by_offset = space.take<T>(rows.count * offsets());
@@ -82,7 +82,7 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
   std::int64_t clip_;
 };
 
-/// Σ_j w_ij R^V_r: the weights of equal offsets are added up first, [..., I, 2 k + 1].
+/// Σ_j w_ij R^V_r. Weights are first summed by offset, [..., I, 2 k + 1].
 class RelativeValues : public ValueTerm {
  public:
   RelativeValues(Variable table, std::int64_t clip) : table_(std::move(table)), clip_(clip) {}
@@ -118,7 +118,8 @@ RelativePositions::RelativePositions(const MethodShape& shape, const Options& op
 }
 
 void RelativePositions::add_terms(const AttentionContext& in, Terms& terms) {
-  const std::int64_t clip = std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // no entries that nobody reads
+  const std::int64_t clip =
+      std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // skip entries that no pair reads
   auto read = [&](const Variable& table) {
     return clip == options_.clip ? table : slice(table, 0, options_.clip - clip, options_.clip + clip + 1);
   };

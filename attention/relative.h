@@ -3,9 +3,9 @@
 ///
 ///   z_ij = q_i · (k_j + R^K_r) / sqrt(D),   o_i = Σ_j a_ij (v_j + R^V_r),   r = clip(j − i, −k, k)
 ///
-/// R^K, R^V [2 k + 1, D] (R^V as wide as the values), shared by the heads, one pair per layer. Nothing of size I · J ·
-/// D is made: q_i · R^K_r is read from the table Q R^Kᵀ [I, 2 k + 1], and the weights are summed by offset before they
-/// meet R^V.
+/// R^K and R^V are [2 k + 1, D]; R^V has the width of the values. All heads of a layer share one pair. No tensor of
+/// size I · J · D is computed: q_i · R^K_r comes from the table Q R^Kᵀ [I, 2 k + 1], and weights are summed by offset
+/// before they are multiplied with R^V.
 #pragma once
 #include "attention/registry.h"
 
@@ -15,7 +15,7 @@ class RelativePositions : public LocalnessMethod {
  public:
   struct Options {
     std::int64_t clip = 16;  ///< k, in tokens
-    bool values = true;      ///< R^V too, not only R^K
+    bool values = true;      ///< use R^V; false: R^K only
   };
 
   static constexpr MethodCard card = {

@@ -1,22 +1,30 @@
 /// Rotary positions.
 /// Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 13-16.
 ///
-///   s_ij = (R_i q_i) · (R_j k_j) / sqrt(D)        R_t turns pair k by the angle t · base^(−2 k / D), k < D / 2
+///   s_ij = (R_i q_i) · (R_j k_j) / sqrt(D)        R_t rotates pair k by the angle t · base^(−2 k / D), k < D / 2
 ///
-/// pairs = neighbours: pair k is (x_{2k}, x_{2k+1}), the paper's; halves: (x_k, x_{k+D/2}), as GPT-NeoX. Of an odd D
-/// the last dimension is not turned, and D − 1 takes D's place. Other methods see queries and keys turned; what they
-/// see as `projected_query` and `projected_key` is not.
+/// pairs = neighbours: pair k is (x_{2k}, x_{2k+1}), as in the paper. pairs = halves: (x_k, x_{k+D/2}), as in GPT-NeoX.
+/// For odd D the last dimension is not rotated, and D − 1 replaces D in the formula. Other methods see rotated queries
+/// and keys, but `projected_query` and `projected_key` are not rotated.
 #pragma once
 #include "attention/registry.h"
+#include "nn/cached_value.h"
 
 namespace fovea {
+
+/// Cosines and signed sines of the angles of consecutive positions.
+struct RotaryTable {
+  std::int64_t first;   ///< position of the first row
+  Tensor partner;       ///< for each dimension, the other one of its pair; i64 [D]
+  Tensor cosine, sine;  ///< [positions, D]; a pair's first dimension has −sin, its second +sin
+};
 
 class RotaryPositions : public LocalnessMethod {
  public:
   enum class Pairs { neighbours, halves };
   struct Options {
     Pairs pairs = Pairs::neighbours;
-    double base = 10000;
+    double base = 10000;  ///< > 1; the larger, the slower the rotation of later pairs
   };
   static constexpr MethodCard card = {
       "rotary", "queries and keys turned by their positions", "Su et al. 2021, eq. 13-16",
@@ -26,19 +34,18 @@ class RotaryPositions : public LocalnessMethod {
 
   RotaryPositions(const MethodShape& shape, const Options& options);
   void change(Surroundings& surroundings) const override { surroundings.positioned = true; }
-  /// x turned by positions first, first + 1, ...
+  /// x [B, H, T, D] rotated by positions first, first + 1, ... Safe on several threads at once.
   Variable positioned(const Variable& x, std::int64_t first) override;
   void add_terms(const AttentionContext&, Terms&) override {}
 
  private:
-  /// Makes the tables of cosines and signed sines for the positions from first to before end, of x's type and device.
-  void ensure_tables(const Variable& x, std::int64_t first, std::int64_t end);
+  RotaryTable make_table(std::int64_t first, std::int64_t positions, DType dtype, Device device) const;
+  /// The rows for x [B, H, T, D], whose first position is `first`, in x's type and on its device.
+  RotaryTable table_of(const Variable& x, std::int64_t first);
 
   Options options_;
   std::int64_t head_dim_;
-  Tensor partner_;          // of each dimension in its pair, [D] i64
-  Tensor cosine_, sine_;    // [positions, D]
-  std::int64_t first_ = 0;  // position of their first row
+  CachedValue<RotaryTable> table_;  // shared by all threads that run this module
 };
 
 }  // namespace fovea

@@ -46,7 +46,7 @@ class LocationScore : public TwoSidedScore {
   Variable queries(const AttentionContext& in) const override { return project(in.query, weight_); }
   Variable keys(const AttentionContext& in) const override { return in.key; }
   Variable logits(const Variable& queries, const Variable&, const Tensor& positions) const override {
-    // Keys beyond the table are not allowed: what they read does not matter.
+    // keys beyond the table are masked; they read its last entry
     Tensor last = Tensor::full({1}, static_cast<double>(queries.size(-1) - 1), DType::i64);
     return gather_last(queries, where(less(positions, last), positions, last));
   }
@@ -58,10 +58,10 @@ class LocationScore : public TwoSidedScore {
   Variable weight_;
 };
 
-/// Of products without a parameter between them.
+/// Throws Error unless queries and keys have one width, as products without a parameter need.
 void require_one_width(const char* name, const MethodShape& shape) {
   require(shape.query_dim == shape.key_dim,
-          "{}: queries are {} wide and keys {}; their product needs one width (general and additive do not)", name,
+          "{}: queries have width {}, keys {}; they must be equal (use general or additive for different widths)", name,
           shape.query_dim, shape.key_dim);
 }
 
@@ -104,7 +104,9 @@ Shape shape_of_heads(const MethodShape& shape, Shape own) {
   return own;
 }
 
-Initializer of_vectors(std::int64_t n) { return Initializer::uniform(std::sqrt(6.0 / static_cast<double>(n + 1))); }
+Initializer vector_initializer(std::int64_t n) {
+  return Initializer::uniform(std::sqrt(6.0 / static_cast<double>(n + 1)));
+}
 
 Variable project(const Variable& x, const Variable& weight, const Variable& bias) {
   if (weight.rank() == 2) return linear(x, weight, bias);
@@ -120,10 +122,10 @@ Variable project_to_number(const Variable& x, const Variable& vector) {
 
 Variable HiddenScore::keys(const AttentionContext& in) const {
   auto projected = [&] { return transpose(project(in.newest_key(), layer_.key_projection, layer_.bias), 1, 2); };
-  Variable all = transpose(in.of_keys(layer_.key_projection.id(), projected), 1, 2);  // [B, H, J, a]
+  Variable all = transpose(in.all_keys(layer_.key_projection.id(), projected), 1, 2);  // [B, H, J, a]
   require(
       all.size(0) == in.key.size(0) && all.size(2) == in.key.size(2),
-      "attention: the memory is of {} sources of {} keys, these are {} of {}; a new source begins with a new memory",
+      "attention: the memory has {} sources of {} keys, but this call has {} of {}; use a new memory for a new source",
       all.size(0), all.size(2), in.key.size(0), in.key.size(2));
   return all;
 }
@@ -140,7 +142,8 @@ ScaledDotProduct::ScaledDotProduct(const MethodShape& shape, const Options&) { r
 
 void ScaledDotProduct::add_terms(const AttentionContext& in, Terms& terms) {
   terms.set_score(std::make_unique<ScaledDotScore>(in.scale()));
-  terms.quantity("scores", [in] { return DotScore(in.scale()).composed(in); });  // engines need not have them
+  terms.quantity("scores",
+                 [in] { return DotScore(in.scale()).composed(in); });  // the fused engine has no matrix of scores
 }
 
 GeneralProduct::GeneralProduct(const MethodShape& shape, const Options&)
@@ -167,7 +170,7 @@ HiddenScoring::HiddenScoring(const MethodShape& shape, const Options& options) {
 
 AdditiveScoring::AdditiveScoring(const MethodShape& shape, const Options& options)
     : HiddenScoring(shape, options),
-      vector_(parameter("vector", shape_of_heads(shape, {width()}), of_vectors(width()))) {}
+      vector_(parameter("vector", shape_of_heads(shape, {width()}), vector_initializer(width()))) {}
 
 void AdditiveScoring::add_terms(const AttentionContext&, Terms& terms) {
   terms.set_score(std::make_unique<AdditiveScore>(hidden_, vector_));
@@ -186,7 +189,7 @@ void LocationScoring::add_terms(const AttentionContext& in, Terms& terms) {
   terms.set_score(std::make_unique<LocationScore>(weight_));
   std::int64_t J = in.key.size(2);
   if (J <= options_.longest) return;
-  // A range to skip tiles, and a mask, which sinks do not open: there is no score to see.
+  // The range lets the fused engine skip keys. The mask is needed too, because Terms::always overrides ranges.
   Tensor last = Tensor::full({1}, static_cast<double>(options_.longest - 1), DType::i64);
   terms.masks.push_back(less_equal(Tensor::arange(J, DType::i64), last).reshape({1, 1, 1, J}).to(in.query.device()));
   terms.ranges.push_back({Tensor::full({1, 1, 1}, 0, DType::i64),

@@ -1,25 +1,25 @@
-/// Scores: what a query and a key have to do with each other, before the softmax.
-/// Watson 2019, the slides on attention; Luong et al. 2015, eq. 7-8; Bahdanau et al. 2015, appendix A.1.2.
+/// Scores: the logit of a query and a key, before biases and the softmax.
+/// Watson 2019, slides on attention; Luong et al. 2015, eq. 7-8; Bahdanau et al. 2015, appendix A.1.2.
 ///
 ///   dot         s_ij = q_i · k_j
 ///   scaled_dot  s_ij = q_i · k_j / sqrt(D)                          the default of every attention
 ///   general     s_ij = q_i W k_j                                    W [d_q, d_k]
 ///   additive    s_ij = v · tanh(q_i W + k_j U + b)                  W [d_q, a], U [d_k, a], b [a], v [a]
-///   location    s_ij = (q_i W)_j                                    W [d_q, longest]; keys beyond it weigh nothing
+///   location    s_ij = (q_i W)_j                                    W [d_q, longest]; keys j ≥ longest are not seen
 ///
-/// Queries and keys are those of one head: the inputs themselves in attention without projections. On several heads
-/// each has its own parameters, and their shapes begin with the number of heads.
+/// q_i and k_j are a head's query and key; in attention without projections, the inputs themselves. A score on several
+/// heads has separate parameters for each head, whose shapes begin with the number of heads.
 #pragma once
 #include "attention/registry.h"
 
 namespace fovea {
 
-/// Scores made of something of each query and something of each key.
+/// Scores that are computed from one vector per query and one vector per key.
 class TwoSidedScore : public Score {
  public:
   virtual Variable queries(const AttentionContext& in) const = 0;  ///< [B, H, I, ...]
   virtual Variable keys(const AttentionContext& in) const = 0;     ///< [B, H, J, ...]
-  /// → [B, H, I, K]; positions: where the K keys given are, i64, broadcast to that.
+  /// The logits of K keys → [B, H, I, K]. `positions` are those of the keys, i64, and broadcast to the result.
   virtual Variable logits(const Variable& queries, const Variable& keys, const Tensor& positions) const = 0;
 
   Variable composed(const AttentionContext& in) const override;
@@ -29,11 +29,11 @@ class TwoSidedScore : public Score {
   struct Sides {
     Variable queries, keys;
   };
-  /// Null: the score has only the composed form.
+  /// The score for the fused engine; null if it has the composed form only.
   virtual std::unique_ptr<StripScore> strips_of(const Sides& sides) const;
 
  private:
-  /// Made once: a score is of one call.
+  /// Computed in the first call only. A score object belongs to one attention call and one thread.
   const Sides& sides(const AttentionContext& in) const;
   mutable Sides sides_;
 };
@@ -52,7 +52,7 @@ class DotScore : public TwoSidedScore {
   double scale_;
 };
 
-/// 0 for every pair: what remains is position.
+/// The score 0 for all pairs, so that weights depend on positions only.
 class NoScore : public TwoSidedScore {
  public:
   Variable queries(const AttentionContext& in) const override { return in.query; }
@@ -63,18 +63,19 @@ class NoScore : public TwoSidedScore {
   std::unique_ptr<StripScore> strips_of(const Sides&) const override;
 };
 
-// ---- Parameters of heads
+// ---- Parameters for several heads
 
-/// `own` of one head; [heads, own...] of more.
+/// The shape of a parameter: `own` for a method on one head, [heads, own...] on several.
 Shape shape_of_heads(const MethodShape& shape, Shape own);
-/// The initializer of a vector of length n that is multiplied with a hidden layer, for each head: Xavier-uniform.
-Initializer of_vectors(std::int64_t n);
-/// x W + b head by head. x [B, H, T, in], weight [in, out] or [H, in, out], bias [out] or [H, out] or undefined.
+/// Xavier-uniform for vectors [n] or [heads, n] that a hidden layer of width n is multiplied with.
+Initializer vector_initializer(std::int64_t n);
+/// x W + b, for each head. x [B, H, T, in], weight [in, out] or [H, in, out], bias [out], [H, out] or undefined
+/// → [B, H, T, out]
 Variable project(const Variable& x, const Variable& weight, const Variable& bias = {});
-/// x [B, H, ..., n] · vector, [n] or [H, n] → [B, H, ...]
+/// The products of x [B, H, ..., n] with a vector [n] or one vector per head [H, n] → [B, H, ...]
 Variable project_to_number(const Variable& x, const Variable& vector);
 
-/// q_i W + k_j U + b through tanh: the hidden layer of a score that is a small network.
+/// Parameters of a score's hidden layer, tanh(q_i W + k_j U + b).
 struct HiddenLayer {
   Variable query_projection, key_projection, bias;  ///< W [d_q, a], U [d_k, a], b [a] or undefined
 };
@@ -127,7 +128,7 @@ class GeneralProduct : public LocalnessMethod {
   Variable weight_;  // W [d_q, d_k]
 };
 
-/// What scores with a hidden layer share.
+/// The base class of methods whose score has a hidden layer.
 class HiddenScoring : public LocalnessMethod {
  public:
   struct Options {
@@ -156,7 +157,7 @@ class AdditiveScoring : public HiddenScoring {
 class LocationScoring : public LocalnessMethod {
  public:
   struct Options {
-    std::int64_t longest = 50;  ///< keys that have a score, L_max
+    std::int64_t longest = 50;  ///< number of keys that have a score, L_max
   };
   static constexpr MethodCard card = {"location", "score: the query alone says where to look",
                                       "Luong et al. 2015, eq. 8", "s_ij = (q_i W)_j, W [d_q, longest], j < longest"};

@@ -1,9 +1,10 @@
-/// Static mask attention (SMAN): a query sees the keys within a distance.
+/// Static mask attention (SMAN): a query sees the keys within a fixed distance.
 /// Fan et al. 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer", eq. 11.
 ///
 ///   a_ij = M_ij exp(s_ij) / Σ_k M_ik exp(s_ik),   M_ij = [|i − j| ≤ b]
 ///
-/// b = sqrt(len) / 2, len: the keys that i may see, so under causality its prefix (SMAN1); or b = distance (SMAN2).
+/// b = sqrt(len) / 2 (SMAN1), where len is the number of keys that i may see, in causal attention those up to i; or
+/// b = distance (SMAN2).
 #pragma once
 #include "attention/registry.h"
 

@@ -1,4 +1,4 @@
-/// What goes from query to query in strips: a number that each query's weights depend on and leave to the next.
+/// Recurrences on strips: replacements for the softmax that carry one number per head from each query to the next.
 #pragma once
 #include <utility>
 #include <vector>
@@ -7,45 +7,46 @@
 
 namespace fovea {
 
-/// One head's numbers, of query 0 on.
+/// The carried numbers of one head, indexed by query.
 template <class T>
 struct CarriedNumbers {
-  T* numbers;         ///< what each query leaves
-  const T* gradient;  ///< that of each, from those who used them beside the next query; null: none
-  T* carry;           ///< in the backward pass, the gradient that the next query left to this one
+  T* numbers;         ///< the number carried out of each query
+  const T* gradient;  ///< gradient of each number from its uses outside of the recurrence; null: it has none
+  T* carry;           ///< in the backward pass: gradient of the number carried out of this query, from the next query
 };
 
-/// Takes the place of the softmax on its heads. The strips of a head come in the order of its queries, in the backward
-/// pass in the opposite one.
+/// Replaces the softmax on its heads. The strips of a head are processed in the order of queries, in the backward pass
+/// in the opposite order. Members that StripTerm has too mean the same.
 class StripRecurrence {
  public:
   virtual ~StripRecurrence() = default;
   virtual std::vector<Variable> inputs() const = 0;
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
 
-  /// Whether which keys a query sees depends on the query before. Strips hold one query then, and first ≤ j < second
-  /// are the keys of row 0 if nothing else were in the way.
+  /// Whether the keys that a query sees depend on the query before. Then strips have one row, and keys() restricts the
+  /// keys of row 0 to the interval first ≤ j < second.
   virtual bool chooses_keys() const = 0;
   virtual std::pair<std::int64_t, std::int64_t> keys(const StripRows<float>&, const CarriedNumbers<float>&) const = 0;
   virtual std::pair<std::int64_t, std::int64_t> keys(const StripRows<double>&, const CarriedNumbers<double>&) const = 0;
 
-  /// Logits become weights, log_total[r] the logarithm of row r's normaliser; `again`: it is known, and so are the
-  /// numbers.
+  /// Replaces logits by weights, and writes log_total[r], the logarithm of row r's normaliser, and the carried numbers.
+  /// With `again` these have their values from the forward pass already.
   virtual void forward(const StripRows<float>&, float* strip, LogTotal<float>* log_total, const CarriedNumbers<float>&,
                        bool again) const = 0;
   virtual void forward(const StripRows<double>&, double* strip, LogTotal<double>* log_total,
                        const CarriedNumbers<double>&, bool again) const = 0;
-  /// The weights' gradient becomes the logits'.
+  /// Replaces the gradient of the weights by that of the logits.
   virtual void backward(const StripRows<float>&, const float* weights, float* gradient, const CarriedNumbers<float>&,
                         std::span<Tensor> gradients) const = 0;
   virtual void backward(const StripRows<double>&, const double* weights, double* gradient,
                         const CarriedNumbers<double>&, std::span<Tensor> gradients) const = 0;
 
-  /// The heads it acts on: [first_head, first_head + heads).
+  /// The recurrence acts on the heads first_head ≤ h < first_head + heads.
   std::int64_t first_head = 0, heads = 0;
 };
 
-/// Both types from one template, as StripTermOf: keys_of_row, forward_strip and backward_strip.
+/// Implements StripRecurrence for both types by the member templates keys_of_row<T>, forward_strip<T> and
+/// backward_strip<T> of Recurrence.
 template <class Recurrence>
 class StripRecurrenceOf : public StripRecurrence {
  public:

@@ -1,4 +1,4 @@
-/// Scores in strips: what fills a strip with logits, and brings their gradient back.
+/// Scores on strips. A score computes a strip's logits and the gradients of its inputs from the gradient of the logits.
 #pragma once
 #include <memory>
 #include <vector>
@@ -7,49 +7,54 @@
 
 namespace fovea {
 
-/// What a thread works on at a time: one head of one sentence, or a part of its queries.
+/// The unit of a thread's work: one part of the queries of one head of one sentence.
 struct StripItem {
   std::int64_t sentence, head, part;
-  std::int64_t strips;    ///< so many follow
-  bool logits, backward;  ///< what will be asked for
+  std::int64_t strips;  ///< number of strips of this item
+  bool logits;          ///< whether ScoreWorker::logits() will be called
+  bool backward;        ///< whether ScoreWorker::backward() will be called
 };
 
-/// A thread's work on a score: one item after the other, and their strips. The gradients of the inputs go where the
-/// score's rooms are.
+/// One thread's state for a score. The thread processes items one after the other: start(), then logits() or backward()
+/// for each strip, then finish(). Gradients are written to the memory that StripScore::worker() was given.
 template <class T>
 class ScoreWorker {
  public:
   virtual ~ScoreWorker() = default;
-  /// `space` stays taken until finish().
+  /// Memory taken from `space` stays valid until finish().
   virtual void start(const StripItem& item, Workspace& space) = 0;
-  /// The logits of all of the hull's keys, in each plane of its own.
+  /// Writes the logits of all keys of the hull, in every plane that the score has.
   virtual void logits(const StripRows<T>& rows, T* strip, Workspace& space) = 0;
-  /// From the gradient of the logits, 0 outside of a row's keys. Also called for rows that see no key.
+  /// Computes the inputs' gradients from that of the logits, which is 0 outside of a row's keys. Also called for rows
+  /// without keys.
   virtual void backward(const StripRows<T>& rows, const T* gradient, Workspace& space) = 0;
   virtual void finish() {}
 };
 
+/// A score on strips. Members that StripTerm has too mean the same.
 class StripScore {
  public:
   virtual ~StripScore() = default;
   virtual std::vector<Variable> inputs() const = 0;
-  /// As StripTerm's; of queries and keys also uninitialised: every strip writes its queries, every item clears its
-  /// keys.
+  /// For queries and keys the memory may be uninitialised: each strip writes its queries' gradient, and the first strip
+  /// of each item writes that of the keys.
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
-  /// Planes of a strip where each dimension of the values has logits of its own; 0: it does not.
+  /// Number of planes, if each dimension of the values has logits of its own; otherwise 0.
   virtual std::int64_t dimensions() const { return 0; }
-  /// As StripTerm's; and its worker adds to the queries' gradient from the second piece on, where it writes otherwise.
+  /// If true, the worker adds to the queries' gradient in the second piece of a strip and writes it in the first.
   virtual bool takes_pieces() const { return false; }
 
-  /// `rooms` are gradient_room()s, or undefined where a gradient is not wanted; none in the forward pass.
+  /// `rooms` are the results of gradient_room(), undefined where a gradient is not wanted. Empty in the forward pass.
+  /// The first argument chooses the type.
   virtual std::unique_ptr<ScoreWorker<float>> worker(float, const StripShape&, std::span<Tensor> rooms) const = 0;
   virtual std::unique_ptr<ScoreWorker<double>> worker(double, const StripShape&, std::span<Tensor> rooms) const = 0;
 
-  /// The heads it acts on: [first_head, first_head + heads).
+  /// The score acts on the heads first_head ≤ h < first_head + heads.
   std::int64_t first_head = 0, heads = 0;
 };
 
-/// Both types from one template: Score is the class whose worker Worker<T> is, made of it, the sizes and the rooms.
+/// Implements StripScore::worker() for both types by Worker<T>(const Score&, const StripShape&, std::span<Tensor>
+/// rooms).
 template <class Score, template <class> class Worker>
 class StripScoreOf : public StripScore {
  public:
@@ -61,29 +66,29 @@ class StripScoreOf : public StripScore {
   }
 };
 
-/// scale · q_i · k_j; queries [B, H, I, D], keys [B, H, J, D]. Exact: queries and keys are not rounded, whatever the
-/// workspace says.
+/// scale · q_i · k_j. queries [B, H, I, D], keys [B, H, J, D]. With `exact` queries and keys are never rounded to bf16.
 std::unique_ptr<StripScore> dot_strips(const Variable& queries, const Variable& keys, double scale, bool exact = false);
 /// 0 for every pair.
 std::unique_ptr<StripScore> no_score_strips();
-/// (q_i)_j; queries [B, H, I, L]. Keys from L on have the last one's logit.
+/// (q_i)_j. queries [B, H, I, L]. Keys j ≥ L have the logit of key L − 1.
 std::unique_ptr<StripScore> location_strips(const Variable& queries);
-/// v · tanh(q_i + k_j); queries [B, H, I, a], keys [B, H, J, a], v [a] or [H, a].
+/// v · tanh(q_i + k_j). queries [B, H, I, a], keys [B, H, J, a], v [a] or [H, a].
 std::unique_ptr<StripScore> additive_strips(const Variable& queries, const Variable& keys, const Variable& vector);
-/// V tanh(q_i + k_j), a plane for each of its D columns; V [a, D] or [H, a, D].
+/// tanh(q_i + k_j) V, one plane for each of the D columns of V. V [a, D] or [H, a, D]; queries and keys as above.
 std::unique_ptr<StripScore> fine_grained_strips(const Variable& queries, const Variable& keys, const Variable& V);
 
-// ---- What scores and values share
+// ---- Shared by scores and values
 
-/// One head's matrix of what broadcasts to [B, H, X, n], rows contiguous.
+/// The matrix [X, n] of one head in a tensor that broadcasts to [B, H, X, n] and has contiguous rows.
 template <class T>
 MatrixView<const T> head_matrix(const Tensor& x, std::int64_t b, std::int64_t h) {
   return {x.data<T>() + (x.shape()[0] > 1 ? b * x.strides()[0] : 0) + (x.shape()[1] > 1 ? h * x.strides()[1] : 0),
           x.strides()[2], 1};
 }
 
-/// `uses`: how many strips will multiply with it; a copy pays from the second one on, and one that is rounded at once.
-/// Of what several strips use, only what they reach is copied.
+/// A matrix [k, n] prepared as the right factor of `uses` products. It is packed (copied) for two products or more, and
+/// for rounding; otherwise it is read in place. For several products a block is packed when the first of them reaches
+/// it.
 template <class T>
 FOVEA_INLINE Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
                                      std::int64_t uses, Precision precision) {
@@ -96,16 +101,16 @@ FOVEA_INLINE Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from,
     panels.pack(from);
   return panels;
 }
-/// In the workspace's precision.
+/// The same in the workspace's precision.
 template <class T>
 Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
                         std::int64_t uses = 1) {
   return packed_matrix(space, from, k, n, uses, space.products);
 }
 
-/// A strip's part of the gradient of something of the keys [J, n]: alpha · stripᵀ · from, where `strip_transposed`
-/// [J, rows] is not 0 for keys in [first, end) alone, and from is [rows, n]. The first strip of an item writes, the
-/// others add.
+/// One strip's share of a gradient [J, n] with respect to keys or values: to += alpha · stripᵀ · from, where from is
+/// [rows, n]. The item's first strip overwrites `to`. `strip_transposed` is [J, rows]; it is 0 outside of the keys
+/// first ≤ j < end.
 template <class T>
 void add_key_gradient(const StripRows<T>& rows, MatrixView<T> to, std::int64_t n, std::int64_t first, std::int64_t end,
                       T alpha, MatrixView<const T> strip_transposed, MatrixView<const T> from, Workspace& space) {
@@ -127,8 +132,8 @@ void add_key_gradient(const StripRows<T>& rows, MatrixView<T> to, std::int64_t n
   add_key_gradient(rows, to, n, rows.hull_first, rows.hull_end, alpha, {strip, 1, rows.stride}, from, space);
 }
 
-/// Where rows of strips lie apart: the keys in whole vectors, and not a page, whose rows would fight for the same cache
-/// lines.
+/// The stride of a strip's rows, in elements: whole vectors, and not a multiple of 1024 bytes, because then rows would
+/// compete for the same lines of the cache.
 template <class T>
 std::int64_t strip_stride(std::int64_t keys) {
   std::int64_t stride = Panels<T>::padded(keys);

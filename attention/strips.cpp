@@ -13,7 +13,8 @@ namespace {
 template <class T>
 inline constexpr T infinity = std::numeric_limits<T>::infinity();
 
-/// Lane r: the lanes of part[r] joined.
+/// Reduces each vector to one number: lane r of the result is the lanes of part[r] combined by `join`. Destroys `part`.
+/// `width` is half the number of vectors.
 template <int width, class T, class Join>
 FOVEA_INLINE Vec<T> joined_rows(Vec<T> (&part)[Vec<T>::lanes], Join&& join) {
 #pragma GCC unroll 8
@@ -27,7 +28,7 @@ FOVEA_INLINE Vec<T> joined_rows(Vec<T> (&part)[Vec<T>::lanes], Join&& join) {
     return part[0];
 }
 
-/// Lane r: what the vectors that vectors_of_row(r) joins come to, for `count` rows; `nothing` in the other lanes.
+/// Lane r of the result is the lanes of vectors_of_row(r) combined by `join`, for r < count; `nothing` in other lanes.
 template <class T, class Row, class Join>
 FOVEA_INLINE Vec<T> joined_rows(int count, T nothing, Row&& vectors_of_row, Join&& join) {
   constexpr int lanes = Vec<T>::lanes;
@@ -47,8 +48,8 @@ FOVEA_INLINE Vec<T> larger(Vec<T> a, Vec<T> b) {
   return select((a < b) | (b != b), b, a);  // NaN wins
 }
 
-/// `count` rows at a time, as many as a vector has lanes: their maxima and sums are joined together, and one vector has
-/// the logarithms of all.
+/// Softmax of `count` rows, at most the number of lanes of a vector. Their maxima and sums are reduced together, so
+/// that one vector holds the logarithms of all.
 template <class T>
 void softmax_block(const RowsOfKeys& rows, int count, T* z, T sink, LogTotal<T>* log_totals) {
   constexpr int lanes = Vec<T>::lanes;
@@ -65,7 +66,7 @@ void softmax_block(const RowsOfKeys& rows, int count, T* z, T sink, LogTotal<T>*
                  },
                  larger<T>),
              Vec<T>(sink));
-  const LaneMask<T> nothing = maximum == lowest;  // to see: weights 0, and exp(z − lse) = 0 in the backward pass too
+  const LaneMask<T> nothing = maximum == lowest;  // no key: weights are 0, and log_total = inf makes them 0 again later
   T shift[lanes], scale[lanes];
   select(nothing, zero, maximum).store(shift);
   Vec<T> total = sum_of_rows<T>(count, [&](int r) {
@@ -109,7 +110,7 @@ void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals)
 }
 
 template <class T>
-void join_softmax(const RowsOfKeys& a, const LogTotal<T>* of_a, const RowsOfKeys& b, const LogTotal<T>* of_b,
+void join_softmax(const RowsOfKeys& a, const LogTotal<T>* totals_a, const RowsOfKeys& b, const LogTotal<T>* totals_b,
                   T* weights, LogTotal<T>* totals) {
   auto logarithm = [](const LogTotal<T>& total) { return total.value == infinity<T> ? -infinity<T> : total.value; };
   auto scale = [&](const RowsOfKeys& rows, std::int64_t r, T factor) {
@@ -119,13 +120,13 @@ void join_softmax(const RowsOfKeys& a, const LogTotal<T>* of_a, const RowsOfKeys
     });
   };
   for (std::int64_t r = 0; r < a.count; ++r) {
-    const T log_a = logarithm(of_a[r]), log_b = logarithm(of_b[r]),
+    const T log_a = logarithm(totals_a[r]), log_b = logarithm(totals_b[r]),
             maximum = log_a < log_b || std::isnan(log_b) ? log_b : log_a;  // NaN wins
-    if (maximum == -infinity<T>) {  // nothing to see in either: all weights are 0
+    if (maximum == -infinity<T>) {                                         // no key in either piece: all weights are 0
       totals[r] = {infinity<T>, T(0)};
       continue;
     }
-    const T mass_a = exp(log_a - maximum + of_a[r].rest), mass_b = exp(log_b - maximum + of_b[r].rest),
+    const T mass_a = exp(log_a - maximum + totals_a[r].rest), mass_b = exp(log_b - maximum + totals_b[r].rest),
             total = mass_a + mass_b, sum = log(total), value = maximum + sum;
     totals[r] = {value, sum - (value - maximum)};
     scale(a, r, mass_a / total);
@@ -148,7 +149,7 @@ void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient
   constexpr int lanes = Vec<T>::lanes;
   const Vec<T> zero(T(0));
   for_blocks<Vec<T>::lanes>(rows, [&](const RowsOfKeys& block, int block_rows, std::int64_t first_row) {
-    // Where a weight is 0 its gradient may be anything: it is not looked at.
+    // where a weight is 0 its gradient may be NaN or inf, so it is not multiplied
     const Vec<T> sums = sum_of_rows<T>(block_rows, [&](int r) {
       const std::int64_t at = (first_row + r) * rows.stride + block.first[r];
       return vector_of_sums<T>(block.end[r] - block.first[r], [&](std::int64_t j, auto count) {
@@ -205,7 +206,7 @@ template void density_row_backward(const double*, double*, std::int64_t, std::in
 
 Tensor strip_gradient_room(const Shape& shape, std::int64_t parts, DType dtype) {
   if (parts == 1) {
-    const int by_position[] = {0, 2, 1, 3};  // as split_heads lays them out: merging the heads is free
+    const int by_position[] = {0, 2, 1, 3};  // the layout of split_heads(), so that merge_heads() need not copy
     return Tensor::empty(shape, by_position, dtype, Device::cpu);
   }
   return Tensor::empty({parts, shape[0], shape[1], shape[2], shape[3]}, dtype);

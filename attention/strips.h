@@ -1,11 +1,15 @@
-/// Attention in strips: the fused engine's view of a term.
+/// The interface between the fused engine and terms.
 ///
-/// A strip is a matrix [rows, J] of a few queries of one head by all keys, in cache. The engine fills it with logits,
-/// lets every term change it, makes weights of it and multiplies them with the values; the backward pass makes the same
-/// strip again. Nothing of size I x J is ever kept: a call needs O(I + J) memory.
+/// The fused engine works on strips. A strip is a matrix [rows, J]: the pairs of a few queries of one head and all
+/// keys. It fits the cache. The engine fills it with logits, lets each term change it, applies the softmax and
+/// multiplies the weights with the values. The backward pass computes the same strip again. No matrix [I, J] is ever
+/// stored, so that a call needs O(I + J) memory.
 ///
-/// Where every dimension of the values has weights of its own, a strip is so many such matrices one after the other,
-/// planes; terms see one at a time.
+/// If each dimension of the values has weights of its own, a strip consists of D such matrices, one after the other.
+/// They are called planes. A term sees one plane at a time.
+///
+/// A "part" is a range of a head's queries that one thread processes. An "item" is one part of one head of one
+/// sentence.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -26,11 +30,12 @@ namespace fovea {
 struct StripShape {
   std::int64_t sentences, heads, queries, keys;  ///< B, H, I, J
   std::int64_t query_offset;                     ///< position of the first query among the keys
-  std::int64_t parts;  ///< the queries of a head are worked on in so many parts, each with its own key-side gradients
-  bool whole_sentences = false;  ///< a thread has all heads of a sentence: one room for the gradient of what they share
+  /// Number of parts of a head's queries. Each part has its own gradients with respect to keys and values.
+  std::int64_t parts;
+  bool whole_sentences = false;  ///< one thread processes all heads of a sentence, so that they can share a gradient
 };
 
-/// Rows of a matrix, each with keys of its own: first[r] ≤ j < end[r].
+/// Rows of a matrix. Row r has the columns (keys) first[r] ≤ j < end[r]; rows are `stride` elements apart.
 struct RowsOfKeys {
   std::int64_t count, stride;
   const std::int64_t *first, *end;
@@ -40,25 +45,29 @@ class StripScore;
 template <class T>
 class ScoreWorker;
 
-/// Which pairs a strip holds. Row r is query first_query + r; it sees keys first[r] ≤ j < end[r].
+/// The pairs of a strip. Row r is query first_query + r of its head, which sees the keys first[r] ≤ j < end[r].
 template <class T>
 struct StripRows {
   std::int64_t sentence, head, part, first_query, count;
-  std::int64_t query_offset, keys;  ///< position of query 0 among the keys; J
+  std::int64_t query_offset;  ///< position of query 0 among the keys
+  std::int64_t keys;          ///< J
   const std::int64_t *first, *end;
-  const std::int64_t *visible_first, *visible_end;  ///< by lengths and causality alone, before the terms' windows
-  std::int64_t hull_first, hull_end;                ///< all rows' keys; hull_first is a multiple of the vector's lanes
-  std::int64_t stride;                              ///< from row to row of any strip, in elements
-  bool begins;                                      ///< first strip of its part of a head, first plane, first piece
-  std::int64_t plane;                               ///< that a term sees
-  /// This thread's, of the term's scores().
+  const std::int64_t *visible_first, *visible_end;  ///< keys by lengths and causality only, without hard windows
+  std::int64_t hull_first,
+      hull_end;         ///< an interval with the keys of all rows; hull_first is a multiple of the vector width
+  std::int64_t stride;  ///< from row to row of every strip, in elements
+  bool begins;          ///< whether this is the first plane and first piece of an item's first strip
+  std::int64_t plane;   ///< number of the plane that the term sees
+  /// This thread's workers for the term's scores().
   std::span<const std::unique_ptr<ScoreWorker<T>>> scores;
-  /// The term's kept_strips(): forward() leaves there what backward() reads; null where no backward pass will.
+  /// Memory of kept_strips() strips, in which forward() stores what backward() reads. Null if there is no backward
+  /// pass.
   T* kept = nullptr;
-  /// Keys between the hull's ends that no row sees, and that are left out; none where both are equal. Then the keys
-  /// come in two pieces: rows of their own, with bounds and a hull of their own, in the columns of the same strip.
+  /// Keys inside the hull that no row sees and that are skipped; none if gap_first = gap_end. A strip with a gap is
+  /// processed in two pieces, the keys before and after the gap. A piece is a StripRows with its own bounds and hull;
+  /// both use the columns of the same strip.
   std::int64_t gap_first = 0, gap_end = 0;
-  std::int64_t piece = 0;  ///< 0 or 1; the second one adds to what the first one wrote for a query
+  std::int64_t piece = 0;  ///< 0 or 1; results per query are written for piece 0, and those of piece 1 added
 
   RowsOfKeys keys_of_rows() const { return {count, stride, first, end}; }
   RowsOfKeys keys_of_row(std::int64_t r) const { return {1, stride, first + r, end + r}; }
@@ -67,51 +76,53 @@ struct StripRows {
   bool has_gap() const { return gap_first < gap_end; }
 };
 
-/// What a term does to strips: on logits before the softmax or on weights after it. One object serves all threads.
+/// A term on strips: changes logits before the softmax, or weights after it. All threads use one object.
 class StripTerm {
  public:
   virtual ~StripTerm() = default;
 
-  /// The variables that it reads and brings gradients to.
+  /// The variables that the term reads and has gradients for.
   virtual std::vector<Variable> inputs() const = 0;
-  /// Room for the gradient of input k, of a shape that broadcasts from the input's: each part of a head's queries adds
-  /// to a place of its own, and the engine of autograd sums them. Zeros where the term adds.
+  /// Memory for the gradient of input k. The input's shape must broadcast to its shape: each part of a head's queries
+  /// has a place of its own, and autograd sums over them. Zeros, if the term adds to it.
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
-  /// Its own products of queries and keys: the engine has them in StripRows. inputs() begins with theirs.
+  /// The term's own products of queries and keys. The engine provides their workers in StripRows::scores. inputs()
+  /// begins with the scores' inputs.
   virtual std::span<const std::unique_ptr<StripScore>> scores() const { return {}; }
 
-  /// How many strips StripRows::kept is, one after the other.
+  /// The size of StripRows::kept, in strips.
   virtual std::int64_t kept_strips() const { return 0; }
-  /// Whether it may be asked for one piece of the keys at a time: what it does at a pair depends on no other key.
+  /// Whether the term can process the pieces of a strip one by one: its result for a pair does not depend on other
+  /// keys.
   virtual bool takes_pieces() const { return false; }
 
-  /// to = f(from) at the visible pairs; to may be from.
+  /// to = f(from) at the visible pairs. `to` may be `from`.
   virtual void forward(const StripRows<float>&, const float* from, float* to, Workspace&) const = 0;
   virtual void forward(const StripRows<double>&, const double* from, double* to, Workspace&) const = 0;
-  /// `gradient` is that of f(from) and becomes that of from; adds to gradients[k], where they are defined. What lies
-  /// outside of a row's keys is 0 and stays so. Also called for rows that see no key, without forward() before it.
+  /// Replaces `gradient`, that of f(from), by that of `from`. Adds to gradients[k], input k's memory, where it is
+  /// defined. Outside of a row's keys `gradient` is 0 and stays 0. Also called for rows without keys, without forward()
+  /// before.
   virtual void backward(const StripRows<float>&, const float* from, float* gradient, std::span<Tensor> gradients,
                         Workspace&) const = 0;
   virtual void backward(const StripRows<double>&, const double* from, double* gradient, std::span<Tensor> gradients,
                         Workspace&) const = 0;
 
-  /// The heads it acts on: [first_head, first_head + heads).
+  /// The term acts on the heads first_head ≤ h < first_head + heads.
   std::int64_t first_head = 0, heads = 0;
 };
 
-/// What a term adds to the output of a strip.
+/// A term that adds to the output of a strip's queries. Members that StripTerm has too mean the same.
 class StripValueTerm {
  public:
   virtual ~StripValueTerm() = default;
   virtual std::vector<Variable> inputs() const = 0;
   virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
-  /// As StripTerm's.
   virtual bool takes_pieces() const { return false; }
 
-  /// out [rows, D] += what the weights make.
+  /// Adds the term's contribution to out [rows, D].
   virtual void forward(const StripRows<float>&, const float* weights, MatrixView<float> out, Workspace&) const = 0;
   virtual void forward(const StripRows<double>&, const double* weights, MatrixView<double> out, Workspace&) const = 0;
-  /// Adds to the weights' gradient, and to gradients[k].
+  /// Adds to `gradient`, that of the weights, and to gradients[k] where they are defined.
   virtual void backward(const StripRows<float>&, const float* weights, MatrixView<const float> out_gradient,
                         float* gradient, std::span<Tensor> gradients, Workspace&) const = 0;
   virtual void backward(const StripRows<double>&, const double* weights, MatrixView<const double> out_gradient,
@@ -120,7 +131,7 @@ class StripValueTerm {
   std::int64_t first_head = 0, heads = 0;
 };
 
-/// Both types from one template: Term has forward_strip<T> and backward_strip<T>.
+/// Implements StripTerm for both types by the member templates forward_strip<T> and backward_strip<T> of Term.
 template <class Term>
 class StripTermOf : public StripTerm {
  public:
@@ -143,7 +154,7 @@ class StripTermOf : public StripTerm {
   const Term& self() const { return static_cast<const Term&>(*this); }
 };
 
-/// The same for values.
+/// Implements StripValueTerm for both types by the member templates forward_strip<T> and backward_strip<T> of Term.
 template <class Term>
 class StripValueTermOf : public StripValueTerm {
  public:
@@ -168,13 +179,13 @@ class StripValueTermOf : public StripValueTerm {
   const Term& self() const { return static_cast<const Term&>(*this); }
 };
 
-/// body(j, count) for the vectors of the keys [first, end): count as in for_vectors.
+/// body(j, count) for each vector of the keys first ≤ j < end. `count` is as in for_vectors().
 template <class T, class Body>
 FOVEA_INLINE void for_keys(std::int64_t first, std::int64_t end, Body&& body) {
   for_vectors<T>(end - first, [&](std::int64_t j, auto count) { body(first + j, count); });
 }
 
-/// The keys of a row whose offsets j − i are within ±clip: [first, second).
+/// The keys of a row with |j − i| ≤ clip: the interval first ≤ j < second.
 template <class T>
 std::pair<std::int64_t, std::int64_t> inner_keys(const StripRows<T>& rows, std::int64_t r, std::int64_t clip) {
   std::int64_t position = rows.query_position(r);
@@ -182,13 +193,13 @@ std::pair<std::int64_t, std::int64_t> inner_keys(const StripRows<T>& rows, std::
   return {begin, std::clamp(position + clip + 1, begin, rows.end[r])};
 }
 
-/// The element (b, h, i) of a tensor that broadcasts to [B, H, I]; x has rank 3.
+/// The offset of element (b, h, i) in a tensor of rank 3 or more whose first three dimensions broadcast to [B, H, I].
 inline std::int64_t broadcast_offset(const Tensor& x, std::int64_t b, std::int64_t h, std::int64_t i) {
   return (x.shape()[0] > 1 ? b * x.strides()[0] : 0) + (x.shape()[1] > 1 ? h * x.strides()[1] : 0) +
          (x.shape()[2] > 1 ? i * x.strides()[2] : 0);
 }
 
-/// Rows of a strip outside of [first, end) but inside the hull, set to 0.
+/// Sets to 0 what lies inside the hull and outside of a row's keys.
 template <class T>
 void clear_outside(const StripRows<T>& rows, T* strip) {
   for (std::int64_t r = 0; r < rows.count; ++r) {
@@ -198,39 +209,43 @@ void clear_outside(const StripRows<T>& rows, T* strip) {
   }
 }
 
-/// The logarithm of a row's normaliser, and what its rounding left: without that, weights made again of large logits
-/// would all be too large or too small.
+/// The logarithm of a row's normaliser Σ_j exp(z_j), and its rounding error. Without `rest`, the weights that the
+/// backward pass computes again from large logits would all be too large or too small.
 template <class T>
 struct LogTotal {
-  T value, rest;
+  T value, rest;  ///< the logarithm is value + rest
 };
 
-/// Softmax of each row over its keys, in place, and the logarithms of the normalisers: +inf, and all weights 0, where
-/// no logit is finite; null: not wanted. exp(sink) is part of the normalisers; sink = −inf: none.
+/// Softmax of each row over its keys, in place. exp(sink) is added to each normaliser; sink = −inf: no sink. Writes the
+/// logarithms of the normalisers to log_totals[r], unless it is null. If all logits of a row are −inf, all its weights
+/// are 0 and the logarithm is set to +inf.
 template <class T>
 void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals);
-/// Two pieces of the rows, each with weights and normalisers of its own, become one softmax; `totals` may be of_a.
+/// Joins the softmaxes of two pieces a and b of the same rows to one softmax over both: scales the weights and writes
+/// the joint normalisers to `totals`, which may be totals_a.
 template <class T>
-void join_softmax(const RowsOfKeys& a, const LogTotal<T>* of_a, const RowsOfKeys& b, const LogTotal<T>* of_b,
+void join_softmax(const RowsOfKeys& a, const LogTotal<T>* totals_a, const RowsOfKeys& b, const LogTotal<T>* totals_b,
                   T* weights, LogTotal<T>* totals);
-/// The same again, from the logarithms of the normalisers.
+/// The softmax with known normalisers: z = exp(z − log_total), row by row, in place.
 template <class T>
 void softmax_rows_again(const RowsOfKeys& rows, T* z, const LogTotal<T>* log_totals);
-/// gradient = weights · (gradient − mean), means[r] = Σ weights · gradient over the row's keys; null: not wanted.
+/// The softmax's backward pass: gradient = weights · (gradient − means[r]), where means[r] = Σ_j weights · gradient
+/// over the row's keys. Writes the means, unless `means` is null.
 template <class T>
 void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient, T* means);
-/// What the mean over another piece still takes from this one's gradient: −= weights · means[r], 0 where a weight is 0.
+/// For a softmax over two pieces: after softmax_rows_backward() on each, subtracts weights · means[r] from this piece's
+/// gradient, where `means` are those of the other piece. Where a weight is 0 the gradient is 0.
 template <class T>
 void subtract_means(const RowsOfKeys& rows, const T* weights, T* gradient, const T* means);
-/// The gradient through weights that are exp(z): gradient = weights · gradient.
+/// The backward pass of weights exp(z) for one row: gradient = weights · gradient over the keys first ≤ j < end.
 template <class T>
 void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
 
-/// Not initialised room for the gradient of heads' matrices [B, H, X, D]: in several parts [parts, B, H, X, D], which
-/// broadcast from it, or itself with the heads side by side.
+/// Uninitialised memory for the gradient of a tensor [B, H, X, D]: [parts, B, H, X, D] for several parts. For one part
+/// it is [B, H, X, D] in the memory order [B, X, H, D], so that merging the heads costs nothing.
 Tensor strip_gradient_room(const Shape& shape, std::int64_t parts, DType dtype);
 
-/// One head's matrix of such a room, for a part of its queries.
+/// The matrix of one head and part in memory from strip_gradient_room().
 template <class T>
 MatrixView<T> strip_gradient(const Tensor& room, std::int64_t b, std::int64_t h, std::int64_t part) {
   int d = room.rank() - 4;

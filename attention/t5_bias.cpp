@@ -16,7 +16,7 @@ std::int64_t t5_bucket(std::int64_t offset, bool causal, std::int64_t buckets, s
   if (distance < exact) return first + distance;
   double fraction = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
                     std::log(static_cast<double>(max_distance) / static_cast<double>(exact));
-  // 1e-9: a distance at the beginning of a bucket belongs to it, whatever the logarithm's last digit
+  // 1e-9, because a distance at the beginning of a bucket must not fall into the one before by rounding
   auto step = static_cast<std::int64_t>(fraction * static_cast<double>(buckets - exact) + 1e-9);
   return first + std::min(exact + step, buckets - 1);
 }

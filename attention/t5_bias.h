@@ -3,15 +3,16 @@
 ///
 ///   z_ij = s_ij + b_{bucket(j − i), h}
 ///
-/// Near distances have a bucket each; then buckets grow with the logarithm up to `max_distance`, beyond which there is
-/// one. Causal attention spends all buckets on the past; otherwise each side has half of them. One table [buckets, H]
-/// per layer (T5 shares one among the layers). s keeps its 1 / sqrt(D), which T5 leaves to the initial values.
+/// Small distances have a bucket each. The width of further buckets grows exponentially up to `max_distance`; all
+/// larger distances share the last bucket. In causal attention all buckets are for keys before the query, otherwise
+/// half of them for each side. Each layer has its own table [buckets, H]; in T5 all layers share one. The score s has
+/// the factor 1 / sqrt(D); T5 has none and scales the initial values instead.
 #pragma once
 #include "attention/registry.h"
 
 namespace fovea {
 
-/// The bucket of j − i = offset.
+/// The bucket of offset = j − i.
 std::int64_t t5_bucket(std::int64_t offset, bool causal, std::int64_t buckets, std::int64_t max_distance);
 
 class BucketBias : public LocalnessMethod {
@@ -31,7 +32,7 @@ class BucketBias : public LocalnessMethod {
   void add_terms(const AttentionContext& in, Terms& terms) override;
 
  private:
-  /// Throws Error where the buckets of many distances would begin beyond the last.
+  /// Throws Error unless max_distance is larger than the number of buckets for single distances.
   void require_far_buckets(bool causal) const;
 
   Options options_;

@@ -8,12 +8,13 @@ namespace fovea {
 
 namespace {
 
-/// The keys' segments: first and last key of each key's, and its number, all [J] i64.
+/// The segments of J keys.
 struct Segments {
-  Tensor first, last, number;
-  std::int64_t count;
+  Tensor first, last, number;  ///< for each key, its segment's first key, last key and number, i64 [J]
+  std::int64_t count;          ///< number of segments
 };
 
+/// Segments of b keys each; the last one may be shorter.
 Segments segments_of(std::int64_t J, std::int64_t b) {
   std::vector<std::int64_t> first, last, number;
   for (std::int64_t j = 0; j < J; ++j) {
@@ -24,7 +25,7 @@ Segments segments_of(std::int64_t J, std::int64_t b) {
   return {Tensor::from(first, {J}), Tensor::from(last, {J}), Tensor::from(number, {J}), (J + b - 1) / b};
 }
 
-/// 1 at the first of each row's largest, 0 elsewhere and in rows of zeros. No gradient.
+/// 1 at the first maximum of each row, 0 elsewhere. A row of zeros stays zeros. Without gradients.
 Tensor first_largest(const Tensor& phi) {
   std::vector<double> values = phi.to_vector<double>();
   std::int64_t J = phi.size(-1);
@@ -37,7 +38,7 @@ Tensor first_largest(const Tensor& phi) {
   return Tensor::from(values, phi.shape()).to(phi.dtype()).to(phi.device());
 }
 
-/// One call's window.
+/// The window of one call, in plain operations.
 struct Window {
   DifferentiableWindow::Options options;
   WindowProjections projections;
@@ -59,7 +60,7 @@ struct Window {
             pointer(in, projections.right_query, projections.right_key, right_allow)};
   }
 
-  /// m̂ [B, H, I, J], 0 where nothing is allowed
+  /// m̂ [B, H, I, J]; 0 for keys that a query may not see.
   Variable mask(const AttentionContext& in) const {
     Variable mask = mask_of(pointers(in));
     Tensor allow = in.allow();
@@ -111,13 +112,13 @@ struct Window {
       case DifferentiableWindow::Mask::either:
         return x + y - x * y;
       case DifferentiableWindow::Mask::discrete:
-        break;  // it has no second product
+        break;  // returned above
     }
     return {};
   }
 };
 
-/// w · m̂, or s + s^loc · m̂.
+/// The window's term: w · m̂, or s + s^loc · m̂ if local queries are defined.
 class WindowTerm : public PairTerm {
  public:
   explicit WindowTerm(Window window) : window_(std::move(window)) {}
@@ -129,7 +130,8 @@ class WindowTerm : public PairTerm {
     return pairs + matmul(p.local_query, transpose(p.local_key, -1, -2), {.scale = in.scale()}) * mask;
   }
   std::unique_ptr<StripTerm> strips(const AttentionContext& in) const override {
-    if (window_.options.mask == DifferentiableWindow::Mask::discrete) return nullptr;  // for looking at, not for speed
+    if (window_.options.mask == DifferentiableWindow::Mask::discrete)
+      return nullptr;  // for analysis only; speed does not matter
     return window_strips(window_.form(in), window_.projections);
   }
   bool is_products() const override { return true; }
@@ -138,7 +140,7 @@ class WindowTerm : public PairTerm {
   Window window_;
 };
 
-/// Σ_j w_ij = 1 again.
+/// Divides the weights of each row by their sum, so that Σ_j w_ij = 1 again.
 class Renormalize : public PairTerm {
  public:
   Variable composed(const Variable& weights, const AttentionContext&) const override {
@@ -161,14 +163,14 @@ class Renormalize : public PairTerm {
     void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace&) const {
       for_rows(rows, from, to, [](Vec<T> w, Vec<T>, Vec<T> total, Vec<T>) { return w / total; });
     }
-    /// d(w / Σ w): (g − Σ g w / Σ w) / Σ w, and g / least where the sum is smaller.
+    /// The gradient of w / Σ w: (g − Σ g w / Σ w) / Σ w, and g / least if Σ w < least.
     template <class T>
     void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor>, Workspace&) const {
       for_rows(rows, from, gradient, [](Vec<T>, Vec<T> g, Vec<T> total, Vec<T> mean) { return (g - mean) / total; });
     }
 
    private:
-    /// change(w, x, max(Σ w, least), Σ x w / Σ w), written over x.
+    /// x = change(w, x, max(Σ w, least), Σ x w / Σ w) for the keys of all rows.
     template <class T, class Change>
     static void for_rows(const StripRows<T>& rows, const T* weights, T* x, Change&& change) {
       for (std::int64_t r = 0; r < rows.count; ++r, weights += rows.stride, x += rows.stride) {
@@ -239,7 +241,7 @@ void DifferentiableWindow::add_terms(const AttentionContext& in, Terms& terms) {
     return split_heads(in.project(projection, in.query_states), head_dim_);
   };
   auto keys = [&](const Linear& projection) {
-    return split_heads(in.of_keys(&projection, [&] { return in.project(projection, in.key_states); }), head_dim_);
+    return split_heads(in.all_keys(&projection, [&] { return in.project(projection, in.key_states); }), head_dim_);
   };
   WindowProjections projections{queries(left_query_), keys(left_key_), queries(right_query_), keys(right_key_)};
   if (options_.use == Use::additive) {

@@ -4,9 +4,9 @@
 ///   φ^L_i = softmax_j(q^L_i · k^L_j / sqrt(D))    left pointer, over the keys that i may see; φ^R_i the right one
 ///   F_j = Σ_{k ≤ e(j)} φ_k                        e(j), a(j): last and first key of j's segment; j itself by token
 ///   S_j = Σ_{k ≥ a(j)} φ_k
-///   m̂_j = F^L_j S^R_j + F^R_j S^L_j               in [0, 2]: l = j = r counts twice
+///   m̂_j = F^L_j S^R_j + F^R_j S^L_j               in [0, 2], because l = j = r counts twice
 ///
-///   multiplicative (MW)  w = softmax(s) · m̂                       after the softmax, not renormalised
+///   multiplicative (MW)  w = softmax(s) · m̂                       after the softmax, not normalised again
 ///   additive (AW)        z = s + (q^loc · k^loc / sqrt(D)) · m̂    before it
 #pragma once
 #include <optional>
@@ -23,12 +23,17 @@ class DifferentiableWindow : public LocalnessMethod {
   struct Options {
     Use use = Use::multiplicative;
     std::int64_t segment = 1;  ///< b, in tokens
-    /// paper: m̂ of eq. 9; exact: less the double count, so that m̂ is the expectation of the discrete mask; either:
-    /// x + y − x y of the two products; discrete: eq. 6, [l ≤ j ≤ r] by segments, l and r where the pointers are
-    /// largest (the first such key), without a gradient to them
+    /// With the products x = F^L S^R and y = F^R S^L:
+    ///   paper:    x + y, eq. 9
+    ///   exact:    without the double count, so that m̂ is the expectation of the discrete mask
+    ///   either:   x + y − x y
+    ///   discrete: eq. 6, 1 for the segments from l to r, where l and r are the pointers' (first) maxima; the pointers
+    ///   have
+    ///             no gradient
     Mask mask = Mask::paper;
-    bool renormalize = false;  ///< multiplicative: divide by the row's sum (at least 1e-9)
-    /// encoder self-attention, mask = paper: left pointer at or before i, right pointer at or after, first product only
+    bool renormalize = false;  ///< with use = multiplicative: divide by the row's sum, or by 1e-9 if that is larger
+    /// For encoder self-attention with mask = paper: the left pointer stays at or before i, the right one at or behind
+    /// it, and m̂ is the first product only.
     bool forward_only = false;
     double pointer_scale = 1;              ///< multiplies the pointers' logits
     bool pointer_scale_by_length = false;  ///< multiplies them by the number of keys that i may see

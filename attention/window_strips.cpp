@@ -11,40 +11,41 @@ namespace fovea {
 
 namespace {
 
-/// Some keys of as many queries as a vector has lanes, turned over: a row for each key, the queries side by side. What
-/// runs along the keys of a row is then a plain sum, for all those queries at a time.
+/// A transposed block of a strip: one row per key, one lane per query, for as many queries as a vector has lanes. A sum
+/// over keys is then a sum of vectors, for all these queries at once.
 template <class T>
-class TurnedKeys {
+class TransposedKeys {
  public:
-  TurnedKeys(std::int64_t most_keys, Workspace& space)
+  TransposedKeys(std::int64_t most_keys, Workspace& space)
       : data_(space.take<T>((most_keys + Vec<T>::lanes) * Vec<T>::lanes)) {}
 
-  /// It has the keys from this one on.
+  /// Makes `key` the first key of the block.
   void begin_at(std::int64_t key) { begin_ = key; }
   Vec<T> operator[](std::int64_t key) const { return Vec<T>::load(at(key)); }
   void set(std::int64_t key, Vec<T> x) const { x.store(at(key)); }
-  /// Over the keys [begin, end).
+  /// The sum over the keys begin ≤ j < end, which must not be empty.
   FOVEA_INLINE Vec<T> sum(std::int64_t begin, std::int64_t end) const {
     Vec<T> total = (*this)[begin];
     for (std::int64_t j = begin + 1; j < end; ++j) total += (*this)[j];
     return total;
   }
 
-  /// Takes the keys [begin, end) of `rows` rows: row(r, j, count) has a vector of them.
+  /// Fills the keys begin ≤ j < end by transposing `rows` rows of a strip; row(r, j, count) returns a vector of keys of
+  /// row r. Lanes from `rows` on are 0.
   template <class Row>
-  FOVEA_INLINE void turn_from(std::int64_t begin, std::int64_t end, int rows, Row&& row) const {
+  FOVEA_INLINE void load_rows(std::int64_t begin, std::int64_t end, int rows, Row&& row) const {
     for_keys<T>(begin, end, [&](std::int64_t j, auto count) {
       Vec<T> square[Vec<T>::lanes];
 #pragma GCC unroll 16
       for (int r = 0; r < Vec<T>::lanes; ++r) square[r] = r < rows ? row(r, j, count) : Vec<T>(T(0));
       transposition::square(square);
 #pragma GCC unroll 16
-      for (int k = 0; k < Vec<T>::lanes; ++k) set(j + k, square[k]);  // also past the end: there is room
+      for (int k = 0; k < Vec<T>::lanes; ++k) set(j + k, square[k]);  // may write past `end`; data_ has space for it
     });
   }
-  /// row(r, j, count, vector of keys)
+  /// Transposes back: calls row(r, j, count, vector of keys) for the keys begin ≤ j < end of each row.
   template <class Row>
-  FOVEA_INLINE void turn_to(std::int64_t begin, std::int64_t end, int rows, Row&& row) const {
+  FOVEA_INLINE void store_rows(std::int64_t begin, std::int64_t end, int rows, Row&& row) const {
     for_keys<T>(begin, end, [&](std::int64_t j, auto count) {
       Vec<T> square[Vec<T>::lanes];
 #pragma GCC unroll 16
@@ -63,7 +64,7 @@ class TurnedKeys {
   std::int64_t begin_ = 0;
 };
 
-/// A sum that runs along the keys, block by block, in f64: f32 alone drifts by 1e-5 in 32 000 keys.
+/// A running sum over blocks of keys, one per lane, in f64. In f32 it would drift by 1e-5 within 32 000 keys.
 template <class T>
 class RunningSum {
  public:
@@ -83,44 +84,44 @@ class RunningSum {
   Vec<T> value_ = Vec<T>(T(0));
 };
 
-/// Of both pointers, along the keys.
+/// Running sums for both pointers.
 template <class T>
 struct PairOfSums {
   RunningSum<T> left, right;
 };
 
-/// The queries [row, row + count) of a strip: at most a vector of them.
+/// The rows row ≤ r < row + count of a strip, one per lane of a vector.
 struct Lanes {
   std::int64_t row;
   int count;
 };
 
-/// Keys that are worked on at a time, whole segments but where the call's end: few enough for the first cache, if
-/// segments are.
+/// A block of keys begin ≤ j < end that is processed at once. Blocks consist of whole segments, except at the ends of
+/// the hull. About 32 keys, so that the data of a block fits the L1 cache, unless segments are longer.
 struct Block {
   std::int64_t number, begin, end;
 };
 
-/// A block's, turned.
+/// The transposed data of one block. The backward pass reuses some members.
 template <class T>
-struct TurnedBlock {
-  TurnedKeys<T> left, right;      ///< φ; then what they are told
-  TurnedKeys<T> left_S, right_S;  ///< then dF of the other pointer
-  TurnedKeys<T> mask, mask_slope;
+struct TransposedBlock {
+  TransposedKeys<T> left, right;      ///< φ^L and φ^R; then their gradients
+  TransposedKeys<T> left_S, right_S;  ///< S^L and S^R; then the gradients of F^R and F^L
+  TransposedKeys<T> mask, mask_gradient;
 
-  TurnedBlock(std::int64_t keys, Workspace& space)
+  TransposedBlock(std::int64_t keys, Workspace& space)
       : left(keys, space),
         right(keys, space),
         left_S(keys, space),
         right_S(keys, space),
         mask(keys, space),
-        mask_slope(keys, space) {}
+        mask_gradient(keys, space) {}
   void begin_at(std::int64_t key) {
-    for (TurnedKeys<T>* keys : {&left, &right, &left_S, &right_S, &mask, &mask_slope}) keys->begin_at(key);
+    for (TransposedKeys<T>* keys : {&left, &right, &left_S, &right_S, &mask, &mask_gradient}) keys->begin_at(key);
   }
 };
 
-/// A number of each block's and query's, for both pointers.
+/// One number per block, query and pointer.
 template <class T>
 struct BlockNumbers {
   T *left, *right;  ///< [blocks, lanes]
@@ -136,7 +137,7 @@ struct BlockNumbers {
 class WindowStrips : public StripTermOf<WindowStrips> {
  public:
   WindowStrips(const WindowForm& form, const WindowProjections& p) : form_(form) {
-    // What is made larger, by the length or by its own scale, is not rounded: it would be the rounding that grows.
+    // logits that are multiplied by a large number are not rounded to bf16, because the error would be multiplied too
     const bool exact = form.pointer_scale_by_length || std::abs(form.pointer_scale) > form.local_scale;
     scores_.push_back(dot_strips(p.left_query, p.left_key, form.pointer_scale, exact));
     scores_.push_back(dot_strips(p.right_query, p.right_key, form.pointer_scale, exact));
@@ -160,16 +161,16 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     const Call<T> call = call_of(rows, rows.kept ? rows.kept : take_strips(rows, space), space);
     for (const Pointer<T>* pointer : {&call.left, &call.right}) point(*pointer, space);
     if (form_.additive) rows.scores[2]->logits(rows, call.local, space);
-    TurnedBlock<T> turned(most_of_block(rows), space);
+    TransposedBlock<T> block_data(most_of_block(rows), space);
     const BlockNumbers<T> after = take_sums(call, space);
     for_lanes(call, [&](Lanes lanes) {
       sum_blocks(call, lanes, after);
       PairOfSums<T> F;
       for_blocks(call, [&](Block block) {
-        turn_pointers(call, lanes, block, turned);
-        sum_back(block, after, turned);
-        sum_window(block, turned, F);
-        change(call, lanes, block, turned.mask, from, to);
+        transpose_pointers(call, lanes, block, block_data);
+        sum_back(block, after, block_data);
+        sum_window(block, block_data, F);
+        change(call, lanes, block, block_data.mask, from, to);
       });
     });
   }
@@ -182,32 +183,32 @@ class WindowStrips : public StripTermOf<WindowStrips> {
       return;
     }
     const Call<T> call = call_of(rows, rows.kept, space);
-    const Slopes<T> slopes{memory, memory + strip_size(rows), memory + 2 * strip_size(rows)};
-    TurnedBlock<T> turned(most_of_block(rows), space);
-    const BlockNumbers<T> after = take_sums(call, space), dF_of_blocks = take_sums(call, space);
+    const PointerGradients<T> gradients{memory, memory + strip_size(rows), memory + 2 * strip_size(rows)};
+    TransposedBlock<T> block_data(most_of_block(rows), space);
+    const BlockNumbers<T> after = take_sums(call, space), dF_totals = take_sums(call, space);
     for_lanes(call, [&](Lanes lanes) {
       sum_blocks(call, lanes, after);
       PairOfSums<T> F, dS;
       for_blocks(call, [&](Block block) {
-        turn_pointers(call, lanes, block, turned);
-        sum_back(block, after, turned);
-        turn_mask_slope(call, lanes, block, from, gradient, turned.mask_slope);
-        back_through_window(block, turned, F, dS);
-        back_through_sums(block, turned, dF_of_blocks);
-        back_through_change(call, lanes, block, turned.mask, gradient, slopes.local);
-        turn_slopes(call, lanes, block, turned, slopes);
+        transpose_pointers(call, lanes, block, block_data);
+        sum_back(block, after, block_data);
+        compute_mask_gradient(call, lanes, block, from, gradient, block_data.mask_gradient);
+        backward_window(block, block_data, F, dS);
+        backward_sums(block, block_data, dF_totals);
+        backward_change(call, lanes, block, block_data.mask, gradient, gradients.local);
+        store_gradients(call, lanes, block, block_data, gradients);
       });
-      add_dF_after(call, lanes, dF_of_blocks, slopes);
+      add_dF_after(call, lanes, dF_totals, gradients);
     });
-    back_through_pointer(call.left, slopes.left, space);
-    back_through_pointer(call.right, slopes.right, space);
-    if (form_.additive) rows.scores[2]->backward(rows, slopes.local, space);
+    backward_pointer(call.left, gradients.left, space);
+    backward_pointer(call.right, gradients.right, space);
+    if (form_.additive) rows.scores[2]->backward(rows, gradients.local, space);
   }
 
  private:
   // ---- One call
 
-  /// A pointer's strip of φ, its score, and its rows: the keys that it may choose. Both pointers' hulls are the same.
+  /// One pointer: its strip of φ, its score, and the keys that it may point to. Both pointers have the same hull.
   template <class T>
   struct Pointer {
     T* phi;
@@ -215,23 +216,23 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     StripRows<T> rows;
   };
 
-  /// The strip's rows, both pointers, and the strip of local logits if there is one.
+  /// The data of one strip: its rows, both pointers, and the strip of local logits if the window is additive.
   template <class T>
   struct Call {
     const StripRows<T>& rows;
     Pointer<T> left, right;
     T* local;
 
-    /// What of a block the rows' own terms see.
+    /// The part of a block that lies in the strip's own hull, which may be smaller than that of the pointers.
     Block seen(Block block) const {
       const std::int64_t begin = std::clamp(rows.hull_first, block.begin, block.end);
       return {block.number, begin, std::clamp(rows.hull_end, begin, block.end)};
     }
   };
 
-  /// Strips that gradients of logits are written to.
+  /// Strips for the gradients of φ^L, φ^R and the local logits.
   template <class T>
-  struct Slopes {
+  struct PointerGradients {
     T *left, *right, *local;
   };
 
@@ -256,7 +257,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     for (std::int64_t r = 0; r < rows.count; ++r) {
       const std::int64_t first = rows.visible_first[r], end = rows.visible_end[r], i = rows.query_position(r);
       left_first[r] = first;
-      left_end[r] = form_.forward_only ? std::clamp(i + 1, first, end) : end;  // it stays at or before i
+      left_end[r] = form_.forward_only ? std::clamp(i + 1, first, end) : end;  // the left pointer stays at or before i
       right_first[r] = form_.forward_only ? std::clamp(i, first, end) : first;
       right_end[r] = end;
       if (first == end) continue;
@@ -279,6 +280,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
       body(Lanes{r, static_cast<int>(std::min<std::int64_t>(Vec<T>::lanes, call.rows.count - r))});
   }
 
+  /// Number of keys of a block: the smallest multiple of the segment's length that is 32 or more.
   std::int64_t block_keys() const { return (31 + form_.segment) / form_.segment * form_.segment; }
   template <class T>
   std::int64_t most_of_block(const StripRows<T>& rows) const {
@@ -332,7 +334,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
 
   // ---- Pointers
 
-  /// φ: softmax over the keys that each row may choose, 0 elsewhere.
+  /// Computes φ: the softmax over the keys that the pointer may point to, 0 elsewhere.
   template <class T>
   void point(const Pointer<T>& pointer, Workspace& space) const {
     const StripRows<T>& rows = pointer.rows;
@@ -343,8 +345,9 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     clear_outside(rows, pointer.phi);
   }
 
+  /// From the gradient of φ to those of the pointer's queries and keys.
   template <class T>
-  void back_through_pointer(const Pointer<T>& pointer, T* slope, Workspace& space) const {
+  void backward_pointer(const Pointer<T>& pointer, T* slope, Workspace& space) const {
     const StripRows<T>& rows = pointer.rows;
     softmax_rows_backward(rows.keys_of_rows(), pointer.phi, slope, static_cast<T*>(nullptr));
     clear_outside(rows, slope);
@@ -352,6 +355,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     pointer.score.backward(rows, slope, space);
   }
 
+  /// Multiplies each row by the number of keys that the query may see, if the form asks for it.
   template <class T>
   void scale_by_length(const StripRows<T>& rows, T* strip) const {
     if (!form_.pointer_scale_by_length) return;
@@ -366,13 +370,14 @@ class WindowStrips : public StripTermOf<WindowStrips> {
 
   // ---- The window of a block
 
+  /// Uninitialised memory for one number per block, query and pointer.
   template <class T>
   BlockNumbers<T> take_sums(const Call<T>& call, Workspace& space) const {
     const std::int64_t blocks = end_block(call) * Vec<T>::lanes;
     return {space.take<T>(blocks), space.take<T>(blocks)};
   }
 
-  /// after: the pointers' mass on the keys from each block's end on.
+  /// Sets `after`: for each block the sum of φ over all keys behind it.
   template <class T>
   void sum_blocks(const Call<T>& call, Lanes lanes, const BlockNumbers<T>& after) const {
     PairOfSums<T> sums;
@@ -394,45 +399,47 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     return Vec<T>::load(mass);
   }
 
+  /// Loads φ^L and φ^R of a block.
   template <class T>
-  static void turn_pointers(const Call<T>& call, Lanes lanes, Block block, TurnedBlock<T>& turned) {
-    turned.begin_at(block.begin);
-    auto turn = [&](const T* phi, const TurnedKeys<T>& to) {
+  static void transpose_pointers(const Call<T>& call, Lanes lanes, Block block, TransposedBlock<T>& block_data) {
+    block_data.begin_at(block.begin);
+    auto turn = [&](const T* phi, const TransposedKeys<T>& to) {
       const T* rows = phi + lanes.row * call.rows.stride;
-      to.turn_from(block.begin, block.end, lanes.count, [&](int r, std::int64_t j, auto count) {
+      to.load_rows(block.begin, block.end, lanes.count, [&](int r, std::int64_t j, auto count) {
         return load_vector(rows + r * call.rows.stride + j, count);
       });
     };
-    turn(call.left.phi, turned.left);
-    turn(call.right.phi, turned.right);
+    turn(call.left.phi, block_data.left);
+    turn(call.right.phi, block_data.right);
   }
 
-  /// S of every key, from what comes after the block. It is not taken as the rest of a whole, which would leave no
-  /// digits of what is small.
+  /// Computes S for every key of the block, starting from the sum behind the block. (S = 1 − F would be cheaper, but
+  /// has no correct digits where S is small.)
   template <class T>
-  void sum_back(Block block, const BlockNumbers<T>& after, const TurnedBlock<T>& turned) const {
+  void sum_back(Block block, const BlockNumbers<T>& after, const TransposedBlock<T>& block_data) const {
     Vec<T> left = after.left_of(block), right = after.right_of(block);
     for_segments_back(block, [&](std::int64_t begin, std::int64_t end) {
-      left += turned.left.sum(begin, end);
-      right += turned.right.sum(begin, end);
+      left += block_data.left.sum(begin, end);
+      right += block_data.right.sum(begin, end);
       for (std::int64_t j = begin; j < end; ++j) {
-        turned.left_S.set(j, left);
-        turned.right_S.set(j, right);
+        block_data.left_S.set(j, left);
+        block_data.right_S.set(j, right);
       }
     });
   }
 
-  /// What the window's equation has of a segment: F up to and with it, S from it on, its own masses.
+  /// The quantities of one segment in the window's equations: F with the segment, S from the segment on, and the sum of
+  /// φ over the segment (mass).
   template <class T>
   struct Segment {
     Vec<T> left_F, left_S, right_F, right_S, left_mass, right_mass;
   };
-  /// One block's segments, in order. F goes on with the block when this ends.
+  /// Iterates over the segments of a block in order. The destructor adds the block's masses to F.
   template <class T>
   class Segments {
    public:
-    Segments(const TurnedBlock<T>& turned, PairOfSums<T>& F)
-        : turned_(turned), F_(F), left_before_(F.left.value()), right_before_(F.right.value()) {}
+    Segments(const TransposedBlock<T>& block_data, PairOfSums<T>& F)
+        : block_data_(block_data), F_(F), left_before_(F.left.value()), right_before_(F.right.value()) {}
     ~Segments() {
       F_.left.add(left_);
       F_.right.add(right_);
@@ -441,19 +448,19 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     Segments& operator=(const Segments&) = delete;
 
     FOVEA_INLINE Segment<T> next(std::int64_t begin, std::int64_t end) {
-      const Vec<T> left_mass = turned_.left.sum(begin, end), right_mass = turned_.right.sum(begin, end);
+      const Vec<T> left_mass = block_data_.left.sum(begin, end), right_mass = block_data_.right.sum(begin, end);
       left_ += left_mass;
       right_ += right_mass;
       return {left_before_ + left_,
-              turned_.left_S[begin],
+              block_data_.left_S[begin],
               right_before_ + right_,
-              turned_.right_S[begin],
+              block_data_.right_S[begin],
               left_mass,
               right_mass};
     }
 
    private:
-    const TurnedBlock<T>& turned_;
+    const TransposedBlock<T>& block_data_;
     PairOfSums<T>& F_;
     Vec<T> left_before_, right_before_, left_ = Vec<T>(T(0)), right_ = Vec<T>(T(0));
   };
@@ -467,34 +474,35 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     return x + y;
   }
 
-  /// m̂
+  /// Computes m̂ for every key of the block.
   template <class T>
-  void sum_window(Block block, const TurnedBlock<T>& turned, PairOfSums<T>& F) const {
-    Segments<T> segments(turned, F);
+  void sum_window(Block block, const TransposedBlock<T>& block_data, PairOfSums<T>& F) const {
+    Segments<T> segments(block_data, F);
     for_segments(block, [&](std::int64_t begin, std::int64_t end) {
       const Vec<T> mask = mask_of(segments.next(begin, end));
-      for (std::int64_t j = begin; j < end; ++j) turned.mask.set(j, mask);
+      for (std::int64_t j = begin; j < end; ++j) block_data.mask.set(j, mask);
     });
   }
 
-  /// to = w · m̂, or z + local · m̂, of a block.
+  /// to = w · m̂, or z + local · m̂ for an additive window, for the keys of a block.
   template <class T>
-  void change(const Call<T>& call, Lanes lanes, Block block, const TurnedKeys<T>& mask, const T* from, T* to) const {
+  void change(const Call<T>& call, Lanes lanes, Block block, const TransposedKeys<T>& mask, const T* from,
+              T* to) const {
     const Block seen = call.seen(block);
-    mask.turn_to(seen.begin, seen.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> m) {
+    mask.store_rows(seen.begin, seen.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> m) {
       const std::int64_t at = (lanes.row + r) * call.rows.stride + j;
       const Vec<T> x = load_vector(from + at, count);
       store_vector(form_.additive ? fma(m, load_vector(call.local + at, count), x) : x * m, to + at, count);
     });
   }
 
-  /// The gradient of m̂, from that of what change() makes.
+  /// Computes the gradient of m̂ from that of change()'s result. It is 0 for keys outside of the strip's hull.
   template <class T>
-  void turn_mask_slope(const Call<T>& call, Lanes lanes, Block block, const T* from, const T* gradient,
-                       const TurnedKeys<T>& to) const {
+  void compute_mask_gradient(const Call<T>& call, Lanes lanes, Block block, const T* from, const T* gradient,
+                             const TransposedKeys<T>& to) const {
     const T* factor = form_.additive ? call.local : from;
     const Block seen = call.seen(block);
-    to.turn_from(seen.begin, seen.end, lanes.count, [&](int r, std::int64_t j, auto count) {
+    to.load_rows(seen.begin, seen.end, lanes.count, [&](int r, std::int64_t j, auto count) {
       const std::int64_t at = (lanes.row + r) * call.rows.stride + j;
       return load_vector(gradient + at, count) * load_vector(factor + at, count);
     });
@@ -502,28 +510,30 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     for (std::int64_t j = seen.end; j < block.end; ++j) to.set(j, Vec<T>(T(0)));
   }
 
-  /// The gradient of what m̂ is multiplied with: of w, in the place of `gradient`, or of the local logits.
+  /// Computes the gradient of m̂'s factor: of w, in place in `gradient`, or of the local logits.
   template <class T>
-  void back_through_change(const Call<T>& call, Lanes lanes, Block block, const TurnedKeys<T>& mask, T* gradient,
-                           T* local_slope) const {
-    T* to = form_.additive ? local_slope : gradient;
+  void backward_change(const Call<T>& call, Lanes lanes, Block block, const TransposedKeys<T>& mask, T* gradient,
+                       T* local_gradient) const {
+    T* to = form_.additive ? local_gradient : gradient;
     const Block seen = call.seen(block);
-    mask.turn_to(seen.begin, seen.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> m) {
+    mask.store_rows(seen.begin, seen.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> m) {
       const std::int64_t at = (lanes.row + r) * call.rows.stride + j;
       store_vector(m * load_vector(gradient + at, count), to + at, count);
     });
   }
 
-  /// m̂ again; and from its gradient to what φ^L and φ^R are told by S and by their own masses, in their place, and to
-  /// dF, in the place of the other pointer's S.
+  /// Computes m̂ again, and from its gradient:
+  ///   left, right:     the gradients of φ^L and φ^R through S and through the segment's own masses
+  ///   right_S, left_S: the gradients of F^L and F^R, stored at the first key of each segment
+  /// S of a key contains φ of this key and of all later ones, so that S's gradient is a running sum, dS.
   template <class T>
-  void back_through_window(Block block, const TurnedBlock<T>& turned, PairOfSums<T>& F, PairOfSums<T>& dS) const {
-    Segments<T> segments(turned, F);
+  void backward_window(Block block, const TransposedBlock<T>& block_data, PairOfSums<T>& F, PairOfSums<T>& dS) const {
+    Segments<T> segments(block_data, F);
     const Vec<T> left_before = dS.left.value(), right_before = dS.right.value(), one(T(1));
     Vec<T> left_dS(T(0)), right_dS(T(0));
     for_segments(block, [&](std::int64_t begin, std::int64_t end) {
       const Segment<T> s = segments.next(begin, end);
-      const Vec<T> g = turned.mask_slope.sum(begin, end), mask = mask_of(s);
+      const Vec<T> g = block_data.mask_gradient.sum(begin, end), mask = mask_of(s);
       Vec<T> dx = g, dy = g;  // of F^L S^R and F^R S^L
       if (form_.forward_only) dy = Vec<T>(T(0));
       if (form_.mask == WindowForm::Mask::either) {
@@ -538,35 +548,37 @@ class WindowStrips : public StripTermOf<WindowStrips> {
         right -= g * s.left_mass;
       }
       for (std::int64_t j = begin; j < end; ++j) {
-        turned.mask.set(j, mask);
-        turned.left.set(j, left);
-        turned.right.set(j, right);
+        block_data.mask.set(j, mask);
+        block_data.left.set(j, left);
+        block_data.right.set(j, right);
       }
-      turned.right_S.set(begin, dx * s.right_S);  // a segment's dF is with its first key
-      turned.left_S.set(begin, dy * s.left_S);
+      block_data.right_S.set(begin, dx * s.right_S);  // gradient of F, at the segment's first key
+      block_data.left_S.set(begin, dy * s.left_S);
     });
     dS.left.add(left_dS);
     dS.right.add(right_dS);
   }
 
-  /// What φ^L and φ^R are told by F, of the block itself; of_blocks: all of the block's dF.
+  /// Adds to the gradients of φ^L and φ^R those through F of the same block: F of a key contains φ of this key and of
+  /// all before. Sets block_totals to the sums of the block's gradients of F.
   template <class T>
-  void back_through_sums(Block block, const TurnedBlock<T>& turned, const BlockNumbers<T>& of_blocks) const {
+  void backward_sums(Block block, const TransposedBlock<T>& block_data, const BlockNumbers<T>& block_totals) const {
     Vec<T> left(T(0)), right(T(0));
     for_segments_back(block, [&](std::int64_t begin, std::int64_t end) {
-      left += turned.right_S[begin];
-      right += turned.left_S[begin];
+      left += block_data.right_S[begin];
+      right += block_data.left_S[begin];
       for (std::int64_t j = begin; j < end; ++j) {
-        turned.left.set(j, turned.left[j] + left);
-        turned.right.set(j, turned.right[j] + right);
+        block_data.left.set(j, block_data.left[j] + left);
+        block_data.right.set(j, block_data.right[j] + right);
       }
     });
-    of_blocks.set(block, left, right);
+    block_totals.set(block, left, right);
   }
 
-  /// The same of the blocks after each.
+  /// Adds to the gradients of φ^L and φ^R of each block those through F of all later blocks.
   template <class T>
-  void add_dF_after(const Call<T>& call, Lanes lanes, const BlockNumbers<T>& of_blocks, const Slopes<T>& slopes) const {
+  void add_dF_after(const Call<T>& call, Lanes lanes, const BlockNumbers<T>& block_totals,
+                    const PointerGradients<T>& gradients) const {
     PairOfSums<T> after;
     auto add = [&](Block block, Vec<T> dF, T* slope) {
       T more[Vec<T>::lanes];
@@ -580,29 +592,31 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     };
     for_blocks_back(call, [&](Block block) {
       if (block.number + 1 < end_block(call)) {
-        add(block, after.left.value(), slopes.left);
-        add(block, after.right.value(), slopes.right);
+        add(block, after.left.value(), gradients.left);
+        add(block, after.right.value(), gradients.right);
       }
-      after.left.add(of_blocks.left_of(block));
-      after.right.add(of_blocks.right_of(block));
+      after.left.add(block_totals.left_of(block));
+      after.right.add(block_totals.right_of(block));
     });
   }
 
+  /// Writes the block's gradients of φ^L and φ^R to their strips.
   template <class T>
-  static void turn_slopes(const Call<T>& call, Lanes lanes, Block block, const TurnedBlock<T>& turned,
-                          const Slopes<T>& slopes) {
-    auto turn = [&](const TurnedKeys<T>& slope, T* to) {
+  static void store_gradients(const Call<T>& call, Lanes lanes, Block block, const TransposedBlock<T>& block_data,
+                              const PointerGradients<T>& gradients) {
+    auto turn = [&](const TransposedKeys<T>& slope, T* to) {
       T* rows = to + lanes.row * call.rows.stride;
-      slope.turn_to(block.begin, block.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> x) {
+      slope.store_rows(block.begin, block.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> x) {
         store_vector(x, rows + r * call.rows.stride + j, count);
       });
     };
-    turn(turned.left, slopes.left);
-    turn(turned.right, slopes.right);
+    turn(block_data.left, gradients.left);
+    turn(block_data.right, gradients.right);
   }
 
   WindowForm form_;
-  std::vector<std::unique_ptr<StripScore>> scores_;  ///< of the left pointer, the right one, and the local logits
+  /// Scores of the left pointer, the right pointer and, if additive, of the local logits.
+  std::vector<std::unique_ptr<StripScore>> scores_;
 };
 
 }  // namespace

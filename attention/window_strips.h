@@ -1,4 +1,4 @@
-/// The differentiable window in strips: both pointers of a few queries over all keys, and their sums along the keys.
+/// The differentiable window (window.h has the equations) for the fused engine.
 #pragma once
 #include <memory>
 
@@ -6,15 +6,15 @@
 
 namespace fovea {
 
-/// What of the window the strips compute: window.h has the equations.
+/// The variant of the window.
 struct WindowForm {
-  bool additive;  ///< z + local · m̂ on logits, instead of w · m̂ on weights
-  std::int64_t segment;
+  bool additive;         ///< z + local · m̂ on logits; otherwise w · m̂ on weights
+  std::int64_t segment;  ///< length of a segment in keys; 1: by token
   enum class Mask { paper, exact, either } mask;
-  bool forward_only;
-  double pointer_scale;  ///< of the pointers' logits
-  bool pointer_scale_by_length;
-  double local_scale;  ///< of the local logits
+  bool forward_only;             ///< the left pointer stays at or before the query, the right one at or behind it
+  double pointer_scale;          ///< factor of the pointers' logits
+  bool pointer_scale_by_length;  ///< multiply them also by the number of keys that the query may see
+  double local_scale;            ///< factor of the local logits
 };
 
 /// Queries and keys of the pointers, and of the local logits if additive, [B, H, I, D] and [B, H, J, D].
@@ -23,6 +23,7 @@ struct WindowProjections {
   Variable local_query = {}, local_key = {};
 };
 
+/// The window's form on strips.
 std::unique_ptr<StripTerm> window_strips(const WindowForm& form, const WindowProjections& projections);
 
 }  // namespace fovea

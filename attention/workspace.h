@@ -1,4 +1,4 @@
-/// A thread's memory for one pass over strips: taken in order, given back all at once.
+/// Temporary memory of one thread, allocated as a stack.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace fovea {
 
-/// It grows by pieces when what is taken does not fit: who takes memory need not say so anywhere else. The same takes
-/// after a mark find the same memory again, so that a loop grows it in its first turn alone.
+/// A stack of memory that grows by pieces when needed. Sizes need not be known before. A loop that returns to the same
+/// mark and takes the same sizes gets the same memory, so that only its first iteration can allocate.
 class Workspace {
  public:
   struct Mark {
     std::size_t piece, used;
   };
 
-  /// Not initialised, at the start of a cache line; to be had until a mark before it is given back.
+  /// Uninitialised memory for `elements` elements, aligned to 64 bytes. Valid until give_back() of an earlier mark.
   template <class T>
   T* take(std::int64_t elements) {
     const std::size_t bytes = (static_cast<std::size_t>(elements) * sizeof(T) + 63) / 64 * 64;
@@ -27,24 +27,25 @@ class Workspace {
     return reinterpret_cast<T*>(pieces_[at_.piece].memory.address() + std::exchange(at_.used, at_.used + bytes));
   }
   Mark mark() const { return at_; }
+  /// Releases all that was taken after `mark`.
   void give_back(Mark mark) { at_ = mark; }
 
-  RowsAhead ahead;                      ///< what the thread will need next
-  Precision products = Precision::f32;  ///< of what is packed in it
+  RowsAhead ahead;                      ///< memory that the thread will need next, to be prefetched
+  Precision products = Precision::f32;  ///< of matrix products with operands packed in this memory
 
  private:
   struct Piece {
     Tensor memory;
     std::size_t bytes;
   };
-  /// Goes on to the next piece that has so much, or to a new one.
+  /// Advances to the next piece with `bytes` free bytes, or to a new one.
   void next_piece(std::size_t bytes);
 
   std::vector<Piece> pieces_;
   Mark at_ = {0, 0};
 };
 
-/// What is taken while one of these lives is given back at its end.
+/// Releases at its end all memory that was taken from the workspace during its lifetime.
 class WorkspaceScope {
  public:
   explicit WorkspaceScope(Workspace& space) : space_(space), mark_(space.mark()) {}

@@ -116,9 +116,9 @@ class Trainee {
       if (translates) sources.push_back(random.sentence(shortest, options.length));
       targets.push_back(random.sentence(shortest - 1, options.length - 1));  // and </s>
     }
-    const TaughtBatch taught = taught_batch(sources, targets);
-    loss_ = [model, taught, count = counted_targets(taught.targets, 0), smoothing = options.label_smoothing] {
-      return model->loss(taught.batch, taught.targets, {.label_smoothing = smoothing, .ignored = 0}) /
+    const TeacherForcingBatch sentences = teacher_forcing_batch(sources, targets);
+    loss_ = [model, sentences, count = counted_targets(sentences.targets, 0), smoothing = options.label_smoothing] {
+      return model->loss(sentences.batch, sentences.targets, {.label_smoothing = smoothing, .ignored = 0}) /
              static_cast<double>(count);
     };
     model_ = model;
@@ -132,11 +132,9 @@ class Trainee {
 
 /// The fused engine's own products are not counted where they are made; the composed form's are.
 double flops_of_step(Trainee& trainee) {
-  AttentionEngine before = attention_engine();
-  set_attention_engine(AttentionEngine::composed);
+  AttentionEngineScope composed(AttentionEngine::composed);
   reset_gemm_statistics();
   trainee.step();
-  set_attention_engine(before);
   return gemm_statistics().flops;
 }
 
@@ -242,7 +240,7 @@ void benchmark_step(Cli& cli) {
           options.batch_tokens, options.length);
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_flush_denormals(true);
-  set_attention_engine(options.engine);
+  AttentionEngineScope engine(options.engine);
   if (options.task == Task::classify) options.encoder().require_memory(options.batch_tokens);
 
   comparison.check(cli, [&] { options.check_model(); });

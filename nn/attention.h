@@ -1,4 +1,6 @@
-/// What a Transformer layer asks of an attention mechanism. nn/ only knows this interface; attention/ implements it.
+/// The interface between Transformer layers and attention. nn/ knows only this interface; attention/ implements it.
+///
+/// Letters of shapes: B sentences, I queries, J keys, H heads, d model width.
 #pragma once
 #include <functional>
 #include <memory>
@@ -11,67 +13,70 @@
 
 namespace fovea {
 
-/// Where an attention sits in a model.
+/// The place of an attention in a model: self-attention of an encoder or of a decoder, or attention over a source.
 enum class Place { encoder, decoder, cross };
 
-/// What an attention computed on the way, for pictures and tests: filled when AttentionInput::trace points to one.
+/// Intermediate results of one attention, for plots and tests. Filled where AttentionInput::trace points to one.
 struct AttentionTrace {
-  std::string name;  ///< of the attention in its stack, "0.cross"
-  Variable weights;  ///< the coefficients of the values, after every mask and window, before dropout [B, H, I, J]
+  std::string name;  ///< of the attention in its stack, such as "0.cross"
+  Variable weights;  ///< coefficients of the values, after masks and windows and before dropout, [B, H, I, J]
   std::vector<std::pair<std::string, Variable>> quantities;  ///< the method's own: "center", "width", "window", ...
 };
 
 struct AttentionInput {
-  Variable query;           ///< states of the sub-layer's input, [B, I, d]
-  Variable key;             ///< [B, J, d]; the same variable as query in self-attention
+  Variable query;           ///< [B, I, d]
+  Variable key;             ///< [B, J, d]; the same variable as `query` in self-attention
   Variable value;           ///< [B, J, d]
-  Tensor key_lengths = {};  ///< real keys of each sentence, i32 [B]; undefined: all J. Padding is on the right.
-  Variable mask = {};       ///< for methods that take one: M in [0, 1], bool or not, [B or 1, H or 1, I or 1, J]
-  bool causal = false;
-  std::int64_t query_offset = 0;  ///< position of the first query among the keys (incremental decoding)
-  AttentionTrace* trace = nullptr;
+  Tensor key_lengths = {};  ///< number of real keys of each sentence, i32 [B]; padding follows them. Undefined: J each
+  Variable mask = {};       ///< M in [0, 1], of any type, [B or 1, H or 1, I or 1, J]; for methods that read a mask
+  bool causal = false;      ///< a query sees the keys up to its own position only
+  std::int64_t query_offset = 0;    ///< position of the first query among the keys; > 0 in step-by-step decoding
+  AttentionTrace* trace = nullptr;  ///< filled unless null
 
-  // What a decoder that goes step by step passes on; undefined for the first step, and where nobody asks.
-  Variable step_input = {};      ///< what it reads at each step, the embedding of the previous word [B, I, d_e]
-  Variable previous_focus = {};  ///< flexible attention's p before the first query, [B] or [B, H]; memory has it too
-  /// Kept from step to step, and begun empty. With one, causal attention gets the keys and values of this call's
-  /// queries alone: those of the earlier ones are in the memory. Without causality it gets the whole source each time,
-  /// but looks at it in the first step only.
+  // Inputs of step-by-step decoding. All of them are optional.
+  Variable step_input = {};  ///< the decoder's input at each query's step, the previous token's embedding [B, I, d_e]
+  Variable previous_focus =
+      {};  ///< flexible attention's focus before the first query, [B] or [B, H]. Default: `memory`'s
+  /// Keys, values and states of earlier calls; empty before the first call. With a memory, each causal call passes the
+  /// keys and values of its own queries only: the earlier ones are in the memory. Each call over a source passes the
+  /// whole source, which only the first call reads.
   DecoderMemory* memory = nullptr;
 
-  bool grows() const { return memory && causal; }  ///< keys and values come behind those of earlier calls
-  /// Keys in sight of the last query, those in the memory included.
-  std::int64_t keys() const { return (grows() ? query_offset : 0) + key.size(1); }
-  /// of_all_keys() of this call.
+  /// Whether this call's keys and values are appended to those of earlier calls.
+  bool appends_keys() const { return memory && causal; }
+  /// Number of keys that the last query may see, with those in the memory.
+  std::int64_t key_count() const { return (appends_keys() ? query_offset : 0) + key.size(1); }
+  /// fovea::all_keys() for this call.
   template <class Make>
-  Variable of_keys(const void* owner, Make&& make) const {
-    return of_all_keys(memory, causal, owner, make);
+  Variable all_keys(const void* owner, Make&& make) const {
+    return fovea::all_keys(memory, causal, owner, make);
   }
 };
 
-/// What is fixed when an attention is made.
+/// The shape and place that an attention is constructed with.
 struct AttentionShape {
   std::int64_t model_dim = 512;  ///< d
   int heads = 8;                 ///< H; divides d
-  int layer = 0;                 ///< 0-based, of `layers`
+  int layer = 0;                 ///< number of this layer, 0 … layers − 1
   int layers = 1;
   Place place = Place::encoder;
-  double dropout = 0;  ///< of the attention weights
+  double dropout = 0;  ///< probability with which an attention weight is dropped, in [0, 1)
 
-  /// Widths of the inputs, d_q, d_k and d_v; 0: model_dim. Those of the queries are model_dim where there are
-  /// projections.
+  /// Widths of the input's query, key and value; 0 stands for model_dim. In multi-head attention, which projects its
+  /// inputs, queries are model_dim wide.
   std::int64_t query_dim = 0, key_dim = 0, value_dim = 0;
-  std::int64_t step_dim = 0;  ///< of AttentionInput::step_input, d_e; 0: there is none
+  std::int64_t step_dim = 0;  ///< d_e, the width of AttentionInput::step_input; 0: there is no step input
 };
 
 class Attention : public Module {
  public:
-  /// [B, I, d]; [B, I, d_v] without projections
+  /// → [B, I, output_dim()]
   virtual Variable forward(const AttentionInput& input) = 0;
-  virtual std::int64_t output_dim() const = 0;  ///< the last of forward()'s sizes
-  /// Over a source each query's result depends on the query and the source alone: not on its position, and not on
-  /// other queries. Hypotheses of one source may then be asked as queries of one sentence.
-  virtual bool asks_each_query_alone() const { return false; }
+  /// d for multi-head attention; the width of the values for attention without projections.
+  virtual std::int64_t output_dim() const = 0;
+  /// Whether the result for a query over a source depends on that query and the source only: not on the query's
+  /// position, nor on other queries. Then the hypotheses of a source can be decoded as queries of one sentence.
+  virtual bool has_independent_queries() const { return false; }
 };
 
 using AttentionFactory = std::function<std::unique_ptr<Attention>(const AttentionShape&)>;

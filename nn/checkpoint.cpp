@@ -12,7 +12,7 @@ NamedTensors state(const Module& module) {
 
 namespace {
 
-/// One kind of difference: how many there are, and the first in words.
+/// Differences of one kind: their number, and a description of the first.
 struct Differences {
   int count = 0;
   std::string first;
@@ -32,13 +32,13 @@ void load_tensors(NamedTensors& destination, const NamedTensors& values, std::st
     if (found == values.end())
       missing.add(name, mine.shape().str());
     else if (found->second.shape() != mine.shape())
-      reshaped.add(name, fmt::format("{}, the model has {}", found->second.shape().str(), mine.shape().str()));
+      reshaped.add(name, fmt::format("{}, expected {}", found->second.shape().str(), mine.shape().str()));
   }
   for (const auto& [name, theirs] : values)
     if (!destination.count(name)) unexpected.add(name, theirs.shape().str());
   require(missing.count + unexpected.count + reshaped.count == 0,
-          "{}: its tensors are not the model's{}{}{} (the first of each kind is named)", source, missing.str("missing"),
-          unexpected.str("unexpected"), reshaped.str("of another shape"));
+          "{}: the tensors are not those of the model{}{}{} (the first of each kind is named)", source,
+          missing.str("missing"), unexpected.str("unexpected"), reshaped.str("of another shape"));
   for (auto& [name, mine] : destination) mine.copy_from(values.at(name));
 }
 

@@ -12,7 +12,7 @@ namespace fovea {
 
 namespace {
 
-/// [R, ...] → [parents, ...]
+/// Rows `parents` [P] of x [R, ...] → [P, ...]
 Tensor picked_rows(const Tensor& x, const Tensor& parents) {
   Shape shape = x.shape();
   std::int64_t width = shape[0] == 0 ? 0 : shape.elements() / shape[0];
@@ -20,7 +20,7 @@ Tensor picked_rows(const Tensor& x, const Tensor& parents) {
   return gather_rows(x.reshape({x.size(0), width}), parents).reshape(shape);
 }
 
-/// [R, ...] of R rows with room for `capacity` along dimension 1.
+/// Uninitialised, [rows, capacity, ...], with the other sizes, the type and the device of `like` [R, J, ...].
 Tensor room_for(const Tensor& like, std::int64_t rows, std::int64_t capacity) {
   Shape shape = like.shape();
   shape[0] = rows;
@@ -30,51 +30,53 @@ Tensor room_for(const Tensor& like, std::int64_t rows, std::int64_t capacity) {
 
 }  // namespace
 
-bool DecoderMemory::is_one_each() const {
+bool DecoderMemory::has_one_hypothesis_per_source() const {
   for (std::size_t r = 0; r < sources_.size(); ++r)
     if (sources_[r] != static_cast<std::int64_t>(r)) return false;
   return true;
 }
 
-const Variable& DecoderMemory::rows_of(OfSource& kept) const {
-  if (together_ > 0 || !kept.of_sources.defined() || is_one_each()) return kept.of_sources;
-  if (!kept.of_hypotheses.defined()) {
+const Variable& DecoderMemory::rows_of(SourceRows& stored) const {
+  if (group_size_ > 0 || !stored.per_source.defined() || has_one_hypothesis_per_source()) return stored.per_source;
+  if (!stored.per_hypothesis.defined()) {
     const Tensor index = Tensor::from(sources_, {std::ssize(sources_)});
-    kept.of_hypotheses = picked_rows(kept.of_sources.value(), index.to(kept.of_sources.device()));
+    stored.per_hypothesis = picked_rows(stored.per_source.value(), index.to(stored.per_source.device()));
   }
-  return kept.of_hypotheses;
+  return stored.per_hypothesis;
 }
 
-Variable DecoderMemory::once(const void* owner, const std::function<Variable()>& make) {
-  OfSource& kept = once_[owner];
-  if (!kept.of_sources.defined()) {
-    require(together_ > 0 || is_one_each(), "decoder: what is made once is made before hypotheses are re-ordered");
-    kept.of_sources = make();
+Variable DecoderMemory::source_rows(const void* owner, const std::function<Variable()>& make) {
+  SourceRows& stored = source_rows_[owner];
+  if (!stored.per_source.defined()) {
+    require(group_size_ > 0 || has_one_hypothesis_per_source(),
+            "decoder memory: rows of a source are stored for the first time after hypotheses were reordered; they must "
+            "be stored in the first step");
+    stored.per_source = make();
   }
-  return rows_of(kept);
+  return rows_of(stored);
 }
 
-Variable DecoderMemory::kept(const void* owner) {
-  auto found = once_.find(owner);
-  return found == once_.end() ? Variable() : rows_of(found->second);
+Variable DecoderMemory::source_rows(const void* owner) {
+  auto found = source_rows_.find(owner);
+  return found == source_rows_.end() ? Variable() : rows_of(found->second);
 }
 
-DecoderMemory::BySource::BySource(DecoderMemory& memory, bool wanted) : memory_(memory) {
+DecoderMemory::GroupBySource::GroupBySource(DecoderMemory& memory, bool wanted) : memory_(memory) {
   const auto hypotheses = static_cast<std::int64_t>(memory.sources_.size());
   if (!wanted || hypotheses == 0) return;
   const std::int64_t n = hypotheses / (memory.sources_.back() + 1);
   for (std::int64_t r = 0; r < hypotheses; ++r)
     if (memory.sources_[static_cast<std::size_t>(r)] != r / n) return;
-  memory.together_ = n;
+  memory.group_size_ = n;
 }
 
-Variable DecoderMemory::grown(const void* owner, const Variable& added) {
-  Growing& kept = grown_[owner];
-  kept.append(added);
-  return kept.rows.size(1) == kept.length ? kept.rows : slice(kept.rows, 1, 0, kept.length);
+Variable DecoderMemory::append(const void* owner, const Variable& rows) {
+  PrefixRows& prefix = prefix_rows_[owner];
+  prefix.append(rows);
+  return prefix.rows.size(1) == prefix.length ? prefix.rows : slice(prefix.rows, 1, 0, prefix.length);
 }
 
-void DecoderMemory::Growing::append(const Variable& added) {
+void DecoderMemory::PrefixRows::append(const Variable& added) {
   const std::int64_t end = length + added.size(1);
   if (should_record({&rows, &added})) {
     rows = length == 0 ? added : concat({slice(rows, 1, 0, length), added}, 1);
@@ -92,14 +94,15 @@ void DecoderMemory::Growing::append(const Variable& added) {
 
 namespace {
 
-/// Whether every row that is a parent stays where it is, so that the others can be overwritten by theirs.
-bool leaves_parents(const std::vector<std::int64_t>& parents, std::int64_t rows) {
+/// Whether every row that is the parent of some row is its own parent too. Then each other row can be overwritten by
+/// its parent in place, in any order.
+bool parents_stay(const std::vector<std::int64_t>& parents, std::int64_t rows) {
   return std::ssize(parents) == rows && std::all_of(parents.begin(), parents.end(), [&](std::int64_t parent) {
            return parents[static_cast<std::size_t>(parent)] == parent;
          });
 }
 
-/// x [R, capacity, ...], of which the first `length` are copied from parents[r] to r.
+/// Copies the first `length` entries of row parents[r] to row r, for all r. x [R, capacity, ...]; parents_stay().
 void overwrite_by_parents(Tensor& x, const std::vector<std::int64_t>& parents, std::int64_t length) {
   x.changed();
   const std::size_t row = x.bytes() / parents.size();
@@ -112,10 +115,10 @@ void overwrite_by_parents(Tensor& x, const std::vector<std::int64_t>& parents, s
 
 }  // namespace
 
-void DecoderMemory::Growing::reorder(const Tensor& parents) {
+void DecoderMemory::PrefixRows::reorder(const Tensor& parents) {
   const Tensor& from = rows.value();
   const std::vector<std::int64_t> wanted = parents.to_vector<std::int64_t>();
-  if (!grad_enabled() && from.is_contiguous() && from.device() == Device::cpu && leaves_parents(wanted, from.size(0)))
+  if (!grad_enabled() && from.is_contiguous() && from.device() == Device::cpu && parents_stay(wanted, from.size(0)))
     return overwrite_by_parents(rows.value(), wanted, length);
   Tensor to = room_for(from, parents.size(0), std::max(from.size(1), length + 1));
   auto used = [this](const Tensor& x) { return x.slice(1, 0, length).reshape({x.size(0), -1}); };
@@ -124,15 +127,15 @@ void DecoderMemory::Growing::reorder(const Tensor& parents) {
 }
 
 std::int64_t DecoderMemory::hypotheses() const {
-  for (const auto& [owner, x] : once_)
-    if (x.of_sources.defined()) return x.of_sources.size(0);
-  for (const auto& [owner, x] : carried_)
-    if (x.defined()) return x.size(0);
-  return grown_.empty() ? 0 : grown_.begin()->second.rows.size(0);
+  for (const auto& [owner, stored] : source_rows_)
+    if (stored.per_source.defined()) return stored.per_source.size(0);
+  for (const auto& [owner, state] : step_states_)
+    if (state.defined()) return state.size(0);
+  return prefix_rows_.empty() ? 0 : prefix_rows_.begin()->second.rows.size(0);
 }
 
 void DecoderMemory::reorder(const std::vector<std::int64_t>& parents) {
-  if (once_.empty() && carried_.empty() && grown_.empty()) return;
+  if (source_rows_.empty() && step_states_.empty() && prefix_rows_.empty()) return;
   const Tensor index = Tensor::from(parents, {static_cast<std::int64_t>(parents.size())});
   if (sources_.empty()) {
     sources_.resize(static_cast<std::size_t>(hypotheses()));
@@ -140,29 +143,28 @@ void DecoderMemory::reorder(const std::vector<std::int64_t>& parents) {
   }
   std::vector<std::int64_t> sources;
   for (std::int64_t parent : parents) {
-    require(0 <= parent && parent < std::ssize(sources_), "decoder: hypothesis {} is asked for, there are {}", parent,
-            sources_.size());
+    require(0 <= parent && parent < std::ssize(sources_),
+            "decoder memory: a parent is hypothesis {}; there are {}, counted from 0", parent, sources_.size());
     sources.push_back(sources_[static_cast<std::size_t>(parent)]);
   }
-  auto moved = [&](Variable& x) {
-    if (x.defined()) x = picked_rows(x.value(), index.to(x.device()));
-  };
-  for (auto& [owner, kept] : carried_) moved(kept);
-  for (auto& [owner, kept] : grown_) kept.reorder(index.to(kept.rows.device()));
-  if (sources != sources_) move_sources(std::move(sources));  // those that change places within a source see the same
+  for (auto& [owner, state] : step_states_)
+    if (state.defined()) state = picked_rows(state.value(), index.to(state.device()));
+  for (auto& [owner, prefix] : prefix_rows_) prefix.reorder(index.to(prefix.rows.device()));
+  if (sources != sources_) set_sources(std::move(sources));
 }
 
-/// Sources that no hypothesis has any more are dropped.
-void DecoderMemory::move_sources(std::vector<std::int64_t> sources) {
-  std::vector<std::int64_t> left = sources;
-  std::sort(left.begin(), left.end());
-  left.erase(std::unique(left.begin(), left.end()), left.end());
-  for (std::int64_t& source : sources) source = std::lower_bound(left.begin(), left.end(), source) - left.begin();
-  const Tensor index = Tensor::from(left, {std::ssize(left)});
-  for (auto& [owner, kept] : once_) {
-    kept.of_hypotheses = {};
-    if (kept.of_sources.defined() && kept.of_sources.size(0) != std::ssize(left))
-      kept.of_sources = picked_rows(kept.of_sources.value(), index.to(kept.of_sources.device()));
+/// Drops the rows of sources that have no hypothesis any more.
+void DecoderMemory::set_sources(std::vector<std::int64_t> sources) {
+  std::vector<std::int64_t> remaining = sources;
+  std::sort(remaining.begin(), remaining.end());
+  remaining.erase(std::unique(remaining.begin(), remaining.end()), remaining.end());
+  for (std::int64_t& source : sources)
+    source = std::lower_bound(remaining.begin(), remaining.end(), source) - remaining.begin();
+  const Tensor index = Tensor::from(remaining, {std::ssize(remaining)});
+  for (auto& [owner, stored] : source_rows_) {
+    stored.per_hypothesis = {};
+    if (stored.per_source.defined() && stored.per_source.size(0) != std::ssize(remaining))
+      stored.per_source = picked_rows(stored.per_source.value(), index.to(stored.per_source.device()));
   }
   sources_ = std::move(sources);
 }

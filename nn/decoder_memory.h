@@ -1,7 +1,14 @@
-/// What a model that decodes step by step keeps from one step to the next, for each hypothesis: projected keys and
-/// values of a source, made once; those of its own prefix, which grow; and what is carried, as an LSTM's state or a
-/// focus. Every part of a model keeps its own things here, under the address of what made them, and knows nothing of
-/// the others; a beam search re-orders all of it at once.
+/// State that a model keeps between the steps of decoding.
+///
+/// Decoding reads one token of each of R hypotheses per step. Between steps a model keeps three kinds of tensors, whose
+/// first dimension counts hypotheses:
+///
+///   source rows   a function of the source, such as its projected keys and values; computed in the first step
+///   prefix rows   one row per token read so far, such as the keys and values of self-attention; grow in every step
+///   step state    the state after the last step, such as that of an LSTM; replaced in every step
+///
+/// Each part of a model stores its tensors under a key, `owner`: an address that no other part uses. Beam search
+/// reorders the hypotheses of all owners at once.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -19,72 +26,77 @@ class DecoderMemory {
   DecoderMemory(DecoderMemory&&) = default;
   DecoderMemory& operator=(DecoderMemory&&) = default;
 
-  /// What `make` returns, [R, ...]: called at the first step alone. It is the same for all hypotheses of a source, and
-  /// kept once for each source: a row for every hypothesis is made where it is asked for.
-  Variable once(const void* owner, const std::function<Variable()>& make);
+  /// The owner's source rows, [R, ...]. The first call stores make(), whose rows are sources; later calls ignore
+  /// `make`. The first call must come before hypotheses are reordered, or under a GroupBySource that groups; otherwise
+  /// throws Error. Hypotheses of one source share one stored row, which is repeated for each of them in the result.
+  Variable source_rows(const void* owner, const std::function<Variable()>& make);
 
-  /// What once() has made; undefined before.
-  Variable kept(const void* owner);
+  /// The source rows stored by the function above, [R, ...]; undefined before.
+  Variable source_rows(const void* owner);
 
-  /// While it lives, once() and kept() have a row for each source and not for each hypothesis, where it is `wanted` and
-  /// every source has as many hypotheses, side by side: an attention over the source then takes them as so many
-  /// queries of one sentence, and reads its keys once for all of them.
-  class BySource {
+  /// While this object lives, source_rows() has one row per source instead of one per hypothesis. An attention over the
+  /// source can then treat the hypotheses of a source as queries of one sentence, and read the keys once for all of
+  /// them. Has no effect unless `wanted` is true and all sources have equally many hypotheses, in consecutive rows.
+  class GroupBySource {
    public:
-    BySource(DecoderMemory& memory, bool wanted);
-    ~BySource() { memory_.together_ = 0; }
-    BySource(const BySource&) = delete;
-    BySource& operator=(const BySource&) = delete;
+    GroupBySource(DecoderMemory& memory, bool wanted);
+    ~GroupBySource() { memory_.group_size_ = 0; }
+    GroupBySource(const GroupBySource&) = delete;
+    GroupBySource& operator=(const GroupBySource&) = delete;
 
    private:
     DecoderMemory& memory_;
   };
-  std::int64_t together() const { return together_; }  ///< hypotheses of each source, under BySource; otherwise 0
+  /// Hypotheses of each source while a GroupBySource takes effect; 0 otherwise.
+  std::int64_t hypotheses_per_source() const { return group_size_; }
 
-  /// added [R, I, ...] behind what earlier steps have added: [R, J, ...]. Written in place where no gradient is
-  /// recorded.
-  Variable grown(const void* owner, const Variable& added);
+  /// Appends `rows` [R, I, ...] to the owner's prefix rows and returns all of them, [R, J, ...]. While no gradients are
+  /// recorded they are appended in place.
+  Variable append(const void* owner, const Variable& rows);
 
-  /// [R, ...], replaced at each step by assigning to it; undefined before the first. `number`: of several of an owner.
-  Variable& carried(const void* owner, int number = 0) { return carried_[{owner, number}]; }
+  /// The owner's step state, [R, ...]; assign to it after every step. Undefined before the first assignment. `number`
+  /// distinguishes several states of one owner.
+  Variable& step_state(const void* owner, int number = 0) { return step_states_[{owner, number}]; }
 
-  /// From here on hypothesis r goes on from where hypothesis parents[r] was. There may be more or fewer than before; of
-  /// what no parent is, nothing is kept. No gradient passes.
+  /// Hypothesis r continues hypothesis parents[r] from here on. There may be more or fewer hypotheses than before; the
+  /// tensors of hypotheses without a successor are dropped. No gradient passes. Throws Error for a parent outside
+  /// 0 … R − 1.
   void reorder(const std::vector<std::int64_t>& parents);
 
  private:
-  /// Rows [R, capacity, ...] of which the first `length` are there.
-  struct Growing {
+  /// Rows [R, capacity, ...] of which the first `length` along dimension 1 are in use.
+  struct PrefixRows {
     Variable rows;
     std::int64_t length = 0;
     void append(const Variable& added);
     void reorder(const Tensor& parents);
   };
 
-  /// The same for all hypotheses of a source.
-  struct OfSource {
-    Variable of_sources, of_hypotheses;  ///< the second made of the first when it is wanted
+  struct SourceRows {
+    Variable per_source;
+    Variable per_hypothesis;  ///< gathered from per_source when needed; undefined before
   };
 
   std::int64_t hypotheses() const;
-  const Variable& rows_of(OfSource& kept) const;
-  bool is_one_each() const;
-  void move_sources(std::vector<std::int64_t> sources);
+  const Variable& rows_of(SourceRows& stored) const;
+  /// Whether hypothesis r belongs to source r, for every r.
+  bool has_one_hypothesis_per_source() const;
+  void set_sources(std::vector<std::int64_t> sources);
 
-  std::map<const void*, OfSource> once_;
-  std::map<std::pair<const void*, int>, Variable> carried_;
-  std::map<const void*, Growing> grown_;
-  std::vector<std::int64_t> sources_;  ///< of each hypothesis, its row of of_sources; empty before the first reorder()
-  std::int64_t together_ = 0;
+  std::map<const void*, SourceRows> source_rows_;
+  std::map<std::pair<const void*, int>, Variable> step_states_;
+  std::map<const void*, PrefixRows> prefix_rows_;
+  std::vector<std::int64_t> sources_;  ///< for each hypothesis, its row in per_source; empty before the first reorder()
+  std::int64_t group_size_ = 0;        ///< hypotheses_per_source()
 };
 
-/// What `make` makes of the keys of one call, [B, J, ...], for all keys that there are: without a memory those are the
-/// call's; under causality they come behind those of earlier calls; otherwise they are the same in every call, and
-/// made once.
+/// Keys, values or projections of them for all keys that the queries of one call may see, [B, J, ...]. make() returns
+/// those of the keys that this call passes. Without a memory they are all there are. In causal attention they are
+/// appended to those of earlier calls. In attention over a source they are the same in each call, and computed once.
 template <class Make>
-Variable of_all_keys(DecoderMemory* memory, bool causal, const void* owner, Make&& make) {
+Variable all_keys(DecoderMemory* memory, bool causal, const void* owner, Make&& make) {
   if (!memory) return make();
-  return causal ? memory->grown(owner, make()) : memory->once(owner, make);
+  return causal ? memory->append(owner, make()) : memory->source_rows(owner, make);
 }
 
 }  // namespace fovea

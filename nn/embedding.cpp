@@ -14,8 +14,8 @@ Initializer embedding_initializer(std::int64_t dim) {
   return Initializer::normal(1 / std::sqrt(static_cast<double>(dim)));
 }
 
-/// gather_rows whose gradient leaves row `padding` at 0.
-Variable gather_rows_but(const Variable& table, const Tensor& index, std::int64_t padding) {
+/// gather_rows(), but the gradient of row `padding` is 0.
+Variable gather_rows_except(const Variable& table, const Tensor& index, std::int64_t padding) {
   return record(
       "gather_rows", gather_rows(table.value(), index), {table},
       [index = SavedTensor(index, "index"), padding, rows = table.size(0)](const Gradients& g, const Node& node) {
@@ -36,7 +36,7 @@ Embedding::Embedding(std::int64_t vocabulary, std::int64_t dim, const Options& o
   Initializer initializer = options.deviation > 0 ? Initializer::normal(options.deviation) : embedding_initializer(dim);
   if (options.padding) {
     require(0 <= *options.padding && *options.padding < vocabulary,
-            "Embedding: the padding token is {}, the vocabulary has {}", *options.padding, vocabulary);
+            "Embedding: the padding token is {}; it must be in 0 ... {}", *options.padding, vocabulary - 1);
     initializer = initializer.with_zero_row(*options.padding);
   }
   weight_ = parameter("weight", {vocabulary, dim}, initializer);
@@ -44,7 +44,8 @@ Embedding::Embedding(std::int64_t vocabulary, std::int64_t dim, const Options& o
 
 Variable Embedding::forward(const Tensor& tokens) const {
   Scope scope = enter();
-  Variable rows = options_.padding ? gather_rows_but(weight_, tokens, *options_.padding) : gather_rows(weight_, tokens);
+  Variable rows =
+      options_.padding ? gather_rows_except(weight_, tokens, *options_.padding) : gather_rows(weight_, tokens);
   return options_.scale ? rows * std::sqrt(static_cast<double>(weight_.size(1))) : rows;
 }
 
@@ -72,17 +73,21 @@ Variable PositionEncoding::forward(const Variable& x, std::int64_t begin) {
   if (kind_ == Positions::none) return x;
   Scope scope = enter();
   std::int64_t end = begin + x.size(1);
-  if (kind_ == Positions::sinusoidal) return x + slice(sinusoids(x, end), 0, begin, end);
-  require(end <= weight_.size(0), "a sentence of {} tokens: positions are learned up to {}", end, weight_.size(0));
+  if (kind_ == Positions::sinusoidal) return x + Variable(sinusoids(x, end).slice(0, begin, end));
+  require(end <= weight_.size(0), "position encoding: a sentence has {} tokens; there are {} learned positions", end,
+          weight_.size(0));
   return x + slice(weight_, 0, begin, end);
 }
 
-Variable PositionEncoding::sinusoids(const Variable& like, std::int64_t end) {
-  if (!table_.defined() || table_.size(0) < end || table_.dtype() != like.dtype() || table_.device() != like.device()) {
-    std::int64_t rows = table_.defined() ? std::max(end, 2 * table_.size(0)) : end;
-    table_ = sinusoidal_positions(rows, like.size(-1)).to(like.dtype()).to(like.device());
-  }
-  return table_;
+Tensor PositionEncoding::sinusoids(const Variable& x, std::int64_t end) {
+  auto fits = [&](const Tensor& table) {
+    return table.size(0) >= end && table.dtype() == x.dtype() && table.device() == x.device();
+  };
+  return *sinusoids_.get(fits, [&](const Tensor* table) {
+    // twice as long as before, so that a decoder that goes step by step seldom computes a table
+    std::int64_t positions = table ? std::max(end, 2 * table->size(0)) : end;
+    return sinusoidal_positions(positions, x.size(-1)).to(x.dtype()).to(x.device());
+  });
 }
 
 }  // namespace fovea

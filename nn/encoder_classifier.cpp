@@ -8,12 +8,13 @@ namespace fovea {
 
 namespace {
 
-/// 1 / length at real positions, 0 at padding. [B, T, 1]
+/// Weights of a mean over the real positions: 1 / length there, 0 at padding. [B, T, 1], of the type of `like`.
 Tensor mean_weights(const Tensor& lengths, std::int64_t T, const Variable& like) {
   std::vector<std::int64_t> length = lengths.to_vector<std::int64_t>();
   std::vector<double> weights(length.size() * static_cast<std::size_t>(T), 0);
   for (std::size_t b = 0; b < length.size(); ++b) {
-    require(1 <= length[b] && length[b] <= T, "sentence {} has length {} in a batch of {} positions", b, length[b], T);
+    require(1 <= length[b] && length[b] <= T,
+            "EncoderClassifier: sentence {} has length {}; lengths must be in 1 ... {}", b, length[b], T);
     auto first = weights.begin() + static_cast<std::ptrdiff_t>(b) * T;
     std::fill(first, first + length[b], 1 / static_cast<double>(length[b]));
   }
@@ -38,7 +39,7 @@ EncoderClassifier::EncoderClassifier(const EncoderClassifierOptions& options, co
 
 Variable EncoderClassifier::forward(const Tensor& tokens, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
   Scope scope = enter();
-  require(tokens.rank() == 2, "EncoderClassifier: the tokens are {}, not [B, T]", tokens);
+  require(tokens.rank() == 2, "EncoderClassifier: the tokens are {}; expected [B, T]", tokens);
   Variable embedded = dropout_.forward(positions_.forward(embedding_.forward(tokens)));
   Variable states = encoder_.forward({.states = embedded, .lengths = lengths, .traces = traces});
   return classifier_.forward(mean_state(states, lengths));

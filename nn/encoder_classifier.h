@@ -1,11 +1,12 @@
-/// A Transformer encoder that labels sentences: the "tiny" classifier of Nguyen et al. 2020, §5.3.
+/// A Transformer encoder that classifies sentences: the "tiny" classifier of Nguyen et al. 2020, section 5.3.
 #pragma once
 #include "nn/embedding.h"
 #include "nn/transformer.h"
 
 namespace fovea {
 
-/// What is averaged over a sentence: its real tokens, or, as Tensor2Tensor does, every position, padding included.
+/// The mean over a sentence is taken over its real tokens (masked), or over all positions of the batch, padding
+/// included, as in Tensor2Tensor (t2t).
 enum class Pool { masked, t2t };
 
 struct EncoderClassifierOptions {
@@ -18,17 +19,18 @@ struct EncoderClassifierOptions {
                                 .attention_dropout = 0.1,
                                 .feed_forward_dropout = 0.1};
   Positions positions = Positions::sinusoidal;
-  std::int64_t longest = 512;  ///< learned positions
+  std::int64_t longest = 512;  ///< number of learned positions
   Pool pool = Pool::masked;
 };
 
-/// embedding · sqrt(d) + positions, dropout, encoder, mean over the sentence, linear to the classes.
+/// logits = mean_t(encoder(dropout(sqrt(d) · embedding_t + position_t))) W + b.
 /// Parts: embedding, positions, encoder, classifier. Token 0 is padding.
 class EncoderClassifier : public Module {
  public:
   EncoderClassifier(const EncoderClassifierOptions& options, const AttentionFactory& attention);
 
-  /// tokens i32 [B, T], padded on the right with 0; lengths i32 [B], at least 1 → logits [B, classes]
+  /// tokens i32 [B, T], padded on the right with 0; lengths i32 [B], in 1 … T → logits [B, classes]. Throws Error for
+  /// other lengths. `traces` gets one entry per layer, unless it is null.
   Variable forward(const Tensor& tokens, const Tensor& lengths, std::vector<AttentionTrace>* traces = nullptr);
 
  private:

@@ -7,7 +7,8 @@ namespace fovea {
 namespace {
 
 double xavier_bound(const Shape& shape) {
-  require(shape.rank() >= 1, "Xavier-uniform: a scalar has no fan-in; give it a constant or a bound");
+  require(shape.rank() >= 1,
+          "Xavier-uniform: the parameter is a scalar, which has no fan-in; use constant() or uniform()");
   std::int64_t in = shape.rank() == 1 ? shape[0] : shape[-2], out = shape.rank() == 1 ? 1 : shape[-1];
   return std::sqrt(6.0 / static_cast<double>(in + out));
 }

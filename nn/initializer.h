@@ -1,4 +1,4 @@
-/// How a parameter gets its first values.
+/// Rules for the initial values of parameters.
 #pragma once
 #include <functional>
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace fovea {
 
-/// A rule that fills a tensor, and its name in the notation of the papers: "Xavier-uniform", "N(0, 0.0442)", "zeros".
-/// Values are drawn in f64 and cast, so that an f32 model starts where its f64 twin does.
+/// A rule that fills a tensor, and its description in the notation of papers: "Xavier-uniform", "N(0, 0.0442)",
+/// "zeros". Values are drawn in f64 and cast to the parameter's type, so that an f32 model and an f64 model start
+/// alike.
 struct Initializer {
   std::string description;
   std::function<void(Tensor& values, Generator& generator)> fill;  ///< values: f64, contiguous, on the CPU
@@ -19,13 +20,13 @@ struct Initializer {
   static Initializer constant(double value);
   static Initializer uniform(double bound);     ///< U(−bound, bound)
   static Initializer normal(double deviation);  ///< N(0, deviation)
-  /// U(−a, a) with a = sqrt(6 / (in + out)) for a matrix [in, out], for each of the matrices of [..., in, out], and
-  /// for a vector [in], whose out is 1 (Glorot & Bengio 2010).
+  /// U(−a, a) with a = sqrt(6 / (in + out)) (Glorot & Bengio 2010). A parameter [..., in, out] is a stack of matrices
+  /// [in, out]; for a vector [in] out is 1. fill() throws Error for a scalar.
   static Initializer xavier_uniform();
 
-  /// This rule, then zeros in row `row`: the padding row of an embedding.
+  /// This rule with zeros in row `row`, such as the padding row of an embedding.
   Initializer with_zero_row(std::int64_t row) const;
-  /// This rule, then `value` in elements begin ≤ i < end of a vector: the forget gate of an LSTM's bias.
+  /// This rule with `value` in elements begin ≤ i < end of a vector, such as the forget gate of an LSTM's bias.
   Initializer with_range(std::int64_t begin, std::int64_t end, double value) const;
 };
 

@@ -10,10 +10,10 @@ namespace fovea {
 
 namespace {
 
-/// The weights are copied to lie side by side, and with fewer rows that takes longer than it saves.
+/// With fewer rows, copying the weights side by side takes longer than one product saves.
 constexpr std::int64_t fewest_rows = 256;
 
-/// Matrices or rows of equal height, one beside the other.
+/// Tensors that differ in their last size only, concatenated along the last dimension.
 Tensor side_by_side(const std::vector<const Tensor*>& pieces) {
   Shape shape = pieces[0]->shape();
   shape[-1] = 0;
@@ -27,22 +27,23 @@ Tensor side_by_side(const std::vector<const Tensor*>& pieces) {
   return all;
 }
 
-/// total += g Wᵀ, in place where nobody will differentiate it.
+/// total += g Wᵀ; an undefined total counts as 0. In place unless gradients are recorded.
 void add_product(Variable& total, const Variable& g, const Variable& weight) {
-  Variable turned = transpose(weight, 0, 1);
+  Variable transposed = transpose(weight, 0, 1);
   if (grad_enabled()) {
-    Variable product = matmul(g, turned);
+    Variable product = matmul(g, transposed);
     total = total.defined() ? total + product : product;
     return;
   }
   const bool first = !total.defined();
   Tensor sum = first ? Tensor::empty({g.size(0), weight.size(0)}, g.dtype(), g.device()) : total.value();
-  gemm(g.value(), turned.value(), sum, 1, first ? 0 : 1);
+  gemm(g.value(), transposed.value(), sum, 1, first ? 0 : 1);
   total = sum;
 }
 
-/// Of x [rows, in], for layers that have biases. A product of all gradients side by side would be no faster than one
-/// after the other into the same memory, and copying them takes 8 % of it (512 columns each).
+/// The layers' results for x [rows, in]; every layer has a bias. The backward pass accumulates the layers' shares of
+/// x's gradient by one product each. One product of all gradients side by side would not be faster, and copying them
+/// side by side takes 8 % of the products' time (512 columns each).
 std::vector<Variable> one_product(const std::vector<const Linear*>& layers, const Variable& x) {
   std::vector<Variable> inputs{x};
   std::vector<const Tensor*> weights, biases;
@@ -95,9 +96,7 @@ std::vector<Variable> forward_together(const std::vector<const Linear*>& layers,
   }
   for (const Linear* layer : layers)
     require(x.size(-1) == layer->weight().size(0),
-            "linear: x is {}, the weight {}; x's last size must be the weight's "
-            "first",
-            x, layer->weight());
+            "linear: x is {}, the weight {}; x's last size must be the weight's first", x, layer->weight());
   for (Variable& result : one_product(layers, reshape(x, {-1, x.size(-1)}))) {
     Shape shape = x.shape();
     shape[-1] = result.size(-1);

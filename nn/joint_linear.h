@@ -1,4 +1,4 @@
-/// Several linear layers of one input.
+/// Several linear layers applied to one input in one matrix product.
 #pragma once
 #include <vector>
 
@@ -6,8 +6,9 @@
 
 namespace fovea {
 
-/// x W_k + b_k of each layer, [..., out_k]. With many rows it is one product with all weights side by side, and the
-/// results are views of its columns; the parts of x's gradient are added up where the products put them.
+/// layer_k(x) = x W_k + b_k for each layer. x [..., in] → [..., out_k]. For many rows x is multiplied with all weights
+/// side by side; the results are views of the columns of this product. In the backward pass the layers' shares of x's
+/// gradient are accumulated by the matrix products themselves.
 std::vector<Variable> forward_together(const std::vector<const Linear*>& layers, const Variable& x);
 
 }  // namespace fovea

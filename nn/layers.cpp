@@ -15,7 +15,7 @@ Variable LayerNorm::forward(const Variable& x) const {
 }
 
 Dropout::Dropout(double probability) : probability_(probability) {
-  require(0 <= probability && probability < 1, "a dropout probability lies in [0, 1), not at {}", probability);
+  require(0 <= probability && probability < 1, "Dropout: the probability is {}; it must be in [0, 1)", probability);
 }
 
 Variable Dropout::forward(const Variable& x) const { return dropout(x, active()); }
@@ -26,8 +26,8 @@ Variable Dropout::forward(const Variable& x, const Variable& residual) const {
 
 namespace {
 
-/// relu(x + bias). Keeps its result, which the next product keeps as well, rather than x: relu'(x + bias) is
-/// relu'(result), and one pass serves both gradients.
+/// relu(x + bias). The backward pass reads the result, which the next matrix product saves anyway, in place of x:
+/// relu'(x + bias) = relu'(result). One pass computes the gradient of both inputs.
 Variable bias_relu(const Variable& x, const Variable& bias) {
   Tensor value = map(BiasRelu{}, x.value(), bias.value());
   if (!should_record({&x, &bias})) return value;

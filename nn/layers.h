@@ -1,10 +1,11 @@
-/// The small layers between the large ones.
+/// Layer normalisation, dropout and the feed-forward block.
 #pragma once
 #include "nn/linear.h"
 
 namespace fovea {
 
-/// (x − mean) / sqrt(variance + epsilon) · gain + bias over the last dimension. Gains start at 1, biases at 0.
+/// Layer normalisation (Ba et al. 2016) over the last dimension: (x − mean) / sqrt(variance + epsilon) · gain + bias.
+/// Gains start at 1, biases at 0.
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(std::int64_t dim, double epsilon = 1e-5);
@@ -17,13 +18,15 @@ class LayerNorm : public Module {
   Variable gain_, bias_;
 };
 
-/// Zeroes elements with the given probability and scales the others up, in training only.
+/// In training, zeroes each element with the given probability and multiplies the others by 1 / (1 − probability).
+/// Otherwise returns its input.
 class Dropout : public Module {
  public:
+  /// Throws Error for a probability outside [0, 1).
   explicit Dropout(double probability);
 
   Variable forward(const Variable& x) const;
-  /// residual + dropout(x), in one pass.
+  /// residual + dropout(x), in one pass over memory.
   Variable forward(const Variable& x, const Variable& residual) const;
 
  private:
@@ -33,7 +36,7 @@ class Dropout : public Module {
 
 enum class Activation { relu, gelu };
 
-/// activation(x W_1 + b_1) W_2 + b_2, with dropout between.
+/// The feed-forward block of a Transformer: dropout(activation(x W_1 + b_1)) W_2 + b_2. Parts: inner, outer, dropout.
 class FeedForward : public Module {
  public:
   struct Options {

@@ -1,4 +1,4 @@
-/// y = x W + b.
+/// The linear layer y = x W + b.
 #pragma once
 #include "nn/module.h"
 
@@ -8,7 +8,7 @@ class Linear : public Module {
  public:
   struct Options {
     bool bias = true;
-    Initializer initializer = Initializer::xavier_uniform();  ///< of the weight; the bias starts at 0
+    Initializer initializer = Initializer::xavier_uniform();  ///< of W; b starts at 0
   };
   Linear(std::int64_t in, std::int64_t out) : Linear(in, out, Options()) {}
   Linear(std::int64_t in, std::int64_t out, const Options& options);
@@ -17,7 +17,7 @@ class Linear : public Module {
   Variable forward(const Variable& x) const;
 
   const Variable& weight() const { return weight_; }  ///< [in, out]
-  const Variable& bias() const { return bias_; }      ///< [out], or undefined
+  const Variable& bias() const { return bias_; }      ///< [out]; undefined without a bias
 
  private:
   Variable weight_, bias_;

@@ -19,21 +19,24 @@ std::int64_t counted_targets(const Tensor& targets, std::int64_t ignored) {
 Variable cross_entropy_loss(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options,
                             Total total) {
   Shape expected = targets.shape();
-  require(logits.rank() >= 1, "cross_entropy_loss: the logits are {}, not [..., V]", logits);
+  require(logits.rank() >= 1, "cross_entropy_loss: the logits are {}; expected [..., V]", logits);
   expected.push_back(logits.size(-1));
-  require(logits.shape() == expected, "cross_entropy_loss: the logits are {}, the targets {}; targets must be {}",
-          logits, targets, "the logits' shape without its last size");
+  require(logits.shape() == expected,
+          "cross_entropy_loss: the logits are {}, the targets {}; targets must have the logits' shape without its last "
+          "size",
+          logits, targets);
   Variable losses = sum(cross_entropy(reshape(logits, {-1, logits.size(-1)}), targets.reshape({-1}), options));
   if (total == Total::sum) return losses;
   std::int64_t count = counted_targets(targets, options.ignored);
-  require(count > 0, "cross_entropy_loss: there is no mean over no targets: all {} are {}, the ignored one",
+  require(count > 0,
+          "cross_entropy_loss: all {} targets are {}, the ignored one; a mean needs at least one other target",
           targets.elements(), options.ignored);
   return losses / static_cast<double>(count);
 }
 
 namespace {
 
-/// The numbers of the rows whose target counts, [N].
+/// The indices of the rows whose target is not ignored, i64 [N].
 Tensor counted_rows(const Tensor& targets, std::int64_t ignored) {
   std::vector<std::int64_t> values = targets.to_vector<std::int64_t>(), rows;
   for (std::size_t row = 0; row < values.size(); ++row)
@@ -41,32 +44,34 @@ Tensor counted_rows(const Tensor& targets, std::int64_t ignored) {
   return Tensor::from(rows, {std::ssize(rows)});
 }
 
-/// The loss, and its gradients where they are defined: zeros at first.
-struct Projected {
+/// The sum of losses so far and its gradients. An undefined gradient is not wanted; the others start at zero.
+struct LossAndGradients {
   double loss = 0;
   Tensor states, weight, bias;
 };
 
-/// Adds what the rows of one block have to the loss and to the gradients. states [N, n], weight [n, V], targets [N]
-void add_block(Projected& total, const Tensor& states, const Tensor& weight, const Tensor& bias, const Tensor& targets,
-               const CrossEntropyOptions& options, Tensor of_states) {
+/// Adds one block of N rows to the loss and to the gradients of weight and bias, and writes the block's gradient of the
+/// states to `states_gradient` unless it is undefined. states [N, n], weight [n, V], bias [V] or undefined, targets
+/// [N].
+void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weight, const Tensor& bias,
+               const Tensor& targets, const CrossEntropyOptions& options, Tensor states_gradient) {
   Tensor logits = Tensor::empty({states.size(0), weight.size(1)}, states.dtype(), states.device());
   if (bias.defined()) logits.copy_from(bias);
   gemm(states, weight, logits, 1, bias.defined() ? 1 : 0);
   CrossEntropyResult result = cross_entropy(logits, targets, options.label_smoothing, options.ignored);
   for (double loss : result.loss.to_vector<double>()) total.loss += loss;
-  if (!of_states.defined() && !total.weight.defined() && !total.bias.defined()) return;
+  if (!states_gradient.defined() && !total.weight.defined() && !total.bias.defined()) return;
   Tensor ones = Tensor::full({states.size(0)}, 1, states.dtype(), states.device());
   Tensor g =
       cross_entropy_backward(ones, logits, targets, result.log_sum_exp, options.label_smoothing, options.ignored);
-  if (of_states.defined()) gemm(g, weight.transpose(0, 1), of_states);
+  if (states_gradient.defined()) gemm(g, weight.transpose(0, 1), states_gradient);
   if (total.weight.defined()) gemm(states.transpose(0, 1), g, total.weight, 1, 1);
   if (total.bias.defined()) total.bias.copy_from(map(Add{}, total.bias, sum(g, {0})));
 }
 
-/// Of states [N, n], all at once.
-Projected project(const Variable& states, const Variable& weight, const Variable& bias, const Tensor& targets,
-                  const CrossEntropyOptions& options) {
+/// The loss of states [N, n] and its gradients, block by block.
+LossAndGradients project(const Variable& states, const Variable& weight, const Variable& bias, const Tensor& targets,
+                         const CrossEntropyOptions& options) {
   constexpr std::int64_t block_logits = std::int64_t{1} << 21;  // 8 MB of f32
   const bool records = should_record({&states, &weight, &bias});
   auto zeros_for = [&](const Variable& x) {
@@ -74,19 +79,20 @@ Projected project(const Variable& states, const Variable& weight, const Variable
     if (records && x.defined() && x.requires_grad()) (zeros = Tensor::empty_like(x.value())).fill(0);
     return zeros;
   };
-  Projected total{0, zeros_for(states), zeros_for(weight), zeros_for(bias)};
+  LossAndGradients total{0, zeros_for(states), zeros_for(weight), zeros_for(bias)};
   const Tensor rows = counted_rows(targets, options.ignored).to(states.device());
   const std::int64_t N = rows.size(0), V = weight.size(1);
   const Tensor counted = gather_rows(states.value(), rows);
   const Tensor classes = gather_rows(targets.reshape({-1, 1}), rows).reshape({N});
-  Tensor of_counted = total.states.defined() ? Tensor::empty_like(counted) : Tensor();
+  Tensor counted_gradient = total.states.defined() ? Tensor::empty_like(counted) : Tensor();
   const std::int64_t block = std::max<std::int64_t>(block_logits / V / 64 * 64, 64);
   for (std::int64_t begin = 0; begin < N; begin += block) {
     const std::int64_t end = std::min(begin + block, N);
     add_block(total, counted.slice(0, begin, end), weight.value(), bias.defined() ? bias.value() : Tensor(),
-              classes.slice(0, begin, end), options, of_counted.defined() ? of_counted.slice(0, begin, end) : Tensor());
+              classes.slice(0, begin, end), options,
+              counted_gradient.defined() ? counted_gradient.slice(0, begin, end) : Tensor());
   }
-  if (of_counted.defined()) scatter_add_rows(total.states, rows, of_counted);
+  if (counted_gradient.defined()) scatter_add_rows(total.states, rows, counted_gradient);
   return total;
 }
 
@@ -103,7 +109,7 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
           states, targets, expected);
   const Variable x = reshape(states, {-1, states.size(-1)});
   const Tensor classes = targets.reshape({-1});
-  Projected result = project(x, weight, bias, classes, options);
+  LossAndGradients result = project(x, weight, bias, classes, options);
   Tensor loss = Tensor::full({}, result.loss, states.dtype(), states.device());
   if (!should_record({&x, &weight, &bias})) return loss;
   auto rule = [x = Saved(x), weight = Saved(weight), bias = Saved(bias), classes = SavedTensor(classes, "targets"),
@@ -122,8 +128,8 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
 }
 
 Variable binary_cross_entropy_loss(const Variable& logits, const Tensor& targets, Total total) {
-  require(logits.shape() == targets.shape(), "binary_cross_entropy_loss: the logits are {}, the targets {}", logits,
-          targets);
+  require(logits.shape() == targets.shape(),
+          "binary_cross_entropy_loss: the logits are {}, the targets {}; both must have one shape", logits, targets);
   Variable losses = binary_cross_entropy(logits, targets);
   return total == Total::mean ? mean(losses) : sum(losses);
 }

@@ -69,13 +69,13 @@ Lstm::Lstm(const LstmOptions& options) : options_(options), dropout_(options.dro
 
 LstmOutput Lstm::forward(const Variable& x, const Tensor& lengths, const std::vector<LstmState>& initial) const {
   Scope scope = enter();
-  require(x.rank() == 3 && x.size(1) > 0, "Lstm: x is {}, not [B, T, in] with T > 0", x);
+  require(x.rank() == 3 && x.size(1) > 0, "Lstm: x is {}; expected [B, T, in] with T > 0", x);
   std::size_t directions = options_.bidirectional ? 2 : 1, wanted = layers_.size() * directions;
   require(initial.empty() || initial.size() == wanted,
-          "Lstm: {} initial states; there must be one for each layer and direction, {}", initial.size(), wanted);
+          "Lstm: there are {} initial states; expected {}, one for each layer and direction", initial.size(), wanted);
   RealSteps real = real_steps(lengths, x.size(0), x.size(1), x.device());
   LstmOutput out;
-  Variable states = transpose(x, 0, 1);  // time first: a step is one block
+  Variable states = transpose(x, 0, 1);  // time first, so that each step is contiguous
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     if (layer > 0) states = dropout_.forward(states);
     std::span<const LstmState> begin(initial);

@@ -11,12 +11,12 @@ namespace fovea {
 
 RealSteps real_steps(const Tensor& lengths, std::int64_t B, std::int64_t T, Device device) {
   if (!lengths.defined()) return {{}, T};
-  require(lengths.rank() == 1 && lengths.size(0) == B, "Lstm: the lengths are {}; there must be one for each of {}",
-          lengths, B);
+  require(lengths.rank() == 1 && lengths.size(0) == B,
+          "Lstm: the lengths are {}; expected one for each of the {} sentences", lengths, B);
   std::vector<std::int64_t> length = lengths.to_vector<std::int64_t>();
   for (std::int64_t b = 0; b < B; ++b) {
     std::int64_t n = length[static_cast<std::size_t>(b)];
-    require(0 <= n && n <= T, "Lstm: sentence {} has length {} in a batch of {} steps", b, n, T);
+    require(0 <= n && n <= T, "Lstm: sentence {} has length {}; lengths must be in 0 ... {}", b, n, T);
   }
   std::int64_t unpadded = length.empty() ? T : *std::min_element(length.begin(), length.end());
   if (unpadded == T) return {{}, T};
@@ -28,9 +28,10 @@ RealSteps real_steps(const Tensor& lengths, std::int64_t B, std::int64_t T, Devi
 
 namespace {
 
+/// The time index of the step that runs after `step` others.
 std::int64_t step_at(std::int64_t step, std::int64_t T, bool backward) { return backward ? T - 1 - step : step; }
 
-/// x [T, ...] as its T slices. One node for all of them: the gradient is put together once.
+/// The T slices of x [T, ...], recorded as one node, so that x's gradient is concatenated once.
 std::vector<Variable> unbind(const Variable& x) {
   std::vector<Variable> out;
   auto piece = [&](std::int64_t t) { return x.value().select(0, t); };
@@ -72,20 +73,20 @@ LstmSequence lstm_sequence_composed(const Variable& input_gates, const Variable&
 
 namespace {
 
-/// What the forward pass leaves for the backward pass.
-struct Recorded {
-  std::vector<LstmCellResult> steps;  ///< by t, before padding is taken into account
-  std::vector<Tensor> cells;          ///< before each step, by t
-  Tensor states;                      ///< [T, B, n]
+/// Intermediate results of the forward pass that the backward pass reads. Vectors are indexed by time.
+struct ForwardResults {
+  std::vector<LstmCellResult> steps;  ///< as if no sentence were padded
+  std::vector<Tensor> cells;          ///< cell before each step, [B, n]
+  Tensor states;                      ///< hidden state after each step, [T, B, n]
   Tensor last_cell;
 };
 
-Recorded run(const Tensor& input_gates, const Tensor& hidden_weight, const Tensor& hidden0, const Tensor& cell0,
-             const RealSteps& real, bool backward) {
+ForwardResults run_forward(const Tensor& input_gates, const Tensor& hidden_weight, const Tensor& hidden0,
+                           const Tensor& cell0, const RealSteps& real, bool backward) {
   std::int64_t T = input_gates.size(0), B = input_gates.size(1), n = hidden_weight.size(0);
-  Recorded out{std::vector<LstmCellResult>(static_cast<std::size_t>(T)),
-               std::vector<Tensor>(static_cast<std::size_t>(T)),
-               Tensor::empty({T, B, n}, input_gates.dtype(), input_gates.device()), cell0};
+  ForwardResults out{std::vector<LstmCellResult>(static_cast<std::size_t>(T)),
+                     std::vector<Tensor>(static_cast<std::size_t>(T)),
+                     Tensor::empty({T, B, n}, input_gates.dtype(), input_gates.device()), cell0};
   Tensor hidden = hidden0;
   for (std::int64_t step = 0; step < T; ++step) {
     std::int64_t t = step_at(step, T, backward);
@@ -106,7 +107,7 @@ struct SequenceGradients {
   Tensor input_gates, hidden_weight, hidden, cell;
 };
 
-/// Sum over the steps of (state before)ᵀ (gradient of the gates): the states before are the states after, shifted.
+/// Σ_t h_{t−1}ᵀ (gradient of the gates at t). The h_{t−1} are hidden0, then all states but the last: two products.
 Tensor hidden_weight_gradient(const Tensor& states, const Tensor& hidden0, const Tensor& gates, bool backward) {
   std::int64_t T = gates.size(0), n = states.size(2);
   Tensor out = Tensor::empty({n, 4 * n}, gates.dtype(), gates.device());
@@ -118,8 +119,9 @@ Tensor hidden_weight_gradient(const Tensor& states, const Tensor& hidden0, const
   return out;
 }
 
-SequenceGradients run_back(const Recorded& recorded, const Tensor& g_states, Tensor g_cell, const Tensor& hidden_weight,
-                           const Tensor& hidden0, const RealSteps& real, bool backward) {
+SequenceGradients run_backward(const ForwardResults& recorded, const Tensor& g_states, Tensor g_cell,
+                               const Tensor& hidden_weight, const Tensor& hidden0, const RealSteps& real,
+                               bool backward) {
   std::int64_t T = g_states.size(0), B = g_states.size(1), n = g_states.size(2);
   Tensor gates = Tensor::empty({T, B, 4 * n}, g_states.dtype(), g_states.device());
   Tensor zero = Tensor::zeros({1}, g_states.dtype(), g_states.device());
@@ -129,7 +131,7 @@ SequenceGradients run_back(const Recorded& recorded, const Tensor& g_states, Ten
     Tensor arriving = map(Add{}, g_states.select(0, t), g_hidden), kept_cell;
     bool padded = t >= real.unpadded;
     g_hidden = Tensor::zeros({B, n}, g_states.dtype(), g_states.device());
-    if (padded) {  // where a sentence is over, the gradient passes by the cell
+    if (padded) {  // the gradients of a finished sentence skip this step
       Tensor active = real.active.select(0, t);
       g_hidden = where(active, zero, arriving);
       arriving = where(active, arriving, zero);
@@ -150,15 +152,15 @@ SequenceGradients run_back(const Recorded& recorded, const Tensor& g_states, Ten
 
 LstmSequence lstm_sequence(const Variable& input_gates, const Variable& hidden_weight, const LstmState& initial,
                            const RealSteps& real, bool backward) {
-  Recorded recorded =
-      run(input_gates.value(), hidden_weight.value(), initial.hidden.value(), initial.cell.value(), real, backward);
+  ForwardResults recorded = run_forward(input_gates.value(), hidden_weight.value(), initial.hidden.value(),
+                                        initial.cell.value(), real, backward);
   std::vector<Variable> inputs = {input_gates, hidden_weight, initial.hidden, initial.cell};
   std::int64_t T = input_gates.size(0);
   auto last_hidden = [&](const Variable& states) { return select(states, 0, step_at(T - 1, T, backward)); };
   if (!should_record(inputs)) return {recorded.states, {last_hidden(recorded.states), recorded.last_cell}};
 
   std::array<Saved, 4> saved = {Saved(inputs[0]), Saved(inputs[1]), Saved(inputs[2]), Saved(inputs[3])};
-  // The cells are watched where the caller sees one: as the last.
+  // The last cell is the only one the caller can reach and change, so it is the only one whose version is checked.
   std::array<SavedTensor, 2> results = {SavedTensor(recorded.states, "result"),
                                         SavedTensor(recorded.last_cell, "last cell")};
   auto rule = [saved, results, recorded, real, backward](const Gradients& g, const Node& node) {
@@ -175,7 +177,7 @@ LstmSequence lstm_sequence(const Variable& input_gates, const Variable& hidden_w
       return partial_gradients(both(again.states, again.last.cell), x, both(g_states, g_cell));
     }
     SequenceGradients out =
-        run_back(recorded, g_states.value(), g_cell.value(), x[1].value(), x[2].value(), real, backward);
+        run_backward(recorded, g_states.value(), g_cell.value(), x[1].value(), x[2].value(), real, backward);
     return Gradients{out.input_gates, out.hidden_weight, out.hidden, out.cell};
   };
   auto node = make_node("lstm_sequence", inputs, std::move(rule));

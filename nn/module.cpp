@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "nn/shapes_alone.h"
+#include "nn/shapes_only.h"
 
 namespace fovea {
 
@@ -14,7 +14,7 @@ std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + '.' + name;
 }
 
-/// FNV-1a of the name, begun at the seed and spread over all 64 bits (the finaliser of SplitMix64).
+/// A hash of seed and name: FNV-1a with the seed in the offset basis, then SplitMix64's finaliser to mix all 64 bits.
 std::uint64_t seed_of(std::uint64_t seed, std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u ^ (seed * 0x9e3779b97f4a7c15u);
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -23,26 +23,26 @@ std::uint64_t seed_of(std::uint64_t seed, std::string_view name) {
   return hash ^ (hash >> 31);
 }
 
-thread_local bool shapes_alone = false;
+thread_local bool shapes_only = false;
 
 }  // namespace
 
 void Module::check_name(std::string_view name) const {
-  require(!name.empty() && name.find('.') == name.npos, "'{}' names no parameter or module: it is empty or has a dot",
-          name);
+  require(!name.empty() && name.find('.') == name.npos,
+          "'{}' cannot name a parameter or module: names are not empty and have no dot", name);
   bool taken = std::any_of(parameters_.begin(), parameters_.end(), [&](const auto& p) { return p.name == name; }) ||
                std::any_of(children_.begin(), children_.end(), [&](const Module* m) { return m->name_ == name; });
   require(!taken, "module '{}' already has a parameter or module named '{}'", name_, name);
 }
 
-ShapesAlone::ShapesAlone() : before_(std::exchange(shapes_alone, true)) {}
-ShapesAlone::~ShapesAlone() { shapes_alone = before_; }
+ShapesOnly::ShapesOnly() : before_(std::exchange(shapes_only, true)) {}
+ShapesOnly::~ShapesOnly() { shapes_only = before_; }
 
 Variable Module::parameter(std::string_view name, const Shape& shape, Initializer initializer) {
   check_name(name);
-  // Not a number until initialised: a model that was forgotten shows it in its first output.
+  // NaN, so that a model that was never initialised shows in its first output.
   constexpr double unset = std::numeric_limits<double>::quiet_NaN();
-  Tensor values = shapes_alone ? Tensor::full({1}, unset).expand(shape) : Tensor::full(shape, unset);
+  Tensor values = shapes_only ? Tensor::full({1}, unset).expand(shape) : Tensor::full(shape, unset);
   Variable variable(values, true);
   parameters_.push_back({std::string(name), variable, std::move(initializer)});
   return variable;
@@ -50,7 +50,7 @@ Variable Module::parameter(std::string_view name, const Shape& shape, Initialize
 
 void Module::child(std::string_view name, Module& module) {
   check_name(name);
-  require(module.name_.empty(), "module '{}' is already part of another, as '{}'", name, module.name_);
+  require(module.name_.empty(), "module '{}' is already part of another module, as '{}'", name, module.name_);
   module.name_ = name;
   children_.push_back(&module);
 }
@@ -114,7 +114,8 @@ void Module::change_values(const Change& change) {
 
 void Module::initialise(std::uint64_t seed) {
   change_values([seed](NamedParameter& p) {
-    require(p.variable.value().is_contiguous(), "'{}' has a shape alone and no memory for values", p.name);
+    require(p.variable.value().is_contiguous(),
+            "'{}' has no memory for values, because it was constructed under ShapesOnly", p.name);
     Generator generator(seed_of(seed, p.name));
     Tensor values = Tensor::empty(p.variable.shape(), DType::f64);
     p.initializer.fill(values, generator);

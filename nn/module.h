@@ -1,4 +1,4 @@
-/// What models are built of: parameters and parts, each registered under a name.
+/// The base class of models and layers: parameters and parts, each registered under a name.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace fovea {
 
-/// A parameter, under its full name: "encoder.0.attention.query.weight".
+/// A parameter with its full name, such as "encoder.0.attention.query.weight".
 struct NamedParameter {
   std::string name;
   Variable variable;
   Initializer initializer;
 };
 
-/// The number of parameters of one part and of everything in it.
+/// The number of parameters of one part, with those of the parts inside it.
 struct ModuleCount {
-  std::string name;  ///< "encoder.0.attention"; "" for the whole
+  std::string name;  ///< such as "encoder.0.attention"; "" for the whole model
   std::int64_t parameters = 0;
 };
 
-/// Base of everything with parameters. A module's parameters and parts are plain C++ members, which it registers by
-/// name when it is constructed:
+/// Base class of everything with parameters. A module's parameters and parts are plain C++ members, which its
+/// constructor registers by name:
 ///
 ///   class Linear : public Module {
 ///    public:
@@ -35,46 +35,53 @@ struct ModuleCount {
 ///     Variable weight_;
 ///   };
 ///
-/// Modules stay where they were made, because their parents point to them: neither copied nor moved.
+/// Modules can be neither copied nor moved, because their parents hold pointers to them. Several threads may run
+/// forward() of one module at once in evaluation, as long as none of them changes the module. In training with dropout
+/// they may not: all draw from the process's default generator.
 class Module {
  public:
   virtual ~Module() = default;
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// The parameters of this module, then those of its parts, each in the order of registration.
+  /// The parameters of this module, then those of its parts, in the order of their registration.
   std::vector<NamedParameter> parameters() const;
   std::int64_t parameter_count() const;
-  /// This module and every part of it that has parameters, parents first.
+  /// The counts of this module and of every part of it that has parameters, parents first.
   std::vector<ModuleCount> module_counts() const;
-  /// One line per parameter: name, shape, initial values, number; and the total. For --describe.
+  /// A table with one line per parameter (name, shape, initial values, number of elements) and a line for the total.
   std::string describe() const;
 
-  /// Gives every parameter its first values (they are NaN before). What a parameter gets depends on the seed and on its
-  /// full name, and on nothing else: models that share names start alike, whatever else they contain.
+  /// Sets every parameter to its initial values; before, they are NaN. The values depend on the seed, the parameter's
+  /// full name, its shape and its initializer only: parameters of the same name start alike in two models that differ
+  /// elsewhere. Clears gradients. Throws Error for parameters without memory (ShapesOnly).
   void initialise(std::uint64_t seed);
 
-  /// Dropout is active in training. New modules are in training.
+  /// Switches this module and its parts to training or evaluation. Dropout acts in training only. New modules are in
+  /// training.
   void train(bool training = true);
   bool training() const { return training_; }
 
-  /// Casts the parameters, f32 or f64. Their gradients are dropped.
+  /// Casts the parameters to f32 or f64 and clears their gradients. Throws Error for other types.
   void to(DType dtype);
+  /// Moves the parameters to a device and clears their gradients.
   void to(Device device);
 
-  /// The name under which its parent registered this module; "" for a root.
+  /// The name under which the parent registered this module; "" without a parent.
   const std::string& name() const { return name_; }
 
  protected:
   Module() = default;
 
-  /// Registers a parameter: an f32 leaf that requires a gradient. Throws Error for a name that is empty, has a dot or
-  /// is taken; likewise child().
+  /// Creates and registers a parameter, an f32 leaf that requires a gradient. Throws Error for a name that is empty,
+  /// contains a dot or is taken.
   Variable parameter(std::string_view name, const Shape& shape, Initializer initializer);
-  /// Registers a part, a member of this module.
+  /// Registers a part, which must be a member of this module. Throws Error for a bad name, as parameter() does, and for
+  /// a part that is registered already.
   void child(std::string_view name, Module& module);
 
-  /// Names what follows on the tape after this module: `Scope scope = enter();` opens forward().
+  /// Puts this module's name before those of the operations recorded in a C++ scope. forward() begins with
+  /// `Scope scope = enter();`.
   Scope enter() const { return Scope(name_); }
 
  private:
@@ -85,12 +92,12 @@ class Module {
   void change_values(const Change& change);
 
   std::string name_;
-  std::vector<NamedParameter> parameters_;  ///< under their own names
+  std::vector<NamedParameter> parameters_;  ///< of this module alone, with names inside it
   std::vector<Module*> children_;
   bool training_ = true;
 };
 
-/// A module is not in training while one of these lives, and then what it was before.
+/// Switches a module to evaluation for the lifetime of this object.
 class Evaluating {
  public:
   explicit Evaluating(Module& module) : module_(module), before_(module.training()) { module.train(false); }

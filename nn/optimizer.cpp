@@ -3,17 +3,16 @@
 #include <cmath>
 
 #include "autograd/operations.h"
-#include "tensor/optimizer_step.h"
 
 namespace fovea {
 
-Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& memories)
+Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& state_names)
     : parameters_(std::move(parameters)) {
-  for (const std::string& name : memories) {
-    Memory& memory = memories_.emplace_back(Memory{name, {}});
+  for (const std::string& name : state_names) {
+    StateTensors& state = state_tensors_.emplace_back(StateTensors{name, {}});
     for (const NamedParameter& p : parameters_) {
-      memory.tensors.push_back(Tensor::empty_like(p.variable.value()));
-      memory.tensors.back().fill(0);
+      state.tensors.push_back(Tensor::empty_like(p.variable.value()));
+      state.tensors.back().fill(0);
     }
   }
 }
@@ -32,9 +31,8 @@ void Optimizer::zero_grad() {
 
 NamedTensors Optimizer::state() const {
   NamedTensors out;
-  for (const Memory& memory : memories_)
-    for (std::size_t k = 0; k < parameters_.size(); ++k)
-      out[memory.name + '.' + parameters_[k].name] = memory.tensors[k];
+  for (const StateTensors& state : state_tensors_)
+    for (std::size_t k = 0; k < parameters_.size(); ++k) out[state.name + '.' + parameters_[k].name] = state.tensors[k];
   out["updates"] = Tensor::from<std::int64_t>({updates_}, {1});
   return out;
 }
@@ -55,28 +53,31 @@ void Sgd::update(const std::vector<std::size_t>& positions, double rate, double 
   for (std::size_t k : positions)
     slots.push_back({.parameter = parameters_[k].variable.value(),
                      .gradient = parameters_[k].variable.grad().value(),
-                     .velocity = memories_.empty() ? Tensor() : memories_[0].tensors[k]});
-  SgdOptions options{.learning_rate = rate, .momentum = options_.momentum, .weight_decay = options_.weight_decay};
-  sgd_step(slots, options, gradient_scale);
+                     .velocity = state_tensors_.empty() ? Tensor() : state_tensors_[0].tensors[k]});
+  sgd_step(slots, options_, rate, gradient_scale);
 }
 
-Adam::Adam(std::vector<NamedParameter> parameters, const Options& options, bool decoupled)
-    : Optimizer(std::move(parameters), {"adam.mean", "adam.square"}), options_(options), decoupled_(decoupled) {}
+Adam::Adam(std::vector<NamedParameter> parameters, const Options& options)
+    : Optimizer(std::move(parameters), {"adam.mean", "adam.square"}), options_(options) {}
+
+namespace {
+AdamOptions with_decoupled_decay(AdamOptions options) {
+  options.decoupled = true;
+  return options;
+}
+}  // namespace
+
+AdamW::AdamW(std::vector<NamedParameter> parameters, const Options& options)
+    : Adam(std::move(parameters), with_decoupled_decay(options)) {}
 
 void Adam::update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) {
   std::vector<AdamSlot> slots;
   for (std::size_t k : positions)
     slots.push_back({.parameter = parameters_[k].variable.value(),
                      .gradient = parameters_[k].variable.grad().value(),
-                     .mean = memories_[0].tensors[k],
-                     .square = memories_[1].tensors[k]});
-  AdamOptions options{.learning_rate = rate,
-                      .beta1 = options_.beta1,
-                      .beta2 = options_.beta2,
-                      .epsilon = options_.epsilon,
-                      .weight_decay = options_.weight_decay,
-                      .decoupled = decoupled_};
-  adam_step(slots, options, updates(), gradient_scale);
+                     .mean = state_tensors_[0].tensors[k],
+                     .square = state_tensors_[1].tensors[k]});
+  adam_step(slots, options_, rate, updates(), gradient_scale);
 }
 
 double gradient_norm(const std::vector<NamedParameter>& parameters) {
@@ -94,7 +95,7 @@ double clip_gradients(const std::vector<NamedParameter>& parameters, double max_
   double norm = gradient_norm(parameters), scale = clip_scale(norm, max_norm);
   if (scale == 1) return norm;
   NoGrad no_grad;
-  // Not in place: two parameters may have been given the same tensor.
+  // Not in place: two parameters may share one gradient tensor.
   for (const NamedParameter& p : parameters) {
     Variable variable = p.variable;
     if (variable.grad().defined()) variable.set_grad(variable.grad() * scale);

@@ -14,9 +14,9 @@ LstmOptions encoder_options(const RecurrentModelOptions& options, std::int64_t d
           .dropout = options.dropout};
 }
 
-/// What single steps computed, as of all queries of one call: [B, H, 1, ...] side by side as [B, H, T, ...]. What has
-/// no queries is that of the last step.
-AttentionTrace steps_as_one(const std::vector<AttentionTrace>& steps, const std::string& name) {
+/// Joins the traces of single steps to one trace: tensors [B, H, 1, ...] are concatenated to [B, H, T, ...]. Of a
+/// tensor without a dimension of queries, that of the last step is taken.
+AttentionTrace joined_trace(const std::vector<AttentionTrace>& steps, const std::string& name) {
   auto all = [&](auto&& of) {
     std::vector<Variable> pieces;
     for (const AttentionTrace& step : steps) pieces.push_back(of(step));
@@ -35,13 +35,13 @@ AttentionTrace steps_as_one(const std::vector<AttentionTrace>& steps, const std:
 }  // namespace
 
 std::int64_t RecurrentModel::encoder_dim() const {
-  bool both_are_one = options_.query == QueryState::current && options_.bidirectional;
-  return both_are_one ? options_.dim / 2 : options_.dim;
+  bool share_width = options_.query == QueryState::current && options_.bidirectional;
+  return share_width ? options_.dim / 2 : options_.dim;
 }
 
 std::int64_t RecurrentModel::source_dim() const { return (options_.bidirectional ? 2 : 1) * encoder_dim(); }
 
-std::int64_t RecurrentModel::fed_dim() const {
+std::int64_t RecurrentModel::feed_dim() const {
   if (options_.query == QueryState::previous) return attention_->output_dim();
   return options_.input_feeding ? options_.dim : 0;
 }
@@ -63,13 +63,13 @@ RecurrentModel::RecurrentModel(const RecurrentModelOptions& options, const Atten
               options.vocabulary),
       dropout_(options.dropout) {
   require(options.query == QueryState::previous || !options.bidirectional || options.dim % 2 == 0,
-          "the two directions of the encoder share its width, {}, which must be even", options.dim);
+          "RecurrentModel: the two directions of the encoder share its width, {}; it must be even", options.dim);
   child("source_embedding", source_embedding_);
   child("encoder", encoder_);
   child("target_embedding", target_embedding_);
   child("attention", *attention_);
   for (int layer = 0; layer < options.layers; ++layer) {
-    std::int64_t in = layer == 0 ? fed_dim() + options.embedding_dim : options.dim;
+    std::int64_t in = layer == 0 ? feed_dim() + options.embedding_dim : options.dim;
     cells_.push_back(std::make_unique<LstmCell>(in, options.dim));
     child(fmt::format("decoder_{}", layer), *cells_.back());
     if (options.query == QueryState::current) continue;
@@ -86,9 +86,9 @@ RecurrentModel::RecurrentModel(const RecurrentModelOptions& options, const Atten
 
 RecurrentModel::InputWeights RecurrentModel::input_weights() const {
   const Variable& weight = cells_[0]->input_weight();
-  std::int64_t fed = fed_dim();
-  if (fed == 0) return {{}, weight};
-  return {slice(weight, 0, 0, fed), slice(weight, 0, fed, weight.size(0))};
+  std::int64_t feed = feed_dim();
+  if (feed == 0) return {{}, weight};
+  return {slice(weight, 0, 0, feed), slice(weight, 0, feed, weight.size(0))};
 }
 
 void RecurrentModel::set_first_states(DecoderState& state, const std::vector<LstmState>& last) {
@@ -103,11 +103,11 @@ void RecurrentModel::set_first_states(DecoderState& state, const std::vector<Lst
       hidden = concat({first.hidden, backward.hidden}, 1);
       cell = concat({first.cell, backward.cell}, 1);
     }
-    state.memory.carried(cells_[layer].get(), 0) = hidden;
-    state.memory.carried(cells_[layer].get(), 1) = cell;
+    state.memory.step_state(cells_[layer].get(), 0) = hidden;
+    state.memory.step_state(cells_[layer].get(), 1) = cell;
   }
   if (combine_ && options_.input_feeding)
-    state.memory.carried(&combine_) = cells_[0]->zero_state(last[0].hidden.size(0)).hidden;
+    state.memory.step_state(&combine_) = cells_[0]->zero_state(last[0].hidden.size(0)).hidden;
 }
 
 DecoderState RecurrentModel::start(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>*) {
@@ -115,8 +115,8 @@ DecoderState RecurrentModel::start(const Tensor& source, const Tensor& lengths, 
   check_tokens("encoder", source, lengths);
   LstmOutput encoded = encoder_.forward(dropout_.forward(source_embedding_.forward(source)), lengths);
   DecoderState state;
-  state.memory.once(&encoder_, [&] { return dropout_.forward(encoded.states); });
-  if (lengths.defined()) state.memory.once(&source_embedding_, [&] { return Variable(lengths); });
+  state.memory.source_rows(&encoder_, [&] { return dropout_.forward(encoded.states); });
+  if (lengths.defined()) state.memory.source_rows(&source_embedding_, [&] { return Variable(lengths); });
   set_first_states(state, encoded.last);
   return state;
 }
@@ -125,8 +125,9 @@ Variable RecurrentModel::attend(DecoderState& state, const Variable& query, cons
                                 AttentionTrace* trace) {
   AttentionInput in;
   in.query = unsqueeze(query, 1);
-  in.key = in.value = state.memory.kept(&encoder_);
-  if (Variable lengths = state.memory.kept(&source_embedding_); lengths.defined()) in.key_lengths = lengths.value();
+  in.key = in.value = state.memory.source_rows(&encoder_);
+  if (Variable lengths = state.memory.source_rows(&source_embedding_); lengths.defined())
+    in.key_lengths = lengths.value();
   in.query_offset = state.position;
   in.trace = trace;
   in.step_input = embedded;
@@ -138,7 +139,7 @@ Variable RecurrentModel::advance(DecoderState& state, const Variable& input_gate
   Variable below = input_gates;
   for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
     const LstmCell& cell = *cells_[layer];
-    Variable &hidden = state.memory.carried(&cell, 0), &memory_cell = state.memory.carried(&cell, 1);
+    Variable &hidden = state.memory.step_state(&cell, 0), &memory_cell = state.memory.step_state(&cell, 1);
     Variable gates = layer == 0 ? below : cell.input_gates(dropout_.forward(below));
     LstmState next = cell.step(gates, {hidden, memory_cell});
     hidden = next.hidden;
@@ -151,30 +152,30 @@ Variable RecurrentModel::advance(DecoderState& state, const Variable& input_gate
 Variable RecurrentModel::run(DecoderState& state, const Variable& embedded, std::vector<AttentionTrace>* traces) {
   const InputWeights weights = input_weights();
   std::vector<Variable> words = slices(embedded, 1);
-  std::vector<Variable> gates = slices(linear(embedded, weights.embedded, cells_[0]->bias()), 1);
-  std::vector<Variable> read_out;
+  std::vector<Variable> gates = slices(linear(embedded, weights.embedding, cells_[0]->bias()), 1);
+  std::vector<Variable> results;
   std::vector<AttentionTrace> steps(traces ? words.size() : 0);
   for (std::size_t t = 0; t < words.size(); ++t) {
     AttentionTrace* trace = traces ? &steps[t] : nullptr;
     Variable input = squeeze(gates[t], 1), result;
     if (options_.query == QueryState::previous) {
-      Variable context = attend(state, state.memory.carried(cells_.back().get()), words[t], trace);
-      result = advance(state, input + matmul(context, weights.fed));
+      Variable context = attend(state, state.memory.step_state(cells_.back().get()), words[t], trace);
+      result = advance(state, input + matmul(context, weights.feed));
     } else {
-      if (weights.fed.defined()) input = input + matmul(state.memory.carried(&combine_), weights.fed);
+      if (weights.feed.defined()) input = input + matmul(state.memory.step_state(&combine_), weights.feed);
       Variable top = advance(state, input);
       result = tanh(combine_->forward(concat({attend(state, top, words[t], trace), top}, 1)));
-      if (weights.fed.defined()) state.memory.carried(&combine_) = result;
+      if (weights.feed.defined()) state.memory.step_state(&combine_) = result;
     }
     ++state.position;
-    read_out.push_back(unsqueeze(result, 1));
+    results.push_back(unsqueeze(result, 1));
   }
-  if (traces) *traces = {steps_as_one(steps, attention_->name())};
-  return concat(read_out, 1);
+  if (traces) *traces = {joined_trace(steps, attention_->name())};
+  return concat(results, 1);
 }
 
-Variable RecurrentModel::before_output(const Variable& read_out) const {
-  Variable dropped = dropout_.forward(read_out);
+Variable RecurrentModel::before_output(const Variable& results) const {
+  Variable dropped = dropout_.forward(results);
   return readout_ ? readout_->forward(dropped) : dropped;
 }
 
@@ -186,7 +187,7 @@ Variable RecurrentModel::states(const SequenceBatch& batch, SequenceTrace* trace
 }
 
 Variable RecurrentModel::step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces) {
-  require(tokens.rank() == 1, "decoder: a step reads one token of each hypothesis, [R], not {}", tokens);
+  require(tokens.rank() == 1, "decoder: the tokens of a step are {}; expected one for each hypothesis, [R]", tokens);
   Scope scope = enter();
   return squeeze(logits_of(before_output(run(state, target_embedding_.forward(tokens.unsqueeze(1)), traces))), 1);
 }

@@ -1,14 +1,16 @@
-/// Recurrent encoder-decoders around any attention.
+/// Recurrent encoder-decoders with any attention.
 ///
-/// query = previous (Bahdanau et al. 2015; Shu & Nakayama 2017, section 5.1): the last step's state asks
+/// query = previous (Bahdanau et al. 2015; Shu & Nakayama 2017, section 5.1): the query is the previous step's state.
 ///   c_t = attend(h_{t−1})    h_t = LSTM([c_t; i_t], h_{t−1})           logits = (h_t W_1 + b_1) W_2 + b_2
-///   h_{−1} = tanh(b W_0 + b_0), b: the encoder's backward state at the first word; the first cell is 0
+///   h_{−1} = tanh(b W_0 + b_0), where b is the encoder's backward state at the first word. The first cell is 0.
 ///
-/// query = current (Luong et al. 2015): this step's state asks, and what is read out is also fed to the next input
+/// query = current (Luong et al. 2015): the query is the present step's state. Its read-out r_t is also fed to the next
+/// step ("input feeding").
 ///   h_t = LSTM([r_{t−1}; i_t], h_{t−1})    r_t = tanh([attend(h_t); h_t] W_c + b_c)    logits = r_t W_s + b_s
-///   h_{−1} and the first cell are the encoder's last ones, r_{−1} = 0
+///   h_{−1} and the first cell are the encoder's final ones; r_{−1} = 0.
 ///
-/// i_t: embedding of the token read. With several layers the top one asks, and the others go from layer to layer.
+/// i_t is the embedding of the decoder's input token. The formulas show one layer. With several, the query is the state
+/// of the top layer, and each layer's state is the next layer's input.
 #pragma once
 #include <memory>
 #include <optional>
@@ -20,25 +22,30 @@
 
 namespace fovea {
 
+/// The decoder state that is the attention's query.
 enum class QueryState { previous, current };
 
 struct RecurrentModelOptions {
   std::int64_t source_vocabulary = 0, vocabulary = 0;
   std::int64_t embedding_dim = 1000;
-  /// n: width of the decoder's states. Of the encoder's each direction has n (query = previous), or both together.
+  /// n, the width of the decoder's states. With query = previous each direction of the encoder has width n; with
+  /// query = current both directions together have width n.
   std::int64_t dim = 1000;
   int layers = 1;
-  int heads = 1;  ///< of attentions that have heads
+  int heads = 1;  ///< of multi-head attentions; others ignore it
   QueryState query = QueryState::previous;
-  bool bidirectional = true;       ///< the encoder
-  bool input_feeding = true;       ///< query = current: r_{t−1} in the input
-  std::int64_t readout_dim = 600;  ///< query = previous: width of h_t W_1; 0: none, logits = h_t W_2 + b_2
-  double dropout = 0;              ///< of embeddings, between layers, and before the read-out
-  double attention_dropout = 0;
+  bool bidirectional = true;       ///< encoder in both directions; false: forward only
+  bool input_feeding = true;       ///< with query = current: the input contains r_{t−1}
+  std::int64_t readout_dim = 600;  ///< with query = previous: width of h_t W_1; 0: logits = h_t W_2 + b_2
+  double dropout = 0;              ///< probability on embeddings, between layers and before the output
+  double attention_dropout = 0;    ///< probability on attention weights
 };
 
+/// Parts: source_embedding, encoder, target_embedding, attention, decoder_0, decoder_1, ..., bridge_0, ... (W_0),
+/// combine (W_c), readout (W_1), output (W_2 or W_s), dropout.
 class RecurrentModel : public SequenceModel {
  public:
+  /// Throws Error if the encoder's two directions are to share an odd width.
   RecurrentModel(const RecurrentModelOptions& options, const AttentionFactory& attention);
 
   std::int64_t vocabulary() const override { return options_.vocabulary; }
@@ -47,25 +54,29 @@ class RecurrentModel : public SequenceModel {
   Variable step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces) override;
 
  private:
-  std::int64_t encoder_dim() const;  ///< of one direction
-  std::int64_t source_dim() const;   ///< of the encoder's states
-  std::int64_t fed_dim() const;      ///< of what the first layer reads beside the embedding
+  std::int64_t encoder_dim() const;  ///< width of one direction of the encoder
+  std::int64_t source_dim() const;   ///< width of the encoder's states
+  std::int64_t feed_dim() const;     ///< width of c_t or r_{t−1} in the input of the first layer; 0: neither is fed
 
-  /// The weights of the first layer's input by what they multiply, [c_t; i_t] or [r_{t−1}; i_t].
+  /// The rows of the first layer's input weight.
   struct InputWeights {
-    Variable fed, embedded;
+    Variable feed;       ///< those for c_t or r_{t−1}, [feed_dim, 4 n]; undefined if neither is fed
+    Variable embedding;  ///< those for i_t, [e, 4 n]
   };
   InputWeights input_weights() const;
 
+  /// Sets h_{−1}, the first cells and r_{−1} from the encoder's final states.
   void set_first_states(DecoderState& state, const std::vector<LstmState>& last);
-  /// Goes on by the T steps that read embedded [R, T, e] → what is read out of each, [R, T, n].
+  /// Runs T steps with inputs `embedded` [R, T, e]. Returns h_t or r_t of each step, [R, T, n].
   Variable run(DecoderState& state, const Variable& embedded, std::vector<AttentionTrace>* traces);
-  /// The top state after a step whose first layer's gates are these but for the state's part.
+  /// Runs one step of all layers. input_gates [R, 4 n] is the input's part of the first layer's gates. Returns the
+  /// state of the top layer.
   Variable advance(DecoderState& state, const Variable& input_gates);
+  /// The attention's result for one query [R, n] per hypothesis.
   Variable attend(DecoderState& state, const Variable& query, const Variable& embedded, AttentionTrace* trace);
-  /// What the output reads of what run() has read out.
-  Variable before_output(const Variable& read_out) const;
-  /// The trace has one attention, whose queries are the steps.
+  /// The output layer's input, from the results of run().
+  Variable before_output(const Variable& results) const;
+  /// The trace has one entry, whose queries are the steps.
   Variable states(const SequenceBatch& batch, SequenceTrace* trace) override;
   Output output() const override { return {output_.weight(), output_.bias()}; }
 

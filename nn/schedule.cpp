@@ -17,7 +17,7 @@ using Values = std::map<std::string, double>;
 struct Key {
   const char* name;
   double value;  ///< default
-  double least;
+  double least;  ///< smallest value allowed
 };
 
 struct Schedule::Kind {
@@ -80,7 +80,7 @@ const Named* named(const std::vector<Named>& all, std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// "; did you mean 'warmup'?", or, if nothing is near, all there is.
+/// "; did you mean 'warmup'?" if a name of `all` is similar, otherwise "; there are " and all names.
 template <class Named>
 std::string remedy(const std::vector<Named>& all, std::string_view name) {
   std::vector<std::string> candidates;
@@ -89,7 +89,7 @@ std::string remedy(const std::vector<Named>& all, std::string_view name) {
   return meant.empty() ? "; there are " + names(all) : meant;
 }
 
-/// Reads name(key=value, key=value) and knows the column it is at.
+/// Reads the tokens of name(key=value, key=value) and reports mistakes with their column.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -105,7 +105,7 @@ class Reader {
     blanks();
     double value = 0;
     auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc() || !std::isfinite(value)) wrong("a number must stand here");
+    if (error != std::errc() || !std::isfinite(value)) wrong("expected a number");
     at_ = static_cast<std::size_t>(end - text_.data());
     return value;
   }
@@ -118,7 +118,7 @@ class Reader {
   }
 
   void expect(char c) {
-    if (!accept(c)) wrong(fmt::format("'{}' must stand here", c));
+    if (!accept(c)) wrong(fmt::format("expected '{}'", c));
   }
 
   bool at_end() {
@@ -149,7 +149,8 @@ void read_value(Reader& reader, const Schedule::Kind& kind, Values& values) {
   if (!key) reader.wrong(fmt::format("{} has no '{}'{}", kind.name, word, remedy(kind.keys, word)), column);
   reader.expect('=');
   double value = reader.number();
-  if (value < key->least) reader.wrong(fmt::format("{} is {}, must be at least {}", word, value, key->least), column);
+  if (value < key->least)
+    reader.wrong(fmt::format("{} is {}; it must be at least {}", word, value, key->least), column);
   values[key->name] = value;
 }
 
@@ -167,7 +168,7 @@ Schedule Schedule::parse(std::string_view text, std::int64_t updates) {
     while (reader.accept(','));
     reader.expect(')');
   }
-  if (!reader.at_end()) reader.wrong("nothing may follow");
+  if (!reader.at_end()) reader.wrong("unexpected text after the schedule's end");
   if (auto end = schedule.values_.find("updates"); end != schedule.values_.end() && end->second == 0)
     end->second = static_cast<double>(updates);
   return schedule;

@@ -1,4 +1,4 @@
-/// How the learning rate changes during training.
+/// Learning-rate schedules.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -7,26 +7,26 @@
 
 namespace fovea {
 
-/// A learning-rate schedule, read from a short description: "inverse_sqrt(peak=7e-4, warmup=4000)". In the formulas u
-/// is the number of updates made so far, 0, 1, …, and e the epoch, 1, 2, …
+/// A learning-rate schedule, parsed from a description such as "inverse_sqrt(peak=7e-4, warmup=4000)". In the formulas
+/// u is the number of updates made before this one, 0, 1, …; epochs count from 1. `warmup` is in updates.
 ///
 ///   constant      rate · min(1, (u + 1) / warmup)
 ///   inverse_sqrt  init + u · (peak − init) / warmup for u < warmup, then peak · sqrt(warmup / u)
 ///   noam          scale · dim^-1/2 · min((u + 1)^-1/2, (u + 1) · warmup^-3/2)       (Vaswani et al. 2017)
-///   cosine        from rate to floor along half a cosine over `updates` (0: the whole training), after a warm-up as of
-///                 constant
-///   halving       rate, halved at the start of epoch `epoch` and of every `every`-th after it; with update=u0 in
-///                 place of epoch= the same is counted in updates
+///   cosine        rate · (u + 1) / warmup for u < warmup, then from rate to floor along half a cosine that ends after
+///                 `updates` updates; updates = 0: at the end of training                (Loshchilov & Hutter 2017)
+///   halving       rate, halved at the start of epoch `epoch` and of every `every`-th epoch after it. If update > 0,
+///                 `update` and `every` count updates instead, and `epoch` is ignored
 class Schedule {
  public:
-  /// For a training of `updates`. Throws Error that says where the text is wrong and what would be right. Keys that are
-  /// left out get their defaults.
+  /// Parses a description. `updates` is the length of training. Keys that are left out have their defaults. Throws
+  /// Error with the column of the first mistake and with what would be right.
   static Schedule parse(std::string_view text, std::int64_t updates = 100000);
 
-  /// The learning rate of the next update, after `updates` of them, in epoch `epoch`.
+  /// The learning rate of the update that follows `updates` others, in epoch `epoch`.
   double rate(std::int64_t updates, std::int64_t epoch = 1) const;
 
-  /// The description with every key: parse() of it gives the same schedule.
+  /// The description with the values of all keys. parse(str()) gives the same schedule.
   std::string str() const;
 
   struct Kind;
@@ -36,7 +36,7 @@ class Schedule {
   std::map<std::string, double> values_;
 };
 
-/// One line per kind of schedule, with its keys and their defaults: for --help.
+/// One line per kind of schedule, with its keys and their defaults, for help texts.
 std::string schedule_help();
 
 }  // namespace fovea

@@ -19,15 +19,15 @@ Variable SequenceModel::logits(const SequenceBatch& batch, SequenceTrace* trace)
 
 Variable SequenceModel::loss(const SequenceBatch& batch, const Tensor& targets, const CrossEntropyOptions& options,
                              SequenceTrace* trace) {
-  Variable said = states(batch, trace);
+  Variable hidden_states = states(batch, trace);
   auto [weight, bias] = output();
-  return projected_cross_entropy(said, weight, bias, targets, options);
+  return projected_cross_entropy(hidden_states, weight, bias, targets, options);
 }
 
 void check_tokens(const char* what, const Tensor& tokens, const Tensor& lengths) {
-  require(tokens.defined() && tokens.rank() == 2, "{}: the tokens are {}, not [B, T]", what, tokens);
+  require(tokens.defined() && tokens.rank() == 2, "{}: the tokens are {}; expected [B, T]", what, tokens);
   require(!lengths.defined() || (lengths.rank() == 1 && lengths.size(0) == tokens.size(0)),
-          "{}: the lengths are {}, the tokens {}; there must be one for each of the {} sentences", what, lengths,
+          "{}: the lengths are {}, the tokens {}; expected one length for each of the {} sentences", what, lengths,
           tokens, tokens.size(0));
 }
 

@@ -1,5 +1,7 @@
-/// Models that say what the next token may be: encoder-decoders, and language models, which have no source. Their loss
-/// is that of teacher forcing; a decoder asks them step by step.
+/// The interface of models that predict the next token: encoder-decoders, and language models, which have no source.
+/// They are trained by teacher forcing, on all tokens of a sentence at once, and decode step by step.
+///
+/// Letters of shapes: B sentences, J source tokens, T target tokens, R hypotheses, V vocabulary, n width of states.
 #pragma once
 #include <vector>
 
@@ -8,59 +10,64 @@
 
 namespace fovea {
 
-/// Sentences side by side, padded on the right with token 0.
+/// A batch of sentences, padded on the right with token 0.
 struct SequenceBatch {
   Tensor source = {}, source_lengths = {};  ///< i32 [B, J] and [B]; undefined for a language model
-  Tensor input = {};                        ///< what the decoder reads, i32 [B, T]: <s> and the target but its last
-  Tensor lengths = {};                      ///< real tokens of each row of `input`, i32 [B]; undefined: all
+  Tensor input = {};                        ///< the decoder's input, i32 [B, T]: <s>, then the target without </s>
+  Tensor lengths = {};  ///< number of real tokens in each row of `input`, i32 [B]; undefined: T each
 };
 
-/// What every attention of one forward pass computed.
+/// The intermediate results of all attentions of one forward pass.
 struct SequenceTrace {
   std::vector<AttentionTrace> encoder, decoder;
 };
 
-/// Whether it is of a decoder's attention that looks at the source: "2.cross", or the one of a recurrent model.
+/// Whether a trace is that of an attention over the source: "2.cross" of a Transformer, "attention" of a recurrent
+/// model.
 bool looks_at_source(const AttentionTrace& trace);
 
-/// Where decoding stands, for each of R hypotheses: what their sources are, and what has been read so far.
+/// The state of step-by-step decoding for R hypotheses.
 struct DecoderState {
-  std::int64_t position = 0;  ///< tokens that every hypothesis has read
-  DecoderMemory memory;       ///< whose reorder() re-orders the hypotheses
+  std::int64_t position = 0;  ///< number of tokens read so far, the same for all hypotheses
+  DecoderMemory memory;       ///< memory.reorder() reorders the hypotheses
 };
 
 class SequenceModel : public Module {
  public:
-  virtual std::int64_t vocabulary() const = 0;  ///< V, of the target
+  virtual std::int64_t vocabulary() const = 0;  ///< V, the number of target tokens
   virtual bool has_source() const = 0;
 
-  /// Teacher forcing: the logits of the token after each of the input's, [B, T, V].
+  /// Teacher forcing: for each token of the input the logits of the token after it, [B, T, V]. Fills `trace` unless
+  /// null.
   Variable logits(const SequenceBatch& batch, SequenceTrace* trace = nullptr);
 
-  /// Teacher forcing: Σ of the cross-entropy of the targets [B, T] that are not ignored, without all logits at a time.
+  /// Teacher forcing: the sum of the cross-entropies of the targets [B, T] that are not options.ignored. Needs less
+  /// memory than logits(), because it never holds all of them (projected_cross_entropy).
   Variable loss(const SequenceBatch& batch, const Tensor& targets, const CrossEntropyOptions& options,
                 SequenceTrace* trace = nullptr);
 
-  /// Before the first token, one hypothesis for each source. source i32 [B, J], lengths i32 [B]; both undefined for a
-  /// language model, whose first step() says how many hypotheses there are.
+  /// The state before the first token, with one hypothesis per source. source i32 [B, J], lengths i32 [B]; both
+  /// undefined for a language model, where the first step() determines the number of hypotheses. `traces` gets the
+  /// encoder's attentions, unless it is null.
   virtual DecoderState start(const Tensor& source, const Tensor& lengths,
                              std::vector<AttentionTrace>* traces = nullptr) = 0;
 
-  /// Reads one token of each hypothesis, i32 [R] → the logits of the next, [R, V].
+  /// Reads one token of each hypothesis, i32 [R], and advances the state. Returns the logits of the next token, [R, V].
+  /// `traces` gets the decoder's attentions, unless it is null. Throws Error for tokens of another rank.
   virtual Variable step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces = nullptr) = 0;
 
  protected:
-  /// logits = states · weight [n, V] + bias [V], if there is one.
+  /// The output layer: logits = states · weight + bias. weight [n, V], bias [V] or undefined.
   struct Output {
     Variable weight, bias = {};
   };
   virtual Output output() const = 0;
-  /// Teacher forcing: what the output reads, [B, T, n].
+  /// Teacher forcing: the states that the output layer reads, [B, T, n].
   virtual Variable states(const SequenceBatch& batch, SequenceTrace* trace) = 0;
   Variable logits_of(const Variable& states) const;
 };
 
-/// Throws unless tokens are [rows, T] and there is a length for each row, or none.
+/// Throws Error unless tokens are [B, T] and lengths are [B] or undefined. `what` begins the message.
 void check_tokens(const char* what, const Tensor& tokens, const Tensor& lengths);
 
 }  // namespace fovea

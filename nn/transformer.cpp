@@ -22,22 +22,22 @@ FeedForward::Options feed_forward_options(const TransformerOptions& options) {
   return {.activation = options.activation, .dropout = options.feed_forward_dropout};
 }
 
-/// One length for each of B sentences, or none at all.
+/// Throws Error unless states are [B, T, d] and lengths are [B] or undefined.
 void check_lengths(const char* what, const Variable& states, const Tensor& lengths) {
-  require(states.rank() == 3, "{}: the states are {}, not [B, T, d]", what, states);
+  require(states.rank() == 3, "{}: the states are {}; expected [B, T, d]", what, states);
   require(!lengths.defined() || (lengths.rank() == 1 && lengths.size(0) == states.size(0)),
-          "{}: the lengths are {}, the states {}; there must be one for each of the {} sentences", what, lengths,
+          "{}: the lengths are {}, the states {}; expected one length for each of the {} sentences", what, lengths,
           states, states.size(0));
 }
 
-/// A sub-layer with its residual connection. f maps a state to a state.
+/// Sub-layer f with residual connection, dropout and norm.
 template <class F>
 Variable residual(const Variable& x, Norm kind, const LayerNorm& norm, const Dropout& dropout, F&& f) {
   if (kind == Norm::pre) return dropout.forward(f(norm.forward(x)), x);
   return norm.forward(dropout.forward(f(x), x));
 }
 
-/// Names for sub-layers: their kind, and a number from the second of a kind on.
+/// Names sub-layers by their kind: "cross", "cross_2", "cross_3", ...
 class SubLayerNames {
  public:
   std::string next(SubLayer::Kind kind) {
@@ -84,14 +84,15 @@ TransformerLayer::TransformerLayer(const TransformerOptions& options, int layer,
   child("dropout", dropout_);
 }
 
-bool TransformerLayer::asks_each_query_alone() const {
+bool TransformerLayer::has_independent_queries() const {
   return std::all_of(parts_.begin(), parts_.end(),
-                     [](const Part& part) { return !part.cross || part.attention->asks_each_query_alone(); });
+                     [](const Part& part) { return !part.cross || part.attention->has_independent_queries(); });
 }
 
 Variable TransformerLayer::attend(Part& part, const Variable& states, const StackInput& in) {
-  const std::int64_t together = part.cross && in.memory ? in.memory->together() : 0;
-  AttentionInput attention{.query = together > 1 ? reshape(states, {-1, together, states.size(2)}) : states,
+  // hypotheses of one source become queries of one sentence: [R, 1, d] → [sources, group, d]
+  const std::int64_t group = part.cross && in.memory ? in.memory->hypotheses_per_source() : 0;
+  AttentionInput attention{.query = group > 1 ? reshape(states, {-1, group, states.size(2)}) : states,
                            .key = part.cross ? in.source : states,
                            .value = part.cross ? in.source : states,
                            .key_lengths = part.cross ? in.source_lengths : in.lengths,
@@ -103,7 +104,7 @@ Variable TransformerLayer::attend(Part& part, const Variable& states, const Stac
     attention.trace = &in.traces->back();
   }
   Variable attended = part.attention->forward(attention);
-  return together > 1 ? reshape(attended, {-1, 1, attended.size(2)}) : attended;
+  return group > 1 ? reshape(attended, {-1, 1, attended.size(2)}) : attended;
 }
 
 Variable TransformerLayer::forward(const StackInput& in) {
@@ -133,12 +134,13 @@ TransformerStack::TransformerStack(const TransformerOptions& options, Place plac
 void TransformerStack::check(const StackInput& in) const {
   check_lengths(what_, in.states, in.lengths);
   if (!has_cross_) return;
-  require(in.source.defined(), "{}: there is a cross-attention, and no source", what_);
+  require(in.source.defined(), "{}: there is no source, but layers have cross-attention", what_);
   check_lengths(what_, in.source, in.source_lengths);
 }
 
-bool TransformerStack::asks_each_query_alone() const {
-  return std::all_of(layers_.begin(), layers_.end(), [](const auto& layer) { return layer->asks_each_query_alone(); });
+bool TransformerStack::has_independent_queries() const {
+  return std::all_of(layers_.begin(), layers_.end(),
+                     [](const auto& layer) { return layer->has_independent_queries(); });
 }
 
 Variable TransformerStack::forward(const StackInput& in) {

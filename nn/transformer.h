@@ -1,6 +1,8 @@
-/// Stacks of Transformer layers around any attention (Vaswani et al. 2017). A layer is a list of sub-layers, each with
-/// a residual connection and a norm of its own: that of an encoder, of a decoder, of a language model, or any other
-/// order (Fan et al. 2021, section 4.3).
+/// Stacks of Transformer layers (Vaswani et al. 2017) with any attention. A layer is a list of sub-layers, each with a
+/// residual connection and a layer norm: attention and feed-forward in an encoder, attention, cross-attention and
+/// feed-forward in a decoder, or any other order (Fan et al. 2021, section 4.3).
+///
+/// Letters of shapes: B sentences, T states, J source states, d model width.
 #pragma once
 #include <memory>
 #include <vector>
@@ -10,8 +12,9 @@
 
 namespace fovea {
 
-/// Where a sub-layer f is normalised: pre, x + drop(f(LN x)) with one more LN after the last layer; or post,
-/// LN(x + drop(f(x))).
+/// The place of the layer norm LN around a sub-layer f.
+///   pre:  x + dropout(f(LN(x))), and one more LN after the last layer
+///   post: LN(x + dropout(f(x)))
 enum class Norm { pre, post };
 
 struct TransformerOptions {
@@ -20,50 +23,54 @@ struct TransformerOptions {
   int heads = 8;                 ///< H; divides d
   std::int64_t feed_forward_dim = 2048;
   Norm norm = Norm::pre;
-  bool final_norm = true;  ///< of a pre-norm stack; some language models do without
+  bool final_norm = true;  ///< the LN after the last layer of a pre-norm stack; some language models have none
   Activation activation = Activation::relu;
-  double dropout = 0.1;             ///< of each sub-layer's output, and of the embeddings
-  double attention_dropout = 0;     ///< of attention weights
-  double feed_forward_dropout = 0;  ///< inside the feed-forward block
+  // probabilities in [0, 1)
+  double dropout = 0.1;             ///< on the output of each sub-layer and on the embeddings
+  double attention_dropout = 0;     ///< on the attention weights
+  double feed_forward_dropout = 0;  ///< on the hidden layer of the feed-forward block
 };
 
-/// What a sub-layer does: attention among the states, attention over a source, or a feed-forward block.
+/// A sub-layer: self-attention, cross-attention over a source, or a feed-forward block.
 struct SubLayer {
   enum class Kind { attention, cross, feed_forward };
   Kind kind = Kind::feed_forward;
-  AttentionFactory attention = {};  ///< of the first two kinds
+  AttentionFactory attention = {};  ///< constructs the attention of the first two kinds
 };
 using SubLayers = std::vector<SubLayer>;
 
-SubLayers encoder_layer(const AttentionFactory& attention);  ///< attention, feed-forward
+/// Self-attention, feed-forward.
+SubLayers encoder_layer(const AttentionFactory& attention);
+/// Self-attention, cross-attention, feed-forward.
 SubLayers decoder_layer(const AttentionFactory& attention, const AttentionFactory& cross);
 
-/// What a stack reads.
+/// The input of a layer or a stack.
 struct StackInput {
   Variable states;       ///< [B, T, d]
-  Tensor lengths = {};   ///< i32 [B], the number of real states of each sentence; undefined: all T
-  Variable source = {};  ///< what cross-attention looks at, [B, J, d]; a row for each source under BySource
-  Tensor source_lengths = {};
-  /// Decoding step by step: the position of the first state. Earlier ones are in the memory, and are not read again.
-  std::int64_t position = 0;
+  Tensor lengths = {};   ///< number of real states of each sentence, i32 [B]; undefined: T each
+  Variable source = {};  ///< the states that cross-attention reads, [B, J, d]; one row per source under GroupBySource
+  Tensor source_lengths = {};  ///< number of real states of each source, i32 [B]; undefined: J each
+  std::int64_t position = 0;   ///< position of the first state; > 0 in step-by-step decoding
+  /// Keys and values of earlier positions, in step-by-step decoding; null otherwise.
   DecoderMemory* memory = nullptr;
-  std::vector<AttentionTrace>* traces = nullptr;  ///< gets what each attention computed, from the first layer on
+  std::vector<AttentionTrace>* traces = nullptr;  ///< gets one entry per attention, in order, unless null
 };
 
-/// The sub-layers of one layer. Parts: attention, cross and feed_forward, with attention_norm and so on; the second of
-/// a kind is attention_2.
+/// One layer. Parts: attention, cross, feed_forward, each with its norm, such as attention_norm. From the second
+/// sub-layer of a kind on, names have a number: attention_2, attention_2_norm.
 class TransformerLayer : public Module {
  public:
-  /// Layer `layer` (0-based) of options.layers. `place`: encoder, or decoder, which sees no future.
+  /// Layer number `layer`, 0 … options.layers − 1. `place` is encoder, or decoder, whose self-attention is causal.
   TransformerLayer(const TransformerOptions& options, int layer, Place place, const SubLayers& sub_layers);
 
   /// → [B, T, d]
   Variable forward(const StackInput& in);
-  bool asks_each_query_alone() const;  ///< as Attention's, of all that look at a source
+  /// Whether Attention::has_independent_queries() holds for every cross-attention.
+  bool has_independent_queries() const;
 
  private:
   struct Part {
-    std::unique_ptr<Attention> attention;  // one of these two
+    std::unique_ptr<Attention> attention;  // either this or feed_forward is set
     std::unique_ptr<FeedForward> feed_forward;
     bool cross = false;
     std::unique_ptr<LayerNorm> norm;
@@ -76,19 +83,20 @@ class TransformerLayer : public Module {
   Dropout dropout_;
 };
 
-/// A stack of layers, "0", "1", …, and the final "norm" of pre-norm ones.
+/// A stack of layers. Parts: the layers, "0", "1", …, and the final "norm" of pre-norm stacks.
 class TransformerStack : public Module {
  public:
   TransformerStack(const TransformerOptions& options, Place place, const SubLayers& sub_layers);
 
-  /// → [B, T, d]
+  /// → [B, T, d]. Throws Error for states or lengths of other shapes, and for cross-attention without a source.
   Variable forward(const StackInput& in);
-  bool asks_each_query_alone() const;  ///< as Attention's, of all that look at a source
+  /// Whether Attention::has_independent_queries() holds for every cross-attention.
+  bool has_independent_queries() const;
 
  private:
   void check(const StackInput& in) const;
 
-  const char* what_;
+  const char* what_;  ///< "encoder" or "decoder", for error messages
   bool has_cross_;
   std::vector<std::unique_ptr<TransformerLayer>> layers_;
   std::unique_ptr<LayerNorm> norm_;

@@ -6,14 +6,14 @@
 
 namespace fovea {
 
-TransformerModel::Side::Side(const TransformerModelOptions& options, std::int64_t vocabulary, std::int64_t dim,
-                             double dropout_probability)
+TransformerModel::InputLayer::InputLayer(const TransformerModelOptions& options, std::int64_t vocabulary,
+                                         std::int64_t dim, double dropout_probability)
     : table(vocabulary, dim, options.embedding),
       positions(options.positions, dim, options.longest),
       norm(options.embedding_norm ? std::make_unique<LayerNorm>(dim) : nullptr),
       dropout(dropout_probability) {}
 
-Variable TransformerModel::Side::states(const Embedding& embedding, const Tensor& tokens, std::int64_t begin) {
+Variable TransformerModel::InputLayer::states(const Embedding& embedding, const Tensor& tokens, std::int64_t begin) {
   Variable embedded = positions.forward(embedding.forward(tokens), begin);
   return dropout.forward(norm ? norm->forward(embedded) : embedded);
 }
@@ -25,19 +25,19 @@ TransformerModel::TransformerModel(const TransformerModelOptions& options, const
       decoder_(options.decoder, Place::decoder, decoder) {
   if (options.source_vocabulary > 0) {
     require(tied_ != Tied::all || options.source_vocabulary == options.vocabulary,
-            "one table for source and target needs one vocabulary; they have {} and {} tokens",
+            "TransformerModel: the source vocabulary has {} tokens, the target's {}; tied=all needs one vocabulary",
             options.source_vocabulary, options.vocabulary);
     require(options.encoder.model_dim == options.decoder.model_dim,
-            "the encoder's states are {} wide, the decoder's {}; they must be equally wide", options.encoder.model_dim,
-            options.decoder.model_dim);
-    // A shared table is the target's: the source's is not registered, and never given values.
-    source_ = std::make_unique<Side>(options, tied_ == Tied::all ? 1 : options.source_vocabulary,
-                                     options.encoder.model_dim, options.encoder.dropout);
+            "TransformerModel: the encoder's states are {} wide, the decoder's {}; they must be equally wide",
+            options.encoder.model_dim, options.decoder.model_dim);
+    // with a shared table, the one of the target is used, and the source's is neither registered nor initialised
+    source_ = std::make_unique<InputLayer>(options, tied_ == Tied::all ? 1 : options.source_vocabulary,
+                                           options.encoder.model_dim, options.encoder.dropout);
     encoder_ = std::make_unique<TransformerStack>(options.encoder, Place::encoder, encoder);
-    register_side("source", *source_, tied_ != Tied::all);
+    register_input("source", *source_, tied_ != Tied::all);
     child("encoder", *encoder_);
   }
-  register_side("target", target_, true);
+  register_input("target", target_, true);
   child("decoder", decoder_);
   if (tied_ == Tied::none) {
     double deviation = 1 / std::sqrt(static_cast<double>(options.decoder.model_dim));
@@ -46,11 +46,11 @@ TransformerModel::TransformerModel(const TransformerModelOptions& options, const
   }
 }
 
-void TransformerModel::register_side(const std::string& name, Side& side, bool own_table) {
-  if (own_table) child(name + "_embedding", side.table);
-  child(name + "_positions", side.positions);
-  if (side.norm) child(name + "_norm", *side.norm);
-  child(name + "_dropout", side.dropout);
+void TransformerModel::register_input(const std::string& name, InputLayer& input, bool own_table) {
+  if (own_table) child(name + "_embedding", input.table);
+  child(name + "_positions", input.positions);
+  if (input.norm) child(name + "_norm", *input.norm);
+  child(name + "_dropout", input.dropout);
 }
 
 Variable TransformerModel::encode(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
@@ -77,21 +77,21 @@ Variable TransformerModel::states(const SequenceBatch& batch, SequenceTrace* tra
 DecoderState TransformerModel::start(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
   DecoderState state;
   if (!encoder_) return state;
-  state.memory.once(&encoder_, [&] { return encode(source, lengths, traces); });
-  if (lengths.defined()) state.memory.once(&source_, [&] { return Variable(lengths); });
+  state.memory.source_rows(&encoder_, [&] { return encode(source, lengths, traces); });
+  if (lengths.defined()) state.memory.source_rows(&source_, [&] { return Variable(lengths); });
   return state;
 }
 
 Variable TransformerModel::step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces) {
-  require(tokens.rank() == 1, "decoder: a step reads one token of each hypothesis, [R], not {}", tokens);
+  require(tokens.rank() == 1, "decoder: the tokens of a step are {}; expected one for each hypothesis, [R]", tokens);
   StackInput in{.states = target_.states(target_.table, tokens.unsqueeze(1), state.position),
                 .position = state.position,
                 .memory = &state.memory,
                 .traces = traces};
-  DecoderMemory::BySource by_source(state.memory, !traces && decoder_.asks_each_query_alone());
+  DecoderMemory::GroupBySource group(state.memory, !traces && decoder_.has_independent_queries());
   if (encoder_) {
-    in.source = state.memory.kept(&encoder_);
-    if (Variable lengths = state.memory.kept(&source_); lengths.defined()) in.source_lengths = lengths.value();
+    in.source = state.memory.source_rows(&encoder_);
+    if (Variable lengths = state.memory.source_rows(&source_); lengths.defined()) in.source_lengths = lengths.value();
   }
   ++state.position;
   return logits_of(squeeze(decoder_.forward(in), 1));

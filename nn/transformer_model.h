@@ -1,4 +1,4 @@
-/// The Transformer as a whole: an encoder-decoder, or a decoder alone (a language model).
+/// The Transformer (Vaswani et al. 2017): an encoder-decoder, or a decoder alone, which is a language model.
 #pragma once
 #include <memory>
 #include <optional>
@@ -9,27 +9,32 @@
 
 namespace fovea {
 
-/// Which tables of the source's tokens, the target's tokens and the output are one: none; the target's and the
-/// output's; all three (one vocabulary).
+/// Which of three tables share their parameters: source embedding, target embedding and output layer.
+///   none:    none of them
+///   decoder: target embedding and output layer
+///   all:     all three; source and target then have one vocabulary
 enum class Tied { none, decoder, all };
 
 struct TransformerModelOptions {
-  std::int64_t source_vocabulary = 0;  ///< 0: a language model, without an encoder
-  std::int64_t vocabulary = 0;         ///< of the target
+  std::int64_t source_vocabulary = 0;  ///< 0: a language model, which has no encoder
+  std::int64_t vocabulary = 0;         ///< V, of the target
   TransformerOptions encoder = {}, decoder = {};
   Tied tied = Tied::all;
   Positions positions = Positions::sinusoidal;
-  std::int64_t longest = 512;   ///< learned positions
-  bool embedding_norm = false;  ///< a norm of embeddings and positions
+  std::int64_t longest = 512;   ///< number of learned positions
+  bool embedding_norm = false;  ///< a layer norm on embedding + position
   Embedding::Options embedding = {.padding = 0, .scale = true};
 };
 
-/// embedding · sqrt(d) + positions, dropout, the stacks; logits = states · the output's table, without a bias. Parts:
-/// source_embedding (unless tied), target_embedding, encoder, decoder, output (unless tied).
+/// Each stack reads dropout(sqrt(d) · embedding + position). logits = states · outputᵀ, without a bias.
+/// Parts: source_embedding (unless tied), target_embedding, encoder, decoder, output (unless tied), and for source and
+/// target positions, norm and dropout.
 class TransformerModel : public SequenceModel {
  public:
+  /// Throws Error if one table is to serve two vocabularies of different sizes, or if encoder and decoder have
+  /// different widths.
   TransformerModel(const TransformerModelOptions& options, const SubLayers& encoder, const SubLayers& decoder);
-  /// A language model.
+  /// A language model. options.source_vocabulary should be 0.
   TransformerModel(const TransformerModelOptions& options, const SubLayers& decoder)
       : TransformerModel(options, {}, decoder) {}
 
@@ -39,9 +44,9 @@ class TransformerModel : public SequenceModel {
   Variable step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces) override;
 
  private:
-  /// Tokens and their positions as the states that a stack reads.
-  struct Side {
-    Side(const TransformerModelOptions& options, std::int64_t vocabulary, std::int64_t dim, double dropout);
+  /// The input layer of a stack: embedding, position encoding, norm and dropout.
+  struct InputLayer {
+    InputLayer(const TransformerModelOptions& options, std::int64_t vocabulary, std::int64_t dim, double dropout);
     Variable states(const Embedding& table, const Tensor& tokens, std::int64_t begin);
 
     Embedding table;
@@ -50,15 +55,15 @@ class TransformerModel : public SequenceModel {
     Dropout dropout;
   };
 
-  void register_side(const std::string& name, Side& side, bool own_table);
+  void register_input(const std::string& name, InputLayer& input, bool own_table);
   Variable encode(const Tensor& source, const Tensor& lengths, std::vector<AttentionTrace>* traces);
   Variable states(const SequenceBatch& batch, SequenceTrace* trace) override;
   Output output() const override;
 
   Tied tied_;
-  std::unique_ptr<Side> source_;
+  std::unique_ptr<InputLayer> source_;
   std::unique_ptr<TransformerStack> encoder_;
-  Side target_;
+  InputLayer target_;
   TransformerStack decoder_;
   std::optional<Linear> output_;
 };

@@ -21,15 +21,19 @@ auto map_entries(Kernels& table, FunctorList<F...>) {
       Orders{MapKernel(table, F::name), MapKernel(table, F::name), MapKernel(table, F::name)}...};
 }
 
-template <class... Formulas>
-auto row_entries(Kernels& table, FunctorList<Formulas...>) {
-  return std::array<RowKernel, sizeof...(Formulas)>{RowKernel(table, Formulas::name)...};
+/// An entry for each formula of a list.
+template <class Entry, class... Formulas>
+auto entries_of(Kernels& table, FunctorList<Formulas...>) {
+  return std::array<Entry, sizeof...(Formulas)>{Entry(table, Formulas::name)...};
 }
 
 }  // namespace
 
 Kernels::Kernels(Device device)
-    : device(device), maps(map_entries(*this, ElementwiseFunctors{})), rows(row_entries(*this, RowFormulas{})) {}
+    : device(device),
+      maps(map_entries(*this, ElementwiseFunctors{})),
+      rows(entries_of<RowKernel>(*this, RowFormulas{})),
+      updates(entries_of<UpdateKernel>(*this, UpdateFormulas{})) {}
 
 /// The tables are never destroyed: tensors in static variables may outlive every other static object.
 Kernels& kernel_table(Device device) {

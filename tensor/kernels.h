@@ -16,19 +16,17 @@
 #include "tensor/formula/functor_list.h"
 #include "tensor/formula/philox.h"
 #include "tensor/formula/row_formulas.h"
+#include "tensor/formula/update_formulas.h"
 #include "tensor/storage.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
 
-struct AdamOptions;
-struct AdamSlot;
 struct LstmCellGradients;
 struct LstmCellResult;
 struct RowOperands;
-struct SgdOptions;
-struct SgdSlot;
 struct TopK;
+struct UpdateSlot;
 enum class Reduction;
 enum class Comparison;
 enum class Logic;
@@ -78,6 +76,9 @@ using MapKernel = Kernel<void(const void* functor, Tensor& out, const Tensor* co
 
 /// The formula of the list that the entry is for, on all rows of its operands.
 using RowKernel = Kernel<void(const void* formula, const RowOperands& operands)>;
+
+/// The formula of the list that the entry is for, on every element of every slot.
+using UpdateKernel = Kernel<void(const void* formula, std::span<const UpdateSlot> slots)>;
 
 class Kernels {
  public:
@@ -150,9 +151,9 @@ class Kernels {
   Kernel<void(const Tensor& g_hidden, const Tensor& g_cell, const Tensor& activations, const Tensor& previous_cell,
               const Tensor& cell, LstmCellGradients& out)>
       lstm_cell_backward{*this, "lstm_cell_backward"};
-  Kernel<void(std::span<SgdSlot> slots, const SgdOptions& options, double gradient_scale)> sgd_step{*this, "sgd_step"};
-  Kernel<void(std::span<AdamSlot> slots, const AdamOptions& options, std::int64_t step, double gradient_scale)>
-      adam_step{*this, "adam_step"};
+
+  // ---- Optimizers: the listed formulas (formula/update_formulas.h), by their place in the list ----
+  std::array<UpdateKernel, update_formula_count> updates;
 };
 
 /// The table of a device that can be used. Throws Error in one line for CUDA where fovea was built without it or where

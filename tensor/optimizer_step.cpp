@@ -1,5 +1,9 @@
 #include "tensor/optimizer_step.h"
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "tensor/kernels.h"
 #include "tensor/requirements.h"
 
@@ -25,35 +29,72 @@ void require_slot(const char* what, std::size_t k, const Tensor& parameter, cons
           gradient);
 }
 
-}  // namespace
-
-void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double gradient_scale) {
-  if (slots.empty()) return;
-  const Device device = slots[0].parameter.device();
-  for (std::size_t k = 0; k < slots.size(); ++k) {
-    require_slot("sgd_step", k, slots[k].parameter, slots[k].gradient, device);
-    if (options.momentum != 0 || slots[k].velocity.defined())
-      require_state("sgd_step", "velocity", k, slots[k].parameter, slots[k].velocity);
+/// Throws where two parameters share memory: two threads would update it.
+template <class Slot>
+void require_distinct(const char* what, std::span<const Slot> slots) {
+  std::vector<std::pair<const std::byte*, std::size_t>> begins;
+  for (std::size_t k = 0; k < slots.size(); ++k)
+    if (slots[k].parameter.elements() > 0) begins.emplace_back(slots[k].parameter.address(), k);
+  std::sort(begins.begin(), begins.end());
+  for (std::size_t i = 1; i < begins.size(); ++i) {
+    const std::size_t before = std::min(begins[i - 1].second, begins[i].second),
+                      after = std::max(begins[i - 1].second, begins[i].second);
+    require(begins[i - 1].first + slots[begins[i - 1].second].parameter.bytes() <= begins[i].first,
+            "{}: parameters {} and {}, {} and {}, share memory; list each parameter once", what, before, after,
+            slots[before].parameter, slots[after].parameter);
   }
-  for (SgdSlot& slot : slots) {
-    slot.parameter.changed();
-    if (slot.velocity.defined()) slot.velocity.changed();
-  }
-  kernels(device).sgd_step(slots, options, gradient_scale);
 }
 
-void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, std::int64_t step, double gradient_scale) {
-  require(step >= 1, "adam_step: steps count from 1, this one is {}", step);
+/// Runs an update formula on all slots, whose states count as changed.
+template <class Formula>
+void update(const Formula& formula, std::span<const UpdateSlot> slots) {
   if (slots.empty()) return;
-  const Device device = slots[0].parameter.device();
+  for (const UpdateSlot& slot : slots)
+    for (std::size_t k = 0; k < Formula::states; ++k) Tensor(slot.state[k]).changed();
+  kernels(slots[0].state[0].device()).updates[place_of<Formula>(UpdateFormulas{})](&formula, slots);
+}
+
+}  // namespace
+
+void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, double gradient_scale) {
+  std::vector<UpdateSlot> plain, with_momentum;
   for (std::size_t k = 0; k < slots.size(); ++k) {
-    require_slot("adam_step", k, slots[k].parameter, slots[k].gradient, device);
-    require_state("adam_step", "mean", k, slots[k].parameter, slots[k].mean);
-    require_state("adam_step", "square", k, slots[k].parameter, slots[k].square);
+    const SgdSlot& slot = slots[k];
+    require_slot("sgd_step", k, slot.parameter, slot.gradient, slots[0].parameter.device());
+    if (options.momentum == 0 && !slot.velocity.defined()) {
+      plain.push_back({slot.gradient, {slot.parameter}});
+      continue;
+    }
+    require_state("sgd_step", "velocity", k, slot.parameter, slot.velocity);
+    with_momentum.push_back({slot.gradient, {slot.parameter, slot.velocity}});
   }
-  for (AdamSlot& slot : slots)
-    for (Tensor* changed : {&slot.parameter, &slot.mean, &slot.square}) changed->changed();
-  kernels(device).adam_step(slots, options, step, gradient_scale);
+  require_distinct<SgdSlot>("sgd_step", slots);
+  update(SgdUpdate{rate, options.weight_decay, gradient_scale}, plain);
+  update(MomentumUpdate{rate, options.momentum, options.weight_decay, gradient_scale}, with_momentum);
+}
+
+void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rate, std::int64_t step,
+               double gradient_scale) {
+  require(step >= 1, "adam_step: steps count from 1, this one is {}", step);
+  std::vector<UpdateSlot> all;
+  for (std::size_t k = 0; k < slots.size(); ++k) {
+    const AdamSlot& slot = slots[k];
+    require_slot("adam_step", k, slot.parameter, slot.gradient, slots[0].parameter.device());
+    require_state("adam_step", "mean", k, slot.parameter, slot.mean);
+    require_state("adam_step", "square", k, slot.parameter, slot.square);
+    all.push_back({slot.gradient, {slot.parameter, slot.mean, slot.square}});
+  }
+  require_distinct<AdamSlot>("adam_step", slots);
+  auto correction = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(step)); };
+  update(AdamUpdate{.rate = rate / correction(options.beta1),
+                    .beta1 = options.beta1,
+                    .beta2 = options.beta2,
+                    .epsilon = options.epsilon,
+                    .decay = options.decoupled ? 0 : options.weight_decay,
+                    .keep = options.decoupled ? 1 - rate * options.weight_decay : 1,
+                    .deviation_scale = 1 / std::sqrt(correction(options.beta2)),
+                    .scale = gradient_scale},
+         all);
 }
 
 double global_norm(std::span<const Tensor> tensors) {

@@ -43,99 +43,47 @@ class FlatList {
   std::vector<std::int64_t> ends_;
 };
 
-/// The state of one parameter as flat arrays of n elements; b is absent in SGD, a too without momentum.
-template <class T>
-struct Update {
-  T* parameter;
-  const T* gradient;
-  T *a, *b;
-};
-
-template <class T>
-T* at(const Tensor& x, std::int64_t begin) {
-  return x.defined() ? x.data<T>() + begin : nullptr;
+template <class T, class Formula>
+void update_piece(const Formula& formula, const UpdateSlot& slot, const Tensor& gradient, std::int64_t begin,
+                  std::int64_t n) {
+  using V = Vec<T>;
+  constexpr std::size_t states = Formula::states;
+  const T* from = gradient.data<T>() + begin;
+  std::array<T*, states> state;
+  for (std::size_t k = 0; k < states; ++k) state[k] = slot.state[k].data<T>() + begin;
+  for_vectors<T>(n, [&](std::int64_t i, auto count) {
+    std::array<V, states> before;
+    for (std::size_t k = 0; k < states; ++k) before[k] = load_vector(state[k] + i, count);
+    std::array<V, states> after = formula(load_vector(from + i, count), before);
+    for (std::size_t k = 0; k < states; ++k) store_vector(after[k], state[k] + i, count);
+  });
 }
 
-/// update(pointers to a piece, its elements) for all slots; `a` and `b` name the two members that hold state.
-template <class Slot, class Apply>
-void for_slots(const char* what, std::span<Slot> slots, Tensor Slot::*a, Tensor Slot::*b, const Apply& apply) {
+/// All parameters in one pass: threads share out the list of all elements.
+template <class Formula>
+void update(const Formula& formula, std::span<const UpdateSlot> slots) {
   FlatList list;
   std::vector<Tensor> gradients;
-  for (std::size_t k = 0; k < slots.size(); ++k) {
-    gradients.push_back(aligned_gradient(slots[k].parameter, slots[k].gradient));
-    list.add(slots[k].parameter.elements());
+  for (const UpdateSlot& slot : slots) {
+    gradients.push_back(aligned_gradient(slot.state[0], slot.gradient));
+    list.add(slot.state[0].elements());
   }
   parallel_for(list.total(), element_grain / 4, [&](std::int64_t first, std::int64_t last) {
     list.for_pieces(first, last, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
-      const Slot& slot = slots[k];
-      visit_real(what, slot.parameter.dtype(), [&](auto type) {
-        using T = typename decltype(type)::type;
-        apply(Update<T>{at<T>(slot.parameter, begin), at<T>(gradients[k], begin), at<T>(slot.*a, begin),
-                        at<T>(slot.*b, begin)},
-              end - begin);
+      visit_real(Formula::name, slots[k].state[0].dtype(), [&](auto type) {
+        update_piece<typename decltype(type)::type>(formula, slots[k], gradients[k], begin, end - begin);
       });
     });
   });
 }
 
-struct SgdUpdate {
-  SgdOptions options;
-  double gradient_scale;
-
-  template <class T>
-  void operator()(Update<T> slot, std::int64_t n) const {
-    auto constant = [](double value) { return Vec<T>(static_cast<T>(value)); };
-    Vec<T> rate = constant(options.learning_rate), momentum = constant(options.momentum),
-           decay = constant(options.weight_decay), scale = constant(gradient_scale);
-    for_vectors<T>(n, [&](std::int64_t i, auto count) {
-      Vec<T> p = load_vector(slot.parameter + i, count), g = load_vector(slot.gradient + i, count) * scale + decay * p;
-      if (slot.a) {
-        g += momentum * load_vector(slot.a + i, count);
-        store_vector(g, slot.a + i, count);
-      }
-      store_vector(p - rate * g, slot.parameter + i, count);
-    });
-  }
-};
-
-struct AdamUpdate {
-  AdamOptions options;
-  double gradient_scale, mean_correction, square_correction;
-
-  AdamUpdate(const AdamOptions& options, std::int64_t step, double gradient_scale)
-      : options(options),
-        gradient_scale(gradient_scale),
-        mean_correction(1 - std::pow(options.beta1, static_cast<double>(step))),
-        square_correction(1 - std::pow(options.beta2, static_cast<double>(step))) {}
-
-  template <class T>
-  void operator()(Update<T> slot, std::int64_t n) const {
-    auto constant = [](double value) { return Vec<T>(static_cast<T>(value)); };
-    double decay = options.weight_decay;
-    Vec<T> scale = constant(gradient_scale), through_gradient = constant(options.decoupled ? 0 : decay),
-           keep = constant(options.decoupled ? 1 - options.learning_rate * decay : 1);
-    Vec<T> beta1 = constant(options.beta1), beta2 = constant(options.beta2), other1 = constant(1 - options.beta1),
-           other2 = constant(1 - options.beta2);
-    Vec<T> rate = constant(options.learning_rate / mean_correction),
-           deviation_scale = constant(1 / std::sqrt(square_correction)), epsilon = constant(options.epsilon);
-    for_vectors<T>(n, [&](std::int64_t i, auto count) {
-      Vec<T> p = load_vector(slot.parameter + i, count);
-      Vec<T> g = load_vector(slot.gradient + i, count) * scale + through_gradient * p;
-      Vec<T> mean = beta1 * load_vector(slot.a + i, count) + other1 * g;
-      Vec<T> square = beta2 * load_vector(slot.b + i, count) + other2 * (g * g);
-      store_vector(mean, slot.a + i, count);
-      store_vector(square, slot.b + i, count);
-      store_vector(keep * p - rate * mean / (sqrt(square) * deviation_scale + epsilon), slot.parameter + i, count);
-    });
-  }
-};
-
-void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double gradient_scale) {
-  for_slots("sgd_step", slots, &SgdSlot::velocity, &SgdSlot::velocity, SgdUpdate{options, gradient_scale});
-}
-
-void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, std::int64_t step, double gradient_scale) {
-  for_slots("adam_step", slots, &AdamSlot::mean, &AdamSlot::square, AdamUpdate(options, step, gradient_scale));
+template <class... Formulas>
+void provide_updates(Kernels& table, FunctorList<Formulas...>) {
+  ((table.updates[place_of<Formulas>(UpdateFormulas{})] =
+        [](const void* formula, std::span<const UpdateSlot> slots) {
+          update(*static_cast<const Formulas*>(formula), slots);
+        }),
+   ...);
 }
 
 template <class T>
@@ -177,8 +125,7 @@ double global_norm(std::span<const Tensor> tensors) {
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {
-  table.sgd_step = sgd_step;
-  table.adam_step = adam_step;
+  provide_updates(table, UpdateFormulas{});
   table.global_norm = global_norm;
 });
 

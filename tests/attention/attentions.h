@@ -56,15 +56,6 @@ class Alternatives : public OptionVisitor {
   std::vector<std::string> found;
 };
 
-/// The engine inside a scope.
-class Engine {
- public:
-  explicit Engine(AttentionEngine engine) { set_attention_engine(engine); }
-  ~Engine() { set_attention_engine(AttentionEngine::fastest); }
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
-};
-
 /// What is meant to have the composed form alone: a specification with such a part is not asked for more.
 inline const std::vector<std::string> composed_only{"mask=discrete", "fine_grained*1, relative",
                                                     "fine_grained(hidden=3)+relative"};

@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(inputs_may_have_three_widths) {
         "average(general, concat(mean, laplace))"})
     BOOST_TEST(gradient_difference(specification, shape) == "", specification);
   BOOST_TEST(error_of("classic(dot)", shape) ==
-             "dot: queries are 3 wide and keys 2; their product needs one width (general and additive do not)");
+             "dot: queries have width 3, keys 2; they must be equal (use general or additive for different widths)");
 }
 
 BOOST_AUTO_TEST_CASE(a_decoder_asks_step_by_step) {

@@ -127,11 +127,10 @@ BOOST_AUTO_TEST_CASE(both_engines_agree) {
     Generator generator(26);
     Variable x(random_tensor({B, T, d}, generator), true);
     auto run = [&](AttentionEngine engine) {
-      set_attention_engine(engine);
+      AttentionEngineScope chosen(engine);
       AttentionInput input = self(x, causal);
       input.key_lengths = key_lengths({5, 3});
       Variable out = attention.forward(input);
-      set_attention_engine(AttentionEngine::fastest);
       return std::pair(out.value().to_vector<double>(), grad(sum(square(out)), {x})[0].value().to_vector<double>());
     };
     auto fused = run(AttentionEngine::fused), composed = run(AttentionEngine::composed);

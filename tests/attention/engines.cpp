@@ -81,12 +81,12 @@ void for_every_fused(const std::function<void(Attention&, Place)>& body) {
     for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
         std::unique_ptr<Attention> attention;
         {
-          Engine composed(AttentionEngine::composed);
+          AttentionEngineScope composed(AttentionEngine::composed);
           attention = usable_attention(specification, place);
         }
         if (!attention || is_composed_only(specification)) continue;
         {
-          Engine fused(AttentionEngine::fused);
+          AttentionEngineScope fused(AttentionEngine::fused);
           BOOST_TEST((usable_attention(specification, place) != nullptr),
                      "there is no fused form; where that is meant, composed_only names the method");
         }
@@ -129,7 +129,7 @@ struct Scaled {
 BOOST_AUTO_TEST_SUITE(attention_engines)
 
 BOOST_AUTO_TEST_CASE(every_specification_is_defined_somewhere) {
-  Engine composed(AttentionEngine::composed);
+  AttentionEngineScope composed(AttentionEngine::composed);
   for (const std::string& specification : all_specifications()) {
     auto usable = [&](Place place) { return usable_attention(specification, place) != nullptr; };
     BOOST_TEST(std::any_of(all_places().begin(), all_places().end(), usable), specification);
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(fused_equals_composed_in_value_and_gradient) {
   for_every_fused([](Attention& attention, Place place) {
     for (const Sizes& sizes : all_sizes) {
       auto run = [&](AttentionEngine engine) {
-        Engine chosen(engine);
+        AttentionEngineScope chosen(engine);
         return output_and_gradients(attention, place, sizes, DType::f64);
       };
       check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11);
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_window_is_exact_where_it_is_nearly_nothing) {
         weight.value().copy_from((weight * 20.0).value());
       }
     auto run = [&](AttentionEngine engine) {
-      Engine chosen(engine);
+      AttentionEngineScope chosen(engine);
       return output_and_gradients(*attention, Place::encoder, {2, 90, 90, {90, 71}}, DType::f64);
     };
     BOOST_TEST_CONTEXT(options) { check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11); }
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(weights_of_large_logits_are_made_again_as_they_were) {
   for (auto& parameter : attention->parameters())
     if (parameter.name == "gaussian_location.rho") Variable(parameter.variable).value().fill(3);
   auto run = [&](AttentionEngine engine) {
-    Engine chosen(engine);
+    AttentionEngineScope chosen(engine);
     return output_and_gradients(*attention, Place::cross, {2, 250, 70, {2, 40}}, DType::f64);
   };
   check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-12);
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_sink_beside_large_logits_has_its_gradient) {
     if (parameter.name == "sinks.logit") variable.value().fill(3e4 * std::sqrt(3.0) + 2);
   }
   auto of_sink = [&](AttentionEngine engine, DType dtype) {
-    Engine chosen(engine);
+    AttentionEngineScope chosen(engine);
     attention->to(dtype);
     const auto all = output_and_gradients(*attention, Place::encoder, {1, 70, 70, {70}}, dtype);
     return all.back().to(DType::f64).to_vector<double>();
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(in_f32_too) {
   for_every_fused([](Attention& attention, Place place) {
     attention.to(DType::f32);
     auto run = [&](AttentionEngine engine) {
-      Engine chosen(engine);
+      AttentionEngineScope chosen(engine);
       return output_and_gradients(attention, place, all_sizes[1], DType::f32);
     };
     check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 2e-4);
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(in_f32_too) {
 
 /// In that precision, at lengths that fill no vectors.
 std::vector<Tensor> rounded_or_not(Attention& attention, Place place, Precision precision) {
-  Engine chosen(AttentionEngine::fused);
+  AttentionEngineScope chosen(AttentionEngine::fused);
   set_matmul_precision(precision);
   std::vector<Tensor> results = output_and_gradients(attention, place, {2, 97, 131, {131, 70}}, DType::f32);
   set_matmul_precision(Precision::f32);
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(in_bf16_as_nearly_with_any_scale_of_the_pointers) {
 
 // The last key of a sentence is rounded in a pair with what comes after it.
 BOOST_AUTO_TEST_CASE(in_bf16_too_padding_may_be_anything) {
-  Engine fused(AttentionEngine::fused);
+  AttentionEngineScope fused(AttentionEngine::fused);
   set_matmul_precision(Precision::bf16);
   for (const char* specification :
        {"global", "window", "window(use=additive)", "gaussian", "additive", "sliding(left=9,right=2)"}) {
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(both_engines_draw_the_same_dropout) {
       attention->to(DType::f64);
       attention->train(true);
       auto run = [&](AttentionEngine engine) {
-        Engine chosen(engine);
+        AttentionEngineScope chosen(engine);
         seed(77);
         return output_and_gradients(*attention, place, sizes, DType::f64);
       };
@@ -323,7 +323,7 @@ BOOST_AUTO_TEST_CASE(long_rows_with_dropout_and_windows_that_see_nothing) {
     attention->to(DType::f64);
     attention->train(true);
     auto run = [&](AttentionEngine engine) {
-      Engine chosen(engine);
+      AttentionEngineScope chosen(engine);
       seed(3);
       return output_and_gradients(*attention, Place::encoder, {2, 700, 700, {700, 3}}, DType::f64);
     };
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(long_rows_with_dropout_and_windows_that_see_nothing) {
 BOOST_AUTO_TEST_CASE(many_queries_beyond_the_reach_of_a_few_keys) {
   auto attention = random_attention("sliding(left=1,right=1)", Place::cross);
   auto run = [&](AttentionEngine engine) {
-    Engine chosen(engine);
+    AttentionEngineScope chosen(engine);
     return output_and_gradients(*attention, Place::cross, {1, 2000, 7, {5}}, DType::f64);
   };
   check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11);
@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing) {
     for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
         if (!usable_attention(specification, place)) continue;
         auto run = [&](AttentionEngine engine, double dropout) {
-          Engine chosen(engine);
+          AttentionEngineScope chosen(engine);
           AttentionShape shape{.model_dim = 6, .heads = 2, .layers = 2, .place = place, .dropout = dropout};
           auto attention = attention_factory(specification)(shape);
           attention->initialise(8);
@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing) {
 BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing_in_any_size_or_precision) {
   auto attention = random_attention("sliding(left=9,right=1)+sinks(tokens=17)+relative(clip=4)+dman", Place::encoder);
   auto run = [&](AttentionEngine engine, const Sizes& sizes, DType dtype) {
-    Engine chosen(engine);
+    AttentionEngineScope chosen(engine);
     attention->to(dtype);
     return output_and_gradients(*attention, Place::encoder, sizes, dtype);
   };
@@ -413,7 +413,7 @@ BOOST_AUTO_TEST_CASE(a_gap_may_be_of_any_size_and_begin_anywhere) {
     for (std::int64_t n = 78; n < 112; ++n) {
       const Tensor states = random_tensor({1, n, 6}, generator);
       auto run = [&](AttentionEngine engine) {
-        Engine chosen(engine);
+        AttentionEngineScope chosen(engine);
         return last_queries(*attention, states, 7);
       };
       check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-12);
@@ -487,7 +487,7 @@ BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
 }
 
 BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_are_not_read) {
-  Engine fused(AttentionEngine::fused);
+  AttentionEngineScope fused(AttentionEngine::fused);
   for (const char* specification : {"sliding(left=5,right=0)+sinks(tokens=3)",
                                     "sliding(left=5,right=0)+sinks(tokens=3,logit=true)+relative(clip=4)+alibi",
                                     "sliding(left=5,right=0)+sinks(tokens=2)+sinks(tokens=3,heads=2)"}) {
@@ -602,7 +602,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
     for (const Sizes& sizes : {all_sizes[2], all_sizes[3]}) {
       auto run = [&](int threads) {
         omp_set_num_threads(threads);
-        Engine fused(AttentionEngine::fused);
+        AttentionEngineScope fused(AttentionEngine::fused);
         return output_and_gradients(attention, place, sizes, DType::f64);
       };
       check_alike(run(3), run(1), 0);
@@ -614,7 +614,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
 BOOST_AUTO_TEST_CASE(weights_are_there_for_the_asking) {
   for_every_fused([](Attention& attention, Place place) {
     auto run = [&](AttentionEngine engine) {
-      Engine chosen(engine);
+      AttentionEngineScope chosen(engine);
       AttentionTrace trace;
       output_and_gradients(attention, place, all_sizes[1], DType::f64, &trace);
       std::vector<Tensor> all{trace.weights.value()};
@@ -631,7 +631,7 @@ BOOST_AUTO_TEST_CASE(second_derivatives_come_from_the_composed_form) {
         "laplace(learned=true)", "general+flexible", "heads(flexible*1, gaussian*1)"}) {
     auto attention = random_attention(specification, Place::cross);
     auto second = [&](AttentionEngine engine) {
-      Engine chosen(engine);
+      AttentionEngineScope chosen(engine);
       Generator generator(9);
       Variable x(random_tensor({2, 4, 6}, generator), true), y(random_tensor({2, 5, 6}, generator), true);
       Variable out = attention->forward({.query = x, .key = y, .value = y});
@@ -653,7 +653,7 @@ BOOST_AUTO_TEST_CASE(the_focus_has_a_gradient_of_its_own) {
                                     "heads(global*1, flexible(p_init=nopen)*1)", "flexible(threshold=0.5,sigma=1)"}) {
     auto attention = random_attention(specification, Place::cross);
     auto run = [&](AttentionEngine engine, bool second_order) {
-      Engine chosen(engine);
+      AttentionEngineScope chosen(engine);
       Generator generator(10);
       Variable x(random_tensor({2, 9, 6}, generator), true), y(random_tensor({2, 11, 6}, generator), true);
       Variable previous(random_tensor({2, 2}, generator, 1, 6), true);

@@ -83,7 +83,7 @@ void check_plain(const std::string& specification, Change change, double toleran
     change(*same);
     AttentionInput input = input_at(place, mask);
     for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::fused}) {
-      Engine chosen(engine);
+      AttentionEngineScope chosen(engine);
       double difference = largest_difference(plain->forward(input), same->forward(input));
       BOOST_TEST(difference <= tolerance, specification << " in place " << static_cast<int>(place) << " differs by "
                                                         << difference << " from plain attention");

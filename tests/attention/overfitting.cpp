@@ -57,10 +57,10 @@ double learned(SequenceModel& model, int updates, double rate) {
   // What a language model is told of a sentence are its first two words.
   const std::vector<Sentence> targets = random_sentences(32, 2, 1),
                               sources = model.has_source() ? random_sentences(32, 3, 2) : std::vector<Sentence>();
-  const TaughtBatch taught = taught_batch(sources, targets);
+  const TeacherForcingBatch sentences = teacher_forcing_batch(sources, targets);
   AdamW optimizer(model.parameters(), {});
   for (int update = 0; update < updates; ++update) {
-    Variable loss = cross_entropy_loss(model.logits(taught.batch), taught.targets, {.ignored = 0});
+    Variable loss = cross_entropy_loss(model.logits(sentences.batch), sentences.targets, {.ignored = 0});
     optimizer.zero_grad();
     backward(loss);
     optimizer.step(rate * std::min(1.0, (update + 1) / 20.0), clip_scale(gradient_norm(optimizer.parameters()), 1));

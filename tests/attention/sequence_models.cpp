@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(what_is_carried_goes_with_the_hypotheses_of_a_beam) {
           for (const Hypothesis& one : found[s]) {
             std::vector<std::vector<std::int32_t>> source{sources[s]}, target{one.tokens};
             if (!model->has_source()) source.clear();
-            double expected = log_probabilities(*model, taught_batch(source, target))[0];
+            double expected = log_probabilities(*model, teacher_forcing_batch(source, target))[0];
             BOOST_TEST(std::abs(one.log_probability - expected) < 1e-10);
           }
       }

@@ -18,7 +18,7 @@ BOOST_AUTO_TEST_CASE(a_steady_training_step_asks_the_system_for_nothing) {
          {"global", "relative", "gaussian", "window(use=additive,segment=2)", "dman+activation",
           "sman+rotary+sinks(logit=true)", "adaptive_span+alibi+t5+soft_cap+sliding", "additive", "general+local_p",
           "location(longest=20)", "fine_grained", "heads(laplace*2, mean*1, local_m*1)"}) {
-      Engine chosen(engine);
+      AttentionEngineScope chosen(engine);
       EncoderClassifierOptions options;
       options.vocabulary = 50;
       options.encoder.model_dim = 32;

@@ -5,7 +5,7 @@
 
 #include "experiments/support/program/program.h"
 #include "experiments/support/sequence/sequence_experiment.h"
-#include "nn/shapes_alone.h"
+#include "nn/shapes_only.h"
 #include "tensor/storage.h"
 #include "tests/refusal.h"
 
@@ -24,7 +24,7 @@ SequenceModelOptions parsed(std::vector<std::string> flags) {
 }
 
 std::int64_t count(const std::vector<std::string>& flags, std::int64_t source, std::int64_t target) {
-  ShapesAlone instead_of_models;
+  ShapesOnly instead_of_models;
   return parsed(flags).make(source, target)->parameter_count();
 }
 

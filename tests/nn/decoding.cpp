@@ -95,7 +95,7 @@ BeamOptions beam_options(int beam, int best = 1) {
 double log_probability(SequenceModel& model, const Sentence& source, const Sentence& tokens) {
   Sentences from{source}, to{tokens};
   if (!model.has_source()) from.clear();
-  return log_probabilities(model, taught_batch(from, to))[0];
+  return log_probabilities(model, teacher_forcing_batch(from, to))[0];
 }
 
 bool same(const std::vector<Hypothesis>& a, const std::vector<Hypothesis>& b) {
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(alignments_have_a_row_for_each_token_and_the_end) {
         BOOST_TEST_REQUIRE(one.alignment.size() == one.tokens.size() + 1);
         SequenceTrace trace;
         Evaluating evaluating(model);
-        model.logits(taught_batch(Sentences{sources[s]}, Sentences{one.tokens}).batch, &trace);
+        model.logits(teacher_forcing_batch(Sentences{sources[s]}, Sentences{one.tokens}).batch, &trace);
         auto over_source = [](const AttentionTrace& one) { return one.name == "attention" || one.name == "1.cross"; };
         auto last = std::find_if(trace.decoder.begin(), trace.decoder.end(), over_source);
         BOOST_TEST_REQUIRE((last != trace.decoder.end()));
@@ -376,9 +376,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {
   randomise(*model);
   DecodingBatch batch = batch_of(*model, sources);
   BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(0)); }) ==
-             "beam search: a beam of 0; there must be one hypothesis at least");
+             "beam search: the beam is 0; it must be at least 1");
   batch.prefixes = {{1}};
-  BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(1)); }) == "decoding: 1 prefixes for 4 sentences");
+  BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(1)); }) ==
+             "decoding: there are 1 prefixes for 4 sentences; expected one each, or none");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

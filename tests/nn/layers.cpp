@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(positions_continue_where_they_are_told_to) {
   PositionEncoding learned(Positions::learned, 6, 9);
   BOOST_TEST(error_of([&] {
                learned.forward(random_tensor({1, 10, 6}, 1));
-             }) == "a sentence of 10 tokens: positions are learned up to 9");
+             }) == "position encoding: a sentence has 10 tokens; there are 9 learned positions");
 }
 
 BOOST_AUTO_TEST_CASE(dropout_acts_in_training_only) {

@@ -92,12 +92,14 @@ BOOST_AUTO_TEST_CASE(losses_refuse_what_does_not_fit) {
   BOOST_TEST(error_of([&] {
                cross_entropy_loss(logits, Tensor::from<std::int32_t>({1, 2, 3}, {3}));
              }) ==
-             "cross_entropy_loss: the logits are f64 [2, 5], the targets i32 [3]; targets must be the logits' shape "
+             "cross_entropy_loss: the logits are f64 [2, 5], the targets i32 [3]; targets must have the logits' shape "
              "without its last size");
   BOOST_TEST(error_of([&] {
                cross_entropy_loss(logits, Tensor::from<std::int32_t>({-100, -100}, {2}));
-             }) == "cross_entropy_loss: there is no mean over no targets: all 2 are -100, the ignored one");
+             }) ==
+             "cross_entropy_loss: all 2 targets are -100, the ignored one; a mean needs at least one other target");
   BOOST_TEST(error_of([&] {
                binary_cross_entropy_loss(logits, random_tensor({2, 4}, 1));
-             }) == "binary_cross_entropy_loss: the logits are f64 [2, 5], the targets f64 [2, 4]");
+             }) ==
+             "binary_cross_entropy_loss: the logits are f64 [2, 5], the targets f64 [2, 4]; both must have one shape");
 }

@@ -212,10 +212,11 @@ BOOST_AUTO_TEST_CASE(an_lstm_refuses_what_does_not_fit) {
   lstm.initialise(1);
   lstm.to(DType::f64);
   Tensor x = random_tensor({2, 4, 3}, 1);
-  BOOST_TEST(error_of([&] { lstm.forward(x.select(0, 0), {}); }) == "Lstm: x is f64 [4, 3], not [B, T, in] with T > 0");
+  BOOST_TEST(error_of([&] { lstm.forward(x.select(0, 0), {}); }) ==
+             "Lstm: x is f64 [4, 3]; expected [B, T, in] with T > 0");
   BOOST_TEST(error_of([&] {
                lstm.forward(x, lengths_of({4, 5}));
-             }) == "Lstm: sentence 1 has length 5 in a batch of 4 steps");
+             }) == "Lstm: sentence 1 has length 5; lengths must be in 0 ... 4");
   BOOST_TEST(error_of([&] { lstm.forward(x, lengths_of({4})); }) ==
-             "Lstm: the lengths are i32 [1]; there must be one for each of 2");
+             "Lstm: the lengths are i32 [1]; expected one for each of the 2 sentences");
 }

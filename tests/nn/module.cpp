@@ -9,7 +9,7 @@
 #include "autograd/operations.h"
 #include "nn/checkpoint.h"
 #include "nn/layers.h"
-#include "nn/shapes_alone.h"
+#include "nn/shapes_only.h"
 #include "tensor/storage.h"
 #include "tests/nn/values.h"
 
@@ -59,11 +59,11 @@ std::vector<double> values_of(const Module& module, const std::string& name) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(shapes_alone_are_counted_without_memory) {
+BOOST_AUTO_TEST_CASE(shapes_only_are_counted_without_memory) {
   const std::size_t before = allocator_statistics().bytes_in_use;
   std::optional<Model> shapes;
   {
-    ShapesAlone alone;
+    ShapesOnly alone;
     shapes.emplace();
     Linear huge(1 << 20, 1 << 20);  // 4 TiB
     BOOST_TEST(huge.parameter_count() == (std::int64_t{1} << 40) + (1 << 20));
@@ -72,7 +72,8 @@ BOOST_AUTO_TEST_CASE(shapes_alone_are_counted_without_memory) {
   Model model;
   BOOST_TEST(shapes->describe() == model.describe());
   BOOST_CHECK_EXCEPTION(shapes->initialise(1), Error, [](const Error& error) {
-    return error.what() == std::string("'block.scale' has a shape alone and no memory for values");
+    return error.what() ==
+           std::string("'block.scale' has no memory for values, because it was constructed under ShapesOnly");
   });
   model.initialise(1);  // made after: whole
 }
@@ -106,10 +107,11 @@ BOOST_AUTO_TEST_CASE(a_name_is_given_once_and_has_no_dot) {
   BOOST_TEST(error_of([&] { model.child("block", other); }) ==
              "module '' already has a parameter or module named 'block'");
   BOOST_TEST(error_of([&] { model.child("a.b", other); }) ==
-             "'a.b' names no parameter or module: it is empty or has a dot");
-  BOOST_TEST(error_of([&] { model.child("", other); }).find("is empty") != std::string::npos);
+             "'a.b' cannot name a parameter or module: names are not empty and have no dot");
+  BOOST_TEST(error_of([&] { model.child("", other); }).find("not empty") != std::string::npos);
   model.child("other", other);
-  BOOST_TEST(error_of([&] { model.child("again", other); }) == "module 'again' is already part of another, as 'other'");
+  BOOST_TEST(error_of([&] { model.child("again", other); }) ==
+             "module 'again' is already part of another module, as 'other'");
 }
 
 BOOST_AUTO_TEST_CASE(initial_values_depend_on_the_seed_and_the_name_only) {
@@ -234,17 +236,17 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_model_is_refused_and_changes_nothing) {
   larger.initialise(2);
   std::vector<double> before = values_of(model, "output.weight");
   BOOST_TEST(error_of([&] { load_state(model, state(larger), "a.safetensors"); }) ==
-             "a.safetensors: its tensors are not the model's; 2 unexpected: 'extra.bias' [7] "
+             "a.safetensors: the tensors are not those of the model; 2 unexpected: 'extra.bias' [7] "
              "(the first of each kind is named)");
   BOOST_TEST(error_of([&] { load_state(larger, state(model), "a.safetensors"); }) ==
-             "a.safetensors: its tensors are not the model's; 2 missing: 'extra.bias' [7] "
+             "a.safetensors: the tensors are not those of the model; 2 missing: 'extra.bias' [7] "
              "(the first of each kind is named)");
   NamedTensors reshaped = state(larger);
   reshaped.erase("block.scale");
   reshaped["output.weight"] = Tensor::zeros({3, 4});
   BOOST_TEST(error_of([&] { load_state(model, reshaped, "a.safetensors"); }) ==
-             "a.safetensors: its tensors are not the model's; 1 missing: 'block.scale' [2]; "
-             "2 unexpected: 'extra.bias' [7]; 1 of another shape: 'output.weight' [3, 4], the model has [2, 4] "
+             "a.safetensors: the tensors are not those of the model; 1 missing: 'block.scale' [2]; "
+             "2 unexpected: 'extra.bias' [7]; 1 of another shape: 'output.weight' [3, 4], expected [2, 4] "
              "(the first of each kind is named)");
   BOOST_TEST(before == values_of(model, "output.weight"));
 }

@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(the_state_of_another_optimizer_is_refused) {
   Adam adam(model.parameters(), {});
   Sgd sgd(model.parameters(), {.momentum = 0.9});
   BOOST_TEST(error_of([&] { sgd.load_state(adam.state(), "a.safetensors"); }) ==
-             "a.safetensors: its tensors are not the model's; 3 missing: 'sgd.velocity.bias' [3]; "
+             "a.safetensors: the tensors are not those of the model; 3 missing: 'sgd.velocity.bias' [3]; "
              "6 unexpected: 'adam.mean.bias' [3] (the first of each kind is named)");
 }
 

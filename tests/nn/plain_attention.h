@@ -28,8 +28,8 @@ class PlainAttention : public Attention {
   Variable forward(const AttentionInput& in) override {
     Scope scope = enter();
     Variable query = split(query_.forward(in.query));
-    Variable key = split(in.of_keys(&key_, [&] { return key_.forward(in.key); }));
-    Variable value = split(in.of_keys(&value_, [&] { return value_.forward(in.value); }));
+    Variable key = split(in.all_keys(&key_, [&] { return key_.forward(in.key); }));
+    Variable value = split(in.all_keys(&value_, [&] { return value_.forward(in.value); }));
     double scale = 1 / std::sqrt(static_cast<double>(query.size(3)));
     Variable weights = softmax(matmul(query, transpose(key, 2, 3)) * scale, allowed(in));
     if (in.trace) in.trace->weights = weights;
@@ -44,7 +44,7 @@ class PlainAttention : public Attention {
   }
 
   static Tensor allowed(const AttentionInput& in) {
-    std::int64_t B = in.key.size(0), I = in.query.size(1), J = in.keys();
+    std::int64_t B = in.key.size(0), I = in.query.size(1), J = in.key_count();
     std::vector<std::int64_t> lengths(static_cast<std::size_t>(B), J);
     if (in.key_lengths.defined()) lengths = in.key_lengths.to_vector<std::int64_t>();
     Tensor out = Tensor::empty({B, 1, I, J}, DType::boolean);

@@ -78,10 +78,10 @@ BOOST_AUTO_TEST_CASE(a_wrong_description_is_named_with_its_column) {
       "schedule 'zigzag', column 1: no schedule 'zigzag'; there are constant, inverse_sqrt, noam, cosine, halving");
   BOOST_TEST(error("noam(warmpu=10)") ==
              "schedule 'noam(warmpu=10)', column 6: noam has no 'warmpu'; did you mean 'warmup'?");
-  BOOST_TEST(error("noam(warmup=ten)") == "schedule 'noam(warmup=ten)', column 13: a number must stand here");
-  BOOST_TEST(error("noam(warmup=nan)") == "schedule 'noam(warmup=nan)', column 13: a number must stand here");
-  BOOST_TEST(error("noam(warmup=0)") == "schedule 'noam(warmup=0)', column 6: warmup is 0, must be at least 1");
-  BOOST_TEST(error("noam(warmup=1") == "schedule 'noam(warmup=1', column 14: ')' must stand here");
-  BOOST_TEST(error("noam(warmup 1)") == "schedule 'noam(warmup 1)', column 13: '=' must stand here");
-  BOOST_TEST(error("noam(dim=4) x") == "schedule 'noam(dim=4) x', column 13: nothing may follow");
+  BOOST_TEST(error("noam(warmup=ten)") == "schedule 'noam(warmup=ten)', column 13: expected a number");
+  BOOST_TEST(error("noam(warmup=nan)") == "schedule 'noam(warmup=nan)', column 13: expected a number");
+  BOOST_TEST(error("noam(warmup=0)") == "schedule 'noam(warmup=0)', column 6: warmup is 0; it must be at least 1");
+  BOOST_TEST(error("noam(warmup=1") == "schedule 'noam(warmup=1', column 14: expected ')'");
+  BOOST_TEST(error("noam(warmup 1)") == "schedule 'noam(warmup 1)', column 13: expected '='");
+  BOOST_TEST(error("noam(dim=4) x") == "schedule 'noam(dim=4) x', column 13: unexpected text after the schedule's end");
 }

@@ -80,8 +80,8 @@ BOOST_AUTO_TEST_CASE(a_memory_keeps_every_hypothesis_its_own_rows_and_one_for_ea
   int source_owner = 0, prefix_owner = 0;
   // what a hypothesis should have: its source's number, and the tokens that it has read
   std::vector<std::vector<double>> expected{{10}, {20}, {30}};
-  auto sources = [&] { return memory.kept(&source_owner).value().to_vector<double>(); };
-  memory.once(&source_owner, [] { return Variable(Tensor::of({10, 20, 30}, {3, 1})); });
+  auto sources = [&] { return memory.source_rows(&source_owner).value().to_vector<double>(); };
+  memory.source_rows(&source_owner, [] { return Variable(Tensor::of({10, 20, 30}, {3, 1})); });
   struct Turn {
     std::vector<std::int64_t> parents;
     std::int64_t together;  // hypotheses of each source
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_memory_keeps_every_hypothesis_its_own_rows_and_one_for_ea
     }
     const std::int64_t R = std::ssize(expected);
     std::vector<double> prefixes =
-        memory.grown(&prefix_owner, Variable(Tensor::from(added, {R, 1, 1}))).value().to_vector<double>();
+        memory.append(&prefix_owner, Variable(Tensor::from(added, {R, 1, 1}))).value().to_vector<double>();
     std::vector<double> of_source, all;
     for (const auto& hypothesis : expected) {
       of_source.push_back(hypothesis[0]);
@@ -113,15 +113,15 @@ BOOST_AUTO_TEST_CASE(a_memory_keeps_every_hypothesis_its_own_rows_and_one_for_ea
     }
     BOOST_TEST(prefixes == all);
     BOOST_TEST(sources() == of_source);
-    DecoderMemory::BySource by_source(memory, true);
-    BOOST_TEST(memory.together() == turn.together);
+    DecoderMemory::GroupBySource group(memory, true);
+    BOOST_TEST(memory.hypotheses_per_source() == turn.together);
     if (turn.together == 0) continue;
     std::vector<double> once_each;
     for (std::size_t r = 0; r < of_source.size(); r += static_cast<std::size_t>(turn.together))
       once_each.push_back(of_source[r]);
     BOOST_TEST(sources() == once_each);
   }
-  BOOST_TEST(memory.together() == 0);
+  BOOST_TEST(memory.hypotheses_per_source() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
@@ -156,7 +156,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
   auto make = [&] {
     TransformerModel model(options, encoder_layer(plain_attention), decoder_layer(plain_attention, plain_attention));
   };
-  BOOST_TEST(error_of(make) == "one table for source and target needs one vocabulary; they have 7 and 9 tokens");
+  BOOST_TEST(error_of(make) ==
+             "TransformerModel: the source vocabulary has 7 tokens, the target's 9; tied=all needs one vocabulary");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -237,14 +237,14 @@ BOOST_AUTO_TEST_CASE(a_batch_that_does_not_fit_is_refused) {
   model.initialise(1);
   Tensor tokens = padded_tokens({3, 2}, 3);
   BOOST_TEST(error_of([&] { model.forward(tokens.select(0, 0), integers({3}, {1})); }) ==
-             "EncoderClassifier: the tokens are i32 [3], not [B, T]");
+             "EncoderClassifier: the tokens are i32 [3]; expected [B, T]");
   BOOST_TEST(
       error_of([&] { model.forward(tokens, integers({3}, {1})); }) ==
-      "encoder: the lengths are i32 [1], the states f32 [2, 3, 6]; there must be one for each of the 2 sentences");
+      "encoder: the lengths are i32 [1], the states f32 [2, 3, 6]; expected one length for each of the 2 sentences");
   BOOST_TEST(error_of([&] {
                model.forward(tokens, integers({3, 4}, {2}));
-             }) == "sentence 1 has length 4 in a batch of 3 positions");
+             }) == "EncoderClassifier: sentence 1 has length 4; lengths must be in 1 ... 3");
   BOOST_TEST(error_of([&] {
                model.forward(tokens, integers({3, 0}, {2}));
-             }) == "sentence 1 has length 0 in a batch of 3 positions");
+             }) == "EncoderClassifier: sentence 1 has length 0; lengths must be in 1 ... 3");
 }

@@ -13,25 +13,25 @@ struct NaiveSlot {
   std::vector<double> parameter, gradient, mean, square;
 };
 
-void naive_adam(NaiveSlot& slot, const AdamOptions& o, int step, double scale) {
+void naive_adam(NaiveSlot& slot, const AdamOptions& o, double rate, int step, double scale) {
   for (std::size_t i = 0; i < slot.parameter.size(); ++i) {
     double &p = slot.parameter[i], &m = slot.mean[i], &v = slot.square[i], g = slot.gradient[i] * scale;
     if (o.decoupled)
-      p *= 1 - o.learning_rate * o.weight_decay;
+      p *= 1 - rate * o.weight_decay;
     else
       g += o.weight_decay * p;
     m = o.beta1 * m + (1 - o.beta1) * g;
     v = o.beta2 * v + (1 - o.beta2) * g * g;
     double m_hat = m / (1 - std::pow(o.beta1, step)), v_hat = v / (1 - std::pow(o.beta2, step));
-    p -= o.learning_rate * m_hat / (std::sqrt(v_hat) + o.epsilon);
+    p -= rate * m_hat / (std::sqrt(v_hat) + o.epsilon);
   }
 }
 
-void naive_sgd(NaiveSlot& slot, const SgdOptions& o, double scale) {
+void naive_sgd(NaiveSlot& slot, const SgdOptions& o, double rate, double scale) {
   for (std::size_t i = 0; i < slot.parameter.size(); ++i) {
     double g = slot.gradient[i] * scale + o.weight_decay * slot.parameter[i];
     slot.mean[i] = o.momentum * slot.mean[i] + g;
-    slot.parameter[i] -= o.learning_rate * slot.mean[i];
+    slot.parameter[i] -= rate * slot.mean[i];
   }
 }
 
@@ -52,8 +52,7 @@ BOOST_AUTO_TEST_SUITE(optimizer_step)
 BOOST_AUTO_TEST_CASE(adam_and_adamw_follow_the_papers) {
   for (DType dtype : {DType::f32, DType::f64})
     for (bool decoupled : {false, true}) {
-      AdamOptions options{
-          .learning_rate = 0.01, .beta1 = 0.8, .beta2 = 0.9, .weight_decay = 0.1, .decoupled = decoupled};
+      AdamOptions options{.beta1 = 0.8, .beta2 = 0.9, .weight_decay = 0.1, .decoupled = decoupled};
       std::vector<AdamSlot> slots = adam_slots(dtype);
       std::vector<NaiveSlot> expected;
       for (AdamSlot& slot : slots) {
@@ -61,9 +60,9 @@ BOOST_AUTO_TEST_CASE(adam_and_adamw_follow_the_papers) {
         expected.push_back({slot.parameter.to_vector<double>(), slot.gradient.to_vector<double>(), zeros, zeros});
       }
       for (int step = 1; step <= 3; ++step) {
-        adam_step(slots, options, step, 0.5);
+        adam_step(slots, options, 0.01, step, 0.5);
         for (std::size_t k = 0; k < slots.size(); ++k) {
-          naive_adam(expected[k], options, step, 0.5);
+          naive_adam(expected[k], options, 0.01, step, 0.5);
           check_close(slots[k].parameter, expected[k].parameter, tolerance_of(dtype), slots[k].parameter.describe());
           check_close(slots[k].mean, expected[k].mean, tolerance_of(dtype), "mean");
           check_close(slots[k].square, expected[k].square, tolerance_of(dtype), "square");
@@ -75,7 +74,7 @@ BOOST_AUTO_TEST_CASE(adam_and_adamw_follow_the_papers) {
 BOOST_AUTO_TEST_CASE(descent_with_and_without_momentum_follows_its_formula) {
   for (DType dtype : {DType::f32, DType::f64})
     for (double momentum : {0.0, 0.9}) {
-      SgdOptions options{.learning_rate = 0.1, .momentum = momentum, .weight_decay = 0.01};
+      SgdOptions options{.momentum = momentum, .weight_decay = 0.01};
       std::vector<SgdSlot> slots;
       std::vector<NaiveSlot> expected;
       for (AdamSlot& slot : adam_slots(dtype)) {
@@ -84,9 +83,9 @@ BOOST_AUTO_TEST_CASE(descent_with_and_without_momentum_follows_its_formula) {
             {slot.parameter.to_vector<double>(), slot.gradient.to_vector<double>(), slot.mean.to_vector<double>(), {}});
       }
       for (int step = 1; step <= 3; ++step) {
-        sgd_step(slots, options, 2);
+        sgd_step(slots, options, 0.1, 2);
         for (std::size_t k = 0; k < slots.size(); ++k) {
-          naive_sgd(expected[k], options, 2);
+          naive_sgd(expected[k], options, 0.1, 2);
           check_close(slots[k].parameter, expected[k].parameter, tolerance_of(dtype), slots[k].parameter.describe());
         }
       }
@@ -102,7 +101,7 @@ BOOST_AUTO_TEST_CASE(layouts_of_parameter_and_gradient_may_differ) {
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] -= 0.5 * g[i];
     SgdSlot slot{Tensor::empty_like(column_major), gradient, {}};
     slot.parameter.copy_from(values);
-    sgd_step(std::span(&slot, 1), {.learning_rate = 0.5});
+    sgd_step(std::span(&slot, 1), {}, 0.5);
     check_close(slot.parameter, expected, 1e-6, gradient.strides().str());
   }
 }
@@ -110,7 +109,7 @@ BOOST_AUTO_TEST_CASE(layouts_of_parameter_and_gradient_may_differ) {
 BOOST_AUTO_TEST_CASE(a_step_counts_as_a_change_of_what_it_changes) {
   std::vector<AdamSlot> slots = adam_slots(DType::f32);
   auto parameter = slots[0].parameter.version(), mean = slots[0].mean.version(), gradient = slots[0].gradient.version();
-  adam_step(slots, {}, 1);
+  adam_step(slots, {}, 1e-3, 1);
   BOOST_TEST(slots[0].parameter.version() > parameter);
   BOOST_TEST(slots[0].mean.version() > mean);
   BOOST_TEST(slots[0].gradient.version() == gradient);
@@ -134,14 +133,14 @@ BOOST_AUTO_TEST_CASE(the_norm_is_that_of_all_elements_in_f64) {
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
   std::vector<AdamSlot> slots = adam_slots(DType::f32);
-  check_fails_with([&] { adam_step(slots, {}, 0); }, "adam_step: steps count from 1, this one is 0");
+  check_fails_with([&] { adam_step(slots, {}, 1e-3, 0); }, "adam_step: steps count from 1, this one is 0");
   slots[2].mean = Tensor::zeros({7});
-  check_fails_with([&] { adam_step(slots, {}, 1); }, "adam_step: parameter 2 is f32 [130], its mean f32 [7]");
+  check_fails_with([&] { adam_step(slots, {}, 1e-3, 1); }, "adam_step: parameter 2 is f32 [130], its mean f32 [7]");
   SgdSlot slot{Tensor::zeros({3}), Tensor::zeros({4}), {}};
-  check_fails_with([&] { sgd_step(std::span(&slot, 1), {}); },
+  check_fails_with([&] { sgd_step(std::span(&slot, 1), {}, 0.1); },
                    "sgd_step: parameter 0 is f32 [3], its gradient f32 [4]");
   slot.gradient = Tensor::zeros({3});
-  check_fails_with([&] { sgd_step(std::span(&slot, 1), {.momentum = 0.9}); },
+  check_fails_with([&] { sgd_step(std::span(&slot, 1), {.momentum = 0.9}, 0.1); },
                    "sgd_step: parameter 0 is f32 [3], its velocity undefined");
 }
 
@@ -149,7 +148,7 @@ BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
   auto compute = [] {
     std::vector<AdamSlot> slots = adam_slots(DType::f32);
     std::vector<Tensor> results, gradients;
-    for (int step = 1; step < 3; ++step) adam_step(slots, {}, step);
+    for (int step = 1; step < 3; ++step) adam_step(slots, {}, 1e-3, step);
     for (AdamSlot& slot : slots) results.push_back(slot.parameter), gradients.push_back(slot.gradient);
     results.push_back(Tensor::of({global_norm(gradients)}, {1}));
     return results;

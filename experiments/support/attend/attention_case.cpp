@@ -222,22 +222,18 @@ std::vector<std::string> unread_inputs(const AttentionCase& options, const Given
   return unread;
 }
 
-/// The engine and the products of this process, for as long as this lives.
+/// The engine of this thread and the precision of this process's matrix products, for the lifetime of this object.
 class Settings {
  public:
-  explicit Settings(const AttentionCase& options) {
-    set_attention_engine(options.engine);
+  explicit Settings(const AttentionCase& options) : engine_(options.engine) {
     set_matmul_precision(options.precision == AttentionCase::Precision::bf16 ? Precision::bf16 : Precision::f32);
   }
-  ~Settings() {
-    set_attention_engine(engine_);
-    set_matmul_precision(precision_);
-  }
+  ~Settings() { set_matmul_precision(precision_); }
   Settings(const Settings&) = delete;
   Settings& operator=(const Settings&) = delete;
 
  private:
-  AttentionEngine engine_ = attention_engine();
+  AttentionEngineScope engine_;
   Precision precision_ = matmul_precision();
 };
 

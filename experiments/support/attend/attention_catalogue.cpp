@@ -67,16 +67,13 @@ Outcome outcome_of(const Trial& trial) {
 
 /// Nothing where the attention is not defined, or not with this engine.
 std::optional<Outcome> tried(const Trial& trial) {
-  AttentionEngine before = attention_engine();
-  set_attention_engine(trial.engine);
+  AttentionEngineScope engine(trial.engine);
   NoWarnings quiet;
-  std::optional<Outcome> out;
   try {
-    out = outcome_of(trial);
+    return outcome_of(trial);
   } catch (const Error&) {
+    return {};
   }
-  set_attention_engine(before);
-  return out;
 }
 
 /// Where and how an attention can be used.

@@ -10,7 +10,7 @@
 #include "experiments/support/metrics/bleu.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/training/same_data.h"
-#include "nn/shapes_alone.h"
+#include "nn/shapes_only.h"
 #include "tensor/random.h"
 #include "tensor/support/atomic_file.h"
 
@@ -125,7 +125,7 @@ std::unique_ptr<SequenceModel> SequenceExperiment::make_model(const PairTokenize
 
 void SequenceExperiment::check_flags(Cli& cli) const {
   comparison_.check(cli, [&] {
-    ShapesAlone instead_of_models;
+    ShapesOnly instead_of_models;
     loss.require_gates(*model.make(decodes() ? special_tokens : 0, special_tokens));
     if (decodes()) require_lengths(model, beam.beam);
     require(!begins() || initial_.empty() || std::filesystem::exists(initial_),
@@ -139,7 +139,7 @@ void SequenceExperiment::check_with_data(Cli& cli, const SequenceData& data) con
     model.require_memory(data.tokenizers.target->size(), 4);
     require_room(model, data, batches, decodes());
     if (initial_.empty() || !begins()) {
-      ShapesAlone instead_of_models;
+      ShapesOnly instead_of_models;
       make_model(data.tokenizers);
     } else {
       if (std::filesystem::is_directory(initial_)) require_same_tokens(initial_, data.tokenizers);
@@ -249,7 +249,7 @@ void SequenceExperiment::print_parameters() const {
   const std::int64_t source = text.text.vocabulary_size;
   const std::int64_t target = text.joint || text.target_vocabulary_size == 0 ? source : text.target_vocabulary_size;
   require(source > 0, "--parameters: needs --vocabulary-size, and a --target-vocabulary-size where it is another");
-  ShapesAlone instead_of_a_model;
+  ShapesOnly instead_of_a_model;
   fmt::print("{}", parameter_table(*model.make(decodes() ? source : 0, target)));
 }
 

@@ -14,7 +14,7 @@
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/same_data.h"
-#include "nn/shapes_alone.h"
+#include "nn/shapes_only.h"
 
 namespace fovea {
 
@@ -68,7 +68,7 @@ void ClassificationExperiment::check_flags(Cli& cli) const {
       training.seed <= std::numeric_limits<std::uint64_t>::max() - static_cast<std::uint64_t>(comparison_.seeds() - 1),
       "--seed {}: too large for --seeds {}", training.seed, comparison_.seeds());
   comparison_.check(cli, [&] {
-    ShapesAlone instead_of_models;
+    ShapesOnly instead_of_models;
     model_.require_memory();
     model_.make(model_.attention, special_tokens, 2);
   });

@@ -42,16 +42,16 @@ void TrainingOptions::add_to(Cli& cli) {
   cli.option("--schedule", schedule,
              "of the learning rate; a cosine with updates=0 ends with the training: " + schedules());
   cli.option("--clip", clip, "largest global norm of the gradient; 0: any").at_least(0);
-  cli.option("--weight-decay", weight_decay, "decoupled weight decay").range(0, 1);
+  cli.option("--weight-decay", adam.weight_decay, "decoupled weight decay").range(0, 1);
   cli.option("--evaluate-every", evaluate_every, "between evaluations on the development set")
       .at_least(1)
       .unit("steps");
   cli.option("--patience", patience, "evaluations without a better one before training ends; 0: never").at_least(0);
   cli.option("--average", average, "the model is the mean of those of this many last evaluations; 0: the best one")
       .range(0, 1000);
-  cli.option("--beta1", beta1, "Adam's decay of the mean").range(0, 0.9999);
-  cli.option("--beta2", beta2, "Adam's decay of the mean square").range(0, 0.999999);
-  cli.option("--epsilon", epsilon, "Adam's, beside the root of the mean square").positive();
+  cli.option("--beta1", adam.beta1, "Adam's decay of the mean").range(0, 0.9999);
+  cli.option("--beta2", adam.beta2, "Adam's decay of the mean square").range(0, 0.999999);
+  cli.option("--epsilon", adam.epsilon, "Adam's, beside the root of the mean square").positive();
   cli.option("--checkpoint-every", checkpoint_every, "between checkpoints").at_least(1).unit("steps").unsaved();
   cli.option("--seed", seed, "of initial values, order of batches and dropout");
   cli.option("--precision", precision, "of matrix products").one_of({"f32", "bf16"});
@@ -91,10 +91,7 @@ class Run {
         directory_(run.directory),
         options_(options),
         schedule_(Schedule::parse(options.schedule, options.updates)),
-        optimizer_(model.parameters(), {.beta1 = options.beta1,
-                                        .beta2 = options.beta2,
-                                        .epsilon = options.epsilon,
-                                        .weight_decay = options.weight_decay}) {}
+        optimizer_(model.parameters(), options.adam) {}
 
   TrainingResult run() {
     if (std::filesystem::exists(directory_.checkpoint())) restore();

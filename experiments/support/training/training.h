@@ -8,6 +8,7 @@
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/run_directory.h"
 #include "nn/module.h"
+#include "tensor/optimizer_step.h"
 
 namespace fovea {
 
@@ -17,12 +18,11 @@ struct TrainingOptions {
   std::int64_t updates = 3000;
   std::string schedule = "inverse_sqrt(peak=1e-3, warmup=400)";
   double clip = 1;                    ///< largest global norm of the gradient; 0: any
-  double weight_decay = 0;            ///< AdamW's, decoupled
+  AdamOptions adam;                   ///< of AdamW
   std::int64_t evaluate_every = 250;  ///< updates between evaluations on the development set
   std::int64_t patience = 0;          ///< evaluations without a better one after which training ends; 0: never
   std::int64_t checkpoint_every = 250;
   std::int64_t average = 0;  ///< the model is the mean of those of this many last evaluations; 0: the best one
-  double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9;  ///< Adam's
   std::uint64_t seed = 1;
   std::string precision = "f32";  ///< of matrix products: f32 or bf16
   std::string device = "cpu";
