@@ -1,6 +1,8 @@
 /// The tape's entries, and how an operation records one. Include this to define a differentiable operation.
 #pragma once
+#include <atomic>
 #include <initializer_list>
+#include <mutex>
 #include <utility>
 
 #include "autograd/variable.h"
@@ -11,6 +13,7 @@ struct VariableState {
   Tensor value;
   bool requires_grad = false;
   Variable grad;
+  std::mutex grad_mutex;  ///< held by a backward pass while it adds to grad
   std::shared_ptr<Node> node;
   int output = 0;
   std::string name;
@@ -31,6 +34,7 @@ class Edge {
 };
 
 class Node;
+class Engine;
 
 /// A tensor that a rule keeps: a result, an index, a condition. get() refuses one that was changed in place since: the
 /// gradient would be wrong. (What only the rule can reach need not be watched.)
@@ -93,7 +97,8 @@ class Node : public std::enable_shared_from_this<Node> {
 
   std::string_view name() const { return name_; }
   const std::string& scope() const { return scope_; }
-  std::uint64_t sequence() const { return sequence_; }  ///< position in creation order, over the whole program
+  /// Greater than that of every node this one depends on. In one thread it is the order of creation.
+  std::uint64_t sequence() const { return sequence_; }
   const std::vector<Edge>& inputs() const { return inputs_; }
   bool needs(std::size_t input) const { return inputs_[input].needs_gradient(); }
   const std::vector<Shape>& output_shapes() const { return output_shapes_; }
@@ -101,9 +106,6 @@ class Node : public std::enable_shared_from_this<Node> {
   DType dtype() const { return dtype_; }
   /// One of this node's results, for a rule that saved its value: Variable y = node.output(0, saved_value.get(node)).
   Variable output(int index, const Tensor& value) const;
-
-  Node* previous() const { return previous_; }
-  Node* next() const { return next_; }
 
  private:
   friend class Engine;
@@ -118,18 +120,11 @@ class Node : public std::enable_shared_from_this<Node> {
   std::vector<Tensor> output_values_;
   DType dtype_ = DType::f32;
 
-  // The tape is an intrusive list in creation order: a node leaves it when nothing refers to it any more.
-  Node* previous_ = nullptr;
-  Node* next_ = nullptr;
-
-  // While a backward pass runs: what has arrived, and a hold on the node until its turn.
+  // While a backward pass has this node: the pass, and the gradients that wait for the node's turn.
+  std::atomic<const Engine*> pass_ = nullptr;
   Gradients pending_;
-  std::shared_ptr<Node> held_;
   bool freed_ = false;
 };
-
-/// The newest node of this thread's tape; walk back with previous().
-Node* tape_end();
 
 /// Nodes keep their results' values while one of these lives: for printing the tape.
 class KeepValues {
@@ -145,7 +140,7 @@ Variable output_of(std::shared_ptr<Node> node, int index, Tensor value);
 bool should_record(std::initializer_list<const Variable*> inputs);
 bool should_record(const std::vector<Variable>& inputs);
 
-/// The node of an operation on `inputs`, appended to the tape.
+/// The node of an operation on `inputs`.
 std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variable>& inputs, Node::Rule rule);
 
 /// For a fused rule under create_graph: the recorded gradients of `output`, the operation composed again from `inputs`,
