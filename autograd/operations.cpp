@@ -92,7 +92,11 @@ Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
 namespace {
 
 /// The last dimension of x kept, all others folded into one.
-Variable fold_rows(const Variable& x) { return reshape(x, {-1, x.size(-1)}); }
+Variable fold_rows(const Variable& x) {
+  std::int64_t rows = 1;
+  for (int d = 0; d < x.rank() - 1; ++d) rows *= x.size(d);
+  return reshape(x, {rows, x.size(-1)});
+}
 
 /// A product whose result takes the memory order of `like`, the operand it is the gradient of: a transposed or
 /// head-split view gets its gradient in a form that views back for free.
