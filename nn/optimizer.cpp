@@ -1,6 +1,7 @@
 #include "nn/optimizer.h"
 
 #include <cmath>
+#include <unordered_map>
 
 #include "autograd/operations.h"
 #include "tensor/optimizer_step.h"
@@ -9,6 +10,11 @@ namespace fovea {
 
 Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& memories)
     : parameters_(std::move(parameters)) {
+  std::unordered_map<const void*, std::string_view> names;
+  for (const NamedParameter& p : parameters_) {
+    auto [before, is_new] = names.emplace(p.variable.id(), p.name);
+    require(is_new, "optimizer: '{}' and '{}' are the same parameter; list it once", before->second, p.name);
+  }
   for (const std::string& name : memories) {
     Memory& memory = memories_.emplace_back(Memory{name, {}});
     for (const NamedParameter& p : parameters_) {

@@ -9,7 +9,7 @@
 
 namespace fovea {
 
-/// Changes parameters in place by their gradients.
+/// Changes parameters in place by their gradients. A parameter that is listed twice, under two names, is refused.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

@@ -73,6 +73,22 @@ T* at(const Tensor& x, std::int64_t begin) {
   return x.defined() ? x.data<T>() + begin : nullptr;
 }
 
+/// Two threads would update a parameter that is there twice.
+template <class Slot>
+void require_distinct(const char* what, std::span<const Slot> slots) {
+  std::vector<std::pair<const std::byte*, std::size_t>> begins;
+  for (std::size_t k = 0; k < slots.size(); ++k)
+    if (slots[k].parameter.elements() > 0) begins.emplace_back(slots[k].parameter.address(), k);
+  std::sort(begins.begin(), begins.end());
+  for (std::size_t i = 1; i < begins.size(); ++i) {
+    const std::size_t before = std::min(begins[i - 1].second, begins[i].second),
+                      after = std::max(begins[i - 1].second, begins[i].second);
+    require(begins[i - 1].first + slots[begins[i - 1].second].parameter.bytes() <= begins[i].first,
+            "{}: parameters {} and {}, {} and {}, share memory; list each parameter once", what, before, after,
+            slots[before].parameter, slots[after].parameter);
+  }
+}
+
 /// update(pointers to a piece, its elements) for all slots; `a` and `b` name the two members that hold state.
 template <class Slot, class Apply>
 void for_slots(const char* what, std::span<Slot> slots, Tensor Slot::*a, Tensor Slot::*b, const Apply& apply) {
@@ -82,8 +98,9 @@ void for_slots(const char* what, std::span<Slot> slots, Tensor Slot::*a, Tensor 
     gradients.push_back(aligned_gradient(what, k, slots[k].parameter, slots[k].gradient));
     visit_real(what, slots[k].parameter.dtype(), [](auto) {});
     list.add(slots[k].parameter.elements());
-    slots[k].parameter.changed();
   }
+  require_distinct<Slot>(what, slots);
+  for (Slot& slot : slots) slot.parameter.changed();
   parallel_for(list.total(), element_grain / 4, [&](std::int64_t first, std::int64_t last) {
     list.for_pieces(first, last, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
       const Slot& slot = slots[k];
