@@ -55,6 +55,9 @@ void check_finite(std::string_view operation, const std::string& scope, const Te
           scope.empty() ? std::string() : fmt::format("; recorded in {}", scope));
 }
 
+/// "cpu" for an undefined variable too, so that a message can be made of any.
+std::string_view device_name(const Variable& x) { return name(x.defined() ? x.device() : Device::cpu); }
+
 }  // namespace
 
 VariableState::~VariableState() { release(std::move(node)); }
@@ -85,6 +88,9 @@ void Variable::set_grad(Variable gradient) {
   VariableState& own = state();
   require(!gradient.defined() || (gradient.shape() == shape() && gradient.dtype() == dtype()),
           "set_grad: the gradient is {}, the variable {}; they must be alike", gradient, *this);
+  require(!gradient.defined() || gradient.device() == device(),
+          "set_grad: the gradient is on {}, the variable on {}; move one of them", device_name(gradient),
+          device_name(*this));
   require(!gradient.defined() || !gradient.is_same(*this), "set_grad: a variable cannot be its own gradient");
   own.grad = std::move(gradient);
 }
@@ -241,6 +247,8 @@ class Engine {
     }
     require(seed.shape() == root.shape() && seed.dtype() == root.dtype(),
             "backward: the gradient is {}, it must be like the root, {}", seed, root);
+    require(seed.device() == root.device(), "backward: the gradient is on {}, the root on {}; move one of them",
+            device_name(seed), device_name(root));
     GradMode mode(options_.create_graph);
     // A gradient that is kept must not keep the graph that it was made by.
     if (!options_.create_graph && seed.requires_grad()) seed = seed.detach();

@@ -303,6 +303,8 @@ Variable concat(const std::vector<Variable>& pieces, int dim) {
     expected[dim] = pieces[0].size(dim);
     require(expected == pieces[0].shape() && piece.dtype() == pieces[0].dtype(),
             "concat: {} and {} differ beside dimension {}", pieces[0], piece, dim);
+    require(piece.device() == pieces[0].device(), "concat: {} is on {} and {} on {}; move one of them", pieces[0],
+            name(pieces[0].device()), piece, name(piece.device()));
     shape[dim] += piece.size(dim);
   }
   Tensor value = Tensor::empty(shape, pieces[0].dtype(), pieces[0].device());
