@@ -20,42 +20,75 @@ std::vector<Variable> only(Variable x) { return {std::move(x)}; }
 
 // ---- Arithmetic ----------------------------------------------------------------------------------------------------
 
-Variable operator+(const Variable& a, const Variable& b) {
+Variable map_by_rule(const Add&, const Variable& a, const Variable& b) {
   return record("add", map(Add{}, a.value(), b.value()), {a, b}, [](const Gradients& g, const Node&) {
     return Gradients{g[0], g[0]};
   });
 }
 
-Variable operator-(const Variable& a, const Variable& b) {
+Variable map_by_rule(const Subtract&, const Variable& a, const Variable& b) {
   return record("subtract", map(Subtract{}, a.value(), b.value()), {a, b}, [](const Gradients& g, const Node& node) {
     return Gradients{g[0], node.needs(1) ? -g[0] : Variable()};
   });
 }
 
-Variable operator*(const Variable& a, const Variable& b) {
+Variable map_by_rule(const Multiply&, const Variable& a, const Variable& b) {
   Tensor value = map(Multiply{}, a.value(), b.value());
   if (!should_record({&a, &b})) return value;
   return record("multiply", std::move(value), {a, b},
                 [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
-                  return Gradients{node.needs(0) ? g[0] * b.get(node) : Variable(),
-                                   node.needs(1) ? g[0] * a.get(node) : Variable()};
+                  return Gradients{node.needs(0) ? map(GradientTimes{}, g[0], b.get(node)) : Variable(),
+                                   node.needs(1) ? map(GradientTimes{}, g[0], a.get(node)) : Variable()};
                 });
 }
 
-Variable operator/(const Variable& a, const Variable& b) {
+Variable map_by_rule(const Divide&, const Variable& a, const Variable& b) {
   Tensor value = map(Divide{}, a.value(), b.value());
   if (!should_record({&a, &b})) return value;
   return record("divide", std::move(value), {a, b}, [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
-    Variable over = g[0] / b.get(node);
-    return Gradients{over, node.needs(1) ? -(over * (a.get(node) / b.get(node))) : Variable()};
+    const Variable &above = a.get(node), &below = b.get(node);
+    Variable over = node.needs(0) || grad_enabled() ? map(GradientOver{}, g[0], below) : Variable();
+    if (!node.needs(1)) return Gradients{over, Variable()};
+    if (!grad_enabled())  // in one kernel
+      return Gradients{over, map(differentiated(Divide{}, 1), g[0].value(), above.value(), below.value())};
+    return Gradients{over, -map(GradientTimes{}, over, above / below)};
   });
 }
 
-Variable affine(const Variable& x, double slope, double offset) {
-  return record("affine", map(Affine{slope, offset}, x.value()), {x},
-                [slope](const Gradients& g, const Node&) { return only(slope == 1 ? g[0] : affine(g[0], slope, 0)); });
+Variable map_by_rule(const GradientTimes&, const Variable& gradient, const Variable& slope) {
+  Tensor value = map(GradientTimes{}, gradient.value(), slope.value());
+  if (!should_record({&gradient, &slope})) return value;
+  return record("gradient_times", std::move(value), {gradient, slope},
+                [gradient = Saved(gradient), slope = Saved(slope)](const Gradients& g, const Node& node) {
+                  return Gradients{node.needs(0) ? map(GradientTimes{}, g[0], slope.get(node)) : Variable(),
+                                   node.needs(1) ? map(GradientTimes{}, g[0], gradient.get(node)) : Variable()};
+                });
 }
 
+Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variable& divisor) {
+  Tensor value = map(GradientOver{}, gradient.value(), divisor.value());
+  if (!should_record({&gradient, &divisor})) return value;
+  return record("gradient_over", std::move(value), {gradient, divisor},
+                [gradient = Saved(gradient), divisor = Saved(divisor)](const Gradients& g, const Node& node) {
+                  const Variable& below = divisor.get(node);
+                  Variable over = map(GradientOver{}, g[0], below);
+                  if (!node.needs(1)) return Gradients{over, Variable()};
+                  Variable quotient = map(GradientOver{}, gradient.get(node), below);
+                  return Gradients{over, -map(GradientTimes{}, over, quotient)};
+                });
+}
+
+Variable map_by_rule(const Affine& f, const Variable& x) {
+  return record("affine", map(f, x.value()), {x}, [slope = f.slope](const Gradients& g, const Node&) {
+    return only(slope == 1 ? g[0] : affine(g[0], slope, 0));
+  });
+}
+
+Variable operator+(const Variable& a, const Variable& b) { return map(Add{}, a, b); }
+Variable operator-(const Variable& a, const Variable& b) { return map(Subtract{}, a, b); }
+Variable operator*(const Variable& a, const Variable& b) { return map(Multiply{}, a, b); }
+Variable operator/(const Variable& a, const Variable& b) { return map(Divide{}, a, b); }
+Variable affine(const Variable& x, double slope, double offset) { return map(Affine{slope, offset}, x); }
 Variable operator-(const Variable& a) { return affine(a, -1, 0); }
 
 // ---- Element-wise, by name ------------------------------------------------------------------------------------------
