@@ -31,7 +31,7 @@ thread_local std::vector<std::shared_ptr<Node>>* released = nullptr;
 
 /// Drops a reference to a node. A node that goes drops its inputs in turn: the outermost call destroys all of them in a
 /// loop, because a chain of 200 000 nodes that are destroyed from each other's destructors would overflow the stack.
-void release(std::shared_ptr<Node> node) {
+void drop_reference(std::shared_ptr<Node> node) {
   if (node.use_count() != 1) return;
   if (released) return released->push_back(std::move(node));
   std::vector<std::shared_ptr<Node>> nodes;
@@ -60,9 +60,9 @@ std::string_view device_name(const Variable& x) { return name(x.defined() ? x.de
 
 }  // namespace
 
-VariableState::~VariableState() { release(std::move(node)); }
+VariableState::~VariableState() { drop_reference(std::move(node)); }
 
-// ---- Variable ----------------------------------------------------------------------------------------------------
+// ---- Variable ----
 
 Variable::Variable(Tensor value, bool requires_grad) : state_(std::make_shared<VariableState>()) {
   require(!requires_grad || is_float(value.dtype()), "Variable: only floating-point tensors have gradients, not {}",
@@ -109,7 +109,7 @@ const std::shared_ptr<Node>& Variable::node() const {
 }
 int Variable::output_index() const { return state_ ? state_->output : 0; }
 
-// ---- Recording ---------------------------------------------------------------------------------------------------
+// ---- Recording ----
 
 bool grad_enabled() { return recording.on; }
 NoGrad::NoGrad(bool enabled) : before_(recording.on) { recording.on = enabled; }
@@ -174,7 +174,7 @@ Node::Node(std::string_view name, std::vector<Edge> inputs, Rule rule)
 }
 
 Node::~Node() {
-  for (Edge& edge : inputs_) release(std::move(edge.node));
+  for (Edge& edge : inputs_) drop_reference(std::move(edge.node));
 }
 
 Variable Node::output(int index, const Tensor& value) const {
@@ -215,15 +215,16 @@ std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variabl
   return std::make_shared<Node>(name, std::move(edges), std::move(rule));
 }
 
-// ---- The backward pass -------------------------------------------------------------------------------------------
+// ---- The backward pass ----
 
 /// One backward pass. Gradients wait at the nodes they are for, and the newest of these nodes has its turn: it has all
 /// of its gradients, because everything that was made from its results is newer.
-class Engine {
+class Node::Pass {
  public:
+  /// Whether the pass goes on where it reaches an input, to inputs that this one was made from, or stops there.
   enum class Reach { through_inputs, up_to_inputs };
 
-  Engine(const BackwardOptions& options, const std::vector<Variable>* inputs, Reach reach = Reach::through_inputs)
+  Pass(const BackwardOptions& options, const std::vector<Variable>* inputs, Reach reach = Reach::through_inputs)
       : options_(options), inputs_(inputs), reach_(reach) {
     if (!inputs) return;
     for (std::size_t k = 0; k < inputs->size(); ++k) {
@@ -259,14 +260,14 @@ class Engine {
       current_ = std::move(waiting_.back());
       waiting_.pop_back();
       step(*current_);
-      leave(std::move(current_));
+      release_node(std::move(current_));
     }
     return std::move(results_);
   }
 
-  ~Engine() {  // after an error: leave no gradient behind
-    if (current_) leave(std::move(current_));
-    for (std::shared_ptr<Node>& node : waiting_) leave(std::move(node));
+  ~Pass() {  // after an error: leave no gradient behind
+    if (current_) release_node(std::move(current_));
+    for (std::shared_ptr<Node>& node : waiting_) release_node(std::move(node));
   }
 
  private:
@@ -275,8 +276,8 @@ class Engine {
   }
 
   /// Adds a node to those that wait. A node belongs to one pass at a time.
-  void enter(const std::shared_ptr<Node>& node) {
-    const Engine* other = nullptr;
+  void let_wait(const std::shared_ptr<Node>& node) {
+    const Pass* other = nullptr;
     require(node->pass_.compare_exchange_strong(other, this, std::memory_order_acquire),
             "backward: another pass over the graph of '{}' has not ended; let passes over one graph follow each other",
             node->name_);
@@ -285,10 +286,10 @@ class Engine {
     std::push_heap(waiting_.begin(), waiting_.end(), is_older);
   }
 
-  static void leave(std::shared_ptr<Node> node) {
+  static void release_node(std::shared_ptr<Node> node) {
     node->pending_.clear();
     node->pass_.store(nullptr, std::memory_order_release);
-    release(std::move(node));
+    drop_reference(std::move(node));
   }
 
   /// Runs one node's rule.
@@ -315,8 +316,8 @@ class Engine {
     fail("backward: the graph of '{}' was freed by an earlier pass; pass retain_graph to run it twice", node.name_);
   }
 
-  /// grad() runs only the rules of nodes on a way from the root to an input. Oldest first: a node's inputs are known
-  /// before it.
+  /// Collects the nodes that lie between the root and an input: grad() runs only their rules. They are marked from the
+  /// oldest to the newest, so that a node's inputs are marked before the node.
   void find_relevant(Node* root) {
     std::lock_guard lock(structure);
     std::vector<Node*> reached{root};
@@ -324,7 +325,7 @@ class Engine {
     for (std::size_t k = 0; k < reached.size(); ++k) {
       const bool wanted = wanted_outputs_.contains(reached[k]);
       if (reach_ == Reach::up_to_inputs && wanted && reached[k] != root) continue;
-      if (reached[k]->freed_ && !wanted) refuse_freed(*reached[k]);  // nobody knows any more where it leads
+      if (reached[k]->freed_ && !wanted) refuse_freed(*reached[k]);  // its inputs are not known any more
       for (const Edge& edge : reached[k]->inputs_)
         if (edge.node && seen.insert(edge.node.get()).second) reached.push_back(edge.node.get());
     }
@@ -350,14 +351,14 @@ class Engine {
       node.freed_ = true;
       inputs.swap(node.inputs_);
     }
-    for (Edge& edge : inputs) release(std::move(edge.node));
+    for (Edge& edge : inputs) drop_reference(std::move(edge.node));
   }
 
   void deliver(const Edge& edge, Variable gradient) {
     if (gradient.shape() != edge.shape) gradient = sum_to(gradient, edge.shape);
     if (reach_ == Reach::up_to_inputs && stop_here(edge, gradient)) return;
     if (edge.node) {
-      if (edge.node->pass_.load(std::memory_order_relaxed) != this) enter(edge.node);
+      if (edge.node->pass_.load(std::memory_order_relaxed) != this) let_wait(edge.node);
       accumulate(edge.node->pending_[edge.output], std::move(gradient));
     } else if (inputs_) {
       auto found = wanted_leaves_.find(edge.leaf.get());
@@ -410,14 +411,14 @@ class Engine {
 };
 
 void backward(const Variable& root, const Variable& gradient, const BackwardOptions& options) {
-  Engine(options, nullptr).run(root, gradient);
+  Node::Pass(options, nullptr).run(root, gradient);
 }
 
 Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const Variable& gradient,
                const BackwardOptions& options) {
   for (std::size_t k = 0; k < inputs.size(); ++k)
     require(inputs[k].requires_grad(), "grad: input {} ({}) does not require a gradient", k, inputs[k]);
-  Gradients results = Engine(options, &inputs).run(root, gradient);
+  Gradients results = Node::Pass(options, &inputs).run(root, gradient);
   for (std::size_t k = 0; k < results.size(); ++k)
     if (!results[k].defined())
       results[k] = Variable(Tensor::zeros(inputs[k].shape(), inputs[k].dtype(), inputs[k].device()));
@@ -425,8 +426,9 @@ Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const 
 }
 
 Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient) {
-  Gradients results = Engine({.create_graph = true}, &inputs, Engine::Reach::up_to_inputs).run(output, gradient);
-  // What stands twice among the inputs has its whole gradient twice: the caller will add the places up.
+  Gradients results =
+      Node::Pass({.create_graph = true}, &inputs, Node::Pass::Reach::up_to_inputs).run(output, gradient);
+  // A variable that is there twice has its whole gradient in both places, which the caller will add: keep the first.
   for (std::size_t k = 0; k < inputs.size(); ++k)
     for (std::size_t earlier = 0; earlier < k; ++earlier)
       if (inputs[k].is_same(inputs[earlier])) results[k] = Variable();
