@@ -312,7 +312,6 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
                      [[maybe_unused]] std::span<Tensor> rooms, std::index_sequence<k...>) const {
     using V = Vec<T>;
     using D = Dual<V>;
-    const V zero(T(0)), one(T(1));
     const std::tuple strips{std::get<k>(captures_).of_strip(rows, scratch[k], rooms[k])...};
     for (std::int64_t r = 0; r < rows.count; ++r, from += rows.stride, gradient += rows.stride) {
       std::tuple captured{std::get<k>(strips).row(r)...};
@@ -321,17 +320,19 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips<F, Captures...>> {
         const V key = V(static_cast<T>(j)) + lane_numbers<T>(), z = load_vector(from + j, count),
                 g = load_vector(gradient + j, count);
         const std::array<V, captures> x{std::get<k>(captured).load(j, count)...};
-        const Position<D> position{D(query, zero), D(key, zero)};
-        // slope(-1) is ∂f/∂z, slope(k) is ∂f/∂(capture k). All of them are computed before any is stored, so that the
-        // compiler can compute their common subexpressions once.
-        auto slope = [&](auto wrt) {
-          constexpr int along = decltype(wrt)::value;
-          return f_(D(z, along == -1 ? one : zero), position, D(x[k], along == int{k} ? one : zero)...).tangent;
+        const Position<D> position{D(query), D(key)};
+        // The gradient of z for wrt = −1, of capture number wrt otherwise. All of them are computed before any is
+        // stored, so that the compiler computes their common subexpressions once.
+        auto gradient_of = [&](auto wrt) {
+          constexpr int direction = decltype(wrt)::value;
+          const D y = f_(D::input(z, direction == -1), position, D::input(x[k], direction == int{k})...);
+          return y.is_constant ? y.tangent : gradient_times(g, y.tangent);
         };
-        const V along_z = slope(std::integral_constant<int, -1>{});
-        [[maybe_unused]] const std::array<V, captures> along_captures{slope(std::integral_constant<int, int{k}>{})...};
-        (std::get<k>(captured).add(j, count, g * along_captures[k]), ...);
-        store_vector(g * along_z, gradient + j, count);
+        const V of_z = gradient_of(std::integral_constant<int, -1>{});
+        [[maybe_unused]] const std::array<V, captures> of_captures{
+            gradient_of(std::integral_constant<int, int{k}>{})...};
+        (std::get<k>(captured).add(j, count, of_captures[k]), ...);
+        store_vector(of_z, gradient + j, count);
       });
       (std::get<k>(strips).finish(r, std::get<k>(captured)), ...);
     }

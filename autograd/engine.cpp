@@ -1,6 +1,7 @@
-// The tape and the backward pass.
+// Recording and the backward pass.
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -13,32 +14,39 @@ namespace fovea {
 
 namespace {
 
-struct Tape {
-  Node* end = nullptr;
+/// What a thread records with: its modes, and the number of its next node.
+struct Recording {
   std::uint64_t next_sequence = 0;
-  bool recording = true;
+  bool on = true;
   bool anomaly = false;
   int keep_values = 0;
   std::string scope;
-  // Nodes whose last reference has gone. They are destroyed from a loop, not from each other's destructors: a chain of
-  // 200 000 nodes would overflow the stack.
-  std::vector<std::shared_ptr<Node>> released;
-  bool releasing = false;
 };
 
-thread_local Tape tape;
+thread_local Recording recording;
 
-void release(std::shared_ptr<Node> node) {
-  if (!node) return;
-  tape.released.push_back(std::move(node));
-  if (tape.releasing) return;
-  tape.releasing = true;
-  while (!tape.released.empty()) {
-    std::shared_ptr<Node> last = std::move(tape.released.back());
-    tape.released.pop_back();
+/// The nodes that this thread is destroying; null while it destroys none. A pointer, because variables with static
+/// lifetime are destroyed after the thread's own objects.
+thread_local std::vector<std::shared_ptr<Node>>* released = nullptr;
+
+/// Drops a reference to a node. A node that goes drops its inputs in turn: the outermost call destroys all of them in a
+/// loop, because a chain of 200 000 nodes that are destroyed from each other's destructors would overflow the stack.
+void drop_reference(std::shared_ptr<Node> node) {
+  if (node.use_count() != 1) return;
+  if (released) return released->push_back(std::move(node));
+  std::vector<std::shared_ptr<Node>> nodes;
+  released = &nodes;
+  nodes.push_back(std::move(node));
+  while (!nodes.empty()) {
+    std::shared_ptr<Node> last = std::move(nodes.back());
+    nodes.pop_back();
   }
-  tape.releasing = false;
+  released = nullptr;
 }
+
+/// Guards the inputs of nodes against a pass in one thread that frees them while a pass in another thread looks for the
+/// nodes that it needs.
+std::mutex structure;
 
 void check_finite(std::string_view operation, const std::string& scope, const Tensor& value, const char* what) {
   if (!is_float(value.dtype()) || value.elements() == 0) return;
@@ -47,11 +55,14 @@ void check_finite(std::string_view operation, const std::string& scope, const Te
           scope.empty() ? std::string() : fmt::format("; recorded in {}", scope));
 }
 
+/// "cpu" for an undefined variable too, so that a message can be made of any.
+std::string_view device_name(const Variable& x) { return name(x.defined() ? x.device() : Device::cpu); }
+
 }  // namespace
 
-VariableState::~VariableState() { release(std::move(node)); }
+VariableState::~VariableState() { drop_reference(std::move(node)); }
 
-// ---- Variable ----------------------------------------------------------------------------------------------------
+// ---- Variable ----
 
 Variable::Variable(Tensor value, bool requires_grad) : state_(std::make_shared<VariableState>()) {
   require(!requires_grad || is_float(value.dtype()), "Variable: only floating-point tensors have gradients, not {}",
@@ -77,6 +88,9 @@ void Variable::set_grad(Variable gradient) {
   VariableState& own = state();
   require(!gradient.defined() || (gradient.shape() == shape() && gradient.dtype() == dtype()),
           "set_grad: the gradient is {}, the variable {}; they must be alike", gradient, *this);
+  require(!gradient.defined() || gradient.device() == device(),
+          "set_grad: the gradient is on {}, the variable on {}; move one of them", device_name(gradient),
+          device_name(*this));
   require(!gradient.defined() || !gradient.is_same(*this), "set_grad: a variable cannot be its own gradient");
   own.grad = std::move(gradient);
 }
@@ -95,23 +109,23 @@ const std::shared_ptr<Node>& Variable::node() const {
 }
 int Variable::output_index() const { return state_ ? state_->output : 0; }
 
-// ---- Recording ---------------------------------------------------------------------------------------------------
+// ---- Recording ----
 
-bool grad_enabled() { return tape.recording; }
-NoGrad::NoGrad(bool enabled) : before_(tape.recording) { tape.recording = enabled; }
-NoGrad::~NoGrad() { tape.recording = before_; }
+bool grad_enabled() { return recording.on; }
+NoGrad::NoGrad(bool enabled) : before_(recording.on) { recording.on = enabled; }
+NoGrad::~NoGrad() { recording.on = before_; }
 
-void set_anomaly_detection(bool on) { tape.anomaly = on; }
-bool anomaly_detection() { return tape.anomaly; }
+void set_anomaly_detection(bool on) { recording.anomaly = on; }
+bool anomaly_detection() { return recording.anomaly; }
 
-Scope::Scope(std::string_view name) : before_(tape.scope.size()) {
-  if (before_ && !name.empty()) tape.scope += '.';
-  tape.scope += name;
+Scope::Scope(std::string_view name) : before_(recording.scope.size()) {
+  if (before_ && !name.empty()) recording.scope += '.';
+  recording.scope += name;
 }
-Scope::~Scope() { tape.scope.resize(before_); }
+Scope::~Scope() { recording.scope.resize(before_); }
 
-KeepValues::KeepValues() { ++tape.keep_values; }
-KeepValues::~KeepValues() { --tape.keep_values; }
+KeepValues::KeepValues() { ++recording.keep_values; }
+KeepValues::~KeepValues() { --recording.keep_values; }
 
 Edge::Edge(const Variable& input) {
   if (!input.requires_grad()) return;
@@ -149,33 +163,30 @@ void Saved::refuse(const Node& user) const {
 
 Node::Node(std::string_view name, std::vector<Edge> inputs, Rule rule)
     : name_(name),
-      scope_(tape.scope),
-      sequence_(tape.next_sequence++),
+      scope_(recording.scope),
+      sequence_(recording.next_sequence),
       inputs_(std::move(inputs)),
       rule_(std::move(rule)) {
-  previous_ = tape.end;
-  if (previous_) previous_->next_ = this;
-  tape.end = this;
+  // An input may have been made in a thread that is ahead of this one.
+  for (const Edge& edge : inputs_)
+    if (edge.node) sequence_ = std::max(sequence_, edge.node->sequence_ + 1);
+  recording.next_sequence = sequence_ + 1;
 }
 
 Node::~Node() {
-  if (previous_) previous_->next_ = next_;
-  (next_ ? next_->previous_ : tape.end) = previous_;
-  for (Edge& edge : inputs_) release(std::move(edge.node));
+  for (Edge& edge : inputs_) drop_reference(std::move(edge.node));
 }
 
 Variable Node::output(int index, const Tensor& value) const {
   return output_of(std::const_pointer_cast<Node>(shared_from_this()), index, value);
 }
 
-Node* tape_end() { return tape.end; }
-
 Variable output_of(std::shared_ptr<Node> node, int index, Tensor value) {
   if (static_cast<std::size_t>(index) == node->output_shapes_.size()) {  // the first time: from the operation itself
-    if (tape.anomaly && node->name() != "where") check_finite(node->name(), node->scope(), value, "result");
+    if (recording.anomaly && node->name() != "where") check_finite(node->name(), node->scope(), value, "result");
     node->output_shapes_.push_back(value.shape());
     node->dtype_ = value.dtype();
-    if (tape.keep_values) node->output_values_.push_back(value);
+    if (recording.keep_values) node->output_values_.push_back(value);
   }
   Variable out(std::move(value));
   out.state_->node = std::move(node);
@@ -184,14 +195,14 @@ Variable output_of(std::shared_ptr<Node> node, int index, Tensor value) {
 }
 
 bool should_record(std::initializer_list<const Variable*> inputs) {
-  if (!tape.recording) return false;
+  if (!recording.on) return false;
   for (const Variable* input : inputs)
     if (input->requires_grad()) return true;
   return false;
 }
 
 bool should_record(const std::vector<Variable>& inputs) {
-  if (!tape.recording) return false;
+  if (!recording.on) return false;
   for (const Variable& input : inputs)
     if (input.requires_grad()) return true;
   return false;
@@ -204,15 +215,16 @@ std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variabl
   return std::make_shared<Node>(name, std::move(edges), std::move(rule));
 }
 
-// ---- The backward pass -------------------------------------------------------------------------------------------
+// ---- The backward pass ----
 
-/// One reverse loop over the tape. Gradients wait at the nodes they are for; a node whose turn comes has them all,
-/// because every node that uses its results was created after it.
-class Engine {
+/// One backward pass. Gradients wait at the nodes they are for, and the newest of these nodes has its turn: it has all
+/// of its gradients, because everything that was made from its results is newer.
+class Node::Pass {
  public:
+  /// Whether the pass goes on where it reaches an input, to inputs that this one was made from, or stops there.
   enum class Reach { through_inputs, up_to_inputs };
 
-  Engine(const BackwardOptions& options, const std::vector<Variable>* inputs, Reach reach = Reach::through_inputs)
+  Pass(const BackwardOptions& options, const std::vector<Variable>* inputs, Reach reach = Reach::through_inputs)
       : options_(options), inputs_(inputs), reach_(reach) {
     if (!inputs) return;
     for (std::size_t k = 0; k < inputs->size(); ++k) {
@@ -236,60 +248,84 @@ class Engine {
     }
     require(seed.shape() == root.shape() && seed.dtype() == root.dtype(),
             "backward: the gradient is {}, it must be like the root, {}", seed, root);
+    require(seed.device() == root.device(), "backward: the gradient is on {}, the root on {}; move one of them",
+            device_name(seed), device_name(root));
     GradMode mode(options_.create_graph);
-    if (inputs_) find_relevant(root.node().get());
-    deliver(Edge(root), seed);
-    for (Node* node = root.node().get(); node && waiting_ > 0;) node = step(node);
-    require(waiting_ == 0, "backward: a part of the graph is not on this thread's tape; build and walk a graph on one");
+    // A gradient that is kept must not keep the graph that it was made by.
+    if (!options_.create_graph && seed.requires_grad()) seed = seed.detach();
+    if (inputs_ && root.node()) find_relevant(root.node().get());
+    deliver(Edge(root), std::move(seed));
+    while (!waiting_.empty()) {
+      std::pop_heap(waiting_.begin(), waiting_.end(), is_older);
+      current_ = std::move(waiting_.back());
+      waiting_.pop_back();
+      step(*current_);
+      release_node(std::move(current_));
+    }
     return std::move(results_);
   }
 
-  ~Engine() {  // after an error: leave no gradient behind
-    for (Node* node = tape.end; waiting_ > 0 && node;) node = node->held_ ? leave(node) : node->previous_;
-    release(std::move(left_));
+  ~Pass() {  // after an error: leave no gradient behind
+    if (current_) release_node(std::move(current_));
+    for (std::shared_ptr<Node>& node : waiting_) release_node(std::move(node));
   }
 
  private:
-  /// Lets go of a node and returns the one before it. The node itself stays until the next one is left: others may go
-  /// with it, the one before it among them, and only while it is there does it know which is before it then.
-  Node* leave(Node* node) {
-    --waiting_;
-    node->pending_.clear();
-    release(std::exchange(left_, std::move(node->held_)));
-    return node->previous_;
+  static bool is_older(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) {
+    return a->sequence_ < b->sequence_;
   }
 
-  /// Runs one node's rule and returns the node before it.
-  Node* step(Node* node) {
-    if (!node->held_) return node->previous_;
-    Gradients arrived = std::move(node->pending_);
+  /// Adds a node to those that wait. A node belongs to one pass at a time.
+  void let_wait(const std::shared_ptr<Node>& node) {
+    const Pass* other = nullptr;
+    require(node->pass_.compare_exchange_strong(other, this, std::memory_order_acquire),
+            "backward: another pass over the graph of '{}' has not ended; let passes over one graph follow each other",
+            node->name_);
+    node->pending_.assign(node->output_shapes_.size(), Variable());
+    waiting_.push_back(node);
+    std::push_heap(waiting_.begin(), waiting_.end(), is_older);
+  }
+
+  static void release_node(std::shared_ptr<Node> node) {
     node->pending_.clear();
-    capture(node, arrived);
-    if (inputs_ && !relevant_.contains(node)) return leave(node);
-    if (options_.observer) options_.observer(*node, arrived);
-    require(!node->freed_,
-            "backward: the graph of '{}' was freed by an earlier pass; pass retain_graph to run it twice", node->name_);
-    Gradients gradients = node->rule_(arrived, *node);
-    require(gradients.size() == node->inputs_.size(), "{}: the rule returned {} gradients for {} inputs", node->name_,
-            gradients.size(), node->inputs_.size());
+    node->pass_.store(nullptr, std::memory_order_release);
+    drop_reference(std::move(node));
+  }
+
+  /// Runs one node's rule.
+  void step(Node& node) {
+    Gradients arrived = std::move(node.pending_);
+    capture(&node, arrived);
+    if (inputs_ && !relevant_.contains(&node)) return;
+    if (options_.observer) options_.observer(node, arrived);
+    if (node.freed_) refuse_freed(node);
+    Gradients gradients = node.rule_(arrived, node);
+    require(gradients.size() == node.inputs_.size(), "{}: the rule returned {} gradients for {} inputs", node.name_,
+            gradients.size(), node.inputs_.size());
     arrived.clear();
     for (std::size_t k = 0; k < gradients.size(); ++k) {
-      if (!gradients[k].defined() || !node->needs(k) || !leads_to_inputs(node->inputs_[k])) continue;
-      if (tape.anomaly) check_finite(node->name_, node->scope_, gradients[k].value(), "gradient");
+      if (!gradients[k].defined() || !node.needs(k) || !leads_to_inputs(node.inputs_[k])) continue;
+      if (recording.anomaly) check_finite(node.name_, node.scope_, gradients[k].value(), "gradient");
       Variable gradient = std::move(gradients[k]);
-      deliver(node->inputs_[k], std::move(gradient));
+      deliver(node.inputs_[k], std::move(gradient));
     }
     if (!options_.retain_graph && !options_.create_graph) free(node);
-    return leave(node);
   }
 
-  /// grad() runs only the rules of nodes on a way from the root to an input. Oldest first: a node's inputs are known
-  /// before it.
+  [[noreturn]] static void refuse_freed(const Node& node) {
+    fail("backward: the graph of '{}' was freed by an earlier pass; pass retain_graph to run it twice", node.name_);
+  }
+
+  /// Collects the nodes that lie between the root and an input: grad() runs only their rules. They are marked from the
+  /// oldest to the newest, so that a node's inputs are marked before the node.
   void find_relevant(Node* root) {
+    std::lock_guard lock(structure);
     std::vector<Node*> reached{root};
     std::unordered_set<const Node*> seen{root};
     for (std::size_t k = 0; k < reached.size(); ++k) {
-      if (reach_ == Reach::up_to_inputs && wanted_outputs_.contains(reached[k]) && reached[k] != root) continue;
+      const bool wanted = wanted_outputs_.contains(reached[k]);
+      if (reach_ == Reach::up_to_inputs && wanted && reached[k] != root) continue;
+      if (reached[k]->freed_ && !wanted) refuse_freed(*reached[k]);  // its inputs are not known any more
       for (const Edge& edge : reached[k]->inputs_)
         if (edge.node && seen.insert(edge.node.get()).second) reached.push_back(edge.node.get());
     }
@@ -307,28 +343,29 @@ class Engine {
     return relevant_.contains(edge.node.get()) || wanted_outputs_.contains(edge.node.get());
   }
 
-  static void free(Node* node) {
-    node->freed_ = true;
-    node->rule_ = nullptr;
-    for (Edge& edge : node->inputs_) release(std::move(edge.node)), edge.leaf.reset();
+  static void free(Node& node) {
+    node.rule_ = nullptr;
+    std::vector<Edge> inputs;
+    {
+      std::lock_guard lock(structure);
+      node.freed_ = true;
+      inputs.swap(node.inputs_);
+    }
+    for (Edge& edge : inputs) drop_reference(std::move(edge.node));
   }
 
   void deliver(const Edge& edge, Variable gradient) {
     if (gradient.shape() != edge.shape) gradient = sum_to(gradient, edge.shape);
     if (reach_ == Reach::up_to_inputs && stop_here(edge, gradient)) return;
     if (edge.node) {
-      Node* node = edge.node.get();
-      if (!node->held_) {
-        ++waiting_;
-        node->held_ = edge.node;
-        node->pending_.assign(node->output_shapes_.size(), Variable());
-      }
-      accumulate(node->pending_[edge.output], std::move(gradient));
+      if (edge.node->pass_.load(std::memory_order_relaxed) != this) let_wait(edge.node);
+      accumulate(edge.node->pending_[edge.output], std::move(gradient));
     } else if (inputs_) {
       auto found = wanted_leaves_.find(edge.leaf.get());
       if (found == wanted_leaves_.end()) return;
       for (std::size_t k : found->second) accumulate(results_[k], gradient);
     } else {
+      std::lock_guard lock(edge.leaf->grad_mutex);  // passes in several threads may share a leaf
       accumulate(edge.leaf->grad, std::move(gradient));
     }
   }
@@ -369,19 +406,19 @@ class Engine {
   std::unordered_set<const Node*> relevant_;
   Reach reach_;
   Gradients results_;
-  std::int64_t waiting_ = 0;
-  std::shared_ptr<Node> left_;
+  std::vector<std::shared_ptr<Node>> waiting_;  // a heap: the newest node in front
+  std::shared_ptr<Node> current_;               // has its turn
 };
 
 void backward(const Variable& root, const Variable& gradient, const BackwardOptions& options) {
-  Engine(options, nullptr).run(root, gradient);
+  Node::Pass(options, nullptr).run(root, gradient);
 }
 
 Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const Variable& gradient,
                const BackwardOptions& options) {
   for (std::size_t k = 0; k < inputs.size(); ++k)
     require(inputs[k].requires_grad(), "grad: input {} ({}) does not require a gradient", k, inputs[k]);
-  Gradients results = Engine(options, &inputs).run(root, gradient);
+  Gradients results = Node::Pass(options, &inputs).run(root, gradient);
   for (std::size_t k = 0; k < results.size(); ++k)
     if (!results[k].defined())
       results[k] = Variable(Tensor::zeros(inputs[k].shape(), inputs[k].dtype(), inputs[k].device()));
@@ -389,8 +426,9 @@ Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const 
 }
 
 Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient) {
-  Gradients results = Engine({.create_graph = true}, &inputs, Engine::Reach::up_to_inputs).run(output, gradient);
-  // What stands twice among the inputs has its whole gradient twice: the caller will add the places up.
+  Gradients results =
+      Node::Pass({.create_graph = true}, &inputs, Node::Pass::Reach::up_to_inputs).run(output, gradient);
+  // A variable that is there twice has its whole gradient in both places, which the caller will add: keep the first.
   for (std::size_t k = 0; k < inputs.size(); ++k)
     for (std::size_t earlier = 0; earlier < k; ++earlier)
       if (inputs[k].is_same(inputs[earlier])) results[k] = Variable();

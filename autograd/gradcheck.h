@@ -18,12 +18,12 @@ struct GradcheckOptions {
 using DifferentiableFunction = std::function<Variable(const std::vector<Variable>&)>;
 
 /// Compares every input's gradient of Σ cotangent ∘ f(inputs) with central differences, element by element, in f64 and
-/// with random asymmetric cotangents. Returns "" or one line naming the first input and element that differ. f must be
-/// a function: the default generator is reset before every call, so dropout is.
+/// with random asymmetric cotangents. Returns "" or one line naming the first input and element that differ. f must
+/// return the same for the same inputs; dropout does, because the default generator is reset before every call.
 std::string gradcheck(const DifferentiableFunction& f, const std::vector<Variable>& inputs,
                       const GradcheckOptions& options = {});
 
-/// The same of the gradients: second derivatives by create_graph against differences of first ones.
+/// The same for second derivatives: those by create_graph against differences of first derivatives.
 std::string gradgradcheck(const DifferentiableFunction& f, const std::vector<Variable>& inputs,
                           const GradcheckOptions& options = {.tolerance = 1e-5});
 

@@ -10,6 +10,16 @@ namespace fovea {
 template <class F, class... In>
 Variable map(const F& f, const Variable& first, const In&... rest);
 
+// Arithmetic is recorded with rules of its own, in operations.cpp: they read fewer operands than a functor's derivative
+// does, and they can be differentiated any number of times.
+Variable map_by_rule(const Add&, const Variable& a, const Variable& b);
+Variable map_by_rule(const Subtract&, const Variable& a, const Variable& b);
+Variable map_by_rule(const Multiply&, const Variable& a, const Variable& b);
+Variable map_by_rule(const Divide&, const Variable& a, const Variable& b);
+Variable map_by_rule(const GradientTimes&, const Variable& gradient, const Variable& slope);
+Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variable& divisor);
+Variable map_by_rule(const Affine&, const Variable& x);
+
 /// The gradients of map(f, x...): g · ∂f/∂x_k for every input that needs one.
 template <class F, std::size_t n, std::size_t... k>
 Gradients map_gradients(const F& f, const Variable& g, const std::array<Saved, n>& inputs, const Node& node,
@@ -20,9 +30,10 @@ Gradients map_gradients(const F& f, const Variable& g, const std::array<Saved, n
   return out;
 }
 
-/// f(x...) element by element, broadcasting. Derivatives to second order.
+/// f(x...) element by element, broadcasting. Derivatives to second order; of arithmetic, to any.
 template <class F, class... In>
 Variable map(const F& f, const Variable& first, const In&... rest) {
+  if constexpr (requires { map_by_rule(f, first, rest...); }) return map_by_rule(f, first, rest...);
   constexpr std::size_t n = 1 + sizeof...(In);
   Tensor value = map(f, first.value(), static_cast<const Variable&>(rest).value()...);
   if (!should_record({&first, &static_cast<const Variable&>(rest)...})) return Variable(std::move(value));

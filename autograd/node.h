@@ -1,6 +1,8 @@
 /// The tape's entries, and how an operation records one. Include this to define a differentiable operation.
 #pragma once
+#include <atomic>
 #include <initializer_list>
+#include <mutex>
 #include <utility>
 
 #include "autograd/variable.h"
@@ -11,13 +13,15 @@ struct VariableState {
   Tensor value;
   bool requires_grad = false;
   Variable grad;
+  std::mutex grad_mutex;  ///< held by a backward pass while it adds to grad
   std::shared_ptr<Node> node;
   int output = 0;
   std::string name;
   ~VariableState();
 };
 
-/// Where a gradient goes: an output of an earlier node, or a leaf; nowhere for a constant.
+/// An input of a node, as the place that its gradient goes to: an output of an older node, a leaf, or, for a constant,
+/// neither.
 class Edge {
  public:
   Edge() = default;
@@ -32,12 +36,13 @@ class Edge {
 
 class Node;
 
-/// A tensor that a rule keeps: a result, an index, a condition. get() refuses one that was changed in place since: the
-/// gradient would be wrong. (What only the rule can reach need not be watched.)
+/// A tensor that a rule keeps and does not differentiate: a result, an index, a condition. get() refuses a tensor that
+/// was changed in place since, because the gradient would be wrong. (A tensor that nothing but the rule refers to can
+/// be kept as it is.)
 class SavedTensor {
  public:
   SavedTensor() = default;
-  /// `what` it is to the operation: "result", "index"; a literal.
+  /// `what` names the tensor's part in the operation, for the error message: "result", "index". A literal.
   SavedTensor(Tensor tensor, const char* what) : tensor_(std::move(tensor)), what_(what), version_(tensor_.version()) {}
   const Tensor& get(const Node& user) const {
     if (tensor_.version() != version_) [[unlikely]]
@@ -55,13 +60,14 @@ class SavedTensor {
   std::uint64_t version_ = 0;
 };
 
-/// An input that a rule keeps. get() also refuses one whose value() is another tensor by now.
+/// An input that a rule keeps. get() refuses an input that was changed in place, and one whose value() was replaced by
+/// another tensor.
 class Saved {
  public:
   Saved() = default;
   explicit Saved(const Variable& input)
       : variable_(input), saved_(input.defined() ? input.value() : Tensor(), "input") {}
-  /// The input as it was, with its place in the graph.
+  /// The input as it was when the operation was recorded, differentiable.
   const Variable& get(const Node& user) const {
     if (variable_.defined()) {
       const Tensor& now = variable_.value();
@@ -86,6 +92,8 @@ class Node : public std::enable_shared_from_this<Node> {
   /// differentiable operations, so that the pass can itself be recorded.
   using Rule = std::function<Gradients(const Gradients& gradients, const Node& node)>;
 
+  class Pass;  ///< a backward pass, in engine.cpp
+
   Node(std::string_view name, std::vector<Edge> inputs, Rule rule);
   ~Node();
   Node(const Node&) = delete;
@@ -93,7 +101,8 @@ class Node : public std::enable_shared_from_this<Node> {
 
   std::string_view name() const { return name_; }
   const std::string& scope() const { return scope_; }
-  std::uint64_t sequence() const { return sequence_; }  ///< position in creation order, over the whole program
+  /// Greater than that of every node this one depends on. In one thread it is the order of creation.
+  std::uint64_t sequence() const { return sequence_; }
   const std::vector<Edge>& inputs() const { return inputs_; }
   bool needs(std::size_t input) const { return inputs_[input].needs_gradient(); }
   const std::vector<Shape>& output_shapes() const { return output_shapes_; }
@@ -102,11 +111,7 @@ class Node : public std::enable_shared_from_this<Node> {
   /// One of this node's results, for a rule that saved its value: Variable y = node.output(0, saved_value.get(node)).
   Variable output(int index, const Tensor& value) const;
 
-  Node* previous() const { return previous_; }
-  Node* next() const { return next_; }
-
  private:
-  friend class Engine;
   friend Variable output_of(std::shared_ptr<Node> node, int index, Tensor value);
 
   std::string_view name_;
@@ -118,20 +123,13 @@ class Node : public std::enable_shared_from_this<Node> {
   std::vector<Tensor> output_values_;
   DType dtype_ = DType::f32;
 
-  // The tape is an intrusive list in creation order: a node leaves it when nothing refers to it any more.
-  Node* previous_ = nullptr;
-  Node* next_ = nullptr;
-
-  // While a backward pass runs: what has arrived, and a hold on the node until its turn.
+  // While a backward pass has this node: the pass, and the gradients that wait for the node's turn.
+  std::atomic<const Pass*> pass_ = nullptr;
   Gradients pending_;
-  std::shared_ptr<Node> held_;
   bool freed_ = false;
 };
 
-/// The newest node of this thread's tape; walk back with previous().
-Node* tape_end();
-
-/// Nodes keep their results' values while one of these lives: for printing the tape.
+/// While one of these lives, the nodes that this thread records keep their results' values, for printing the tape.
 class KeepValues {
  public:
   KeepValues();
@@ -145,15 +143,27 @@ Variable output_of(std::shared_ptr<Node> node, int index, Tensor value);
 bool should_record(std::initializer_list<const Variable*> inputs);
 bool should_record(const std::vector<Variable>& inputs);
 
-/// The node of an operation on `inputs`, appended to the tape.
+/// The node of an operation on `inputs`.
 std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variable>& inputs, Node::Rule rule);
 
-/// For a fused rule under create_graph: the recorded gradients of `output`, the operation composed again from `inputs`,
-/// with respect to those inputs, taken as independent: the pass stops at them.
+/// For the composed half of a fused_rule: `output` is the operation computed again from `inputs` by small operations.
+/// Returns its gradients with respect to `inputs`, recorded, for the gradient `gradient` of the output. The pass stops
+/// at the inputs: how they were made does not matter.
 Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient = {});
 
-/// Wraps an operation's result: a constant where nothing needs a gradient, otherwise an output of a new node. `name`
-/// must outlive the program (a literal). The rule is not even copied when nothing is recorded.
+/// The rule of an operation that has kernels for its gradients. `fused` runs them. Under create_graph the pass is
+/// itself recorded, and `composed` makes the same gradients of operations that can be differentiated again. Both are
+/// functions of (kept, gradients, node), where `kept` is what the rule needs of the forward pass.
+template <class Kept, class Fused, class Composed>
+auto fused_rule(Kept kept, Fused fused, Composed composed) {
+  return [=, kept = std::move(kept)](const Gradients& gradients, const Node& node) -> Gradients {
+    return grad_enabled() ? composed(kept, gradients, node) : fused(kept, gradients, node);
+  };
+}
+
+/// Wraps an operation's result: a constant where no input needs a gradient, otherwise an output of a new node. `name`
+/// is a literal. An operation whose rule keeps tensors asks should_record() first, so that it does not save them in
+/// vain.
 template <class Rule>
 Variable record(std::string_view name, Tensor value, const std::vector<Variable>& inputs, Rule&& rule) {
   if (!should_record(inputs)) return Variable(std::move(value));

@@ -18,47 +18,80 @@ std::vector<Variable> only(Variable x) { return {std::move(x)}; }
 
 }  // namespace
 
-// ---- Arithmetic ----------------------------------------------------------------------------------------------------
+// ---- Arithmetic ----
 
-Variable operator+(const Variable& a, const Variable& b) {
+Variable map_by_rule(const Add&, const Variable& a, const Variable& b) {
   return record("add", map(Add{}, a.value(), b.value()), {a, b}, [](const Gradients& g, const Node&) {
     return Gradients{g[0], g[0]};
   });
 }
 
-Variable operator-(const Variable& a, const Variable& b) {
+Variable map_by_rule(const Subtract&, const Variable& a, const Variable& b) {
   return record("subtract", map(Subtract{}, a.value(), b.value()), {a, b}, [](const Gradients& g, const Node& node) {
     return Gradients{g[0], node.needs(1) ? -g[0] : Variable()};
   });
 }
 
-Variable operator*(const Variable& a, const Variable& b) {
+Variable map_by_rule(const Multiply&, const Variable& a, const Variable& b) {
   Tensor value = map(Multiply{}, a.value(), b.value());
   if (!should_record({&a, &b})) return value;
   return record("multiply", std::move(value), {a, b},
                 [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
-                  return Gradients{node.needs(0) ? g[0] * b.get(node) : Variable(),
-                                   node.needs(1) ? g[0] * a.get(node) : Variable()};
+                  return Gradients{node.needs(0) ? map(GradientTimes{}, g[0], b.get(node)) : Variable(),
+                                   node.needs(1) ? map(GradientTimes{}, g[0], a.get(node)) : Variable()};
                 });
 }
 
-Variable operator/(const Variable& a, const Variable& b) {
+Variable map_by_rule(const Divide&, const Variable& a, const Variable& b) {
   Tensor value = map(Divide{}, a.value(), b.value());
   if (!should_record({&a, &b})) return value;
   return record("divide", std::move(value), {a, b}, [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
-    Variable over = g[0] / b.get(node);
-    return Gradients{over, node.needs(1) ? -(over * (a.get(node) / b.get(node))) : Variable()};
+    const Variable &above = a.get(node), &below = b.get(node);
+    Variable over = node.needs(0) || grad_enabled() ? map(GradientOver{}, g[0], below) : Variable();
+    if (!node.needs(1)) return Gradients{over, Variable()};
+    if (!grad_enabled())  // in one kernel
+      return Gradients{over, map(differentiated(Divide{}, 1), g[0].value(), above.value(), below.value())};
+    return Gradients{over, -map(GradientTimes{}, over, above / below)};
   });
 }
 
-Variable affine(const Variable& x, double slope, double offset) {
-  return record("affine", map(Affine{slope, offset}, x.value()), {x},
-                [slope](const Gradients& g, const Node&) { return only(slope == 1 ? g[0] : affine(g[0], slope, 0)); });
+Variable map_by_rule(const GradientTimes&, const Variable& gradient, const Variable& slope) {
+  Tensor value = map(GradientTimes{}, gradient.value(), slope.value());
+  if (!should_record({&gradient, &slope})) return value;
+  return record("gradient_times", std::move(value), {gradient, slope},
+                [gradient = Saved(gradient), slope = Saved(slope)](const Gradients& g, const Node& node) {
+                  return Gradients{node.needs(0) ? map(GradientTimes{}, g[0], slope.get(node)) : Variable(),
+                                   node.needs(1) ? map(GradientTimes{}, g[0], gradient.get(node)) : Variable()};
+                });
 }
 
+Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variable& divisor) {
+  Tensor value = map(GradientOver{}, gradient.value(), divisor.value());
+  if (!should_record({&gradient, &divisor})) return value;
+  return record("gradient_over", std::move(value), {gradient, divisor},
+                [gradient = Saved(gradient), divisor = Saved(divisor)](const Gradients& g, const Node& node) {
+                  const Variable& below = divisor.get(node);
+                  Variable over = map(GradientOver{}, g[0], below);
+                  if (!node.needs(1)) return Gradients{over, Variable()};
+                  Variable quotient = map(GradientOver{}, gradient.get(node), below);
+                  return Gradients{over, -map(GradientTimes{}, over, quotient)};
+                });
+}
+
+Variable map_by_rule(const Affine& f, const Variable& x) {
+  return record("affine", map(f, x.value()), {x}, [slope = f.slope](const Gradients& g, const Node&) {
+    return only(slope == 1 ? g[0] : affine(g[0], slope, 0));
+  });
+}
+
+Variable operator+(const Variable& a, const Variable& b) { return map(Add{}, a, b); }
+Variable operator-(const Variable& a, const Variable& b) { return map(Subtract{}, a, b); }
+Variable operator*(const Variable& a, const Variable& b) { return map(Multiply{}, a, b); }
+Variable operator/(const Variable& a, const Variable& b) { return map(Divide{}, a, b); }
+Variable affine(const Variable& x, double slope, double offset) { return map(Affine{slope, offset}, x); }
 Variable operator-(const Variable& a) { return affine(a, -1, 0); }
 
-// ---- Element-wise, by name ------------------------------------------------------------------------------------------
+// ---- Element-wise, by name ----
 
 Variable exp(const Variable& x) { return map(Exp{}, x); }
 Variable log(const Variable& x) { return map(Log{}, x); }
@@ -86,13 +119,16 @@ Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
                 });
 }
 
-// ---- Products
-// --------------------------------------------------------------------------------------------------------
+// ---- Products ----
 
 namespace {
 
 /// The last dimension of x kept, all others folded into one.
-Variable fold_rows(const Variable& x) { return reshape(x, {-1, x.size(-1)}); }
+Variable fold_rows(const Variable& x) {
+  std::int64_t rows = 1;
+  for (int d = 0; d < x.rank() - 1; ++d) rows *= x.size(d);
+  return reshape(x, {rows, x.size(-1)});
+}
 
 /// A product whose result takes the memory order of `like`, the operand it is the gradient of: a transposed or
 /// head-split view gets its gradient in a form that views back for free.
@@ -156,8 +192,7 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias)
                 });
 }
 
-// ---- Reductions
-// ------------------------------------------------------------------------------------------------------
+// ---- Reductions ----
 
 namespace {
 
@@ -213,8 +248,7 @@ Variable cumulative_sum(const Variable& x, bool reverse) {
                 [reverse](const Gradients& g, const Node&) { return only(cumulative_sum(g[0], !reverse)); });
 }
 
-// ---- Shapes
-// ----------------------------------------------------------------------------------------------------------
+// ---- Shapes ----
 
 Variable reshape(const Variable& x, const Shape& shape) {
   return record("reshape", x.value().reshape(shape), {x},
@@ -299,6 +333,8 @@ Variable concat(const std::vector<Variable>& pieces, int dim) {
     expected[dim] = pieces[0].size(dim);
     require(expected == pieces[0].shape() && piece.dtype() == pieces[0].dtype(),
             "concat: {} and {} differ beside dimension {}", pieces[0], piece, dim);
+    require(piece.device() == pieces[0].device(), "concat: {} is on {} and {} on {}; move one of them", pieces[0],
+            name(pieces[0].device()), piece, name(piece.device()));
     shape[dim] += piece.size(dim);
   }
   Tensor value = Tensor::empty(shape, pieces[0].dtype(), pieces[0].device());
@@ -319,8 +355,7 @@ Variable cast(const Variable& x, DType dtype) {
                 [before = x.dtype()](const Gradients& g, const Node&) { return only(cast(g[0], before)); });
 }
 
-// ---- Picking by index
-// ------------------------------------------------------------------------------------------------
+// ---- Picking by index ----
 
 Variable gather_rows(const Variable& table, const Tensor& index) {
   return record("gather_rows", gather_rows(table.value(), index), {table},
@@ -352,17 +387,19 @@ Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size)
                 });
 }
 
-// ---- Rows
-// ------------------------------------------------------------------------------------------------------------
+// ---- Rows ----
 
 Variable softmax(const Variable& x, const Tensor& allow) {
   Tensor value = softmax(x.value(), allow);
   if (!should_record({&x})) return value;
-  return record("softmax", value, {x}, [saved = SavedTensor(value, "result")](const Gradients& g, const Node& node) {
-    if (!grad_enabled()) return only(softmax_backward(saved.get(node), g[0].value()));
-    Variable y = node.output(0, saved.get(node));
+  auto fused = [](const SavedTensor& result, const Gradients& g, const Node& node) {
+    return only(softmax_backward(result.get(node), g[0].value()));
+  };
+  auto composed = [](const SavedTensor& result, const Gradients& g, const Node& node) {
+    Variable y = node.output(0, result.get(node));
     return only(y * (g[0] - sum(y * g[0], {-1}, true)));
-  });
+  };
+  return record("softmax", value, {x}, fused_rule(SavedTensor(value, "result"), fused, composed));
 }
 
 Variable log_softmax(const Variable& x) {
@@ -389,21 +426,25 @@ Variable layer_norm_composed(const Variable& x, const Variable& gain, const Vari
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double epsilon) {
   LayerNormResult result = layer_norm(x.value(), gain.value(), bias.value(), epsilon);
   if (!should_record({&x, &gain, &bias})) return result.output;
-  return record("layer_norm", result.output, {x, gain, bias},
-                [x = Saved(x), gain = Saved(gain), bias = Saved(bias), mean = result.mean,
-                 inverse = result.inverse_deviation, epsilon](const Gradients& g, const Node& node) {
-                  if (grad_enabled()) {
-                    Variable again = layer_norm_composed(x.get(node), gain.get(node), bias.get(node), epsilon);
-                    return partial_gradients(again, {x.get(node), gain.get(node), bias.get(node)}, g[0]);
-                  }
-                  LayerNormGradients gradients =
-                      layer_norm_backward(g[0].value(), x.get(node).value(), gain.get(node).value(), mean, inverse);
-                  return Gradients{gradients.x, gradients.gain, gradients.bias};
-                });
+  struct Kept {
+    Saved x, gain, bias;
+    Tensor mean, inverse_deviation;
+    double epsilon;
+  };
+  auto fused = [](const Kept& kept, const Gradients& g, const Node& node) {
+    LayerNormGradients gradients = layer_norm_backward(g[0].value(), kept.x.get(node).value(),
+                                                       kept.gain.get(node).value(), kept.mean, kept.inverse_deviation);
+    return Gradients{gradients.x, gradients.gain, gradients.bias};
+  };
+  auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
+    const Variable &x = kept.x.get(node), &gain = kept.gain.get(node), &bias = kept.bias.get(node);
+    return partial_gradients(layer_norm_composed(x, gain, bias, kept.epsilon), {x, gain, bias}, g[0]);
+  };
+  Kept kept{Saved(x), Saved(gain), Saved(bias), result.mean, result.inverse_deviation, epsilon};
+  return record("layer_norm", result.output, {x, gain, bias}, fused_rule(std::move(kept), fused, composed));
 }
 
-// ---- Regularisation and losses
-// -----------------------------------------------------------------------------------------
+// ---- Regularisation and losses ----
 
 namespace {
 
@@ -455,26 +496,31 @@ Tensor target_distribution(const Tensor& targets, const Tensor& logits, const Cr
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   auto result = cross_entropy(logits.value(), targets, options.label_smoothing, options.ignored);
   if (!should_record({&logits})) return result.loss;
-  return record("cross_entropy", result.loss, {logits},
-                [logits = Saved(logits), targets = SavedTensor(targets, "targets"), lse = result.log_sum_exp, options](
-                    const Gradients& g, const Node& node) {
-                  const Variable& x = logits.get(node);
-                  if (!grad_enabled())
-                    return only(cross_entropy_backward(g[0].value(), x.value(), targets.get(node), lse,
-                                                       options.label_smoothing, options.ignored));
-                  Variable target(target_distribution(targets.get(node), x.value(), options));
-                  Variable counted = sum(target, {-1}, true);  // 1, or 0 for an ignored row
-                  Variable direction = softmax(x) * counted - target;
-                  return only(unsqueeze(g[0], 1) * direction);
-                });
+  struct Kept {
+    Saved logits;
+    SavedTensor targets;
+    Tensor log_sum_exp;
+    CrossEntropyOptions options;
+  };
+  auto fused = [](const Kept& kept, const Gradients& g, const Node& node) {
+    return only(cross_entropy_backward(g[0].value(), kept.logits.get(node).value(), kept.targets.get(node),
+                                       kept.log_sum_exp, kept.options.label_smoothing, kept.options.ignored));
+  };
+  auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
+    const Variable& x = kept.logits.get(node);
+    Variable target(target_distribution(kept.targets.get(node), x.value(), kept.options));
+    Variable counted = sum(target, {-1}, true);  // 1, or 0 for an ignored row
+    return only(unsqueeze(g[0], 1) * (softmax(x) * counted - target));
+  };
+  Kept kept{Saved(logits), SavedTensor(targets, "targets"), result.log_sum_exp, options};
+  return record("cross_entropy", result.loss, {logits}, fused_rule(std::move(kept), fused, composed));
 }
 
 Variable binary_cross_entropy(const Variable& logits, const Tensor& targets) {
   return softplus(logits) - logits * Variable(targets);
 }
 
-// ---- Recurrence
-// --------------------------------------------------------------------------------------------------------
+// ---- Recurrence ----
 
 namespace {
 
@@ -485,29 +531,36 @@ LstmState lstm_cell_composed(const Variable& gates, const Variable& cell) {
   return {sigmoid(part(3)) * tanh(next), next};
 }
 
+/// The gradient of an output like `result`, which may be undefined.
+Variable or_zeros(const Variable& gradient, const Tensor& result) {
+  return gradient.defined() ? gradient : Variable(Tensor::zeros(result.shape(), result.dtype(), result.device()));
+}
+
 }  // namespace
 
 LstmState lstm_cell(const Variable& gates, const Variable& cell) {
   LstmCellResult result = lstm_cell(gates.value(), cell.value());
   if (!should_record({&gates, &cell})) return {result.hidden, result.cell};
-  auto node = make_node(
-      "lstm_cell", {gates, cell},
-      [gates = Saved(gates), cell = Saved(cell), saved = SavedTensor(result.cell, "result"),
-       activations = result.activations](const Gradients& g, const Node& node) {
-        const Tensor& next = saved.get(node);
-        auto or_zero = [&](const Variable& gradient) {
-          return gradient.defined() ? gradient : Variable(Tensor::zeros(next.shape(), next.dtype(), next.device()));
-        };
-        Variable g_hidden = or_zero(g[0]), g_cell = or_zero(g[1]);
-        if (grad_enabled()) {
-          LstmState again = lstm_cell_composed(gates.get(node), cell.get(node));
-          return partial_gradients(concat({again.hidden, again.cell}, 1), {gates.get(node), cell.get(node)},
-                                   concat({g_hidden, g_cell}, 1));
-        }
-        LstmCellGradients gradients =
-            lstm_cell_backward(g_hidden.value(), g_cell.value(), activations, cell.get(node).value(), next);
-        return Gradients{gradients.gates, gradients.previous_cell};
-      });
+  struct Kept {
+    Saved gates, cell;
+    SavedTensor next_cell;
+    Tensor activations;
+  };
+  auto fused = [](const Kept& kept, const Gradients& g, const Node& node) {
+    const Tensor& next = kept.next_cell.get(node);
+    LstmCellGradients gradients = lstm_cell_backward(or_zeros(g[0], next).value(), or_zeros(g[1], next).value(),
+                                                     kept.activations, kept.cell.get(node).value(), next);
+    return Gradients{gradients.gates, gradients.previous_cell};
+  };
+  auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
+    const Variable &gates = kept.gates.get(node), &cell = kept.cell.get(node);
+    const Tensor& next = kept.next_cell.get(node);
+    LstmState again = lstm_cell_composed(gates, cell);
+    return partial_gradients(concat({again.hidden, again.cell}, 1), {gates, cell},
+                             concat({or_zeros(g[0], next), or_zeros(g[1], next)}, 1));
+  };
+  Kept kept{Saved(gates), Saved(cell), SavedTensor(result.cell, "result"), result.activations};
+  auto node = make_node("lstm_cell", {gates, cell}, fused_rule(std::move(kept), fused, composed));
   Variable hidden = output_of(node, 0, result.hidden);
   return {hidden, output_of(node, 1, result.cell)};
 }

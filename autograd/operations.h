@@ -12,7 +12,7 @@
 
 namespace fovea {
 
-// ---- Arithmetic: closed under differentiation --------------------------------------------------------------------
+// ---- Arithmetic: differentiable any number of times ----
 Variable operator+(const Variable& a, const Variable& b);
 Variable operator-(const Variable& a, const Variable& b);
 Variable operator*(const Variable& a, const Variable& b);
@@ -28,7 +28,7 @@ inline Variable operator+(double a, const Variable& b) { return affine(b, 1, a);
 inline Variable operator-(double a, const Variable& b) { return affine(b, -1, a); }
 inline Variable operator*(double a, const Variable& b) { return affine(b, a, 0); }
 
-// ---- Element-wise, by name: each is map() of the functor of that name ----------------------------------------------
+// ---- Element-wise, by name: each is map() of the functor of that name ----
 Variable exp(const Variable& x);
 Variable log(const Variable& x);
 Variable sqrt(const Variable& x);
@@ -47,7 +47,7 @@ Variable minimum(const Variable& a, const Variable& b);
 /// condition (bool or u8, no gradient) ? a : b
 Variable where(const Tensor& condition, const Variable& a, const Variable& b);
 
-// ---- Products ------------------------------------------------------------------------------------------------------
+// ---- Products ----
 struct MatmulOptions {
   double scale = 1;  ///< the product is multiplied by this
   /// The result's dimensions from the slowest in memory to the fastest; empty: row-major. Merging heads is free after
@@ -59,8 +59,7 @@ Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& optio
 /// x W + b. x [..., k], weight [k, n], bias [n] or undefined → [..., n]
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {});
 
-// ---- Reductions and sums along an axis
-// -------------------------------------------------------------------------------
+// ---- Reductions and sums along an axis ----
 /// Over `dims` (empty: all); keep leaves them as size 1.
 Variable sum(const Variable& x, std::vector<int> dims = {}, bool keep = false);
 Variable mean(const Variable& x, std::vector<int> dims = {}, bool keep = false);
@@ -72,8 +71,7 @@ Variable broadcast_to(const Variable& x, const Shape& shape);
 /// Prefix sums along the last dimension; suffix sums with `reverse`.
 Variable cumulative_sum(const Variable& x, bool reverse = false);
 
-// ---- Shapes
-// ----------------------------------------------------------------------------------------------------------
+// ---- Shapes ----
 Variable reshape(const Variable& x, const Shape& shape);
 Variable permute(const Variable& x, std::vector<int> order);
 Variable transpose(const Variable& x, int a, int b);
@@ -91,8 +89,7 @@ Variable concat(const std::vector<Variable>& pieces, int dim);
 /// Another floating-point type; the gradient comes back in x's.
 Variable cast(const Variable& x, DType dtype);
 
-// ---- Picking by index
-// --------------------------------------------------------------------------------------------------
+// ---- Picking by index ----
 /// Rows of table [N, D] at index [...] (i32 or i64) → [..., D]: an embedding lookup.
 Variable gather_rows(const Variable& table, const Tensor& index);
 /// Adds rows [..., D] into a zero table [rows_in_table, D] at index [...]: the adjoint of gather_rows.
@@ -102,8 +99,7 @@ Variable gather_last(const Variable& x, const Tensor& index);
 /// out [..., size], out[..., index[..., j]] += x[..., j]: the adjoint of gather_last.
 Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size);
 
-// ---- Rows: softmax and norms
-// -----------------------------------------------------------------------------------------
+// ---- Rows: softmax and norms ----
 /// Softmax over the last dimension. Where `allow` (bool, broadcast to x; undefined: everywhere) is false the weight is
 /// exactly 0; a row with nothing allowed is all 0 and has gradient 0.
 Variable softmax(const Variable& x, const Tensor& allow = {});
@@ -111,8 +107,7 @@ Variable log_softmax(const Variable& x);
 /// (x − mean) / sqrt(variance + epsilon) · gain + bias over the last dimension [n]; gain, bias [n].
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double epsilon = 1e-5);
 
-// ---- Regularisation and losses
-// ------------------------------------------------------------------------------------------
+// ---- Regularisation and losses ----
 /// Zeroes each element with the given probability and scales the rest by 1 / (1 − probability). The mask is drawn from
 /// the default generator and drawn again, not stored, for the backward pass.
 Variable dropout(const Variable& x, double probability);
@@ -129,8 +124,7 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
 /// −t log σ(x) − (1 − t) log σ(−x), element by element; targets of x's shape in [0, 1], a constant.
 Variable binary_cross_entropy(const Variable& logits, const Tensor& targets);
 
-// ---- Recurrence
-// ----------------------------------------------------------------------------------------------------------
+// ---- Recurrence ----
 struct LstmState {
   Variable hidden, cell;  // [B, n]
 };

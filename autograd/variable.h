@@ -1,7 +1,10 @@
 /// Reverse-mode automatic differentiation.
 ///
-/// A Variable is a tensor, its gradient and the node that made it. Every differentiable operation appends one node to
-/// the tape, a list in creation order; backward() walks that list once, from the end to the beginning.
+/// A Variable is a tensor, its gradient and the node that made it. Every differentiable operation makes one node;
+/// backward() walks the nodes that a result was made from, from the newest to the oldest.
+///
+/// Graphs may be built, run and dropped in different threads, one after the other. Passes that run at the same time may
+/// share leaves; over shared nodes the second pass is refused.
 #pragma once
 #include <functional>
 #include <memory>
@@ -37,15 +40,15 @@ class Variable {
   std::string describe() const { return defined() ? value().describe() : "undefined"; }
   double item() const { return value().item(); }
 
-  /// A gradient reaches this variable: it is a leaf that asked for one, or made from one.
+  /// True for a leaf that was made to have a gradient, and for every variable made from such a leaf.
   bool requires_grad() const;
   bool is_leaf() const;
-  /// The sum of what backward() has brought to this leaf; undefined before.
+  /// The sum of the gradients of all backward() passes that reached this leaf; undefined before the first.
   const Variable& grad() const;
-  void set_grad(Variable gradient);  ///< of this shape and type, or undefined
+  void set_grad(Variable gradient);  ///< of this shape, type and device, or undefined
   void clear_grad() { set_grad({}); }
 
-  /// The same values as a constant: no gradient passes.
+  /// The same values as a constant, through which no gradient passes.
   Variable detach() const { return Variable(value()); }
 
   /// Names the variable for printing the tape.
@@ -54,7 +57,7 @@ class Variable {
 
   const std::shared_ptr<Node>& node() const;  ///< null for a leaf
   int output_index() const;                   ///< which of the node's outputs this is
-  /// No other handle on the variable, nor on its tensor's storage: the buffer may be written into.
+  /// Whether this is the only handle on the variable and on its tensor's storage, so that the buffer may be reused.
   bool is_sole_owner() const { return state_.use_count() == 1 && value().is_sole_owner(); }
   bool is_same(const Variable& other) const { return state_ == other.state_; }
   /// Address of the shared state: an identity for maps.
@@ -65,7 +68,7 @@ class Variable {
   friend Variable output_of(std::shared_ptr<Node> node, int index, Tensor value);
   friend class Edge;
   friend class Saved;
-  /// Whatever needs a variable goes through here: an undefined one is an error.
+  /// The shared state; an undefined variable is an error.
   VariableState& state() const;
 
   std::shared_ptr<VariableState> state_;
@@ -102,17 +105,18 @@ struct BackwardOptions {
   std::function<void(const Node&, const Gradients&)> observer = {};
 };
 
-/// d root / d leaf is added to every leaf's grad(). `gradient` (root's shape) may be omitted when root has one element.
+/// Adds d root / d leaf to every leaf's grad(); root may itself be a leaf. `gradient` (of root's shape) may be omitted
+/// when root has one element.
 void backward(const Variable& root, const Variable& gradient = {}, const BackwardOptions& options = {});
 
-/// The gradients of root with respect to `inputs` (leaves or not), without touching any grad(). An input that root does
-/// not depend on gets zeros.
+/// The gradients of root with respect to `inputs` (leaves or not), without touching any grad(). The gradient of an
+/// input that root does not depend on is zeros.
 Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const Variable& gradient = {},
                const BackwardOptions& options = {});
 
-/// While on, every operation checks its result: the first NaN or infinity throws Error with the operation, the shapes
-/// and the scope in which it was recorded. The backward pass checks gradients likewise. (−inf from masking is data, not
-/// an operation's result.)
+/// While on, every operation of this thread checks its result: the first NaN or infinity throws Error with the
+/// operation, the shapes and the scope in which it was recorded. The backward pass checks gradients likewise. `where`
+/// is not checked, because masks put −inf into logits on purpose.
 void set_anomaly_detection(bool on);
 bool anomaly_detection();
 

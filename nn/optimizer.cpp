@@ -1,6 +1,7 @@
 #include "nn/optimizer.h"
 
 #include <cmath>
+#include <unordered_map>
 
 #include "autograd/operations.h"
 
@@ -8,6 +9,11 @@ namespace fovea {
 
 Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& state_names)
     : parameters_(std::move(parameters)) {
+  std::unordered_map<const void*, std::string_view> names;
+  for (const NamedParameter& p : parameters_) {
+    auto [before, is_new] = names.emplace(p.variable.id(), p.name);
+    require(is_new, "optimizer: '{}' and '{}' are the same parameter; list it once", before->second, p.name);
+  }
   for (const std::string& name : state_names) {
     StateTensors& state = state_tensors_.emplace_back(StateTensors{name, {}});
     for (const NamedParameter& p : parameters_) {

@@ -10,7 +10,7 @@
 
 namespace fovea {
 
-/// Updates parameters in place from their gradients.
+/// Updates parameters in place from their gradients. Throws Error for a parameter that is listed twice.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

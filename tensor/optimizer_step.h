@@ -2,7 +2,8 @@
 ///
 /// Parameters are f32 or f64 and dense (contiguous in some order of their dimensions); what belongs to one has its
 /// shape, type and layout (Tensor::empty_like), except the gradient, whose layout is free. Parameters and their state
-/// change in place. Gradients are multiplied by `gradient_scale` as they are read: that is how clipping is free.
+/// change in place; no two parameters may share memory. Gradients are multiplied by `gradient_scale` as they are read:
+/// that is how clipping is free.
 #pragma once
 #include <array>
 #include <span>

@@ -6,11 +6,17 @@
 
 namespace fovea {
 
-std::string Shape::str() const {
+namespace {
+
+std::string in_brackets(std::span<const std::int64_t> sizes) {
   std::string text = "[";
-  for (int d = 0; d < rank_; ++d) text += fmt::format("{}{}", d ? ", " : "", sizes_[d]);
+  for (std::int64_t size : sizes) text += fmt::format("{}{}", text.size() > 1 ? ", " : "", size);
   return text + "]";
 }
+
+}  // namespace
+
+std::string Shape::str() const { return in_brackets(std::span(begin(), end())); }
 
 void Shape::insert(int dim, std::int64_t size) {
   push_back(size);
@@ -23,9 +29,24 @@ void Shape::erase(int dim) {
 }
 
 int Shape::dimension(const char* what, int dim) const {
-  require(-rank_ <= dim && dim < rank_, "{}: dimension {} is out of range for {}; use {} to {}", what, dim, *this,
-          -rank_, rank_ - 1);
-  return position(dim);
+  if (dim < -rank_ || dim >= rank_) [[unlikely]]
+    refuse_dimension(what, dim);
+  return dim < 0 ? dim + rank_ : dim;
+}
+
+void Shape::refuse_dimension(const char* what, int dim) const {
+  require(rank_ > 0, "{}: dimension {} is out of range for [], which has no dimensions", what, dim);
+  fail("{}: dimension {} is out of range for {}; use {} to {}", what, dim, *this, -rank_, rank_ - 1);
+}
+
+void Shape::refuse_one_more(std::int64_t size) const {
+  fail("Shape: {} has {} dimensions, the most a tensor can have; merge some with reshape before adding one of {}",
+       *this, rank_, size);
+}
+
+void Shape::refuse_rank(std::span<const std::int64_t> sizes) {
+  fail("Shape: {} has {} dimensions, a tensor at most {}; merge some of them, as reshape does", in_brackets(sizes),
+       sizes.size(), int{max_rank});
 }
 
 Shape broadcast(const char* what, const Shape& a, const Shape& b) {

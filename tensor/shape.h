@@ -1,5 +1,6 @@
 /// Sizes of a tensor's dimensions: a small array, no allocation.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
@@ -10,7 +11,8 @@
 
 namespace fovea {
 
-/// Up to eight sizes (or strides). Negative positions count from the end: shape[-1] is the last size.
+/// Up to eight sizes (or strides). Negative positions count from the end: shape[-1] is the last size. A position that
+/// there is no size for is an error.
 class Shape {
  public:
   static constexpr int max_rank = 8;
@@ -18,7 +20,10 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
   explicit Shape(std::span<const std::int64_t> sizes) {
-    for (std::int64_t size : sizes) push_back(size);
+    if (sizes.size() > max_rank) [[unlikely]]
+      refuse_rank(sizes);
+    std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+    rank_ = static_cast<int>(sizes.size());
   }
 
   int rank() const { return rank_; }
@@ -28,7 +33,8 @@ class Shape {
   const std::int64_t* end() const { return sizes_.data() + rank_; }
 
   void push_back(std::int64_t size) {
-    require(rank_ < max_rank, "a tensor has at most {} dimensions", int{max_rank});
+    if (rank_ == max_rank) [[unlikely]]
+      refuse_one_more(size);
     sizes_[rank_++] = size;
   }
   void insert(int dim, std::int64_t size);
@@ -50,7 +56,15 @@ class Shape {
   int dimension(const char* what, int dim) const;
 
  private:
-  int position(int dim) const { return dim < 0 ? dim + rank_ : dim; }
+  int position(int dim) const {
+    const int position = dim < 0 ? dim + rank_ : dim;
+    if (static_cast<unsigned>(position) >= static_cast<unsigned>(rank_)) [[unlikely]]
+      refuse_dimension("Shape", dim);
+    return position;
+  }
+  [[noreturn]] void refuse_dimension(const char* what, int dim) const;
+  [[noreturn]] void refuse_one_more(std::int64_t size) const;
+  [[noreturn]] static void refuse_rank(std::span<const std::int64_t> sizes);
 
   std::array<std::int64_t, max_rank> sizes_{};
   int rank_ = 0;

@@ -169,8 +169,8 @@ Tensor Tensor::unsqueeze(int dim) const {
   require(-rank() - 1 <= dim && dim <= rank(), "unsqueeze: dimension {} is out of range for {}", dim, shape_);
   if (dim < 0) dim += rank() + 1;
   Tensor out = *this;
-  out.strides_.insert(dim, dim < rank() ? strides_[dim] * shape_[dim] : 1);
   out.shape_.insert(dim, 1);
+  out.strides_.insert(dim, dim < rank() ? strides_[dim] * shape_[dim] : 1);
   return out;
 }
 
@@ -222,7 +222,11 @@ Shape resolve_sizes(const Tensor& x, Shape shape) {
       known *= shape[d];
     }
   }
-  if (unknown >= 0 && known > 0) shape[unknown] = x.elements() / known;
+  if (unknown >= 0) {
+    require(known > 0, "reshape: {} to {}: the other sizes multiply to 0, so -1 cannot be determined; write the size",
+            x.shape(), shape);
+    shape[unknown] = x.elements() / known;
+  }
   require(shape.elements() == x.elements(), "reshape: {} has {} elements, {} needs {}", x.shape(), x.elements(), shape,
           shape.elements());
   return shape;

@@ -33,29 +33,10 @@ class CpuAllocator {
  public:
   std::byte* allocate(std::size_t bytes) {
     std::lock_guard lock(mutex_);
+    std::byte* block = cached_or_new(bytes);
     ++statistics_.allocations;
     statistics_.bytes_in_use += bytes;
     statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.bytes_in_use);
-    auto& free_blocks = free_[bytes];
-    if (!free_blocks.empty()) {
-      std::byte* block = free_blocks.back();
-      free_blocks.pop_back();
-      statistics_.bytes_cached -= bytes;
-      return block;
-    }
-    std::byte* block = is_there(bytes) ? from_system(bytes) : nullptr;
-    if (!block) {
-      release_locked();
-      block = is_there(bytes) ? from_system(bytes) : nullptr;
-    }
-    if (!block) {
-      statistics_.bytes_in_use -= bytes;
-      MachineMemory memory = machine_memory();
-      fail("cpu: out of memory: asked for {:.1f} GiB, {:.1f} GiB free of {:.1f} GiB, fovea holds {:.1f} GiB",
-           static_cast<double>(bytes) / gibibyte, static_cast<double>(memory.available) / gibibyte,
-           static_cast<double>(memory.total) / gibibyte, static_cast<double>(statistics_.bytes_in_use) / gibibyte);
-    }
-    ++statistics_.system_allocations;
     return block;
   }
 
@@ -80,6 +61,30 @@ class CpuAllocator {
   }
 
  private:
+  /// A block from the cache or from the system. Throws where there is no room for it; nothing is counted then.
+  std::byte* cached_or_new(std::size_t bytes) {
+    auto& free_blocks = free_[bytes];
+    if (!free_blocks.empty()) {
+      std::byte* block = free_blocks.back();
+      free_blocks.pop_back();
+      statistics_.bytes_cached -= bytes;
+      return block;
+    }
+    std::byte* block = is_there(bytes) ? from_system(bytes) : nullptr;
+    if (!block) {
+      release_locked();
+      block = is_there(bytes) ? from_system(bytes) : nullptr;
+    }
+    if (!block) {
+      MachineMemory memory = machine_memory();
+      fail("cpu: out of memory: asked for {:.1f} GiB, {:.1f} GiB free of {:.1f} GiB, fovea holds {:.1f} GiB",
+           static_cast<double>(bytes) / gibibyte, static_cast<double>(memory.available) / gibibyte,
+           static_cast<double>(memory.total) / gibibyte, static_cast<double>(statistics_.bytes_in_use) / gibibyte);
+    }
+    ++statistics_.system_allocations;
+    return block;
+  }
+
   /// Whether the machine has so much. The system promises more than that, and kills who uses it. Asking takes a while:
   /// only every so many bytes.
   bool is_there(std::size_t bytes) {
@@ -87,7 +92,8 @@ class CpuAllocator {
     unasked_ += bytes;
     if (unasked_ < worth_asking) return true;
     MachineMemory memory = machine_memory();
-    bool is_there = bytes <= memory.available && statistics_.bytes_in_use + statistics_.bytes_cached <= memory.total;
+    bool is_there =
+        bytes <= memory.available && statistics_.bytes_in_use + bytes + statistics_.bytes_cached <= memory.total;
     if (is_there) unasked_ = 0;
     return is_there;
   }

@@ -9,15 +9,22 @@ namespace fovea {
 
 namespace {
 
-/// Elements [from, from + lanes) of a row of n, 0 past its end.
-FOVEA_INLINE Vec<float> part_of_row(const float* row, std::int64_t from, std::int64_t n) {
+/// Elements [from, from + lanes) of a row of n that lie `step` apart, 0 past its end.
+FOVEA_INLINE Vec<float> part_of_row(const float* row, std::int64_t step, std::int64_t from, std::int64_t n) {
+  if (step != 1) {
+    float part[Vec<float>::lanes] = {};
+    for (int lane = 0; lane < std::min<std::int64_t>(Vec<float>::lanes, n - from); ++lane)
+      part[lane] = row[(from + lane) * step];
+    return Vec<float>::load(part);
+  }
   if (from + Vec<float>::lanes <= n) return Vec<float>::load(row + from);
   return from < n ? Vec<float>::load_partial(row + from, static_cast<int>(n - from)) : Vec<float>(0.0f);
 }
 
 /// Pairs along a row of n: those from `pair` on.
-FOVEA_INLINE Vec<Bf16Pair> pairs_of_row(const float* row, std::int64_t pair, std::int64_t n) {
-  return neighbours_as_bf16_pairs(part_of_row(row, 2 * pair, n), part_of_row(row, 2 * pair + Vec<float>::lanes, n));
+FOVEA_INLINE Vec<Bf16Pair> pairs_of_row(const float* row, std::int64_t step, std::int64_t pair, std::int64_t n) {
+  return neighbours_as_bf16_pairs(part_of_row(row, step, 2 * pair, n),
+                                  part_of_row(row, step, 2 * pair + Vec<float>::lanes, n));
 }
 
 /// b [k, n] in pairs of rows, each filled up to whole vectors; to[pair * width + column].
@@ -28,8 +35,8 @@ void pack_pairs(MatrixView<const float> b, std::int64_t k, std::int64_t n, Bf16P
     const int used = static_cast<int>(std::min<std::int64_t>(lanes, n - column));
     if (b.column_stride == 1) {
       for (std::int64_t p = 0; p < pairs; ++p) {
-        const Vec<float> first = part_of_row(b.at(2 * p, 0), column, n),
-                         second = 2 * p + 1 < k ? part_of_row(b.at(2 * p + 1, 0), column, n) : Vec<float>(0.0f);
+        const Vec<float> first = part_of_row(b.at(2 * p, 0), 1, column, n),
+                         second = 2 * p + 1 < k ? part_of_row(b.at(2 * p + 1, 0), 1, column, n) : Vec<float>(0.0f);
         bf16_pairs(first, second).store(to + p * width + column);
       }
       continue;
@@ -37,7 +44,7 @@ void pack_pairs(MatrixView<const float> b, std::int64_t k, std::int64_t n, Bf16P
     for (std::int64_t p = 0; p < pairs; p += lanes) {
       Vec<Bf16Pair> block[lanes];
       for (int l = 0; l < lanes; ++l)
-        block[l] = l < used ? pairs_of_row(b.at(0, column + l), p, k) : Vec<Bf16Pair>(Bf16Pair{0});
+        block[l] = l < used ? pairs_of_row(b.at(0, column + l), b.row_stride, p, k) : Vec<Bf16Pair>(Bf16Pair{0});
       transposition::square(block);
       const int rows = static_cast<int>(std::min<std::int64_t>(lanes, pairs - p));
       for (int l = 0; l < rows; ++l) block[l].store(to + (p + l) * width + column);
@@ -55,7 +62,7 @@ MatrixView<const Bf16Pair> as_pairs(MatrixView<const float> a, std::int64_t m, s
   if (memory.size() < needed) memory.resize(needed);
   if (a.column_stride == 1) {
     for (std::int64_t i = 0; i < m; ++i)
-      for (std::int64_t p = 0; p < pairs; p += lanes) pairs_of_row(a.at(i, 0), p, k).store(&memory[i * width + p]);
+      for (std::int64_t p = 0; p < pairs; p += lanes) pairs_of_row(a.at(i, 0), 1, p, k).store(&memory[i * width + p]);
     return {memory.data(), width, 1};
   }
   for (std::int64_t i = 0; i < m; i += lanes)
@@ -63,8 +70,9 @@ MatrixView<const Bf16Pair> as_pairs(MatrixView<const float> a, std::int64_t m, s
       Vec<Bf16Pair> block[lanes];
       for (int l = 0; l < lanes; ++l) {
         const std::int64_t column = 2 * (p + l);
-        block[l] = column < k ? bf16_pairs(part_of_row(a.at(0, column), i, m),
-                                           column + 1 < k ? part_of_row(a.at(0, column + 1), i, m) : Vec<float>(0.0f))
+        block[l] = column < k ? bf16_pairs(part_of_row(a.at(0, column), a.row_stride, i, m),
+                                           column + 1 < k ? part_of_row(a.at(0, column + 1), a.row_stride, i, m)
+                                                          : Vec<float>(0.0f))
                               : Vec<Bf16Pair>(Bf16Pair{0});
       }
       transposition::square(block);

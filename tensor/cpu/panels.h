@@ -35,7 +35,7 @@ class Panels {
   static constexpr std::int64_t padded(std::int64_t n) { return vectors(n) * Vec<T>::lanes; }
   static constexpr std::int64_t size(std::int64_t k, std::int64_t n) { return k * padded(n); }
 
-  /// Copies b in; any strides, but of what is rounded, a and b, one of the two is 1.
+  /// Packs b. Strides are arbitrary, those of a product's a too; packing is fastest where one of the two is 1.
   void pack(MatrixView<const T> b);
   /// Copies in what a product reaches, before it: b must live as long, and the panels are one thread's. `packed` are
   /// blocks(k, n) flags, the caller's too.

@@ -2,6 +2,10 @@
 ///
 /// f(Dual{x, 1}) has f(x) and f'(x): the derivative of every element-wise functor comes from the functor itself. T is a
 /// scalar, a SIMD vector or a dual again (second derivatives).
+///
+/// A constant, and an input that is not differentiated, has a derivative of 0 wherever it goes: its products are not
+/// computed, because 0 · inf would be NaN. Which numbers are constants is a property of the formula, not of its
+/// arguments; where everything is inlined the compiler knows it, and leaves out what constants need not.
 #pragma once
 #include "tensor/cpu/simd.h"
 #include "tensor/formula/math.h"
@@ -12,28 +16,61 @@ template <class T>
 struct Dual {
   T value;
   T tangent;
+  bool is_constant = false;  ///< the tangent is 0 whatever the arguments are
 
   Dual() = default;
-  template <class S, class = std::enable_if_t<std::is_arithmetic_v<S>>>
-  FOVEA_HD FOVEA_INLINE Dual(S constant) : value(constant), tangent(typename ScalarOf<T>::type(0)) {}
-  FOVEA_HD FOVEA_INLINE Dual(T value, T tangent) : value(value), tangent(tangent) {}
+  template <class S, class = std::enable_if_t<std::is_arithmetic_v<S> && !std::is_same_v<S, T>>>
+  FOVEA_HD FOVEA_INLINE Dual(S constant) : Dual(T(constant)) {}
+  FOVEA_HD FOVEA_INLINE Dual(T constant) : Dual(constant, zero(), true) {}
+  FOVEA_HD FOVEA_INLINE Dual(T value, T tangent, bool is_constant = false)
+      : value(value), tangent(tangent), is_constant(is_constant) {}
 
-  friend FOVEA_HD FOVEA_INLINE Dual operator+(Dual a, Dual b) { return {a.value + b.value, a.tangent + b.tangent}; }
-  friend FOVEA_HD FOVEA_INLINE Dual operator-(Dual a, Dual b) { return {a.value - b.value, a.tangent - b.tangent}; }
+  /// An input of a formula: the derivative is taken along it, or not.
+  static FOVEA_HD FOVEA_INLINE Dual input(T value, bool is_direction) {
+    return {value, is_direction ? one() : zero(), !is_direction};
+  }
+  /// y = f(x), of this value and slope.
+  static FOVEA_HD FOVEA_INLINE Dual image(Dual x, T y, T slope) {
+    return {y, x.is_constant ? zero() : x.tangent * slope, x.is_constant};
+  }
+
+  friend FOVEA_HD FOVEA_INLINE Dual operator+(Dual a, Dual b) {
+    return {a.value + b.value,
+            a.is_constant   ? b.tangent
+            : b.is_constant ? a.tangent
+                            : a.tangent + b.tangent,
+            a.is_constant && b.is_constant};
+  }
+  friend FOVEA_HD FOVEA_INLINE Dual operator-(Dual a, Dual b) {
+    return {a.value - b.value,
+            b.is_constant   ? a.tangent
+            : a.is_constant ? -b.tangent
+                            : a.tangent - b.tangent,
+            a.is_constant && b.is_constant};
+  }
   friend FOVEA_HD FOVEA_INLINE Dual operator*(Dual a, Dual b) {
-    return {a.value * b.value, a.tangent * b.value + a.value * b.tangent};
+    const T product = a.value * b.value;
+    if (a.is_constant) return {product, b.is_constant ? zero() : a.value * b.tangent, b.is_constant};
+    if (b.is_constant) return {product, a.tangent * b.value};
+    return {product, a.tangent * b.value + a.value * b.tangent};
   }
   friend FOVEA_HD FOVEA_INLINE Dual operator/(Dual a, Dual b) {
-    T quotient = a.value / b.value;
-    return {quotient, (a.tangent - quotient * b.tangent) / b.value};
+    const T quotient = a.value / b.value;
+    if (b.is_constant) return {quotient, a.is_constant ? zero() : a.tangent / b.value, a.is_constant};
+    const T slope = quotient * b.tangent;
+    return {quotient, (a.is_constant ? -slope : a.tangent - slope) / b.value};
   }
-  friend FOVEA_HD FOVEA_INLINE Dual operator-(Dual a) { return {-a.value, -a.tangent}; }
+  friend FOVEA_HD FOVEA_INLINE Dual operator-(Dual a) { return {-a.value, -a.tangent, a.is_constant}; }
   friend FOVEA_HD FOVEA_INLINE auto operator<(Dual a, Dual b) { return a.value < b.value; }
   friend FOVEA_HD FOVEA_INLINE auto operator<=(Dual a, Dual b) { return a.value <= b.value; }
   friend FOVEA_HD FOVEA_INLINE auto operator>(Dual a, Dual b) { return a.value > b.value; }
   friend FOVEA_HD FOVEA_INLINE auto operator>=(Dual a, Dual b) { return a.value >= b.value; }
   friend FOVEA_HD FOVEA_INLINE auto operator==(Dual a, Dual b) { return a.value == b.value; }
   friend FOVEA_HD FOVEA_INLINE auto operator!=(Dual a, Dual b) { return a.value != b.value; }
+
+ private:
+  static FOVEA_HD FOVEA_INLINE T zero() { return T(typename ScalarOf<T>::type(0)); }
+  static FOVEA_HD FOVEA_INLINE T one() { return T(typename ScalarOf<T>::type(1)); }
 };
 
 template <class T>
@@ -41,58 +78,92 @@ struct ScalarOf<Dual<T>> : ScalarOf<T> {};
 
 template <class C, class T>
 FOVEA_HD FOVEA_INLINE Dual<T> select(C condition, Dual<T> yes, Dual<T> no) {
-  return {select(condition, yes.value, no.value), select(condition, yes.tangent, no.tangent)};
+  return {select(condition, yes.value, no.value), select(condition, yes.tangent, no.tangent),
+          yes.is_constant && no.is_constant};
 }
 
 // Each rule is the textbook derivative, written once, in terms of functions that T itself has.
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> exp(Dual<T> x) {
   T y = exp(x.value);
-  return {y, x.tangent * y};
+  return Dual<T>::image(x, y, y);
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> log(Dual<T> x) {
-  return {log(x.value), x.tangent / x.value};
+  return {log(x.value), x.is_constant ? x.tangent : x.tangent / x.value, x.is_constant};
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> log1p(Dual<T> x) {
-  return {log1p(x.value), x.tangent / (T(1) + x.value)};
+  return {log1p(x.value), x.is_constant ? x.tangent : x.tangent / (T(1) + x.value), x.is_constant};
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> sqrt(Dual<T> x) {
   T y = sqrt(x.value);
-  return {y, x.tangent / (T(2) * y)};
+  return {y, x.is_constant ? x.tangent : x.tangent / (T(2) * y), x.is_constant};
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> tanh(Dual<T> x) {
   T y = tanh(x.value);
-  return {y, x.tangent * (T(1) - y * y)};
+  return Dual<T>::image(x, y, T(1) - y * y);
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> sigmoid(Dual<T> x) {
   T y = sigmoid(x.value);
-  return {y, x.tangent * y * (T(1) - y)};
+  return Dual<T>::image(x, y, y * (T(1) - y));
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> softplus(Dual<T> x) {
-  const T one(1), e = exp(-abs(x.value));  // as softplus itself takes it; of it, sigmoid(x), 0 on abs's side:
-  return {softplus(x.value), x.tangent * (select(x.value < T(0), e, one) / (one + e))};
+  // The slope is sigmoid(x), from the exponential that softplus itself takes: 1 / (1 + e) or, where x < 0, e / (1 + e).
+  const T one(1), e = exp(-abs(x.value));
+  return Dual<T>::image(x, softplus(x.value), select(x.value < T(0), e, one) / (one + e));
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> erf(Dual<T> x) {
-  return {erf(x.value), x.tangent * T(1.1283791670955126) * exp(-(x.value * x.value))};  // 2 / sqrt(pi)
+  return Dual<T>::image(x, erf(x.value), T(1.1283791670955126) * exp(-(x.value * x.value)));  // 2 / sqrt(pi)
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> sin(Dual<T> x) {
-  return {sin(x.value), x.tangent * cos(x.value)};
+  return Dual<T>::image(x, sin(x.value), cos(x.value));
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> cos(Dual<T> x) {
-  return {cos(x.value), -(x.tangent * sin(x.value))};
+  return Dual<T>::image(x, cos(x.value), -sin(x.value));
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> abs(Dual<T> x) {
-  return {abs(x.value), select(x.value < T(0), -x.tangent, x.tangent)};
+  return {abs(x.value), select(x.value < T(0), -x.tangent, x.tangent), x.is_constant};
+}
+
+/// cotangent · slope, and 0 where the cotangent is 0: what does not count has no gradient, however steep the formula.
+template <class T>
+FOVEA_HD FOVEA_INLINE T gradient_times(T cotangent, T slope) {
+  const T zero(typename ScalarOf<T>::type(0));
+  return select(cotangent == zero, zero, cotangent * slope);
+}
+/// cotangent / divisor, likewise.
+template <class T>
+FOVEA_HD FOVEA_INLINE T gradient_over(T cotangent, T divisor) {
+  const T zero(typename ScalarOf<T>::type(0));
+  return select(cotangent == zero, zero, cotangent / divisor);
+}
+/// The same product along a direction. Its derivative along the cotangent is the slope, at 0 too.
+template <class T>
+FOVEA_HD FOVEA_INLINE Dual<T> gradient_times(Dual<T> cotangent, Dual<T> slope) {
+  const T value = gradient_times(cotangent.value, slope.value);
+  if (cotangent.is_constant)
+    return {value, slope.is_constant ? slope.tangent : gradient_times(cotangent.value, slope.tangent),
+            slope.is_constant};
+  if (slope.is_constant) return {value, cotangent.tangent * slope.value};
+  return {value, cotangent.tangent * slope.value + gradient_times(cotangent.value, slope.tangent)};
+}
+template <class T>
+FOVEA_HD FOVEA_INLINE Dual<T> gradient_over(Dual<T> cotangent, Dual<T> divisor) {
+  const T value = gradient_over(cotangent.value, divisor.value);
+  if (divisor.is_constant)
+    return {value, cotangent.is_constant ? cotangent.tangent : cotangent.tangent / divisor.value,
+            cotangent.is_constant};
+  const T slope = gradient_over(gradient_times(value, divisor.tangent), divisor.value);
+  return {value, cotangent.is_constant ? -slope : cotangent.tangent / divisor.value - slope};
 }
 
 }  // namespace fovea

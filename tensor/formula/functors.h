@@ -44,6 +44,24 @@ struct Divide {
   }
 };
 
+/// x · slope for a cotangent x, 0 where x is 0: the product in a rule of differentiation.
+struct GradientTimes {
+  static constexpr const char* name = "gradient_times";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T slope) const {
+    return gradient_times(x, slope);
+  }
+};
+
+/// x / divisor for a cotangent x, 0 where x is 0.
+struct GradientOver {
+  static constexpr const char* name = "gradient_over";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T divisor) const {
+    return gradient_over(x, divisor);
+  }
+};
+
 /// slope · x + offset
 struct Affine {
   static constexpr const char* name = "affine";
@@ -201,11 +219,11 @@ template <class... Functors>
 struct FunctorList {};
 
 using ElementwiseFunctors = FunctorList<  //
-    Add, Subtract, Multiply, Divide, Affine, Exp, Log, Sqrt, Square, Abs, Sin, Cos, Tanh, Sigmoid, Softplus, Erf, Relu,
-    BiasRelu, Gelu, Maximum, Minimum, GaussianLogit>;
+    Add, Subtract, Multiply, Divide, GradientTimes, GradientOver, Affine, Exp, Log, Sqrt, Square, Abs, Sin, Cos, Tanh,
+    Sigmoid, Softplus, Erf, Relu, BiasRelu, Gelu, Maximum, Minimum, GaussianLogit>;
 
-/// g · ∂f/∂x_k as a functor of (g, x_0, ..., x_{n−1}): what a backward pass maps. k is chosen at run time: a functor
-/// has one kernel for all its derivatives, and next to reading its operands the rest of a dual costs nothing.
+/// g · ∂f/∂x_k as a functor of (g, x_0, ..., x_{n−1}): what a backward pass maps; 0 where g is 0. A functor has one
+/// kernel for all its derivatives: k is chosen at run time, and each k has a formula of its own in the kernel.
 template <class F>
 struct Derivative {
   static constexpr const char* name = F::name;
@@ -213,19 +231,27 @@ struct Derivative {
   int k;
   template <class T, class... X>
   FOVEA_HD FOVEA_INLINE T operator()(T g, X... x) const {
-    return along(std::index_sequence_for<X...>{}, g, x...);
+    return for_each_input(std::index_sequence_for<X...>{}, g, x...);
   }
 
  private:
-  template <std::size_t... at, class T, class... X>
-  FOVEA_HD FOVEA_INLINE T along(std::index_sequence<at...>, T g, X... x) const {
-    using S = typename ScalarOf<T>::type;
-    return g * f(Dual<T>(x, T(S(int{at} == k ? 1 : 0)))...).tangent;
+  template <std::size_t... input, class T, class... X>
+  FOVEA_HD FOVEA_INLINE T for_each_input(std::index_sequence<input...> inputs, T g, X... x) const {
+    if constexpr (sizeof...(X) == 1) return along<0>(inputs, g, x...);
+    T gradient = g;
+    ((k == int{input} ? void(gradient = along<int{input}>(inputs, g, x...)) : void()), ...);
+    return gradient;
+  }
+  template <int direction, std::size_t... input, class T, class... X>
+  FOVEA_HD FOVEA_INLINE T along(std::index_sequence<input...>, T g, X... x) const {
+    const Dual<T> y = f(Dual<T>::input(x, int{input} == direction)...);
+    return y.is_constant ? y.tangent : gradient_times(g, y.tangent);
   }
 };
 
 /// h times the derivative of Derivative<F>{f, i} with respect to its input k, as a functor of (h, g, x_0, ...,
-/// x_{n−1}): ∂f/∂x_i for k = 0, which is g, else g · ∂²f/∂x_i ∂x_{k−1}.
+/// x_{n−1}): ∂f/∂x_i for k = 0, which is g, else g · ∂²f/∂x_i ∂x_{k−1}; 0 where h is 0. Second derivatives are rare:
+/// of several inputs, i and k are known at run time only.
 template <class F>
 struct SecondDerivative {
   static constexpr const char* name = F::name;
@@ -233,16 +259,19 @@ struct SecondDerivative {
   int i, k;
   template <class T, class... X>
   FOVEA_HD FOVEA_INLINE T operator()(T h, T g, X... x) const {
+    if (k == 0) return Derivative<F>{f, i}(h, x...);
     return along(std::index_sequence_for<X...>{}, h, g, x...);
   }
 
  private:
-  template <std::size_t... at, class T, class... X>
-  FOVEA_HD FOVEA_INLINE T along(std::index_sequence<at...>, T h, T g, X... x) const {
-    using S = typename ScalarOf<T>::type;
-    Dual<T> slope =
-        f(Dual<Dual<T>>({x, T(S(int{at} == k - 1 ? 1 : 0))}, {T(S(int{at} == i ? 1 : 0)), T(S(0))})...).tangent;
-    return k == 0 ? h * slope.value : h * g * slope.tangent;
+  template <std::size_t... input, class T, class... X>
+  FOVEA_HD FOVEA_INLINE T along(std::index_sequence<input...>, T h, T g, X... x) const {
+    using D = Dual<T>;
+    constexpr bool is_only = sizeof...(X) == 1;
+    const Dual<D> y = f(Dual<D>::input(D::input(x, is_only || int{input} == k - 1), is_only || int{input} == i)...);
+    const D slope = y.tangent;
+    if (y.is_constant || slope.is_constant) return slope.tangent;  // 0
+    return gradient_times(h, gradient_times(g, slope.tangent));
   }
 };
 

@@ -8,6 +8,7 @@
 #include "tensor/formula/functor_list.h"
 #include "tensor/kernels.h"
 #include "tests/autograd/random_inputs.h"
+#include "tests/refusal.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -55,6 +56,18 @@ BOOST_AUTO_TEST_CASE(without_a_gpu_the_device_is_one_clear_line, *without_gpu) {
     std::string message = error.what();
     return message.starts_with("--device cuda: ") && message.find('\n') == std::string::npos;
   });
+}
+
+BOOST_AUTO_TEST_CASE(what_lies_on_different_devices_is_not_mixed, *with_gpu) {
+  Variable here = random_input({3}, 1), there = on_gpu(here);
+  BOOST_TEST(message_of([&] {
+               concat({here, there}, 0);
+             }) == "concat: f64 [3] is on cpu and f64 [3] on cuda; move one of them");
+  BOOST_TEST(message_of([&] { here.set_grad(there); }) ==
+             "set_grad: the gradient is on cuda, the variable on cpu; move one of them");
+  for (const Variable& root : {there, there * 2.0})
+    BOOST_TEST(message_of([&] { backward(root, here); }) ==
+               "backward: the gradient is on cpu, the root on cuda; move one of them");
 }
 
 BOOST_AUTO_TEST_CASE(every_formula_and_its_derivative_agree_with_the_cpu, *with_gpu) {

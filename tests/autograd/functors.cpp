@@ -1,6 +1,7 @@
 // Every element-wise formula of the list: first and second derivatives, shapes, memory layouts. A functor that joins
 // the list is tested with no test written.
 #include <cmath>
+#include <limits>
 
 #include <boost/test/unit_test.hpp>
 
@@ -103,6 +104,135 @@ BOOST_AUTO_TEST_CASE(f32_agrees_with_f64) {
         BOOST_TEST(std::abs(rounded[e] - exact[e]) <= 2e-6 * (1 + std::abs(exact[e])));
     }
   });
+}
+
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+
+/// 2 x² + 3 x + 1, with constants on both sides of every product.
+struct Polynomial {
+  static constexpr const char* name = "polynomial";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    return T(2) * x * x + x * T(3) + T(1);
+  }
+};
+
+struct DerivativeCase {
+  DifferentiableFunction f;
+  std::vector<double> at, first;    ///< the inputs, and the gradient of each
+  std::vector<double> second = {};  ///< the gradients of the sum of the gradients
+};
+
+template <class F, std::size_t... k>
+DifferentiableFunction mapped(std::index_sequence<k...>) {
+  return [](const std::vector<Variable>& x) { return map(F{}, x[k]...); };
+}
+template <class F>
+DifferentiableFunction mapped() {
+  return mapped<F>(std::make_index_sequence<arity<F>>{});
+}
+
+std::vector<DerivativeCase> cases_at_infinity() {
+  std::vector<DerivativeCase> cases;
+  auto both = [&](const DifferentiableFunction& a, const DifferentiableFunction& b, const DerivativeCase& expected) {
+    for (const DifferentiableFunction& f : {a, b}) cases.push_back({f, expected.at, expected.first, expected.second});
+  };
+  using Inputs = std::vector<Variable>;
+  for (double x : {inf, -inf}) {
+    both(mapped<Multiply>(), [](const Inputs& v) { return v[0] * v[1]; }, {{}, {x, 3}, {3, x}, {1, 1}});
+    both(mapped<Multiply>(), [](const Inputs& v) { return v[0] * v[1]; }, {{}, {3, x}, {x, 3}, {1, 1}});
+    both(mapped<Add>(), [](const Inputs& v) { return v[0] + v[1]; }, {{}, {x, 3}, {1, 1}});
+    both(mapped<Subtract>(), [](const Inputs& v) { return v[0] - v[1]; }, {{}, {x, x}, {1, -1}});
+    both(mapped<Divide>(), [](const Inputs& v) { return v[0] / v[1]; }, {{}, {x, 2}, {0.5, -x}, {-0.25, x}});
+    both(mapped<Divide>(), [](const Inputs& v) { return v[0] / v[1]; }, {{}, {2, x}, {0, 0}, {0, 0}});
+    both(mapped<Affine>(), [](const Inputs& v) { return affine(v[0], 1, 0); }, {{}, {x}, {1}});
+    cases.push_back({mapped<Square>(), {x}, {2 * x}, {2}});
+    cases.push_back({mapped<GaussianLogit>(), {x, 1, 2}, {-x, x, inf}});
+    cases.push_back({mapped<BiasRelu>(), {x, 1}, {x > 0 ? 1.0 : 0.0, x > 0 ? 1.0 : 0.0}, {0, 0}});
+    cases.push_back({mapped<Maximum>(), {x, 1}, {x > 0 ? 1.0 : 0.0, x > 0 ? 0.0 : 1.0}, {0, 0}});
+    cases.push_back({mapped<Polynomial>(), {x}, {4 * x}, {4}});
+  }
+  cases.push_back({mapped<Multiply>(), {nan, 3}, {3, nan}, {1, 1}});
+  cases.push_back({mapped<Polynomial>(), {nan}, {nan}, {4}});
+  return cases;
+}
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_constant_has_no_derivative_even_beside_infinity) {
+  for (DType dtype : {DType::f64, DType::f32})
+    for (std::int64_t size : {1, 35}) {  // in part of a vector, and in whole ones
+      int number = 0;
+      for (const DerivativeCase& c : cases_at_infinity()) {
+        BOOST_TEST_CONTEXT(name(dtype) << ", case " << number++) {
+          std::vector<Variable> x;
+          for (double value : c.at) x.emplace_back(Tensor::full({size}, value, dtype), true);
+          Variable y = c.f(x);
+          Variable ones(Tensor::full({size}, 1, dtype));
+          Gradients first = grad(y, x, ones, {.create_graph = true}), plain = grad(y, x, ones, {.retain_graph = true});
+          for (std::size_t k = 0; k < x.size(); ++k)
+            for (const Variable& gradient : {first[k], plain[k]})
+              for (double value : gradient.value().to_vector<double>())
+                BOOST_TEST(same(value, c.first[k]), "input " << k << ": " << value << ", not " << c.first[k]);
+          if (c.second.empty()) continue;
+          Variable total = first[0];
+          for (std::size_t k = 1; k < x.size(); ++k) total = total + first[k];
+          Gradients second = grad(total, x, ones);
+          for (std::size_t k = 0; k < x.size(); ++k)
+            for (double value : second[k].value().to_vector<double>())
+              BOOST_TEST(same(value, c.second[k]), "second, input " << k << ": " << value << ", not " << c.second[k]);
+        }
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_zero_cotangent_gives_a_zero_gradient_however_steep_the_formula) {
+  for_every_functor([](const char* name, int inputs, const DifferentiableFunction& f) {
+    for (DType dtype : {DType::f64, DType::f32})
+      for (double at : {0.0, -0.0, inf, -inf, nan, -1.0}) {
+        BOOST_TEST_CONTEXT(name << " at " << at) {
+          std::vector<Variable> x;
+          for (int k = 0; k < inputs; ++k) x.emplace_back(Tensor::full({19}, at, dtype), true);
+          Variable cotangent(Tensor::zeros({19}, dtype), true), y = f(x);
+          Gradients first = grad(y, x, cotangent, {.create_graph = true}), plain = grad(y, x, cotangent);
+          for (const Gradients& gradients : {first, plain})
+            for (const Variable& gradient : gradients)
+              BOOST_TEST(gradient.value().to_vector<double>() == std::vector<double>(19, 0),
+                         boost::test_tools::per_element());
+          for (const Variable& gradient : first) {
+            if (!gradient.requires_grad()) continue;
+            for (const Variable& second :
+                 grad(gradient, x, Variable(Tensor::zeros({19}, dtype)), {.retain_graph = true}))
+              BOOST_TEST(second.value().to_vector<double>() == std::vector<double>(19, 0),
+                         boost::test_tools::per_element());
+          }
+        }
+      }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(the_gradient_of_a_zero_cotangent_is_the_slope) {
+  for (const DifferentiableFunction& f : {mapped<Multiply>(), mapped<Divide>(), mapped<Polynomial>()}) {
+    std::vector<Variable> x{random_input({19}, 1, 0.4, 1.2), random_input({19}, 2, 1.4, 2.2)};
+    Variable cotangent(Tensor::zeros({19}, DType::f64), true), ones(Tensor::full({19}, 1, DType::f64)), y = f(x);
+    Variable gradient = grad(y, {x[0]}, cotangent, {.create_graph = true})[0];
+    BOOST_TEST(grad(gradient, {cotangent}, ones)[0].value().to_vector<double>() ==
+                   grad(f(x), {x[0]}, ones)[0].value().to_vector<double>(),
+               boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_product_is_differentiated_any_number_of_times) {
+  for (bool by_name : {false, true}) {
+    Variable x(Tensor::of({2}, {1}), true), y = x;
+    for (int power = 2; power <= 4; ++power) y = by_name ? map(Multiply{}, y, x) : y * x;
+    for (int order = 1; order <= 4; ++order) y = grad(y, {x}, {}, {.create_graph = true})[0];
+    BOOST_TEST(y.item() == 24);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_third_derivative_says_so) {

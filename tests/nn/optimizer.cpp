@@ -10,6 +10,7 @@
 #include "nn/linear.h"
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/values.h"
+#include "tests/refusal.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -173,6 +174,16 @@ BOOST_AUTO_TEST_CASE(a_gradient_that_two_parameters_share_is_clipped_once) {
   BOOST_TEST(clip_gradients(pair.parameters(), std::sqrt(6.0)) == std::sqrt(24.0));
   for (const Variable* p : {&pair.a, &pair.b})
     BOOST_TEST(largest_difference(p->grad().value(), Tensor::full({3}, 1)) < 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_under_two_names_is_refused) {
+  Parameters model;
+  std::vector<NamedParameter> parameters = model.parameters();
+  parameters.push_back(parameters[0]);
+  parameters.back().name = "tied";
+  for (const Case& c : all_optimizers())
+    BOOST_TEST(message_of([&] { c.make(parameters); }) ==
+               "optimizer: 'weight' and 'tied' are the same parameter; list it once");
 }
 
 BOOST_AUTO_TEST_CASE(zero_grad_drops_what_backward_would_add_to) {

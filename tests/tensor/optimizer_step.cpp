@@ -144,6 +144,21 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
                    "sgd_step: parameter 0 is f32 [3], its velocity undefined");
 }
 
+BOOST_AUTO_TEST_CASE(a_parameter_that_is_listed_twice_is_refused_and_unchanged) {
+  Tensor both = Tensor::zeros({3, 4}), none = Tensor::zeros({0, 4});
+  auto slot = [](const Tensor& parameter) { return SgdSlot{parameter, Tensor::full(parameter.shape(), 1), {}}; };
+  std::vector<SgdSlot> slots{slot(Tensor::zeros({7})), slot(both.slice(0, 1, 3)), slot(none), slot(none),
+                             slot(both.slice(0, 0, 2))};
+  const std::uint64_t version = both.version();
+  check_fails_with([&] { sgd_step(slots, {}, 0.1); },
+                   "sgd_step: parameters 1 and 4, f32 [2, 4] and f32 [2, 4], share memory; list each parameter once");
+  BOOST_TEST(both.version() == version);
+  BOOST_TEST(both.to_vector<double>() == std::vector<double>(12, 0), boost::test_tools::per_element());
+  slots.back() = slot(both.slice(0, 0, 1));
+  sgd_step(slots, {}, 0.1);
+  BOOST_TEST(both.to_vector<double>() == std::vector<double>(12, -0.1f), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
   auto compute = [] {
     std::vector<AdamSlot> slots = adam_slots(DType::f32);

@@ -31,12 +31,15 @@ std::vector<T> random_numbers(std::int64_t count) {
   return numbers;
 }
 
-/// [rows, columns] one way or the other.
+/// [rows, columns] one way or the other; in one of three its elements lie apart.
 template <class T>
 struct Matrix {
-  Matrix(std::int64_t rows, std::int64_t columns) : numbers(random_numbers<T>((rows + 3) * (columns + 5))) {
+  Matrix(std::int64_t rows, std::int64_t columns) {
+    const std::int64_t step = any_up_to(3) == 1 ? 2 : 1;
     const bool turned = any_up_to(2) == 1;
-    view = turned ? MatrixView<T>{numbers.data(), 1, rows + 3} : MatrixView<T>{numbers.data(), columns + 5, 1};
+    numbers = random_numbers<T>(step * (rows + 3) * (columns + 5));
+    view = turned ? MatrixView<T>{numbers.data(), step, step * (rows + 3)}
+                  : MatrixView<T>{numbers.data(), step * (columns + 5), step};
   }
   MatrixView<const T> read() const { return {view.data, view.row_stride, view.column_stride}; }
   std::vector<T> numbers;

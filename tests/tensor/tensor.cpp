@@ -102,4 +102,46 @@ BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_refused) {
   BOOST_TEST(message_of([] { Tensor::zeros({1 << 20}); }) == "no error");
 }
 
+BOOST_AUTO_TEST_CASE(an_allocation_that_is_refused_leaves_no_trace_in_the_statistics) {
+  reset_peak();
+  const AllocatorStatistics before = allocator_statistics();
+  BOOST_TEST(message_of([] { Tensor::empty({std::int64_t{1} << 42}, DType::u8); }) != "no error");
+  const AllocatorStatistics after = allocator_statistics();
+  BOOST_TEST(after.peak_bytes == before.peak_bytes);
+  BOOST_TEST(after.bytes_in_use == before.bytes_in_use);
+  BOOST_TEST(after.allocations == before.allocations);
+}
+
+BOOST_AUTO_TEST_CASE(a_size_that_others_of_zero_do_not_determine_is_refused) {
+  const Tensor none = Tensor::empty({0, 4});
+  BOOST_TEST(message_of([&] {
+               none.reshape({0, -1});
+             }) ==
+             "reshape: [0, 4] to [0, -1]: the other sizes multiply to 0, so -1 cannot be determined; write the size");
+  BOOST_TEST((none.reshape({-1, 2}).shape() == Shape{0, 2}));
+  BOOST_TEST((none.reshape({0, 7}).shape() == Shape{0, 7}));
+}
+
+BOOST_AUTO_TEST_CASE(a_size_that_a_shape_does_not_have_is_refused) {
+  const Shape none, two{3, 4};
+  Shape changed{3, 4};
+  BOOST_TEST(message_of([&] { none[-1]; }) == "Shape: dimension -1 is out of range for [], which has no dimensions");
+  BOOST_TEST(message_of([&] { changed[2] = 1; }) == "Shape: dimension 2 is out of range for [3, 4]; use -2 to 1");
+  for (int dim : {-9, -3, 8}) BOOST_TEST(message_of([&] { two[dim]; }) != "no error");
+  BOOST_TEST((two[-2] == 3 && two[1] == 4));
+}
+
+BOOST_AUTO_TEST_CASE(more_dimensions_than_a_tensor_can_have_are_refused_with_a_remedy) {
+  const Tensor most = Tensor::zeros({1, 2, 1, 1, 1, 1, 1, 3});
+  BOOST_TEST(
+      message_of([&] { most.unsqueeze(0); }) ==
+      "Shape: [1, 2, 1, 1, 1, 1, 1, 3] has 8 dimensions, the most a tensor can have; merge some with reshape before "
+      "adding one of 1");
+  BOOST_TEST(message_of([&] {
+               most.reshape({1, 1, 2, 1, 1, 1, 1, 1, 3});
+             }) ==
+             "Shape: [1, 1, 2, 1, 1, 1, 1, 1, 3] has 9 dimensions, a tensor at most 8; merge some of them, as reshape "
+             "does");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
