@@ -50,7 +50,7 @@ class Row {
 
   template <class F>
   __device__ T maximum(const F& f) const {
-    T most = -infinity<T>;
+    T most = -formula::infinity<T>;
     for_places([&](std::int64_t j) {
       T next = f(j);
       most = most < next ? next : most;

@@ -21,7 +21,8 @@ void run(const Formula& formula, const RowOperands& given) {
   RowPointers<operands> all{};
   for (int k = 0; k < operands; ++k) {
     const Tensor& x = k < inputs ? given.in[k] : given.out[k - inputs];
-    const bool has_elements = (k < inputs ? Formula::inputs[k] : Formula::outputs[k - inputs]) == RowOperand::elements;
+    const bool has_elements =
+        (k < inputs ? Formula::inputs[k] : Formula::outputs[k - inputs]) == formula::RowOperand::elements;
     starts[k] = row_starts(x, has_elements);
     all.first[k] = x.address();
     all.step[k] = has_elements && x.size(-1) > 1 ? x.strides()[-1] : 0;
@@ -53,14 +54,14 @@ void run(const Formula& formula, const RowOperands& given) {
 
 template <class... Formulas>
 void provide_all(Kernels& table, FunctorList<Formulas...>) {
-  ((table.rows[place_of<Formulas>(RowFormulas{})] =
+  ((table.rows[place_of<Formulas>(formula::RowFormulas{})] =
         [](const void* formula, const RowOperands& operands) {
           run(*static_cast<const Formulas*>(formula), operands);
         }),
    ...);
 }
 
-const Provide provide(Device::cuda, [](Kernels& table) { provide_all(table, RowFormulas{}); });
+const Provide provide(Device::cuda, [](Kernels& table) { provide_all(table, formula::RowFormulas{}); });
 
 }  // namespace
 

@@ -41,14 +41,14 @@ void update(const Formula& formula, std::span<const UpdateSlot> slots) {
 
 template <class... Formulas>
 void provide_all(Kernels& table, FunctorList<Formulas...>) {
-  ((table.updates[place_of<Formulas>(UpdateFormulas{})] =
+  ((table.updates[place_of<Formulas>(formula::UpdateFormulas{})] =
         [](const void* formula, std::span<const UpdateSlot> slots) {
           update(*static_cast<const Formulas*>(formula), slots);
         }),
    ...);
 }
 
-const Provide provide(Device::cuda, [](Kernels& table) { provide_all(table, UpdateFormulas{}); });
+const Provide provide(Device::cuda, [](Kernels& table) { provide_all(table, formula::UpdateFormulas{}); });
 
 }  // namespace
 

@@ -30,7 +30,7 @@ CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets, do
   Tensor classes = targets.to(DType::i64);
   CrossEntropyResult out{Tensor::empty(targets.shape(), logits.dtype(), logits.device()),
                          Tensor::empty(targets.shape(), DType::f64, logits.device())};
-  run_rows(CrossEntropy{{}, label_smoothing, ignored},
+  run_rows(formula::CrossEntropy{{}, label_smoothing, ignored},
            {targets.shape(), logits.size(1), {&logits, &classes}, {&out.loss, &out.log_sum_exp}});
   return out;
 }
@@ -46,7 +46,7 @@ Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tenso
           "cross_entropy: the saved log-sum-exp is {}, it must be f64 [{}] on {}", log_sum_exp, targets.size(0),
           name(logits.device()));
   Tensor out = Tensor::empty(logits.shape(), logits.dtype(), logits.device()), classes = targets.to(DType::i64);
-  run_rows(CrossEntropyBackward{{}, label_smoothing, ignored},
+  run_rows(formula::CrossEntropyBackward{{}, label_smoothing, ignored},
            {targets.shape(), logits.size(1), {&logits, &classes, &g, &log_sum_exp}, {&out}});
   return out;
 }

@@ -32,8 +32,8 @@ auto entries_of(Kernels& table, FunctorList<Formulas...>) {
 Kernels::Kernels(Device device)
     : device(device),
       maps(map_entries(*this, ElementwiseFunctors{})),
-      rows(entries_of<RowKernel>(*this, RowFormulas{})),
-      updates(entries_of<UpdateKernel>(*this, UpdateFormulas{})) {}
+      rows(entries_of<RowKernel>(*this, formula::RowFormulas{})),
+      updates(entries_of<UpdateKernel>(*this, formula::UpdateFormulas{})) {}
 
 /// The tables are never destroyed: tensors in static variables may outlive every other static object.
 Kernels& kernel_table(Device device) {

@@ -144,7 +144,7 @@ class Kernels {
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> scatter_add_last{*this, "scatter_add_last"};
 
   // ---- Rows: the listed formulas (formula/row_formulas.h), by their place in the list ----
-  std::array<RowKernel, row_formula_count> rows;
+  std::array<RowKernel, formula::row_formula_count> rows;
 
   // ---- Several outputs ----
   Kernel<void(const Tensor& gates, const Tensor& previous_cell, LstmCellResult& out)> lstm_cell{*this, "lstm_cell"};
@@ -153,7 +153,7 @@ class Kernels {
       lstm_cell_backward{*this, "lstm_cell_backward"};
 
   // ---- Optimizers: the listed formulas (formula/update_formulas.h), by their place in the list ----
-  std::array<UpdateKernel, update_formula_count> updates;
+  std::array<UpdateKernel, formula::update_formula_count> updates;
 };
 
 /// The table of a device that can be used. Throws Error in one line for CUDA where fovea was built without it or where

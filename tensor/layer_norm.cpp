@@ -36,7 +36,7 @@ LayerNormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bi
   Shape rows = leading_shape(x.shape());
   LayerNormResult out{Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor::empty(rows, x.dtype(), x.device()),
                       Tensor::empty(rows, x.dtype(), x.device())};
-  run_rows(LayerNorm{{}, epsilon},
+  run_rows(formula::LayerNorm{{}, epsilon},
            {rows, x.size(-1), {&x, &gain, &bias}, {&out.output, &out.mean, &out.inverse_deviation}});
   return out;
 }
@@ -49,7 +49,7 @@ LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const T
   require_statistics("inverse deviation", inverse_deviation, x);
   const std::int64_t n = x.size(-1);
   Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device()), sums = Tensor::empty({2, n}, x.dtype(), x.device());
-  run_rows(LayerNormBackward{},
+  run_rows(formula::LayerNormBackward{},
            {leading_shape(x.shape()), n, {&g, &x, &gain, &mean, &inverse_deviation}, {&dx}, nullptr, &sums});
   return {dx, sums.select(0, 0), sums.select(0, 1)};
 }

@@ -51,7 +51,7 @@ void update(const Formula& formula, std::span<const UpdateSlot> slots) {
   if (slots.empty()) return;
   for (const UpdateSlot& slot : slots)
     for (std::size_t k = 0; k < Formula::states; ++k) Tensor(slot.state[k]).changed();
-  kernels(slots[0].state[0].device()).updates[place_of<Formula>(UpdateFormulas{})](&formula, slots);
+  kernels(slots[0].state[0].device()).updates[place_of<Formula>(formula::UpdateFormulas{})](&formula, slots);
 }
 
 }  // namespace
@@ -69,8 +69,8 @@ void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, 
     with_momentum.push_back({slot.gradient, {slot.parameter, slot.velocity}});
   }
   require_distinct<SgdSlot>("sgd_step", slots);
-  update(SgdUpdate{rate, options.weight_decay, gradient_scale}, plain);
-  update(MomentumUpdate{rate, options.momentum, options.weight_decay, gradient_scale}, with_momentum);
+  update(formula::SgdUpdate{rate, options.weight_decay, gradient_scale}, plain);
+  update(formula::MomentumUpdate{rate, options.momentum, options.weight_decay, gradient_scale}, with_momentum);
 }
 
 void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rate, std::int64_t step,
@@ -86,14 +86,14 @@ void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rat
   }
   require_distinct<AdamSlot>("adam_step", slots);
   auto correction = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(step)); };
-  update(AdamUpdate{.rate = rate / correction(options.beta1),
-                    .beta1 = options.beta1,
-                    .beta2 = options.beta2,
-                    .epsilon = options.epsilon,
-                    .decay = options.decoupled ? 0 : options.weight_decay,
-                    .keep = options.decoupled ? 1 - rate * options.weight_decay : 1,
-                    .deviation_scale = 1 / std::sqrt(correction(options.beta2)),
-                    .scale = gradient_scale},
+  update(formula::AdamUpdate{.rate = rate / correction(options.beta1),
+                             .beta1 = options.beta1,
+                             .beta2 = options.beta2,
+                             .epsilon = options.epsilon,
+                             .decay = options.decoupled ? 0 : options.weight_decay,
+                             .keep = options.decoupled ? 1 - rate * options.weight_decay : 1,
+                             .deviation_scale = 1 / std::sqrt(correction(options.beta2)),
+                             .scale = gradient_scale},
          all);
 }
 

@@ -37,7 +37,7 @@ struct RowOperands {
 template <class Formula>
 void run_rows(const Formula& formula, const RowOperands& operands) {
   if (operands.rows.elements() == 0 && Formula::column_sums == 0) return;
-  constexpr int place = place_of<Formula>(RowFormulas{});
+  constexpr int place = place_of<Formula>(formula::RowFormulas{});
   kernels(operands.out[0].device()).rows[place](&formula, operands);
 }
 

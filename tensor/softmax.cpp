@@ -36,25 +36,25 @@ Tensor backward(const Formula& formula, const Tensor& y, const Tensor& g) {
 Tensor softmax(const Tensor& logits, const Tensor& allow) {
   require_logits("softmax", logits, allow);
   Tensor out = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
-  run_rows(Softmax{}, {leading_shape(logits.shape()), logits.size(-1), {&logits}, {&out}, &allow});
+  run_rows(formula::Softmax{}, {leading_shape(logits.shape()), logits.size(-1), {&logits}, {&out}, &allow});
   return out;
 }
 
 Tensor log_softmax(const Tensor& logits) {
   require_logits("log_softmax", logits, {});
   Tensor out = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
-  run_rows(LogSoftmax{}, {leading_shape(logits.shape()), logits.size(-1), {&logits}, {&out}});
+  run_rows(formula::LogSoftmax{}, {leading_shape(logits.shape()), logits.size(-1), {&logits}, {&out}});
   return out;
 }
 
 Tensor log_sum_exp(const Tensor& logits, const Tensor& allow) {
   require_logits("log_sum_exp", logits, allow);
   Tensor out = Tensor::empty(leading_shape(logits.shape()), logits.dtype(), logits.device());
-  run_rows(LogSumExp{}, {out.shape(), logits.size(-1), {&logits}, {&out}, &allow});
+  run_rows(formula::LogSumExp{}, {out.shape(), logits.size(-1), {&logits}, {&out}, &allow});
   return out;
 }
 
-Tensor softmax_backward(const Tensor& y, const Tensor& g) { return backward(SoftmaxBackward{}, y, g); }
-Tensor log_softmax_backward(const Tensor& y, const Tensor& g) { return backward(LogSoftmaxBackward{}, y, g); }
+Tensor softmax_backward(const Tensor& y, const Tensor& g) { return backward(formula::SoftmaxBackward{}, y, g); }
+Tensor log_softmax_backward(const Tensor& y, const Tensor& g) { return backward(formula::LogSoftmaxBackward{}, y, g); }
 
 }  // namespace fovea

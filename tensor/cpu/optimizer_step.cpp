@@ -79,7 +79,7 @@ void update(const Formula& formula, std::span<const UpdateSlot> slots) {
 
 template <class... Formulas>
 void provide_updates(Kernels& table, FunctorList<Formulas...>) {
-  ((table.updates[place_of<Formulas>(UpdateFormulas{})] =
+  ((table.updates[place_of<Formulas>(formula::UpdateFormulas{})] =
         [](const void* formula, std::span<const UpdateSlot> slots) {
           update(*static_cast<const Formulas*>(formula), slots);
         }),
@@ -125,7 +125,7 @@ double global_norm(std::span<const Tensor> tensors) {
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {
-  provide_updates(table, UpdateFormulas{});
+  provide_updates(table, formula::UpdateFormulas{});
   table.global_norm = global_norm;
 });
 

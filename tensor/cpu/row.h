@@ -74,9 +74,9 @@ class Row {
 
   template <class F>
   FOVEA_INLINE T maximum(const F& f) const {
-    V most(-infinity<T>);
+    V most(-formula::infinity<T>);
     for_places([&](auto at) {
-      V next = filled(f(at), at.count, -infinity<T>);
+      V next = filled(f(at), at.count, -formula::infinity<T>);
       most = select(most < next, next, most);
     });
     return horizontal_max(most);
@@ -187,10 +187,12 @@ class RowTensors {
 
   explicit RowTensors(const RowOperands& given) {
     for (std::size_t k = 0; k < Formula::inputs.size(); ++k)
-      tensors[k] = Formula::inputs[k] == RowOperand::elements ? with_unit_rows(given.in[k]) : given.in[k].unsqueeze(-1);
+      tensors[k] =
+          Formula::inputs[k] == formula::RowOperand::elements ? with_unit_rows(given.in[k]) : given.in[k].unsqueeze(-1);
     for (std::size_t k = 0; k < Formula::outputs.size(); ++k) {
       const Tensor& out = given.out[k];
-      tensors[Formula::inputs.size() + k] = Formula::outputs[k] == RowOperand::elements ? out : out.unsqueeze(-1);
+      tensors[Formula::inputs.size() + k] =
+          Formula::outputs[k] == formula::RowOperand::elements ? out : out.unsqueeze(-1);
     }
     masked = given.mask && given.mask->defined();
     tensors[operands] = masked ? padded_mask(*given.mask, given.n) : tensors[0];

@@ -17,14 +17,14 @@ namespace {
 
 template <class... Formulas>
 void provide_all(Kernels& table, FunctorList<Formulas...>) {
-  ((table.rows[place_of<Formulas>(RowFormulas{})] =
+  ((table.rows[place_of<Formulas>(formula::RowFormulas{})] =
         [](const void* formula, const RowOperands& operands) {
           run(*static_cast<const Formulas*>(formula), operands);
         }),
    ...);
 }
 
-const Provide provide(Device::cpu, [](Kernels& table) { provide_all(table, RowFormulas{}); });
+const Provide provide(Device::cpu, [](Kernels& table) { provide_all(table, formula::RowFormulas{}); });
 
 }  // namespace
 }  // namespace fovea::cpu

@@ -24,7 +24,7 @@
 #include "tensor/formula/functor_list.h"
 #include "tensor/formula/math.h"
 
-namespace fovea {
+namespace fovea::formula {
 
 /// What an operand has for a row: n elements of the computation's type; or one value, of that type, f64 or i64.
 enum class RowOperand { elements, number, precise_number, index };
@@ -248,4 +248,4 @@ using RowFormulas = FunctorList<Softmax, SoftmaxBackward, LogSoftmax, LogSoftmax
                                 LayerNormBackward, CrossEntropy, CrossEntropyBackward>;
 inline constexpr int row_formula_count = count_of(RowFormulas{});
 
-}  // namespace fovea
+}  // namespace fovea::formula

@@ -9,7 +9,7 @@
 #include "tensor/formula/functor_list.h"
 #include "tensor/formula/math.h"
 
-namespace fovea {
+namespace fovea::formula {
 
 /// A constant in the type that the formula computes in.
 template <class T>
@@ -65,4 +65,4 @@ struct AdamUpdate {
 using UpdateFormulas = FunctorList<SgdUpdate, MomentumUpdate, AdamUpdate>;
 inline constexpr int update_formula_count = count_of(UpdateFormulas{});
 
-}  // namespace fovea
+}  // namespace fovea::formula

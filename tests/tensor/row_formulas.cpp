@@ -76,8 +76,9 @@ struct Case {
     if constexpr (requires { formula.epsilon; }) formula.epsilon = 1e-5;
     if constexpr (requires { formula.ignored; }) formula.label_smoothing = 0.1, formula.ignored = -1;
     unsigned salt = 1;
-    for (RowOperand kind : Formula::inputs) inputs.push_back(operand(kind, dtype, salt++));
-    for (RowOperand kind : Formula::outputs) outputs.push_back(here(Tensor::full(shape(kind), 7, type(kind, dtype))));
+    for (formula::RowOperand kind : Formula::inputs) inputs.push_back(operand(kind, dtype, salt++));
+    for (formula::RowOperand kind : Formula::outputs)
+      outputs.push_back(here(Tensor::full(shape(kind), 7, type(kind, dtype))));
     if (masked) {
       std::vector<double> allow = random_tensor({rows, n}, DType::f64, 0, 1.7, salt).to_vector<double>();
       for (double& x : allow) x = x < 1;
@@ -87,18 +88,22 @@ struct Case {
     if (Formula::column_sums > 0) column_sums = here(Tensor::full({Formula::column_sums, n}, 7, dtype));
   }
 
-  Shape shape(RowOperand kind) const { return kind == RowOperand::elements ? Shape{2, 3, n} : Shape{2, 3}; }
-  static DType type(RowOperand kind, DType dtype) {
-    return kind == RowOperand::index ? DType::i64 : kind == RowOperand::precise_number ? DType::f64 : dtype;
+  Shape shape(formula::RowOperand kind) const {
+    return kind == formula::RowOperand::elements ? Shape{2, 3, n} : Shape{2, 3};
   }
-  Tensor operand(RowOperand kind, DType dtype, unsigned salt) const {
-    if (kind == RowOperand::index) {
+  static DType type(formula::RowOperand kind, DType dtype) {
+    return kind == formula::RowOperand::index            ? DType::i64
+           : kind == formula::RowOperand::precise_number ? DType::f64
+                                                         : dtype;
+  }
+  Tensor operand(formula::RowOperand kind, DType dtype, unsigned salt) const {
+    if (kind == formula::RowOperand::index) {
       std::vector<std::int64_t> index = random_integers({2, 3}, n, DType::i64, salt).to_vector<std::int64_t>();
       index[4] = -1;
       return here(Tensor::from(index, {2, 3}));
     }
     Tensor x = random_tensor(shape(kind), type(kind, dtype), 0.3, 2.1, salt);
-    return kind == RowOperand::elements ? layouts(x)[salt % 5] : x;
+    return kind == formula::RowOperand::elements ? layouts(x)[salt % 5] : x;
   }
 
   /// What the formula makes of the same numbers on a plain loop: all outputs, then the column sums.
@@ -114,9 +119,9 @@ struct Case {
     for (std::int64_t r = 0; r < rows; ++r) {
       PlainRow row{n, {}, {}, mask.defined() ? allow.data() + r * n : nullptr, columns.data()};
       for (std::size_t k = 0; k < from.size(); ++k)
-        row.inputs.push_back(from[k].data() + (Formula::inputs[k] == RowOperand::elements ? r * n : r));
+        row.inputs.push_back(from[k].data() + (Formula::inputs[k] == formula::RowOperand::elements ? r * n : r));
       for (std::size_t k = 0; k < to.size(); ++k)
-        row.outputs.push_back(to[k].data() + (Formula::outputs[k] == RowOperand::elements ? r * n : r));
+        row.outputs.push_back(to[k].data() + (Formula::outputs[k] == formula::RowOperand::elements ? r * n : r));
       formula(row);
     }
     if (Formula::column_sums > 0) to.push_back(columns);
@@ -159,6 +164,6 @@ void check_all(FunctorList<Formulas...>) {
 
 BOOST_AUTO_TEST_SUITE(row_formulas)
 
-BOOST_AUTO_TEST_CASE(every_formula_is_that_of_a_plain_loop) { check_all(RowFormulas{}); }
+BOOST_AUTO_TEST_CASE(every_formula_is_that_of_a_plain_loop) { check_all(formula::RowFormulas{}); }
 
 BOOST_AUTO_TEST_SUITE_END()
