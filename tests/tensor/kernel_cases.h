@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -37,24 +38,28 @@ T by_device(T on_cpu, T on_cuda) {
   return test_device() == Device::cpu ? on_cpu : on_cuda;
 }
 
-/// Skips the test, and reports that, where the table of the tested device has no kernel of one of these names.
-inline boost::unit_test::precondition needs(std::vector<std::string> names) {
-  return boost::unit_test::precondition([names](boost::unit_test::test_unit_id) {
-    boost::test_tools::assertion_result runs(true);
-    for (const KernelEntry* entry : kernel_table(test_device()).entries())
-      if (!entry->exists() && std::find(names.begin(), names.end(), entry->name()) != names.end()) {
-        runs = false;
-        runs.message() << name(test_device()) << " has no kernel '" << entry->name() << "' yet";
-      }
+/// A decorator that skips its test, and reports why, where there is a reason to.
+inline boost::unit_test::precondition skipped_for(std::function<std::string()> reason) {
+  return boost::unit_test::precondition([reason](boost::unit_test::test_unit_id) {
+    const std::string why = reason();
+    boost::test_tools::assertion_result runs(why.empty());
+    runs.message() << why;
     return runs;
   });
 }
-/// Skips the test, and reports that, on any device but the CPU: it is about the CPU itself, or about no device at all.
+/// Skips the test where the table of the tested device lacks one of these kernels.
+inline boost::unit_test::precondition needs(std::vector<std::string> kernels) {
+  return skipped_for([kernels]() -> std::string {
+    for (const KernelEntry* entry : kernel_table(test_device()).entries())
+      if (!entry->exists() && std::find(kernels.begin(), kernels.end(), entry->name()) != kernels.end())
+        return fmt::format("{} has no kernel '{}' yet", name(test_device()), entry->name());
+    return "";
+  });
+}
+/// Skips the test on any device but the CPU: it is about the CPU itself, or about no device at all.
 inline boost::unit_test::precondition cpu_only() {
-  return boost::unit_test::precondition([](boost::unit_test::test_unit_id) {
-    boost::test_tools::assertion_result runs(test_device() == Device::cpu);
-    runs.message() << "it is not about " << name(test_device());
-    return runs;
+  return skipped_for([] {
+    return test_device() == Device::cpu ? std::string() : fmt::format("it is not about {}", name(test_device()));
   });
 }
 
