@@ -43,6 +43,23 @@ BOOST_AUTO_TEST_CASE(rows_are_picked_from_any_table_by_any_index) {
         }
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_every_type_are_picked) {
+  Tensor index = random_integers({13}, 7);
+  for (DType dtype : {DType::bf16, DType::i64, DType::u8, DType::boolean}) {
+    Tensor table = random_integers({7, 3}, dtype == DType::boolean ? 2 : 100, dtype);
+    check_close(gather_rows(table, index), naive_rows(table, index), 0, table.describe());
+  }
+  BOOST_TEST(gather_rows(here(Tensor::zeros({7, 0})), index).shape().str() == "[13, 0]");
+}
+
+BOOST_AUTO_TEST_CASE(picked_rows_go_into_any_view) {
+  Tensor table = random_tensor({7, 5}), index = random_integers({3, 4}, 7);
+  for (const Tensor& out : layouts(Tensor::zeros({3, 4, 5}, DType::f64, test_device()))) {
+    gather_rows_into(table, index, out);
+    check_close(out, naive_rows(table, index), 0, out.strides().str());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(scattered_rows_add_up) {
   for (std::int64_t width : {1, 3, 17, 130})
     for (DType dtype : {DType::f32, DType::f64}) {

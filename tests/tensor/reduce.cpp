@@ -114,7 +114,18 @@ BOOST_AUTO_TEST_CASE(integers_and_truths_are_counted_in_i64) {
   check_close(sum(truths, {1}), {2, 2}, 0, "bool");
   check_close(sum(random_integers({130}, 100, DType::i32)), reduced(Reduction::sum, random_integers({130}, 100), 1), 0,
               "i32");
+  const std::int64_t large = (std::int64_t{1} << 60) + 1;  // no f64
+  Tensor numbers = here(Tensor::from(std::vector{large, large, -large, std::int64_t{3}}, {2, 2}));
+  BOOST_TEST(sum(numbers, {0}).to_vector<std::int64_t>() == (std::vector{std::int64_t{0}, large + 3}),
+             boost::test_tools::per_element());
   check_fails_with([&] { maximum(truths); }, "maximum: computes in f32 or f64, not bool");
+}
+
+BOOST_AUTO_TEST_CASE(bf16_is_reduced_in_f32_and_rounded_once) {
+  Tensor x = random_tensor({5, 130}, DType::bf16, 0, 1);
+  BOOST_TEST((sum(x, {1}).dtype() == DType::bf16));
+  check_close(sum(x, {1}), reduced(Reduction::sum, x, 2), 1.0 / 256, "sum");
+  check_close(maximum(x, {0}), reduced(Reduction::maximum, x, 1), 0, "maximum");
 }
 
 BOOST_AUTO_TEST_CASE(sum_to_is_the_adjoint_of_broadcasting) {

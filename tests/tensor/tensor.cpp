@@ -50,7 +50,8 @@ BOOST_AUTO_TEST_CASE(every_type_is_cast_to_every_other_from_any_layout_into_any)
   for (DType from : all_types)
     for (DType to : all_types) {
       if (from == DType::boolean && to == DType::boolean) continue;
-      const Tensor numbers = random_tensor({3, 17}, from, 0, 120);
+      const bool has_signs = from != DType::u8 && to != DType::u8;
+      const Tensor numbers = random_tensor({3, 17}, from, has_signs ? -120 : 0, 120);
       std::vector<double> expected = numbers.to_vector<double>();
       for (double& x : expected) x = to == DType::boolean ? x != 0 : is_float(to) ? x : std::trunc(x);
       // Whole numbers up to 120 are exact in bf16; others are rounded to 8 bits.
@@ -66,6 +67,16 @@ BOOST_AUTO_TEST_CASE(every_type_is_cast_to_every_other_from_any_layout_into_any)
         for (std::int64_t row : {0, 2}) check_close(target.select(0, row), part(expected, 17, 34), tolerance, "a row");
       }
     }
+}
+
+BOOST_AUTO_TEST_CASE(whole_numbers_that_f64_cannot_tell_apart_stay_exact) {
+  const std::int64_t first = (std::int64_t{1} << 60) + 1;
+  Tensor x = Tensor::arange(6, DType::i64, test_device(), first), turned = x.reshape({2, 3}).transpose(0, 1).clone();
+  BOOST_TEST(x.to_vector<std::int64_t>() == (std::vector{first, first + 1, first + 2, first + 3, first + 4, first + 5}),
+             boost::test_tools::per_element());
+  BOOST_TEST(
+      turned.to_vector<std::int64_t>() == (std::vector{first, first + 3, first + 1, first + 4, first + 2, first + 5}),
+      boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(copies_to_the_tested_device_and_back_keep_every_layout) {
