@@ -10,7 +10,8 @@ namespace {
 void require_parameter(const char* which, const Tensor& parameter, const Tensor& x) {
   require(parameter.defined() && parameter.rank() == 1 && parameter.size(0) == x.size(-1) &&
               parameter.dtype() == x.dtype() && parameter.device() == x.device(),
-          "layer_norm: the {} is {}, x {}; it must be {} [{}]", which, parameter, x, name(x.dtype()), x.size(-1));
+          "layer_norm: the {} is {}, x {}; it must be {} [{}] on {}", which, parameter, x, name(x.dtype()), x.size(-1),
+          name(x.device()));
 }
 
 void require_operands(const Tensor& x, const Tensor& gain) {

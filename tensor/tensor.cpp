@@ -310,6 +310,7 @@ bool Tensor::overlaps(const Tensor& other) const {
 }
 
 void Tensor::copy_from(const Tensor& source) {
+  if (!source.defined()) undefined("copied");
   require(broadcast("copy_from", source.shape_, shape_) == shape_, "copy_from: {} does not broadcast to {}",
           source.shape_, shape_);
   if (overlaps(source)) return copy_from(source.clone());

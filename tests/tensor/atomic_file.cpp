@@ -1,3 +1,4 @@
+// Files that appear whole or not at all; they have to do with no device.
 #include "tensor/support/atomic_file.h"
 
 #include <chrono>
@@ -5,16 +6,16 @@
 #include <random>
 #include <thread>
 
-#include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
 #include <sys/resource.h>
 
 #include "tests/files.h"
+#include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
 namespace fs = std::filesystem;
 
-BOOST_AUTO_TEST_SUITE(atomic_file)
+BOOST_AUTO_TEST_SUITE(atomic_file, *cpu_only())
 
 BOOST_AUTO_TEST_CASE(a_committed_file_has_exactly_what_was_written) {
   Folder folder;

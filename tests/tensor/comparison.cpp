@@ -18,7 +18,7 @@ std::vector<double> choose(const Tensor& condition, const Tensor& a, const Tenso
 
 BOOST_AUTO_TEST_SUITE(choosing)
 
-BOOST_AUTO_TEST_CASE(where_chooses_for_every_type_layout_and_broadcast) {
+BOOST_AUTO_TEST_CASE(where_chooses_for_every_type_layout_and_broadcast, *needs({"where"})) {
   Shape shape{3, 5, 17};
   for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8})
     for (const Tensor& a : layouts(random_tensor({3, 5, 17}, dtype, 0, 100)))
@@ -31,12 +31,12 @@ BOOST_AUTO_TEST_CASE(where_chooses_for_every_type_layout_and_broadcast) {
       }
 }
 
-BOOST_AUTO_TEST_CASE(any_byte_but_zero_is_true) {
-  Tensor condition = Tensor::of({0, 1, 2, 255}, {4}, DType::u8);
-  check_close(where(condition, Tensor::full({1}, 1), Tensor::full({1}, 0)), {0, 1, 1, 1}, 0, "bytes");
+BOOST_AUTO_TEST_CASE(any_byte_but_zero_is_true, *needs({"where"})) {
+  Tensor condition = here(Tensor::of({0, 1, 2, 255}, {4}, DType::u8));
+  check_close(where(condition, here(Tensor::full({1}, 1)), here(Tensor::full({1}, 0))), {0, 1, 1, 1}, 0, "bytes");
 }
 
-BOOST_AUTO_TEST_CASE(comparisons_are_those_of_numbers) {
+BOOST_AUTO_TEST_CASE(comparisons_are_those_of_numbers, *needs({"compare"})) {
   for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8})
     for (const Tensor& a : layouts(random_tensor({5, 17}, dtype, 0, 9)))
       for (const Shape& other : {Shape{1}, Shape{17}, Shape{5, 1}, Shape{5, 17}}) {
@@ -54,32 +54,39 @@ BOOST_AUTO_TEST_CASE(comparisons_are_those_of_numbers) {
         check_close(greater_equal(a, b), is_greater_equal, 0, "greater_equal");
         check_close(equal(a, b), is_equal, 0, "equal");
       }
-  Tensor nan = Tensor::full({3}, NAN);
+  Tensor nan = here(Tensor::full({3}, NAN));
   check_close(less_equal(nan, nan), {0, 0, 0}, 0, "NaN");
 }
 
-BOOST_AUTO_TEST_CASE(truths_combine) {
-  Tensor a = Tensor::of({0, 0, 1, 1}, {2, 2}, DType::boolean), b = Tensor::of({0, 1}, {2}, DType::boolean);
+BOOST_AUTO_TEST_CASE(truths_combine, *needs({"logic"})) {
+  Tensor a = here(Tensor::of({0, 0, 1, 1}, {2, 2}, DType::boolean)), b = here(Tensor::of({0, 1}, {2}, DType::boolean));
   check_close(logical_and(a, b), {0, 0, 0, 1}, 0, "and");
   check_close(logical_or(a, b), {0, 1, 1, 1}, 0, "or");
   check_close(logical_not(a), {1, 1, 0, 0}, 0, "not");
 }
 
-BOOST_AUTO_TEST_CASE(empty_and_scalar_tensors_are_fine_and_wrong_types_are_named) {
-  BOOST_TEST(less(Tensor::empty({0, 3}), Tensor::empty({3})).shape().str() == "[0, 3]");
-  BOOST_TEST(where(Tensor::of({1}, {}, DType::u8), Tensor::of({4}, {}), Tensor::of({5}, {})).item() == 4);
+BOOST_AUTO_TEST_CASE(scalars_are_chosen, *needs({"where"})) {
+  Tensor yes = here(Tensor::of({1}, {}, DType::u8)), four = here(Tensor::of({4}, {})), five = here(Tensor::of({5}, {}));
+  BOOST_TEST(where(yes, four, five).item() == 4);
+}
+
+BOOST_AUTO_TEST_CASE(empty_tensors_are_fine_and_wrong_types_are_named) {
+  BOOST_TEST(less(here(Tensor::empty({0, 3})), here(Tensor::empty({3}))).shape().str() == "[0, 3]");
   Tensor x = random_tensor({3});
-  check_fails_with([&] { where(x, x, x); }, "where: the condition is f64 [3]; it must be bool or u8, on cpu");
-  check_fails_with([&] { less(x, x.to(DType::f32)); }, "less: the operands differ: f64 [3] on cpu and f32 [3] on cpu");
+  const std::string device(name(test_device()));
+  check_fails_with([&] { where(x, x, x); }, "where: the condition is f64 [3]; it must be bool or u8, on " + device);
+  check_fails_with([&] { less(x, x.to(DType::f32)); },
+                   "less: the operands differ: f64 [3] on " + device + " and f32 [3] on " + device);
   check_fails_with([&] { logical_and(x, x); }, "logical_and: the operands must be bool, they are f64 [3] and f64 [3]");
   check_fails_with([&] { less(x, random_tensor({4})); }, "less: [3] and [4] do not broadcast");
 }
 
-BOOST_AUTO_TEST_CASE(long_runs_are_split_without_seams) {
-  Tensor a = random_tensor({100003}, DType::f32), b = random_tensor({100003}, DType::f32, -1, 1, 1);
+BOOST_AUTO_TEST_CASE(long_runs_are_split_without_seams, *needs({"compare", "where"})) {
+  const std::int64_t n = by_device(100003, 3003);
+  Tensor a = random_tensor({n}, DType::f32), b = random_tensor({n}, DType::f32, -1, 1, 1);
   check_threads_do_not_matter([&] { return std::vector<Tensor>{less(a, b), where(less(a, b), a, b)}; });
   check_close(where(less(a, b), a, b), choose(less(a, b), a, b, a.shape()), 0, "long");
-  Tensor one = Tensor::full({1}, 1);
+  Tensor one = here(Tensor::full({1}, 1));
   check_threads_do_not_matter([&] { return std::vector<Tensor>{less(one, b), where(less(a, b), one, b)}; });
   check_close(where(less(a, b), one, b), choose(less(a, b), one, b, a.shape()), 0, "one");
   check_steady([&] { where(less(a, b), a, b); });

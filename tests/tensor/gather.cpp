@@ -43,6 +43,23 @@ BOOST_AUTO_TEST_CASE(rows_are_picked_from_any_table_by_any_index) {
         }
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_every_type_are_picked) {
+  Tensor index = random_integers({13}, 7);
+  for (DType dtype : {DType::bf16, DType::i64, DType::u8, DType::boolean}) {
+    Tensor table = random_integers({7, 3}, dtype == DType::boolean ? 2 : 100, dtype);
+    check_close(gather_rows(table, index), naive_rows(table, index), 0, table.describe());
+  }
+  BOOST_TEST(gather_rows(here(Tensor::zeros({7, 0})), index).shape().str() == "[13, 0]");
+}
+
+BOOST_AUTO_TEST_CASE(picked_rows_go_into_any_view) {
+  Tensor table = random_tensor({7, 5}), index = random_integers({3, 4}, 7);
+  for (const Tensor& out : layouts(Tensor::zeros({3, 4, 5}, DType::f64, test_device()))) {
+    gather_rows_into(table, index, out);
+    check_close(out, naive_rows(table, index), 0, out.strides().str());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(scattered_rows_add_up) {
   for (std::int64_t width : {1, 3, 17, 130})
     for (DType dtype : {DType::f32, DType::f64}) {
@@ -57,7 +74,7 @@ BOOST_AUTO_TEST_CASE(scattered_rows_add_up) {
 }
 
 BOOST_AUTO_TEST_CASE(a_broadcast_row_is_added_everywhere) {
-  Tensor table = Tensor::zeros({4, 3}, DType::f64), row = random_tensor({3}).expand({5, 3});
+  Tensor table = here(Tensor::zeros({4, 3}, DType::f64)), row = random_tensor({3}).expand({5, 3});
   Tensor index = random_integers({5}, 4);
   std::vector<double> expected = naive_scatter(table, index, row);
   scatter_add_rows(table, index, row);
@@ -65,8 +82,8 @@ BOOST_AUTO_TEST_CASE(a_broadcast_row_is_added_everywhere) {
 }
 
 BOOST_AUTO_TEST_CASE(rows_may_be_the_tables_own) {
-  Tensor index = Tensor::from(std::vector<std::int64_t>{1, 2}, {2}), table = random_tensor({4, 3}),
-         all = Tensor::from(std::vector<std::int64_t>{3, 0, 0, 1}, {4});
+  Tensor index = here(Tensor::of({1, 2}, {2}, DType::i64)), table = random_tensor({4, 3}),
+         all = here(Tensor::of({3, 0, 0, 1}, {4}, DType::i64));
   std::vector<double> expected = naive_scatter(table, index, table.slice(0, 0, 2));
   scatter_add_rows(table, index, table.slice(0, 0, 2));
   check_close(table, expected, 0, "a part");
@@ -76,13 +93,13 @@ BOOST_AUTO_TEST_CASE(rows_may_be_the_tables_own) {
 }
 
 BOOST_AUTO_TEST_CASE(scattering_counts_as_a_change) {
-  Tensor table = Tensor::zeros({4, 3});
+  Tensor table = here(Tensor::zeros({4, 3}));
   auto before = table.version();
-  scatter_add_rows(table, random_integers({2}, 4), Tensor::zeros({2, 3}));
+  scatter_add_rows(table, random_integers({2}, 4), here(Tensor::zeros({2, 3})));
   BOOST_TEST(table.version() > before);
 }
 
-BOOST_AUTO_TEST_CASE(elements_are_picked_along_rows_by_a_broadcast_index) {
+BOOST_AUTO_TEST_CASE(elements_are_picked_along_rows_by_a_broadcast_index, *needs({"gather_last"})) {
   for (DType dtype : {DType::f32, DType::f64})
     for (const Tensor& x : layouts(random_tensor({2, 3, 5, 9}, dtype)))
       for (const Tensor& index : {random_integers({5, 7}, 9), random_integers({7}, 9), random_integers({3, 1, 7}, 9),
@@ -95,7 +112,7 @@ BOOST_AUTO_TEST_CASE(elements_are_picked_along_rows_by_a_broadcast_index) {
       }
 }
 
-BOOST_AUTO_TEST_CASE(scatter_last_is_the_adjoint_of_gather_last) {
+BOOST_AUTO_TEST_CASE(scatter_last_is_the_adjoint_of_gather_last, *needs({"scatter_add_last"})) {
   for (DType dtype : {DType::f32, DType::f64})
     for (const Tensor& x : layouts(random_tensor({2, 3, 5, 17}, dtype)))
       for (const Tensor& index : {random_integers({5, 17}, 9), random_integers({2, 1, 1, 17}, 9, DType::i32)}) {
@@ -107,51 +124,69 @@ BOOST_AUTO_TEST_CASE(scatter_last_is_the_adjoint_of_gather_last) {
       }
 }
 
-BOOST_AUTO_TEST_CASE(long_runs_of_one_index_do_not_drift) {
-  Tensor x = random_tensor({1, 1 << 18}, DType::f32, 0, 1), index = Tensor::zeros({1 << 18}, DType::i32);
+BOOST_AUTO_TEST_CASE(long_runs_of_one_index_do_not_drift, *needs({"scatter_add_last"})) {
+  const std::int64_t n = by_device(1 << 18, 1 << 12);
+  Tensor x = random_tensor({1, n}, DType::f32, 0, 1), index = here(Tensor::zeros({n}, DType::i32));
   double exact = 0;
   for (double value : x.to_vector<double>()) exact += value;
   check_close(scatter_add_last(x, index, 1), {exact}, 1.2e-7, "one bucket");
 }
 
 BOOST_AUTO_TEST_CASE(empty_indices_pick_nothing) {
-  Tensor none = Tensor::empty({0}, DType::i64), table = random_tensor({4, 3});
+  Tensor none = here(Tensor::empty({0}, DType::i64)), table = random_tensor({4, 3});
+  std::vector<double> before = table.to_vector<double>();
   BOOST_TEST(gather_rows(table, none).shape().str() == "[0, 3]");
-  BOOST_TEST(gather_last(table, none).shape().str() == "[4, 0]");
-  check_close(scatter_add_last(Tensor::empty({2, 0}), none, 3), {0, 0, 0, 0, 0, 0}, 0, "nothing");
-  scatter_add_rows(table, none, Tensor::empty({0, 3}, DType::f64));
+  scatter_add_rows(table, none, here(Tensor::empty({0, 3}, DType::f64)));
+  check_close(table, before, 0, "nothing added");
+}
+
+BOOST_AUTO_TEST_CASE(empty_indices_along_rows_pick_nothing, *needs({"gather_last", "scatter_add_last"})) {
+  Tensor none = here(Tensor::empty({0}, DType::i64));
+  BOOST_TEST(gather_last(random_tensor({4, 3}), none).shape().str() == "[4, 0]");
+  check_close(scatter_add_last(here(Tensor::empty({2, 0})), none, 3), {0, 0, 0, 0, 0, 0}, 0, "nothing");
 }
 
 BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_named) {
-  Tensor table = random_tensor({4, 3}), index = Tensor::of({0, 1, 2, 3, 4, -1}, {2, 3}, DType::i64);
+  Tensor table = random_tensor({4, 3}), index = here(Tensor::of({0, 1, 2, 3, 4, -1}, {2, 3}, DType::i64));
   check_fails_with([&] { gather_rows(table, index); },
                    "gather_rows: the index at [1, 1] of [2, 3] is 4; it must be in 0 to 3");
   check_fails_with(
       [&] {
-        scatter_add_rows(table, index, Tensor::zeros({2, 3, 3}, DType::f64));
+        scatter_add_rows(table, index, here(Tensor::zeros({2, 3, 3}, DType::f64)));
       },
       "scatter_add_rows: the index at [1, 1]");
   check_fails_with(
       [&] {
-        gather_last(table, Tensor::of({0, -2}, {2}, DType::i32));
+        gather_last(table, here(Tensor::of({0, -2}, {2}, DType::i32)));
       },
       "gather_last: the index at [1] of [2] is -2; it must be in 0 to 2");
-  check_fails_with([&] { gather_rows(table, Tensor::zeros({2})); }, "gather_rows: an index is i32 or i64, not f32");
+  check_fails_with([&] { gather_rows(table, here(Tensor::zeros({2}))); },
+                   "gather_rows: an index is i32 or i64, not f32");
   check_fails_with(
       [&] {
-        scatter_add_rows(table, index, Tensor::zeros({2, 3}));
+        scatter_add_rows(table, index, here(Tensor::zeros({2, 3})));
       },
-      "scatter_add_rows: the rows are f32 [2, 3], they must be f64 [2, 3, 3] on cpu");
+      fmt::format("scatter_add_rows: the rows are f32 [2, 3], they must be f64 [2, 3, 3] on {}", name(test_device())));
 }
 
-BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
-  Tensor rows = random_tensor({4096, 130}, DType::f32), index = random_integers({4096}, 50);
-  Tensor x = random_tensor({8, 4, 33, 17}, DType::f32), relative = random_integers({33, 130}, 17);
+BOOST_AUTO_TEST_CASE(threads_do_not_matter_for_rows_and_repetition_allocates_nothing) {
+  const std::int64_t count = by_device(4096, 600);
+  Tensor rows = random_tensor({count, 130}, DType::f32), index = random_integers({count}, 50);
   auto compute = [&] {
-    Tensor table = Tensor::zeros({50, 130});
+    Tensor table = here(Tensor::zeros({50, 130}));
     scatter_add_rows(table, index, rows);
+    return std::vector<Tensor>{table, gather_rows(table, index)};
+  };
+  check_threads_do_not_matter(compute);
+  check_steady(compute);
+}
+
+BOOST_AUTO_TEST_CASE(threads_do_not_matter_along_rows_and_repetition_allocates_nothing,
+                     *needs({"gather_last", "scatter_add_last"})) {
+  Tensor x = random_tensor({by_device(8, 1), 4, 33, 17}, DType::f32), relative = random_integers({33, 130}, 17);
+  auto compute = [&] {
     Tensor picked = gather_last(x, relative);
-    return std::vector<Tensor>{table, gather_rows(table, index), picked, scatter_add_last(picked, relative, 17)};
+    return std::vector<Tensor>{picked, scatter_add_last(picked, relative, 17)};
   };
   check_threads_do_not_matter(compute);
   check_steady(compute);

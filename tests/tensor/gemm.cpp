@@ -1,15 +1,9 @@
 #include "tensor/gemm.h"
 
-#include <cmath>
-#include <limits>
-#include <random>
-
-#include <boost/test/unit_test.hpp>
-#include <omp.h>
-
 #include "tensor/cpu/onednn_gemm.h"
 #include "tensor/cpu/packing.h"
 #include "tests/refusal.h"
+#include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
 
@@ -32,7 +26,7 @@ Tensor random(const Shape& shape, DType dtype) {
   std::vector<double> values(static_cast<std::size_t>(shape.elements()));
   std::normal_distribution<double> normal(0.3, 1);
   for (double& x : values) x = normal(generator());
-  return Tensor::from(values, shape).to(dtype);
+  return here(Tensor::from(values, shape).to(dtype));
 }
 
 /// Random values in a view of `shape` that is contiguous, transposed, a slice of something larger in either or both of
@@ -89,7 +83,7 @@ Tensor by_definition(const Tensor& a, const Tensor& b, const Tensor& c, double a
         double& to = out[(x * m + i) * n + j];
         to = alpha * sum + (beta == 0 ? 0 : beta * to);
       }
-  return Tensor::from(out, c.shape());
+  return here(Tensor::from(out, c.shape()));
 }
 
 double largest_difference(const Tensor& x, const Tensor& y) {
@@ -102,8 +96,6 @@ double largest_difference(const Tensor& x, const Tensor& y) {
   }
   return largest;
 }
-
-bool same_bits(const Tensor& x, const Tensor& y) { return x.to_vector<double>() == y.to_vector<double>(); }
 
 /// Rounding errors of a sum of k products of about 1.
 double tolerance(DType dtype, std::int64_t k) {
@@ -136,7 +128,7 @@ struct Settings {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(matrices_of_any_size_and_stride_multiply_as_defined) {
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < by_device(400, 150); ++round) {
     auto size = [] { return any_of({1, 2, 3, 5, 8, 13, 16, 17, 20, 31, 33, 64, 65, 100, 130}); };
     std::int64_t m = size(), n = size(), k = any_of({0, 1, 2, 3, 7, 8, 17, 32, 64, 130, 257, 300});
     check({m, k}, {k, n}, {m, n}, coin() ? DType::f32 : DType::f64);
@@ -155,7 +147,7 @@ BOOST_AUTO_TEST_CASE(large_matrices_multiply_as_defined) {
 }
 
 BOOST_AUTO_TEST_CASE(batches_broadcast) {
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < by_device(300, 100); ++round) {
     auto size = [] { return any_of({1, 2, 3, 8, 17, 20, 32, 45}); };
     std::int64_t m = size(), n = size(), k = size();
     Shape a, b, c;
@@ -176,9 +168,10 @@ BOOST_AUTO_TEST_CASE(batches_broadcast) {
 
 BOOST_AUTO_TEST_CASE(expanded_operands_are_read_where_they_lie) {
   Tensor a = random({1, 20, 33}, DType::f32).expand({6, 20, 33}), b = random({33, 1}, DType::f32).expand({6, 33, 40});
-  BOOST_TEST(largest_difference(matmul(a, b), by_definition(a, b, Tensor::zeros({6, 20, 40}), 1, 0)) < 1e-4);
+  Tensor zero = Tensor::zeros({6, 20, 40});
+  BOOST_TEST(largest_difference(matmul(a, b), by_definition(a, b, zero, 1, 0)) < 1e-4);
   Tensor row = random({1, 33}, DType::f32).expand({20, 33});
-  BOOST_TEST(largest_difference(matmul(row, b), by_definition(row, b, Tensor::zeros({6, 20, 40}), 1, 0)) < 1e-4);
+  BOOST_TEST(largest_difference(matmul(row, b), by_definition(row, b, zero, 1, 0)) < 1e-4);
 }
 
 BOOST_AUTO_TEST_CASE(activations_times_a_weight_and_its_gradient) {
@@ -200,7 +193,8 @@ BOOST_AUTO_TEST_CASE(beta_zero_does_not_read_c) {
   double nan = std::numeric_limits<double>::quiet_NaN();
   for (DType dtype : {DType::f32, DType::f64})
     for (auto [m, n, k] : {std::tuple(5, 7, 3), {1, 70, 9}, {70, 1, 9}, {130, 130, 300}, {4, 6, 0}}) {
-      Tensor c = Tensor::full({m, n}, nan, dtype), strided = Tensor::full({n, 3, m}, nan, dtype).select(1, 1);
+      Tensor c = here(Tensor::full({m, n}, nan, dtype)),
+             strided = here(Tensor::full({n, 3, m}, nan, dtype)).select(1, 1);
       Tensor a = random({m, k}, dtype), b = random({k, n}, dtype);
       gemm(a, b, c);
       BOOST_TEST(largest_difference(c, by_definition(a, b, c, 1, 0)) < 1e-3);
@@ -211,12 +205,13 @@ BOOST_AUTO_TEST_CASE(beta_zero_does_not_read_c) {
 }
 
 BOOST_AUTO_TEST_CASE(nothing_to_add_up_leaves_beta_c) {
-  Tensor c = Tensor::full({3, 4, 5}, 2);
-  gemm(Tensor::empty({3, 4, 0}), Tensor::empty({3, 0, 5}), c, 1, -0.5);
+  auto empty = [](const Shape& shape) { return here(Tensor::empty(shape)); };
+  Tensor c = here(Tensor::full({3, 4, 5}, 2)), matrix = here(Tensor::zeros({4, 5}));
+  gemm(empty({3, 4, 0}), empty({3, 0, 5}), c, 1, -0.5);
   BOOST_TEST(same_bits(c, Tensor::full({3, 4, 5}, -1)));
-  BOOST_TEST(matmul(Tensor::empty({0, 4}), Tensor::empty({4, 5})).shape().str() == "[0, 5]");
-  BOOST_TEST(matmul(Tensor::empty({0, 3, 4}), Tensor::empty({4, 5})).shape().str() == "[0, 3, 5]");
-  BOOST_TEST(matmul(Tensor::empty({2, 3, 4}), Tensor::empty({4, 0})).shape().str() == "[2, 3, 0]");
+  BOOST_TEST(matmul(empty({0, 4}), matrix).shape().str() == "[0, 5]");
+  BOOST_TEST(matmul(empty({0, 3, 4}), matrix).shape().str() == "[0, 3, 5]");
+  BOOST_TEST(matmul(here(Tensor::zeros({2, 3, 4})), empty({4, 0})).shape().str() == "[2, 3, 0]");
 }
 
 BOOST_AUTO_TEST_CASE(a_result_may_lie_on_its_operands) {
@@ -237,14 +232,14 @@ BOOST_AUTO_TEST_CASE(a_result_may_lie_on_its_operands) {
 
 BOOST_AUTO_TEST_CASE(infinities_and_nan_travel) {
   double inf = std::numeric_limits<double>::infinity();
-  Tensor a = Tensor::of({1, inf, 2, 0}, {2, 2}), b = Tensor::of({1, 2, 3, 0}, {2, 2});
+  Tensor a = here(Tensor::of({1, inf, 2, 0}, {2, 2})), b = here(Tensor::of({1, 2, 3, 0}, {2, 2}));
   auto c = matmul(a, b).to_vector<double>();
   BOOST_TEST(c[0] == inf);
   BOOST_TEST(std::isnan(c[1]));
   BOOST_TEST(c[2] == 2);
 }
 
-BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
+BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing, *cpu_only()) {
   Settings restored;
   struct Case {
     Shape a, b;
@@ -275,7 +270,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(steady_products_ask_the_system_for_nothing) {
+BOOST_AUTO_TEST_CASE(steady_products_ask_the_system_for_nothing, *cpu_only()) {
   Settings restored;
   std::vector<std::pair<Tensor, Tensor>> operands;
   for (DType dtype : {DType::f32, DType::f64}) {
@@ -333,17 +328,22 @@ BOOST_AUTO_TEST_CASE(bf16_mode_sees_changes_and_views_of_what_it_has_rounded) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(bf16_mode_leaves_small_batches_and_f64_alone) {
+BOOST_AUTO_TEST_CASE(bf16_mode_leaves_f64_alone) {
   Settings restored;
-  Tensor a = random({7, 20, 32}, DType::f32), b = random({7, 32, 20}, DType::f32);
-  Tensor wide_a = random({50, 60}, DType::f64), wide_b = random({60, 40}, DType::f64);
-  Tensor logits = matmul(a, b), wide = matmul(wide_a, wide_b);
+  Tensor a = random({50, 60}, DType::f64), b = random({60, 40}, DType::f64), product = matmul(a, b);
   set_matmul_precision(Precision::bf16);
-  BOOST_TEST(same_bits(matmul(a, b), logits));
-  BOOST_TEST(same_bits(matmul(wide_a, wide_b), wide));
+  BOOST_TEST(same_bits(matmul(a, b), product));
 }
 
-BOOST_AUTO_TEST_CASE(packing_copies_any_strides_and_fills_up_with_zeros) {
+// On CUDA, the mode is for products of every size.
+BOOST_AUTO_TEST_CASE(bf16_mode_leaves_small_batches_alone, *cpu_only()) {
+  Settings restored;
+  Tensor a = random({7, 20, 32}, DType::f32), b = random({7, 32, 20}, DType::f32), product = matmul(a, b);
+  set_matmul_precision(Precision::bf16);
+  BOOST_TEST(same_bits(matmul(a, b), product));
+}
+
+BOOST_AUTO_TEST_CASE(packing_copies_any_strides_and_fills_up_with_zeros, *cpu_only()) {
   for (int round = 0; round < 60; ++round) {
     std::int64_t rows = any_of({1, 3, 8, 17, 40}), columns = any_of({1, 2, 7, 8, 16, 21, 37}),
                  lanes = Vec<float>::lanes;
@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(packing_copies_any_strides_and_fills_up_with_zeros) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(onednn_and_our_tiles_agree) {
+BOOST_AUTO_TEST_CASE(onednn_and_our_tiles_agree, *cpu_only()) {
   for (int round = 0; round < 40; ++round) {
     std::int64_t m = any_of({8, 17, 64, 130}), n = any_of({9, 33, 128}), k = any_of({1, 20, 65, 300});
     Tensor a = random_view({m, k}, DType::f32), b = random_view({k, n}, DType::f32), c = random({m, n}, DType::f32);
@@ -394,7 +394,7 @@ BOOST_AUTO_TEST_CASE(statistics_count_work_and_time) {
 }
 
 BOOST_AUTO_TEST_CASE(a_result_counts_as_changed) {
-  Tensor c = Tensor::zeros({3, 4});
+  Tensor c = here(Tensor::zeros({3, 4}));
   auto version = c.version();
   gemm(random({3, 2}, DType::f32), random({2, 4}, DType::f32), c);
   BOOST_TEST(c.version() == version + 1);
@@ -402,7 +402,7 @@ BOOST_AUTO_TEST_CASE(a_result_counts_as_changed) {
 
 BOOST_AUTO_TEST_CASE(errors_name_the_shapes_and_the_rule) {
   auto product = [](const Shape& a, const Shape& b) {
-    return message_of([&] { matmul(Tensor::zeros(a), Tensor::zeros(b)); });
+    return message_of([&] { matmul(here(Tensor::zeros(a)), here(Tensor::zeros(b))); });
   };
   BOOST_TEST(product({8, 20, 64}, {8, 32, 20}) ==
              "matmul: the inner dimensions differ: a is [8, 20, 64], b is [8, 32, 20]; a's last (64) must equal b's "
@@ -411,21 +411,22 @@ BOOST_AUTO_TEST_CASE(errors_name_the_shapes_and_the_rule) {
              "matmul: the batch dimensions do not broadcast: a is [8, 20, 64], b is [3, 64, 5]; 8 and 3 must be equal "
              "or 1");
   BOOST_TEST(product({64}, {64, 5}) == "matmul: needs matrices, [..., m, k] and [..., k, n]: a is [64], b is [64, 5]");
-  BOOST_TEST(message_of([] {
-               matmul(Tensor(), Tensor::zeros({2, 2}));
-             }) == "matmul: a is undefined, b is f32 [2, 2]; both must be defined");
-  BOOST_TEST(message_of([] {
-               matmul(Tensor::zeros({2, 2}), Tensor::zeros({2, 2}, DType::f64));
-             }) == "matmul: a is f32, b is f64; cast one of them");
-  BOOST_TEST(message_of([] {
-               matmul(Tensor::zeros({2, 2}, DType::i64), Tensor::zeros({2, 2}, DType::i64));
-             }) == "gemm: computes in f32 or f64, not i64; cast the tensor first");
+  auto square = [](DType dtype) { return here(Tensor::zeros({2, 2}, dtype)); };
+  BOOST_TEST(message_of([&] { matmul(Tensor(), square(DType::f32)); }) ==
+             "matmul: a is undefined, b is f32 [2, 2]; both must be defined");
+  BOOST_TEST(message_of([&] { matmul(square(DType::f32), square(DType::f64)); }) ==
+             "matmul: a is f32, b is f64; cast one of them");
+  BOOST_TEST(message_of([&] { matmul(square(DType::i64), square(DType::i64)); }) ==
+             "gemm: computes in f32 or f64, not i64; cast the tensor first");
 
-  auto into = [](Tensor c) { return message_of([&] { gemm(Tensor::zeros({2, 3, 4}), Tensor::zeros({4, 5}), c); }); };
-  BOOST_TEST(into(Tensor::zeros({2, 3, 6})) ==
+  auto into = [](Tensor c) {
+    return message_of([&] { gemm(here(Tensor::zeros({2, 3, 4})), here(Tensor::zeros({4, 5})), c); });
+  };
+  BOOST_TEST(into(here(Tensor::zeros({2, 3, 6}))) ==
              "gemm: c is [2, 3, 6], the product of [2, 3, 4] and [4, 5] is [2, 3, 5]");
-  BOOST_TEST(into(Tensor::zeros({2, 3, 5}, DType::f64)) == "gemm: c is f64 on cpu, a and b are f32 on cpu");
-  BOOST_TEST(into(Tensor::zeros({1, 3, 5}).expand({2, 3, 5})) ==
+  BOOST_TEST(into(here(Tensor::zeros({2, 3, 5}, DType::f64))) ==
+             fmt::format("gemm: c is f64 on {0}, a and b are f32 on {0}", name(test_device())));
+  BOOST_TEST(into(here(Tensor::zeros({1, 3, 5})).expand({2, 3, 5})) ==
              "gemm: c is an expanded view, [2, 3, 5] with stride 0 in dimension 0; each result needs an element of its "
              "own");
   BOOST_TEST(into(Tensor()) == "gemm: c is undefined; it must be [2, 3, 5]");

@@ -1,14 +1,19 @@
-// What the tests of the kernels share: random tensors in awkward layouts, and the claims every kernel is held to.
+// What the tests of the kernels share: the device that is tested, random tensors in awkward layouts, and the claims
+// that every kernel is held to.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
 #include <omp.h>
 
+#include "tensor/kernels.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
@@ -24,8 +29,40 @@ inline Device test_device() {
   }();
   return device;
 }
-/// The tensor on the tested device.
+/// The tensor on the tested device. A view becomes contiguous when it moves there.
 inline Tensor here(const Tensor& x) { return x.to(test_device()); }
+/// The first value where the CPU is tested, the second on CUDA: sizes for which the stand-in of tests/cuda_on_host,
+/// which runs every kernel several times in one thread, does not need minutes.
+template <class T>
+T by_device(T on_cpu, T on_cuda) {
+  return test_device() == Device::cpu ? on_cpu : on_cuda;
+}
+
+/// A decorator that skips its test, and reports why, where there is a reason to.
+inline boost::unit_test::precondition skipped_for(std::function<std::string()> reason) {
+  return boost::unit_test::precondition([reason](boost::unit_test::test_unit_id) {
+    const std::string why = reason();
+    boost::test_tools::assertion_result runs(why.empty());
+    runs.message() << why;
+    return runs;
+  });
+}
+/// Skips the test where the table of the tested device lacks one of these kernels. A name that is in no table skips
+/// nothing, so that a kernel that gets another name is not left untested.
+inline boost::unit_test::precondition needs(std::vector<std::string> kernels) {
+  return skipped_for([kernels]() -> std::string {
+    for (const KernelEntry* entry : kernel_table(test_device()).entries())
+      if (!entry->exists() && std::find(kernels.begin(), kernels.end(), entry->name()) != kernels.end())
+        return fmt::format("{} has no kernel '{}' yet", name(test_device()), entry->name());
+    return "";
+  });
+}
+/// Skips the test on any device but the CPU: it is about the CPU itself, or about no device at all.
+inline boost::unit_test::precondition cpu_only() {
+  return skipped_for([] {
+    return test_device() == Device::cpu ? std::string() : fmt::format("it is not about {}", name(test_device()));
+  });
+}
 
 inline Tensor random_tensor(const Shape& shape, DType dtype = DType::f64, double low = -1, double high = 1,
                             unsigned salt = 0) {
@@ -42,6 +79,18 @@ inline Tensor random_integers(const Shape& shape, std::int64_t end, DType dtype 
   std::vector<std::int64_t> values(static_cast<std::size_t>(shape.elements()));
   for (std::int64_t& value : values) value = uniform(random);
   return here(Tensor::from(values, shape).to(dtype));
+}
+
+/// x with other values: `change` is called with the elements of x in row-major order, in f64.
+template <class Change>
+Tensor changed(const Tensor& x, Change&& change) {
+  std::vector<double> values = x.to_vector<double>();
+  change(values);
+  return here(Tensor::from(values, x.shape()).to(x.dtype()));
+}
+/// x with another element at this place in row-major order.
+inline Tensor with_element(const Tensor& x, std::int64_t place, double value) {
+  return changed(x, [&](std::vector<double>& values) { values[static_cast<std::size_t>(place)] = value; });
 }
 
 /// The same values in other places: reversed memory order, gaps between rows, gaps between elements.
@@ -86,13 +135,14 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
   return x.shape() == y.shape() && x.dtype() == y.dtype() && std::memcmp(x.address(), y.address(), x.bytes()) == 0;
 }
 
-/// The results of `compute`, a vector of tensors, are the same bits with one thread and with several.
+/// The results of `compute`, a vector of tensors, are the same bits with one thread and with several. On CUDA, where
+/// the host's threads do not matter, they are the same bits a second time.
 template <class Compute>
 void check_threads_do_not_matter(Compute&& compute) {
   int before = omp_get_max_threads();
   omp_set_num_threads(1);
   std::vector<Tensor> alone = compute();
-  for (int threads : {2, 3, 7}) {
+  for (int threads : by_device(std::vector{2, 3, 7}, std::vector{1})) {
     omp_set_num_threads(threads);
     std::vector<Tensor> together = compute();
     for (std::size_t k = 0; k < alone.size(); ++k)
@@ -101,7 +151,8 @@ void check_threads_do_not_matter(Compute&& compute) {
   omp_set_num_threads(before);
 }
 
-/// After a first call, `compute` asks the system for no memory.
+/// After a first call, `compute` asks the system for no memory. CUDA's stand-in on the host keeps no blocks, so that
+/// freed memory is found out: there, nothing but the calls is tested.
 template <class Compute>
 void check_steady(Compute&& compute) {
   compute();

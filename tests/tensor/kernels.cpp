@@ -1,10 +1,18 @@
 #include "tensor/kernels.h"
 
-#include <boost/test/unit_test.hpp>
-#include <fmt/ranges.h>
-
+#include "tensor/comparison.h"
+#include "tensor/cross_entropy.h"
+#include "tensor/gather.h"
+#include "tensor/gemm.h"
+#include "tensor/layer_norm.h"
+#include "tensor/lstm_cell.h"
+#include "tensor/map.h"
+#include "tensor/optimizer_step.h"
+#include "tensor/random.h"
 #include "tensor/softmax.h"
 #include "tensor/top_k.h"
+#include "tests/refusal.h"
+#include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
 
@@ -16,6 +24,11 @@ std::vector<std::string> missing(Device device) {
   for (const KernelEntry* entry : kernel_table(device).entries())
     if (!entry->exists()) names.push_back(entry->name());
   return names;
+}
+
+std::string why_cuda_lacks_nothing() {
+  if (!cuda_is_available()) return "there is no GPU";
+  return kernel_table(Device::cuda).top_k.exists() ? "cuda has top_k" : "";
 }
 
 }  // namespace
@@ -33,17 +46,90 @@ BOOST_AUTO_TEST_CASE(both_tables_have_the_same_entries) {
   for (std::size_t k = 0; k < cpu.size(); ++k) BOOST_TEST(std::string(cpu[k]->name()) == cuda[k]->name());
 }
 
-BOOST_AUTO_TEST_CASE(a_kernel_that_a_device_lacks_is_one_line_with_the_way_out) {
-  if (!cuda_is_available()) return;
-  BOOST_TEST_MESSAGE(
-      fmt::format("cuda lacks {} kernels: {}", missing(Device::cuda).size(), fmt::join(missing(Device::cuda), ", ")));
-  if (kernel_table(Device::cuda).top_k.exists()) return;
+BOOST_AUTO_TEST_CASE(operands_on_two_devices_are_refused, *skipped_for([]() -> std::string {
+                       return cuda_is_available() ? "" : "there is one device only";
+                     })) {
+  struct Front {
+    const char* name;
+    std::function<void(const Tensor& x, const Tensor& y)> call;  ///< of two f32 [3, 3]
+  };
+  auto index = [](const Tensor& x) { return x.to(DType::i64); };
+  auto truths = [](const Tensor& x) { return x.to(DType::boolean); };
+  const std::vector<Front> fronts{
+      {"map", [](auto& x, auto& y) { map(Add{}, x, y); }},
+      {"map_into",
+       [](auto& x, auto& y) {
+         Tensor out = x;
+         map_into(out, Add{}, y, y);
+       }},
+      {"compare", [](auto& x, auto& y) { less(x, y); }},
+      {"logic", [&](auto& x, auto& y) { logical_and(truths(x), truths(y)); }},
+      {"where, condition", [&](auto& x, auto& y) { where(truths(x), y, y); }},
+      {"where", [&](auto& x, auto& y) { where(truths(x), x, y); }},
+      {"matmul", [](auto& x, auto& y) { matmul(x, y); }},
+      {"gemm",
+       [](auto& x, auto& y) {
+         Tensor out = x;
+         gemm(y, y, out);
+       }},
+      {"gather_rows", [&](auto& x, auto& y) { gather_rows(x, index(y)); }},
+      {"gather_rows_into", [&](auto& x, auto& y) { gather_rows_into(x, index(x).select(0, 0), y); }},
+      {"scatter_add_rows",
+       [&](auto& x, auto& y) {
+         Tensor table = x;
+         scatter_add_rows(table, index(x).select(0, 0), y);
+       }},
+      {"gather_last", [&](auto& x, auto& y) { gather_last(x, index(y)); }},
+      {"scatter_add_last", [&](auto& x, auto& y) { scatter_add_last(x, index(y), 3); }},
+      {"dropout_add", [](auto& x, auto& y) { dropout_add(x, y, 0.5, 1, 2); }},
+      {"softmax", [&](auto& x, auto& y) { softmax(x, truths(y)); }},
+      {"softmax_backward", [](auto& x, auto& y) { softmax_backward(x, y); }},
+      {"layer_norm, gain", [](auto& x, auto& y) { layer_norm(x, y.select(0, 0), x.select(0, 0), 1e-5); }},
+      {"layer_norm, bias", [](auto& x, auto& y) { layer_norm(x, x.select(0, 0), y.select(0, 0), 1e-5); }},
+      {"layer_norm_backward",
+       [](auto& x, auto& y) { layer_norm_backward(y, x, x.select(0, 0), x.select(0, 0), x.select(0, 0)); }},
+      {"cross_entropy", [&](auto& x, auto& y) { cross_entropy(x, index(y).select(0, 0), 0, -1); }},
+      {"cross_entropy_backward",
+       [&](auto& x, auto& y) {
+         cross_entropy_backward(y.select(0, 0), x, index(x).select(0, 0), x.to(DType::f64).select(0, 0), 0, -1);
+       }},
+      {"lstm_cell",
+       [](auto& x, auto& y) {
+         lstm_cell(x.select(1, 0).unsqueeze(1).expand({3, 12}), y);
+       }},
+      {"sgd_step",
+       [](auto& x, auto& y) {
+         SgdSlot slot{x, y, {}};
+         sgd_step(std::span(&slot, 1), {}, 0.1);
+       }},
+      {"adam_step",
+       [](auto& x, auto& y) {
+         AdamSlot slot{x, x.clone(), x.clone(), y};
+         adam_step(std::span(&slot, 1), {}, 0.1, 1);
+       }},
+      {"global_norm",
+       [](auto& x, auto& y) {
+         std::vector<Tensor> both{x, y};
+         global_norm(both);
+       }},
+  };
+  Tensor on_cpu = Tensor::zeros({3, 3}), on_cuda = Tensor::zeros({3, 3}, DType::f32, Device::cuda);
+  for (const Front& front : fronts)
+    for (bool cpu_first : {false, true}) {
+      auto call = [&] { cpu_first ? front.call(on_cpu, on_cuda) : front.call(on_cuda, on_cpu); };
+      const std::string message = message_of(call);
+      BOOST_TEST_MESSAGE(message);
+      BOOST_TEST((message != "no error" && message.find("no kernel") == std::string::npos),
+                 front.name << (cpu_first ? ", CPU first: " : ", CUDA first: ") << message);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_cuda_lacks_is_one_line_with_the_way_out, *skipped_for(why_cuda_lacks_nothing)) {
+  for (const std::string& name : missing(Device::cuda)) BOOST_TEST_MESSAGE("cuda lacks " << name);
   Tensor x = Tensor::zeros({2, 3}, DType::f32, Device::cuda);
-  BOOST_CHECK_EXCEPTION(top_k(x, 2), Error, [](const Error& error) {
-    return std::string(error.what()) ==
-           "top_k: there is no kernel for it on cuda; move its operands to the CPU, x.to(Device::cpu), or run with "
-           "--device cpu";
-  });
+  BOOST_TEST(message_of([&] { top_k(x, 2); }) ==
+             "top_k: there is no kernel for it on cuda; move its operands to the CPU, x.to(Device::cpu), or run with "
+             "--device cpu");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,3 +1,4 @@
+// The mathematics that formulas are made of, on the CPU: numbers and its vectors.
 #include "tensor/formula/math.h"
 
 #include <cmath>
@@ -5,9 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include <boost/test/unit_test.hpp>
-
 #include "tensor/formula/functors.h"
+#include "tests/tensor/kernel_cases.h"
 
 namespace fovea {
 
@@ -68,7 +68,7 @@ static void check_error(const char* name, double bound, const std::vector<T>& x,
 
 #define FOVEA_FUNCTION(function) [](auto x) { return function(x); }
 
-BOOST_AUTO_TEST_SUITE(math)
+BOOST_AUTO_TEST_SUITE(math, *cpu_only())
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(errors_are_below_the_stated_bounds, T, RealTypes) {
   using L = long double;

@@ -1,11 +1,12 @@
+// Files of numpy, which are read into tensors on the CPU.
 #include "tensor/format/npy.h"
 
 #include <array>
 
-#include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
 
 #include "tensor/support/atomic_file.h"
+#include "tests/tensor/kernel_cases.h"
 #include "tests/tensor/tensor_files.h"
 
 using namespace fovea;
@@ -48,7 +49,7 @@ const std::vector<Golden> goldens{{"f32.npy", DType::f32, {3, 4}},
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(npy)
+BOOST_AUTO_TEST_SUITE(npy, *cpu_only())
 
 BOOST_AUTO_TEST_CASE(files_of_numpy_are_read) {
   for (auto& [name, dtype, shape] : goldens)

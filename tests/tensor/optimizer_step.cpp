@@ -6,7 +6,7 @@ using namespace fovea;
 
 namespace {
 
-const std::vector<Shape> parameter_shapes{{17, 130}, {1}, {130}, {3, 1, 17}, {0, 4}, {40000}, {}};
+const std::vector<Shape> parameter_shapes{{17, 130}, {1}, {130}, {3, 1, 17}, {0, 4}, {by_device(40000, 4000)}, {}};
 
 /// The elements of one parameter and of its state, in f64.
 struct NaiveSlot {
@@ -49,7 +49,7 @@ std::vector<AdamSlot> adam_slots(DType dtype) {
 
 BOOST_AUTO_TEST_SUITE(optimizer_step)
 
-BOOST_AUTO_TEST_CASE(adam_and_adamw_follow_the_papers) {
+BOOST_AUTO_TEST_CASE(adam_and_adamw_follow_the_papers, *needs({"adam_step"})) {
   for (DType dtype : {DType::f32, DType::f64})
     for (bool decoupled : {false, true}) {
       AdamOptions options{.beta1 = 0.8, .beta2 = 0.9, .weight_decay = 0.1, .decoupled = decoupled};
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(adam_and_adamw_follow_the_papers) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(descent_with_and_without_momentum_follows_its_formula) {
+BOOST_AUTO_TEST_CASE(descent_with_and_without_momentum_follows_its_formula, *needs({"sgd_step"})) {
   for (DType dtype : {DType::f32, DType::f64})
     for (double momentum : {0.0, 0.9}) {
       SgdOptions options{.momentum = momentum, .weight_decay = 0.01};
@@ -92,9 +92,9 @@ BOOST_AUTO_TEST_CASE(descent_with_and_without_momentum_follows_its_formula) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(layouts_of_parameter_and_gradient_may_differ) {
+BOOST_AUTO_TEST_CASE(layouts_of_parameter_and_gradient_may_differ, *needs({"sgd_step"})) {
   Tensor values = random_tensor({17, 5}, DType::f32),
-         column_major = Tensor::empty({17, 5}, std::vector<int>{1, 0}, DType::f32, Device::cpu);
+         column_major = Tensor::empty({17, 5}, std::vector<int>{1, 0}, DType::f32, test_device());
   column_major.copy_from(values);
   for (const Tensor& gradient : layouts(random_tensor({17, 5}, DType::f32, -1, 1, 1))) {
     std::vector<double> expected = values.to_vector<double>(), g = gradient.to_vector<double>();
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(layouts_of_parameter_and_gradient_may_differ) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_step_counts_as_a_change_of_what_it_changes) {
+BOOST_AUTO_TEST_CASE(a_step_counts_as_a_change_of_what_it_changes, *needs({"adam_step"})) {
   std::vector<AdamSlot> slots = adam_slots(DType::f32);
   auto parameter = slots[0].parameter.version(), mean = slots[0].mean.version(), gradient = slots[0].gradient.version();
   adam_step(slots, {}, 1e-3, 1);
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_step_counts_as_a_change_of_what_it_changes) {
   BOOST_TEST(slots[0].gradient.version() == gradient);
 }
 
-BOOST_AUTO_TEST_CASE(the_norm_is_that_of_all_elements_in_f64) {
+BOOST_AUTO_TEST_CASE(the_norm_is_that_of_all_elements_in_f64, *needs({"global_norm"})) {
   std::vector<Tensor> tensors;
   double expected = 0;
   for (const Shape& shape : parameter_shapes)
@@ -124,30 +124,30 @@ BOOST_AUTO_TEST_CASE(the_norm_is_that_of_all_elements_in_f64) {
         tensors.push_back(x);
         for (double value : x.to_vector<double>()) expected += value * value;
       }
-  tensors.push_back(Tensor::of({3}, {1}).expand({100, 3}));
+  tensors.push_back(here(Tensor::of({3}, {1})).expand({100, 3}));
   BOOST_TEST(std::abs(global_norm(tensors) - std::sqrt(expected + 2700)) < 1e-11 * std::sqrt(expected));
   BOOST_TEST(global_norm({}) == 0);
-  Tensor large = Tensor::full({100}, 1e30);
+  Tensor large = here(Tensor::full({100}, 1e30));
   BOOST_TEST(std::abs(global_norm(std::span(&large, 1)) / 1e31 - 1) < 1e-6);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
   std::vector<AdamSlot> slots = adam_slots(DType::f32);
   check_fails_with([&] { adam_step(slots, {}, 1e-3, 0); }, "adam_step: steps count from 1, this one is 0");
-  slots[2].mean = Tensor::zeros({7});
+  slots[2].mean = here(Tensor::zeros({7}));
   check_fails_with([&] { adam_step(slots, {}, 1e-3, 1); }, "adam_step: parameter 2 is f32 [130], its mean f32 [7]");
-  SgdSlot slot{Tensor::zeros({3}), Tensor::zeros({4}), {}};
+  SgdSlot slot{here(Tensor::zeros({3})), here(Tensor::zeros({4})), {}};
   check_fails_with([&] { sgd_step(std::span(&slot, 1), {}, 0.1); },
                    "sgd_step: parameter 0 is f32 [3], its gradient f32 [4]");
-  slot.gradient = Tensor::zeros({3});
+  slot.gradient = here(Tensor::zeros({3}));
   check_fails_with([&] { sgd_step(std::span(&slot, 1), {.momentum = 0.9}, 0.1); },
                    "sgd_step: parameter 0 is f32 [3], its velocity undefined");
 }
 
-BOOST_AUTO_TEST_CASE(a_parameter_that_is_listed_twice_is_refused_and_unchanged) {
-  Tensor both = Tensor::zeros({3, 4}), none = Tensor::zeros({0, 4});
-  auto slot = [](const Tensor& parameter) { return SgdSlot{parameter, Tensor::full(parameter.shape(), 1), {}}; };
-  std::vector<SgdSlot> slots{slot(Tensor::zeros({7})), slot(both.slice(0, 1, 3)), slot(none), slot(none),
+BOOST_AUTO_TEST_CASE(a_parameter_that_is_listed_twice_is_refused_and_unchanged, *needs({"sgd_step"})) {
+  Tensor both = here(Tensor::zeros({3, 4})), none = here(Tensor::zeros({0, 4}));
+  auto slot = [](const Tensor& parameter) { return SgdSlot{parameter, here(Tensor::full(parameter.shape(), 1)), {}}; };
+  std::vector<SgdSlot> slots{slot(here(Tensor::zeros({7}))), slot(both.slice(0, 1, 3)), slot(none), slot(none),
                              slot(both.slice(0, 0, 2))};
   const std::uint64_t version = both.version();
   check_fails_with([&] { sgd_step(slots, {}, 0.1); },
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_is_listed_twice_is_refused_and_unchanged) 
   BOOST_TEST(both.to_vector<double>() == std::vector<double>(12, -0.1f), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
+BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing, *needs({"adam_step", "global_norm"})) {
   auto compute = [] {
     std::vector<AdamSlot> slots = adam_slots(DType::f32);
     std::vector<Tensor> results, gradients;

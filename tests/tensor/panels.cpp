@@ -1,3 +1,4 @@
+// The CPU's products with panels.
 #include "tensor/cpu/panels.h"
 
 #include <cmath>
@@ -6,13 +7,12 @@
 #include <random>
 #include <vector>
 
-#include <boost/test/unit_test.hpp>
-
 #include "tensor/cpu/matrix_unit.h"
+#include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
 
-BOOST_AUTO_TEST_SUITE(products_with_panels)
+BOOST_AUTO_TEST_SUITE(products_with_panels, *cpu_only())
 
 namespace {
 

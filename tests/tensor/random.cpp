@@ -1,14 +1,10 @@
 #include "tensor/random.h"
 
-#include <cmath>
 #include <numeric>
 #include <set>
-#include <vector>
 
-#include <boost/test/unit_test.hpp>
-#include <omp.h>
-
-#include "tests/files.h"
+#include "tests/refusal.h"
+#include "tests/tensor/kernel_cases.h"
 
 namespace fovea {
 
@@ -25,7 +21,7 @@ static auto with_threads(int threads, Action&& action) {
 static Tensor uniform(const Shape& shape, std::uint64_t seed, double low = 0, double high = 1,
                       DType dtype = DType::f64) {
   Generator generator(seed);
-  Tensor out = Tensor::empty(shape, dtype);
+  Tensor out = Tensor::empty(shape, dtype, test_device());
   fill_uniform(out, generator, low, high);
   return out;
 }
@@ -64,8 +60,8 @@ BOOST_AUTO_TEST_CASE(philox_gives_its_known_answers) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(uniform_numbers_are_uniform) {
-  auto x = values_of(uniform({200, 1001}, 5, -3, 5));
+BOOST_AUTO_TEST_CASE(uniform_numbers_are_uniform, *needs({"fill_uniform"})) {
+  auto x = values_of(uniform({by_device(200, 50), 1001}, 5, -3, 5));
   double n = static_cast<double>(x.size()), low = 10, high = -10;
   for (double value : x) low = std::min(low, value), high = std::max(high, value);
   BOOST_TEST(low >= -3);
@@ -84,9 +80,9 @@ BOOST_AUTO_TEST_CASE(uniform_numbers_are_uniform) {
   BOOST_TEST(chi_squared < 63 + 5 * std::sqrt(2 * 63.0));
 }
 
-BOOST_AUTO_TEST_CASE(normal_numbers_are_normal) {
+BOOST_AUTO_TEST_CASE(normal_numbers_are_normal, *needs({"fill_normal"})) {
   Generator generator(6);
-  Tensor out = Tensor::empty({300, 701}, DType::f64);
+  Tensor out = Tensor::empty({by_device(300, 50), 701}, DType::f64, test_device());
   fill_normal(out, generator, 2, 3);
   auto x = values_of(out);
   double n = static_cast<double>(x.size());
@@ -103,10 +99,11 @@ BOOST_AUTO_TEST_CASE(normal_numbers_are_normal) {
   BOOST_TEST(std::fabs(neighbours / n) < 5 / std::sqrt(n));
 }
 
-BOOST_AUTO_TEST_CASE(numbers_do_not_depend_on_threads_type_or_strides) {
+BOOST_AUTO_TEST_CASE(numbers_do_not_depend_on_threads_type_or_strides, *needs({"fill_normal"})) {
   auto fill = [](DType dtype, bool transposed) {
     Generator generator(9);
-    Tensor out = transposed ? Tensor::empty({701, 130}, dtype).transpose(0, 1) : Tensor::empty({130, 701}, dtype);
+    Tensor out = Tensor::empty(transposed ? Shape{701, 130} : Shape{130, 701}, dtype, test_device());
+    if (transposed) out = out.transpose(0, 1);
     fill_normal(out, generator, 0.5, 2);
     return values_of(out);
   };
@@ -120,12 +117,12 @@ BOOST_AUTO_TEST_CASE(numbers_do_not_depend_on_threads_type_or_strides) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_generator_goes_on_from_its_state_and_never_repeats) {
+BOOST_AUTO_TEST_CASE(a_generator_goes_on_from_its_state_and_never_repeats, *needs({"fill_uniform"})) {
   Generator generator(17);
   std::set<double> seen;
   std::size_t drawn = 0;
   for (std::int64_t n : {1, 31, 32, 33, 1, 500, 128}) {
-    Tensor out = Tensor::empty({n}, DType::f64);
+    Tensor out = Tensor::empty({n}, DType::f64, test_device());
     fill_uniform(out, generator);
     for (double value : values_of(out)) seen.insert(value), ++drawn;
   }
@@ -165,7 +162,7 @@ BOOST_AUTO_TEST_CASE(every_permutation_comes_up_equally_often) {
 }
 
 BOOST_AUTO_TEST_CASE(dropout_keeps_the_stated_share_and_scales_it) {
-  Tensor x = uniform({257, 1003}, 31, 1, 2);
+  Tensor x = random_tensor({by_device(257, 57), 1003}, DType::f64, 1, 2);
   auto in = values_of(x);
   for (double p : {0.0, 0.1, 0.5, 0.9}) {
     auto out = values_of(dropout(x, p, 77, 1234567));
@@ -184,7 +181,7 @@ BOOST_AUTO_TEST_CASE(the_mask_is_that_of_its_definition) {
   // The lanes of the loop against the scalar definition, which is CUDA's too; 2^32 is crossed inside a block.
   const RandomPosition at{0xfedcba9876543210, 0xfffffff0};
   DropoutMask mask(0.3, at);
-  Tensor ones = Tensor::full({1000}, 1, DType::f64);
+  Tensor ones = here(Tensor::full({1000}, 1, DType::f64));
   auto out = values_of(dropout(ones, 0.3, at.seed, at.offset));
   for (std::int64_t e = 0; e < 1000; ++e) {
     bool keeps = mask.keeps(mask.words(e / 128, static_cast<int>(e % 16)), static_cast<int>(e / 16 % 8));
@@ -198,26 +195,26 @@ BOOST_AUTO_TEST_CASE(the_mask_depends_on_seed_offset_and_element_alone) {
     for (double& value : out) value = value != 0;
     return out;
   };
-  for (std::int64_t n : {1, 3, 17, 130, 100001}) {
-    Tensor x = uniform({n}, 3, 1, 2);
+  for (std::int64_t n : {1, 3, 17, 130, by_device(100001, 10001)}) {
+    Tensor x = random_tensor({n}, DType::f64, 1, 2);
     auto wanted = with_threads(1, [&] { return mask(x, 0.4, 5, 96); });
     BOOST_TEST((with_threads(2, [&] { return mask(x, 0.4, 5, 96); }) == wanted));
-    BOOST_TEST((mask(uniform({n}, 4, 1, 2, DType::f32), 0.4, 5, 96) == wanted));
+    BOOST_TEST((mask(random_tensor({n}, DType::f32, 1, 2, 1), 0.4, 5, 96) == wanted));
     if (n >= 130) {
       BOOST_TEST((mask(x, 0.4, 6, 96) != wanted));
       BOOST_TEST((mask(x, 0.4, 5, 96 + 16) != wanted));
-      auto longer = mask(uniform({n + 77}, 3, 1, 2), 0.4, 5, 96);
+      auto longer = mask(random_tensor({n + 77}, DType::f64, 1, 2), 0.4, 5, 96);
       longer.resize(wanted.size());
       BOOST_TEST((longer == wanted));
     }
   }
-  Tensor matrix = uniform({37, 53}, 3, 1, 2);
+  Tensor matrix = random_tensor({37, 53}, DType::f64, 1, 2);
   Tensor turned = matrix.transpose(0, 1).contiguous().transpose(0, 1);  // same elements, other strides
   BOOST_TEST((values_of(dropout(turned, 0.4, 5, 0)) == values_of(dropout(matrix, 0.4, 5, 0))));
 }
 
 BOOST_AUTO_TEST_CASE(neighbouring_decisions_are_independent) {
-  auto out = values_of(dropout(Tensor::full({1 << 18}, 1, DType::f64), 0.5, 8, 0));
+  auto out = values_of(dropout(here(Tensor::full({by_device(1 << 18, 1 << 15)}, 1, DType::f64)), 0.5, 8, 0));
   for (std::size_t distance : {1, 2, 8, 16, 32, 64, 128, 4096}) {
     double agree = 0, n = static_cast<double>(out.size() - distance);
     for (std::size_t i = distance; i < out.size(); ++i) agree += out[i] == out[i - distance];
@@ -226,13 +223,13 @@ BOOST_AUTO_TEST_CASE(neighbouring_decisions_are_independent) {
 }
 
 BOOST_AUTO_TEST_CASE(dropout_of_infinities_is_zero_where_dropped) {
-  for (double value : values_of(dropout(Tensor::full({300}, -INFINITY, DType::f32), 0.5, 8, 0)))
+  for (double value : values_of(dropout(here(Tensor::full({300}, -INFINITY, DType::f32)), 0.5, 8, 0)))
     BOOST_TEST((value == 0 || value == -INFINITY));
 }
 
 BOOST_AUTO_TEST_CASE(dropout_add_is_dropout_and_a_sum) {
   for (DType dtype : {DType::f32, DType::f64}) {
-    Tensor x = uniform({13, 7, 29}, 1, -1, 1, dtype), residual = uniform({13, 7, 29}, 2, -1, 1, dtype);
+    Tensor x = random_tensor({13, 7, 29}, dtype), residual = random_tensor({13, 7, 29}, dtype, -1, 1, 1);
     auto sum = values_of(dropout_add(x, residual, 0.2, 3, 4)), dropped = values_of(dropout(x, 0.2, 3, 4));
     auto added = values_of(residual);
     for (std::size_t i = 0; i < sum.size(); ++i) BOOST_TEST(std::fabs(sum[i] - added[i] - dropped[i]) < 2e-7);
@@ -240,14 +237,16 @@ BOOST_AUTO_TEST_CASE(dropout_add_is_dropout_and_a_sum) {
 }
 
 BOOST_AUTO_TEST_CASE(wrong_arguments_are_named) {
-  Tensor x = Tensor::zeros({2, 3}), y = Tensor::zeros({3, 2}), indices = Tensor::zeros({4}, DType::i64);
+  Tensor x = here(Tensor::zeros({2, 3})), y = here(Tensor::zeros({3, 2})),
+         indices = here(Tensor::zeros({4}, DType::i64));
   Generator generator(1);
   BOOST_TEST(message_of([&] { dropout(x, 1, 0, 0); }) == "a dropout probability lies in [0, 1), not at 1");
   BOOST_TEST(message_of([&] { dropout(x, NAN, 0, 0); }) == "a dropout probability lies in [0, 1), not at nan");
   BOOST_TEST(message_of([&] { dropout(indices, 0.5, 0, 0); }) ==
              "dropout: computes in f32 or f64, not i64; cast the tensor first");
   BOOST_TEST(message_of([&] { dropout_add(x, y, 0.5, 0, 0); }) ==
-             "dropout_add: the residual is f32 [3, 2] on cpu, x is f32 [2, 3] on cpu; they must be alike");
+             fmt::format("dropout_add: the residual is f32 [3, 2] on {0}, x is f32 [2, 3] on {0}; they must be alike",
+                         name(test_device())));
   BOOST_TEST(message_of([&] { fill_uniform(x, generator, 2, 1); }) ==
              "fill_uniform: from 2 to 1: the interval is empty");
   BOOST_TEST(message_of([&] { fill_normal(x, generator, 0, -1); }) ==

@@ -40,8 +40,9 @@ BOOST_AUTO_TEST_SUITE(reductions)
 BOOST_AUTO_TEST_CASE(every_set_of_dimensions_of_every_layout_is_reduced_as_a_naive_loop_does) {
   // Up to 2210 numbers of both signs: their rounding errors do not cancel as they do.
   auto tolerance = [](DType dtype) { return 5 * tolerance_of(dtype); };
-  for (const Shape& shape : {Shape{17}, Shape{130}, Shape{3, 17}, Shape{17, 3}, Shape{1, 130}, Shape{130, 17},
-                             Shape{3, 1, 17}, Shape{5, 4, 3, 17}, Shape{2, 17, 1, 3}, Shape{2, 3, 2, 3, 5}})
+  for (const Shape& shape :
+       {Shape{17}, Shape{130}, Shape{3, 17}, Shape{17, 3}, Shape{1, 130}, Shape{by_device(130, 13), 17},
+        Shape{3, 1, 17}, Shape{5, by_device(4, 2), 3, 17}, Shape{2, 17, 1, 3}, Shape{2, 3, 2, 3, 5}})
     for (DType dtype : {DType::f32, DType::f64})
       for (const Tensor& x : layouts(random_tensor(shape, dtype)))
         for (unsigned dims = 1; dims < 1u << shape.rank(); ++dims)
@@ -51,8 +52,10 @@ BOOST_AUTO_TEST_CASE(every_set_of_dimensions_of_every_layout_is_reduced_as_a_nai
 }
 
 BOOST_AUTO_TEST_CASE(long_axes_and_few_results_are_split_without_loss) {
-  for (const Shape& shape : {Shape{60001}, Shape{3, 20003}, Shape{20003, 3}, Shape{700, 300}, Shape{300, 700},
-                             Shape{50, 3, 500}, Shape{20000, 1, 2}, Shape{70, 500, 1}})
+  const std::vector<Shape> shapes{{60001},    {3, 20003},   {20003, 3},    {700, 300},
+                                  {300, 700}, {50, 3, 500}, {20000, 1, 2}, {70, 500, 1}};
+  const std::vector<Shape> shorter{{6001}, {3, 2003}, {103, 3}, {20, 300}, {7, 3, 50}, {100, 1, 2}, {7, 70, 1}};
+  for (const Shape& shape : by_device(shapes, shorter))
     for (DType dtype : {DType::f32, DType::f64}) {
       Tensor x = random_tensor(shape, dtype, 0, 1);
       for (unsigned dims = 1; dims < 1u << shape.rank(); ++dims)
@@ -72,7 +75,8 @@ BOOST_AUTO_TEST_CASE(broadcast_tensors_are_summed_as_often_as_they_are_seen) {
 
 BOOST_AUTO_TEST_CASE(f32_sums_stay_near_the_exact_sum) {
   // equal summands: the rounding errors of a running f32 sum all go one way
-  for (const Tensor& x : {random_tensor({2, 1 << 18}, DType::f32, 0, 1), Tensor::full({2, 1 << 18}, 0.1)}) {
+  const Shape shape{2, by_device(1 << 18, 1 << 12)};
+  for (const Tensor& x : {random_tensor(shape, DType::f32, 0, 1), here(Tensor::full(shape, 0.1))}) {
     std::vector<double> rows = reduced(Reduction::sum, x, 2);
     check_close(sum(x, {1}), rows, 5e-7, "rows");
     check_close(sum(x.transpose(0, 1).contiguous(), {0}), rows, 5e-7, "columns");
@@ -88,18 +92,17 @@ BOOST_AUTO_TEST_CASE(keep_decides_whether_the_dimension_stays) {
 }
 
 BOOST_AUTO_TEST_CASE(nothing_sums_to_zero_and_has_maximum_minus_infinity) {
-  Tensor x = Tensor::empty({3, 0}, DType::f32);
+  Tensor x = here(Tensor::empty({3, 0}, DType::f32));
   check_close(sum(x, {1}), {0, 0, 0}, 0, "sum");
   check_close(maximum(x, {1}), {-INFINITY, -INFINITY, -INFINITY}, 0, "maximum");
   BOOST_TEST(sum(x, {0}).elements() == 0);
-  BOOST_TEST(sum(Tensor::of({2.5}, {})).item() == 2.5);
+  BOOST_TEST(sum(here(Tensor::of({2.5}, {}))).item() == 2.5);
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_is_never_lost) {
   for (std::int64_t at : {0, 7, 8, 100, 129})
     for (const Shape& shape : {Shape{130, 1}, Shape{1, 130}}) {
-      Tensor x = random_tensor(shape, DType::f32);
-      x.data<float>()[at] = NAN;
+      Tensor x = with_element(random_tensor(shape, DType::f32), at, NAN);
       BOOST_TEST(std::isnan(sum(x).item()));
       BOOST_TEST(std::isnan(maximum(x).item()));
       BOOST_TEST(std::isnan(maximum(x, {0}).select(0, shape[1] == 1 ? 0 : at).item()));
@@ -107,12 +110,23 @@ BOOST_AUTO_TEST_CASE(a_nan_is_never_lost) {
 }
 
 BOOST_AUTO_TEST_CASE(integers_and_truths_are_counted_in_i64) {
-  Tensor truths = Tensor::of({1, 0, 1, 1, 0, 1}, {2, 3}, DType::boolean);
+  Tensor truths = here(Tensor::of({1, 0, 1, 1, 0, 1}, {2, 3}, DType::boolean));
   BOOST_TEST((sum(truths).dtype() == DType::i64));
   check_close(sum(truths, {1}), {2, 2}, 0, "bool");
   check_close(sum(random_integers({130}, 100, DType::i32)), reduced(Reduction::sum, random_integers({130}, 100), 1), 0,
               "i32");
+  const std::int64_t large = (std::int64_t{1} << 60) + 1;  // no f64
+  Tensor numbers = here(Tensor::from(std::vector{large, large, -large, std::int64_t{3}}, {2, 2}));
+  BOOST_TEST(sum(numbers, {0}).to_vector<std::int64_t>() == (std::vector{std::int64_t{0}, large + 3}),
+             boost::test_tools::per_element());
   check_fails_with([&] { maximum(truths); }, "maximum: computes in f32 or f64, not bool");
+}
+
+BOOST_AUTO_TEST_CASE(bf16_is_reduced_in_f32_and_rounded_once) {
+  Tensor x = random_tensor({5, 130}, DType::bf16, 0, 1);
+  BOOST_TEST((sum(x, {1}).dtype() == DType::bf16));
+  check_close(sum(x, {1}), reduced(Reduction::sum, x, 2), 1.0 / 256, "sum");
+  check_close(maximum(x, {0}), reduced(Reduction::maximum, x, 1), 0, "maximum");
 }
 
 BOOST_AUTO_TEST_CASE(sum_to_is_the_adjoint_of_broadcasting) {
@@ -132,7 +146,8 @@ BOOST_AUTO_TEST_CASE(wrong_dimensions_are_named) {
 }
 
 BOOST_AUTO_TEST_CASE(threads_do_not_matter) {
-  Tensor x = random_tensor({700, 3, 130}, DType::f32), wide = random_tensor({4096, 512}, DType::f32);
+  Tensor x = random_tensor({by_device(700, 20), 3, 130}, DType::f32),
+         wide = random_tensor({by_device(4096, 96), by_device(512, 64)}, DType::f32);
   check_threads_do_not_matter([&] {
     return std::vector<Tensor>{sum(x),      sum(x, {0}), sum(x, {2}),    sum(x, {0, 2}), maximum(x, {0}),
                                sum(x, {1}), sum(wide),   sum(wide, {0}), sum(wide, {1})};
@@ -140,7 +155,7 @@ BOOST_AUTO_TEST_CASE(threads_do_not_matter) {
 }
 
 BOOST_AUTO_TEST_CASE(repetition_allocates_nothing) {
-  Tensor x = random_tensor({1000, 700}, DType::f32);
+  Tensor x = random_tensor({by_device(1000, 10), 700}, DType::f32);
   check_steady([&] { sum(x, {0}), sum(x, {1}), sum(x); });
 }
 

@@ -1,9 +1,10 @@
+// Files of safetensors, which are read into tensors on the CPU.
 #include "tensor/format/safetensors.h"
 
-#include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
 
 #include "tensor/support/atomic_file.h"
+#include "tests/tensor/kernel_cases.h"
 #include "tests/tensor/tensor_files.h"
 
 using namespace fovea;
@@ -49,7 +50,7 @@ void require_same(const Named& found, const Named& expected) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(safetensors)
+BOOST_AUTO_TEST_SUITE(safetensors, *cpu_only())
 
 BOOST_AUTO_TEST_CASE(a_file_of_the_safetensors_package_is_read) {
   auto file = read_safetensors(golden("every_type.safetensors"));

@@ -1,10 +1,11 @@
+// Suggestions for names; they have to do with no device.
 #include "tensor/support/suggestion.h"
 
-#include <boost/test/unit_test.hpp>
+#include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
 
-BOOST_AUTO_TEST_SUITE(suggestion)
+BOOST_AUTO_TEST_SUITE(suggestion, *cpu_only())
 
 static const std::vector<std::string> flags{"attention", "encoder-attention", "decoder-attention", "layers",
                                             "lr",        "learning-rate",     "label-smoothing",   "seed",

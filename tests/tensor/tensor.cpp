@@ -1,13 +1,12 @@
-// Copies between views that share memory, and tensors that were never given a value.
+// Filling, casting, copies between views that share memory, and tensors that were never given a value.
 #include "tensor/tensor.h"
 
 #include <functional>
 
-#include <boost/test/unit_test.hpp>
-
 #include "tensor/map.h"
 #include "tensor/support/machine_memory.h"
 #include "tests/refusal.h"
+#include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
 
@@ -35,11 +34,88 @@ const std::vector<Views> all_views = {
     {"itself", [](const Tensor& a) { return std::pair(a, a); }},
 };
 
-Tensor numbered(std::int64_t n, DType dtype) { return Tensor::arange(n * n, dtype).reshape({n, n}); }
+constexpr DType all_types[] = {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8, DType::boolean};
+
+std::vector<double> part(const std::vector<double>& values, std::ptrdiff_t begin, std::ptrdiff_t end) {
+  return {values.begin() + begin, values.begin() + end};
+}
+
+Tensor numbered(std::int64_t n, DType dtype) { return Tensor::arange(n * n, dtype, test_device()).reshape({n, n}); }
 
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(tensors)
+
+BOOST_AUTO_TEST_CASE(every_type_is_cast_to_every_other_from_any_layout_into_any) {
+  for (DType from : all_types)
+    for (DType to : all_types) {
+      if (from == DType::boolean && to == DType::boolean) continue;
+      const bool has_signs = from != DType::u8 && to != DType::u8;
+      const Tensor numbers = random_tensor({3, 17}, from, has_signs ? -120 : 0, 120);
+      std::vector<double> expected = numbers.to_vector<double>();
+      for (double& x : expected) x = to == DType::boolean ? x != 0 : is_float(to) ? x : std::trunc(x);
+      // Whole numbers up to 120 are exact in bf16; others are rounded to 8 bits.
+      const double tolerance = to == DType::bf16 ? 1.0 / 256 : to == DType::f32 ? 1e-7 : 0;
+      for (const Tensor& x : layouts(numbers)) {
+        check_close(x.to(to), expected, tolerance, fmt::format("{} to {}", x, name(to)));
+        check_close(x.contiguous(), x.to_vector<double>(), 0, "contiguous");
+      }
+      for (Tensor& target : layouts(Tensor::zeros({3, 17}, to, test_device()))) {
+        target.copy_from(numbers);
+        check_close(target, expected, tolerance, fmt::format("{} into {}", numbers, target));
+        target.copy_from(numbers.slice(0, 1, 2));
+        for (std::int64_t row : {0, 2}) check_close(target.select(0, row), part(expected, 17, 34), tolerance, "a row");
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(whole_numbers_that_f64_cannot_tell_apart_stay_exact) {
+  const std::int64_t first = (std::int64_t{1} << 60) + 1;
+  Tensor x = Tensor::arange(6, DType::i64, test_device(), first), turned = x.reshape({2, 3}).transpose(0, 1).clone();
+  BOOST_TEST(x.to_vector<std::int64_t>() == (std::vector{first, first + 1, first + 2, first + 3, first + 4, first + 5}),
+             boost::test_tools::per_element());
+  BOOST_TEST(
+      turned.to_vector<std::int64_t>() == (std::vector{first, first + 3, first + 1, first + 4, first + 2, first + 5}),
+      boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(copies_to_the_tested_device_and_back_keep_every_layout) {
+  for (DType dtype : all_types)
+    for (const Tensor& x : layouts(random_integers({3, 5, 4}, 2, dtype))) {
+      std::vector<double> expected = x.to_vector<double>();
+      Tensor there = Tensor::empty({3, 5, 4}, dtype);
+      there.copy_from(x);
+      check_close(there, expected, 0, "from the device");
+      Tensor back = Tensor::full({4, 5, 3}, 1, dtype, test_device()).transpose(0, 2);
+      back.copy_from(there);
+      check_close(back, expected, 0, "to the device");
+      back.copy_from(there.slice(1, 2, 3));
+      check_close(back.slice(1, 4, 5), there.slice(1, 2, 3).to_vector<double>(), 0, "broadcast to the device");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(filling_a_view_leaves_the_rest) {
+  for (DType dtype : all_types) {
+    Tensor x = Tensor::zeros({3, 5}, dtype, test_device());
+    x.slice(1, 1, 4).transpose(0, 1).fill(1);
+    x.select(0, 1).fill(0);
+    check_close(x, {0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0}, 0, x.describe());
+    x.slice(0, 2, 2).fill(1);
+    check_close(x.select(0, 1), {0, 0, 0, 0, 0}, 0, "nothing is filled");
+  }
+  BOOST_TEST(Tensor::full({}, -0.75, DType::bf16, test_device()).item() == -0.75);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_counted_up_from_any_start) {
+  for (DType dtype : all_types) {
+    if (dtype == DType::boolean) continue;
+    for (std::int64_t n : {0, 1, 130}) {
+      std::vector<double> expected;
+      for (std::int64_t k = 0; k < n; ++k) expected.push_back(static_cast<double>(k + 7));
+      check_close(Tensor::arange(n, dtype, test_device(), 7), expected, 0, fmt::format("{} of {}", n, name(dtype)));
+    }
+  }
+}
 
 BOOST_AUTO_TEST_CASE(copying_between_views_of_one_storage_is_copying_what_was_there) {
   for (DType dtype : {DType::f32, DType::i64})
@@ -55,9 +131,10 @@ BOOST_AUTO_TEST_CASE(copying_between_views_of_one_storage_is_copying_what_was_th
 BOOST_AUTO_TEST_CASE(a_large_transposition_in_place) {
   Tensor a = numbered(300, DType::f32);
   a.copy_from(a.transpose(0, 1));
-  const auto* element = a.data<float>();
-  for (int i = 0; i < 300; i += 7)
-    for (int j = 0; j < 300; j += 11) BOOST_REQUIRE(element[i * 300 + j] == static_cast<float>(j * 300 + i));
+  std::vector<double> expected;
+  for (int i = 0; i < 300; ++i)
+    for (int j = 0; j < 300; ++j) expected.push_back(j * 300 + i);
+  check_close(a, expected, 0, "transposed");
 }
 
 BOOST_AUTO_TEST_CASE(a_formula_writes_over_what_it_reads) {
@@ -70,15 +147,15 @@ BOOST_AUTO_TEST_CASE(a_formula_writes_over_what_it_reads) {
 }
 
 BOOST_AUTO_TEST_CASE(a_formula_writes_only_where_its_operands_fit) {
-  Tensor out = numbered(3, DType::f64), two = Tensor::arange(2, DType::f64),
-         rows = Tensor::zeros({2, 3, 3}, DType::f64);
+  Tensor out = numbered(3, DType::f64), two = Tensor::arange(2, DType::f64, test_device()),
+         rows = here(Tensor::zeros({2, 3, 3}, DType::f64));
   for (const Tensor* x : {&two, &rows})
     BOOST_TEST(message_of([&] { map_into(out, Add{}, out, *x); }) ==
                fmt::format("add: an operand, {}, does not broadcast to the result, f64 [3, 3]", *x));
 }
 
 BOOST_AUTO_TEST_CASE(an_undefined_tensor_says_so) {
-  Tensor none, x = Tensor::zeros({});
+  Tensor none, x = here(Tensor::zeros({}));
   const std::vector<std::function<void()>> uses = {
       [&] { none.fill(1); },       [&] { none.copy_from(x); },        [&] { x.copy_from(none); }, [&] { none.clone(); },
       [&] { none.data<float>(); }, [&] { none.to_vector<double>(); }, [&] { none.changed(); },    [&] { none.item(); },
@@ -89,8 +166,8 @@ BOOST_AUTO_TEST_CASE(an_undefined_tensor_says_so) {
   }
 }
 
-// The system promises memory that nobody has, and kills who writes into it.
-BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_refused) {
+// The system promises memory that nobody has, and kills who writes into it. A GPU refuses by itself.
+BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_refused, *cpu_only()) {
   const MachineMemory memory = machine_memory();
   BOOST_REQUIRE(memory.total > 0u);
   BOOST_TEST(memory.available <= memory.total);

@@ -1,10 +1,13 @@
-/// oneDNN is built on GCC's OpenMP runtime, and clang brings its own: two pools of threads would fight for the cores.
+// oneDNN is built on GCC's OpenMP runtime, and clang brings its own: two pools of threads would fight for the cores.
 #include <filesystem>
 #include <vector>
 
-#include <boost/test/unit_test.hpp>
 #include <dnnl.h>
 #include <omp.h>
+
+#include "tests/tensor/kernel_cases.h"
+
+using namespace fovea;
 
 namespace {
 
@@ -21,7 +24,7 @@ void multiply(dnnl_dim_t n) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(onednn_and_our_loops_share_one_pool_of_threads) {
+BOOST_AUTO_TEST_CASE(onednn_and_our_loops_share_one_pool_of_threads, *cpu_only()) {
   constexpr int team = 4;
   const int before = omp_get_max_threads();
   omp_set_num_threads(team);

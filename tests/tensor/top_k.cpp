@@ -1,29 +1,23 @@
 #include "tensor/top_k.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
-#include <boost/test/unit_test.hpp>
-
-#include "tensor/random.h"
+#include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
 
-BOOST_AUTO_TEST_SUITE(top_k_of_rows)
+BOOST_AUTO_TEST_SUITE(top_k_of_rows, *needs({"top_k"}))
 
 BOOST_AUTO_TEST_CASE(the_largest_come_first_and_equal_ones_in_order) {
-  Generator generator(1);
   for (DType dtype : {DType::f32, DType::f64})
     for (std::int64_t n : {1, 3, 17, 64, 130, 1000})
       for (std::int64_t k : {std::int64_t{1}, std::min<std::int64_t>(n, 7), n}) {
-        Tensor x = Tensor::empty({5, n}, dtype);
-        fill_uniform(x, generator, 0, 20);
+        Tensor x = random_integers({5, n}, 20, dtype);  // many are equal
         std::vector<double> values = x.to_vector<double>();
-        for (double& value : values) value = std::floor(value);  // many are equal
-        x = Tensor::from(values, {5, n}).to(dtype);
         TopK best = top_k(x, k);
+        std::vector<double> best_values = best.values.to_vector<double>();
+        std::vector<std::int32_t> best_index = best.index.to_vector<std::int32_t>();
         for (std::int64_t row = 0; row < 5; ++row) {
           std::vector<std::int32_t> order(static_cast<std::size_t>(n));
           std::iota(order.begin(), order.end(), 0);
@@ -31,25 +25,29 @@ BOOST_AUTO_TEST_CASE(the_largest_come_first_and_equal_ones_in_order) {
           std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return value(a) > value(b); });
           for (std::int64_t j = 0; j < k; ++j) {
             std::int32_t expected = order[static_cast<std::size_t>(j)];
-            BOOST_REQUIRE(best.index.data<std::int32_t>()[row * k + j] == expected);
-            BOOST_REQUIRE(best.values.select(0, row).select(0, j).item() == value(expected));
+            const auto place = static_cast<std::size_t>(row * k + j);
+            BOOST_REQUIRE(best_index[place] == expected);
+            BOOST_REQUIRE(best_values[place] == value(expected));
           }
         }
       }
 }
 
 BOOST_AUTO_TEST_CASE(infinities_and_nan) {
-  const double inf = std::numeric_limits<double>::infinity();
-  std::vector<double> values(200, -inf);
-  values[3] = std::nan("");
+  std::vector<double> values(200, -INFINITY);
+  values[3] = NAN;
   values[150] = -5;
-  values[170] = inf;
-  TopK best = top_k(Tensor::from(values, {200}), 3);
-  BOOST_TEST(best.values.to_vector<double>() == (std::vector<double>{inf, -5, -inf}), boost::test_tools::per_element());
-  BOOST_TEST(best.index.data<std::int32_t>()[0] == 170);
-  BOOST_TEST(best.index.data<std::int32_t>()[1] == 150);
-  BOOST_CHECK_THROW(top_k(Tensor::zeros({2, 3}), 4), Error);
-  BOOST_CHECK_THROW(top_k(Tensor::zeros({2, 3}), 0), Error);
+  values[170] = INFINITY;
+  TopK best = top_k(here(Tensor::from(values, {200})), 3);
+  check_close(best.values, {INFINITY, -5, -INFINITY}, 0, "values");
+  BOOST_TEST(best.index.to_vector<std::int32_t>()[0] == 170);
+  BOOST_TEST(best.index.to_vector<std::int32_t>()[1] == 150);
+}
+
+BOOST_AUTO_TEST_CASE(as_many_as_a_row_has_are_asked_for) {
+  Tensor x = here(Tensor::zeros({2, 3}));
+  BOOST_CHECK_THROW(top_k(x, 4), Error);
+  BOOST_CHECK_THROW(top_k(x, 0), Error);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
