@@ -4,9 +4,6 @@
 
 namespace fovea {
 
-enum class Comparison { less, less_equal, equal };
-enum class Logic { both, either, negation };  ///< the negation is of the first operand
-
 /// condition ? a : b, broadcasting all three. condition bool or u8; a and b of one type, any.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 

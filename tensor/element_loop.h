@@ -76,9 +76,9 @@ template <int operands>
 using RunBody = FunctionRef<void(const std::array<std::int64_t, operands>& offsets, std::int64_t count)>;
 
 /// Calls body for the runs of the loop, on several threads where that pays: a run is a row or, where there are few and
-/// long ones, a part of one; operand k's elements lie strides[k][-1] apart. Compiled for the numbers of operands that
-/// element_loop.cpp ends with.
+/// long ones, a part of one; operand k's elements lie strides[k][-1] apart. `cost` is an element's work in additions.
+/// Compiled for the numbers of operands at the end of cpu/element_loop.cpp.
 template <int operands>
-void for_runs(const ElementLoop<operands>& loop, RunBody<operands> body);
+void for_runs(const ElementLoop<operands>& loop, RunBody<operands> body, std::int64_t cost = 1);
 
 }  // namespace fovea

@@ -33,6 +33,7 @@ Kernels::Kernels(Device device)
     : device(device),
       maps(map_entries(*this, ElementwiseFunctors{})),
       rows(entries_of<RowKernel>(*this, formula::RowFormulas{})),
+      several(entries_of<SeveralKernel>(*this, formula::CellFormulas{})),
       updates(entries_of<UpdateKernel>(*this, formula::UpdateFormulas{})) {}
 
 /// The tables are never destroyed: tensors in static variables may outlive every other static object.

@@ -13,23 +13,21 @@
 #include <string>
 #include <vector>
 
+#include "tensor/formula/cell_formulas.h"
 #include "tensor/formula/functor_list.h"
 #include "tensor/formula/philox.h"
 #include "tensor/formula/row_formulas.h"
+#include "tensor/formula/truths.h"
 #include "tensor/formula/update_formulas.h"
 #include "tensor/storage.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
 
-struct LstmCellGradients;
-struct LstmCellResult;
 struct RowOperands;
 struct TopK;
 struct UpdateSlot;
 enum class Reduction;
-enum class Comparison;
-enum class Logic;
 
 class Kernels;
 
@@ -76,6 +74,9 @@ using MapKernel = Kernel<void(const void* functor, Tensor& out, const Tensor* co
 
 /// The formula of the list that the entry is for, on all rows of its operands.
 using RowKernel = Kernel<void(const void* formula, const RowOperands& operands)>;
+
+/// The formula of the list that the entry is for; all operands of one shape, of any strides.
+using SeveralKernel = Kernel<void(const void* formula, Tensor* const* out, const Tensor* const* in)>;
 
 /// The formula of the list that the entry is for, on every element of every slot.
 using UpdateKernel = Kernel<void(const void* formula, std::span<const UpdateSlot> slots)>;
@@ -146,11 +147,8 @@ class Kernels {
   // ---- Rows: the listed formulas (formula/row_formulas.h), by their place in the list ----
   std::array<RowKernel, formula::row_formula_count> rows;
 
-  // ---- Several outputs ----
-  Kernel<void(const Tensor& gates, const Tensor& previous_cell, LstmCellResult& out)> lstm_cell{*this, "lstm_cell"};
-  Kernel<void(const Tensor& g_hidden, const Tensor& g_cell, const Tensor& activations, const Tensor& previous_cell,
-              const Tensor& cell, LstmCellGradients& out)>
-      lstm_cell_backward{*this, "lstm_cell_backward"};
+  // ---- Several results: the listed formulas (formula/cell_formulas.h), by their place in the list ----
+  std::array<SeveralKernel, formula::cell_formula_count> several;
 
   // ---- Optimizers: the listed formulas (formula/update_formulas.h), by their place in the list ----
   std::array<UpdateKernel, formula::update_formula_count> updates;

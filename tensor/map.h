@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tensor/cpu/map_loop.h"
+#include "tensor/formula/cell_formulas.h"
 #include "tensor/formula/functor_list.h"
 #include "tensor/tensor.h"
 
@@ -14,6 +15,7 @@ namespace fovea {
 /// The kernel of a listed functor, or of its derivative, on out's device. The list of kernels.h holds them all.
 using MapOperands = const Tensor* const*;
 void run_listed_map(int place, int order, const void* functor, Tensor& out, MapOperands in);
+void run_several(int place, const void* functor, Tensor* const* out, int outputs, MapOperands in);
 /// For a functor that is in no list, and so has a kernel on the CPU alone: throws for tensors on another device.
 void require_cpu_for_map(const char* name, const Tensor& out);
 
@@ -53,6 +55,15 @@ requires(std::is_same_v<In, Tensor>&&...) Tensor map(const F& f, const In&... in
   Tensor out = empty_map_result(F::name, inputs.data(), sizeof...(In));
   map_into(out, f, in...);
   return out;
+}
+
+/// out... = f(in...) for a formula of the list CellFormulas; all operands of one shape, type and device, of any
+/// strides, and results in memory of their own.
+template <class F>
+void map_several(const F& f, const std::array<Tensor*, F::outputs>& out,
+                 const std::array<const Tensor*, F::inputs>& in) {
+  constexpr int place = place_of<F>(formula::CellFormulas{});
+  run_several(place, &f, out.data(), F::outputs, in.data());
 }
 
 }  // namespace fovea

@@ -1,6 +1,4 @@
 // Comparisons, logic and choice on the CPU.
-#include "tensor/comparison.h"
-
 #include "tensor/element_loop.h"
 #include "tensor/kernels.h"
 
@@ -43,24 +41,13 @@ void combine(const Tensor& a, const Tensor& b, Tensor& out, const Op& op) {
 }
 
 void compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& out) {
-  visit(a.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    if (comparison == Comparison::less)
-      combine<T>(a, b, out, [](const T& x, const T& y) { return x < y; });
-    else if (comparison == Comparison::less_equal)
-      combine<T>(a, b, out, [](const T& x, const T& y) { return x <= y; });
-    else
-      combine<T>(a, b, out, [](const T& x, const T& y) { return x == y; });
+  formula::visit_functor(comparison, [&](auto op) {
+    visit(a.dtype(), [&](auto type) { combine<typename decltype(type)::type>(a, b, out, op); });
   });
 }
 
 void logic(Logic logic, const Tensor& a, const Tensor& b, Tensor& out) {
-  if (logic == Logic::both)
-    combine<bool>(a, b, out, [](bool x, bool y) -> bool { return x & y; });
-  else if (logic == Logic::either)
-    combine<bool>(a, b, out, [](bool x, bool y) -> bool { return x | y; });
-  else
-    combine<bool>(a, b, out, [](bool x, bool) -> bool { return !x; });
+  formula::visit_functor(logic, [&](auto op) { combine<bool>(a, b, out, op); });
 }
 
 template <class T>

@@ -3,14 +3,14 @@
 namespace fovea {
 
 template <int operands>
-void for_runs(const ElementLoop<operands>& loop, RunBody<operands> body) {
-  std::int64_t count = loop.inner();
-  if (loop.rows() >= 16 || count <= element_grain)
-    return parallel_for(loop.rows(), 1 + element_grain / (count + 1), [&](std::int64_t begin, std::int64_t end) {
+void for_runs(const ElementLoop<operands>& loop, RunBody<operands> body, std::int64_t cost) {
+  const std::int64_t count = loop.inner(), grain = element_grain / cost;
+  if (loop.rows() >= 16 || count <= grain)
+    return parallel_for(loop.rows(), 1 + grain / (count + 1), [&](std::int64_t begin, std::int64_t end) {
       loop.for_rows(begin, end, [&](auto& offsets) { body(offsets, count); });
     });
   loop.for_rows(0, loop.rows(), [&](auto& row) {
-    parallel_for(count, element_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
       std::array<std::int64_t, operands> offsets;
       for (int k = 0; k < operands; ++k) offsets[k] = row[k] + begin * loop.strides[k][-1];
       body(offsets, end - begin);
@@ -18,11 +18,13 @@ void for_runs(const ElementLoop<operands>& loop, RunBody<operands> body) {
   });
 }
 
-template void for_runs<2>(const ElementLoop<2>&, RunBody<2>);
-template void for_runs<3>(const ElementLoop<3>&, RunBody<3>);
-template void for_runs<4>(const ElementLoop<4>&, RunBody<4>);
-template void for_runs<6>(const ElementLoop<6>&, RunBody<6>);
-template void for_runs<9>(const ElementLoop<9>&, RunBody<9>);
-template void for_runs<16>(const ElementLoop<16>&, RunBody<16>);
+template void for_runs<2>(const ElementLoop<2>&, RunBody<2>, std::int64_t);
+template void for_runs<3>(const ElementLoop<3>&, RunBody<3>, std::int64_t);
+template void for_runs<4>(const ElementLoop<4>&, RunBody<4>, std::int64_t);
+template void for_runs<6>(const ElementLoop<6>&, RunBody<6>, std::int64_t);
+template void for_runs<9>(const ElementLoop<9>&, RunBody<9>, std::int64_t);
+template void for_runs<11>(const ElementLoop<11>&, RunBody<11>, std::int64_t);
+template void for_runs<13>(const ElementLoop<13>&, RunBody<13>, std::int64_t);
+template void for_runs<16>(const ElementLoop<16>&, RunBody<16>, std::int64_t);
 
 }  // namespace fovea
