@@ -32,5 +32,6 @@ int main(int argc, char** argv) {
              {{"step", "whole training steps of a model", benchmark_step},
               {"decode", "beam search with a model of sequences", benchmark_decode},
               {"attention", "one attention, without its projections", benchmark_attention},
-              {"gemm", "matrix products", benchmark_gemm}});
+              {"gemm", "matrix products", benchmark_gemm},
+              {"kernels", "every kernel of every device, and its rate", benchmark_kernels}});
 }

@@ -16,6 +16,7 @@ void benchmark_step(Cli& cli);
 void benchmark_decode(Cli& cli);
 void benchmark_gemm(Cli& cli);
 void benchmark_attention(Cli& cli);
+void benchmark_kernels(Cli& cli);
 
 /// GFLOP/s of one product [size, size] by [size, size], f32: what the machine can do, now.
 double machine_gemm_gflops(std::int64_t size);

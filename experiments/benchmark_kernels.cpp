@@ -1,0 +1,165 @@
+// Every kernel of every device: whether the device has it, and how fast it moves memory.
+#include <map>
+
+#include "experiments/benchmark.h"
+#include "experiments/support/report/table.h"
+#include "tensor/comparison.h"
+#include "tensor/cross_entropy.h"
+#include "tensor/gather.h"
+#include "tensor/gemm.h"
+#include "tensor/kernels.h"
+#include "tensor/layer_norm.h"
+#include "tensor/lstm_cell.h"
+#include "tensor/map.h"
+#include "tensor/optimizer_step.h"
+#include "tensor/random.h"
+#include "tensor/reduce.h"
+#include "tensor/scan.h"
+#include "tensor/softmax.h"
+#include "tensor/top_k.h"
+
+namespace fovea {
+
+namespace {
+
+/// f32 operands of one size, and a call of the front that runs a kernel on them; `tensors` of that size are read or
+/// written. A call of the front takes what it allocates and checks, too.
+struct Timing {
+  double tensors;
+  std::function<void()> call;
+};
+
+constexpr std::int64_t columns = 512;
+
+/// Calls for the kernels that have a simple one, by the kernel's name.
+std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
+  Generator generator(3);
+  auto random = [&](const Shape& shape) {
+    Tensor x = Tensor::empty(shape);
+    fill_uniform(x, generator, 0.5, 1.5);
+    return x.to(device);
+  };
+  Tensor x = random({rows, columns}), y = random({rows, columns}), gain = random({columns}), cell = random({rows, 128});
+  Tensor targets = Tensor::zeros({rows}, DType::i64, device), index = Tensor::arange(rows, DType::i64, device);
+  Tensor last = Tensor::zeros({rows, columns}, DType::i64, device), out = random({rows, columns});
+  Tensor truth = Tensor::full({rows, columns}, 1, DType::boolean, device), weight = random({columns, columns});
+  Tensor moment = random({rows, columns}), per_row = random({rows}), sums = Tensor::zeros({rows}, DType::f64, device);
+  return {
+      {"copy", {2, [=]() mutable { out.copy_from(x); }}},
+      {"fill", {1, [=]() mutable { out.fill(2); }}},
+      {"arange", {1, [=] { Tensor::arange(rows * columns, DType::f32, device); }}},
+      {"compare", {2.25, [=] { less(x, y); }}},
+      {"logic", {0.75, [=] { logical_and(truth, truth); }}},
+      {"where", {3.25, [=] { where(truth, x, y); }}},
+      {"fill_uniform", {1, [=]() mutable { fill_uniform(out, generator); }}},
+      {"fill_normal", {1, [=]() mutable { fill_normal(out, generator); }}},
+      {"dropout", {2, [=] { dropout(x, 0.1, 1, 0); }}},
+      {"reduce", {1, [=] { sum(x, {1}); }}},
+      {"cumulative_sum", {2, [=] { cumulative_sum(x); }}},
+      {"top_k", {1, [=] { top_k(x, 4); }}},
+      {"global_norm", {1, [=] { global_norm(std::span(&x, 1)); }}},
+      {"gemm", {2, [=]() mutable { gemm(x, weight, out); }}},
+      {"gather_rows", {2, [=] { gather_rows(x, index); }}},
+      {"scatter_add_rows", {3, [=]() mutable { scatter_add_rows(out, index, x); }}},
+      {"gather_last", {4, [=] { gather_last(x, last); }}},
+      {"scatter_add_last", {4, [=] { scatter_add_last(x, last, columns); }}},
+      {"softmax", {2, [=] { softmax(x); }}},
+      {"softmax_backward", {3, [=] { softmax_backward(x, y); }}},
+      {"log_softmax", {2, [=] { log_softmax(x); }}},
+      {"log_softmax_backward", {3, [=] { log_softmax_backward(x, y); }}},
+      {"log_sum_exp", {1, [=] { log_sum_exp(x); }}},
+      {"layer_norm", {2, [=] { layer_norm(x, gain, gain, 1e-5); }}},
+      {"layer_norm_backward", {3, [=] { layer_norm_backward(x, y, gain, per_row, per_row); }}},
+      {"cross_entropy", {1, [=] { cross_entropy(x, targets, 0.1, -1); }}},
+      {"cross_entropy_backward", {2, [=] { cross_entropy_backward(per_row, x, targets, sums, 0.1, -1); }}},
+      {"lstm_cell", {2.75, [=] { lstm_cell(x, cell); }}},
+      {"lstm_cell_backward", {3.25, [=] { lstm_cell_backward(cell, cell, x, cell, cell); }}},
+      {"adam_step",
+       {7,
+        [=]() mutable {
+          AdamSlot slot{out, x, moment, y};
+          adam_step(std::span(&slot, 1), {}, 1e-9, 1);
+        }}},
+      {"sgd_step",
+       {3,
+        [=]() mutable {
+          SgdSlot slot{out, x, {}};
+          sgd_step(std::span(&slot, 1), {}, 1e-9);
+        }}},
+  };
+}
+
+/// The functors of the list, each on as many operands as it takes.
+struct MapTimings {
+  const Tensor& x;
+  std::map<std::string, Timing>& all;
+  template <class F, int n>
+  void visit() {
+    add<F>(std::make_index_sequence<n>{});
+  }
+  template <class F, std::size_t... k>
+  void add(std::index_sequence<k...>) {
+    all[F::name] = {1.0 + sizeof...(k), [x = x] { map(F{}, (static_cast<void>(k), x)...); }};
+  }
+};
+
+/// GB/s of the median of five calls, each of which waits for the device.
+double rate(const Timing& timing, Device device, std::int64_t rows) {
+  Tensor waited_for = Tensor::zeros({1}, DType::f32, device);
+  std::vector<double> seconds;
+  for (int call = 0; call < 6; ++call) {
+    double one = seconds_of([&] {
+      timing.call();
+      if (device != Device::cpu) waited_for.item();
+    });
+    if (call > 0) seconds.push_back(one);
+  }
+  return timing.tensors * static_cast<double>(rows * columns) * 4 / median(seconds) / 1e9;
+}
+
+}  // namespace
+
+void benchmark_kernels(Cli& cli) {
+  std::int64_t rows = 4096;
+  cli.describe(
+      "Lists the kernels of each device. A number is the rate at which a call reads and writes memory, in GB/s, for "
+      "f32 "
+      "operands of ROWS x 512 elements, the median of five; 'yes' is a kernel that is not timed, '-' one that the "
+      "device "
+      "lacks.");
+  cli.option("--rows", rows, "rows of each operand").range(1, 1 << 20);
+  cli.parse();
+  std::vector<Device> devices{Device::cpu};
+  if (cuda_is_available()) devices.push_back(Device::cuda);
+  std::vector<std::string> headings{"kernel"};
+  std::vector<std::vector<std::string>> cells;
+  for (Device device : devices) {
+    headings.push_back(fmt::format("{} ({}), GB/s", name(device), kernels(device).describe()));
+    std::map<std::string, Timing> all = timings(device, rows);
+    Tensor x = Tensor::full({rows, columns}, 0.75, DType::f32, device);
+    MapTimings maps{x, all};
+    for_functors<0>(maps, ElementwiseFunctors{});
+    std::map<std::string, int> seen;  // a functor's derivatives have its name
+    std::vector<std::string>& column = cells.emplace_back();
+    for (const KernelEntry* entry : kernels(device).entries()) {
+      auto timing = all.find(entry->name());
+      const bool is_timed = entry->exists() && timing != all.end() && seen[entry->name()]++ == 0;
+      column.push_back(is_timed          ? fmt::format("{:.1f}", rate(timing->second, device, rows))
+                       : entry->exists() ? "yes"
+                                         : "-");
+    }
+  }
+  Table table(headings);
+  auto entries = kernels(Device::cpu).entries();
+  std::map<std::string, int> seen;
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    std::string name = entries[k]->name();
+    for (int order = seen[name]++; order > 0; --order) name += '\'';
+    std::vector<Cell> row{Cell(name)};
+    for (const std::vector<std::string>& column : cells) row.push_back(Cell(column[k]));
+    table.row(std::move(row));
+  }
+  fmt::print("{}", table.text());
+}
+
+}  // namespace fovea
