@@ -9,16 +9,13 @@ namespace fovea::cuda {
 
 namespace {
 
-struct SumOf {
-  static __device__ double identity() { return 0; }
+/// A reduction's rule as CUB takes it.
+template <class Op>
+struct Join {
   template <class T>
   __device__ T operator()(T a, T b) const {
-    return a + b;
+    return Op::join(a, b);
   }
-};
-struct MaximumOf {
-  static __device__ double identity() { return -INFINITY; }
-  __device__ double operator()(double a, double b) const { return b > a || b != b ? b : a; }  // NaN wins
 };
 
 /// Totals are f64 for floating-point numbers, and exact for integers.
@@ -33,10 +30,10 @@ __global__ void reduce_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_
   for (std::int64_t row = blockIdx.x; row < rows.count; row += gridDim.x) {
     std::int64_t offset[2];
     rows.offsets(row, offset);
-    auto total = static_cast<Total<T>>(Op::identity());
+    auto total = static_cast<Total<T>>(Op::identity);
     for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x)
-      total = Op{}(total, static_cast<Total<T>>(in[offset[1] + j * step]));
-    total = BlockReduce(shared).Reduce(total, Op{});
+      total = Op::join(total, static_cast<Total<T>>(in[offset[1] + j * step]));
+    total = BlockReduce(shared).Reduce(total, Join<Op>{});
     if (threadIdx.x == 0) out[offset[0]] = static_cast<T>(total);
     __syncthreads();
   }
@@ -74,20 +71,14 @@ void reduce_last(Reduction reduction, const Tensor& in, Tensor& out) {
   if (out.elements() == 0) return;
   DeviceLoop<2> rows(plan_loop<2>(out.shape(), {&out, &heads}));
   unsigned blocks = blocks_for_rows(rows.count);
-  if (in.dtype() == DType::i64) {
-    launch("sum", reduce_rows<std::int64_t, SumOf>, {blocks}, rows, in.data<std::int64_t>(), out.data<std::int64_t>(),
-           n, step);
-    return;
-  }
-  visit_real("reduce", in.dtype(), [&](auto type) {
+  auto run = [&](auto op, auto type) {
+    using Op = decltype(op);
     using T = typename decltype(type)::type;
-    const T* from = in.data<T>();
-    T* to = out.data<T>();
-    if (reduction == Reduction::sum)
-      launch("sum", reduce_rows<T, SumOf>, {blocks}, rows, from, to, n, step);
-    else
-      launch("maximum", reduce_rows<T, MaximumOf>, {blocks}, rows, from, to, n, step);
-  });
+    launch(Op::name, reduce_rows<T, Op>, {blocks}, rows, in.data<T>(), out.data<T>(), n, step);
+  };
+  if (in.dtype() == DType::i64) return run(formula::Sum{}, Type<std::int64_t>{});
+  formula::visit_reduction(reduction,
+                           [&](auto op) { visit_real("reduce", in.dtype(), [&](auto type) { run(op, type); }); });
 }
 
 /// `out` has in's rank; the dimensions in which it is 1 and `in` is not are reduced.

@@ -16,6 +16,7 @@
 #include "tensor/formula/cell_formulas.h"
 #include "tensor/formula/functor_list.h"
 #include "tensor/formula/philox.h"
+#include "tensor/formula/reductions.h"
 #include "tensor/formula/row_formulas.h"
 #include "tensor/formula/truths.h"
 #include "tensor/formula/update_formulas.h"
@@ -27,7 +28,6 @@ namespace fovea {
 struct RowOperands;
 struct TopK;
 struct UpdateSlot;
-enum class Reduction;
 
 class Kernels;
 

@@ -2,11 +2,10 @@
 #pragma once
 #include <span>
 
+#include "tensor/formula/reductions.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
-
-enum class Reduction { sum, maximum };
 
 /// Reduces `dims` (negative count from the end; empty: all). keep leaves them as size 1. Sums add in an order that does
 /// not depend on the number of threads. The maximum of nothing is −inf.

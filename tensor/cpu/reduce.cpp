@@ -20,23 +20,6 @@ constexpr std::int64_t row_block = 1024, column_block = 128;
 constexpr std::int64_t stripe = 256;     // columns that are added up together: their totals stay in the first cache
 constexpr std::int64_t most_items = 32;  // pieces of work, fixed so that results do not depend on the threads
 
-struct SumOf {
-  static constexpr double identity = 0;
-  template <class T>
-  static FOVEA_INLINE T join(T total, T x) {
-    return total + x;
-  }
-};
-
-/// NaN wins, wherever it stands.
-struct MaximumOf {
-  static constexpr double identity = -std::numeric_limits<double>::infinity();
-  template <class T>
-  static FOVEA_INLINE T join(T total, T x) {
-    return select((x > total) | (x != x), x, total);
-  }
-};
-
 template <class Op, int distance = 0, class T>
 FOVEA_INLINE T join_lanes(Vec<T> v) {
   constexpr int step = distance ? distance : Vec<T>::lanes / 2;
@@ -275,7 +258,7 @@ void reduce_all(const Tensor& x, Tensor& out) {
 
 void reduce(Reduction reduction, const Tensor& x, Tensor& out) {
   if (x.dtype() == DType::i64) return sum_integers(x, out);
-  reduction == Reduction::sum ? reduce_all<SumOf>(x, out) : reduce_all<MaximumOf>(x, out);
+  formula::visit_reduction(reduction, [&](auto op) { reduce_all<decltype(op)>(x, out); });
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) { table.reduce = reduce; });

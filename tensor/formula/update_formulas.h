@@ -32,7 +32,7 @@ struct SgdUpdate {
 
 /// velocity ← momentum · velocity + scale · g + decay · p; p ← p − rate · velocity
 struct MomentumUpdate {
-  static constexpr const char* name = "sgd_step";
+  static constexpr const char* name = "sgd_step_with_momentum";
   static constexpr int states = 2;
   double rate, momentum, decay, scale;
 
