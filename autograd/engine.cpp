@@ -218,8 +218,8 @@ std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variabl
 // ---- The backward pass ----
 
 /// One backward pass. Gradients wait at the nodes they are for, and the newest of these nodes has its turn: it has all
-/// of its gradients, because everything that was made from its results is newer. Gradients of leaves wait for the end of
-/// the pass: a pass that throws leaves every grad() as it was.
+/// of its gradients, because everything that was made from its results is newer. Gradients of leaves wait for the end
+/// of the pass: a pass that throws leaves every grad() as it was.
 class Node::Pass {
  public:
   /// Whether the pass goes on where it reaches an input, to inputs that this one was made from, or stops there.

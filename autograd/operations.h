@@ -108,9 +108,9 @@ Variable log_softmax(const Variable& x);
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double epsilon = 1e-5);
 
 // ---- Regularisation and losses ----
-/// Zeroes each element with the given probability and scales the rest by 1 / (1 − probability). The mask is that of the
-/// next call in the thread's RandomScope (tensor/random.h). It is drawn again, not stored, for the backward pass. Throws
-/// Error outside of such scopes, unless the probability is 0.
+/// Zeroes each element with the given probability and scales the rest by 1 / (1 − probability). The mask is that of
+/// the next call in the thread's RandomScope (tensor/random.h). It is drawn again for the backward pass, not stored.
+/// Outside of such scopes dropout throws Error, unless the probability is 0.
 Variable dropout(const Variable& x, double probability);
 /// The same, with this mask.
 Variable dropout(const Variable& x, const DropoutMask& mask);
