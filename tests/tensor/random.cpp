@@ -1,6 +1,7 @@
 #include "tensor/random.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -252,6 +253,20 @@ BOOST_AUTO_TEST_CASE(the_mask_is_that_of_its_definition) {
   for (std::int64_t e = 0; e < 1000; ++e) {
     bool keeps = mask.keeps(mask.words(e / 128, static_cast<int>(e % 16)), static_cast<int>(e / 16 % 8));
     BOOST_REQUIRE_EQUAL(out[static_cast<std::size_t>(e)], keeps ? mask.scale() : 0.0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_device_draws_the_same_mask) {
+  const char* device = std::getenv("FOVEA_TEST_DEVICE");
+  if (!device) return;
+  const RandomPosition at{.seed = 5, .offset = 0xfffffff0, .stream = 0xabcdef0123456789};
+  Tensor x = uniform({37, 300}, 1, 1, 2), residual = uniform({37, 300}, 2);
+  for (std::int64_t J : {std::int64_t{17}, std::int64_t{128}, std::int64_t{300}, DropoutMask::one_row}) {
+    DropoutMask mask(0.3, at, J);
+    auto there = [&](const Tensor& tensor) { return tensor.to(parse_device(device)); };
+    BOOST_TEST((values_of(dropout(there(x), mask).to(Device::cpu)) == values_of(dropout(x, mask))));
+    BOOST_TEST((values_of(dropout_add(there(x), there(residual), mask).to(Device::cpu)) ==
+                values_of(dropout_add(x, residual, mask))));
   }
 }
 
