@@ -162,7 +162,7 @@ Variable attend_composed(const AttentionContext& in, const Terms& terms, const A
   pairs = terms.recurrence ? terms.recurrence->composed(pairs, allow, in) : normalize(pairs, allow, terms);  // a
   for (const auto& window : terms.windows) pairs = window->composed(pairs, in);                              // w
   if (trace) fill_trace(in, terms, with_dimensions_last(pairs), *trace);
-  pairs = dropout(pairs, weights_dropout.probability, weights_dropout.at);
+  if (weights_dropout.probability > 0) pairs = dropout(pairs, weights_dropout.mask(pairs.size(-1)));
   Variable out = weighted_sum(pairs, in.value);  // [B, H, I, D]
   for (const auto& value : terms.values) out = out + value->composed(pairs, in);
   return out;

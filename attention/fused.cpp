@@ -139,11 +139,7 @@ AttentionEngineScope::~AttentionEngineScope() { engine_of_thread = before_; }
 
 Variable attend(const AttentionContext& in, Terms terms, double dropout, AttentionTrace* trace) {
   AttentionDropout drop{dropout, {}};
-  if (dropout > 0) {
-    std::int64_t weights = in.query.size(0) * in.query.size(1) * in.query.size(2) * in.key.size(2);
-    if (terms.score) weights *= in.value.size(3);  // a score may have weights for each dimension of the values
-    drop.at = default_generator().reserve(weights);
-  }
+  if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
   auto shared = std::make_shared<const Terms>(std::move(terms));
   const AttentionEngine engine = attention_engine();
   if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && !is_faster_composed(in, *shared))) {

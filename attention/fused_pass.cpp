@@ -314,13 +314,16 @@ void FusedPass<T>::softmax(Head& head, const StripRows<T>& rows, T* matrix, LogT
 
 template <class T>
 const T* FusedPass<T>::dropout_factors(Head& head, const StripRows<T>& rows) const {
-  const std::int64_t size = rows.count * shape_.keys;
-  T* factors = head.space.template take<T>(call_.planes * size);
+  const DropoutMask mask = call_.dropout.mask(shape_.keys);
+  T* factors = head.space.template take<T>(call_.planes * rows.count * shape_.keys);
   for (std::int64_t plane = 0; plane < call_.planes; ++plane) {
-    std::int64_t row =
+    const std::int64_t first_row =
         ((plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head) * shape_.queries + rows.first_query;
-    fovea::dropout_factors(DropoutMask(call_.dropout.probability, call_.dropout.at), row * shape_.keys, size,
-                           factors + plane * size);
+    for_pieces(head, rows, [&](const StripRows<T>& piece) {
+      for (std::int64_t r = 0; r < rows.count; ++r)
+        fovea::dropout_factors(mask, first_row + r, piece.first[r], piece.end[r],
+                               factors + (plane * rows.count + r) * shape_.keys);
+    });
   }
   return factors;
 }

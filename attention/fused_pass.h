@@ -107,7 +107,8 @@ class FusedPass {
   void apply(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* to) const;
   /// Replaces logits by weights: softmax, recurrence or densities. With `again` the normalisers in the result are used.
   void normalize(Head& head, const StripRows<T>& rows, T* strip, bool again) const;
-  /// Dropout's factors, [planes, rows, J]: 1 / (1 − p) or 0. The composed engine draws the same.
+  /// Dropout's factors, [planes, rows, J]: 1 / (1 − p) or 0, written only for the keys that a row sees. The composed
+  /// engine draws the same.
   const T* dropout_factors(Head& head, const StripRows<T>& rows) const;
   /// Multiplies a strip by dropout_factors(), in place.
   void multiply(const Head& head, const StripRows<T>& rows, const T* factors, T* strip) const;

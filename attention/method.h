@@ -362,11 +362,14 @@ Variable with_dimensions_last(const Variable& pairs);
 /// Throws Error if `terms` has sinks or densities, which do not combine with a recurrence.
 void check_recurrence(const Terms& terms);
 
-/// Dropout of the attention weights. Both engines draw the same mask, which depends on `at`, a position of the random
-/// sequence.
+/// Dropout of the attention weights. Both engines draw the same mask.
 struct AttentionDropout {
   double probability = 0;
-  RandomPosition at = {};
+  RandomPosition at = {};  ///< of this call
+
+  /// The mask of weights [..., J]. Every row begins a group of the mask, so that an engine draws only the groups of the
+  /// keys that a query sees.
+  DropoutMask mask(std::int64_t keys) const { return DropoutMask(probability, at, std::max<std::int64_t>(keys, 1)); }
 };
 
 /// The composed engine: attention with these terms in plain operations; softmax(q kᵀ / sqrt(D)) v for empty terms.

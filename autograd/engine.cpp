@@ -218,7 +218,8 @@ std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variabl
 // ---- The backward pass ----
 
 /// One backward pass. Gradients wait at the nodes they are for, and the newest of these nodes has its turn: it has all
-/// of its gradients, because everything that was made from its results is newer.
+/// of its gradients, because everything that was made from its results is newer. Gradients of leaves wait for the end
+/// of the pass: a pass that throws leaves every grad() as it was.
 class Node::Pass {
  public:
   /// Whether the pass goes on where it reaches an input, to inputs that this one was made from, or stops there.
@@ -262,6 +263,7 @@ class Node::Pass {
       step(*current_);
       release_node(std::move(current_));
     }
+    add_to_leaves();
     return std::move(results_);
   }
 
@@ -365,8 +367,16 @@ class Node::Pass {
       if (found == wanted_leaves_.end()) return;
       for (std::size_t k : found->second) accumulate(results_[k], gradient);
     } else {
-      std::lock_guard lock(edge.leaf->grad_mutex);  // passes in several threads may share a leaf
-      accumulate(edge.leaf->grad, std::move(gradient));
+      accumulate(leaf_gradients_[edge.leaf], std::move(gradient));
+    }
+  }
+
+  /// Adds what has arrived at the leaves to what earlier passes left there. A leaf that is used twice gets g + (a + b),
+  /// never (g + a) + b, which rounds otherwise: the sum of several micro-batches does not depend on how they were run.
+  void add_to_leaves() {
+    for (auto& [leaf, gradient] : leaf_gradients_) {
+      std::lock_guard lock(leaf->grad_mutex);  // passes in several threads may share a leaf
+      accumulate(leaf->grad, std::move(gradient));
     }
   }
 
@@ -404,6 +414,7 @@ class Node::Pass {
   std::unordered_map<const void*, std::vector<std::size_t>> wanted_leaves_;
   std::unordered_map<const Node*, std::vector<std::size_t>> wanted_outputs_;
   std::unordered_set<const Node*> relevant_;
+  std::unordered_map<std::shared_ptr<VariableState>, Variable> leaf_gradients_;  ///< of this pass
   Reach reach_;
   Gradients results_;
   std::vector<std::shared_ptr<Node>> waiting_;  // a heap: the newest node in front

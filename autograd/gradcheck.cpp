@@ -23,7 +23,7 @@ Variable asymmetric(const Shape& shape, Device device, Generator& generator) {
 
 /// Σ cotangent ∘ f(inputs), with the same random numbers drawn inside f every time.
 Variable projected(const DifferentiableFunction& f, const std::vector<Variable>& inputs, std::uint64_t seed) {
-  default_generator() = Generator(seed);
+  RandomScope random({seed});
   Variable y = f(inputs);
   Generator generator(seed + 1);
   return sum(y * asymmetric(y.shape(), y.device(), generator));

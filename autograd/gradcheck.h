@@ -19,7 +19,7 @@ using DifferentiableFunction = std::function<Variable(const std::vector<Variable
 
 /// Compares every input's gradient of Σ cotangent ∘ f(inputs) with central differences, element by element, in f64 and
 /// with random asymmetric cotangents. Returns "" or one line naming the first input and element that differ. f must
-/// return the same for the same inputs; dropout does, because the default generator is reset before every call.
+/// return the same for the same inputs; dropout does, because every call runs in a RandomScope of one seed.
 std::string gradcheck(const DifferentiableFunction& f, const std::vector<Variable>& inputs,
                       const GradcheckOptions& options = {});
 

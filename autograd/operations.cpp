@@ -448,29 +448,28 @@ Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bia
 
 namespace {
 
-/// The mask is a function of (seed, offset): the same call on the gradient is the backward pass.
-Variable dropout_at(const Variable& x, double probability, std::uint64_t seed, std::uint64_t offset) {
-  return record("dropout", dropout(x.value(), probability, seed, offset), {x},
-                [=](const Gradients& g, const Node&) { return only(dropout_at(g[0], probability, seed, offset)); });
+DropoutMask next_mask(const char* what, double probability) {
+  return DropoutMask(probability, RandomScope::next_call(what));
 }
 
 }  // namespace
 
-Variable dropout(const Variable& x, double probability, RandomPosition at) {
-  return probability == 0 ? x : dropout_at(x, probability, at.seed, at.offset);
+/// The same call on the gradient is the backward pass.
+Variable dropout(const Variable& x, const DropoutMask& mask) {
+  return record("dropout", dropout(x.value(), mask), {x},
+                [mask](const Gradients& g, const Node&) { return only(dropout(g[0], mask)); });
 }
 
 Variable dropout(const Variable& x, double probability) {
-  if (probability == 0) return x;
-  return dropout(x, probability, default_generator().reserve(x.value().elements()));
+  return probability == 0 ? x : dropout(x, next_mask("dropout", probability));
 }
 
 Variable dropout_add(const Variable& x, const Variable& residual, double probability) {
   if (probability == 0) return x + residual;
-  auto [seed, offset] = default_generator().reserve(x.value().elements());
-  return record("dropout_add", dropout_add(x.value(), residual.value(), probability, seed, offset), {x, residual},
-                [probability, seed = seed, offset = offset](const Gradients& g, const Node& node) {
-                  return Gradients{node.needs(0) ? dropout_at(g[0], probability, seed, offset) : Variable(), g[0]};
+  DropoutMask mask = next_mask("dropout_add", probability);
+  return record("dropout_add", dropout_add(x.value(), residual.value(), mask), {x, residual},
+                [mask](const Gradients& g, const Node& node) {
+                  return Gradients{node.needs(0) ? dropout(g[0], mask) : Variable(), g[0]};
                 });
 }
 

@@ -108,11 +108,12 @@ Variable log_softmax(const Variable& x);
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double epsilon = 1e-5);
 
 // ---- Regularisation and losses ----
-/// Zeroes each element with the given probability and scales the rest by 1 / (1 − probability). The mask is drawn from
-/// the default generator and drawn again, not stored, for the backward pass.
+/// Zeroes each element with the given probability and scales the rest by 1 / (1 − probability). The mask is that of
+/// the next call in the thread's RandomScope (tensor/random.h). It is drawn again for the backward pass, not stored.
+/// Outside of such scopes dropout throws Error, unless the probability is 0.
 Variable dropout(const Variable& x, double probability);
-/// The same, with the mask that begins `at` this place of the random sequence.
-Variable dropout(const Variable& x, double probability, RandomPosition at);
+/// The same, with this mask.
+Variable dropout(const Variable& x, const DropoutMask& mask);
 /// residual + dropout(x), in one pass.
 Variable dropout_add(const Variable& x, const Variable& residual, double probability);
 struct CrossEntropyOptions {

@@ -9,15 +9,16 @@ namespace {
 /// One thread per Philox block, which decides over eight elements 16 apart.
 template <class T>
 __global__ void drop(DropoutMask mask, T scale, const T* x, const T* residual, T* out, std::int64_t count) {
-  std::int64_t groups = (count + DropoutMask::group - 1) / DropoutMask::group;
-  for_elements(groups * DropoutMask::lanes, [&](std::int64_t block) {
+  for_elements(mask.groups(count) * DropoutMask::lanes, [&](std::int64_t block) {
     std::int64_t group = block / DropoutMask::lanes;
     int lane = static_cast<int>(block % DropoutMask::lanes);
+    DropoutMask::Stretch stretch = mask.stretch(group, count);
+    if (lane >= stretch.count) return;
     PhiloxBlock<std::uint32_t> words = mask.words(group, lane);
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      std::int64_t e = group * DropoutMask::group + DropoutMask::lanes * k + lane;
-      if (e >= count) break;
+      std::int64_t in_group = DropoutMask::lanes * k + lane, e = stretch.first + in_group;
+      if (in_group >= stretch.count) break;
       T kept = mask.keeps(words, k) ? x[e] * scale : T(0);
       out[e] = residual ? residual[e] + kept : kept;
     }
@@ -27,7 +28,7 @@ __global__ void drop(DropoutMask mask, T scale, const T* x, const T* residual, T
 void dropout(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out) {
   visit_real("dropout", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("dropout", drop<T>, {blocks_for(out.elements() / 8 + DropoutMask::lanes)}, mask,
+    launch("dropout", drop<T>, {blocks_for(mask.groups(out.elements()) * DropoutMask::lanes)}, mask,
            static_cast<T>(mask.scale()), x.data<T>(), residual ? residual->data<T>() : nullptr, out.data<T>(),
            out.elements());
   });

@@ -78,6 +78,7 @@ class Trainee {
 
   void step() {
     set_matmul_precision(precision_);
+    RandomScope random({.seed = 1, .update = steps_++});
     Variable loss = loss_();
     optimizer_->zero_grad();
     backward(loss);
@@ -125,6 +126,7 @@ class Trainee {
   }
 
   Precision precision_;
+  std::int64_t steps_ = 0;
   std::shared_ptr<Module> model_;
   std::function<Variable()> loss_;
   std::unique_ptr<AdamW> optimizer_;

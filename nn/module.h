@@ -36,8 +36,8 @@ struct ModuleCount {
 ///   };
 ///
 /// Modules can be neither copied nor moved, because their parents hold pointers to them. Several threads may run
-/// forward() of one module at once in evaluation, as long as none of them changes the module. In training with dropout
-/// they may not: all draw from the process's default generator.
+/// forward() of one module at once, as long as none of them changes the module. In training with dropout each thread
+/// needs a RandomScope (tensor/random.h) of its own.
 class Module {
  public:
   virtual ~Module() = default;

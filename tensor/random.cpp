@@ -47,12 +47,41 @@ RandomPosition Generator::reserve(std::int64_t elements) {
   return at;
 }
 
-Generator& default_generator() {
-  static Generator generator(0);
-  return generator;
+namespace {
+
+thread_local RandomScope* innermost = nullptr;
+
+/// A stream is update · 2^32 + micro_batch · 2^20 + call. Calls count from 1: stream 0 is the one of generators.
+constexpr int call_bits = 20, micro_batch_bits = 12;
+constexpr std::uint64_t most_calls = (std::uint64_t{1} << call_bits) - 1;
+
+}  // namespace
+
+RandomScope::RandomScope(const RandomSource& source) : before_(innermost) {
+  constexpr std::int64_t updates = std::int64_t{1} << 32, micro_batches = std::int64_t{1} << micro_batch_bits;
+  require(0 <= source.update && source.update < updates, "RandomScope: the update is {}; it must be in [0, {})",
+          source.update, updates);
+  require(0 <= source.micro_batch && source.micro_batch < micro_batches,
+          "RandomScope: the micro-batch is {}; it must be in [0, {})", source.micro_batch, micro_batches);
+  const auto update = static_cast<std::uint64_t>(source.update),
+             micro_batch = static_cast<std::uint64_t>(source.micro_batch);
+  call_ = {.seed = source.seed, .stream = (update << micro_batch_bits | micro_batch) << call_bits};
+  innermost = this;
 }
 
-void seed(std::uint64_t seed) { default_generator() = Generator(seed); }
+RandomScope::~RandomScope() { innermost = before_; }
+
+RandomPosition RandomScope::next_call(std::string_view what) {
+  require(innermost != nullptr,
+          "{}: no random numbers were chosen on this thread; write RandomScope random({{.seed = 1, .update = k}}); "
+          "before the forward pass, or model.train(false) to evaluate",
+          what);
+  RandomPosition& call = innermost->call_;
+  require((call.stream & most_calls) < most_calls, "{}: more than {} calls in one RandomScope; use one for each batch",
+          what, most_calls);
+  ++call.stream;
+  return call;
+}
 
 void fill_uniform(Tensor& out, Generator& generator, double low, double high) {
   require(low <= high, "fill_uniform: from {} to {}: the interval is empty", low, high);
@@ -81,19 +110,19 @@ std::vector<std::int64_t> permutation(std::int64_t n, Generator& generator) {
   return order;
 }
 
-DropoutMask::DropoutMask(double probability, RandomPosition at) : position_(at) {
+DropoutMask::DropoutMask(double probability, RandomPosition at, std::int64_t row_length)
+    : position_(at), row_length_(row_length) {
+  require(1 <= row_length && row_length <= one_row, "a dropout mask has rows of at least one element, not {}",
+          row_length);
   require(0 <= probability && probability < 1, "a dropout probability lies in [0, 1), not at {}", probability);
   threshold_ = std::min(static_cast<std::uint32_t>(std::lround(probability * 65536)), 65535U);
   scale_ = 65536.0 / (65536 - threshold_);
 }
 
-Tensor dropout(const Tensor& x, double probability, std::uint64_t seed, std::uint64_t offset) {
-  return dropout("dropout", DropoutMask(probability, {seed, offset}), x, nullptr);
-}
+Tensor dropout(const Tensor& x, const DropoutMask& mask) { return dropout("dropout", mask, x, nullptr); }
 
-Tensor dropout_add(const Tensor& x, const Tensor& residual, double probability, std::uint64_t seed,
-                   std::uint64_t offset) {
-  return dropout("dropout_add", DropoutMask(probability, {seed, offset}), x, &residual);
+Tensor dropout_add(const Tensor& x, const Tensor& residual, const DropoutMask& mask) {
+  return dropout("dropout_add", mask, x, &residual);
 }
 
 }  // namespace fovea

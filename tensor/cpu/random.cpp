@@ -57,7 +57,6 @@ template <class T>
 void drop(const DropoutMask& mask, const T* x, const T* residual, T* out, std::int64_t n) {
   const T scale = static_cast<T>(mask.scale());
   const std::uint32_t threshold = mask.threshold();
-  const auto [seed, offset] = mask.position();
   auto sixteen = [&](const std::uint32_t* words, int shift, std::int64_t first, int count) {
     for (int lane = 0; lane < count; ++lane) {
       T scaled = x[first + lane] * scale;
@@ -65,20 +64,19 @@ void drop(const DropoutMask& mask, const T* x, const T* residual, T* out, std::i
       out[first + lane] = residual ? residual[first + lane] + kept : kept;
     }
   };
-  constexpr std::int64_t group_size = DropoutMask::group;
-  parallel_for((n + group_size - 1) / group_size, element_grain / group_size,
-               [&, seed = seed, offset = offset](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t group = begin; group < end; ++group) {
-                   auto blocks = sixteen_blocks(seed, offset + static_cast<std::uint64_t>(16 * group));
-                   for (int k = 0; k < 8; ++k) {
-                     std::int64_t first = group * group_size + 16 * k;
-                     if (n - first >= 16)
-                       sixteen(blocks.word[k / 2], k % 2 * 16, first, 16);
-                     else if (n > first)
-                       sixteen(blocks.word[k / 2], k % 2 * 16, first, static_cast<int>(n - first));
-                   }
-                 }
-               });
+  parallel_for(mask.groups(n), element_grain / DropoutMask::group, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t group = begin; group < end; ++group) {
+      const auto [first, count] = mask.stretch(group, n);
+      auto blocks = sixteen_blocks(mask.position(), static_cast<std::uint64_t>(16 * group));
+      for (int k = 0; 16 * k < count; ++k) {
+        const std::int64_t rest = count - 16 * k;
+        if (rest >= 16)
+          sixteen(blocks.word[k / 2], k % 2 * 16, first + 16 * k, 16);
+        else
+          sixteen(blocks.word[k / 2], k % 2 * 16, first + 16 * k, static_cast<int>(rest));
+      }
+    }
+  });
 }
 
 void dropout(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out) {
@@ -98,14 +96,13 @@ const Provide provide(Device::cpu, [](Kernels& table) {
 }  // namespace cpu
 
 template <class T>
-void dropout_factors(const DropoutMask& mask, std::int64_t first, std::int64_t count, T* out) {
+void dropout_factors(const DropoutMask& mask, std::int64_t row, std::int64_t first, std::int64_t end, T* out) {
   const T scale = static_cast<T>(mask.scale());
   const std::uint32_t threshold = mask.threshold();
-  const std::int64_t end = first + count;
+  const std::int64_t first_of_row = row * mask.groups_in_row();
   constexpr std::int64_t group_size = DropoutMask::group;
   for (std::int64_t group = first / group_size; group * group_size < end; ++group) {
-    auto blocks =
-        cpu::sixteen_blocks(mask.position().seed, mask.position().offset + static_cast<std::uint64_t>(16 * group));
+    auto blocks = cpu::sixteen_blocks(mask.position(), static_cast<std::uint64_t>(16 * (first_of_row + group)));
     for (int k = 0; k < 8; ++k) {
       std::int64_t begin = group * group_size + 16 * k;
       if (begin + 16 <= first || end <= begin) continue;
@@ -113,11 +110,11 @@ void dropout_factors(const DropoutMask& mask, std::int64_t first, std::int64_t c
       for (int lane = 0; lane < 16; ++lane)
         factors[lane] = ((blocks.word[k / 2][lane] >> (k % 2 * 16)) & 0xffffU) >= threshold ? scale : T(0);
       std::int64_t from = std::max(first, begin), to = std::min(end, begin + 16);
-      std::copy(factors + (from - begin), factors + (to - begin), out + (from - first));
+      std::copy(factors + (from - begin), factors + (to - begin), out + from);
     }
   }
 }
-template void dropout_factors(const DropoutMask&, std::int64_t, std::int64_t, float*);
-template void dropout_factors(const DropoutMask&, std::int64_t, std::int64_t, double*);
+template void dropout_factors(const DropoutMask&, std::int64_t, std::int64_t, std::int64_t, float*);
+template void dropout_factors(const DropoutMask&, std::int64_t, std::int64_t, std::int64_t, double*);
 
 }  // namespace fovea

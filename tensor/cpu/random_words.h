@@ -31,22 +31,25 @@ FOVEA_INLINE WideProduct<WideWords> wide_product(WideWords a, std::uint32_t b) {
   return {WideWords(product >> 32), WideWords(product)};
 }
 
-/// Sixteen blocks in a row, as word[w][lane].
+/// Sixteen blocks that follow each other, as word[w][lane].
 struct alignas(64) SixteenBlocks {
   std::uint32_t word[4][16];
 };
 
-FOVEA_INLINE SixteenBlocks sixteen_blocks(std::uint64_t seed, std::uint64_t index) {
+/// Blocks index ... index + 15 after the position.
+FOVEA_INLINE SixteenBlocks sixteen_blocks(RandomPosition at, std::uint64_t index) {
   constexpr int lanes = WideWords::lanes;
   SixteenBlocks out;
+  index += at.offset;
+  const WideWords stream_low(static_cast<std::uint32_t>(at.stream)),
+      stream_high(static_cast<std::uint32_t>(at.stream >> 32));
   for (int first = 0; first < 16; first += 2 * lanes) {
     // Even and odd blocks apart: the words of both, side by side in 64 bits, are in order.
     WideWords::Native even, odd;
     for (int lane = 0; lane < lanes; ++lane)
       even[lane] = index + static_cast<std::uint64_t>(first + 2 * lane), odd[lane] = even[lane] + 1;
-    WideWords zero(0U);
-    auto a = philox(PhiloxBlock<WideWords>{{WideWords(even), WideWords(even >> 32), zero, zero}}, seed);
-    auto b = philox(PhiloxBlock<WideWords>{{WideWords(odd), WideWords(odd >> 32), zero, zero}}, seed);
+    auto a = philox(PhiloxBlock<WideWords>{{WideWords(even), WideWords(even >> 32), stream_low, stream_high}}, at.seed);
+    auto b = philox(PhiloxBlock<WideWords>{{WideWords(odd), WideWords(odd >> 32), stream_low, stream_high}}, at.seed);
     for (int w = 0; w < 4; ++w) {
       WideWords::Native both = (a.word[w].native & 0xffffffffU) | (b.word[w].native << 32);
       std::memcpy(&out.word[w][first], &both, sizeof both);
@@ -60,7 +63,7 @@ struct UniformPairs {
   double first[16], second[16];
 };
 inline UniformPairs uniform_pairs(RandomPosition at, std::int64_t group) {
-  SixteenBlocks blocks = sixteen_blocks(at.seed, at.offset + static_cast<std::uint64_t>(16 * group));
+  SixteenBlocks blocks = sixteen_blocks(at, static_cast<std::uint64_t>(16 * group));
   auto number = [](std::uint32_t low, std::uint32_t high) {
     std::uint64_t bits = (std::uint64_t{high} << 32 | low) >> 12;
     return approximation::from_bits<double>(bits | 0x3ff0000000000000U);

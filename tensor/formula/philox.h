@@ -46,29 +46,62 @@ FOVEA_HD FOVEA_INLINE PhiloxBlock<std::uint32_t> philox(std::uint64_t seed, std:
 /// words of block i, number 16 + i of the other two.
 inline constexpr std::int64_t uniform_group = 32;
 
-/// Where a stretch of random numbers begins; offset counts Philox blocks.
+/// Where a stretch of random numbers begins. The seed is Philox's key; `stream` is the upper half of its counter and
+/// `offset`, which counts blocks, the lower half. Different streams never overlap.
 struct RandomPosition {
   std::uint64_t seed = 0, offset = 0;
+  std::uint64_t stream = 0;  ///< 0 for a Generator; for a call inside a RandomScope a number that is never 0
 };
 
-/// Which elements dropout keeps: 16 bits decide over each, eight to a block. Elements go in groups of 128, 16 blocks to
-/// a group: element e takes lane e % 16 and, of that lane's eight pieces, number e / 16 % 8, so that neighbours lie in
-/// neighbouring lanes.
+/// Block `index` after the position.
+FOVEA_HD FOVEA_INLINE PhiloxBlock<std::uint32_t> philox(RandomPosition at, std::uint64_t index) {
+  index += at.offset;
+  return philox(
+      PhiloxBlock<std::uint32_t>{{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
+                                  static_cast<std::uint32_t>(at.stream), static_cast<std::uint32_t>(at.stream >> 32)}},
+      at.seed);
+}
+
+/// Which elements dropout keeps: 16 bits decide over each element, eight elements to a block, 16 blocks to a group of
+/// 128 elements. In its group, element e takes lane e % 16 and, of that lane's eight pieces, number e / 16, so that
+/// neighbours lie in neighbouring lanes.
+///
+/// A tensor's elements are numbered in row-major order, and in rows if a row length is given: then every row begins a
+/// group, so element j of row i has number i · round_up(row_length, 128) + j, and a part of a row can be drawn without
+/// the rest of the row.
 class DropoutMask {
  public:
   static constexpr int lanes = 16, group = 128;
+  /// The row length of a tensor without rows: longer than any tensor.
+  static constexpr std::int64_t one_row = (std::int64_t{1} << 62);
 
   /// The probability is rounded to a multiple of 2^−16, and the scale is exact for that. Throws outside of [0, 1).
-  DropoutMask(double probability, RandomPosition at);
+  DropoutMask(double probability, RandomPosition at, std::int64_t row_length = one_row);
 
   /// 1 / (1 − probability): what keeps the expectation.
   double scale() const { return scale_; }
   std::uint32_t threshold() const { return threshold_; }
   RandomPosition position() const { return position_; }
 
-  /// The words that decide over elements group · g + lane + 16 k, k = 0 ... 7.
+  std::int64_t row_length() const { return row_length_; }
+  FOVEA_HD std::int64_t groups_in_row() const { return (row_length_ + group - 1) / group; }
+  /// The number of groups of a tensor with so many elements.
+  FOVEA_HD std::int64_t groups(std::int64_t elements) const {
+    return elements / row_length_ * groups_in_row() + (elements % row_length_ + group - 1) / group;
+  }
+  /// The elements of a tensor, in row-major order, that a group decides over: [first, first + count), at most 128.
+  struct Stretch {
+    std::int64_t first, count;
+  };
+  FOVEA_HD Stretch stretch(std::int64_t g, std::int64_t elements) const {
+    std::int64_t row_begin = g / groups_in_row() * row_length_, first = row_begin + g % groups_in_row() * group;
+    std::int64_t row_end = elements - row_begin < row_length_ ? elements : row_begin + row_length_;
+    return {first, row_end - first < group ? row_end - first : group};
+  }
+
+  /// The words that decide over elements lane + 16 k of group g, k = 0 ... 7.
   FOVEA_HD PhiloxBlock<std::uint32_t> words(std::int64_t g, int lane) const {
-    return philox(position_.seed, position_.offset + static_cast<std::uint64_t>(lanes * g + lane));
+    return philox(position_, static_cast<std::uint64_t>(lanes * g + lane));
   }
   /// Whether element 16 k + lane of a group is kept.
   FOVEA_HD bool keeps(const PhiloxBlock<std::uint32_t>& words, int k) const {
@@ -79,6 +112,7 @@ class DropoutMask {
   std::uint32_t threshold_;
   double scale_;
   RandomPosition position_;
+  std::int64_t row_length_;
 };
 
 }  // namespace fovea

@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(both_engines_draw_the_same_dropout) {
       attention->train(true);
       auto run = [&](AttentionEngine engine) {
         AttentionEngineScope chosen(engine);
-        seed(77);
+        RandomScope random({77});
         return output_and_gradients(*attention, place, sizes, DType::f64);
       };
       auto fused = run(AttentionEngine::fused);
@@ -311,6 +311,39 @@ BOOST_AUTO_TEST_CASE(both_engines_draw_the_same_dropout) {
       attention->train(false);
       BOOST_TEST(fused[0].to_vector<double>() != run(AttentionEngine::fused)[0].to_vector<double>());
     }
+}
+
+// The index of weight (b, h, i, j) is ((b H + h) I + i) round_up(J, 128) + j.
+BOOST_AUTO_TEST_CASE(a_weight_is_dropped_by_its_head_query_and_key) {
+  constexpr std::int64_t B = 2, H = 3, I = 37;
+  constexpr double probability = 0.4;
+  for (std::int64_t J : {7, 128, 150, 300}) {
+    AttentionContext in;
+    in.query = Tensor::zeros({B, H, I, 4}, DType::f64);  // the weights are equal
+    in.key = Tensor::zeros({B, H, J, 4}, DType::f64);
+    Tensor unit = Tensor::zeros({J, J}, DType::f64);
+    for (std::int64_t j = 0; j < J; ++j) unit.slice(0, j, j + 1).slice(1, j, j + 1).fill(1);
+    in.value = unit.expand({B, H, J, J}).contiguous();  // the output is the weights
+    const std::int64_t first = J / 5, end = J - J / 7;
+    in.visible = {Tensor::full({1, 1, 1}, double(first), DType::i64), Tensor::full({1, 1, 1}, double(end), DType::i64)};
+    for (AttentionEngine engine : {AttentionEngine::fused, AttentionEngine::composed}) {
+      AttentionEngineScope chosen(engine);
+      RandomScope random({.seed = 6, .update = 2});
+      const DropoutMask mask(probability, RandomScope::next_call("test"));
+      RandomScope again({.seed = 6, .update = 2});
+      const std::vector<double> out = attend(in, {}, probability, nullptr).value().to_vector<double>();
+      std::size_t wrong = 0;
+      for (std::int64_t row = 0; row < B * H * I; ++row)
+        for (std::int64_t j = first; j < end; ++j) {
+          const std::int64_t index = row * ((J + 127) / 128 * 128) + j, in_group = index % 128;
+          const bool keeps =
+              mask.keeps(mask.words(index / 128, static_cast<int>(in_group % 16)), static_cast<int>(in_group / 16));
+          const double expected = keeps ? mask.scale() / static_cast<double>(end - first) : 0;
+          wrong += std::abs(out[static_cast<std::size_t>(row * J + j)] - expected) > 1e-12;
+        }
+      BOOST_TEST(wrong == 0u, "of " << J << " keys");
+    }
+  }
 }
 
 // A term's demand for memory shows where nothing is spare: long rows, with dropout, in a short strip.
@@ -324,7 +357,7 @@ BOOST_AUTO_TEST_CASE(long_rows_with_dropout_and_windows_that_see_nothing) {
     attention->train(true);
     auto run = [&](AttentionEngine engine) {
       AttentionEngineScope chosen(engine);
-      seed(3);
+      RandomScope random({3});
       return output_and_gradients(*attention, Place::encoder, {2, 700, 700, {700, 3}}, DType::f64);
     };
     check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-10);
@@ -361,7 +394,7 @@ BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing) {
           attention->initialise(8);
           attention->to(DType::f64);
           attention->train(dropout > 0);
-          seed(41);
+          RandomScope random({41});
           AttentionTrace trace;
           auto all = output_and_gradients(*attention, place, sizes, DType::f64, &trace);
           all.push_back(trace.weights.value());

@@ -1,5 +1,6 @@
-// A training step that has been made before asks the system for no memory.
+// Training steps: one that has been made before asks the system for no memory, and threads change no bit.
 #include <boost/test/unit_test.hpp>
+#include <omp.h>
 
 #include "attention/registry.h"
 #include "nn/encoder_classifier.h"
@@ -30,6 +31,7 @@ BOOST_AUTO_TEST_CASE(a_steady_training_step_asks_the_system_for_nothing) {
       Tensor lengths = Tensor::from(std::vector<std::int32_t>{11, 3, 7, 1, 10, 5}, {6});
       Tensor labels = Tensor::from(std::vector<std::int32_t>{0, 1, 1, 0, 1, 0}, {6});
       auto step = [&] {
+        RandomScope random({1});
         Variable loss = cross_entropy_loss(model.forward(tokens, lengths), labels);
         optimizer.zero_grad();
         backward(loss);
@@ -40,6 +42,43 @@ BOOST_AUTO_TEST_CASE(a_steady_training_step_asks_the_system_for_nothing) {
       for (int steady = 0; steady < 5; ++steady) step();
       BOOST_TEST(allocator_statistics().system_allocations == before, attention);
     }
+}
+
+// In f64; in f32 it holds where the products do (gemm.h).
+BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_loss_and_no_norm_of_a_training) {
+  auto train = [](int threads) {
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    EncoderClassifierOptions options;
+    options.vocabulary = 500;
+    options.encoder.model_dim = 32;
+    options.encoder.feed_forward_dim = 64;
+    options.encoder.dropout = 0.2;
+    options.encoder.attention_dropout = 0.1;
+    EncoderClassifier model(options, attention_factory("gaussian+relative(clip=2)"));
+    model.initialise(1);
+    model.to(DType::f64);
+    AdamW optimizer(model.parameters(), {});
+    Generator generator(3);
+    std::vector<double> losses_and_norms;
+    for (std::int64_t update = 0; update < 50; ++update) {
+      std::vector<std::int32_t> tokens, labels, lengths;
+      for (std::int64_t token : permutation(500, generator)) tokens.push_back(static_cast<std::int32_t>(token));
+      for (int row = 0; row < 20; ++row) labels.push_back(row % 2), lengths.push_back(25 - row);
+      RandomScope random({.seed = 1, .update = update});
+      Variable loss = cross_entropy_loss(model.forward(Tensor::from(tokens, {20, 25}), Tensor::from(lengths, {20})),
+                                         Tensor::from(labels, {20}));
+      optimizer.zero_grad();
+      backward(loss);
+      losses_and_norms.push_back(loss.item());
+      losses_and_norms.push_back(gradient_norm(optimizer.parameters()));
+      optimizer.step(1e-3, clip_scale(losses_and_norms.back(), 1));
+    }
+    omp_set_num_threads(before);
+    return losses_and_norms;
+  };
+  const std::vector<double> one = train(1);
+  for (int threads : {2, 3}) BOOST_TEST(train(threads) == one, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

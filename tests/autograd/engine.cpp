@@ -50,6 +50,22 @@ BOOST_AUTO_TEST_CASE(gradients_of_two_passes_add_up) {
   BOOST_TEST(x.grad().value().to_vector<double>() == std::vector<double>(3, 6), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_pass_adds_a_finished_gradient) {
+  Variable x(Tensor::full({1}, 3, DType::f32), true);
+  auto pass = [&](double first, double second) { backward(first * x + second * x); };
+  pass(1e8, 0);
+  pass(4, 4);  // f32 has 100000000 and 100000008, but nothing between: 1e8 + 4 = 1e8
+  BOOST_TEST(x.grad().item() == 100000008);
+}
+
+BOOST_AUTO_TEST_CASE(a_pass_that_fails_leaves_gradients_as_they_were) {
+  Variable x(Tensor::full({1}, 3, DType::f64), true);
+  backward(2 * x);
+  Variable y = record("broken", x.value(), {x}, [](const Gradients&, const Node&) -> Gradients { fail("broken"); });
+  BOOST_CHECK_THROW(backward(5 * x + exp(y)), Error);
+  BOOST_TEST(x.grad().item() == 2);
+}
+
 BOOST_AUTO_TEST_CASE(accumulating_never_writes_into_a_gradient_that_is_shared) {
   // y's gradient is the cotangent itself; x's accumulates on top of it.
   Variable x = random_input({3}, 1), y = random_input({3}, 2);

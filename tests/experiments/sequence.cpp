@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(the_loss_of_an_update_is_the_mean_of_its_tokens_and_gates_l
   auto update = [&](const SequenceLossOptions& loss) {
     SequenceTask task(*model, data.train, batches, loss, 1, "score", [] { return 0.0; });
     double sum = 0;
-    double divisor = task.next_update([&](const Variable& part) { sum += part.item(); });
+    double divisor = task.next_update(0, [&](const Variable& part) { sum += part.item(); });
     return std::pair(sum, divisor);
   };
   SequenceLossOptions plain{.label_smoothing = 0};
@@ -69,6 +69,30 @@ BOOST_AUTO_TEST_CASE(the_loss_of_an_update_is_the_mean_of_its_tokens_and_gates_l
   BOOST_TEST((mean_gate > 0.2 && mean_gate < 0.8));  // a sigmoid of small numbers
   // Micro-batches of three sentences: their mean gates, weighted by their tokens.
   BOOST_TEST((expected.negative_log - by_token) / (0.25 * tokens) == mean_gate, boost::test_tools::tolerance(0.2));
+}
+
+BOOST_AUTO_TEST_CASE(dropout_depends_on_the_number_of_the_update_and_not_on_the_updates_before_it) {
+  PairTextOptions text;
+  text.text.min_count = 1;
+  BatchOptions batches;
+  batches.sentences = 2;
+  batches.accumulate = 2;
+  SequenceData data = small_data(text, batches);
+  auto model = small_model(data.tokenizers, "classic(additive)", 0.4);
+  const SequenceLossOptions plain{.label_smoothing = 0};
+  auto task = [&] { return SequenceTask(*model, data.train, batches, plain, 1, "score", [] { return 0.0; }); };
+  auto losses = [&](SequenceTask& task, std::int64_t update) {
+    std::vector<double> parts;
+    task.next_update(update, [&](const Variable& part) { parts.push_back(part.item()); });
+    return parts;
+  };
+  SequenceTask whole = task(), resumed = task(), other = task();
+  for (std::int64_t update = 0; update < 3; ++update) losses(whole, update);
+  resumed.seek(whole.place());
+  other.seek(whole.place());
+  const std::vector<double> expected = losses(whole, 3);
+  BOOST_TEST(losses(resumed, 3) == expected, boost::test_tools::per_element());
+  BOOST_TEST(losses(other, 4) != expected);
 }
 
 BOOST_AUTO_TEST_CASE(gates_need_flexible_attention) {

@@ -61,12 +61,13 @@ inline SequenceData small_data(const PairTextOptions& text, const BatchOptions& 
 }
 
 /// A recurrent model.
-inline std::unique_ptr<SequenceModel> small_model(const PairTokenizers& tokenizers, const std::string& attention) {
+inline std::unique_ptr<SequenceModel> small_model(const PairTokenizers& tokenizers, const std::string& attention,
+                                                  double dropout = 0) {
   SequenceModelOptions options;
   options.architecture = Architecture::recurrent;
   options.attention = attention;
   options.layers = 1;
-  options.dropout = 0;
+  options.dropout = dropout;
   options.model_dim = 4;
   options.embedding_dim = 5;
   options.readout_dim = 3;

@@ -22,8 +22,8 @@ class Pulling : public TrainingTask {
  public:
   Pulling(Point& point, int parts, bool together) : point_(point), parts_(parts), together_(together) {}
 
-  double next_update(const std::function<void(const Variable&)>& add) override {
-    ++updates_;
+  double next_update(std::int64_t update, const std::function<void(const Variable&)>& add) override {
+    updates_ = update + 1;
     Variable all;
     for (int k = 0; k < parts_; ++k) {
       Variable distance = point_.place - static_cast<double>(k + 1);

@@ -167,6 +167,7 @@ BOOST_AUTO_TEST_CASE(dropout_acts_in_training_only) {
   Dropout layer(0.25);
   Tensor x = Tensor::full({100, 100}, 1, DType::f64);
   double dropped = 0;
+  RandomScope random({1});
   for (double v : layer.forward(x).value().to_vector<double>()) {
     BOOST_REQUIRE((v == 0 || std::abs(v - 4.0 / 3) < 1e-12));
     dropped += v == 0;

@@ -39,6 +39,32 @@ BOOST_AUTO_TEST_CASE(models_pass_gradcheck) {
   });
 }
 
+// The parameters of tied tables and of recurrent layers are used more than once.
+BOOST_AUTO_TEST_CASE(gradients_of_micro_batches_add_up_bit_for_bit) {
+  for (const TestModel& type : test_models(plain_attention, plain_attention, plain_attention))
+    BOOST_TEST_CONTEXT(type.name) {
+      std::unique_ptr<SequenceModel> model = type.make();
+      model->initialise(3);
+      std::vector<Variable> parameters;
+      for (const NamedParameter& p : model->parameters()) parameters.push_back(p.variable);
+      auto loss = [&](std::int64_t micro_batch) {
+        RandomScope random({.seed = 5, .micro_batch = micro_batch});
+        SequenceBatch batch = test_batch(*model, micro_batch);
+        return model->loss(batch, test_tokens({5, 5, 5}, 5, 3 + static_cast<int>(micro_batch)), {});
+      };
+      const Gradients first = grad(loss(0), parameters), second = grad(loss(1), parameters);
+      for (std::int64_t k : {0, 1}) backward(loss(k));
+      for (std::size_t k = 0; k < parameters.size(); ++k) {
+        Tensor sum = (first[k] + second[k]).value();
+        if (parameters[k].grad().defined())
+          BOOST_TEST(parameters[k].grad().value().to_vector<float>() == sum.to_vector<float>(),
+                     model->parameters()[k].name);
+        else
+          BOOST_TEST(largest_difference(sum, Tensor::zeros(sum.shape())) == 0);
+      }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(step_by_step_is_teacher_forcing) {
   for_every_model([](SequenceModel& model) {
     SequenceBatch batch = test_batch(model);

@@ -135,6 +135,7 @@ BOOST_AUTO_TEST_CASE(the_factory_is_told_where_each_attention_sits) {
 BOOST_AUTO_TEST_CASE(traces_have_one_entry_per_attention) {
   TransformerStack decoder(small(Norm::pre, 3), Place::decoder, decoder_layer(plain_attention, plain_attention));
   randomise(decoder);
+  decoder.train(false);
   std::vector<AttentionTrace> traces;
   decoder.forward({.states = random_tensor({2, 3, 6}, 1), .source = random_tensor({2, 4, 6}, 2), .traces = &traces});
   BOOST_TEST_REQUIRE(traces.size() == 6u);
@@ -235,6 +236,7 @@ BOOST_AUTO_TEST_CASE(the_order_of_a_batch_changes_nothing) {
 BOOST_AUTO_TEST_CASE(a_batch_that_does_not_fit_is_refused) {
   EncoderClassifier model(tiny_classifier(), plain_attention);
   model.initialise(1);
+  model.train(false);
   Tensor tokens = padded_tokens({3, 2}, 3);
   BOOST_TEST(error_of([&] { model.forward(tokens.select(0, 0), integers({3}, {1})); }) ==
              "EncoderClassifier: the tokens are i32 [3]; expected [B, T]");

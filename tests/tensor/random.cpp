@@ -1,9 +1,16 @@
 #include "tensor/random.h"
 
+#include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 
+#include <boost/test/unit_test.hpp>
+#include <omp.h>
+
+#include "tests/files.h"
 #include "tests/refusal.h"
+#include "tests/several_threads.h"
 #include "tests/tensor/kernel_cases.h"
 
 namespace fovea {
@@ -135,12 +142,74 @@ BOOST_AUTO_TEST_CASE(a_generator_goes_on_from_its_state_and_never_repeats, *need
   BOOST_TEST((values_of(uniform({40}, 1)) != values_of(uniform({40}, 2))));
 }
 
-BOOST_AUTO_TEST_CASE(seeding_the_default_generator_begins_it_anew) {
-  seed(4);
-  auto first = permutation(50, default_generator()), second = permutation(50, default_generator());
-  BOOST_TEST((first != second));
-  seed(4);
-  BOOST_TEST((permutation(50, default_generator()) == first));
+BOOST_AUTO_TEST_CASE(every_call_of_every_micro_batch_of_every_update_has_a_stream_of_its_own) {
+  std::set<std::pair<std::uint64_t, std::uint64_t>> streams;
+  std::size_t calls = 0;
+  for (std::uint64_t seed : {0, 1, 77})
+    for (std::int64_t update : {std::int64_t{0}, std::int64_t{1}, std::int64_t{4095}, (std::int64_t{1} << 32) - 1})
+      for (std::int64_t micro_batch : {0, 1, 4095}) {
+        RandomScope random({.seed = seed, .update = update, .micro_batch = micro_batch});
+        for (int call = 0; call < 5; ++call, ++calls) {
+          RandomPosition at = RandomScope::next_call("test");
+          BOOST_TEST(at.seed == seed);
+          BOOST_TEST(at.offset == 0u);
+          BOOST_TEST(at.stream != 0u);  // a generator's
+          streams.emplace(at.seed, at.stream);
+        }
+      }
+  BOOST_TEST(streams.size() == calls);
+
+  RandomScope one({1, 2, 3}), two({1, 2, 4});
+  DropoutMask mask(0.5, RandomScope::next_call("test")), next(0.5, RandomScope::next_call("test"));
+  Tensor ones = Tensor::full({500}, 1, DType::f64);
+  BOOST_TEST((values_of(dropout(ones, mask)) != values_of(dropout(ones, next))));
+}
+
+BOOST_AUTO_TEST_CASE(an_inner_scope_interrupts_the_outer_one) {
+  auto call = [] { return RandomScope::next_call("test").stream; };
+  RandomScope outer({3, 1, 0});
+  std::uint64_t first = call(), inside = 0, second = 0;
+  {
+    RandomScope inner({3, 1, 0});
+    inside = call();
+    second = call();
+  }
+  BOOST_TEST(inside == first);
+  BOOST_TEST(call() == second);
+}
+
+BOOST_AUTO_TEST_CASE(threads_draw_what_one_thread_draws) {
+  constexpr int threads = 4, calls = 20;
+  auto draw = [&](int micro_batch) {
+    std::vector<double> drawn;
+    RandomScope random({.seed = 9, .update = 3, .micro_batch = micro_batch});
+    for (int call = 0; call < calls; ++call)
+      for (double value :
+           values_of(dropout(Tensor::full({100}, 1, DType::f64), DropoutMask(0.4, RandomScope::next_call("test")))))
+        drawn.push_back(value);
+    return drawn;
+  };
+  std::vector<std::vector<double>> apart(threads), together(threads);
+  for (int k = threads - 1; k >= 0; --k) apart[static_cast<std::size_t>(k)] = draw(k);
+  for (const std::string& error :
+       test::run_on_threads(threads, [&](int k) { together[static_cast<std::size_t>(k)] = draw(k); }))
+    BOOST_TEST(error == "");
+  BOOST_TEST((apart == together));
+  BOOST_TEST((apart[0] != apart[1]));
+}
+
+BOOST_AUTO_TEST_CASE(a_call_outside_of_all_scopes_is_refused) {
+  BOOST_TEST(message_of([] { RandomScope::next_call("dropout"); }) ==
+             "dropout: no random numbers were chosen on this thread; write RandomScope random({.seed = 1, .update = "
+             "k}); before the forward pass, or model.train(false) to evaluate");
+  BOOST_TEST(message_of([] { RandomScope({.update = -1}); }) ==
+             "RandomScope: the update is -1; it must be in [0, 4294967296)");
+  BOOST_TEST(message_of([] { RandomScope({.micro_batch = 4096}); }) ==
+             "RandomScope: the micro-batch is 4096; it must be in [0, 4096)");
+  RandomScope random({1});
+  for (int call = 1; call < 1 << 20; ++call) RandomScope::next_call("dropout");
+  BOOST_TEST(message_of([] { RandomScope::next_call("dropout"); }) ==
+             "dropout: more than 1048575 calls in one RandomScope; use one for each batch");
 }
 
 BOOST_AUTO_TEST_CASE(every_permutation_comes_up_equally_often) {
@@ -165,7 +234,7 @@ BOOST_AUTO_TEST_CASE(dropout_keeps_the_stated_share_and_scales_it) {
   Tensor x = random_tensor({by_device(257, 57), 1003}, DType::f64, 1, 2);
   auto in = values_of(x);
   for (double p : {0.0, 0.1, 0.5, 0.9}) {
-    auto out = values_of(dropout(x, p, 77, 1234567));
+    auto out = values_of(dropout(x, DropoutMask(p, {77, 1234567})));
     double scale = 65536 / (65536 - std::round(p * 65536)), kept = 0;
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (out[i] == 0) continue;
@@ -182,16 +251,62 @@ BOOST_AUTO_TEST_CASE(the_mask_is_that_of_its_definition) {
   const RandomPosition at{0xfedcba9876543210, 0xfffffff0};
   DropoutMask mask(0.3, at);
   Tensor ones = here(Tensor::full({1000}, 1, DType::f64));
-  auto out = values_of(dropout(ones, 0.3, at.seed, at.offset));
+  auto out = values_of(dropout(ones, mask));
   for (std::int64_t e = 0; e < 1000; ++e) {
     bool keeps = mask.keeps(mask.words(e / 128, static_cast<int>(e % 16)), static_cast<int>(e / 16 % 8));
     BOOST_REQUIRE_EQUAL(out[static_cast<std::size_t>(e)], keeps ? mask.scale() : 0.0);
   }
 }
 
+BOOST_AUTO_TEST_CASE(every_device_draws_the_same_mask) {
+  const char* device = std::getenv("FOVEA_TEST_DEVICE");
+  if (!device) return;
+  const RandomPosition at{.seed = 5, .offset = 0xfffffff0, .stream = 0xabcdef0123456789};
+  Tensor x = uniform({37, 300}, 1, 1, 2), residual = uniform({37, 300}, 2);
+  for (std::int64_t J : {std::int64_t{17}, std::int64_t{128}, std::int64_t{300}, DropoutMask::one_row}) {
+    DropoutMask mask(0.3, at, J);
+    auto there = [&](const Tensor& tensor) { return tensor.to(parse_device(device)); };
+    BOOST_TEST((values_of(dropout(there(x), mask).to(Device::cpu)) == values_of(dropout(x, mask))));
+    BOOST_TEST((values_of(dropout_add(there(x), there(residual), mask).to(Device::cpu)) ==
+                values_of(dropout_add(x, residual, mask))));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_row_of_a_mask_begins_a_group) {
+  const RandomPosition at{.seed = 5, .offset = 0xfffffff0, .stream = 0xabcdef0123456789};
+  for (std::int64_t J : {1, 3, 17, 127, 128, 129, 300}) {
+    const std::int64_t rows = 37, groups = (J + 127) / 128;
+    DropoutMask mask(0.3, at, J);
+    auto out = values_of(dropout(Tensor::full({rows, J}, 1, DType::f64), mask));
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < J; ++j) {
+        bool keeps =
+            mask.keeps(mask.words(i * groups + j / 128, static_cast<int>(j % 16)), static_cast<int>(j / 16 % 8));
+        BOOST_REQUIRE_EQUAL(out[static_cast<std::size_t>(i * J + j)], keeps ? mask.scale() : 0.0);
+      }
+    for (std::int64_t first : {std::int64_t{0}, J / 3, J - 1})
+      for (std::int64_t end : {first, first + (J - first) / 2, J}) {
+        std::vector<double> part(static_cast<std::size_t>(J), -1);
+        dropout_factors(mask, 11, first, end, part.data());
+        for (std::int64_t j = 0; j < J; ++j)
+          BOOST_REQUIRE_EQUAL(part[static_cast<std::size_t>(j)],
+                              first <= j && j < end ? out[static_cast<std::size_t>(11 * J + j)] : -1);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(more_columns_change_no_decision_up_to_128) {
+  auto columns = [](std::int64_t J) {
+    return values_of(
+        dropout(Tensor::full({9, J}, 1, DType::f64), DropoutMask(0.3, {4}, J)).slice(1, 0, 20).contiguous());
+  };
+  BOOST_TEST((columns(20) == columns(128)));
+  BOOST_TEST((columns(20) != columns(129)));
+}
+
 BOOST_AUTO_TEST_CASE(the_mask_depends_on_seed_offset_and_element_alone) {
   auto mask = [](const Tensor& x, double p, std::uint64_t seed, std::uint64_t offset) {
-    auto out = values_of(dropout(x, p, seed, offset));
+    auto out = values_of(dropout(x, DropoutMask(p, {seed, offset})));
     for (double& value : out) value = value != 0;
     return out;
   };
@@ -210,11 +325,12 @@ BOOST_AUTO_TEST_CASE(the_mask_depends_on_seed_offset_and_element_alone) {
   }
   Tensor matrix = random_tensor({37, 53}, DType::f64, 1, 2);
   Tensor turned = matrix.transpose(0, 1).contiguous().transpose(0, 1);  // same elements, other strides
-  BOOST_TEST((values_of(dropout(turned, 0.4, 5, 0)) == values_of(dropout(matrix, 0.4, 5, 0))));
+  BOOST_TEST((values_of(dropout(turned, DropoutMask(0.4, {5}))) == values_of(dropout(matrix, DropoutMask(0.4, {5})))));
 }
 
 BOOST_AUTO_TEST_CASE(neighbouring_decisions_are_independent) {
-  auto out = values_of(dropout(here(Tensor::full({by_device(1 << 18, 1 << 15)}, 1, DType::f64)), 0.5, 8, 0));
+  auto out =
+      values_of(dropout(here(Tensor::full({by_device(1 << 18, 1 << 15)}, 1, DType::f64)), DropoutMask(0.5, {8})));
   for (std::size_t distance : {1, 2, 8, 16, 32, 64, 128, 4096}) {
     double agree = 0, n = static_cast<double>(out.size() - distance);
     for (std::size_t i = distance; i < out.size(); ++i) agree += out[i] == out[i - distance];
@@ -223,14 +339,15 @@ BOOST_AUTO_TEST_CASE(neighbouring_decisions_are_independent) {
 }
 
 BOOST_AUTO_TEST_CASE(dropout_of_infinities_is_zero_where_dropped) {
-  for (double value : values_of(dropout(here(Tensor::full({300}, -INFINITY, DType::f32)), 0.5, 8, 0)))
+  for (double value : values_of(dropout(here(Tensor::full({300}, -INFINITY, DType::f32)), DropoutMask(0.5, {8}))))
     BOOST_TEST((value == 0 || value == -INFINITY));
 }
 
 BOOST_AUTO_TEST_CASE(dropout_add_is_dropout_and_a_sum) {
   for (DType dtype : {DType::f32, DType::f64}) {
     Tensor x = random_tensor({13, 7, 29}, dtype), residual = random_tensor({13, 7, 29}, dtype, -1, 1, 1);
-    auto sum = values_of(dropout_add(x, residual, 0.2, 3, 4)), dropped = values_of(dropout(x, 0.2, 3, 4));
+    auto sum = values_of(dropout_add(x, residual, DropoutMask(0.2, {3, 4}))),
+         dropped = values_of(dropout(x, DropoutMask(0.2, {3, 4})));
     auto added = values_of(residual);
     for (std::size_t i = 0; i < sum.size(); ++i) BOOST_TEST(std::fabs(sum[i] - added[i] - dropped[i]) < 2e-7);
   }
@@ -240,11 +357,11 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_named) {
   Tensor x = here(Tensor::zeros({2, 3})), y = here(Tensor::zeros({3, 2})),
          indices = here(Tensor::zeros({4}, DType::i64));
   Generator generator(1);
-  BOOST_TEST(message_of([&] { dropout(x, 1, 0, 0); }) == "a dropout probability lies in [0, 1), not at 1");
-  BOOST_TEST(message_of([&] { dropout(x, NAN, 0, 0); }) == "a dropout probability lies in [0, 1), not at nan");
-  BOOST_TEST(message_of([&] { dropout(indices, 0.5, 0, 0); }) ==
+  BOOST_TEST(message_of([&] { DropoutMask(1, {}); }) == "a dropout probability lies in [0, 1), not at 1");
+  BOOST_TEST(message_of([&] { DropoutMask(NAN, {}); }) == "a dropout probability lies in [0, 1), not at nan");
+  BOOST_TEST(message_of([&] { dropout(indices, DropoutMask(0.5, {})); }) ==
              "dropout: computes in f32 or f64, not i64; cast the tensor first");
-  BOOST_TEST(message_of([&] { dropout_add(x, y, 0.5, 0, 0); }) ==
+  BOOST_TEST(message_of([&] { dropout_add(x, y, DropoutMask(0.5, {})); }) ==
              fmt::format("dropout_add: the residual is f32 [3, 2] on {0}, x is f32 [2, 3] on {0}; they must be alike",
                          name(test_device())));
   BOOST_TEST(message_of([&] { fill_uniform(x, generator, 2, 1); }) ==

@@ -206,7 +206,6 @@ SequenceOutcome SequenceExperiment::train_one(const SequenceData& data, const Co
   model->initialise(which.seed);
   if (!initial_.empty() && !std::filesystem::exists(which.run.directory.checkpoint()))
     load_parameters(*model, initial_);
-  default_generator() = Generator(which.seed);
   SequenceTask task(*model, data.train, batches, loss, which.seed, dev_score_name(),
                     [&] { return dev_score(*model, data); });
   SequenceOutcome outcome{.directory = which.run.directory.path(),

@@ -6,6 +6,7 @@
 #include "experiments/support/program/cli.h"
 #include "experiments/support/text/vocabulary.h"
 #include "nn/loss.h"
+#include "tensor/random.h"
 
 namespace fovea {
 
@@ -72,14 +73,16 @@ SequenceTask::SequenceTask(SequenceModel& model, const EncodedPairs& pairs, cons
     : model_(model),
       batches_(batches),
       loss_(loss),
+      seed_(seed),
       stream_(pairs, batches, seed),
       score_name_(std::move(score_name)),
       score_(std::move(score)) {}
 
-double SequenceTask::next_update(const std::function<void(const Variable&)>& add) {
+double SequenceTask::next_update(std::int64_t update, const std::function<void(const Variable&)>& add) {
   std::int64_t tokens = 0, sentences = 0;
   const bool by_sentence = loss_.gate > 0 && loss_.gate_norm == GateNorm::sentence;
   for (std::int64_t k = 0; k < batches_.accumulate; ++k) {
+    RandomScope random({.seed = seed_, .update = update, .micro_batch = k});
     PairBatch batch = stream_.next();
     PairTensors x = tensors_of(batch, model_.has_source());
     SequenceTrace trace;

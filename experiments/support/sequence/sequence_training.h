@@ -43,7 +43,7 @@ class SequenceTask : public TrainingTask {
                const SequenceLossOptions& loss, std::uint64_t seed, std::string score_name,
                std::function<double()> score);
 
-  double next_update(const std::function<void(const Variable&)>& add) override;
+  double next_update(std::int64_t update, const std::function<void(const Variable&)>& add) override;
   Json place() const override { return {{"epoch", stream_.epoch()}, {"position", stream_.position()}}; }
   void seek(const Json& place) override { stream_.seek(place.at("epoch"), place.at("position")); }
   std::int64_t epoch() const override { return stream_.epoch(); }
@@ -54,6 +54,7 @@ class SequenceTask : public TrainingTask {
   SequenceModel& model_;
   const BatchOptions& batches_;
   const SequenceLossOptions& loss_;
+  std::uint64_t seed_;
   PairStream stream_;
   std::string score_name_;
   std::function<double()> score_;

@@ -46,11 +46,12 @@ double percent_correct(const std::string& correct) {
 class ClassificationTask : public TrainingTask {
  public:
   ClassificationTask(EncoderClassifier& model, const EncodedData& data, const BatchOptions& batches, std::uint64_t seed)
-      : model_(model), data_(data), batches_(batches), stream_(data.train.lengths, batches, seed) {}
+      : model_(model), data_(data), batches_(batches), seed_(seed), stream_(data.train.lengths, batches, seed) {}
 
-  double next_update(const std::function<void(const Variable&)>& add) override {
+  double next_update(std::int64_t update, const std::function<void(const Variable&)>& add) override {
     std::int64_t texts = 0;
     for (std::int64_t k = 0; k < batches_.accumulate; ++k) {
+      RandomScope random({.seed = seed_, .update = update, .micro_batch = k});
       Batch batch = fill(stream_.next(), data_.train);
       BatchTensors x = tensors_of(batch);
       add(cross_entropy_loss(model_.forward(x.tokens, x.lengths), x.labels, {}, Total::sum));
@@ -71,6 +72,7 @@ class ClassificationTask : public TrainingTask {
   EncoderClassifier& model_;
   const EncodedData& data_;
   const BatchOptions& batches_;
+  std::uint64_t seed_;
   BatchStream stream_;
 };
 
@@ -166,7 +168,6 @@ Outcome train_classifier(const ClassificationSetting& setting, std::uint64_t see
   auto model = setting.model.make(attention, setting.vocabulary, static_cast<std::int64_t>(classes.size()));
   save_json(run.directory.file("model.json"), {{"vocabulary", setting.vocabulary}, {"classes", classes}});
   model->initialise(seed);
-  default_generator() = Generator(seed);
   ClassificationTask task(*model, setting.encoded, setting.batches, seed);
   TrainingResult result = train(*model, task, setting.training, run);
   std::vector<int> predicted = predict(*model, setting.encoded.test, setting.batches);

@@ -20,7 +20,6 @@
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"
-#include "tensor/random.h"
 
 namespace fovea {
 
@@ -130,7 +129,7 @@ class Run {
     model_.train(true);
     optimizer_.zero_grad();
     double rate = schedule_.rate(now_.updates, task_.epoch() + 1), value = 0;
-    double divisor = task_.next_update([&value](const Variable& loss) {
+    double divisor = task_.next_update(now_.updates, [&value](const Variable& loss) {
       backward(loss);
       value += loss.item();
     });
@@ -217,7 +216,6 @@ class Run {
     metrics.sync();
     TensorList tensors = prefixed("model.", state(model_));
     for (auto& entry : prefixed("optimizer.", optimizer_.state())) tensors.push_back(std::move(entry));
-    RandomPosition random = default_generator().state();
     Json where = {{"updates", now_.updates},
                   {"best_update", now_.best_update},
                   {"best_score", now_.best_update ? Json(now_.best_score) : Json(nullptr)},
@@ -226,8 +224,7 @@ class Run {
                   {"seconds", now_.seconds},
                   {"wall_seconds", spent().wall},
                   {"cpu_seconds", spent().cpu},
-                  {"place", task_.place()},
-                  {"random", {{"seed", random.seed}, {"offset", random.offset}}}};
+                  {"place", task_.place()}};
     write_safetensors(directory_.checkpoint(), tensors,
                       {{"run", where.dump()}, {"configuration", run_.configuration.dump()}});
   }
@@ -269,7 +266,7 @@ class Run {
       now_.seconds = where.at("seconds");
       now_.earlier = {where.value("wall_seconds", now_.seconds), where.value("cpu_seconds", now_.seconds)};
       task_.seek(where.at("place"));
-      default_generator().set_state({where.at("random").at("seed"), where.at("random").at("offset")});
+      // Checkpoints of earlier versions also have "random". It is ignored: dropout follows from the number of updates.
     });
   }
 

@@ -33,15 +33,16 @@ struct TrainingOptions {
   void apply() const;
 };
 
-/// What is particular to a task. A task is deterministic: its batches follow from its own seed and place, its dropout
-/// from the default generator.
+/// What is particular to a task. A task is deterministic: its batches follow from its seed and place, its dropout from
+/// its seed and the numbers of the update and the micro-batch.
 class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
 
   /// Hands the loss of each micro-batch of the next update, recorded, to `add`, which runs the backward pass. Their sum
-  /// over what is returned (a number of tokens, or 1) is the update's loss.
-  virtual double next_update(const std::function<void(const Variable& loss)>& add) = 0;
+  /// over what is returned (a number of tokens, or 1) is the update's loss. Each micro-batch has a RandomScope of its
+  /// own, made of the task's seed, `update`, which counts from 0, and the micro-batch's number.
+  virtual double next_update(std::int64_t update, const std::function<void(const Variable& loss)>& add) = 0;
   /// Where the next batch comes from, to be put into a checkpoint and back.
   virtual Json place() const = 0;
   virtual void seek(const Json& place) = 0;
