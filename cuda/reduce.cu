@@ -75,14 +75,14 @@ void reduce_last(Reduction reduction, const Tensor& in, Tensor& out) {
   DeviceLoop<2> rows(plan_loop<2>(out.shape(), {&out, &heads}));
   unsigned blocks = blocks_for_rows(rows.count);
   if (in.dtype() == DType::i64) {
-    launch("sum", reduce_rows<std::int64_t, SumOf>, {blocks}, rows, in.data<std::int64_t>(), out.data<std::int64_t>(),
-           n, step);
+    launch("sum", reduce_rows<std::int64_t, SumOf>, {blocks}, rows, in.data<std::int64_t>(),
+           out.mutable_data<std::int64_t>(), n, step);
     return;
   }
   visit_real("reduce", in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T* from = in.data<T>();
-    T* to = out.data<T>();
+    T* to = out.mutable_data<T>();
     if (reduction == Reduction::sum)
       launch("sum", reduce_rows<T, SumOf>, {blocks}, rows, from, to, n, step);
     else
@@ -112,7 +112,7 @@ void cumulative_sum(const Tensor& in, Tensor& out, bool reverse) {
   DeviceLoop<2> rows(plan_loop<2>(out_heads.shape(), {&out_heads, &in_heads}));
   visit_real("cumulative_sum", in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("cumulative_sum", scan_rows<T>, {blocks_for_rows(rows.count)}, rows, in.data<T>(), out.data<T>(),
+    launch("cumulative_sum", scan_rows<T>, {blocks_for_rows(rows.count)}, rows, in.data<T>(), out.mutable_data<T>(),
            in.size(-1), in.strides()[-1], out.strides()[-1], reverse);
   });
 }

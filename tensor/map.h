@@ -35,7 +35,6 @@ void map_into(Tensor& out, const F& f, const In&... in) {
     map_into(result, f, in...);
     return out.copy_from(result);
   }
-  out.changed();
   if (out.elements() == 0) return;
   if constexpr (is_listed<F>) {
     run_listed_map(place_of<typename UnderlyingFunctor<F>::type>(ElementwiseFunctors{}), derivative_order<F>, &f, out,

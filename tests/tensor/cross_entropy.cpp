@@ -62,7 +62,8 @@ BOOST_AUTO_TEST_CASE(huge_logits_cost_no_digits) {
   for (std::int64_t V : {17, 5000}) {
     Tensor logits = random_tensor({9, V}, DType::f32, -1e4, 1e4), targets = random_integers({9}, V);
     for (std::int64_t row = 0; row < 9; ++row)  // rivals near the maximum, so that the gradient is not one-hot
-      for (std::int64_t v = 0; v < 3; ++v) logits.data<float>()[row * V + v] = 1e4F + static_cast<float>(v) * 0.5F;
+      for (std::int64_t v = 0; v < 3; ++v)
+        logits.mutable_data<float>()[row * V + v] = 1e4F + static_cast<float>(v) * 0.5F;
     check(logits, targets, Tensor::full({9}, 1), 0, 1e-6);
     check(logits, targets, Tensor::full({9}, 1), 0.1, 1e-6);
   }
@@ -71,14 +72,14 @@ BOOST_AUTO_TEST_CASE(huge_logits_cost_no_digits) {
 BOOST_AUTO_TEST_CASE(the_largest_logit_may_come_in_any_block) {
   for (std::int64_t at : {0, 2047, 2048, 4999}) {
     Tensor logits = random_tensor({1, 5000}, DType::f32);
-    logits.data<float>()[at] = 60;
+    logits.mutable_data<float>()[at] = 60;
     check(logits, Tensor::of({4}, {1}, DType::i64), Tensor::full({1}, 1), 0.1, 1e-6);
   }
 }
 
 BOOST_AUTO_TEST_CASE(excluded_classes_have_no_gradient_and_spoil_nothing) {
   Tensor logits = random_tensor({2, 17}, DType::f32), targets = Tensor::of({4, 5}, {2}, DType::i64);
-  logits.data<float>()[7] = -INFINITY;
+  logits.mutable_data<float>()[7] = -INFINITY;
   CrossEntropyResult result = cross_entropy(logits, targets, 0, -100);
   Tensor gradient = cross_entropy_backward(Tensor::full({2}, 1), logits, targets, result.log_sum_exp, 0, -100);
   BOOST_TEST(std::isfinite(result.loss.to_vector<double>()[0]));
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE(excluded_classes_have_no_gradient_and_spoil_nothing) {
 BOOST_AUTO_TEST_CASE(a_nan_reaches_its_loss_only) {
   for (std::int64_t at : {0, 16}) {
     Tensor logits = random_tensor({2, 17}, DType::f32);
-    logits.data<float>()[at] = NAN;
+    logits.mutable_data<float>()[at] = NAN;
     auto loss = cross_entropy(logits, Tensor::of({4, 5}, {2}, DType::i64), 0, -100).loss.to_vector<double>();
     BOOST_TEST(std::isnan(loss[0]));
     BOOST_TEST(!std::isnan(loss[1]));

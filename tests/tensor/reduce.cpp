@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_nan_is_never_lost) {
   for (std::int64_t at : {0, 7, 8, 100, 129})
     for (const Shape& shape : {Shape{130, 1}, Shape{1, 130}}) {
       Tensor x = random_tensor(shape, DType::f32);
-      x.data<float>()[at] = NAN;
+      x.mutable_data<float>()[at] = NAN;
       BOOST_TEST(std::isnan(sum(x).item()));
       BOOST_TEST(std::isnan(maximum(x).item()));
       BOOST_TEST(std::isnan(maximum(x, {0}).select(0, shape[1] == 1 ? 0 : at).item()));

@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_allowed_weighs_exactly_nothing_whatever_it_hold
       Tensor z = random_tensor({3, n}, DType::f32), allow = random_mask({3, n}, DType::boolean);
       const bool* allowed = allow.data<bool>();
       for (std::int64_t i = 0; i < 3 * n; ++i)
-        if (!allowed[i]) z.data<float>()[i] = intruder;
+        if (!allowed[i]) z.mutable_data<float>()[i] = intruder;
       Tensor weights = softmax(z, allow);
       NaiveRows expected = naive(z, allow.to_vector<double>());
       check_close(weights, expected.weights, 2e-6, z.describe());
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(an_allowed_nan_makes_its_row_nan) {
   for (std::int64_t n : row_lengths)
     for (std::int64_t at : {std::int64_t{0}, n / 2, n - 1}) {
       Tensor z = random_tensor({2, n}, DType::f32);
-      z.data<float>()[at] = NAN;
+      z.mutable_data<float>()[at] = NAN;
       std::vector<double> weights = softmax(z).to_vector<double>(), logs = log_softmax(z).to_vector<double>();
       for (std::size_t j = 0; j < static_cast<std::size_t>(2 * n); ++j) {
         BOOST_TEST(std::isnan(weights[j]) == (j < static_cast<std::size_t>(n)));
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(what_arrives_where_the_weight_is_zero_changes_nothing) {
     Tensor y = softmax(z, allow), g = random_tensor({3, n}, DType::f32, -1, 1, 1);
     std::vector<double> expected = naive_backward(y, g, false);
     for (std::int64_t i = 0; i < 3 * n; ++i)
-      if (!allow.data<bool>()[i]) g.data<float>()[i] = i % 2 ? NAN : INFINITY;
+      if (!allow.data<bool>()[i]) g.mutable_data<float>()[i] = i % 2 ? NAN : INFINITY;
     check_close(softmax_backward(y, g), expected, 2e-6, y.describe());
   }
 }
