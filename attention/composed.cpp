@@ -122,7 +122,7 @@ Tensor allowed_keys(const AttentionContext& in, const Terms& terms) {
 Tensor offset_index(const AttentionContext& in, std::int64_t clip) {
   std::int64_t I = in.query_positions.size(0), J = in.key_positions.size(0), first = in.query_offset;
   Tensor index = Tensor::empty({I, J}, DType::i64);
-  std::int64_t* out = index.data<std::int64_t>();
+  std::int64_t* out = index.mutable_data<std::int64_t>();
   for (std::int64_t i = 0; i < I; ++i)
     for (std::int64_t j = 0; j < J; ++j) *out++ = std::clamp(j - (i + first), -clip, clip) + clip;
   return index;

@@ -34,7 +34,7 @@ class KeyRows {
   Variable at(const Tensor& index) const {
     Tensor flat = index.clone();
     std::int64_t B = index.size(0), H = index.size(1), W = index.size(3);
-    auto* place = flat.data<std::int64_t>();
+    auto* place = flat.mutable_data<std::int64_t>();
     for (std::int64_t b = 0; b < B; ++b)
       for (std::int64_t h = 0; h < H; ++h)
         for (std::int64_t w = 0; w < W; ++w) *place++ += (b * heads_ + h) * length_;
@@ -186,8 +186,8 @@ class FocusRecurrence : public Recurrence {
       }
     Tensor index = Tensor::empty({B, H, 1, widest}, DType::i64),
            seen = Tensor::empty({B, H, 1, widest}, DType::boolean);
-    auto* key = index.data<std::int64_t>();
-    bool* is_seen = seen.data<bool>();
+    auto* key = index.mutable_data<std::int64_t>();
+    bool* is_seen = seen.mutable_data<bool>();
     for (std::size_t k = 0; k < firsts.size(); ++k)
       for (std::int64_t w = 0; w < widest; ++w) {
         *key++ = std::min(firsts[k] + w, last_key);

@@ -62,7 +62,7 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
       softmax_rows_backward<T>(rows.keys_of_row(r), weights + r * rows.stride, row, nullptr);
       *carried.carry = backward_penalty(rows, r, row, carried, rooms[0]);
       if (t == 0 && rooms.size() > 1 && rooms[1].defined())
-        *(rooms[1].data<T>() + rows.sentence * rooms[1].shape()[1] + rows.head) = *carried.carry;
+        *(rooms[1].mutable_data<T>() + rows.sentence * rooms[1].shape()[1] + rows.head) = *carried.carry;
     }
   }
 
@@ -129,7 +129,7 @@ class FocusStrips : public StripRecurrenceOf<FocusStrips> {
       });
     };
     if (gate_room.defined())
-      gate_room.data<T>()[broadcast_offset(gate_room, rows.sentence, rows.head, t)] =
+      gate_room.mutable_data<T>()[broadcast_offset(gate_room, rows.sentence, rows.head, t)] =
           -scale<T>() * moment(std::integral_constant<int, 2>{});
     if (form_.detach) return 0;
     return 2 * scale<T>() * gate_at(rows, t) * moment(std::integral_constant<int, 1>{});

@@ -135,7 +135,7 @@ class BackwardPass : FusedPass<T> {
       softmax_backward(head, rows, matrix, slope, means);
       if (!rooms_->sink.defined()) return;
       T& sink_gradient =
-          rooms_->sink.template data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)];
+          rooms_->sink.template mutable_data<T>()[broadcast_offset(rooms_->sink, rows.part, rows.sentence, rows.head)];
       for (std::int64_t r = 0; r < rows.count; ++r)
         sink_gradient -= exp(this->sink(rows.head) - total[r].value - total[r].rest) * means[r];
     });

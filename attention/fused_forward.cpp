@@ -56,7 +56,7 @@ class ForwardPass : FusedPass<T> {
     const std::int64_t J = shape_.keys;
     this->for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
       const std::int64_t number = (plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head;
-      T* to = weights_.data<T>() + (number * shape_.queries + rows.first_query) * J;
+      T* to = weights_.mutable_data<T>() + (number * shape_.queries + rows.first_query) * J;
       std::fill_n(to, rows.count * J, T(0));
       this->for_pieces(head, rows, [&](const StripRows<T>& piece) {
         for (std::int64_t r = 0; r < rows.count; ++r) {

@@ -14,6 +14,11 @@ FusedPass<T>::FusedPass(const FusedCall& call, const FusedResult& result, Gradie
       rooms_(rooms),
       stride_(strip_stride<T>(call.shape.keys)),
       value_(with_unit_rows(call.in.value.value())) {
+  auto numbers = [&](const Tensor& x) -> T* {
+    if (!x.defined()) return nullptr;
+    return rooms ? const_cast<T*>(x.data<T>()) : x.mutable_data<T>();
+  };
+  log_total_ = numbers(result.log_total), carried_ = numbers(result.carried), steps_ = numbers(result.steps);
   if (call.terms->sink.defined()) sink_ = call.terms->sink.value().contiguous();
   for (const Variable& input : call.inputs()) prefetch(input.value());
   if (!rooms) {
@@ -219,10 +224,10 @@ Tensor room_for_steps(const FusedCall& call) {
 template <class T>
 void FusedPass<T>::place_steps(Head& head, const StripRows<T>& rows) const {
   T* result = nullptr;
-  if (result_.steps.defined()) {
+  if (steps_) {
     const StripItem& item = head.item;
-    result = result_.steps.template data<T>() +
-             ((item.sentence * shape_.heads + item.head) * shape_.parts + item.part) * result_.steps.shape()[1];
+    result =
+        steps_ + ((item.sentence * shape_.heads + item.head) * shape_.parts + item.part) * result_.steps.shape()[1];
   }
   auto take = [&](std::int64_t elements) {
     return result ? std::exchange(result, result + elements) : head.space.template take<T>(elements);
@@ -344,7 +349,7 @@ void FusedPass<T>::multiply(const Head& head, const StripRows<T>& rows, const T*
 
 template <class T>
 LogTotal<T>* FusedPass<T>::log_totals(const StripRows<T>& rows, std::int64_t plane) const {
-  return reinterpret_cast<LogTotal<T>*>(result_.log_total.template data<T>()) +
+  return reinterpret_cast<LogTotal<T>*>(log_total_) +
          ((plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head) * shape_.queries + rows.first_query;
 }
 
@@ -352,8 +357,8 @@ template <class T>
 CarriedNumbers<T> FusedPass<T>::carried(const StripRows<T>& rows) const {
   const std::int64_t head = rows.sentence * shape_.heads + rows.head;
   const T* gradient = carried_gradient_.defined() ? carried_gradient_.data<T>() + head * shape_.queries : nullptr;
-  return {result_.carried.template data<T>() + head * shape_.queries, gradient,
-          rooms_ ? rooms_->carry.template data<T>() + head : nullptr};
+  return {carried_ + head * shape_.queries, gradient,
+          rooms_ ? rooms_->carry.template mutable_data<T>() + head : nullptr};
 }
 
 template <class T>

@@ -117,11 +117,11 @@ class FusedPass {
   LogTotal<T>* log_totals(const StripRows<T>& rows, std::int64_t plane) const;
   CarriedNumbers<T> carried(const StripRows<T>& rows) const;
   T sink(std::int64_t head) const;
-  /// The rows of x [B, H, I, D] that belong to the strip's queries.
+  /// The rows of x [B, H, I, D] that belong to the strip's queries, for writing.
   static MatrixView<T> rows_of(const Tensor& x, const StripRows<T>& rows) {
-    return {
-        x.data<T>() + rows.sentence * x.strides()[0] + rows.head * x.strides()[1] + rows.first_query * x.strides()[2],
-        x.strides()[2], 1};
+    return {x.mutable_data<T>() + rows.sentence * x.strides()[0] + rows.head * x.strides()[1] +
+                rows.first_query * x.strides()[2],
+            x.strides()[2], 1};
   }
 
   /// A StripRows or StripItem with the head counted from `first_head`, the first one that a term acts on.
@@ -184,6 +184,7 @@ class FusedPass {
   std::int64_t stride_;
   std::vector<Prefetched> prefetched_;
   Tensor value_, sink_;
+  T *log_total_, *carried_, *steps_;  ///< of the result, or null where it has none; the backward pass only reads them
 };
 
 template <class T>

@@ -76,7 +76,8 @@ class HiddenItem {
   T* weight_gradient(std::int64_t size) const {
     const Tensor& room = rooms_[2];
     if (!room.defined()) return nullptr;
-    return room.data<T>() + ((item_.part * room.shape()[1] + item_.sentence) * room.shape()[2] + item_.head) * size;
+    return room.mutable_data<T>() +
+           ((item_.part * room.shape()[1] + item_.sentence) * room.shape()[2] + item_.head) * size;
   }
   /// `count` vectors of zeros.
   static Vec<T>* take_sums(Workspace& space, std::int64_t count) {

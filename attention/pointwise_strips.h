@@ -107,8 +107,14 @@ struct KeysOfRows : CaptureOfRows<T> {
 inline std::int64_t query_step(const Tensor& x) { return x.shape()[2] > 1 ? x.strides()[2] : 0; }
 /// The numbers of the strip's first query in a tensor that broadcasts to [B, H, I, ...].
 template <class T>
-T* first_row(const Tensor& x, const StripRows<T>& rows) {
+const T* first_row(const Tensor& x, const StripRows<T>& rows) {
   return x.data<T>() + broadcast_offset(x, rows.sentence, rows.head, rows.first_query);
+}
+/// The same of a room for gradients, for writing; null if it is undefined.
+template <class T>
+T* first_row_of_room(const Tensor& room, const StripRows<T>& rows) {
+  if (!room.defined()) return nullptr;
+  return room.mutable_data<T>() + broadcast_offset(room, rows.sentence, rows.head, rows.first_query);
 }
 
 /// PerQuery, [B, H, I]. The gradient is summed over keys.
@@ -119,7 +125,7 @@ struct QueryStrips {
 
   template <class T>
   NumbersOfRows<T> of_strip(const StripRows<T>& rows, T*, const Tensor& room) const {
-    return {{first_row(value, rows), query_step(value), room.defined() ? first_row(room, rows) : nullptr, 1}};
+    return {{first_row(value, rows), query_step(value), first_row_of_room(room, rows), 1}};
   }
 };
 
@@ -132,7 +138,7 @@ struct HeadStrips {
   template <class T>
   NumbersOfRows<T> of_strip(const StripRows<T>& rows, T*, const Tensor& room) const {
     T* gradient = nullptr;
-    if (room.defined()) gradient = room.data<T>() + broadcast_offset(room, rows.part, rows.sentence, rows.head);
+    if (room.defined()) gradient = room.mutable_data<T>() + broadcast_offset(room, rows.part, rows.sentence, rows.head);
     return {{value.data<T>() + broadcast_offset(value, 0, rows.head, 0), 0, gradient, 0}};
   }
 };
@@ -149,7 +155,7 @@ struct KeyStrips {
   KeysOfRows<T> of_strip(const StripRows<T>& rows, T*, const Tensor& room) const {
     T* gradients = nullptr;
     if (room.defined())
-      gradients = room.data<T>() + rows.part * room.strides()[0] + rows.sentence * room.strides()[1] +
+      gradients = room.mutable_data<T>() + rows.part * room.strides()[0] + rows.sentence * room.strides()[1] +
                   rows.head * room.strides()[2];
     return {{value.data<T>() + broadcast_offset(value, rows.sentence, rows.head, 0), 0, gradients, 0}};
   }
@@ -165,7 +171,7 @@ struct PairStrips {
 
   template <class T>
   KeysOfRows<T> of_strip(const StripRows<T>& rows, T*, const Tensor& room) const {
-    return {{first_row(value, rows), query_step(value), room.defined() ? first_row(room, rows) : nullptr, rows.keys}};
+    return {{first_row(value, rows), query_step(value), first_row_of_room(room, rows), rows.keys}};
   }
 };
 
@@ -234,10 +240,10 @@ struct OffsetStrips {
     const std::int64_t size = 2 * clip + 1;
     T* gradients = nullptr;
     if (room.defined())
-      gradients =
-          own_table()
-              ? first_row(room, rows)
-              : room.data<T>() + ((rows.part * room.shape()[1] + rows.sentence) * room.shape()[2] + rows.head) * size;
+      gradients = own_table()
+                      ? first_row_of_room(room, rows)
+                      : room.mutable_data<T>() +
+                            ((rows.part * room.shape()[1] + rows.sentence) * room.shape()[2] + rows.head) * size;
     return {rows, clip, {first_row(value, rows), query_step(value), gradients, own_table() ? size : 0}, scratch};
   }
 };

@@ -33,7 +33,7 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
       const std::int64_t rooms_of_sentence = rooms[0].shape()[2],
                          number = (rows.part * rooms[0].shape()[1] + rows.sentence) * rooms_of_sentence +
                                   (rooms_of_sentence > 1 ? rows.head : 0);
-      MatrixView<T> room{rooms[0].data<T>() + number * offsets() * table_.size(1), table_.size(1), 1};
+      MatrixView<T> room{rooms[0].mutable_data<T>() + number * offsets() * table_.size(1), table_.size(1), 1};
       tiled_gemm<T>({offsets(), table_.size(1), rows.count, 1, 1}, {by_offset, 1, offsets()}, out_gradient, room);
     }
     T* slopes = space.take<T>(rows.count * offsets());

@@ -250,7 +250,8 @@ template <class T>
 MatrixView<T> strip_gradient(const Tensor& room, std::int64_t b, std::int64_t h, std::int64_t part) {
   int d = room.rank() - 4;
   std::int64_t offset = d ? part * room.strides()[0] : 0;
-  return {room.data<T>() + offset + b * room.strides()[d] + h * room.strides()[d + 1], room.strides()[d + 2], 1};
+  return {room.mutable_data<T>() + offset + b * room.strides()[d] + h * room.strides()[d + 1], room.strides()[d + 2],
+          1};
 }
 
 }  // namespace fovea

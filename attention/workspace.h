@@ -24,7 +24,8 @@ class Workspace {
   T* take(std::int64_t elements) {
     const std::size_t bytes = (static_cast<std::size_t>(elements) * sizeof(T) + 63) / 64 * 64;
     if (at_.piece == pieces_.size() || at_.used + bytes > pieces_[at_.piece].bytes) next_piece(bytes);
-    return reinterpret_cast<T*>(pieces_[at_.piece].memory.address() + std::exchange(at_.used, at_.used + bytes));
+    return reinterpret_cast<T*>(pieces_[at_.piece].memory.mutable_address() +
+                                std::exchange(at_.used, at_.used + bytes));
   }
   Mark mark() const { return at_; }
   /// Releases all that was taken after `mark`.

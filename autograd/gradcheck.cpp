@@ -15,7 +15,7 @@ Variable asymmetric(const Shape& shape, Device device, Generator& generator) {
   fill_uniform(values, generator, 0.5, 1.5);
   Tensor signs = Tensor::empty(shape, DType::f64);
   fill_uniform(signs, generator, -1, 2);
-  double* value = values.data<double>();
+  double* value = values.mutable_data<double>();
   const double* sign = signs.data<double>();
   for (std::int64_t i = 0; i < values.elements(); ++i) value[i] = sign[i] < 0 ? -value[i] : value[i];
   return values.to(device);

@@ -27,7 +27,8 @@ __global__ void choose_elements(DeviceLoop<4> loop, T* out, const std::uint8_t* 
 template <class T, class Op>
 void combine(const char* name, Op op, const Tensor& a, const Tensor& b, Tensor& out) {
   DeviceLoop<3> loop(plan_loop<3>(out.shape(), {&out, &a, &b}));
-  launch(name, combine_elements<T, Op>, {blocks_for(loop.count)}, op, loop, out.data<bool>(), a.data<T>(), b.data<T>());
+  launch(name, combine_elements<T, Op>, {blocks_for(loop.count)}, op, loop, out.mutable_data<bool>(), a.data<T>(),
+         b.data<T>());
 }
 
 void compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& out) {
@@ -44,7 +45,7 @@ void where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
   DeviceLoop<4> loop(plan_loop<4>(out.shape(), {&out, &condition, &a, &b}));
   visit(a.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("where", choose_elements<T>, {blocks_for(loop.count)}, loop, out.data<T>(),
+    launch("where", choose_elements<T>, {blocks_for(loop.count)}, loop, out.mutable_data<T>(),
            reinterpret_cast<const std::uint8_t*>(condition.address()), a.data<T>(), b.data<T>());
   });
 }

@@ -43,7 +43,7 @@ void copy(Tensor& to, const Tensor& from) {
     visit(from.dtype(), [&](auto from_type) {
       using To = typename decltype(to_type)::type;
       using From = typename decltype(from_type)::type;
-      launch("copy", copy_elements<To, From>, {blocks_for(loop.count)}, loop, to.data<To>(), from.data<From>());
+      launch("copy", copy_elements<To, From>, {blocks_for(loop.count)}, loop, to.mutable_data<To>(), from.data<From>());
     });
   });
 }
@@ -52,14 +52,14 @@ void fill(Tensor& to, double value) {
   DeviceLoop<1> loop(plan_loop<1>(to.shape(), {&to}));
   visit(to.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("fill", fill_elements<T>, {blocks_for(loop.count)}, loop, to.data<T>(), cast<T>(value));
+    launch("fill", fill_elements<T>, {blocks_for(loop.count)}, loop, to.mutable_data<T>(), cast<T>(value));
   });
 }
 
 void arange(Tensor& out, std::int64_t start) {
   visit(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("arange", count_up<T>, {blocks_for(out.elements())}, out.data<T>(), out.elements(), start);
+    launch("arange", count_up<T>, {blocks_for(out.elements())}, out.mutable_data<T>(), out.elements(), start);
   });
 }
 

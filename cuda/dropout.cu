@@ -29,7 +29,7 @@ void dropout(const DropoutMask& mask, const Tensor& x, const Tensor* residual, T
   visit_real("dropout", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("dropout", drop<T>, {blocks_for(mask.groups(out.elements()) * DropoutMask::lanes)}, mask,
-           static_cast<T>(mask.scale()), x.data<T>(), residual ? residual->data<T>() : nullptr, out.data<T>(),
+           static_cast<T>(mask.scale()), x.data<T>(), residual ? residual->data<T>() : nullptr, out.mutable_data<T>(),
            out.elements());
   });
 }

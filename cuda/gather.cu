@@ -23,7 +23,7 @@ std::int64_t first_outside(const Tensor& index, std::int64_t size, std::int64_t 
   visit_index("first_outside", index.dtype(), [&](auto type) {
     using Index = typename decltype(type)::type;
     launch("first_outside", find_first_outside<Index>, {blocks_for(index.elements())}, packed.data<Index>(),
-           index.elements(), size, ignored, reinterpret_cast<unsigned long long*>(found.data<std::int64_t>()));
+           index.elements(), size, ignored, reinterpret_cast<unsigned long long*>(found.mutable_data<std::int64_t>()));
   });
   return found.to(Device::cpu).data<std::int64_t>()[0];
 }
@@ -73,7 +73,7 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
     visit(table.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       launch("gather_rows", gather_elements<T, Index>, {blocks_for(count * width)}, packed_table.data<T>(), first,
-             out.data<T>(), count, width);
+             out.mutable_data<T>(), count, width);
     });
   });
 }
@@ -93,7 +93,7 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
     visit_real("scatter_add_rows", table.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       auto blocks = static_cast<unsigned>(std::min<std::int64_t>(table.size(0), 1 << 16));
-      launch("scatter_add_rows", add_rows<T, Index>, {blocks}, table.data<T>(), table.size(0), first,
+      launch("scatter_add_rows", add_rows<T, Index>, {blocks}, table.mutable_data<T>(), table.size(0), first,
              packed_rows.data<T>(), count, width);
     });
   });

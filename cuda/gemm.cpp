@@ -95,7 +95,7 @@ void gemm(const Tensor& left, const Tensor& right, Tensor& c, double alpha, doub
   visit_real("gemm", c.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T *first_a = a.tensor.data<T>(), *first_b = b.tensor.data<T>();
-    T* first_c = c.data<T>();
+    T* first_c = c.mutable_data<T>();
     std::array<std::int64_t, 3> stride{loop.strides[0][-1], loop.strides[1][-1], loop.strides[2][-1]};
     loop.for_rows(0, loop.rows(), [&](auto& offset) {
       strided_batch<T>(a, b, c, first_a + offset[1], first_b + offset[2], first_c + offset[0], loop.inner(), stride,

@@ -30,7 +30,7 @@ void map_tensors(const F& f, Tensor& out, const Tensor* const* in) {
     std::array<const T*, n> first;
     for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
     DeviceLoop<n + 1> loop(plan_loop<n + 1>(out.shape(), operands));
-    launch_map<T>(f, loop, out.data<T>(), first, std::make_index_sequence<n>{});
+    launch_map<T>(f, loop, out.mutable_data<T>(), first, std::make_index_sequence<n>{});
   });
 }
 

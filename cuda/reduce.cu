@@ -74,7 +74,7 @@ void reduce_last(Reduction reduction, const Tensor& in, Tensor& out) {
   auto run = [&](auto op, auto type) {
     using Op = decltype(op);
     using T = typename decltype(type)::type;
-    launch(Op::name, reduce_rows<T, Op>, {blocks}, rows, in.data<T>(), out.data<T>(), n, step);
+    launch(Op::name, reduce_rows<T, Op>, {blocks}, rows, in.data<T>(), out.mutable_data<T>(), n, step);
   };
   if (in.dtype() == DType::i64) return run(formula::Sum{}, Type<std::int64_t>{});
   formula::visit_reduction(reduction,
@@ -103,7 +103,7 @@ void cumulative_sum(const Tensor& in, Tensor& out, bool reverse) {
   DeviceLoop<2> rows(plan_loop<2>(out_heads.shape(), {&out_heads, &in_heads}));
   visit_real("cumulative_sum", in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("cumulative_sum", scan_rows<T>, {blocks_for_rows(rows.count)}, rows, in.data<T>(), out.data<T>(),
+    launch("cumulative_sum", scan_rows<T>, {blocks_for_rows(rows.count)}, rows, in.data<T>(), out.mutable_data<T>(),
            in.size(-1), in.strides()[-1], out.strides()[-1], reverse);
   });
 }

@@ -24,7 +24,7 @@ void run(const Formula& formula, const RowOperands& given) {
     const bool has_elements =
         (k < inputs ? Formula::inputs[k] : Formula::outputs[k - inputs]) == formula::RowOperand::elements;
     starts[k] = row_starts(x, has_elements);
-    all.first[k] = x.address();
+    all.first[k] = k < inputs ? const_cast<std::byte*>(x.address()) : x.mutable_address();
     all.step[k] = has_elements && x.size(-1) > 1 ? x.strides()[-1] : 0;
   }
   starts[operands] = starts[0];
@@ -47,7 +47,7 @@ void run(const Formula& formula, const RowOperands& given) {
   visit_real(Formula::name, given.in[0].dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch(Formula::name, run_rows_kernel<T, Formula>, {blocks}, formula, rows, all,
-           columns.defined() ? columns.data<double>() : nullptr);
+           columns.defined() ? columns.mutable_data<double>() : nullptr);
   });
   if (columns.defined()) Tensor(*given.column_sums).copy_from(sum(columns, {0}).reshape(given.column_sums->shape()));
 }

@@ -32,7 +32,7 @@ void update(const Formula& formula, std::span<const UpdateSlot> slots) {
     visit_real(Formula::name, parameter.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       std::array<T*, Formula::states> state;
-      for (int k = 0; k < Formula::states; ++k) state[k] = slot.state[k].template data<T>();
+      for (int k = 0; k < Formula::states; ++k) state[k] = slot.state[k].template mutable_data<T>();
       launch(Formula::name, update_elements<T, Formula>, {blocks_for(parameter.elements())}, formula,
              gradient.data<T>(), state, parameter.elements());
     });

@@ -53,7 +53,7 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
       {"where", {3.25, [=] { where(truth, x, y); }}},
       {"fill_uniform", {1, [=]() mutable { fill_uniform(out, generator); }}},
       {"fill_normal", {1, [=]() mutable { fill_normal(out, generator); }}},
-      {"dropout", {2, [=] { dropout(x, 0.1, 1, 0); }}},
+      {"dropout", {2, [=] { dropout(x, DropoutMask(0.1, {1})); }}},
       {"reduce", {1, [=] { sum(x, {1}); }}},
       {"cumulative_sum", {2, [=] { cumulative_sum(x); }}},
       {"top_k", {1, [=] { top_k(x, 4); }}},

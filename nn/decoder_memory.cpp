@@ -104,12 +104,12 @@ bool parents_stay(const std::vector<std::int64_t>& parents, std::int64_t rows) {
 
 /// Copies the first `length` entries of row parents[r] to row r, for all r. x [R, capacity, ...]; parents_stay().
 void overwrite_by_parents(Tensor& x, const std::vector<std::int64_t>& parents, std::int64_t length) {
-  x.changed();
+  std::byte* first = x.mutable_address();
   const std::size_t row = x.bytes() / parents.size();
   const std::size_t used = row / static_cast<std::size_t>(x.size(1)) * static_cast<std::size_t>(length);
   for (std::size_t r = 0; r < parents.size(); ++r) {
     const auto parent = static_cast<std::size_t>(parents[r]);
-    if (parent != r) std::memcpy(x.address() + r * row, x.address() + parent * row, used);
+    if (parent != r) std::memcpy(first + r * row, first + parent * row, used);
   }
 }
 

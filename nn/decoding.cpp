@@ -71,7 +71,7 @@ class Decoding {
   /// tokens.
   void step() {
     Tensor tokens = Tensor::empty({std::ssize(live)}, DType::i32);
-    auto* token = tokens.data<std::int32_t>();
+    auto* token = tokens.mutable_data<std::int32_t>();
     for (const LiveHypothesis& one : live) *token++ = one.last < 0 ? options_.begin : node(one.last).token;
     std::vector<AttentionTrace> traces;
     const bool looks = options_.alignments || options_.observe;
@@ -176,7 +176,7 @@ class Decoding {
   void with_row(std::size_t row, const Body& body) const {
     visit_real("decoding", logits_.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      body(logits_.data<T>() + static_cast<std::int64_t>(row) * logits_.size(1));
+      body(logits_.mutable_data<T>() + static_cast<std::int64_t>(row) * logits_.size(1));
     });
   }
 
@@ -490,7 +490,7 @@ PaddedTokens padded_tokens(std::span<const std::vector<std::int32_t>> sentences)
     lengths.push_back(static_cast<std::int32_t>(sentence.size()));
   }
   Tensor tokens = Tensor::zeros({std::ssize(sentences), static_cast<std::int64_t>(longest)}, DType::i32);
-  auto* row = tokens.data<std::int32_t>();
+  auto* row = tokens.mutable_data<std::int32_t>();
   for (const auto& sentence : sentences) {
     std::copy(sentence.begin(), sentence.end(), row);
     row += longest;

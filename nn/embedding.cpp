@@ -52,7 +52,7 @@ Variable Embedding::forward(const Tensor& tokens) const {
 Tensor sinusoidal_positions(std::int64_t T, std::int64_t dim, std::int64_t begin) {
   std::int64_t half = dim / 2;
   Tensor table = Tensor::zeros({T, dim}, DType::f64);
-  double* out = table.data<double>();
+  double* out = table.mutable_data<double>();
   double step = std::log(10000.0) / static_cast<double>(std::max<std::int64_t>(half - 1, 1));
   for (std::int64_t k = 0; k < half; ++k) {
     double inverse_timescale = std::exp(-static_cast<double>(k) * step);

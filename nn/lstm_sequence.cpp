@@ -22,7 +22,7 @@ RealSteps real_steps(const Tensor& lengths, std::int64_t B, std::int64_t T, Devi
   if (unpadded == T) return {{}, T};
   Tensor active = Tensor::empty({T, B, 1}, DType::boolean);
   for (std::int64_t t = 0, at = 0; t < T; ++t)
-    for (std::int64_t b = 0; b < B; ++b) active.data<bool>()[at++] = t < length[static_cast<std::size_t>(b)];
+    for (std::int64_t b = 0; b < B; ++b) active.mutable_data<bool>()[at++] = t < length[static_cast<std::size_t>(b)];
   return {active.to(device), unpadded};
 }
 

@@ -38,7 +38,6 @@ void gather_rows_into(const Tensor& table, const Tensor& index, Tensor out) {
           "gather_rows: {} rows of {} on {} do not go into {} on {}", index.shape(), table, name(table.device()), out,
           name(out.device()));
   require_in_range("gather_rows", "index", index, table.size(0));
-  out.changed();
   if (out.elements() > 0) kernels(table.device()).gather_rows(table, index, out);
 }
 
@@ -52,7 +51,6 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
   require_in_range("scatter_add_rows", "index", index, table.size(0));
   if (rows.elements() == 0) return;
   const bool same_memory = rows.overlaps(table) || rows.is_same_view(table);
-  table.changed();
   kernels(table.device()).scatter_add_rows(table, index, same_memory ? rows.clone() : rows);
 }
 

@@ -84,7 +84,6 @@ void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta
     gemm(a, b, result, alpha, beta);
     return c.copy_from(result);
   }
-  c.changed();
   Stopwatch stopwatch(2.0 * static_cast<double>(c.elements()) * static_cast<double>(a.size(-1)));
   kernels(c.device()).gemm(a, b, c, alpha, beta);
 }

@@ -28,9 +28,8 @@ void run_listed_map(int place, int order, const void* functor, Tensor& out, MapO
   kernels(out.device()).maps[static_cast<std::size_t>(place)][static_cast<std::size_t>(order)](functor, out, in);
 }
 
-void run_several(int place, const void* functor, Tensor* const* out, int outputs, MapOperands in) {
+void run_several(int place, const void* functor, Tensor* const* out, MapOperands in) {
   if (out[0]->elements() == 0) return;
-  for (int k = 0; k < outputs; ++k) out[k]->changed();
   kernels(out[0]->device()).several[static_cast<std::size_t>(place)](functor, out, in);
 }
 

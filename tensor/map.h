@@ -15,7 +15,7 @@ namespace fovea {
 /// The kernel of a listed functor, or of its derivative, on out's device. The list of kernels.h holds them all.
 using MapOperands = const Tensor* const*;
 void run_listed_map(int place, int order, const void* functor, Tensor& out, MapOperands in);
-void run_several(int place, const void* functor, Tensor* const* out, int outputs, MapOperands in);
+void run_several(int place, const void* functor, Tensor* const* out, MapOperands in);
 /// For a functor that is in no list, and so has a kernel on the CPU alone: throws for tensors on another device.
 void require_cpu_for_map(const char* name, const Tensor& out);
 
@@ -37,7 +37,6 @@ void map_into(Tensor& out, const F& f, const In&... in) {
     map_into(result, f, in...);
     return out.copy_from(result);
   }
-  out.changed();
   if (out.elements() == 0) return;
   if constexpr (is_listed<F>) {
     run_listed_map(place_of<typename UnderlyingFunctor<F>::type>(ElementwiseFunctors{}), derivative_order<F>, &f, out,
@@ -63,7 +62,7 @@ template <class F>
 void map_several(const F& f, const std::array<Tensor*, F::outputs>& out,
                  const std::array<const Tensor*, F::inputs>& in) {
   constexpr int place = place_of<F>(formula::CellFormulas{});
-  run_several(place, &f, out.data(), F::outputs, in.data());
+  run_several(place, &f, out.data(), in.data());
 }
 
 }  // namespace fovea

@@ -45,12 +45,10 @@ void require_distinct(const char* what, std::span<const Slot> slots) {
   }
 }
 
-/// Runs an update formula on all slots, whose states count as changed.
+/// Runs an update formula on all slots.
 template <class Formula>
 void update(const Formula& formula, std::span<const UpdateSlot> slots) {
   if (slots.empty()) return;
-  for (const UpdateSlot& slot : slots)
-    for (std::size_t k = 0; k < Formula::states; ++k) Tensor(slot.state[k]).changed();
   kernels(slots[0].state[0].device()).updates[place_of<Formula>(formula::UpdateFormulas{})](&formula, slots);
 }
 

@@ -20,10 +20,7 @@ void fill_random(const char* what, Tensor& out, Generator& generator, const Fill
   RandomPosition at = generator.reserve(out.elements());
   Tensor filled = out.is_contiguous() ? out : Tensor::empty(out.shape(), out.dtype(), out.device());
   fill(at, filled);
-  if (filled.is_same_view(out))
-    out.changed();
-  else
-    out.copy_from(filled);
+  if (!filled.is_same_view(out)) out.copy_from(filled);
 }
 
 Tensor dropout(const char* what, const DropoutMask& mask, const Tensor& x, const Tensor* residual) {

@@ -30,7 +30,7 @@ class Storage {
   Device device() const { return device_; }
 
   /// Counts in-place changes, so that a backward rule can tell that a tensor it saved has changed since.
-  std::uint64_t version = 0;
+  std::atomic<std::uint64_t> version = 0;
 
   /// What products in bf16 mode have made of a matrix in it, kept for the next product of the same matrix: those of the
   /// backward pass, or the next step with the same weights. See onednn_gemm.h.

@@ -98,12 +98,8 @@ std::string Tensor::describe() const {
   return defined() ? fmt::format("{} {}", name(dtype_), shape_.str()) : "undefined";
 }
 
-void Tensor::undefined(const char* what) {
-  fail("Tensor: an undefined tensor cannot be {}; it was never given a value", what);
-}
-
 void Tensor::no_data(DType asked) const {
-  if (!defined()) undefined("read or written");
+  require(defined(), "Tensor: an undefined tensor cannot be read or written; it was never given a value");
   fail("Tensor::data: asked for {}, the tensor is {}", name(asked), describe());
 }
 
@@ -262,7 +258,6 @@ Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 Tensor Tensor::clone() const {
   Tensor out = empty(shape_, dtype_, device_);
   out.copy_from(*this);
-  out.storage_->version = 0;
   return out;
 }
 
@@ -281,7 +276,6 @@ Tensor Tensor::to(Device device) const {
 }
 
 void Tensor::fill(double value) {
-  changed();
   if (elements() > 0) kernels(device_).fill(*this, value);
 }
 
@@ -310,18 +304,18 @@ bool Tensor::overlaps(const Tensor& other) const {
 }
 
 void Tensor::copy_from(const Tensor& source) {
-  if (!source.defined()) undefined("copied");
+  require(defined() && source.defined(),
+          "Tensor: an undefined tensor cannot be copied, or copied into; it was never given a value");
   require(broadcast("copy_from", source.shape_, shape_) == shape_, "copy_from: {} does not broadcast to {}",
           source.shape_, shape_);
   if (overlaps(source)) return copy_from(source.clone());
-  changed();
   if (elements() == 0) return;
   if (device_ == source.device_) return kernels(device_).copy(*this, source);
   // Across devices: the target's type and order are made where the source is, then the bytes travel.
   Tensor packed = source.to(dtype_).expand(shape_).contiguous();
   if (!is_contiguous()) return copy_from(packed.to(device_));
   const Device other = device_ == Device::cpu ? source.device_ : device_;
-  kernels(other).transfer(address(), packed.address(), bytes());
+  kernels(other).transfer(mutable_address(), packed.address(), bytes());
 }
 
 }  // namespace fovea

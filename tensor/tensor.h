@@ -49,14 +49,28 @@ class Tensor {
   bool is_dense() const;
   std::string describe() const;  ///< "f32 [8, 20, 64]"
 
-  /// First element. Throws unless T is the dtype; on CUDA the pointer is a device pointer.
+  /// The first element, for reading. Throws unless T is the dtype; on CUDA the pointer is a device pointer.
   template <class T>
-  T* data() const {
+  const T* data() const {
     if (dtype_of<T> != dtype_ || !storage_) [[unlikely]]
       no_data(dtype_of<T>);
-    return reinterpret_cast<T*>(storage_->data()) + offset_;
+    return reinterpret_cast<const T*>(storage_->data()) + offset_;
   }
-  std::byte* address() const { return storage_ ? storage_->data() + offset_ * size_of(dtype_) : nullptr; }
+  /// The same for writing: each call raises the storage's version, so that a backward rule notices the change. Take the
+  /// pointer, write, and take it again after other operations. A const handle can be written through, as a const
+  /// pointer can.
+  template <class T>
+  T* mutable_data() const {
+    T* first = const_cast<T*>(data<T>());
+    raise_version();
+    return first;
+  }
+  /// data() and mutable_data() of any type; null when undefined.
+  const std::byte* address() const { return storage_ ? storage_->data() + offset_ * size_of(dtype_) : nullptr; }
+  std::byte* mutable_address() const {
+    if (storage_) raise_version();
+    return const_cast<std::byte*>(address());
+  }
   /// The value of a one-element tensor of any type, wherever it lives.
   double item() const;
   /// The elements in row-major order, converted; from any device.
@@ -82,17 +96,12 @@ class Tensor {
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;
 
-  /// In place; both count as a change of the storage's version.
+  // In place.
   void fill(double value);
   void copy_from(const Tensor& source);  ///< broadcasts, casts, crosses devices; source may overlap
 
-  /// In-place changes of the storage so far: every in-place operation calls `changed()`.
-  std::uint64_t version() const { return storage_ ? storage_->version : 0; }
-  void changed() {
-    if (!storage_) [[unlikely]]
-      undefined("changed in place");
-    ++storage_->version;
-  }
+  /// Counts how often the storage's memory was taken for writing.
+  std::uint64_t version() const { return storage_ ? storage_->version.load(std::memory_order_relaxed) : 0; }
   bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
   /// The same elements of the same storage in the same order.
   bool is_same_view(const Tensor& other) const;
@@ -105,7 +114,7 @@ class Tensor {
 
  private:
   [[noreturn]] void no_data(DType asked) const;
-  [[noreturn]] static void undefined(const char* what);
+  void raise_version() const { storage_->version.fetch_add(1, std::memory_order_relaxed); }
 
   std::shared_ptr<Storage> storage_;
   Shape shape_, strides_;
@@ -119,7 +128,7 @@ Tensor Tensor::from(const std::vector<T>& values, const Shape& shape) {
   require(static_cast<std::int64_t>(values.size()) == shape.elements(),
           "Tensor::from: {} values for shape {}, which has {}", values.size(), shape, shape.elements());
   Tensor out = empty(shape, dtype_of<T>);
-  std::copy(values.begin(), values.end(), out.data<T>());
+  std::copy(values.begin(), values.end(), out.mutable_data<T>());
   return out;
 }
 

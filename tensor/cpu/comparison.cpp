@@ -32,7 +32,7 @@ void combine_run(const Op& op, Out* out, const In* a, std::int64_t a_step, const
 template <class In, class Op>
 void combine(const Tensor& a, const Tensor& b, Tensor& out, const Op& op) {
   const In *left = a.data<In>(), *right = b.data<In>();
-  bool* to = out.data<bool>();
+  bool* to = out.mutable_data<bool>();
   auto loop = plan_loop<3>(out.shape(), {&out, &a, &b});
   auto step = run_steps(loop);
   for_runs<3>(loop, [&](auto& first, std::int64_t count) {
@@ -71,7 +71,7 @@ void where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
   visit(a.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T *yes = a.data<T>(), *no = b.data<T>();
-    T* to = out.data<T>();
+    T* to = out.mutable_data<T>();
     for_runs<4>(loop, [&](auto& first, std::int64_t count) {
       choose_run(to + first[0], truths + first[1], step[1], yes + first[2], step[2], no + first[3], step[3], count);
     });

@@ -35,7 +35,7 @@ void copy(Tensor& to, const Tensor& from) {
   std::int64_t to_step = loop.strides[0][-1], from_step = loop.strides[1][-1];
   visit(to.dtype(), [&](auto to_type) {
     visit(from.dtype(), [&](auto from_type) {
-      auto* target = to.data<typename decltype(to_type)::type>();
+      auto* target = to.mutable_data<typename decltype(to_type)::type>();
       const auto* source = from.data<typename decltype(from_type)::type>();
       for_runs<2>(loop, [&](auto& offset, std::int64_t count) {
         copy_row(target + offset[0], to_step, source + offset[1], from_step, count);
@@ -48,7 +48,7 @@ void fill(Tensor& out, double value) {
   auto loop = plan_loop<1>(out.shape(), {&out});
   visit(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    T* to = out.data<T>();
+    T* to = out.mutable_data<T>();
     T constant = cast<T>(value);
     std::int64_t step = loop.strides[0][-1], n = loop.inner();
     loop.for_rows(0, loop.rows(), [&](auto& offset) {
@@ -64,7 +64,7 @@ void fill(Tensor& out, double value) {
 void arange(Tensor& out, std::int64_t start) {
   visit(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    T* to = out.data<T>();
+    T* to = out.mutable_data<T>();
     for (std::int64_t i = 0; i < out.elements(); ++i) to[i] = cast<T>(start + i);
   });
 }

@@ -45,7 +45,7 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
     const I* picked = at.data<I>();
     parallel_for(at.elements(), 1 + element_grain / (table.size(1) + 1), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
-        std::memcpy(out.address() + row * out_step, from.address() + picked[row] * step, bytes);
+        std::memcpy(out.mutable_address() + row * out_step, from.address() + picked[row] * step, bytes);
     });
   });
 }
@@ -98,7 +98,7 @@ void gather_last(const Tensor& x, const Tensor& index, Tensor& out) {
     using I = typename decltype(index_type)::type;
     visit(x.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      T* to = out.data<T>();
+      T* to = out.mutable_data<T>();
       const T* source = from.data<T>();
       const I* first = at.data<I>();
       parallel_rows(loop, n, [&](auto& offset) {
@@ -130,7 +130,7 @@ void scatter_add_last(const Tensor& x, const Tensor& index, Tensor& out) {
     using I = typename decltype(index_type)::type;
     visit_real("scatter_add_last", x.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      T* to = out.data<T>();
+      T* to = out.mutable_data<T>();
       const T* source = from.data<T>();
       const I* first = at.data<I>();
       parallel_rows(loop, n + size,

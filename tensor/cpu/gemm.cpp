@@ -66,7 +66,10 @@ class Batch {
   static MatrixView<Element> view(const Tensor& x) {
     std::int64_t column = x.size(-1) == 1 ? 1 : x.strides()[-1];
     std::int64_t row = x.size(-2) == 1 ? std::max<std::int64_t>(x.size(-1), 1) * column : x.strides()[-2];
-    return {x.data<T>(), row, column};
+    if constexpr (std::is_const_v<Element>)
+      return {x.data<T>(), row, column};
+    else
+      return {x.mutable_data<T>(), row, column};
   }
   static std::int64_t step(const Tensor& x, int d) { return d < -x.rank() || x.shape()[d] == 1 ? 0 : x.strides()[d]; }
 

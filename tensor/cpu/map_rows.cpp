@@ -13,7 +13,7 @@ void map_rows_of(RowFunction<T> row, const void* f, Tensor& out, const Tensor* c
   operands.fill(&out);
   std::array<const T*, inputs> first{};
   for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
-  T* to = out.data<T>();
+  T* to = out.mutable_data<T>();
   auto loop = plan_loop<inputs + 1>(out.shape(), operands);
   std::array<std::int64_t, inputs> step;
   for (int k = 0; k < inputs; ++k) step[k] = loop.strides[k + 1][-1];

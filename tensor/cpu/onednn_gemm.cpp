@@ -29,7 +29,7 @@ Tensor rounded_rows(MatrixView<const float> from, std::int64_t rows, std::int64_
   Tensor out = Tensor::empty({all_rows, width}, dtype_of<Stored>);
   parallel_for(all_rows, 1 + element_grain / width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      Stored* to = out.data<Stored>() + i * width;
+      Stored* to = out.mutable_data<Stored>() + i * width;
       const std::int64_t used = i < rows ? columns : 0;
       const float* row = from.at(i, 0);
       if (from.column_stride == 1)
@@ -210,7 +210,7 @@ void multiply_rounded(const Product<float>& product, const Operand& a, const Ope
       multiply(first, rows, c.at(first, 0), c.row_stride, beta == 1);
     } else {
       Tensor apart = Tensor::empty({round_up(rows, step), n});
-      multiply(first, apart.size(0), apart.data<float>(), n, false);
+      multiply(first, apart.size(0), apart.mutable_data<float>(), n, false);
       merge(rows, n, alpha, apart.data<float>(), beta, c.from(first, 0));
     }
     first += rows;

@@ -50,7 +50,7 @@ void update_piece(const Formula& formula, const UpdateSlot& slot, const Tensor& 
   constexpr std::size_t states = Formula::states;
   const T* from = gradient.data<T>() + begin;
   std::array<T*, states> state;
-  for (std::size_t k = 0; k < states; ++k) state[k] = slot.state[k].data<T>() + begin;
+  for (std::size_t k = 0; k < states; ++k) state[k] = slot.state[k].mutable_data<T>() + begin;
   for_vectors<T>(n, [&](std::int64_t i, auto count) {
     std::array<V, states> before;
     for (std::size_t k = 0; k < states; ++k) before[k] = load_vector(state[k] + i, count);

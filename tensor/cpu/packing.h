@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "tensor/cpu/simd.h"
@@ -19,6 +20,7 @@ struct MatrixView {
   MatrixView shifted(std::int64_t elements) const { return {data + elements, row_stride, column_stride}; }
   MatrixView transposed() const { return {data, column_stride, row_stride}; }
   bool operator==(const MatrixView&) const = default;
+  operator MatrixView<const T>() const requires(!std::is_const_v<T>) { return {data, row_stride, column_stride}; }
 };
 
 namespace transposition {

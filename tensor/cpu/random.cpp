@@ -16,7 +16,7 @@ template <class Transform>
 void fill_from_pairs(RandomPosition at, Tensor& out, Transform&& transform) {
   visit(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    T* to = out.data<T>();
+    T* to = out.mutable_data<T>();
     std::int64_t n = out.elements();
     parallel_for((n + uniform_group - 1) / uniform_group, 64, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t group = begin; group < end; ++group) {
@@ -82,7 +82,7 @@ void drop(const DropoutMask& mask, const T* x, const T* residual, T* out, std::i
 void dropout(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out) {
   visit_real("dropout", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    drop(mask, x.data<T>(), residual ? residual->data<T>() : nullptr, out.data<T>(), out.elements());
+    drop(mask, x.data<T>(), residual ? residual->data<T>() : nullptr, out.mutable_data<T>(), out.elements());
   });
 }
 

@@ -188,7 +188,7 @@ void reduce_columns(const ReductionPlan& plan, const T* x, T* out) {
                             : std::clamp<std::int64_t>(R / 32, 1, most_items / units);
   Tensor scratch;
   if (splits > 1) scratch = Tensor::empty({units * splits, stripe}, DType::f64);
-  double* totals = splits > 1 ? scratch.data<double>() : nullptr;
+  double* totals = splits > 1 ? scratch.mutable_data<double>() : nullptr;
 
   auto write = [&](T* to, const double* total, std::int64_t width) {
     for (std::int64_t c = 0; c < width; ++c) to[c * plan.out_step] = static_cast<T>(total[c]);
@@ -236,7 +236,7 @@ void sum_integers(const Tensor& x, Tensor& out) {
   Tensor target = spread_over(x, out);
   auto loop = plan_loop<2>(x.shape(), {&x, &target});
   const std::int64_t step = loop.strides[0][-1], out_step = loop.strides[1][-1], *from = x.data<std::int64_t>();
-  std::int64_t* to = out.data<std::int64_t>();
+  std::int64_t* to = out.mutable_data<std::int64_t>();
   loop.for_rows(0, loop.rows(), [&](auto& offset) {
     for (std::int64_t i = 0; i < loop.inner(); ++i) to[offset[1] + i * out_step] += from[offset[0] + i * step];
   });
@@ -250,9 +250,9 @@ void reduce_all(const Tensor& x, Tensor& out) {
   visit_real("reduce", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     if (plan.inner_is_reduced)
-      reduce_rows<Op>(plan, x.data<T>(), out.data<T>());
+      reduce_rows<Op>(plan, x.data<T>(), out.mutable_data<T>());
     else
-      reduce_columns<Op>(plan, x.data<T>(), out.data<T>());
+      reduce_columns<Op>(plan, x.data<T>(), out.mutable_data<T>());
   });
 }
 

@@ -214,7 +214,8 @@ class RowTensors {
   /// To be called once before `row`.
   void locate() {
     for (std::size_t k = 0; k <= operands; ++k) {
-      base[k] = tensors[k].address();
+      const bool is_output = Formula::inputs.size() <= k && k < operands;
+      base[k] = is_output ? tensors[k].mutable_address() : const_cast<std::byte*>(tensors[k].address());
       size[k] = static_cast<std::int64_t>(size_of(tensors[k].dtype()));
     }
   }
@@ -248,8 +249,8 @@ void run_rows_and_columns(const Formula& formula, const RowTensors<Formula>& ten
   parallel_for(parts, 1 + element_grain / (Formula::cost * n * rows / parts + 1),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t part = begin; part < end; ++part) {
-                   T* block = blocks.data<T>() + part * width;
-                   double* total = totals.data<double>() + part * width;
+                   T* block = blocks.mutable_data<T>() + part * width;
+                   double* total = totals.mutable_data<double>() + part * width;
                    const std::int64_t last = rows * (part + 1) / parts;
                    for (std::int64_t row = rows * part / parts; row < last; row += block_rows) {
                      tensors.loop.for_rows(row, std::min(row + block_rows, last), [&](auto& offset) {

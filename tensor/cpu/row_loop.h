@@ -19,7 +19,12 @@ struct Rows {
   T* first;
   std::int64_t step;
 
-  explicit Rows(const Tensor& x) : first(x.data<std::remove_const_t<T>>()), step(x.strides()[0]) {}
+  explicit Rows(const Tensor& x) : step(x.strides()[0]) {
+    if constexpr (std::is_const_v<T>)
+      first = x.data<std::remove_const_t<T>>();
+    else
+      first = x.mutable_data<T>();
+  }
   T* operator[](std::int64_t row) const { return first + row * step; }
 };
 

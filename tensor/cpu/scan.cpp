@@ -33,7 +33,7 @@ void cumulative_sum(const Tensor& x, Tensor& out, bool reverse) {
   std::int64_t n = x.size(-1);
   visit_real("cumulative_sum", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    scan_all(from.data<T>(), out.data<T>(), x.elements() / n, n, reverse);
+    scan_all(from.data<T>(), out.mutable_data<T>(), x.elements() / n, n, reverse);
   });
 }
 

@@ -67,8 +67,8 @@ void top_k(const Tensor& x, TopK& out) {
   visit_real("top_k", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T* rows = from.data<T>();
-    T* values = out.values.data<T>();
-    std::int32_t* index = out.index.data<std::int32_t>();
+    T* values = out.values.mutable_data<T>();
+    std::int32_t* index = out.index.mutable_data<std::int32_t>();
     parallel_for(from.elements() / n, 1 + element_grain / (n + 1), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         best_of_row(rows + row * n, n, Best<T>(k, values + row * k, index + row * k));

@@ -68,9 +68,9 @@ std::size_t stored_bytes(std::string_view what, const Shape& shape, DType dtype)
 }
 
 void read_elements(const ByteSource& source, std::size_t offset, std::string_view what, const Tensor& to) {
-  source.read(offset, to.address(), to.bytes());
+  source.read(offset, to.mutable_address(), to.bytes());
   if (to.dtype() != DType::boolean) return;
-  auto* first = reinterpret_cast<const unsigned char*>(to.address());
+  auto* first = reinterpret_cast<const unsigned char*>(to.mutable_address());
   auto* last = first + to.bytes();
   auto* bad = std::find_if(first, last, [](unsigned char byte) { return byte > 1; });
   require(bad == last, "{}: element {} is {}, a bool is 0 or 1", what, bad - first, bad == last ? 0 : int{*bad});

@@ -383,7 +383,7 @@ BOOST_AUTO_TEST_CASE(rotary_turns_every_pair_of_every_head) {
     attention->to(DType::f64);
     for (auto& parameter : attention->parameters()) fill(*attention, parameter.name, 0);
     Tensor identity = Tensor::zeros({2 * D, 2 * D}, DType::f64);
-    for (std::int64_t c = 0; c < 2 * D; ++c) identity.data<double>()[c * 2 * D + c] = 1;
+    for (std::int64_t c = 0; c < 2 * D; ++c) identity.mutable_data<double>()[c * 2 * D + c] = 1;
     for (const char* name : {"query.weight", "key.weight"}) set(*attention, name, identity);
     Generator generator(12);
     Tensor x = random_tensor({1, T, 2 * D}, generator);

@@ -115,6 +115,15 @@ BOOST_AUTO_TEST_CASE(whatever_a_rule_keeps_is_refused_once_it_has_changed_in_pla
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_write_through_a_pointer_is_refused_and_reading_is_not) {
+  Variable x = random_input({2, 3}, 1);
+  Variable unchanged = x * x, changed = x * x;
+  x.value().data<double>(), x.value().address();
+  BOOST_TEST(message_of([&] { backward(sum(unchanged)); }) == "no error");
+  x.value().mutable_data<double>()[0] = 1;
+  BOOST_TEST(message_of([&] { backward(sum(changed)); }).find("changed in place") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(the_refusal_says_where_and_the_engine_is_well_again) {
   Variable x = random_input({2, 3}, 1);
   auto probabilities = [&] {

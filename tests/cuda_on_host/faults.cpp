@@ -83,7 +83,7 @@ __global__ void dynamic_array(float* out, int elements) {
 
 BOOST_AUTO_TEST_CASE(a_block_reverses_through_shared_memory) {
   Tensor in = numbers(threads), out = Tensor::empty({threads}, DType::f32, Device::cuda);
-  launch("reverse", reverse<true>, {1, threads}, in.data<float>(), out.data<float>());
+  launch("reverse", reverse<true>, {1, threads}, in.data<float>(), out.mutable_data<float>());
   std::vector<float> reversed = out.to_vector<float>();
   for (int k = 0; k < threads; ++k) BOOST_TEST(reversed[k] == threads - k);
 }
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_block_reverses_through_shared_memory) {
 BOOST_AUTO_TEST_CASE(a_missing_barrier_is_caught) {
   Tensor in = numbers(threads), out = Tensor::zeros({threads}, DType::f32, Device::cuda);
   require_fault("kernel 'reverse': what it writes depends on the order in which its threads run", [&] {
-    launch("reverse", reverse<false>, {1, threads}, in.data<float>(), out.data<float>());
+    launch("reverse", reverse<false>, {1, threads}, in.data<float>(), out.mutable_data<float>());
   });
 }
 
@@ -105,12 +105,12 @@ BOOST_AUTO_TEST_CASE(a_barrier_that_not_all_threads_reach_is_caught) {
 BOOST_AUTO_TEST_CASE(an_index_outside_of_shared_memory_is_caught) {
   Tensor out = Tensor::zeros({threads}, DType::f32, Device::cuda);
   require_fault("thread (95, 0, 0): shared memory: index 96 of an array of 96 elements", [&] {
-    launch("last", last_one_in_shared_memory, {1, threads}, out.data<float>());
+    launch("last", last_one_in_shared_memory, {1, threads}, out.mutable_data<float>());
   });
   require_fault("dynamic shared memory: 96 elements of 4 bytes from byte 0 on, of 380 bytes", [&] {
-    launch("dynamic", dynamic_array, {1, threads, (threads - 1) * sizeof(float)}, out.data<float>(), threads);
+    launch("dynamic", dynamic_array, {1, threads, (threads - 1) * sizeof(float)}, out.mutable_data<float>(), threads);
   });
-  launch("dynamic", dynamic_array, {1, threads, threads * sizeof(float)}, out.data<float>(), threads);
+  launch("dynamic", dynamic_array, {1, threads, threads * sizeof(float)}, out.mutable_data<float>(), threads);
   BOOST_TEST(out.to_vector<float>()[0] == threads - 1);
 }
 
@@ -128,14 +128,14 @@ __global__ void maximum_in_any_order(const float* in, int* out) { atomicMax(out,
 BOOST_AUTO_TEST_CASE(a_race_of_threads_is_caught) {
   Tensor out = Tensor::zeros({1}, DType::f32, Device::cuda);
   require_fault("depends on the order in which its threads run", [&] {
-    launch("threads", last_thread_wins, {1, threads}, out.data<float>());
+    launch("threads", last_thread_wins, {1, threads}, out.mutable_data<float>());
   });
 }
 
 BOOST_AUTO_TEST_CASE(a_race_of_blocks_is_caught) {
   Tensor out = Tensor::zeros({1}, DType::f32, Device::cuda);
   require_fault("depends on the order in which its blocks run", [&] {
-    launch("blocks", last_block_wins, {3, 1}, out.data<float>());
+    launch("blocks", last_block_wins, {3, 1}, out.mutable_data<float>());
   });
 }
 
@@ -143,9 +143,9 @@ BOOST_AUTO_TEST_CASE(sums_by_atomics_are_caught_and_maxima_are_not) {
   Tensor in = numbers(threads), out = Tensor::zeros({1}, DType::f32, Device::cuda),
          most = Tensor::zeros({1}, DType::i32, Device::cuda);
   require_fault("depends on the order", [&] {
-    launch("sum", sum_in_any_order, {1, threads}, in.data<float>(), out.data<float>());
+    launch("sum", sum_in_any_order, {1, threads}, in.data<float>(), out.mutable_data<float>());
   });
-  launch("maximum", maximum_in_any_order, {1, threads}, in.data<float>(), most.data<std::int32_t>());
+  launch("maximum", maximum_in_any_order, {1, threads}, in.data<float>(), most.mutable_data<std::int32_t>());
   BOOST_TEST(most.item() == threads);
 }
 
@@ -167,10 +167,10 @@ __global__ void copy_to(const float* in, float* out, int offset) {
 BOOST_AUTO_TEST_CASE(reading_or_writing_past_a_block_is_caught) {
   Tensor in = numbers(threads), out = Tensor::zeros({threads}, DType::f32, Device::cuda);
   require_fault("reads or writes outside of device memory: byte 384 of a block of 384 bytes", [&] {
-    launch("read", copy_from, {1, threads}, in.data<float>(), out.data<float>(), 1);
+    launch("read", copy_from, {1, threads}, in.data<float>(), out.mutable_data<float>(), 1);
   });
   require_fault("reads or writes outside of device memory: byte 384 of a block of 384 bytes", [&] {
-    launch("write", copy_to, {1, threads}, in.data<float>(), out.data<float>(), 1);
+    launch("write", copy_to, {1, threads}, in.data<float>(), out.mutable_data<float>(), 1);
   });
 }
 
@@ -178,11 +178,11 @@ BOOST_AUTO_TEST_CASE(reading_or_writing_past_a_block_is_caught) {
 BOOST_AUTO_TEST_CASE(writing_into_the_surroundings_of_a_block_is_caught) {
   Tensor in = numbers(threads), out = Tensor::zeros({threads - 1}, DType::f32, Device::cuda);
   require_fault("wrote outside of device memory: byte 380 of a block of 380 bytes", [&] {
-    launch("behind", copy_to, {1, threads}, in.data<float>(), out.data<float>(), 0);
+    launch("behind", copy_to, {1, threads}, in.data<float>(), out.mutable_data<float>(), 0);
   });
   Tensor small = Tensor::zeros({threads}, DType::f32, Device::cuda);
   require_fault("wrote outside of device memory: 4 bytes before a block of 384 bytes", [&] {
-    launch("before", copy_to, {1, threads}, in.data<float>(), small.data<float>(), -1);
+    launch("before", copy_to, {1, threads}, in.data<float>(), small.mutable_data<float>(), -1);
   });
 }
 #endif
@@ -193,10 +193,10 @@ BOOST_AUTO_TEST_CASE(memory_that_nothing_wrote_is_nan) {
 
 BOOST_AUTO_TEST_CASE(freed_memory_is_caught) {
   Tensor in = numbers(threads), out = Tensor::zeros({threads}, DType::f32, Device::cuda);
-  float* freed = in.data<float>();
+  const float* freed = in.data<float>();
   in = Tensor();
   require_fault("memory that was freed", [&] {
-    launch("freed", copy_from, {1, threads}, freed, out.data<float>(), 0);
+    launch("freed", copy_from, {1, threads}, freed, out.mutable_data<float>(), 0);
   });
 }
 
@@ -251,10 +251,10 @@ int copies_that_came_too_early(bool waits) {
     out.fill(0);
     wait();
     float last = -1;
-    launch("copy", copy_from, {1, threads}, in.data<float>(), out.data<float>(), 0);
+    launch("copy", copy_from, {1, threads}, in.data<float>(), out.mutable_data<float>(), 0);
     check(cudaEventRecord(written, stream()), "record");
     if (waits) check(cudaStreamWaitEvent(other, written), "wait");
-    check(cudaMemcpyAsync(&last, out.data<float>() + threads - 1, 4, cudaMemcpyDefault, other), "copy");
+    check(cudaMemcpyAsync(&last, out.mutable_data<float>() + threads - 1, 4, cudaMemcpyDefault, other), "copy");
     check(cudaStreamSynchronize(other), "wait");
     early += last != threads;
     wait();
@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_CASE(warp_operations_are_cuda_s) {
   std::vector<std::int32_t> in(n);
   std::iota(in.begin(), in.end(), 0);
   Tensor there = Tensor::from(in, {n}).to(Device::cuda), out = Tensor::zeros({6, n}, DType::i32, Device::cuda);
-  launch("warps", warp_operations, {1, n}, there.data<std::int32_t>(), out.data<std::int32_t>());
+  launch("warps", warp_operations, {1, n}, there.data<std::int32_t>(), out.mutable_data<std::int32_t>());
   std::vector<std::int32_t> found = out.to_vector<std::int32_t>();
   for (int k = 0; k < 32; ++k) {
     BOOST_TEST(found[k] == 3);
@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(tensor_cores_multiply_matrices) {
   Tensor left = Tensor::from(a, {16, 16}).to(DType::bf16).to(Device::cuda),
          right = Tensor::from(b, {16, 8}).to(DType::bf16).to(Device::cuda),
          out = Tensor::zeros({16, 8}, DType::f32, Device::cuda);
-  launch("products", products, {1, 32}, left.data<bf16>(), right.data<bf16>(), out.data<float>());
+  launch("products", products, {1, 32}, left.data<bf16>(), right.data<bf16>(), out.mutable_data<float>());
   std::vector<float> c = out.to_vector<float>();
   for (int i = 0; i < 16; ++i)
     for (int j = 0; j < 8; ++j) {
@@ -368,10 +368,10 @@ BOOST_AUTO_TEST_CASE(tensor_cores_multiply_matrices) {
 BOOST_AUTO_TEST_CASE(asynchronous_copies_arrive_when_waited_for) {
   constexpr int n = 4 * threads;
   Tensor in = numbers(n), out = Tensor::zeros({n}, DType::f32, Device::cuda);
-  launch("copies", through_asynchronous_copies, {1, threads}, in.data<float>(), out.data<float>(), true);
+  launch("copies", through_asynchronous_copies, {1, threads}, in.data<float>(), out.mutable_data<float>(), true);
   std::vector<float> arrived = out.to_vector<float>();
   for (int k = 0; k < n; ++k) BOOST_TEST(arrived[k] == n - k);
-  launch("copies", through_asynchronous_copies, {1, threads}, in.data<float>(), out.data<float>(), false);
+  launch("copies", through_asynchronous_copies, {1, threads}, in.data<float>(), out.mutable_data<float>(), false);
   for (float x : out.to_vector<float>()) BOOST_TEST(std::isnan(x));
 }
 

@@ -557,7 +557,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences_for_inputs_and_parameter
           attend.with(known, tensor);
         }
         Tensor values = first.result().at(input).clone();
-        values.data<double>()[at] += by;
+        values.mutable_data<double>()[at] += by;
         return objective(attend.with(input, values));
       };
       double numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5, analytic = gradient.to_vector<double>()[at];

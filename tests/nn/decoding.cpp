@@ -46,7 +46,7 @@ class Table : public SequenceModel {
   Variable step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>*) override {
     ++state.position;
     Tensor logits = Tensor::full({tokens.size(0), vocabulary()}, -1000, DType::f64);
-    auto* row = logits.data<double>();
+    auto* row = logits.mutable_data<double>();
     for (std::int64_t last : tokens.to_vector<std::int64_t>()) {
       row[0] = 0;
       for (auto [token, logit] : next_[static_cast<std::int32_t>(last)]) row[token] = logit;

@@ -7,6 +7,8 @@
 #include "autograd/operations.h"
 #include "nn/embedding.h"
 #include "nn/joint_linear.h"
+#include "tensor/gemm.h"
+#include "tensor/optimizer_step.h"
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/values.h"
 
@@ -26,6 +28,26 @@ BOOST_AUTO_TEST_CASE(linear_is_the_sum_of_products) {
       for (std::size_t k = 0; k < 3; ++k) expected += in[row * 3 + k] * weight[k * 2 + column];
       BOOST_TEST(std::abs(out[row * 2 + column] - expected) < 1e-14);
     }
+}
+
+BOOST_AUTO_TEST_CASE(parameters_written_through_a_pointer_change_the_next_output) {
+  const Precision before = matmul_precision();
+  for (Precision precision : {Precision::f32, Precision::bf16}) {
+    FeedForward layer(64, 96);
+    layer.initialise(1);
+    layer.train(false);
+    set_matmul_precision(precision);
+    Tensor x = random_tensor({32, 64}, 1).to(DType::f32);
+    Tensor once = layer.forward(x).value();
+    for (const NamedParameter& parameter : layer.parameters()) {
+      Tensor value = parameter.variable.value();
+      std::fill_n(value.mutable_data<float>(), value.elements(), 0.0f);
+    }
+    Tensor zero = layer.forward(x).value();
+    set_matmul_precision(before);
+    BOOST_TEST(global_norm(std::vector{once}) > 1);
+    BOOST_TEST(global_norm(std::vector{zero}) == 0);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_small_layers_pass_gradcheck) {

@@ -51,7 +51,8 @@ class PlainAttention : public Attention {
     for (std::int64_t b = 0, at = 0; b < B; ++b)
       for (std::int64_t i = 0; i < I; ++i)
         for (std::int64_t j = 0; j < J; ++j, ++at)
-          out.data<bool>()[at] = j < lengths[static_cast<std::size_t>(b)] && (!in.causal || j <= i + in.query_offset);
+          out.mutable_data<bool>()[at] =
+              j < lengths[static_cast<std::size_t>(b)] && (!in.causal || j <= i + in.query_offset);
     return out;
   }
 

@@ -81,7 +81,10 @@ BOOST_AUTO_TEST_CASE(operands_on_two_devices_are_refused, *skipped_for([]() -> s
        }},
       {"gather_last", [&](auto& x, auto& y) { gather_last(x, index(y)); }},
       {"scatter_add_last", [&](auto& x, auto& y) { scatter_add_last(x, index(y), 3); }},
-      {"dropout_add", [](auto& x, auto& y) { dropout_add(x, y, 0.5, 1, 2); }},
+      {"dropout_add",
+       [](auto& x, auto& y) {
+         dropout_add(x, y, DropoutMask(0.5, {1, 2}));
+       }},
       {"softmax", [&](auto& x, auto& y) { softmax(x, truths(y)); }},
       {"softmax_backward", [](auto& x, auto& y) { softmax_backward(x, y); }},
       {"layer_norm, gain", [](auto& x, auto& y) { layer_norm(x, y.select(0, 0), x.select(0, 0), 1e-5); }},

@@ -157,8 +157,14 @@ BOOST_AUTO_TEST_CASE(a_formula_writes_only_where_its_operands_fit) {
 BOOST_AUTO_TEST_CASE(an_undefined_tensor_says_so) {
   Tensor none, x = here(Tensor::zeros({}));
   const std::vector<std::function<void()>> uses = {
-      [&] { none.fill(1); },       [&] { none.copy_from(x); },        [&] { x.copy_from(none); }, [&] { none.clone(); },
-      [&] { none.data<float>(); }, [&] { none.to_vector<double>(); }, [&] { none.changed(); },    [&] { none.item(); },
+      [&] { none.fill(1); },
+      [&] { none.copy_from(x); },
+      [&] { x.copy_from(none); },
+      [&] { none.clone(); },
+      [&] { none.data<float>(); },
+      [&] { none.to_vector<double>(); },
+      [&] { none.mutable_data<float>(); },
+      [&] { none.item(); },
   };
   for (const auto& use : uses) {
     std::string message = message_of(use);

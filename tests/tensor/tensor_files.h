@@ -28,7 +28,7 @@ inline Tensor golden_values(DType dtype, const Shape& shape) {
     using T = typename decltype(type)::type;
     for (std::int64_t i = 0; i < out.elements(); ++i) {
       std::int64_t pattern = i * 7 % 11 - 3;
-      T& to = out.data<T>()[i];
+      T& to = out.mutable_data<T>()[i];
       if constexpr (std::is_same_v<T, bool>)
         to = (pattern + 4) % 2 == 1;
       else if constexpr (std::is_same_v<T, std::uint8_t>)
@@ -46,7 +46,7 @@ inline Tensor golden_values(DType dtype, const Shape& shape) {
 inline Tensor random_bits(DType dtype, const Shape& shape, std::mt19937& random) {
   Tensor out = Tensor::empty(shape, dtype);
   for (std::size_t i = 0; i < out.bytes(); ++i)
-    out.address()[i] = std::byte(random() % (out.dtype() == DType::boolean ? 2 : 256));
+    out.mutable_address()[i] = std::byte(random() % (out.dtype() == DType::boolean ? 2 : 256));
   return out;
 }
 
