@@ -86,20 +86,15 @@ MatrixView<const T> head_matrix(const Tensor& x, std::int64_t b, std::int64_t h)
           x.strides()[2], 1};
 }
 
-/// A matrix [k, n] prepared as the right factor of `uses` products. It is packed (copied) for two products or more, and
-/// for rounding; otherwise it is read in place. For several products a block is packed when the first of them reaches
-/// it.
+/// A matrix [k, n] prepared as the right factor of `uses` products. It is copied for two products or more, for rounding
+/// and where Panels cannot read it in place.
 template <class T>
 FOVEA_INLINE Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
                                      std::int64_t uses, Precision precision) {
   if constexpr (!std::is_same_v<T, float>) precision = Precision::f32;
   if (uses == 1 && precision == Precision::f32 && Panels<T>::readable(from, n)) return {from, k, n, &space.ahead};
-  Panels<T> panels(space.take<T>(Panels<T>::size(k, n)), k, n, precision, &space.ahead);
-  if (uses > 1)
-    panels.pack_on_demand(from, space.take<bool>(Panels<T>::blocks(k, n)));
-  else
-    panels.pack(from);
-  return panels;
+  T* memory = space.take<T>(Panels<T>::size(k, n));
+  return {from, k, n, memory, space.take<bool>(Panels<T>::blocks(k, n)), precision, &space.ahead};
 }
 /// The same in the workspace's precision.
 template <class T>

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 
 namespace fovea {
@@ -12,8 +11,6 @@ enum class Device : std::uint8_t { cpu, cuda };
 
 std::string_view name(Device device);
 Device parse_device(std::string_view text);  ///< "cpu" or "cuda"; throws Error for anything else
-
-struct RoundedCopy;
 
 /// A block of memory that tensors share. Blocks come from a cache per device and go back to it: a steady training step
 /// asks the system for nothing.
@@ -31,10 +28,6 @@ class Storage {
 
   /// Counts in-place changes, so that a backward rule can tell that a tensor it saved has changed since.
   std::atomic<std::uint64_t> version = 0;
-
-  /// What products in bf16 mode have made of a matrix in it, kept for the next product of the same matrix: those of the
-  /// backward pass, or the next step with the same weights. See onednn_gemm.h.
-  std::atomic<std::shared_ptr<const RoundedCopy>> rounded;
 
  private:
   std::byte* data_ = nullptr;

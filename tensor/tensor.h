@@ -107,8 +107,8 @@ class Tensor {
   bool is_same_view(const Tensor& other) const;
   /// Memory that both may have elements in, in different orders: writing one while reading the other goes wrong.
   bool overlaps(const Tensor& other) const;
-  /// Storage::rounded of a tensor that is defined.
-  std::atomic<std::shared_ptr<const RoundedCopy>>& rounded() const { return storage_->rounded; }
+  /// Identifies the storage without owning it, for caches of what was computed from one version().
+  std::weak_ptr<const void> storage() const { return storage_; }
   /// No other handle on the storage: an operation may reuse it for its result.
   bool is_sole_owner() const { return storage_.use_count() == 1; }
 

@@ -1,26 +1,7 @@
-/// Matrix products through oneDNN: where it knows instructions that a build of ours may not (AVX-512, AMX).
+/// Matrix products through oneDNN: where it knows instructions that a build of ours may not (AVX-512).
 #pragma once
 #include "tensor/cpu/tiled_gemm.h"
 #include "tensor/tensor.h"
-
-namespace fovea {
-
-/// A matrix rounded to bf16, filled up with zeros to sizes that are multiples of `step`, in the order of dimensions in
-/// which it lies: turning it would take longer than the product, and oneDNN takes both. Stored as bf16, or as f32 that
-/// holds the rounded values.
-struct RoundedCopy {
-  static constexpr std::int64_t step = 64;
-
-  // of the matrix that was copied
-  std::uint64_t version;  ///< of its storage, then
-  MatrixView<const float> from;
-  std::int64_t rows, columns;
-
-  Tensor elements;
-  std::int64_t row_stride, column_stride;
-};
-
-}  // namespace fovea
 
 namespace fovea::onednn {
 
@@ -40,8 +21,8 @@ struct Operand {
 };
 
 /// The product of a and b rounded to bf16, accumulated and stored in f32; c's column stride is 1, a and b have any. In
-/// bf16 instructions where the machine has them, otherwise in f32 on the rounded values. The rounded copies stay with
-/// the operands' storages.
+/// bf16 instructions where the machine has them, otherwise in f32 on the rounded values. One
+/// rounded copy per storage is kept for later products, as long as the storage lives and has not changed.
 void multiply_rounded(const Product<float>& product, const Operand& a, const Operand& b, MatrixView<float> c);
 bool has_bf16();
 

@@ -1,9 +1,6 @@
 #include "tensor/cpu/panels.h"
 
-#include <optional>
 #include <vector>
-
-#include "tensor/cpu/matrix_unit.h"
 
 namespace fovea {
 
@@ -83,62 +80,49 @@ MatrixView<const Bf16Pair> as_pairs(MatrixView<const float> a, std::int64_t m, s
 
 }  // namespace
 
+/// Copies a panel's rows from k_begin on, a multiple of block_rows.
 template <class T>
-void Panels<T>::pack(MatrixView<const T> b) {
-  for (std::int64_t panel = 0; panel < count_; ++panel) pack_block(b, panel, 0, k_);
-}
-
-template <class T>
-void Panels<T>::pack_on_demand(MatrixView<const T> b, bool* packed) {
-  source_ = b;
-  packed_ = packed;
-  std::fill_n(packed, blocks(k_, n_), false);
-}
-
-/// A panel's rows [k_begin, k_end); k_begin is even.
-template <class T>
-void Panels<T>::pack_block(MatrixView<const T> b, std::int64_t panel, std::int64_t k_begin, std::int64_t k_end) const {
+void Panels<T>::copy_block(std::int64_t panel, std::int64_t k_begin) const {
+  const std::int64_t rows = std::min(block_rows, k_ - k_begin);
   const std::int64_t column = begin(panel), width = begin(panel + 1) - column, columns = std::min(width, n_ - column);
   if constexpr (std::is_same_v<T, float>)
     if (rounds_)
-      return pack_pairs(b.from(k_begin, column), k_end - k_begin, columns,
-                        reinterpret_cast<Bf16Pair*>(own_) + column * ((k_ + 1) / 2) + k_begin / 2 * width, width);
-  fovea::pack(b.from(k_begin, column), k_end - k_begin, columns, own_ + column * k_ + k_begin * width, width);
+      return pack_pairs(b_.from(k_begin, column), rows, columns,
+                        reinterpret_cast<Bf16Pair*>(memory_) + column * ((k_ + 1) / 2) + k_begin / 2 * width, width);
+  pack(b_.from(k_begin, column), rows, columns, memory_ + column * k_ + k_begin * width, width);
 }
 
-/// What a product reaches, if it was not packed yet.
+/// Copies the blocks that a product reaches and that were not copied yet.
 template <class T>
-void Panels<T>::pack_part(const Part& part) const {
+void Panels<T>::copy_part(const Part& part) const {
   bool found_new = false;
   for_slices(part, [&](const Slice& slice) {
-    for (std::int64_t k = part.k_begin / packed_rows * packed_rows; k < part.k_end; k += packed_rows) {
-      bool& packed = packed_[slice.panel * blocks_of_panel(k_) + k / packed_rows];
-      if (packed) continue;
-      packed = found_new = true;
-      pack_block(source_, slice.panel, k, std::min(k_, k + packed_rows));
+    for (std::int64_t k = part.k_begin / block_rows * block_rows; k < part.k_end; k += block_rows) {
+      bool& copied = copied_[slice.panel * blocks_of_panel(k_) + k / block_rows];
+      if (copied) continue;
+      copied = found_new = true;
+      copy_block(slice.panel, k);
     }
   });
   if (found_new && ahead_) fetch_behind(part);
 }
 
-/// Who reaches new rows, or columns where those lie apart, will reach the ones behind them soon: products bring them
-/// into the cache.
+/// Prefetches the rows behind the part, or the columns where those lie apart: the caller walks them in order.
 template <class T>
 void Panels<T>::fetch_behind(const Part& part) const {
   constexpr std::int64_t element = sizeof(T), few = 64;
-  const bool columns_apart = source_.column_stride != 1;
+  const bool columns_apart = b_.column_stride != 1;
   const std::int64_t from = columns_apart ? part.n_end : part.k_end,
                      count = std::min(few, (columns_apart ? n_ : k_) - from);
-  const T* data = columns_apart ? source_.at(0, from) : source_.at(from, 0);
-  ahead_->add({reinterpret_cast<const std::byte*>(data),
-               (columns_apart ? source_.column_stride : source_.row_stride) * element, count,
-               (columns_apart ? k_ : n_) * element});
+  const T* data = columns_apart ? b_.at(0, from) : b_.at(from, 0);
+  ahead_->add({reinterpret_cast<const std::byte*>(data), (columns_apart ? b_.column_stride : b_.row_stride) * element,
+               count, (columns_apart ? k_ : n_) * element});
 }
 
 template <class T>
 void Panels<T>::multiply(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
                          const Part& part) const {
-  if (packed_) pack_part(part);
+  if (memory_) copy_part(part);
   if (rounds_) return multiply_rounded(m, alpha, a, beta, c, part);
   multiply_slices(m, alpha, a.from(0, part.k_begin), beta, c, part);
 }
@@ -148,21 +132,17 @@ template <class T>
 void Panels<T>::multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
                                  const Part& part) const {
   if constexpr (std::is_same_v<T, float>) {
-    std::optional<MatrixUnit> unit;
-    if (MatrixUnit::available()) unit.emplace();
     const bool alone = part.k_end % 2 == 1 && part.k_end < k_;
     const MatrixView<const Bf16Pair> pairs = as_pairs(a.from(0, part.k_begin), m, part.k_end - part.k_begin);
     const std::int64_t first = part.k_begin / 2, end = part.k_end / 2 + (part.k_end % 2 && !alone ? 1 : 0);
-    if (first < end || !alone)
-      multiply_slices(m, alpha, pairs, beta, c, {first, end, part.n_begin, part.n_end}, unit ? &*unit : nullptr);
+    if (first < end || !alone) multiply_slices(m, alpha, pairs, beta, c, {first, end, part.n_begin, part.n_end});
     if (!alone) return;
     if (first < end) beta = 1;
     for_slices(part, [&](const Slice& slice) {
       const SliceRows<Bf16Pair> last = rows_from<Bf16Pair>(slice, end);
       Bf16Pair row[widest * Vec<T>::lanes];
       for (std::int64_t j = 0; j < slice.width; ++j) row[j] = last.data[j] & 0xffffu;
-      multiply_slice<Bf16Pair>(slice, {row, 0}, 1, m, alpha, pairs.from(0, end - first), beta, c,
-                               unit ? &*unit : nullptr);
+      multiply_slice<Bf16Pair>(slice, {row, 0}, 1, m, alpha, pairs.from(0, end - first), beta, c);
     });
   }
 }
@@ -170,13 +150,13 @@ void Panels<T>::multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a,
 template <class T>
 template <class Factor>
 void Panels<T>::multiply_slices(std::int64_t m, T alpha, MatrixView<const Factor> a, T beta, MatrixView<T> c,
-                                const Part& part, MatrixUnit* unit) const {
+                                const Part& part) const {
   for_slices(part, [&](const Slice& slice) {
     T keep = beta;
     std::int64_t k = part.k_begin;
     do {  // once even for no rows: that leaves beta c
       multiply_slice(slice, rows_from<Factor>(slice, k), std::min(k_block, part.k_end - k), m, alpha,
-                     a.from(0, k - part.k_begin), keep, c, unit);
+                     a.from(0, k - part.k_begin), keep, c);
       keep = 1;
       k += k_block;
     } while (k < part.k_end);
@@ -189,15 +169,16 @@ typename Panels<T>::template SliceRows<Factor> Panels<T>::rows_from(const Slice&
   const std::int64_t column = begin(slice.panel), width = begin(slice.panel + 1) - column,
                      within = slice.column - column;
   if constexpr (!std::is_same_v<T, Factor>)
-    return {reinterpret_cast<const Factor*>(data_) + column * ((k_ + 1) / 2) + k * width + within, width};
+    return {reinterpret_cast<const Factor*>(memory_) + column * ((k_ + 1) / 2) + k * width + within, width};
   else
-    return {row_ ? data_ + k * row_ + slice.column : data_ + column * k_ + k * width + within, row_ ? row_ : width};
+    return memory_ ? SliceRows<Factor>{memory_ + column * k_ + k * width + within, width}
+                   : SliceRows<Factor>{b_.at(k, slice.column), b_.row_stride};
 }
 
 template <class T>
 template <class Factor>
 void Panels<T>::multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::int64_t k, std::int64_t m, T alpha,
-                               MatrixView<const Factor> a, T beta, MatrixView<T> c, MatrixUnit* unit) const {
+                               MatrixView<const Factor> a, T beta, MatrixView<T> c) const {
   const int tile_vectors = static_cast<int>(slice.width / Vec<T>::lanes);
   const auto& kernels = tile_kernels<T, Factor>[static_cast<std::size_t>(tile_vectors - 1)];
   if (m == 0) return;
@@ -216,17 +197,10 @@ void Panels<T>::multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::
                                beta};
   constexpr std::int64_t line_of_work = 16;  // multiply-adds of a vector: the memory has a line by then
   for (std::int64_t t = 0, row = 0; row < m; ++t) {
-    // like tiles in vectors; in the unit one after the other, whose sizes take a while to set
-    const std::int64_t height = unit ? std::min<std::int64_t>(unit_rows, m - row) : least + (t < taller ? 1 : 0);
+    const std::int64_t height = least + (t < taller ? 1 : 0);
     if (ahead_) ahead_->fetch(k * height * tile_vectors / line_of_work);
     tile.a = a.at(row, 0);
     tile.c = c.at(row, slice.column);
-    if constexpr (MatrixUnit::exists && std::is_same_v<Factor, Bf16Pair>)
-      if (unit) {
-        UnitProduct::multiply(*unit, tile, static_cast<int>(height));
-        row += height;
-        continue;
-      }
     kernels[static_cast<std::size_t>(height - 1)](tile);
     row += height;
   }

@@ -12,34 +12,43 @@
 
 namespace fovea {
 
-class MatrixUnit;
-
-/// b [k, n] in panels of at most three vectors of columns: each holds its k rows one after the other, filled up with
-/// zeros to whole vectors. The memory is the caller's: size(k, n) elements.
+/// The right factor b [k, n] of products, which must outlive the panels. b is either read where it lies or copied: in
+/// panels of at most three vectors of columns, each with its k rows one after the other, filled up with zeros to whole
+/// vectors. A block of b is copied when a product first reaches it, so the panels belong to one thread.
 ///
-/// Precision::bf16 rounds b here and a in every product, and adds up in f32: rows lie in pairs. f64 is never rounded.
+/// Precision::bf16 rounds b when it is copied and a in every product, and sums in f32: rows lie in pairs. f64 is never
+/// rounded.
 template <class T>
 class Panels {
  public:
   Panels() = default;
-  /// Products bring into the cache what is in `ahead`; null: nothing.
-  Panels(T* memory, std::int64_t k, std::int64_t n, Precision precision = Precision::f32, RowsAhead* ahead = nullptr)
-      : Panels(memory, 0, k, n, std::is_same_v<T, float> && precision == Precision::bf16, ahead) {
-    own_ = memory;
-  }
-  /// Not copied but read where it lies: for a matrix that is multiplied once. Its rows are contiguous and fill vectors.
+  /// Reads b where it lies, which pays for a matrix that is multiplied once; it must be readable(). Products prefetch
+  /// the rows of `ahead`, unless it is null.
   Panels(MatrixView<const T> b, std::int64_t k, std::int64_t n, RowsAhead* ahead = nullptr)
-      : Panels(b.data, b.row_stride, k, n, false, ahead) {}
+      : Panels(b, k, n, nullptr, nullptr, Precision::f32, ahead) {}
+  /// Whether the rows of b are contiguous and fill whole vectors.
   static bool readable(MatrixView<const T> b, std::int64_t n) { return b.column_stride == 1 && n % Vec<T>::lanes == 0; }
+  /// Copies b into `memory`, size(k, n) elements; `copied` are blocks(k, n) flags. Both belong to the caller. Strides
+  /// are arbitrary, those of a product's a too; copying is fastest where one of the two is 1.
+  Panels(MatrixView<const T> b, std::int64_t k, std::int64_t n, T* memory, bool* copied,
+         Precision precision = Precision::f32, RowsAhead* ahead = nullptr)
+      : b_(b),
+        k_(k),
+        n_(n),
+        memory_(memory),
+        copied_(copied),
+        ahead_(ahead),
+        count_(static_cast<int>(panels(n))),
+        rounds_(std::is_same_v<T, float> && precision == Precision::bf16) {
+    if (copied) std::fill_n(copied, blocks(k, n), false);
+    if (count_ == 0) return;
+    narrow_ = static_cast<int>(vectors(n)) / count_;
+    wide_panels_ = static_cast<int>(vectors(n)) % count_;
+  }
 
   static constexpr std::int64_t padded(std::int64_t n) { return vectors(n) * Vec<T>::lanes; }
   static constexpr std::int64_t size(std::int64_t k, std::int64_t n) { return k * padded(n); }
 
-  /// Packs b. Strides are arbitrary, those of a product's a too; packing is fastest where one of the two is 1.
-  void pack(MatrixView<const T> b);
-  /// Copies in what a product reaches, before it: b must live as long, and the panels are one thread's. `packed` are
-  /// blocks(k, n) flags, the caller's too.
-  void pack_on_demand(MatrixView<const T> b, bool* packed);
   static constexpr std::int64_t blocks(std::int64_t k, std::int64_t n) { return panels(n) * blocks_of_panel(k); }
 
   /// c = alpha a b + beta c for m rows of a and c, over rows [k_begin, k_end) of b, a's columns counted like them.
@@ -56,18 +65,11 @@ class Panels {
  private:
   static constexpr std::int64_t widest = vector_registers == 32 ? 3 : 2;  // vectors: they leave room for most rows
   static constexpr std::int64_t k_block = 8192 / vector_bytes;            // a panel's rows fill most of the first cache
-  static constexpr std::int64_t packed_rows = 64;                         // on demand: even, as pairs are
-
-  Panels(const T* data, std::int64_t row, std::int64_t k, std::int64_t n, bool rounds, RowsAhead* ahead)
-      : data_(data), row_(row), k_(k), n_(n), ahead_(ahead), count_(static_cast<int>(panels(n))), rounds_(rounds) {
-    if (count_ == 0) return;
-    narrow_ = static_cast<int>(vectors(n)) / count_;
-    wide_panels_ = static_cast<int>(vectors(n)) % count_;
-  }
+  static constexpr std::int64_t block_rows = 64;                          // copied at once: even, as pairs are
 
   static constexpr std::int64_t vectors(std::int64_t n) { return (n + Vec<T>::lanes - 1) / Vec<T>::lanes; }
   static constexpr std::int64_t panels(std::int64_t n) { return (vectors(n) + widest - 1) / widest; }
-  static constexpr std::int64_t blocks_of_panel(std::int64_t k) { return (k + packed_rows - 1) / packed_rows; }
+  static constexpr std::int64_t blocks_of_panel(std::int64_t k) { return (k + block_rows - 1) / block_rows; }
   /// First column of a panel: their widths differ by at most one vector.
   std::int64_t begin(std::int64_t panel) const {
     return (panel * narrow_ + std::min<std::int64_t>(panel, wide_panels_)) * Vec<T>::lanes;
@@ -87,8 +89,8 @@ class Panels {
     }
   }
 
-  void pack_block(MatrixView<const T> b, std::int64_t panel, std::int64_t k_begin, std::int64_t k_end) const;
-  void pack_part(const Part& part) const;
+  void copy_block(std::int64_t panel, std::int64_t k_begin) const;
+  void copy_part(const Part& part) const;
   void fetch_behind(const Part& part) const;
 
   /// A slice's rows, from the first of a product on.
@@ -100,23 +102,21 @@ class Panels {
   template <class Factor>
   SliceRows<Factor> rows_from(const Slice& slice, std::int64_t k) const;
   template <class Factor>
-  void multiply_slices(std::int64_t m, T alpha, MatrixView<const Factor> a, T beta, MatrixView<T> c, const Part& part,
-                       MatrixUnit* unit = nullptr) const;
+  void multiply_slices(std::int64_t m, T alpha, MatrixView<const Factor> a, T beta, MatrixView<T> c,
+                       const Part& part) const;
   template <class Factor>
   void multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::int64_t k, std::int64_t m, T alpha,
-                      MatrixView<const Factor> a, T beta, MatrixView<T> c, MatrixUnit* unit = nullptr) const;
+                      MatrixView<const Factor> a, T beta, MatrixView<T> c) const;
   void multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
                         const Part& part) const;
 
-  const T* data_ = nullptr;
-  T* own_ = nullptr;      ///< the same; null of a matrix that is not copied
-  std::int64_t row_ = 0;  ///< from row to row of a matrix that is not copied; 0: packed
+  MatrixView<const T> b_ = {};
   std::int64_t k_ = 0, n_ = 0;
+  T* memory_ = nullptr;     ///< of the copy, Bf16Pairs where b is rounded; null: b is read where it lies
+  bool* copied_ = nullptr;  ///< [panels, blocks of rows]
   RowsAhead* ahead_ = nullptr;
-  MatrixView<const T> source_ = {};               ///< of what is packed on demand
-  bool* packed_ = nullptr;                        ///< [panels, blocks of rows] of that
   int count_ = 0, narrow_ = 0, wide_panels_ = 0;  ///< panels, vectors of most of them, those with one more
-  bool rounds_ = false;                           ///< data_ are Bf16Pairs
+  bool rounds_ = false;
 };
 
 }  // namespace fovea

@@ -7,7 +7,6 @@
 #include <random>
 #include <vector>
 
-#include "tensor/cpu/matrix_unit.h"
 #include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
@@ -68,8 +67,8 @@ void check_random_product(Precision precision, double tolerance) {
       for (std::int64_t j = 0; j < n; ++j) *b.view.at(p, j) = nan;
     }
   std::vector<T> memory(static_cast<std::size_t>(Panels<T>::size(k, n)), nan);
-  Panels<T> panels(memory.data(), k, n, precision);
-  panels.pack(b.read());
+  const auto copied = std::make_unique<bool[]>(static_cast<std::size_t>(Panels<T>::blocks(k, n)));
+  const Panels<T> panels(b.read(), k, n, memory.data(), copied.get(), precision);
   panels.multiply(m, alpha, a.read(), beta, c.view, {k_begin, k_end, n_begin, n_end});
 
   double largest = 0;
@@ -94,94 +93,7 @@ void check_random_product(Precision precision, double tolerance) {
                  before[static_cast<std::size_t>(i * (n + 5) + j)]);
 }
 
-/// What the instructions of a matrix unit do, as their documentation says it.
-class ImitatedUnit {
- public:
-  void set(const UnitTiles& tiles) {
-    tiles_ = tiles;
-    for (auto& tile : memory_) tile.assign(16 * 16, 0xffffffffu);  // NaN
-  }
-  template <int tile>
-  void clear() {
-    for_numbers(tile, [&](int i, int j) { at(tile, i, j) = 0; });
-  }
-  template <int tile>
-  void load(const Bf16Pair* from, std::int64_t stride) {
-    for_numbers(tile, [&](int i, int j) { at(tile, i, j) = from[i * stride / 4 + j]; });
-  }
-  template <int sum, int a, int b>
-  void add_products() {
-    BOOST_REQUIRE(tiles_.rows[sum] == tiles_.rows[a]);
-    BOOST_REQUIRE(tiles_.row_bytes[a] == tiles_.rows[b] * 4);
-    BOOST_REQUIRE(tiles_.row_bytes[b] == tiles_.row_bytes[sum]);
-    for_numbers(sum, [&](int i, int j) {
-      float total = std::bit_cast<float>(at(sum, i, j));
-      for (int p = 0; p < tiles_.rows[b]; ++p)
-        for (int half : {0, 16})
-          total += std::bit_cast<float>(at(a, i, p) >> half << 16) * std::bit_cast<float>(at(b, p, j) >> half << 16);
-      at(sum, i, j) = std::bit_cast<std::uint32_t>(total);
-    });
-  }
-  template <int tile>
-  void store(float* to, std::int64_t stride) {
-    for_numbers(tile, [&](int i, int j) { to[i * stride / 4 + j] = std::bit_cast<float>(at(tile, i, j)); });
-  }
-
- private:
-  template <class Body>
-  void for_numbers(int tile, Body&& body) {
-    BOOST_REQUIRE(tiles_.palette == 1);
-    BOOST_REQUIRE((tiles_.rows[tile] > 0 && tiles_.rows[tile] <= 16 && tiles_.row_bytes[tile] <= 64));
-    for (int i = 0; i < tiles_.rows[tile]; ++i)
-      for (int j = 0; j < tiles_.row_bytes[tile] / 4; ++j) body(i, j);
-  }
-  std::uint32_t& at(int tile, int i, int j) {
-    return memory_[static_cast<std::size_t>(tile)][static_cast<std::size_t>(i * 16 + j)];
-  }
-
-  UnitTiles tiles_;
-  std::vector<std::uint32_t> memory_[8];
-};
-
 }  // namespace
-
-BOOST_AUTO_TEST_CASE(in_a_matrix_unit_equal_those_in_vectors) {
-  constexpr std::int64_t lanes = 16;
-  ImitatedUnit unit;
-  for (int turn = 0; turn < 200; ++turn) {
-    const std::int64_t m = any_up_to(16), k = any_up_to(70), n = any_up_to(48), vectors = (n + lanes - 1) / lanes;
-    auto pairs = [&](std::int64_t count) {
-      std::vector<float> numbers = random_numbers<float>(2 * count);
-      std::vector<Bf16Pair> all;
-      for (std::int64_t p = 0; p < count; ++p)
-        all.push_back(
-            bf16_pair(numbers[static_cast<std::size_t>(2 * p)], numbers[static_cast<std::size_t>(2 * p + 1)]));
-      return all;
-    };
-    const std::vector<Bf16Pair> a = pairs(m * (k + 3)), b = pairs(k * (vectors * lanes + 2));
-    std::vector<float> c = random_numbers<float>(m * (n + 1)), expected = c;
-    const float alpha = 0.7f, beta = any_up_to(2) == 1 ? 0.0f : -0.4f;
-    UnitProduct::multiply(unit,
-                          RegisterTile<float, Bf16Pair>{k, a.data(), k + 3, 1, b.data(), vectors * lanes + 2, c.data(),
-                                                        n + 1, static_cast<int>(n), alpha, beta},
-                          static_cast<int>(m));
-    double largest = 0;
-    for (std::int64_t i = 0; i < m; ++i)
-      for (std::int64_t j = 0; j <= n; ++j) {
-        const auto at = static_cast<std::size_t>(i * (n + 1) + j);
-        double sum = 0;
-        for (std::int64_t p = 0; p < k; ++p)
-          for (int half : {0, 16})
-            sum +=
-                double(std::bit_cast<float>(a[static_cast<std::size_t>(i * (k + 3) + p)] >> half << 16)) *
-                double(std::bit_cast<float>(b[static_cast<std::size_t>(p * (vectors * lanes + 2) + j)] >> half << 16));
-        const double right = j == n ? expected[at] : alpha * sum + (beta == 0 ? 0 : double(beta * expected[at]));
-        const double difference = std::abs(c[at] - right);
-        largest = difference <= largest ? largest : difference;
-      }
-    BOOST_TEST(largest < 1e-4, "[" << m << ", " << 2 * k << "] [" << 2 * k << ", " << n << "]: " << largest);
-  }
-}
 
 BOOST_AUTO_TEST_CASE(of_any_part_equal_a_sum_of_products) {
   for (int k = 0; k < 300; ++k) {
@@ -196,19 +108,21 @@ BOOST_AUTO_TEST_CASE(in_bf16_equal_a_sum_of_products_of_rounded_numbers) {
 
 namespace {
 
-/// Parts of a product one after the other, by what is packed on demand and by what is packed at once: the same bits,
-/// and nothing is packed that no part reaches.
+/// Multiplies parts one after the other, with all of b copied before and with only what the parts reach: the results
+/// have the same bits, and nothing is copied that no part reaches.
 template <class T>
-void check_packing_on_demand(Precision precision) {
+void check_copied_blocks(Precision precision) {
   const std::int64_t m = any_up_to(20), k = any_up_to(300), n = any_up_to(200);
   const Matrix<T> a(m, k), b(k, n);
   const auto size = static_cast<std::size_t>(Panels<T>::size(k, n));
   std::vector<T> at_once(size), on_demand(size, std::numeric_limits<T>::quiet_NaN());
-  const auto packed_blocks = std::make_unique<bool[]>(static_cast<std::size_t>(Panels<T>::blocks(k, n)));
+  const auto flags = static_cast<std::size_t>(Panels<T>::blocks(k, n));
+  const auto all = std::make_unique<bool[]>(flags), some = std::make_unique<bool[]>(flags);
   RowsAhead ahead;
-  Panels<T> whole(at_once.data(), k, n, precision), reached(on_demand.data(), k, n, precision, &ahead);
-  whole.pack(b.read());
-  reached.pack_on_demand(b.read(), packed_blocks.get());
+  const Panels<T> whole(b.read(), k, n, at_once.data(), all.get(), precision),
+      reached(b.read(), k, n, on_demand.data(), some.get(), precision, &ahead);
+  std::vector<T> complete(static_cast<std::size_t>(m * n));
+  whole.multiply(m, T(1), a.read(), 0, {complete.data(), n, 1});
   for (int part = 0; part < 3; ++part) {
     const std::int64_t k_begin = any_up_to(k) / 2 * 2 % k,
                        k_end = k_begin + any_up_to(std::min<std::int64_t>(40, k - k_begin)), n_begin = any_up_to(n) - 1,
@@ -230,9 +144,9 @@ void check_packing_on_demand(Precision precision) {
 
 BOOST_AUTO_TEST_CASE(are_packed_as_far_as_they_are_reached) {
   for (int turn = 0; turn < 200; ++turn) {
-    check_packing_on_demand<float>(Precision::f32);
-    check_packing_on_demand<float>(Precision::bf16);
-    check_packing_on_demand<double>(Precision::f32);
+    check_copied_blocks<float>(Precision::f32);
+    check_copied_blocks<float>(Precision::bf16);
+    check_copied_blocks<double>(Precision::f32);
   }
 }
 
