@@ -14,7 +14,7 @@ namespace fovea {
 
 namespace {
 
-/// What a thread records with: its modes, and the number of its next node.
+/// The state of recording on one thread: its modes, and the number that the next node gets.
 struct Recording {
   std::uint64_t next_sequence = 0;
   bool on = true;

@@ -475,7 +475,8 @@ Variable dropout_add(const Variable& x, const Variable& residual, double probabi
 
 namespace {
 
-/// What the smoothed loss pulls each row towards, [N, V]: (1 − ε) at the target and ε / V everywhere; 0 if ignored.
+/// The distribution [N, V] that the smoothed loss compares softmax with: ε / V for every class and 1 − ε more for the
+/// target; all 0 in ignored rows.
 Tensor target_distribution(const Tensor& targets, const Tensor& logits, const CrossEntropyOptions& options) {
   std::vector<std::int64_t> classes = targets.to_vector<std::int64_t>();
   std::int64_t rows = logits.size(0), V = logits.size(1);

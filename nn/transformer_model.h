@@ -9,7 +9,7 @@
 
 namespace fovea {
 
-/// Which of three tables share their parameters: source embedding, target embedding and output layer.
+/// Sharing of parameters between three tables: the source embedding, the target embedding and the output layer.
 ///   none:    none of them
 ///   decoder: target embedding and output layer
 ///   all:     all three; source and target then have one vocabulary

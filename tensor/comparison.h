@@ -14,7 +14,7 @@ inline Tensor greater(const Tensor& a, const Tensor& b) { return less(b, a); }
 inline Tensor greater_equal(const Tensor& a, const Tensor& b) { return less_equal(b, a); }
 Tensor equal(const Tensor& a, const Tensor& b);
 
-/// Of bool tensors, broadcasting.
+/// Logic, element by element, on bool tensors that broadcast to one shape.
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& a);

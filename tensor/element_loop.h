@@ -71,7 +71,7 @@ ElementLoop<operands> plan_loop(const Shape& shape, const std::array<const Tenso
   return loop;
 }
 
-/// What happens to a run of `count` elements that begins at offsets[k] in operand k.
+/// The body of a loop over runs: handles `count` elements, which begin at offsets[k] in operand k.
 template <int operands>
 using RunBody = FunctionRef<void(const std::array<std::int64_t, operands>& offsets, std::int64_t count)>;
 

@@ -10,7 +10,7 @@
 
 namespace fovea {
 
-/// What can put itself into words, as tensors ("f32 [8, 20, 64]") and shapes ("[8, 20, 64]") can.
+/// Types with a describe() for messages, such as tensors ("f32 [8, 20, 64]") and shapes ("[8, 20, 64]").
 template <class T>
 concept Describable = requires(const T& x) {
   { x.describe() } -> std::same_as<std::string>;

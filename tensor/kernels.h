@@ -1,11 +1,12 @@
 /// The contract of a device: one entry for each kernel, one table for each device.
 ///
 /// A public function of tensor/ is a front: it checks its arguments, allocates the result on their device, and calls
-/// `kernels(x.device()).softmax(...)`. The kernels of the CPU are in tensor/cpu, those of the GPU in cuda/. A device
+/// `kernels(x.device()).gemm(...)`. The kernels of the CPU are in tensor/cpu, those of the GPU in cuda/. A device
 /// that lacks a kernel has an empty entry, and calling it throws an error that names the operation and the device.
 ///
-/// What every kernel may rely on: operands are defined, lie on its device, and have the types and shapes that the
-/// front's documentation demands; `out` is contiguous and new unless its entry says otherwise. Inputs have any strides.
+/// Every kernel may assume that its operands are defined, lie on its device, and have the types and shapes that the
+/// front's documentation demands. Inputs have any strides. `out` is contiguous and new, unless its entry says
+/// otherwise.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -44,8 +44,8 @@ struct AdamOptions {
 void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rate, std::int64_t step,
                double gradient_scale = 1);
 
-/// What the kernels of updates see of a parameter: state[0] is the parameter itself, and the rest what its formula
-/// (formula/update_formulas.h) keeps beside it, all dense and of one layout.
+/// One parameter with its gradient and its state, as the kernels of optimizers take them. state[0] is the parameter;
+/// the others are the averages that its formula keeps (formula/update_formulas.h). All are dense and of one layout.
 struct UpdateSlot {
   Tensor gradient;
   std::array<Tensor, 3> state;

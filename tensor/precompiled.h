@@ -1,5 +1,5 @@
-/// What most files include, parsed once for all of them (-Db_pch=false: for each). Files name what they use all the
-/// same.
+/// The precompiled header: standard headers that most files include, parsed once (with -Db_pch=false, once for each
+/// file). Every file still includes the headers that it uses.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -28,7 +28,7 @@ class Generator {
   RandomPosition next_;
 };
 
-/// What the random numbers of a training are a function of: the seed, the update and its micro-batch.
+/// The place in a training that dropout is drawn at. Equal places give equal numbers.
 struct RandomSource {
   std::uint64_t seed = 0;
   std::int64_t update = 0;       ///< in [0, 2^32)
@@ -71,8 +71,8 @@ std::vector<std::int64_t> permutation(std::int64_t n, Generator& generator);
 /// x · keep / (1 − probability), keep a function of the mask and the element's row-major index alone: called on the
 /// gradient it is the backward pass. x f32 or f64, the same mask for both.
 Tensor dropout(const Tensor& x, const DropoutMask& mask);
-/// What dropout multiplies elements first ≤ j < end of a row with: out[j] = mask.scale() or 0; the rest of the row at
-/// `out` is left alone. On the calling thread.
+/// Writes the factors of dropout for elements first ≤ j < end of a row: out[j] = mask.scale() where the element is
+/// kept, and 0 where it is dropped. `out` is the row; its other elements are not changed. Uses the calling thread only.
 template <class T>
 void dropout_factors(const DropoutMask& mask, std::int64_t row, std::int64_t first, std::int64_t end, T* out);
 /// residual + dropout(x), in one pass; both of one shape and type.

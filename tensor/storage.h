@@ -35,7 +35,7 @@ class Storage {
   Device device_;
 };
 
-/// What the allocator of a device has done since the program began (peak: since reset_peak).
+/// Counters of a device's allocator since the program began; the peak counts since reset_peak.
 struct AllocatorStatistics {
   std::size_t bytes_in_use = 0;          ///< held by tensors now
   std::size_t peak_bytes = 0;            ///< largest bytes_in_use

@@ -34,7 +34,7 @@ FOVEA_INLINE Vec<Bf16Pair> bf16_pairs(Vec<float> first, Vec<float> second) {
 #endif
 }
 
-/// Of 2 · lanes numbers, the first half of them in `low`: (x₀, x₁), (x₂, x₃), ...
+/// Packs 2 · lanes numbers, the first half of which are in `low`, into pairs of neighbours: (x₀, x₁), (x₂, x₃), ...
 FOVEA_INLINE Vec<Bf16Pair> neighbours_as_bf16_pairs(Vec<float> low, Vec<float> high) {
 #if defined(__AVX512BF16__)
   return Vec<Bf16Pair>((Vec<Bf16Pair>::Native)_mm512_cvtne2ps_pbh(high.native, low.native));

@@ -9,7 +9,8 @@ namespace fovea::onednn {
 /// fast (4096 x 512 x 512: 91 of 96 GFLOP/s a core, both), and faster for small ones and transposed a.
 bool prefers_sgemm(const Product<float>& product);
 
-/// What sgemm takes: one stride of each matrix is 1, the other leaps over a whole row or column.
+/// Whether sgemm can multiply these matrices: of each, one stride must be 1 and the other at least a whole row or
+/// column.
 bool takes(const Product<float>& product, const MatrixView<const float>& a, const MatrixView<const float>& b,
            const MatrixView<float>& c);
 void sgemm(const Product<float>& product, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);

@@ -75,7 +75,7 @@ class Panels {
     return (panel * narrow_ + std::min<std::int64_t>(panel, wide_panels_)) * Vec<T>::lanes;
   }
 
-  /// What a product takes of one panel: whole vectors, [column, column + width).
+  /// The columns of one panel that a product uses: [column, column + width), whole vectors.
   struct Slice {
     std::int64_t panel, column, width;
   };

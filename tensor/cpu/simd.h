@@ -119,7 +119,7 @@ FOVEA_INLINE double square_root(double x) { return __builtin_sqrt(x); }
 FOVEA_INLINE float round_down(float x) { return __builtin_floorf(x); }
 FOVEA_INLINE double round_down(double x) { return __builtin_floor(x); }
 
-// What the vector extensions have no operator for.
+// Functions that the compilers' vector extensions have no operator for.
 #if defined(__AVX512F__)
 FOVEA_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
   return Vec<float>(_mm512_fmadd_ps(a.native, b.native, c.native));

@@ -34,7 +34,7 @@ std::string_view stored_name(DType dtype) {
   return std::find_if(type_names.begin(), type_names.end(), [&](auto& type) { return type.dtype == dtype; })->name;
 }
 
-/// What the header says about one tensor.
+/// The header's entry for one tensor.
 struct Entry {
   std::string name;
   DType dtype = DType::f32;

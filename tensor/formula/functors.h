@@ -275,7 +275,7 @@ struct SecondDerivative {
   }
 };
 
-/// What the backward pass of f maps for its input k.
+/// The functor that the backward pass of f maps to get the gradient of input k.
 template <class F>
 Derivative<F> differentiated(const F& f, int k) {
   return {f, k};

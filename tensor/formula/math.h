@@ -60,8 +60,8 @@ FOVEA_INLINE T polynomial(T x, const Scalar<T> (&c)[n]) {
     return fma(polynomial<k + 1>(x, c), x, T(c[k]));
 }
 
-/// What differs between f32 and f64. `high` and `low` add up to the constant in twice the precision, with `rest` in
-/// thrice.
+/// Constants that differ between f32 and f64. A constant in two parts, `high` + `low`, has twice the type's precision;
+/// with a third part, `rest`, it has three times that precision.
 template <class S>
 struct Constants;
 

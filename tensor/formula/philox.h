@@ -62,9 +62,10 @@ FOVEA_HD FOVEA_INLINE PhiloxBlock<std::uint32_t> philox(RandomPosition at, std::
       at.seed);
 }
 
-/// Which elements dropout keeps: 16 bits decide over each element, eight elements to a block, 16 blocks to a group of
-/// 128 elements. In its group, element e takes lane e % 16 and, of that lane's eight pieces, number e / 16, so that
-/// neighbours lie in neighbouring lanes.
+/// The mask of dropout: it says which elements are kept. Each element is decided by 16 random bits, so a Philox block
+/// of 128 bits decides eight elements, and a group of 16 blocks decides 128. Element e of a group uses block e % 16
+/// and, within that block, the 16 bits number e / 16: neighbouring elements use neighbouring blocks, which SIMD lanes
+/// hold.
 ///
 /// A tensor's elements are numbered in row-major order, and in rows if a row length is given: then every row begins a
 /// group, so element j of row i has number i · round_up(row_length, 128) + j, and a part of a row can be drawn without

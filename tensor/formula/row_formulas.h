@@ -26,10 +26,11 @@
 
 namespace fovea::formula {
 
-/// What an operand has for a row: n elements of the computation's type; or one value, of that type, f64 or i64.
+/// The kind of an operand: n elements in each row, of the computation's type; or one value for each row, of that type,
+/// f64 or i64.
 enum class RowOperand { elements, number, precise_number, index };
 
-/// What a formula may declare otherwise.
+/// The defaults of a formula's declarations; a formula that differs declares its own.
 struct RowFormula {
   static constexpr bool takes_mask = false;  ///< calls allowed_or
   static constexpr bool keeps = false;       ///< calls keep: short rows stay in registers
@@ -40,7 +41,8 @@ struct RowFormula {
 template <class T>
 inline constexpr T infinity = std::numeric_limits<T>::infinity();
 
-/// What is subtracted before exp: the maximum, or 0 where that is −inf, so that exp gives 0 and not NaN.
+/// The shift that is subtracted from logits before exp: their maximum, or 0 where that is −inf, because −inf − (−inf)
+/// would be NaN, and exp(−inf − 0) is 0.
 template <class T>
 FOVEA_HD FOVEA_INLINE T finite_or_zero(T maximum) {
   return maximum == -infinity<T> ? T(0) : maximum;

@@ -30,8 +30,8 @@ std::string group_of_this_process(const std::string& controller) {
   return "/";
 }
 
-/// What the groups of a hierarchy, from this process' to the root, leave of `memory`. In a container the path may be
-/// the host's, and only the root is there.
+/// Lowers `memory` to the limits of all control groups from this process's group up to the root. In a container, the
+/// path of the group may be the host's, so that only the root's files exist.
 void limit_to_groups(MachineMemory& memory, const std::string& root, const std::string& group, const char* limit_file,
                      const char* used_file) {
   for (std::filesystem::path path = group;; path = path.parent_path()) {

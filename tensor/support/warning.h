@@ -1,4 +1,4 @@
-/// What is allowed and rarely meant, said in one line on standard error.
+/// Warnings about input that is allowed but rarely intended: one line on standard error.
 #pragma once
 #include <string>
 

@@ -1,5 +1,5 @@
-/// What the host runtime offers beyond CUDA's own interface: the queue that kernels and library calls go to, the orders
-/// that are tried, and what a test may ask.
+/// The host runtime beyond CUDA's own interface: the queue of kernels and library calls, the number of orders in which
+/// kernels run, and counters for tests.
 #pragma once
 #include <cstdint>
 #include <functional>

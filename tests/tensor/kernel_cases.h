@@ -1,5 +1,5 @@
-// What the tests of the kernels share: the device that is tested, random tensors in awkward layouts, and the claims
-// that every kernel is held to.
+// Functions that the tests of kernels share: the tested device, random tensors in awkward layouts, and checks that
+// every kernel must pass.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -106,7 +106,7 @@ struct Case {
     return kind == formula::RowOperand::elements ? layouts(x)[salt % 5] : x;
   }
 
-  /// What the formula makes of the same numbers on a plain loop: all outputs, then the column sums.
+  /// The results of the formula on a plain loop over the same numbers: all outputs, then the column sums.
   std::vector<std::vector<double>> expected() const {
     auto values = [](const std::vector<Tensor>& tensors) {
       std::vector<std::vector<double>> all;

@@ -33,8 +33,8 @@ struct TrainingOptions {
   void apply() const;
 };
 
-/// What is particular to a task. A task is deterministic: its batches follow from its seed and place, its dropout from
-/// its seed and the numbers of the update and the micro-batch.
+/// The parts of a training that differ from task to task. A task is deterministic: its batches depend on its seed and
+/// its place in the data, its dropout on its seed and the numbers of the update and the micro-batch.
 class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
