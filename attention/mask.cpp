@@ -12,7 +12,7 @@ void MaskAttention::visit(OptionVisitor& visitor, Options& options) {
 void MaskAttention::add_terms(const AttentionContext& in, Terms& terms) {
   require(in.mask.defined(), "man: there is no mask; it comes with the input, [B, H, I, J] in [0, 1]");
   const Tensor& mask = in.mask.value();
-  double largest = maximum(mask).item(), smallest = -maximum(map(Affine{-1, 0}, mask)).item();
+  double largest = maximum_over(mask).item(), smallest = -maximum_over(map(Affine{-1, 0}, mask)).item();
   require(0 <= smallest && largest <= 1, "man: the mask has values from {} to {}; they must be in [0, 1]", smallest,
           largest);
   if (options_.log_floor) {

@@ -221,7 +221,7 @@ Variable mean(const Variable& x, std::vector<int> dims, bool keep) {
 }
 
 Variable maximum_over(const Variable& x, int dim, bool keep) {
-  Tensor largest = reduce(Reduction::maximum, x.value(), std::span(&dim, 1), true);
+  Tensor largest = reduce(Reduction::maximum_over, x.value(), std::span(&dim, 1), true);
   Tensor value = keep ? largest : largest.squeeze(dim);
   if (!should_record({&x})) return value;
   Tensor is_largest = greater_equal(x.value(), largest).to(x.dtype());

@@ -1,59 +1,43 @@
 // Comparisons, logic and choice on the GPU.
 #include "cuda/launch.h"
-#include "tensor/kernels.h"
+#include "tensor/formula/truths.h"
+#include "tensor/provide.h"
 
 namespace fovea::cuda {
 
 namespace {
 
-template <class T, class Op>
-__global__ void combine_elements(Op op, DeviceLoop<3> loop, bool* out, const T* a, const T* b) {
+template <class... In, class F, std::size_t... k>
+__device__ auto result_at(const F& f, const std::byte* const* in, const std::int64_t* offset,
+                          std::index_sequence<k...>) {
+  return f(reinterpret_cast<const In*>(in[k])[offset[k]]...);
+}
+
+template <class F, class Out, class... In>
+__global__ void combine_elements(F f, DeviceLoop<1 + sizeof...(In)> loop, Out* out,
+                                 std::array<const std::byte*, sizeof...(In)> in) {
   for_elements(loop.count, [&](std::int64_t element) {
-    std::int64_t offset[3];
+    std::int64_t offset[1 + sizeof...(In)];
     loop.offsets(element, offset);
-    out[offset[0]] = op(a[offset[1]], b[offset[2]]);
+    out[offset[0]] = result_at<In...>(f, in.data(), offset + 1, std::index_sequence_for<In...>{});
   });
 }
 
-template <class T>
-__global__ void choose_elements(DeviceLoop<4> loop, T* out, const std::uint8_t* condition, const T* a, const T* b) {
-  for_elements(loop.count, [&](std::int64_t element) {
-    std::int64_t offset[4];
-    loop.offsets(element, offset);
-    out[offset[0]] = condition[offset[1]] ? a[offset[2]] : b[offset[3]];
-  });
-}
-
-template <class T, class Op>
-void combine(const char* name, Op op, const Tensor& a, const Tensor& b, Tensor& out) {
-  DeviceLoop<3> loop(plan_loop<3>(out.shape(), {&out, &a, &b}));
-  launch(name, combine_elements<T, Op>, {blocks_for(loop.count)}, op, loop, out.mutable_data<bool>(), a.data<T>(),
-         b.data<T>());
-}
-
-void compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& out) {
-  formula::visit_functor(comparison, [&](auto op) {
-    visit(a.dtype(), [&](auto type) { combine<typename decltype(type)::type>("compare", op, a, b, out); });
-  });
-}
-
-void logic(Logic logic, const Tensor& a, const Tensor& b, Tensor& out) {
-  formula::visit_functor(logic, [&](auto op) { combine<bool>("logic", op, a, b, out); });
-}
-
-void where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
-  DeviceLoop<4> loop(plan_loop<4>(out.shape(), {&out, &condition, &a, &b}));
-  visit(a.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    launch("where", choose_elements<T>, {blocks_for(loop.count)}, loop, out.mutable_data<T>(),
-           reinterpret_cast<const std::uint8_t*>(condition.address()), a.data<T>(), b.data<T>());
-  });
+template <class Out, class... In, class F, std::size_t... k>
+void combine(const F& f, Tensor& out, const Tensor* const* in, std::index_sequence<k...>) {
+  constexpr int operands = 1 + sizeof...(In);
+  DeviceLoop<operands> loop(plan_loop<operands>(out.shape(), {&out, in[k]...}));
+  launch(F::name, combine_elements<F, Out, In...>, {blocks_for(loop.count)}, f, loop, out.mutable_data<Out>(),
+         std::array<const std::byte*, operands - 1>{in[k]->address()...});
 }
 
 const Provide provide(Device::cuda, [](Kernels& table) {
-  table.compare = compare;
-  table.logic = logic;
-  table.where = where;
+  provide_list(
+      table.truths, formula::TruthFormulas{}, []<class F>(const F& f, Tensor* const* out, const Tensor* const* in) {
+        formula::visit_types(f, in[F::inputs - 1]->dtype(), [&]<class Out, class... In>(Type<Out>, Type<In>...) {
+          combine<Out, In...>(f, *out[0], in, std::index_sequence_for<In...>{});
+        });
+      });
 });
 
 }  // namespace

@@ -1,12 +1,14 @@
-// The element-wise formulas and their first derivatives on the GPU.
+// The element-wise formulas with their first derivatives, and those with several results, on the GPU.
 #include "cuda/map_kernel.h"
+#include "tensor/formula/several_formulas.h"
 
 namespace fovea::cuda {
 
-const Provide provide_maps(Device::cuda, [](Kernels& table) {
-  ProvideMaps maps{table};
-  for_functors<0>(maps, ElementwiseFunctors{});
-  for_functors<1>(maps, ElementwiseFunctors{});
+const Provide provide(Device::cuda, [](Kernels& table) {
+  provide_maps<0, 1>(table, []<class F, int inputs>(const F& f, std::integral_constant<int, inputs>, auto out,
+                                                    auto in) { map_tensors<F, inputs>(f, out, in); });
+  provide_list(table.several, formula::SeveralFormulas{},
+               []<class F>(const F& f, auto out, auto in) { map_tensors<F, F::inputs>(f, out, in); });
 });
 
 }  // namespace fovea::cuda

@@ -1,49 +1,47 @@
-/// map on the GPU: the functors of tensor/formula/functors.h, on scalars.
+/// map on the GPU: the element-wise formulas of tensor/formula, on scalars.
 #pragma once
+#include <algorithm>
+#include <array>
+
 #include "cuda/launch.h"
-#include "tensor/formula/functor_list.h"
-#include "tensor/kernels.h"
+#include "tensor/provide.h"
 
 namespace fovea::cuda {
 
-template <class T, class F, std::size_t... k>
-__global__ void map_elements(F f, DeviceLoop<sizeof...(k) + 1> loop, T* out, std::array<const T*, sizeof...(k)> in,
-                             std::index_sequence<k...>) {
+template <class T, class F, std::size_t... r, std::size_t... i>
+__device__ void map_element(const F& f, T* const* out, const T* const* in, const std::int64_t* offset,
+                            std::index_sequence<r...>, std::index_sequence<i...>) {
+  const auto y = f(in[i][offset[sizeof...(r) + i]]...);
+  ((out[r][offset[r]] = result<r>(y)), ...);
+}
+
+template <class T, class F, int inputs>
+__global__ void map_elements(F f, DeviceLoop<result_count<F> + inputs> loop, std::array<T*, result_count<F>> out,
+                             std::array<const T*, inputs> in) {
   for_elements(loop.count, [&](std::int64_t element) {
-    std::int64_t offset[sizeof...(k) + 1];
+    std::int64_t offset[result_count<F> + inputs];
     loop.offsets(element, offset);
-    out[offset[0]] = f(in.data()[k][offset[k + 1]]...);
+    map_element<T>(f, out.data(), in.data(), offset, std::make_index_sequence<result_count<F>>{},
+                   std::make_index_sequence<inputs>{});
   });
 }
 
-template <class T, class F, std::size_t... k>
-void launch_map(const F& f, const DeviceLoop<sizeof...(k) + 1>& loop, T* out,
-                const std::array<const T*, sizeof...(k)>& in, std::index_sequence<k...> inputs) {
-  launch(F::name, map_elements<T, F, k...>, {blocks_for(loop.count)}, f, loop, out, in, inputs);
-}
-
-template <class F, int n>
-void map_tensors(const F& f, Tensor& out, const Tensor* const* in) {
-  visit_real(F::name, out.dtype(), [&](auto type) {
+/// out... = f(in...)
+template <class F, int inputs>
+void map_tensors(const F& f, Tensor* const* out, const Tensor* const* in) {
+  constexpr int results = result_count<F>;
+  std::array<const Tensor*, results + inputs> operands;
+  std::copy_n(out, results, operands.begin());
+  std::copy_n(in, inputs, operands.begin() + results);
+  DeviceLoop<results + inputs> loop(plan_loop<results + inputs>(out[0]->shape(), operands));
+  visit_real(F::name, out[0]->dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    std::array<const Tensor*, n + 1> operands{&out};
-    std::array<const T*, n> first;
-    for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
-    DeviceLoop<n + 1> loop(plan_loop<n + 1>(out.shape(), operands));
-    launch_map<T>(f, loop, out.mutable_data<T>(), first, std::make_index_sequence<n>{});
+    std::array<T*, results> to;
+    std::array<const T*, inputs> from;
+    for (int k = 0; k < results; ++k) to[k] = out[k]->template mutable_data<T>();
+    for (int k = 0; k < inputs; ++k) from[k] = in[k]->template data<T>();
+    launch(F::name, map_elements<T, F, inputs>, {blocks_for(loop.count)}, f, loop, to, from);
   });
 }
-
-/// Fills the entries of what it visits (for_functors).
-struct ProvideMaps {
-  Kernels& table;
-  template <class F, int n>
-  void visit() {
-    constexpr int place = place_of<typename UnderlyingFunctor<F>::type>(ElementwiseFunctors{});
-    table.maps[place][derivative_order<F>] = [](const void* functor, Tensor& out, const Tensor* const* in) {
-      map_tensors<F, n>(*static_cast<const F*>(functor), out, in);
-    };
-  }
-};
 
 }  // namespace fovea::cuda

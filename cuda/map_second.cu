@@ -3,9 +3,10 @@
 
 namespace fovea::cuda {
 
-const Provide provide_second_derivatives(Device::cuda, [](Kernels& table) {
-  ProvideMaps maps{table};
-  for_functors<2>(maps, ElementwiseFunctors{});
+const Provide provide(Device::cuda, [](Kernels& table) {
+  provide_maps<2>(table, []<class F, int inputs>(const F& f, std::integral_constant<int, inputs>, auto out, auto in) {
+    map_tensors<F, inputs>(f, out, in);
+  });
 });
 
 }  // namespace fovea::cuda

@@ -1,5 +1,5 @@
-// Reductions and prefix sums: one block per row, CUB within the block. The order of additions depends on the row's
-// length alone, so results repeat.
+// Reductions: one block per row, CUB within the block. The order of additions depends on the row's length alone, so
+// results repeat.
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
 #include "tensor/kernels.h"
@@ -36,27 +36,6 @@ __global__ void reduce_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_
     total = BlockReduce(shared).Reduce(total, Join<Op>{});
     if (threadIdx.x == 0) out[offset[0]] = static_cast<T>(total);
     __syncthreads();
-  }
-}
-
-/// Inclusive sums of each row, tile by tile with a running total in f64.
-template <class T>
-__global__ void scan_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_t n, std::int64_t in_step,
-                          std::int64_t out_step, bool reverse) {
-  using BlockScan = cub::BlockScan<double, block_threads>;
-  __shared__ typename BlockScan::TempStorage shared;
-  for (std::int64_t row = blockIdx.x; row < rows.count; row += gridDim.x) {
-    std::int64_t offset[2];
-    rows.offsets(row, offset);
-    double carried = 0;
-    for (std::int64_t tile = 0; tile < n; tile += blockDim.x) {
-      std::int64_t position = tile + threadIdx.x, j = reverse ? n - 1 - position : position;
-      double value = position < n ? static_cast<double>(in[offset[1] + j * in_step]) : 0, prefix, total;
-      BlockScan(shared).InclusiveSum(value, prefix, total);
-      if (position < n) out[offset[0] + j * out_step] = static_cast<T>(carried + prefix);
-      carried += total;
-      __syncthreads();
-    }
   }
 }
 
@@ -98,20 +77,7 @@ void reduce(Reduction reduction, const Tensor& in, Tensor& out) {
   reduce_last(reduction, arranged.reshape(rows), target);
 }
 
-void cumulative_sum(const Tensor& in, Tensor& out, bool reverse) {
-  Tensor in_heads = in.select(-1, 0), out_heads = out.select(-1, 0);
-  DeviceLoop<2> rows(plan_loop<2>(out_heads.shape(), {&out_heads, &in_heads}));
-  visit_real("cumulative_sum", in.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    launch("cumulative_sum", scan_rows<T>, {blocks_for_rows(rows.count)}, rows, in.data<T>(), out.mutable_data<T>(),
-           in.size(-1), in.strides()[-1], out.strides()[-1], reverse);
-  });
-}
-
-const Provide provide(Device::cuda, [](Kernels& table) {
-  table.reduce = reduce;
-  table.cumulative_sum = cumulative_sum;
-});
+const Provide provide(Device::cuda, [](Kernels& table) { table.reduce = reduce; });
 
 }  // namespace
 

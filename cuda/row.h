@@ -25,11 +25,13 @@ class Row {
  public:
   using Number = T;
   using BlockReduce = cub::BlockReduce<double, block_threads>;
+  using BlockScan = cub::BlockScan<double, block_threads>;
   static constexpr int inputs = static_cast<int>(Formula::inputs.size());
   static constexpr int operands = inputs + static_cast<int>(Formula::outputs.size());
 
   struct Shared {
     typename BlockReduce::TempStorage reduction;
+    typename BlockScan::TempStorage scan;
     SharedArray<double, 1> result;
   };
 
@@ -84,6 +86,19 @@ class Row {
   template <class F>
   __device__ void write(int k, const F& f) const {
     for_places([&](std::int64_t j) { address<T>(inputs + k)[j * all_.step[inputs + k]] = f(j); });
+  }
+  /// Tile by tile, with the total of all tiles before.
+  template <class F>
+  __device__ void scan(int k, const F& f, bool reverse) const {
+    double carried = 0;
+    for (std::int64_t tile = 0; tile < all_.n; tile += blockDim.x) {
+      const std::int64_t position = tile + threadIdx.x, j = reverse ? all_.n - 1 - position : position;
+      double prefix, total;
+      BlockScan(shared_.scan).InclusiveSum(position < all_.n ? static_cast<double>(f(j)) : 0, prefix, total);
+      if (position < all_.n) address<T>(inputs + k)[j * all_.step[inputs + k]] = static_cast<T>(carried + prefix);
+      carried += total;
+      __syncthreads();
+    }
   }
   /// By the thread that wrote the element before.
   __device__ void write_element(int k, std::int64_t j, T x) const {

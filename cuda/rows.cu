@@ -1,5 +1,6 @@
 // The row formulas on the GPU.
 #include "cuda/row.h"
+#include "tensor/provide.h"
 #include "tensor/reduce.h"
 
 namespace fovea::cuda {
@@ -52,16 +53,10 @@ void run(const Formula& formula, const RowOperands& given) {
   if (columns.defined()) Tensor(*given.column_sums).copy_from(sum(columns, {0}).reshape(given.column_sums->shape()));
 }
 
-template <class... Formulas>
-void provide_all(Kernels& table, FunctorList<Formulas...>) {
-  ((table.rows[place_of<Formulas>(formula::RowFormulas{})] =
-        [](const void* formula, const RowOperands& operands) {
-          run(*static_cast<const Formulas*>(formula), operands);
-        }),
-   ...);
-}
-
-const Provide provide(Device::cuda, [](Kernels& table) { provide_all(table, formula::RowFormulas{}); });
+const Provide provide(Device::cuda, [](Kernels& table) {
+  provide_list(table.rows, formula::RowFormulas{},
+               [](const auto& f, const RowOperands& operands) { run(f, operands); });
+});
 
 }  // namespace
 

@@ -48,8 +48,9 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
       {"copy", {2, [=]() mutable { out.copy_from(x); }}},
       {"fill", {1, [=]() mutable { out.fill(2); }}},
       {"arange", {1, [=] { Tensor::arange(rows * columns, DType::f32, device); }}},
-      {"compare", {2.25, [=] { less(x, y); }}},
-      {"logic", {0.75, [=] { logical_and(truth, truth); }}},
+      {"less", {2.25, [=] { less(x, y); }}},
+      {"logical_and", {0.75, [=] { logical_and(truth, truth); }}},
+      {"logical_not", {0.5, [=] { logical_not(truth); }}},
       {"where", {3.25, [=] { where(truth, x, y); }}},
       {"fill_uniform", {1, [=]() mutable { fill_uniform(out, generator); }}},
       {"fill_normal", {1, [=]() mutable { fill_normal(out, generator); }}},
@@ -89,19 +90,11 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
   };
 }
 
-/// The functors of the list, each on as many operands as it takes.
-struct MapTimings {
-  const Tensor& x;
-  std::map<std::string, Timing>& all;
-  template <class F, int n>
-  void visit() {
-    add<F>(std::make_index_sequence<n>{});
-  }
-  template <class F, std::size_t... k>
-  void add(std::index_sequence<k...>) {
-    all[F::name] = {1.0 + sizeof...(k), [x = x] { map(F{}, (static_cast<void>(k), x)...); }};
-  }
-};
+/// A call of a functor on x, as every one of its operands.
+template <class F, std::size_t... k>
+Timing timing_of(const Tensor& x, std::index_sequence<k...>) {
+  return {1.0 + sizeof...(k), [x] { map(F{}, (static_cast<void>(k), x)...); }};
+}
 
 /// GB/s of the median of five calls, each of which waits for the device.
 double rate(const Timing& timing, Device device, std::int64_t rows) {
@@ -123,8 +116,7 @@ void benchmark_kernels(Cli& cli) {
   std::int64_t rows = 4096;
   cli.describe(
       "Lists the kernels of each device. A number is the rate at which a call reads and writes memory, in GB/s, for "
-      "f32 "
-      "operands of ROWS x 512 elements, the median of five; 'yes' is a kernel that is not timed, '-' one that the "
+      "f32 operands of ROWS x 512 elements, the median of five; 'yes' is a kernel that is not timed, '-' one that the "
       "device "
       "lacks.");
   cli.option("--rows", rows, "rows of each operand").range(1, 1 << 20);
@@ -137,8 +129,9 @@ void benchmark_kernels(Cli& cli) {
     headings.push_back(fmt::format("{} ({}), GB/s", name(device), kernels(device).describe()));
     std::map<std::string, Timing> all = timings(device, rows);
     Tensor x = Tensor::full({rows, columns}, 0.75, DType::f32, device);
-    MapTimings maps{x, all};
-    for_functors<0>(maps, ElementwiseFunctors{});
+    for_functors<0>(ElementwiseFunctors{}, [&]<class F, int inputs>(TypedFunctor<F, inputs>) {
+      all[F::name] = timing_of<F>(x, std::make_index_sequence<inputs>{});
+    });
     std::map<std::string, int> seen;  // a functor's derivatives have its name
     std::vector<std::string>& column = cells.emplace_back();
     for (const KernelEntry* entry : kernels(device).entries()) {

@@ -1,5 +1,6 @@
 #include "tensor/comparison.h"
 
+#include "tensor/formula/truths.h"
 #include "tensor/kernels.h"
 
 namespace fovea {
@@ -12,20 +13,24 @@ void require_same_type(const char* what, const Tensor& a, const Tensor& b) {
           name(b.device()));
 }
 
-Tensor compare(const char* what, Comparison comparison, const Tensor& a, const Tensor& b) {
-  require_same_type(what, a, b);
-  Tensor out = Tensor::empty(broadcast(what, a.shape(), b.shape()), DType::boolean, a.device());
-  if (out.elements() > 0) kernels(a.device()).compare(comparison, a, b, out);
+void require_truths(const char* what, const Tensor& a, const Tensor& b) {
+  require(a.dtype() == DType::boolean && b.dtype() == DType::boolean,
+          "{}: the operands must be bool, they are {} and {}", what, a, b);
+}
+
+template <class F>
+Tensor run(const F& f, const Shape& shape, DType dtype, const std::array<const Tensor*, F::inputs>& in) {
+  Tensor out = Tensor::empty(shape, dtype, in[0]->device());
+  Tensor* const outputs[] = {&out};
+  constexpr int place = place_of<F>(formula::TruthFormulas{});
+  if (out.elements() > 0) kernels(out.device()).truths[place](&f, outputs, in.data());
   return out;
 }
 
-Tensor combine(const char* what, Logic logic, const Tensor& a, const Tensor& b) {
-  require(a.dtype() == DType::boolean && b.dtype() == DType::boolean,
-          "{}: the operands must be bool, they are {} and {}", what, a, b);
-  require_same_type(what, a, b);
-  Tensor out = Tensor::empty(broadcast(what, a.shape(), b.shape()), DType::boolean, a.device());
-  if (out.elements() > 0) kernels(a.device()).logic(logic, a, b, out);
-  return out;
+template <class F>
+Tensor compare(const F& f, const Tensor& a, const Tensor& b) {
+  require_same_type(F::name, a, b);
+  return run(f, broadcast(F::name, a.shape(), b.shape()), DType::boolean, {&a, &b});
 }
 
 }  // namespace
@@ -35,18 +40,25 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   require(condition.defined() && (condition.dtype() == DType::boolean || condition.dtype() == DType::u8) &&
               condition.device() == a.device(),
           "where: the condition is {}; it must be bool or u8, on {}", condition, name(a.device()));
-  Tensor out = Tensor::empty(broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape())), a.dtype(),
-                             a.device());
-  if (out.elements() > 0) kernels(a.device()).where(condition, a, b, out);
-  return out;
+  const Shape shape = broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape()));
+  return run(formula::Choice{}, shape, a.dtype(), {&condition, &a, &b});
 }
 
-Tensor less(const Tensor& a, const Tensor& b) { return compare("less", Comparison::less, a, b); }
-Tensor less_equal(const Tensor& a, const Tensor& b) { return compare("less_equal", Comparison::less_equal, a, b); }
-Tensor equal(const Tensor& a, const Tensor& b) { return compare("equal", Comparison::equal, a, b); }
+Tensor less(const Tensor& a, const Tensor& b) { return compare(formula::Less{}, a, b); }
+Tensor less_equal(const Tensor& a, const Tensor& b) { return compare(formula::LessEqual{}, a, b); }
+Tensor equal(const Tensor& a, const Tensor& b) { return compare(formula::Equal{}, a, b); }
 
-Tensor logical_and(const Tensor& a, const Tensor& b) { return combine("logical_and", Logic::both, a, b); }
-Tensor logical_or(const Tensor& a, const Tensor& b) { return combine("logical_or", Logic::either, a, b); }
-Tensor logical_not(const Tensor& a) { return combine("logical_not", Logic::negation, a, a); }
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  require_truths("logical_and", a, b);
+  return compare(formula::Both{}, a, b);
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  require_truths("logical_or", a, b);
+  return compare(formula::Either{}, a, b);
+}
+Tensor logical_not(const Tensor& a) {
+  require_truths("logical_not", a, a);
+  return run(formula::Negation{}, a.shape(), DType::boolean, {&a});
+}
 
 }  // namespace fovea

@@ -44,7 +44,8 @@ struct ElementLoop {
   }
 };
 
-/// Operands broadcast to `shape`, neighbouring dimensions merged wherever all operands allow it.
+/// Operands broadcast to `shape`. Dimensions come in the order in which the first operand has them in memory, and
+/// neighbours are merged wherever all operands allow it.
 template <int operands>
 ElementLoop<operands> plan_loop(const Shape& shape, const std::array<const Tensor*, operands>& tensors) {
   ElementLoop<operands> loop;
@@ -52,7 +53,11 @@ ElementLoop<operands> plan_loop(const Shape& shape, const std::array<const Tenso
     int own = d - (shape.rank() - tensors[k]->rank());
     return own < 0 || tensors[k]->shape()[own] == 1 ? std::int64_t{0} : tensors[k]->strides()[own];
   };
-  for (int d = 0; d < shape.rank(); ++d) {
+  Shape first = shape;
+  for (int d = 0; d < shape.rank(); ++d) first[d] = stride(0, d);
+  const auto order = memory_order(first);
+  for (int place = 0; place < shape.rank(); ++place) {
+    const int d = order[place];
     if (shape[d] == 1) continue;
     bool merges = loop.rank() > 0;
     for (int k = 0; k < operands && merges; ++k) merges = loop.strides[k][-1] == stride(k, d) * shape[d];

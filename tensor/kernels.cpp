@@ -1,5 +1,10 @@
 #include "tensor/kernels.h"
 
+#include "tensor/formula/functors.h"
+#include "tensor/formula/row_formulas.h"
+#include "tensor/formula/several_formulas.h"
+#include "tensor/formula/truths.h"
+
 namespace fovea {
 
 KernelEntry::KernelEntry(Kernels& table, const char* name) : table_(table), name_(name) {
@@ -13,28 +18,21 @@ void KernelEntry::missing() const {
 
 namespace {
 
-/// Entries for a functor, its derivative and its second derivative.
-template <class... F>
-auto map_entries(Kernels& table, FunctorList<F...>) {
-  using Orders = std::array<MapKernel, 3>;
-  return std::array<Orders, sizeof...(F)>{
-      Orders{MapKernel(table, F::name), MapKernel(table, F::name), MapKernel(table, F::name)}...};
-}
-
-/// An entry for each formula of a list.
-template <class Entry, class... Formulas>
-auto entries_of(Kernels& table, FunctorList<Formulas...>) {
-  return std::array<Entry, sizeof...(Formulas)>{Entry(table, Formulas::name)...};
+/// Adds `count` entries for each formula of a list.
+template <class Entry, class... F>
+void add_entries(Kernels& table, std::deque<Entry>& entries, FunctorList<F...>, int count = 1) {
+  for (const char* name : {F::name...})
+    for (int k = 0; k < count; ++k) entries.emplace_back(table, name);
 }
 
 }  // namespace
 
-Kernels::Kernels(Device device)
-    : device(device),
-      maps(map_entries(*this, ElementwiseFunctors{})),
-      rows(entries_of<RowKernel>(*this, formula::RowFormulas{})),
-      several(entries_of<SeveralKernel>(*this, formula::CellFormulas{})),
-      updates(entries_of<UpdateKernel>(*this, formula::UpdateFormulas{})) {}
+Kernels::Kernels(Device device) : device(device) {
+  add_entries(*this, maps, ElementwiseFunctors{}, 3);
+  add_entries(*this, several, formula::SeveralFormulas{});
+  add_entries(*this, truths, formula::TruthFormulas{});
+  add_entries(*this, rows, formula::RowFormulas{});
+}
 
 /// The tables are never destroyed: tensors in static variables may outlive every other static object.
 Kernels& kernel_table(Device device) {

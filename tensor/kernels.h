@@ -8,27 +8,21 @@
 /// front's documentation demands. Inputs have any strides. `out` is contiguous and new, unless its entry says
 /// otherwise.
 #pragma once
-#include <array>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "tensor/formula/cell_formulas.h"
-#include "tensor/formula/functor_list.h"
 #include "tensor/formula/philox.h"
-#include "tensor/formula/reductions.h"
-#include "tensor/formula/row_formulas.h"
-#include "tensor/formula/truths.h"
-#include "tensor/formula/update_formulas.h"
 #include "tensor/storage.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
 
+enum class Reduction;
 struct RowOperands;
 struct TopK;
-struct UpdateSlot;
 
 class Kernels;
 
@@ -50,6 +44,16 @@ class KernelEntry {
   const char* name_;
 };
 
+/// A function whose first argument is the address of a formula F: calls Run on the formula and the other arguments.
+template <class F, class Run, class Result, class... Arguments>
+struct CallOn;
+template <class F, class Run, class... Arguments>
+struct CallOn<F, Run, void, const void*, Arguments...> {
+  static void function(const void* formula, Arguments... arguments) {
+    Run{}(*static_cast<const F*>(formula), static_cast<Arguments&&>(arguments)...);
+  }
+};
+
 /// One entry: a function, or nothing where the device lacks it.
 template <class Signature>
 class Kernel;
@@ -60,6 +64,11 @@ class Kernel<Result(Arguments...)> : public KernelEntry {
   using KernelEntry::KernelEntry;
   void operator=(Function function) { function_ = function; }
   bool exists() const override { return function_ != nullptr; }
+  /// Sets the entry to Run, a lambda without captures, on a formula of type F, which the first argument points to.
+  template <class F, class Run>
+  void call() {
+    function_ = CallOn<F, Run, Result, Arguments...>::function;
+  }
   Result operator()(Arguments... arguments) const {
     if (!function_) [[unlikely]]
       missing();
@@ -70,17 +79,12 @@ class Kernel<Result(Arguments...)> : public KernelEntry {
   Function function_ = nullptr;
 };
 
-/// out = f(in...), where f is the functor of the list that the entry is for; out may be one of the inputs.
-using MapKernel = Kernel<void(const void* functor, Tensor& out, const Tensor* const* in)>;
+/// out... = f(in...), element by element, where f is the formula of the list that the entry is for. Inputs broadcast to
+/// the results, which have one shape and any strides; a result may be one of the inputs.
+using MapKernel = Kernel<void(const void* formula, Tensor* const* out, const Tensor* const* in)>;
 
 /// The formula of the list that the entry is for, on all rows of its operands.
 using RowKernel = Kernel<void(const void* formula, const RowOperands& operands)>;
-
-/// The formula of the list that the entry is for; all operands of one shape, of any strides.
-using SeveralKernel = Kernel<void(const void* formula, Tensor* const* out, const Tensor* const* in)>;
-
-/// The formula of the list that the entry is for, on every element of every slot.
-using UpdateKernel = Kernel<void(const void* formula, std::span<const UpdateSlot> slots)>;
 
 class Kernels {
  public:
@@ -112,11 +116,13 @@ class Kernels {
   Kernel<void(Tensor& to, const Tensor& from)> copy{*this, "copy"};
   Kernel<void(Tensor& out, double value)> fill{*this, "fill"};  ///< out has any strides
   Kernel<void(Tensor& out, std::int64_t start)> arange{*this, "arange"};
-  /// The listed functors (functor_list.h): maps[place in the list][order of the derivative], out of any strides.
-  std::array<std::array<MapKernel, 3>, functor_count> maps;
-  Kernel<void(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& out)> compare{*this, "compare"};
-  Kernel<void(Logic logic, const Tensor& a, const Tensor& b, Tensor& out)> logic{*this, "logic"};
-  Kernel<void(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out)> where{*this, "where"};
+  /// The listed functors (formula/functors.h): three for each, for the functor and its two derivatives.
+  std::deque<MapKernel> maps;
+  const MapKernel& map(int place, int order) const { return maps[static_cast<std::size_t>(3 * place + order)]; }
+  /// Formulas with several results (formula/several_formulas.h), by their place in the list.
+  std::deque<MapKernel> several;
+  /// Comparisons, logic and choice (formula/truths.h), by their place in the list; results are contiguous and new.
+  std::deque<MapKernel> truths;
 
   // ---- Random numbers ----
   Kernel<void(RandomPosition at, double low, double high, Tensor& out)> fill_uniform{*this, "fill_uniform"};
@@ -127,7 +133,6 @@ class Kernels {
   // ---- Reductions ----
   /// out has x's rank, and size 1 in the dimensions that are reduced; f32, f64, and i64 for sums.
   Kernel<void(Reduction reduction, const Tensor& x, Tensor& out)> reduce{*this, "reduce"};
-  Kernel<void(const Tensor& x, Tensor& out, bool reverse)> cumulative_sum{*this, "cumulative_sum"};
   Kernel<void(const Tensor& x, TopK& out)> top_k{*this, "top_k"};
   Kernel<double(std::span<const Tensor> tensors)> global_norm{*this, "global_norm"};
 
@@ -146,13 +151,7 @@ class Kernels {
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> scatter_add_last{*this, "scatter_add_last"};
 
   // ---- Rows: the listed formulas (formula/row_formulas.h), by their place in the list ----
-  std::array<RowKernel, formula::row_formula_count> rows;
-
-  // ---- Several results: the listed formulas (formula/cell_formulas.h), by their place in the list ----
-  std::array<SeveralKernel, formula::cell_formula_count> several;
-
-  // ---- Optimizers: the listed formulas (formula/update_formulas.h), by their place in the list ----
-  std::array<UpdateKernel, formula::update_formula_count> updates;
+  std::deque<RowKernel> rows;
 };
 
 /// The table of a device that can be used. Throws Error in one line for CUDA where fovea was built without it or where

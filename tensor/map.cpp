@@ -24,13 +24,13 @@ bool overlaps_inputs(const Tensor& out, const Tensor* const* in, int n) {
   return std::any_of(in, in + n, [&](const Tensor* x) { return out.overlaps(*x); });
 }
 
-void run_listed_map(int place, int order, const void* functor, Tensor& out, MapOperands in) {
-  kernels(out.device()).maps[static_cast<std::size_t>(place)][static_cast<std::size_t>(order)](functor, out, in);
+void run_listed_map(int place, int order, const void* functor, Tensor* out, MapOperands in) {
+  kernels(out->device()).map(place, order)(functor, &out, in);
 }
 
-void run_several(int place, const void* functor, Tensor* const* out, MapOperands in) {
+void run_several(int place, const void* formula, Tensor* const* out, MapOperands in) {
   if (out[0]->elements() == 0) return;
-  kernels(out[0]->device()).several[static_cast<std::size_t>(place)](functor, out, in);
+  kernels(out[0]->device()).several[static_cast<std::size_t>(place)](formula, out, in);
 }
 
 void require_cpu_for_map(const char* name, const Tensor& out) {

@@ -6,16 +6,15 @@
 #include <utility>
 
 #include "tensor/cpu/map_loop.h"
-#include "tensor/formula/cell_formulas.h"
-#include "tensor/formula/functor_list.h"
+#include "tensor/formula/several_formulas.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
 
-/// The kernel of a listed functor, or of its derivative, on out's device. The list of kernels.h holds them all.
+/// The kernel of a listed functor or of its derivative, and of a listed formula with several results, on out's device.
 using MapOperands = const Tensor* const*;
-void run_listed_map(int place, int order, const void* functor, Tensor& out, MapOperands in);
-void run_several(int place, const void* functor, Tensor* const* out, MapOperands in);
+void run_listed_map(int place, int order, const void* functor, Tensor* out, MapOperands in);
+void run_several(int place, const void* formula, Tensor* const* out, MapOperands in);
 /// For a functor that is in no list, and so has a kernel on the CPU alone: throws for tensors on another device.
 void require_cpu_for_map(const char* name, const Tensor& out);
 
@@ -39,11 +38,12 @@ void map_into(Tensor& out, const F& f, const In&... in) {
   }
   if (out.elements() == 0) return;
   if constexpr (is_listed<F>) {
-    run_listed_map(place_of<typename UnderlyingFunctor<F>::type>(ElementwiseFunctors{}), derivative_order<F>, &f, out,
+    run_listed_map(place_of<typename UnderlyingFunctor<F>::type>(ElementwiseFunctors{}), derivative_order<F>, &f, &out,
                    inputs.data());
   } else {
     require_cpu_for_map(F::name, out);
-    cpu::map_elements<F, n>(f, out, inputs.data());
+    Tensor* const outputs[] = {&out};
+    cpu::map_elements<F, n>(f, outputs, inputs.data());
   }
 }
 
@@ -56,13 +56,12 @@ requires(std::is_same_v<In, Tensor>&&...) Tensor map(const F& f, const In&... in
   return out;
 }
 
-/// out... = f(in...) for a formula of the list CellFormulas; all operands of one shape, type and device, of any
-/// strides, and results in memory of their own.
+/// out... = f(in...) for a formula of the list SeveralFormulas; all operands of one shape, type and device, of any
+/// strides. A result may be one of the inputs, but must not overlap them in another order.
 template <class F>
-void map_several(const F& f, const std::array<Tensor*, F::outputs>& out,
+void map_several(const F& f, const std::array<Tensor*, F::results>& out,
                  const std::array<const Tensor*, F::inputs>& in) {
-  constexpr int place = place_of<F>(formula::CellFormulas{});
-  run_several(place, &f, out.data(), in.data());
+  run_several(place_of<F>(formula::SeveralFormulas{}), &f, out.data(), in.data());
 }
 
 }  // namespace fovea

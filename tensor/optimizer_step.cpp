@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tensor/kernels.h"
+#include "tensor/map.h"
 #include "tensor/requirements.h"
 
 namespace fovea {
@@ -45,54 +45,50 @@ void require_distinct(const char* what, std::span<const Slot> slots) {
   }
 }
 
-/// Runs an update formula on all slots.
-template <class Formula>
-void update(const Formula& formula, std::span<const UpdateSlot> slots) {
-  if (slots.empty()) return;
-  kernels(slots[0].state[0].device()).updates[place_of<Formula>(formula::UpdateFormulas{})](&formula, slots);
-}
-
 }  // namespace
 
 void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, double gradient_scale) {
-  std::vector<UpdateSlot> plain, with_momentum;
+  auto has_velocity = [&](const SgdSlot& slot) { return options.momentum != 0 || slot.velocity.defined(); };
   for (std::size_t k = 0; k < slots.size(); ++k) {
     const SgdSlot& slot = slots[k];
     require_slot("sgd_step", k, slot.parameter, slot.gradient, slots[0].parameter.device());
-    if (options.momentum == 0 && !slot.velocity.defined()) {
-      plain.push_back({slot.gradient, {slot.parameter}});
-      continue;
-    }
-    require_state("sgd_step", "velocity", k, slot.parameter, slot.velocity);
-    with_momentum.push_back({slot.gradient, {slot.parameter, slot.velocity}});
+    if (has_velocity(slot)) require_state("sgd_step", "velocity", k, slot.parameter, slot.velocity);
   }
   require_distinct<SgdSlot>("sgd_step", slots);
-  update(formula::SgdUpdate{rate, options.weight_decay, gradient_scale}, plain);
-  update(formula::MomentumUpdate{rate, options.momentum, options.weight_decay, gradient_scale}, with_momentum);
+  const formula::SgdUpdate plain{rate, options.weight_decay, gradient_scale};
+  const formula::MomentumUpdate with_momentum{rate, options.momentum, options.weight_decay, gradient_scale};
+  for (SgdSlot& slot : slots) {
+    Tensor &p = slot.parameter, &velocity = slot.velocity;
+    if (has_velocity(slot))
+      map_several(with_momentum, {&p, &velocity}, {&slot.gradient, &p, &velocity});
+    else
+      map_several(plain, {&p}, {&slot.gradient, &p});
+  }
 }
 
 void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rate, std::int64_t step,
                double gradient_scale) {
   require(step >= 1, "adam_step: steps count from 1, this one is {}", step);
-  std::vector<UpdateSlot> all;
   for (std::size_t k = 0; k < slots.size(); ++k) {
     const AdamSlot& slot = slots[k];
     require_slot("adam_step", k, slot.parameter, slot.gradient, slots[0].parameter.device());
     require_state("adam_step", "mean", k, slot.parameter, slot.mean);
     require_state("adam_step", "square", k, slot.parameter, slot.square);
-    all.push_back({slot.gradient, {slot.parameter, slot.mean, slot.square}});
   }
   require_distinct<AdamSlot>("adam_step", slots);
   auto correction = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(step)); };
-  update(formula::AdamUpdate{.rate = rate / correction(options.beta1),
-                             .beta1 = options.beta1,
-                             .beta2 = options.beta2,
-                             .epsilon = options.epsilon,
-                             .decay = options.decoupled ? 0 : options.weight_decay,
-                             .keep = options.decoupled ? 1 - rate * options.weight_decay : 1,
-                             .deviation_scale = 1 / std::sqrt(correction(options.beta2)),
-                             .scale = gradient_scale},
-         all);
+  const formula::AdamUpdate update{.rate = rate / correction(options.beta1),
+                                   .beta1 = options.beta1,
+                                   .beta2 = options.beta2,
+                                   .epsilon = options.epsilon,
+                                   .decay = options.decoupled ? 0 : options.weight_decay,
+                                   .keep = options.decoupled ? 1 - rate * options.weight_decay : 1,
+                                   .deviation_scale = 1 / std::sqrt(correction(options.beta2)),
+                                   .scale = gradient_scale};
+  for (AdamSlot& slot : slots) {
+    Tensor &p = slot.parameter, &m = slot.mean, &v = slot.square;
+    map_several(update, {&p, &m, &v}, {&slot.gradient, &p, &m, &v});
+  }
 }
 
 double global_norm(std::span<const Tensor> tensors) {

@@ -1,11 +1,10 @@
-/// Updates of many parameters in one parallel pass, and the norm of many gradients.
+/// Updates of many parameters, and the norm of many gradients.
 ///
 /// Parameters are f32 or f64 and dense (contiguous in some order of their dimensions); what belongs to one has its
 /// shape, type and layout (Tensor::empty_like), except the gradient, whose layout is free. Parameters and their state
 /// change in place; no two parameters may share memory. Gradients are multiplied by `gradient_scale` as they are read:
 /// that is how clipping is free.
 #pragma once
-#include <array>
 #include <span>
 
 #include "tensor/tensor.h"
@@ -43,13 +42,6 @@ struct AdamOptions {
 /// below 1.
 void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rate, std::int64_t step,
                double gradient_scale = 1);
-
-/// One parameter with its gradient and its state, as the kernels of optimizers take them. state[0] is the parameter;
-/// the others are the averages that its formula keeps (formula/update_formulas.h). All are dense and of one layout.
-struct UpdateSlot {
-  Tensor gradient;
-  std::array<Tensor, 3> state;
-};
 
 /// √Σ x² over all elements of all tensors, f32 or f64, added up in f64 and in an order that does not depend on the
 /// number of threads. 0 for no tensors.

@@ -5,10 +5,10 @@
 namespace fovea {
 
 Tensor reduce(Reduction reduction, const Tensor& x, std::span<const int> dims, bool keep) {
-  const char* what = reduction == Reduction::sum ? "sum" : "maximum";
+  const char* what = reduction == Reduction::sum ? "sum" : "maximum_over";
   require(x.defined(), "{}: the tensor is undefined", what);
   if (!is_float(x.dtype())) {
-    require(reduction == Reduction::sum, "maximum: computes in f32 or f64, not {}; cast the tensor first",
+    require(reduction == Reduction::sum, "maximum_over: computes in f32 or f64, not {}; cast the tensor first",
             name(x.dtype()));
     if (x.dtype() != DType::i64) return reduce(reduction, x.to(DType::i64), dims, keep);
   }

@@ -1,4 +1,4 @@
-/// Reductions over dimensions, and softmax-like row operations' building blocks.
+/// Sums and maxima over dimensions.
 #pragma once
 #include <span>
 
@@ -13,8 +13,8 @@ Tensor reduce(Reduction reduction, const Tensor& x, std::span<const int> dims, b
 inline Tensor sum(const Tensor& x, std::initializer_list<int> dims = {}, bool keep = false) {
   return reduce(Reduction::sum, x, std::span(dims.begin(), dims.size()), keep);
 }
-inline Tensor maximum(const Tensor& x, std::initializer_list<int> dims = {}, bool keep = false) {
-  return reduce(Reduction::maximum, x, std::span(dims.begin(), dims.size()), keep);
+inline Tensor maximum_over(const Tensor& x, std::initializer_list<int> dims = {}, bool keep = false) {
+  return reduce(Reduction::maximum_over, x, std::span(dims.begin(), dims.size()), keep);
 }
 
 /// The adjoint of broadcasting: sums x down to `shape`.

@@ -83,4 +83,7 @@ inline Shape leading_shape(const Shape& shape) {
 /// Row-major strides, in elements.
 Shape contiguous_strides(const Shape& shape);
 
+/// The dimensions from the largest stride to the smallest, those of stride 0 first; equals keep their order.
+std::array<int, Shape::max_rank> memory_order(const Shape& strides);
+
 }  // namespace fovea

@@ -1,8 +1,5 @@
 #include "tensor/tensor.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "tensor/kernels.h"
 
 namespace fovea {
@@ -43,26 +40,14 @@ Tensor Tensor::empty(const Shape& shape, std::span<const int> memory_order, DTyp
   return out.as_strided(shape, strides);
 }
 
-namespace {
-
-/// Dimensions from the largest stride to the smallest; sizes of 1 keep their place among equals.
-std::array<int, Shape::max_rank> by_stride(const Shape& shape, const Shape& strides) {
-  std::array<int, Shape::max_rank> order{};
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.begin() + shape.rank(), [&](int a, int b) { return strides[a] > strides[b]; });
-  return order;
-}
-
-}  // namespace
-
 bool Tensor::is_dense() const {
-  auto order = by_stride(shape_, strides_);
+  auto order = memory_order(strides_);
   return permute(std::span(order.data(), static_cast<std::size_t>(rank()))).is_contiguous();
 }
 
 Tensor Tensor::empty_like(const Tensor& other) {
   if (other.is_contiguous() || !other.is_dense()) return empty(other.shape(), other.dtype(), other.device());
-  auto order = by_stride(other.shape_, other.strides_);
+  auto order = memory_order(other.strides_);
   return empty(other.shape_, std::span(order.data(), static_cast<std::size_t>(other.rank())), other.dtype_,
                other.device_);
 }

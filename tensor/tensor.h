@@ -102,7 +102,6 @@ class Tensor {
 
   /// Counts how often the storage's memory was taken for writing.
   std::uint64_t version() const { return storage_ ? storage_->version.load(std::memory_order_relaxed) : 0; }
-  bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
   /// The same elements of the same storage in the same order.
   bool is_same_view(const Tensor& other) const;
   /// Memory that both may have elements in, in different orders: writing one while reading the other goes wrong.

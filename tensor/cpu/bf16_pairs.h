@@ -10,10 +10,6 @@ namespace fovea {
 /// Two neighbours along a product's inner dimension, the first one in the lower half.
 using Bf16Pair = std::uint32_t;
 
-inline Bf16Pair bf16_pair(float first, float second) {
-  return bf16(first).bits | static_cast<Bf16Pair>(bf16(second).bits) << 16;
-}
-
 /// Lane i: (first_i, second_i), rounded to nearest even.
 FOVEA_INLINE Vec<Bf16Pair> bf16_pairs(Vec<float> first, Vec<float> second) {
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)

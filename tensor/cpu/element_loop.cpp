@@ -21,10 +21,7 @@ void for_runs(const ElementLoop<operands>& loop, RunBody<operands> body, std::in
 template void for_runs<2>(const ElementLoop<2>&, RunBody<2>, std::int64_t);
 template void for_runs<3>(const ElementLoop<3>&, RunBody<3>, std::int64_t);
 template void for_runs<4>(const ElementLoop<4>&, RunBody<4>, std::int64_t);
-template void for_runs<6>(const ElementLoop<6>&, RunBody<6>, std::int64_t);
-template void for_runs<9>(const ElementLoop<9>&, RunBody<9>, std::int64_t);
-template void for_runs<11>(const ElementLoop<11>&, RunBody<11>, std::int64_t);
-template void for_runs<13>(const ElementLoop<13>&, RunBody<13>, std::int64_t);
+template void for_runs<7>(const ElementLoop<7>&, RunBody<7>, std::int64_t);
 template void for_runs<16>(const ElementLoop<16>&, RunBody<16>, std::int64_t);
 
 }  // namespace fovea

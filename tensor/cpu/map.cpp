@@ -1,12 +1,15 @@
-// The element-wise formulas and their first derivatives.
-#include "tensor/cpu/map_instances.h"
+// The element-wise formulas with their first derivatives, and those with several results.
+#include "tensor/cpu/map_loop.h"
+#include "tensor/formula/several_formulas.h"
+#include "tensor/provide.h"
 
 namespace fovea::cpu {
 
-const Provide provide_maps(Device::cpu, [](Kernels& table) {
-  ProvideMaps maps{table};
-  for_functors<0>(maps, ElementwiseFunctors{});
-  for_functors<1>(maps, ElementwiseFunctors{});
+const Provide provide(Device::cpu, [](Kernels& table) {
+  provide_maps<0, 1>(table, []<class F, int inputs>(const F& f, std::integral_constant<int, inputs>, auto out,
+                                                    auto in) { map_elements<F, inputs>(f, out, in); });
+  provide_list(table.several, formula::SeveralFormulas{},
+               []<class F>(const F& f, auto out, auto in) { map_elements<F, F::inputs>(f, out, in); });
 });
 
 }  // namespace fovea::cpu

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "tensor/formula/functors.h"
+#include "tensor/formula/functor_list.h"
 #include "tensor/tensor.h"
 
 namespace fovea::cpu {
@@ -26,49 +26,56 @@ FOVEA_INLINE void store_lanes(Vec<T> values, T* to, std::int64_t step, int count
 }
 
 /// One row of the loop, always in vectors: the last one partly filled, strided operands gathered. An element's result
-/// does not depend on where it lies. The functor and the starts are copies, which stay in
-/// registers: `out` might alias anything else. Second derivatives are
-/// rare: they go without the loop for contiguous operands.
-template <class T, class F, std::size_t... k>
-void map_row(F f, T* out, std::int64_t out_step, const T* const* in, const std::int64_t* step, std::int64_t count,
-             std::index_sequence<k...>) {
+/// does not depend on where it lies. `operand` has the addresses of the results, then of the inputs. The functor and
+/// the addresses are copies, which stay in registers: a result might alias anything else. Second derivatives are rare:
+/// they go without the loop for contiguous operands.
+template <class T, class F, std::size_t... r, std::size_t... i>
+void map_row(F f, T* const* operand, const std::int64_t* step, std::int64_t count, std::index_sequence<r...>,
+             std::index_sequence<i...>) {
   using V = Vec<T>;
-  std::int64_t i = 0;
+  constexpr std::size_t inputs_from = sizeof...(r);
+  T* const to[] = {operand[r]...};
+  const T* const from[] = {operand[inputs_from + i]...};
+  std::int64_t e = 0;
   if constexpr (derivative_order<F> < 2) {
-    if (out_step == 1 && ((step[k] == 1) && ...))
-      for (const T* const from[] = {in[k]...}; i + V::lanes <= count; i += V::lanes)
-        f(V::load(from[k] + i)...).store(out + i);
+    if (((step[r] == 1) && ...) && ((step[inputs_from + i] == 1) && ...))
+      for (; e + V::lanes <= count; e += V::lanes) {
+        const auto y = f(V::load(from[i] + e)...);
+        (result<r>(y).store(to[r] + e), ...);
+      }
   }
-  for (; i < count; i += V::lanes) {
-    int lanes = static_cast<int>(std::min<std::int64_t>(V::lanes, count - i));
-    store_lanes(f(load_lanes(in[k] + i * step[k], step[k], lanes)...), out + i * out_step, out_step, lanes);
+  for (; e < count; e += V::lanes) {
+    const int lanes = static_cast<int>(std::min<std::int64_t>(V::lanes, count - e));
+    const auto y = f(load_lanes(from[i] + e * step[inputs_from + i], step[inputs_from + i], lanes)...);
+    (store_lanes(result<r>(y), to[r] + e * step[r], step[r], lanes), ...);
   }
 }
 
 /// Enough for the second derivative of a functor with ten captures.
-inline constexpr int most_map_inputs = 15;
+inline constexpr int most_map_operands = 16;
 
-/// A row of some functor: its operands' starts, and how far their elements lie apart.
+/// A row of some functor: addresses of its results, then of its inputs, and how far the elements of each lie apart.
 template <class T>
-using RowFunction = void (*)(const void* f, T* out, std::int64_t out_step, const T* const* in, const std::int64_t* step,
-                             std::int64_t count);
+using RowFunction = void (*)(const void* f, T* const* operand, const std::int64_t* step, std::int64_t count);
 
-/// Calls `row` for the rows of the loop over `out` and its n broadcast inputs, on several threads where that pays: the
-/// part of a map that no functor changes, compiled once. T is float or double.
+/// Calls `row` for the rows of the loop over the results, all of one shape, and the broadcast inputs, on several
+/// threads where that pays: the part of a map that no functor changes, compiled once. T is float or double; `cost` is
+/// an element's work in additions.
 template <class T>
-void map_rows(RowFunction<T> row, const void* f, Tensor& out, const Tensor* const* in, int n);
+void map_rows(RowFunction<T> row, const void* f, Tensor* const* out, int results, const Tensor* const* in, int inputs,
+              std::int64_t cost);
 
-/// out = f(in...), element by element, for f32 and f64; inputs broadcast to out's shape.
-template <class F, int n>
-void map_elements(const F& f, Tensor& out, const Tensor* const* in) {
-  static_assert(n <= most_map_inputs);
-  visit_real(F::name, out.dtype(), [&](auto type) {
+/// out... = f(in...), element by element, for f32 and f64; inputs broadcast to the results' shape.
+template <class F, int inputs>
+void map_elements(const F& f, Tensor* const* out, const Tensor* const* in) {
+  static_assert(result_count<F> + inputs <= most_map_operands);
+  visit_real(F::name, out[0]->dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    RowFunction<T> row = [](const void* f, T* out, std::int64_t out_step, const T* const* in, const std::int64_t* step,
-                            std::int64_t count) {
-      map_row<T>(*static_cast<const F*>(f), out, out_step, in, step, count, std::make_index_sequence<n>{});
+    RowFunction<T> row = [](const void* f, T* const* operand, const std::int64_t* step, std::int64_t count) {
+      map_row<T>(*static_cast<const F*>(f), operand, step, count, std::make_index_sequence<result_count<F>>{},
+                 std::make_index_sequence<inputs>{});
     };
-    map_rows<T>(row, &f, out, in, n);
+    map_rows<T>(row, &f, out, result_count<F>, in, inputs, cost_of<F>);
   });
 }
 

@@ -6,37 +6,42 @@
 namespace fovea::cpu {
 namespace {
 
-/// map_rows for up to `inputs` inputs; those beyond n stand at the output and are not read.
-template <int inputs, class T>
-void map_rows_of(RowFunction<T> row, const void* f, Tensor& out, const Tensor* const* in, int n) {
-  std::array<const Tensor*, inputs + 1> operands;
-  operands.fill(&out);
-  std::array<const T*, inputs> first{};
-  for (int k = 0; k < n; ++k) operands[k + 1] = in[k], first[k] = in[k]->template data<T>();
-  T* to = out.mutable_data<T>();
-  auto loop = plan_loop<inputs + 1>(out.shape(), operands);
-  std::array<std::int64_t, inputs> step;
-  for (int k = 0; k < inputs; ++k) step[k] = loop.strides[k + 1][-1];
-  for_runs<inputs + 1>(loop, [&](auto& offset, std::int64_t count) {
-    std::array<const T*, inputs> from;
-    for (int k = 0; k < n; ++k) from[k] = first[k] + offset[k + 1];
-    row(f, to + offset[0], loop.strides[0][-1], from.data(), step.data(), count);
-  });
+/// map_rows for up to `most` operands; those beyond the last stand at the first and are not used.
+template <int most, class T>
+void map_rows_of(RowFunction<T> row, const void* f, Tensor* const* out, int results, const Tensor* const* in,
+                 int inputs, std::int64_t cost) {
+  std::array<const Tensor*, most> operands;
+  operands.fill(out[0]);
+  std::array<T*, most> first{};
+  for (int k = 0; k < results; ++k) operands[k] = out[k], first[k] = out[k]->template mutable_data<T>();
+  for (int k = 0; k < inputs; ++k)
+    operands[results + k] = in[k], first[results + k] = const_cast<T*>(in[k]->template data<T>());
+  auto loop = plan_loop<most>(out[0]->shape(), operands);
+  std::array<std::int64_t, most> step;
+  for (int k = 0; k < most; ++k) step[k] = loop.strides[k][-1];
+  auto run = [&](auto& offset, std::int64_t count) {
+    std::array<T*, most> at;
+    for (int k = 0; k < results + inputs; ++k) at[k] = first[k] + offset[k];
+    row(f, at.data(), step.data(), count);
+  };
+  for_runs<most>(loop, run, cost);
 }
 
 }  // namespace
 
 template <class T>
-void map_rows(RowFunction<T> row, const void* f, Tensor& out, const Tensor* const* in, int n) {
-  if (n == 1) return map_rows_of<1>(row, f, out, in, n);
-  if (n == 2) return map_rows_of<2>(row, f, out, in, n);
-  if (n == 3) return map_rows_of<3>(row, f, out, in, n);
-  if (n <= 5) return map_rows_of<5>(row, f, out, in, n);
-  if (n <= 8) return map_rows_of<8>(row, f, out, in, n);
-  return map_rows_of<most_map_inputs>(row, f, out, in, n);
+void map_rows(RowFunction<T> row, const void* f, Tensor* const* out, int results, const Tensor* const* in, int inputs,
+              std::int64_t cost) {
+  const int operands = results + inputs;
+  auto run = operands <= 2   ? map_rows_of<2, T>
+             : operands <= 3 ? map_rows_of<3, T>
+             : operands <= 4 ? map_rows_of<4, T>
+             : operands <= 7 ? map_rows_of<7, T>
+                             : map_rows_of<most_map_operands, T>;
+  run(row, f, out, results, in, inputs, cost);
 }
 
-template void map_rows(RowFunction<float>, const void*, Tensor&, const Tensor* const*, int);
-template void map_rows(RowFunction<double>, const void*, Tensor&, const Tensor* const*, int);
+template void map_rows(RowFunction<float>, const void*, Tensor* const*, int, const Tensor* const*, int, std::int64_t);
+template void map_rows(RowFunction<double>, const void*, Tensor* const*, int, const Tensor* const*, int, std::int64_t);
 
 }  // namespace fovea::cpu

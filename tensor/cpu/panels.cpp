@@ -179,31 +179,13 @@ template <class T>
 template <class Factor>
 void Panels<T>::multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::int64_t k, std::int64_t m, T alpha,
                                MatrixView<const Factor> a, T beta, MatrixView<T> c) const {
-  const int tile_vectors = static_cast<int>(slice.width / Vec<T>::lanes);
-  const auto& kernels = tile_kernels<T, Factor>[static_cast<std::size_t>(tile_vectors - 1)];
-  if (m == 0) return;
-  const std::int64_t tallest = tile_rows(tile_vectors), tiles = (m + tallest - 1) / tallest, least = m / tiles,
-                     taller = m % tiles;
-  RegisterTile<T, Factor> tile{k,
-                               nullptr,
-                               a.row_stride,
-                               a.column_stride,
-                               rows.data,
-                               rows.stride,
-                               nullptr,
-                               c.row_stride,
-                               static_cast<int>(std::min(slice.width, n_ - slice.column)),
-                               alpha,
-                               beta};
+  const int vectors = static_cast<int>(slice.width / Vec<T>::lanes);
+  const RegisterTile<T, Factor> tile{
+      k, alpha, beta, rows.data, rows.stride, static_cast<int>(std::min(slice.width, n_ - slice.column))};
   constexpr std::int64_t line_of_work = 16;  // multiply-adds of a vector: the memory has a line by then
-  for (std::int64_t t = 0, row = 0; row < m; ++t) {
-    const std::int64_t height = least + (t < taller ? 1 : 0);
-    if (ahead_) ahead_->fetch(k * height * tile_vectors / line_of_work);
-    tile.a = a.at(row, 0);
-    tile.c = c.at(row, slice.column);
-    kernels[static_cast<std::size_t>(height - 1)](tile);
-    row += height;
-  }
+  multiply_tiles(tile, vectors, m, a, c.from(0, slice.column), [&](std::int64_t height) {
+    if (ahead_) ahead_->fetch(k * height * vectors / line_of_work);
+  });
 }
 
 // Here alone: each has a kernel for every size of a tile.

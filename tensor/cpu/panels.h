@@ -38,12 +38,9 @@ class Panels {
         memory_(memory),
         copied_(copied),
         ahead_(ahead),
-        count_(static_cast<int>(panels(n))),
+        columns_{vectors(n), panels(n)},
         rounds_(std::is_same_v<T, float> && precision == Precision::bf16) {
     if (copied) std::fill_n(copied, blocks(k, n), false);
-    if (count_ == 0) return;
-    narrow_ = static_cast<int>(vectors(n)) / count_;
-    wide_panels_ = static_cast<int>(vectors(n)) % count_;
   }
 
   static constexpr std::int64_t padded(std::int64_t n) { return vectors(n) * Vec<T>::lanes; }
@@ -71,9 +68,7 @@ class Panels {
   static constexpr std::int64_t panels(std::int64_t n) { return (vectors(n) + widest - 1) / widest; }
   static constexpr std::int64_t blocks_of_panel(std::int64_t k) { return (k + block_rows - 1) / block_rows; }
   /// First column of a panel: their widths differ by at most one vector.
-  std::int64_t begin(std::int64_t panel) const {
-    return (panel * narrow_ + std::min<std::int64_t>(panel, wide_panels_)) * Vec<T>::lanes;
-  }
+  std::int64_t begin(std::int64_t panel) const { return columns_.begin(panel) * Vec<T>::lanes; }
 
   /// The columns of one panel that a product uses: [column, column + width), whole vectors.
   struct Slice {
@@ -82,7 +77,7 @@ class Panels {
   /// body(slice) for the panels that overlap the part's columns.
   template <class Body>
   void for_slices(const Part& part, Body&& body) const {
-    for (std::int64_t panel = 0; panel < count_; ++panel) {
+    for (std::int64_t panel = 0; panel < columns_.parts; ++panel) {
       const std::int64_t first = std::max(part.n_begin / Vec<T>::lanes * Vec<T>::lanes, begin(panel)),
                          end = std::min(padded(part.n_end), begin(panel + 1));
       if (first < end) body(Slice{panel, first, end - first});
@@ -115,7 +110,7 @@ class Panels {
   T* memory_ = nullptr;     ///< of the copy, Bf16Pairs where b is rounded; null: b is read where it lies
   bool* copied_ = nullptr;  ///< [panels, blocks of rows]
   RowsAhead* ahead_ = nullptr;
-  int count_ = 0, narrow_ = 0, wide_panels_ = 0;  ///< panels, vectors of most of them, those with one more
+  EvenSplit columns_;  ///< the vectors of a row, cut into panels
   bool rounds_ = false;
 };
 

@@ -2,8 +2,9 @@
 #include "tensor/reduce.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/row_loop.h"
@@ -105,8 +106,8 @@ class ColumnTotals {
   double total_[stripe];
 };
 
-/// x's dimensions, neighbours merged, from the largest stride to the smallest: those that are kept, those that are
-/// reduced, and the innermost one, which is contiguous and either.
+/// x's dimensions in the order of its memory, neighbours merged: those that are kept, those that are reduced, and the
+/// innermost one, which is contiguous and either.
 struct ReductionPlan {
   ElementLoop<2> kept;     // offsets in x and in the result
   ElementLoop<1> reduced;  // offsets in x
@@ -115,14 +116,7 @@ struct ReductionPlan {
 };
 
 ReductionPlan plan_reduction(const Tensor& x, const Tensor& out) {
-  std::array<int, Shape::max_rank> order{};
-  std::iota(order.begin(), order.end(), 0);
-  auto key = [&](int d) { return x.strides()[d] == 0 ? std::numeric_limits<std::int64_t>::max() : x.strides()[d]; };
-  std::stable_sort(order.begin(), order.begin() + x.rank(), [&](int a, int b) { return key(a) > key(b); });
-  std::span<const int> by_stride(order.data(), static_cast<std::size_t>(x.rank()));
-  Tensor from = x.permute(by_stride), to = out.permute(by_stride);
-  auto loop = plan_loop<2>(from.shape(), {&from, &to});
-
+  auto loop = plan_loop<2>(x.shape(), {&x, &out});
   ReductionPlan plan;
   for (int d = 0; d < loop.rank() - 1; ++d) {
     if (loop.strides[1][d] == 0) {
@@ -261,7 +255,41 @@ void reduce(Reduction reduction, const Tensor& x, Tensor& out) {
   formula::visit_reduction(reduction, [&](auto op) { reduce_all<decltype(op)>(x, out); });
 }
 
-const Provide provide(Device::cpu, [](Kernels& table) { table.reduce = reduce; });
+template <class T>
+double sum_of_squares(const T* x, std::int64_t n) {
+  constexpr int lanes = 16;
+  double part[lanes] = {};
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    for (int k = 0; k < lanes; ++k) part[k] += static_cast<double>(x[i + k]) * static_cast<double>(x[i + k]);
+  for (; i < n; ++i) part[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return std::accumulate(part, part + lanes, 0.0);
+}
+
+/// Pieces of a fixed size are added up each, and then the pieces: whatever the number of threads.
+double global_norm(std::span<const Tensor> tensors) {
+  constexpr std::int64_t piece = 16384;
+  double total = 0;
+  for (const Tensor& x : tensors) {
+    const Tensor flat = x.is_dense() ? x : x.contiguous();
+    const std::int64_t n = flat.elements();
+    std::vector<double> sums(static_cast<std::size_t>((n + piece - 1) / piece));
+    visit_real("global_norm", flat.dtype(), [&](auto type) {
+      const auto* first = flat.data<typename decltype(type)::type>();
+      parallel_for(std::ssize(sums), 2, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t s = begin; s < end; ++s)
+          sums[static_cast<std::size_t>(s)] = sum_of_squares(first + s * piece, std::min(piece, n - s * piece));
+      });
+    });
+    total = std::accumulate(sums.begin(), sums.end(), total);
+  }
+  return std::sqrt(total);
+}
+
+const Provide provide(Device::cpu, [](Kernels& table) {
+  table.reduce = reduce;
+  table.global_norm = global_norm;
+});
 
 }  // namespace
 }  // namespace fovea::cpu

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tensor/cpu/bf16_pairs.h"
+#include "tensor/cpu/packing.h"
 
 namespace fovea {
 
@@ -14,14 +15,14 @@ namespace fovea {
 template <class T, class Factor = T>
 struct RegisterTile {
   std::int64_t k;
-  const Factor* a;
-  std::int64_t a_row, a_column;
+  T alpha, beta;
   const Factor* b;  ///< read in full vectors: columns rounded up to the lanes
   std::int64_t b_row;
-  T* c;
-  std::int64_t c_row;
   int columns;  ///< written
-  T alpha, beta;
+  const Factor* a = nullptr;
+  std::int64_t a_row = 0, a_column = 0;
+  T* c = nullptr;
+  std::int64_t c_row = 0;
 };
 
 inline constexpr int widest_tile = 8;   ///< vectors
@@ -101,5 +102,29 @@ constexpr auto tile_kernels = []<int... v>(std::integer_sequence<int, v...>) {
   return std::array{kernels_of_width<T, Factor, v + 1>...};
 }
 (std::make_integer_sequence<int, widest_tile>{});
+
+/// `whole` cut into `parts` whose sizes differ by at most one.
+struct EvenSplit {
+  std::int64_t whole = 0, parts = 0;
+  std::int64_t begin(std::int64_t part) const { return part * (whole / parts) + std::min(part, whole % parts); }
+};
+
+/// c = alpha a b + beta c for m rows of a and c, in tiles of so many vectors. `tile` has what all tiles share; before
+/// each tile `before` is called with its number of rows.
+template <class T, class Factor, class Before>
+void multiply_tiles(RegisterTile<T, Factor> tile, int vectors, std::int64_t m, MatrixView<const Factor> a,
+                    MatrixView<T> c, const Before& before) {
+  const auto& kernels = tile_kernels<T, Factor>[static_cast<std::size_t>(vectors - 1)];
+  const EvenSplit rows{m, (m + tile_rows(vectors) - 1) / tile_rows(vectors)};
+  tile.a_row = a.row_stride, tile.a_column = a.column_stride, tile.c_row = c.row_stride;
+  for (std::int64_t part = 0, begin = 0; part < rows.parts; ++part) {
+    const std::int64_t end = rows.begin(part + 1);
+    before(end - begin);
+    tile.a = a.at(begin, 0);
+    tile.c = c.at(begin, 0);
+    kernels[static_cast<std::size_t>(end - begin - 1)](tile);
+    begin = end;
+  }
+}
 
 }  // namespace fovea

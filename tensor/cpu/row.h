@@ -30,6 +30,31 @@ FOVEA_INLINE LaneMask<T> nonzero(const std::uint8_t* bytes) {
   return {wide != 0};
 }
 
+/// Replaces the elements of a row by their sums up to each, or from each on with `reverse`; added up in f64.
+template <class T>
+void running_sums(T* row, std::int64_t n, bool reverse) {
+  using D = Vec<double>;
+  const std::int64_t whole = n / D::lanes * D::lanes;
+  double total = 0;
+  auto add_rest = [&] {
+    for (std::int64_t k = 0; k < n - whole; ++k) {
+      T& x = row[reverse ? n - 1 - k : whole + k];
+      x = static_cast<T>(total += static_cast<double>(x));
+    }
+  };
+  if (reverse) add_rest();
+  for (std::int64_t j = 0; j < whole; j += D::lanes) {
+    T* first = row + (reverse ? whole - D::lanes - j : j);
+    double block[D::lanes];
+    std::copy_n(first, D::lanes, block);
+    const D sums = (reverse ? suffix_sums(D::load(block)) : prefix_sums(D::load(block))) + D(total);
+    total = sums[reverse ? 0 : D::lanes - 1];
+    sums.store(block);
+    for (int lane = 0; lane < D::lanes; ++lane) first[lane] = static_cast<T>(block[lane]);
+  }
+  if (!reverse) add_rest();
+}
+
 /// A vector's place in a row: its first element, and how many lie in the row. `chunk` counts vectors where the compiler
 /// knows the number, and is −1 elsewhere.
 template <class Count, int chunk_ = -1>
@@ -123,6 +148,11 @@ class Row {
   FOVEA_INLINE void write(int k, const F& f) const {
     T* to = output(k);
     for_places([&](auto at) { store_vector(f(at), to + at.first, at.count); });
+  }
+  template <class F>
+  void scan(int k, const F& f, bool reverse) const {
+    write(k, f);
+    running_sums(output(k), n, reverse);
   }
   void write_element(int k, std::int64_t j, T x) const { output(k)[j] = x; }
   void write_number(int k, T x) const { *output(k) = x; }

@@ -1,5 +1,6 @@
 // The row formulas on the CPU.
 #include "tensor/cpu/row.h"
+#include "tensor/provide.h"
 
 namespace fovea::cpu {
 
@@ -15,16 +16,10 @@ Tensor padded_mask(const Tensor& allow, std::int64_t n) {
 
 namespace {
 
-template <class... Formulas>
-void provide_all(Kernels& table, FunctorList<Formulas...>) {
-  ((table.rows[place_of<Formulas>(formula::RowFormulas{})] =
-        [](const void* formula, const RowOperands& operands) {
-          run(*static_cast<const Formulas*>(formula), operands);
-        }),
-   ...);
-}
-
-const Provide provide(Device::cpu, [](Kernels& table) { provide_all(table, formula::RowFormulas{}); });
+const Provide provide(Device::cpu, [](Kernels& table) {
+  provide_list(table.rows, formula::RowFormulas{},
+               [](const auto& f, const RowOperands& operands) { run(f, operands); });
+});
 
 }  // namespace
 }  // namespace fovea::cpu

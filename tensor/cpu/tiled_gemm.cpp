@@ -33,12 +33,6 @@ class PackingBuffer {
 
 thread_local PackingBuffer packed_a, packed_b;
 
-/// `whole` cut into `parts` whose sizes differ by at most one.
-struct EvenSplit {
-  std::int64_t whole, parts;
-  std::int64_t begin(std::int64_t part) const { return part * (whole / parts) + std::min(part, whole % parts); }
-};
-
 /// The columns of a product cut into tiles.
 template <class T>
 class ColumnTiles {
@@ -76,25 +70,6 @@ bool pack_a_pays(const Product<T>& product, const MatrixView<const T>& a) {
   return a.column_stride != 1 && product.n >= 128 && spread > 16 * 1024;
 }
 
-/// All rows of one column tile; b's tile has rows of whole vectors.
-template <class T>
-void multiply_column_tile(const Product<T>& product, MatrixView<const T> a, MatrixView<const T> b, int vectors,
-                          MatrixView<T> c) {
-  const auto& kernels = tile_kernels<T>[vectors - 1];
-  EvenSplit rows{product.m, (product.m + tile_rows(vectors) - 1) / tile_rows(vectors)};
-  RegisterTile<T> tile{product.k,       a.data,       a.row_stride,
-                       a.column_stride, b.data,       b.row_stride,
-                       c.data,          c.row_stride, static_cast<int>(product.n),
-                       product.alpha,   product.beta};
-  for (std::int64_t part = 0, begin = 0; part < rows.parts; ++part) {
-    std::int64_t end = rows.begin(part + 1);
-    tile.a = a.at(begin, 0);
-    tile.c = c.at(begin, 0);
-    kernels[end - begin - 1](tile);
-    begin = end;
-  }
-}
-
 /// k ≤ k_block and n ≤ n_block.
 template <class T>
 void multiply_block(const Product<T>& product, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
@@ -120,7 +95,8 @@ void multiply_block(const Product<T>& product, MatrixView<const T> a, MatrixView
         if (m == 0) pack(tile, product.k, part.n, copy, width);
         tile = {copy, width, 1};
       }
-      multiply_column_tile(part, rows, tile, static_cast<int>(width / lanes), c.from(m, begin));
+      multiply_tiles<T, T>({part.k, part.alpha, part.beta, tile.data, tile.row_stride, static_cast<int>(part.n)},
+                           static_cast<int>(width / lanes), part.m, rows, c.from(m, begin), [](std::int64_t) {});
     }
   }
 }

@@ -1,7 +1,6 @@
 /// Visiting the element-wise formulas of functors.h and their derivatives: for compiling kernels once, and for tests.
 #pragma once
 #include <type_traits>
-#include <utility>
 
 #include "tensor/formula/functors.h"
 
@@ -18,35 +17,21 @@ consteval int arity_of() {
 template <class F>
 inline constexpr int arity = arity_of<F, double>();
 
-template <class... F>
-consteval int count_of(FunctorList<F...>) {
-  return sizeof...(F);
-}
-inline constexpr int functor_count = count_of(ElementwiseFunctors{});
+/// A functor's type and its number of inputs, as an argument.
+template <class F, int inputs>
+struct TypedFunctor {};
 
-/// F's place in the list, which has it.
-template <class F, class... Functors>
-consteval int place_of(FunctorList<Functors...>) {
-  int place = 0;
-  static_cast<void>(((std::is_same_v<F, Functors> || (++place, false)) || ...));
-  return place;
-}
-
-/// Visits F's derivatives of the given order, 0 to 2: visitor.template visit<Functor, number of inputs>().
-template <int order, class F, class Visitor>
-void for_derivatives(Visitor& visitor) {
-  if constexpr (order == 0)
-    visitor.template visit<F, arity<F>>();
-  else if constexpr (order == 1)
-    visitor.template visit<Derivative<F>, arity<F> + 1>();
-  else
-    visitor.template visit<SecondDerivative<F>, arity<F> + 2>();
-}
-
-/// The same for every functor of a list.
-template <int order, class Visitor, class... F>
-void for_functors(Visitor& visitor, FunctorList<F...>) {
-  (for_derivatives<order, F>(visitor), ...);
+/// Calls body(TypedFunctor<F, number of inputs>{}) for the derivatives of these orders, 0 to 2, of a list's functors.
+template <int... orders, class... F, class Body>
+void for_functors(FunctorList<F...>, const Body& body) {
+  auto call = [&]<class Functor, int order>(std::type_identity<Functor>, std::integral_constant<int, order>) {
+    constexpr int inputs = arity<Functor> + order;
+    if constexpr (order == 0) body(TypedFunctor<Functor, inputs>{});
+    if constexpr (order == 1) body(TypedFunctor<Derivative<Functor>, inputs>{});
+    if constexpr (order == 2) body(TypedFunctor<SecondDerivative<Functor>, inputs>{});
+  };
+  auto call_all = [&](auto order) { (call(std::type_identity<F>{}, order), ...); };
+  (call_all(std::integral_constant<int, orders>{}), ...);
 }
 
 }  // namespace fovea

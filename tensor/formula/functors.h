@@ -8,58 +8,41 @@
 #include <utility>
 
 #include "tensor/formula/dual.h"
+#include "tensor/formula/list.h"
 #include "tensor/formula/math.h"
 
 namespace fovea {
 
 struct Add {
   static constexpr const char* name = "add";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return x + y;
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto y) const { return x + y; }
 };
 
 struct Subtract {
   static constexpr const char* name = "subtract";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return x - y;
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto y) const { return x - y; }
 };
 
 struct Multiply {
   static constexpr const char* name = "multiply";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return x * y;
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto y) const { return x * y; }
 };
 
 struct Divide {
   static constexpr const char* name = "divide";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return x / y;
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto y) const { return x / y; }
 };
 
 /// x · slope for a cotangent x, 0 where x is 0: the product in a rule of differentiation.
 struct GradientTimes {
   static constexpr const char* name = "gradient_times";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x, T slope) const {
-    return gradient_times(x, slope);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto slope) const { return gradient_times(x, slope); }
 };
 
 /// x / divisor for a cotangent x, 0 where x is 0.
 struct GradientOver {
   static constexpr const char* name = "gradient_over";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x, T divisor) const {
-    return gradient_over(x, divisor);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto divisor) const { return gradient_over(x, divisor); }
 };
 
 /// slope · x + offset
@@ -75,91 +58,58 @@ struct Affine {
 
 struct Exp {
   static constexpr const char* name = "exp";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return exp(x);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return exp(x); }
 };
 
 struct Log {
   static constexpr const char* name = "log";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return log(x);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return log(x); }
 };
 
 struct Sqrt {
   static constexpr const char* name = "sqrt";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return sqrt(x);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return sqrt(x); }
 };
 
 struct Square {
   static constexpr const char* name = "square";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return x * x;
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return x * x; }
 };
 
 struct Abs {
   static constexpr const char* name = "abs";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return abs(x);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return abs(x); }
 };
 
 struct Sin {
   static constexpr const char* name = "sin";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return sin(x);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return sin(x); }
 };
 
 struct Cos {
   static constexpr const char* name = "cos";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return cos(x);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return cos(x); }
 };
 
 struct Tanh {
   static constexpr const char* name = "tanh";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return tanh(x);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return tanh(x); }
 };
 
 struct Sigmoid {
   static constexpr const char* name = "sigmoid";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return sigmoid(x);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return sigmoid(x); }
 };
 
 /// log(1 + exp(x)); −softplus(−x) is the logarithm of the sigmoid.
 struct Softplus {
   static constexpr const char* name = "softplus";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return softplus(x);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return softplus(x); }
 };
 
 struct Erf {
   static constexpr const char* name = "erf";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return erf(x);
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return erf(x); }
 };
 
 struct Relu {
@@ -199,10 +149,7 @@ struct Maximum {
 
 struct Minimum {
   static constexpr const char* name = "minimum";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return select(y < x, y, select(y == y, x, y));
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto y) const { return select(y < x, y, select(y == y, x, y)); }
 };
 
 /// −2 ((position − center) / width)²: the Gaussian bias of Yang et al. 2018, eq. 4, with sigma = width / 2.
@@ -214,9 +161,6 @@ struct GaussianLogit {
     return T(-2) * distance * distance;
   }
 };
-
-template <class... Functors>
-struct FunctorList {};
 
 using ElementwiseFunctors = FunctorList<  //
     Add, Subtract, Multiply, Divide, GradientTimes, GradientOver, Affine, Exp, Log, Sqrt, Square, Abs, Sin, Cos, Tanh,

@@ -9,7 +9,7 @@
 
 namespace fovea {
 
-enum class Reduction { sum, maximum };
+enum class Reduction { sum, maximum_over };
 
 namespace formula {
 
@@ -23,8 +23,8 @@ struct Sum {
 };
 
 /// NaN wins, wherever it stands.
-struct Greatest {
-  static constexpr const char* name = "maximum";
+struct MaximumOver {
+  static constexpr const char* name = "maximum_over";
   static constexpr double identity = -std::numeric_limits<double>::infinity();
   template <class T>
   static FOVEA_HD FOVEA_INLINE T join(T total, T x) {
@@ -36,7 +36,7 @@ struct Greatest {
 template <class Body>
 void visit_reduction(Reduction reduction, const Body& body) {
   if (reduction == Reduction::sum) return body(Sum{});
-  body(Greatest{});
+  body(MaximumOver{});
 }
 
 }  // namespace formula

@@ -9,6 +9,7 @@
 ///   row.keep(k, f)                 computes f once at every place; what it returns gives the values again. Output k
 ///                                  serves as memory, and must be written afterwards
 ///   row.write(k, f)                output k gets f(at) everywhere; row.write_element(k, j, x): x at place j
+///   row.scan(k, f, reverse)        output k gets the sum, in f64, of f over the place and all before it, or after it
 ///   row.add_to_column(k, f)        column sum k, over all rows, gets f(at) at every place
 ///   row.size(), row.element(k, j)  the number of elements, and element j of input k
 ///   row.number(k), row.precise_number(k), row.index(k)     input k, which has one value for the row
@@ -21,7 +22,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "tensor/formula/functor_list.h"
+#include "tensor/formula/list.h"
 #include "tensor/formula/math.h"
 
 namespace fovea::formula {
@@ -246,8 +247,21 @@ struct CrossEntropyBackward : RowFormula {
   }
 };
 
+/// y_j = Σ_{k ≤ j} x_k, or with `reverse` Σ_{k ≥ j} x_k.
+struct CumulativeSum : RowFormula {
+  static constexpr const char* name = "cumulative_sum";
+  static constexpr std::array inputs{RowOperand::elements};
+  static constexpr std::array outputs{RowOperand::elements};
+  bool reverse;
+
+  template <class Row>
+  FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
+    row.scan(
+        0, [&](auto at) { return row.in(0, at); }, reverse);
+  }
+};
+
 using RowFormulas = FunctorList<Softmax, SoftmaxBackward, LogSoftmax, LogSoftmaxBackward, LogSumExp, LayerNorm,
-                                LayerNormBackward, CrossEntropy, CrossEntropyBackward>;
-inline constexpr int row_formula_count = count_of(RowFormulas{});
+                                LayerNormBackward, CrossEntropy, CrossEntropyBackward, CumulativeSum>;
 
 }  // namespace fovea::formula

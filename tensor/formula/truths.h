@@ -1,56 +1,69 @@
-/// Comparisons, logic and choice, element by element, for every device and type.
+/// Comparisons, logic and choice, element by element, for every device. Their inputs are of any type; a condition is
+/// bool, or u8 of which every number but 0 counts as true.
+///
+/// To add one: write the struct, add its name to TruthFormulas, and write the public function (tensor/comparison.h).
 #pragma once
-#include "tensor/formula/target.h"
+#include <cstdint>
+#include <type_traits>
 
-namespace fovea {
+#include "tensor/dtype.h"
+#include "tensor/formula/list.h"
 
-enum class Comparison { less, less_equal, equal };
-enum class Logic { both, either, negation };  ///< the negation is of the first operand
-
-namespace formula {
+namespace fovea::formula {
 
 struct Less {
-  template <class T>
-  FOVEA_HD bool operator()(const T& x, const T& y) const {
-    return x < y;
-  }
+  static constexpr const char* name = "less";
+  static constexpr int inputs = 2;
+  FOVEA_HD bool operator()(auto x, auto y) const { return x < y; }
 };
 struct LessEqual {
-  template <class T>
-  FOVEA_HD bool operator()(const T& x, const T& y) const {
-    return x <= y;
-  }
+  static constexpr const char* name = "less_equal";
+  static constexpr int inputs = 2;
+  FOVEA_HD bool operator()(auto x, auto y) const { return x <= y; }
 };
 struct Equal {
-  template <class T>
-  FOVEA_HD bool operator()(const T& x, const T& y) const {
-    return x == y;
-  }
+  static constexpr const char* name = "equal";
+  static constexpr int inputs = 2;
+  FOVEA_HD bool operator()(auto x, auto y) const { return x == y; }
 };
 struct Both {
+  static constexpr const char* name = "logical_and";
+  static constexpr int inputs = 2;
   FOVEA_HD bool operator()(bool x, bool y) const { return x & y; }
 };
 struct Either {
+  static constexpr const char* name = "logical_or";
+  static constexpr int inputs = 2;
   FOVEA_HD bool operator()(bool x, bool y) const { return x | y; }
 };
 struct Negation {
-  FOVEA_HD bool operator()(bool x, bool) const { return !x; }
+  static constexpr const char* name = "logical_not";
+  static constexpr int inputs = 1;
+  FOVEA_HD bool operator()(bool x) const { return !x; }
+};
+struct Choice {
+  static constexpr const char* name = "where";
+  static constexpr int inputs = 3;
+  template <class T>
+  FOVEA_HD T operator()(std::uint8_t condition, T x, T y) const {
+    return condition ? x : y;
+  }
 };
 
-/// Calls body with the functor of a comparison, or of a logical operation.
-template <class Body>
-void visit_functor(Comparison comparison, const Body& body) {
-  if (comparison == Comparison::less) return body(Less{});
-  if (comparison == Comparison::less_equal) return body(LessEqual{});
-  body(Equal{});
-}
-template <class Body>
-void visit_functor(Logic logic, const Body& body) {
-  if (logic == Logic::both) return body(Both{});
-  if (logic == Logic::either) return body(Either{});
-  body(Negation{});
+using TruthFormulas = FunctorList<Less, LessEqual, Equal, Both, Either, Negation, Choice>;
+
+/// Calls body(Type<Result>, Type<Input>...) with the types of a formula's operands, the last input of `dtype`.
+template <class F, class Body>
+void visit_types(const F&, DType dtype, const Body& body) {
+  constexpr Type<bool> truth;
+  if constexpr (std::is_same_v<F, Negation>)
+    body(truth, truth);
+  else if constexpr (std::is_same_v<F, Both> || std::is_same_v<F, Either>)
+    body(truth, truth, truth);
+  else if constexpr (std::is_same_v<F, Choice>)
+    visit(dtype, [&](auto type) { body(type, Type<std::uint8_t>{}, type, type); });
+  else
+    visit(dtype, [&](auto type) { body(truth, type, type); });
 }
 
-}  // namespace formula
-
-}  // namespace fovea
+}  // namespace fovea::formula

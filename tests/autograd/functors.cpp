@@ -15,23 +15,17 @@ using namespace fovea::test;
 
 namespace {
 
-/// Runs a claim on every functor of the list, with its number of inputs.
-struct EveryFunctor {
-  std::function<void(const char* name, int inputs, const DifferentiableFunction&)> claim;
+template <class F, std::size_t... k>
+Variable call(const std::vector<Variable>& x, std::index_sequence<k...>) {
+  return map(F{}, x[k]...);
+}
 
-  template <class F, int n>
-  void visit() {
+/// Calls claim(name, number of inputs, function) for every functor of the list.
+template <class Claim>
+void for_every_functor(const Claim& claim) {
+  for_functors<0>(ElementwiseFunctors{}, [&]<class F, int n>(TypedFunctor<F, n>) {
     claim(F::name, n, [](const std::vector<Variable>& x) { return call<F>(x, std::make_index_sequence<n>{}); });
-  }
-  template <class F, std::size_t... k>
-  static Variable call(const std::vector<Variable>& x, std::index_sequence<k...>) {
-    return map(F{}, x[k]...);
-  }
-};
-
-void for_every_functor(std::function<void(const char*, int, const DifferentiableFunction&)> claim) {
-  EveryFunctor every{std::move(claim)};
-  for_functors<0>(every, ElementwiseFunctors{});
+  });
 }
 
 }  // namespace

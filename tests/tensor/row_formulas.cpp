@@ -53,6 +53,14 @@ struct PlainRow {
   void write(int k, const F& f) const {
     for (std::int64_t j = 0; j < n; ++j) write_element(k, j, f(j));
   }
+  template <class F>
+  void scan(int k, const F& f, bool reverse) const {
+    double total = 0;
+    for (std::int64_t step = 0; step < n; ++step) {
+      const std::int64_t j = reverse ? n - 1 - step : step;
+      write_element(k, j, total += f(j));
+    }
+  }
   void write_element(int k, std::int64_t j, double x) const { outputs[static_cast<std::size_t>(k)][j] = x; }
   void write_number(int k, double x) const { write_element(k, 0, x); }
   void write_precise_number(int k, double x) const { write_element(k, 0, x); }

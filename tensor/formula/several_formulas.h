@@ -1,0 +1,97 @@
+/// Element-wise formulas with several results, for every device: the LSTM's cell with its adjoint, and the steps of
+/// optimizers.
+///
+/// To add one: write the struct, add its name to SeveralFormulas, and write the public function that calls map_several
+/// (tensor/map.h).
+#pragma once
+#include <array>
+
+#include "tensor/formula/list.h"
+#include "tensor/formula/math.h"
+
+namespace fovea::formula {
+
+/// One unit of an LSTM (Hochreiter and Schmidhuber 1997, with forget gates), from its gates before activation:
+///   c = σ(f) c' + σ(i) tanh(z),  h = σ(o) tanh(c)
+/// Results: h, c, and the activations σ(i), σ(f), tanh(z), σ(o), which the adjoint takes.
+struct LstmCell {
+  static constexpr const char* name = "lstm_cell";
+  static constexpr int inputs = 5, results = 6, cost = 64;
+
+  template <class T>
+  FOVEA_HD FOVEA_INLINE std::array<T, 6> operator()(T input, T forget, T candidate, T output, T previous) const {
+    const T i = sigmoid(input), f = sigmoid(forget), z = tanh(candidate), o = sigmoid(output);
+    const T cell = f * previous + i * z;
+    return {o * tanh(cell), cell, i, f, z, o};
+  }
+};
+
+/// The adjoint: from the activations, c', c, and the gradients of h and c, those of the four gates and of c'.
+struct LstmCellBackward {
+  static constexpr const char* name = "lstm_cell_backward";
+  static constexpr int inputs = 8, results = 5, cost = 64;
+
+  template <class T>
+  FOVEA_HD FOVEA_INLINE std::array<T, 5> operator()(T i, T f, T z, T o, T previous, T cell, T g_hidden,
+                                                    T g_cell) const {
+    const T one(1), squashed = tanh(cell), d_cell = g_cell + g_hidden * o * (one - squashed * squashed);
+    return {d_cell * z * i * (one - i), d_cell * previous * f * (one - f), d_cell * i * (one - z * z),
+            g_hidden * squashed * o * (one - o), d_cell * f};
+  }
+};
+
+/// A constant in the type that the formula computes in.
+template <class T>
+FOVEA_HD FOVEA_INLINE T constant(double value) {
+  return T(static_cast<typename ScalarOf<T>::type>(value));
+}
+
+/// From the gradient g and the parameter p: p ← p − rate · (scale · g + decay · p). Here and below, `scale` multiplies
+/// the gradient as it is read: that is how clipping is free.
+struct SgdUpdate {
+  static constexpr const char* name = "sgd_step";
+  static constexpr int inputs = 2, results = 1, cost = 4;
+  double rate, decay, scale;
+
+  template <class T>
+  FOVEA_HD FOVEA_INLINE std::array<T, 1> operator()(T gradient, T p) const {
+    const T g = gradient * constant<T>(scale) + constant<T>(decay) * p;
+    return {p - constant<T>(rate) * g};
+  }
+};
+
+/// velocity ← momentum · velocity + scale · g + decay · p; p ← p − rate · velocity
+struct MomentumUpdate {
+  static constexpr const char* name = "sgd_step_with_momentum";
+  static constexpr int inputs = 3, results = 2, cost = 4;
+  double rate, momentum, decay, scale;
+
+  template <class T>
+  FOVEA_HD FOVEA_INLINE std::array<T, 2> operator()(T gradient, T p, T velocity) const {
+    const T g = gradient * constant<T>(scale) + constant<T>(decay) * p;
+    const T next = g + constant<T>(momentum) * velocity;
+    return {p - constant<T>(rate) * next, next};
+  }
+};
+
+/// Adam (Kingma and Ba 2015), AdamW where `keep` is not 1 (Loshchilov and Hutter 2019). State: p, m, v.
+///   m ← β₁ m + (1 − β₁) g,  v ← β₂ v + (1 − β₂) g²,  p ← keep · p − rate · m / (√v · deviation_scale + ε)
+/// with the corrections of m and v for their first steps inside `rate` and `deviation_scale`.
+struct AdamUpdate {
+  static constexpr const char* name = "adam_step";
+  static constexpr int inputs = 4, results = 3, cost = 4;
+  double rate, beta1, beta2, epsilon, decay, keep, deviation_scale, scale;
+
+  template <class T>
+  FOVEA_HD FOVEA_INLINE std::array<T, 3> operator()(T gradient, T p, T m, T v) const {
+    const T g = gradient * constant<T>(scale) + constant<T>(decay) * p;
+    const T mean = constant<T>(beta1) * m + constant<T>(1 - beta1) * g;
+    const T square = constant<T>(beta2) * v + constant<T>(1 - beta2) * (g * g);
+    const T deviation = sqrt(square) * constant<T>(deviation_scale) + constant<T>(epsilon);
+    return {constant<T>(keep) * p - constant<T>(rate) * mean / deviation, mean, square};
+  }
+};
+
+using SeveralFormulas = FunctorList<LstmCell, LstmCellBackward, SgdUpdate, MomentumUpdate, AdamUpdate>;
+
+}  // namespace fovea::formula
