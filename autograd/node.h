@@ -3,6 +3,7 @@
 #include <atomic>
 #include <initializer_list>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "autograd/variable.h"
@@ -162,12 +163,21 @@ auto fused_rule(Kept kept, Fused fused, Composed composed) {
 }
 
 /// Wraps an operation's result: a constant where no input needs a gradient, otherwise an output of a new node. `name`
-/// is a literal. An operation whose rule keeps tensors asks should_record() first, so that it does not save them in
-/// vain.
+/// is a literal. The rule is a Node::Rule or, for an operation with one input, a function from the gradient of the
+/// result, or from that and the node, to the gradient of the input. An operation whose rule keeps tensors asks
+/// should_record() first, so that it does not save them in vain.
 template <class Rule>
-Variable record(std::string_view name, Tensor value, const std::vector<Variable>& inputs, Rule&& rule) {
+Variable record(std::string_view name, Tensor value, const std::vector<Variable>& inputs, Rule rule) {
   if (!should_record(inputs)) return Variable(std::move(value));
-  return output_of(make_node(name, inputs, std::forward<Rule>(rule)), 0, std::move(value));
+  auto full = [rule = std::move(rule)](const Gradients& gradients, const Node& node) -> Gradients {
+    if constexpr (std::is_invocable_v<Rule, const Variable&>)
+      return {rule(gradients[0])};
+    else if constexpr (std::is_invocable_v<Rule, const Variable&, const Node&>)
+      return {rule(gradients[0], node)};
+    else
+      return rule(gradients, node);
+  };
+  return output_of(make_node(name, inputs, std::move(full)), 0, std::move(value));
 }
 
 }  // namespace fovea

@@ -12,12 +12,6 @@
 
 namespace fovea {
 
-namespace {
-
-std::vector<Variable> only(Variable x) { return {std::move(x)}; }
-
-}  // namespace
-
 // ---- Arithmetic ----
 
 Variable map_by_rule(const Add&, const Variable& a, const Variable& b) {
@@ -79,9 +73,8 @@ Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variab
 }
 
 Variable map_by_rule(const Affine& f, const Variable& x) {
-  return record("affine", map(f, x.value()), {x}, [slope = f.slope](const Gradients& g, const Node&) {
-    return only(slope == 1 ? g[0] : affine(g[0], slope, 0));
-  });
+  return record("affine", map(f, x.value()), {x},
+                [slope = f.slope](const Variable& g) { return slope == 1 ? g : affine(g, slope, 0); });
 }
 
 Variable operator+(const Variable& a, const Variable& b) { return map(Add{}, a, b); }
@@ -210,9 +203,7 @@ Shape kept_shape(const Variable& x, const std::vector<int>& dims) {
 Variable sum(const Variable& x, std::vector<int> dims, bool keep) {
   Shape kept = kept_shape(x, dims);
   return record("sum", reduce(Reduction::sum, x.value(), dims, keep), {x},
-                [kept, full = x.shape()](const Gradients& g, const Node&) {
-                  return only(broadcast_to(reshape(g[0], kept), full));
-                });
+                [kept, full = x.shape()](const Variable& g) { return broadcast_to(reshape(g, kept), full); });
 }
 
 Variable mean(const Variable& x, std::vector<int> dims, bool keep) {
@@ -226,33 +217,32 @@ Variable maximum_over(const Variable& x, int dim, bool keep) {
   if (!should_record({&x})) return value;
   Tensor is_largest = greater_equal(x.value(), largest).to(x.dtype());
   Tensor share = map(Divide{}, is_largest, reduce(Reduction::sum, is_largest, std::span(&dim, 1), true));
-  return record("maximum_over", std::move(value), {x}, [share, dim, keep](const Gradients& g, const Node&) {
-    return only((keep ? g[0] : unsqueeze(g[0], dim)) * Variable(share));
-  });
+  return record("maximum_over", std::move(value), {x},
+                [share, dim, keep](const Variable& g) { return (keep ? g : unsqueeze(g, dim)) * Variable(share); });
 }
 
 Variable sum_to(const Variable& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   return record("sum_to", sum_to(x.value(), shape), {x},
-                [full = x.shape()](const Gradients& g, const Node&) { return only(broadcast_to(g[0], full)); });
+                [full = x.shape()](const Variable& g) { return broadcast_to(g, full); });
 }
 
 Variable broadcast_to(const Variable& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   return record("broadcast_to", x.value().expand(shape), {x},
-                [](const Gradients& g, const Node&) { return only(g[0]); });  // the engine sums it down
+                [](const Variable& g) { return g; });  // the engine sums it down
 }
 
 Variable cumulative_sum(const Variable& x, bool reverse) {
   return record("cumulative_sum", cumulative_sum(x.value(), reverse), {x},
-                [reverse](const Gradients& g, const Node&) { return only(cumulative_sum(g[0], !reverse)); });
+                [reverse](const Variable& g) { return cumulative_sum(g, !reverse); });
 }
 
 // ---- Shapes ----
 
 Variable reshape(const Variable& x, const Shape& shape) {
   return record("reshape", x.value().reshape(shape), {x},
-                [before = x.shape()](const Gradients& g, const Node&) { return only(reshape(g[0], before)); });
+                [before = x.shape()](const Variable& g) { return reshape(g, before); });
 }
 
 Variable permute(const Variable& x, std::vector<int> order) {
@@ -260,23 +250,21 @@ Variable permute(const Variable& x, std::vector<int> order) {
   std::vector<int> inverse(order.size());
   for (std::size_t d = 0; d < order.size(); ++d)
     inverse[static_cast<std::size_t>(x.shape().dimension("permute", order[d]))] = static_cast<int>(d);
-  return record("permute", std::move(value), {x},
-                [inverse](const Gradients& g, const Node&) { return only(permute(g[0], inverse)); });
+  return record("permute", std::move(value), {x}, [inverse](const Variable& g) { return permute(g, inverse); });
 }
 
 Variable transpose(const Variable& x, int a, int b) {
-  return record("transpose", x.value().transpose(a, b), {x},
-                [a, b](const Gradients& g, const Node&) { return only(transpose(g[0], a, b)); });
+  return record("transpose", x.value().transpose(a, b), {x}, [a, b](const Variable& g) { return transpose(g, a, b); });
 }
 
 Variable unsqueeze(const Variable& x, int dim) {
   return record("unsqueeze", x.value().unsqueeze(dim), {x},
-                [before = x.shape()](const Gradients& g, const Node&) { return only(reshape(g[0], before)); });
+                [before = x.shape()](const Variable& g) { return reshape(g, before); });
 }
 
 Variable squeeze(const Variable& x, int dim) {
   return record("squeeze", x.value().squeeze(dim), {x},
-                [before = x.shape()](const Gradients& g, const Node&) { return only(reshape(g[0], before)); });
+                [before = x.shape()](const Variable& g) { return reshape(g, before); });
 }
 
 namespace {
@@ -285,18 +273,15 @@ namespace {
 Variable pad_slice(const Variable& x, const Shape& shape, int dim, std::int64_t begin) {
   Tensor value = Tensor::zeros(shape, x.dtype(), x.device());
   value.slice(dim, begin, begin + x.size(dim)).copy_from(x.value());
-  return record("pad_slice", std::move(value), {x}, [dim, begin, size = x.size(dim)](const Gradients& g, const Node&) {
-    return only(slice(g[0], dim, begin, begin + size));
-  });
+  return record("pad_slice", std::move(value), {x},
+                [dim, begin, size = x.size(dim)](const Variable& g) { return slice(g, dim, begin, begin + size); });
 }
 
 }  // namespace
 
 Variable slice(const Variable& x, int dim, std::int64_t begin, std::int64_t end) {
   return record("slice", x.value().slice(dim, begin, end), {x},
-                [shape = x.shape(), dim, begin](const Gradients& g, const Node&) {
-                  return only(pad_slice(g[0], shape, dim, begin));
-                });
+                [shape = x.shape(), dim, begin](const Variable& g) { return pad_slice(g, shape, dim, begin); });
 }
 
 std::vector<Variable> slices(const Variable& x, int dim) {
@@ -351,16 +336,15 @@ Variable concat(const std::vector<Variable>& pieces, int dim) {
 
 Variable cast(const Variable& x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  return record("cast", x.value().to(dtype), {x},
-                [before = x.dtype()](const Gradients& g, const Node&) { return only(cast(g[0], before)); });
+  return record("cast", x.value().to(dtype), {x}, [before = x.dtype()](const Variable& g) { return cast(g, before); });
 }
 
 // ---- Picking by index ----
 
 Variable gather_rows(const Variable& table, const Tensor& index) {
   return record("gather_rows", gather_rows(table.value(), index), {table},
-                [index = SavedTensor(index, "index"), rows = table.size(0)](const Gradients& g, const Node& node) {
-                  return only(scatter_rows(g[0], index.get(node), rows));
+                [index = SavedTensor(index, "index"), rows = table.size(0)](const Variable& g, const Node& node) {
+                  return scatter_rows(g, index.get(node), rows);
                 });
 }
 
@@ -368,22 +352,22 @@ Variable scatter_rows(const Variable& rows, const Tensor& index, std::int64_t ro
   Tensor table = Tensor::zeros({rows_in_table, rows.size(-1)}, rows.dtype(), rows.device());
   scatter_add_rows(table, index, rows.value());
   return record("scatter_rows", std::move(table), {rows},
-                [index = SavedTensor(index, "index")](const Gradients& g, const Node& node) {
-                  return only(gather_rows(g[0], index.get(node)));
+                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
+                  return gather_rows(g, index.get(node));
                 });
 }
 
 Variable gather_last(const Variable& x, const Tensor& index) {
   return record("gather_last", gather_last(x.value(), index), {x},
-                [index = SavedTensor(index, "index"), size = x.size(-1)](const Gradients& g, const Node& node) {
-                  return only(scatter_last(g[0], index.get(node), size));
+                [index = SavedTensor(index, "index"), size = x.size(-1)](const Variable& g, const Node& node) {
+                  return scatter_last(g, index.get(node), size);
                 });
 }
 
 Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size) {
   return record("scatter_last", scatter_add_last(x.value(), index, size), {x},
-                [index = SavedTensor(index, "index")](const Gradients& g, const Node& node) {
-                  return only(gather_last(g[0], index.get(node)));
+                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
+                  return gather_last(g, index.get(node));
                 });
 }
 
@@ -393,11 +377,11 @@ Variable softmax(const Variable& x, const Tensor& allow) {
   Tensor value = softmax(x.value(), allow);
   if (!should_record({&x})) return value;
   auto fused = [](const SavedTensor& result, const Gradients& g, const Node& node) {
-    return only(softmax_backward(result.get(node), g[0].value()));
+    return Gradients{softmax_backward(result.get(node), g[0].value())};
   };
   auto composed = [](const SavedTensor& result, const Gradients& g, const Node& node) {
     Variable y = node.output(0, result.get(node));
-    return only(y * (g[0] - sum(y * g[0], {-1}, true)));
+    return Gradients{y * (g[0] - sum(y * g[0], {-1}, true))};
   };
   return record("softmax", value, {x}, fused_rule(SavedTensor(value, "result"), fused, composed));
 }
@@ -405,11 +389,10 @@ Variable softmax(const Variable& x, const Tensor& allow) {
 Variable log_softmax(const Variable& x) {
   Tensor value = log_softmax(x.value());
   if (!should_record({&x})) return value;
-  return record("log_softmax", value, {x},
-                [saved = SavedTensor(value, "result")](const Gradients& g, const Node& node) {
-                  Variable y = node.output(0, saved.get(node));
-                  return only(g[0] - exp(y) * sum(g[0], {-1}, true));
-                });
+  return record("log_softmax", value, {x}, [saved = SavedTensor(value, "result")](const Variable& g, const Node& node) {
+    Variable y = node.output(0, saved.get(node));
+    return g - exp(y) * sum(g, {-1}, true);
+  });
 }
 
 namespace {
@@ -456,8 +439,7 @@ DropoutMask next_mask(const char* what, double probability) {
 
 /// The same call on the gradient is the backward pass.
 Variable dropout(const Variable& x, const DropoutMask& mask) {
-  return record("dropout", dropout(x.value(), mask), {x},
-                [mask](const Gradients& g, const Node&) { return only(dropout(g[0], mask)); });
+  return record("dropout", dropout(x.value(), mask), {x}, [mask](const Variable& g) { return dropout(g, mask); });
 }
 
 Variable dropout(const Variable& x, double probability) {
@@ -503,14 +485,14 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
     CrossEntropyOptions options;
   };
   auto fused = [](const Kept& kept, const Gradients& g, const Node& node) {
-    return only(cross_entropy_backward(g[0].value(), kept.logits.get(node).value(), kept.targets.get(node),
-                                       kept.log_sum_exp, kept.options.label_smoothing, kept.options.ignored));
+    return Gradients{cross_entropy_backward(g[0].value(), kept.logits.get(node).value(), kept.targets.get(node),
+                                            kept.log_sum_exp, kept.options.label_smoothing, kept.options.ignored)};
   };
   auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
     const Variable& x = kept.logits.get(node);
     Variable target(target_distribution(kept.targets.get(node), x.value(), kept.options));
     Variable counted = sum(target, {-1}, true);  // 1, or 0 for an ignored row
-    return only(unsqueeze(g[0], 1) * (softmax(x) * counted - target));
+    return Gradients{unsqueeze(g[0], 1) * (softmax(x) * counted - target)};
   };
   Kept kept{Saved(logits), SavedTensor(targets, "targets"), result.log_sum_exp, options};
   return record("cross_entropy", result.loss, {logits}, fused_rule(std::move(kept), fused, composed));
