@@ -15,9 +15,9 @@ namespace fovea::cpu {
 
 namespace {
 
-// Totals are f64 for both types: what f32 adds up by itself are blocks of at most this many elements per lane, so the
-// error stays that of a pairwise sum however long the axis is.
-constexpr std::int64_t row_block = 1024, column_block = 128;
+// Totals are f64 for both types. What f32 adds up by itself are blocks: 16 elements in each lane of four vectors along
+// a row, 128 elements of a column. So the error stays that of a pairwise sum however long the axis is.
+constexpr std::int64_t row_block = 4 * 16 * Vec<float>::lanes, column_block = 128;
 constexpr std::int64_t stripe = 256;     // columns that are added up together: their totals stay in the first cache
 constexpr std::int64_t most_items = 32;  // pieces of work, fixed so that results do not depend on the threads
 

@@ -12,22 +12,11 @@ namespace fovea::cpu {
 /// True in the lanes whose byte is not 0; reads one byte per lane.
 template <class T>
 FOVEA_INLINE LaneMask<T> nonzero(const std::uint8_t* bytes) {
-  typename LaneMask<T>::Native wide;
-#if defined(__AVX512F__)
-  // with a mask of all lanes: GCC 12 warns about the form without
-  if constexpr (sizeof(T) == 4)
-    wide = (decltype(wide))_mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
-  else
-    wide = (decltype(wide))_mm512_maskz_cvtepu8_epi64(0xff, _mm_loadu_si64(bytes));
-#elif defined(__AVX2__)
-  if constexpr (sizeof(T) == 4)
-    wide = (decltype(wide))_mm256_cvtepu8_epi32(_mm_loadu_si64(bytes));
-  else
-    wide = (decltype(wide))_mm256_cvtepu8_epi64(_mm_loadu_si32(bytes));
-#else
-  for (int lane = 0; lane < Vec<T>::lanes; ++lane) wide[lane] = bytes[lane];
-#endif
-  return {wide != 0};
+  // Each lane spelt out: GCC 12 makes one instruction of that, but of __builtin_convertvector many.
+  return [&]<int... lane>(std::integer_sequence<int, lane...>) {
+    return LaneMask<T>{typename LaneMask<T>::Native{bytes[lane]...} != 0};
+  }
+  (std::make_integer_sequence<int, Vec<T>::lanes>{});
 }
 
 /// Replaces the elements of a row by their sums up to each, or from each on with `reverse`; added up in f64.

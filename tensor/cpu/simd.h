@@ -9,6 +9,8 @@
 
 #if defined(__AVX__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 #include "tensor/formula/target.h"
@@ -147,22 +149,19 @@ FOVEA_INLINE Vec<float> square_root(Vec<float> x) { return Vec<float>(_mm256_sqr
 FOVEA_INLINE Vec<double> square_root(Vec<double> x) { return Vec<double>(_mm256_sqrt_pd(x.native)); }
 FOVEA_INLINE Vec<float> round_down(Vec<float> x) { return Vec<float>(_mm256_floor_ps(x.native)); }
 FOVEA_INLINE Vec<double> round_down(Vec<double> x) { return Vec<double>(_mm256_floor_pd(x.native)); }
+#elif defined(__ARM_NEON)
+FOVEA_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
+  return Vec<float>(vfmaq_f32(c.native, a.native, b.native));
+}
+FOVEA_INLINE Vec<double> fma(Vec<double> a, Vec<double> b, Vec<double> c) {
+  return Vec<double>(vfmaq_f64(c.native, a.native, b.native));
+}
+FOVEA_INLINE Vec<float> square_root(Vec<float> x) { return Vec<float>(vsqrtq_f32(x.native)); }
+FOVEA_INLINE Vec<double> square_root(Vec<double> x) { return Vec<double>(vsqrtq_f64(x.native)); }
+FOVEA_INLINE Vec<float> round_down(Vec<float> x) { return Vec<float>(vrndmq_f32(x.native)); }
+FOVEA_INLINE Vec<double> round_down(Vec<double> x) { return Vec<double>(vrndmq_f64(x.native)); }
 #else
-template <class T>
-FOVEA_INLINE Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
-  for (int lane = 0; lane < Vec<T>::lanes; ++lane) a.native[lane] = fma(a[lane], b[lane], c[lane]);
-  return a;
-}
-template <class T>
-FOVEA_INLINE Vec<T> square_root(Vec<T> x) {
-  for (int lane = 0; lane < Vec<T>::lanes; ++lane) x.native[lane] = square_root(x[lane]);
-  return x;
-}
-template <class T>
-FOVEA_INLINE Vec<T> round_down(Vec<T> x) {
-  for (int lane = 0; lane < Vec<T>::lanes; ++lane) x.native[lane] = round_down(x[lane]);
-  return x;
-}
+#error "fovea needs AVX2 and FMA on x86-64 (-march=x86-64-v3), or NEON on arm64"
 #endif
 
 #ifndef __CUDACC__  // nvcc loses the pack in the builtin; CUDA's host code has no use for lanes
