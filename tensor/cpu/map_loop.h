@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "tensor/cpu/simd.h"
 #include "tensor/formula/functor_list.h"
 #include "tensor/tensor.h"
 

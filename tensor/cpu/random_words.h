@@ -2,6 +2,7 @@
 #pragma once
 #include <cstring>
 
+#include "tensor/cpu/simd.h"
 #include "tensor/formula/math.h"
 #include "tensor/formula/philox.h"
 

@@ -13,7 +13,7 @@
 #include <arm_neon.h>
 #endif
 
-#include "tensor/formula/target.h"
+#include "tensor/formula/number.h"
 
 namespace fovea {
 
@@ -24,10 +24,6 @@ inline constexpr int vector_bytes = 32;
 #else
 inline constexpr int vector_bytes = 16;
 #endif
-
-/// The signed integer of T's size: what comparisons and bit tricks work on.
-template <class T>
-using IntegerOf = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
 
 /// The compiler's own vector of T. Behind a name of its own: in a template, GCC 12 takes a vector typedef of T for T.
 template <class T>
@@ -85,11 +81,6 @@ struct Vec {
   friend FOVEA_INLINE LaneMask<T> operator!=(Vec a, Vec b) { return {a.native != b.native}; }
 };
 
-/// The scalar type of a SIMD vector, or of a scalar itself.
-template <class T>
-struct ScalarOf {
-  using type = T;
-};
 template <class T>
 struct ScalarOf<Vec<T>> {
   using type = T;
@@ -100,11 +91,6 @@ template <class T>
 FOVEA_INLINE Vec<T> select(LaneMask<T> condition, Vec<T> yes, Vec<T> no) {
   return Vec<T>(condition.bits ? yes.native : no.native);
 }
-template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-FOVEA_HD FOVEA_INLINE T select(bool condition, T yes, T no) {
-  return condition ? yes : no;
-}
-
 /// 0, 1, 2, ...: each lane's number.
 template <class T>
 FOVEA_INLINE Vec<T> lane_numbers() {
@@ -112,14 +98,6 @@ FOVEA_INLINE Vec<T> lane_numbers() {
   for (int lane = 0; lane < Vec<T>::lanes; ++lane) number[lane] = static_cast<T>(lane);
   return Vec<T>(number);
 }
-
-/// a b + c, rounded once.
-FOVEA_HD FOVEA_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-FOVEA_HD FOVEA_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
-FOVEA_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
-FOVEA_INLINE double square_root(double x) { return __builtin_sqrt(x); }
-FOVEA_INLINE float round_down(float x) { return __builtin_floorf(x); }
-FOVEA_INLINE double round_down(double x) { return __builtin_floor(x); }
 
 // Functions that the compilers' vector extensions have no operator for.
 #if defined(__AVX512F__)

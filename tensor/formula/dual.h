@@ -7,7 +7,6 @@
 /// computed, because 0 · inf would be NaN. Which numbers are constants is a property of the formula, not of its
 /// arguments; where everything is inlined the compiler knows it, and leaves out what constants need not.
 #pragma once
-#include "tensor/cpu/simd.h"
 #include "tensor/formula/math.h"
 
 namespace fovea {

@@ -15,7 +15,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "tensor/cpu/simd.h"
+#include "tensor/formula/number.h"
 
 namespace fovea {
 

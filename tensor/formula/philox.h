@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "tensor/cpu/simd.h"
+#include "tensor/formula/target.h"
 
 namespace fovea {
 

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tensor/cpu/simd.h"
 #include "tensor/formula/functors.h"
 #include "tests/tensor/kernel_cases.h"
 
