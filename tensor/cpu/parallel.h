@@ -38,7 +38,7 @@ void parallel_for(std::int64_t n, std::int64_t grain, FunctionRef<void(std::int6
 inline constexpr std::int64_t element_grain = 16384;
 
 /// Flushes denormals to zero in every thread (f32 programs: Gaussian tails are denormal and slow), or keeps them (f64
-/// tests).
+/// tests). Only on x86: elsewhere they are always kept.
 void set_flush_denormals(bool flush);
 
 }  // namespace fovea
