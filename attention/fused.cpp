@@ -56,29 +56,42 @@ std::vector<SavedTensor> watched_tensors(const FusedCall& call, const FusedResul
 std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, const FusedResult& result) {
   std::vector<Variable> inputs = call->inputs();
   if (!should_record(inputs)) return {result.out, result.carried};
-  std::vector<Saved> saved(inputs.begin(), inputs.end());
-  // the node must not hold its own output, which the backward pass does not read
-  FusedResult kept{{}, result.log_total, result.carried, result.steps};
-  auto rule = [call, saved, watched = watched_tensors(*call, result), kept](const Gradients& g, const Node& node) {
-    for (const SavedTensor& tensor : watched) tensor.get(node);
-    std::vector<Variable> inputs;
-    std::vector<bool> wanted;
-    for (std::size_t k = 0; k < saved.size(); ++k) {
-      inputs.push_back(saved[k].get(node));
-      wanted.push_back(node.needs(k));
+  struct Kept {
+    std::shared_ptr<const FusedCall> call;
+    std::vector<Saved> inputs;
+    std::vector<SavedTensor> watched;
+    FusedResult result;  ///< without its output: the node must not hold that, and the backward pass does not read it
+
+    std::vector<Variable> checked_inputs(const Node& node) const {
+      for (const SavedTensor& tensor : watched) tensor.get(node);
+      std::vector<Variable> x;
+      for (const Saved& input : inputs) x.push_back(input.get(node));
+      return x;
     }
-    if (grad_enabled()) return composed_gradients(*call, inputs, g);
-    const StripShape& s = call->shape;
-    Tensor of_out = g[0].defined() ? g[0].value()
-                                   : Tensor::zeros({s.sentences, s.heads, s.queries, call->in.value.size(-1)},
-                                                   call->in.query.dtype());
+  };
+  auto fused = [](const Kept& kept, const Gradients& g, const Node& node) {
+    const std::vector<Variable> inputs = kept.checked_inputs(node);
+    std::vector<bool> wanted;
+    for (std::size_t k = 0; k < inputs.size(); ++k) wanted.push_back(node.needs(k));
+    const StripShape& s = kept.call->shape;
+    const AttentionContext& in = kept.call->in;
+    Tensor of_out = g[0].defined()
+                        ? g[0].value()
+                        : Tensor::zeros({s.sentences, s.heads, s.queries, in.value.size(-1)}, in.query.dtype());
     Tensor of_carried = g.size() > 1 && g[1].defined() ? g[1].value() : Tensor();
     Gradients gradients;
-    for (Tensor& gradient : fused_backward(*call, kept, of_out, of_carried, wanted))
+    for (Tensor& gradient : fused_backward(*kept.call, kept.result, of_out, of_carried, wanted))
       gradients.push_back(gradient.defined() ? Variable(std::move(gradient)) : Variable());
     return gradients;
   };
-  auto node = make_node("fused_attention", inputs, std::move(rule));
+  auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
+    return composed_gradients(*kept.call, kept.checked_inputs(node), g);
+  };
+  Kept kept{call,
+            std::vector<Saved>(inputs.begin(), inputs.end()),
+            watched_tensors(*call, result),
+            {{}, result.log_total, result.carried, result.steps}};
+  auto node = make_node("fused_attention", inputs, fused_rule(std::move(kept), fused, composed));
   Variable out = output_of(node, 0, result.out);
   return {out, call->recurrence ? output_of(node, 1, result.carried) : Variable()};
 }

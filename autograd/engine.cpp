@@ -208,6 +208,10 @@ bool should_record(const std::vector<Variable>& inputs) {
   return false;
 }
 
+Variable or_zeros(const Variable& gradient, const Tensor& output) {
+  return gradient.defined() ? gradient : Variable(Tensor::zeros(output.shape(), output.dtype(), output.device()));
+}
+
 std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variable>& inputs, Node::Rule rule) {
   std::vector<Edge> edges;
   edges.reserve(inputs.size());

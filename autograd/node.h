@@ -162,6 +162,9 @@ auto fused_rule(Kept kept, Fused fused, Composed composed) {
   };
 }
 
+/// The gradient that arrived at an output, or zeros where none did; `output` is the output's value.
+Variable or_zeros(const Variable& gradient, const Tensor& output);
+
 /// Wraps an operation's result: a constant where no input needs a gradient, otherwise an output of a new node. `name`
 /// is a literal. The rule is a Node::Rule or, for an operation with one input, a function from the gradient of the
 /// result, or from that and the node, to the gradient of the input. An operation whose rule keeps tensors asks

@@ -513,11 +513,6 @@ LstmState lstm_cell_composed(const Variable& gates, const Variable& cell) {
   return {sigmoid(part(3)) * tanh(next), next};
 }
 
-/// The gradient of an output like `result`, which may be undefined.
-Variable or_zeros(const Variable& gradient, const Tensor& result) {
-  return gradient.defined() ? gradient : Variable(Tensor::zeros(result.shape(), result.dtype(), result.device()));
-}
-
 }  // namespace
 
 LstmState lstm_cell(const Variable& gates, const Variable& cell) {

@@ -112,19 +112,26 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
   LossAndGradients result = project(x, weight, bias, classes, options);
   Tensor loss = Tensor::full({}, result.loss, states.dtype(), states.device());
   if (!should_record({&x, &weight, &bias})) return loss;
-  auto rule = [x = Saved(x), weight = Saved(weight), bias = Saved(bias), classes = SavedTensor(classes, "targets"),
-               options, result](const Gradients& g, const Node& node) {
-    if (grad_enabled()) {
-      Variable logits = linear(x.get(node), weight.get(node), bias.get(node));
-      Variable again = sum(cross_entropy(logits, classes.get(node), options));
-      return partial_gradients(again, {x.get(node), weight.get(node), bias.get(node)}, g[0]);
-    }
+  struct Kept {
+    Saved x, weight, bias;
+    SavedTensor classes;
+    CrossEntropyOptions options;
+    LossAndGradients result;
+  };
+  auto fused = [](const Kept& kept, const Gradients& g, const Node&) {
     Gradients gradients;
-    for (const Tensor& of_one : {result.states, result.weight, result.bias})
+    for (const Tensor& of_one : {kept.result.states, kept.result.weight, kept.result.bias})
       gradients.push_back(of_one.defined() ? g[0] * Variable(of_one) : Variable());
     return gradients;
   };
-  return record("projected_cross_entropy", std::move(loss), {x, weight, bias}, std::move(rule));
+  auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
+    const Variable &x = kept.x.get(node), &weight = kept.weight.get(node), &bias = kept.bias.get(node);
+    Variable again = sum(cross_entropy(linear(x, weight, bias), kept.classes.get(node), kept.options));
+    return partial_gradients(again, {x, weight, bias}, g[0]);
+  };
+  Kept kept{Saved(x), Saved(weight), Saved(bias), SavedTensor(classes, "targets"), options, result};
+  return record("projected_cross_entropy", std::move(loss), {x, weight, bias},
+                fused_rule(std::move(kept), fused, composed));
 }
 
 Variable binary_cross_entropy_loss(const Variable& logits, const Tensor& targets, Total total) {

@@ -159,28 +159,40 @@ LstmSequence lstm_sequence(const Variable& input_gates, const Variable& hidden_w
   auto last_hidden = [&](const Variable& states) { return select(states, 0, step_at(T - 1, T, backward)); };
   if (!should_record(inputs)) return {recorded.states, {last_hidden(recorded.states), recorded.last_cell}};
 
-  std::array<Saved, 4> saved = {Saved(inputs[0]), Saved(inputs[1]), Saved(inputs[2]), Saved(inputs[3])};
-  // The last cell is the only one the caller can reach and change, so it is the only one whose version is checked.
-  std::array<SavedTensor, 2> results = {SavedTensor(recorded.states, "result"),
-                                        SavedTensor(recorded.last_cell, "last cell")};
-  auto rule = [saved, results, recorded, real, backward](const Gradients& g, const Node& node) {
-    for (const SavedTensor& result : results) result.get(node);
-    auto or_zeros = [](const Variable& gradient, const Tensor& like) {
-      return gradient.defined() ? gradient : Variable(Tensor::zeros(like.shape(), like.dtype(), like.device()));
-    };
-    Variable g_states = or_zeros(g[0], recorded.states), g_cell = or_zeros(g[1], recorded.last_cell);
+  struct Kept {
+    std::vector<Saved> inputs;
+    /// The last cell is the only one that the caller can reach and change: no other cell's version is checked.
+    SavedTensor states, last_cell;
+    ForwardResults recorded;
+    RealSteps real;
+    bool backward;
+  };
+  auto inputs_of = [](const Kept& kept, const Node& node) {
     std::vector<Variable> x;
-    for (const Saved& input : saved) x.push_back(input.get(node));
-    if (grad_enabled()) {
-      LstmSequence again = lstm_sequence_composed(x[0], x[1], {x[2], x[3]}, real, backward);
-      auto both = [](const Variable& states, const Variable& cell) { return concat({states, unsqueeze(cell, 0)}, 0); };
-      return partial_gradients(both(again.states, again.last.cell), x, both(g_states, g_cell));
-    }
-    SequenceGradients out =
-        run_backward(recorded, g_states.value(), g_cell.value(), x[1].value(), x[2].value(), real, backward);
+    for (const Saved& input : kept.inputs) x.push_back(input.get(node));
+    return x;
+  };
+  auto fused = [inputs_of](const Kept& kept, const Gradients& g, const Node& node) {
+    const std::vector<Variable> x = inputs_of(kept, node);
+    const Variable g_states = or_zeros(g[0], kept.states.get(node)), g_cell = or_zeros(g[1], kept.last_cell.get(node));
+    SequenceGradients out = run_backward(kept.recorded, g_states.value(), g_cell.value(), x[1].value(), x[2].value(),
+                                         kept.real, kept.backward);
     return Gradients{out.input_gates, out.hidden_weight, out.hidden, out.cell};
   };
-  auto node = make_node("lstm_sequence", inputs, std::move(rule));
+  auto composed = [inputs_of](const Kept& kept, const Gradients& g, const Node& node) {
+    const std::vector<Variable> x = inputs_of(kept, node);
+    LstmSequence again = lstm_sequence_composed(x[0], x[1], {x[2], x[3]}, kept.real, kept.backward);
+    auto both = [](const Variable& states, const Variable& cell) { return concat({states, unsqueeze(cell, 0)}, 0); };
+    return partial_gradients(both(again.states, again.last.cell), x,
+                             both(or_zeros(g[0], kept.states.get(node)), or_zeros(g[1], kept.last_cell.get(node))));
+  };
+  Kept kept{std::vector<Saved>(inputs.begin(), inputs.end()),
+            SavedTensor(recorded.states, "result"),
+            SavedTensor(recorded.last_cell, "last cell"),
+            recorded,
+            real,
+            backward};
+  auto node = make_node("lstm_sequence", inputs, fused_rule(std::move(kept), fused, composed));
   Variable states = output_of(node, 0, recorded.states);
   Variable last_cell = output_of(node, 1, recorded.last_cell);
   return {states, {last_hidden(states), last_cell}};
