@@ -27,7 +27,7 @@ class Tensor {
   /// of `memory_order` has the largest stride.
   static Tensor empty(const Shape& shape, std::span<const int> memory_order, DType dtype, Device device);
   /// Returns an uninitialised tensor with the shape, type and device of `other`. If `other` is dense (see is_dense()),
-  /// the result has its strides too; otherwise it is contiguous.
+  /// its dimensions also have the same order in memory; otherwise the result is contiguous.
   static Tensor empty_like(const Tensor& other);
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = Device::cpu);
@@ -111,7 +111,7 @@ class Tensor {
   /// overlap this tensor.
   void copy_from(const Tensor& source);
 
-  /// Counts how often an address for writing was taken of the storage, through any tensor that shares it.
+  /// Counts how often an address for writing to the storage was taken, through any tensor that shares the storage.
   std::uint64_t version() const { return storage_ ? storage_->version.load(std::memory_order_relaxed) : 0; }
   /// Whether `other` has the same storage, offset, shape, strides and type, and so the same elements in the same order.
   bool is_same_view(const Tensor& other) const;
