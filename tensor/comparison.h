@@ -5,11 +5,11 @@
 namespace fovea {
 
 /// condition ? a : b, element by element; the three tensors broadcast to one shape. `condition` is bool or u8; `a` and
-/// `b` may have any element type, but the same. Throws Error where types, devices or shapes do not fit.
+/// `b` have one element type, which may be any. Throws Error where types, devices or shapes do not fit.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
-/// Compare `a` and `b` element by element and return a bool tensor. The operands may have any element type, but the
-/// same, and broadcast to one shape. A comparison with NaN is false.
+/// Compare `a` and `b` element by element and return a bool tensor. The operands broadcast to one shape and have one
+/// element type, which may be any. A comparison with NaN is false.
 Tensor less(const Tensor& a, const Tensor& b);
 Tensor less_equal(const Tensor& a, const Tensor& b);
 inline Tensor greater(const Tensor& a, const Tensor& b) { return less(b, a); }

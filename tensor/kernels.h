@@ -117,7 +117,7 @@ class Kernels {
   Kernel<void(void* to, const void* from, std::size_t bytes)> transfer{*this, "transfer"};
   /// Returns how often the host has waited for the device since the program began.
   Kernel<std::uint64_t()> synchronizations{*this, "synchronizations"};
-  Kernel<std::string()> describe{*this, "describe"};  ///< "NVIDIA H200, 139 GiB"
+  Kernel<std::string()> describe{*this, "describe"};  ///< name and memory size: "NVIDIA H200, 139 GiB"
 
   // ---- Elements ----
   /// Casts and broadcasts `from` into `to`, which has any strides.

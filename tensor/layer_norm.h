@@ -5,7 +5,7 @@
 namespace fovea {
 
 struct LayerNormResult {
-  Tensor output;             ///< [..., n]
+  Tensor output;             ///< normalised rows times gain plus bias, [..., n]
   Tensor mean;               ///< mean of each row, [...]
   Tensor inverse_deviation;  ///< 1 / sqrt(variance + epsilon) of each row, [...]; the variance divides by n
 };
@@ -15,9 +15,9 @@ struct LayerNormResult {
 LayerNormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon);
 
 struct LayerNormGradients {
-  Tensor x;     ///< [..., n]
-  Tensor gain;  ///< [n]
-  Tensor bias;  ///< [n]
+  Tensor x;     ///< gradient with respect to x, [..., n]
+  Tensor gain;  ///< gradient with respect to the gain, [n]
+  Tensor bias;  ///< gradient with respect to the bias, [n]
 };
 
 /// The backward pass of layer_norm: returns the gradients with respect to x, gain and bias. `g` [..., n] is the

@@ -17,8 +17,8 @@ struct LstmCellResult {
 LstmCellResult lstm_cell(const Tensor& gates, const Tensor& previous_cell);
 
 struct LstmCellGradients {
-  Tensor gates;          ///< [B, 4 n]
-  Tensor previous_cell;  ///< [B, n]
+  Tensor gates;          ///< gradient with respect to the gates before activation, [B, 4 n]
+  Tensor previous_cell;  ///< gradient with respect to the previous cell state, [B, n]
 };
 
 /// The backward pass of lstm_cell: returns the gradients with respect to `gates` and `previous_cell`. `g_hidden` and

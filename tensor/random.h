@@ -34,8 +34,8 @@ class Generator {
 /// The micro-batch for which dropout draws its random numbers. Equal sources give equal numbers.
 struct RandomSource {
   std::uint64_t seed = 0;
-  std::int64_t update = 0;       ///< in [0, 2^32)
-  std::int64_t micro_batch = 0;  ///< in [0, 4096)
+  std::int64_t update = 0;       ///< number of the update in the training, in [0, 2^32)
+  std::int64_t micro_batch = 0;  ///< number of the micro-batch in the update, in [0, 4096)
 };
 
 /// Chooses the random numbers of dropout on the calling thread for the lifetime of this object. The calls of dropout in

@@ -1,4 +1,4 @@
-/// Prefix and suffix sums.
+/// Prefix and suffix sums along the last dimension.
 #pragma once
 #include "tensor/tensor.h"
 

@@ -88,7 +88,7 @@ class Tensor {
   Tensor transpose(int a, int b) const;
   Tensor permute(std::span<const int> order) const;
   Tensor permute(std::initializer_list<int> order) const { return permute(std::span(order.begin(), order.size())); }
-  Tensor slice(int dim, std::int64_t begin, std::int64_t end) const;  ///< begin ≤ index < end
+  Tensor slice(int dim, std::int64_t begin, std::int64_t end) const;  ///< indices begin ≤ i < end of dimension `dim`
   Tensor select(int dim, std::int64_t index) const;                   ///< slice at one index, without dimension `dim`
   Tensor expand(const Shape& shape) const;                            ///< broadcast: expanded dimensions get stride 0
   Tensor unsqueeze(int dim) const;

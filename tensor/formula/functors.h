@@ -219,7 +219,7 @@ struct SecondDerivative {
     constexpr bool is_only = sizeof...(X) == 1;
     const Dual<D> y = f(Dual<D>::input(D::input(x, is_only || int{input} == k - 1), is_only || int{input} == i)...);
     const D slope = y.tangent;
-    if (y.is_constant || slope.is_constant) return slope.tangent;  // 0
+    if (y.is_constant || slope.is_constant) return slope.tangent;  // it is 0
     return gradient_times(h, gradient_times(g, slope.tangent));
   }
 };

@@ -78,7 +78,7 @@ struct Constants<float> {
   static constexpr float tanh_is_one = 10;
   static constexpr float erf_is_one = 4, erf_split = 0.9F;
 
-  // Each polynomial is followed by its interval and its relative error.
+  // Coefficients of polynomials, each for the function, the interval and the error that its comment gives.
   // (exp(r) − 1 − r) / r² for |r| ≤ ln(2) / 2; error 1.4e-8 relative to exp(r) − 1
   static constexpr float exp[] = {0.4999999702F, 0.1666653901F, 0.04166774452F, 0.008367048576F, 0.001383968978F};
   // (2 atanh(s) − 2 s) / s³ as a polynomial in z = s², for |s| ≤ 3 − √8; error 8.2e-10 relative to the logarithm
@@ -249,7 +249,7 @@ FOVEA_HD FOVEA_INLINE T exp(T x) {
   using C = Constants<S>;
   ExpParts<T> parts = exp_parts(x);
   T y = from_bits<T>(bits_of(parts.fraction + T(S(1))) + parts.exponent_bits);
-  y = select(x <= T(C::exp_greatest), y, x + T(infinity<T>));  // inf, and NaN for NaN
+  y = select(x <= T(C::exp_greatest), y, x + T(infinity<T>));  // x + inf is inf, or NaN if x is NaN
   return select(x < T(C::exp_least), T(S(0)), y);
 #endif
 }

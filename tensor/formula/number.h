@@ -1,5 +1,5 @@
 /// Functions that formulas need besides arithmetic, for float and double. cpu/simd.h defines the same functions for
-/// SIMD vectors, and formula/dual.h for dual numbers, so that a formula can be called with any of these.
+/// SIMD vectors, so that a formula can be called with scalars and with vectors.
 #pragma once
 #include <cstdint>
 #include <type_traits>

@@ -7,9 +7,8 @@
 ///
 ///   row.in(k, at)                  returns the element of input k at the position
 ///   row.allowed_or(k, at, x)       returns the element of input k, or x where the mask forbids the element
-///   row.maximum(f), row.sum(f)     maximum (−inf if there are no values; NaN is skipped) and sum (in f64) of f over
-///   the
-///                                  row
+///   row.maximum(f)                 returns the maximum of f over the row; NaN is skipped, −inf if there are no values
+///   row.sum(f)                     returns the sum of f over the row, as f64
 ///   row.sums(f)                    returns several sums: f returns a std::array of values
 ///   row.keep(k, f)                 computes f once at every position, and returns a function that gives these values.
 ///                                  They may be stored in output k, which must be written afterwards
@@ -18,9 +17,9 @@
 ///   row.scan(k, f, reverse)        sets output k to the prefix sums of f, each including its own position, or with
 ///                                  reverse to the suffix sums; added up in f64
 ///   row.add_to_column(k, f)        adds f(at) to column sum k, [n], which is summed over all rows
-///   row.size(), row.element(k, j)  the number of elements of the row, and element j of input k
+///   row.size(), row.element(k, j)  return the number of elements of the row, and element j of input k
 ///   row.number(k), row.precise_number(k), row.index(k)
-///                                  input k, which has one value for the row, of the kind RowOperand
+///                                  return input k, which has one value for the row; see RowOperand for its type
 ///   row.write_number(k, x), row.write_precise_number(k, x)
 ///                                  sets output k, which has one value for the row, to x
 ///
