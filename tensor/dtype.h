@@ -1,4 +1,4 @@
-/// Element types and the dispatch from a run-time type to a compile-time one.
+/// Element types of tensors, and the dispatch from a DType, known at run time, to a C++ type.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -82,8 +82,8 @@ inline std::size_t size_of(DType dtype) {
   return visit(dtype, [](auto type) { return sizeof(typename decltype(type)::type); });
 }
 
-/// Calls body(Type<T>{}) for the two types that arithmetic is done in, f32 and f64; `what` names the caller in the
-/// error.
+/// Calls body(Type<T>{}) with the element type of `dtype`, which must be f32 or f64, the two types that arithmetic is
+/// done in. Throws Error otherwise; the message begins with `what`, the name of the operation.
 template <class Body>
 decltype(auto) visit_real(std::string_view what, DType dtype, Body&& body) {
   if (dtype == DType::f32) return body(Type<float>{});
@@ -91,7 +91,8 @@ decltype(auto) visit_real(std::string_view what, DType dtype, Body&& body) {
   fail("{}: computes in f32 or f64, not {}; cast the tensor first", what, name(dtype));
 }
 
-/// Calls body(Type<T>{}) for the two index types, i32 and i64.
+/// Calls body(Type<T>{}) with the element type of `dtype`, which must be i32 or i64, the two types of indices. Throws
+/// Error otherwise; the message begins with `what`, the name of the operation.
 template <class Body>
 decltype(auto) visit_index(std::string_view what, DType dtype, Body&& body) {
   if (dtype == DType::i32) return body(Type<std::int32_t>{});

@@ -1,4 +1,5 @@
-/// How one loop walks several strided operands of one shape at once.
+/// A loop over the elements of several strided tensors of one broadcast shape at once: how it is planned, and how it is
+/// run on several threads. The CPU kernels of element-wise operations use it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 namespace fovea {
 
-/// The loop over a broadcast shape, after dimensions that are contiguous for every operand have been merged: most
-/// tensors come out with rank 1. Strides are in elements; a broadcast operand has stride 0.
+/// A planned loop: its shape, and the strides of each operand in it. Neighbouring dimensions have been merged where
+/// they are contiguous for every operand, so the rank is usually 1. A row of the loop is its last dimension. Strides
+/// are in elements; an operand has stride 0 in a dimension that it is broadcast along.
 template <int operands>
 struct ElementLoop {
   Shape shape;
@@ -20,7 +22,8 @@ struct ElementLoop {
   std::int64_t inner() const { return shape[-1]; }
   std::int64_t rows() const { return inner() == 0 ? 0 : shape.elements() / inner(); }
 
-  /// Calls body(offsets) for rows begin ≤ row < end, where offsets[k] is operand k's offset of that row's start.
+  /// Calls body(offsets) for rows begin ≤ row < end, where offsets[k] is the offset in operand k, in elements, of the
+  /// first element of the row.
   template <class Body>
   void for_rows(std::int64_t begin, std::int64_t end, Body&& body) const {
     int outer = rank() - 1;
@@ -44,12 +47,13 @@ struct ElementLoop {
   }
 };
 
-/// Operands broadcast to `shape`. Dimensions come in the order in which the first operand has them in memory, and
-/// neighbours are merged wherever all operands allow it.
+/// Plans the loop over `shape`, to which all tensors must broadcast. Its dimensions are ordered from the largest to the
+/// smallest stride of the first tensor, and neighbouring dimensions are merged where the strides of all tensors allow
+/// it.
 template <int operands>
 ElementLoop<operands> plan_loop(const Shape& shape, const std::array<const Tensor*, operands>& tensors) {
   ElementLoop<operands> loop;
-  auto stride = [&](int k, int d) {  // d counts in `shape`
+  auto stride = [&](int k, int d) {  // stride of tensor k in dimension d of `shape`, 0 where the tensor is broadcast
     int own = d - (shape.rank() - tensors[k]->rank());
     return own < 0 || tensors[k]->shape()[own] == 1 ? std::int64_t{0} : tensors[k]->strides()[own];
   };
@@ -76,13 +80,15 @@ ElementLoop<operands> plan_loop(const Shape& shape, const std::array<const Tenso
   return loop;
 }
 
-/// The body of a loop over runs: handles `count` elements, which begin at offsets[k] in operand k.
+/// The body of a loop over runs, which are stretches of a row: handles `count` elements, the first of which is at
+/// offsets[k] in operand k.
 template <int operands>
 using RunBody = FunctionRef<void(const std::array<std::int64_t, operands>& offsets, std::int64_t count)>;
 
-/// Calls body for the runs of the loop, on several threads where that pays: a run is a row or, where there are few and
-/// long ones, a part of one; operand k's elements lie strides[k][-1] apart. `cost` is an element's work in additions.
-/// Compiled for the numbers of operands at the end of cpu/element_loop.cpp.
+/// Calls `body` for runs that together cover the loop, on several threads where there is enough work. A run is a whole
+/// row, or a part of a row if there are fewer than 16 rows and they are long. Within a run, the elements of operand k
+/// are loop.strides[k][-1] apart. `cost` is the work per element, in additions. To use another number of operands, add
+/// an instantiation at the end of cpu/element_loop.cpp.
 template <int operands>
 void for_runs(const ElementLoop<operands>& loop, RunBody<operands> body, std::int64_t cost = 1);
 

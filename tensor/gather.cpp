@@ -15,7 +15,7 @@ void require_index(const char* what, const Tensor& index, const Tensor& x) {
           name(index.device()), x, name(x.device()));
 }
 
-/// The shape of the rows that `index` picks from `table`.
+/// Checks the operands, and returns the shape of the rows that `index` picks from `table`.
 Shape picked_shape(const char* what, const Tensor& table, const Tensor& index) {
   require_index(what, index, table);
   require(table.rank() == 2, "{}: the table must be [rows, width], it is {}", what, table);

@@ -1,21 +1,25 @@
-/// Picking by index, and its adjoint.
+/// Gathering elements or rows by index, and the scatter-additions that are the backward passes of gathering.
 #pragma once
 #include "tensor/tensor.h"
 
 namespace fovea {
 
-/// Rows of a table: out[..., :] = table[index[...], :]. table [N, D], index [...] i32 or i64 → [..., D].
-/// Throws naming the first index outside 0 … N − 1.
+/// Picks rows of a table, as for embeddings: out[..., :] = table[index[...], :]. `table` is [N, D], `index` [...], i32
+/// or i64; the result is [..., D]. Throws Error naming the first index outside 0 … N − 1.
 Tensor gather_rows(const Tensor& table, const Tensor& index);
-/// The same into out [index..., D], whose rows need not lie side by side.
+/// Writes the result of gather_rows into the existing tensor `out`, of shape [..., D] and any strides.
 void gather_rows_into(const Tensor& table, const Tensor& index, Tensor out);
-/// table[index[...], :] += rows[..., :], in row order for every thread count. The adjoint of gather_rows.
+/// Adds rows to rows of a table: table[index[...], :] += rows[..., :], which is the backward pass of gather_rows. Rows
+/// with the same index are added in row order, so the result does not depend on the number of threads. f32 or f64.
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows);
 
-/// Along the last dimension: out[..., j] = x[..., index[..., j]]. index [..., J] broadcasts against x's leading
-/// dimensions; x [..., N] → [..., J].
+/// Picks elements along the last dimension: out[..., j] = x[..., index[..., j]]. `x` is [..., N], `index` [..., J], i32
+/// or i64; the result is [..., J]. The leading dimensions of `x` and `index` broadcast. Throws Error naming the first
+/// index outside 0 … N − 1.
 Tensor gather_last(const Tensor& x, const Tensor& index);
-/// The adjoint of gather_last: out [..., size], out[..., index[..., j]] += x[..., j].
+/// Returns the tensor [..., size] of sums over equal indices along the last dimension: it starts as 0, and then
+/// out[..., index[..., j]] += x[..., j]. It is the backward pass of gather_last. `x` is [..., J], f32 or f64; `index`
+/// [..., J] broadcasts to the leading dimensions of `x`.
 Tensor scatter_add_last(const Tensor& x, const Tensor& index, std::int64_t size);
 
 }  // namespace fovea

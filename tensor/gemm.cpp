@@ -15,7 +15,7 @@ std::atomic<Precision> precision = Precision::f32;
 std::atomic<std::uint64_t> calls = 0, nanoseconds = 0;
 std::atomic<double> flops = 0;
 
-/// Counts one call and its time.
+/// Adds one call of gemm, its floating-point operations and the time until destruction to the statistics.
 class Stopwatch {
  public:
   explicit Stopwatch(double work) {
@@ -44,7 +44,7 @@ void check_operands(const char* what, const Tensor& a, const Tensor& b) {
           a.shape(), b.shape(), a.size(-1), b.size(-2));
 }
 
-/// [batch..., m, n]
+/// Returns the shape of the product a b, [batch..., m, n]. Throws Error if the batch dimensions do not broadcast.
 Shape product_shape(const char* what, const Tensor& a, const Tensor& b) {
   Shape out = a.rank() >= b.rank() ? a.shape() : b.shape();
   for (int d = -3; d >= -std::min(a.rank(), b.rank()); --d) {

@@ -1,4 +1,4 @@
-/// Matrix products of tensors: batched, broadcast, with transposes as views.
+/// Matrix products of tensors, with batch dimensions that broadcast. A transposed operand is passed as a view.
 #pragma once
 #include <cstdint>
 
@@ -6,33 +6,33 @@
 
 namespace fovea {
 
-/// c = alpha a b + beta c; a [..., m, k], b [..., k, n], c [..., m, n], all f32 or all f64. The batch dimensions of a
-/// and b broadcast to c's. Operands are read where they lie whatever their strides (a transpose is a view); c may be
-/// any view without repeated elements, and overlap a or b (through a copy). beta = 0 does not read c; k = 0 leaves beta
-/// c.
+/// c = alpha a b + beta c, where a is [..., m, k], b is [..., k, n] and c is [..., m, n], all f32 or all f64. The batch
+/// dimensions of a and b broadcast to those of c. a and b may have any strides and are not copied for that, so a
+/// transpose is free. c may be any view without repeated elements; if it overlaps a or b, the product is computed in a
+/// temporary tensor. c is not read if beta = 0. If k = 0, c becomes beta c.
 ///
-/// f64, and f32 except for large products on machines with AVX-512, gives the same bits for any number of threads.
+/// The result has the same bits for any number of threads, except for large f32 products on machines with AVX-512.
 void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha = 1, double beta = 0);
 
-/// The shape of a b: [..., m, n]. Throws Error where shapes, types or devices do not fit.
+/// Returns the shape of the product a b, [..., m, n]. Throws Error where shapes, types or devices do not fit.
 Shape matmul_shape(const Tensor& a, const Tensor& b);
 
-/// a b, newly allocated. Throws Error where shapes, types or devices do not fit.
+/// Returns the product a b in a new tensor. Throws Error where shapes, types or devices do not fit.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
-/// How f32 products are computed. bf16 rounds both operands to bf16 and accumulates in f32: products of matrices, and
-/// batches that fold into one (activations [B, T, d] times a weight [d, n]), with no size below 16; and those inside
-/// fused attention of many queries and keys. Batches of small matrices stay in f32: rounding them costs more than it
-/// saves.
+/// How products of f32 tensors are computed. With bf16, both operands are rounded to bf16 and the products are
+/// accumulated in f32. That applies to single matrices with m, n and k of at least 16, to batches that can be computed
+/// as one matrix (activations [B, T, d] times a weight [d, n]), and to fused attention with many queries and keys.
+/// Batches of small matrices are still computed in f32, because rounding them costs more time than it saves.
 enum class Precision : std::uint8_t { f32, bf16 };
 void set_matmul_precision(Precision precision);
 Precision matmul_precision();
 
-/// Work since reset_gemm_statistics(), of all threads that called gemm.
+/// Statistics of all calls of gemm, from any thread, since reset_gemm_statistics() or the start of the program.
 struct GemmStatistics {
   std::uint64_t calls = 0;
   double flops = 0;    ///< 2 m n k for each product
-  double seconds = 0;  ///< of the callers' time
+  double seconds = 0;  ///< spent inside gemm, summed over the calling threads
 };
 GemmStatistics gemm_statistics();
 void reset_gemm_statistics();

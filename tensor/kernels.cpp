@@ -18,7 +18,7 @@ void KernelEntry::missing() const {
 
 namespace {
 
-/// Adds `count` entries for each formula of a list.
+/// Adds `count` entries to the table for each formula of a list.
 template <class Entry, class... F>
 void add_entries(Kernels& table, std::deque<Entry>& entries, FunctorList<F...>, int count = 1) {
   for (const char* name : {F::name...})
@@ -34,13 +34,14 @@ Kernels::Kernels(Device device) : device(device) {
   add_entries(*this, rows, formula::RowFormulas{});
 }
 
-/// The tables are never destroyed: tensors in static variables may outlive every other static object.
+/// The tables are never destroyed, because tensors in static variables free their memory through them at program exit.
 Kernels& kernel_table(Device device) {
   static Kernels* const tables[] = {new Kernels(Device::cpu), new Kernels(Device::cuda)};
   return *tables[static_cast<int>(device)];
 }
 
-/// Throws unless the GPU can be used; defined in cuda/device.cpp, and in cuda/absent.cpp for builds without CUDA.
+/// Initialises the GPU at the first call. Throws Error if it cannot be used. Defined in cuda/device.cpp, and in
+/// cuda/absent.cpp for builds without CUDA.
 void start_cuda();
 
 const Kernels& kernels(Device device) {

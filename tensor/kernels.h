@@ -1,8 +1,8 @@
-/// The contract of a device: one entry for each kernel, one table for each device.
+/// The kernel tables: what a device must implement. There is one table for each device, with one entry for each kernel.
 ///
 /// A public function of tensor/ is a front: it checks its arguments, allocates the result on their device, and calls
-/// `kernels(x.device()).gemm(...)`. The kernels of the CPU are in tensor/cpu, those of the GPU in cuda/. A device
-/// that lacks a kernel has an empty entry, and calling it throws an error that names the operation and the device.
+/// `kernels(x.device()).gemm(...)`. The CPU kernels are in tensor/cpu, the GPU kernels in cuda/. If a device lacks a
+/// kernel, its entry is empty, and calling the entry throws an Error that names the operation and the device.
 ///
 /// Every kernel may assume that its operands are defined, lie on its device, and have the types and shapes that the
 /// front's documentation demands. Inputs have any strides. `out` is contiguous and new, unless its entry says
@@ -26,7 +26,8 @@ struct TopK;
 
 class Kernels;
 
-/// A kernel's name, and whether its device has it: what the list of a table's entries shows.
+/// The part of a table entry that does not depend on the kernel's signature: its name, and whether the device has it.
+/// Kernels::entries() lists all entries of a table in this form, for tests and benchmarks.
 class KernelEntry {
  public:
   KernelEntry(Kernels& table, const char* name);
@@ -44,7 +45,8 @@ class KernelEntry {
   const char* name_;
 };
 
-/// A function whose first argument is the address of a formula F: calls Run on the formula and the other arguments.
+/// Provides a plain function whose first argument is the address of a formula of type F. The function calls Run with
+/// the formula and its other arguments.
 template <class F, class Run, class Result, class... Arguments>
 struct CallOn;
 template <class F, class Run, class... Arguments>
@@ -54,7 +56,8 @@ struct CallOn<F, Run, void, const void*, Arguments...> {
   }
 };
 
-/// One entry: a function, or nothing where the device lacks it.
+/// One entry of a table: a function pointer, which is null if the device lacks the kernel. Calling an empty entry
+/// throws Error.
 template <class Signature>
 class Kernel;
 template <class Result, class... Arguments>
@@ -64,7 +67,8 @@ class Kernel<Result(Arguments...)> : public KernelEntry {
   using KernelEntry::KernelEntry;
   void operator=(Function function) { function_ = function; }
   bool exists() const override { return function_ != nullptr; }
-  /// Sets the entry to Run, a lambda without captures, on a formula of type F, which the first argument points to.
+  /// Sets the entry to a function that calls Run, a lambda without captures, with the formula of type F that the first
+  /// argument points to, and with the other arguments.
   template <class F, class Run>
   void call() {
     function_ = CallOn<F, Run, Result, Arguments...>::function;
@@ -79,13 +83,16 @@ class Kernel<Result(Arguments...)> : public KernelEntry {
   Function function_ = nullptr;
 };
 
-/// out... = f(in...), element by element, where f is the formula of the list that the entry is for. Inputs broadcast to
-/// the results, which have one shape and any strides; a result may be one of the inputs.
+/// A kernel that computes out... = f(in...), element by element, where f is a formula from a list of formulas; each
+/// formula has an entry of its own. `formula` points to f. The results have one shape, and any strides; the inputs
+/// broadcast to that shape. A result may be the same view as an input.
 using MapKernel = Kernel<void(const void* formula, Tensor* const* out, const Tensor* const* in)>;
 
-/// The formula of the list that the entry is for, on all rows of its operands.
+/// A kernel that applies a row formula (formula/row_formulas.h) to all rows of its operands; each formula has an entry
+/// of its own. `formula` points to the formula.
 using RowKernel = Kernel<void(const void* formula, const RowOperands& operands)>;
 
+/// The kernel table of one device.
 class Kernels {
  public:
   explicit Kernels(Device device);
@@ -99,71 +106,77 @@ class Kernels {
   std::span<const KernelEntry* const> entries() const { return entries_; }
 
   // ---- Memory and the device itself ----
-  /// At least so many bytes, aligned to 64. Throws Error where the device has no more.
+  /// Allocates at least `bytes` bytes, aligned to 64 bytes. Throws Error if the device has not enough memory.
   Kernel<std::byte*(std::size_t bytes)> allocate{*this, "allocate"};
   Kernel<void(std::byte* block, std::size_t bytes)> deallocate{*this, "deallocate"};
   Kernel<AllocatorStatistics()> statistics{*this, "statistics"};
   Kernel<void()> reset_peak{*this, "reset_peak"};
   Kernel<void()> release_cache{*this, "release_cache"};
-  /// Bytes between this device and the host, in either direction; the host's memory is the caller's again on return.
+  /// Copies bytes between this device and the host, in either direction. The copy is finished on return, so the caller
+  /// may change or free the host memory.
   Kernel<void(void* to, const void* from, std::size_t bytes)> transfer{*this, "transfer"};
-  /// How often the host has waited for the device since the program began.
+  /// Returns how often the host has waited for the device since the program began.
   Kernel<std::uint64_t()> synchronizations{*this, "synchronizations"};
-  Kernel<std::string()> describe{*this, "describe"};  ///< "NVIDIA H200, 139 GiB"
+  Kernel<std::string()> describe{*this, "describe"};  ///< name and memory size: "NVIDIA H200, 139 GiB"
 
   // ---- Elements ----
   /// Casts and broadcasts `from` into `to`, which has any strides.
   Kernel<void(Tensor& to, const Tensor& from)> copy{*this, "copy"};
   Kernel<void(Tensor& out, double value)> fill{*this, "fill"};  ///< out has any strides
   Kernel<void(Tensor& out, std::int64_t start)> arange{*this, "arange"};
-  /// The listed functors (formula/functors.h): three for each, for the functor and its two derivatives.
+  /// Element-wise functors (formula/functors.h): three entries for each functor of the list, for the functor itself and
+  /// for its first and second derivative.
   std::deque<MapKernel> maps;
   const MapKernel& map(int place, int order) const { return maps[static_cast<std::size_t>(3 * place + order)]; }
-  /// Formulas with several results (formula/several_formulas.h), by their place in the list.
+  /// Element-wise formulas with several results (formula/several_formulas.h), indexed by their place in the list.
   std::deque<MapKernel> several;
-  /// Comparisons, logic and choice (formula/truths.h), by their place in the list; results are contiguous and new.
+  /// Comparisons, logic and selection (formula/truths.h), indexed by their place in the list; results are contiguous
+  /// and new.
   std::deque<MapKernel> truths;
 
   // ---- Random numbers ----
   Kernel<void(RandomPosition at, double low, double high, Tensor& out)> fill_uniform{*this, "fill_uniform"};
   Kernel<void(RandomPosition at, double mean, double deviation, Tensor& out)> fill_normal{*this, "fill_normal"};
-  /// x and residual contiguous; residual may be null.
+  /// Computes dropout of `x`, plus `residual` unless that is null. `x` and `residual` are contiguous.
   Kernel<void(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out)> dropout{*this, "dropout"};
 
   // ---- Reductions ----
-  /// out has x's rank, and size 1 in the dimensions that are reduced; f32, f64, and i64 for sums.
+  /// Reduces `x` over the dimensions in which `out`, of the same rank, has size 1. f32 or f64, and for sums also i64.
   Kernel<void(Reduction reduction, const Tensor& x, Tensor& out)> reduce{*this, "reduce"};
   Kernel<void(const Tensor& x, TopK& out)> top_k{*this, "top_k"};
   Kernel<double(std::span<const Tensor> tensors)> global_norm{*this, "global_norm"};
 
   // ---- Products ----
-  /// c = alpha a b + beta c; c of any strides, in memory of its own.
+  /// c = alpha a b + beta c. `c` has any strides, and does not overlap `a` or `b`.
   Kernel<void(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta)> gemm{*this, "gemm"};
 
-  // ---- By index, i32 or i64; every index is in range, which the front has asked first_outside ----
-  /// The position, in row-major order, of the first index that is neither in 0 to size − 1 nor `ignored`; −1: none.
+  // ---- Gather and scatter: indices are i32 or i64, and in range, which the front has checked with first_outside ----
+  /// Returns the position, in row-major order, of the first index that is neither in 0 ... size − 1 nor equal to
+  /// `ignored`, or −1 if there is none.
   Kernel<std::int64_t(const Tensor& index, std::int64_t size, std::int64_t ignored)> first_outside{*this,
                                                                                                    "first_outside"};
   Kernel<void(const Tensor& table, const Tensor& index, Tensor& out)> gather_rows{*this, "gather_rows"};
-  /// The table has any strides; rows lie in memory of their own.
+  /// Adds `rows` to the rows of `table` that `index` names. The table has any strides; `rows` does not overlap it.
   Kernel<void(Tensor& table, const Tensor& index, const Tensor& rows)> scatter_add_rows{*this, "scatter_add_rows"};
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> gather_last{*this, "gather_last"};
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> scatter_add_last{*this, "scatter_add_last"};
 
-  // ---- Rows: the listed formulas (formula/row_formulas.h), by their place in the list ----
+  // ---- Row formulas (formula/row_formulas.h), indexed by their place in the list ----
   std::deque<RowKernel> rows;
 };
 
-/// The table of a device that can be used. Throws Error in one line for CUDA where fovea was built without it or where
-/// there is no GPU.
+/// Returns the table of a device, for calling kernels. Throws Error for Device::cuda if fovea was built without CUDA or
+/// the machine has no GPU.
 const Kernels& kernels(Device device);
-/// Whether there is a GPU, and fovea was built for it.
+/// Whether fovea was built with CUDA and the machine has a GPU.
 bool cuda_is_available();
 
-/// The table of a device as far as its kernels are compiled in, to be filled, listed or tested.
+/// Returns the table of a device for filling or listing it. Unlike kernels(), it does not check that the device can be
+/// used.
 Kernels& kernel_table(Device device);
 
-/// Puts kernels into the table of their device before the program begins. A file of kernels ends with one:
+/// Puts kernels into the table of their device before main() begins. Each source file of kernels ends with one such
+/// object:
 /// `const Provide provide(Device::cpu, [](Kernels& table) { table.top_k = top_k; });`
 struct Provide {
   Provide(Device device, void (*fill)(Kernels& table)) { fill(kernel_table(device)); }

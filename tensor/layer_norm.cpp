@@ -21,7 +21,7 @@ void require_operands(const Tensor& x, const Tensor& gain) {
   require_parameter("gain", gain, x);
 }
 
-/// One number for each row of x, as the forward pass left it.
+/// Throws unless `statistics`, a tensor saved by the forward pass, has one number for each row of `x`.
 void require_statistics(const char* which, const Tensor& statistics, const Tensor& x) {
   require(statistics.defined() && statistics.shape() == leading_shape(x.shape()) && statistics.dtype() == x.dtype() &&
               statistics.device() == x.device(),

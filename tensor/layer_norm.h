@@ -5,22 +5,24 @@
 namespace fovea {
 
 struct LayerNormResult {
-  Tensor output;             ///< [..., n]
-  Tensor mean;               ///< [...]
-  Tensor inverse_deviation;  ///< [...], 1 / sqrt(variance + epsilon); the variance divides by n
+  Tensor output;             ///< normalised rows times gain plus bias, [..., n]
+  Tensor mean;               ///< mean of each row, [...]
+  Tensor inverse_deviation;  ///< 1 / sqrt(variance + epsilon) of each row, [...]; the variance divides by n
 };
 
-/// (x − mean) · inverse_deviation · gain + bias. x [..., n] f32 or f64, n ≥ 1; gain and bias [n] of x's type.
+/// Normalises each row of `x` [..., n]: (x − mean) · inverse_deviation · gain + bias. `x` is f32 or f64 with n ≥ 1;
+/// `gain` and `bias` are [n], of the type of `x`.
 LayerNormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon);
 
 struct LayerNormGradients {
-  Tensor x;     ///< [..., n]
-  Tensor gain;  ///< [n]
-  Tensor bias;  ///< [n]
+  Tensor x;     ///< gradient with respect to x, [..., n]
+  Tensor gain;  ///< gradient with respect to the gain, [n]
+  Tensor bias;  ///< gradient with respect to the bias, [n]
 };
 
-/// The adjoint: `g` [..., n] is the gradient with respect to the output; mean and inverse_deviation are the forward
-/// pass's. Gradients of gain and bias add up in an order that does not depend on the number of threads.
+/// The backward pass of layer_norm: returns the gradients with respect to x, gain and bias. `g` [..., n] is the
+/// gradient with respect to the output; `mean` and `inverse_deviation` are members of the result of layer_norm. The
+/// gradients of gain and bias are summed over the rows in an order that does not depend on the number of threads.
 LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gain, const Tensor& mean,
                                        const Tensor& inverse_deviation);
 

@@ -15,7 +15,7 @@ void require_gates(const Tensor& gates, const Tensor& cell) {
           "lstm_cell: the gates are {}, the cell {}; they must be [B, 4 n] and [B, n] of one type", gates, cell);
 }
 
-/// Input, forget, candidate and output: the four parts of gates [B, 4 n], each [B, n].
+/// Splits gates [B, 4 n] into views of the input, forget, candidate and output gates, each [B, n].
 std::array<Tensor, 4> parts(const Tensor& gates) {
   const std::int64_t n = gates.size(1) / 4;
   return {gates.slice(1, 0, n), gates.slice(1, n, 2 * n), gates.slice(1, 2 * n, 3 * n), gates.slice(1, 3 * n, 4 * n)};

@@ -1,26 +1,29 @@
-/// One step of an LSTM (Hochreiter and Schmidhuber 1997, with forget gates) after its matrix products.
+/// The element-wise part of one LSTM step (Hochreiter and Schmidhuber 1997, with forget gates), after the matrix
+/// products that compute the gates.
 #pragma once
 #include "tensor/tensor.h"
 
 namespace fovea {
 
 struct LstmCellResult {
-  Tensor hidden;       ///< [B, n]: σ(o) tanh(cell)
-  Tensor cell;         ///< [B, n]: σ(f) previous + σ(i) tanh(z)
-  Tensor activations;  ///< [B, 4 n]: σ(i), σ(f), tanh(z), σ(o), for the backward pass
+  Tensor hidden;       ///< hidden state σ(o) tanh(cell), [B, n]
+  Tensor cell;         ///< cell state σ(f) previous_cell + σ(i) tanh(z), [B, n]
+  Tensor activations;  ///< gates after activation, σ(i), σ(f), tanh(z), σ(o), [B, 4 n]; the backward pass needs them
 };
 
-/// gates [B, 4 n] before activation, in the order input i, forget f, candidate z, output o; previous_cell [B, n]. f32
-/// or f64.
+/// Computes the hidden state and the cell state of one step. `gates` [B, 4 n] are the gates before activation, in the
+/// order input i, forget f, candidate z, output o; `previous_cell` is the cell state before the step, [B, n]. f32 or
+/// f64.
 LstmCellResult lstm_cell(const Tensor& gates, const Tensor& previous_cell);
 
 struct LstmCellGradients {
-  Tensor gates;          ///< [B, 4 n]
-  Tensor previous_cell;  ///< [B, n]
+  Tensor gates;          ///< gradient with respect to the gates before activation, [B, 4 n]
+  Tensor previous_cell;  ///< gradient with respect to the previous cell state, [B, n]
 };
 
-/// The adjoint; g_hidden and g_cell [B, n] are the gradients with respect to the results, `activations` and `cell` the
-/// forward pass's.
+/// The backward pass of lstm_cell: returns the gradients with respect to `gates` and `previous_cell`. `g_hidden` and
+/// `g_cell` [B, n] are the gradients with respect to the hidden state and the cell state; `activations` and `cell` are
+/// members of the result of lstm_cell.
 LstmCellGradients lstm_cell_backward(const Tensor& g_hidden, const Tensor& g_cell, const Tensor& activations,
                                      const Tensor& previous_cell, const Tensor& cell);
 

@@ -1,4 +1,5 @@
-/// Element-wise application of a functor to tensors: one loop for every formula of functors.h and for your own.
+/// Applies a functor to tensors element by element, with broadcasting: the functors of formula/functors.h on every
+/// device, and functors of your own on the CPU.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -11,21 +12,26 @@
 
 namespace fovea {
 
-/// The kernel of a listed functor or of its derivative, and of a listed formula with several results, on out's device.
+/// Addresses of the input tensors.
 using MapOperands = const Tensor* const*;
+/// Runs, on the device of `out`, the kernel of the functor at `place` in ElementwiseFunctors (`order` 0), or of its
+/// first or second derivative (`order` 1 or 2).
 void run_listed_map(int place, int order, const void* functor, Tensor* out, MapOperands in);
+/// Runs, on the device of the first result, the kernel of the formula at `place` in SeveralFormulas.
 void run_several(int place, const void* formula, Tensor* const* out, MapOperands in);
-/// For a functor that is in no list, and so has a kernel on the CPU alone: throws for tensors on another device.
+/// Throws Error unless `out` is on the CPU. A functor that is in no list is compiled for the CPU only.
 void require_cpu_for_map(const char* name, const Tensor& out);
 
-/// Throws unless all inputs have out's type and device, and broadcast to its shape.
+/// Throws Error unless all inputs have the type and device of `out`, and broadcast to its shape.
 void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n);
-/// An empty tensor of the shape that the inputs broadcast to.
+/// Returns an uninitialised tensor of the shape that the inputs broadcast to, with the type and device of the first.
 Tensor empty_map_result(const char* name, const Tensor* const* in, int n);
-/// Whether one of the inputs shares memory with out in another order.
+/// Whether one of the inputs shares memory with `out` without being the same view, so that writing `out` element by
+/// element could overwrite elements that are still to be read.
 bool overlaps_inputs(const Tensor& out, const Tensor* const* in, int n);
 
-/// Writes f(in...) into `out`, which must have the broadcast shape; out may be one of the inputs, or overlap them.
+/// Writes f(in...) into `out`, to whose shape the inputs must broadcast. `out` may be one of the inputs, or overlap
+/// them.
 template <class F, class... In>
 void map_into(Tensor& out, const F& f, const In&... in) {
   constexpr int n = sizeof...(In);
@@ -47,7 +53,8 @@ void map_into(Tensor& out, const F& f, const In&... in) {
   }
 }
 
-/// f(in...) element by element, broadcasting; f32 or f64, all of one type and device.
+/// Returns f(in...), computed element by element on inputs that broadcast to one shape. The inputs are all f32 or all
+/// f64, on one device.
 template <class F, class... In>
 requires(std::is_same_v<In, Tensor>&&...) Tensor map(const F& f, const In&... in) {
   const std::array<const Tensor*, sizeof...(In)> inputs{&in...};
@@ -56,8 +63,9 @@ requires(std::is_same_v<In, Tensor>&&...) Tensor map(const F& f, const In&... in
   return out;
 }
 
-/// out... = f(in...) for a formula of the list SeveralFormulas; all operands of one shape, type and device, of any
-/// strides. A result may be one of the inputs, but must not overlap them in another order.
+/// Computes out... = f(in...), element by element, for a formula of the list SeveralFormulas, which has several
+/// results. All operands have one shape, type and device, and any strides. A result may be the same view as an input,
+/// but must not overlap an input otherwise.
 template <class F>
 void map_several(const F& f, const std::array<Tensor*, F::results>& out,
                  const std::array<const Tensor*, F::inputs>& in) {

@@ -18,7 +18,7 @@ void require_state(const char* what, const char* which, std::size_t k, const Ten
           which, state);
 }
 
-/// Throws unless parameter k can be changed in place with its gradient, on the device of the first.
+/// Throws unless parameter `k` is dense, f32 or f64 and on `device`, and its gradient has its shape, type and device.
 void require_slot(const char* what, std::size_t k, const Tensor& parameter, const Tensor& gradient, Device device) {
   require(parameter.defined() && parameter.is_dense() && parameter.device() == device,
           "{}: parameter {} is {}; it must be dense and on {}, where the first is", what, k, parameter, name(device));
@@ -29,7 +29,7 @@ void require_slot(const char* what, std::size_t k, const Tensor& parameter, cons
           gradient);
 }
 
-/// Throws where two parameters share memory: two threads would update it.
+/// Throws if two parameters share memory, because one step would update that memory twice.
 template <class Slot>
 void require_distinct(const char* what, std::span<const Slot> slots) {
   std::vector<std::pair<const std::byte*, std::size_t>> begins;

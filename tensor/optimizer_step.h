@@ -1,9 +1,10 @@
-/// Updates of many parameters, and the norm of many gradients.
+/// The steps of optimizers (SGD, Adam, AdamW) on lists of parameters, and the joint norm of a list of gradients.
 ///
-/// Parameters are f32 or f64 and dense (contiguous in some order of their dimensions); what belongs to one has its
-/// shape, type and layout (Tensor::empty_like), except the gradient, whose layout is free. Parameters and their state
-/// change in place; no two parameters may share memory. Gradients are multiplied by `gradient_scale` as they are read:
-/// that is how clipping is free.
+/// A slot holds one parameter, its gradient and the optimizer's state for it. Parameters are f32 or f64 and dense, that
+/// is, contiguous in some order of their dimensions. The state tensors have the shape, type and layout of the parameter
+/// (Tensor::empty_like makes such tensors); the gradient has its shape and type, but any strides. Parameters and state
+/// change in place; no two parameters may share memory. Gradients are multiplied by `gradient_scale` as they are read,
+/// so clipping needs no extra pass over them.
 #pragma once
 #include <span>
 
@@ -13,13 +14,14 @@ namespace fovea {
 
 struct SgdSlot {
   Tensor parameter, gradient;
-  Tensor velocity;  ///< undefined where there is no momentum; zeros before the first step
+  Tensor velocity;  ///< zeros before the first step; may be undefined if the momentum is 0
 };
 
 struct SgdOptions {
   double momentum = 0, weight_decay = 0;
 };
 
+/// One step of stochastic gradient descent with learning rate `rate`, for each parameter p:
 /// g ← gradient_scale · gradient + weight_decay · p; velocity ← momentum · velocity + g; p ← p − rate · velocity.
 void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, double gradient_scale = 1);
 
@@ -34,17 +36,18 @@ struct AdamOptions {
   double beta2 = 0.98;    ///< decay of the running average of g², in [0, 1)
   double epsilon = 1e-9;  ///< added to √v̂
   double weight_decay = 0;
-  bool decoupled = false;  ///< AdamW: the decay multiplies the parameter; otherwise it is added to the gradient
+  /// true is AdamW: the weight decay multiplies the parameter. false: weight_decay · p is added to the gradient.
+  bool decoupled = false;
 };
 
-/// Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019), with bias correction; `step` counts from 1.
-/// p ← p − rate · m̂ / (√v̂ + ε), before which AdamW multiplies p by 1 − rate · weight_decay. Throws Error for a step
-/// below 1.
+/// One step of Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019) with learning rate `rate`, for each
+/// parameter p: p ← p − rate · m̂ / (√v̂ + ε), where m̂ and v̂ are `mean` and `square` after bias correction. AdamW
+/// first multiplies p by 1 − rate · weight_decay. `step` counts from 1; throws Error for a step below 1.
 void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rate, std::int64_t step,
                double gradient_scale = 1);
 
-/// √Σ x² over all elements of all tensors, f32 or f64, added up in f64 and in an order that does not depend on the
-/// number of threads. 0 for no tensors.
+/// Returns √Σ x² over all elements of all tensors, which are f32 or f64 and on one device. The sum is computed in f64,
+/// in an order that does not depend on the number of threads. Returns 0 for an empty list.
 double global_norm(std::span<const Tensor> tensors);
 
 }  // namespace fovea

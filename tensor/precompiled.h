@@ -1,5 +1,5 @@
-/// The precompiled header: standard headers that most files include, parsed once (with -Db_pch=false, once for each
-/// file). Every file still includes the headers that it uses.
+/// The precompiled header: standard headers that most files include, which the compiler parses only once. Every file
+/// still includes the headers that it uses, so that a build with -Db_pch=false works too.
 #include <algorithm>
 #include <array>
 #include <cmath>

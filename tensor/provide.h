@@ -1,18 +1,20 @@
-/// Filling the entries of a device's table that belong to lists of formulas.
+/// Fills the entries of a device's kernel table (kernels.h) for whole lists of formulas, one entry for each formula.
 #pragma once
 #include "tensor/formula/functor_list.h"
 #include "tensor/kernels.h"
 
 namespace fovea {
 
-/// Fills the entries of a list of formulas with calls of run(f, arguments...), f of the entry's type.
+/// Sets the entry of every formula F of `list` to a function that calls run(f, arguments...), where f is the formula of
+/// type F that the first argument of the entry points to.
 template <class Entries, class... F, class Run>
 void provide_list(Entries& entries, FunctorList<F...> list, Run) {
   (entries[place_of<F>(list)].template call<F, Run>(), ...);
 }
 
-/// Fills the entries of the listed functors' derivatives of these orders (0: the functors themselves) with calls of
-/// run(f, the number of inputs as a constant, out, in).
+/// Sets the entries in `table.maps` for the derivatives of the given orders of all ElementwiseFunctors (order 0 is the
+/// functor itself) to functions that call run(f, number_of_inputs, out, in), where number_of_inputs is a
+/// std::integral_constant.
 template <int... orders, class Run>
 void provide_maps(Kernels& table, Run) {
   for_functors<orders...>(ElementwiseFunctors{}, [&]<class F, int inputs>(TypedFunctor<F, inputs>) {

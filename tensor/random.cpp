@@ -12,7 +12,8 @@ namespace fovea {
 
 namespace {
 
-/// Fills `out` through a contiguous tensor where it is none itself: fill(position in the sequence, tensor).
+/// Reserves random numbers and calls fill(position, tensor), where the tensor is `out` or, if `out` is not contiguous,
+/// a new tensor that is then copied to `out`.
 template <class Fill>
 void fill_random(const char* what, Tensor& out, Generator& generator, const Fill& fill) {
   require(is_float(out.dtype()), "{}: a tensor of {} holds no real numbers; use f32, f64 or bf16", what,
@@ -48,7 +49,8 @@ namespace {
 
 thread_local RandomScope* innermost = nullptr;
 
-/// A stream is update · 2^32 + micro_batch · 2^20 + call. Calls count from 1: stream 0 is the one of generators.
+/// The stream of a call is update · 2^32 + micro_batch · 2^20 + call. Calls count from 1, so it is never 0, the stream
+/// that every Generator uses.
 constexpr int call_bits = 20, micro_batch_bits = 12;
 constexpr std::uint64_t most_calls = (std::uint64_t{1} << call_bits) - 1;
 
@@ -100,7 +102,7 @@ std::vector<std::int64_t> permutation(std::int64_t n, Generator& generator) {
   Tensor uniform = Tensor::empty({n}, DType::f64);
   fill_uniform(uniform, generator);
   const double* u = uniform.data<double>();
-  for (std::int64_t drawn = 0; drawn + 1 < n; ++drawn) {  // Fisher and Yates, from the end
+  for (std::int64_t drawn = 0; drawn + 1 < n; ++drawn) {  // Fisher-Yates shuffle, from the end
     std::int64_t last = n - 1 - drawn, chosen = static_cast<std::int64_t>(u[drawn] * static_cast<double>(last + 1));
     std::swap(order[static_cast<std::size_t>(last)], order[static_cast<std::size_t>(chosen)]);
   }

@@ -1,4 +1,4 @@
-/// Sums and maxima over dimensions.
+/// Sums and maxima over some or all dimensions of a tensor.
 #pragma once
 #include <span>
 
@@ -7,8 +7,9 @@
 
 namespace fovea {
 
-/// Reduces `dims` (negative count from the end; empty: all). keep leaves them as size 1. Sums add in an order that does
-/// not depend on the number of threads. The maximum of nothing is −inf.
+/// Reduces `x` over the dimensions `dims`, which may be negative to count from the end; if `dims` is empty, over all
+/// dimensions. The result lacks these dimensions, or has them with size 1 if `keep` is true. Sums are added up in an
+/// order that does not depend on the number of threads. The maximum over no elements is −inf.
 Tensor reduce(Reduction reduction, const Tensor& x, std::span<const int> dims, bool keep = false);
 inline Tensor sum(const Tensor& x, std::initializer_list<int> dims = {}, bool keep = false) {
   return reduce(Reduction::sum, x, std::span(dims.begin(), dims.size()), keep);
@@ -17,7 +18,8 @@ inline Tensor maximum_over(const Tensor& x, std::initializer_list<int> dims = {}
   return reduce(Reduction::maximum_over, x, std::span(dims.begin(), dims.size()), keep);
 }
 
-/// The adjoint of broadcasting: sums x down to `shape`.
+/// Sums `x` over the dimensions in which `shape` was broadcast to the shape of `x`; the result has shape `shape`. This
+/// is the backward pass of broadcasting. Throws Error unless `shape` broadcasts to the shape of `x`.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
 }  // namespace fovea

@@ -4,7 +4,7 @@ namespace fovea {
 
 namespace {
 
-/// Where in `shape` the element at `position` in row-major order stands: "[2, 0, 5]".
+/// Returns the index, such as "[2, 0, 5]", of the element of `shape` at `position` in row-major order.
 std::string place(const Shape& shape, std::int64_t position) {
   Shape index = shape;
   for (int d = shape.rank() - 1; d >= 0; --d) {

@@ -1,4 +1,5 @@
-/// Checks that several fronts share.
+/// Checks of arguments that several public functions of tensor/ (the fronts, see kernels.h) share. `what`, the name of
+/// the operation, begins the error message.
 #pragma once
 #include <string_view>
 
@@ -7,28 +8,29 @@
 
 namespace fovea {
 
-/// Throws unless x has rows, that is, at least one dimension.
+/// Throws unless `x` has at least one dimension. Its last dimension is a row.
 inline void require_rows(std::string_view what, const Tensor& x) {
   require(x.defined() && x.rank() > 0, "{}: needs at least one dimension, got {}", what, x);
 }
 
-/// Throws unless y has x's shape, type and device.
+/// Throws unless `y` has the shape, type and device of `x`.
 inline void require_alike(std::string_view what, const Tensor& x, const Tensor& y) {
   require(y.defined() && y.shape() == x.shape() && y.dtype() == x.dtype() && y.device() == x.device(),
           "{}: the operands differ: {} on {} and {} on {}; they must have one shape, type and device", what, x,
           name(x.device()), y, name(y.device()));
 }
 
-/// Throws unless x is f32 or f64, in which arithmetic is done.
+/// Throws unless `x` is f32 or f64, the types that arithmetic is done in.
 inline void require_real(std::string_view what, const Tensor& x) {
   visit_real(what, x.dtype(), [](auto) {});
 }
 
-/// Throws naming the first element of `index` that is neither in 0 to size − 1 nor `ignored`; `which` it is: "index".
+/// Throws Error naming the first element of `index` that is neither in 0 ... size − 1 nor equal to `ignored`. `which`
+/// is what the message calls such an element, for example "index" or "target".
 void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size,
                       std::int64_t ignored = 0);
 
-/// Whether the elements of a and b have the same places in memory, relative to the first.
+/// Whether `a` and `b` have the same shape, and the same strides in all dimensions of more than one element.
 inline bool has_same_layout(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape()) return false;
   for (int d = 0; d < a.rank(); ++d)

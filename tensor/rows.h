@@ -1,4 +1,5 @@
-/// Running a row formula (formula/row_formulas.h) on tensors: what the fronts of softmax, layer norm, ... call.
+/// Runs a row formula (formula/row_formulas.h), which computes on the last dimension of tensors. The public functions
+/// of softmax, layer normalisation, cross-entropy and prefix sums call run_rows.
 #pragma once
 #include <array>
 #include <initializer_list>
@@ -8,7 +9,7 @@
 
 namespace fovea {
 
-/// Addresses of up to eight tensors, which the caller keeps alive.
+/// Addresses of up to eight tensors. It does not own the tensors: the caller keeps them alive.
 class TensorList {
  public:
   TensorList(std::initializer_list<const Tensor*> tensors) {
@@ -22,18 +23,19 @@ class TensorList {
   std::size_t size_ = 0;
 };
 
-/// The operands of a row formula, in its order. Those that have elements are [..., n] and broadcast to the rows, all
-/// dimensions but the last; those that have one value for each row are [...].
+/// The operands of a row formula. An operand that has elements is [..., n], and its leading dimensions broadcast to
+/// `rows`; an operand that has one value for each row is [...].
 struct RowOperands {
-  Shape rows;      ///< [...]
-  std::int64_t n;  ///< elements of a row
-  TensorList in, out;
-  const Tensor* mask = nullptr;  ///< bool or u8, broadcasts to [..., n]; null or undefined allows everything
-  const Tensor* column_sums =
-      nullptr;  ///< [column sums, n], of the computation's type; null where the formula has none
+  Shape rows;                    ///< shape of the leading dimensions, [...]; their product is the number of rows
+  std::int64_t n;                ///< number of elements in a row
+  TensorList in, out;            ///< in the order that the formula declares
+  const Tensor* mask = nullptr;  ///< bool or u8, broadcasts to [..., n]; null or undefined allows all elements
+  /// Sums over all rows, [Formula::column_sums, n], of the type that the formula computes in; null if it has none.
+  const Tensor* column_sums = nullptr;
 };
 
-/// Runs the formula for all rows on the device of the first output, in the type of the first input, f32 or f64.
+/// Runs `formula` on all rows, on the device of the first output. It computes in the type of the first input, which is
+/// f32 or f64.
 template <class Formula>
 void run_rows(const Formula& formula, const RowOperands& operands) {
   if (operands.rows.elements() == 0 && Formula::column_sums == 0) return;

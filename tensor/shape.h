@@ -1,4 +1,4 @@
-/// Sizes of a tensor's dimensions: a small array, no allocation.
+/// The sizes of the dimensions of a tensor, stored inline without heap allocation, and broadcasting of shapes.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace fovea {
 
-/// Up to eight sizes (or strides). Negative positions count from the end: shape[-1] is the last size. A position that
-/// there is no size for is an error.
+/// A list of up to eight sizes or strides. Negative positions count from the end, so shape[-1] is the last size. A
+/// position out of range throws Error.
 class Shape {
  public:
   static constexpr int max_rank = 8;
@@ -52,7 +52,8 @@ class Shape {
     return a.rank_ == b.rank_ && std::equal(a.begin(), a.end(), b.begin());
   }
 
-  /// 0 ≤ position < rank of `dim`, which may count from the end. Throws naming `what`.
+  /// Returns `dim` as a position in 0 ... rank − 1; a negative `dim` counts from the end. Throws Error if it is out of
+  /// range; the message begins with `what`, the name of the operation.
   int dimension(const char* what, int dim) const;
 
  private:
@@ -70,20 +71,22 @@ class Shape {
   int rank_ = 0;
 };
 
-/// The shape both broadcast to, NumPy's rule: sizes are aligned at the end and are equal or 1. Throws naming `what`.
+/// Returns the shape that `a` and `b` broadcast to, by the rule of NumPy: sizes are aligned at the end, and two aligned
+/// sizes must be equal or one of them 1. Throws Error otherwise; the message begins with `what`.
 Shape broadcast(const char* what, const Shape& a, const Shape& b);
 
-/// The sizes before the last: the shape of results that have one number for each row.
+/// Returns all sizes but the last: the shape of a result that has one number for each row.
 inline Shape leading_shape(const Shape& shape) {
   Shape leading = shape;
   leading.erase(shape.rank() - 1);
   return leading;
 }
 
-/// Row-major strides, in elements.
+/// Returns the strides of a contiguous (row-major) tensor of this shape, in elements.
 Shape contiguous_strides(const Shape& shape);
 
-/// The dimensions from the largest stride to the smallest, those of stride 0 first; equals keep their order.
+/// Returns the dimensions sorted from the largest stride to the smallest. Dimensions of stride 0 come first; dimensions
+/// of equal stride keep their order.
 std::array<int, Shape::max_rank> memory_order(const Shape& strides);
 
 }  // namespace fovea

@@ -20,7 +20,7 @@ void require_logits(const char* what, const Tensor& logits, const Tensor& allow)
           "{}: the mask {} does not broadcast to the logits, {}", what, allow, logits);
 }
 
-/// The formula on two tensors of one shape, and a result of that shape.
+/// Applies a row formula to `y` and `g`, which have one shape, and returns a result of that shape.
 template <class Formula>
 Tensor backward(const Formula& formula, const Tensor& y, const Tensor& g) {
   require_rows(Formula::name, y);

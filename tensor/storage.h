@@ -1,4 +1,4 @@
-/// Memory: where a tensor lives, and the caching allocator behind it.
+/// Devices, the memory block of a tensor, and statistics of the caching allocators that memory blocks come from.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -12,11 +12,12 @@ enum class Device : std::uint8_t { cpu, cuda };
 std::string_view name(Device device);
 Device parse_device(std::string_view text);  ///< "cpu" or "cuda"; throws Error for anything else
 
-/// A block of memory that tensors share. Blocks come from a cache per device and go back to it: a steady training step
-/// asks the system for nothing.
+/// A block of memory on a device, which several tensors may share. Freed blocks go to a cache of their device, from
+/// which new blocks are taken, so that training steps of the same shapes allocate nothing from the system.
 class Storage {
  public:
-  /// At least `bytes`, 64-byte aligned, not initialised. Throws Error when the device has no more.
+  /// Allocates at least `bytes` bytes, aligned to 64 bytes and not initialised. Throws Error if the device has not
+  /// enough memory.
   Storage(std::size_t bytes, Device device);
   ~Storage();
   Storage(const Storage&) = delete;
@@ -26,7 +27,7 @@ class Storage {
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  /// Counts in-place changes, so that a backward rule can tell that a tensor it saved has changed since.
+  /// Counts in-place changes, so that the backward pass can detect that a tensor saved by the forward pass was changed.
   std::atomic<std::uint64_t> version = 0;
 
  private:
@@ -35,17 +36,17 @@ class Storage {
   Device device_;
 };
 
-/// Counters of a device's allocator since the program began; the peak counts since reset_peak.
+/// Counters of the allocator of one device since the program began; `peak_bytes` counts since reset_peak().
 struct AllocatorStatistics {
-  std::size_t bytes_in_use = 0;          ///< held by tensors now
-  std::size_t peak_bytes = 0;            ///< largest bytes_in_use
-  std::size_t bytes_cached = 0;          ///< free, kept for the next tensor
-  std::uint64_t allocations = 0;         ///< blocks handed out
-  std::uint64_t system_allocations = 0;  ///< of which the system had to give new memory
+  std::size_t bytes_in_use = 0;          ///< bytes that tensors hold now
+  std::size_t peak_bytes = 0;            ///< largest value of bytes_in_use
+  std::size_t bytes_cached = 0;          ///< bytes in freed blocks that are kept for new tensors
+  std::uint64_t allocations = 0;         ///< number of blocks that were allocated, from the cache or from the system
+  std::uint64_t system_allocations = 0;  ///< number of allocations that took new memory from the system
 };
 
 AllocatorStatistics allocator_statistics(Device device = Device::cpu);
 void reset_peak(Device device = Device::cpu);
-void release_cache(Device device = Device::cpu);  ///< gives cached blocks back to the system
+void release_cache(Device device = Device::cpu);  ///< returns the cached blocks to the system
 
 }  // namespace fovea

@@ -6,7 +6,8 @@ namespace fovea {
 
 namespace {
 
-/// elements × size, refused before it can overflow or exhaust the machine's addresses.
+/// Returns the size of a tensor in bytes. Throws Error if a dimension is negative, or if the size overflows or reaches
+/// 2^47 bytes, the address space of a process.
 std::size_t checked_bytes(const Shape& shape, DType dtype) {
   std::size_t bytes = size_of(dtype);
   for (std::int64_t size : shape) {
@@ -166,8 +167,8 @@ Tensor Tensor::squeeze(int dim) const {
 
 namespace {
 
-/// Strides that give `to` over the same memory, if there are any: each run of old dimensions that new ones split or
-/// merge must be contiguous in itself.
+/// Computes `strides` with which a view of shape `to` has the same elements, in row-major order, as a view of shape
+/// `from`. Returns false if there are none: dimensions that `to` merges must be contiguous with each other.
 bool reshaped_strides(const Shape& from, const Shape& from_strides, const Shape& to, Shape& strides) {
   strides = to;
   int old_dim = from.rank() - 1, new_dim = to.rank() - 1;
@@ -177,7 +178,7 @@ bool reshaped_strides(const Shape& from, const Shape& from_strides, const Shape&
       strides[new_dim--] = 1;
       continue;
     }
-    // Take the longest run of old dimensions that lies contiguously, and use it up with new ones.
+    // Find the longest run of old dimensions that are contiguous with each other, and split it into new dimensions.
     std::int64_t step = from_strides[old_dim], run = from[old_dim];
     while (old_dim > 0 && (from[old_dim - 1] == 1 || from_strides[old_dim - 1] == run * step)) run *= from[--old_dim];
     --old_dim;
@@ -191,6 +192,7 @@ bool reshaped_strides(const Shape& from, const Shape& from_strides, const Shape&
   return true;
 }
 
+/// Replaces a size of -1 by the size that gives `shape` as many elements as `x`. Throws Error if the numbers differ.
 Shape resolve_sizes(const Tensor& x, Shape shape) {
   int unknown = -1;
   std::int64_t known = 1;
@@ -271,7 +273,7 @@ bool Tensor::is_same_view(const Tensor& other) const {
 
 namespace {
 
-/// From the first place that a view reaches to the last, in elements from its own first.
+/// Returns the lowest and highest offset of the elements of a view, in elements, relative to its first element.
 std::pair<std::int64_t, std::int64_t> reach(const Shape& shape, const Shape& strides) {
   std::int64_t first = 0, last = 0;
   for (int d = 0; d < shape.rank(); ++d) (strides[d] < 0 ? first : last) += (shape[d] - 1) * strides[d];
@@ -296,7 +298,7 @@ void Tensor::copy_from(const Tensor& source) {
   if (overlaps(source)) return copy_from(source.clone());
   if (elements() == 0) return;
   if (device_ == source.device_) return kernels(device_).copy(*this, source);
-  // Across devices: the target's type and order are made where the source is, then the bytes travel.
+  // Across devices: cast and broadcast on the device of the source, then transfer the bytes.
   Tensor packed = source.to(dtype_).expand(shape_).contiguous();
   if (!is_contiguous()) return copy_from(packed.to(device_));
   const Device other = device_ == Device::cpu ? source.device_ : device_;

@@ -1,6 +1,7 @@
-/// An n-d array: a value-semantic handle on shared storage, with shape, strides, offset, type and device.
+/// An n-dimensional array: a handle on shared storage, with shape, strides, offset, element type and device.
 ///
-/// Views (transpose, slice, expand, ...) share storage and cost nothing. Copying a Tensor copies the handle.
+/// Copying a Tensor copies the handle, not the elements. Views (transpose, slice, expand, ...) share the storage of the
+/// original and copy no elements.
 #pragma once
 #include <array>
 #include <concepts>
@@ -18,21 +19,25 @@ namespace fovea {
 
 class Tensor {
  public:
-  Tensor() = default;  ///< undefined: no storage; `defined()` is false
+  Tensor() = default;  ///< makes an undefined tensor, which has no storage; defined() is false
 
+  /// Returns a contiguous tensor whose elements are not initialised.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
-  /// Dense, with dimensions in this order in memory, slowest first.
+  /// Returns an uninitialised tensor without gaps whose dimensions have the given order in memory: the first dimension
+  /// of `memory_order` has the largest stride.
   static Tensor empty(const Shape& shape, std::span<const int> memory_order, DType dtype, Device device);
-  /// Like `other` in shape, type, device and, where other is dense, the order of dimensions in memory.
+  /// Returns an uninitialised tensor with the shape, type and device of `other`. If `other` is dense (see is_dense()),
+  /// its dimensions also have the same order in memory; otherwise the result is contiguous.
   static Tensor empty_like(const Tensor& other);
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = Device::cpu);
-  /// start, start + 1, ... [n]
+  /// Returns the n numbers start, start + 1, ..., as a tensor [n].
   static Tensor arange(std::int64_t n, DType dtype = DType::f32, Device device = Device::cpu, std::int64_t start = 0);
-  /// Copies `values` (row-major). Throws when their number is not the shape's.
+  /// Copies `values`, in row-major order, to a new tensor on the CPU. Throws Error unless their number is the number of
+  /// elements of `shape`.
   template <class T>
   static Tensor from(const std::vector<T>& values, const Shape& shape);
-  /// f64 literals, for tests and examples: Tensor::of({1, 2, 3, 4}, {2, 2}).
+  /// Makes a tensor from literals, in row-major order, for tests and examples: Tensor::of({1, 2, 3, 4}, {2, 2}).
   static Tensor of(std::initializer_list<double> values, const Shape& shape, DType dtype = DType::f64);
 
   bool defined() const { return storage_ != nullptr; }
@@ -45,35 +50,37 @@ class Tensor {
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool is_contiguous() const;
-  /// Every element has its own place and there are no gaps: contiguous in some order of the dimensions.
+  /// Whether the tensor is contiguous in some order of its dimensions: its elements do not overlap and leave no gaps.
   bool is_dense() const;
-  std::string describe() const;  ///< "f32 [8, 20, 64]"
+  std::string describe() const;  ///< type and shape for messages: "f32 [8, 20, 64]"
 
-  /// The first element, for reading. Throws unless T is the dtype; on CUDA the pointer is a device pointer.
+  /// Returns the address of the first element, for reading. Throws Error unless T is the element type; for a tensor on
+  /// CUDA, the result is a device pointer.
   template <class T>
   const T* data() const {
     if (dtype_of<T> != dtype_ || !storage_) [[unlikely]]
       no_data(dtype_of<T>);
     return reinterpret_cast<const T*>(storage_->data()) + offset_;
   }
-  /// The same for writing: each call raises the storage's version, so that a backward rule notices the change. Take the
-  /// pointer, write, and take it again after other operations. A const handle can be written through, as a const
-  /// pointer can.
+  /// Returns the address of the first element, for writing. Each call increases version(), so that the backward pass
+  /// detects the change of a tensor that it needs; call it again for writing after other operations. The function is
+  /// const because only the handle is const, not the elements, as with a const pointer.
   template <class T>
   T* mutable_data() const {
     T* first = const_cast<T*>(data<T>());
     raise_version();
     return first;
   }
-  /// data() and mutable_data() of any type; null when undefined.
+  /// Address of the first element as bytes, for reading, whatever the element type; null if the tensor is undefined.
   const std::byte* address() const { return storage_ ? storage_->data() + offset_ * size_of(dtype_) : nullptr; }
+  /// Address of the first element as bytes, for writing; increases version(), as mutable_data() does.
   std::byte* mutable_address() const {
     if (storage_) raise_version();
     return const_cast<std::byte*>(address());
   }
-  /// The value of a one-element tensor of any type, wherever it lives.
+  /// Returns the value of a tensor of one element, of any type and on any device. Throws Error if it has more or none.
   double item() const;
-  /// The elements in row-major order, converted; from any device.
+  /// Returns the elements in row-major order, converted to T, from any device.
   template <class T>
   std::vector<T> to_vector() const;
 
@@ -81,34 +88,41 @@ class Tensor {
   Tensor transpose(int a, int b) const;
   Tensor permute(std::span<const int> order) const;
   Tensor permute(std::initializer_list<int> order) const { return permute(std::span(order.begin(), order.size())); }
-  Tensor slice(int dim, std::int64_t begin, std::int64_t end) const;  ///< begin ≤ index < end
-  Tensor select(int dim, std::int64_t index) const;                   ///< slice of one, dimension removed
-  Tensor expand(const Shape& shape) const;                            ///< broadcast: new sizes get stride 0
+  Tensor slice(int dim, std::int64_t begin, std::int64_t end) const;  ///< indices begin ≤ i < end of dimension `dim`
+  Tensor select(int dim, std::int64_t index) const;                   ///< slice at one index, without dimension `dim`
+  Tensor expand(const Shape& shape) const;                            ///< broadcast: expanded dimensions get stride 0
   Tensor unsqueeze(int dim) const;
   Tensor squeeze(int dim) const;
-  /// The same elements in another shape; one size may be -1. A view where strides allow, a copy otherwise.
+  /// Returns the same elements, in row-major order, in another shape. One size may be -1 to be computed from the
+  /// others. The result is a view if the strides allow it, a copy otherwise.
   Tensor reshape(const Shape& shape) const;
-  /// A view with any strides: for kernels that know what they do.
+  /// Returns a view of the same storage with the given shape, strides and additional offset, in elements. Nothing is
+  /// checked: the caller must stay inside the storage.
   Tensor as_strided(const Shape& shape, const Shape& strides, std::int64_t offset = 0) const;
 
-  Tensor contiguous() const;  ///< itself where it is contiguous
-  Tensor clone() const;       ///< a contiguous copy
+  Tensor contiguous() const;  ///< the tensor itself if it is contiguous, else a contiguous copy
+  Tensor clone() const;       ///< a contiguous copy of the elements
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;
 
-  // In place.
+  // Changes in place.
   void fill(double value);
-  void copy_from(const Tensor& source);  ///< broadcasts, casts, crosses devices; source may overlap
+  /// Copies the elements of `source`, broadcast to this shape, cast to this type and moved to this device. `source` may
+  /// overlap this tensor.
+  void copy_from(const Tensor& source);
 
-  /// Counts how often the storage's memory was taken for writing.
+  /// Counts how often an address for writing to the storage was taken, through any tensor that shares the storage.
   std::uint64_t version() const { return storage_ ? storage_->version.load(std::memory_order_relaxed) : 0; }
-  /// The same elements of the same storage in the same order.
+  /// Whether `other` has the same storage, offset, shape, strides and type, and so the same elements in the same order.
   bool is_same_view(const Tensor& other) const;
-  /// Memory that both may have elements in, in different orders: writing one while reading the other goes wrong.
+  /// Whether the two tensors may share memory without being the same view, so that writing one element by element could
+  /// change elements of the other that are still to be read. It compares ranges of memory: views with interleaved
+  /// elements count as overlapping.
   bool overlaps(const Tensor& other) const;
-  /// Identifies the storage without owning it, for caches of what was computed from one version().
+  /// Identifies the storage without owning it. A cache of values computed from a tensor can use it, with version(), as
+  /// key.
   std::weak_ptr<const void> storage() const { return storage_; }
-  /// No other handle on the storage: an operation may reuse it for its result.
+  /// Whether this is the only handle on the storage, so that an operation may overwrite it with its result.
   bool is_sole_owner() const { return storage_.use_count() == 1; }
 
  private:

@@ -1,16 +1,16 @@
-/// The largest of each row.
+/// The k largest elements of each row.
 #pragma once
 #include "tensor/tensor.h"
 
 namespace fovea {
 
 struct TopK {
-  Tensor values;  ///< [..., k] of x's type, largest first
-  Tensor index;   ///< i32 [..., k]: where each stands in its row
+  Tensor values;  ///< the largest elements of each row, largest first, [..., k], of the type of `x`
+  Tensor index;   ///< positions of `values` in their row, i32 [..., k]
 };
 
-/// The k largest elements of each row of x [..., n], f32 or f64, k ≤ n. Of equal ones the first comes first; a NaN is
-/// taken for −inf.
+/// Finds the `k` largest elements of each row of `x` [..., n], f32 or f64, 1 ≤ k ≤ n. Equal elements keep their order;
+/// NaN counts as −inf.
 TopK top_k(const Tensor& x, std::int64_t k);
 
 }  // namespace fovea

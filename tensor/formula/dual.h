@@ -1,11 +1,12 @@
-/// Dual numbers: a value and its derivative along one direction, carried through the same formula.
+/// Dual numbers, for forward-mode differentiation: a value and its derivative, to which a formula applies like to a
+/// number.
 ///
-/// f(Dual{x, 1}) has f(x) and f'(x): the derivative of every element-wise functor comes from the functor itself. T is a
-/// scalar, a SIMD vector or a dual again (second derivatives).
+/// f(Dual{x, 1}) has the value f(x) and the derivative f'(x), so the derivative of an element-wise functor is computed
+/// by the functor itself. T is a scalar, a SIMD vector or, for second derivatives, another dual number.
 ///
-/// A constant, and an input that is not differentiated, has a derivative of 0 wherever it goes: its products are not
-/// computed, because 0 · inf would be NaN. Which numbers are constants is a property of the formula, not of its
-/// arguments; where everything is inlined the compiler knows it, and leaves out what constants need not.
+/// Constants, and inputs that the derivative is not taken along, are marked: their derivative is 0, and products with
+/// that 0 are skipped, because 0 · inf would be NaN. Whether a number is marked depends on the formula only, not on the
+/// values of its arguments, so after inlining the compiler removes the branches and the skipped operations.
 #pragma once
 #include "tensor/formula/math.h"
 
@@ -14,8 +15,8 @@ namespace fovea {
 template <class T>
 struct Dual {
   T value;
-  T tangent;
-  bool is_constant = false;  ///< the tangent is 0 whatever the arguments are
+  T tangent;                 ///< the derivative
+  bool is_constant = false;  ///< whether the derivative is 0 for all values of the arguments
 
   Dual() = default;
   template <class S, class = std::enable_if_t<std::is_arithmetic_v<S> && !std::is_same_v<S, T>>>
@@ -24,11 +25,11 @@ struct Dual {
   FOVEA_HD FOVEA_INLINE Dual(T value, T tangent, bool is_constant = false)
       : value(value), tangent(tangent), is_constant(is_constant) {}
 
-  /// An input of a formula: the derivative is taken along it, or not.
+  /// Makes an input of a formula. `is_direction` says whether the derivative is taken with respect to this input.
   static FOVEA_HD FOVEA_INLINE Dual input(T value, bool is_direction) {
     return {value, is_direction ? one() : zero(), !is_direction};
   }
-  /// y = f(x), of this value and slope.
+  /// Makes the result of y = f(x) by the chain rule, from the value `y` and the derivative `slope` of f at x.
   static FOVEA_HD FOVEA_INLINE Dual image(Dual x, T y, T slope) {
     return {y, x.is_constant ? zero() : x.tangent * slope, x.is_constant};
   }
@@ -81,7 +82,7 @@ FOVEA_HD FOVEA_INLINE Dual<T> select(C condition, Dual<T> yes, Dual<T> no) {
           yes.is_constant && no.is_constant};
 }
 
-// Each rule is the textbook derivative, written once, in terms of functions that T itself has.
+// Each function below has its textbook derivative, written with functions of T, which may be a dual number itself.
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> exp(Dual<T> x) {
   T y = exp(x.value);
@@ -112,7 +113,7 @@ FOVEA_HD FOVEA_INLINE Dual<T> sigmoid(Dual<T> x) {
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> softplus(Dual<T> x) {
-  // The slope is sigmoid(x), from the exponential that softplus itself takes: 1 / (1 + e) or, where x < 0, e / (1 + e).
+  // The slope is sigmoid(x) = 1 / (1 + e) or, where x < 0, e / (1 + e), with the exponential that softplus computes.
   const T one(1), e = exp(-abs(x.value));
   return Dual<T>::image(x, softplus(x.value), select(x.value < T(0), e, one) / (one + e));
 }
@@ -133,19 +134,22 @@ FOVEA_HD FOVEA_INLINE Dual<T> abs(Dual<T> x) {
   return {abs(x.value), select(x.value < T(0), -x.tangent, x.tangent), x.is_constant};
 }
 
-/// cotangent · slope, and 0 where the cotangent is 0: what does not count has no gradient, however steep the formula.
+/// Returns cotangent · slope, the product of the chain rule in the backward pass: `cotangent` is the gradient with
+/// respect to the result of an operation, `slope` the derivative of the operation. Where the cotangent is 0, the
+/// product is 0 even if the slope is infinite or NaN.
 template <class T>
 FOVEA_HD FOVEA_INLINE T gradient_times(T cotangent, T slope) {
   const T zero(typename ScalarOf<T>::type(0));
   return select(cotangent == zero, zero, cotangent * slope);
 }
-/// cotangent / divisor, likewise.
+/// Returns cotangent / divisor, and 0 where the cotangent is 0, even if the divisor is 0 or NaN.
 template <class T>
 FOVEA_HD FOVEA_INLINE T gradient_over(T cotangent, T divisor) {
   const T zero(typename ScalarOf<T>::type(0));
   return select(cotangent == zero, zero, cotangent / divisor);
 }
-/// The same product along a direction. Its derivative along the cotangent is the slope, at 0 too.
+/// gradient_times for dual numbers. The derivative with respect to the cotangent is the slope, also where the cotangent
+/// is 0.
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> gradient_times(Dual<T> cotangent, Dual<T> slope) {
   const T value = gradient_times(cotangent.value, slope.value);

@@ -1,4 +1,5 @@
-/// Visiting the element-wise formulas of functors.h and their derivatives: for compiling kernels once, and for tests.
+/// Visits the element-wise functors of functors.h and their derivatives at compile time, so that kernels and tests can
+/// be instantiated for each of them.
 #pragma once
 #include <type_traits>
 
@@ -6,7 +7,7 @@
 
 namespace fovea {
 
-/// How many arguments a functor of the list takes: the smallest number of doubles it can be called with.
+/// Returns the number of arguments of a functor: the smallest number of doubles it can be called with.
 template <class F, class... Arguments>
 consteval int arity_of() {
   if constexpr (std::is_invocable_v<F, Arguments...>)
@@ -17,11 +18,12 @@ consteval int arity_of() {
 template <class F>
 inline constexpr int arity = arity_of<F, double>();
 
-/// A functor's type and its number of inputs, as an argument.
+/// A functor's type and its number of inputs, as an empty value that can be passed to a lambda.
 template <class F, int inputs>
 struct TypedFunctor {};
 
-/// Calls body(TypedFunctor<F, number of inputs>{}) for the derivatives of these orders, 0 to 2, of a list's functors.
+/// Calls body(TypedFunctor<F, number of inputs>{}) for every functor of a list and each of the given `orders` of
+/// derivative: 0 is the functor itself, 1 its Derivative, 2 its SecondDerivative.
 template <int... orders, class... F, class Body>
 void for_functors(FunctorList<F...>, const Body& body) {
   auto call = [&]<class Functor, int order>(std::type_identity<Functor>, std::integral_constant<int, order>) {

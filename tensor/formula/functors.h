@@ -1,8 +1,9 @@
-/// The element-wise formulas: one functor each, for every backend and every order of derivative.
+/// The element-wise functors (Add, Exp, Gelu, ...): one struct for each, used on every device and for derivatives.
 ///
-/// A functor is a named struct whose operator() is written for any number-like T: the CPU runs it on Vec<T>, CUDA on
-/// scalars, the backward pass on duals. To add one: write the struct, add its name to ElementwiseFunctors below. That
-/// is all: map(Name{}, x) then works on tensors and variables on both devices, and the test suites check it.
+/// A functor is a struct with a name whose operator() is written for any number type: the CPU calls it with SIMD
+/// vectors (Vec<T>), CUDA with scalars, and the backward pass with dual numbers (dual.h). To add one, write the struct
+/// and add its name to ElementwiseFunctors below. Then map(Name{}, x) works on tensors and on variables (tensors with
+/// gradients), on both devices, and the tests check it.
 #pragma once
 #include <type_traits>
 #include <utility>
@@ -33,13 +34,15 @@ struct Divide {
   FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto y) const { return x / y; }
 };
 
-/// x · slope for a cotangent x, 0 where x is 0: the product in a rule of differentiation.
+/// x · slope, and 0 where x is 0 even if the slope is infinite: the product in the backward pass of an operation, where
+/// x is the gradient with respect to its result.
 struct GradientTimes {
   static constexpr const char* name = "gradient_times";
   FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto slope) const { return gradient_times(x, slope); }
 };
 
-/// x / divisor for a cotangent x, 0 where x is 0.
+/// x / divisor, and 0 where x is 0 even if the divisor is: the quotient in the backward pass of an operation, where x
+/// is the gradient with respect to its result.
 struct GradientOver {
   static constexpr const char* name = "gradient_over";
   FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto divisor) const { return gradient_over(x, divisor); }
@@ -116,11 +119,11 @@ struct Relu {
   static constexpr const char* name = "relu";
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return select(x <= T(0), T(0), x);  // NaN stays
+    return select(x <= T(0), T(0), x);  // NaN stays NaN
   }
 };
 
-/// relu(x + bias), in one pass over the hidden layer of a feed-forward block.
+/// relu(x + bias) in one pass, for the hidden layer of a feed-forward block.
 struct BiasRelu {
   static constexpr const char* name = "bias_relu";
   template <class T>
@@ -130,7 +133,7 @@ struct BiasRelu {
   }
 };
 
-/// x Φ(x), Φ the normal distribution function (the exact form, with erf).
+/// x Φ(x), where Φ is the standard normal distribution function: the exact form with erf, not the tanh approximation.
 struct Gelu {
   static constexpr const char* name = "gelu";
   template <class T>
@@ -143,7 +146,7 @@ struct Maximum {
   static constexpr const char* name = "maximum";
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return select(x < y, y, select(y == y, x, y));  // NaN stays
+    return select(x < y, y, select(y == y, x, y));  // NaN if either input is NaN
   }
 };
 
@@ -166,8 +169,9 @@ using ElementwiseFunctors = FunctorList<  //
     Add, Subtract, Multiply, Divide, GradientTimes, GradientOver, Affine, Exp, Log, Sqrt, Square, Abs, Sin, Cos, Tanh,
     Sigmoid, Softplus, Erf, Relu, BiasRelu, Gelu, Maximum, Minimum, GaussianLogit>;
 
-/// g · ∂f/∂x_k as a functor of (g, x_0, ..., x_{n−1}): what a backward pass maps; 0 where g is 0. A functor has one
-/// kernel for all its derivatives: k is chosen at run time, and each k has a formula of its own in the kernel.
+/// The functor g · ∂f/∂x_k of (g, x_0, ..., x_{n−1}), which the backward pass of f maps to get the gradient of input k;
+/// g is the gradient with respect to the result of f. It is 0 where g is 0. One kernel serves all k: `k` is chosen at
+/// run time, among derivatives that are compiled separately for each k.
 template <class F>
 struct Derivative {
   static constexpr const char* name = F::name;
@@ -193,9 +197,10 @@ struct Derivative {
   }
 };
 
-/// h times the derivative of Derivative<F>{f, i} with respect to its input k, as a functor of (h, g, x_0, ...,
-/// x_{n−1}): ∂f/∂x_i for k = 0, which is g, else g · ∂²f/∂x_i ∂x_{k−1}; 0 where h is 0. Second derivatives are rare:
-/// of several inputs, i and k are known at run time only.
+/// The functor of (h, g, x_0, ..., x_{n−1}) that gives h times the derivative of Derivative<F>{f, i} with respect to
+/// its input k. Input 0 of that functor is g, so the result is h · ∂f/∂x_i for k = 0, and h · g · ∂²f/∂x_i ∂x_{k−1}
+/// otherwise. It is 0 where h is 0. Second derivatives are rare, so if f has several inputs, there is no separate code
+/// for each i and k.
 template <class F>
 struct SecondDerivative {
   static constexpr const char* name = F::name;
@@ -214,12 +219,12 @@ struct SecondDerivative {
     constexpr bool is_only = sizeof...(X) == 1;
     const Dual<D> y = f(Dual<D>::input(D::input(x, is_only || int{input} == k - 1), is_only || int{input} == i)...);
     const D slope = y.tangent;
-    if (y.is_constant || slope.is_constant) return slope.tangent;  // 0
+    if (y.is_constant || slope.is_constant) return slope.tangent;  // it is 0
     return gradient_times(h, gradient_times(g, slope.tangent));
   }
 };
 
-/// The functor that the backward pass of f maps to get the gradient of input k.
+/// Returns the functor that the backward pass of f maps to get the gradient of input k.
 template <class F>
 Derivative<F> differentiated(const F& f, int k) {
   return {f, k};
@@ -229,7 +234,7 @@ SecondDerivative<F> differentiated(const Derivative<F>& derivative, int k) {
   return {derivative.f, derivative.k, k};
 }
 
-/// How many times a functor has been differentiated: 0 for the formulas above.
+/// How many times a functor has been differentiated: 1 for Derivative, 2 for SecondDerivative, 0 for all others.
 template <class F>
 inline constexpr int derivative_order = 0;
 template <class F>
@@ -237,6 +242,7 @@ inline constexpr int derivative_order<Derivative<F>> = 1;
 template <class F>
 inline constexpr int derivative_order<SecondDerivative<F>> = 2;
 
+/// The functor that a derivative was made from, or F itself if it is no derivative.
 template <class F>
 struct UnderlyingFunctor {
   using type = F;
@@ -255,7 +261,8 @@ inline constexpr bool is_in = false;
 template <class F, class... Functors>
 inline constexpr bool is_in<F, FunctorList<Functors...>> = (std::is_same_v<F, Functors> || ...);
 
-/// The library carries compiled kernels for the functors of the list and their derivatives; others compile where used.
+/// Whether F is in ElementwiseFunctors or is a derivative of such a functor. The library has compiled kernels for
+/// these; map() compiles any other functor where it is used, for the CPU only.
 template <class F>
 inline constexpr bool is_listed = is_in<typename UnderlyingFunctor<F>::type, ElementwiseFunctors>;
 

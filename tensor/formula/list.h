@@ -1,4 +1,5 @@
-/// Lists of formulas, for every device: kernels are compiled, and tests are made, once for each formula of a list.
+/// Lists of formulas as types, so that kernels and tests can be instantiated for each formula of a list, and properties
+/// of a formula: its place in the list, its number of results, its cost.
 #pragma once
 #include <array>
 #include <type_traits>
@@ -15,7 +16,7 @@ consteval int count_of(FunctorList<F...>) {
   return sizeof...(F);
 }
 
-/// F's place in the list, which has it.
+/// Returns the position of F in the list, counted from 0. F must be in the list.
 template <class F, class... Functors>
 consteval int place_of(FunctorList<Functors...>) {
   int place = 0;
@@ -23,7 +24,7 @@ consteval int place_of(FunctorList<Functors...>) {
   return place;
 }
 
-/// How many results a formula has: as many as its `results`, or one.
+/// The number of results of a formula: its member `results`, or 1 if it has no such member.
 template <class F>
 inline constexpr int result_count = [] {
   if constexpr (requires { F::results; })
@@ -31,7 +32,7 @@ inline constexpr int result_count = [] {
   else
     return 1;
 }();
-/// The work of one element in additions: `cost`, or 1.
+/// The work of a formula for one element, in additions: its member `cost`, or 1 if it has no such member.
 template <class F>
 inline constexpr int cost_of = [] {
   if constexpr (requires { F::cost; })
@@ -40,7 +41,7 @@ inline constexpr int cost_of = [] {
     return 1;
 }();
 
-/// Result k of a formula, from what the formula returned: a number, or an array of several.
+/// Returns result k of a formula from its return value, which is one number or an array of several.
 template <std::size_t k, class T>
 FOVEA_HD FOVEA_INLINE const T& result(const T& only) {
   return only;

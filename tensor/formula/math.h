@@ -1,13 +1,15 @@
-/// exp, log, tanh, erf, ... for float, double and SIMD vectors of them: one formula for a number and for lanes of it.
+/// exp, log, tanh, erf, ... for float, double and SIMD vectors of them. One template computes a scalar and a vector.
 ///
-/// A scalar and a lane give the same bits, on every machine: every product that is added to is written as fma, and
-/// nothing depends on the instruction set. All are branch-free, keep NaN, and assume rounding to nearest.
+/// A scalar and a vector lane give the same bits, on every machine: a product that is added to something is written as
+/// fma, and nothing depends on the instruction set. All functions are branch-free, return NaN for NaN, and assume
+/// rounding to nearest.
 ///
-/// Coefficients are minimax: the exchange algorithm of Remez on the error relative to the function's value, in 60
-/// digits (mpmath), rounded to the type; for f32 one after the other, the rest refitted each time. Stated errors are in
-/// units in the last place of the result (ulp), above the largest that was found against long double.
+/// The polynomial coefficients are minimax: computed by the Remez exchange algorithm for the error relative to the
+/// function's value, with 60 digits (mpmath), and then rounded to the type. For f32 they were rounded one after the
+/// other, and the remaining coefficients refitted each time. Stated errors are in units in the last place of the result
+/// (ulp); they are bounds on the largest error found in comparison with long double.
 ///
-/// On the GPU the same names are CUDA's own functions.
+/// On the GPU, the functions call CUDA's own functions instead.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -19,7 +21,7 @@
 
 namespace fovea {
 
-/// A float, a double or a vector of either.
+/// float, double, or a SIMD vector of float or double.
 template <class T>
 concept RealOrVec = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, Vec<float>> ||
     std::is_same_v<T, Vec<double>>;
@@ -29,7 +31,7 @@ namespace approximation {
 template <class T>
 using Scalar = typename ScalarOf<T>::type;
 
-/// The bits of a number as an unsigned integer, or of every lane of a vector.
+/// Returns the bits of a number as an unsigned integer, or the bits of every lane of a vector.
 template <class T>
 FOVEA_INLINE auto bits_of(T x) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -51,7 +53,7 @@ FOVEA_INLINE T from_bits(Bits bits) {
   }
 }
 
-/// c[0] + c[1] x + ... by Horner's rule.
+/// Returns c[0] + c[1] x + c[2] x² + ..., computed by Horner's rule.
 template <std::size_t k = 0, class T, std::size_t n>
 FOVEA_INLINE T polynomial(T x, const Scalar<T> (&c)[n]) {
   if constexpr (k + 1 == n)
@@ -72,20 +74,21 @@ struct Constants<float> {
   static constexpr float round = 12582912;  // 1.5 · 2^23: adding it leaves the nearest integer in the low bits
   static constexpr float ln2_high = 0.693147182F, ln2_low = -1.90465421e-9F;
   static constexpr float pi_high = 3.14159274F, pi_low = -8.74227766e-8F, pi_rest = -3.43024902e-15F;
-  static constexpr float exp_least = -87.3365402F, exp_greatest = 88.7228317F;  // where exp is normal and finite
+  static constexpr float exp_least = -87.3365402F, exp_greatest = 88.7228317F;  // between them exp is normal and finite
   static constexpr float tanh_is_one = 10;
   static constexpr float erf_is_one = 4, erf_split = 0.9F;
 
-  // (exp(r) − 1 − r) / r² on |r| ≤ ln(2) / 2: 1.4e-8 of exp(r) − 1
+  // Coefficients of polynomials, each for the function, the interval and the error that its comment gives.
+  // (exp(r) − 1 − r) / r² for |r| ≤ ln(2) / 2; error 1.4e-8 relative to exp(r) − 1
   static constexpr float exp[] = {0.4999999702F, 0.1666653901F, 0.04166774452F, 0.008367048576F, 0.001383968978F};
-  // (2 atanh(s) − 2 s) / s³ in z = s², |s| ≤ 3 − √8: 8.2e-10 of the logarithm
+  // (2 atanh(s) − 2 s) / s³ as a polynomial in z = s², for |s| ≤ 3 − √8; error 8.2e-10 relative to the logarithm
   static constexpr float log[] = {0.6666677594F, 0.3997756839F, 0.298714608F};
-  // (sin(r) − r) / r³ in z = r², |r| ≤ π / 2: 6.2e-9
+  // (sin(r) − r) / r³ as a polynomial in z = r², for |r| ≤ π / 2; error 6.2e-9 relative to sin(r)
   static constexpr float sin[] = {-0.1666665971F, 0.008333069272F, -0.0001980977686F, 2.606095677e-6F};
-  // erf(a) / a − 1 in z = a², a ≤ 0.9: 1.4e-8
+  // erf(a) / a − 1 as a polynomial in z = a², for a ≤ 0.9; error 1.4e-8 relative to erf(a)
   static constexpr float erf_near[] = {0.1283791512F,   -0.3761250377F,  0.1128192171F,
                                        -0.02677049302F, 0.004998959135F, -0.0006020799628F};
-  // log(1 − erf(a)) in a, 0.9 ≤ a ≤ 4: 1.8e-9 of erf(a)
+  // log(1 − erf(a)) as a polynomial in a, for 0.9 ≤ a ≤ 4; error 1.8e-9 relative to erf(a)
   static constexpr float erf_far[] = {-0.0001652204082F, -1.127802372F,    -0.636967361F,   -0.104121387F,
                                       0.02231894061F,    -0.003066424048F, 0.0001983139082F};
 };
@@ -102,7 +105,8 @@ struct Constants<double> {
   static constexpr double tanh_is_one = 20;
   static constexpr double erf_is_one = 6, erf_split = 1;
 
-  // As above; errors 3.2e-17, 1.3e-18, 3.0e-19, 2.2e-17, 4.9e-17.
+  // Approximate the same functions as the polynomials for float, with erf_near for a ≤ 1 and erf_far for 1 ≤ a ≤ 6. The
+  // relative errors are 3.2e-17 (exp), 1.3e-18 (log), 3.0e-19 (sin), 2.2e-17 (erf_near) and 4.9e-17 (erf_far).
   static constexpr double exp[] = {0.500000000000000555,   0.16666666666666588,    0.0416666666665761048,
                                    0.00833333333338995112, 0.00138888889317952536, 0.00019841269718362192,
                                    2.4801504978861256e-5,  2.75574078420374474e-6, 2.76261613399318848e-7,
@@ -128,26 +132,28 @@ struct Constants<double> {
 template <class T>
 inline constexpr Scalar<T> infinity = std::numeric_limits<Scalar<T>>::infinity();
 
+/// Returns the sign bit of x, with all other bits 0.
 template <class T>
 FOVEA_INLINE auto sign_of(T x) {
   return bits_of(x) & bits_of(T(Scalar<T>(-0.0)));
 }
-/// The magnitude x ≥ 0 with the sign of `sign`.
+/// Returns x, which must be ≥ 0, with the sign of `sign`.
 template <class T>
 FOVEA_INLINE T with_sign(T x, T sign) {
   return from_bits<T>(bits_of(x) | sign_of(sign));
 }
-/// No more than `limit`; NaN stays.
+/// Returns the smaller of x and `limit`; NaN if x is NaN.
 template <class T>
 FOVEA_INLINE T at_most(T x, Scalar<T> limit) {
   return select(x > T(limit), T(limit), x);
 }
 
-/// exp(x) = 2^n exp(r), r = x − n ln 2 (Cody and Waite: ln 2 in two pieces, of which the first leaves no error).
+/// exp(x) in two factors: exp(x) = 2^n exp(r) with n an integer and r = x − n ln 2. To keep r accurate, ln 2 is
+/// subtracted in two parts, `ln2_high` and `ln2_low` (Cody and Waite).
 template <class T>
 struct ExpParts {
   T fraction;                            ///< exp(r) − 1
-  decltype(bits_of(T{})) exponent_bits;  ///< n, where a number has its exponent
+  decltype(bits_of(T{})) exponent_bits;  ///< n, shifted to the exponent bits of a floating-point number
 
   FOVEA_INLINE T scale() const { return from_bits<T>(bits_of(T(Scalar<T>(1))) + exponent_bits); }  ///< 2^n
 };
@@ -162,8 +168,8 @@ FOVEA_INLINE ExpParts<T> exp_parts(T x) {
   return {fma(r * r, polynomial(r, C::exp), r), bits_of(shifted) << C::mantissa_bits};
 }
 
-/// k ln 2 + log(1 + f) for 1 + f in [√½, √2]. With s = f / (2 + f): log(1 + f) = 2 atanh(s) = f − s (f − R), and
-/// f − s f = f − f² / 2 + s f² / 2, whose first term is exact.
+/// Returns k ln 2 + log(1 + f) for 1 + f in [√½, √2]. With s = f / (2 + f) and R = 2 atanh(s) / s − 2 it holds that
+/// log(1 + f) = 2 atanh(s) = f − s (f − R), and f − s f = f − f² / 2 + s f² / 2, whose first term, f, is exact.
 template <class T>
 FOVEA_INLINE T log_from_parts(T k, T f) {
   using S = Scalar<T>;
@@ -175,34 +181,35 @@ FOVEA_INLINE T log_from_parts(T k, T f) {
   return fma(k, T(C::ln2_high), f - (half_square - tail));
 }
 
-/// k + bias, where x = 2^k m with m in [√½, √2), for positive normal x.
+/// Returns k plus the exponent bias, as an integer, where x = 2^k m with m in [√½, √2); x is positive and normal.
 template <class T>
 FOVEA_INLINE auto biased_exponent(T x) {
   using S = Scalar<T>;
   using C = Constants<S>;
   return (bits_of(x) + (bits_of(T(S(1))) - bits_of(T(S(0.70710678118654752))))) >> C::mantissa_bits;
 }
-/// The small integer that was found by biased_exponent, as a number, less `bias`.
+/// Converts the integer that biased_exponent returned to a floating-point number, and subtracts `bias` from it.
 template <class T, class Bits>
 FOVEA_INLINE T exponent_as_number(Bits biased, T bias) {
   using C = Constants<Scalar<T>>;
   return from_bits<T>(biased + bits_of(T(C::round))) - (T(C::round) + bias);
 }
 
-/// log(1 + x) for −1 < x < ∞.
+/// Returns log(1 + x) for −1 < x < ∞.
 template <class T>
 FOVEA_INLINE T log1p_inside(T x) {
   using S = Scalar<T>;
   using C = Constants<S>;
   auto biased = biased_exponent(x + T(S(1)));
   auto exponent_bits = (biased << C::mantissa_bits) - bits_of(T(S(1)));
-  // f = 2^−k (1 + x) − 1 is rounded once, and is x itself where k = 0.
+  // 1 + x = 2^k (1 + f). The sum f = 2^−k (1 + x) − 1 is rounded only once, and is exactly x if k = 0.
   T scaled = from_bits<T>(bits_of(x) - exponent_bits);
   T half_scale_less_one = fma(from_bits<T>(bits_of(T(S(2))) - exponent_bits), T(S(0.5)), T(S(-1)));
   return log_from_parts(exponent_as_number(biased, T(S(C::exponent_bias))), scaled + half_scale_less_one);
 }
 
-/// (−1)^n sin(r), r = x − turns · π; the parity of n is in the lowest bit of `shifted`.
+/// Returns (−1)^n sin(r) with r = x − turns · π, where n is even if the lowest bit of `shifted` is 0, and odd
+/// otherwise.
 template <class T>
 FOVEA_INLINE T sin_reduced(T x, T turns, T shifted) {
   using S = Scalar<T>;
@@ -210,7 +217,7 @@ FOVEA_INLINE T sin_reduced(T x, T turns, T shifted) {
   T r = fma(turns, T(-C::pi_high), x);
   r = fma(turns, T(-C::pi_low), r);
   r = fma(turns, T(-C::pi_rest), r);
-  r = at_most(r, S(2));  // arguments beyond the stated range: no digit is right, but nothing overflows
+  r = at_most(r, S(2));  // for x far beyond the accurate range, where r is wrong: the result stays bounded
   r = -at_most(-r, S(2));
   T z = r * r;
   T y = fma(r * z, polynomial(z, C::sin), r);
@@ -230,8 +237,8 @@ FOVEA_HD FOVEA_INLINE T abs(T x) {
 #endif
 }
 
-/// e^x, error < 1.1 ulp. Exactly 0 where the result would be denormal (x < −87.34 in f32, −708.4 in f64), exp(−inf) =
-/// 0; inf from 88.73 (709.79).
+/// e^x, error < 1.1 ulp. Exactly 0 where the result would be denormal (x < −87.34 in f32, x < −708.4 in f64) and for
+/// −inf; inf where the result would overflow (from 88.73 in f32, from 709.79 in f64).
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T exp(T x) {
 #ifdef __CUDA_ARCH__
@@ -242,12 +249,12 @@ FOVEA_HD FOVEA_INLINE T exp(T x) {
   using C = Constants<S>;
   ExpParts<T> parts = exp_parts(x);
   T y = from_bits<T>(bits_of(parts.fraction + T(S(1))) + parts.exponent_bits);
-  y = select(x <= T(C::exp_greatest), y, x + T(infinity<T>));  // inf, and NaN for NaN
+  y = select(x <= T(C::exp_greatest), y, x + T(infinity<T>));  // x + inf is inf, or NaN if x is NaN
   return select(x < T(C::exp_least), T(S(0)), y);
 #endif
 }
 
-/// Natural logarithm, error < 0.9 ulp, also of denormals. log(±0) = −inf, NaN below.
+/// Natural logarithm, error < 0.9 ulp, also of denormals. log(±0) = −inf; NaN for x < 0.
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T log(T x) {
 #ifdef __CUDA_ARCH__
@@ -268,7 +275,7 @@ FOVEA_HD FOVEA_INLINE T log(T x) {
 #endif
 }
 
-/// log(1 + x), error < 1.5 ulp, relative also for small x. log1p(−1) = −inf, NaN below.
+/// log(1 + x), error < 1.5 ulp, also for x near 0. log1p(−1) = −inf; NaN for x < −1.
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T log1p(T x) {
 #ifdef __CUDA_ARCH__
@@ -282,7 +289,7 @@ FOVEA_HD FOVEA_INLINE T log1p(T x) {
 #endif
 }
 
-/// √x, correctly rounded; NaN below 0.
+/// √x, correctly rounded; NaN for x < 0.
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T sqrt(T x) {
 #ifdef __CUDA_ARCH__
@@ -302,8 +309,8 @@ FOVEA_HD FOVEA_INLINE T floor(T x) {
 #endif
 }
 
-/// Hyperbolic tangent, error < 2.6 ulp, relative also for small x; ±1 for large ones.
-/// tanh(a) = t / (t + 2), t = exp(2 a) − 1, where t's own error counts the less the larger it is.
+/// Hyperbolic tangent, error < 2.6 ulp, also for x near 0; ±1 for large |x|. Computed as tanh(a) = t / (t + 2) with
+/// a = |x| and t = exp(2 a) − 1. The larger t is, the less its error affects the quotient.
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T tanh(T x) {
 #ifdef __CUDA_ARCH__
@@ -319,14 +326,14 @@ FOVEA_HD FOVEA_INLINE T tanh(T x) {
 #endif
 }
 
-/// 1 / (1 + e^−x), error < 2.6 ulp; exactly 0 below about −88 (−709), 1 for large x.
+/// 1 / (1 + e^−x), error < 2.6 ulp; exactly 0 below about −88 in f32 (−709 in f64), and 1 for large x.
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T sigmoid(T x) {
   using S = typename ScalarOf<T>::type;
   return T(S(1)) / (T(S(1)) + exp(-x));
 }
 
-/// log(1 + e^x) = max(x, 0) + log1p(e^−|x|), error < 1.8 ulp; exactly 0 below about −87 (−708).
+/// log(1 + e^x) = max(x, 0) + log1p(e^−|x|), error < 1.8 ulp; exactly 0 below about −87 in f32 (−708 in f64).
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T softplus(T x) {
   using S = typename ScalarOf<T>::type;
@@ -337,7 +344,7 @@ FOVEA_HD FOVEA_INLINE T softplus(T x) {
 #endif
 }
 
-/// The error function 2 / √π ∫_0^x e^−t² dt, error < 1.5 ulp, relative also for small x; ±1 for large ones.
+/// The error function 2 / √π ∫_0^x e^−t² dt, error < 1.5 ulp, also for x near 0; ±1 for large |x|.
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T erf(T x) {
 #ifdef __CUDA_ARCH__
@@ -354,8 +361,8 @@ FOVEA_HD FOVEA_INLINE T erf(T x) {
 #endif
 }
 
-/// Sine, error < 1.8 ulp for |x| ≤ 1e4; above, digits are lost in proportion to x, but the result stays within ±1 (and
-/// its rounding). NaN for ±inf.
+/// Sine, error < 1.8 ulp for |x| ≤ 1e4. For larger |x| the error grows in proportion to |x|, but the result stays
+/// within ±1, up to rounding. NaN for ±inf.
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T sin(T x) {
 #ifdef __CUDA_ARCH__
@@ -369,7 +376,7 @@ FOVEA_HD FOVEA_INLINE T sin(T x) {
 #endif
 }
 
-/// Cosine, as sin(x + π / 2) with the sum never formed; accuracy and range as of sin.
+/// Cosine, computed as sin(x + π / 2) without rounding that sum. Accuracy and range are those of sin.
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T cos(T x) {
 #ifdef __CUDA_ARCH__

@@ -1,5 +1,5 @@
-/// What formulas need of a number besides arithmetic: for float and double here, and for SIMD vectors of them in
-/// cpu/simd.h, whatever a formula is called with.
+/// Functions that formulas need besides arithmetic, for float and double. cpu/simd.h defines the same functions for
+/// SIMD vectors, so that a formula can be called with scalars and with vectors.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -12,23 +12,23 @@ namespace fovea {
 template <class T>
 struct Vec;
 
-/// The signed integer of T's size: what comparisons and bit tricks work on.
+/// The signed integer type of the size of T, for comparison masks and operations on bits.
 template <class T>
 using IntegerOf = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
 
-/// The scalar type of a SIMD vector, or of a scalar itself.
+/// The scalar type that a SIMD vector or a dual number is made of; a scalar's own type.
 template <class T>
 struct ScalarOf {
   using type = T;
 };
 
-/// yes where the condition holds, no elsewhere; both are evaluated.
+/// Returns `yes` if the condition is true, else `no`; for vectors, lane by lane. Both arguments are always evaluated.
 template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
 FOVEA_HD FOVEA_INLINE T select(bool condition, T yes, T no) {
   return condition ? yes : no;
 }
 
-/// a b + c, rounded once.
+/// Returns a b + c, rounded once.
 FOVEA_HD FOVEA_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 FOVEA_HD FOVEA_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 FOVEA_INLINE float square_root(float x) { return __builtin_sqrtf(x); }

@@ -1,7 +1,8 @@
-/// How a reduction joins two values, for every device: its neutral element, and the rule.
+/// The reductions (sum, maximum): for each, its neutral element `identity` and the function `join` that combines two
+/// values, used on every device.
 ///
-/// To add one: write the struct here, add it to the enum and to visit_reduction, and write the public function
-/// (tensor/reduce.h). `join` is associative, and is called with numbers and with vectors of them.
+/// To add one, write the struct here, add it to the enum and to visit_reduction, and write the public function
+/// (tensor/reduce.h). `join` must be associative up to rounding, and is called with scalars and with SIMD vectors.
 #pragma once
 #include <limits>
 
@@ -22,7 +23,7 @@ struct Sum {
   }
 };
 
-/// NaN wins, wherever it stands.
+/// The maximum; NaN if any of the values is NaN.
 struct MaximumOver {
   static constexpr const char* name = "maximum_over";
   static constexpr double identity = -std::numeric_limits<double>::infinity();
@@ -32,7 +33,7 @@ struct MaximumOver {
   }
 };
 
-/// Calls body with the struct of a reduction.
+/// Calls `body` with an object of the struct that belongs to the enum value `reduction`.
 template <class Body>
 void visit_reduction(Reduction reduction, const Body& body) {
   if (reduction == Reduction::sum) return body(Sum{});

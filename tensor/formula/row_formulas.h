@@ -1,21 +1,29 @@
-/// Formulas over rows, the last dimension of tensors: one struct each, for every device.
+/// Row formulas: computations on the rows of tensors, where a row is the last dimension, such as softmax and layer
+/// normalisation. There is one struct for each, used on every device.
 ///
-/// A formula is written over a `Row`, which knows how the device walks the elements of a row: in vectors on the CPU, in
-/// threads on the GPU. `at` is a place in the row, and f a function of a place that gives an element's value there.
+/// A formula is a function of a `Row`. Each device has its own Row class, which walks the elements of a row: in SIMD
+/// vectors on the CPU, in threads on the GPU. Below, `at` is a position in the row (or, on the CPU, the positions of
+/// one vector), and f is a function that returns a value for a position.
 ///
-///   row.in(k, at)                  input k at that place; row.allowed_or(k, at, x): x where the mask forbids it
-///   row.maximum(f), row.sum(f)     over the row: maximum is −inf for nothing and passes over NaN; sums are f64
-///   row.sums(f)                    of a std::array of values each
-///   row.keep(k, f)                 computes f once at every place; what it returns gives the values again. Output k
-///                                  serves as memory, and must be written afterwards
-///   row.write(k, f)                output k gets f(at) everywhere; row.write_element(k, j, x): x at place j
-///   row.scan(k, f, reverse)        output k gets the sum, in f64, of f over the place and all before it, or after it
-///   row.add_to_column(k, f)        column sum k, over all rows, gets f(at) at every place
-///   row.size(), row.element(k, j)  the number of elements, and element j of input k
-///   row.number(k), row.precise_number(k), row.index(k)     input k, which has one value for the row
+///   row.in(k, at)                  returns the element of input k at the position
+///   row.allowed_or(k, at, x)       returns the element of input k, or x where the mask forbids the element
+///   row.maximum(f)                 returns the maximum of f over the row; NaN is skipped, −inf if there are no values
+///   row.sum(f)                     returns the sum of f over the row, as f64
+///   row.sums(f)                    returns several sums: f returns a std::array of values
+///   row.keep(k, f)                 computes f once at every position, and returns a function that gives these values.
+///                                  They may be stored in output k, which must be written afterwards
+///   row.write(k, f)                sets output k to f(at) at every position
+///   row.write_element(k, j, x)     sets element j of output k to x
+///   row.scan(k, f, reverse)        sets output k to the prefix sums of f, each including its own position, or with
+///                                  reverse to the suffix sums; added up in f64
+///   row.add_to_column(k, f)        adds f(at) to column sum k, [n], which is summed over all rows
+///   row.size(), row.element(k, j)  return the number of elements of the row, and element j of input k
+///   row.number(k), row.precise_number(k), row.index(k)
+///                                  return input k, which has one value for the row; see RowOperand for its type
 ///   row.write_number(k, x), row.write_precise_number(k, x)
+///                                  sets output k, which has one value for the row, to x
 ///
-/// To add one: write the struct here, add its name to RowFormulas at the end, and write the public function that calls
+/// To add one, write the struct here, add its name to RowFormulas at the end, and write the public function that calls
 /// run_rows (tensor/rows.h). It then runs on every device, and the tests compare the devices with a plain loop.
 #pragma once
 #include <array>
@@ -27,29 +35,30 @@
 
 namespace fovea::formula {
 
-/// The kind of an operand: n elements in each row, of the computation's type; or one value for each row, of that type,
-/// f64 or i64.
+/// The kind of an operand. `elements`: n elements in each row, of the type that the formula computes in. The other
+/// kinds have one value for each row: `number` of the type that the formula computes in, `precise_number` f64, `index`
+/// i64.
 enum class RowOperand { elements, number, precise_number, index };
 
-/// The defaults of a formula's declarations; a formula that differs declares its own.
+/// Properties of a formula with their defaults; a formula derives from this and redeclares a property to change it.
 struct RowFormula {
-  static constexpr bool takes_mask = false;  ///< calls allowed_or
-  static constexpr bool keeps = false;       ///< calls keep: short rows stay in registers
-  static constexpr int column_sums = 0;      ///< how many rows of column sums, [n] each, it adds to
-  static constexpr int cost = 4;             ///< of an element, in additions
+  static constexpr bool takes_mask = false;  ///< whether the formula calls row.allowed_or
+  static constexpr bool keeps = false;       ///< whether it calls row.keep; if so, short rows stay in registers
+  static constexpr int column_sums = 0;      ///< number of column sums, [n] each, that it adds to
+  static constexpr int cost = 4;             ///< work per element, in additions
 };
 
 template <class T>
 inline constexpr T infinity = std::numeric_limits<T>::infinity();
 
-/// The shift that is subtracted from logits before exp: their maximum, or 0 where that is −inf, because −inf − (−inf)
-/// would be NaN, and exp(−inf − 0) is 0.
+/// Returns the value to subtract from logits before exp: their maximum, or 0 if that is −inf, because −inf − (−inf)
+/// would be NaN, while exp(−inf − 0) is 0.
 template <class T>
 FOVEA_HD FOVEA_INLINE T finite_or_zero(T maximum) {
   return maximum == -infinity<T> ? T(0) : maximum;
 }
 
-/// weights_j = exp(z_j) / Σ_k exp(z_k). Exactly 0 where the mask forbids; all 0 in a row with nothing allowed.
+/// exp(z_j) / Σ_k exp(z_k). Exactly 0 where the mask forbids the element; all 0 in a row without allowed elements.
 struct Softmax : RowFormula {
   static constexpr const char* name = "softmax";
   static constexpr std::array inputs{RowOperand::elements};
@@ -67,7 +76,8 @@ struct Softmax : RowFormula {
   }
 };
 
-/// y_j (g_j − Σ_k y_k g_k), y the softmax. Exactly 0 where y is, whatever g holds there.
+/// y_j (g_j − Σ_k y_k g_k), where y is the result of Softmax and g the gradient with respect to y. Exactly 0 where y is
+/// 0, even if g is infinite or NaN there.
 struct SoftmaxBackward : RowFormula {
   static constexpr const char* name = "softmax_backward";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::elements};
@@ -87,7 +97,8 @@ struct SoftmaxBackward : RowFormula {
   }
 };
 
-/// log Σ_k exp(z_k) over what is allowed, as the row's maximum and the logarithm of the rest; +inf where nothing is.
+/// Returns log Σ_k exp(z_k − shift) over the allowed elements of the row; log Σ_k exp(z_k) is `shift` more. +inf if no
+/// element is allowed.
 template <class Row, class Logits>
 FOVEA_HD FOVEA_INLINE auto log_of_sum(Row& row, typename Row::Number shift, const Logits& z) {
   using T = typename Row::Number;
@@ -95,7 +106,7 @@ FOVEA_HD FOVEA_INLINE auto log_of_sum(Row& row, typename Row::Number shift, cons
   return total == T(0) ? infinity<T> : log(total);
 }
 
-/// z_j − log Σ_k exp(z_k). A row of −inf stays −inf.
+/// z_j − log Σ_k exp(z_k). If all elements of a row are −inf, the result is −inf too.
 struct LogSoftmax : RowFormula {
   static constexpr const char* name = "log_softmax";
   static constexpr std::array inputs{RowOperand::elements};
@@ -110,7 +121,7 @@ struct LogSoftmax : RowFormula {
   }
 };
 
-/// g_j − exp(y_j) Σ_k g_k, y the logarithm of the softmax.
+/// g_j − exp(y_j) Σ_k g_k, where y is the result of LogSoftmax and g the gradient with respect to y.
 struct LogSoftmaxBackward : RowFormula {
   static constexpr const char* name = "log_softmax_backward";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::elements};
@@ -124,7 +135,8 @@ struct LogSoftmaxBackward : RowFormula {
   }
 };
 
-/// log Σ_k exp(z_k) over what is allowed; +inf, not −inf, where nothing is: exp(z − lse) is then 0 without a branch.
+/// log Σ_k exp(z_k) over the allowed elements of the row. If no element is allowed, it is +inf rather than −inf, so
+/// that exp(z − log_sum_exp) is 0 without a branch.
 struct LogSumExp : RowFormula {
   static constexpr const char* name = "log_sum_exp";
   static constexpr std::array inputs{RowOperand::elements};
@@ -140,8 +152,9 @@ struct LogSumExp : RowFormula {
   }
 };
 
-/// (x − mean) / √(variance + ε) · gain + bias (Ba et al. 2016), and the mean and 1 / √(variance + ε) of each row. In
-/// two sweeps: the difference E[x²] − E[x]² would lose all digits where the mean is large.
+/// Outputs: (x − mean) / √(variance + ε) · gain + bias (Ba et al. 2016), and the mean and 1 / √(variance + ε) of each
+/// row. The variance is computed in a second pass over the row, because E[x²] − E[x]² would lose all digits where the
+/// mean is large.
 struct LayerNorm : RowFormula {
   static constexpr const char* name = "layer_norm";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements};
@@ -165,8 +178,10 @@ struct LayerNorm : RowFormula {
   }
 };
 
-/// The adjoint of LayerNorm. Inputs: g, x, gain, and the row's mean and inverse deviation. With x̂ the normalised row
-/// and h = g · gain: dx = inverse · (h − mean(h) − x̂ · mean(h x̂)); column sums g x̂ (of gain) and g (of bias).
+/// The backward pass of LayerNorm. Inputs: the gradient g with respect to its first output, x, gain, and the mean and
+/// the inverse = 1 / √(variance + ε) of the row. With x̂ = (x − mean) · inverse and h = g · gain, the gradient with
+/// respect to x is inverse · (h − mean(h) − x̂ · mean(h x̂)). The column sums are the gradients with respect to gain,
+/// Σ g x̂ over all rows, and bias, Σ g.
 struct LayerNormBackward : RowFormula {
   static constexpr const char* name = "layer_norm_backward";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements,
@@ -191,8 +206,9 @@ struct LayerNormBackward : RowFormula {
   }
 };
 
-/// (1 − ε) nll + (ε / V) Σ_v −log p_v, nll = −log p_target, p the softmax of the row (Szegedy et al. 2016); and the
-/// row's log Σ exp, in f64. Both are 0 where the target is the ignored one.
+/// Cross-entropy with label smoothing ε (Szegedy et al. 2016). Inputs: the logits and the target of the row. Outputs:
+/// the loss (1 − ε) nll + (ε / V) Σ_v −log p_v, where p is the softmax of the row and nll = −log p_target, and
+/// log Σ_v exp(z_v) of the logits z, in f64. Both outputs are 0 if the target is `ignored`.
 struct CrossEntropy : RowFormula {
   static constexpr const char* name = "cross_entropy";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::index};
@@ -215,15 +231,16 @@ struct CrossEntropy : RowFormula {
     const double total = sums[0] == 0 ? infinity<double> : static_cast<double>(shift) + log(sums[0]);
     const double nll = total - static_cast<double>(row.element(0, target));
     const double uniform = total - sums[1] / static_cast<double>(row.size());
-    // without smoothing, an infinite logit elsewhere must not turn 0 · inf into NaN
+    // Without smoothing, `uniform` is left out: it may be infinite, and 0 · inf would be NaN.
     const double loss = label_smoothing == 0 ? nll : (1 - label_smoothing) * nll + label_smoothing * uniform;
     row.write_number(0, static_cast<T>(loss));
     row.write_precise_number(1, total);
   }
 };
 
-/// g (p_v − (1 − ε) [v = target] − ε / V), and 0 in ignored rows. Inputs: the logits, the row's target, its gradient
-/// and its log Σ exp, which is subtracted in two pieces, as it has more digits than f32.
+/// The backward pass of CrossEntropy: g (p_v − (1 − ε) [v = target] − ε / V), and 0 if the target is `ignored`. Inputs:
+/// the logits, and for each row its target, the gradient g with respect to its loss, and its log Σ exp. The latter is
+/// subtracted in two parts, because f64 has more digits than f32.
 struct CrossEntropyBackward : RowFormula {
   static constexpr const char* name = "cross_entropy_backward";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::index, RowOperand::number,
@@ -247,7 +264,7 @@ struct CrossEntropyBackward : RowFormula {
   }
 };
 
-/// y_j = Σ_{k ≤ j} x_k, or with `reverse` Σ_{k ≥ j} x_k.
+/// Prefix sums Σ_{k ≤ j} x_k, or with `reverse` suffix sums Σ_{k ≥ j} x_k.
 struct CumulativeSum : RowFormula {
   static constexpr const char* name = "cumulative_sum";
   static constexpr std::array inputs{RowOperand::elements};

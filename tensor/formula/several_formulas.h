@@ -1,7 +1,7 @@
-/// Element-wise formulas with several results, for every device: the LSTM's cell with its adjoint, and the steps of
-/// optimizers.
+/// Element-wise formulas with several results, used on every device: the cell of the LSTM and its backward pass, and
+/// the steps of optimizers.
 ///
-/// To add one: write the struct, add its name to SeveralFormulas, and write the public function that calls map_several
+/// To add one, write the struct, add its name to SeveralFormulas, and write the public function that calls map_several
 /// (tensor/map.h).
 #pragma once
 #include <array>
@@ -11,9 +11,10 @@
 
 namespace fovea::formula {
 
-/// One unit of an LSTM (Hochreiter and Schmidhuber 1997, with forget gates), from its gates before activation:
+/// One unit of an LSTM (Hochreiter and Schmidhuber 1997, with forget gates), computed from its gates before activation
+/// (input i, forget f, candidate z, output o) and its previous cell state c':
 ///   c = σ(f) c' + σ(i) tanh(z),  h = σ(o) tanh(c)
-/// Results: h, c, and the activations σ(i), σ(f), tanh(z), σ(o), which the adjoint takes.
+/// Results: h, c, and the activations σ(i), σ(f), tanh(z), σ(o), which LstmCellBackward needs.
 struct LstmCell {
   static constexpr const char* name = "lstm_cell";
   static constexpr int inputs = 5, results = 6, cost = 64;
@@ -26,7 +27,8 @@ struct LstmCell {
   }
 };
 
-/// The adjoint: from the activations, c', c, and the gradients of h and c, those of the four gates and of c'.
+/// The backward pass of LstmCell: from the activations, c', c, and the gradients with respect to h and c, it computes
+/// the gradients with respect to the four gates before activation and to c'.
 struct LstmCellBackward {
   static constexpr const char* name = "lstm_cell_backward";
   static constexpr int inputs = 8, results = 5, cost = 64;
@@ -40,14 +42,14 @@ struct LstmCellBackward {
   }
 };
 
-/// A constant in the type that the formula computes in.
+/// Converts a constant to T, the scalar or vector type that the formula computes in.
 template <class T>
 FOVEA_HD FOVEA_INLINE T constant(double value) {
   return T(static_cast<typename ScalarOf<T>::type>(value));
 }
 
-/// From the gradient g and the parameter p: p ← p − rate · (scale · g + decay · p). Here and below, `scale` multiplies
-/// the gradient as it is read: that is how clipping is free.
+/// Plain gradient descent, for gradient g and parameter p: p ← p − rate · (scale · g + decay · p). Here and in the
+/// formulas below, `scale` multiplies the gradient as it is read, so clipping needs no extra pass over the gradients.
 struct SgdUpdate {
   static constexpr const char* name = "sgd_step";
   static constexpr int inputs = 2, results = 1, cost = 4;
@@ -60,7 +62,7 @@ struct SgdUpdate {
   }
 };
 
-/// velocity ← momentum · velocity + scale · g + decay · p; p ← p − rate · velocity
+/// Gradient descent with momentum: velocity ← momentum · velocity + scale · g + decay · p; p ← p − rate · velocity.
 struct MomentumUpdate {
   static constexpr const char* name = "sgd_step_with_momentum";
   static constexpr int inputs = 3, results = 2, cost = 4;
@@ -74,9 +76,10 @@ struct MomentumUpdate {
   }
 };
 
-/// Adam (Kingma and Ba 2015), AdamW where `keep` is not 1 (Loshchilov and Hutter 2019). State: p, m, v.
+/// Adam (Kingma and Ba 2015), or AdamW if `keep` is not 1 (Loshchilov and Hutter 2019), for parameter p with running
+/// averages m and v, where g = scale · gradient + decay · p:
 ///   m ← β₁ m + (1 − β₁) g,  v ← β₂ v + (1 − β₂) g²,  p ← keep · p − rate · m / (√v · deviation_scale + ε)
-/// with the corrections of m and v for their first steps inside `rate` and `deviation_scale`.
+/// `rate` and `deviation_scale` include the bias corrections of m and v.
 struct AdamUpdate {
   static constexpr const char* name = "adam_step";
   static constexpr int inputs = 4, results = 3, cost = 4;

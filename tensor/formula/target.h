@@ -1,4 +1,5 @@
-/// How a function is compiled: for the CPU, and under nvcc for the GPU as well.
+/// Macros for functions that run on both devices: FOVEA_HD compiles a function for the CPU and, under nvcc, also for
+/// the GPU; FOVEA_INLINE forces it to be inlined.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,7 +1,7 @@
-/// Comparisons, logic and choice, element by element, for every device. Their inputs are of any type; a condition is
-/// bool, or u8 of which every number but 0 counts as true.
+/// Element-wise comparisons, logic and selection (`where`), used on every device. Inputs may have any element type,
+/// except that logic takes bool, and the condition of `where` is bool or u8, of which every number but 0 is true.
 ///
-/// To add one: write the struct, add its name to TruthFormulas, and write the public function (tensor/comparison.h).
+/// To add one, write the struct, add its name to TruthFormulas, and write the public function (tensor/comparison.h).
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -52,7 +52,8 @@ struct Choice {
 
 using TruthFormulas = FunctorList<Less, LessEqual, Equal, Both, Either, Negation, Choice>;
 
-/// Calls body(Type<Result>, Type<Input>...) with the types of a formula's operands, the last input of `dtype`.
+/// Calls body(Type<Result>{}, Type<Input>{}...) with the element types of the result and the inputs of a formula, if
+/// the element type of its last input is `dtype`.
 template <class F, class Body>
 void visit_types(const F&, DType dtype, const Body& body) {
   constexpr Type<bool> truth;
