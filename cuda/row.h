@@ -152,8 +152,7 @@ class Row {
   Shared& shared_;
 };
 
-/// Divides the rows evenly over the blocks: block b runs the rows of index count · b / blocks and up, below count · (b
-/// + 1) / blocks.
+/// Divides the rows evenly over the blocks. Block b runs rows r with rows · b / blocks ≤ r < rows · (b + 1) / blocks.
 template <class T, class Formula>
 __global__ void run_rows_kernel(Formula formula, DeviceLoop<Row<T, Formula>::operands + 1> rows,
                                 RowPointers<Row<T, Formula>::operands> all, double* columns) {
