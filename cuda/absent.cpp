@@ -1,4 +1,4 @@
-// A build without the CUDA backend: asking for the device is one clear line.
+// Takes the place of the CUDA backend in builds without it: using the device throws an Error that says how to get it.
 #include "tensor/kernels.h"
 
 namespace fovea {

@@ -1,6 +1,7 @@
-/// Copies from device memory to shared memory that run beside the computation (cp.async, from compute capability 8.0).
+/// Asynchronous copies from device memory to shared memory (cp.async, from compute capability 8.0): they run while the
+/// threads compute.
 ///
-/// A thread starts copies, closes them to a group, and later waits for its groups; other threads see what it copied
+/// A thread starts copies, closes them into a group, and later waits for its groups. Other threads see the copied data
 /// after a barrier that follows the wait.
 #pragma once
 #include <cstdint>
@@ -11,14 +12,14 @@ namespace fovea::cuda {
 
 #ifndef FOVEA_CUDA_ON_HOST
 
-/// Starts copying 16 bytes; both addresses are multiples of 16.
+/// Starts copying 16 bytes; both addresses must be multiples of 16.
 __device__ inline void copy_16_bytes_async(void* shared, const void* from) {
   auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
 }
-/// Closes the copies since the last call to a group.
+/// Makes one group of the copies that this thread has started since its last call.
 __device__ inline void close_copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits until at most `groups` of this thread's groups, the latest, are unfinished.
+/// Waits until all copy groups of this thread have finished, except at most the latest `groups`.
 template <int groups>
 __device__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");

@@ -1,4 +1,4 @@
-// Comparisons, logic and choice on the GPU.
+// Comparisons, logical operations and `where` on the GPU, element by element.
 #include "cuda/launch.h"
 #include "tensor/formula/truths.h"
 #include "tensor/provide.h"

@@ -1,4 +1,4 @@
-// The GPU that fovea uses (the first), its stream, and its memory, which comes from CUDA's own stream-ordered pool.
+// The GPU that fovea uses (the first one), its stream, and its memory, which comes from CUDA's stream-ordered pool.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -34,11 +34,11 @@ namespace {
 
 constexpr double gibibyte = 1 << 30;
 
-/// Why there is no GPU to use; empty where there is one.
+/// Returns the reason why no GPU can be used, or an empty string if one can.
 std::string obstacle() {
   int count = 0;
   cudaError_t status = cudaGetDeviceCount(&count);
-  cudaGetLastError();  // clears it
+  cudaGetLastError();  // clears the error
   if (status != cudaSuccess) return cudaGetErrorString(status);
   return count == 0 ? "none found" : "";
 }
@@ -48,7 +48,7 @@ class Memory {
   Memory() {
     check(cudaSetDevice(0), "cudaSetDevice");
     check(cudaDeviceGetDefaultMemPool(&pool_, 0), "cudaDeviceGetDefaultMemPool");
-    std::uint64_t keep_all = UINT64_MAX;  // freed blocks stay in the pool: steady training asks the system for nothing
+    std::uint64_t keep_all = UINT64_MAX;  // freed blocks stay in the pool and are used again
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all), "cudaMemPoolSetAttribute");
   }
 
@@ -57,7 +57,7 @@ class Memory {
     void* block = nullptr;
     std::uint64_t before = reserved();
     if (cudaMallocAsync(&block, std::max<std::size_t>(bytes, 1), stream()) != cudaSuccess) {
-      cudaGetLastError();  // clears it
+      cudaGetLastError();  // clears the error
       std::size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
       fail("cuda: out of memory: asked for {:.1f} GiB, {:.1f} GiB free of {:.0f} GiB, fovea holds {:.1f} GiB",
@@ -105,7 +105,7 @@ class Memory {
   AllocatorStatistics statistics_;
 };
 
-/// Never destroyed: tensors in static variables may outlive it.
+/// Returns the allocator of the GPU. It is never destroyed, because tensors in static variables may outlive it.
 Memory& memory() {
   static auto* made = new Memory;
   return *made;

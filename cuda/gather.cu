@@ -1,4 +1,5 @@
-// Rows by index, and adding rows back in their order, so that the result repeats bit for bit.
+// The GPU's kernels that gather rows of a table by index and that add rows to a table by index. Rows are added in a
+// fixed order, so results repeat bit for bit.
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
 #include "cuda/shared_memory.h"
@@ -8,7 +9,7 @@ namespace fovea::cuda {
 
 namespace {
 
-/// The lowest position whose index is neither a row nor `ignored`.
+/// Finds the lowest position whose index is neither in 0 to size − 1 nor `ignored`.
 template <class Index>
 __global__ void find_first_outside(const Index* index, std::int64_t count, std::int64_t size, std::int64_t ignored,
                                    unsigned long long* first) {
@@ -18,7 +19,7 @@ __global__ void find_first_outside(const Index* index, std::int64_t count, std::
 }
 
 std::int64_t first_outside(const Tensor& index, std::int64_t size, std::int64_t ignored) {
-  Tensor found = Tensor::full({1}, -1, DType::i64, Device::cuda);  // all bits set: the greatest without a sign
+  Tensor found = Tensor::full({1}, -1, DType::i64, Device::cuda);  // −1, read as unsigned, is the greatest number
   Tensor packed = index.contiguous();
   visit_index("first_outside", index.dtype(), [&](auto type) {
     using Index = typename decltype(type)::type;
@@ -33,8 +34,8 @@ __global__ void gather_elements(const T* table, const Index* index, T* out, std:
   for_elements(count * width, [&](std::int64_t e) { out[e] = table[index[e / width] * width + e % width]; });
 }
 
-/// One block per row of the table: it looks through all indices, tile by tile, for its own, and adds their rows in
-/// order.
+/// Adds rows to their rows of the table. Each block takes one row of the table at a time, searches all indices for that
+/// row, tile by tile, and adds the matching rows in order.
 template <class T, class Index>
 __global__ void add_rows(T* table, std::int64_t table_rows, const Index* index, const T* rows, std::int64_t count,
                          std::int64_t width) {

@@ -28,7 +28,9 @@ cublasHandle_t blas() {
   return handle;
 }
 
-/// How cuBLAS, which counts columns first, sees a row-major matrix: as its transpose.
+/// A factor of a product as cuBLAS takes it. cuBLAS stores matrices by columns, so it sees a row-major matrix as its
+/// transpose: a row-major factor has the operation CUBLAS_OP_N, a column-major factor CUBLAS_OP_T. `leading` is the
+/// distance between the rows of the former or the columns of the latter.
 struct Operand {
   Tensor tensor;
   cublasOperation_t operation;
@@ -51,7 +53,8 @@ Operand operand(const Tensor& x) {
   return {packed, CUBLAS_OP_N, leading_of(packed, -1, -2)};
 }
 
-/// One call: `batch` products at constant strides. cᵀ = bᵀ aᵀ turns row-major into column-major.
+/// Computes `batch` products with one call of cuBLAS, as cᵀ = bᵀ aᵀ, because cuBLAS stores matrices by columns.
+/// `stride` holds the distances between neighbouring matrices in c, a and b.
 template <class T>
 void strided_batch(const Operand& a, const Operand& b, const Tensor& c, const T* first_a, const T* first_b, T* first_c,
                    std::int64_t batch, const std::array<std::int64_t, 3>& stride, double alpha, double beta) {
@@ -73,7 +76,7 @@ void strided_batch(const Operand& a, const Operand& b, const Tensor& c, const T*
   }
 }
 
-/// The batch dimensions of x: its shape without the last two.
+/// Returns a view of x's batch dimensions: all but the last two, with one element per matrix.
 Tensor batch_of(const Tensor& x) {
   Shape shape(std::span(x.shape().begin(), static_cast<std::size_t>(x.rank() - 2)));
   Shape strides(std::span(x.strides().begin(), static_cast<std::size_t>(x.rank() - 2)));
@@ -82,7 +85,7 @@ Tensor batch_of(const Tensor& x) {
 
 void gemm(const Tensor& left, const Tensor& right, Tensor& c, double alpha, double beta) {
   if (c.elements() == 0) return;
-  if (!fits(c, -1, -2)) {  // cuBLAS writes rows: through a packed result
+  if (!fits(c, -1, -2)) {  // cuBLAS writes only contiguous rows: the result is computed in a packed tensor
     Tensor packed = Tensor::empty(c.shape(), c.dtype(), c.device());
     if (beta != 0) packed.copy_from(c);
     cuda::gemm(left, right, packed, alpha, beta);

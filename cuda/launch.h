@@ -1,4 +1,4 @@
-/// Launching kernels: the size of a grid, and strided loops as kernels see them.
+/// Launches kernels: chooses the size of their grid, and passes strided loops to them.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace fovea::cuda {
 
 inline constexpr int block_threads = 256;
 
-/// Enough blocks for `count` threads; kernels stride on beyond the largest grid.
+/// Returns the number of blocks for `count` threads, but at most 2^20: kernels take further elements in a loop
+/// (for_elements).
 inline unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>(std::min<std::int64_t>((count + block_threads - 1) / block_threads, 1 << 20));
 }
@@ -28,8 +29,8 @@ struct Grid {
   std::size_t shared_bytes = 0;
 };
 
-/// Puts a kernel at the end of the stream. Throws Error naming `name` where CUDA refuses the launch; what goes wrong
-/// while the kernel runs shows when the program next waits for the stream.
+/// Appends a kernel to the stream. Throws Error naming `name` if CUDA refuses the launch; an error while the kernel
+/// runs is reported when the program next waits for the stream.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), const Grid& grid, const Arguments&... arguments) {
 #ifdef FOVEA_CUDA_ON_HOST
@@ -41,7 +42,7 @@ void launch(const char* name, void (*kernel)(Parameters...), const Grid& grid, c
   check(cudaGetLastError(), name);
 }
 
-/// An ElementLoop in the form a kernel takes: plain arrays, passed by value.
+/// An ElementLoop, which walks several strided operands of one shape, as plain arrays: kernels take it by value.
 template <int operands>
 struct DeviceLoop {
   int rank;
@@ -56,7 +57,7 @@ struct DeviceLoop {
     }
   }
 
-  /// The operands' offsets of element `element` in row-major order.
+  /// Computes where element number `element`, in row-major order, lies in each operand: offset[k] for operand k.
   __device__ void offsets(std::int64_t element, std::int64_t (&offset)[operands]) const {
     for (int k = 0; k < operands; ++k) offset[k] = 0;
     for (int d = rank - 1; d >= 0; --d) {
@@ -67,7 +68,7 @@ struct DeviceLoop {
   }
 };
 
-/// This thread's elements of [0, count): for (auto e : ...) without the ceremony.
+/// Calls body(e) for this thread's share of the elements 0 ≤ e < count: a grid-stride loop.
 template <class Body>
 __device__ void for_elements(std::int64_t count, Body body) {
   std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;

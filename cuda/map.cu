@@ -1,4 +1,4 @@
-// The element-wise formulas with their first derivatives, and those with several results, on the GPU.
+// The GPU's kernels for the element-wise formulas, their first derivatives, and the formulas with several results.
 #include "cuda/map_kernel.h"
 #include "tensor/formula/several_formulas.h"
 

@@ -1,4 +1,5 @@
-/// map on the GPU: the element-wise formulas of tensor/formula, on scalars.
+/// The GPU's kernel for `map`: applies an element-wise formula of tensor/formula to the elements of tensors, one scalar
+/// per thread at a time.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -26,7 +27,7 @@ __global__ void map_elements(F f, DeviceLoop<result_count<F> + inputs> loop, std
   });
 }
 
-/// out... = f(in...)
+/// Computes out... = f(in...), element by element, for f32 and f64; inputs broadcast to the results' shape.
 template <class F, int inputs>
 void map_tensors(const F& f, Tensor* const* out, const Tensor* const* in) {
   constexpr int results = result_count<F>;

@@ -1,4 +1,4 @@
-// Second derivatives on the GPU.
+// The GPU's kernels for second derivatives of the element-wise formulas.
 #include "cuda/map_kernel.h"
 
 namespace fovea::cuda {

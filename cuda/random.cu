@@ -1,4 +1,4 @@
-// Dropout on the GPU: the same words for the same elements as on the CPU.
+// Dropout on the GPU: each element is decided by the same random bits as on the CPU, so the masks are equal.
 #include "cuda/launch.h"
 #include "tensor/kernels.h"
 
@@ -6,7 +6,7 @@ namespace fovea::cuda {
 
 namespace {
 
-/// One thread per Philox block, which decides over eight elements 16 apart.
+/// Applies the mask. Each thread computes one Philox block, which decides whether eight elements, 16 apart, are kept.
 template <class T>
 __global__ void drop(DropoutMask mask, T scale, const T* x, const T* residual, T* out, std::int64_t count) {
   for_elements(mask.groups(count) * DropoutMask::lanes, [&](std::int64_t block) {

@@ -1,5 +1,5 @@
-// Reductions: one block per row, CUB within the block. The order of additions depends on the row's length alone, so
-// results repeat.
+// Reductions on the GPU: one block per row, which joins its threads' totals with CUB. The order of additions depends on
+// the row's length alone, so results repeat.
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
 #include "tensor/kernels.h"
@@ -9,7 +9,7 @@ namespace fovea::cuda {
 
 namespace {
 
-/// A reduction's rule as CUB takes it.
+/// A reduction's rule for joining two values, as the function object that CUB takes.
 template <class Op>
 struct Join {
   template <class T>
@@ -18,11 +18,12 @@ struct Join {
   }
 };
 
-/// Totals are f64 for floating-point numbers, and exact for integers.
+/// The type of a total: f64 for floating-point numbers, i64 for integers, whose sums are exact.
 template <class T>
 using Total = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
 
-/// out[row] = op over in[row, 0 ... n); rows are read at their own offsets.
+/// Reduces each row of n elements to its total. `rows` has the offsets of each row in `out` and `in`, and `step` is the
+/// distance between the elements of a row in `in`.
 template <class T, class Op>
 __global__ void reduce_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_t n, std::int64_t step) {
   using BlockReduce = cub::BlockReduce<Total<T>, block_threads>;
@@ -43,7 +44,7 @@ unsigned blocks_for_rows(std::int64_t rows) {
   return static_cast<unsigned>(std::clamp<std::int64_t>(rows, 1, 1 << 16));
 }
 
-/// The last dimension reduced away: in [..., n], out [...].
+/// Reduces the last dimension: `in` is [..., n], and `out` is [...].
 void reduce_last(Reduction reduction, const Tensor& in, Tensor& out) {
   std::int64_t n = in.size(-1), step = in.strides()[-1];
   Tensor heads = n > 0 ? in.select(-1, 0) : out;
@@ -60,7 +61,7 @@ void reduce_last(Reduction reduction, const Tensor& in, Tensor& out) {
                            [&](auto op) { visit_real("reduce", in.dtype(), [&](auto type) { run(op, type); }); });
 }
 
-/// `out` has in's rank; the dimensions in which it is 1 and `in` is not are reduced.
+/// Reduces the dimensions in which `out` has size 1 and `in` has not; both have the same rank.
 void reduce(Reduction reduction, const Tensor& in, Tensor& out) {
   std::array<int, Shape::max_rank> order{};
   Shape kept;

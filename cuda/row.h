@@ -1,4 +1,5 @@
-/// Row formulas (tensor/formula/row_formulas.h) on the GPU: a block a row, each thread every 256th element.
+/// Row formulas (tensor/formula/row_formulas.h) on the GPU: a block of 256 threads computes one row at a time, and each
+/// thread takes every 256th element.
 #pragma once
 #include <array>
 
@@ -9,17 +10,18 @@
 
 namespace fovea::cuda {
 
-/// The operands of all rows: where each begins, and how far the elements of a row lie apart.
+/// The operands of a row formula for all rows: their addresses, and the distances between the elements of a row.
 template <int operands>
 struct RowPointers {
-  void* first[operands];        ///< inputs, then outputs
-  std::int64_t step[operands];  ///< between elements
-  const std::uint8_t* allow;    ///< null: everything is allowed
+  void* first[operands];        ///< addresses of the inputs, then of the outputs
+  std::int64_t step[operands];  ///< between neighbouring elements of a row; 0 if the operand has one value per row
+  const std::uint8_t* allow;    ///< the mask; null allows everything
   std::int64_t allow_step;
   std::int64_t n;
 };
 
-/// One row. All threads of the block run the formula; sums and maxima are the same in all of them.
+/// One row, with the methods that a formula calls (listed in row_formulas.h). All threads of the block run the formula;
+/// each sum or maximum has the same value in all of them.
 template <class T, class Formula>
 class Row {
  public:
@@ -35,7 +37,8 @@ class Row {
     SharedArray<double, 1> result;
   };
 
-  /// `offset` of each operand and, last, of the mask; `columns` [column sums, n] belong to this block.
+  /// `offset` is where the row begins in each operand and, last, in the mask; `columns` [column sums, n] are the column
+  /// sums of this block.
   __device__ Row(const RowPointers<operands>& all, const std::int64_t (&offset)[operands + 1], double* columns,
                  Shared& shared)
       : all_(all), offset_(offset), columns_(columns), shared_(shared) {}
@@ -77,7 +80,7 @@ class Row {
     return total;
   }
 
-  /// A thread reads again only what it wrote itself.
+  /// Keeps the values in output k. A thread reads back only the elements that it wrote itself, so no barrier is needed.
   template <class F>
   __device__ auto keep(int k, const F& f) const {
     write(k, f);
@@ -87,7 +90,7 @@ class Row {
   __device__ void write(int k, const F& f) const {
     for_places([&](std::int64_t j) { address<T>(inputs + k)[j * all_.step[inputs + k]] = f(j); });
   }
-  /// Tile by tile, with the total of all tiles before.
+  /// Scans tile by tile, one element per thread; `carried` is the total of all tiles before.
   template <class F>
   __device__ void scan(int k, const F& f, bool reverse) const {
     double carried = 0;
@@ -100,7 +103,7 @@ class Row {
       __syncthreads();
     }
   }
-  /// By the thread that wrote the element before.
+  /// Writes element j in the thread that also wrote it in write(), so that no barrier is needed between the two.
   __device__ void write_element(int k, std::int64_t j, T x) const {
     if (j % blockDim.x == threadIdx.x) address<T>(inputs + k)[j * all_.step[inputs + k]] = x;
   }
@@ -131,14 +134,15 @@ class Row {
   __device__ void for_places(const Body& body) const {
     for (std::int64_t j = threadIdx.x; j < all_.n; j += blockDim.x) body(j);
   }
-  /// The join of all threads' values, in all of them. The order of joining depends on nothing but their number.
+  /// Joins the values `mine` of all threads and returns the result in each of them. The order of joining depends on the
+  /// number of threads alone.
   template <class Join>
   __device__ double all_threads(double mine, Join join) const {
     double joined = BlockReduce(shared_.reduction).Reduce(mine, join);
     if (threadIdx.x == 0) shared_.result[0] = joined;
     __syncthreads();
     joined = shared_.result[0];
-    __syncthreads();  // the shared memory may be written again
+    __syncthreads();  // after this barrier the shared memory may be overwritten
     return joined;
   }
 
@@ -148,7 +152,7 @@ class Row {
   Shared& shared_;
 };
 
-/// Block b runs the rows of its part, of which there are as many as blocks: rows · b / blocks up to the next.
+/// Divides the rows evenly over the blocks. Block b runs rows r with rows · b / blocks ≤ r < rows · (b + 1) / blocks.
 template <class T, class Formula>
 __global__ void run_rows_kernel(Formula formula, DeviceLoop<Row<T, Formula>::operands + 1> rows,
                                 RowPointers<Row<T, Formula>::operands> all, double* columns) {

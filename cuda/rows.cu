@@ -1,4 +1,4 @@
-// The row formulas on the GPU.
+// The GPU's kernels for the row formulas (tensor/formula/row_formulas.h).
 #include "cuda/row.h"
 #include "tensor/provide.h"
 #include "tensor/reduce.h"
@@ -7,7 +7,8 @@ namespace fovea::cuda {
 
 namespace {
 
-/// The tensor that has one element for each row: where the rows of x begin. Single values have no last dimension.
+/// Returns a view of x with one element per row, the first. An operand with one value per row (`has_elements` is false)
+/// has no dimension of elements, and is returned as it is.
 Tensor row_starts(const Tensor& x, bool has_elements) {
   if (!has_elements) return x;
   return x.as_strided(leading_shape(x.shape()), leading_shape(x.strides()));
@@ -38,7 +39,8 @@ void run(const Formula& formula, const RowOperands& given) {
   for (int k = 0; k <= operands; ++k) addresses[k] = &starts[k];
   DeviceLoop<operands + 1> rows(plan_loop<operands + 1>(given.rows, addresses));
 
-  // column sums: so many parts, whatever the device, that results repeat everywhere
+  // Each block computes one part of the column sums. Their number is the same on every device, so that results repeat
+  // everywhere.
   constexpr std::int64_t most_parts = 128;
   const auto blocks =
       static_cast<unsigned>(std::clamp<std::int64_t>(rows.count, 1, Formula::column_sums > 0 ? most_parts : 1 << 16));

@@ -1,7 +1,8 @@
-/// A block's shared memory: arrays of a size known to the compiler, and the dynamic part whose size a launch sets.
+/// The shared memory of a block: arrays whose size is known at compile time, and the dynamic part, whose size is set at
+/// the launch.
 ///
 /// Where kernels run on the host (tests/cuda_on_host), every access is checked against the array's bounds, and memory
-/// that the block has not written holds set bits (NaN).
+/// that the block has not written is filled with 1 bits (NaN).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace fovea::cuda {
 
 #ifndef FOVEA_CUDA_ON_HOST
 
-/// `__shared__ SharedArray<float, 256> tile;` in a kernel: n elements that the block's threads share.
+/// An array of n elements that the threads of a block share: `__shared__ SharedArray<float, 256> tile;` in a kernel.
 template <class T, int n>
 class SharedArray {
  public:
@@ -27,7 +28,8 @@ class SharedArray {
   T elements_[n];
 };
 
-/// Elements first ≤ i < first + n of the dynamic shared memory, seen as an array of T.
+/// An array of elements of type T in the dynamic shared memory, beginning at byte `first_byte`; the second parameter is
+/// its number of elements.
 template <class T>
 class SharedSpan {
  public:

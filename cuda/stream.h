@@ -1,4 +1,4 @@
-/// The stream that all work on the GPU is ordered on, and checked calls.
+/// The CUDA stream that all of fovea's work on the GPU runs in, and error checks for calls of CUDA.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -6,14 +6,15 @@
 
 namespace fovea::cuda {
 
-/// Throws Error with CUDA's own words unless the call succeeded.
+/// Throws Error with `what` and CUDA's error message, unless the call succeeded.
 inline void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) fail("cuda: {}: {}", what, cudaGetErrorString(status));
 }
 
 cudaStream_t stream();
 
-/// Waits until everything in the stream has run, and counts the wait. Throws Error naming `what` if a kernel failed.
+/// Waits until all work in the stream has finished, and adds 1 to the count of such waits. Throws Error naming `what`
+/// if a kernel failed.
 void wait_for_stream(const char* what);
 
 }  // namespace fovea::cuda

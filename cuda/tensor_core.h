@@ -1,9 +1,10 @@
-/// Products in the GPU's tensor cores, one warp at a time: the only place that knows the instruction and how it deals
-/// the elements of a matrix out to the lanes.
+/// Matrix products on the GPU's tensor cores, one warp at a time. Only this file knows the instruction, and how it
+/// distributes the elements of a matrix over the lanes of the warp.
 ///
 ///   D [16, 8] = A [16, 16] B [16, 8] + C [16, 8]        A and B in bf16, sums in f32
 ///
-/// With g = lane / 4 and t = lane % 4, a lane holds, in pairs of neighbouring columns of A and neighbouring rows of B,
+/// With g = lane / 4 and t = lane % 4, each lane holds the elements (row, column) listed here. An element of A stands
+/// for itself and its right neighbour, an element of B for itself and the element below it: the pair shares a register.
 ///
 ///   A: (g, 2t) (g + 8, 2t) (g, 2t + 8) (g + 8, 2t + 8)     B: (2t, g) (2t + 8, g)
 ///   C and D: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)
@@ -18,12 +19,12 @@
 
 namespace fovea::cuda {
 
-/// Two bf16 in a register, the first in the lower half.
+/// Packs two bf16 numbers into one register, the first into the lower half.
 __device__ inline std::uint32_t pack(bf16 first, bf16 second) {
   return first.bits | static_cast<std::uint32_t>(second.bits) << 16;
 }
 
-/// A lane's part of each matrix, in the order of the list above.
+/// One lane's elements of A, of B, and of C or D, in the order of the list at the beginning of this file.
 struct LeftTile {
   std::uint32_t pairs[4];
 };
@@ -34,7 +35,7 @@ struct SumTile {
   float sums[4];
 };
 
-/// sum += left · right. All 32 lanes of the warp call it together.
+/// Computes sum += left · right. All 32 lanes of the warp must call it together.
 __device__ inline void multiply_add(SumTile& sum, const LeftTile& left, const RightTile& right);
 
 #ifndef FOVEA_CUDA_ON_HOST
@@ -49,7 +50,8 @@ __device__ inline void multiply_add(SumTile& sum, const LeftTile& left, const Ri
 
 #else
 
-/// The lanes show each other their parts; each then adds up its own four elements.
+/// Computes sum += left · right on the host: the lanes exchange their elements, then each computes its four elements of
+/// the sum.
 inline void multiply_add(SumTile& sum, const LeftTile& left, const RightTile& right) {
   auto half = [](std::uint64_t word, int which) {
     bf16 number;

@@ -1,4 +1,5 @@
-/// Pairs of bf16 numbers in the lanes of a vector: what the processors' instructions for bf16 products take.
+/// Pairs of bf16 numbers in the lanes of a SIMD vector: the operands of the processor's bf16 dot products (AVX-512
+/// BF16). Processors without these instructions compute the same products in f32.
 #pragma once
 #include <cstdint>
 
@@ -7,10 +8,10 @@
 
 namespace fovea {
 
-/// Two neighbours along a product's inner dimension, the first one in the lower half.
+/// Two bf16 numbers that are neighbours along the inner dimension of a product; the first is in the lower 16 bits.
 using Bf16Pair = std::uint32_t;
 
-/// Lane i: (first_i, second_i), rounded to nearest even.
+/// Returns the pair (first_i, second_i) in each lane i, rounded to bf16 (to nearest even).
 FOVEA_INLINE Vec<Bf16Pair> bf16_pairs(Vec<float> first, Vec<float> second) {
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
   typedef std::uint16_t Halves __attribute__((vector_size(vector_bytes)));
@@ -30,7 +31,8 @@ FOVEA_INLINE Vec<Bf16Pair> bf16_pairs(Vec<float> first, Vec<float> second) {
 #endif
 }
 
-/// Packs 2 · lanes numbers, the first half of which are in `low`, into pairs of neighbours: (x₀, x₁), (x₂, x₃), ...
+/// Rounds 2 · lanes numbers x to bf16 and packs them into pairs of neighbours: (x₀, x₁), (x₂, x₃), ... The first half
+/// of the numbers is in `low`, the second half in `high`.
 FOVEA_INLINE Vec<Bf16Pair> neighbours_as_bf16_pairs(Vec<float> low, Vec<float> high) {
 #if defined(__AVX512BF16__)
   return Vec<Bf16Pair>((Vec<Bf16Pair>::Native)_mm512_cvtne2ps_pbh(high.native, low.native));
@@ -43,12 +45,12 @@ FOVEA_INLINE Vec<Bf16Pair> neighbours_as_bf16_pairs(Vec<float> low, Vec<float> h
 #endif
 }
 
-/// sum + a b.
+/// Returns sum + a b, lane by lane.
 template <class T>
 FOVEA_INLINE Vec<T> add_product(Vec<T> sum, Vec<T> a, Vec<T> b) {
   return sum + a * b;
 }
-/// sum + the products of a's and b's first numbers and of their second ones.
+/// Returns sum + a₁ b₁ + a₂ b₂, lane by lane: the lane of a is the pair (a₁, a₂), that of b the pair (b₁, b₂).
 FOVEA_INLINE Vec<float> add_product(Vec<float> sum, Vec<Bf16Pair> a, Vec<Bf16Pair> b) {
 #if defined(__AVX512BF16__)
   return Vec<float>((Vec<float>::Native)_mm512_dpbf16_ps(sum.native, (__m512bh)a.native, (__m512bh)b.native));

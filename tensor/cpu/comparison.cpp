@@ -1,4 +1,4 @@
-// Comparisons, logic and choice on the CPU.
+// Comparisons, logical operations and `where` on the CPU, element by element.
 #include "tensor/element_loop.h"
 #include "tensor/formula/truths.h"
 #include "tensor/provide.h"
@@ -7,15 +7,16 @@ namespace fovea::cpu {
 
 namespace {
 
-/// An operand's elements along a run: the first, and how far they lie apart.
+/// The elements of an operand along a run of the loop: the address of the first, and the distance between neighbours.
 template <class T>
 struct Elements {
   const T* first;
   std::int64_t step;
 };
 
-/// Calls body with functions of i, each of which gives element i of an operand. Neighbours, and one element for all,
-/// are spelt out, so that the compiler makes vectors of the loops over them.
+/// Calls body(x...) with one function per operand, where x(i) returns element i of the operand. Contiguous elements
+/// (step 1) and a single broadcast element (step 0) get functions of their own, so that the compiler vectorises the
+/// loops that call them.
 template <class Body>
 void with_functions(const Body& body) {
   body();

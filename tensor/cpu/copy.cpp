@@ -1,4 +1,4 @@
-// Copies that cast, broadcast and change the order of elements; filling.
+// The CPU's kernels for copy, which casts, broadcasts and permutes elements, fill and arange.
 #include <algorithm>
 #include <cstring>
 

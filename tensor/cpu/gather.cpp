@@ -1,4 +1,5 @@
-// Picking by index on the CPU, and its adjoint.
+// The CPU's kernels that gather elements by index, and those that scatter and add, which are the backward pass of
+// gathering.
 #include <algorithm>
 #include <cstring>
 
@@ -16,13 +17,13 @@ std::int64_t first_outside(const Tensor& index, std::int64_t size, std::int64_t 
     using I = typename decltype(type)::type;
     const I *first = at.data<I>(), *last = first + at.elements();
     auto is_inside = [&](I i) { return (0 <= i && i < size) || i == ignored; };
-    bool all = true;  // first without a branch: a vector at a time
+    bool all = true;  // a first pass without branches, which the compiler vectorises
     for (const I* i = first; i != last; ++i) all &= is_inside(*i);
     return all ? std::int64_t{-1} : std::find_if_not(first, last, is_inside) - first;
   });
 }
 
-/// Rows that are dense in themselves, at one distance from each other in row-major order.
+/// Whether each row of x is contiguous, and all rows, in row-major order, lie at the same distance from each other.
 bool has_even_rows(const Tensor& x) {
   if (x.rank() < 2) return x.is_contiguous();
   return (x.size(-1) <= 1 || x.strides()[-1] == 1) && (x.rank() == 2 || x.is_contiguous());
@@ -50,7 +51,7 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
   });
 }
 
-/// Columns begin ≤ d < end of table[index[row]] += rows[row].
+/// Adds columns begin ≤ d < end of rows[row] to table[index[row]], for all rows in order.
 template <class T, class I>
 void add_columns(Rows<T> table, const I* index, std::int64_t count, Rows<const T> rows, std::int64_t begin,
                  std::int64_t end) {
@@ -64,7 +65,8 @@ void add_columns(Rows<T> table, const I* index, std::int64_t count, Rows<const T
   }
 }
 
-/// Threads own columns, so that every element is summed in row order by one of them; 16 columns are a cache line.
+/// Adds every row of `rows` to its row of the table. The columns are divided among the threads, so that every element
+/// is summed in row order by one thread. They are divided in units of 16, a cache line of f32.
 void add_all_rows(Tensor& table, const Tensor& at, const Tensor& rows) {
   constexpr std::int64_t line = 16;
   std::int64_t width = table.size(1), count = at.elements();
@@ -108,8 +110,8 @@ void gather_last(const Tensor& x, const Tensor& index, Tensor& out) {
   });
 }
 
-/// out[index[j]] += x[j]. Neighbours with one index (the clipped ends of relative positions) are summed in a register,
-/// in f64, before they are added.
+/// Adds x[j] to out[index[j]] for all j. Neighbours with equal indices (as at the clipped ends of relative positions)
+/// are first summed in f64 in a register.
 template <class T, class I>
 void add_at(T* out, const I* index, const T* x, std::int64_t n) {
   for (std::int64_t j = 0; j < n;) {

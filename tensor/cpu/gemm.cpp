@@ -1,4 +1,4 @@
-// Matrix products on the CPU: which of oneDNN and our tiles multiplies, and how a batch is dealt out to threads.
+// Matrix products on the CPU: chooses between oneDNN and tiled_gemm, and divides a batch among the threads.
 #include "tensor/gemm.h"
 
 #include <array>
@@ -13,7 +13,8 @@ namespace fovea::cpu {
 
 namespace {
 
-/// Sizes and strides of a batch of products, in as few dimensions as it takes.
+/// The sizes and strides of a batch of products. Batch dimensions are merged where their strides allow it, and become
+/// rows of one larger product where all products share b.
 template <class T>
 class Batch {
  public:
@@ -47,7 +48,7 @@ class Batch {
     return product;
   }
 
-  /// Where the operands of product `index` begin.
+  /// Returns where the operands of product `index` begin.
   Offsets offsets(std::int64_t index) const {
     Offsets at;
     for (int d = rank_ - 1; d >= 0; --d) {
@@ -61,7 +62,8 @@ class Batch {
   double flops() const { return 2.0 * static_cast<double>(m * n) * static_cast<double>(k); }  ///< of one product
 
  private:
-  /// The stride of a dimension of one element means nothing: 1 suits a column, a whole row a row.
+  /// Returns the last two dimensions of x as a matrix. The stride of a dimension of size 1 has no meaning, so it is
+  /// replaced: a column stride by 1, a row stride by the length of a row in memory.
   template <class Element>
   static MatrixView<Element> view(const Tensor& x) {
     std::int64_t column = x.size(-1) == 1 ? 1 : x.strides()[-1];
@@ -86,7 +88,7 @@ class Batch {
     steps_[rank_++] = step;
   }
 
-  /// [B, T, d] times one [d, n] is [B T, d] times [d, n].
+  /// Turns batch dimensions in which all products share b into rows: [B, T, d] times [d, n] is [B T, d] times [d, n].
   void fold() {
     for (; rank_ > 0; --rank_) {
       const Offsets& inner = steps_[rank_ - 1];
@@ -101,7 +103,7 @@ class Batch {
     }
   }
 
-  /// cᵀ = bᵀ aᵀ: kernels write c in rows.
+  /// Replaces the products by cᵀ = bᵀ aᵀ, because the kernels write contiguous rows of c.
   void transpose() {
     std::swap(m, n);
     std::swap(a, b);
@@ -117,17 +119,17 @@ class Batch {
   int rank_ = 0;
 };
 
-/// Each product of a batch cut into rows × columns parts, so that every thread gets as many parts as the others.
+/// Divides each product of a batch into `rows` × `columns` parts, so that all threads get the same number of parts.
 struct Grid {
   std::int64_t rows = 1, columns = 1;
 
-  /// `count` products [m, n], for so many threads. Each part reads its rows of a and its columns of b: of the grids
-  /// with most parts, the squarest parts read least.
+  /// Chooses the grid for `count` products [m, n] and so many threads. A part reads its rows of a and its columns of b.
+  /// So among the grids with the most parts, the one with the squarest parts is best: it reads least.
   Grid(std::int64_t count, std::int64_t m, std::int64_t n, std::int64_t threads) {
     const std::int64_t wanted = threads / std::gcd(threads, count);
     const std::int64_t most_rows = std::max<std::int64_t>(1, m / (2 * smallest_part));
     const std::int64_t most_columns = std::max<std::int64_t>(1, n / (4 * smallest_part));
-    std::pair<std::int64_t, std::int64_t> best{0, 0};  // parts, then less reading
+    std::pair<std::int64_t, std::int64_t> best{0, 0};  // parts; minus the rows and columns that a part reads
     for (std::int64_t r = 1; r <= std::min(wanted, most_rows); ++r) {
       std::int64_t c = std::clamp<std::int64_t>(wanted / r, 1, most_columns);
       std::pair<std::int64_t, std::int64_t> quality{r * c, -(m / r + n / c)};
@@ -142,7 +144,7 @@ struct Grid {
 
 template <class T>
 void multiply_tiled(const Batch<T>& batch, T alpha, T beta) {
-  constexpr double worth_a_thread = 1e5;  // flops: a microsecond or two, as long as a team takes to wake
+  constexpr double worth_a_thread = 1e5;  // flops: one or two microseconds, the time to wake a team of threads
   const std::int64_t count = batch.count();
   const double work = batch.flops() * static_cast<double>(count);
   const std::int64_t threads = work < 2 * worth_a_thread ? 1 : available_threads();

@@ -1,4 +1,4 @@
-// The element-wise formulas with their first derivatives, and those with several results.
+// The CPU's kernels for the element-wise formulas, their first derivatives, and the formulas with several results.
 #include "tensor/cpu/map_loop.h"
 #include "tensor/formula/several_formulas.h"
 #include "tensor/provide.h"

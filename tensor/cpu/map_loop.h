@@ -1,4 +1,5 @@
-/// The CPU's loop over the elements of a map: compiled once for every functor.
+/// The CPU's loops for `map`, which applies a functor to every element of its tensors. A loop is compiled for each
+/// functor.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -10,7 +11,8 @@
 
 namespace fovea::cpu {
 
-/// Up to a vector's lanes from memory of any stride; the lanes beyond `count` hold numbers that do no harm.
+/// Loads `count` elements that lie `step` apart, at most as many as a vector has lanes. The lanes beyond `count` hold 0
+/// or a copy of the first element, so that a functor can be evaluated there too.
 template <class T>
 FOVEA_INLINE Vec<T> load_lanes(const T* from, std::int64_t step, int count) {
   if (step == 1) return count == Vec<T>::lanes ? Vec<T>::load(from) : Vec<T>::load_partial(from, count);
@@ -26,10 +28,12 @@ FOVEA_INLINE void store_lanes(Vec<T> values, T* to, std::int64_t step, int count
   for (int lane = 0; lane < count; ++lane) to[lane * step] = values[lane];
 }
 
-/// One row of the loop, always in vectors: the last one partly filled, strided operands gathered. An element's result
-/// does not depend on where it lies. `operand` has the addresses of the results, then of the inputs. The functor and
-/// the addresses are copies, which stay in registers: a result might alias anything else. Second derivatives are rare:
-/// they go without the loop for contiguous operands.
+/// Applies `f` to the elements of one row, always in vectors: the last vector is partly filled, and the elements of
+/// strided operands are gathered. So an element's result does not depend on its position in memory. `operand` holds the
+/// addresses of the results, then of the inputs; `step` holds the distance between neighbouring elements of each. The
+/// functor and the addresses are copied to local variables, which stay in registers; the compiler would otherwise have
+/// to assume that storing a result changes them. Second derivatives are rare, so they do without the loop for
+/// contiguous operands.
 template <class T, class F, std::size_t... r, std::size_t... i>
 void map_row(F f, T* const* operand, const std::int64_t* step, std::int64_t count, std::index_sequence<r...>,
              std::index_sequence<i...>) {
@@ -52,21 +56,22 @@ void map_row(F f, T* const* operand, const std::int64_t* step, std::int64_t coun
   }
 }
 
-/// Enough for the second derivative of a functor with ten captures.
+/// The largest number of results and inputs of a map: enough for the second derivative of a functor with ten captures.
 inline constexpr int most_map_operands = 16;
 
-/// A row of some functor: addresses of its results, then of its inputs, and how far the elements of each lie apart.
+/// A function that applies the functor at `f` to one row of `count` elements. `operand` holds the addresses of the
+/// results, then of the inputs; `step` holds the distance between neighbouring elements of each.
 template <class T>
 using RowFunction = void (*)(const void* f, T* const* operand, const std::int64_t* step, std::int64_t count);
 
-/// Calls `row` for the rows of the loop over the results, all of one shape, and the broadcast inputs, on several
-/// threads where that pays: the part of a map that no functor changes, compiled once. T is float or double; `cost` is
-/// an element's work in additions.
+/// Calls `row` for each row of the loop over the results, which all have one shape, and the inputs, which broadcast to
+/// it. Uses several threads where that pays. This part of a map does not depend on the functor and is compiled once. T
+/// is float or double; `cost` is the work per element, in additions.
 template <class T>
 void map_rows(RowFunction<T> row, const void* f, Tensor* const* out, int results, const Tensor* const* in, int inputs,
               std::int64_t cost);
 
-/// out... = f(in...), element by element, for f32 and f64; inputs broadcast to the results' shape.
+/// Computes out... = f(in...), element by element, for f32 and f64; inputs broadcast to the results' shape.
 template <class F, int inputs>
 void map_elements(const F& f, Tensor* const* out, const Tensor* const* in) {
   static_assert(result_count<F> + inputs <= most_map_operands);

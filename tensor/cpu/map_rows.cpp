@@ -6,7 +6,8 @@
 namespace fovea::cpu {
 namespace {
 
-/// map_rows for up to `most` operands; those beyond the last stand at the first and are not used.
+/// Implements map_rows for up to `most` operands. If there are fewer, the remaining places hold the first result and
+/// are not used.
 template <int most, class T>
 void map_rows_of(RowFunction<T> row, const void* f, Tensor* const* out, int results, const Tensor* const* in,
                  int inputs, std::int64_t cost) {

@@ -1,4 +1,5 @@
-// Second derivatives of the element-wise formulas, for create_graph; a file of its own, as it takes long to compile.
+// The CPU's kernels for second derivatives of the element-wise formulas, which backward passes with create_graph use.
+// They have a file of their own because they take long to compile.
 #include "tensor/cpu/map_loop.h"
 #include "tensor/provide.h"
 

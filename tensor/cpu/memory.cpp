@@ -1,4 +1,4 @@
-// The CPU's memory: blocks that are kept for the next tensor of their size.
+// The allocator of the CPU: it keeps freed blocks and hands them out again to the next tensor of their size.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -20,7 +20,9 @@ namespace {
 
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 
-/// Blocks come in four sizes per power of two, so that nearby shapes share them and at most a quarter is wasted.
+/// Rounds a number of bytes up to a block size. Above 256 bytes there are four block sizes per power of two, so that
+/// tensors of similar sizes can use the same blocks, and at most a quarter more than needed is allocated. Smaller sizes
+/// are multiples of 64.
 std::size_t block_size(std::size_t bytes) {
   if (bytes <= 256) return std::max<std::size_t>((bytes + 63) / 64 * 64, 64);
   std::size_t step = std::bit_floor(bytes - 1) / 4;
@@ -61,7 +63,8 @@ class CpuAllocator {
   }
 
  private:
-  /// A block from the cache or from the system. Throws where there is no room for it; nothing is counted then.
+  /// Returns a block from the cache or, if there is none of that size, from the system. Throws Error if there is no
+  /// memory for it; the counters of allocations do not change then.
   std::byte* cached_or_new(std::size_t bytes) {
     auto& free_blocks = free_[bytes];
     if (!free_blocks.empty()) {
@@ -85,8 +88,9 @@ class CpuAllocator {
     return block;
   }
 
-  /// Whether the machine has so much. The system promises more than that, and kills who uses it. Asking takes a while:
-  /// only every so many bytes.
+  /// Whether the machine has so many bytes available. The operating system grants more memory than it has, and kills a
+  /// process that uses it, so the allocator checks. Because a check takes a while, there is one for every 64 MiB of new
+  /// memory.
   bool is_there(std::size_t bytes) {
     constexpr std::size_t worth_asking = std::size_t{1} << 26;
     unasked_ += bytes;
@@ -116,11 +120,12 @@ class CpuAllocator {
 
   std::mutex mutex_;
   std::map<std::size_t, std::vector<std::byte*>> free_;
-  std::size_t unasked_ = 0;  ///< bytes taken since the machine was asked what it has
+  std::size_t unasked_ = 0;  ///< bytes taken from the system since the last check of its memory
   AllocatorStatistics statistics_;
 };
 
-/// Never destroyed: tensors in static variables may outlive every other static object.
+/// Returns the allocator. It is never destroyed, because tensors in static variables may outlive every other static
+/// object.
 CpuAllocator& cpu_allocator() {
   static auto* allocator = new CpuAllocator;
   return *allocator;

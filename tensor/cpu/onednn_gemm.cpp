@@ -24,14 +24,14 @@ bool has_instructions(dnnl::cpu_isa wanted) {
 
 std::int64_t round_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
 
-/// A matrix rounded to bf16, filled up with zeros to sizes that are multiples of `step`, in the order of dimensions in
-/// which it lies: transposing it would take longer than the product, and oneDNN takes both. Stored as bf16, or as f32
-/// that holds the rounded values.
+/// A copy of a matrix that is rounded to bf16. Its sizes are filled up with zeros to multiples of `step`. It keeps the
+/// matrix's order of dimensions in memory, because transposing would take longer than the product and oneDNN accepts
+/// both orders. The elements are stored as bf16, or as rounded values in f32 on machines without bf16 instructions.
 struct RoundedCopy {
   static constexpr std::int64_t step = 64;
 
   // the matrix that was copied
-  std::uint64_t version;  ///< of its storage at the time
+  std::uint64_t version;  ///< the version of the matrix's storage when it was copied
   MatrixView<const float> from;
   std::int64_t rows, columns;
 
@@ -66,9 +66,10 @@ RoundedCopy make_rounded(const Operand& x, std::int64_t rows, std::int64_t colum
   return {x.tensor.version(), x.view, rows, columns, elements, row_stride, column_stride};
 }
 
-/// The copy made for an earlier product of this matrix or its transpose, if the storage has not changed since: a
-/// product of the forward pass, or of the step before with the same weights (without, a step takes 3 to 4 % longer).
-/// Otherwise a new copy, which replaces the storage's copy; those of storages that are gone are released then.
+/// Returns a rounded copy of the matrix x. If an earlier product had this matrix or its transpose as a factor, and the
+/// storage has not changed since, it is the copy made then: by the forward pass, or by the previous step if the weights
+/// are still the same (without this cache, a step takes 3 to 4 % longer). Otherwise it is a new copy, which replaces
+/// the storage's old one; copies of storages that no longer exist are then released.
 RoundedCopy rounded(const Operand& x, std::int64_t rows, std::int64_t columns) {
   static std::mutex mutex;
   static std::map<std::weak_ptr<const void>, RoundedCopy, std::owner_less<>> copies;
@@ -89,10 +90,11 @@ RoundedCopy rounded(const Operand& x, std::int64_t rows, std::int64_t columns) {
   return made;
 }
 
-/// a [m, k] and b [k, n] of `operand` type, c [m, n] of f32 in rows of c_row.
+/// The sizes, strides and types of a product c = a b: a [m, k] and b [k, n] have the type `operand`, and c [m, n] is
+/// f32 with row stride c_row. oneDNN's compiled code is cached by this key.
 struct Layout {
   std::int64_t m, n, k, a_row, a_column, b_row, b_column, c_row;
-  bool accumulates;  ///< c += a b
+  bool accumulates;  ///< computes c += a b
   DType operand;
   auto operator<=>(const Layout&) const = default;
 
@@ -129,7 +131,7 @@ dnnl::matmul create(const Layout& layout) {
 #endif
 }
 
-/// oneDNN compiles code for each new shape, 0.2 to 0.65 ms: the last thousand are kept.
+/// Keeps the code that oneDNN compiled for the last thousand layouts: compiling takes 0.2 to 0.65 ms for each.
 class PrimitiveCache {
  public:
   dnnl::matmul find(const Layout& layout) {
@@ -152,7 +154,7 @@ class PrimitiveCache {
   using Entries = std::list<std::pair<Layout, dnnl::matmul>>;
   static constexpr std::size_t capacity = 1024;
   std::mutex mutex_;
-  Entries recent_;  // latest first
+  Entries recent_;  // most recently used first
   std::map<Layout, Entries::iterator> places_;
 };
 
@@ -168,7 +170,7 @@ void execute(const Layout& layout, const std::byte* a, const std::byte* b, float
   stream.wait();
 }
 
-/// c = alpha x + beta c, [rows, n]; beta = 0 does not read c.
+/// Computes c = alpha x + beta c, where x and c are [rows, n]; beta = 0 does not read c.
 void merge(std::int64_t rows, std::int64_t n, float alpha, const float* x, float beta, MatrixView<float> c) {
   parallel_for(rows, 1 + element_grain / n, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -221,7 +223,9 @@ void multiply_rounded(const Product<float>& product, const Operand& a, const Ope
              right.column_stride, to_row, accumulates, left.elements.dtype()},
             left.elements.address() + first * left.row_stride * element, right.elements.address(), to);
   };
-  // Batches have any number of rows: taken in steps, few shapes come up. What is no whole step makes a detour.
+  // The number of rows differs from batch to batch, and oneDNN compiles code for each number. So that few numbers
+  // occur, as many rows as possible are computed in a multiple of 256; the rest is rounded up to a multiple of 32 in a
+  // temporary result.
   constexpr std::int64_t whole_step = 256, step = 32;
   const bool direct = alpha == 1 && (beta == 0 || beta == 1);
   for (std::int64_t first = 0; first < m;) {

@@ -1,4 +1,5 @@
-/// Strided matrices copied into rows of whole vectors, for the inner loops of products.
+/// Packing for matrix products: copies matrices of any strides into rows of whole SIMD vectors, which the inner loops
+/// read.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +26,8 @@ struct MatrixView {
 
 namespace transposition {
 
-/// One step: the odd blocks of `width` lanes of the upper row change places with the even ones of the lower row.
+/// Exchanges the odd-numbered blocks of `width` lanes of `upper` with the even-numbered blocks of `lower`: one step of
+/// a transposition.
 template <int width, class T>
 FOVEA_INLINE void swap_blocks(Vec<T>& upper, Vec<T>& lower) {
   constexpr int lanes = Vec<T>::lanes;
@@ -38,7 +40,7 @@ FOVEA_INLINE void swap_blocks(Vec<T>& upper, Vec<T>& lower) {
   (std::make_integer_sequence<int, lanes>{});
 }
 
-/// A square of lanes × lanes, turned in registers.
+/// Transposes a square of lanes × lanes elements, one vector per row, in registers.
 template <class T, int width = Vec<T>::lanes / 2>
 FOVEA_INLINE void square(Vec<T> (&row)[Vec<T>::lanes]) {
 #pragma GCC unroll 16
@@ -47,7 +49,8 @@ FOVEA_INLINE void square(Vec<T> (&row)[Vec<T>::lanes]) {
   if constexpr (width > 1) square<T, width / 2>(row);
 }
 
-/// [rows, columns] of a matrix whose row stride is 1, to rows of `width`, each filled up to whole vectors with zeros.
+/// Copies a [rows, columns] matrix whose row stride is 1 into rows that are `width` elements apart. It transposes
+/// squares in registers. The last vector of each row is filled up with zeros.
 template <class T>
 void pack(MatrixView<const T> from, std::int64_t rows, std::int64_t columns, T* to, std::int64_t width) {
   constexpr int lanes = Vec<T>::lanes;
@@ -69,8 +72,8 @@ void pack(MatrixView<const T> from, std::int64_t rows, std::int64_t columns, T* 
 
 }  // namespace transposition
 
-/// Copies [rows, columns] of a matrix of any strides to rows of `width` elements ≥ columns rounded up to the lanes; the
-/// last vector of each row is filled up with zeros.
+/// Copies a [rows, columns] matrix of any strides into rows that are `width` elements apart; `width` is at least
+/// `columns` rounded up to a multiple of the lanes. The last vector of each row is filled up with zeros.
 template <class T>
 void pack(MatrixView<const T> from, std::int64_t rows, std::int64_t columns, T* to, std::int64_t width) {
   constexpr int lanes = Vec<T>::lanes;

@@ -6,7 +6,7 @@ namespace fovea {
 
 namespace {
 
-/// Elements [from, from + lanes) of a row of n that lie `step` apart, 0 past its end.
+/// Loads elements [from, from + lanes) of a row of n elements that lie `step` apart; elements past the row's end are 0.
 FOVEA_INLINE Vec<float> part_of_row(const float* row, std::int64_t step, std::int64_t from, std::int64_t n) {
   if (step != 1) {
     float part[Vec<float>::lanes] = {};
@@ -18,13 +18,14 @@ FOVEA_INLINE Vec<float> part_of_row(const float* row, std::int64_t step, std::in
   return from < n ? Vec<float>::load_partial(row + from, static_cast<int>(n - from)) : Vec<float>(0.0f);
 }
 
-/// Pairs along a row of n: those from `pair` on.
+/// Loads pairs of neighbours from a row of n elements that lie `step` apart, beginning with pair number `pair`.
 FOVEA_INLINE Vec<Bf16Pair> pairs_of_row(const float* row, std::int64_t step, std::int64_t pair, std::int64_t n) {
   return neighbours_as_bf16_pairs(part_of_row(row, step, 2 * pair, n),
                                   part_of_row(row, step, 2 * pair + Vec<float>::lanes, n));
 }
 
-/// b [k, n] in pairs of rows, each filled up to whole vectors; to[pair * width + column].
+/// Packs b [k, n] in pairs of rows: to[p * width + column] holds the elements of rows 2 p and 2 p + 1, rounded to bf16.
+/// The last vector of each packed row is filled up with zeros.
 void pack_pairs(MatrixView<const float> b, std::int64_t k, std::int64_t n, Bf16Pair* to, std::int64_t width) {
   constexpr int lanes = Vec<float>::lanes;
   const std::int64_t pairs = (k + 1) / 2;
@@ -49,8 +50,8 @@ void pack_pairs(MatrixView<const float> b, std::int64_t k, std::int64_t n, Bf16P
   }
 }
 
-/// a [m, k] as pairs [m, (k + 1) / 2], rows contiguous and filled up to whole vectors with zeros, in memory of the
-/// thread's own, which the next call takes.
+/// Returns a [m, k] as pairs of neighbouring columns, [m, (k + 1) / 2], rounded to bf16. The rows are contiguous and
+/// filled up with zeros to whole vectors. They lie in memory of the calling thread, which the next call overwrites.
 MatrixView<const Bf16Pair> as_pairs(MatrixView<const float> a, std::int64_t m, std::int64_t k) {
   constexpr int lanes = Vec<float>::lanes;
   static thread_local std::vector<Bf16Pair> memory;
@@ -80,7 +81,7 @@ MatrixView<const Bf16Pair> as_pairs(MatrixView<const float> a, std::int64_t m, s
 
 }  // namespace
 
-/// Copies a panel's rows from k_begin on, a multiple of block_rows.
+/// Copies a block of a panel: its rows from k_begin on, a multiple of block_rows, and at most block_rows of them.
 template <class T>
 void Panels<T>::copy_block(std::int64_t panel, std::int64_t k_begin) const {
   const std::int64_t rows = std::min(block_rows, k_ - k_begin);
@@ -92,7 +93,7 @@ void Panels<T>::copy_block(std::int64_t panel, std::int64_t k_begin) const {
   pack(b_.from(k_begin, column), rows, columns, memory_ + column * k_ + k_begin * width, width);
 }
 
-/// Copies the blocks that a product reaches and that were not copied yet.
+/// Copies those blocks of b that the part uses and that have not been copied yet.
 template <class T>
 void Panels<T>::copy_part(const Part& part) const {
   bool found_new = false;
@@ -107,7 +108,8 @@ void Panels<T>::copy_part(const Part& part) const {
   if (found_new && ahead_) fetch_behind(part);
 }
 
-/// Prefetches the rows behind the part, or the columns where those lie apart: the caller walks them in order.
+/// Adds the rows of b that follow the part to the list of memory to prefetch, at most 64 of them: the caller walks b in
+/// order. If b's columns are contiguous rather than its rows, adds the columns that follow the part.
 template <class T>
 void Panels<T>::fetch_behind(const Part& part) const {
   constexpr std::int64_t element = sizeof(T), few = 64;
@@ -127,7 +129,8 @@ void Panels<T>::multiply(std::int64_t m, T alpha, MatrixView<const T> a, T beta,
   multiply_slices(m, alpha, a.from(0, part.k_begin), beta, c, part);
 }
 
-/// a's pairs of the whole part; an odd last row of b is without its neighbour, which may be anything.
+/// Computes a part of a product whose factors are rounded to bf16, in pairs of rows of b. If the part ends between the
+/// two rows of a pair, that pair is multiplied separately, with its second row replaced by 0.
 template <class T>
 void Panels<T>::multiply_rounded(std::int64_t m, T alpha, MatrixView<const T> a, T beta, MatrixView<T> c,
                                  const Part& part) const {
@@ -154,7 +157,7 @@ void Panels<T>::multiply_slices(std::int64_t m, T alpha, MatrixView<const Factor
   for_slices(part, [&](const Slice& slice) {
     T keep = beta;
     std::int64_t k = part.k_begin;
-    do {  // once even for no rows: that leaves beta c
+    do {  // at least once: a part without rows of b gives c = beta c
       multiply_slice(slice, rows_from<Factor>(slice, k), std::min(k_block, part.k_end - k), m, alpha,
                      a.from(0, k - part.k_begin), keep, c);
       keep = 1;
@@ -182,13 +185,13 @@ void Panels<T>::multiply_slice(const Slice& slice, SliceRows<Factor> rows, std::
   const int vectors = static_cast<int>(slice.width / Vec<T>::lanes);
   const RegisterTile<T, Factor> tile{
       k, alpha, beta, rows.data, rows.stride, static_cast<int>(std::min(slice.width, n_ - slice.column))};
-  constexpr std::int64_t line_of_work = 16;  // multiply-adds of a vector: the memory has a line by then
+  constexpr std::int64_t line_of_work = 16;  // vector multiply-adds in the time that memory takes for a cache line
   multiply_tiles(tile, vectors, m, a, c.from(0, slice.column), [&](std::int64_t height) {
     if (ahead_) ahead_->fetch(k * height * vectors / line_of_work);
   });
 }
 
-// Here alone: each has a kernel for every size of a tile.
+// Instantiated only in this file, because each instance compiles a kernel for every size of a tile.
 template class Panels<float>;
 template class Panels<double>;
 

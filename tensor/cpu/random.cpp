@@ -11,7 +11,8 @@ namespace fovea {
 namespace cpu {
 namespace {
 
-/// Fills `out` with what transform makes, in place, of uniform pairs.
+/// Fills `out` with random numbers. `transform` turns pairs of uniform numbers from [1, 2) into numbers of the wanted
+/// distribution, in place.
 template <class Transform>
 void fill_from_pairs(RandomPosition at, Tensor& out, Transform&& transform) {
   visit(out.dtype(), [&](auto type) {
@@ -52,7 +53,8 @@ void fill_normal(RandomPosition at, double mean, double deviation, Tensor& out) 
   });
 }
 
-/// out = residual + x · scale where kept, one group at a time.
+/// Computes out = residual + x · scale where the mask keeps the element, and out = residual where it drops it. A null
+/// `residual` counts as 0.
 template <class T>
 void drop(const DropoutMask& mask, const T* x, const T* residual, T* out, std::int64_t n) {
   const T scale = static_cast<T>(mask.scale());

@@ -1,4 +1,5 @@
-/// Philox on the CPU, sixteen blocks at a time.
+/// Philox, the random number generator of tensor/formula/philox.h, on the CPU: computes sixteen blocks at a time with
+/// SIMD.
 #pragma once
 #include <cstring>
 
@@ -8,8 +9,8 @@
 
 namespace fovea::cpu {
 
-/// 32-bit words in the lower halves of 64-bit lanes: what the machine multiplies wide. The upper halves are of no
-/// account.
+/// 32-bit words in the lower halves of 64-bit lanes, as the machine's multiplication of 32-bit numbers to 64-bit
+/// products takes them. The upper halves are ignored.
 struct WideWords {
   static constexpr int lanes = vector_bytes / 8;
   using Native = NativeVector<std::uint64_t>::Type;
@@ -32,12 +33,12 @@ FOVEA_INLINE WideProduct<WideWords> wide_product(WideWords a, std::uint32_t b) {
   return {WideWords(product >> 32), WideWords(product)};
 }
 
-/// Sixteen blocks that follow each other, as word[w][lane].
+/// Sixteen consecutive Philox blocks: word[w][i] is word w of block i.
 struct alignas(64) SixteenBlocks {
   std::uint32_t word[4][16];
 };
 
-/// Blocks index ... index + 15 after the position.
+/// Returns blocks index ... index + 15, counted from the position `at`.
 FOVEA_INLINE SixteenBlocks sixteen_blocks(RandomPosition at, std::uint64_t index) {
   constexpr int lanes = WideWords::lanes;
   SixteenBlocks out;
@@ -45,7 +46,8 @@ FOVEA_INLINE SixteenBlocks sixteen_blocks(RandomPosition at, std::uint64_t index
   const WideWords stream_low(static_cast<std::uint32_t>(at.stream)),
       stream_high(static_cast<std::uint32_t>(at.stream >> 32));
   for (int first = 0; first < 16; first += 2 * lanes) {
-    // Even and odd blocks apart: the words of both, side by side in 64 bits, are in order.
+    // Even-numbered and odd-numbered blocks are computed in separate vectors. Each 64-bit lane then joins a word of an
+    // even block with that of the next odd block, so the words are in order in memory.
     WideWords::Native even, odd;
     for (int lane = 0; lane < lanes; ++lane)
       even[lane] = index + static_cast<std::uint64_t>(first + 2 * lane), odd[lane] = even[lane] + 1;
@@ -59,7 +61,8 @@ FOVEA_INLINE SixteenBlocks sixteen_blocks(RandomPosition at, std::uint64_t index
   return out;
 }
 
-/// Numbers of [1, 2) with 52 random bits: lane i of `first` and of `second` come from block index + i.
+/// Uniform numbers in [1, 2) with 52 random bits each, made from a group of sixteen blocks: first[i] from the first two
+/// words of block i, and second[i] from the other two.
 struct UniformPairs {
   double first[16], second[16];
 };

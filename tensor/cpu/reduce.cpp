@@ -15,11 +15,12 @@ namespace fovea::cpu {
 
 namespace {
 
-// Totals are f64 for both types. What f32 adds up by itself are blocks: 16 elements in each lane of four vectors along
-// a row, 128 elements of a column. So the error stays that of a pairwise sum however long the axis is.
+// Totals are f64 for inputs of f32 and f64. Additions in f32 happen only within a block: 16 elements in each lane of
+// four vectors along a row, or 128 elements of a column. So the error stays that of a pairwise sum, however long the
+// reduced dimension is.
 constexpr std::int64_t row_block = 4 * 16 * Vec<float>::lanes, column_block = 128;
-constexpr std::int64_t stripe = 256;     // columns that are added up together: their totals stay in the first cache
-constexpr std::int64_t most_items = 32;  // pieces of work, fixed so that results do not depend on the threads
+constexpr std::int64_t stripe = 256;     // columns summed together: their totals stay in the first-level cache
+constexpr std::int64_t most_items = 32;  // most parts of work; fixed, so that results do not depend on the threads
 
 template <class Op, int distance = 0, class T>
 FOVEA_INLINE T join_lanes(Vec<T> v) {
@@ -53,7 +54,8 @@ double reduce_row(const T* x, std::int64_t n) {
   return total;
 }
 
-/// The totals of up to `stripe` neighbouring columns, fed row by row; eight rows are joined in registers.
+/// The totals of up to `stripe` neighbouring columns. Rows are added one at a time, and joined in registers, eight at
+/// once.
 template <class Op, class T>
 class ColumnTotals {
  public:
@@ -106,8 +108,9 @@ class ColumnTotals {
   double total_[stripe];
 };
 
-/// x's dimensions in the order of its memory, neighbours merged: those that are kept, those that are reduced, and the
-/// innermost one, which is contiguous and either.
+/// How a reduction walks x. The dimensions of x are taken in their order in memory, neighbours merged, and divided into
+/// three groups: those that are kept, those that are reduced, and the innermost one, which is contiguous and may be
+/// either kept or reduced.
 struct ReductionPlan {
   ElementLoop<2> kept;     // offsets in x and in the result
   ElementLoop<1> reduced;  // offsets in x
@@ -136,8 +139,9 @@ ReductionPlan plan_reduction(const Tensor& x, const Tensor& out) {
   return plan;
 }
 
-/// Each result is the total of R rows of n contiguous elements. Few results: the rows, or the elements of long ones,
-/// are dealt out in `splits` parts, whose totals are joined in order.
+/// Computes results that are each the total of R rows of n contiguous elements. If there are few results, the rows (or
+/// the elements of each row, if there are few long rows) are divided into `splits` parts for the threads, and the
+/// parts' totals are joined in order.
 template <class Op, class T>
 void reduce_rows(const ReductionPlan& plan, const T* x, T* out) {
   std::int64_t results = plan.kept.rows(), R = plan.reduced.rows(), n = plan.inner;
@@ -171,8 +175,8 @@ void reduce_rows(const ReductionPlan& plan, const T* x, T* out) {
   });
 }
 
-/// Each result is the total of R elements, one in each of R contiguous rows. Few columns: the rows are dealt out in
-/// `splits` parts, whose totals are joined in order.
+/// Computes results that are each the total of R elements, one in each of R contiguous rows. If there are few columns,
+/// the rows are divided into `splits` parts for the threads, and the parts' totals are joined in order.
 template <class Op, class T>
 void reduce_columns(const ReductionPlan& plan, const T* x, T* out) {
   std::int64_t outer = plan.kept.rows(), R = plan.reduced.rows(), C = plan.inner;
@@ -216,7 +220,7 @@ void reduce_columns(const ReductionPlan& plan, const T* x, T* out) {
   }
 }
 
-/// `out` seen with x's shape: every element of x has the place of its result.
+/// Returns a view of `out` with x's shape: each element of x then has the position of its result.
 Tensor spread_over(const Tensor& x, const Tensor& out) {
   Shape steps = out.strides();
   for (int d = 0; d < x.rank(); ++d)
@@ -224,7 +228,7 @@ Tensor spread_over(const Tensor& x, const Tensor& out) {
   return out.as_strided(x.shape(), steps);
 }
 
-/// Sums of integers, exact up to 2^63.
+/// Sums integers in i64; exact up to 2^63.
 void sum_integers(const Tensor& x, Tensor& out) {
   out.fill(0);
   Tensor target = spread_over(x, out);
@@ -266,7 +270,8 @@ double sum_of_squares(const T* x, std::int64_t n) {
   return std::accumulate(part, part + lanes, 0.0);
 }
 
-/// Pieces of a fixed size are added up each, and then the pieces: whatever the number of threads.
+/// Returns the Euclidean norm of all elements of the tensors. Adds up the squares in pieces of a fixed size, and then
+/// the pieces, so the result does not depend on the number of threads.
 double global_norm(std::span<const Tensor> tensors) {
   constexpr std::int64_t piece = 16384;
   double total = 0;

@@ -1,4 +1,5 @@
-/// The innermost loop of a matrix product: a tile of the result that stays in registers while the inner dimension runs.
+/// The innermost loop of a matrix product: a tile of the result stays in registers during the loop over the inner
+/// dimension.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -10,23 +11,24 @@
 
 namespace fovea {
 
-/// c[rows, columns] = alpha a[rows, k] b[k, columns] + beta c. Rows of b and c are contiguous; a has any strides. The
-/// Factors are T, or of float Bf16Pair, which counts as one along k.
+/// The operands of one tile of a product: c [rows, columns] = alpha a [rows, k] b [k, columns] + beta c. Rows of b and
+/// c are contiguous; a has any strides. Factor is the type of an element of a and b: T or, if T is float, Bf16Pair,
+/// which counts as one element along k.
 template <class T, class Factor = T>
 struct RegisterTile {
   std::int64_t k;
   T alpha, beta;
-  const Factor* b;  ///< read in full vectors: columns rounded up to the lanes
+  const Factor* b;  ///< read in whole vectors: `columns` is rounded up to a multiple of the lanes
   std::int64_t b_row;
-  int columns;  ///< written
+  int columns;  ///< columns of c that are written
   const Factor* a = nullptr;
   std::int64_t a_row = 0, a_column = 0;
   T* c = nullptr;
   std::int64_t c_row = 0;
 };
 
-inline constexpr int widest_tile = 8;   ///< vectors
-inline constexpr int tallest_tile = 8;  ///< rows
+inline constexpr int widest_tile = 8;   ///< in vectors of columns
+inline constexpr int tallest_tile = 8;  ///< in rows
 
 #if defined(__AVX512F__) || defined(__aarch64__)
 inline constexpr int vector_registers = 32;
@@ -34,15 +36,17 @@ inline constexpr int vector_registers = 32;
 inline constexpr int vector_registers = 16;
 #endif
 
-/// The rows of the tallest tile of so many vectors whose accumulators fit the registers, with one row of b and one
-/// element of a beside them. From four vectors on, tiles are for products that have no more rows.
+/// Returns the number of rows of the tallest tile that is `vectors` wide and whose accumulators fit into the registers,
+/// together with one row of b and one element of a. Widths from four vectors on are used only for products with one or
+/// two rows, so these tiles have no more rows.
 constexpr int tile_rows(int vectors) {
   if (vectors > 4) return 1;
   if (vectors == 4) return 2;
   return std::min(tallest_tile, (vector_registers - vectors - 1) / vectors);
 }
 
-/// The sum over k is one chain of fused multiply-adds per element, whatever the tile's size. beta = 0 does not read c.
+/// Computes one tile, without reading c if beta is 0. The sum over k is one chain of fused multiply-adds per element,
+/// whatever the tile's size.
 template <class T, class Factor, int rows, int vectors>
 void multiply_tile(const RegisterTile<T, Factor>& tile) {
   using V = Vec<T>;
@@ -96,21 +100,23 @@ constexpr auto kernels_of_width = []<int... r>(std::integer_sequence<int, r...>)
 }
 (std::make_integer_sequence<int, tallest_tile>{});
 
-/// [vectors - 1][rows - 1]: every size up to tile_rows(vectors), so that ragged edges cost no rows of zeros.
+/// The functions for tiles of each size, at [vectors - 1][rows - 1]. All heights up to tile_rows(vectors) exist, so
+/// that the last rows of a matrix are not padded to a full tile.
 template <class T, class Factor = T>
 constexpr auto tile_kernels = []<int... v>(std::integer_sequence<int, v...>) {
   return std::array{kernels_of_width<T, Factor, v + 1>...};
 }
 (std::make_integer_sequence<int, widest_tile>{});
 
-/// `whole` cut into `parts` whose sizes differ by at most one.
+/// Divides `whole` items into `parts` ranges whose sizes differ by at most one.
 struct EvenSplit {
   std::int64_t whole = 0, parts = 0;
   std::int64_t begin(std::int64_t part) const { return part * (whole / parts) + std::min(part, whole % parts); }
 };
 
-/// c = alpha a b + beta c for m rows of a and c, in tiles of so many vectors. `tile` has what all tiles share; before
-/// each tile `before` is called with its number of rows.
+/// Computes c = alpha a b + beta c for m rows of a and c, in tiles that are `vectors` wide. `tile` holds what all tiles
+/// share: b, its row stride, k, alpha, beta and columns. Calls before(rows) before each tile, with the tile's number of
+/// rows.
 template <class T, class Factor, class Before>
 void multiply_tiles(RegisterTile<T, Factor> tile, int vectors, std::int64_t m, MatrixView<const Factor> a,
                     MatrixView<T> c, const Before& before) {

@@ -1,4 +1,5 @@
-/// Row formulas on the CPU: a row in vectors, and the loop over rows.
+/// Row formulas (tensor/formula/row_formulas.h) on the CPU: a Row that walks its elements in SIMD vectors, and the loop
+/// over all rows of a tensor.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -9,17 +10,18 @@
 
 namespace fovea::cpu {
 
-/// True in the lanes whose byte is not 0; reads one byte per lane.
+/// Returns a mask that is true in the lanes whose byte is not 0; reads one byte per lane.
 template <class T>
 FOVEA_INLINE LaneMask<T> nonzero(const std::uint8_t* bytes) {
-  // Each lane spelt out: GCC 12 makes one instruction of that, but of __builtin_convertvector many.
+  // The lanes are written out one by one: GCC 12 compiles that to one instruction, but __builtin_convertvector to many.
   return [&]<int... lane>(std::integer_sequence<int, lane...>) {
     return LaneMask<T>{typename LaneMask<T>::Native{bytes[lane]...} != 0};
   }
   (std::make_integer_sequence<int, Vec<T>::lanes>{});
 }
 
-/// Replaces the elements of a row by their sums up to each, or from each on with `reverse`; added up in f64.
+/// Replaces each element of a row by the sum of all elements up to and including it, or with `reverse` by the sum of it
+/// and all later elements. Sums are accumulated in f64.
 template <class T>
 void running_sums(T* row, std::int64_t n, bool reverse) {
   using D = Vec<double>;
@@ -44,8 +46,8 @@ void running_sums(T* row, std::int64_t n, bool reverse) {
   if (!reverse) add_rest();
 }
 
-/// A vector's place in a row: its first element, and how many lie in the row. `chunk` counts vectors where the compiler
-/// knows the number, and is −1 elsewhere.
+/// The place of a vector in a row: the index of its first element, and how many of its lanes lie in the row. `chunk` is
+/// the number of the vector in the row if that is known at compile time, otherwise −1.
 template <class Count, int chunk_ = -1>
 struct Place {
   static constexpr int chunk = chunk_;
@@ -53,8 +55,8 @@ struct Place {
   Count count;
 };
 
-/// One row's operands: addresses of elements, or of one value. `chunks` is the number of vectors in a row that is kept
-/// in registers, or 0 for rows of any length.
+/// The operands of one row, with the methods that a formula calls (listed in row_formulas.h). `chunks` is the number of
+/// vectors in the row if the values that a formula keeps stay in registers, or 0 for rows of any length.
 template <class T, class Formula, bool masked, int chunks>
 class Row {
  public:
@@ -63,9 +65,9 @@ class Row {
   static constexpr int lanes = V::lanes;
   static constexpr std::size_t operands = Formula::inputs.size() + Formula::outputs.size();
 
-  std::array<void*, operands> first;  ///< of the inputs, then of the outputs
-  const std::uint8_t* allow;          ///< padded with 0 to whole vectors
-  T* columns;                         ///< [column sums, n]
+  std::array<void*, operands> first;  ///< addresses of the inputs, then of the outputs
+  const std::uint8_t* allow;          ///< the mask, padded with 0 to whole vectors; null if there is none
+  T* columns;                         ///< the column sums to add to, [Formula::column_sums, n]
   std::int64_t n;
 
   std::int64_t size() const { return n; }
@@ -101,7 +103,8 @@ class Row {
     return sums([&](auto at) { return std::array{f(at)}; })[0];
   }
 
-  /// Blocks are summed in T, in four sums that need not wait for each other, and blocks in f64.
+  /// Sums up blocks of 2048 elements in T, in four independent accumulators, and adds the blocks' sums in f64. A row
+  /// that stays in registers is one block with one accumulator.
   template <class F>
   FOVEA_INLINE auto sums(const F& f) const {
     constexpr std::size_t count = std::tuple_size_v<decltype(f(Place<WholeVector<T>, chunks - 1>{}))>;
@@ -195,10 +198,12 @@ class Row {
   }
 };
 
-/// The mask with its last dimension spelt out and padded with 0 to whole vectors: no load of it is partial.
+/// Returns the mask with its last dimension expanded to n and padded with 0 to whole vectors, so that every load from
+/// it reads a whole vector.
 Tensor padded_mask(const Tensor& allow, std::int64_t n);
 
-/// The operands as the loop over rows takes them: elements side by side in each row, single values as rows of one.
+/// The operands in the form that the loop over rows needs: the elements of each row are contiguous (inputs are copied
+/// if necessary), and an operand with one value per row has rows of one element.
 template <class Formula>
 class RowTensors {
  public:
@@ -220,7 +225,7 @@ class RowTensors {
     loop = plan_rows<operands + 1>(given.rows, addresses);
   }
 
-  /// The row whose operands begin at these offsets.
+  /// Returns the row whose operands begin at these offsets.
   template <class T, bool is_masked, int chunks, class Offsets>
   FOVEA_INLINE Row<T, Formula, is_masked, chunks> row(const Offsets& offset, std::int64_t n, T* columns) const {
     Row<T, Formula, is_masked, chunks> row;
@@ -230,7 +235,7 @@ class RowTensors {
     row.n = n;
     return row;
   }
-  /// To be called once before `row`.
+  /// Looks up the addresses of the operands; must be called once before row().
   void locate() {
     for (std::size_t k = 0; k <= operands; ++k) {
       const bool is_output = Formula::inputs.size() <= k && k < operands;
@@ -239,7 +244,7 @@ class RowTensors {
     }
   }
 
-  std::array<Tensor, operands + 1> tensors;  ///< the mask last
+  std::array<Tensor, operands + 1> tensors;  ///< inputs, outputs and, last, the mask
   ElementLoop<operands + 1> loop;
   bool masked;
 
@@ -256,8 +261,8 @@ void run_each_row(const Formula& formula, const RowTensors<Formula>& tensors, st
   });
 }
 
-/// Column sums are added up in as many parts as the number of rows gives, whatever the number of threads: blocks of
-/// rows in T, blocks in f64.
+/// Runs a formula that adds to column sums. The sums are computed in parts, whose number depends only on the number of
+/// rows, not on the number of threads. Within a part, blocks of 128 rows are summed in T, and the blocks in f64.
 template <class T, class Formula>
 void run_rows_and_columns(const Formula& formula, const RowTensors<Formula>& tensors, std::int64_t n,
                           const Tensor& column_sums) {
@@ -283,7 +288,7 @@ void run_rows_and_columns(const Formula& formula, const RowTensors<Formula>& ten
   Tensor(column_sums).copy_from(sum(totals, {0}).reshape(column_sums.shape()));
 }
 
-/// Rows of up to eight vectors stay in registers where the formula keeps values.
+/// Runs a formula over all rows. If the formula keeps values, rows of up to eight vectors keep them in registers.
 template <class T, class Formula, bool masked>
 void run_short_or_long(const Formula& formula, const RowTensors<Formula>& tensors, std::int64_t n) {
   if constexpr (Formula::keeps) {

@@ -1,4 +1,4 @@
-/// How a kernel walks rows: the last dimension of its operands, with all dimensions before it as one list of rows.
+/// How a kernel walks rows. A row is the last dimension of an operand; all dimensions before it form one list of rows.
 #pragma once
 #include <string_view>
 
@@ -8,12 +8,13 @@
 
 namespace fovea {
 
-/// x itself, or a copy, so that rows lie contiguously; rows may still be anywhere, or the same one many times.
+/// Returns x, or a contiguous copy if the elements of x's rows are not contiguous. The rows of the result may have any
+/// distance from each other, also 0 where x is broadcast.
 inline Tensor with_unit_rows(const Tensor& x) {
   return x.rank() == 0 || x.size(-1) <= 1 || x.strides()[-1] == 1 ? x : x.contiguous();
 }
 
-/// The rows of a matrix whose rows lie contiguously.
+/// The rows of a matrix, each of which is contiguous; rows[i] is the address of row i.
 template <class T>
 struct Rows {
   T* first;
@@ -28,7 +29,8 @@ struct Rows {
   T* operator[](std::int64_t row) const { return first + row * step; }
 };
 
-/// The loop over rows. Operands broadcast to `leading` in all dimensions but their last, which may have any size.
+/// Returns the loop over the rows of several operands. All dimensions of an operand but the last broadcast to
+/// `leading`; the last may have any size.
 template <int operands>
 ElementLoop<operands> plan_rows(const Shape& leading, const std::array<const Tensor*, operands>& tensors) {
   std::array<Tensor, operands> starts;
@@ -44,19 +46,20 @@ ElementLoop<operands> plan_rows(const Shape& leading, const std::array<const Ten
   return loop;
 }
 
-/// body(offsets) for every row, on all threads; `row_cost` is a row's work in units of simple arithmetic.
+/// Calls body(offsets) for every row, on several threads; offsets[k] is where the row begins in operand k. `row_cost`
+/// is the work of a row in units of simple arithmetic.
 template <int operands, class Body>
 void parallel_rows(const ElementLoop<operands>& loop, std::int64_t row_cost, Body&& body) {
   parallel_for(loop.rows(), 1 + element_grain / (row_cost + 1),
                [&](std::int64_t begin, std::int64_t end) { loop.for_rows(begin, end, body); });
 }
 
-/// A whole vector's number of elements, where the compiler must know that it is one.
+/// The number of elements in a whole vector, as a type: the compiler then knows that no lane is empty.
 template <class T>
 using WholeVector = std::integral_constant<int, Vec<T>::lanes>;
 
-/// body(j, count) for each vector of a row of n elements: `count` is a WholeVector<T>, but for the last that does not
-/// fill one, where it is an int.
+/// Calls body(j, count) for each vector of a row of n elements; j is its first element. `count` is a WholeVector<T>,
+/// except for a last vector that is only partly filled, where it is an int.
 template <class T, class Body>
 FOVEA_INLINE void for_vectors(std::int64_t n, Body&& body) {
   std::int64_t j = 0;
@@ -64,7 +67,8 @@ FOVEA_INLINE void for_vectors(std::int64_t n, Body&& body) {
   if (j < n) body(j, static_cast<int>(n - j));
 }
 
-/// Σ term(j, count) over the vectors of a row, in four sums that need not wait for each other; lanes apart.
+/// Returns Σ term(j, count) over the vectors of a row, as one vector: lanes are not added to each other. Four
+/// independent accumulators avoid waiting for the previous addition.
 template <class T, class Term>
 FOVEA_INLINE Vec<T> vector_of_sums(std::int64_t n, Term&& term) {
   constexpr int lanes = Vec<T>::lanes;
@@ -76,7 +80,7 @@ FOVEA_INLINE Vec<T> vector_of_sums(std::int64_t n, Term&& term) {
   for_vectors<T>(n - j, [&](std::int64_t i, auto count) { part[0] += term(j + i, count); });
   return (part[0] + part[1]) + (part[2] + part[3]);
 }
-/// The same, lanes added up.
+/// Returns Σ term(j, count) over the vectors of a row, with all lanes added up.
 template <class T, class Term>
 FOVEA_INLINE T sum_of_vectors(std::int64_t n, Term&& term) {
   return horizontal_sum(vector_of_sums<T>(n, term));
@@ -99,7 +103,7 @@ FOVEA_INLINE void store_vector(Vec<T> v, T* to, int count) {
   v.store_partial(to, count);
 }
 
-/// True in the first `count` lanes: those that a partial vector at a row's end fills.
+/// Returns a mask that is true in the first `count` lanes, which are those in use in the last vector of a row.
 template <class T>
 FOVEA_INLINE LaneMask<T> lanes_below(int count) {
   typename NativeVector<IntegerOf<T>>::Type lane;
@@ -107,7 +111,7 @@ FOVEA_INLINE LaneMask<T> lanes_below(int count) {
   return {lane < static_cast<IntegerOf<T>>(count)};
 }
 
-/// v where it has elements of the row, `otherwise` in the lanes past the row's end.
+/// Returns v, with `otherwise` in the lanes past the end of the row.
 template <class T>
 FOVEA_INLINE Vec<T> filled(Vec<T> v, WholeVector<T>, T) {
   return v;

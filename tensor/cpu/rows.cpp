@@ -1,4 +1,4 @@
-// The row formulas on the CPU.
+// The CPU's kernels for the row formulas (tensor/formula/row_formulas.h).
 #include "tensor/cpu/row.h"
 #include "tensor/provide.h"
 

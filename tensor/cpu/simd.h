@@ -1,6 +1,7 @@
-/// Explicit SIMD: Vec<T> holds as many lanes as the machine's registers do, and reads like a number.
+/// Explicit SIMD: Vec<T> is one register of the machine with numbers of type T in its lanes, and is used like one
+/// number.
 ///
-/// Written on the compilers' vector extensions: left to auto-vectorisation, structs of duals stay scalar (GCC 12), and
+/// Written on the compilers' vector extensions: GCC 12 does not auto-vectorise code on structs of dual numbers, and
 /// <experimental/simd> costs two seconds in every file that includes it.
 #pragma once
 #include <cstdint>
@@ -25,15 +26,16 @@ inline constexpr int vector_bytes = 32;
 inline constexpr int vector_bytes = 16;
 #endif
 
-/// The compiler's own vector of T. Behind a name of its own: in a template, GCC 12 takes a vector typedef of T for T.
+/// The compiler's vector type for T. The typedef is inside a struct because GCC 12, in a template, mistakes a vector
+/// typedef of T for T.
 template <class T>
 struct NativeVector {
   typedef T Type __attribute__((vector_size(vector_bytes)));
-  /// The same, wherever it lies in memory.
+  /// The vector type for memory that is aligned for a T only.
   typedef T Unaligned __attribute__((vector_size(vector_bytes), aligned(alignof(T)), may_alias));
 };
 
-/// Per-lane truth: all bits of a lane set, or none.
+/// A truth value for each lane: all bits of the lane are 1 or all are 0.
 template <class T>
 struct LaneMask {
   using Native = typename NativeVector<IntegerOf<T>>::Type;
@@ -59,7 +61,7 @@ struct Vec {
     return Vec(Native(*reinterpret_cast<const typename NativeVector<T>::Unaligned*>(from)));
   }
   FOVEA_INLINE void store(T* to) const { *reinterpret_cast<typename NativeVector<T>::Unaligned*>(to) = native; }
-  /// The first `count` < lanes elements; the other lanes are 0.
+  /// Loads the first `count` elements, `count` < lanes; the other lanes become 0.
   static FOVEA_INLINE Vec load_partial(const T* from, int count);
   FOVEA_INLINE void store_partial(T* to, int count) const;
   FOVEA_INLINE T operator[](int lane) const { return native[lane]; }
@@ -86,12 +88,12 @@ struct ScalarOf<Vec<T>> {
   using type = T;
 };
 
-/// yes where the condition holds, no elsewhere; both are evaluated.
+/// Returns `yes` in the lanes where the condition is true and `no` in the others; both are evaluated.
 template <class T>
 FOVEA_INLINE Vec<T> select(LaneMask<T> condition, Vec<T> yes, Vec<T> no) {
   return Vec<T>(condition.bits ? yes.native : no.native);
 }
-/// 0, 1, 2, ...: each lane's number.
+/// Returns 0, 1, 2, ...: each lane holds its own number.
 template <class T>
 FOVEA_INLINE Vec<T> lane_numbers() {
   typename Vec<T>::Native number{};
@@ -107,7 +109,7 @@ FOVEA_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
 FOVEA_INLINE Vec<double> fma(Vec<double> a, Vec<double> b, Vec<double> c) {
   return Vec<double>(_mm512_fmadd_pd(a.native, b.native, c.native));
 }
-// The masked forms with all lanes set: GCC 12 warns of its own headers' plain ones.
+// The masked intrinsics, with all lanes set: the plain ones give warnings inside GCC 12's own headers.
 FOVEA_INLINE Vec<float> square_root(Vec<float> x) { return Vec<float>(_mm512_maskz_sqrt_ps(0xffff, x.native)); }
 FOVEA_INLINE Vec<double> square_root(Vec<double> x) { return Vec<double>(_mm512_maskz_sqrt_pd(0xff, x.native)); }
 FOVEA_INLINE Vec<float> round_down(Vec<float> x) {
@@ -142,8 +144,8 @@ FOVEA_INLINE Vec<double> round_down(Vec<double> x) { return Vec<double>(vrndmq_f
 #error "fovea needs AVX2 and FMA on x86-64 (-march=x86-64-v3), or NEON on arm64"
 #endif
 
-#ifndef __CUDACC__  // nvcc loses the pack in the builtin; CUDA's host code has no use for lanes
-/// Lane i becomes lane i xor `distance`.
+#ifndef __CUDACC__  // nvcc does not expand the parameter pack in the builtin; CUDA's host code needs no lanes
+/// Returns v with its lanes exchanged: lane i holds v's lane i xor `distance`.
 template <int distance, class T, int... lane>
 FOVEA_INLINE Vec<T> swapped(Vec<T> v, std::integer_sequence<int, lane...>) {
   return Vec<T>(__builtin_shufflevector(v.native, v.native, (lane ^ distance)...));
@@ -153,26 +155,26 @@ FOVEA_INLINE Vec<T> swapped(Vec<T> v) {
   return swapped<distance>(v, std::make_integer_sequence<int, Vec<T>::lanes>{});
 }
 
-/// Lane i becomes lane i − distance, or 0 where there is none.
+/// Returns v moved up by `distance` lanes: lane i holds v's lane i − distance, or 0 if there is no such lane.
 template <int distance, class T, int... lane>
 FOVEA_INLINE Vec<T> moved_up(Vec<T> v, std::integer_sequence<int, lane...>) {
   return Vec<T>(
       __builtin_shufflevector(v.native, Vec<T>(T(0)).native, (lane < distance ? Vec<T>::lanes : lane - distance)...));
 }
-/// Lane i becomes lane i + distance, or 0 where there is none.
+/// Returns v moved down by `distance` lanes: lane i holds v's lane i + distance, or 0 if there is no such lane.
 template <int distance, class T, int... lane>
 FOVEA_INLINE Vec<T> moved_down(Vec<T> v, std::integer_sequence<int, lane...>) {
   return Vec<T>(__builtin_shufflevector(v.native, Vec<T>(T(0)).native, (lane + distance)...));
 }
 
-/// Lane i becomes the sum of lanes 0 ... i.
+/// Returns the prefix sums of v: lane i holds the sum of v's lanes 0 ... i.
 template <int distance = 1, class T>
 FOVEA_INLINE Vec<T> prefix_sums(Vec<T> v) {
   v += moved_up<distance>(v, std::make_integer_sequence<int, Vec<T>::lanes>{});
   if constexpr (2 * distance < Vec<T>::lanes) return prefix_sums<2 * distance>(v);
   return v;
 }
-/// Lane i becomes the sum of lanes i ... last.
+/// Returns the suffix sums of v: lane i holds the sum of v's lanes i ... last.
 template <int distance = 1, class T>
 FOVEA_INLINE Vec<T> suffix_sums(Vec<T> v) {
   v += moved_down<distance>(v, std::make_integer_sequence<int, Vec<T>::lanes>{});
@@ -180,7 +182,7 @@ FOVEA_INLINE Vec<T> suffix_sums(Vec<T> v) {
   return v;
 }
 
-/// The sum of all lanes, halves first.
+/// Returns the sum of all lanes. First adds the upper half of the vector to the lower half, and so on by halves.
 template <int width = 0, class T>
 FOVEA_INLINE T horizontal_sum(Vec<T> v) {
   constexpr int distance = width ? width : Vec<T>::lanes / 2;
@@ -191,7 +193,7 @@ FOVEA_INLINE T horizontal_sum(Vec<T> v) {
     return v[0];
 }
 
-/// The greatest lane.
+/// Returns the greatest lane.
 template <int width = 0, class T>
 FOVEA_INLINE T horizontal_max(Vec<T> v) {
   constexpr int distance = width ? width : Vec<T>::lanes / 2;
@@ -237,7 +239,7 @@ FOVEA_INLINE void Vec<T>::store_partial(T* to, int count) const {
     return;
   }
 #elif defined(__AVX2__)
-  // In powers of two: a masked store is microcode on AMD.
+  // Stored in pieces of 4, 2 and 1 elements: a masked store is microcode, and slow, on AMD processors.
   if constexpr (std::is_same_v<T, float>) {
     __m128 part = _mm256_castps256_ps128((__m256)native);
     if (count & 4) {

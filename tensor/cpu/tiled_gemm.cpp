@@ -10,11 +10,12 @@ namespace fovea {
 
 namespace {
 
-// A tile of b, k_block rows of two or three vectors, fills half or three quarters of the first-level cache; a block of
-// a, m_block rows, a part of the second; n_block columns of b a part of the third.
+// Block sizes that fit the caches. A tile of b (k_block rows of two or three vectors) fills half or three quarters of
+// the first-level cache, a block of a (m_block rows) a part of the second-level cache, and n_block columns of b a part
+// of the third-level cache.
 constexpr std::int64_t k_block = 8192 / vector_bytes, m_block = 128, n_block = 1024;
 
-/// A thread's packing buffer: it grows to the largest block and stays.
+/// A thread's buffer for packed matrices: it grows to the size of the largest block and is kept.
 class PackingBuffer {
  public:
   template <class T>
@@ -33,7 +34,7 @@ class PackingBuffer {
 
 thread_local PackingBuffer packed_a, packed_b;
 
-/// The columns of a product cut into tiles.
+/// Divides the columns of a product into tiles.
 template <class T>
 class ColumnTiles {
  public:
@@ -45,8 +46,9 @@ class ColumnTiles {
   std::int64_t begin(std::int64_t tile) const { return split_.begin(tile) * Vec<T>::lanes; }
 
  private:
-  /// Two or three vectors leave room for the most rows: three in 32 registers, where two hide the multiply-adds'
-  /// latency only just. A product of one or two rows has its accumulators side by side instead.
+  /// Returns the number of tiles for `vectors` vectors of columns. Tiles that are two or three vectors wide leave
+  /// registers for the most rows. With 32 registers they are three wide, because two barely hide the latency of the
+  /// multiply-adds. A product of one or two rows has wider tiles, for as many independent sums.
   static std::int64_t tiles(std::int64_t m, std::int64_t vectors) {
     if (m == 1) return (vectors + 7) / 8;
     if (m == 2) return (vectors + 3) / 4;
@@ -56,8 +58,9 @@ class ColumnTiles {
   EvenSplit split_;
 };
 
-/// b is walked once for every few rows of a: where its rows lie far apart they fight for the same lines of the cache,
-/// and with enough rows of a the copy is cheaper.
+/// Whether to copy b before multiplying. This is necessary if b's rows are not contiguous. Otherwise it pays if the
+/// rows lie far apart and a has enough rows: b is read once for every few rows of a, and rows that lie far apart
+/// compete for the same lines of the cache.
 template <class T>
 bool pack_b_pays(const Product<T>& product, const MatrixView<const T>& b) {
   std::int64_t spread = product.k * b.row_stride * static_cast<std::int64_t>(sizeof(T));
@@ -70,7 +73,7 @@ bool pack_a_pays(const Product<T>& product, const MatrixView<const T>& a) {
   return a.column_stride != 1 && product.n >= 128 && spread > 16 * 1024;
 }
 
-/// k ≤ k_block and n ≤ n_block.
+/// Computes a product with k ≤ k_block and n ≤ n_block.
 template <class T>
 void multiply_block(const Product<T>& product, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   constexpr int lanes = Vec<T>::lanes;
@@ -90,7 +93,7 @@ void multiply_block(const Product<T>& product, MatrixView<const T> a, MatrixView
       std::int64_t begin = tiles.begin(t), width = tiles.begin(t + 1) - begin;
       part.n = std::min(width, product.n - begin);
       MatrixView<const T> tile = b.from(0, begin);
-      if (pack_all || part.n < width) {  // a ragged tile would be read beyond its end
+      if (pack_all || part.n < width) {  // a partly filled tile would be read beyond its end
         T* copy = packed_b.of<T>(product.k * tiles.begin(tiles.count())) + begin * product.k;
         if (m == 0) pack(tile, product.k, part.n, copy, width);
         tile = {copy, width, 1};
@@ -101,8 +104,8 @@ void multiply_block(const Product<T>& product, MatrixView<const T> a, MatrixView
   }
 }
 
-/// c = alpha a b + beta c with one column, b contiguous and a's rows too: lanes rows at a time, whose sums are added up
-/// across the lanes all at once.
+/// Computes c = alpha a b + beta c for one column b; b and the rows of a are contiguous. It takes `lanes` rows of a at
+/// a time, transposes their sums as a square, and so adds up all of them across the lanes at once.
 template <class T>
 void multiply_vector(const Product<T>& product, MatrixView<const T> a, const T* b, MatrixView<T> c) {
   using V = Vec<T>;
@@ -132,7 +135,7 @@ void multiply_vector(const Product<T>& product, MatrixView<const T> a, const T* 
     V total(T(0));
 #pragma GCC unroll 16
     for (int l = 0; l < lanes; ++l) total += sum[l];
-    // The multiply-add is spelt out: left to the compiler, a loop's vectors and its rest round differently.
+    // An explicit fma: if the compiler chose, it would round the vectorised part of the loop and the rest differently.
     for (int l = 0; l < used; ++l) {
       T* to = c.at(i + l, 0);
       *to = fma(product.alpha, total[l], product.beta != 0 ? product.beta * *to : T(0));
@@ -140,7 +143,8 @@ void multiply_vector(const Product<T>& product, MatrixView<const T> a, const T* 
   }
 }
 
-/// One or two columns: dot products waste no lanes.
+/// Computes a product with one or two columns as dot products, which use all lanes; a tile would leave most lanes
+/// empty.
 template <class T>
 void multiply_columns_as_vectors(Product<T> product, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   constexpr int lanes = Vec<T>::lanes;
@@ -171,7 +175,7 @@ void tiled_gemm(const Product<T>& product, MatrixView<const T> a, MatrixView<con
   for (std::int64_t column = 0; column < n; column += n_block) {
     Product<T> part = product;
     part.n = std::min(n_block, n - column);
-    for (std::int64_t p = 0; p == 0 || p < k; p += k_block) {  // k = 0 leaves beta c
+    for (std::int64_t p = 0; p == 0 || p < k; p += k_block) {  // k = 0 gives c = beta c
       part.k = std::min(k_block, k - p);
       multiply_block(part, a.from(0, p), b.from(p, column), c.from(0, column));
       part.beta = 1;

@@ -11,7 +11,8 @@ namespace fovea::cpu {
 
 namespace {
 
-/// The best so far, in order: a new one goes before those that are smaller.
+/// The k largest elements found so far and their indices, in descending order. A new element is inserted before the
+/// smaller ones, so of equal elements the first found comes first.
 template <class T>
 class Best {
  public:
@@ -40,13 +41,14 @@ class Best {
   std::int32_t* index_;
 };
 
-/// Most blocks of a row have nothing larger than the k-th so far: one comparison tells; and where one has, most of its
-/// vectors have not.
+/// Offers the elements of a row to `best`. Most blocks of elements contain nothing larger than the k-th largest so far,
+/// and one comparison with the block's maximum rules them out. In the other blocks, the same comparison rules out most
+/// of the vectors.
 template <class T>
 void best_of_row(const T* row, std::int64_t n, Best<T> best) {
   constexpr std::int64_t lanes = Vec<T>::lanes, block = 4 * lanes;
   const Vec<T> least(-std::numeric_limits<T>::infinity());
-  auto larger = [](Vec<T> next, Vec<T> so_far) { return select(next > so_far, next, so_far); };  // a NaN is not greater
+  auto larger = [](Vec<T> next, Vec<T> so_far) { return select(next > so_far, next, so_far); };  // a NaN is not larger
   std::int64_t j = 0;
   for (; j < n && !best.full(); ++j) best.offer(row[j], j);
   for (; j + block <= n; j += block) {
