@@ -54,9 +54,9 @@ struct MatmulOptions {
   /// matmul(weights, value, {.memory_order = {0, 2, 1, 3}}) [B, H, I, D], merging the heads needs no copy.
   std::initializer_list<int> memory_order = {};
 };
-/// Matrix product of a [..., m, k] and b [..., k, n], [..., m, n]. Batch dimensions broadcast.
+/// Returns the matrix product of a [..., m, k] and b [..., k, n], [..., m, n]. Batch dimensions broadcast.
 Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& options = {});
-/// Returns x · weight + bias, [..., n], of x [..., k], weight [k, n] and bias [n] or undefined.
+/// Returns x · weight + bias, [..., n]. x is [..., k], weight [k, n], bias [n] or undefined.
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {});
 
 // ---- Reductions and sums along an axis ----
@@ -115,8 +115,7 @@ Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bia
 // ---- Regularisation and losses ----
 /// Zeroes each element with the given probability and scales the rest by 1 / (1 − probability). The random mask is
 /// determined by the thread's RandomScope (tensor/random.h) and the number of the call in it. The backward pass
-/// computes the mask again, so that it is not stored. Throws Error outside of a RandomScope, unless the probability is
-/// 0.
+/// computes the mask again, so it is not stored. Throws Error outside of a RandomScope, unless the probability is 0.
 Variable dropout(const Variable& x, double probability);
 /// Dropout with a given mask, without a RandomScope.
 Variable dropout(const Variable& x, const DropoutMask& mask);
@@ -126,8 +125,8 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;   ///< ε: (1 − ε) · nll + (ε / V) · Σ_v −log p_v, v over all classes
   std::int64_t ignored = -100;  ///< rows with this target have loss 0
 };
-/// The loss of each row, −log softmax(logits)[target] without label smoothing, [N]. logits [N, V], targets [N] i32 or
-/// i64.
+/// Returns the loss of each row, [N], which is −log softmax(logits)[target] without label smoothing. logits are [N, V],
+/// targets [N] are i32 or i64.
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 /// Returns −t log σ(x) − (1 − t) log σ(−x), element by element, where x is a logit and t in [0, 1] its target. Targets
 /// have the shape of the logits and get no gradient.
