@@ -1,4 +1,4 @@
-// Recording and the backward pass.
+// Recording of operations, and the backward pass.
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -14,7 +14,7 @@ namespace fovea {
 
 namespace {
 
-/// The state of recording on one thread: its modes, and the number that the next node gets.
+/// The state of recording on one thread: its modes, the current scope, and Node::sequence() of the next node.
 struct Recording {
   std::uint64_t next_sequence = 0;
   bool on = true;
@@ -25,12 +25,13 @@ struct Recording {
 
 thread_local Recording recording;
 
-/// The nodes that this thread is destroying; null while it destroys none. A pointer, because variables with static
-/// lifetime are destroyed after the thread's own objects.
+/// The queue of nodes that drop_reference() is destroying on this thread; null if it is not running. It is a pointer,
+/// because variables with static lifetime are destroyed after thread_local objects.
 thread_local std::vector<std::shared_ptr<Node>>* released = nullptr;
 
-/// Drops a reference to a node. A node that goes drops its inputs in turn: the outermost call destroys all of them in a
-/// loop, because a chain of 200 000 nodes that are destroyed from each other's destructors would overflow the stack.
+/// Drops a reference to a node. The destructor of a node calls this function for the node's inputs. To avoid deep
+/// recursion, nested calls only add nodes to `released`, and the outermost call destroys them in a loop: a chain of
+/// 200 000 nodes, each destroyed from another's destructor, would overflow the stack.
 void drop_reference(std::shared_ptr<Node> node) {
   if (node.use_count() != 1) return;
   if (released) return released->push_back(std::move(node));
@@ -44,10 +45,11 @@ void drop_reference(std::shared_ptr<Node> node) {
   released = nullptr;
 }
 
-/// Guards the inputs of nodes against a pass in one thread that frees them while a pass in another thread looks for the
-/// nodes that it needs.
+/// Protects Node::inputs_ and Node::freed_: a backward pass may free the inputs of nodes while another thread's grad()
+/// searches the graph (find_relevant()).
 std::mutex structure;
 
+/// Throws Error if `value` has a NaN or an infinity. `what` is "result" or "gradient".
 void check_finite(std::string_view operation, const std::string& scope, const Tensor& value, const char* what) {
   if (!is_float(value.dtype()) || value.elements() == 0) return;
   double total = sum(map(Affine{0, 0}, value.to(DType::f64))).item();  // 0 · x is NaN exactly where x is not finite
@@ -55,7 +57,7 @@ void check_finite(std::string_view operation, const std::string& scope, const Te
           scope.empty() ? std::string() : fmt::format("; recorded in {}", scope));
 }
 
-/// "cpu" for an undefined variable too, so that a message can be made of any.
+/// Returns the name of the variable's device for an error message; "cpu" for an undefined variable.
 std::string_view device_name(const Variable& x) { return name(x.defined() ? x.device() : Device::cpu); }
 
 }  // namespace
@@ -167,7 +169,7 @@ Node::Node(std::string_view name, std::vector<Edge> inputs, Rule rule)
       sequence_(recording.next_sequence),
       inputs_(std::move(inputs)),
       rule_(std::move(rule)) {
-  // An input may have been made in a thread that is ahead of this one.
+  // An input may come from another thread, where sequence numbers have grown further.
   for (const Edge& edge : inputs_)
     if (edge.node) sequence_ = std::max(sequence_, edge.node->sequence_ + 1);
   recording.next_sequence = sequence_ + 1;
@@ -182,7 +184,8 @@ Variable Node::output(int index, const Tensor& value) const {
 }
 
 Variable output_of(std::shared_ptr<Node> node, int index, Tensor value) {
-  if (static_cast<std::size_t>(index) == node->output_shapes_.size()) {  // the first time: from the operation itself
+  // True while the operation is being recorded, false for calls from Node::output() in a backward pass.
+  if (static_cast<std::size_t>(index) == node->output_shapes_.size()) {
     if (recording.anomaly && node->name() != "where") check_finite(node->name(), node->scope(), value, "result");
     node->output_shapes_.push_back(value.shape());
     node->dtype_ = value.dtype();
@@ -221,14 +224,17 @@ std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variabl
 
 // ---- The backward pass ----
 
-/// One backward pass. Gradients wait at the nodes they are for, and the newest of these nodes has its turn: it has all
-/// of its gradients, because everything that was made from its results is newer. Gradients of leaves wait for the end
-/// of the pass: a pass that throws leaves every grad() as it was.
+/// One backward pass. Each node stores the gradients that arrive for its outputs. A priority queue holds the nodes with
+/// gradients, and the newest one runs next. All its gradients have arrived by then, because every node that uses its
+/// results is newer. Gradients of leaves are added to grad() at the end of the pass, so that a pass that throws changes
+/// no grad().
 class Node::Pass {
  public:
-  /// Whether the pass goes on where it reaches an input, to inputs that this one was made from, or stops there.
+  /// What the pass does at an input: go on to the nodes from which this input was made, because other inputs may be
+  /// among them (through_inputs), or stop (up_to_inputs).
   enum class Reach { through_inputs, up_to_inputs };
 
+  /// `inputs` are the variables whose gradients run() returns; null for backward(), which adds to grad() of all leaves.
   Pass(const BackwardOptions& options, const std::vector<Variable>* inputs, Reach reach = Reach::through_inputs)
       : options_(options), inputs_(inputs), reach_(reach) {
     if (!inputs) return;
@@ -256,7 +262,7 @@ class Node::Pass {
     require(seed.device() == root.device(), "backward: the gradient is on {}, the root on {}; move one of them",
             device_name(seed), device_name(root));
     GradMode mode(options_.create_graph);
-    // A gradient that is kept must not keep the graph that it was made by.
+    // The seed may become part of a result, which without create_graph must not keep the seed's own graph alive.
     if (!options_.create_graph && seed.requires_grad()) seed = seed.detach();
     if (inputs_ && root.node()) find_relevant(root.node().get());
     deliver(Edge(root), std::move(seed));
@@ -271,7 +277,7 @@ class Node::Pass {
     return std::move(results_);
   }
 
-  ~Pass() {  // after an error: leave no gradient behind
+  ~Pass() {  // after an error, clears the gradients stored in nodes
     if (current_) release_node(std::move(current_));
     for (std::shared_ptr<Node>& node : waiting_) release_node(std::move(node));
   }
@@ -281,7 +287,7 @@ class Node::Pass {
     return a->sequence_ < b->sequence_;
   }
 
-  /// Adds a node to those that wait. A node belongs to one pass at a time.
+  /// Adds a node to the queue. Throws Error if another pass has the node in its queue.
   void let_wait(const std::shared_ptr<Node>& node) {
     const Pass* other = nullptr;
     require(node->pass_.compare_exchange_strong(other, this, std::memory_order_acquire),
@@ -322,8 +328,8 @@ class Node::Pass {
     fail("backward: the graph of '{}' was freed by an earlier pass; pass retain_graph to run it twice", node.name_);
   }
 
-  /// Collects the nodes that lie between the root and an input: grad() runs only their rules. They are marked from the
-  /// oldest to the newest, so that a node's inputs are marked before the node.
+  /// Collects in `relevant_` the nodes on a path from the root to an input: grad() runs only their rules. Visits nodes
+  /// from the oldest to the newest, so that a node's inputs are decided before the node.
   void find_relevant(Node* root) {
     std::lock_guard lock(structure);
     std::vector<Node*> reached{root};
@@ -331,7 +337,7 @@ class Node::Pass {
     for (std::size_t k = 0; k < reached.size(); ++k) {
       const bool wanted = wanted_outputs_.contains(reached[k]);
       if (reach_ == Reach::up_to_inputs && wanted && reached[k] != root) continue;
-      if (reached[k]->freed_ && !wanted) refuse_freed(*reached[k]);  // its inputs are not known any more
+      if (reached[k]->freed_ && !wanted) refuse_freed(*reached[k]);  // its inputs_ have been cleared
       for (const Edge& edge : reached[k]->inputs_)
         if (edge.node && seen.insert(edge.node.get()).second) reached.push_back(edge.node.get());
     }
@@ -343,6 +349,8 @@ class Node::Pass {
           break;
         }
   }
+  /// Whether the gradient for this edge is needed: in grad() if it contributes to the gradient of an input, in
+  /// backward() always.
   bool leads_to_inputs(const Edge& edge) const {
     if (!inputs_) return true;
     if (!edge.node) return edge.leaf && wanted_leaves_.contains(edge.leaf.get());
@@ -375,8 +383,9 @@ class Node::Pass {
     }
   }
 
-  /// Adds what has arrived at the leaves to what earlier passes left there. A leaf that is used twice gets g + (a + b),
-  /// never (g + a) + b, which rounds otherwise: the sum of several micro-batches does not depend on how they were run.
+  /// Adds this pass's gradients of the leaves to their grad(). A leaf that is used twice, with gradients a and b, gets
+  /// grad + (a + b) and not (grad + a) + b, which may round differently. So the sum over several micro-batches does not
+  /// depend on how they were run.
   void add_to_leaves() {
     for (auto& [leaf, gradient] : leaf_gradients_) {
       std::lock_guard lock(leaf->grad_mutex);  // passes in several threads may share a leaf
@@ -408,7 +417,7 @@ class Node::Pass {
       total = std::move(gradient);
     } else if (options_.create_graph || !total.is_sole_owner() || !total.value().is_dense()) {
       total = total + gradient;
-    } else {  // nobody else can see the buffer: add in place
+    } else {  // no other handle refers to the buffer: add in place
       map_into(total.value(), Add{}, total.value(), gradient.value());
     }
   }
@@ -418,11 +427,11 @@ class Node::Pass {
   std::unordered_map<const void*, std::vector<std::size_t>> wanted_leaves_;
   std::unordered_map<const Node*, std::vector<std::size_t>> wanted_outputs_;
   std::unordered_set<const Node*> relevant_;
-  std::unordered_map<std::shared_ptr<VariableState>, Variable> leaf_gradients_;  ///< of this pass
+  std::unordered_map<std::shared_ptr<VariableState>, Variable> leaf_gradients_;  ///< to be added to grad() at the end
   Reach reach_;
   Gradients results_;
-  std::vector<std::shared_ptr<Node>> waiting_;  // a heap: the newest node in front
-  std::shared_ptr<Node> current_;               // has its turn
+  std::vector<std::shared_ptr<Node>> waiting_;  // the queue: a heap with the newest node in front
+  std::shared_ptr<Node> current_;               // the node whose rule is running
 };
 
 void backward(const Variable& root, const Variable& gradient, const BackwardOptions& options) {
@@ -443,7 +452,8 @@ Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const 
 Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient) {
   Gradients results =
       Node::Pass({.create_graph = true}, &inputs, Node::Pass::Reach::up_to_inputs).run(output, gradient);
-  // A variable that is there twice has its whole gradient in both places, which the caller will add: keep the first.
+  // If a variable occurs twice in `inputs`, both results are its whole gradient. The caller will add them, so only the
+  // first one is kept.
   for (std::size_t k = 0; k < inputs.size(); ++k)
     for (std::size_t earlier = 0; earlier < k; ++earlier)
       if (inputs[k].is_same(inputs[earlier])) results[k] = Variable();

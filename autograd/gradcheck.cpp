@@ -9,7 +9,8 @@ namespace fovea {
 
 namespace {
 
-/// Random and never near 0, so that no element's gradient is ignored.
+/// Returns random numbers of both signs, with absolute values in [0.5, 1.5): no cotangent is near 0, so that every
+/// element's gradient counts.
 Variable asymmetric(const Shape& shape, Device device, Generator& generator) {
   Tensor values = Tensor::empty(shape, DType::f64);
   fill_uniform(values, generator, 0.5, 1.5);
@@ -21,7 +22,7 @@ Variable asymmetric(const Shape& shape, Device device, Generator& generator) {
   return values.to(device);
 }
 
-/// Σ cotangent ∘ f(inputs), with the same random numbers drawn inside f every time.
+/// Returns Σ cotangent ∘ f(inputs). For equal seeds the cotangents and the random numbers drawn inside f are equal.
 Variable projected(const DifferentiableFunction& f, const std::vector<Variable>& inputs, std::uint64_t seed) {
   RandomScope random({seed});
   Variable y = f(inputs);
@@ -41,13 +42,13 @@ std::string compare(const DifferentiableFunction& f, const std::vector<Variable>
   Gradients analytic;
   if (root.requires_grad())
     analytic = grad(root, wanted);
-  else  // a constant of its inputs, as the gradient of a linear function is
+  else  // f does not depend on its inputs, as for example the gradient of a linear function does not
     for (const Variable& input : wanted) analytic.emplace_back(Tensor::zeros(input.shape(), DType::f64));
 
   for (std::size_t k = 0; k < wanted.size(); ++k) {
     std::vector<double> gradient = analytic[k].value().to_vector<double>();
     const std::vector<double> values = wanted[k].value().to_vector<double>();
-    Tensor place = wanted[k].value();  // moved there and back, element by element
+    Tensor place = wanted[k].value();  // shares the input's memory; each element is shifted and restored
     auto put = [&](const std::vector<double>& moved) { place.copy_from(Tensor::from(moved, place.shape())); };
     auto at = [&](std::size_t element, double shift) {
       std::vector<double> moved = values;

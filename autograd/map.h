@@ -1,4 +1,5 @@
-/// Differentiable element-wise application: the derivative of every functor comes from the functor, on duals.
+/// map() applies a functor to every element of its operands, differentiably. No functor needs a derivative of its own:
+/// the derivative comes from evaluating the functor on dual numbers (tensor/formula/dual.h).
 #pragma once
 #include <array>
 
@@ -10,8 +11,8 @@ namespace fovea {
 template <class F, class... In>
 Variable map(const F& f, const Variable& first, const In&... rest);
 
-// Arithmetic is recorded with rules of its own, in operations.cpp: they read fewer operands than a functor's derivative
-// does, and they can be differentiated any number of times.
+// map() of an arithmetic functor calls map_by_rule(), which records a backward rule written by hand (operations.cpp).
+// Such a rule reads fewer operands than the derivative by dual numbers, and can be differentiated any number of times.
 Variable map_by_rule(const Add&, const Variable& a, const Variable& b);
 Variable map_by_rule(const Subtract&, const Variable& a, const Variable& b);
 Variable map_by_rule(const Multiply&, const Variable& a, const Variable& b);
@@ -20,7 +21,8 @@ Variable map_by_rule(const GradientTimes&, const Variable& gradient, const Varia
 Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variable& divisor);
 Variable map_by_rule(const Affine&, const Variable& x);
 
-/// The gradients of map(f, x...): g · ∂f/∂x_k for every input that needs one.
+/// The backward pass of map(f, x...): given the gradient `g` of the result, returns g · ∂f/∂x_k for each input x_k that
+/// needs a gradient.
 template <class F, std::size_t n, std::size_t... k>
 Gradients map_gradients(const F& f, const Variable& g, const std::array<Saved, n>& inputs, const Node& node,
                         std::index_sequence<k...>) {
@@ -30,7 +32,8 @@ Gradients map_gradients(const F& f, const Variable& g, const std::array<Saved, n
   return out;
 }
 
-/// f(x...) element by element, broadcasting. Derivatives to second order; of arithmetic, to any.
+/// Returns f(x...), element by element, with broadcasting. Can be differentiated twice; arithmetic functors any number
+/// of times.
 template <class F, class... In>
 Variable map(const F& f, const Variable& first, const In&... rest) {
   if constexpr (requires { map_by_rule(f, first, rest...); }) return map_by_rule(f, first, rest...);

@@ -1,4 +1,6 @@
-/// The tape's entries, and how an operation records one. Include this to define a differentiable operation.
+/// The tape, and how to define a differentiable operation. The tape is the graph of all recorded operations. Each entry
+/// is a Node; its rule computes, in the backward pass, the gradients of the operation's inputs from those of its
+/// results.
 #pragma once
 #include <atomic>
 #include <initializer_list>
@@ -10,6 +12,7 @@
 
 namespace fovea {
 
+/// What all handles on one Variable share.
 struct VariableState {
   Tensor value;
   bool requires_grad = false;
@@ -21,8 +24,8 @@ struct VariableState {
   ~VariableState();
 };
 
-/// An input of a node, as the place that its gradient goes to: an output of an older node, a leaf, or, for a constant,
-/// neither.
+/// An input of a node: the place to which the backward pass sends the input's gradient. This is output number `output`
+/// of an older `node`, or a `leaf`. For a constant input, which gets no gradient, `node` and `leaf` are null.
 class Edge {
  public:
   Edge() = default;
@@ -32,18 +35,18 @@ class Edge {
   std::shared_ptr<Node> node;
   int output = 0;
   std::shared_ptr<VariableState> leaf;
-  Shape shape;  ///< of the input: the engine sums a broadcast gradient down to it
+  Shape shape;  ///< of the input; the engine sums a gradient of a broadcast shape to this shape
 };
 
 class Node;
 
-/// A tensor that a rule keeps and does not differentiate: a result, an index, a condition. get() refuses a tensor that
-/// was changed in place since, because the gradient would be wrong. (A tensor that nothing but the rule refers to can
-/// be kept as it is.)
+/// A tensor that a rule needs in the backward pass but does not differentiate: a result, an index, a condition. get()
+/// throws Error if the tensor was changed in place after it was saved, because the gradient would be wrong. (A rule can
+/// keep a plain Tensor if nothing else refers to the tensor.)
 class SavedTensor {
  public:
   SavedTensor() = default;
-  /// `what` names the tensor's part in the operation, for the error message: "result", "index". A literal.
+  /// `what` is the tensor's role for the error message, such as "result" or "index". Must be a string literal.
   SavedTensor(Tensor tensor, const char* what) : tensor_(std::move(tensor)), what_(what), version_(tensor_.version()) {}
   const Tensor& get(const Node& user) const {
     if (tensor_.version() != version_) [[unlikely]]
@@ -61,14 +64,15 @@ class SavedTensor {
   std::uint64_t version_ = 0;
 };
 
-/// An input that a rule keeps. get() refuses an input that was changed in place, and one whose value() was replaced by
-/// another tensor.
+/// An input that a rule needs in the backward pass. get() throws Error if, since the operation was recorded, the input
+/// was changed in place or its value() was replaced by another tensor.
 class Saved {
  public:
   Saved() = default;
   explicit Saved(const Variable& input)
       : variable_(input), saved_(input.defined() ? input.value() : Tensor(), "input") {}
-  /// The input as it was when the operation was recorded, differentiable.
+  /// The input as it was when the operation was recorded. It still has its own node, so that gradients made from it can
+  /// themselves be differentiated.
   const Variable& get(const Node& user) const {
     if (variable_.defined()) {
       const Tensor& now = variable_.value();
@@ -88,9 +92,10 @@ class Saved {
 /// One recorded operation.
 class Node : public std::enable_shared_from_this<Node> {
  public:
-  /// From the gradients of the outputs (undefined where nothing arrived) to those of the inputs, in their order; an
-  /// undefined entry means zero. Gradients may have the broadcast shape: the engine sums them down. Written with
-  /// differentiable operations, so that the pass can itself be recorded.
+  /// The operation's backward function. `gradients` has the gradient of each output, undefined if the root of the pass
+  /// does not depend on that output. Returns the gradient of each input, in the order of inputs(); undefined means
+  /// zero. If an input was broadcast, its gradient may have the broadcast shape, which the engine sums to the input's.
+  /// A rule is written with differentiable operations, so that the backward pass can itself be recorded.
   using Rule = std::function<Gradients(const Gradients& gradients, const Node& node)>;
 
   class Pass;  ///< a backward pass, in engine.cpp
@@ -102,14 +107,17 @@ class Node : public std::enable_shared_from_this<Node> {
 
   std::string_view name() const { return name_; }
   const std::string& scope() const { return scope_; }
-  /// Greater than that of every node this one depends on. In one thread it is the order of creation.
+  /// A number greater than that of every node that this one depends on. Within a thread nodes are numbered in the order
+  /// of their creation.
   std::uint64_t sequence() const { return sequence_; }
   const std::vector<Edge>& inputs() const { return inputs_; }
+  /// Whether input number `input` needs a gradient.
   bool needs(std::size_t input) const { return inputs_[input].needs_gradient(); }
   const std::vector<Shape>& output_shapes() const { return output_shapes_; }
-  const std::vector<Tensor>& output_values() const { return output_values_; }  ///< kept only under KeepValues
+  const std::vector<Tensor>& output_values() const { return output_values_; }  ///< empty without KeepValues
   DType dtype() const { return dtype_; }
-  /// One of this node's results, for a rule that saved its value: Variable y = node.output(0, saved_value.get(node)).
+  /// Output number `index` of this node as a Variable, for a rule that saved only the output's value:
+  ///   Variable y = node.output(0, saved_value.get(node));
   Variable output(int index, const Tensor& value) const;
 
  private:
@@ -124,37 +132,40 @@ class Node : public std::enable_shared_from_this<Node> {
   std::vector<Tensor> output_values_;
   DType dtype_ = DType::f32;
 
-  // While a backward pass has this node: the pass, and the gradients that wait for the node's turn.
+  // During a backward pass: the pass that has queued this node, and the gradients of the outputs received so far.
   std::atomic<const Pass*> pass_ = nullptr;
   Gradients pending_;
   bool freed_ = false;
 };
 
-/// While one of these lives, the nodes that this thread records keep their results' values, for printing the tape.
+/// For the lifetime of this object, the nodes that this thread records keep the values of their results, for printing
+/// the tape.
 class KeepValues {
  public:
   KeepValues();
   ~KeepValues();
 };
 
-/// The variable that is output `index` of `node`. Outputs are made in order.
+/// Makes the variable that is output `index` of `node`. When an operation is recorded, its outputs must be made in the
+/// order 0, 1, 2, …
 Variable output_of(std::shared_ptr<Node> node, int index, Tensor value);
 
-/// Whether an operation on these inputs has to be recorded.
+/// Whether an operation on these inputs has to be recorded: recording is on and one of them requires a gradient.
 bool should_record(std::initializer_list<const Variable*> inputs);
 bool should_record(const std::vector<Variable>& inputs);
 
-/// The node of an operation on `inputs`.
+/// Makes the node of an operation on `inputs`. `name` must be a string literal.
 std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variable>& inputs, Node::Rule rule);
 
-/// For the composed half of a fused_rule: `output` is the operation computed again from `inputs` by small operations.
-/// Returns its gradients with respect to `inputs`, recorded, for the gradient `gradient` of the output. The pass stops
-/// at the inputs: how they were made does not matter.
+/// Returns the gradients of `output` with respect to `inputs`, given the gradient `gradient` of `output`, and records
+/// their computation. For the `composed` function of a fused_rule(), which computes `output` again from `inputs` by
+/// small operations. The pass stops at `inputs`, even if other operations made them.
 Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient = {});
 
-/// The rule of an operation that has kernels for its gradients. `fused` runs them. Under create_graph the pass is
-/// itself recorded, and `composed` makes the same gradients of operations that can be differentiated again. Both are
-/// functions of (kept, gradients, node), where `kept` is what the rule needs of the forward pass.
+/// The rule of an operation that has special kernels for its gradients. `fused` runs these kernels. `composed` computes
+/// the same gradients with differentiable operations; it is used under create_graph, when the backward pass is itself
+/// recorded. Both functions are called with (kept, gradients, node), where `kept` holds what they need from the forward
+/// pass.
 template <class Kept, class Fused, class Composed>
 auto fused_rule(Kept kept, Fused fused, Composed composed) {
   return [=, kept = std::move(kept)](const Gradients& gradients, const Node& node) -> Gradients {
@@ -162,13 +173,14 @@ auto fused_rule(Kept kept, Fused fused, Composed composed) {
   };
 }
 
-/// The gradient that arrived at an output, or zeros where none did; `output` is the output's value.
+/// Returns the gradient that arrived at an output, or zeros of the shape and type of `output`, the output's value, if
+/// `gradient` is undefined.
 Variable or_zeros(const Variable& gradient, const Tensor& output);
 
-/// Wraps an operation's result: a constant where no input needs a gradient, otherwise an output of a new node. `name`
-/// is a literal. The rule is a Node::Rule or, for an operation with one input, a function from the gradient of the
-/// result, or from that and the node, to the gradient of the input. An operation whose rule keeps tensors asks
-/// should_record() first, so that it does not save them in vain.
+/// Makes the Variable of an operation's result `value`: the output of a new node or, if should_record(inputs) is false,
+/// a constant. `name` must be a string literal. `rule` is a Node::Rule. For an operation with one input it may also be
+/// a function rule(gradient) or rule(gradient, node) from the gradient of the result to the gradient of the input. An
+/// operation whose rule saves tensors should call should_record() first, and save nothing if it returns false.
 template <class Rule>
 Variable record(std::string_view name, Tensor value, const std::vector<Variable>& inputs, Rule rule) {
   if (!should_record(inputs)) return Variable(std::move(value));

@@ -43,7 +43,7 @@ Variable map_by_rule(const Divide&, const Variable& a, const Variable& b) {
     const Variable &above = a.get(node), &below = b.get(node);
     Variable over = node.needs(0) || grad_enabled() ? map(GradientOver{}, g[0], below) : Variable();
     if (!node.needs(1)) return Gradients{over, Variable()};
-    if (!grad_enabled())  // in one kernel
+    if (!grad_enabled())  // one kernel computes the gradient of b
       return Gradients{over, map(differentiated(Divide{}, 1), g[0].value(), above.value(), below.value())};
     return Gradients{over, -map(GradientTimes{}, over, above / below)};
   });
@@ -84,7 +84,7 @@ Variable operator/(const Variable& a, const Variable& b) { return map(Divide{}, 
 Variable affine(const Variable& x, double slope, double offset) { return map(Affine{slope, offset}, x); }
 Variable operator-(const Variable& a) { return affine(a, -1, 0); }
 
-// ---- Element-wise, by name ----
+// ---- Element-wise functions ----
 
 Variable exp(const Variable& x) { return map(Exp{}, x); }
 Variable log(const Variable& x) { return map(Log{}, x); }
@@ -116,15 +116,15 @@ Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
 
 namespace {
 
-/// The last dimension of x kept, all others folded into one.
+/// Reshapes x to two dimensions: keeps the last one and merges all others into one.
 Variable fold_rows(const Variable& x) {
   std::int64_t rows = 1;
   for (int d = 0; d < x.rank() - 1; ++d) rows *= x.size(d);
   return reshape(x, {rows, x.size(-1)});
 }
 
-/// A product whose result takes the memory order of `like`, the operand it is the gradient of: a transposed or
-/// head-split view gets its gradient in a form that views back for free.
+/// Returns scale · a · b, which is the gradient of the operand `like`, with like's order of dimensions in memory. If
+/// `like` is a transposed view or a view of split heads, the backward pass of that view then needs no copy.
 Variable matmul_like(const Variable& a, const Variable& b, double scale, const Tensor& like) {
   if (grad_enabled()) return matmul(a, b, {.scale = scale});
   Shape shape = matmul_shape(a.value(), b.value());
@@ -137,7 +137,7 @@ Variable matmul_like(const Variable& a, const Variable& b, double scale, const T
 
 Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& options) {
   double scale = options.scale;
-  // A weight shared by every row: one large product instead of many small ones, forward and backward.
+  // b is a weight shared by all batches: one large product, forward and backward, is faster than many small ones.
   if (b.rank() == 2 && a.rank() > 2 && options.memory_order.size() == 0) {
     Shape shape = matmul_shape(a.value(), b.value());
     return reshape(matmul(fold_rows(a), b, {.scale = scale}), shape);
@@ -189,7 +189,7 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias)
 
 namespace {
 
-/// x.shape() with `dims` (empty: all) set to 1.
+/// Returns x.shape() with the sizes of `dims` set to 1, or all sizes if `dims` is empty.
 Shape kept_shape(const Variable& x, const std::vector<int>& dims) {
   Shape shape = x.shape();
   if (dims.empty())
@@ -230,7 +230,7 @@ Variable sum_to(const Variable& x, const Shape& shape) {
 Variable broadcast_to(const Variable& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   return record("broadcast_to", x.value().expand(shape), {x},
-                [](const Variable& g) { return g; });  // the engine sums it down
+                [](const Variable& g) { return g; });  // the engine sums the gradient to x's shape
 }
 
 Variable cumulative_sum(const Variable& x, bool reverse) {
@@ -269,7 +269,7 @@ Variable squeeze(const Variable& x, int dim) {
 
 namespace {
 
-/// Zeros of `shape` with x in [begin, begin + x.size(dim)): the adjoint of slice.
+/// Returns zeros of `shape`, with x at [begin, begin + x.size(dim)) along `dim`: the backward pass of slice().
 Variable pad_slice(const Variable& x, const Shape& shape, int dim, std::int64_t begin) {
   Tensor value = Tensor::zeros(shape, x.dtype(), x.device());
   value.slice(dim, begin, begin + x.size(dim)).copy_from(x.value());
@@ -397,7 +397,8 @@ Variable log_softmax(const Variable& x) {
 
 namespace {
 
-/// Layer norm in plain operations: what the fused kernels compute, and what second derivatives are taken of.
+/// Layer norm in differentiable operations. Gives the same result as the fused kernels, and is used for second
+/// derivatives.
 Variable layer_norm_composed(const Variable& x, const Variable& gain, const Variable& bias, double epsilon) {
   Variable centred = x - mean(x, {-1}, true);
   Variable deviation = sqrt(mean(square(centred), {-1}, true) + epsilon);
@@ -437,7 +438,7 @@ DropoutMask next_mask(const char* what, double probability) {
 
 }  // namespace
 
-/// The same call on the gradient is the backward pass.
+/// The backward pass applies dropout with the same mask to the gradient.
 Variable dropout(const Variable& x, const DropoutMask& mask) {
   return record("dropout", dropout(x.value(), mask), {x}, [mask](const Variable& g) { return dropout(g, mask); });
 }
@@ -457,8 +458,8 @@ Variable dropout_add(const Variable& x, const Variable& residual, double probabi
 
 namespace {
 
-/// The distribution [N, V] that the smoothed loss compares softmax with: ε / V for every class and 1 − ε more for the
-/// target; all 0 in ignored rows.
+/// Returns the smoothed target distribution [N, V] of the cross-entropy: in each row ε / V for every class, plus 1 − ε
+/// for the target. Ignored rows are all 0.
 Tensor target_distribution(const Tensor& targets, const Tensor& logits, const CrossEntropyOptions& options) {
   std::vector<std::int64_t> classes = targets.to_vector<std::int64_t>();
   std::int64_t rows = logits.size(0), V = logits.size(1);
@@ -491,7 +492,7 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
   auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
     const Variable& x = kept.logits.get(node);
     Variable target(target_distribution(kept.targets.get(node), x.value(), kept.options));
-    Variable counted = sum(target, {-1}, true);  // 1, or 0 for an ignored row
+    Variable counted = sum(target, {-1}, true);  // 1 for each row, 0 for an ignored one
     return Gradients{unsqueeze(g[0], 1) * (softmax(x) * counted - target)};
   };
   Kept kept{Saved(logits), SavedTensor(targets, "targets"), result.log_sum_exp, options};
@@ -506,6 +507,7 @@ Variable binary_cross_entropy(const Variable& logits, const Tensor& targets) {
 
 namespace {
 
+/// lstm_cell() in differentiable operations, for second derivatives.
 LstmState lstm_cell_composed(const Variable& gates, const Variable& cell) {
   std::int64_t n = cell.size(1);
   auto part = [&](int k) { return slice(gates, 1, k * n, (k + 1) * n); };

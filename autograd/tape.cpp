@@ -10,7 +10,8 @@ namespace fovea {
 
 namespace {
 
-/// The nodes that root depends on, in creation order. A loop, not a recursion: chains are long.
+/// Returns the nodes that `root` depends on, inputs before results. A loop rather than a recursion, because a long
+/// chain of nodes would overflow the stack.
 std::vector<const Node*> reachable(const Variable& root) {
   std::unordered_set<const Node*> seen;
   std::vector<const Node*> found, open;
@@ -32,7 +33,7 @@ std::string leaf_name(const VariableState& leaf) {
   return leaf.name.empty() ? fmt::format("leaf {}", leaf.value.describe()) : leaf.name;
 }
 
-/// Nodes are numbered from 1 in the order of the tape, so that a small example reads well.
+/// Numbers the nodes from 1 in the order given. Node::sequence() would give a small example large numbers.
 std::map<const Node*, int> numbered(const std::vector<const Node*>& nodes) {
   std::map<const Node*, int> numbers;
   for (const Node* node : nodes) numbers[node] = static_cast<int>(numbers.size()) + 1;

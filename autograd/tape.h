@@ -1,4 +1,4 @@
-/// Looking at the tape: as text, and as a drawing for Graphviz.
+/// Printing the tape, the graph of recorded operations: as text, and as a drawing for Graphviz.
 #pragma once
 #include <string>
 
@@ -6,14 +6,16 @@
 
 namespace fovea {
 
-/// The part of the tape that `root` was made from, one line per node in creation order: number, operation, inputs,
-/// shape, bytes, scope, and, for nodes recorded under KeepValues, small values.
+/// Lists the operations that `root` depends on, one line per node, inputs before results: number, operation, inputs,
+/// shapes and bytes of its results, and its scope. For nodes recorded under KeepValues, the values of the results
+/// follow (values_text()).
 std::string tape_text(const Variable& root);
 
-/// The same as a Graphviz digraph: `dot -Tsvg` draws it. Leaves are boxes, operations ellipses.
+/// The operations that `root` depends on, as a Graphviz digraph, which `dot -Tsvg` draws. Leaves are boxes, operations
+/// ellipses.
 std::string tape_graphviz(const Variable& root);
 
-/// A tensor's values in rows, aligned: at most `limit` elements, then an ellipsis.
+/// The values of `x` as text, in aligned rows. After `limit` elements the text ends in " ...".
 std::string values_text(const Tensor& x, std::int64_t limit = 64);
 
 }  // namespace fovea

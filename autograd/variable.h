@@ -1,10 +1,12 @@
 /// Reverse-mode automatic differentiation.
 ///
-/// A Variable is a tensor, its gradient and the node that made it. Every differentiable operation makes one node;
-/// backward() walks the nodes that a result was made from, from the newest to the oldest.
+/// A Variable is a tensor, its gradient and the node that made it. Every differentiable operation makes one node, which
+/// refers to the nodes of the operation's inputs. backward() visits the nodes that a result depends on, from the newest
+/// to the oldest.
 ///
-/// Graphs may be built, run and dropped in different threads, one after the other. Passes that run at the same time may
-/// share leaves; over shared nodes the second pass is refused.
+/// A graph of nodes may be built in one thread, differentiated in another and destroyed in a third, one after the
+/// other. Backward passes that run at the same time may share leaves. If they share nodes, the second pass throws
+/// Error.
 #pragma once
 #include <functional>
 #include <memory>
@@ -22,11 +24,12 @@ using Gradients = std::vector<Variable>;
 
 struct VariableState;
 
-/// A tensor that remembers how it was made. Copies are handles on the same variable.
+/// A tensor with the node of the operation that made it. Copies are handles on the same variable.
 class Variable {
  public:
   Variable() = default;  ///< undefined
-  /// A leaf. One that requires a gradient gets it in grad() when backward() runs.
+  /// Makes a leaf, a variable that no operation made. If it requires a gradient, backward() adds the gradient to
+  /// grad().
   Variable(Tensor value, bool requires_grad = false);  // NOLINT: a tensor is a constant variable
 
   bool defined() const { return state_ != nullptr; }
@@ -40,15 +43,16 @@ class Variable {
   std::string describe() const { return defined() ? value().describe() : "undefined"; }
   double item() const { return value().item(); }
 
-  /// True for a leaf that was made to have a gradient, and for every variable made from such a leaf.
+  /// Whether this is a leaf constructed with requires_grad, or was computed from such a leaf.
   bool requires_grad() const;
   bool is_leaf() const;
   /// The sum of the gradients of all backward() passes that reached this leaf; undefined before the first.
   const Variable& grad() const;
-  void set_grad(Variable gradient);  ///< of this shape, type and device, or undefined
+  /// `gradient` must have this variable's shape, type and device, or be undefined; otherwise throws Error.
+  void set_grad(Variable gradient);
   void clear_grad() { set_grad({}); }
 
-  /// The same values as a constant, through which no gradient passes.
+  /// A constant with the same tensor, through which no gradient passes.
   Variable detach() const { return Variable(value()); }
 
   /// Names the variable for printing the tape.
@@ -56,11 +60,11 @@ class Variable {
   const std::string& name() const;
 
   const std::shared_ptr<Node>& node() const;  ///< null for a leaf
-  int output_index() const;                   ///< which of the node's outputs this is
+  int output_index() const;                   ///< number of this variable among the node's outputs
   /// Whether this is the only handle on the variable and on its tensor's storage, so that the buffer may be reused.
   bool is_sole_owner() const { return state_.use_count() == 1 && value().is_sole_owner(); }
   bool is_same(const Variable& other) const { return state_ == other.state_; }
-  /// Address of the shared state: an identity for maps.
+  /// The address of the state that all handles on this variable share, which identifies the variable in maps.
   const void* id() const { return state_.get(); }
 
  private:
@@ -68,16 +72,16 @@ class Variable {
   friend Variable output_of(std::shared_ptr<Node> node, int index, Tensor value);
   friend class Edge;
   friend class Saved;
-  /// The shared state; an undefined variable is an error.
+  /// The state that all handles share. Throws Error for an undefined variable.
   VariableState& state() const;
 
   std::shared_ptr<VariableState> state_;
 };
 
-/// Operations record nodes while this is on (the default). Per thread.
+/// Whether operations on this thread record nodes, which backward() needs. True by default.
 bool grad_enabled();
 
-/// Turns recording off in a scope: evaluation, optimizers.
+/// Turns recording off on this thread for the lifetime of the object, for example in evaluation and in optimizers.
 class NoGrad {
  public:
   NoGrad() : NoGrad(false) {}
@@ -92,35 +96,37 @@ class NoGrad {
   bool before_;
 };
 
-/// Sets recording to a given state in a scope.
+/// Turns recording on or off on this thread for the lifetime of the object.
 class GradMode : public NoGrad {
  public:
   explicit GradMode(bool enabled) : NoGrad(enabled) {}
 };
 
 struct BackwardOptions {
-  bool retain_graph = false;  ///< keep what the pass would free, to run it again
-  bool create_graph = false;  ///< record the pass itself, for second derivatives (implies retain_graph)
-  /// Called for every node as its gradients have arrived, before its rule runs.
+  bool retain_graph = false;  ///< keep the graph, which the pass otherwise frees, for another pass
+  bool create_graph = false;  ///< record the pass itself, for second derivatives; implies retain_graph
+  /// Called for every node with the gradients of its outputs, before its backward rule runs.
   std::function<void(const Node&, const Gradients&)> observer = {};
 };
 
-/// Adds d root / d leaf to every leaf's grad(); root may itself be a leaf. `gradient` (of root's shape) may be omitted
-/// when root has one element.
+/// Adds the gradient of `root` with respect to each leaf to the leaf's grad(). `root` may itself be a leaf. `gradient`,
+/// of root's shape, is the gradient with respect to root that the pass starts from; if omitted it is 1, and root must
+/// have one element.
 void backward(const Variable& root, const Variable& gradient = {}, const BackwardOptions& options = {});
 
-/// The gradients of root with respect to `inputs` (leaves or not), without touching any grad(). The gradient of an
-/// input that root does not depend on is zeros.
+/// Returns the gradients of `root` with respect to `inputs`, which need not be leaves, and changes no grad(). The
+/// gradient of an input that root does not depend on is zeros. `gradient` as for backward().
 Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const Variable& gradient = {},
                const BackwardOptions& options = {});
 
-/// While on, every operation of this thread checks its result: the first NaN or infinity throws Error with the
-/// operation, the shapes and the scope in which it was recorded. The backward pass checks gradients likewise. `where`
-/// is not checked, because masks put −inf into logits on purpose.
+/// While on, every operation that this thread records checks its result, and every backward pass on this thread checks
+/// its gradients. The first NaN or infinity throws Error with the operation, the shape and the Scope in which it was
+/// recorded. The result of `where` is not checked, because masks put −inf into logits on purpose.
 void set_anomaly_detection(bool on);
 bool anomaly_detection();
 
-/// Names a region of the program on the tape: "encoder.0.attention". Scopes nest.
+/// Labels the nodes that this thread records during the object's lifetime, such as "encoder.0.attention", for error
+/// messages and for printing the tape. Names of nested scopes are joined by dots.
 class Scope {
  public:
   explicit Scope(std::string_view name);

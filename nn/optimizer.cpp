@@ -101,7 +101,7 @@ double clip_gradients(const std::vector<NamedParameter>& parameters, double max_
   double norm = gradient_norm(parameters), scale = clip_scale(norm, max_norm);
   if (scale == 1) return norm;
   NoGrad no_grad;
-  // Not in place: two parameters may share one gradient tensor.
+  // Not in place, because two parameters may share one gradient tensor, which would be scaled twice.
   for (const NamedParameter& p : parameters) {
     Variable variable = p.variable;
     if (variable.grad().defined()) variable.set_grad(variable.grad() * scale);

@@ -1,4 +1,4 @@
-/// Optimizers. An update is one pass over all parameters.
+/// Optimizers: SGD, Adam and AdamW, and gradient clipping.
 #pragma once
 #include <string>
 #include <string_view>
@@ -18,31 +18,34 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// One update with learning rate `rate`, such as Schedule::rate(). Gradients are multiplied by `gradient_scale` as
-  /// they are read, at no cost: for example by 1 / tokens after micro-batches whose losses are sums, or by
-  /// clip_scale(). A parameter without a gradient is left as it is.
+  /// they are read, without another pass over memory: for example by 1 / tokens after micro-batches whose losses are
+  /// sums, or by clip_scale(). A parameter without a gradient is not changed.
   void step(double rate, double gradient_scale = 1);
-  /// Clears all gradients. Needed before the next backward(), which adds to the gradients that are there.
+  /// Clears all gradients. Call it before the next backward(), which adds to existing gradients.
   void zero_grad();
 
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
   std::int64_t updates() const { return updates_; }  ///< number of step() calls so far
 
-  /// Averages of past gradients, as "adam.mean.<parameter>" and the like, and "updates", i64 [1]. Together with the
-  /// parameters they suffice to resume training exactly. The tensors share the optimizer's memory, as those of
-  /// state(module) share the module's.
+  /// The optimizer's state for a checkpoint: the averages of past gradients, such as "adam.mean.<parameter>", and the
+  /// number of updates, "updates", i64 [1]. With the parameters it suffices to resume training exactly. The averages
+  /// share the optimizer's memory: the next step() changes them, so write or clone them before.
   NamedTensors state() const;
-  /// Loads what state() returned. Throws Error for the state of another model or optimizer, as load_tensors() does.
+  /// Restores the values of an earlier state(). Throws Error for the state of another model or optimizer, as
+  /// load_tensors() does, with a message that begins with `source`.
   void load_state(const NamedTensors& values, std::string_view source);
 
  protected:
-  /// One tensor per parameter, of its shape, initially zeros. state() calls them name + '.' + the parameter's name.
+  /// One kind of state: a tensor for each parameter, of the parameter's shape and initially zeros. In state() it is
+  /// called `name`.<parameter>.
   struct StateTensors {
     std::string name;
     std::vector<Tensor> tensors;
   };
 
   Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& state_names);
-  /// Updates parameters_[k] for each k of `positions`. updates() counts this update already.
+  /// Updates parameters_[k] for each k in `positions`; these parameters have gradients. updates() already includes this
+  /// update.
   virtual void update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) = 0;
 
   std::vector<NamedParameter> parameters_;
@@ -52,7 +55,8 @@ class Optimizer {
   std::int64_t updates_ = 0;
 };
 
-/// Stochastic gradient descent: g ← g + weight_decay · θ; v ← momentum · v + g; θ ← θ − rate · v.
+/// Stochastic gradient descent with momentum, of parameter θ with gradient g and velocity v:
+///   g ← g + weight_decay · θ,  v ← momentum · v + g,  θ ← θ − rate · v
 class Sgd : public Optimizer {
  public:
   using Options = SgdOptions;
@@ -63,7 +67,8 @@ class Sgd : public Optimizer {
   Options options_;
 };
 
-/// Adam with bias correction (Kingma and Ba 2015). Weight decay is added to the gradient, unless options.decoupled.
+/// Adam with bias correction (Kingma and Ba 2015). weight_decay · parameter is added to the gradient, unless
+/// options.decoupled selects the weight decay of AdamW.
 class Adam : public Optimizer {
  public:
   using Options = AdamOptions;
@@ -74,21 +79,23 @@ class Adam : public Optimizer {
   Options options_;
 };
 
-/// Adam with decoupled weight decay (Loshchilov and Hutter 2019): θ ← θ − rate · weight_decay · θ, besides Adam's
-/// update. Sets options.decoupled.
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2019): each parameter θ gets Adam's update without weight
+/// decay, and also θ ← θ − rate · weight_decay · θ. Sets options.decoupled.
 class AdamW : public Adam {
  public:
   AdamW(std::vector<NamedParameter> parameters, const Options& options);
 };
 
-/// The Euclidean norm of all gradients together.
+/// The Euclidean norm of the vector of all gradients, concatenated.
 double gradient_norm(const std::vector<NamedParameter>& parameters);
 
-/// The factor that clips gradients of joint norm `norm` to `max_norm`: min(1, max_norm / norm). 1 if max_norm is 0,
-/// which turns clipping off, and if the norm is not finite: the caller should check that and skip the update.
+/// The factor by which to multiply gradients whose gradient_norm() is `norm`, to clip the norm to `max_norm`:
+/// min(1, max_norm / norm). Returns 1 if max_norm is 0, which turns clipping off, and if the norm is not finite; the
+/// caller should check for that and skip the update.
 double clip_scale(double norm, double max_norm);
 
-/// Multiplies the gradients by clip_scale() and returns their norm before. This clips without a pass over memory:
+/// Multiplies the gradients by clip_scale() and returns the norm that they had before. To clip without another pass
+/// over memory, write:
 ///   optimizer.step(rate, clip_scale(gradient_norm(optimizer.parameters()), max_norm));
 double clip_gradients(const std::vector<NamedParameter>& parameters, double max_norm);
 

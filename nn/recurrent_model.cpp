@@ -14,8 +14,8 @@ LstmOptions encoder_options(const RecurrentModelOptions& options, std::int64_t d
           .dropout = options.dropout};
 }
 
-/// Joins the traces of single steps to one trace: tensors [B, H, 1, ...] are concatenated to [B, H, T, ...]. Of a
-/// tensor without a dimension of queries, that of the last step is taken.
+/// Joins the traces of T single steps to one trace: the tensors [B, H, 1, ...] of the steps are concatenated to
+/// [B, H, T, ...]. For a quantity without a dimension of queries the trace has the tensor of the last step.
 AttentionTrace joined_trace(const std::vector<AttentionTrace>& steps, const std::string& name) {
   auto all = [&](auto&& of) {
     std::vector<Variable> pieces;

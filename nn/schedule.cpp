@@ -14,16 +14,18 @@ namespace fovea {
 
 using Values = std::map<std::string, double>;
 
+/// A parameter of a schedule, such as `warmup`.
 struct Key {
   const char* name;
-  double value;  ///< default
+  double value;  ///< default value
   double least;  ///< smallest value allowed
 };
 
+/// A kind of schedule, such as cosine, with its keys and the function that computes the rate.
 struct Schedule::Kind {
   const char* name;
   std::vector<Key> keys;
-  double (*rate)(const Values& v, double u, double epoch);
+  double (*rate)(const Values& v, double u, double epoch);  ///< `v` has the value of each key, `u` counts updates
 };
 
 namespace {
@@ -89,7 +91,7 @@ std::string remedy(const std::vector<Named>& all, std::string_view name) {
   return meant.empty() ? "; there are " + names(all) : meant;
 }
 
-/// Reads the tokens of name(key=value, key=value) and reports mistakes with their column.
+/// Splits a description name(key=value, key=value) into tokens. Mistakes throw Error with their column.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}

@@ -12,9 +12,10 @@ namespace fovea {
 
 /// A batch of sentences, padded on the right with token 0.
 struct SequenceBatch {
-  Tensor source = {}, source_lengths = {};  ///< i32 [B, J] and [B]; undefined for a language model
-  Tensor input = {};                        ///< the decoder's input, i32 [B, T]: <s>, then the target without </s>
-  Tensor lengths = {};  ///< number of real tokens in each row of `input`, i32 [B]; undefined: T each
+  /// Source tokens, i32 [B, J], and the number of real tokens in each row, i32 [B]; undefined for a language model.
+  Tensor source = {}, source_lengths = {};
+  Tensor input = {};    ///< the decoder's input, i32 [B, T]: <s>, then the target without </s>
+  Tensor lengths = {};  ///< number of real tokens in each row of `input`, i32 [B]; if undefined, T each
 };
 
 /// The intermediate results of all attentions of one forward pass.
@@ -22,8 +23,8 @@ struct SequenceTrace {
   std::vector<AttentionTrace> encoder, decoder;
 };
 
-/// Whether a trace is that of an attention over the source: "2.cross" of a Transformer, "attention" of a recurrent
-/// model.
+/// Whether `trace` belongs to an attention over the source, judging by its name: in a Transformer a name such as
+/// "2.cross", in a recurrent model "attention".
 bool looks_at_source(const AttentionTrace& trace);
 
 /// The state of step-by-step decoding for R hypotheses.
@@ -32,28 +33,30 @@ struct DecoderState {
   DecoderMemory memory;       ///< memory.reorder() reorders the hypotheses
 };
 
+/// The base class of models that predict the next token.
 class SequenceModel : public Module {
  public:
   virtual std::int64_t vocabulary() const = 0;  ///< V, the number of target tokens
-  virtual bool has_source() const = 0;
+  virtual bool has_source() const = 0;          ///< false for a language model
 
-  /// Teacher forcing: for each token of the input the logits of the token after it, [B, T, V]. Fills `trace` unless
-  /// null.
+  /// Teacher forcing: returns, for each token of the input, the logits of the token after it, [B, T, V]. Fills `trace`
+  /// unless it is null.
   Variable logits(const SequenceBatch& batch, SequenceTrace* trace = nullptr);
 
-  /// Teacher forcing: the sum of the cross-entropies of the targets [B, T] that are not options.ignored. Needs less
-  /// memory than logits(), because it never holds all of them (projected_cross_entropy).
+  /// Teacher forcing: returns the sum of the cross-entropies of the targets [B, T] that are not options.ignored. Needs
+  /// less memory than logits(), because it never holds all logits at once (projected_cross_entropy()).
   Variable loss(const SequenceBatch& batch, const Tensor& targets, const CrossEntropyOptions& options,
                 SequenceTrace* trace = nullptr);
 
-  /// The state before the first token, with one hypothesis per source. source i32 [B, J], lengths i32 [B]; both
-  /// undefined for a language model, where the first step() determines the number of hypotheses. `traces` gets the
-  /// encoder's attentions, unless it is null.
+  /// Runs the encoder, and returns the decoding state before the first token, with one hypothesis per source. `source`
+  /// has the source tokens, i32 [B, J], and `lengths` the number of real tokens of each, i32 [B]. For a language model
+  /// source and lengths are undefined, and the first step() determines the number of hypotheses. `traces` gets the
+  /// traces of the encoder's attentions, unless it is null.
   virtual DecoderState start(const Tensor& source, const Tensor& lengths,
                              std::vector<AttentionTrace>* traces = nullptr) = 0;
 
   /// Reads one token of each hypothesis, i32 [R], and advances the state. Returns the logits of the next token, [R, V].
-  /// `traces` gets the decoder's attentions, unless it is null. Throws Error for tokens of another rank.
+  /// `traces` gets the traces of the decoder's attentions, unless it is null. Throws Error if tokens are not of rank 1.
   virtual Variable step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces = nullptr) = 0;
 
  protected:

@@ -4,7 +4,7 @@
 namespace fovea {
 
 /// Parameters created on this thread during the lifetime of this object have shapes but no memory for values. Models of
-/// any size can be constructed, counted and described in no time. Module::initialise() throws Error for them.
+/// any size can be constructed, counted and described almost at once. Module::initialise() throws Error for them.
 class ShapesOnly {
  public:
   ShapesOnly();

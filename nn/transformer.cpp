@@ -30,7 +30,7 @@ void check_lengths(const char* what, const Variable& states, const Tensor& lengt
           states, states.size(0));
 }
 
-/// Sub-layer f with residual connection, dropout and norm.
+/// Applies the sub-layer `f` to x, with residual connection, dropout and layer norm in the order of `kind`.
 template <class F>
 Variable residual(const Variable& x, Norm kind, const LayerNorm& norm, const Dropout& dropout, F&& f) {
   if (kind == Norm::pre) return dropout.forward(f(norm.forward(x)), x);
@@ -90,7 +90,7 @@ bool TransformerLayer::has_independent_queries() const {
 }
 
 Variable TransformerLayer::attend(Part& part, const Variable& states, const StackInput& in) {
-  // hypotheses of one source become queries of one sentence: [R, 1, d] → [sources, group, d]
+  // Hypotheses of one source are passed as queries of one sentence: states [R, 1, d] become [sources, group, d].
   const std::int64_t group = part.cross && in.memory ? in.memory->hypotheses_per_source() : 0;
   AttentionInput attention{.query = group > 1 ? reshape(states, {-1, group, states.size(2)}) : states,
                            .key = part.cross ? in.source : states,

@@ -1,6 +1,6 @@
 /// Stacks of Transformer layers (Vaswani et al. 2017) with any attention. A layer is a list of sub-layers, each with a
-/// residual connection and a layer norm: attention and feed-forward in an encoder, attention, cross-attention and
-/// feed-forward in a decoder, or any other order (Fan et al. 2021, section 4.3).
+/// residual connection and a layer norm. An encoder layer usually has self-attention and feed-forward, a decoder layer
+/// self-attention, cross-attention and feed-forward; any other list is possible (Fan et al. 2021, section 4.3).
 ///
 /// Letters of shapes: B sentences, T states, J source states, d model width.
 #pragma once
@@ -23,9 +23,9 @@ struct TransformerOptions {
   int heads = 8;                 ///< H; divides d
   std::int64_t feed_forward_dim = 2048;
   Norm norm = Norm::pre;
-  bool final_norm = true;  ///< the LN after the last layer of a pre-norm stack; some language models have none
+  bool final_norm = true;  ///< with Norm::pre: apply an LN after the last layer, which some language models omit
   Activation activation = Activation::relu;
-  // probabilities in [0, 1)
+  // Dropout probabilities, in [0, 1).
   double dropout = 0.1;             ///< on the output of each sub-layer and on the embeddings
   double attention_dropout = 0;     ///< on the attention weights
   double feed_forward_dropout = 0;  ///< on the hidden layer of the feed-forward block
@@ -35,42 +35,44 @@ struct TransformerOptions {
 struct SubLayer {
   enum class Kind { attention, cross, feed_forward };
   Kind kind = Kind::feed_forward;
-  AttentionFactory attention = {};  ///< constructs the attention of the first two kinds
+  AttentionFactory attention = {};  ///< constructs the attention; unused for feed_forward
 };
 using SubLayers = std::vector<SubLayer>;
 
-/// Self-attention, feed-forward.
+/// The sub-layers of a usual encoder layer: self-attention, feed-forward.
 SubLayers encoder_layer(const AttentionFactory& attention);
-/// Self-attention, cross-attention, feed-forward.
+/// The sub-layers of a usual decoder layer: self-attention, cross-attention, feed-forward.
 SubLayers decoder_layer(const AttentionFactory& attention, const AttentionFactory& cross);
 
 /// The input of a layer or a stack.
 struct StackInput {
-  Variable states;       ///< [B, T, d]
-  Tensor lengths = {};   ///< number of real states of each sentence, i32 [B]; undefined: T each
-  Variable source = {};  ///< the states that cross-attention reads, [B, J, d]; one row per source under GroupBySource
-  Tensor source_lengths = {};  ///< number of real states of each source, i32 [B]; undefined: J each
+  Variable states;      ///< input states, [B, T, d]
+  Tensor lengths = {};  ///< number of real (not padding) states of each sentence, i32 [B]; if undefined, T each
+  /// The states that cross-attention reads, [B, J, d]. Under DecoderMemory::GroupBySource it has one row per source.
+  Variable source = {};
+  Tensor source_lengths = {};  ///< number of real states of each source, i32 [B]; if undefined, J each
   std::int64_t position = 0;   ///< position of the first state; > 0 in step-by-step decoding
   /// Keys and values of earlier positions, in step-by-step decoding; null otherwise.
   DecoderMemory* memory = nullptr;
-  std::vector<AttentionTrace>* traces = nullptr;  ///< gets one entry per attention, in order, unless null
+  std::vector<AttentionTrace>* traces = nullptr;  ///< unless null, gets one entry per attention, in order
 };
 
-/// One layer. Parts: attention, cross, feed_forward, each with its norm, such as attention_norm. From the second
-/// sub-layer of a kind on, names have a number: attention_2, attention_2_norm.
+/// One layer. Parts (sub-modules): attention, cross and feed_forward, each with its norm, such as attention_norm.
+/// Further sub-layers of the same kind have a number in their names: attention_2, attention_2_norm.
 class TransformerLayer : public Module {
  public:
-  /// Layer number `layer`, 0 … options.layers − 1. `place` is encoder, or decoder, whose self-attention is causal.
+  /// `layer` is the number of this layer, 0 … options.layers − 1. `place` is Place::encoder or Place::decoder; in a
+  /// decoder self-attention is causal.
   TransformerLayer(const TransformerOptions& options, int layer, Place place, const SubLayers& sub_layers);
 
-  /// → [B, T, d]
+  /// Returns the layer's output states, [B, T, d].
   Variable forward(const StackInput& in);
   /// Whether Attention::has_independent_queries() holds for every cross-attention.
   bool has_independent_queries() const;
 
  private:
   struct Part {
-    std::unique_ptr<Attention> attention;  // either this or feed_forward is set
+    std::unique_ptr<Attention> attention;  // null if feed_forward is set
     std::unique_ptr<FeedForward> feed_forward;
     bool cross = false;
     std::unique_ptr<LayerNorm> norm;
@@ -83,12 +85,14 @@ class TransformerLayer : public Module {
   Dropout dropout_;
 };
 
-/// A stack of layers. Parts: the layers, "0", "1", …, and the final "norm" of pre-norm stacks.
+/// A stack of layers. Parts (sub-modules): the layers, "0", "1", …, and "norm", the LN after the last layer, if there
+/// is one.
 class TransformerStack : public Module {
  public:
   TransformerStack(const TransformerOptions& options, Place place, const SubLayers& sub_layers);
 
-  /// → [B, T, d]. Throws Error for states or lengths of other shapes, and for cross-attention without a source.
+  /// Returns the output states, [B, T, d]. Throws Error for states or lengths of other shapes than StackInput says, and
+  /// for cross-attention without a source.
   Variable forward(const StackInput& in);
   /// Whether Attention::has_independent_queries() holds for every cross-attention.
   bool has_independent_queries() const;

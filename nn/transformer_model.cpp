@@ -30,7 +30,7 @@ TransformerModel::TransformerModel(const TransformerModelOptions& options, const
     require(options.encoder.model_dim == options.decoder.model_dim,
             "TransformerModel: the encoder's states are {} wide, the decoder's {}; they must be equally wide",
             options.encoder.model_dim, options.decoder.model_dim);
-    // with a shared table, the one of the target is used, and the source's is neither registered nor initialised
+    // With tied=all the source uses the target's table. Its own table has one row, and is not registered as a part.
     source_ = std::make_unique<InputLayer>(options, tied_ == Tied::all ? 1 : options.source_vocabulary,
                                            options.encoder.model_dim, options.encoder.dropout);
     encoder_ = std::make_unique<TransformerStack>(options.encoder, Place::encoder, encoder);

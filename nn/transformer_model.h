@@ -1,4 +1,4 @@
-/// The Transformer (Vaswani et al. 2017): an encoder-decoder, or a decoder alone, which is a language model.
+/// The Transformer (Vaswani et al. 2017), as an encoder-decoder or, with a decoder alone, as a language model.
 #pragma once
 #include <memory>
 #include <optional>
@@ -9,32 +9,32 @@
 
 namespace fovea {
 
-/// Sharing of parameters between three tables: the source embedding, the target embedding and the output layer.
-///   none:    none of them
-///   decoder: target embedding and output layer
-///   all:     all three; source and target then have one vocabulary
+/// Which of three weights share their parameters: the source embedding, the target embedding and the output layer.
+///   none:    no sharing
+///   decoder: target embedding and output layer share one table
+///   all:     all three share one table; source and target must then have one vocabulary
 enum class Tied { none, decoder, all };
 
 struct TransformerModelOptions {
-  std::int64_t source_vocabulary = 0;  ///< 0: a language model, which has no encoder
-  std::int64_t vocabulary = 0;         ///< V, of the target
+  std::int64_t source_vocabulary = 0;  ///< number of source tokens; 0 for a language model, which has no encoder
+  std::int64_t vocabulary = 0;         ///< V, number of target tokens
   TransformerOptions encoder = {}, decoder = {};
   Tied tied = Tied::all;
   Positions positions = Positions::sinusoidal;
-  std::int64_t longest = 512;   ///< number of learned positions
-  bool embedding_norm = false;  ///< a layer norm on embedding + position
+  std::int64_t longest = 512;   ///< number of positions, if they are learned
+  bool embedding_norm = false;  ///< whether to apply a layer norm to embedding + position
   Embedding::Options embedding = {.padding = 0, .scale = true};
 };
 
-/// Each stack reads dropout(sqrt(d) · embedding + position). logits = states · outputᵀ, without a bias.
-/// Parts: source_embedding (unless tied), target_embedding, encoder, decoder, output (unless tied), and for source and
-/// target positions, norm and dropout.
+/// Encoder and decoder read dropout(sqrt(d) · embedding + position). logits = states · outputᵀ, without a bias.
+/// Parts (sub-modules): source_embedding (unless tied), target_embedding, encoder, decoder, output (unless tied), and
+/// for source and target positions, norm and dropout.
 class TransformerModel : public SequenceModel {
  public:
-  /// Throws Error if one table is to serve two vocabularies of different sizes, or if encoder and decoder have
-  /// different widths.
+  /// Throws Error if source and target share a table but have vocabularies of different sizes, or if encoder and
+  /// decoder have different widths.
   TransformerModel(const TransformerModelOptions& options, const SubLayers& encoder, const SubLayers& decoder);
-  /// A language model. options.source_vocabulary should be 0.
+  /// Constructs a language model. options.source_vocabulary should be 0.
   TransformerModel(const TransformerModelOptions& options, const SubLayers& decoder)
       : TransformerModel(options, {}, decoder) {}
 

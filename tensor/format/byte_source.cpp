@@ -17,7 +17,7 @@ namespace fovea {
 static_assert(std::endian::native == std::endian::little, "tensor files are little-endian, and so is the machine");
 
 ByteSource::ByteSource(const std::filesystem::path& path) : name_(path.string()) {
-  // without O_NONBLOCK a pipe that nobody writes to would be waited for
+  // without O_NONBLOCK, opening a pipe would block until another process opens it for writing
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   require(descriptor_ >= 0, "{}: cannot be read: {}", name_, std::generic_category().message(errno));
   struct stat found = {};
@@ -58,7 +58,7 @@ void ByteSource::read(std::size_t offset, void* to, std::size_t bytes) const {
 
 std::size_t stored_bytes(std::string_view what, const Shape& shape, DType dtype) {
   std::size_t bytes = size_of(dtype);
-  // sizes of 0 do not count: the strides of [2^40, 2^40, 0] must not overflow either
+  // Counts sizes of 0 as 1: a shape such as [2^40, 2^40, 0] is refused too, because its strides would overflow.
   for (std::int64_t size : shape) {
     bool overflows = __builtin_mul_overflow(bytes, static_cast<std::size_t>(std::max<std::int64_t>(size, 1)), &bytes);
     require(!overflows && bytes <= std::numeric_limits<std::int64_t>::max(), "{}: {} {} is too large for any file",

@@ -1,4 +1,5 @@
-/// Where the readers of tensor files get their bytes from, and what they have in common.
+/// What the readers of tensor files (.npy, .safetensors) share: ByteSource, from which they read bytes, and functions
+/// that size and load one tensor.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -10,12 +11,13 @@
 
 namespace fovea {
 
-/// A file or a piece of memory, of known size and read in parts: nothing needs to be held twice.
+/// A read-only file or a span of memory, of known size. Readers copy parts of it straight into tensors, so that no
+/// second copy of the data is needed.
 class ByteSource {
  public:
-  /// A regular file. Throws Error for anything else; a pipe is not waited for.
+  /// Opens a regular file. Throws Error for a directory, a pipe or a device, without blocking.
   explicit ByteSource(const std::filesystem::path& path);
-  /// Memory that outlives this. `name` stands where messages have a file's name.
+  /// Reads from memory, which must outlive this object. Error messages call it `name`.
   ByteSource(std::span<const std::byte> bytes, std::string name);
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
@@ -23,21 +25,22 @@ class ByteSource {
 
   const std::string& name() const { return name_; }
   std::size_t size() const { return size_; }
-  /// Copies [offset, offset + bytes), which must lie inside.
+  /// Copies the bytes [offset, offset + bytes) to `to`. Throws Error unless all of them lie inside the source.
   void read(std::size_t offset, void* to, std::size_t bytes) const;
 
  private:
   std::string name_;
   std::size_t size_ = 0;
-  int descriptor_ = -1;  ///< -1: memory
+  int descriptor_ = -1;  ///< of the open file; -1 when reading from memory
   std::span<const std::byte> memory_;
 };
 
-/// The bytes that a tensor takes in a file. Throws, naming `what`, where no file could be that large.
+/// The number of bytes that the elements of a tensor take in a file. Throws Error, with a message that begins with
+/// `what`, if the number exceeds 2^63 − 1.
 std::size_t stored_bytes(std::string_view what, const Shape& shape, DType dtype);
 
-/// Fills a dense tensor with the bytes at `offset`, in the order in which the tensor has them in memory. Throws, naming
-/// `what`, for a bool that is neither 0 nor 1.
+/// Copies the bytes from `offset` on into the memory of `to`, a dense tensor. Throws Error, with a message that begins
+/// with `what`, for a bool that is neither 0 nor 1.
 void read_elements(const ByteSource& source, std::size_t offset, std::string_view what, const Tensor& to);
 
 }  // namespace fovea

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t version_bytes = 2;
-constexpr std::size_t header_limit = 65535;  // as much as version 1.0 can say; eight dimensions need less than 400
-constexpr std::size_t alignment = 64;        // of the data, in files that NumPy writes
+constexpr std::size_t header_limit = 65535;  // the most that version 1.0 allows; eight dimensions need less than 400
+constexpr std::size_t alignment = 64;        // NumPy starts the data at a multiple of this
 
 struct TypeName {
   std::string_view name;
@@ -47,7 +47,7 @@ DType type_of(const std::string& source, std::string_view descr) {
   fail("{}: is of type {}, expected {}; astype converts it", source, shown, readable);
 }
 
-/// Reads the Python literal that a header is: a dictionary of a string, a bool and a tuple of whole numbers.
+/// Parses the header, a Python literal: a dictionary with a string, a bool and a tuple of whole numbers.
 class HeaderReader {
  public:
   HeaderReader(const std::string& source, std::string_view text) : source_(source), text_(text) {}
@@ -84,7 +84,7 @@ class HeaderReader {
   }
 
  private:
-  /// The next character that is not blank; '\0' at the end.
+  /// Skips blanks and returns the next character without consuming it, or '\0' at the end.
   char next() {
     at_ = std::min(text_.find_first_not_of(" \t\n\r", at_), text_.size());
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -142,7 +142,7 @@ class HeaderReader {
       require(shape.rank() < Shape::max_rank, "{}: has more than {} dimensions, which is the most a tensor has",
               source_, int{Shape::max_rank});
       shape.push_back(size);
-      accept('L');  // Python 2 wrote its long numbers so
+      accept('L');  // the suffix of long integers in Python 2
       if (!accept(',') && next() != ')') refuse("',' or ')'");
     }
     return shape;
@@ -153,7 +153,7 @@ class HeaderReader {
   std::size_t at_ = 0;
 };
 
-/// The header's text, and where the data begins.
+/// Returns the header's text and the offset at which the data begins.
 std::pair<std::string, std::size_t> read_header_text(const ByteSource& source) {
   std::array<char, magic.size() + version_bytes> start{};
   require(source.size() >= start.size(), "{}: has {} bytes, a .npy file has at least {}", source.name(), source.size(),
@@ -198,7 +198,8 @@ Tensor read(const ByteSource& source) {
   return tensor;
 }
 
-/// Magic, version 1.0, length and text, with spaces that align the data: 128 bytes for every shape.
+/// Returns the start of a file, up to the data: magic string, version 1.0, length of the header and header, padded with
+/// spaces to a multiple of `alignment` bytes, which is 128 for every shape.
 std::string header_text(DType dtype, const Shape& shape) {
   auto type = std::find_if(type_names.begin(), type_names.end(), [&](auto& t) { return t.dtype == dtype; });
   std::string sizes;

@@ -1,4 +1,4 @@
-/// One tensor in a file, as NumPy's np.save and np.load have it.
+/// Reading and writing one tensor as a .npy file, the format of NumPy's np.save and np.load.
 /// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 ///
 ///   6 bytes   "\x93NUMPY", then 2 bytes of version: 1.0, 2.0 or 3.0
@@ -15,16 +15,17 @@
 
 namespace fovea {
 
-/// Reads <f4, <f8, <i4, <i8, |u1 and |b1 (f32, f64, i32, i64, u8, bool) of at most 8 dimensions. A file in Fortran
-/// order becomes a tensor with such strides. Throws Error, one line with the file's name, for other types (NumPy has no
-/// bf16), big-endian files, and whatever breaks the format; all of that is checked before the tensor is allocated.
+/// Reads a tensor of type <f4, <f8, <i4, <i8, |u1 or |b1 (f32, f64, i32, i64, u8, bool) and at most 8 dimensions. A
+/// file in Fortran order gives a tensor with column-major strides. Throws Error, one line with the file's
+/// name, for other types (NumPy has no bf16), big-endian files and files that break the format. The header and the
+/// file's size are checked before the tensor is allocated.
 Tensor read_npy(const std::filesystem::path& path);
 
-/// The same from memory; `source` stands for the file's name.
+/// Like read_npy(), from the contents of a file in memory. Error messages begin with `source`.
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& source);
 
-/// Writes what np.save would write, byte for byte, in one step (AtomicFile): views in row-major order, a CUDA tensor
-/// from a copy. Throws Error for bf16, which NumPy does not have.
+/// Writes the same bytes as np.save, in row-major order for every view. Replaces the file in one step (AtomicFile). A
+/// CUDA tensor is copied to the CPU first. Throws Error for bf16, which NumPy does not have.
 void write_npy(const std::filesystem::path& path, const Tensor& tensor);
 
 }  // namespace fovea

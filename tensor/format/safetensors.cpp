@@ -18,7 +18,7 @@ namespace fovea {
 namespace {
 
 constexpr std::size_t length_bytes = 8;
-constexpr std::size_t header_limit = 100'000'000;  // the format's own
+constexpr std::size_t header_limit = 100'000'000;  // the limit that the format sets
 constexpr std::string_view metadata_key = "__metadata__";
 
 struct TypeName {
@@ -52,8 +52,8 @@ struct Header {
   std::map<std::string, std::string> metadata;
 };
 
-/// Accepts a header token by token, and nothing else: what does not belong there is refused before it is stored, so
-/// that neither depth nor length of foreign JSON costs memory.
+/// Parses the JSON header token by token. Throws Error at the first token that the format does not allow, before
+/// storing it, so that deeply nested or long JSON of another kind takes no memory.
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderReader(std::string source, Header& header) : source_(std::move(source)), header_(header) {}
@@ -92,11 +92,11 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   std::string source_;
   Header& header_;
   Place place_ = Place::document;
-  std::string key_;  ///< the last one: of the header, the metadata or a tensor
+  std::string key_;  ///< the last key read, of any object
   bool has_metadata_ = false;
 };
 
-/// Something that is JSON, in a place where the format has something else.
+/// Throws Error for a JSON value `found` that the format does not allow at the current place.
 void HeaderReader::refuse(const std::string& found) const {
   auto shown = found.size() > 80 ? in_quotes(found) : found;
   switch (place_) {
@@ -209,7 +209,8 @@ void require_distinct_names(const std::string& source, const std::vector<Entry>&
   if (twice != names.end()) fail("{}: the header has tensor {} twice", source, in_quotes(*twice));
 }
 
-/// Each tensor's bytes fit its shape and lie inside; together they cover the data once.
+/// Throws Error unless each tensor's data_offsets fit its shape and lie inside the file, and the tensors together cover
+/// every byte of the data exactly once.
 void require_exact_cover(const std::string& source, const std::vector<Entry>& entries, std::uint64_t data_bytes) {
   std::vector<const Entry*> by_offset;
   for (const Entry& entry : entries) {
@@ -279,7 +280,8 @@ Safetensors read(const ByteSource& source) {
   return out;
 }
 
-/// Text as JSON has it. Throws, naming `what`, where it is not UTF-8.
+/// Returns `text` as a JSON string, quoted and escaped. Throws Error if it is not UTF-8, with a message that begins
+/// with `what`.
 std::string json_string(const std::string& what, const std::string& text) {
   try {
     return nlohmann::json(text).dump();
@@ -299,7 +301,7 @@ void check_tensors(const std::string& path, const std::vector<std::pair<std::str
   require_distinct_names(path, entries);
 }
 
-/// {"key":"value",...}
+/// Returns the metadata as a JSON object, {"key":"value",...}.
 std::string metadata_text(const std::string& path, const std::map<std::string, std::string>& metadata) {
   std::string text;
   for (const auto& [key, value] : metadata) {
@@ -310,7 +312,7 @@ std::string metadata_text(const std::string& path, const std::map<std::string, s
   return text + "}";
 }
 
-/// Where each tensor's data begins, for data in the order given.
+/// Returns the offset of each tensor's data if the data is written in the order `data_order`.
 std::vector<std::size_t> data_offsets(const std::vector<std::pair<std::string, Tensor>>& tensors,
                                       const std::vector<std::size_t>& data_order) {
   std::vector<std::size_t> offsets(tensors.size());
@@ -322,7 +324,7 @@ std::vector<std::size_t> data_offsets(const std::vector<std::pair<std::string, T
   return offsets;
 }
 
-/// The header with spaces at its end, so that the data begins at a multiple of 8.
+/// Returns the JSON header, padded with spaces so that the data begins at a multiple of 8 bytes.
 std::string header_text(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                         const std::vector<std::size_t>& offsets, const std::map<std::string, std::string>& metadata) {
   std::string text;

@@ -20,14 +20,15 @@ constexpr mode_t permission_bits = 07777;
 
 bool is_same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
-/// "no space left on device": the system's words begin with a capital.
+/// Returns the system's message for an error number, with a small first letter: "no space left on device".
 std::string reason(int error_number) {
   std::string message = std::generic_category().message(error_number);
   if (!message.empty()) message[0] = char(std::tolower(static_cast<unsigned char>(message[0])));
   return message;
 }
 
-/// Makes the new name survive a power cut. Some file systems cannot: then there is nothing more to do.
+/// Writes a directory to disk, so that a renamed file keeps its new name after a power cut. Errors are ignored, because
+/// some file systems do not support this.
 void sync_directory(const std::filesystem::path& directory) {
   int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
@@ -57,13 +58,14 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), tar
   partial_ += ".partial";
   open_partial();
   if (exists && ::fchmod(descriptor_, old.st_mode & permission_bits) != 0) {
-    // the file belongs to somebody else: it gets our mode, as any new file would
+    // not an error: the new file keeps the permissions with which it was created
   }
 }
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
-  if (!partial_.empty()) ::unlink(partial_.c_str());  // before the lock goes with the descriptor
+  // Removed before close() releases the lock: after that, the file may belong to another writer.
+  if (!partial_.empty()) ::unlink(partial_.c_str());
   ::close(descriptor_);
 }
 
@@ -75,7 +77,8 @@ void AtomicFile::open_partial() {
       ::close(descriptor);
       fail("{}: another process is writing this file", path_.string());
     }
-    // The lock may have come too late: its last holder has renamed or removed the file, and the name is free again.
+    // Between open() and flock() the previous writer may have renamed or removed the file. Then the lock is on a file
+    // that is no longer PATH.partial, so try again.
     struct stat opened = {}, named = {};
     bool still_named =
         ::fstat(descriptor, &opened) == 0 && ::stat(partial_.c_str(), &named) == 0 && is_same_file(opened, named);
@@ -126,7 +129,7 @@ void AtomicFile::commit() {
     sync_directory(target_.has_parent_path() ? target_.parent_path() : ".");
   }
   int descriptor = std::exchange(descriptor_, -1);
-  // the data is on disk; only a device written to directly can still complain here
+  // after fsync() an error of close() loses no data; for a device or a pipe, written to without fsync(), it matters
   if (::close(descriptor) != 0 && partial_.empty()) fail_with(errno);
 }
 

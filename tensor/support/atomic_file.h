@@ -1,4 +1,5 @@
-/// Files that are written whole or not at all: a reader, or a run killed half-way, sees the old file or the new one.
+/// Writing a file as a whole or not at all: at any time, and after a crash, the path holds either the complete old file
+/// or the complete new one.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -7,14 +8,15 @@
 
 namespace fovea {
 
-/// A file under construction. What is written goes to `PATH.partial` beside it; commit() makes it durable (fsync) and
-/// renames it over PATH. Without commit() the destructor removes the partial file and PATH stays as it was.
+/// A new version of the file PATH. write() writes to `PATH.partial` in the same directory; commit() makes the data
+/// durable (fsync) and renames PATH.partial to PATH. Without commit() the destructor removes PATH.partial and PATH
+/// stays as it was.
 ///
-/// A partial file left by a killed process is reused by the next writer; two writers of one path exclude each other by
-/// a lock on it. A symbolic link keeps pointing at its target, which is what gets replaced; the mode of a replaced file
-/// is kept. Devices and pipes (/dev/stdout) are written to directly.
+/// The writer holds a lock on PATH.partial: a second writer of the same path throws Error. The next writer overwrites a
+/// PATH.partial that a killed process left. If PATH is a symbolic link, the link stays and its target is replaced. The
+/// new file gets the permissions of the file it replaces. Devices and pipes (/dev/stdout) are written to directly.
 ///
-/// Every failure throws Error naming the path and the reason (no space, no permission, a directory, ...).
+/// Every failure throws Error with the path and the reason (no space, no permission, a directory, ...).
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -25,7 +27,7 @@ class AtomicFile {
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
 
-  /// Puts the new file in the place of the old one. Nothing can be written afterwards.
+  /// Replaces the old file by the new one. Nothing can be written afterwards.
   void commit();
 
  private:
@@ -34,9 +36,9 @@ class AtomicFile {
   void flush();
   [[noreturn]] void fail_with(int error_number) const;
 
-  std::filesystem::path path_;     ///< as the caller named it, for messages
-  std::filesystem::path target_;   ///< links resolved
-  std::filesystem::path partial_;  ///< empty: `target_` is written directly
+  std::filesystem::path path_;     ///< as the caller gave it, for error messages
+  std::filesystem::path target_;   ///< `path_` with symbolic links resolved
+  std::filesystem::path partial_;  ///< PATH.partial; empty if `target_` is written directly
   int descriptor_ = -1;
   std::string buffer_;
 };

@@ -8,7 +8,8 @@ namespace fovea {
 
 namespace {
 
-/// The length of the UTF-8 character that the text begins with; 0 for what is none, or moves the cursor.
+/// Returns the number of bytes of the UTF-8 character that `text` begins with; 0 if it is a control character or the
+/// bytes are not UTF-8.
 std::size_t printable_length(std::string_view text) {
   auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return byte(0) < 0x20 || byte(0) == 0x7f ? 0 : 1;

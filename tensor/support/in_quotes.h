@@ -1,4 +1,4 @@
-/// Text from outside, as messages show it.
+/// Quoting text from files or the command line in error messages.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace fovea {
 
-/// Made fit for a message of one line: in quotes, what cannot be printed escaped, cut after `longest` bytes.
+/// Returns `text` in single quotes for a message of one line. Control characters and bytes that are not UTF-8 are
+/// escaped ("\x0a"). After about `longest` bytes the text is cut off and ends in "...".
 std::string in_quotes(std::string_view text, std::size_t longest = 80);
 
 }  // namespace fovea

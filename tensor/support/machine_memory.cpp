@@ -12,14 +12,15 @@ namespace {
 
 constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
-/// The number that a file of the system begins with; `otherwise` where there is none (no file, or "max").
+/// Returns the number at the beginning of a file; `otherwise` if the file does not exist or begins with something else,
+/// such as "max".
 std::size_t number_in(const std::filesystem::path& path, std::size_t otherwise) {
   std::size_t number = 0;
   return std::ifstream(path) >> number ? number : otherwise;
 }
 
-/// This process' group among those that share memory, a path in the hierarchy; of version 2 "0::PATH", of version 1
-/// "N:memory:PATH".
+/// Returns the path of this process's control group (cgroup), which limits its memory. /proc/self/cgroup lists it as
+/// "0::PATH" in cgroup version 2, where `controller` is "", and as "N:memory:PATH" in version 1.
 std::string group_of_this_process(const std::string& controller) {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -30,8 +31,8 @@ std::string group_of_this_process(const std::string& controller) {
   return "/";
 }
 
-/// Lowers `memory` to the limits of all control groups from this process's group up to the root. In a container, the
-/// path of the group may be the host's, so that only the root's files exist.
+/// Lowers `memory` to the limits of the control group `group` and of all its ancestors up to the root. In a container
+/// `group` may be a path of the host; then only the files of the root exist, and those of other groups are skipped.
 void limit_to_groups(MachineMemory& memory, const std::string& root, const std::string& group, const char* limit_file,
                      const char* used_file) {
   for (std::filesystem::path path = group;; path = path.parent_path()) {

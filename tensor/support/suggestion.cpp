@@ -15,7 +15,7 @@ std::string folded(std::string_view name) {
 }
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
-  // distance[i][j]: from the first i letters of a to the first j of b
+  // distance[i][j] is the edit distance between the first i letters of `a` and the first j letters of `b`
   std::vector<std::vector<std::size_t>> distance(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
     for (std::size_t j = 0; j <= b.size(); ++j) {
@@ -32,7 +32,8 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return distance[a.size()][b.size()];
 }
 
-/// Whether every '-'-separated part of `name` begins the part of `full` at the same place.
+/// Whether `name` abbreviates `full`: both are split at '-', and each part of `name` is a prefix of the corresponding
+/// part of `full`, as in "enc-attention" and "encoder-attention".
 bool abbreviates(const std::string& name, const std::string& full) {
   if (name.size() < 2 || name.size() >= full.size()) return false;
   std::size_t at = 0;
@@ -53,7 +54,7 @@ bool abbreviates(const std::string& name, const std::string& full) {
 }  // namespace
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
-  constexpr std::size_t longest_name = 200;  // what is longer was not a name, and the table is quadratic
+  constexpr std::size_t longest_name = 200;  // time is quadratic, and no name is longer
   if (name.empty() || name.size() > longest_name) return std::nullopt;
   std::string wanted = folded(name);
   std::optional<std::string> nearest;

@@ -7,13 +7,14 @@
 
 namespace fovea {
 
-/// The candidate that a person who typed `name` probably meant: fewest insertions, deletions, replacements and swaps of
-/// neighbouring letters (optimal string alignment; case, '-' and '_' cost nothing), or the one that `name` abbreviates
-/// ("enc-attention" for "encoder-attention"). Nothing if even the nearest differs in more than a third of its letters.
-/// Among candidates that are equally near, the first one is returned.
+/// Returns the candidate that a person who typed `name` probably meant. This is the one with the fewest insertions,
+/// deletions, replacements and swaps of neighbouring letters (optimal string alignment); upper and lower case count as
+/// equal, and so do '-' and '_'. A candidate that `name` abbreviates ("enc-attention" for "encoder-attention") counts
+/// as one edit away. Among equally near candidates the first wins. Returns nothing if the nearest one differs in more
+/// than a third of the letters.
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
-/// The end of an error message: "; did you mean 'gaussian'?", or "" if no candidate is near.
+/// Returns the end of an error message: "; did you mean 'gaussian'?", or "" if nearest_name() finds no candidate.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace fovea

@@ -4,10 +4,11 @@
 
 namespace fovea {
 
-/// Says each text once in the life of the process.
+/// Prints a warning. Each text is printed only once in the life of the process.
 void warn(const std::string& text);
 
-/// While one lives this thread says nothing: for what is only tried out.
+/// Silences warn() on the calling thread for the lifetime of this object, for example while a specification is only
+/// tried out.
 class NoWarnings {
  public:
   NoWarnings();
