@@ -6,14 +6,15 @@
 
 namespace fovea {
 
-/// Keeps the value computed last. Values are immutable: a thread that needs another one publishes a new value, and a
-/// thread that still reads the old value keeps that alive. Safe for any number of threads. Threads that miss at the
-/// same time each compute a value; one of these stays.
+/// Keeps the value computed last. A value never changes: a thread that needs another value stores a new one, and the
+/// old value lives until no thread reads it any more. Safe for any number of threads. If several threads find no
+/// fitting value at the same time, each of them computes one, and the value stored last stays in the cache.
 template <class Value>
 class CachedValue {
  public:
-  /// The cached value if there is one and fits(value) holds. Otherwise the result of compute(cached), which is cached
-  /// in its place; `cached` is a const Value*, null the first time.
+  /// Returns the cached value if there is one and fits(value) is true. Otherwise returns the result of
+  /// compute(cached), which replaces the cached value. `cached`, a const Value*, points to the value that is replaced,
+  /// or is null if there is none.
   template <class Fits, class Compute>
   std::shared_ptr<const Value> get(Fits&& fits, Compute&& compute) {
     std::shared_ptr<const Value> cached = value_.load();

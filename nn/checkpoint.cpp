@@ -12,7 +12,8 @@ NamedTensors state(const Module& module) {
 
 namespace {
 
-/// Differences of one kind: their number, and a description of the first.
+/// The tensors that differ in one way (missing, unexpected or of another shape): their number, and the name and shape
+/// of the first.
 struct Differences {
   int count = 0;
   std::string first;

@@ -11,20 +11,21 @@ namespace fovea {
 
 using NamedTensors = std::map<std::string, Tensor>;
 
-/// The values of all parameters under their full names. The tensors share the parameters' memory: the next update
-/// changes them, so write or clone them before.
+/// Returns the values of all parameters under their full names. The tensors share memory with the parameters, which
+/// the next update changes, so write or clone the tensors before the update.
 NamedTensors state(const Module& module);
 
 /// Copies `values` into the tensors of `destination` with the same names, casting between types. Throws Error, and
-/// changes nothing, unless both have the same names and shapes. The message begins with `source`, such as a file's
-/// name, and counts the names that are missing, unexpected or of another shape.
+/// changes nothing, unless `values` and `destination` have the same names with the same shapes. The error message
+/// begins with `source`, such as the name of a file, and counts the tensors that are missing, unexpected or of another
+/// shape.
 void load_tensors(NamedTensors& destination, const NamedTensors& values, std::string_view source);
 
-/// load_tensors() into the module's parameters.
+/// Copies `values` into the module's parameters by load_tensors().
 void load_state(Module& module, const NamedTensors& values, std::string_view source);
 
-/// load_tensors() from a .safetensors file into the module's parameters. Throws Error also if the file cannot be read
-/// or is not in that format.
+/// Copies the tensors of a .safetensors file into the module's parameters by load_tensors(). Throws Error also if the
+/// file cannot be read or does not have that format.
 void load_state(Module& module, const std::filesystem::path& file);
 
 }  // namespace fovea

@@ -12,7 +12,7 @@ namespace fovea {
 
 namespace {
 
-/// Rows `parents` [P] of x [R, ...] → [P, ...]
+/// Returns the rows of x [R, ...] whose indices are `parents` [P]: [P, ...]
 Tensor picked_rows(const Tensor& x, const Tensor& parents) {
   Shape shape = x.shape();
   std::int64_t width = shape[0] == 0 ? 0 : shape.elements() / shape[0];
@@ -20,7 +20,8 @@ Tensor picked_rows(const Tensor& x, const Tensor& parents) {
   return gather_rows(x.reshape({x.size(0), width}), parents).reshape(shape);
 }
 
-/// Uninitialised, [rows, capacity, ...], with the other sizes, the type and the device of `like` [R, J, ...].
+/// Returns an uninitialised tensor [rows, capacity, ...]. Its other sizes, type and device are those of `like`
+/// [R, J, ...].
 Tensor room_for(const Tensor& like, std::int64_t rows, std::int64_t capacity) {
   Shape shape = like.shape();
   shape[0] = rows;
@@ -94,15 +95,16 @@ void DecoderMemory::PrefixRows::append(const Variable& added) {
 
 namespace {
 
-/// Whether every row that is the parent of some row is its own parent too. Then each other row can be overwritten by
-/// its parent in place, in any order.
+/// Whether there are `rows` parents, and every row that is the parent of some row is also its own parent. If so, each
+/// of the other rows can be overwritten with its parent in place, in any order.
 bool parents_stay(const std::vector<std::int64_t>& parents, std::int64_t rows) {
   return std::ssize(parents) == rows && std::all_of(parents.begin(), parents.end(), [&](std::int64_t parent) {
            return parents[static_cast<std::size_t>(parent)] == parent;
          });
 }
 
-/// Copies the first `length` entries of row parents[r] to row r, for all r. x [R, capacity, ...]; parents_stay().
+/// Copies the first `length` entries of row parents[r] of x [R, capacity, ...] to row r, for all r. parents_stay() must
+/// be true.
 void overwrite_by_parents(Tensor& x, const std::vector<std::int64_t>& parents, std::int64_t length) {
   std::byte* first = x.mutable_address();
   const std::size_t row = x.bytes() / parents.size();
@@ -153,7 +155,7 @@ void DecoderMemory::reorder(const std::vector<std::int64_t>& parents) {
   if (sources != sources_) set_sources(std::move(sources));
 }
 
-/// Drops the rows of sources that have no hypothesis any more.
+/// Sets the source of each hypothesis, and drops the stored rows of sources that have no hypothesis any more.
 void DecoderMemory::set_sources(std::vector<std::int64_t> sources) {
   std::vector<std::int64_t> remaining = sources;
   std::sort(remaining.begin(), remaining.end());

@@ -1,14 +1,14 @@
 /// State that a model keeps between the steps of decoding.
 ///
-/// Decoding reads one token of each of R hypotheses per step. Between steps a model keeps three kinds of tensors, whose
-/// first dimension counts hypotheses:
+/// In each step of decoding, a model reads one token of each of R hypotheses. Between steps it keeps three kinds of
+/// tensors, all with one row per hypothesis:
 ///
-///   source rows   a function of the source, such as its projected keys and values; computed in the first step
-///   prefix rows   one row per token read so far, such as the keys and values of self-attention; grow in every step
-///   step state    the state after the last step, such as that of an LSTM; replaced in every step
+///   source rows   computed from the source in the first step, such as the projected keys and values of the source
+///   prefix rows   one entry per token read so far, such as the keys and values of self-attention; grow in every step
+///   step state    the state after the last step, such as the state of an LSTM; replaced in every step
 ///
-/// Each part of a model stores its tensors under a key, `owner`: an address that no other part uses. Beam search
-/// reorders the hypotheses of all owners at once.
+/// Each part of a model stores its tensors under a key, `owner`: an address that no other part uses. When beam search
+/// selects hypotheses, reorder() selects the rows of all owners at once.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -26,17 +26,18 @@ class DecoderMemory {
   DecoderMemory(DecoderMemory&&) = default;
   DecoderMemory& operator=(DecoderMemory&&) = default;
 
-  /// The owner's source rows, [R, ...]. The first call stores make(), whose rows are sources; later calls ignore
-  /// `make`. The first call must come before hypotheses are reordered, or under a GroupBySource that groups; otherwise
-  /// throws Error. Hypotheses of one source share one stored row, which is repeated for each of them in the result.
+  /// Returns the source rows of `owner`, [R, ...]. The first call stores the result of make(), which has one row per
+  /// source; later calls ignore `make`. The result repeats the row of a source for each of its hypotheses. Throws Error
+  /// if the first call comes after reorder() has moved or repeated hypotheses, unless a GroupBySource takes effect.
   Variable source_rows(const void* owner, const std::function<Variable()>& make);
 
-  /// The source rows stored by the function above, [R, ...]; undefined before.
+  /// Returns the source rows that are stored under `owner`, [R, ...], or an undefined Variable if there are none.
   Variable source_rows(const void* owner);
 
-  /// While this object lives, source_rows() has one row per source instead of one per hypothesis. An attention over the
-  /// source can then treat the hypotheses of a source as queries of one sentence, and read the keys once for all of
-  /// them. Has no effect unless `wanted` is true and all sources have equally many hypotheses, in consecutive rows.
+  /// While this object lives, source_rows() returns one row per source instead of one row per hypothesis. An attention
+  /// over the source can then treat the hypotheses of a source as queries of one sentence, and read the keys once for
+  /// all of these queries. Has no effect unless `wanted` is true and all sources have equally many hypotheses, in
+  /// consecutive rows.
   class GroupBySource {
    public:
     GroupBySource(DecoderMemory& memory, bool wanted);
@@ -47,24 +48,24 @@ class DecoderMemory {
    private:
     DecoderMemory& memory_;
   };
-  /// Hypotheses of each source while a GroupBySource takes effect; 0 otherwise.
+  /// The number of hypotheses of each source while a GroupBySource takes effect; 0 otherwise.
   std::int64_t hypotheses_per_source() const { return group_size_; }
 
-  /// Appends `rows` [R, I, ...] to the owner's prefix rows and returns all of them, [R, J, ...]. While no gradients are
-  /// recorded they are appended in place.
+  /// Appends `rows` [R, I, ...], the entries of I more tokens, to the prefix rows of `owner`. Returns the prefix rows
+  /// of all tokens so far, [R, J, ...]. Appends in place while no gradients are recorded.
   Variable append(const void* owner, const Variable& rows);
 
-  /// The owner's step state, [R, ...]; assign to it after every step. Undefined before the first assignment. `number`
-  /// distinguishes several states of one owner.
+  /// The step state of `owner`, [R, ...], to which the owner assigns its new state after every step. Undefined before
+  /// the first assignment. `number` distinguishes several states of one owner.
   Variable& step_state(const void* owner, int number = 0) { return step_states_[{owner, number}]; }
 
-  /// Hypothesis r continues hypothesis parents[r] from here on. There may be more or fewer hypotheses than before; the
-  /// tensors of hypotheses without a successor are dropped. No gradient passes. Throws Error for a parent outside
-  /// 0 … R − 1.
+  /// Makes hypothesis r a copy of the present hypothesis parents[r], for every r, in the tensors of all owners. There
+  /// may be more or fewer hypotheses than before; the rows of hypotheses that do not occur in `parents` are
+  /// dropped. Gradients do not flow through the copies. Throws Error for a parent outside 0 … R − 1.
   void reorder(const std::vector<std::int64_t>& parents);
 
  private:
-  /// Rows [R, capacity, ...] of which the first `length` along dimension 1 are in use.
+  /// The prefix rows of one owner, [R, capacity, ...]. Only the first `length` entries along dimension 1 are in use.
   struct PrefixRows {
     Variable rows;
     std::int64_t length = 0;
@@ -74,7 +75,7 @@ class DecoderMemory {
 
   struct SourceRows {
     Variable per_source;
-    Variable per_hypothesis;  ///< gathered from per_source when needed; undefined before
+    Variable per_hypothesis;  ///< `per_source` with one row per hypothesis; undefined until it is first needed
   };
 
   std::int64_t hypotheses() const;
@@ -86,13 +87,14 @@ class DecoderMemory {
   std::map<const void*, SourceRows> source_rows_;
   std::map<std::pair<const void*, int>, Variable> step_states_;
   std::map<const void*, PrefixRows> prefix_rows_;
-  std::vector<std::int64_t> sources_;  ///< for each hypothesis, its row in per_source; empty before the first reorder()
-  std::int64_t group_size_ = 0;        ///< hypotheses_per_source()
+  std::vector<std::int64_t> sources_;  ///< the row of each hypothesis in `per_source`; empty before the first reorder()
+  std::int64_t group_size_ = 0;        ///< value of hypotheses_per_source()
 };
 
-/// Keys, values or projections of them for all keys that the queries of one call may see, [B, J, ...]. make() returns
-/// those of the keys that this call passes. Without a memory they are all there are. In causal attention they are
-/// appended to those of earlier calls. In attention over a source they are the same in each call, and computed once.
+/// Returns one row for each key that the queries of one attention call may see, [B, J, ...]: the key, its value, or a
+/// projection of the key or value. make() computes the rows of the keys that this call passes. Without a memory, the
+/// result is make(). In causal attention, the rows of make() are appended to the rows of earlier calls. In attention
+/// over a source, all calls have the same rows, so only the first call computes them.
 template <class Make>
 Variable all_keys(DecoderMemory* memory, bool causal, const void* owner, Make&& make) {
   if (!memory) return make();

@@ -16,31 +16,33 @@ namespace {
 
 constexpr double impossible = -std::numeric_limits<double>::infinity();
 
-/// −inf for NaN, the log-probability of a model that has diverged, because NaN cannot be sorted.
+/// Replaces NaN by −inf, because NaN, the log-probability that a diverged model computes, cannot be sorted.
 double sortable(double log_probability) { return std::isnan(log_probability) ? impossible : log_probability; }
 
-/// One token of a hypothesis. Hypotheses share the nodes of common prefixes.
+/// One token of a hypothesis, linked to the token before it. Hypotheses with a common prefix share the nodes of this
+/// prefix.
 struct TokenNode {
-  std::int64_t before;  ///< index of the previous token's node; −1: none
+  std::int64_t before;  ///< index of the previous token's node; −1 at the first token
   std::int32_t token;
-  std::vector<float> alignment;  ///< as in Hypothesis::alignment; empty unless wanted
+  std::vector<float> alignment;  ///< entry of Hypothesis::alignment; empty unless DecodingOptions::alignments
 };
 
-/// A hypothesis without </s>. Its row in the model's batch is its index in Decoding::live.
+/// A hypothesis that has not ended in </s>. Its row in the model's batch is its index in Decoding::live.
 struct LiveHypothesis {
   std::size_t sentence;
-  std::int64_t last;  ///< index of its last token's node; −1: no token yet
+  std::int64_t last;  ///< index of the node of the last token; −1 if there is no token yet
   double log_probability;
-  std::size_t rank =
-      0;  ///< by log-probability in its sentence, 0 is best; breaks ties, independently of other sentences
+  /// Rank by log-probability among the live hypotheses of its sentence; 0 is best. Breaks ties, so that their order
+  /// does not depend on other sentences.
+  std::size_t rank = 0;
 };
 
 /// A live hypothesis with one more token.
 struct Continuation {
   std::size_t row;  ///< index of the live hypothesis
   std::int32_t token;
-  double log_probability;  ///< with the new token
-  std::size_t rank = 0;    ///< among the continuations of its sentence that stay alive
+  double log_probability;  ///< of the live hypothesis followed by the new token
+  std::size_t rank = 0;    ///< becomes LiveHypothesis::rank if the continuation stays alive
 };
 
 std::vector<std::int64_t> numbers(const Tensor& x) {
@@ -67,8 +69,8 @@ class Decoding {
 
   std::size_t sentences() const { return sentences_; }
 
-  /// Feeds the last token of each live hypothesis to the model. Then logits() and log_total() belong to the next
-  /// tokens.
+  /// Feeds the last token of each live hypothesis to the model. Afterwards, logits() and log_total() are those of the
+  /// next token.
   void step() {
     Tensor tokens = Tensor::empty({std::ssize(live)}, DType::i32);
     auto* token = tokens.mutable_data<std::int32_t>();
@@ -82,7 +84,8 @@ class Decoding {
     for (std::size_t row = 0; row < live.size(); ++row) exclude(row);
   }
 
-  /// The only token that may come next in this row: that of the prefix, or </s> at the largest length. −1: any token.
+  /// Returns the token that must come next in this row: the next token of the sentence's prefix, or </s> if the
+  /// hypothesis has the largest length. Returns −1 if any token may come next.
   std::int32_t forced(std::size_t row) const {
     const std::size_t s = live[row].sentence, at = length();
     if (s < prefixes() && at < batch_.prefixes[s].size()) return batch_.prefixes[s][at];
@@ -90,10 +93,11 @@ class Decoding {
   }
 
   const Tensor& logits() const { return logits_; }  ///< [R, V]; −inf for excluded tokens
-  /// Logarithm of the softmax's denominator, over all tokens: log p of a token is its logit − log_total(row).
+  /// Logarithm of the softmax denominator over all tokens, also excluded ones. log p of a token is its logit −
+  /// log_total(row).
   double log_total(std::size_t row) const { return log_total_[row]; }
-  /// The continuation by a token that forced() returned, even if the token is excluded. Throws Error for a token
-  /// outside the vocabulary.
+  /// Returns the continuation by a token that forced() returned, even if the options exclude the token. Throws Error
+  /// for a token outside the vocabulary.
   Continuation forced_continuation(std::size_t row, std::int32_t token) const {
     require(0 <= token && token < logits_.size(1),
             "decoding: the prefix of sentence {} has token {}; the vocabulary has {}", live[row].sentence, token,
@@ -108,7 +112,7 @@ class Decoding {
     return std::ssize(nodes_) - 1;
   }
 
-  /// Replaces the live hypotheses by these continuations.
+  /// Replaces the live hypotheses by the continuations `next`.
   void advance(const std::vector<Continuation>& next) {
     std::vector<LiveHypothesis> next_live;
     std::vector<std::int64_t> parents;
@@ -122,7 +126,7 @@ class Decoding {
     if (moved && !live.empty()) state_.memory.reorder(parents);
   }
 
-  /// The finished hypothesis whose </s> is node `last`.
+  /// Returns the finished hypothesis whose </s> is the node with index `last`.
   Hypothesis hypothesis(std::int64_t last, double log_probability, double score) const {
     Hypothesis out{.tokens = {}, .log_probability = log_probability, .score = score};
     for (std::int64_t at = last; at >= 0; at = node(at).before) {
@@ -134,7 +138,7 @@ class Decoding {
     return out;
   }
 
-  /// Number of tokens of every live hypothesis, after step().
+  /// Number of tokens, without <s>, of every live hypothesis. Call it after step().
   std::size_t length() const { return static_cast<std::size_t>(state_.position - 1); }
 
   std::vector<LiveHypothesis> live;
@@ -143,16 +147,16 @@ class Decoding {
   std::size_t prefixes() const { return batch_.prefixes.size(); }
   const TokenNode& node(std::int64_t at) const { return nodes_[static_cast<std::size_t>(at)]; }
 
-  /// The largest length of a hypothesis, without </s>.
+  /// Largest number of tokens before </s> in a hypothesis of this sentence.
   std::int64_t length_limit(std::size_t sentence) const {
     if (options_.max_per_source_token <= 0 || source_lengths_.empty()) return options_.max_length;
     double wanted = options_.max_per_source_token * static_cast<double>(source_lengths_[sentence]);
     return std::min(options_.max_length, std::max<std::int64_t>(10, static_cast<std::int64_t>(wanted)));
   }
 
-  /// The continuations in an order that moves few rows of the decoder's memory. If there are as many as live
-  /// hypotheses, the first continuation of each hypothesis takes its row; the others take the rows of hypotheses
-  /// without a continuation.
+  /// Returns the continuations in an order that moves few rows of the decoder's memory. If there are as many
+  /// continuations as live hypotheses, the first continuation of each hypothesis takes the row of that hypothesis, and
+  /// the other continuations take the rows of hypotheses without a continuation. Otherwise keeps the order.
   std::vector<Continuation> in_places_of_parents(const std::vector<Continuation>& next) const {
     if (next.size() != live.size()) return next;
     std::vector<Continuation> placed(next.size()), others;
@@ -171,7 +175,7 @@ class Decoding {
     return placed;
   }
 
-  /// body(pointer to the row's logits), which are f32 or f64.
+  /// Calls body() with a pointer to the row's logits, which are f32 or f64.
   template <class Body>
   void with_row(std::size_t row, const Body& body) const {
     visit_real("decoding", logits_.dtype(), [&](auto type) {
@@ -180,8 +184,8 @@ class Decoding {
     });
   }
 
-  /// Sets the logits of tokens that may not come next to −inf. log_total() still counts them, because scores are
-  /// log-probabilities of the model. Stores the logit of a forced token before.
+  /// Sets the logits of tokens that the options exclude to −inf. log_total() still counts excluded tokens, because
+  /// scores are log-probabilities of the model. Stores the logit of a forced token first, as it may be excluded too.
   void exclude(std::size_t row) {
     forced_logits_.resize(live.size());
     const std::int32_t required = forced(row);
@@ -198,7 +202,7 @@ class Decoding {
     });
   }
 
-  /// The tokens that would complete an n-gram, n = no_repeat, which the hypothesis has already.
+  /// Returns the tokens that would repeat an n-gram, n = no_repeat, of the hypothesis whose last token is node `last`.
   std::vector<std::int32_t> repeated_tokens(std::int64_t last) const {
     std::vector<std::int32_t> tokens;
     for (std::int64_t at = last; at >= 0; at = node(at).before) tokens.push_back(node(at).token);
@@ -211,8 +215,8 @@ class Decoding {
     return found;
   }
 
-  /// Stores for each row the weights of the last attention over the source, averaged over heads, and over dimensions if
-  /// the weights have them, up to the source's length.
+  /// Stores the attention weights of each row, one number per source token: the weights of the last attention over the
+  /// source, averaged over heads and, if each dimension of the values has its own weights, over dimensions.
   void read_alignments(const std::vector<AttentionTrace>& traces) {
     alignments_.assign(live.size(), {});
     if (!model_.has_source()) return;
@@ -248,7 +252,7 @@ class Decoding {
   std::vector<std::int64_t> source_lengths_;
   std::vector<TokenNode> nodes_;
 
-  // results of the last step, by row
+  // Results of the last step(), with one entry per live hypothesis.
   Tensor logits_;
   std::vector<double> log_total_, forced_logits_;
   std::vector<std::vector<float>> alignments_;
@@ -259,8 +263,8 @@ class Beam {
  public:
   explicit Beam(const BeamOptions& options) : options_(options) {}
 
-  /// Finishes or keeps the best continuations of this step. Returns those that stay alive; none if the sentence is
-  /// done.
+  /// Finishes the best continuations of this step that end in </s>. Returns the continuations that stay alive, or none
+  /// if the search for the sentence is done.
   std::vector<Continuation> advance(Decoding& decoding, std::vector<Continuation> continuations) {
     const auto beam = static_cast<std::size_t>(options_.beam);
     const std::size_t kept = std::min(continuations.size(), 2 * beam);
@@ -298,13 +302,14 @@ class Beam {
   }
 
  private:
-  /// The score of a hypothesis of `tokens` tokens with </s>.
+  /// Returns the score of a hypothesis of `tokens` tokens, counting </s>.
   double score(double log_probability, std::size_t tokens) const {
     double length = static_cast<double>(tokens) - (options_.count_end ? 0 : 1);
     return log_probability / std::pow(std::max(length, 1.0), options_.length_penalty);
   }
 
-  /// Whether no live hypothesis can enter the result. `best_live` is the score of the best live one at its length.
+  /// Whether `beam` hypotheses are finished and the worst one to be returned scores at least `best_live`, the score
+  /// that the best live hypothesis has at its present length.
   bool is_done(double best_live) const {
     if (finished_.size() < static_cast<std::size_t>(options_.beam)) return false;
     std::vector<Hypothesis> found = best();
@@ -320,7 +325,8 @@ class Beam {
   std::vector<Hypothesis> finished_;
 };
 
-/// For each sentence the k best continuations of each of its live hypotheses.
+/// Returns the continuations of each sentence: for each live hypothesis the k best ones, or only the forced one if
+/// forced() names a token.
 std::vector<std::vector<Continuation>> continuations_of(const Decoding& decoding, std::int64_t k) {
   std::vector<std::vector<Continuation>> all(decoding.sentences());
   TopK best = top_k(decoding.logits(), std::min(k, decoding.logits().size(1)));
@@ -383,7 +389,7 @@ struct Choices {
     weights.push_back(weight);
     total += weight;
   }
-  /// The token at which the running sum of weights passes fraction · total; fraction in [0, 1).
+  /// Returns the token at which the running sum of weights exceeds fraction · total. `fraction` is in [0, 1).
   std::int32_t at(double fraction) const {
     double left = fraction * total;
     for (std::size_t k = 0; k < tokens.size(); ++k)
@@ -392,7 +398,8 @@ struct Choices {
   }
 };
 
-/// The choices that temperature, top_k and top_p leave. logits [V], −inf for excluded tokens.
+/// Returns the tokens that top_k and top_p allow, with weights according to the temperature. `logits` [V] are −inf for
+/// excluded tokens.
 Choices choices_of(const Tensor& logits, const SamplingOptions& options) {
   const std::int64_t V = logits.size(0);
   Choices choices;
@@ -406,7 +413,7 @@ Choices choices_of(const Tensor& logits, const SamplingOptions& options) {
   }
   double weight_of_all = 0;
   for (double z : all) weight_of_all += weight(z);
-  // top_p: sort the k most probable tokens, and twice as many until their weights suffice
+  // Sorts the k most probable tokens. If only top_p limits the choice, doubles k until their weights reach top_p.
   for (std::int64_t k = options.top_k > 0 ? std::min(options.top_k, V) : std::min<std::int64_t>(64, V);;
        k = std::min(2 * k, V)) {
     TopK best = top_k(logits, k);

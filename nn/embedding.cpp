@@ -14,7 +14,7 @@ Initializer embedding_initializer(std::int64_t dim) {
   return Initializer::normal(1 / std::sqrt(static_cast<double>(dim)));
 }
 
-/// gather_rows(), but the gradient of row `padding` is 0.
+/// Computes gather_rows() with a gradient that is 0 for row `padding` of the table.
 Variable gather_rows_except(const Variable& table, const Tensor& index, std::int64_t padding) {
   return record(
       "gather_rows", gather_rows(table.value(), index), {table},
@@ -84,7 +84,7 @@ Tensor PositionEncoding::sinusoids(const Variable& x, std::int64_t end) {
     return table.size(0) >= end && table.dtype() == x.dtype() && table.device() == x.device();
   };
   return *sinusoids_.get(fits, [&](const Tensor* table) {
-    // twice as long as before, so that a decoder that goes step by step seldom computes a table
+    // A new table is at least twice as long as the old one, so that step-by-step decoding seldom computes a table.
     std::int64_t positions = table ? std::max(end, 2 * table->size(0)) : end;
     return sinusoidal_positions(positions, x.size(-1)).to(x.dtype()).to(x.device());
   });

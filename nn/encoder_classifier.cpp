@@ -8,7 +8,8 @@ namespace fovea {
 
 namespace {
 
-/// Weights of a mean over the real positions: 1 / length there, 0 at padding. [B, T, 1], of the type of `like`.
+/// Returns the weights of a mean over the real positions of each sentence, [B, T, 1]: 1 / length at real positions, 0
+/// at padding. Their type and device are those of `like`.
 Tensor mean_weights(const Tensor& lengths, std::int64_t T, const Variable& like) {
   std::vector<std::int64_t> length = lengths.to_vector<std::int64_t>();
   std::vector<double> weights(length.size() * static_cast<std::size_t>(T), 0);

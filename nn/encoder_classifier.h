@@ -5,8 +5,8 @@
 
 namespace fovea {
 
-/// The mean over a sentence is taken over its real tokens (masked), or over all positions of the batch, padding
-/// included, as in Tensor2Tensor (t2t).
+/// How the states of a sentence are averaged before they are classified: over its real tokens only (masked), or over
+/// all positions of the batch, padding included, as in Tensor2Tensor (t2t).
 enum class Pool { masked, t2t };
 
 struct EncoderClassifierOptions {
@@ -19,18 +19,18 @@ struct EncoderClassifierOptions {
                                 .attention_dropout = 0.1,
                                 .feed_forward_dropout = 0.1};
   Positions positions = Positions::sinusoidal;
-  std::int64_t longest = 512;  ///< number of learned positions
+  std::int64_t longest = 512;  ///< number of position vectors, if they are learned
   Pool pool = Pool::masked;
 };
 
-/// logits = mean_t(encoder(dropout(sqrt(d) · embedding_t + position_t))) W + b.
-/// Parts: embedding, positions, encoder, classifier. Token 0 is padding.
+/// logits = mean_t(encoder(dropout(sqrt(d) · embedding_t + position_t))) W + b, where t runs over the positions that
+/// Pool selects. Parts: embedding, positions, encoder, classifier (W and b), dropout. Token 0 is padding.
 class EncoderClassifier : public Module {
  public:
   EncoderClassifier(const EncoderClassifierOptions& options, const AttentionFactory& attention);
 
-  /// tokens i32 [B, T], padded on the right with 0; lengths i32 [B], in 1 … T → logits [B, classes]. Throws Error for
-  /// other lengths. `traces` gets one entry per layer, unless it is null.
+  /// Returns logits, [B, classes]. `tokens`, i32 [B, T], are padded on the right with 0; `lengths`, i32 [B], are in
+  /// 1 … T. Throws Error for other lengths. Fills `traces` with one entry per layer, unless it is null.
   Variable forward(const Tensor& tokens, const Tensor& lengths, std::vector<AttentionTrace>* traces = nullptr);
 
  private:

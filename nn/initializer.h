@@ -9,24 +9,25 @@
 namespace fovea {
 
 /// A rule that fills a tensor, and its description in the notation of papers: "Xavier-uniform", "N(0, 0.0442)",
-/// "zeros". Values are drawn in f64 and cast to the parameter's type, so that an f32 model and an f64 model start
-/// alike.
+/// "zeros". Values are drawn in f64 and cast to the parameter's type, so that an f32 model and an f64 model start with
+/// the same values up to rounding.
 struct Initializer {
   std::string description;
-  std::function<void(Tensor& values, Generator& generator)> fill;  ///< values: f64, contiguous, on the CPU
+  std::function<void(Tensor& values, Generator& generator)> fill;  ///< `values` is f64, contiguous and on the CPU
 
   static Initializer zeros() { return constant(0); }
   static Initializer ones() { return constant(1); }
   static Initializer constant(double value);
-  static Initializer uniform(double bound);     ///< U(−bound, bound)
-  static Initializer normal(double deviation);  ///< N(0, deviation)
-  /// U(−a, a) with a = sqrt(6 / (in + out)) (Glorot & Bengio 2010). A parameter [..., in, out] is a stack of matrices
-  /// [in, out]; for a vector [in] out is 1. fill() throws Error for a scalar.
+  static Initializer uniform(double bound);     ///< uniform between −bound and bound
+  static Initializer normal(double deviation);  ///< normal with mean 0 and standard deviation `deviation`
+  /// Uniform between −a and a, where a = sqrt(6 / (in + out)) (Glorot & Bengio 2010). A parameter [..., in, out] counts
+  /// as a stack of matrices [in, out]. For a vector [in], out is taken as 1. fill() throws Error for a scalar.
   static Initializer xavier_uniform();
 
-  /// This rule with zeros in row `row`, such as the padding row of an embedding.
+  /// Returns this rule with row `row` set to zeros afterwards, as the row of an embedding's padding token needs.
   Initializer with_zero_row(std::int64_t row) const;
-  /// This rule with `value` in elements begin ≤ i < end of a vector, such as the forget gate of an LSTM's bias.
+  /// Returns this rule for a vector, with the elements begin ≤ i < end set to `value` afterwards, as the forget gate's
+  /// elements of an LSTM's bias need.
   Initializer with_range(std::int64_t begin, std::int64_t end, double value) const;
 };
 

@@ -10,10 +10,11 @@ namespace fovea {
 
 namespace {
 
-/// With fewer rows, copying the weights side by side takes longer than one product saves.
+/// The smallest number of rows of x for which the weights are concatenated. With fewer rows, concatenating them takes
+/// longer than a single product saves.
 constexpr std::int64_t fewest_rows = 256;
 
-/// Tensors that differ in their last size only, concatenated along the last dimension.
+/// Concatenates tensors along the last dimension, the only one in which their sizes may differ.
 Tensor side_by_side(const std::vector<const Tensor*>& pieces) {
   Shape shape = pieces[0]->shape();
   shape[-1] = 0;
@@ -27,7 +28,8 @@ Tensor side_by_side(const std::vector<const Tensor*>& pieces) {
   return all;
 }
 
-/// total += g Wᵀ; an undefined total counts as 0. In place unless gradients are recorded.
+/// Adds g Wᵀ to `total`, where W is `weight`. An undefined `total` counts as 0. Works in place unless gradients are
+/// recorded.
 void add_product(Variable& total, const Variable& g, const Variable& weight) {
   Variable transposed = transpose(weight, 0, 1);
   if (grad_enabled()) {
@@ -41,9 +43,10 @@ void add_product(Variable& total, const Variable& g, const Variable& weight) {
   total = sum;
 }
 
-/// The layers' results for x [rows, in]; every layer has a bias. The backward pass accumulates the layers' shares of
-/// x's gradient by one product each. One product of all gradients side by side would not be faster, and copying them
-/// side by side takes 8 % of the products' time (512 columns each).
+/// Returns the results of all layers for x [rows, in], computed by one matrix product. Every layer must have a bias.
+/// The backward pass adds each layer's contribution to the gradient of x by a product of its own. A single product of
+/// the concatenated gradients would not be faster, and concatenating them takes 8 % of the time of the products (for
+/// layers of 512 columns each).
 std::vector<Variable> one_product(const std::vector<const Linear*>& layers, const Variable& x) {
   std::vector<Variable> inputs{x};
   std::vector<const Tensor*> weights, biases;

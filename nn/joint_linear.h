@@ -6,9 +6,9 @@
 
 namespace fovea {
 
-/// layer_k(x) = x W_k + b_k for each layer. x [..., in] → [..., out_k]. For many rows x is multiplied with all weights
-/// side by side; the results are views of the columns of this product. In the backward pass the layers' shares of x's
-/// gradient are accumulated by the matrix products themselves.
+/// Returns layer_k(x) = x W_k + b_k for each layer k: x [..., in] → [..., out_k]. If x has many rows and all layers
+/// have biases, x is multiplied by the concatenation of all W_k, and the results are views of the columns of this
+/// product. The backward pass adds up the layers' contributions to the gradient of x inside the matrix products.
 std::vector<Variable> forward_together(const std::vector<const Linear*>& layers, const Variable& x);
 
 }  // namespace fovea

@@ -26,8 +26,8 @@ Variable Dropout::forward(const Variable& x, const Variable& residual) const {
 
 namespace {
 
-/// relu(x + bias). The backward pass reads the result, which the next matrix product saves anyway, in place of x:
-/// relu'(x + bias) = relu'(result). One pass computes the gradient of both inputs.
+/// Returns relu(x + bias). The backward pass reads the result instead of x, because relu'(x + bias) = relu'(result) and
+/// the next matrix product saves the result anyway. One pass over memory computes the gradients of x and of bias.
 Variable bias_relu(const Variable& x, const Variable& bias) {
   Tensor value = map(BiasRelu{}, x.value(), bias.value());
   if (!should_record({&x, &bias})) return value;

@@ -19,14 +19,14 @@ class LayerNorm : public Module {
 };
 
 /// In training, zeroes each element with the given probability and multiplies the others by 1 / (1 − probability).
-/// Otherwise returns its input.
+/// In evaluation, returns its input.
 class Dropout : public Module {
  public:
   /// Throws Error for a probability outside [0, 1).
   explicit Dropout(double probability);
 
   Variable forward(const Variable& x) const;
-  /// residual + dropout(x), in one pass over memory.
+  /// Returns residual + dropout(x), computed in one pass over memory.
   Variable forward(const Variable& x, const Variable& residual) const;
 
  private:

@@ -8,7 +8,7 @@ class Linear : public Module {
  public:
   struct Options {
     bool bias = true;
-    Initializer initializer = Initializer::xavier_uniform();  ///< of W; b starts at 0
+    Initializer initializer = Initializer::xavier_uniform();  ///< initial values of W; b starts at 0
   };
   Linear(std::int64_t in, std::int64_t out) : Linear(in, out, Options()) {}
   Linear(std::int64_t in, std::int64_t out, const Options& options);
@@ -16,8 +16,8 @@ class Linear : public Module {
   /// x [..., in] → [..., out]
   Variable forward(const Variable& x) const;
 
-  const Variable& weight() const { return weight_; }  ///< [in, out]
-  const Variable& bias() const { return bias_; }      ///< [out]; undefined without a bias
+  const Variable& weight() const { return weight_; }  ///< W [in, out]
+  const Variable& bias() const { return bias_; }      ///< b [out]; undefined if the layer has no bias
 
  private:
   Variable weight_, bias_;

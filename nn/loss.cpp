@@ -36,7 +36,7 @@ Variable cross_entropy_loss(const Variable& logits, const Tensor& targets, const
 
 namespace {
 
-/// The indices of the rows whose target is not ignored, i64 [N].
+/// Returns the indices of the rows whose target is not ignored, i64 [N].
 Tensor counted_rows(const Tensor& targets, std::int64_t ignored) {
   std::vector<std::int64_t> values = targets.to_vector<std::int64_t>(), rows;
   for (std::size_t row = 0; row < values.size(); ++row)
@@ -44,15 +44,16 @@ Tensor counted_rows(const Tensor& targets, std::int64_t ignored) {
   return Tensor::from(rows, {std::ssize(rows)});
 }
 
-/// The sum of losses so far and its gradients. An undefined gradient is not wanted; the others start at zero.
+/// The sum of the losses so far, and its gradients with respect to states, weight and bias. A gradient that is not
+/// needed is undefined; the other gradients start at zero.
 struct LossAndGradients {
   double loss = 0;
   Tensor states, weight, bias;
 };
 
-/// Adds one block of N rows to the loss and to the gradients of weight and bias, and writes the block's gradient of the
-/// states to `states_gradient` unless it is undefined. states [N, n], weight [n, V], bias [V] or undefined, targets
-/// [N].
+/// Adds the loss of one block of N rows to `total`, together with its gradients with respect to weight and bias. Writes
+/// the gradient with respect to the block's states to `states_gradient`, unless that is undefined. states [N, n],
+/// weight [n, V], bias [V] or undefined, targets [N].
 void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weight, const Tensor& bias,
                const Tensor& targets, const CrossEntropyOptions& options, Tensor states_gradient) {
   Tensor logits = Tensor::empty({states.size(0), weight.size(1)}, states.dtype(), states.device());
@@ -69,7 +70,7 @@ void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weig
   if (total.bias.defined()) total.bias.copy_from(map(Add{}, total.bias, sum(g, {0})));
 }
 
-/// The loss of states [N, n] and its gradients, block by block.
+/// Computes the loss of states [rows, n] and its gradients, block by block.
 LossAndGradients project(const Variable& states, const Variable& weight, const Variable& bias, const Tensor& targets,
                          const CrossEntropyOptions& options) {
   constexpr std::int64_t block_logits = std::int64_t{1} << 21;  // 8 MB of f32

@@ -4,29 +4,30 @@
 
 namespace fovea {
 
-/// A batch's loss is the mean or the sum of the losses of its targets. Training with micro-batches needs sums: it
-/// divides once, by the number of targets of all of them.
+/// Whether the loss of a batch is the mean or the sum of the losses of its targets. Training with micro-batches needs
+/// sums, because it divides only once, by the number of targets in all micro-batches.
 enum class Total { mean, sum };
 
-/// Number of targets that are not `ignored`.
+/// Returns the number of targets that differ from `ignored`.
 std::int64_t counted_targets(const Tensor& targets, std::int64_t ignored);
 
-/// Cross-entropy of softmax(logits) and the targets, over the targets that are not options.ignored. logits [..., V],
-/// targets [...], i32 or i64 → scalar. With label smoothing ε the loss of one target is
-/// (1 − ε) · −log p_target + (ε / V) · Σ_v −log p_v, where v runs over all V classes (Szegedy et al. 2016, section 7).
-/// Throws Error for a mean where all targets are ignored.
+/// Returns the cross-entropy of softmax(logits) and the targets, summed or averaged over the targets that differ from
+/// options.ignored. logits [..., V], targets [...], i32 or i64 → scalar. With label smoothing ε the loss of one target
+/// is (1 − ε) · −log p_target + (ε / V) · Σ_v −log p_v, where v runs over all V classes (Szegedy et al. 2016, section
+/// 7). Throws Error if a mean is wanted and all targets are ignored.
 Variable cross_entropy_loss(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {},
                             Total total = Total::mean);
 
-/// Sum of the cross-entropies with logits = states · weight + bias, over the targets that are not options.ignored.
-/// states [..., n], weight [n, V], bias [V] or undefined, targets [...] → scalar. Works on one block of rows at a time
-/// and skips ignored rows. The logits of all rows and their gradient, which in a small model take as much memory as
-/// everything else, are never in memory as a whole. Gradients are computed in the forward pass.
+/// Returns the sum of the cross-entropies for logits = states · weight + bias, over the targets that differ from
+/// options.ignored. states [..., n], weight [n, V], bias [V] or undefined, targets [...] → scalar. Computes the logits
+/// of one block of rows at a time and skips rows whose target is ignored, so that the logits of all rows and their
+/// gradient are never in memory as a whole. (In a small model they would take as much memory as everything else.) The
+/// gradients are computed during the forward pass.
 Variable projected_cross_entropy(const Variable& states, const Variable& weight, const Variable& bias,
                                  const Tensor& targets, const CrossEntropyOptions& options = {});
 
-/// −t log σ(x) − (1 − t) log σ(−x) over all elements x of the logits and t of the targets. The targets are in [0, 1]
-/// and have the logits' shape; otherwise throws Error.
+/// Returns the mean or sum of −t log σ(x) − (1 − t) log σ(−x) over all elements x of the logits and t of the targets.
+/// Targets must be in [0, 1], which is not checked. Throws Error if logits and targets differ in shape.
 Variable binary_cross_entropy_loss(const Variable& logits, const Tensor& targets, Total total = Total::mean);
 
 }  // namespace fovea

@@ -28,10 +28,11 @@ RealSteps real_steps(const Tensor& lengths, std::int64_t B, std::int64_t T, Devi
 
 namespace {
 
-/// The time index of the step that runs after `step` others.
+/// Returns the time index of the step that is computed as number `step`, counted from 0.
 std::int64_t step_at(std::int64_t step, std::int64_t T, bool backward) { return backward ? T - 1 - step : step; }
 
-/// The T slices of x [T, ...], recorded as one node, so that x's gradient is concatenated once.
+/// Splits x [T, ...] into its T slices. Records one node for all slices, so that the backward pass concatenates their
+/// gradients once.
 std::vector<Variable> unbind(const Variable& x) {
   std::vector<Variable> out;
   auto piece = [&](std::int64_t t) { return x.value().select(0, t); };
@@ -75,7 +76,7 @@ namespace {
 
 /// Intermediate results of the forward pass that the backward pass reads. Vectors are indexed by time.
 struct ForwardResults {
-  std::vector<LstmCellResult> steps;  ///< as if no sentence were padded
+  std::vector<LstmCellResult> steps;  ///< results of lstm_cell(), computed as if no sentence were padded
   std::vector<Tensor> cells;          ///< cell before each step, [B, n]
   Tensor states;                      ///< hidden state after each step, [T, B, n]
   Tensor last_cell;
@@ -107,7 +108,9 @@ struct SequenceGradients {
   Tensor input_gates, hidden_weight, hidden, cell;
 };
 
-/// Σ_t h_{t−1}ᵀ (gradient of the gates at t). The h_{t−1} are hidden0, then all states but the last: two products.
+/// Returns the gradient of U, the sum over steps of h_beforeᵀ · (gradient of the step's gates). h_before, the hidden
+/// state before the step, is `hidden0` at the first step and is taken from `states` at all other steps. Two matrix
+/// products, one for the first step and one for the other steps, compute the sum.
 Tensor hidden_weight_gradient(const Tensor& states, const Tensor& hidden0, const Tensor& gates, bool backward) {
   std::int64_t T = gates.size(0), n = states.size(2);
   Tensor out = Tensor::empty({n, 4 * n}, gates.dtype(), gates.device());
@@ -131,7 +134,7 @@ SequenceGradients run_backward(const ForwardResults& recorded, const Tensor& g_s
     Tensor arriving = map(Add{}, g_states.select(0, t), g_hidden), kept_cell;
     bool padded = t >= real.unpadded;
     g_hidden = Tensor::zeros({B, n}, g_states.dtype(), g_states.device());
-    if (padded) {  // the gradients of a finished sentence skip this step
+    if (padded) {  // sentences at padding pass their gradients to the step before unchanged
       Tensor active = real.active.select(0, t);
       g_hidden = where(active, zero, arriving);
       arriving = where(active, arriving, zero);
@@ -161,7 +164,7 @@ LstmSequence lstm_sequence(const Variable& input_gates, const Variable& hidden_w
 
   struct Kept {
     std::vector<Saved> inputs;
-    /// The last cell is the only one that the caller can reach and change: no other cell's version is checked.
+    /// The caller can change the states and, among the cells, only the last one: the versions of these are checked.
     SavedTensor states, last_cell;
     ForwardResults recorded;
     RealSteps real;

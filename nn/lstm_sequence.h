@@ -6,27 +6,31 @@ namespace fovea {
 
 /// The steps of a padded batch that are real tokens.
 struct RealSteps {
-  Tensor active;              ///< whether step t of sentence b is real, bool [T, B, 1]; undefined: all are
+  Tensor active;              ///< whether step t of sentence b is real, bool [T, B, 1]; undefined if all steps are real
   std::int64_t unpadded = 0;  ///< steps 0 … unpadded − 1 are real in every sentence
 };
 
-/// The real steps of sentences with these lengths, i32 [B]; undefined: all have length T. Throws Error for a length
-/// outside 0 … T.
+/// Returns the real steps of B sentences with the given `lengths`, i32 [B]: step t of a sentence is real if t is less
+/// than its length. Undefined `lengths` mean length T for all sentences. Throws Error for a length outside 0 … T.
 RealSteps real_steps(const Tensor& lengths, std::int64_t B, std::int64_t T, Device device);
 
 struct LstmSequence {
-  Variable states;  ///< hidden state after every step, [T, B, n]; constant over a sentence's padding
-  LstmState last;   ///< hidden state and cell after the last step, [B, n]; the last step is step 0 if `backward`
+  Variable states;  ///< hidden state after every step, [T, B, n]; does not change at a sentence's padding
+  LstmState last;   ///< hidden state and cell after the last step, [B, n]; if `backward`, that is the step with t = 0
 };
 
-/// The states of lstm_cell(input_gates_t + h_{t−1} U, c_{t−1}) for all steps t. input_gates [T, B, 4 n], hidden_weight
-/// U [n, 4 n], initial state [B, n]. Steps go from 0 to T − 1, or from T − 1 to 0 if `backward`. Records one node. The
-/// gradient of U is one matrix product over all steps rather than a sum of T products.
+/// Runs an LSTM over all steps: t = 0 … T − 1, or t = T − 1 … 0 if `backward`. Step t computes the next state by
+/// lstm_cell(input_gates_t + h U, c), where the hidden state h and the cell c, [B, n], are those of the step before, or
+/// of `initial` at the first step. A step at padding leaves the state unchanged. `input_gates` [T, B, 4 n] is the
+/// result of LstmCell::input_gates() for all steps, and `hidden_weight` is U [n, 4 n].
+///
+/// Records one node. Its backward pass computes the gradient of U by two matrix products, one for the first step and
+/// one for all other steps together, rather than by T products.
 LstmSequence lstm_sequence(const Variable& input_gates, const Variable& hidden_weight, const LstmState& initial,
                            const RealSteps& real, bool backward);
 
-/// lstm_sequence() composed of plain operations, step by step: its definition, and the form that second derivatives are
-/// taken of.
+/// Computes the results of lstm_sequence() step by step from small differentiable operations. It defines what
+/// lstm_sequence() computes, and is what the backward pass differentiates when second derivatives are needed.
 LstmSequence lstm_sequence_composed(const Variable& input_gates, const Variable& hidden_weight,
                                     const LstmState& initial, const RealSteps& real, bool backward);
 

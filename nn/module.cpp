@@ -14,7 +14,7 @@ std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + '.' + name;
 }
 
-/// A hash of seed and name: FNV-1a with the seed in the offset basis, then SplitMix64's finaliser to mix all 64 bits.
+/// Hashes seed and name: FNV-1a with the seed in the offset basis, then SplitMix64's finaliser to mix all 64 bits.
 std::uint64_t seed_of(std::uint64_t seed, std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u ^ (seed * 0x9e3779b97f4a7c15u);
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -40,7 +40,7 @@ ShapesOnly::~ShapesOnly() { shapes_only = before_; }
 
 Variable Module::parameter(std::string_view name, const Shape& shape, Initializer initializer) {
   check_name(name);
-  // NaN, so that a model that was never initialised shows in its first output.
+  // NaN, so that the first output of a model that was never initialised is NaN.
   constexpr double unset = std::numeric_limits<double>::quiet_NaN();
   Tensor values = shapes_only ? Tensor::full({1}, unset).expand(shape) : Tensor::full(shape, unset);
   Variable variable(values, true);

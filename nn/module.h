@@ -17,9 +17,9 @@ struct NamedParameter {
   Initializer initializer;
 };
 
-/// The number of parameters of one part, with those of the parts inside it.
+/// The number of parameters of one module, including the parameters of the parts inside it.
 struct ModuleCount {
-  std::string name;  ///< such as "encoder.0.attention"; "" for the whole model
+  std::string name;  ///< full name of the module, such as "encoder.0.attention"; "" for the whole model
   std::int64_t parameters = 0;
 };
 
@@ -44,21 +44,23 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// The parameters of this module, then those of its parts, in the order of their registration.
+  /// Returns the module's own parameters, then the parameters of its parts, in the order of registration.
   std::vector<NamedParameter> parameters() const;
   std::int64_t parameter_count() const;
-  /// The counts of this module and of every part of it that has parameters, parents first.
+  /// Returns the parameter counts of this module and of every module inside it that has parameters. A module comes
+  /// before the modules inside it.
   std::vector<ModuleCount> module_counts() const;
-  /// A table with one line per parameter (name, shape, initial values, number of elements) and a line for the total.
+  /// Returns a table: one line per parameter (name, shape, initial values, number of elements), then the total.
   std::string describe() const;
 
-  /// Sets every parameter to its initial values; before, they are NaN. The values depend on the seed, the parameter's
-  /// full name, its shape and its initializer only: parameters of the same name start alike in two models that differ
-  /// elsewhere. Clears gradients. Throws Error for parameters without memory (ShapesOnly).
+  /// Sets every parameter to its initial values. Before the first call, all parameters are NaN. The values depend only
+  /// on the seed and on the parameter's full name, shape and initializer, so that a parameter has the same initial
+  /// values in two models that differ elsewhere. Clears gradients. Throws Error for parameters that were constructed
+  /// under ShapesOnly, because they have no memory for values.
   void initialise(std::uint64_t seed);
 
-  /// Switches this module and its parts to training or evaluation. Dropout acts in training only. New modules are in
-  /// training.
+  /// Switches this module and its parts to training mode, or to evaluation mode if `training` is false. Dropout acts in
+  /// training mode only. New modules are in training mode.
   void train(bool training = true);
   bool training() const { return training_; }
 
@@ -67,7 +69,7 @@ class Module {
   /// Moves the parameters to a device and clears their gradients.
   void to(Device device);
 
-  /// The name under which the parent registered this module; "" without a parent.
+  /// The name under which the parent registered this module; "" if it has no parent.
   const std::string& name() const { return name_; }
 
  protected:
@@ -76,12 +78,12 @@ class Module {
   /// Creates and registers a parameter, an f32 leaf that requires a gradient. Throws Error for a name that is empty,
   /// contains a dot or is taken.
   Variable parameter(std::string_view name, const Shape& shape, Initializer initializer);
-  /// Registers a part, which must be a member of this module. Throws Error for a bad name, as parameter() does, and for
-  /// a part that is registered already.
+  /// Registers `module` as a part of this module, which must own it as a member. Throws Error for a name that
+  /// parameter() would refuse, and for a module that is already registered as a part.
   void child(std::string_view name, Module& module);
 
-  /// Puts this module's name before those of the operations recorded in a C++ scope. forward() begins with
-  /// `Scope scope = enter();`.
+  /// Returns an object that marks the operations recorded during its lifetime with this module's name. forward() begins
+  /// with `Scope scope = enter();`.
   Scope enter() const { return Scope(name_); }
 
  private:
@@ -92,12 +94,12 @@ class Module {
   void change_values(const Change& change);
 
   std::string name_;
-  std::vector<NamedParameter> parameters_;  ///< of this module alone, with names inside it
+  std::vector<NamedParameter> parameters_;  ///< the parameters of this module without its parts; names have no prefix
   std::vector<Module*> children_;
   bool training_ = true;
 };
 
-/// Switches a module to evaluation for the lifetime of this object.
+/// Switches a module to evaluation mode for the lifetime of this object.
 class Evaluating {
  public:
   explicit Evaluating(Module& module) : module_(module), before_(module.training()) { module.train(false); }
