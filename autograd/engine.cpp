@@ -25,8 +25,8 @@ struct Recording {
 
 thread_local Recording recording;
 
-/// The queue of nodes that drop_reference() is destroying on this thread; null if it is not running. It is a pointer,
-/// because variables with static lifetime are destroyed after thread_local objects.
+/// The nodes that drop_reference() is destroying on this thread; null while drop_reference() is not running. A pointer
+/// and no object: a static Variable may be destroyed at the program's end, when thread_local objects are gone already.
 thread_local std::vector<std::shared_ptr<Node>>* released = nullptr;
 
 /// Drops a reference to a node. The destructor of a node calls this function for the node's inputs. To avoid deep

@@ -54,7 +54,7 @@ struct MatmulOptions {
   /// matmul(weights, value, {.memory_order = {0, 2, 1, 3}}) [B, H, I, D], merging the heads needs no copy.
   std::initializer_list<int> memory_order = {};
 };
-/// Returns the matrix product of a [..., m, k] and b [..., k, n], [..., m, n]. Batch dimensions broadcast.
+/// Returns the matrix product, [..., m, n], of a [..., m, k] and b [..., k, n]. Batch dimensions broadcast.
 Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& options = {});
 /// Returns x · weight + bias, [..., n]. x is [..., k], weight [k, n], bias [n] or undefined.
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {});

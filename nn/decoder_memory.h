@@ -51,8 +51,9 @@ class DecoderMemory {
   /// The number of hypotheses of each source while a GroupBySource takes effect; 0 otherwise.
   std::int64_t hypotheses_per_source() const { return group_size_; }
 
-  /// Appends `rows` [R, I, ...], the entries of I more tokens, to the prefix rows of `owner`. Returns the prefix rows
-  /// of all tokens so far, [R, J, ...]. Appends in place while no gradients are recorded.
+  /// Appends what `owner` keeps of I more tokens of each hypothesis (its keys, say), `rows` [R, I, ...], to what it
+  /// keeps of the tokens before. Returns that of all J tokens so far, [R, J, ...]: in place, or, while gradients are
+  /// recorded, in a new tensor.
   Variable append(const void* owner, const Variable& rows);
 
   /// The step state of `owner`, [R, ...], to which the owner assigns its new state after every step. Undefined before

@@ -5,8 +5,8 @@
 
 namespace fovea {
 
-/// Sets the entry of every formula F of `list` to a function that calls run(f, arguments...), where f is the formula of
-/// type F that the first argument of the entry points to.
+/// Fills the entries of all formulas of `list`. The entry of formula F becomes a function whose first argument is the
+/// address of an F, f, without its type: it calls run(f, the other arguments...).
 template <class Entries, class... F, class Run>
 void provide_list(Entries& entries, FunctorList<F...> list, Run) {
   (entries[place_of<F>(list)].template call<F, Run>(), ...);

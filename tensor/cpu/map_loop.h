@@ -56,7 +56,7 @@ void map_row(F f, T* const* operand, const std::int64_t* step, std::int64_t coun
   }
 }
 
-/// The largest number of results and inputs of a map: enough for the second derivative of a functor with ten captures.
+/// The largest number of operands, results and inputs together, that a map may have.
 inline constexpr int most_map_operands = 16;
 
 /// A function that applies the functor at `f` to one row of `count` elements. `operand` holds the addresses of the

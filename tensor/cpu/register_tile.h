@@ -36,9 +36,9 @@ inline constexpr int vector_registers = 32;
 inline constexpr int vector_registers = 16;
 #endif
 
-/// Returns the number of rows of the tallest tile that is `vectors` wide and whose accumulators fit into the registers,
-/// together with one row of b and one element of a. Widths from four vectors on are used only for products with one or
-/// two rows, so these tiles have no more rows.
+/// Returns the largest number of rows that a tile of this width, in vectors, can have: its sums, one row of b and one
+/// element of a must fit into the registers. Tiles of four vectors have at most two rows and wider ones one, because
+/// they are used only for products that have no more.
 constexpr int tile_rows(int vectors) {
   if (vectors > 4) return 1;
   if (vectors == 4) return 2;

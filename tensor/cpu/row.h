@@ -55,8 +55,8 @@ struct Place {
   Count count;
 };
 
-/// The operands of one row, with the methods that a formula calls (listed in row_formulas.h). `chunks` is the number of
-/// vectors in the row if the values that a formula keeps stay in registers, or 0 for rows of any length.
+/// The operands of one row, with the methods that a formula calls (listed in row_formulas.h). If `chunks` is not 0, the
+/// row has that many vectors, and keep() holds its values in registers. If it is 0, the row has any length.
 template <class T, class Formula, bool masked, int chunks>
 class Row {
  public:

@@ -53,7 +53,7 @@ inline constexpr std::int64_t uniform_group = 32;
 /// upper half and `offset`, which counts blocks, the lower half, so different streams never overlap.
 struct RandomPosition {
   std::uint64_t seed = 0, offset = 0;
-  std::uint64_t stream = 0;  ///< 0 for a Generator; for a call inside a RandomScope a number that is never 0
+  std::uint64_t stream = 0;  ///< 0 for a Generator; never 0 inside a RandomScope: the two draw different numbers
 };
 
 /// Returns the block, four random words, that is `index` blocks after the position.
