@@ -162,14 +162,14 @@ Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& optio
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias) {
   require(weight.rank() == 2 && x.rank() >= 1 && x.size(-1) == weight.size(0),
           "linear: x is {}, the weight {}; x's last size must be the weight's first", x, weight);
-  if (!bias.defined()) return matmul(x, weight);
-  require(bias.rank() == 1 && bias.size(0) == weight.size(1), "linear: the bias is {}, the weight {}; it must be [{}]",
-          bias, weight, weight.size(1));
+  require(!bias.defined() || (bias.rank() == 1 && bias.size(0) == weight.size(1)),
+          "linear: the bias is {}, the weight {}; it must be [{}]", bias, weight, weight.size(1));
   if (x.rank() != 2) {
     Shape shape = x.shape();
     shape[-1] = weight.size(1);
     return reshape(linear(fold_rows(x), weight, bias), shape);
   }
+  if (!bias.defined()) return matmul(x, weight);
   Tensor value = Tensor::empty({x.size(0), weight.size(1)}, x.dtype(), x.device());
   value.copy_from(bias.value());
   gemm(x.value(), weight.value(), value, 1, 1);
@@ -202,7 +202,7 @@ Shape kept_shape(const Variable& x, const std::vector<int>& dims) {
 
 Variable sum(const Variable& x, std::vector<int> dims, bool keep) {
   Shape kept = kept_shape(x, dims);
-  return record("sum", reduce(Reduction::sum, x.value(), dims, keep), {x},
+  return record("sum", reduce(formula::Sum{}, x.value(), dims, keep), {x},
                 [kept, full = x.shape()](const Variable& g) { return broadcast_to(reshape(g, kept), full); });
 }
 
@@ -212,11 +212,11 @@ Variable mean(const Variable& x, std::vector<int> dims, bool keep) {
 }
 
 Variable maximum_over(const Variable& x, int dim, bool keep) {
-  Tensor largest = reduce(Reduction::maximum_over, x.value(), std::span(&dim, 1), true);
+  Tensor largest = reduce(formula::MaximumOver{}, x.value(), std::span(&dim, 1), true);
   Tensor value = keep ? largest : largest.squeeze(dim);
   if (!should_record({&x})) return value;
   Tensor is_largest = greater_equal(x.value(), largest).to(x.dtype());
-  Tensor share = map(Divide{}, is_largest, reduce(Reduction::sum, is_largest, std::span(&dim, 1), true));
+  Tensor share = map(Divide{}, is_largest, reduce(formula::Sum{}, is_largest, std::span(&dim, 1), true));
   return record("maximum_over", std::move(value), {x},
                 [share, dim, keep](const Variable& g) { return (keep ? g : unsqueeze(g, dim)) * Variable(share); });
 }

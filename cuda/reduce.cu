@@ -2,7 +2,7 @@
 // the row's length alone, so results repeat.
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
-#include "tensor/kernels.h"
+#include "tensor/provide.h"
 #include "tensor/reduce.h"
 
 namespace fovea::cuda {
@@ -45,40 +45,46 @@ unsigned blocks_for_rows(std::int64_t rows) {
 }
 
 /// Reduces the last dimension: `in` is [..., n], and `out` is [...].
-void reduce_last(Reduction reduction, const Tensor& in, Tensor& out) {
+template <class Op>
+void reduce_last(const Tensor& in, Tensor& out) {
   std::int64_t n = in.size(-1), step = in.strides()[-1];
   Tensor heads = n > 0 ? in.select(-1, 0) : out;
   if (out.elements() == 0) return;
   DeviceLoop<2> rows(plan_loop<2>(out.shape(), {&out, &heads}));
-  unsigned blocks = blocks_for_rows(rows.count);
-  auto run = [&](auto op, auto type) {
-    using Op = decltype(op);
+  auto run = [&](auto type) {
     using T = typename decltype(type)::type;
-    launch(Op::name, reduce_rows<T, Op>, {blocks}, rows, in.data<T>(), out.mutable_data<T>(), n, step);
+    launch(Op::name, reduce_rows<T, Op>, {blocks_for_rows(rows.count)}, rows, in.data<T>(), out.mutable_data<T>(), n,
+           step);
   };
-  if (in.dtype() == DType::i64) return run(formula::Sum{}, Type<std::int64_t>{});
-  formula::visit_reduction(reduction,
-                           [&](auto op) { visit_real("reduce", in.dtype(), [&](auto type) { run(op, type); }); });
+  if constexpr (std::is_same_v<Op, formula::Sum>)
+    if (in.dtype() == DType::i64) return run(Type<std::int64_t>{});
+  visit_real(Op::name, in.dtype(), run);
 }
 
 /// Reduces the dimensions in which `out` has size 1 and `in` has not; both have the same rank.
-void reduce(Reduction reduction, const Tensor& in, Tensor& out) {
+template <class Op>
+void reduce(const Op&, const Tensor& in, Tensor& out) {
   std::array<int, Shape::max_rank> order{};
-  Shape kept;
+  Shape kept;  // without the dimensions of size 1: with them and one for what is reduced, there could be nine
   std::int64_t reduced = 1;
   int position = 0;
+  auto is_kept = [&](int d) { return in.shape()[d] != 1 && out.shape()[d] == in.shape()[d]; };
   for (int d = 0; d < in.rank(); ++d)
-    if (out.shape()[d] == in.shape()[d]) order[position++] = d, kept.push_back(in.shape()[d]);
+    if (is_kept(d)) order[position++] = d, kept.push_back(in.shape()[d]);
   for (int d = 0; d < in.rank(); ++d)
-    if (out.shape()[d] != in.shape()[d]) order[position++] = d, reduced *= in.shape()[d];
+    if (!is_kept(d)) order[position++] = d, reduced *= in.shape()[d];
   Tensor arranged = in.permute(std::span<const int>(order.data(), static_cast<std::size_t>(in.rank())));
+  Tensor target = out.reshape(kept);
+  if (kept.rank() == Shape::max_rank) return target.copy_from(arranged);  // nothing is reduced
   Shape rows = kept;
   rows.push_back(reduced);
-  Tensor target = out.reshape(kept);
-  reduce_last(reduction, arranged.reshape(rows), target);
+  reduce_last<Op>(arranged.reshape(rows), target);
 }
 
-const Provide provide(Device::cuda, [](Kernels& table) { table.reduce = reduce; });
+const Provide provide(Device::cuda, [](Kernels& table) {
+  provide_list(table.reductions, formula::Reductions{},
+               [](const auto& op, const Tensor& in, Tensor& out) { reduce(op, in, out); });
+});
 
 }  // namespace
 

@@ -57,7 +57,7 @@ Tensor logical_or(const Tensor& a, const Tensor& b) {
   return compare(formula::Either{}, a, b);
 }
 Tensor logical_not(const Tensor& a) {
-  require_truths("logical_not", a, a);
+  require(a.defined() && a.dtype() == DType::boolean, "logical_not: the operand must be bool, it is {}", a);
   return run(formula::Negation{}, a.shape(), DType::boolean, {&a});
 }
 

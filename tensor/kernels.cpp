@@ -1,6 +1,7 @@
 #include "tensor/kernels.h"
 
 #include "tensor/formula/functors.h"
+#include "tensor/formula/reductions.h"
 #include "tensor/formula/row_formulas.h"
 #include "tensor/formula/several_formulas.h"
 #include "tensor/formula/truths.h"
@@ -31,6 +32,7 @@ Kernels::Kernels(Device device) : device(device) {
   add_entries(*this, maps, ElementwiseFunctors{}, 3);
   add_entries(*this, several, formula::SeveralFormulas{});
   add_entries(*this, truths, formula::TruthFormulas{});
+  add_entries(*this, reductions, formula::Reductions{});
   add_entries(*this, rows, formula::RowFormulas{});
 }
 

@@ -20,7 +20,6 @@
 
 namespace fovea {
 
-enum class Reduction;
 struct RowOperands;
 struct TopK;
 
@@ -92,6 +91,10 @@ using MapKernel = Kernel<void(const void* formula, Tensor* const* out, const Ten
 /// of its own. `formula` points to the formula.
 using RowKernel = Kernel<void(const void* formula, const RowOperands& operands)>;
 
+/// A kernel that reduces `x` over the dimensions in which `out`, of the same rank, has size 1. f32 or f64, and for sums
+/// also i64. `formula` points to the reduction (formula/reductions.h).
+using ReduceKernel = Kernel<void(const void* formula, const Tensor& x, Tensor& out)>;
+
 /// The kernel table of one device.
 class Kernels {
  public:
@@ -141,8 +144,8 @@ class Kernels {
   Kernel<void(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out)> dropout{*this, "dropout"};
 
   // ---- Reductions ----
-  /// Reduces `x` over the dimensions in which `out`, of the same rank, has size 1. f32 or f64, and for sums also i64.
-  Kernel<void(Reduction reduction, const Tensor& x, Tensor& out)> reduce{*this, "reduce"};
+  /// Reductions (formula/reductions.h), by their place in the list.
+  std::deque<ReduceKernel> reductions;
   Kernel<void(const Tensor& x, TopK& out)> top_k{*this, "top_k"};
   Kernel<double(std::span<const Tensor> tensors)> global_norm{*this, "global_norm"};
 

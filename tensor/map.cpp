@@ -1,10 +1,12 @@
 #include "tensor/map.h"
 
 #include "tensor/kernels.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
 void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n) {
+  require_real(name, out);
   auto broadcasts = [&](const Shape& shape) {
     const int more = out.rank() - shape.rank();
     bool does = more >= 0;

@@ -64,12 +64,17 @@ requires(std::is_same_v<In, Tensor>&&...) Tensor map(const F& f, const In&... in
 }
 
 /// Computes out... = f(in...), element by element, for a formula of the list SeveralFormulas, which has several
-/// results. All operands have one shape, type and device, and any strides. A result may be the same view as an input,
-/// but must not overlap an input otherwise.
+/// results. All operands have one shape, type and device, and any strides. A result may be the same view as an input;
+/// an input that a result overlaps in another order is copied first.
 template <class F>
 void map_several(const F& f, const std::array<Tensor*, F::results>& out,
                  const std::array<const Tensor*, F::inputs>& in) {
-  run_several(place_of<F>(formula::SeveralFormulas{}), &f, out.data(), in.data());
+  std::array<Tensor, F::inputs> copies;
+  std::array<const Tensor*, F::inputs> operands = in;
+  for (std::size_t k = 0; k < F::inputs; ++k)
+    for (const Tensor* y : out)
+      if (y->overlaps(*in[k])) operands[k] = &(copies[k] = in[k]->clone());
+  run_several(place_of<F>(formula::SeveralFormulas{}), &f, out.data(), operands.data());
 }
 
 }  // namespace fovea

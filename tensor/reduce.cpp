@@ -4,15 +4,15 @@
 
 namespace fovea {
 
-Tensor reduce(Reduction reduction, const Tensor& x, std::span<const int> dims, bool keep) {
-  const char* what = reduction == Reduction::sum ? "sum" : "maximum_over";
+Tensor reduce_by(const void* reduction, int place, const char* what, const Tensor& x, std::span<const int> dims,
+                 bool keep) {
   require(x.defined(), "{}: the tensor is undefined", what);
   if (!is_float(x.dtype())) {
-    require(reduction == Reduction::sum, "maximum_over: computes in f32 or f64, not {}; cast the tensor first",
-            name(x.dtype()));
-    if (x.dtype() != DType::i64) return reduce(reduction, x.to(DType::i64), dims, keep);
+    require(place == place_of<formula::Sum>(formula::Reductions{}),
+            "{}: computes in f32 or f64, not {}; cast the tensor first", what, name(x.dtype()));
+    if (x.dtype() != DType::i64) return reduce_by(reduction, place, what, x.to(DType::i64), dims, keep);
   }
-  if (x.dtype() == DType::bf16) return reduce(reduction, x.to(DType::f32), dims, keep).to(DType::bf16);
+  if (x.dtype() == DType::bf16) return reduce_by(reduction, place, what, x.to(DType::f32), dims, keep).to(DType::bf16);
 
   unsigned reduced = dims.empty() ? (1u << x.rank()) - 1 : 0;
   for (int dim : dims) {
@@ -28,7 +28,7 @@ Tensor reduce(Reduction reduction, const Tensor& x, std::span<const int> dims, b
       squeezed.push_back(kept[d]);
   }
   Tensor out = Tensor::empty(kept, x.dtype(), x.device());
-  kernels(x.device()).reduce(reduction, x, out);
+  kernels(x.device()).reductions[static_cast<std::size_t>(place)](reduction, x, out);
   return keep ? out : out.reshape(squeezed);
 }
 
@@ -43,7 +43,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   std::size_t count = 0;
   for (int d = 0; d < x.rank(); ++d)
     if (d < added || (shape[d - added] == 1 && x.shape()[d] != 1)) dims[count++] = d;
-  return reduce(Reduction::sum, x, std::span(dims.data(), count), true).reshape(shape);
+  return reduce(formula::Sum{}, x, std::span(dims.data(), count), true).reshape(shape);
 }
 
 }  // namespace fovea

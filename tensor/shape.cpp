@@ -1,6 +1,7 @@
 #include "tensor/shape.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "tensor/dtype.h"
@@ -75,7 +76,9 @@ Shape contiguous_strides(const Shape& shape) {
 std::array<int, Shape::max_rank> memory_order(const Shape& strides) {
   std::array<int, Shape::max_rank> order{};
   std::iota(order.begin(), order.end(), 0);
-  auto comes_before = [&](int a, int b) { return strides[b] != 0 && (strides[a] == 0 || strides[a] > strides[b]); };
+  auto comes_before = [&](int a, int b) {
+    return strides[b] != 0 && (strides[a] == 0 || std::abs(strides[a]) > std::abs(strides[b]));
+  };
   for (int d = 1; d < strides.rank(); ++d)  // insertion sort: the dimensions are nearly always in order already
     for (int at = d; at > 0 && comes_before(order[at], order[at - 1]); --at) std::swap(order[at], order[at - 1]);
   return order;

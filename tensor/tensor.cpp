@@ -42,6 +42,7 @@ Tensor Tensor::empty(const Shape& shape, std::span<const int> memory_order, DTyp
 }
 
 bool Tensor::is_dense() const {
+  if (elements() == 0) return true;
   auto order = memory_order(strides_);
   return permute(std::span(order.data(), static_cast<std::size_t>(rank()))).is_contiguous();
 }
@@ -208,6 +209,8 @@ Shape resolve_sizes(const Tensor& x, Shape shape) {
   if (unknown >= 0) {
     require(known > 0, "reshape: {} to {}: the other sizes multiply to 0, so -1 cannot be determined; write the size",
             x.shape(), shape);
+    require(x.elements() % known == 0, "reshape: {} has {} elements, {} needs a multiple of {}", x.shape(),
+            x.elements(), shape, known);
     shape[unknown] = x.elements() / known;
   }
   require(shape.elements() == x.elements(), "reshape: {} has {} elements, {} needs {}", x.shape(), x.elements(), shape,

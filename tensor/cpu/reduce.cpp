@@ -9,7 +9,7 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/row_loop.h"
 #include "tensor/element_loop.h"
-#include "tensor/kernels.h"
+#include "tensor/provide.h"
 
 namespace fovea::cpu {
 
@@ -245,18 +245,13 @@ void reduce_all(const Tensor& x, Tensor& out) {
   if (x.elements() == 0) return out.fill(Op::identity);
   ReductionPlan plan = plan_reduction(x, spread_over(x, out));
   if (plan.inner > 1 && plan.inner_step != 1) return reduce_all<Op>(x.contiguous(), out);
-  visit_real("reduce", x.dtype(), [&](auto type) {
+  visit_real(Op::name, x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     if (plan.inner_is_reduced)
       reduce_rows<Op>(plan, x.data<T>(), out.mutable_data<T>());
     else
       reduce_columns<Op>(plan, x.data<T>(), out.mutable_data<T>());
   });
-}
-
-void reduce(Reduction reduction, const Tensor& x, Tensor& out) {
-  if (x.dtype() == DType::i64) return sum_integers(x, out);
-  formula::visit_reduction(reduction, [&](auto op) { reduce_all<decltype(op)>(x, out); });
 }
 
 template <class T>
@@ -292,7 +287,10 @@ double global_norm(std::span<const Tensor> tensors) {
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {
-  table.reduce = reduce;
+  provide_list(table.reductions, formula::Reductions{}, []<class Op>(const Op&, const Tensor& x, Tensor& out) {
+    if (x.dtype() == DType::i64) return sum_integers(x, out);
+    reduce_all<Op>(x, out);
+  });
   table.global_norm = global_norm;
 });
 

@@ -16,11 +16,12 @@ consteval int count_of(FunctorList<F...>) {
   return sizeof...(F);
 }
 
-/// Returns the position of F in the list, counted from 0. F must be in the list.
+/// Returns the position of F in the list, counted from 0. Does not compile if F is not in the list.
 template <class F, class... Functors>
 consteval int place_of(FunctorList<Functors...>) {
   int place = 0;
-  static_cast<void>(((std::is_same_v<F, Functors> || (++place, false)) || ...));
+  const bool is_there = ((std::is_same_v<F, Functors> || (++place, false)) || ...);
+  if (!is_there) throw "the formula is not in the list: add its name";
   return place;
 }
 

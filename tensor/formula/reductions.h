@@ -1,19 +1,17 @@
 /// The reductions (sum, maximum): for each, its neutral element `identity` and the function `join` that combines two
 /// values, used on every device.
 ///
-/// To add one, write the struct here, add it to the enum and to visit_reduction, and write the public function
-/// (tensor/reduce.h). `join` must be associative up to rounding, and is called with scalars and with SIMD vectors.
+/// To add one, write the struct here, add its name to Reductions, and write the public function (tensor/reduce.h).
+/// `join` must be associative up to rounding, and is called with scalars and with SIMD vectors.
 #pragma once
 #include <limits>
 
+#include "tensor/formula/list.h"
 #include "tensor/formula/math.h"
 
-namespace fovea {
+namespace fovea::formula {
 
-enum class Reduction { sum, maximum_over };
-
-namespace formula {
-
+/// The sum. Of i64 too, where it is exact up to 2^63.
 struct Sum {
   static constexpr const char* name = "sum";
   static constexpr double identity = 0;
@@ -33,13 +31,6 @@ struct MaximumOver {
   }
 };
 
-/// Calls `body` with an object of the struct that belongs to the enum value `reduction`.
-template <class Body>
-void visit_reduction(Reduction reduction, const Body& body) {
-  if (reduction == Reduction::sum) return body(Sum{});
-  body(MaximumOver{});
-}
+using Reductions = FunctorList<Sum, MaximumOver>;
 
-}  // namespace formula
-
-}  // namespace fovea
+}  // namespace fovea::formula

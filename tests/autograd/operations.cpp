@@ -44,6 +44,9 @@ std::vector<OperationCase> operation_cases() {
          return matmul(x[0], x[1], {.memory_order = {0, 2, 1, 3}});
        },
        {in({2, 2, 3, 4}, 1), in({2, 2, 4, 3}, 2)}},
+      {"linear of one row, without a bias",
+       [](const Inputs& x) { return linear(x[0], x[1]); },
+       {in({3}, 1), in({3, 4}, 2)}},
       {"linear",
        [](const Inputs& x) { return linear(x[0], x[1], x[2]); },
        {in({2, 3, 4}, 1), in({4, 5}, 2), in({5}, 3)}},

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tensor/cpu/simd.h"
+#include "tensor/formula/functor_list.h"
 #include "tensor/formula/functors.h"
 #include "tests/tensor/kernel_cases.h"
 
@@ -166,16 +167,6 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(exp_ends_exactly_where_numbers_do, T, RealTypes) {
   BOOST_TEST(exp(T(C::exp_least)) >= std::numeric_limits<T>::min());
   BOOST_TEST(exp(std::nextafter(T(C::exp_least), -inf)) == T(0));
 }
-
-template <class F, class... X>
-static constexpr bool takes = requires(F f, X... x) {
-  f(x...);
-};
-
-template <class F>
-static constexpr int arity = takes<F, double>           ? 1
-                             : takes<F, double, double> ? 2
-                                                        : 3;
 
 /// Central difference of f along input k against the derivative that duals give, at random points.
 template <class F, std::size_t... i>

@@ -106,6 +106,13 @@ BOOST_AUTO_TEST_CASE(layouts_of_parameter_and_gradient_may_differ, *needs({"sgd_
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_gradient_may_share_the_memory_of_its_parameter, *needs({"sgd_step"})) {
+  Tensor p = here(Tensor::of({1, 2, 3, 4}, {2, 2}));
+  SgdSlot slot{p, p.transpose(0, 1), {}};
+  sgd_step(std::span(&slot, 1), {}, 1);
+  BOOST_TEST(p.to_vector<double>() == (std::vector<double>{0, -1, 1, 0}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_step_counts_as_a_change_of_what_it_changes, *needs({"adam_step"})) {
   std::vector<AdamSlot> slots = adam_slots(DType::f32);
   auto parameter = slots[0].parameter.version(), mean = slots[0].mean.version(), gradient = slots[0].gradient.version();

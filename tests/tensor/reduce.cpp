@@ -7,12 +7,13 @@ using namespace fovea;
 namespace {
 
 /// Naive: every element of x joins the total of its place in the kept shape.
-std::vector<double> reduced(Reduction reduction, const Tensor& x, unsigned dims) {
+template <class R>
+std::vector<double> reduced(R, const Tensor& x, unsigned dims) {
   Shape kept = x.shape();
   for (int d = 0; d < x.rank(); ++d)
     if (dims >> d & 1) kept[d] = 1;
   Shape steps = contiguous_strides(kept);
-  std::vector<double> out(static_cast<std::size_t>(kept.elements()), reduction == Reduction::sum ? 0 : -INFINITY);
+  std::vector<double> out(static_cast<std::size_t>(kept.elements()), R::identity);
   std::vector<double> values = x.to_vector<double>();
   for (std::int64_t i = 0; i < x.elements(); ++i) {
     std::int64_t rest = i, at = 0;
@@ -21,9 +22,15 @@ std::vector<double> reduced(Reduction reduction, const Tensor& x, unsigned dims)
       rest /= x.size(d);
     }
     double value = values[static_cast<std::size_t>(i)], &total = out[static_cast<std::size_t>(at)];
-    total = reduction == Reduction::sum ? total + value : std::max(total, value);
+    total = R::join(total, value);
   }
   return out;
+}
+
+/// Calls body with every reduction of the list.
+template <class Body, class... R>
+void for_every_reduction(const Body& body, FunctorList<R...>) {
+  (body(R{}), ...);
 }
 
 std::vector<int> listed(unsigned dims) {
@@ -46,9 +53,12 @@ BOOST_AUTO_TEST_CASE(every_set_of_dimensions_of_every_layout_is_reduced_as_a_nai
     for (DType dtype : {DType::f32, DType::f64})
       for (const Tensor& x : layouts(random_tensor(shape, dtype)))
         for (unsigned dims = 1; dims < 1u << shape.rank(); ++dims)
-          for (Reduction reduction : {Reduction::sum, Reduction::maximum_over})
-            check_close(reduce(reduction, x, listed(dims), true), reduced(reduction, x, dims), tolerance(dtype),
-                        "dims " + std::to_string(dims) + " of " + x.describe() + " strides " + x.strides().str());
+          for_every_reduction(
+              [&](auto reduction) {
+                check_close(reduce(reduction, x, listed(dims), true), reduced(reduction, x, dims), tolerance(dtype),
+                            "dims " + std::to_string(dims) + " of " + x.describe() + " strides " + x.strides().str());
+              },
+              formula::Reductions{});
 }
 
 BOOST_AUTO_TEST_CASE(long_axes_and_few_results_are_split_without_loss) {
@@ -59,10 +69,21 @@ BOOST_AUTO_TEST_CASE(long_axes_and_few_results_are_split_without_loss) {
     for (DType dtype : {DType::f32, DType::f64}) {
       Tensor x = random_tensor(shape, dtype, 0, 1);
       for (unsigned dims = 1; dims < 1u << shape.rank(); ++dims)
-        for (Reduction reduction : {Reduction::sum, Reduction::maximum_over})
-          check_close(reduce(reduction, x, listed(dims), true), reduced(reduction, x, dims),
-                      dtype == DType::f32 ? 1e-6 : 1e-12, x.describe() + " dims " + std::to_string(dims));
+        for_every_reduction(
+            [&](auto reduction) {
+              check_close(reduce(reduction, x, listed(dims), true), reduced(reduction, x, dims),
+                          dtype == DType::f32 ? 1e-6 : 1e-12, x.describe() + " dims " + std::to_string(dims));
+            },
+            formula::Reductions{});
     }
+}
+
+BOOST_AUTO_TEST_CASE(tensors_of_the_greatest_rank_are_reduced) {
+  Tensor x = random_tensor({2, 1, 3, 1, 1, 1, 1, 2}, DType::f64);
+  for (unsigned dims : {2u, 4u, 129u, 255u})
+    check_close(reduce(formula::Sum{}, x, listed(dims), true), reduced(formula::Sum{}, x, dims), 1e-14, x.describe());
+  Tensor full = random_tensor({2, 2, 2, 2, 2, 2, 2, 2}, DType::f64);
+  check_close(sum(full, {3}), reduced(formula::Sum{}, full, 8), 1e-14, full.describe());
 }
 
 BOOST_AUTO_TEST_CASE(broadcast_tensors_are_summed_as_often_as_they_are_seen) {
@@ -70,14 +91,14 @@ BOOST_AUTO_TEST_CASE(broadcast_tensors_are_summed_as_often_as_they_are_seen) {
          one = random_tensor({1}).expand({4, 17});
   for (const Tensor& x : {row, column, one, row.transpose(0, 1)})
     for (unsigned dims = 1; dims < 4; ++dims)
-      check_close(reduce(Reduction::sum, x, listed(dims)), reduced(Reduction::sum, x, dims), 1e-12, x.describe());
+      check_close(reduce(formula::Sum{}, x, listed(dims)), reduced(formula::Sum{}, x, dims), 1e-12, x.describe());
 }
 
 BOOST_AUTO_TEST_CASE(f32_sums_stay_near_the_exact_sum) {
   // equal summands: the rounding errors of a running f32 sum all go one way
   const Shape shape{2, by_device(1 << 18, 1 << 12)};
   for (const Tensor& x : {random_tensor(shape, DType::f32, 0, 1), here(Tensor::full(shape, 0.1))}) {
-    std::vector<double> rows = reduced(Reduction::sum, x, 2);
+    std::vector<double> rows = reduced(formula::Sum{}, x, 2);
     check_close(sum(x, {1}), rows, 5e-7, "rows");
     check_close(sum(x.transpose(0, 1).contiguous(), {0}), rows, 5e-7, "columns");
   }
@@ -113,7 +134,7 @@ BOOST_AUTO_TEST_CASE(integers_and_truths_are_counted_in_i64) {
   Tensor truths = here(Tensor::of({1, 0, 1, 1, 0, 1}, {2, 3}, DType::boolean));
   BOOST_TEST((sum(truths).dtype() == DType::i64));
   check_close(sum(truths, {1}), {2, 2}, 0, "bool");
-  check_close(sum(random_integers({130}, 100, DType::i32)), reduced(Reduction::sum, random_integers({130}, 100), 1), 0,
+  check_close(sum(random_integers({130}, 100, DType::i32)), reduced(formula::Sum{}, random_integers({130}, 100), 1), 0,
               "i32");
   const std::int64_t large = (std::int64_t{1} << 60) + 1;  // no f64
   Tensor numbers = here(Tensor::from(std::vector{large, large, -large, std::int64_t{3}}, {2, 2}));
@@ -125,15 +146,15 @@ BOOST_AUTO_TEST_CASE(integers_and_truths_are_counted_in_i64) {
 BOOST_AUTO_TEST_CASE(bf16_is_reduced_in_f32_and_rounded_once) {
   Tensor x = random_tensor({5, 130}, DType::bf16, 0, 1);
   BOOST_TEST((sum(x, {1}).dtype() == DType::bf16));
-  check_close(sum(x, {1}), reduced(Reduction::sum, x, 2), 1.0 / 256, "sum");
-  check_close(maximum_over(x, {0}), reduced(Reduction::maximum_over, x, 1), 0, "maximum");
+  check_close(sum(x, {1}), reduced(formula::Sum{}, x, 2), 1.0 / 256, "sum");
+  check_close(maximum_over(x, {0}), reduced(formula::MaximumOver{}, x, 1), 0, "maximum");
 }
 
 BOOST_AUTO_TEST_CASE(sum_to_is_the_adjoint_of_broadcasting) {
   Tensor x = random_tensor({3, 4, 17});
-  check_close(sum_to(x, {17}), reduced(Reduction::sum, x, 3), 1e-12, "[17]");
-  check_close(sum_to(x, {4, 1}), reduced(Reduction::sum, x, 5), 1e-12, "[4, 1]");
-  check_close(sum_to(x, {}), reduced(Reduction::sum, x, 7), 1e-12, "[]");
+  check_close(sum_to(x, {17}), reduced(formula::Sum{}, x, 3), 1e-12, "[17]");
+  check_close(sum_to(x, {4, 1}), reduced(formula::Sum{}, x, 5), 1e-12, "[4, 1]");
+  check_close(sum_to(x, {}), reduced(formula::Sum{}, x, 7), 1e-12, "[]");
   BOOST_TEST(sum_to(x, {3, 4, 17}).is_same_view(x));
   BOOST_TEST(sum_to(random_tensor({1, 1, 5}), {5}).shape().str() == "[5]");
   check_fails_with([&] { sum_to(x, {3}); }, "sum_to: [3, 4, 17] cannot be summed down to [3]");
