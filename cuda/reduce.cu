@@ -65,17 +65,17 @@ void reduce_last(const Tensor& in, Tensor& out) {
 template <class Op>
 void reduce(const Op&, const Tensor& in, Tensor& out) {
   std::array<int, Shape::max_rank> order{};
-  Shape kept;  // without the dimensions of size 1: with them and one for what is reduced, there could be nine
+  Shape kept;
   std::int64_t reduced = 1;
   int position = 0;
-  auto is_kept = [&](int d) { return in.shape()[d] != 1 && out.shape()[d] == in.shape()[d]; };
+  auto is_kept = [&](int d) { return out.shape()[d] == in.shape()[d]; };
   for (int d = 0; d < in.rank(); ++d)
     if (is_kept(d)) order[position++] = d, kept.push_back(in.shape()[d]);
   for (int d = 0; d < in.rank(); ++d)
     if (!is_kept(d)) order[position++] = d, reduced *= in.shape()[d];
   Tensor arranged = in.permute(std::span<const int>(order.data(), static_cast<std::size_t>(in.rank())));
   Tensor target = out.reshape(kept);
-  if (kept.rank() == Shape::max_rank) return target.copy_from(arranged);  // nothing is reduced
+  if (kept.rank() == Shape::max_rank) return target.copy_from(arranged);  // what is reduced has size 1
   Shape rows = kept;
   rows.push_back(reduced);
   reduce_last<Op>(arranged.reshape(rows), target);
