@@ -189,7 +189,7 @@ class Machine {
   void run_block(std::size_t block) {
     const dim3 &grid = launch_->grid, &size = launch_->block;
     ++block_number_;
-    std::memset(static_cast<void*>(shared_.data()), 0xff, shared_.size() * sizeof shared_[0]);
+    if (!shared_.empty()) std::memset(static_cast<void*>(shared_.data()), 0xff, shared_.size() * sizeof shared_[0]);
     for (std::size_t t = 0; t < active_; ++t) {
       auto at = static_cast<unsigned>(t);
       auto b = static_cast<unsigned>(block);
