@@ -12,6 +12,7 @@
 #include <boost/context/protected_fixedsize_stack.hpp>
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
 #endif
 
 #include "tensor/error.h"
@@ -179,7 +180,13 @@ class Machine {
   [[noreturn]] void give_up(const Thread& thread, const std::string& what) {
     std::string message = fmt::format("kernel '{}', block {}, thread {}: {}", launch_->name, words(thread.place.block),
                                       words(thread.place.thread), what);
-    for (auto& abandoned : threads_) static_cast<void>(abandoned.release());
+    for (auto& left : threads_) {
+#if defined(__SANITIZE_ADDRESS__)
+      // What the fiber holds on its stack is no leak.
+      __lsan_register_root_region(static_cast<std::byte*>(left->stack.sp) - left->stack.size, left->stack.size);
+#endif
+      abandoned_.push_back(std::move(left));
+    }
     threads_.clear();
     launch_ = nullptr;
     throw Error(message);
@@ -292,7 +299,8 @@ class Machine {
   const Launch* launch_ = nullptr;
   Order order_;
   std::vector<std::unique_ptr<Thread>> threads_;
-  std::size_t active_ = 0;  ///< threads of a block of this launch
+  std::vector<std::unique_ptr<Thread>> abandoned_;  ///< of launches with a fault
+  std::size_t active_ = 0;                          ///< threads of a block of this launch
   std::vector<std::size_t> thread_order_;
   Thread* current_ = nullptr;
   std::string fault_;
