@@ -230,8 +230,8 @@ std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variabl
 /// no grad().
 class Node::Pass {
  public:
-  /// What the pass does at an input: go on to the nodes from which this input was made, because other inputs may be
-  /// among them (through_inputs), or stop (up_to_inputs).
+  /// Whether the pass goes on when it arrives at one of `inputs`: with through_inputs it walks on to the nodes from
+  /// which that input was computed, because other inputs may be among them; with up_to_inputs it stops there.
   enum class Reach { through_inputs, up_to_inputs };
 
   /// `inputs` are the variables whose gradients run() returns; null for backward(), which adds to grad() of all leaves.

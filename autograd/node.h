@@ -12,7 +12,7 @@
 
 namespace fovea {
 
-/// What all handles on one Variable share.
+/// The data of a variable. All copies of a Variable are handles on one VariableState.
 struct VariableState {
   Tensor value;
   bool requires_grad = false;

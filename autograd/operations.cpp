@@ -26,14 +26,19 @@ Variable map_by_rule(const Subtract&, const Variable& a, const Variable& b) {
   });
 }
 
-Variable map_by_rule(const Multiply&, const Variable& a, const Variable& b) {
-  Tensor value = map(Multiply{}, a.value(), b.value());
+/// Records the product of a and b that the functor f computes: Multiply, or GradientTimes in a gradient's own graph.
+template <class F>
+Variable record_product(std::string_view name, const F& f, const Variable& a, const Variable& b) {
+  Tensor value = map(f, a.value(), b.value());
   if (!should_record({&a, &b})) return value;
-  return record("multiply", std::move(value), {a, b},
-                [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
-                  return Gradients{node.needs(0) ? map(GradientTimes{}, g[0], b.get(node)) : Variable(),
-                                   node.needs(1) ? map(GradientTimes{}, g[0], a.get(node)) : Variable()};
-                });
+  return record(name, std::move(value), {a, b}, [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
+    return Gradients{node.needs(0) ? map(GradientTimes{}, g[0], b.get(node)) : Variable(),
+                     node.needs(1) ? map(GradientTimes{}, g[0], a.get(node)) : Variable()};
+  });
+}
+
+Variable map_by_rule(const Multiply& f, const Variable& a, const Variable& b) {
+  return record_product("multiply", f, a, b);
 }
 
 Variable map_by_rule(const Divide&, const Variable& a, const Variable& b) {
@@ -49,14 +54,8 @@ Variable map_by_rule(const Divide&, const Variable& a, const Variable& b) {
   });
 }
 
-Variable map_by_rule(const GradientTimes&, const Variable& gradient, const Variable& slope) {
-  Tensor value = map(GradientTimes{}, gradient.value(), slope.value());
-  if (!should_record({&gradient, &slope})) return value;
-  return record("gradient_times", std::move(value), {gradient, slope},
-                [gradient = Saved(gradient), slope = Saved(slope)](const Gradients& g, const Node& node) {
-                  return Gradients{node.needs(0) ? map(GradientTimes{}, g[0], slope.get(node)) : Variable(),
-                                   node.needs(1) ? map(GradientTimes{}, g[0], gradient.get(node)) : Variable()};
-                });
+Variable map_by_rule(const GradientTimes& f, const Variable& gradient, const Variable& slope) {
+  return record_product("gradient_times", f, gradient, slope);
 }
 
 Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variable& divisor) {

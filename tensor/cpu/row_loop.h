@@ -1,4 +1,5 @@
-/// How a kernel walks rows. A row is the last dimension of an operand; all dimensions before it form one list of rows.
+/// Loops over the rows of tensors, for kernels that compute one row at a time. A row is the last dimension of an
+/// operand; all dimensions before it form one list of rows.
 #pragma once
 #include <string_view>
 

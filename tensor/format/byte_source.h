@@ -1,5 +1,5 @@
-/// What the readers of tensor files (.npy, .safetensors) share: ByteSource, from which they read bytes, and functions
-/// that size and load one tensor.
+/// ByteSource, from which the readers of tensor files (.npy, .safetensors) read bytes, and two functions for one tensor
+/// of a file: the bytes that it takes, and reading its elements.
 #pragma once
 #include <cstddef>
 #include <filesystem>

@@ -182,7 +182,7 @@ class Machine {
                                       words(thread.place.thread), what);
     for (auto& left : threads_) {
 #if defined(__SANITIZE_ADDRESS__)
-      // What the fiber holds on its stack is no leak.
+      // Memory to which only the stack of an abandoned fiber points must not be reported as a leak.
       __lsan_register_root_region(static_cast<std::byte*>(left->stack.sp) - left->stack.size, left->stack.size);
 #endif
       abandoned_.push_back(std::move(left));
