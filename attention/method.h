@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention/pointwise_strips.h"
+#include "attention/engine/cpu/pointwise_strips.h"
 #include "autograd/operations.h"
 #include "nn/attention.h"
 #include "tensor/random.h"

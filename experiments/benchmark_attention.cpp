@@ -3,8 +3,8 @@
 
 #include <omp.h>
 
-#include "attention/fused.h"
-#include "attention/multi_head.h"
+#include "attention/engine/fused.h"
+#include "attention/layers/multi_head.h"
 #include "attention/registry.h"
 #include "experiments/benchmark.h"
 #include "experiments/support/program/json_file.h"

@@ -60,7 +60,7 @@ struct CallOn<F, Run, void, const void*, Arguments...> {
 template <class Signature>
 class Kernel;
 template <class Result, class... Arguments>
-class Kernel<Result(Arguments...)> : public KernelEntry {
+class Kernel<Result(Arguments...)> final : public KernelEntry {
  public:
   using Function = Result (*)(Arguments...);
   using KernelEntry::KernelEntry;

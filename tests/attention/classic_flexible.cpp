@@ -1,7 +1,7 @@
 // Flexible attention: the worked examples, the window rule, the focus carried from step to step.
 #include <limits>
 
-#include "attention/flexible.h"
+#include "attention/methods/flexible.h"
 #include "autograd/gradcheck.h"
 #include "tests/attention/mechanism.h"
 

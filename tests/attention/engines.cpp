@@ -8,7 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <omp.h>
 
-#include "attention/fused.h"
+#include "attention/engine/fused.h"
 #include "tensor/gemm.h"
 #include "tests/attention/attentions.h"
 

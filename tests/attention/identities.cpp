@@ -8,7 +8,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "attention/t5_bias.h"
+#include "attention/methods/t5_bias.h"
 #include "autograd/gradcheck.h"
 #include "nn/layers.h"
 #include "tests/attention/attentions.h"

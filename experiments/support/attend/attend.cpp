@@ -2,8 +2,8 @@
 
 #include <omp.h>
 
+#include "attention/language/specification.h"
 #include "attention/registry.h"
-#include "attention/specification.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/attend/attention_catalogue.h"
 

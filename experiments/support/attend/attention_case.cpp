@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "attention/language/specification.h"
 #include "attention/registry.h"
-#include "attention/specification.h"
 #include "experiments/support/attend/attention_catalogue.h"
 #include "tensor/gemm.h"
 #include "tensor/support/suggestion.h"

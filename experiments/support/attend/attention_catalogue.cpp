@@ -4,9 +4,9 @@
 #include <optional>
 #include <set>
 
+#include "attention/language/specification.h"
 #include "attention/method.h"
 #include "attention/registry.h"
-#include "attention/specification.h"
 #include "tensor/support/warning.h"
 
 namespace fovea {

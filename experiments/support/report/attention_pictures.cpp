@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "attention/specification.h"
+#include "attention/language/specification.h"
 #include "autograd/operations.h"
 
 namespace fovea {

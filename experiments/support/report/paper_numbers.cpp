@@ -8,8 +8,8 @@
 
 #include <fmt/core.h>
 
+#include "attention/language/specification.h"
 #include "attention/registry.h"
-#include "attention/specification.h"
 #include "experiments/support/sequence/sequence_models.h"
 
 namespace fovea {

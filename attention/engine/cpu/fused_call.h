@@ -1,0 +1,122 @@
+/// The plan of one call of the fused engine: its sizes, its terms' forms on strips, and the keys that queries see.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "attention/engine/cpu/strip_recurrence.h"
+#include "attention/engine/cpu/strip_score.h"
+#include "attention/method.h"
+
+namespace fovea {
+
+/// Keys first ≤ j < end.
+struct Interval {
+  std::int64_t first, end;
+  bool empty() const { return first >= end; }
+  bool contains(std::int64_t j) const { return first <= j && j < end; }
+  /// The intersection. If it is empty, the result is {first, first}.
+  Interval within(Interval other) const {
+    Interval both{std::max(first, other.first), std::min(end, other.end)};
+    return both.empty() ? Interval{first, first} : both;
+  }
+  /// The smallest interval that contains both.
+  Interval joined(Interval other) const { return {std::min(first, other.first), std::max(end, other.end)}; }
+};
+
+/// Direct access to the numbers of a KeyRange of rank 3, which broadcasts to [B, H, I].
+class KeyIntervals {
+ public:
+  KeyIntervals() = default;
+  explicit KeyIntervals(const KeyRange& range) : first_(range.first), end_(range.end) {}
+  Interval at(std::int64_t b, std::int64_t h, std::int64_t i) const { return {first_.at(b, h, i), end_.at(b, h, i)}; }
+  bool same_for_queries() const { return first_.strides[2] == 0 && end_.strides[2] == 0; }
+
+ private:
+  struct Bound {
+    Bound() = default;
+    explicit Bound(const Tensor& x) : tensor(x), numbers(x.data<std::int64_t>()) {
+      for (int d = 0; d < 3; ++d) strides[d] = x.shape()[d] > 1 ? x.strides()[d] : 0;
+    }
+    std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t i) const {
+      return numbers[b * strides[0] + h * strides[1] + i * strides[2]];
+    }
+    Tensor tensor;
+    const std::int64_t* numbers = nullptr;
+    std::int64_t strides[3] = {};
+  };
+  Bound first_, end_;
+};
+
+/// The plan that both passes of one call share.
+struct FusedCall {
+  AttentionContext in;
+  std::shared_ptr<const Terms> terms;
+  AttentionDropout dropout;
+  KeyIntervals visible;                             ///< AttentionContext::visible
+  std::vector<KeyIntervals> ranges, always;         ///< Terms::ranges and Terms::always
+  std::vector<Tensor> masks;                        ///< Terms::masks, with rank 4 and contiguous rows of J keys
+  std::vector<std::unique_ptr<StripScore>> scores;  ///< each head has exactly one of them
+  std::vector<std::unique_ptr<StripTerm>> biases;   ///< Terms::scores, then Terms::biases
+  std::vector<std::unique_ptr<StripTerm>> windows;
+  std::unique_ptr<StripRecurrence> recurrence;  ///< or null
+  std::vector<std::unique_ptr<StripValueTerm>> values;
+  StripShape shape;
+  bool by_dimension = false;  ///< whether each dimension of the values has its own weights
+  std::int64_t planes = 1;    ///< number of a strip's planes: D if by_dimension
+  std::int64_t rows;          ///< largest number of a strip's rows
+  bool same_keys = false;     ///< whether all queries of a head see the same keys
+  bool in_pieces = false;     ///< whether strips may have gaps
+  /// Precision of matrix products: matmul_precision() if each operand is used often enough for rounding to pay,
+  /// otherwise f32.
+  Precision products = Precision::f32;
+
+  /// The variables that the call has gradients for: the values; the inputs of scores, biases, windows, recurrence and
+  /// value terms; the sink.
+  std::vector<Variable> inputs() const;
+
+  /// body(part) for each score, bias, window, recurrence and value term, in the order of inputs().
+  template <class Body>
+  void for_parts(Body&& body) const {
+    for (const auto& score : scores) body(*score);
+    for (const auto& term : biases) body(*term);
+    for (const auto& term : windows) body(*term);
+    if (recurrence) body(*recurrence);
+    for (const auto& term : values) body(*term);
+  }
+
+  bool has_recurrence(std::int64_t head) const {
+    return recurrence && recurrence->first_head <= head && head < recurrence->first_head + recurrence->heads;
+  }
+  bool has_densities(std::int64_t head) const {
+    return terms->densities.defined() && terms->densities.data<bool>()[head];
+  }
+  /// Largest number of a strip's rows for this head.
+  std::int64_t rows_of_head(std::int64_t head) const {
+    return has_recurrence(head) && recurrence->chooses_keys() ? 1 : rows;
+  }
+
+  /// The keys that query i of a head may see by lengths and causality.
+  Interval visible_keys(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    return within_keys(visible.at(b, h, i));
+  }
+  /// Those of the visible keys that are in all of `ranges`.
+  Interval windowed_keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
+  /// The smallest interval that contains windowed_keys() and the visible keys of `always`.
+  Interval keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
+  /// The keys between those of `always` and windowed_keys(), which query i does not see.
+  Interval gap(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
+  /// Sets the logits of keys that a row does not see, inside keys(), to −inf: keys outside of `ranges` and `always`,
+  /// and masked ones.
+  template <class T>
+  void exclude(const StripRows<T>& rows, T* strip) const;
+
+ private:
+  Interval within_keys(Interval interval) const { return Interval{0, shape.keys}.within(interval); }
+};
+
+/// The plan of a call. Null if a term has no form on strips. Throws Error if shapes, types or devices do not fit each
+/// other.
+std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
+                                           const AttentionDropout& dropout);
+
+}  // namespace fovea

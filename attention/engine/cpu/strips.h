@@ -1,0 +1,257 @@
+/// The interface between the fused engine and terms.
+///
+/// The fused engine works on strips. A strip is a matrix [rows, J]: the pairs of a few queries of one head and all
+/// keys. It fits the cache. The engine fills it with logits, lets each term change it, applies the softmax and
+/// multiplies the weights with the values. The backward pass computes the same strip again. No matrix [I, J] is ever
+/// stored, so that a call needs O(I + J) memory.
+///
+/// If each dimension of the values has weights of its own, a strip consists of D such matrices, one after the other.
+/// They are called planes. A term sees one plane at a time.
+///
+/// A "part" is a range of a head's queries that one thread processes. An "item" is one part of one head of one
+/// sentence.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "attention/engine/cpu/workspace.h"
+#include "autograd/variable.h"
+#include "tensor/cpu/panels.h"
+#include "tensor/cpu/row_loop.h"
+
+namespace fovea {
+
+/// The sizes of one call.
+struct StripShape {
+  std::int64_t sentences, heads, queries, keys;  ///< B, H, I, J
+  std::int64_t query_offset;                     ///< position of the first query among the keys
+  /// Number of parts of a head's queries. Each part has its own gradients with respect to keys and values.
+  std::int64_t parts;
+  bool whole_sentences = false;  ///< one thread processes all heads of a sentence, so that they can share a gradient
+};
+
+/// Rows of a matrix. Row r has the columns (keys) first[r] ≤ j < end[r]; rows are `stride` elements apart.
+struct RowsOfKeys {
+  std::int64_t count, stride;
+  const std::int64_t *first, *end;
+};
+
+class StripScore;
+template <class T>
+class ScoreWorker;
+
+/// The pairs of a strip. Row r is query first_query + r of its head, which sees the keys first[r] ≤ j < end[r].
+template <class T>
+struct StripRows {
+  std::int64_t sentence, head, part, first_query, count;
+  std::int64_t query_offset;  ///< position of query 0 among the keys
+  std::int64_t keys;          ///< J
+  const std::int64_t *first, *end;
+  const std::int64_t *visible_first, *visible_end;  ///< keys by lengths and causality only, without hard windows
+  std::int64_t hull_first,
+      hull_end;         ///< an interval with the keys of all rows; hull_first is a multiple of the vector width
+  std::int64_t stride;  ///< from row to row of every strip, in elements
+  bool begins;          ///< whether this is the first plane and first piece of an item's first strip
+  std::int64_t plane;   ///< number of the plane that the term sees
+  /// This thread's workers for the term's scores().
+  std::span<const std::unique_ptr<ScoreWorker<T>>> scores;
+  /// Memory of kept_strips() strips, in which forward() stores what backward() reads. Null if there is no backward
+  /// pass.
+  T* kept = nullptr;
+  /// Keys inside the hull that no row sees and that are skipped; none if gap_first = gap_end. A strip with a gap is
+  /// processed in two pieces, the keys before and after the gap. A piece is a StripRows with its own bounds and hull;
+  /// both use the columns of the same strip.
+  std::int64_t gap_first = 0, gap_end = 0;
+  std::int64_t piece = 0;  ///< 0 or 1; results per query are written for piece 0, and those of piece 1 added
+
+  RowsOfKeys keys_of_rows() const { return {count, stride, first, end}; }
+  RowsOfKeys keys_of_row(std::int64_t r) const { return {1, stride, first + r, end + r}; }
+  std::int64_t query_position(std::int64_t row) const { return query_offset + first_query + row; }
+  bool is_empty() const { return hull_first == hull_end; }
+  bool has_gap() const { return gap_first < gap_end; }
+};
+
+/// A term on strips: changes logits before the softmax, or weights after it. All threads use one object.
+class StripTerm {
+ public:
+  virtual ~StripTerm() = default;
+
+  /// The variables that the term reads and has gradients for.
+  virtual std::vector<Variable> inputs() const = 0;
+  /// Memory for the gradient of input k. The input's shape must broadcast to its shape: each part of a head's queries
+  /// has a place of its own, and autograd sums over them. Zeros, if the term adds to it.
+  virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
+  /// The term's own products of queries and keys. The engine provides their workers in StripRows::scores. inputs()
+  /// begins with the scores' inputs.
+  virtual std::span<const std::unique_ptr<StripScore>> scores() const { return {}; }
+
+  /// The size of StripRows::kept, in strips.
+  virtual std::int64_t kept_strips() const { return 0; }
+  /// Whether the term can process the pieces of a strip one by one: its result for a pair does not depend on other
+  /// keys.
+  virtual bool takes_pieces() const { return false; }
+
+  /// to = f(from) at the visible pairs. `to` may be `from`.
+  virtual void forward(const StripRows<float>&, const float* from, float* to, Workspace&) const = 0;
+  virtual void forward(const StripRows<double>&, const double* from, double* to, Workspace&) const = 0;
+  /// Replaces `gradient`, that of f(from), by that of `from`. Adds to gradients[k], input k's memory, where it is
+  /// defined. Outside of a row's keys `gradient` is 0 and stays 0. Also called for rows without keys, without forward()
+  /// before.
+  virtual void backward(const StripRows<float>&, const float* from, float* gradient, std::span<Tensor> gradients,
+                        Workspace&) const = 0;
+  virtual void backward(const StripRows<double>&, const double* from, double* gradient, std::span<Tensor> gradients,
+                        Workspace&) const = 0;
+
+  /// The term acts on the heads first_head ≤ h < first_head + heads.
+  std::int64_t first_head = 0, heads = 0;
+};
+
+/// A term that adds to the output of a strip's queries. Members that StripTerm has too mean the same.
+class StripValueTerm {
+ public:
+  virtual ~StripValueTerm() = default;
+  virtual std::vector<Variable> inputs() const = 0;
+  virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
+  virtual bool takes_pieces() const { return false; }
+
+  /// Adds the term's contribution to out [rows, D].
+  virtual void forward(const StripRows<float>&, const float* weights, MatrixView<float> out, Workspace&) const = 0;
+  virtual void forward(const StripRows<double>&, const double* weights, MatrixView<double> out, Workspace&) const = 0;
+  /// Adds to `gradient`, that of the weights, and to gradients[k] where they are defined.
+  virtual void backward(const StripRows<float>&, const float* weights, MatrixView<const float> out_gradient,
+                        float* gradient, std::span<Tensor> gradients, Workspace&) const = 0;
+  virtual void backward(const StripRows<double>&, const double* weights, MatrixView<const double> out_gradient,
+                        double* gradient, std::span<Tensor> gradients, Workspace&) const = 0;
+
+  std::int64_t first_head = 0, heads = 0;
+};
+
+/// Implements StripTerm for both types by the member templates forward_strip<T> and backward_strip<T> of Term.
+template <class Term>
+class StripTermOf : public StripTerm {
+ public:
+  void forward(const StripRows<float>& rows, const float* from, float* to, Workspace& space) const override {
+    self().template forward_strip<float>(rows, from, to, space);
+  }
+  void forward(const StripRows<double>& rows, const double* from, double* to, Workspace& space) const override {
+    self().template forward_strip<double>(rows, from, to, space);
+  }
+  void backward(const StripRows<float>& rows, const float* from, float* gradient, std::span<Tensor> gradients,
+                Workspace& space) const override {
+    self().template backward_strip<float>(rows, from, gradient, gradients, space);
+  }
+  void backward(const StripRows<double>& rows, const double* from, double* gradient, std::span<Tensor> gradients,
+                Workspace& space) const override {
+    self().template backward_strip<double>(rows, from, gradient, gradients, space);
+  }
+
+ private:
+  const Term& self() const { return static_cast<const Term&>(*this); }
+};
+
+/// Implements StripValueTerm for both types by the member templates forward_strip<T> and backward_strip<T> of Term.
+template <class Term>
+class StripValueTermOf : public StripValueTerm {
+ public:
+  void forward(const StripRows<float>& rows, const float* weights, MatrixView<float> out,
+               Workspace& space) const override {
+    self().template forward_strip<float>(rows, weights, out, space);
+  }
+  void forward(const StripRows<double>& rows, const double* weights, MatrixView<double> out,
+               Workspace& space) const override {
+    self().template forward_strip<double>(rows, weights, out, space);
+  }
+  void backward(const StripRows<float>& rows, const float* weights, MatrixView<const float> out_gradient,
+                float* gradient, std::span<Tensor> gradients, Workspace& space) const override {
+    self().template backward_strip<float>(rows, weights, out_gradient, gradient, gradients, space);
+  }
+  void backward(const StripRows<double>& rows, const double* weights, MatrixView<const double> out_gradient,
+                double* gradient, std::span<Tensor> gradients, Workspace& space) const override {
+    self().template backward_strip<double>(rows, weights, out_gradient, gradient, gradients, space);
+  }
+
+ private:
+  const Term& self() const { return static_cast<const Term&>(*this); }
+};
+
+/// body(j, count) for each vector of the keys first ≤ j < end. `count` is as in for_vectors().
+template <class T, class Body>
+FOVEA_INLINE void for_keys(std::int64_t first, std::int64_t end, Body&& body) {
+  for_vectors<T>(end - first, [&](std::int64_t j, auto count) { body(first + j, count); });
+}
+
+/// The keys of a row with |j − i| ≤ clip: the interval first ≤ j < second.
+template <class T>
+std::pair<std::int64_t, std::int64_t> inner_keys(const StripRows<T>& rows, std::int64_t r, std::int64_t clip) {
+  std::int64_t position = rows.query_position(r);
+  std::int64_t begin = std::clamp(position - clip, rows.first[r], rows.end[r]);
+  return {begin, std::clamp(position + clip + 1, begin, rows.end[r])};
+}
+
+/// The offset of element (b, h, i) in a tensor of rank 3 or more whose first three dimensions broadcast to [B, H, I].
+inline std::int64_t broadcast_offset(const Tensor& x, std::int64_t b, std::int64_t h, std::int64_t i) {
+  return (x.shape()[0] > 1 ? b * x.strides()[0] : 0) + (x.shape()[1] > 1 ? h * x.strides()[1] : 0) +
+         (x.shape()[2] > 1 ? i * x.strides()[2] : 0);
+}
+
+/// Sets to 0 what lies inside the hull and outside of a row's keys.
+template <class T>
+void clear_outside(const StripRows<T>& rows, T* strip) {
+  for (std::int64_t r = 0; r < rows.count; ++r) {
+    T* row = strip + r * rows.stride;
+    std::fill(row + rows.hull_first, row + std::max(rows.hull_first, rows.first[r]), T(0));
+    std::fill(row + rows.end[r], row + std::max(rows.hull_end, rows.end[r]), T(0));
+  }
+}
+
+/// The logarithm of a row's normaliser Σ_j exp(z_j), and its rounding error. Without `rest`, the weights that the
+/// backward pass computes again from large logits would all be too large or too small.
+template <class T>
+struct LogTotal {
+  T value, rest;  ///< the logarithm is value + rest
+};
+
+/// Softmax of each row over its keys, in place. exp(sink) is added to each normaliser; sink = −inf: no sink. Writes the
+/// logarithms of the normalisers to log_totals[r], unless it is null. If all logits of a row are −inf, all its weights
+/// are 0 and the logarithm is set to +inf.
+template <class T>
+void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals);
+/// Joins the softmaxes of two pieces a and b of the same rows to one softmax over both: scales the weights and writes
+/// the joint normalisers to `totals`, which may be totals_a.
+template <class T>
+void join_softmax(const RowsOfKeys& a, const LogTotal<T>* totals_a, const RowsOfKeys& b, const LogTotal<T>* totals_b,
+                  T* weights, LogTotal<T>* totals);
+/// The softmax with known normalisers: z = exp(z − log_total), row by row, in place.
+template <class T>
+void softmax_rows_again(const RowsOfKeys& rows, T* z, const LogTotal<T>* log_totals);
+/// The softmax's backward pass: gradient = weights · (gradient − means[r]), where means[r] = Σ_j weights · gradient
+/// over the row's keys. Writes the means, unless `means` is null.
+template <class T>
+void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient, T* means);
+/// For a softmax over two pieces: after softmax_rows_backward() on each, subtracts weights · means[r] from this piece's
+/// gradient, where `means` are those of the other piece. Where a weight is 0 the gradient is 0.
+template <class T>
+void subtract_means(const RowsOfKeys& rows, const T* weights, T* gradient, const T* means);
+/// The backward pass of weights exp(z) for one row: gradient = weights · gradient over the keys first ≤ j < end.
+template <class T>
+void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
+
+/// Uninitialised memory for the gradient of a tensor [B, H, X, D]: [parts, B, H, X, D] for several parts. For one part
+/// it is [B, H, X, D] in the memory order [B, X, H, D], so that merging the heads costs nothing.
+Tensor strip_gradient_room(const Shape& shape, std::int64_t parts, DType dtype);
+
+/// The matrix of one head and part in memory from strip_gradient_room().
+template <class T>
+MatrixView<T> strip_gradient(const Tensor& room, std::int64_t b, std::int64_t h, std::int64_t part) {
+  int d = room.rank() - 4;
+  std::int64_t offset = d ? part * room.strides()[0] : 0;
+  return {room.mutable_data<T>() + offset + b * room.strides()[d] + h * room.strides()[d + 1], room.strides()[d + 2],
+          1};
+}
+
+}  // namespace fovea

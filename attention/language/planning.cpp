@@ -1,0 +1,238 @@
+// From the text of a specification to attentions. Names and options of the whole text are checked first, so that
+// mistakes are found before a model is constructed.
+#include <charconv>
+#include <map>
+
+#include "attention/language/option_reader.h"
+#include "attention/layers/mechanism.h"
+#include "attention/layers/multi_head.h"
+#include "tensor/support/in_quotes.h"
+
+namespace fovea {
+
+namespace {
+
+/// An interval of layers or heads, counted from 1 with both ends included, as in papers.
+struct Range {
+  int first = 1, last = 0;  ///< last = 0: up to the last one
+  std::size_t column = 0;   ///< where the specification has it, for error messages
+};
+
+/// Reads option `name`, N or FIRST-LAST; all layers or heads without it. Throws Error for other text.
+Range read_range(OptionReader& reader, const std::string& text, const char* name) {
+  Range range;
+  const OptionText* option = reader.find(name);
+  if (!option) return range;
+  range.column = option->value_column;
+  const char *begin = option->value.data(), *end = begin + option->value.size();
+  auto [after_first, error] = std::from_chars(begin, end, range.first);
+  range.last = range.first;
+  bool good = error == std::errc() && range.first >= 1;
+  if (good && after_first != end) {
+    auto [after_last, last_error] = std::from_chars(after_first + 1, end, range.last);
+    good = *after_first == '-' && last_error == std::errc() && after_last == end && range.last >= range.first;
+  }
+  if (!good) fail_at(text, option->value_column, option->written(), "; use N or FIRST-LAST, from 1");
+  return range;
+}
+
+/// A method of the specification, with its options parsed; `make` constructs it.
+struct PlannedMethod {
+  std::string name;
+  MethodMaker make;
+  Range layers, heads;
+};
+
+/// A term of the sum: one method, or the methods of all shares of heads(...).
+struct PlannedGroup {
+  std::vector<PlannedMethod> sum;
+  int heads = 0;  ///< number of heads that heads(...) distributes; 0: not heads(...)
+};
+
+/// Throws Error for a name that is no method, with the nearest names.
+[[noreturn]] void refuse_name(const std::string& text, const MethodText& written) {
+  if (find_combination(written.name))
+    fail_at(text, written.column, written.name + "(...) is a whole attention",
+            "; a sum goes inside it: " + written.name + "(dot + gaussian)");
+  std::vector<std::string> names{"heads"};
+  for (const MethodEntry& known : registered_methods()) names.emplace_back(known.card.name);
+  for (const Combination& known : combinations()) names.emplace_back(known.card.name);
+  std::string advice = did_you_mean(written.name, names);
+  fail_at(text, written.column, "no method " + in_quotes(written.name),
+          advice.empty() ? "; there are " + listed(names) : advice);
+}
+
+PlannedMethod plan_method(const std::string& text, const MethodText& written) {
+  const MethodEntry* entry = find_method(written.name);
+  if (!entry) refuse_name(text, written);
+  OptionReader reader(text, written);
+  PlannedMethod plan;
+  plan.name = written.name;
+  plan.make = entry->configure(reader);
+  plan.layers = read_range(reader, text, "layers");
+  plan.heads = read_range(reader, text, "heads");
+  reader.refuse_unknown();
+  return plan;
+}
+
+std::vector<PlannedGroup> plan_sum(const std::string& text, const std::vector<MethodText>& sum) {
+  std::vector<PlannedGroup> groups;
+  for (const MethodText& written : sum) {
+    if (written.name != "heads") {
+      groups.push_back({{plan_method(text, written)}, 0});
+      continue;
+    }
+    if (written.shares.empty())
+      fail_at(text, written.column, "heads() is empty", "; write heads(global*4, gaussian*4)");
+    PlannedGroup all_shares;
+    int first = 1;
+    for (const Share& share : written.shares) {
+      for (const MethodText& inner : share.sum) {
+        if (inner.name == "heads") fail_at(text, inner.column, "heads(...) inside heads(...)", "");
+        PlannedMethod plan = plan_method(text, inner);
+        if (plan.heads.last != 0)
+          fail_at(text, inner.column, "heads= inside heads(...)", "; the share says which heads");
+        plan.heads = {first, first + share.heads - 1, inner.column};
+        all_shares.sum.push_back(std::move(plan));
+      }
+      first += share.heads;
+    }
+    all_shares.heads = first - 1;
+    groups.push_back(std::move(all_shares));
+  }
+  return groups;
+}
+
+/// Whether a method acts on layer shape.layer. Throws Error for layers that the model does not have.
+bool is_on_layer(const std::string& text, const PlannedMethod& plan, const AttentionShape& shape) {
+  require(plan.layers.last <= shape.layers, "'{}': layers={}-{} (column {}), but there are {} layers", text,
+          plan.layers.first, plan.layers.last, plan.layers.column, shape.layers);
+  int layer = shape.layer + 1;
+  return plan.layers.last == 0 || (plan.layers.first <= layer && layer <= plan.layers.last);
+}
+
+/// Names for the module's parts: gaussian, gaussian_2, gaussian_3, ...
+class PartNames {
+ public:
+  std::string next(const std::string& method) {
+    int use = ++uses_[method];
+    return use == 1 ? method : fmt::format("{}_{}", method, use);
+  }
+
+ private:
+  std::map<std::string, int> uses_;
+};
+
+// ---- Projected multi-head attention
+
+/// The shape for a method on `heads` heads. value_dim is the width of all heads together.
+MethodShape shape_of_projected(const AttentionShape& shape, int heads, std::int64_t value_dim) {
+  std::int64_t H = std::max(shape.heads, 1), head_dim = shape.model_dim / H;
+  return {.model_dim = shape.model_dim,
+          .head_dim = head_dim,
+          .heads = heads,
+          .layer = shape.layer,
+          .place = shape.place,
+          .query_dim = head_dim,
+          .key_dim = head_dim,
+          .value_dim = value_dim / H,
+          .step_dim = shape.step_dim,
+          .key_state_dim = shape.key_dim > 0 ? shape.key_dim : shape.model_dim};
+}
+
+/// Constructs the methods that act on this layer. value_dim is the width of the values of all heads together. Throws
+/// Error for layers or heads that the model does not have.
+std::vector<MultiHeadAttention::Placed> make_methods(const std::string& text, const std::vector<PlannedGroup>& groups,
+                                                     const AttentionShape& shape, std::int64_t value_dim) {
+  std::vector<MultiHeadAttention::Placed> placed;
+  PartNames names;
+  for (const PlannedGroup& group : groups) {
+    require(group.heads == 0 || group.heads == shape.heads, "'{}': heads(...) shares out {} heads, the model has {}",
+            text, group.heads, shape.heads);
+    for (const PlannedMethod& plan : group.sum) {
+      require(plan.heads.last <= shape.heads, "'{}': heads={}-{} (column {}), but there are {} heads", text,
+              plan.heads.first, plan.heads.last, plan.heads.column, shape.heads);
+      if (!is_on_layer(text, plan, shape)) continue;
+      int last = plan.heads.last ? plan.heads.last : shape.heads, count = last - plan.heads.first + 1;
+      placed.push_back(
+          {plan.make(shape_of_projected(shape, count, value_dim)), names.next(plan.name), plan.heads.first - 1, count});
+    }
+  }
+  return placed;
+}
+
+/// Methods may widen the values. Their own shapes depend on that width, so they are constructed again if it differs.
+std::unique_ptr<Attention> make_projected(const std::string& text, const std::vector<PlannedGroup>& groups,
+                                          const AttentionShape& shape) {
+  auto methods = make_methods(text, groups, shape, shape.model_dim);
+  std::int64_t value_dim = MultiHeadAttention::surroundings(methods, shape.model_dim).value_dim;
+  if (value_dim != shape.model_dim) methods = make_methods(text, groups, shape, value_dim);
+  return std::make_unique<MultiHeadAttention>(shape, std::move(methods));
+}
+
+// ---- Attention without projections, and combinations
+
+std::unique_ptr<Attention> make_classic(const std::string& text, const std::vector<PlannedMethod>& sum,
+                                        const AttentionShape& shape) {
+  std::vector<ClassicAttention::Named> methods;
+  PartNames names;
+  for (const PlannedMethod& plan : sum)
+    if (is_on_layer(text, plan, shape))
+      methods.push_back({plan.make(ClassicAttention::method_shape(shape)), names.next(plan.name)});
+  return std::make_unique<ClassicAttention>(shape, std::move(methods));
+}
+
+/// One mechanism of a combination.
+struct PlannedMechanism {
+  AttentionFactory make;
+  std::size_t sums;  ///< number of sums in it, with those of nested combinations
+};
+
+PlannedMechanism plan_combination(const std::string& text, const MethodText& written);
+
+/// Plans a sum or a nested combination.
+PlannedMechanism plan_mechanism(const std::string& text, const std::vector<MethodText>& sum) {
+  if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(text, sum[0]);
+  std::vector<PlannedMethod> plans;
+  for (const MethodText& written : sum) {
+    if (written.name == "heads")
+      fail_at(text, written.column, "heads(...) where there is one head", "; use average(...) or concat(...)");
+    plans.push_back(plan_method(text, written));
+    if (plans.back().heads.last != 0) fail_at(text, plans.back().heads.column, "heads= where there is one head", "");
+  }
+  return {[=](const AttentionShape& shape) { return make_classic(text, plans, shape); }, 1};
+}
+
+PlannedMechanism plan_combination(const std::string& text, const MethodText& written) {
+  constexpr std::size_t most = 1024;
+  OptionReader reader(text, written);
+  CombinationMaker make = find_combination(written.name)->configure(reader);
+  reader.refuse_unknown();
+  std::vector<AttentionFactory> mechanisms;
+  std::size_t sums = 0;
+  for (const Share& share : written.shares) {
+    PlannedMechanism mechanism = plan_mechanism(text, share.sum);
+    auto count = static_cast<std::size_t>(share.heads);
+    sums += count * mechanism.sums;
+    if (sums > most)
+      fail_at(text, written.column, fmt::format("{} mechanisms", sums), fmt::format("; at most {}", most));
+    mechanisms.insert(mechanisms.end(), count, mechanism.make);
+  }
+  if (mechanisms.empty())
+    fail_at(text, written.column, written.name + "() is empty", fmt::format("; write {}(additive)", written.name));
+  if (mechanisms.size() > 1 && written.name == Classic::card.name)
+    fail_at(text, written.column, "classic(...) of several mechanisms", "; use average(...) or concat(...)");
+  return {[=](const AttentionShape& shape) { return make(shape, mechanisms); }, sums};
+}
+
+}  // namespace
+
+AttentionFactory attention_factory(const std::string& specification) {
+  std::vector<MethodText> sum = parse_specification(specification);
+  if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(specification, sum[0]).make;
+  return [text = specification, groups = plan_sum(specification, sum)](const AttentionShape& shape) {
+    return make_projected(text, groups, shape);
+  };
+}
+
+}  // namespace fovea

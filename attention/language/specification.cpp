@@ -1,0 +1,164 @@
+#include "attention/language/specification.h"
+
+#include <cctype>
+#include <charconv>
+
+#include "tensor/error.h"
+#include "tensor/support/in_quotes.h"
+
+namespace fovea {
+
+void fail_at(const std::string& text, std::size_t column, const std::string& what, const std::string& advice) {
+  constexpr std::size_t longest = 200;
+  fail("{}: {} (column {}){}", in_quotes(text, longest), what, column, advice);
+}
+
+std::string OptionText::written() const {
+  constexpr std::size_t longest = 80;
+  std::string text = name + "=" + value;
+  return text.size() <= longest ? text : text.substr(0, longest) + "...";
+}
+
+namespace {
+
+/// Recursive descent, one function per rule of the grammar; nesting is bounded so that hostile text cannot overflow the
+/// stack.
+class Parser {
+ public:
+  explicit Parser(const std::string& text) : text_(text) {}
+
+  std::vector<MethodText> whole() {
+    if (text_.size() > longest)
+      fail_at(text_, longest + 1, "too long", fmt::format("; a specification has at most {} characters", longest));
+    auto methods = sum(0);
+    if (!at_end()) expected("'+' or the end");
+    return methods;
+  }
+
+ private:
+  static constexpr int deepest = 8, most_heads = 1024;
+  static constexpr std::size_t longest = 1 << 16;
+
+  std::vector<MethodText> sum(int depth) {
+    if (depth > deepest) fail_at(text_, column(), "nested too deeply", "");
+    std::vector<MethodText> methods{term(depth)};
+    while (take('+')) methods.push_back(term(depth));
+    return methods;
+  }
+
+  MethodText term(int depth) {
+    MethodText method;
+    skip_spaces();
+    method.column = column();
+    method.name = word("the name of a method");
+    if (!take('(')) return method;
+    if (take(')')) return method;
+    do {
+      if (takes_shares(method.name) && !is_option_next())
+        method.shares.push_back(share(depth + 1));
+      else
+        method.options.push_back(option());
+    } while (take(','));
+    if (!take(')')) expected("',' or ')'");
+    return method;
+  }
+
+  static bool takes_shares(const std::string& name) {
+    return name == "heads" || name == "classic" || name == "average" || name == "concat";
+  }
+
+  /// A word and '='; reads nothing.
+  bool is_option_next() {
+    std::size_t from = at_;
+    skip_spaces();
+    while (!at_end() && is_word(text_[at_])) ++at_;
+    bool is_option = take('=');
+    at_ = from;
+    return is_option;
+  }
+
+  Share share(int depth) {
+    Share out{sum(depth), 1};
+    if (!take('*')) return out;
+    skip_spaces();
+    std::size_t start = column();
+    std::string count = word("a number of heads");
+    auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), out.heads);
+    if (error != std::errc() || end != count.data() + count.size() || out.heads < 1 || out.heads > most_heads)
+      fail_at(text_, start, in_quotes(count) + " is not a number of heads", "; write name*4");
+    return out;
+  }
+
+  OptionText option() {
+    OptionText out;
+    skip_spaces();
+    out.name_column = column();
+    out.name = word("an option, as in name=value");
+    if (!take('=')) expected("'=' after " + in_quotes(out.name));
+    skip_spaces();
+    out.value_column = column();
+    out.value = value();
+    return out;
+  }
+
+  static bool is_word(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-';
+  }
+
+  std::string word(const char* what) {
+    skip_spaces();
+    std::string out;
+    while (!at_end() && is_word(text_[at_])) out += text_[at_++];
+    if (out.empty()) expected(what);
+    return out;
+  }
+
+  /// A value runs to the next ',' or ')': it may hold a sign or a '+' (1e+3, q+ctx).
+  std::string value() {
+    std::string out;
+    while (!at_end() && (is_word(text_[at_]) || text_[at_] == '+')) out += text_[at_++];
+    if (out.empty()) expected("a value");
+    return out;
+  }
+
+  bool take(char c) {
+    skip_spaces();
+    if (at_end() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+
+  void skip_spaces() {
+    while (!at_end() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
+  }
+  bool at_end() const { return at_ == text_.size(); }
+  std::size_t column() const { return at_ + 1; }
+
+  [[noreturn]] void expected(const std::string& what) {
+    skip_spaces();
+    fail_at(text_, column(), at_end() ? "ends too early" : "unexpected " + in_quotes(next_character()),
+            "; expected " + what);
+  }
+
+  /// All bytes of it: of UTF-8, those from 0x80 to 0xbf go on with a character.
+  std::string next_character() const {
+    std::size_t end = at_ + 1;
+    while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xc0) == 0x80) ++end;
+    return text_.substr(at_, end - at_);
+  }
+
+  const std::string& text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+std::vector<MethodText> parse_specification(const std::string& text) { return Parser(text).whole(); }
+
+}  // namespace fovea

@@ -1,0 +1,108 @@
+#include "attention/layers/context.h"
+
+#include <algorithm>
+
+#include "nn/linear.h"
+
+namespace fovea {
+
+namespace {
+
+/// The keys that each query may see by length and causality, [B or 1, 1, I or 1]. Throws Error for lengths outside 0 …
+/// J.
+KeyRange visible_keys(const AttentionInput& input, std::int64_t I, std::int64_t J) {
+  std::vector<std::int64_t> ends{J};
+  if (input.key_lengths.defined()) {
+    ends = input.key_lengths.to(DType::i64).to_vector<std::int64_t>();
+    require(static_cast<std::int64_t>(ends.size()) == input.key.size(0),
+            "attention: there are {} key lengths for {} sentences; expected one each", ends.size(), input.key.size(0));
+    for (std::int64_t end : ends)
+      require(0 <= end && end <= J, "attention: a key length is {}; it must be in 0 ... {}", end, J);
+  }
+  Tensor end = Tensor::from(ends, {static_cast<std::int64_t>(ends.size()), 1, 1});
+  if (input.causal) {
+    std::vector<std::int64_t> prefixes;
+    for (std::int64_t length : ends)
+      for (std::int64_t i = 0; i < I; ++i) prefixes.push_back(std::min(length, i + input.query_offset + 1));
+    end = Tensor::from(prefixes, {static_cast<std::int64_t>(ends.size()), 1, I});
+  }
+  return {Tensor::from(std::vector<std::int64_t>{0}, {1, 1, 1}), end};
+}
+
+/// Number of keys that each query may see: [B or 1, 1, 1], or [B or 1, 1, I] if causal.
+Variable visible_length(const AttentionInput& input, std::int64_t I, std::int64_t J, DType dtype) {
+  Tensor length = input.key_lengths.defined() ? input.key_lengths.to(Device::cpu).to(dtype).reshape({-1, 1, 1})
+                                              : Tensor::full({1, 1, 1}, static_cast<double>(J), dtype);
+  if (input.causal) length = map(Minimum{}, length, Tensor::arange(I, dtype, Device::cpu, input.query_offset + 1));
+  return length.to(input.query.device());
+}
+
+/// The previous focus with a dimension of heads: [B] or [B, H] → [B, H or 1]. Undefined if it is. Throws Error for
+/// other shapes.
+Variable focus_of_heads(const Variable& focus, std::int64_t B) {
+  if (!focus.defined()) return focus;
+  require((focus.rank() == 1 || focus.rank() == 2) && focus.size(0) == B,
+          "attention: the previous focus is {}; expected [{}] or one per head, [{}, H]", focus, B, B);
+  return focus.rank() == 1 ? unsqueeze(focus, 1) : focus;
+}
+
+}  // namespace
+
+AttentionContext context_of(const AttentionInput& input, Place place) {
+  std::int64_t B = input.query.size(0), I = input.query.size(1), J = input.key_count();
+  require(!input.step_input.defined() ||
+              (input.step_input.rank() == 3 && input.step_input.size(0) == B && input.step_input.size(1) == I),
+          "attention: the step input is {}; expected [{}, {}, d_e]", input.step_input, B, I);
+  AttentionContext in;
+  in.query_states = input.query;
+  in.key_states = input.key;
+  in.visible = visible_keys(input, I, J);
+  in.causal = input.causal;
+  in.query_offset = input.query_offset;
+  in.place = place;
+  in.length = visible_length(input, I, J, input.query.dtype());
+  in.query_positions = Tensor::arange(I, input.query.dtype(), input.query.device(), input.query_offset);
+  in.key_positions = Tensor::arange(J, input.query.dtype(), input.query.device());
+  in.step_input = input.step_input;
+  in.previous_focus = focus_of_heads(input.previous_focus, B);
+  in.memory = input.memory;
+  return in;
+}
+
+void require_stored_keys(const AttentionInput& input, const AttentionContext& in) {
+  std::int64_t B = in.key.size(0), J = in.key.size(2);
+  require(
+      B == input.query.size(0) && J == input.key_count(),
+      "attention: the memory has {} keys of {} sentences, but this call has queries from position {} and {} keys of {} "
+      "sentences; use a new memory for a new source",
+      J - (input.appends_keys() ? input.key.size(1) : 0), B, input.query_offset, input.key.size(1),
+      input.query.size(0));
+}
+
+void position_heads(AttentionContext& in, const void* owner,
+                    const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned) {
+  in.query = positioned(in.query, in.query_offset);
+  in.key = transpose(in.all_keys(owner,
+                                 [&] {
+                                   Variable newest = in.newest_key();
+                                   return transpose(positioned(newest, in.key.size(2) - newest.size(2)), 1, 2);
+                                 }),
+                     1, 2);
+}
+
+Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
+  if (!mask.defined() || !mask.value().defined()) return {};
+  const Shape& shape = mask.shape();
+  bool fits = shape.rank() == 4 && shape[3] == pairs[3];
+  for (int dim = 0; fits && dim < 3; ++dim) fits = shape[dim] == 1 || shape[dim] == pairs[dim];
+  require(fits, "attention: the mask is {}; expected {}, where all but the last may be 1", shape, pairs);
+  return cast(mask, dtype);
+}
+
+Variable AttentionContext::project(const Linear& layer, const Variable& states) const {
+  if (projected)
+    if (auto found = projected->find(&layer); found != projected->end()) return found->second;
+  return layer.forward(states);
+}
+
+}  // namespace fovea

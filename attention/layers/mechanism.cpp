@@ -1,0 +1,224 @@
+#include "attention/layers/mechanism.h"
+
+#include "attention/layers/context.h"
+#include "attention/layers/on_heads.h"
+
+namespace fovea {
+
+namespace {
+
+/// The shape with widths of 0 replaced by model_dim.
+AttentionShape with_widths(AttentionShape shape) {
+  for (std::int64_t* width : {&shape.query_dim, &shape.key_dim, &shape.value_dim})
+    if (*width == 0) *width = shape.model_dim;
+  return shape;
+}
+
+/// Concatenates the mechanisms' weights along the dimension of heads. If one has weights per dimension of the values,
+/// the others are broadcast to that.
+Variable weights_side_by_side(std::vector<Variable> weights) {
+  std::int64_t D = 0;
+  for (const Variable& w : weights)
+    if (w.rank() == 5) D = w.size(-1);
+  for (Variable& w : weights) {
+    if (D == 0 || w.rank() == 5) continue;
+    Shape shape = w.shape();
+    shape.push_back(D);
+    w = broadcast_to(unsqueeze(w, -1), shape);
+  }
+  return concat(weights, 1);
+}
+
+}  // namespace
+
+// ---- One mechanism
+
+ClassicAttention::ClassicAttention(const AttentionShape& shape, std::vector<Named> methods)
+    : shape_(with_widths(shape)), methods_(std::move(methods)), surroundings_{.value_dim = shape_.value_dim} {
+  for (Named& named : methods_) {
+    child(named.name, *named.method);
+    named.method->change(surroundings_);
+    require(surroundings_.value_dim == shape_.value_dim,
+            "{}: the values are the inputs, {} wide; without projections they cannot be {} wide", named.name,
+            shape_.value_dim, surroundings_.value_dim);
+  }
+}
+
+MethodShape ClassicAttention::method_shape(const AttentionShape& raw) {
+  AttentionShape shape = with_widths(raw);
+  return {.model_dim = shape.query_dim,
+          .head_dim = shape.query_dim,
+          .heads = 1,
+          .layer = shape.layer,
+          .place = shape.place,
+          .query_dim = shape.query_dim,
+          .key_dim = shape.key_dim,
+          .value_dim = shape.value_dim,
+          .step_dim = shape.step_dim,
+          .key_state_dim = shape.key_dim};
+}
+
+Variable ClassicAttention::forward(const AttentionInput& input) {
+  Scope scope = enter();
+  const Shape &q = input.query.shape(), &k = input.key.shape(), &v = input.value.shape();
+  require(q.rank() == 3 && k.rank() == 3 && v.rank() == 3 && q[0] == k[0] && k[0] == v[0] && k[1] == v[1] &&
+              q[2] == shape_.query_dim && k[2] == shape_.key_dim && v[2] == shape_.value_dim,
+          "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q, k, v,
+          shape_.query_dim, shape_.key_dim, shape_.value_dim);
+  AttentionContext in = context_of(input, shape_.place);
+  in.projected_query = input.query;
+  in.projected_key = input.appends_keys() ? input.memory->append(this, input.key) : input.key;
+  in.query = unsqueeze(input.query, 1);
+  in.key = unsqueeze(in.projected_key, 1);
+  const bool of_one = input.value.is_same(input.key);
+  in.value = of_one || !input.appends_keys() ? (of_one ? in.key : unsqueeze(input.value, 1))
+                                             : unsqueeze(input.memory->append(&methods_, input.value), 1);
+  require_stored_keys(input, in);
+  in.mask = checked_mask(input.mask, {q[0], 1, q[1], input.key_count()}, input.query.dtype());
+  if (surroundings_.positioned)
+    position_heads(in, &surroundings_, [&](Variable heads, std::int64_t first) {
+      for (Named& named : methods_) heads = named.method->positioned(heads, first);
+      return heads;
+    });
+  Terms terms;
+  for (Named& named : methods_) {
+    Terms own;
+    named.method->add_terms(in, own);
+    add_on_heads(terms, std::move(own), in, {0, 1});
+  }
+  require(terms.score || q[2] == k[2],
+          "attention: queries are {} wide and keys {}; their product needs one width (general and additive do not)",
+          q[2], k[2]);
+  Variable out = squeeze(attend(in, std::move(terms), training() ? shape_.dropout : 0, input.trace), 1);
+  return surroundings_.activation ? surroundings_.activation(out) : out;
+}
+
+std::unique_ptr<Attention> Classic::make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+                                         const Options&) {
+  require(mechanisms.size() == 1, "classic: {} mechanisms, expected one; average(...) and concat(...) take several",
+          mechanisms.size());
+  return mechanisms[0](shape);
+}
+
+// ---- Several
+
+MixedAttention::MixedAttention(const char* name, const AttentionShape& raw,
+                               const std::vector<AttentionFactory>& mechanisms, HeadInput head_input) {
+  AttentionShape shape = with_widths(raw);
+  auto K = static_cast<std::int64_t>(mechanisms.size());
+  if (head_input == HeadInput::split) {
+    std::int64_t d = shape.model_dim;
+    require(d % K == 0, "{}: {} mechanisms do not divide the width {} (head_input=split)", name, K, d);
+    child("query", query_.emplace(shape.query_dim, d));
+    child("key", key_.emplace(shape.key_dim, d));
+    child("value", value_.emplace(shape.value_dim, d));
+    shape.model_dim = shape.query_dim = shape.key_dim = shape.value_dim = d / K;
+  }
+  for (std::int64_t k = 0; k < K; ++k) {
+    mechanisms_.push_back(mechanisms[static_cast<std::size_t>(k)](shape));
+    child(fmt::format("head_{}", k + 1), *mechanisms_.back());
+  }
+}
+
+std::int64_t MixedAttention::value_dim() const {
+  std::int64_t sum = 0;
+  for (const auto& mechanism : mechanisms_) sum += mechanism->output_dim();
+  return sum;
+}
+
+std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const AttentionInput& input) const {
+  auto K = static_cast<std::int64_t>(mechanisms_.size());
+  Variable query = input.query, key = input.key, value = input.value;
+  if (query_) {
+    // in causal attention the mechanisms store their keys themselves
+    DecoderMemory* memory = input.causal ? nullptr : input.memory;
+    query = query_->forward(query);
+    key = all_keys(memory, false, &key_, [&] { return key_->forward(input.key); });
+    value = all_keys(memory, false, &value_, [&] { return value_->forward(input.value); });
+  }
+  std::vector<AttentionInput> inputs;
+  for (std::int64_t k = 0; k < K; ++k) {
+    AttentionInput own = input;
+    auto part = [&](const Variable& x) {
+      std::int64_t width = x.size(2) / K;
+      return query_ ? slice(x, 2, k * width, (k + 1) * width) : x;
+    };
+    own.query = part(query);
+    own.key = part(key);
+    own.value = input.value.is_same(input.key) && !query_ ? own.key : part(value);
+    own.trace = nullptr;
+    if (input.previous_focus.defined() && input.previous_focus.rank() == 2 && input.previous_focus.size(1) == K)
+      own.previous_focus = slice(input.previous_focus, 1, k, k + 1);
+    if (input.mask.defined() && input.mask.value().defined() && input.mask.rank() == 4 && input.mask.size(1) == K)
+      own.mask = slice(input.mask, 1, k, k + 1);
+    inputs.push_back(own);
+  }
+  return inputs;
+}
+
+Variable MixedAttention::forward(const AttentionInput& input) {
+  Scope scope = enter();
+  std::vector<AttentionInput> inputs = inputs_of_mechanisms(input);
+  std::vector<Variable> outputs, weights;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    AttentionTrace trace;
+    if (input.trace) inputs[k].trace = &trace;
+    outputs.push_back(mechanisms_[k]->forward(inputs[k]));
+    if (!input.trace) continue;
+    weights.push_back(trace.weights);
+    for (auto& [name, value] : trace.quantities)
+      input.trace->quantities.emplace_back(fmt::format("head_{}.{}", k + 1, name), value);
+  }
+  if (input.trace) input.trace->weights = weights_side_by_side(std::move(weights));
+  return combine(outputs);
+}
+
+void AverageAttention::visit(OptionVisitor& visitor, Options& options) {
+  visitor.choice("head_input", options.head_input, {"full", "split"}, "the inputs, or parts of their projections");
+}
+
+std::unique_ptr<Attention> AverageAttention::make(const AttentionShape& shape,
+                                                  const std::vector<AttentionFactory>& mechanisms,
+                                                  const Options& options) {
+  return std::make_unique<AverageAttention>(shape, mechanisms, options);
+}
+
+AverageAttention::AverageAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+                                   const Options& options)
+    : MixedAttention("average", shape, mechanisms, options.head_input) {}
+
+Variable AverageAttention::combine(const std::vector<Variable>& outputs) const {
+  Variable total = outputs[0];
+  for (std::size_t k = 1; k < outputs.size(); ++k) {
+    require(outputs[k].shape() == total.shape(), "average: the outputs of two mechanisms are {} and {}", total,
+            outputs[k]);
+    total = total + outputs[k];
+  }
+  return total / static_cast<double>(outputs.size());
+}
+
+void ConcatAttention::visit(OptionVisitor& visitor, Options& options) {
+  visitor.choice("head_input", options.head_input, {"full", "split"}, "the inputs, or parts of their projections");
+  visitor.flag("linear", options.linear, "a linear layer without bias after the concatenation");
+  visitor.integer("width", options.width, 0, 1 << 16, "of the output of that layer; 0: that of the values");
+}
+
+std::unique_ptr<Attention> ConcatAttention::make(const AttentionShape& shape,
+                                                 const std::vector<AttentionFactory>& mechanisms,
+                                                 const Options& options) {
+  return std::make_unique<ConcatAttention>(shape, mechanisms, options);
+}
+
+ConcatAttention::ConcatAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+                                 const Options& options)
+    : MixedAttention("concat", shape, mechanisms, options.head_input) {
+  std::int64_t width = options.width > 0 ? options.width : with_widths(shape).value_dim;
+  if (options.linear) child("output", output_.emplace(value_dim(), width, Linear::Options{.bias = false}));
+}
+
+Variable ConcatAttention::combine(const std::vector<Variable>& outputs) const {
+  Variable all = concat(outputs, 2);
+  return output_ ? output_->forward(all) : all;
+}
+
+}  // namespace fovea

@@ -1,0 +1,117 @@
+#include "attention/layers/multi_head.h"
+
+#include <algorithm>
+
+#include "attention/layers/context.h"
+#include "attention/layers/on_heads.h"
+#include "nn/joint_linear.h"
+
+namespace fovea {
+
+namespace {
+std::int64_t width_or(std::int64_t width, std::int64_t model_dim) { return width > 0 ? width : model_dim; }
+}  // namespace
+
+Surroundings MultiHeadAttention::surroundings(const std::vector<Placed>& methods, std::int64_t model_dim) {
+  Surroundings surroundings{.value_dim = model_dim};
+  for (const Placed& placed : methods) placed.method->change(surroundings);
+  return surroundings;
+}
+
+MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods)
+    : shape_(shape),
+      head_dim_(shape.heads > 0 ? shape.model_dim / shape.heads : 0),
+      methods_(std::move(methods)),
+      surroundings_(surroundings(methods_, shape.model_dim)),
+      query_(shape.model_dim, shape.model_dim),
+      key_(width_or(shape.key_dim, shape.model_dim), shape.model_dim),
+      value_(width_or(shape.value_dim, shape.model_dim), surroundings_.value_dim),
+      output_(surroundings_.value_dim, shape.model_dim) {
+  require(shape.heads > 0 && shape.model_dim % shape.heads == 0,
+          "attention: {} heads do not divide the model's width, {}", shape.heads, shape.model_dim);
+  require(surroundings_.value_dim % shape.heads == 0, "attention: {} heads do not divide the width of the values, {}",
+          shape.heads, surroundings_.value_dim);
+  child("query", query_);
+  child("key", key_);
+  child("value", value_);
+  child("output", output_);
+  for (Placed& placed : methods_) child(placed.name, *placed.method);
+}
+
+bool MultiHeadAttention::has_independent_queries() const {
+  return std::all_of(methods_.begin(), methods_.end(),
+                     [](const Placed& placed) { return placed.method->has_independent_queries(); });
+}
+
+/// Applies all layers that read the same states in one product. With a decoder's memory layers are applied one by one,
+/// because the memory may have their results.
+void MultiHeadAttention::project_together(const AttentionInput& input, AttentionContext& in) const {
+  if (input.memory) return;
+  StateLayers more;
+  for (const Placed& placed : methods_) placed.method->add_layers(more);
+  std::vector<std::pair<Variable, std::vector<const Linear*>>> of_inputs;
+  auto add = [&](const Variable& x, const Linear* layer) {
+    auto known =
+        std::find_if(of_inputs.begin(), of_inputs.end(), [&](const auto& one) { return one.first.is_same(x); });
+    if (known == of_inputs.end()) known = of_inputs.insert(known, {x, {}});
+    known->second.push_back(layer);
+  };
+  add(input.query, &query_);
+  add(input.key, &key_);
+  add(input.value, &value_);
+  for (const Linear* layer : more.of_query) add(input.query, layer);
+  for (const Linear* layer : more.of_key) add(input.key, layer);
+  auto projected = std::make_shared<std::map<const Linear*, Variable>>();
+  for (const auto& [x, layers] : of_inputs) {
+    std::vector<Variable> results = forward_together(layers, x);
+    for (std::size_t k = 0; k < layers.size(); ++k) projected->emplace(layers[k], results[k]);
+  }
+  in.projected = std::move(projected);
+}
+
+AttentionContext MultiHeadAttention::context(const AttentionInput& input) const {
+  const Shape &q = input.query.shape(), &k = input.key.shape(), &v = input.value.shape();
+  std::int64_t d = shape_.model_dim, d_k = width_or(shape_.key_dim, d), d_v = width_or(shape_.value_dim, d);
+  require(q.rank() == 3 && k.rank() == 3 && v.rank() == 3 && q[0] == k[0] && k[0] == v[0] && k[1] == v[1] &&
+              q[2] == d && k[2] == d_k && v[2] == d_v,
+          "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q, k, v, d, d_k,
+          d_v);
+  AttentionContext in = context_of(input, shape_.place);
+  project_together(input, in);
+  in.projected_query = in.project(query_, input.query);
+  in.projected_key = in.all_keys(&key_, [&] { return in.project(key_, input.key); });
+  in.query = split_heads(in.projected_query, head_dim_);
+  in.key = split_heads(in.projected_key, head_dim_);
+  in.value = split_heads(in.all_keys(&value_, [&] { return in.project(value_, input.value); }),
+                         surroundings_.value_dim / shape_.heads);
+  require_stored_keys(input, in);
+  in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.key_count()}, input.query.dtype());
+  return in;
+}
+
+MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
+  Call out{context(input), {}};
+  AttentionContext& in = out.context;
+  if (surroundings_.positioned)
+    position_heads(in, this, [&](Variable heads, std::int64_t first) {
+      for (Placed& placed : methods_)
+        heads = positioned_heads(*placed.method, heads, first, {placed.first_head, placed.heads});
+      return heads;
+    });
+  for (Placed& placed : methods_) {
+    HeadRange heads{placed.first_head, placed.heads};
+    Terms terms;
+    placed.method->add_terms(context_of_heads(in, heads), terms);
+    add_on_heads(out.terms, std::move(terms), in, heads);
+  }
+  return out;
+}
+
+Variable MultiHeadAttention::forward(const AttentionInput& input) {
+  Scope scope("attention");
+  auto [in, terms] = call(input);
+  Variable heads = merge_heads(attend(in, std::move(terms), training() ? shape_.dropout : 0, input.trace));
+  return output_.forward(surroundings_.activation ? surroundings_.activation(heads) : heads);
+}
+
+}  // namespace fovea

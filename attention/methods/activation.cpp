@@ -1,0 +1,29 @@
+#include "attention/methods/activation.h"
+
+namespace fovea {
+
+void HeadActivation::visit(OptionVisitor& visitor, Options& options) {
+  visitor.choice("function", options.function, {"none", "relu", "gelu"}, "F, on the concatenated heads");
+  visitor.integer("width", options.width, 0, 65536, "d_f, of all heads' values together; 0: the model's");
+}
+
+HeadActivation::HeadActivation(const MethodShape& shape, const Options& options) : options_(options) {
+  require(shape.heads * shape.head_dim == shape.model_dim,
+          "activation: it acts on all heads; heads= and heads(...) do not go with it");
+}
+
+void HeadActivation::change(Surroundings& surroundings) const {
+  if (options_.width > 0) surroundings.value_dim = options_.width;
+  switch (options_.function) {
+    case Function::none:
+      break;
+    case Function::relu:
+      surroundings.activation = relu;
+      break;
+    case Function::gelu:
+      surroundings.activation = gelu;
+      break;
+  }
+}
+
+}  // namespace fovea

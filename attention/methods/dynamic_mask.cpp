@@ -1,0 +1,42 @@
+#include "attention/methods/dynamic_mask.h"
+
+#include <cmath>
+#include <utility>
+
+namespace fovea {
+
+void DynamicMask::visit(OptionVisitor& visitor, Options& options) {
+  visitor.integer("clip", options.clip, 1, 65536, "largest distance with an entry of its own, on each side, in tokens");
+  visitor.flag("log_floor", options.log_floor, "log M at least log 1e-10, the authors' clamp");
+}
+
+DynamicMask::DynamicMask(const MethodShape& shape, const Options& options)
+    : options_(options),
+      weight_(parameter("weight", {shape.model_dim}, Initializer::xavier_uniform())),
+      left_(parameter("left", {options.clip}, Initializer::normal(1))),
+      right_(parameter("right", {options.clip}, Initializer::normal(1))),
+      head_(parameter("head", {shape.heads}, Initializer::normal(1))) {}
+
+Variable DynamicMask::offset_table(std::int64_t clip) const {
+  std::vector<std::int64_t> farthest_first;
+  for (std::int64_t k = clip; k-- > 0;) farthest_first.push_back(k);
+  Variable before = gather_last(slice(left_, 0, 0, clip), Tensor::from(farthest_first, {clip}));
+  return concat({before, Tensor::zeros({1}, left_.dtype(), left_.device()), slice(right_, 0, 0, clip)}, 0);
+}
+
+void DynamicMask::add_terms(const AttentionContext& in, Terms& terms) {
+  Variable row = transpose(matmul(in.query_states, unsqueeze(weight_, 1)), 1, 2);  // x_i W, [B, 1, I]
+  LogSigmoidBias bias;
+  if (options_.log_floor) bias.floor = std::log(1e-10);
+  std::int64_t clip = std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // skip entries that no pair reads
+  auto term = [=, row = row + unsqueeze(head_, 1), table = offset_table(clip)] {
+    return pointwise(bias, PerQuery{row}, PerOffset{table, clip});
+  };
+  terms.biases.push_back(term());
+  terms.quantity("mask", [in, term] {
+    Shape pairs{in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2)};
+    return exp(term()->composed(Tensor::zeros(pairs, in.query.dtype(), in.query.device()), in));
+  });
+}
+
+}  // namespace fovea

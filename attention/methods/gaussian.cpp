@@ -1,0 +1,92 @@
+#include "attention/methods/gaussian.h"
+
+namespace fovea {
+
+namespace {
+
+/// [B, T, h] → [B, h, T]
+Variable per_head(const Variable& x) { return transpose(x, 1, 2); }
+
+/// The mean of the projected keys that each query may see, [B, 1, d], or [B, I, d] in causal attention.
+Variable mean_visible_key(const AttentionContext& in) {
+  Variable total;
+  if (Tensor allow = in.allow(); allow.defined()) {
+    // allow [B or 1, 1, 1 or I, J] as 0 and 1: its product with the keys is their sum
+    Tensor visible = allow.squeeze(1).to(in.projected_key.dtype());
+    total = matmul(Variable(visible), in.projected_key);
+  } else {
+    total = sum(in.projected_key, {1}, true);
+  }
+  Variable count = maximum(transpose(in.length, 1, 2), Tensor::full({1}, 1, in.length.dtype(), in.length.device()));
+  return total / count;
+}
+
+}  // namespace
+
+void GaussianLocalness::visit(OptionVisitor& visitor, Options& options) {
+  visitor.choice("window", options.window, {"fixed", "layer", "query", "head"}, "what the width D depends on");
+  visitor.number("width", options.width, 1e-3, 1e6, "D of window=fixed, in tokens");
+  visitor.number("largest_width", options.largest_width, 1e-3, 1e6, "N of window=head: D = N sigmoid(z), in tokens");
+  visitor.choice("center_scale", options.center_scale, {"last", "paper"},
+                 "last: P = (len - 1) sigmoid; paper: len sigmoid - 1");
+  visitor.number("epsilon", options.epsilon, 0, 10, "added to D, in tokens; 0: as printed, D at least 1e-3");
+  visitor.choice("center_input", options.center_input, {"query", "q+ctx"}, "q+ctx: also the output of plain attention");
+  visitor.flag("shared_width", options.shared_width, "window=layer: one D for all heads");
+}
+
+GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& options)
+    : options_(options),
+      heads_(shape.heads),
+      hidden_(shape.model_dim, shape.model_dim),
+      center_(shape.model_dim, shape.heads) {
+  child("hidden", hidden_);
+  child("center", center_);
+  if (options.center_input == CenterInput::query_and_context) {
+    std::int64_t all_heads = shape.model_dim / shape.head_dim;
+    child("context", context_.emplace(all_heads * shape.value_dim, shape.model_dim, Linear::Options{.bias = false}));
+  }
+  if (options.window == Window::layer) {
+    std::int64_t all_heads = shape.model_dim / shape.head_dim;
+    child("width_hidden", width_hidden_.emplace(all_heads * shape.key_dim, shape.model_dim));
+  }
+  if (options.window == Window::layer || options.window == Window::query)
+    child("width", width_.emplace(shape.model_dim, options.shared_width ? 1 : shape.heads));
+  if (options.window == Window::head) head_width_ = parameter("head_width", {shape.heads}, Initializer::zeros());
+}
+
+void GaussianLocalness::add_terms(const AttentionContext& in, Terms& terms) {
+  Variable hidden = hidden_.forward(in.projected_query);
+  if (context_) hidden = hidden + context_->forward(merge_heads(attend(in.whole ? *in.whole : in, {}, 0, nullptr)));
+  hidden = tanh(hidden);  // u [B, I, d]
+  Variable P = center(in, hidden), D = width(in, hidden);
+  const Variable one = Tensor::full({1}, 1, D.dtype(), D.device());
+  terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));
+  terms.quantity("center", P);
+  terms.quantity("width", broadcast_to(D, {P.size(0), heads_, D.rank() == 3 ? D.size(2) : 1}));
+}
+
+Variable GaussianLocalness::center(const AttentionContext& in, const Variable& hidden) const {
+  Variable fraction = sigmoid(per_head(center_.forward(hidden)));  // [B, H, I]
+  return options_.center_scale == CenterScale::last ? (in.length - 1) * fraction : in.length * fraction - 1;
+}
+
+Variable GaussianLocalness::width(const AttentionContext& in, const Variable& hidden) const {
+  Variable D;
+  switch (options_.window) {
+    case Window::fixed:
+      return Tensor::full({1, 1, 1}, options_.width, hidden.dtype(), hidden.device());
+    case Window::layer:
+      D = in.length * sigmoid(per_head(width_->forward(tanh(width_hidden_->forward(mean_visible_key(in))))));
+      break;
+    case Window::query:
+      D = in.length * sigmoid(per_head(width_->forward(hidden)));
+      break;
+    case Window::head:
+      D = options_.largest_width * sigmoid(reshape(head_width_, {heads_, 1}));
+      break;
+  }
+  if (options_.epsilon > 0) return D + options_.epsilon;
+  return maximum(D, Tensor::full({1}, 1e-3, D.dtype(), D.device()));
+}
+
+}  // namespace fovea

@@ -1,0 +1,85 @@
+#include "attention/methods/local.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention/methods/gaussian.h"
+#include "attention/methods/score.h"
+
+namespace fovea {
+
+namespace {
+
+/// The window: weight · exp(−(j − p)² / (2 sigma²)), sigma = D / 2.
+struct GaussianWindow {
+  static constexpr const char* name = "gaussian_window";
+  double half_width;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T w, Position<T> at, T center) const {
+    using S = typename ScalarOf<T>::type;
+    T distance = (at.key - center) * T(S(1 / half_width));
+    return w * exp(T(-2) * distance * distance);
+  }
+};
+
+/// The integers first ≤ j ≤ last as a range; first and last are real numbers [B, H, I].
+template <class Bounds>
+KeyRange tokens_between(const Tensor& center, const Bounds& bounds) {
+  std::vector<std::int64_t> first, end;
+  for (double p : center.to_vector<double>()) {
+    auto [from, to] = bounds(p);
+    first.push_back(static_cast<std::int64_t>(std::clamp(std::ceil(from), -1e15, 1e15)));
+    end.push_back(static_cast<std::int64_t>(std::clamp(std::floor(to), -1e15, 1e15)) + 1);
+  }
+  return {Tensor::from(first, center.shape()), Tensor::from(end, center.shape())};
+}
+
+}  // namespace
+
+void LocalMonotonic::visit(OptionVisitor& visitor, Options& options) {
+  visitor.integer("half_width", options.half_width, 0, std::int64_t{1} << 31, "D: keys on each side, in tokens");
+}
+
+void LocalMonotonic::add_terms(const AttentionContext& in, Terms& terms) {
+  Variable position = minimum(in.query_positions, in.length - 1);  // p [B or 1, 1, I]
+  auto D = static_cast<double>(options_.half_width);
+  add_range(terms, in, tokens_between(position.value(), [=](double p) { return std::pair(p - D, p + D); }));
+  terms.quantity("center", position);
+}
+
+void LocalPredictive::visit(OptionVisitor& visitor, Options& options) {
+  visitor.number("half_width", options.half_width, 1e-3, 1e6, "D: keys on each side, in tokens; sigma = D / 2");
+  visitor.integer("hidden", options.hidden, 0, 1 << 16, "width of the layer that predicts p; 0: that of the queries");
+  visitor.choice("center_scale", options.center_scale, {"last", "paper"},
+                 "last: p = (len - 1) sigmoid; paper: len sigmoid");
+  visitor.choice("truncation", options.truncation, {"floor", "exact"},
+                 "floor: window around floor(p); exact: around p");
+  visitor.flag("renormalize", options.renormalize, "weights sum to 1 again");
+}
+
+LocalPredictive::LocalPredictive(const MethodShape& shape, const Options& options) : options_(options) {
+  std::int64_t a = options.hidden > 0 ? options.hidden : shape.query_dim;
+  projection_ = parameter("projection", shape_of_heads(shape, {shape.query_dim, a}), Initializer::xavier_uniform());
+  vector_ = parameter("vector", shape_of_heads(shape, {a}), vector_initializer(a));
+}
+
+void LocalPredictive::add_terms(const AttentionContext& in, Terms& terms) {
+  Variable fraction = sigmoid(project_to_number(tanh(project(in.query, projection_)), vector_));  // [B, H, I]
+  Variable center = (options_.center_scale == CenterScale::last ? in.length - 1 : in.length) * fraction;
+  double D = options_.half_width;
+  bool exact = options_.truncation == Truncation::exact;
+  add_range(terms, in, tokens_between(center.value(), [=](double p) {
+              double around = exact ? p : std::floor(p);
+              return std::pair(around - D, around + D);
+            }));
+  if (options_.renormalize) {
+    // normalised weights softmax(s) g / Σ softmax(s) g are softmax(s + log g)
+    Variable inverse_width = Tensor::full({1, 1, 1}, 1 / D, center.dtype(), center.device());
+    terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{center}, PerQuery{inverse_width}));
+  } else {
+    terms.windows.push_back(pointwise(GaussianWindow{D}, PerQuery{center}));
+  }
+  terms.quantity("center", center);
+}
+
+}  // namespace fovea

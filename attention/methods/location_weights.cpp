@@ -1,0 +1,80 @@
+#include "attention/methods/location_weights.h"
+
+#include <cmath>
+#include <limits>
+
+#include "attention/methods/score.h"
+
+namespace fovea {
+
+namespace {
+
+struct LaplaceLogDensity {
+  static constexpr const char* name = "laplace_log_density";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T> at, T b) const {
+    return z - abs(at.key - at.query) / b - log(T(2) * b);
+  }
+};
+
+struct GaussianLogDensity {
+  static constexpr const char* name = "gaussian_log_density";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T> at, T sigma) const {
+    T distance = (at.key - at.query) / sigma;
+    return z - T(0.5) * distance * distance - log(T(2.5066282746310002) * sigma);  // sqrt(2 pi)
+  }
+};
+
+/// Zeros [B, H, I, J].
+Variable no_logits(const AttentionContext& in) {
+  return Tensor::zeros({in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2)}, in.query.dtype(),
+                       in.query.device());
+}
+
+/// Σ_j a_ij over the keys that the query sees, [B, H, I].
+Variable density_sum(const AttentionContext& in, const PairTerm& log_density) {
+  Variable z = log_density.composed(no_logits(in), in);
+  Tensor allow = in.allow();
+  if (!allow.defined()) return sum(exp(z), {-1});
+  return sum(exp(where(allow, z, Tensor::full({1}, -std::numeric_limits<double>::infinity(), z.dtype(), z.device()))),
+             {-1});
+}
+
+}  // namespace
+
+void MeanWeights::add_terms(const AttentionContext&, Terms& terms) { terms.set_score(std::make_unique<NoScore>()); }
+
+void LocationDensity::visit(OptionVisitor& visitor, Options& options) {
+  visitor.number("scale", options.scale, 1e-3, 1e6, "b of laplace, sigma of gaussian_location, in tokens");
+  visitor.flag("learned", options.learned, "scale = softplus(rho), which starts at the given scale");
+  visitor.flag("normalize", options.normalize, "divide by the sum over the keys in sight");
+}
+
+LocationDensity::LocationDensity(const MethodShape& shape, const Options& options) : options_(options) {
+  // solves softplus(rho) = scale; for large scales rho equals scale up to rounding
+  double rho = options.scale > 30 ? options.scale : std::log(std::expm1(options.scale));
+  if (options.learned) rho_ = parameter("rho", {shape.heads}, Initializer::constant(rho));
+}
+
+void LocationDensity::add_terms(const AttentionContext& in, Terms& terms) {
+  Variable scale = options_.learned ? softplus(rho_)
+                                    : Variable(Tensor::full({1}, options_.scale, in.query.dtype(), in.query.device()));
+  terms.set_score(std::make_unique<NoScore>());
+  terms.biases.push_back(log_density({scale}));
+  terms.quantity("scale", scale);
+  if (options_.normalize) return;
+  terms.densities = Tensor::full({in.query.size(1), 1, 1}, 1, DType::boolean, in.query.device());
+  std::shared_ptr<PairTerm> again = log_density({scale});
+  terms.quantity("density_sum", [in, again] { return density_sum(in, *again); });
+}
+
+std::unique_ptr<PairTerm> LaplaceWeights::log_density(const PerHead& scale) const {
+  return pointwise(LaplaceLogDensity{}, scale);
+}
+
+std::unique_ptr<PairTerm> GaussianWeights::log_density(const PerHead& scale) const {
+  return pointwise(GaussianLogDensity{}, scale);
+}
+
+}  // namespace fovea

@@ -1,0 +1,91 @@
+#include "attention/methods/rotary.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "autograd/node.h"
+#include "tensor/gather.h"
+
+namespace fovea {
+
+namespace {
+
+/// Rotates one component x of a pair by the pair's angle: x cos + partner sin. The table's sine has the sign that x's
+/// place in the pair gives it. direction = -1 rotates by the opposite angle.
+struct RotatePair {
+  static constexpr const char* name = "rotate_pair";
+  double direction;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T partner, T cosine, T sine) const {
+    using S = typename ScalarOf<T>::type;
+    return x * cosine + partner * (T(S(direction)) * sine);
+  }
+};
+
+/// x [B, H, T, D] rotated by the angles of `table`, whose rows belong to these T positions. A rotation is orthogonal:
+/// the gradient with respect to x is the output's gradient, rotated by the opposite angles.
+Variable rotate(const Variable& x, const RotaryTable& table, double direction) {
+  Tensor partners = gather_last(x.value(), table.partner);
+  return record(
+      "rotate_pairs", map(RotatePair{direction}, x.value(), partners, table.cosine, table.sine), {x},
+      [table, direction](const Gradients& g, const Node&) { return Gradients{rotate(g[0], table, -direction)}; });
+}
+
+}  // namespace
+
+void RotaryPositions::visit(OptionVisitor& visitor, Options& options) {
+  visitor.choice("pairs", options.pairs, {"neighbours", "halves"}, "(x_2k, x_2k+1) or (x_k, x_k+D/2)");
+  visitor.number("base", options.base, 1 + 1e-6, 1e12,
+                 "pair k turns by base^(-2 k / D) per token; D: without the last of an odd width");
+}
+
+RotaryPositions::RotaryPositions(const MethodShape& shape, const Options& options)
+    : options_(options), head_dim_(shape.head_dim) {}
+
+RotaryTable RotaryPositions::make_table(std::int64_t first, std::int64_t positions, DType dtype, Device device) const {
+  const std::int64_t half = head_dim_ / 2, paired = 2 * half;
+  const bool neighbours = options_.pairs == Pairs::neighbours;
+  std::vector<std::int64_t> partner;
+  for (std::int64_t c = 0; c < paired; ++c) partner.push_back(neighbours ? c ^ 1 : (c + half) % paired);
+  if (head_dim_ > paired) partner.push_back(paired);  // the last dimension of an odd D has no partner
+  std::vector<double> cosine, sine;
+  for (std::int64_t t = 0; t < positions; ++t)
+    for (std::int64_t c = 0; c < head_dim_; ++c) {
+      if (c == paired) {  // the rotation by 0
+        cosine.push_back(1);
+        sine.push_back(0);
+        continue;
+      }
+      const bool is_first = neighbours ? c % 2 == 0 : c < half;
+      const std::int64_t pair = neighbours ? c / 2 : c % half;
+      const double angle = static_cast<double>(first + t) *
+                           std::pow(options_.base, -static_cast<double>(pair) / static_cast<double>(half));
+      cosine.push_back(std::cos(angle));
+      sine.push_back(is_first ? -std::sin(angle) : std::sin(angle));
+    }
+  auto table = [&](const std::vector<double>& values) {
+    return Tensor::from(values, {positions, head_dim_}).to(dtype).to(device);
+  };
+  return {first, Tensor::from(partner, {head_dim_}).to(device), table(cosine), table(sine)};
+}
+
+RotaryTable RotaryPositions::table_of(const Variable& x, std::int64_t first) {
+  const std::int64_t end = first + x.size(2);
+  auto fits = [&](const RotaryTable& table) {
+    return table.first <= first && end <= table.first + table.cosine.size(0) && table.cosine.dtype() == x.dtype() &&
+           table.cosine.device() == x.device();
+  };
+  std::shared_ptr<const RotaryTable> found = table_.get(fits, [&](const RotaryTable*) {
+    constexpr std::int64_t near = 1 << 16;  // a table of positions farther away does not begin at position 0
+    const std::int64_t begin = end <= near ? 0 : first;
+    const auto positions = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(end - begin)));
+    return make_table(begin, std::max<std::int64_t>(64, positions), x.dtype(), x.device());
+  });
+  const std::int64_t row = first - found->first, end_row = end - found->first;
+  return {first, found->partner, found->cosine.slice(0, row, end_row), found->sine.slice(0, row, end_row)};
+}
+
+Variable RotaryPositions::positioned(const Variable& x, std::int64_t first) { return rotate(x, table_of(x, first), 1); }
+
+}  // namespace fovea

@@ -1,0 +1,33 @@
+/// Sliding window.
+/// Beltagy et al. 2020, "Longformer: The Long-Document Transformer", §3.1.
+///
+///   softmax over i − left ≤ j ≤ i + right, among the keys that i may see
+#pragma once
+#include "attention/methods/ranges.h"
+#include "attention/registry.h"
+
+namespace fovea {
+
+class SlidingWindow : public LocalnessMethod {
+ public:
+  struct Options {
+    std::int64_t left = 16, right = 16;  ///< in tokens
+  };
+  static constexpr MethodCard card = {"sliding", "keys from a number before to a number after the query",
+                                      "Beltagy et al. 2020, section 3.1", "softmax over i - left <= j <= i + right"};
+  static void visit(OptionVisitor& visitor, Options& options) {
+    visitor.integer("left", options.left, 0, std::int64_t{1} << 31, "keys before the query, in tokens");
+    visitor.integer("right", options.right, 0, std::int64_t{1} << 31, "keys after it, in tokens");
+  }
+
+  SlidingWindow(const MethodShape&, const Options& options) : options_(options) {}
+  void add_terms(const AttentionContext& in, Terms& terms) override {
+    std::pair both(options_.left, options_.right);
+    add_range(terms, in, keys_around(in, 1, 1, [&](auto...) { return both; }));
+  }
+
+ private:
+  Options options_;
+};
+
+}  // namespace fovea

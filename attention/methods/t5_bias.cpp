@@ -1,0 +1,51 @@
+#include "attention/methods/t5_bias.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace fovea {
+
+std::int64_t t5_bucket(std::int64_t offset, bool causal, std::int64_t buckets, std::int64_t max_distance) {
+  std::int64_t first = 0, distance = causal ? std::max<std::int64_t>(-offset, 0) : std::abs(offset);
+  if (!causal) {
+    buckets /= 2;
+    if (offset > 0) first = buckets;
+  }
+  std::int64_t exact = buckets / 2;
+  if (distance < exact) return first + distance;
+  double fraction = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
+                    std::log(static_cast<double>(max_distance) / static_cast<double>(exact));
+  // 1e-9, because a distance at the beginning of a bucket must not fall into the one before by rounding
+  auto step = static_cast<std::int64_t>(fraction * static_cast<double>(buckets - exact) + 1e-9);
+  return first + std::min(exact + step, buckets - 1);
+}
+
+void BucketBias::visit(OptionVisitor& visitor, Options& options) {
+  visitor.integer("buckets", options.buckets, 4, 65536, "buckets of distances, of both sides together");
+  visitor.integer("max_distance", options.max_distance, 2, 65536, "where the last bucket begins, in tokens");
+}
+
+BucketBias::BucketBias(const MethodShape& shape, const Options& options) : options_(options) {
+  require_far_buckets(shape.place == Place::decoder);
+  bias_ = parameter("bias", {options.buckets, shape.heads},
+                    Initializer::normal(1 / std::sqrt(static_cast<double>(shape.model_dim))));
+}
+
+void BucketBias::require_far_buckets(bool causal) const {
+  require(options_.max_distance > options_.buckets / (causal ? 2 : 4),
+          "t5: max_distance={} must be more than {} of buckets={}{}", options_.max_distance,
+          causal ? "half" : "a quarter", options_.buckets, causal ? " in causal attention" : "");
+}
+
+void BucketBias::add_terms(const AttentionContext& in, Terms& terms) {
+  require_far_buckets(in.causal);
+  std::int64_t H = bias_.size(1), clip = std::min(in.farthest(), options_.max_distance);
+  std::vector<std::int64_t> bucket;
+  for (std::int64_t offset = -clip; offset <= clip; ++offset)
+    bucket.push_back(t5_bucket(offset, in.causal, options_.buckets, options_.max_distance));
+  Variable table = gather_rows(bias_, Tensor::from(bucket, {2 * clip + 1}).to(bias_.device()));  // [2 clip + 1, H]
+  terms.biases.push_back(pointwise(AddBias{}, PerOffset{reshape(transpose(table, 0, 1), {H, 1, 2 * clip + 1}), clip}));
+}
+
+}  // namespace fovea
