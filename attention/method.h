@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention/engine/cpu/pointwise_strips.h"
+#include "attention/formula/pointwise.h"
 #include "autograd/operations.h"
 #include "nn/attention.h"
 #include "tensor/random.h"
@@ -104,53 +104,15 @@ struct AttentionContext {
 /// every key.
 Tensor allowed_pairs(const KeyRange& range, std::int64_t J);
 
-// ---- Captures
-//
-// The tensors that a pointwise functor reads besides z and the position. spread() expands one to a matrix of pairs, for
-// the composed engine; strips() reads it row by row, for the fused engine.
-
-struct PerQuery {
-  Variable value;  ///< [B, H, I], broadcast
-  Variable spread(const AttentionContext&) const { return unsqueeze(value, -1); }
-  QueryStrips strips(const StripShape& s) const {
-    return {fitting("PerQuery", value.value(), {s.sentences, s.heads, s.queries})};
-  }
-};
-struct PerKey {
-  Variable value;  ///< [B, H, J], broadcast
-  Variable spread(const AttentionContext&) const { return unsqueeze(value, -2); }
-  KeyStrips strips(const StripShape& s) const {
-    return {rows_of_keys(fitting("PerKey", value.value(), {s.sentences, s.heads, s.keys}), s.keys)};
-  }
-};
-struct PerHead {
-  Variable value;  ///< [H]
-  Variable spread(const AttentionContext&) const { return reshape(value, {value.size(0), 1, 1}); }
-  HeadStrips strips(const StripShape& s) const {
-    return {fitting("PerHead", value.value().unsqueeze(-1), {1, s.heads, 1})};
-  }
-};
-struct PerPair {
-  Variable value;  ///< [B, H, I, J], broadcast
-  Variable spread(const AttentionContext&) const { return value; }
-  PairStrips strips(const StripShape& s) const {
-    return {rows_of_keys(fitting("PerPair", value.value(), {s.sentences, s.heads, s.queries, s.keys}), s.keys)};
-  }
-};
-/// A table over the relative position, read at clip(j − i, −clip, clip) + clip.
-struct PerOffset {
-  Variable value;  ///< [..., 2 clip + 1]; [B, H, I, 2 clip + 1] if every query has a table of its own
-  std::int64_t clip;
-  Variable spread(const AttentionContext& in) const;
-  OffsetStrips strips(const StripShape& s) const {
-    Tensor table = fitting("PerOffset", value.value(), {s.sentences, s.heads, s.queries, 2 * clip + 1});
-    return {with_unit_rows(table), clip};
-  }
-};
+/// A capture as a matrix that broadcasts to [B, H, I, J], in differentiable operations.
+Variable spread(const Capture& capture, const AttentionContext& in);
 /// The row of a PerOffset table for each query and key of this context, clip(j − i, −clip, clip) + clip: i64 [I, J].
 Tensor offset_index(const AttentionContext& in, std::int64_t clip);
 
 // ---- Terms
+
+class StripTerm;
+class StripValueTerm;
 
 /// A change of logits before the softmax or of weights after it, [B, H, I, J] or [D, B, H, I, J].
 class PairTerm {
@@ -160,7 +122,7 @@ class PairTerm {
   /// with it.
   virtual Variable composed(const Variable& pairs, const AttentionContext& in) const = 0;
   /// The term for the fused engine; null if it has the composed form only.
-  virtual std::unique_ptr<StripTerm> strips(const AttentionContext&) const { return nullptr; }
+  virtual std::unique_ptr<StripTerm> strips(const AttentionContext& in) const;
   /// Whether most of its work is products of queries and keys of its own, where neither engine is faster than the
   /// other.
   virtual bool is_products() const { return false; }
@@ -173,7 +135,7 @@ class ValueTerm {
   /// weights as in weighted_sum() → [B, H, I, D]
   virtual Variable composed(const Variable& weights, const AttentionContext& in) const = 0;
   /// The term for the fused engine; null if it has the composed form only.
-  virtual std::unique_ptr<StripValueTerm> strips(const AttentionContext&) const { return nullptr; }
+  virtual std::unique_ptr<StripValueTerm> strips(const AttentionContext& in) const;
 };
 
 struct Terms;
@@ -247,52 +209,24 @@ struct Terms {
   void set_recurrence(std::unique_ptr<Recurrence> made);
 };
 
-/// Adapts f(z, position, captures...) to an element-wise functor of (z, query position, key position, captures...).
-template <class F>
-struct Pointwise {
-  static constexpr const char* name = F::name;
-  F f;
-  template <class T, class... Captures>
-  FOVEA_HD FOVEA_INLINE T operator()(T z, T query, T key, Captures... captures) const {
-    return f(z, Position<T>{query, key}, captures...);
-  }
-};
-
-/// A term defined by a functor on one pair (i, j). The author of a method writes the equation; its derivatives are
-/// computed with dual numbers.
-template <class F, class... Captures>
+/// A term defined by a functor f(z, position, captures...) on one pair (i, j). The author of a method writes the
+/// equation; its derivatives are computed with dual numbers.
 class PointwiseTerm : public PairTerm {
  public:
-  PointwiseTerm(const F& f, Captures... captures) : f_(f), captures_(std::move(captures)...) {}
-
-  Variable composed(const Variable& pairs, const AttentionContext& in) const override {
-    return std::apply(
-        [&](const Captures&... captures) {
-          return map(Pointwise<F>{f_}, pairs, unsqueeze(in.query_positions, 1), in.key_positions,
-                     captures.spread(in)...);
-        },
-        captures_);
-  }
-
-  std::unique_ptr<StripTerm> strips(const AttentionContext& in) const override {
-    return std::apply(
-        [&](const Captures&... captures) -> std::unique_ptr<StripTerm> {
-          StripShape shape{in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2), in.query_offset, 1};
-          using Strips = PointwiseStrips<F, decltype(captures.strips(shape))...>;
-          return std::make_unique<Strips>(f_, std::array<Variable, sizeof...(Captures)>{captures.value...},
-                                          captures.strips(shape)...);
-        },
-        captures_);
-  }
+  PointwiseTerm(PointwiseFormula formula, std::vector<Capture> captures)
+      : formula_(std::move(formula)), captures_(std::move(captures)) {}
+  const PointwiseFormula& formula() const { return formula_; }
+  Variable composed(const Variable& pairs, const AttentionContext& in) const override;
+  std::unique_ptr<StripTerm> strips(const AttentionContext& in) const override;
 
  private:
-  F f_;
-  std::tuple<Captures...> captures_;
+  PointwiseFormula formula_;
+  std::vector<Capture> captures_;
 };
 
 template <class F, class... Captures>
-std::unique_ptr<PairTerm> pointwise(const F& f, Captures... captures) {
-  return std::make_unique<PointwiseTerm<F, Captures...>>(f, std::move(captures)...);
+std::unique_ptr<PairTerm> pointwise(const F& f, const Captures&... captures) {
+  return std::make_unique<PointwiseTerm>(pointwise_formula<F, Captures::per...>(f), std::vector<Capture>{captures...});
 }
 
 /// z + b, where b comes from a matrix or a table.

@@ -128,11 +128,30 @@ Tensor offset_index(const AttentionContext& in, std::int64_t clip) {
   return index;
 }
 
-Variable PerOffset::spread(const AttentionContext& in) const {
-  Tensor index = offset_index(in, clip);
+Variable spread(const Capture& capture, const AttentionContext& in) {
+  const Variable& value = capture.value;
+  switch (capture.per) {
+    case Per::head:
+      return reshape(value, {value.size(0), 1, 1});
+    case Per::query:
+      return unsqueeze(value, -1);
+    case Per::key:
+      return unsqueeze(value, -2);
+    case Per::pair:
+      return value;
+    case Per::offset:
+      break;
+  }
+  Tensor index = offset_index(in, capture.clip);
   if (value.rank() >= 2) return gather_last(value, index);
   // one table for all queries: broadcast to one row per query
   return gather_last(broadcast_to(reshape(value, {1, value.size(0)}), {index.size(0), value.size(0)}), index);
+}
+
+Variable PointwiseTerm::composed(const Variable& pairs, const AttentionContext& in) const {
+  std::vector<Variable> x{pairs, unsqueeze(in.query_positions, 1), in.key_positions};
+  for (const Capture& capture : captures_) x.push_back(spread(capture, in));
+  return formula_.map(x);
 }
 
 Variable split_heads(const Variable& x, std::int64_t head_dim) {
@@ -169,6 +188,10 @@ Variable attend_composed(const AttentionContext& in, const Terms& terms, const A
 }
 
 std::vector<std::unique_ptr<StripScore>> Score::strips(const AttentionContext&) const { return {}; }
+
+std::unique_ptr<StripTerm> PairTerm::strips(const AttentionContext&) const { return nullptr; }
+
+std::unique_ptr<StripValueTerm> ValueTerm::strips(const AttentionContext&) const { return nullptr; }
 
 std::unique_ptr<StripRecurrence> Recurrence::strips(const AttentionContext&) { return nullptr; }
 

@@ -1,5 +1,6 @@
 #include "attention/methods/relative.h"
 
+#include "attention/engine/cpu/strips.h"
 #include "tensor/cpu/tiled_gemm.h"
 
 namespace fovea {
