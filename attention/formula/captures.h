@@ -9,7 +9,10 @@
 namespace fovea {
 
 /// What the entries of a capture belong to.
-enum class Per { head, query, key, pair, offset };
+///   head, query, key, pair, offset:  numbers; PerHead, PerQuery, ... say which shapes they have
+///   query_vector, key_vector:        a vector for each query or key, [B, H, I, n] or [B, H, J, n]
+///   whole:                           anything that does not depend on queries and keys, such as a parameter
+enum class Per { head, query, key, pair, offset, query_vector, key_vector, whole };
 
 /// A capture as data.
 struct Capture {

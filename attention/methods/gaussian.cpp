@@ -1,5 +1,7 @@
 #include "attention/methods/gaussian.h"
 
+#include "attention/engine/attend.h"
+
 namespace fovea {
 
 namespace {
@@ -54,15 +56,15 @@ GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& op
   if (options.window == Window::head) head_width_ = parameter("head_width", {shape.heads}, Initializer::zeros());
 }
 
-void GaussianLocalness::add_terms(const AttentionContext& in, Terms& terms) {
+void GaussianLocalness::add_terms(const AttentionContext& in, Plan& plan) {
   Variable hidden = hidden_.forward(in.projected_query);
   if (context_) hidden = hidden + context_->forward(merge_heads(attend(in.whole ? *in.whole : in, {}, 0, nullptr)));
   hidden = tanh(hidden);  // u [B, I, d]
   Variable P = center(in, hidden), D = width(in, hidden);
   const Variable one = Tensor::full({1}, 1, D.dtype(), D.device());
-  terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));
-  terms.quantity("center", P);
-  terms.quantity("width", broadcast_to(D, {P.size(0), heads_, D.rank() == 3 ? D.size(2) : 1}));
+  plan.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));
+  plan.quantity("center", P);
+  plan.quantity("width", broadcast_to(D, {P.size(0), heads_, D.rank() == 3 ? D.size(2) : 1}));
 }
 
 Variable GaussianLocalness::center(const AttentionContext& in, const Variable& hidden) const {

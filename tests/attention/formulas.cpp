@@ -40,13 +40,12 @@ std::map<std::string, PointwiseFormula> all_formulas() {
                                                               .value = states,
                                                               .mask = test_mask(J, J),
                                                               .causal = place == Place::decoder});
-      for (const auto* terms : {&call.terms.scores, &call.terms.biases, &call.terms.windows})
-        for (const auto& term : *terms)
-          if (auto* pointwise = dynamic_cast<const PointwiseTerm*>(term.get())) {
-            const PointwiseFormula& formula = pointwise->formula();
-            std::string key = formula.name();
-            for (double constant : formula.value().constants) key += fmt::format(" {}", constant);
-            formulas.emplace(key, formula);
+      for (const auto* terms : {&call.plan.score_changes, &call.plan.biases, &call.plan.windows})
+        for (const PairTerm& term : *terms)
+          if (const auto* formula = std::get_if<PointwiseFormula>(&term.what)) {
+            std::string key = formula->name();
+            for (double constant : formula->value().constants) key += fmt::format(" {}", constant);
+            formulas.emplace(key, *formula);
           }
     }
   return formulas;

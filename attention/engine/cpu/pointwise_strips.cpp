@@ -1,7 +1,7 @@
 // Pointwise terms on strips: finds the rows of captures and the memory of their gradients, and calls the formula's
 // loops (attention/formula/pointwise.h).
+#include "attention/engine/cpu/strip_parts.h"
 #include "attention/engine/cpu/strips.h"
-#include "attention/method.h"
 
 namespace fovea {
 
@@ -30,6 +30,10 @@ class StripCapture {
       case Per::offset:
         value_ = with_unit_rows(fitting("PerOffset", x, {s.sentences, s.heads, s.queries, offsets()}));
         break;
+      case Per::query_vector:
+      case Per::key_vector:
+      case Per::whole:
+        fail("attention: a pointwise formula reads numbers of heads, queries, keys, pairs or offsets, not vectors");
     }
     row_of_each_query_ =
         capture.per == Per::query || capture.per == Per::pair || (capture.per == Per::offset && value_.size(2) > 1);
@@ -202,9 +206,9 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips> {
 
 }  // namespace
 
-std::unique_ptr<StripTerm> PointwiseTerm::strips(const AttentionContext& in) const {
-  const StripShape shape{in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2), in.query_offset, 1};
-  return std::make_unique<PointwiseStrips>(formula_, captures_, shape);
+std::unique_ptr<StripTerm> pointwise_strips(const PointwiseFormula& formula, const std::vector<Capture>& captures,
+                                            const StripShape& shape) {
+  return std::make_unique<PointwiseStrips>(formula, captures, shape);
 }
 
 }  // namespace fovea
