@@ -20,7 +20,9 @@ Variable weights_side_by_side(std::vector<Variable> weights) {
   std::int64_t D = 0;
   for (const Variable& w : weights) {
     if (w.rank() != 5) continue;
-    require(D == 0 || D == w.size(-1), "attention: values of {} and {} dimensions have weights each; no trace has both",
+    require(D == 0 || D == w.size(-1),
+            "attention: mechanisms have weights for each of {} and of {} dimensions of their values; a trace holds one "
+            "width",
             D, w.size(-1));
     D = w.size(-1);
   }
