@@ -200,15 +200,15 @@ std::vector<Parameter> parameters_of(const std::string& method, const AttentionS
   return parameters_at(method, shape);
 }
 
-/// Of what a trial gave.
-std::string shape_in_letters(const Trial& trial, const Shape& shape) {
+/// Of what a trial gave. `all_heads`: dimension 1 of the weights, in letters.
+std::string shape_in_letters(const Trial& trial, const Shape& shape, const std::string& all_heads = "") {
   std::vector<std::string> sizes;
   for (int dim = 0; dim < shape.rank(); ++dim) {
     std::int64_t size = shape[dim], heads = trial.shape.heads;
-    if (size == heads && (dim == 1 || shape.rank() == 1))
+    if (dim == 1 && !all_heads.empty())
+      sizes.push_back(all_heads);
+    else if (size == heads && (dim == 1 || shape.rank() == 1))
       sizes.emplace_back("H");
-    else if (size % heads == 0 && dim == 1 && shape.rank() >= 4)  // the weights of several mechanisms
-      sizes.push_back(fmt::format("{} H", size / heads));
     else if (size == B && dim == 0)
       sizes.emplace_back("B");
     else if (size == m)
@@ -350,11 +350,25 @@ std::string output_width(const Trial& trial) {
   return std::to_string(width(trial.shape));
 }
 
+/// The number of all heads, those of several mechanisms together: "H", "2 H + 1", or the number that it is in the
+/// trial.
+std::string heads_in_letters(const Trial& trial) {
+  auto heads = [&](const AttentionShape& shape) { return attention_factory(trial.method)(shape)->heads(); };
+  for (const Pair& pair : pairs_for(trial.method, trial.shape.place, trial.shape.step_dim)) try {
+      std::int64_t of_two = heads(pair[0].shape), times = heads(pair[1].shape) - of_two, more = of_two - 2 * times;
+      std::string letters = times == 0 ? "" : times == 1 ? "H" : fmt::format("{} H", times);
+      if (more > 0) letters += fmt::format("{}{}", letters.empty() ? "" : " + ", more);
+      return letters;
+    } catch (const Error&) {  // not defined for keys and values of other widths
+    }
+  return std::to_string(heads(trial.shape));
+}
+
 std::string outputs_text(const Trial& trial) {
   Table table({"result", "shape"});
   Outcome out = *tried(trial);
   table.row({"output", fmt::format("[B, m, {}]", is_projected(trial.method) ? output_width(trial) : "d_v")});
-  table.row({"weights", shape_in_letters(trial, out.weights)});
+  table.row({"weights", shape_in_letters(trial, out.weights, heads_in_letters(trial))});
   for (const auto& [name, shape] : out.quantities) table.row({name, shape_in_letters(trial, shape)});
   return table.text();
 }
