@@ -707,6 +707,14 @@ BOOST_AUTO_TEST_CASE(every_method_is_listed_and_described) {
   for (const char* part : {"[d_q, 5]", "[d_q + d_e, d_q]", "where: cross;", "previous_focus", "step_input"})
     BOOST_TEST(contains(flexible, part), part);
   BOOST_TEST(contains(describe_attention("man", {}), "needed"));
+  std::string mixed = describe_attention("concat(multi_head(gaussian), multi_head(dot, output=false)*2, mean, width=3)",
+                                         {.model_dim = 8});
+  for (const char* part : {"\nmulti_head: ", "\ngaussian: ", "\noutput  true ", "\nhead_1.key.weight ",
+                           "\nhead_1.gaussian.center.bias    [H] ", "\noutput.weight                  [4 d, 3] ",
+                           "\noutput         [B, m, 3]\n", "\nweights        [B, 3 H + 1, m, n]\n", "\nhead_1.center ",
+                           "\nhead_3.scores "})
+    BOOST_TEST(contains(mixed, part), part << " is not in\n" << mixed);
+  BOOST_TEST(contains(describe_attention("multi_head", {}), "\noutput   [B, m, d]\n"));
 }
 
 BOOST_AUTO_TEST_CASE(the_readme_has_every_method_as_the_catalogue_has_it) {

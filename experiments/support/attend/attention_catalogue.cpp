@@ -104,6 +104,7 @@ Use use_of(const std::string& method, AttentionShape shape = {.model_dim = d, .h
 /// A combination's name alone is no attention.
 std::string completed(const std::string& method) {
   if (method == "classic") return "classic(dot)";
+  if (method == "multi_head") return "multi_head(global)";
   return find_combination(method) ? method + "(dot*2)" : method;
 }
 
@@ -167,6 +168,11 @@ std::optional<std::vector<Parameter>> parameters_in_letters(const std::string& m
   return std::nullopt;
 }
 
+/// Whether heads of projections are in it: a sum, or any multi_head(...).
+bool is_projected(const std::string& method) {
+  return !find_combination(parse_specification(method)[0].name) || method.find("multi_head") != std::string::npos;
+}
+
 /// Two sizes of projected attention, of attention without projections: in three widths where there are two sequences,
 /// and in one.
 std::vector<Pair> pairs_for(const std::string& method, Place place, std::int64_t step_dim) {
@@ -175,16 +181,16 @@ std::vector<Pair> pairs_for(const std::string& method, Place place, std::int64_t
                     {{"d", heads * head_dim}, {"D", head_dim}, {"H", heads}}};
   };
   Pair projected{lettered(2, 60), lettered(3, 140)}, widths = projected, one_width = projected;
-  bool is_projected = !find_combination(parse_specification(method)[0].name);
-  if (is_projected && place != Place::cross) return {projected};
+  bool projects = is_projected(method);
+  if (projects && place != Place::cross) return {projected};
   for (int k = 0; k < 2; ++k) {
     AttentionShape& shape = widths[k].shape;
     shape.query_dim = shape.model_dim;
     shape.key_dim = k == 0 ? 180 : 660;
     shape.value_dim = k == 0 ? 240 : 780;
-    if (!is_projected) widths[k].letters = {{"d_q", shape.query_dim}};
+    if (!projects) widths[k].letters = {{"d_q", shape.query_dim}};
     widths[k].letters.insert(widths[k].letters.end(), {{"d_k", shape.key_dim}, {"d_v", shape.value_dim}});
-    if (!is_projected) one_width[k].letters.resize(1);
+    if (!projects) one_width[k].letters.resize(1);
   }
   return {widths, one_width};
 }
@@ -195,14 +201,16 @@ std::vector<Parameter> parameters_of(const std::string& method, const AttentionS
   return parameters_at(method, shape);
 }
 
-/// Of what a trial gave.
-std::string shape_in_letters(const Trial& trial, const Shape& shape) {
+/// Of what a trial gave. `all_heads`: dimension 1 of the weights, in letters.
+std::string shape_in_letters(const Trial& trial, const Shape& shape, const std::string& all_heads = "") {
   std::vector<std::string> sizes;
   for (int dim = 0; dim < shape.rank(); ++dim) {
     std::int64_t size = shape[dim], heads = trial.shape.heads;
-    if (size == heads && (dim == 1 || shape.rank() == 1))
+    if (dim == 1 && !all_heads.empty())
+      sizes.push_back(all_heads);
+    else if (size == heads && (dim == 1 || shape.rank() == 1))
       sizes.emplace_back("H");
-    else if (size == B)
+    else if (size == B && dim == 0)
       sizes.emplace_back("B");
     else if (size == m)
       sizes.emplace_back("m");
@@ -315,7 +323,7 @@ Reads reads_of(const Trial& trial) {
 
 std::string inputs_text(const Trial& trial) {
   Table table({"input", "shape", ""});
-  bool projected = !find_combination(parse_specification(trial.method)[0].name);
+  bool projected = is_projected(trial.method);
   table.row({"query, key, value", fmt::format("[B, m, {}], [B, n, d_k], [B, n, d_v]", projected ? "d" : "d_q"),
              "no key: self-attention; no value: the keys"});
   table.row({"lengths", "[B]", "real keys of each sentence; the rest is padding"});
@@ -332,12 +340,36 @@ std::string inputs_text(const Trial& trial) {
   return table.text();
 }
 
+/// The width of the output: in letters, or the number that it is in the trial.
+std::string output_width(const Trial& trial) {
+  auto width = [&](const AttentionShape& shape) { return attention_factory(trial.method)(shape)->output_dim(); };
+  for (const Pair& pair : pairs_for(trial.method, trial.shape.place, trial.shape.step_dim)) try {
+      std::string letter = letter_of(pair, width(pair[0].shape), width(pair[1].shape));
+      if (!letter.empty()) return letter;
+    } catch (const Error&) {  // not defined for keys and values of other widths
+    }
+  return std::to_string(width(trial.shape));
+}
+
+/// The number of all heads, those of several mechanisms together: "H", "2 H + 1", or the number that it is in the
+/// trial.
+std::string heads_in_letters(const Trial& trial) {
+  auto heads = [&](const AttentionShape& shape) { return attention_factory(trial.method)(shape)->heads(); };
+  for (const Pair& pair : pairs_for(trial.method, trial.shape.place, trial.shape.step_dim)) try {
+      std::int64_t of_two = heads(pair[0].shape), times = heads(pair[1].shape) - of_two, more = of_two - 2 * times;
+      std::string letters = times == 0 ? "" : times == 1 ? "H" : fmt::format("{} H", times);
+      if (more > 0) letters += fmt::format("{}{}", letters.empty() ? "" : " + ", more);
+      return letters;
+    } catch (const Error&) {  // not defined for keys and values of other widths
+    }
+  return std::to_string(heads(trial.shape));
+}
+
 std::string outputs_text(const Trial& trial) {
   Table table({"result", "shape"});
   Outcome out = *tried(trial);
-  bool projected = !find_combination(parse_specification(trial.method)[0].name);
-  table.row({"output", projected ? "[B, m, d]" : "[B, m, d_v]"});
-  table.row({"weights", shape_in_letters(trial, out.weights)});
+  table.row({"output", fmt::format("[B, m, {}]", is_projected(trial.method) ? output_width(trial) : "d_v")});
+  table.row({"weights", shape_in_letters(trial, out.weights, heads_in_letters(trial))});
   for (const auto& [name, shape] : out.quantities) table.row({name, shape_in_letters(trial, shape)});
   return table.text();
 }
@@ -349,7 +381,10 @@ std::string attention_catalogue() {
       "Methods are combined with '+'; each takes layers=FIRST-LAST and heads=FIRST-LAST, counted from 1;\n"
       "heads(global*2, gaussian*2) gives different heads different methods.\n";
   for (const MethodEntry& entry : registered_methods()) text += "\n" + card_text(entry);
-  text += "\nAttentions without projections, of sums of these methods: classic(additive), average(dot*2, laplace)\n";
+  text +=
+      "\nAttentions without projections, of sums of these methods: classic(additive), average(dot*2, laplace);\n"
+      "multi_head(...) gives one of several mechanisms projections: average(multi_head(global), "
+      "multi_head(gaussian))\n";
   for (const Combination& entry : combinations()) text += "\n" + card_text(entry);
   return text;
 }
