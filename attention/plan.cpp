@@ -48,6 +48,19 @@ std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext&
   return all;
 }
 
+std::vector<Variable> variables_of(const AttentionContext& in, const Plan& plan) {
+  std::vector<Variable> all{in.value};
+  auto add = [&](const std::vector<Capture>& captures) {
+    for (const Capture& capture : captures) all.push_back(capture.value);
+  };
+  for (const Score& score : scores_of_all_heads(plan, in)) add(score.captures());
+  for (const auto* terms : {&plan.score_changes, &plan.biases, &plan.windows})
+    for (const PairTerm& term : *terms) add(term.captures);
+  for (const ValueTerm& term : plan.values) add(term.captures);
+  if (plan.sink.defined()) all.push_back(plan.sink);
+  return all;
+}
+
 namespace {
 
 /// `sink` [h] for `heads` added to `already` [H], the sinks of all heads, where −inf means none.

@@ -214,6 +214,10 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
 /// Throws Error if a score acts on heads that do not exist or have another score.
 std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext& in);
 
+/// The variables that the values of a call and its plan are made of, in the order values, scores, score changes,
+/// biases, windows, value terms, sink; those of a recurrence are not among them.
+std::vector<Variable> variables_of(const AttentionContext& in, const Plan& plan);
+
 /// `heads`, or all H heads if its count is 0.
 inline HeadRange resolved(HeadRange heads, std::int64_t H) { return heads.count > 0 ? heads : HeadRange{0, H}; }
 

@@ -3,6 +3,7 @@
 
 #include <omp.h>
 
+#include "attention/engine/blockwise.h"
 #include "attention/engine/fused.h"
 #include "attention/layers/multi_head.h"
 #include "attention/registry.h"
@@ -51,7 +52,7 @@ class Case {
     in_ = call.context;
     plan_ = std::make_shared<const Plan>(std::move(call.plan));
     if (options.pass == "forward") return;
-    inputs_ = fused_inputs(in_, plan_);
+    inputs_ = variables_of(in_, *plan_);
     std::erase_if(inputs_, [](const Variable& input) { return !input.requires_grad(); });  // ALiBi's slopes
     set_precision();
     out_ = forward();
@@ -87,8 +88,10 @@ class Case {
   void set_precision() const { set_matmul_precision(options_.precision == "bf16" ? Precision::bf16 : Precision::f32); }
   Variable forward() const {
     if (engine_ == "composed") return attend_composed(in_, *plan_, {}, nullptr);
-    Variable out = attend_fused(in_, plan_, {}, nullptr);
-    require(out.defined(), "--engine fused: {} has a term without a fused form", method_);
+    const bool blockwise = engine_ == "blockwise";
+    Variable out = blockwise ? attend_blockwise(in_, plan_, {}, nullptr) : attend_fused(in_, plan_, {}, nullptr);
+    require(out.defined(), "--engine {}: {} has a part without {} form", engine_, method_,
+            blockwise ? "a blockwise" : "a fused");
     return out;
   }
   Variable forward_only() const {
@@ -218,7 +221,9 @@ void benchmark_attention(Cli& cli) {
   cli.option("--pass", options.pass, "what is timed").one_of({"forward", "backward", "both"});
   cli.option("--backward", options.backward, "the same as --pass backward");
   cli.option("--engine", options.engine,
-             "how it is computed; fused and blockwise are one engine; both: fused, beside composed in the same run")
+             "how it is computed; blockwise: the composed form on blocks of queries; both: fused, beside composed in "
+             "the same "
+             "run")
       .one_of({"fused", "blockwise", "composed", "both"});
   cli.option(
          "--precision", options.precision,

@@ -181,6 +181,7 @@ void add_flags(Cli& cli, StepOptions& options, Comparison& comparison) {
   cli.choice("--engine", options.engine,
              {{"fastest", AttentionEngine::fastest},
               {"fused", AttentionEngine::fused},
+              {"blockwise", AttentionEngine::blockwise},
               {"composed", AttentionEngine::composed}},
              "how attention is computed");
   cli.option("--threads", options.threads, "0: one per core").range(0, 1024);

@@ -8,25 +8,38 @@
 namespace fovea {
 
 /// How attend() computes attention.
-///   composed: plain differentiable operations on matrices of all pairs; O(I J) memory.
-///   fused:    one pass over strips of the pairs; O(I + J) memory. A trace gets constants. attend() throws Error for a
-///             method with a term that has no fused form.
-///   fastest:  fused where every term has a fused form and there are more than a few keys, composed otherwise.
-enum class AttentionEngine { fastest, fused, composed };
+///   composed:   plain differentiable operations on matrices of all pairs; O(I J) memory.
+///   blockwise:  the same operations on blocks of queries, which the backward pass computes again; O(I + J) memory, for
+///   any
+///               plan but those with a recurrence, for which attend() throws Error.
+///   fused:      one pass over strips of the pairs; O(I + J) memory. attend() throws Error for a method with a term
+///   that
+///               has no fused form.
+///   fastest:    fused where every term has a fused form and there are more than a few keys; otherwise composed or,
+///   from
+///               about four million pairs on, blockwise, of which a warning says so once.
+/// A trace gets constants from the fused and the blockwise engine.
+enum class AttentionEngine { fastest, fused, blockwise, composed };
 
 /// The engine of the calling thread: that of its innermost AttentionEngineScope, `fastest` outside of all scopes.
 AttentionEngine attention_engine();
 
-/// Chooses the engine of the calling thread for the lifetime of this object. Other threads keep theirs.
+/// The number of queries that the blockwise engine computes at once in the calling thread; 0: as many as have about
+/// four million pairs, at least 16.
+std::int64_t attention_block_queries();
+
+/// Chooses the engine of the calling thread, and the blocks of the blockwise engine, for the lifetime of this object.
+/// Other threads keep theirs.
 class AttentionEngineScope {
  public:
-  explicit AttentionEngineScope(AttentionEngine engine);
+  explicit AttentionEngineScope(AttentionEngine engine, std::int64_t block_queries = 0);
   ~AttentionEngineScope();
   AttentionEngineScope(const AttentionEngineScope&) = delete;
   AttentionEngineScope& operator=(const AttentionEngineScope&) = delete;
 
  private:
-  AttentionEngine before_;
+  AttentionEngine engine_before_;
+  std::int64_t block_queries_before_;
 };
 
 /// Attention for one call, computed by attention_engine() → [B, H, I, D_v]. `dropout` is the probability in [0, 1) with

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "autograd/node.h"
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
 
@@ -259,25 +260,52 @@ void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& we
   for (auto& [name, compute] : plan.quantities) trace.quantities.emplace_back(name, compute());
 }
 
-Variable attend_composed(const AttentionContext& in, const Plan& plan, const AttentionDropout& weights_dropout,
-                         AttentionTrace* trace) {
-  if (plan.recurrence) {
-    check_recurrence(plan);
-    const bool all_heads = resolved(plan.recurrent_heads, in.query.size(1)).count == in.query.size(1);
-    if (all_heads && weights_dropout.probability == 0) {
-      Variable out = plan.recurrence->skipping(in, plan, trace);
-      if (out.defined()) return out;
-    }
-  }
+Variable composed_weights(const AttentionContext& in, const Plan& plan) {
   Variable pairs = logits_of(in, plan);  // z [B, H, I, J]
   Tensor allow = allowed_keys(in, plan);
   pairs = plan.recurrence ? recurrent_weights(pairs, allow, plan, in) : normalize(pairs, allow, plan);  // a
   for (const PairTerm& window : plan.windows) pairs = apply_on_heads(window, pairs, in);                // w
-  if (trace) fill_trace(in, plan, with_dimensions_last(pairs), *trace);
-  if (weights_dropout.probability > 0) pairs = dropout(pairs, weights_dropout.mask(pairs.size(-1)));
-  Variable out = weighted_sum(pairs, in.value);  // [B, H, I, D]
-  for (const ValueTerm& value : plan.values) out = out + value_of(value, pairs, in);
+  return pairs;
+}
+
+Variable composed_output(const AttentionContext& in, const Plan& plan, const Variable& weights) {
+  Variable out = weighted_sum(weights, in.value);  // [B, H, I, D]
+  for (const ValueTerm& value : plan.values) out = out + value_of(value, weights, in);
   return out;
+}
+
+Variable attend_composed(const AttentionContext& in, const Plan& plan, const AttentionDropout& weights_dropout,
+                         AttentionTrace* trace) {
+  const double probability = weights_dropout.probability;
+  if (plan.recurrence) {
+    check_recurrence(plan);
+    const bool all_heads = resolved(plan.recurrent_heads, in.query.size(1)).count == in.query.size(1);
+    Variable out = all_heads && probability == 0 ? plan.recurrence->skipping(in, plan, trace) : Variable();
+    if (out.defined()) return out;
+  }
+  Variable weights = composed_weights(in, plan);
+  if (trace) fill_trace(in, plan, with_dimensions_last(weights), *trace);
+  if (probability > 0) weights = dropout(weights, weights_dropout.mask(weights.size(-1)));
+  return composed_output(in, plan, weights);
+}
+
+Gradients composed_gradients(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
+                             const std::vector<Variable>& inputs, const Gradients& g) {
+  Variable out = attend_composed(in, plan, dropout, nullptr);
+  Gradients total(inputs.size());
+  auto add = [&](const Variable& output, const Variable& gradient) {
+    Gradients own = partial_gradients(output, inputs, gradient);
+    for (std::size_t k = 0; k < own.size(); ++k)
+      if (own[k].defined()) total[k] = total[k].defined() ? total[k] + own[k] : own[k];
+  };
+  if (g[0].defined()) add(out, g[0]);
+  if (plan.recurrence && g[1].defined()) add(plan.recurrence->carried(), of_recurrent_heads(plan, g[1]));
+  return total;
+}
+
+Variable of_recurrent_heads(const Plan& plan, const Variable& carried) {
+  const HeadRange heads = resolved(plan.recurrent_heads, carried.size(1));
+  return heads.count == carried.size(1) ? carried : slice(carried, 1, heads.first, heads.first + heads.count);
 }
 
 void check_recurrence(const Plan& plan) {

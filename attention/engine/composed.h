@@ -10,6 +10,17 @@ namespace fovea {
 Variable attend_composed(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
                          AttentionTrace* trace);
 
+/// The weights w before dropout, [B, H, I, J], or [D, B, H, I, J] if each dimension of the values has its own.
+Variable composed_weights(const AttentionContext& in, const Plan& plan);
+/// The output [B, H, I, D_v] from weights after dropout.
+Variable composed_output(const AttentionContext& in, const Plan& plan, const Variable& weights);
+
+/// The gradients of `inputs`, the variables that the plan reads, as differentiable functions: for the second
+/// derivatives of other engines. `g` are the gradients of the output and, with a recurrence, of the carried numbers [B,
+/// H, I]; they may be undefined.
+Gradients composed_gradients(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
+                             const std::vector<Variable>& inputs, const Gradients& g);
+
 /// The logits of K keys by a score, [B, h, I, K], or [D, B, h, I, K] if each dimension of the values has its own.
 /// `queries` and `keys` are rows of the score's. `positions` are those of the keys, i64, and broadcast to the result.
 Variable score_logits(const Score& score, const Variable& queries, const Variable& keys, const Tensor& positions);
@@ -33,6 +44,8 @@ Variable weighted_sum(const Variable& weights, const Variable& value);
 /// The layout of traces: [B, H, I, J] as it is, [D, B, H, I, J] as [B, H, I, J, D].
 Variable with_dimensions_last(const Variable& pairs);
 
+/// The numbers [B, h, I] of the heads that the plan's recurrence acts on, from those of all heads [B, H, I].
+Variable of_recurrent_heads(const Plan& plan, const Variable& carried);
 /// Throws Error if the plan has sinks or densities, which do not combine with a recurrence.
 void check_recurrence(const Plan& plan);
 

@@ -23,27 +23,6 @@ FusedResult make_result(const FusedCall& call, bool record) {
   return result;
 }
 
-/// The numbers [B, h, I] of the heads that the plan's recurrence acts on, from those of all heads [B, H, I].
-Variable of_recurrent_heads(const Plan& plan, const Variable& carried) {
-  const HeadRange heads = resolved(plan.recurrent_heads, carried.size(1));
-  return heads.count == carried.size(1) ? carried : slice(carried, 1, heads.first, heads.first + heads.count);
-}
-
-/// The gradients as differentiable functions of the inputs, for second derivatives: those of the composed form.
-Gradients composed_gradients(const FusedCall& call, const std::vector<Variable>& inputs, const Gradients& g) {
-  Variable out = attend_composed(call.in, *call.plan, call.dropout, nullptr);
-  Gradients total(inputs.size());
-  auto add = [&](const Variable& output, const Variable& gradient) {
-    if (!gradient.defined()) return;
-    Gradients own = partial_gradients(output, inputs, gradient);
-    for (std::size_t k = 0; k < own.size(); ++k)
-      if (own[k].defined()) total[k] = total[k].defined() ? total[k] + own[k] : own[k];
-  };
-  add(out, g[0]);
-  if (call.recurrence && g[1].defined()) add(call.plan->recurrence->carried(), of_recurrent_heads(*call.plan, g[1]));
-  return total;
-}
-
 /// Tensors that the backward pass reads but does not differentiate. Their versions are checked.
 std::vector<SavedTensor> watched_tensors(const FusedCall& call, const FusedResult& result) {
   const Plan& plan = *call.plan;
@@ -91,7 +70,7 @@ std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, 
     return gradients;
   };
   auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
-    return composed_gradients(*kept.call, kept.checked_inputs(node), g);
+    return composed_gradients(kept.call->in, *kept.call->plan, kept.call->dropout, kept.checked_inputs(node), g);
   };
   Kept kept{call,
             std::vector<Saved>(inputs.begin(), inputs.end()),
@@ -125,54 +104,6 @@ Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Pl
           {});  // the carried numbers' node holds the terms; a reference back would be a cycle
   }
   return outputs[0];
-}
-
-std::vector<Variable> fused_inputs(const AttentionContext& in, const std::shared_ptr<const Plan>& plan) {
-  std::shared_ptr<const FusedCall> call = plan_call(in, plan, {});
-  require(call != nullptr,
-          "attention: a term of this method has no form for the fused engine; use the composed engine");
-  return call->inputs();
-}
-
-namespace {
-
-thread_local AttentionEngine engine_of_thread = AttentionEngine::fastest;
-
-/// Up to this many keys the composed engine is faster: for a single query, and for methods that do little but matrix
-/// products (plain attention and windows). Measured by `benchmark attention --small`.
-constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
-
-bool is_faster_composed(const AttentionContext& in, const Plan& plan) {
-  if (plan.recurrence || std::any_of(plan.scores.begin(), plan.scores.end(), [](auto& s) { return !s.is_default; }))
-    return false;
-  auto is_products = [](const PairTerm& term) { return std::holds_alternative<PointerWindow>(term.what); };
-  const bool products = plan.score_changes.empty() &&
-                        std::all_of(plan.biases.begin(), plan.biases.end(), is_products) &&
-                        std::all_of(plan.windows.begin(), plan.windows.end(), is_products) && plan.values.empty();
-  return in.key.size(2) <= (in.query.size(2) == 1 ? few_of_one_query : products ? few_of_products : 0);
-}
-
-}  // namespace
-
-AttentionEngine attention_engine() { return engine_of_thread; }
-AttentionEngineScope::AttentionEngineScope(AttentionEngine engine) : before_(std::exchange(engine_of_thread, engine)) {}
-AttentionEngineScope::~AttentionEngineScope() { engine_of_thread = before_; }
-
-Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
-  AttentionDropout drop{dropout, {}};
-  if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
-  auto shared = std::make_shared<const Plan>(std::move(plan));
-  const AttentionEngine engine = attention_engine();
-  if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && !is_faster_composed(in, *shared))) {
-    Variable out = attend_fused(in, shared, drop, trace);
-    if (out.defined()) return out;
-    require(engine != AttentionEngine::fused,
-            "attention: a term of this method has no form for the fused engine on {}; use the composed engine",
-            name(in.query.device()));
-  }
-  Variable out = attend_composed(in, *shared, drop, trace);
-  if (shared->recurrence && in.memory) shared->recurrence->keep_carried(*in.memory, shared->recurrence->carried());
-  return out;
 }
 
 }  // namespace fovea

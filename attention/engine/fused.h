@@ -10,8 +10,4 @@ namespace fovea {
 Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                       const AttentionDropout& dropout, AttentionTrace* trace);
 
-/// The variables that this call has gradients for: the values and what all parts of the plan read. Throws Error if a
-/// term has no form on strips.
-std::vector<Variable> fused_inputs(const AttentionContext& in, const std::shared_ptr<const Plan>& plan);
-
 }  // namespace fovea

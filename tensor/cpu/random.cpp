@@ -69,7 +69,7 @@ void drop(const DropoutMask& mask, const T* x, const T* residual, T* out, std::i
   parallel_for(mask.groups(n), element_grain / DropoutMask::group, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t group = begin; group < end; ++group) {
       const auto [first, count] = mask.stretch(group, n);
-      auto blocks = sixteen_blocks(mask.position(), static_cast<std::uint64_t>(16 * group));
+      auto blocks = sixteen_blocks(mask.position(), static_cast<std::uint64_t>(16 * mask.number_in_whole(group)));
       for (int k = 0; 16 * k < count; ++k) {
         const std::int64_t rest = count - 16 * k;
         if (rest >= 16)

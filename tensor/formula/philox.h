@@ -89,6 +89,16 @@ class DropoutMask {
   std::uint32_t threshold() const { return threshold_; }
   RandomPosition position() const { return position_; }
 
+  /// The mask of a part of a tensor [..., rows, row_length] with this mask: of the rows first ≤ r < first + count of
+  /// each matrix.
+  DropoutMask of_rows(std::int64_t rows, std::int64_t first, std::int64_t count) const {
+    DropoutMask part = *this;
+    part.whole_rows_ = rows;
+    part.first_row_ = first;
+    part.part_rows_ = count;
+    return part;
+  }
+
   std::int64_t row_length() const { return row_length_; }
   FOVEA_HD std::int64_t groups_in_row() const { return (row_length_ + group - 1) / group; }
   /// The number of groups of a tensor with `elements` elements.
@@ -106,9 +116,14 @@ class DropoutMask {
     return {first, row_end - first < group ? row_end - first : group};
   }
 
+  /// The number of group `g` in the whole tensor, if this is the mask of_rows() of a part; otherwise g.
+  FOVEA_HD std::int64_t number_in_whole(std::int64_t g) const {
+    const std::int64_t row = g / groups_in_row(), matrix = row / part_rows_;
+    return g + (matrix * (whole_rows_ - part_rows_) + first_row_) * groups_in_row();
+  }
   /// Returns the random words that decide elements lane + 16 k, k = 0 ... 7, of group `g`.
   FOVEA_HD PhiloxBlock<std::uint32_t> words(std::int64_t g, int lane) const {
-    return philox(position_, static_cast<std::uint64_t>(lanes * g + lane));
+    return philox(position_, static_cast<std::uint64_t>(lanes * number_in_whole(g) + lane));
   }
   /// Whether element 16 k + lane of a group is kept, where `words` is the result of words(g, lane).
   FOVEA_HD bool keeps(const PhiloxBlock<std::uint32_t>& words, int k) const {
@@ -120,6 +135,7 @@ class DropoutMask {
   double scale_;
   RandomPosition position_;
   std::int64_t row_length_;
+  std::int64_t whole_rows_ = 1, first_row_ = 0, part_rows_ = 1;
 };
 
 }  // namespace fovea

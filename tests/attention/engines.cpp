@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <omp.h>
 
+#include "attention/engine/blockwise.h"
 #include "attention/engine/fused.h"
 #include "tensor/gemm.h"
 #include "tests/attention/attentions.h"
@@ -111,8 +112,10 @@ void check_engines_alike(const AttentionContext& in, const std::shared_ptr<const
     for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
     return all;
   };
-  check_alike(with_gradients(attend_fused(in, plan, {}, nullptr)),
-              with_gradients(attend_composed(in, *plan, {}, nullptr)), tolerance);
+  const std::vector<Tensor> composed = with_gradients(attend_composed(in, *plan, {}, nullptr));
+  check_alike(with_gradients(attend_fused(in, plan, {}, nullptr)), composed, tolerance);
+  AttentionEngineScope blocks(AttentionEngine::blockwise, 13);
+  check_alike(with_gradients(attend_blockwise(in, plan, {}, nullptr)), composed, tolerance);
 }
 
 /// z · b: no softmax cancels it, whatever b goes with.
@@ -146,6 +149,29 @@ BOOST_AUTO_TEST_CASE(fused_equals_composed_in_value_and_gradient) {
       check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11);
     }
   });
+}
+
+// Blocks of 4 queries, the last one shorter. A recurrence goes from query to query and has no blocks.
+BOOST_AUTO_TEST_CASE(blockwise_equals_composed_in_value_and_gradient) {
+  for (const std::string& specification : all_specifications())
+    for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
+        std::unique_ptr<Attention> attention;
+        {
+          AttentionEngineScope composed(AttentionEngine::composed);
+          attention = usable_attention(specification, place);
+        }
+        if (!attention) continue;
+        auto run = [&](AttentionEngine engine, const Sizes& sizes) {
+          AttentionEngineScope chosen(engine, 4);
+          return output_and_gradients(*attention, place, sizes, DType::f64);
+        };
+        if (specification.find("flexible") != std::string::npos) {
+          BOOST_CHECK_THROW(run(AttentionEngine::blockwise, all_sizes[0]), Error);
+          continue;
+        }
+        for (const Sizes& sizes : {all_sizes[0], all_sizes[1]})
+          check_alike(run(AttentionEngine::blockwise, sizes), run(AttentionEngine::composed, sizes), 1e-11);
+      }
 }
 
 // Queries that look far from where their pointers point: what a window is there has digits of its own, which a sum to 1
@@ -326,8 +352,8 @@ BOOST_AUTO_TEST_CASE(a_weight_is_dropped_by_its_head_query_and_key) {
     in.value = unit.expand({B, H, J, J}).contiguous();  // the output is the weights
     const std::int64_t first = J / 5, end = J - J / 7;
     in.visible = {Tensor::full({1, 1, 1}, double(first), DType::i32), Tensor::full({1, 1, 1}, double(end), DType::i32)};
-    for (AttentionEngine engine : {AttentionEngine::fused, AttentionEngine::composed}) {
-      AttentionEngineScope chosen(engine);
+    for (AttentionEngine engine : {AttentionEngine::fused, AttentionEngine::blockwise, AttentionEngine::composed}) {
+      AttentionEngineScope chosen(engine, 5);
       RandomScope random({.seed = 6, .update = 2});
       const DropoutMask mask(probability, RandomScope::next_call("test"));
       RandomScope again({.seed = 6, .update = 2});

@@ -23,13 +23,14 @@ void AttentionCase::add_to(Cli& cli) {
       "--place", place,
       {{"auto", std::nullopt}, {"encoder", Place::encoder}, {"decoder", Place::decoder}, {"cross", Place::cross}},
       "auto: decoder if causal, encoder if the keys are the queries, else cross");
-  cli.choice("--engine", engine,
-             {{"fastest", AttentionEngine::fastest},
-              {"fused", AttentionEngine::fused},
-              {"blockwise", AttentionEngine::fused},
-              {"composed", AttentionEngine::composed}},
-             "how it is computed; fastest: fused where it can be and there are more than a few keys; fused and "
-             "blockwise are one engine, in blocks of rows");
+  cli.choice(
+      "--engine", engine,
+      {{"fastest", AttentionEngine::fastest},
+       {"fused", AttentionEngine::fused},
+       {"blockwise", AttentionEngine::blockwise},
+       {"composed", AttentionEngine::composed}},
+      "how it is computed; blockwise: the composed form on blocks of queries; fastest: fused where it can be and "
+      "there are more than a few keys, otherwise composed or, for millions of pairs, blockwise");
   cli.choice("--precision", precision, {{"f32", Precision::f32}, {"f64", Precision::f64}, {"bf16", Precision::bf16}},
              "bf16: inputs, parameters and operands of large products rounded to it, the rest in f32");
   cli.choice("--device", device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}}, "where it is computed");

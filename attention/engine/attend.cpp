@@ -1,0 +1,90 @@
+// The choice of an engine.
+#include "attention/engine/attend.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "attention/engine/blockwise.h"
+#include "attention/engine/composed.h"
+#include "attention/engine/fused.h"
+#include "tensor/support/warning.h"
+
+namespace fovea {
+
+namespace {
+
+thread_local AttentionEngine engine_of_thread = AttentionEngine::fastest;
+thread_local std::int64_t block_queries_of_thread = 0;
+
+/// Up to this many keys the composed engine is faster: for a single query, and for methods that do little but matrix
+/// products (plain attention and windows). Measured by `benchmark attention --small`.
+constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
+
+bool is_faster_composed(const AttentionContext& in, const Plan& plan) {
+  if (plan.recurrence || std::any_of(plan.scores.begin(), plan.scores.end(), [](auto& s) { return !s.is_default; }))
+    return false;
+  auto is_products = [](const PairTerm& term) { return std::holds_alternative<PointerWindow>(term.what); };
+  const bool products = plan.score_changes.empty() &&
+                        std::all_of(plan.biases.begin(), plan.biases.end(), is_products) &&
+                        std::all_of(plan.windows.begin(), plan.windows.end(), is_products) && plan.values.empty();
+  return in.key.size(2) <= (in.query.size(2) == 1 ? few_of_one_query : products ? few_of_products : 0);
+}
+
+/// From so many elements on, a matrix of all pairs (16 MiB in f32) is not made where it can be avoided.
+constexpr std::int64_t many_pairs = std::int64_t{1} << 22;
+
+bool is_too_large_composed(const AttentionContext& in) {
+  return in.query.size(0) * in.query.size(1) * in.query.size(2) * in.key.size(2) > many_pairs;
+}
+
+void warn_of_blocks(const AttentionContext& in) {
+  static std::atomic_flag said;
+  if (said.test_and_set()) return;
+  warn(
+      fmt::format("attention: {} queries and {} keys: a part of this method has no fused form on {}, so that blocks of "
+                  "queries are computed one after the other (engine blockwise)",
+                  in.query.size(2), in.key.size(2), name(in.query.device())));
+}
+
+}  // namespace
+
+AttentionEngine attention_engine() { return engine_of_thread; }
+std::int64_t attention_block_queries() { return block_queries_of_thread; }
+
+AttentionEngineScope::AttentionEngineScope(AttentionEngine engine, std::int64_t block_queries)
+    : engine_before_(std::exchange(engine_of_thread, engine)),
+      block_queries_before_(std::exchange(block_queries_of_thread, block_queries)) {}
+
+AttentionEngineScope::~AttentionEngineScope() {
+  engine_of_thread = engine_before_;
+  block_queries_of_thread = block_queries_before_;
+}
+
+Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
+  AttentionDropout drop{dropout, {}};
+  if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
+  auto shared = std::make_shared<const Plan>(std::move(plan));
+  const AttentionEngine engine = attention_engine();
+  if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && !is_faster_composed(in, *shared))) {
+    Variable out = attend_fused(in, shared, drop, trace);
+    if (out.defined()) return out;
+    require(engine != AttentionEngine::fused,
+            "attention: a term of this method has no form for the fused engine on {}; use the blockwise engine",
+            name(in.query.device()));
+  }
+  if (engine == AttentionEngine::blockwise || (engine == AttentionEngine::fastest && is_too_large_composed(in))) {
+    Variable out = attend_blockwise(in, shared, drop, trace);
+    if (out.defined() && engine == AttentionEngine::fastest) warn_of_blocks(in);
+    if (out.defined()) return out;
+    require(
+        engine != AttentionEngine::blockwise,
+        "attention: a recurrent method such as flexible goes from query to query, not in blocks; use the fused or the "
+        "composed engine");
+  }
+  Variable out = attend_composed(in, *shared, drop, trace);
+  if (shared->recurrence && in.memory) shared->recurrence->keep_carried(*in.memory, shared->recurrence->carried());
+  return out;
+}
+
+}  // namespace fovea
