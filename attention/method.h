@@ -36,8 +36,10 @@ struct StateLayers {
 struct Surroundings {
   std::int64_t value_dim;  ///< width of all heads' values: W^V [d, value_dim], W^O [value_dim, d]
   Variable (*activation)(const Variable& heads) =
-      nullptr;              ///< applied to the concatenated heads, before W^O; null: none
-  bool positioned = false;  ///< whether queries and keys go through LocalnessMethod::positioned()
+      nullptr;                 ///< applied to the concatenated heads, before W^O; null: none
+  std::int64_t key_heads = 0;  ///< heads of keys and values, which divide those of the queries; 0: as many
+  bool finished = false;       ///< whether the heads' outputs go through LocalnessMethod::finish()
+  bool positioned = false;     ///< whether queries and keys go through LocalnessMethod::positioned()
 };
 
 class LocalnessMethod : public Module {
@@ -53,6 +55,12 @@ class LocalnessMethod : public Module {
   /// `first`. Called if change() sets Surroundings::positioned.
   virtual Variable positioned(const Variable& heads, std::int64_t first) {
     (void)first;
+    return heads;
+  }
+  /// Changes the outputs of this method's heads, [B, h, I, D_v], before the activation and W^O. Called if change() sets
+  /// Surroundings::finished.
+  virtual Variable finish(const Variable& heads, const AttentionContext& in) {
+    (void)in;
     return heads;
   }
   /// Adds what this method contributes to one call to `plan`. Throws Error for inputs for which the method is not

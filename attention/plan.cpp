@@ -57,7 +57,16 @@ std::vector<Variable> variables_of(const AttentionContext& in, const Plan& plan)
   for (const auto* terms : {&plan.score_changes, &plan.biases, &plan.windows})
     for (const PairTerm& term : *terms) add(term.captures);
   for (const ValueTerm& term : plan.values) add(term.captures);
-  if (plan.sink.defined()) all.push_back(plan.sink);
+  for (const Normalizer& part : plan.normalizers) add(part.captures);
+  for (const HeadMixing& part : plan.mixings) all.insert(all.end(), {part.before, part.after});
+  for (const SecondMap& part : plan.second_maps) {
+    add(part.score.captures());
+    all.push_back(part.factor.value);
+  }
+  for (const ExtraKeys& part : plan.extra_keys) all.insert(all.end(), {part.keys, part.values});
+  for (const HeadMixer& part : plan.mixers) add(part.captures);
+  all.push_back(plan.sink);
+  std::erase_if(all, [](const Variable& x) { return !x.defined(); });
   return all;
 }
 
@@ -71,6 +80,18 @@ Variable sink_of_all_heads(const Variable& already, const Variable& sink, HeadRa
   for (double logit : others.value().slice(0, heads.first, heads.first + heads.count).to_vector<double>())
     require(logit == -std::numeric_limits<double>::infinity(), "sinks: a head has two logits; it can have one");
   return reshape(replace_heads(reshape(others, {H, 1, 1}), reshape(sink, {heads.count, 1, 1}), heads), {H});
+}
+
+/// Throws Error if two of these parts act on one head.
+template <class Part>
+void require_apart(const char* what, const std::vector<Part>& parts) {
+  for (std::size_t k = 0; k < parts.size(); ++k)
+    for (std::size_t other = 0; other < k; ++other) {
+      const HeadRange a = parts[k].heads, b = parts[other].heads;
+      require(a.first + a.count <= b.first || b.first + b.count <= a.first,
+              "attention: two methods each give head {} a {} of its own; a head has one",
+              std::max(a.first, b.first) + 1, what);
+    }
 }
 
 }  // namespace
@@ -96,7 +117,15 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
   add(all.ranges, own.ranges);
   add(all.always, own.always);
   add(all.masks, own.masks);
-  for (HeadRange part : own.densities) all.densities.push_back(placed(part));
+  add(all.normalizers, own.normalizers);
+  add(all.mixings, own.mixings);
+  add(all.second_maps, own.second_maps);
+  add(all.extra_keys, own.extra_keys);
+  add(all.mixers, own.mixers);
+  require_apart("normaliser", all.normalizers);
+  require_apart("second map", all.second_maps);
+  require_apart("kind of keys without tokens", all.extra_keys);
+  require_apart("mixer in place of weights", all.mixers);
   if (!own.scores.empty()) scores_of_all_heads(all, in);  // throws Error if two scores meet
   if (own.recurrence) {
     require(!all.recurrence, "attention: two recurrent methods, such as flexible; an attention can have one");

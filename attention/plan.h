@@ -5,9 +5,12 @@
 ///
 ///     s_ij = f(score(q_i, k_j))           Score; f: `score_changes`, in order
 ///     z_ij = s_ij + Σ bias_t(i, j)        `biases`, in order
-///     a_ij = softmax_j(z_ij)              over the keys that i may see: ranges and masks; exp(z_ij) for densities
+///     a_ij = softmax_j(z_ij)              over the keys that i may see: ranges and masks; or another Normalizer
 ///     w_ij = a_ij · Π m_t(i, j)           `windows`, in order, without normalising again
 ///     o_i  = Σ_j w_ij v_j + Σ r_t(w_i)    `values`
+///
+/// Around the normaliser heads may be mixed (HeadMixing), a second map may be added (SecondMap), and keys that no token
+/// has may take part (ExtraKeys). A PairlessMixer replaces all of this on its heads.
 ///
 /// Letters of shapes: B sentences, H heads, h heads of one part of the plan, I queries, J keys, D width of a head.
 #pragma once
@@ -137,7 +140,62 @@ struct ValueTerm {
   HeadRange heads = {};
 };
 
-// ---- Normalisers
+// ---- Normalisers, and what stands around them
+
+/// A replacement for the softmax, such as sparsemax.
+class CustomNormalizer {
+ public:
+  virtual ~CustomNormalizer() = default;
+  /// Logits z [B, h, I, J] or [D, B, h, I, J] → weights. `allow` broadcasts to z and is false for keys that a query
+  /// does not see: their weights are 0, also in rows where it is false everywhere. Undefined: all keys are seen.
+  virtual Variable weights(const Variable& z, const Tensor& allow, std::span<const Variable> captured) const = 0;
+};
+
+/// How the logits of some heads become weights. Heads without one have the softmax.
+struct Normalizer {
+  enum class Form { density, custom };  ///< density: exp(z_ij), which need not sum to 1
+  Form form = Form::density;
+  std::shared_ptr<const CustomNormalizer> custom = nullptr;
+  std::vector<Capture> captures = {};
+  HeadRange heads = {};
+};
+
+/// Heads that read each other: z'_h = Σ_g before_hg z_g before the normaliser, and w'_h = Σ_g after_hg w_g after it and
+/// the windows. Matrices [h, h]; undefined: none.
+struct HeadMixing {
+  Variable before, after;
+  HeadRange heads = {};
+};
+
+/// A second map of weights: a = normalise(z) + factor · normalise(z'), where z' is made of this score as z is of the
+/// first one. The factor is per head or per query.
+struct SecondMap {
+  Score score;
+  Capture factor;
+  HeadRange heads = {};
+};
+
+/// Keys and values that belong to no token, [h, N, D] and [h, N, D_v]. Every query sees them, with the logit
+/// q · k / sqrt(D), which biases and windows do not change; they are normalised together with the tokens.
+struct ExtraKeys {
+  Variable keys, values;
+  HeadRange heads = {};
+};
+
+/// A computation in place of weights of pairs, such as a convolution or linear attention, in less than O(I J).
+class PairlessMixer {
+ public:
+  virtual ~PairlessMixer() = default;
+  /// → [B, h, I, D_v]
+  virtual Variable output(const AttentionContext& in, std::span<const Variable> captured) const = 0;
+  /// The weights w with which output() is Σ_j w_ij v_j, [B, h, I, J]: its definition, for tests and traces.
+  virtual Variable weights(const AttentionContext& in, std::span<const Variable> captured) const = 0;
+};
+struct HeadMixer {
+  std::shared_ptr<const PairlessMixer> mixer;
+  std::vector<Capture> captures = {};
+  HeadRange heads = {};
+};
 
 /// A replacement for the softmax in methods whose logits for one query depend on the weights of the query before. It
 /// processes queries in order and carries one number per head from each query to the next, such as flexible attention's
@@ -183,7 +241,11 @@ struct Plan {
   std::vector<PairTerm> windows;        ///< applied to the weights in order
   std::vector<ValueTerm> values;
 
-  std::vector<HeadRange> densities;        ///< heads whose weights are exp(z) instead of a softmax
+  std::vector<Normalizer> normalizers;     ///< at most one for each head
+  std::vector<HeadMixing> mixings;         ///< in order
+  std::vector<SecondMap> second_maps;      ///< at most one for each head
+  std::vector<ExtraKeys> extra_keys;       ///< at most one for each head
+  std::vector<HeadMixer> mixers;           ///< at most one for each head
   std::shared_ptr<Recurrence> recurrence;  ///< null: the softmax
   HeadRange recurrent_heads = {};
   /// Logits [H] of sinks, which take part in the softmax but have no value. −inf: the head has none. Undefined: no head
@@ -215,7 +277,7 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
 std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext& in);
 
 /// The variables that the values of a call and its plan are made of, in the order values, scores, score changes,
-/// biases, windows, value terms, sink; those of a recurrence are not among them.
+/// biases, windows, value terms, parts around the normaliser, sink; those of a recurrence are not among them.
 std::vector<Variable> variables_of(const AttentionContext& in, const Plan& plan);
 
 /// `heads`, or all H heads if its count is 0.

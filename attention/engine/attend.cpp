@@ -61,7 +61,33 @@ AttentionEngineScope::~AttentionEngineScope() {
   block_queries_of_thread = block_queries_before_;
 }
 
+namespace {
+
+/// The output of a plan with mixers, which replace what the rest of the plan says about their heads.
+Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
+  const std::int64_t H = in.query.size(1);
+  const std::vector<HeadMixer> mixers = std::exchange(plan.mixers, {});
+  const bool all_heads = resolved(mixers[0].heads, H).count == H;
+  Variable out = all_heads ? Variable() : attend(in, plan, dropout, trace);
+  if (trace && all_heads) fill_trace(in, plan, {}, *trace);
+  for (const HeadMixer& part : mixers) {
+    const HeadRange heads = resolved(part.heads, H);
+    const AttentionContext own = context_of_heads(in, heads);
+    std::vector<Variable> captured;
+    for (const Capture& capture : part.captures) captured.push_back(capture.value);
+    auto place = [&](const Variable& others, const Variable& made) {
+      return all_heads ? made : replace_heads(others, made, heads);
+    };
+    out = place(out, part.mixer->output(own, captured));
+    if (trace) trace->weights = place(trace->weights, part.mixer->weights(own, captured));
+  }
+  return out;
+}
+
+}  // namespace
+
 Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
+  if (!plan.mixers.empty()) return attend_with_mixers(in, std::move(plan), dropout, trace);
   AttentionDropout drop{dropout, {}};
   if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
   auto shared = std::make_shared<const Plan>(std::move(plan));

@@ -61,16 +61,31 @@ void for_inputs(AttentionContext& in, Plan& plan, const F& f) {
   f(in.query, 2);
   f(in.key, 0);
   f(in.value, 0);
-  for (Score& score : plan.scores) {
+  auto of_score = [&](Score& score) {
     f(score.queries, 2);
     f(score.keys, 0);
     f(score.weight, 0);
-  }
+  };
+  auto of_captures = [&](std::vector<Capture>& captures) {
+    for (Capture& capture : captures) f(capture.value, query_dimension(capture.per));
+  };
+  for (Score& score : plan.scores) of_score(score);
   for (auto* terms : {&plan.score_changes, &plan.biases, &plan.windows})
-    for (PairTerm& term : *terms)
-      for (Capture& capture : term.captures) f(capture.value, query_dimension(capture.per));
-  for (ValueTerm& term : plan.values)
-    for (Capture& capture : term.captures) f(capture.value, query_dimension(capture.per));
+    for (PairTerm& term : *terms) of_captures(term.captures);
+  for (ValueTerm& term : plan.values) of_captures(term.captures);
+  for (Normalizer& part : plan.normalizers) of_captures(part.captures);
+  for (HeadMixing& part : plan.mixings) {
+    f(part.before, 0);
+    f(part.after, 0);
+  }
+  for (SecondMap& part : plan.second_maps) {
+    of_score(part.score);
+    f(part.factor.value, query_dimension(part.factor.per));
+  }
+  for (ExtraKeys& part : plan.extra_keys) {
+    f(part.keys, 0);
+    f(part.values, 0);
+  }
   f(plan.sink, 0);
 }
 
@@ -120,11 +135,12 @@ Block block_of_call(const BlockwiseCall& call, QueryBlock queries) {
 
 /// The weights of a block, before and after dropout, and its output.
 Variable block_output(const BlockwiseCall& call, const Block& block, QueryBlock queries, Variable* weights_of_trace) {
-  Variable weights = composed_weights(block.in, block.plan);
-  if (weights_of_trace) *weights_of_trace = weights;
+  AttentionWeights weights = composed_weights(block.in, block.plan);
+  if (weights_of_trace) *weights_of_trace = weights.tokens;
   if (call.dropout.probability > 0)
-    weights = dropout(weights,
-                      call.dropout.mask(weights.size(-1)).of_rows(call.in.query.size(2), queries.first, queries.count));
+    weights.tokens = dropout(
+        weights.tokens,
+        call.dropout.mask(weights.tokens.size(-1)).of_rows(call.in.query.size(2), queries.first, queries.count));
   return composed_output(block.in, block.plan, weights);
 }
 

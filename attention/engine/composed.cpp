@@ -29,42 +29,98 @@ Tensor extend_to_all_heads(const Tensor& x, HeadRange heads, std::int64_t H, boo
   return out;
 }
 
-/// The heads whose weights are exp(z), bool [H, 1, 1].
-Tensor heads_with_densities(const Plan& plan, std::int64_t H, Device device) {
-  Tensor out = Tensor::zeros({H, 1, 1}, DType::boolean, device);
-  for (HeadRange part : plan.densities) {
-    const HeadRange heads = resolved(part, H);
-    out.slice(0, heads.first, heads.first + heads.count).fill(1);
-  }
-  return out;
+std::vector<Variable> values_of(const std::vector<Capture>& captures) {
+  std::vector<Variable> values;
+  for (const Capture& capture : captures) values.push_back(capture.value);
+  return values;
 }
 
-/// Softmax over the keys and one more logit per head, the sink, whose weight is left out. z [..., H, I, J], sink [H].
-Variable softmax_with_sink(const Variable& z, const Tensor& allow, const Variable& sink) {
-  std::int64_t J = z.size(-1);
-  Shape one_key = z.shape();
-  one_key[-1] = 1;
-  Variable column = broadcast_to(reshape(sink, {z.size(-3), 1, 1}), one_key);
-  Tensor with_sink;
-  if (allow.defined()) {
-    Shape shape = allow.shape();
-    shape[shape.rank() - 1] = J + 1;
-    with_sink = Tensor::full(shape, 1, DType::boolean, allow.device());
-    with_sink.slice(-1, 0, J).copy_from(allow);
-  }
-  return slice(softmax(concat({z, column}, -1), with_sink), -1, 0, J);
+/// x [..., H, rows, columns] with `change(own heads of x)` on these heads; the other heads stay as they are.
+template <class Change>
+Variable change_heads(const Variable& x, HeadRange heads, const Change& change) {
+  heads = resolved(heads, x.size(-3));
+  if (heads.count == x.size(-3)) return change(x);
+  return replace_heads(x, change(slice_heads(x, heads)), heads);
 }
 
-/// The weights: softmax over the keys, or exp(z) for heads with densities.
+/// The rows of `allow` for these heads; undefined stays undefined.
+Tensor allow_of_heads(const Tensor& allow, HeadRange heads) {
+  if (!allow.defined() || allow.rank() < 3 || allow.size(-3) == 1 || heads.count == 0) return allow;
+  return allow.slice(-3, heads.first, heads.first + heads.count);
+}
+
+Variable minus_infinity(const Variable& like) {
+  return Tensor::full({1}, -std::numeric_limits<double>::infinity(), like.dtype(), like.device());
+}
+
+/// `allow` with `more` columns that are seen everywhere; undefined stays undefined.
+Tensor with_columns(const Tensor& allow, std::int64_t more) {
+  if (!allow.defined()) return allow;
+  Shape shape = allow.shape();
+  const std::int64_t J = shape[shape.rank() - 1];
+  shape[shape.rank() - 1] = J + more;
+  Tensor wider = Tensor::full(shape, 1, DType::boolean, allow.device());
+  wider.slice(-1, 0, J).copy_from(allow);
+  return wider;
+}
+
+/// Logits of keys without tokens, [B, H, I, N]: those of ExtraKeys, then sinks. −inf for heads that have none;
+/// undefined if no head has any.
+Variable logits_without_tokens(const AttentionContext& in, const Plan& plan) {
+  std::vector<Variable> columns;
+  const Shape& q = in.query.shape();
+  for (const ExtraKeys& part : plan.extra_keys) {
+    Variable logits = broadcast_to(minus_infinity(in.query), {q[0], q[1], q[2], part.keys.size(1)});
+    const HeadRange heads = resolved(part.heads, q[1]);
+    Variable own = matmul(heads.count == q[1] ? in.query : slice_heads(in.query, heads), transpose(part.keys, -1, -2),
+                          {.scale = in.scale()});
+    columns.push_back(heads.count == q[1] ? own : replace_heads(logits, own, heads));
+  }
+  if (plan.sink.defined()) columns.push_back(broadcast_to(reshape(plan.sink, {q[1], 1, 1}), {q[0], q[1], q[2], 1}));
+  return columns.empty() ? Variable() : concat(columns, -1);
+}
+
+/// The weights of all heads from logits and the keys that are seen.
 Variable normalize(const Variable& z, const Tensor& allow, const Plan& plan) {
-  auto softmax_over = [&](const Tensor& seen) {
-    return plan.sink.defined() ? softmax_with_sink(z, seen, plan.sink) : softmax(z, seen);
-  };
-  if (plan.densities.empty()) return softmax_over(allow);
-  const Tensor densities = heads_with_densities(plan, z.size(-3), z.device());
-  // exp(−inf) is exactly 0, and so is its gradient
-  Variable nothing = Tensor::full({1}, -std::numeric_limits<double>::infinity(), z.dtype(), z.device());
-  return softmax_over(both(allow, logical_not(densities))) + exp(where(both(allow, densities), z, nothing));
+  // One softmax for all heads; heads with another normaliser are replaced.
+  Variable weights;
+  if (plan.normalizers.size() != 1 || resolved(plan.normalizers[0].heads, z.size(-3)).count != z.size(-3))
+    weights = softmax(z, allow);
+  for (const Normalizer& part : plan.normalizers) {
+    const HeadRange heads = resolved(part.heads, z.size(-3));
+    const bool all = heads.count == z.size(-3);
+    const Variable own = all ? z : slice_heads(z, heads);
+    const Tensor seen = all ? allow : allow_of_heads(allow, heads);
+    Variable made;
+    if (part.form == Normalizer::Form::custom)
+      made = part.custom->weights(own, seen, values_of(part.captures));
+    else  // exp(−inf) is exactly 0, and so is its gradient
+      made = exp(seen.defined() ? where(seen, own, minus_infinity(own)) : own);
+    weights = all ? made : replace_heads(weights, made, heads);
+  }
+  return weights;
+}
+
+/// normalize() with columns for the keys that no token has, which follow the tokens in the result.
+Variable normalize_with(const Variable& z, const Tensor& allow, const Variable& more, const Plan& plan) {
+  if (!more.defined()) return normalize(z, allow, plan);
+  Variable columns = more;
+  if (z.rank() == 5) {
+    Shape shape = more.shape();
+    shape.insert(0, z.size(0));
+    columns = broadcast_to(more, shape);
+  }
+  return normalize(concat({z, columns}, -1), with_columns(allow, more.size(-1)), plan);
+}
+
+/// Σ_g matrix_hg x_g for x [..., h, I, J] and a matrix [h, h].
+Variable mix_heads(const Variable& x, const Variable& matrix) {
+  const Shape shape = x.shape();
+  const int rank = x.rank();
+  Shape folded;
+  for (int d = 0; d < rank - 2; ++d) folded.push_back(shape[d]);
+  folded.push_back(shape[rank - 2] * shape[rank - 1]);
+  return reshape(matmul(matrix, reshape(x, folded)), shape);
 }
 
 /// The recurrence's weights on its heads, and the softmax on the others.
@@ -92,21 +148,15 @@ void broadcast_dimensions(std::vector<Variable>& pieces) {
   }
 }
 
-/// The score s of all heads, [B, H, I, J], or one matrix per dimension of the values, [D, B, H, I, J].
-Variable score_of(const AttentionContext& in, const Plan& plan) {
+/// The logits of these scores, which act on all heads in order: [B, H, I, J], or one matrix per dimension of the
+/// values, [D, B, H, I, J].
+Variable logits_of_scores(const std::vector<Score>& scores, const AttentionContext& in) {
   const Tensor positions = Tensor::arange(in.key.size(2), DType::i64, in.query.device());
   std::vector<Variable> pieces;
-  for (const Score& score : scores_of_all_heads(plan, in))
-    pieces.push_back(score_logits(score, score.queries, score.keys, positions));
+  for (const Score& score : scores) pieces.push_back(score_logits(score, score.queries, score.keys, positions));
   if (pieces.size() == 1) return pieces[0];
   broadcast_dimensions(pieces);
   return concat(pieces, -3);
-}
-
-std::vector<Variable> values_of(const std::vector<Capture>& captures) {
-  std::vector<Variable> values;
-  for (const Capture& capture : captures) values.push_back(capture.value);
-  return values;
 }
 
 /// The term on its heads; the other heads stay as they are.
@@ -116,12 +166,36 @@ Variable apply_on_heads(const PairTerm& term, const Variable& pairs, const Atten
   return replace_heads(pairs, apply_term(term, slice_heads(pairs, heads), context_of_heads(in, heads)), heads);
 }
 
-/// The logits z: the score, its changes and biases.
-Variable logits_of(const AttentionContext& in, const Plan& plan) {
-  Variable pairs = score_of(in, plan);
+/// The logits z from those of the score: its changes, biases, and mixing of heads.
+Variable logits_of(Variable pairs, const AttentionContext& in, const Plan& plan) {
   for (const PairTerm& change : plan.score_changes) pairs = apply_on_heads(change, pairs, in);
   for (const PairTerm& bias : plan.biases) pairs = apply_on_heads(bias, pairs, in);
+  for (const HeadMixing& part : plan.mixings)
+    if (part.before.defined())
+      pairs = change_heads(pairs, part.heads, [&](const Variable& own) { return mix_heads(own, part.before); });
   return pairs;
+}
+
+/// The weights of tokens and, after them, of keys that no token has.
+Variable weights_of_maps(const AttentionContext& in, const Plan& plan) {
+  const std::vector<Score> scores = scores_of_all_heads(plan, in);
+  const Tensor allow = allowed_keys(in, plan);
+  const Variable z = logits_of(logits_of_scores(scores, in), in, plan);
+  if (plan.recurrence) return recurrent_weights(z, allow, plan, in);
+  const Variable more = logits_without_tokens(in, plan);
+  Variable weights = normalize_with(z, allow, more, plan);
+  for (const SecondMap& part : plan.second_maps) {
+    const HeadRange heads = resolved(part.heads, in.query.size(1));
+    Plan only = plan;
+    only.scores = {part.score};
+    only.scores[0].heads = heads;
+    Variable second =
+        normalize_with(logits_of(logits_of_scores(scores_of_all_heads(only, in), in), in, plan), allow, more, plan);
+    const Variable factor = spread(part.factor, context_of_heads(in, heads));
+    const Variable of_heads = heads.count == weights.size(-3) ? second : slice_heads(second, heads);
+    weights = change_heads(weights, heads, [&](const Variable& own) { return own + factor * of_heads; });
+  }
+  return weights;
 }
 
 /// Σ_j w_ij R_r. Weights are first summed by offset, [..., I, 2 clip + 1].
@@ -256,21 +330,38 @@ Variable spread(const Capture& capture, const AttentionContext& in) {
 void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& weights, AttentionTrace& trace) {
   trace.weights = weights;
   if (std::any_of(plan.scores.begin(), plan.scores.end(), [](const Score& score) { return !score.is_default; }))
-    trace.quantities.emplace_back("scores", with_dimensions_last(score_of(in, plan)));
+    trace.quantities.emplace_back("scores", with_dimensions_last(logits_of_scores(scores_of_all_heads(plan, in), in)));
   for (auto& [name, compute] : plan.quantities) trace.quantities.emplace_back(name, compute());
 }
 
-Variable composed_weights(const AttentionContext& in, const Plan& plan) {
-  Variable pairs = logits_of(in, plan);  // z [B, H, I, J]
-  Tensor allow = allowed_keys(in, plan);
-  pairs = plan.recurrence ? recurrent_weights(pairs, allow, plan, in) : normalize(pairs, allow, plan);  // a
-  for (const PairTerm& window : plan.windows) pairs = apply_on_heads(window, pairs, in);                // w
-  return pairs;
+AttentionWeights composed_weights(const AttentionContext& in, const Plan& plan) {
+  Variable all = weights_of_maps(in, plan);
+  const std::int64_t J = in.key.size(2);
+  AttentionWeights weights{all, {}};
+  if (all.size(-1) > J) weights = {slice(all, -1, 0, J), slice(all, -1, J, all.size(-1))};
+  for (const PairTerm& window : plan.windows) weights.tokens = apply_on_heads(window, weights.tokens, in);
+  for (const HeadMixing& part : plan.mixings)
+    if (part.after.defined())
+      for (Variable* part_of_weights : {&weights.tokens, &weights.others})
+        if (part_of_weights->defined())
+          *part_of_weights = change_heads(*part_of_weights, part.heads,
+                                          [&](const Variable& own) { return mix_heads(own, part.after); });
+  return weights;
 }
 
-Variable composed_output(const AttentionContext& in, const Plan& plan, const Variable& weights) {
-  Variable out = weighted_sum(weights, in.value);  // [B, H, I, D]
-  for (const ValueTerm& value : plan.values) out = out + value_of(value, weights, in);
+Variable composed_output(const AttentionContext& in, const Plan& plan, const AttentionWeights& weights) {
+  Variable out = weighted_sum(weights.tokens, in.value);  // [B, H, I, D]
+  std::int64_t first = 0;
+  for (const ExtraKeys& part : plan.extra_keys) {
+    const Variable own = slice(weights.others, -1, first, first + part.keys.size(1));
+    first += part.keys.size(1);
+    out = change_heads(out, part.heads, [&](const Variable& heads_out) {
+      const HeadRange heads = resolved(part.heads, own.size(-3));
+      const Variable of_heads = heads.count == own.size(-3) ? own : slice_heads(own, heads);
+      return heads_out + weighted_sum(of_heads, unsqueeze(part.values, 0));
+    });
+  }
+  for (const ValueTerm& value : plan.values) out = out + value_of(value, weights.tokens, in);
   return out;
 }
 
@@ -283,9 +374,9 @@ Variable attend_composed(const AttentionContext& in, const Plan& plan, const Att
     Variable out = all_heads && probability == 0 ? plan.recurrence->skipping(in, plan, trace) : Variable();
     if (out.defined()) return out;
   }
-  Variable weights = composed_weights(in, plan);
-  if (trace) fill_trace(in, plan, with_dimensions_last(weights), *trace);
-  if (probability > 0) weights = dropout(weights, weights_dropout.mask(weights.size(-1)));
+  AttentionWeights weights = composed_weights(in, plan);
+  if (trace) fill_trace(in, plan, with_dimensions_last(weights.tokens), *trace);
+  if (probability > 0) weights.tokens = dropout(weights.tokens, weights_dropout.mask(weights.tokens.size(-1)));
   return composed_output(in, plan, weights);
 }
 
@@ -309,8 +400,9 @@ Variable of_recurrent_heads(const Plan& plan, const Variable& carried) {
 }
 
 void check_recurrence(const Plan& plan) {
-  require(!plan.sink.defined() && plan.densities.empty(),
-          "attention: a recurrent method such as flexible does not combine with sinks or densities on one attention");
+  require(!plan.sink.defined() && plan.normalizers.empty() && plan.second_maps.empty() && plan.extra_keys.empty(),
+          "attention: a recurrent method such as flexible does not combine with sinks, densities or another "
+          "normaliser on one attention");
 }
 
 }  // namespace fovea

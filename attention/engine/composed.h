@@ -11,9 +11,13 @@ Variable attend_composed(const AttentionContext& in, const Plan& plan, const Att
                          AttentionTrace* trace);
 
 /// The weights w before dropout, [B, H, I, J], or [D, B, H, I, J] if each dimension of the values has its own.
-Variable composed_weights(const AttentionContext& in, const Plan& plan);
+struct AttentionWeights {
+  Variable tokens;
+  Variable others;  ///< of keys that no token has, [B, H, I, N], or undefined: those of Plan::extra_keys, then sinks
+};
+AttentionWeights composed_weights(const AttentionContext& in, const Plan& plan);
 /// The output [B, H, I, D_v] from weights after dropout.
-Variable composed_output(const AttentionContext& in, const Plan& plan, const Variable& weights);
+Variable composed_output(const AttentionContext& in, const Plan& plan, const AttentionWeights& weights);
 
 /// The gradients of `inputs`, the variables that the plan reads, as differentiable functions: for the second
 /// derivatives of other engines. `g` are the gradients of the output and, with a recurrence, of the carried numbers [B,
@@ -46,7 +50,7 @@ Variable with_dimensions_last(const Variable& pairs);
 
 /// The numbers [B, h, I] of the heads that the plan's recurrence acts on, from those of all heads [B, H, I].
 Variable of_recurrent_heads(const Plan& plan, const Variable& carried);
-/// Throws Error if the plan has sinks or densities, which do not combine with a recurrence.
+/// Throws Error if the plan has sinks or normalisers, which do not combine with a recurrence.
 void check_recurrence(const Plan& plan);
 
 /// Fills a trace: these weights, the score if it is not the default, and the quantities of all terms.

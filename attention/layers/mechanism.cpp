@@ -95,7 +95,10 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
   require(!plan.scores.empty() || q[2] == k[2],
           "attention: queries are {} wide and keys {}; their product needs one width (general and additive do not)",
           q[2], k[2]);
-  Variable out = squeeze(attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace), 1);
+  Variable heads = attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace);
+  if (surroundings_.finished)
+    for (Named& named : methods_) heads = named.method->finish(heads, in);
+  Variable out = squeeze(heads, 1);
   return surroundings_.activation ? surroundings_.activation(out) : out;
 }
 

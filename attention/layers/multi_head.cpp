@@ -11,6 +11,21 @@ namespace fovea {
 namespace {
 std::int64_t width_or(std::int64_t width, std::int64_t model_dim) { return width > 0 ? width : model_dim; }
 
+/// x [B, G, T, D] → [B, G · times, T, D]: every head `times` times, one after the other.
+Variable repeat_heads(const Variable& x, std::int64_t times) {
+  if (times == 1) return x;
+  const Shape& shape = x.shape();
+  Variable each = broadcast_to(unsqueeze(x, 2), {shape[0], shape[1], times, shape[2], shape[3]});
+  return reshape(each, {shape[0], shape[1] * times, shape[2], shape[3]});
+}
+
+/// x [B, H, I, D_v] with LocalnessMethod::finish() applied to these heads.
+Variable finished_heads(LocalnessMethod& method, const Variable& x, const AttentionContext& in, HeadRange heads) {
+  if (heads.count == x.size(1)) return method.finish(x, in);
+  const Variable own = slice_heads(x, heads), finished = method.finish(own, context_of_heads(in, heads));
+  return finished.is_same(own) ? x : replace_heads(x, finished, heads);
+}
+
 /// x [B, H, T, D] with LocalnessMethod::positioned() applied to these heads.
 Variable positioned_heads(LocalnessMethod& method, const Variable& x, std::int64_t first, HeadRange heads) {
   if (heads.count == x.size(1)) return method.positioned(x, first);
@@ -30,13 +45,17 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
       head_dim_(shape.heads > 0 ? shape.model_dim / shape.heads : 0),
       methods_(std::move(methods)),
       surroundings_(surroundings(methods_, shape.model_dim)),
+      key_heads_(surroundings_.key_heads > 0 ? surroundings_.key_heads : shape.heads),
       query_(shape.model_dim, shape.model_dim),
-      key_(width_or(shape.key_dim, shape.model_dim), shape.model_dim),
-      value_(width_or(shape.value_dim, shape.model_dim), surroundings_.value_dim) {
+      key_(width_or(shape.key_dim, shape.model_dim), head_dim_ * key_heads_),
+      value_(width_or(shape.value_dim, shape.model_dim),
+             surroundings_.value_dim / std::max(shape.heads, 1) * key_heads_) {
   require(shape.heads > 0 && shape.model_dim % shape.heads == 0,
           "attention: {} heads do not divide the model's width, {}", shape.heads, shape.model_dim);
   require(surroundings_.value_dim % shape.heads == 0, "attention: {} heads do not divide the width of the values, {}",
           shape.heads, surroundings_.value_dim);
+  require(shape.heads % key_heads_ == 0, "attention: {} heads of keys do not divide the {} heads of queries",
+          key_heads_, shape.heads);
   child("query", query_);
   child("key", key_);
   child("value", value_);
@@ -87,9 +106,12 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   in.projected_query = in.project(query_, input.query);
   in.projected_key = in.all_keys(&key_, [&] { return in.project(key_, input.key); });
   in.query = split_heads(in.projected_query, head_dim_);
-  in.key = split_heads(in.projected_key, head_dim_);
-  in.value = split_heads(in.all_keys(&value_, [&] { return in.project(value_, input.value); }),
-                         surroundings_.value_dim / shape_.heads);
+  const std::int64_t shared = shape_.heads / key_heads_;  // query heads that share the keys and values of one head
+  in.key = repeat_heads(split_heads(in.projected_key, head_dim_), shared);
+  in.value = repeat_heads(split_heads(in.all_keys(&value_, [&] { return in.project(value_, input.value); }),
+                                      surroundings_.value_dim / shape_.heads),
+                          shared);
+  if (shared > 1) in.projected_key = merge_heads(in.key);
   require_stored_keys(input, in);
   in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.key_count()}, input.query.dtype());
   return in;
@@ -116,7 +138,10 @@ MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
 Variable MultiHeadAttention::forward(const AttentionInput& input) {
   Scope scope("attention");
   auto [in, plan] = call(input);
-  Variable heads = merge_heads(attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace));
+  Variable out = attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace);  // [B, H, I, D_v]
+  if (surroundings_.finished)
+    for (Placed& placed : methods_) out = finished_heads(*placed.method, out, in, {placed.first_head, placed.heads});
+  Variable heads = merge_heads(out);
   if (surroundings_.activation) heads = surroundings_.activation(heads);
   return output_ ? output_->forward(heads) : heads;
 }

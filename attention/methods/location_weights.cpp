@@ -65,7 +65,7 @@ void LocationDensity::add_terms(const AttentionContext& in, Plan& plan) {
   plan.biases.push_back(log_density({scale}));
   plan.quantity("scale", scale);
   if (options_.normalize) return;
-  plan.densities.push_back({});
+  plan.normalizers.push_back({Normalizer::Form::density});
   plan.quantity("density_sum", [in, density = log_density({scale})] { return density_sum(in, density); });
 }
 

@@ -125,6 +125,13 @@ bool add_recurrence(FusedCall& call) {
   return true;
 }
 
+/// Whether strips can compute what stands around the normaliser. (Whether a term can, its form says.)
+bool has_strips(const Plan& plan) {
+  return plan.mixings.empty() && plan.second_maps.empty() && plan.extra_keys.empty() && plan.mixers.empty() &&
+         std::all_of(plan.normalizers.begin(), plan.normalizers.end(),
+                     [](const Normalizer& part) { return part.form == Normalizer::Form::density; });
+}
+
 /// The largest number of a strip's rows: a strip takes about 128 KiB, and the number is a multiple of 16 from 16 to 64,
 /// or less if a part has fewer queries.
 std::int64_t strip_rows(const FusedCall& call) {
@@ -203,6 +210,7 @@ void check_inputs(const FusedCall& call) {
 
 std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                            const AttentionDropout& dropout) {
+  if (!has_strips(*plan)) return nullptr;
   const std::vector<Score>& scores = plan->scores;
   check_sizes(in, std::all_of(scores.begin(), scores.end(), [](const Score& score) { return score.is_default; }));
   auto call = std::make_shared<FusedCall>();

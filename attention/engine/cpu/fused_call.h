@@ -100,8 +100,8 @@ struct FusedCall {
     return recurrence && recurrence->first_head <= head && head < recurrence->first_head + recurrence->heads;
   }
   bool has_densities(std::int64_t head) const {
-    return std::any_of(plan->densities.begin(), plan->densities.end(), [&](HeadRange part) {
-      const HeadRange heads = resolved(part, shape.heads);
+    return std::any_of(plan->normalizers.begin(), plan->normalizers.end(), [&](const Normalizer& part) {
+      const HeadRange heads = resolved(part.heads, shape.heads);
       return heads.first <= head && head < heads.first + heads.count;
     });
   }
