@@ -7,18 +7,26 @@ namespace {
 /// [B, T, h] → [B, h, T]
 Variable per_head(const Variable& x) { return transpose(x, 1, 2); }
 
+/// The sum of the projected keys that each query may see: [B, 1, d] if all queries of a sentence see the same keys,
+/// otherwise [B, I, d]. Takes O(I + J) memory.
+Variable visible_key_sum(const AttentionContext& in) {
+  const Variable& key = in.projected_key;
+  if (in.visible.end.size(2) == 1) {  // the same keys for all queries: allow is [B or 1, 1, 1, J]
+    Tensor allow = in.allow();
+    return allow.defined() ? matmul(Variable(allow.squeeze(1).to(key.dtype())), key) : sum(key, {1}, true);
+  }
+  // The sum over first ≤ j < end is the difference of two prefix sums. Column t of `prefix` is the sum of the first t
+  // keys.
+  Variable nothing = Tensor::zeros({key.size(0), key.size(2), 1}, key.dtype(), key.device());
+  Variable prefix = concat({nothing, cumulative_sum(transpose(key, 1, 2))}, 2);  // [B, d, J + 1]
+  auto sum_up_to = [&](const Tensor& bound) { return gather_last(prefix, bound.to(key.device())); };
+  return transpose(sum_up_to(in.visible.end) - sum_up_to(in.visible.first), 1, 2);
+}
+
 /// The mean of the projected keys that each query may see, [B, 1, d], or [B, I, d] in causal attention.
 Variable mean_visible_key(const AttentionContext& in) {
-  Variable total;
-  if (Tensor allow = in.allow(); allow.defined()) {
-    // allow [B or 1, 1, 1 or I, J] as 0 and 1: its product with the keys is their sum
-    Tensor visible = allow.squeeze(1).to(in.projected_key.dtype());
-    total = matmul(Variable(visible), in.projected_key);
-  } else {
-    total = sum(in.projected_key, {1}, true);
-  }
   Variable count = maximum(transpose(in.length, 1, 2), Tensor::full({1}, 1, in.length.dtype(), in.length.device()));
-  return total / count;
+  return visible_key_sum(in) / count;
 }
 
 }  // namespace
