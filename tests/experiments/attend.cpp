@@ -668,8 +668,9 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(
       toy("man").with("mask", {1, 1, 1, 1}, {1, 1, 2, 2}),
       "--method 'man': attention: the mask is [1, 1, 2, 2]; expected [1, 1, 3, 3], where all but the last may be 1");
-  refused(toy("global").with("cotangent", {1}, {1}).flags({"--gradients"}),
-          "in.safetensors: 'cotangent' is f64 [1]; expected [1, 3, 2], as the output is");
+  for (const char* gradients : {"--gradients", "--no-gradients"})
+    refused(toy("global").with("cotangent", {1}, {1}).flags({gradients}),
+            "in.safetensors: 'cotangent' is f64 [1]; expected [1, 3, 2], as the output is");
   refused(toy("relative").flags({"--place", "cross"}),
           "--method 'relative': relative: relative positions need queries and keys of one sequence; they are not "
           "defined in "

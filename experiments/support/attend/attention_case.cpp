@@ -265,11 +265,15 @@ void refuse_unknown(const GivenTensors& given, const Attention& attention, const
   }
 }
 
-void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& output, const GivenTensors& given,
-                   Generator& generator) {
+/// The cotangent of the file; undefined if there is none. It is checked even if no gradients are computed.
+Tensor given_cotangent(const GivenTensors& given, const Variable& output) {
   Tensor cotangent = given.numbers("cotangent");
-  if (!cotangent.defined()) cotangent = given.random(output.shape(), generator);
-  if (cotangent.shape() != output.shape()) given.refuse("cotangent", output.shape().str() + ", as the output is");
+  if (cotangent.defined() && cotangent.shape() != output.shape())
+    given.refuse("cotangent", output.shape().str() + ", as the output is");
+  return cotangent;
+}
+
+void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& output, const Tensor& cotangent) {
   tensors.emplace_back("cotangent", cotangent);
   std::vector<Variable> differentiable;
   std::vector<std::string> names;
@@ -313,7 +317,10 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
     return std::any_of(result.tensors.begin(), result.tensors.end(), [&](const auto& x) { return x.first == name; });
   };
   std::erase_if(result.unread, is_result);  // of an attend before this one
-  if (options.gradients) add_gradients(result.tensors, in, output, given, generator);
+  Tensor cotangent = given_cotangent(given, output);
+  if (options.gradients)
+    add_gradients(result.tensors, in, output,
+                  cotangent.defined() ? cotangent : given.random(output.shape(), generator));
   return result;
 }
 
