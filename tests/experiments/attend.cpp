@@ -638,6 +638,13 @@ BOOST_AUTO_TEST_CASE(the_last_query_of_a_causal_attention_is_at_the_last_key) {
   check(last.values("output"), tail, 1e-12);
 }
 
+BOOST_AUTO_TEST_CASE(a_place_that_fits_changes_nothing) {
+  check(toy("global").flags({"--causal", "--place", "decoder"}).run().values("output"),
+        toy("global").flags({"--causal"}).run().values("output"), 1e-15);
+  check(toy("global").flags({"--place", "encoder"}).run().values("output"), toy("global").run().values("output"),
+        1e-15);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   auto refused = [](Attend attend, const std::string& message) { BOOST_TEST(attend.refusal() == message); };
   refused(toy("gausian"), "--method: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?");
@@ -675,6 +682,12 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
           "--method 'relative': relative: relative positions need queries and keys of one sequence; they are not "
           "defined in "
           "cross-attention");
+  refused(toy("global").flags({"--place", "decoder"}),
+          "--place decoder: a decoder's self-attention is causal; add --causal, or give --place encoder");
+  refused(toy("global").flags({"--place", "encoder", "--causal"}),
+          "--place encoder: an encoder's self-attention is not causal; leave out --causal, or give --place decoder");
+  refused(toy("global").flags({"--place", "cross", "--causal"}),
+          "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
   refused(toy("global").flags({"--heads", "3"}),
           "--method 'global', --heads 3: attention: 3 heads do not divide the model's width, 2");
   refused(Attend("global").flags({"--shape", "1,2,3"}), "--shape: expected four sizes B,m,n,d, each at least 1");

@@ -21,7 +21,7 @@ void AttentionCase::add_to(Cli& cli) {
   cli.choice<std::optional<Place>>(
       "--place", place,
       {{"auto", std::nullopt}, {"encoder", Place::encoder}, {"decoder", Place::decoder}, {"cross", Place::cross}},
-      "auto: decoder if causal, encoder if the keys are the queries, else cross");
+      "auto: decoder if causal, encoder if the keys are the queries, else cross; decoder goes with --causal only");
   cli.choice("--engine", engine,
              {{"fastest", AttentionEngine::fastest},
               {"fused", AttentionEngine::fused},
@@ -110,6 +110,18 @@ struct Inputs {
 
 bool are_equal(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
+}
+
+/// Throws Error for a place that does not fit --causal. As in nn/: a decoder's self-attention is causal, and nothing
+/// else is.
+void require_place_fits(const AttentionCase& options) {
+  if (!options.place) return;
+  require(*options.place != Place::decoder || options.causal,
+          "--place decoder: a decoder's self-attention is causal; add --causal, or give --place encoder");
+  require(*options.place != Place::encoder || !options.causal,
+          "--place encoder: an encoder's self-attention is not causal; leave out --causal, or give --place decoder");
+  require(*options.place != Place::cross || !options.causal,
+          "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
 }
 
 /// query, key and value, given or random. No key: self-attention.
@@ -289,6 +301,7 @@ void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& outp
 }  // namespace
 
 AttentionResult attend_case(const AttentionCase& options, const Safetensors& file) {
+  require_place_fits(options);
   Tensor::empty({1}, DType::f32, options.device);  // throws where there is no such device
   GivenTensors given(file, options);
   Generator generator(options.seed);

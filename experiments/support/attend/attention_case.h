@@ -23,7 +23,9 @@ struct AttentionCase {
   std::vector<int> shape{2, 6, 6, 8};  ///< B, m, n, d of random inputs
   int heads = 1;
   bool causal = false;
-  std::optional<Place> place;  ///< not given: decoder if causal, encoder if the keys are the queries, cross otherwise
+  /// Not given: decoder if causal, encoder if the keys are the queries, cross otherwise. decoder must be causal,
+  /// encoder and cross must not be.
+  std::optional<Place> place;
   AttentionEngine engine = AttentionEngine::fastest;
   Precision precision = Precision::f32;
   Device device = Device::cpu;
