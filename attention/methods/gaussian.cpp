@@ -70,7 +70,8 @@ void GaussianLocalness::add_terms(const AttentionContext& in, Terms& terms) {
   const Variable one = Tensor::full({1}, 1, D.dtype(), D.device());
   terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));
   terms.quantity("center", P);
-  terms.quantity("width", broadcast_to(D, {P.size(0), heads_, D.rank() == 3 ? D.size(2) : 1}));
+  const bool by_query = options_.window == Window::query || options_.window == Window::layer;
+  terms.quantity("width", broadcast_to(D, {P.size(0), heads_, by_query ? P.size(2) : 1}));
 }
 
 Variable GaussianLocalness::center(const AttentionContext& in, const Variable& hidden) const {

@@ -44,7 +44,7 @@ void LocalMonotonic::add_terms(const AttentionContext& in, Terms& terms) {
   Variable position = minimum(in.query_positions, in.length - 1);  // p [B or 1, 1, I]
   auto D = static_cast<double>(options_.half_width);
   add_range(terms, in, tokens_between(position.value(), [=](double p) { return std::pair(p - D, p + D); }));
-  terms.quantity("center", position);
+  terms.quantity("center", broadcast_to(position, {in.query.size(0), 1, in.query.size(2)}));
 }
 
 void LocalPredictive::visit(OptionVisitor& visitor, Options& options) {

@@ -23,8 +23,8 @@ KeyRange keys_around(const AttentionContext& in, std::int64_t B, std::int64_t H,
   return {Tensor::from(first, {B, H, I}), Tensor::from(end, {B, H, I})};
 }
 
-/// Adds a hard window to the terms, and the quantity "range" for traces: its first and last visible key, [B, H, I, 2];
-/// last is less than first if there is none.
+/// Adds a hard window to the terms, and the quantity "range" for traces: its first and last visible key, [B, H or 1, I,
+/// 2]; last is less than first if there is none.
 void add_range(Terms& terms, const AttentionContext& in, const KeyRange& range);
 
 }  // namespace fovea

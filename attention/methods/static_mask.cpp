@@ -32,9 +32,10 @@ void StaticMask::add_terms(const AttentionContext& in, Terms& terms) {
   KeyRange range =
       options_.width == Width::sqrt ? within_half_root(in) : keys_around(in, 1, 1, [&](auto...) { return fixed; });
   add_range(terms, in, range);
-  terms.quantity("mask", [range, J = in.key.size(2), dtype = in.query.dtype()]() -> Variable {
-    Tensor mask = allowed_pairs(range, J);
-    return mask.defined() ? mask.to(dtype) : Tensor::full({1, 1, 1, J}, 1, dtype);
+  Shape pairs{in.query.size(0), 1, in.query.size(2), in.key.size(2)};
+  terms.quantity("mask", [range, pairs, dtype = in.query.dtype()]() -> Variable {
+    Tensor mask = allowed_pairs(range, pairs[3]);
+    return mask.defined() ? mask.to(dtype).expand(pairs) : Tensor::full(pairs, 1, dtype);
   });
 }
 

@@ -249,17 +249,6 @@ class Settings {
   Precision precision_ = matmul_precision();
 };
 
-/// What is computed is called as it is; a name that is taken gets a number: the mask that goes in, "mask_2" of a
-/// method.
-void add_under_free_name(NamedTensors& tensors, const std::string& name, const Tensor& value) {
-  auto is_taken = [&](const std::string& text) {
-    return std::any_of(tensors.begin(), tensors.end(), [&](const auto& known) { return known.first == text; });
-  };
-  std::string free = name;
-  for (int use = 2; is_taken(free); ++use) free = fmt::format("{}_{}", name, use);
-  tensors.emplace_back(free, value);
-}
-
 /// A misspelt name would otherwise be a parameter that silently stays random. Results may stand in the file, which may
 /// be one that attend wrote: they are computed anew.
 void refuse_unknown(const GivenTensors& given, const Attention& attention, const std::string& method,
@@ -300,6 +289,12 @@ void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& outp
 
 }  // namespace
 
+std::string free_name(const std::string& name, const std::vector<std::string>& taken) {
+  std::string free = name;
+  for (int use = 2; std::count(taken.begin(), taken.end(), free); ++use) free = fmt::format("{}_{}", name, use);
+  return free;
+}
+
 AttentionResult attend_case(const AttentionCase& options, const Safetensors& file) {
   require_place_fits(options);
   Tensor::empty({1}, DType::f32, options.device);  // throws where there is no such device
@@ -324,7 +319,12 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
   result.tensors.insert(result.tensors.end(), in.counts.begin(), in.counts.end());
   result.tensors.emplace_back("output", output.value());
   if (options.weights) result.tensors.emplace_back("weights", trace.weights.value());
-  for (const auto& [name, value] : trace.quantities) add_under_free_name(result.tensors, name, value.value());
+  std::vector<std::string> taken;
+  for (const auto& [name, tensor] : result.tensors) taken.push_back(name);
+  for (const auto& [name, value] : trace.quantities) {
+    taken.push_back(free_name(name, taken));
+    result.tensors.emplace_back(taken.back(), value.value());
+  }
   refuse_unknown(given, *attention, options.method, result.tensors);
   auto is_result = [&](const std::string& name) {
     return std::any_of(result.tensors.begin(), result.tensors.end(), [&](const auto& x) { return x.first == name; });

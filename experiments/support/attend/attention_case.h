@@ -42,6 +42,10 @@ struct AttentionResult {
   Place place;
 };
 
+/// The name under which a quantity is written: its own, or "mask_2" where "mask" is taken, by an input or by a quantity
+/// before.
+std::string free_name(const std::string& name, const std::vector<std::string>& taken);
+
 /// `given` may have, and nothing else:
 ///   query [B, m, d_q], key [B, n, d_k], value [B, n, d_v]   no key: that of self-attention; no value: the keys
 ///   lengths [B]                                              real keys of each sentence
