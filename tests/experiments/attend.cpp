@@ -215,7 +215,8 @@ struct PlacedRun {
   Results results;
   Sizes sizes;
 };
-std::optional<PlacedRun> run_in_place(const std::string& method, Place place, bool lengths) {
+std::optional<PlacedRun> run_in_place(const std::string& method, Place place, bool lengths,
+                                      AttentionEngine engine = AttentionEngine::fastest) {
   const bool own_keys = place != Place::encoder, widths = find_combination(parse_specification(method)[0].name);
   const std::int64_t B = 3, m = 4, n = own_keys ? 7 : m, d = 6;
   for (auto [d_k, d_v] : {std::pair(10, 8), std::pair(6, 8), std::pair(6, 6)}) {
@@ -229,7 +230,8 @@ std::optional<PlacedRun> run_in_place(const std::string& method, Place place, bo
     if (own_keys) add("key", {B, n, d_k}), add("value", {B, n, d_v});
     add("mask", {1, 1, m, n});
     if (lengths) file.tensors.emplace_back("lengths", Tensor::from(std::vector<std::int64_t>{n, 1, 2}, {B}));
-    AttentionCase options{.method = method, .heads = 2, .causal = place == Place::decoder, .place = place};
+    AttentionCase options{
+        .method = method, .heads = 2, .causal = place == Place::decoder, .place = place, .engine = engine};
     options.weights = true;
     PlacedRun run{{}, {{"B", B}, {"m", m}, {"n", n}, {"H", 2}, {"d", d}, {"D", d / 2}}};
     run.sizes.insert({{"d_q", d}, {"d_k", d_k}, {"d_v", d_v}});
@@ -871,6 +873,31 @@ BOOST_AUTO_TEST_CASE(a_description_says_which_options_change_the_results) {
       }
   }
   BOOST_TEST(changed > 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_has_no_fused_form_is_listed) {
+  const std::string list = attention_table().text();
+  int composed_only = 0;
+  for (const MethodEntry& entry : registered_methods()) {
+    const std::string name = entry.card.name, row = list.substr(list.find("\n" + name + " ") + 1);
+    const std::string engines = row.substr(0, row.find('\n')) + "\n";
+    test::Alternatives alternatives;
+    entry.configure(alternatives);
+    for (const std::string& option : alternatives.found) {
+      const bool listed = contains(engines, " " + option + ")") || contains(engines, " " + option + ",");
+      composed_only += listed;
+      for (Place place : {Place::encoder, Place::decoder, Place::cross}) {
+        auto runs = [&, method = fmt::format("{}({})", name, option)](AttentionEngine engine) {
+          return run_in_place(method, place, false, engine).has_value();
+        };
+        if (runs(AttentionEngine::composed))
+          BOOST_TEST(runs(AttentionEngine::fused) == !listed, name << "(" << option << "): " << engines);
+      }
+    }
+  }
+  BOOST_TEST(composed_only > 0);
+  for (const std::string& text : {list, describe_attention("window", {.model_dim = 8, .heads = 1})})
+    BOOST_TEST(contains(text, "fused (not with mask=discrete), composed\n"));
 }
 
 BOOST_AUTO_TEST_CASE(the_readme_has_every_method_as_the_catalogue_has_it) {

@@ -144,7 +144,16 @@ std::vector<Alternative> alternatives_of(const std::string& method) {
   return alternatives;
 }
 
-std::string engines_text(const Use& use) { return use.fused ? "fused, composed" : use.trial ? "composed" : ""; }
+/// "fused (not with mask=discrete), composed"
+std::string engines_text(const Use& use, const std::vector<Alternative>& alternatives) {
+  if (!use.trial) return "";
+  if (!use.fused) return "composed";
+  std::vector<std::string> composed_only;
+  for (const Alternative& alternative : alternatives)
+    if (alternative.use.trial && !alternative.use.fused) composed_only.push_back(alternative.option);
+  return composed_only.empty() ? "fused, composed"
+                               : fmt::format("fused (not with {}), composed", listed(composed_only));
+}
 
 /// A combination's name alone is no attention.
 std::string completed(const std::string& method) {
@@ -433,7 +442,8 @@ Table attention_table() {
   Table table({"name", "what it does", "paper", "where", "engines"});
   auto add = [&](const MethodCard& card) {
     Use use = use_of(completed(card.name));
-    table.row({card.name, card.summary, card.reference, listed(use.places), engines_text(use)});
+    table.row(
+        {card.name, card.summary, card.reference, listed(use.places), engines_text(use, alternatives_of(card.name))});
   };
   for (const MethodEntry& entry : registered_methods()) add(entry.card);
   table.rule();
@@ -455,7 +465,7 @@ std::string describe_attention(const std::string& specification, const Attention
     Trial with_steps = *use.trial;
     with_steps.shape.step_dim = d_e;
     if (auto out = tried(with_steps); out && out->parameters != tried(*use.trial)->parameters) shape.step_dim = d_e;
-    text += fmt::format("where: {}; engines: {}\n\n", listed(use.places), engines_text(use));
+    text += fmt::format("where: {}; engines: {}\n\n", listed(use.places), engines_text(use, alternatives));
   }
   text += parameters_text(method, shape, alternatives);
   if (!use.trial) return text;
