@@ -86,6 +86,7 @@ const MethodEntry* find_method(const std::string& name) {
 const std::vector<Combination>& combinations() {
   static const std::vector<Combination> all = {
       combination<Classic>(),
+      combination<MultiHead>(),
       combination<AverageAttention>(),
       combination<ConcatAttention>(),
   };

@@ -5,13 +5,17 @@
 ///   term          = name [ "(" option { "," option } ")" ]     gaussian(window=query, layers=1-3)
 ///                 | "heads" "(" share { "," share } ")"        heads(global*4, gaussian*4)
 ///   combination   = "classic" "(" sum ")"                      classic(additive + flexible)
+///                 | "multi_head" "(" sum { "," option } ")"    multi_head(relative + window, heads=2)
 ///                 | ( "average" | "concat" ) "(" share or option { "," share or option } ")"
 ///   option        = name "=" value
 ///   share         = specification [ "*" count ]                concat(dot*2, additive, head_input=split)
 ///
-/// A sum is multi-head attention with projections and these methods. Inside a combination it is one head over the
-/// inputs themselves, without projections (mechanism.h). Each method also has the options layers=FIRST-LAST and
-/// heads=FIRST-LAST, counted from 1, which restrict where it acts. The method "global" adds nothing: plain attention.
+/// A sum is multi-head attention with projections and these methods: global + gaussian is multi_head(global +
+/// gaussian). Inside average(...) and concat(...) a sum is one head over the inputs themselves, without projections
+/// (mechanism.h); multi_head(sum) has projections there too: average(multi_head(global), multi_head(gaussian),
+/// laplace). Each method also has the options layers=FIRST-LAST and heads=FIRST-LAST, counted from 1, which restrict
+/// where it acts; inside multi_head(...) heads are those of that mechanism. The method "global" adds nothing: plain
+/// attention.
 #pragma once
 #include <functional>
 #include <memory>
@@ -77,7 +81,7 @@ MethodEntry method() {
 using CombinationMaker =
     std::function<std::unique_ptr<Attention>(const AttentionShape&, const std::vector<AttentionFactory>& mechanisms)>;
 
-/// A combination of mechanisms to one attention: classic(...), average(...), concat(...).
+/// A combination of mechanisms to one attention: classic(...), multi_head(...), average(...), concat(...).
 struct Combination {
   MethodCard card;
   std::function<CombinationMaker(OptionVisitor&)> configure;  ///< as MethodEntry::configure

@@ -74,6 +74,8 @@ struct AttentionShape {
   /// have width model_dim.
   std::int64_t query_dim = 0, key_dim = 0, value_dim = 0;
   std::int64_t step_dim = 0;  ///< d_e, the width of AttentionInput::step_input; 0 if there is no step input
+  /// Whether multi-head attention ends with the projection W^O. Without it the result is the heads side by side.
+  bool output_projection = true;
 };
 
 class Attention : public Module {
@@ -82,6 +84,8 @@ class Attention : public Module {
   virtual Variable forward(const AttentionInput& input) = 0;
   /// The width of the result: d for multi-head attention, the width of the values for attention without projections.
   virtual std::int64_t output_dim() const = 0;
+  /// The number of heads: the size of dimension 1 of AttentionTrace::weights.
+  virtual std::int64_t heads() const = 0;
   /// Whether the result of cross-attention for a query depends only on that query and on the source, not on the query's
   /// position or on other queries. If so, a decoder can pass all hypotheses of a source as queries of one sentence.
   virtual bool has_independent_queries() const { return false; }

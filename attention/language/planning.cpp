@@ -147,8 +147,6 @@ std::vector<MultiHeadAttention::Placed> make_methods(const std::string& text, co
   std::vector<MultiHeadAttention::Placed> placed;
   PartNames names;
   for (const PlannedGroup& group : groups) {
-    require(group.heads == 0 || group.heads == shape.heads, "'{}': heads(...) shares out {} heads, the model has {}",
-            text, group.heads, shape.heads);
     for (const PlannedMethod& plan : group.sum) {
       require(plan.heads.last <= shape.heads, "'{}': heads={}-{} (column {}), but there are {} heads", text,
               plan.heads.first, plan.heads.last, plan.heads.column, shape.heads);
@@ -168,6 +166,26 @@ std::unique_ptr<Attention> make_projected(const std::string& text, const std::ve
   std::int64_t value_dim = MultiHeadAttention::surroundings(methods, shape.model_dim).value_dim;
   if (value_dim != shape.model_dim) methods = make_methods(text, groups, shape, value_dim);
   return std::make_unique<MultiHeadAttention>(shape, std::move(methods));
+}
+
+/// Plans a sum with projections. `column` is that of the multi_head(...) around it; 0 if the sum is the whole
+/// specification.
+AttentionFactory plan_projected(const std::string& text, const std::vector<MethodText>& sum, std::size_t column = 0) {
+  return [=, groups = plan_sum(text, sum)](const AttentionShape& shape) {
+    std::string owner = column == 0 ? "the model" : fmt::format("multi_head (column {})", column);
+    for (const PlannedGroup& group : groups)
+      require(group.heads == 0 || group.heads == shape.heads, "'{}': heads(...) shares out {} heads, {} has {}", text,
+              group.heads, owner, shape.heads);
+    if (column > 0) {
+      std::int64_t d = shape.model_dim, query_dim = shape.query_dim == 0 ? d : shape.query_dim;
+      require(query_dim == d, "'{}': {} has queries {} wide; they must be as wide as the model, {}", text, owner,
+              query_dim, d);
+      require(shape.heads > 0 && d % shape.heads == 0,
+              "'{}': {} has {} heads, which do not divide the width {}; heads=N sets them", text, owner, shape.heads,
+              d);
+    }
+    return make_projected(text, groups, shape);
+  };
 }
 
 // ---- Attention without projections, and combinations
@@ -198,20 +216,23 @@ PlannedMechanism plan_mechanism(const std::string& text, const std::vector<Metho
     if (written.name == "heads")
       fail_at(text, written.column, "heads(...) where there is one head", "; use average(...) or concat(...)");
     plans.push_back(plan_method(text, written));
-    if (plans.back().heads.last != 0) fail_at(text, plans.back().heads.column, "heads= where there is one head", "");
+    if (plans.back().heads.last != 0)
+      fail_at(text, plans.back().heads.column, "heads= where there is one head", "; multi_head(...) has several");
   }
   return {[=](const AttentionShape& shape) { return make_classic(text, plans, shape); }, 1};
 }
 
 PlannedMechanism plan_combination(const std::string& text, const MethodText& written) {
   constexpr std::size_t most = 1024;
+  const bool projected = written.name == MultiHead::card.name, one = projected || written.name == Classic::card.name;
   OptionReader reader(text, written);
   CombinationMaker make = find_combination(written.name)->configure(reader);
   reader.refuse_unknown();
   std::vector<AttentionFactory> mechanisms;
   std::size_t sums = 0;
   for (const Share& share : written.shares) {
-    PlannedMechanism mechanism = plan_mechanism(text, share.sum);
+    PlannedMechanism mechanism = projected ? PlannedMechanism{plan_projected(text, share.sum, written.column), 1}
+                                           : plan_mechanism(text, share.sum);
     auto count = static_cast<std::size_t>(share.heads);
     sums += count * mechanism.sums;
     if (sums > most)
@@ -220,8 +241,8 @@ PlannedMechanism plan_combination(const std::string& text, const MethodText& wri
   }
   if (mechanisms.empty())
     fail_at(text, written.column, written.name + "() is empty", fmt::format("; write {}(additive)", written.name));
-  if (mechanisms.size() > 1 && written.name == Classic::card.name)
-    fail_at(text, written.column, "classic(...) of several mechanisms", "; use average(...) or concat(...)");
+  if (mechanisms.size() > 1 && one)
+    fail_at(text, written.column, written.name + "(...) of several mechanisms", "; use average(...) or concat(...)");
   return {[=](const AttentionShape& shape) { return make(shape, mechanisms); }, sums};
 }
 
@@ -230,9 +251,7 @@ PlannedMechanism plan_combination(const std::string& text, const MethodText& wri
 AttentionFactory attention_factory(const std::string& specification) {
   std::vector<MethodText> sum = parse_specification(specification);
   if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(specification, sum[0]).make;
-  return [text = specification, groups = plan_sum(specification, sum)](const AttentionShape& shape) {
-    return make_projected(text, groups, shape);
-  };
+  return plan_projected(specification, sum);
 }
 
 }  // namespace fovea

@@ -64,7 +64,7 @@ class Parser {
   }
 
   static bool takes_shares(const std::string& name) {
-    return name == "heads" || name == "classic" || name == "average" || name == "concat";
+    return name == "heads" || name == "classic" || name == "multi_head" || name == "average" || name == "concat";
   }
 
   /// A word and '='; reads nothing.

@@ -18,8 +18,14 @@ AttentionShape with_widths(AttentionShape shape) {
 /// the others are broadcast to that.
 Variable weights_side_by_side(std::vector<Variable> weights) {
   std::int64_t D = 0;
-  for (const Variable& w : weights)
-    if (w.rank() == 5) D = w.size(-1);
+  for (const Variable& w : weights) {
+    if (w.rank() != 5) continue;
+    require(D == 0 || D == w.size(-1),
+            "attention: mechanisms have weights for each of {} and of {} dimensions of their values; a trace holds one "
+            "width",
+            D, w.size(-1));
+    D = w.size(-1);
+  }
   for (Variable& w : weights) {
     if (D == 0 || w.rank() == 5) continue;
     Shape shape = w.shape();
@@ -100,6 +106,21 @@ std::unique_ptr<Attention> Classic::make(const AttentionShape& shape, const std:
   return mechanisms[0](shape);
 }
 
+void MultiHead::visit(OptionVisitor& visitor, Options& options) {
+  visitor.integer("heads", options.heads, 0, 1024, "number of heads, which divides the width; 0: those of the model");
+  visitor.flag("output", options.output, "the projection W^O; without it the heads are side by side");
+}
+
+std::unique_ptr<Attention> MultiHead::make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+                                           const Options& options) {
+  require(mechanisms.size() == 1, "multi_head: {} mechanisms, expected one; average(...) and concat(...) take several",
+          mechanisms.size());
+  AttentionShape own = shape;
+  if (options.heads > 0) own.heads = static_cast<int>(options.heads);
+  own.output_projection = options.output;
+  return mechanisms[0](own);
+}
+
 // ---- Several
 
 MixedAttention::MixedAttention(const char* name, const AttentionShape& raw,
@@ -126,6 +147,25 @@ std::int64_t MixedAttention::value_dim() const {
   return sum;
 }
 
+std::int64_t MixedAttention::heads() const {
+  std::int64_t sum = 0;
+  for (const auto& mechanism : mechanisms_) sum += mechanism->heads();
+  return sum;
+}
+
+/// The part of x [B, heads, ...] that mechanism k, counted from 0, reads. An x of another rank is the mechanism's to
+/// refuse, or has no heads.
+Variable MixedAttention::part_of_mechanism(const Variable& x, int rank, std::int64_t k, const char* what) const {
+  if (!x.defined() || !x.value().defined() || x.rank() != rank || x.size(1) == 1) return x;
+  if (x.size(1) == mechanisms()) return slice(x, 1, k, k + 1);
+  require(x.size(1) == heads(),
+          "attention: the {} is {}; expected 1, {} (the mechanisms) or {} (their heads) in place of {}", what, x,
+          mechanisms(), heads(), x.size(1));
+  std::int64_t first = 0;
+  for (std::int64_t before = 0; before < k; ++before) first += mechanism(before).heads();
+  return slice(x, 1, first, first + mechanism(k).heads());
+}
+
 std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const AttentionInput& input) const {
   auto K = static_cast<std::int64_t>(mechanisms_.size());
   Variable query = input.query, key = input.key, value = input.value;
@@ -147,10 +187,8 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
     own.key = part(key);
     own.value = input.value.is_same(input.key) && !query_ ? own.key : part(value);
     own.trace = nullptr;
-    if (input.previous_focus.defined() && input.previous_focus.rank() == 2 && input.previous_focus.size(1) == K)
-      own.previous_focus = slice(input.previous_focus, 1, k, k + 1);
-    if (input.mask.defined() && input.mask.value().defined() && input.mask.rank() == 4 && input.mask.size(1) == K)
-      own.mask = slice(input.mask, 1, k, k + 1);
+    own.previous_focus = part_of_mechanism(input.previous_focus, 2, k, "previous focus");
+    own.mask = part_of_mechanism(input.mask, 4, k, "mask");
     inputs.push_back(own);
   }
   return inputs;
@@ -185,15 +223,16 @@ std::unique_ptr<Attention> AverageAttention::make(const AttentionShape& shape,
 
 AverageAttention::AverageAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                                    const Options& options)
-    : MixedAttention("average", shape, mechanisms, options.head_input) {}
+    : MixedAttention("average", shape, mechanisms, options.head_input) {
+  for (std::int64_t k = 1; k < this->mechanisms(); ++k)
+    require(mechanism(k).output_dim() == output_dim(),
+            "average: the output of mechanism {} is {} wide, that of mechanism 1 is {}; they must be equally wide",
+            k + 1, mechanism(k).output_dim(), output_dim());
+}
 
 Variable AverageAttention::combine(const std::vector<Variable>& outputs) const {
   Variable total = outputs[0];
-  for (std::size_t k = 1; k < outputs.size(); ++k) {
-    require(outputs[k].shape() == total.shape(), "average: the outputs of two mechanisms are {} and {}", total,
-            outputs[k]);
-    total = total + outputs[k];
-  }
+  for (std::size_t k = 1; k < outputs.size(); ++k) total = total + outputs[k];
   return total / static_cast<double>(outputs.size());
 }
 

@@ -1,12 +1,13 @@
 /// Attention without projections, as before the Transformer: one head over the inputs themselves. And combinations of
-/// several such mechanisms. Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
+/// several mechanisms. Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
 ///
 ///   classic(sum)             o_i = Σ_j w_ij v_j
+///   multi_head(sum)          o_i = [head_1; ...; head_H] W^O + b, the attention that a sum alone stands for
 ///   average(sum, sum, ...)   o_i = (o_i^1 + ... + o_i^K) / K
 ///   concat(sum, sum, ...)    o_i = [o_i^1; ...; o_i^K] W
 ///
-/// with query [B, m, d_q], key [B, n, d_k], value [B, n, d_v] and W [K d_v, width]. Each of the K mechanisms has
-/// parameters of its own. It is a sum of methods, or again one of these three.
+/// with query [B, m, d_q], key [B, n, d_k], value [B, n, d_v] and W [Σ width of o^k, width]. Each of the K mechanisms
+/// has parameters of its own. It is a sum of methods, which stands for classic(sum), or again one of these four.
 #pragma once
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@ class ClassicAttention : public Attention {
   /// → [B, m, d_v]. Throws Error for inputs of other widths than those of the shape.
   Variable forward(const AttentionInput& input) override;
   std::int64_t output_dim() const override { return shape_.value_dim; }
+  std::int64_t heads() const override { return 1; }
 
   /// The shape that methods of this attention are constructed with.
   static MethodShape method_shape(const AttentionShape& shape);
@@ -50,13 +52,31 @@ struct Classic {
                                          const Options&);
 };
 
-/// The base class of average(...) and concat(...): K mechanisms over the inputs, or over parts of their projections.
+/// multi_head(sum): a single mechanism with projections of its own, MultiHeadAttention. In a combination its output is
+/// as wide as the model, so it averages with mechanisms whose values are as wide as that.
+struct MultiHead {
+  struct Options {
+    std::int64_t heads = 0;  ///< 0: those of the model
+    bool output = true;      ///< end with W^O; without it the heads are side by side, for the W of concat(...)
+  };
+  static constexpr MethodCard card = {
+      "multi_head", "multi-head attention with projections, as a mechanism", "Vaswani et al. 2017, section 3.2.2",
+      "o_i = [head_1; ...; head_H] W^O + b, head_h = sum_j w_ij v_j of x W^Q + b, x W^K + b, x W^V + b"};
+  static void visit(OptionVisitor& visitor, Options& options);
+  static std::unique_ptr<Attention> make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+                                         const Options& options);
+};
+
+/// The base class of average(...) and concat(...): K mechanisms over the inputs, or over parts of their projections. A
+/// mask has one head for all mechanisms, one for each mechanism, or one for each head of theirs, in the order of the
+/// traced weights. The same holds for a previous focus.
 class MixedAttention : public Attention {
  public:
   /// The input of mechanism k: the whole inputs, or a part of projected inputs.
   enum class HeadInput { full, split };
 
   Variable forward(const AttentionInput& input) override;
+  std::int64_t heads() const override;
 
  protected:
   /// With HeadInput::split the inputs are projected to width d: query W^Q + b, key W^K + b, value W^V + b. Mechanism k,
@@ -67,10 +87,11 @@ class MixedAttention : public Attention {
   virtual Variable combine(const std::vector<Variable>& outputs) const = 0;
   std::int64_t mechanisms() const { return static_cast<std::int64_t>(mechanisms_.size()); }
   std::int64_t value_dim() const;  ///< sum of the widths of combine()'s inputs
-  const Attention& first() const { return *mechanisms_.front(); }
+  const Attention& mechanism(std::int64_t k) const { return *mechanisms_[static_cast<std::size_t>(k)]; }
 
  private:
   std::vector<AttentionInput> inputs_of_mechanisms(const AttentionInput& input) const;
+  Variable part_of_mechanism(const Variable& x, int rank, std::int64_t k, const char* what) const;
 
   std::optional<Linear> query_, key_, value_;
   std::vector<std::unique_ptr<Attention>> mechanisms_;
@@ -88,7 +109,7 @@ class AverageAttention : public MixedAttention {
                                          const Options& options);
   AverageAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                    const Options& options);
-  std::int64_t output_dim() const override { return first().output_dim(); }
+  std::int64_t output_dim() const override { return mechanism(0).output_dim(); }
 
  protected:
   Variable combine(const std::vector<Variable>& outputs) const override;

@@ -25,8 +25,7 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
       surroundings_(surroundings(methods_, shape.model_dim)),
       query_(shape.model_dim, shape.model_dim),
       key_(width_or(shape.key_dim, shape.model_dim), shape.model_dim),
-      value_(width_or(shape.value_dim, shape.model_dim), surroundings_.value_dim),
-      output_(surroundings_.value_dim, shape.model_dim) {
+      value_(width_or(shape.value_dim, shape.model_dim), surroundings_.value_dim) {
   require(shape.heads > 0 && shape.model_dim % shape.heads == 0,
           "attention: {} heads do not divide the model's width, {}", shape.heads, shape.model_dim);
   require(surroundings_.value_dim % shape.heads == 0, "attention: {} heads do not divide the width of the values, {}",
@@ -34,7 +33,7 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
   child("query", query_);
   child("key", key_);
   child("value", value_);
-  child("output", output_);
+  if (shape.output_projection) child("output", output_.emplace(surroundings_.value_dim, shape.model_dim));
   for (Placed& placed : methods_) child(placed.name, *placed.method);
 }
 
@@ -111,7 +110,8 @@ Variable MultiHeadAttention::forward(const AttentionInput& input) {
   Scope scope("attention");
   auto [in, terms] = call(input);
   Variable heads = merge_heads(attend(in, std::move(terms), training() ? shape_.dropout : 0, input.trace));
-  return output_.forward(surroundings_.activation ? surroundings_.activation(heads) : heads);
+  if (surroundings_.activation) heads = surroundings_.activation(heads);
+  return output_ ? output_->forward(heads) : heads;
 }
 
 }  // namespace fovea

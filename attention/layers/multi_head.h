@@ -1,6 +1,7 @@
 /// Multi-head attention (Vaswani et al. 2017) with any localness methods.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "attention/method.h"
@@ -9,9 +10,9 @@
 namespace fovea {
 
 /// Q = x_q W^Q + b, K = x_k W^K + b and V = x_v W^V + b are split into H heads. The output is the concatenated results
-/// of the heads, times W^O, plus b. Projections are [d, d], unless keys or values have other widths or a method changes
-/// the width of the values. Each method acts on all heads or on some of them. Parts: query, key, value, output and the
-/// methods.
+/// of the heads, times W^O, plus b, or without that projection where the shape has none. Projections are [d, d], unless
+/// keys or values have other widths or a method changes the width of the values. Each method acts on all heads or on
+/// some of them. Parts: query, key, value, output and the methods.
 class MultiHeadAttention : public Attention {
  public:
   /// A method and the heads first_head ≤ h < first_head + heads that it acts on.
@@ -28,7 +29,8 @@ class MultiHeadAttention : public Attention {
   MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods);
 
   Variable forward(const AttentionInput& input) override;
-  std::int64_t output_dim() const override { return shape_.model_dim; }
+  std::int64_t output_dim() const override { return output_ ? shape_.model_dim : surroundings_.value_dim; }
+  std::int64_t heads() const override { return shape_.heads; }
   bool has_independent_queries() const override;
 
   /// The arguments of attend(): projected heads and the terms of all methods.
@@ -46,7 +48,8 @@ class MultiHeadAttention : public Attention {
   std::int64_t head_dim_;
   std::vector<Placed> methods_;
   Surroundings surroundings_;  // after all methods have changed them
-  Linear query_, key_, value_, output_;
+  Linear query_, key_, value_;
+  std::optional<Linear> output_;  // none without AttentionShape::output_projection
 };
 
 }  // namespace fovea

@@ -120,7 +120,14 @@ inline std::vector<std::string> all_specifications() {
                                   "heads(gaussian+flexible(p_init=-1)*1, mean*1)",
                                   "fine_grained(hidden=2)+window+sinks(logit=true)",
                                   "heads(gaussian_location(learned=true)*1, global*1)",
-                                  "heads(mean+sinks(logit=true)*1, laplace*1)+window"})
+                                  "heads(mean+sinks(logit=true)*1, laplace*1)+window",
+                                  "average(multi_head(global), multi_head(gaussian))",
+                                  "concat(multi_head(relative(clip=2)+window), multi_head(dman(clip=2), heads=1))",
+                                  "concat(multi_head(rotary+local_p(half_width=1), heads=3, output=false), "
+                                  "average(multi_head(t5(layers=1), heads=1), multi_head(laplace)))",
+                                  "concat(multi_head(additive+gaussian, heads=3), multi_head(alibi, heads=1), "
+                                  "head_input=split)",
+                                  "multi_head(heads(local_p(half_width=1)*1, man*1))"})
     specifications.emplace_back(combination);
   return specifications;
 }

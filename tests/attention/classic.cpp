@@ -350,6 +350,8 @@ BOOST_AUTO_TEST_CASE(parameters_are_those_of_the_papers_and_no_others) {
   BOOST_TEST(count("classic(fine_grained(hidden=7))") == 10 * 7 + 20 * 7 + 7 + 7 * 20);
   BOOST_TEST(count("concat(general*3, width=5)") == 3 * 10 * 20 + 3 * 20 * 5);
   BOOST_TEST(count("average(general*3)") == 3 * 10 * 20);
+  BOOST_TEST(count("concat(multi_head(global, heads=2)*2, width=5)") == 2 * (110 + 2 * 210 + 110) + 20 * 5);
+  BOOST_TEST(count("concat(multi_head(global, heads=2, output=false)*2, width=5)") == 2 * (110 + 2 * 210) + 20 * 5);
 }
 
 BOOST_AUTO_TEST_CASE(bad_combinations_point_at_the_column) {
@@ -363,12 +365,79 @@ BOOST_AUTO_TEST_CASE(bad_combinations_point_at_the_column) {
   BOOST_TEST(error("classic(heads(dot*1))") ==
              "'classic(heads(dot*1))': heads(...) where there is one head (column 9); use average(...) or concat(...)");
   BOOST_TEST(error("average(dott)") == "'average(dott)': no method 'dott' (column 9); did you mean 'dot'?");
+  BOOST_TEST(error("average(gaussian(heads=1))") ==
+             "'average(gaussian(heads=1))': heads= where there is one head (column 24); multi_head(...) has several");
   BOOST_TEST(error("concat(dot, widht=3)") ==
              "'concat(dot, widht=3)': concat has no option 'widht' (column 13); did you mean 'width'?");
   BOOST_TEST(error("average(dot*5, head_input=split)") ==
              "average: 5 mechanisms do not divide the width 2 (head_input=split)");
   BOOST_TEST(error("classic(dot, linear=true)") ==
              "'classic(dot, linear=true)': classic has no option 'linear' (column 14); it has none");
+}
+
+BOOST_AUTO_TEST_CASE(bad_mechanisms_with_projections_point_at_the_column) {
+  auto error = [](const std::string& specification, std::int64_t query_dim = 0) {
+    return error_of(specification, {.model_dim = 8, .heads = 4, .layers = 2, .query_dim = query_dim});
+  };
+  BOOST_TEST(error("multi_head()") == "'multi_head()': multi_head() is empty (column 1); write multi_head(additive)");
+  BOOST_TEST(error("average(mean, multi_head(dot, general))") ==
+             "'average(mean, multi_head(dot, general))': multi_head(...) of several mechanisms (column 15); use "
+             "average(...) or concat(...)");
+  BOOST_TEST(error("gaussian + multi_head(dot)") ==
+             "'gaussian + multi_head(dot)': multi_head(...) is a whole attention "
+             "(column 12); a sum goes inside it: multi_head(dot + gaussian)");
+  BOOST_TEST(error("multi_head(average(dot))") ==
+             "'multi_head(average(dot))': average(...) is a whole attention "
+             "(column 12); a sum goes inside it: average(dot + gaussian)");
+  BOOST_TEST(
+      error("average(multi_head(dot, hedas=2))") ==
+      "'average(multi_head(dot, hedas=2))': multi_head has no option 'hedas' (column 25); did you mean 'heads'?");
+  BOOST_TEST(error("average(multi_head(dot, heads=two))") ==
+             "'average(multi_head(dot, heads=two))': heads=two (column 31); use an integer from 0 to 1024");
+  BOOST_TEST(error("average(mean, multi_head(dot, heads=3))") ==
+             "'average(mean, multi_head(dot, heads=3))': multi_head (column 15) has 3 heads, which do not divide the "
+             "width 8; heads=N sets them");
+  BOOST_TEST(error("average(multi_head(heads(dot*1, mean*2), heads=2), mean)") ==
+             "'average(multi_head(heads(dot*1, mean*2), heads=2), mean)': heads(...) shares out 3 heads, multi_head "
+             "(column 9) has 2");
+  BOOST_TEST(error("average(multi_head(gaussian(heads=2-3), heads=2), mean)") ==
+             "'average(multi_head(gaussian(heads=2-3), heads=2), mean)': heads=2-3 (column 35), but there are 2 heads");
+  BOOST_TEST(error("average(multi_head(gaussian(layers=3)), mean)") ==
+             "'average(multi_head(gaussian(layers=3)), mean)': layers=3-3 (column 36), but there are 2 layers");
+  BOOST_TEST(error("concat(general, multi_head(dot))", 4) ==
+             "'concat(general, multi_head(dot))': multi_head (column 17) has queries 4 wide; they must be as wide as "
+             "the model, 8");
+  BOOST_TEST(error("average(multi_head(activation(width=12), output=false), mean)") ==
+             "average: the output of mechanism 2 is 8 wide, that of mechanism 1 is 12; they must be equally wide");
+  BOOST_TEST(error("concat(multi_head(activation(width=12), output=false), mean)").empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_mask_has_a_head_for_all_or_for_each_mechanism_or_for_each_head) {
+  auto attention =
+      random_attention("concat(multi_head(man), multi_head(man, heads=1), average(man, mean))", Place::cross);
+  Generator generator(9);
+  Tensor x = random_tensor({1, 4, 6}, generator);
+  auto output = [&](const Tensor& mask) {
+    return attention->forward({.query = x, .key = x, .value = x, .mask = mask}).value().to_vector<double>();
+  };
+  Tensor masks = random_tensor({1, 3, 4, 4}, generator, 0, 1);
+  auto heads = [&](const std::vector<std::int64_t>& of) {  // the mechanisms' masks, one for each head
+    std::vector<Variable> all;
+    for (std::int64_t k : of) all.emplace_back(masks.slice(1, k, k + 1));
+    return concat(all, 1).value();
+  };
+  check_equal(output(masks), output(heads({0, 0, 1, 2, 2})));
+  check_equal(output(masks.slice(1, 1, 2)), output(heads({1, 1, 1})));
+  BOOST_TEST(output(masks) != output(heads({0, 1, 1, 2, 2})));
+  std::string refused;
+  try {
+    output(heads({0, 1}));
+  } catch (const Error& error) {
+    refused = error.what();
+  }
+  BOOST_TEST(
+      refused ==
+      "attention: the mask is f64 [1, 2, 4, 4]; expected 1, 3 (the mechanisms) or 5 (their heads) in place of 2");
 }
 
 BOOST_AUTO_TEST_CASE(a_head_has_one_score) {

@@ -27,6 +27,9 @@ const std::vector<std::string>& mechanisms() {
       "average(general, fine_grained, laplace(learned=true))",
       "concat(dot*2, head_input=split)",
       "concat(additive(hidden=2), average(mean, scaled_dot), width=3)",
+      "concat(multi_head(relative(clip=2)+window, heads=2, output=false), fine_grained(hidden=2), width=3)",
+      "average(multi_head(dman(clip=2), heads=1, output=false), multi_head(gaussian, heads=2, output=false), mean)",
+      "concat(multi_head(general+local_p(half_width=1), heads=1, output=false)*2, head_input=split, linear=false)",
   };
   return all;
 }
@@ -137,6 +140,76 @@ BOOST_AUTO_TEST_CASE(both_engines_agree) {
     check_equal(fused.first, composed.first, 1e-11);
     check_equal(fused.second, composed.second, 1e-11);
   });
+}
+
+BOOST_AUTO_TEST_CASE(mechanisms_with_projections_are_the_attentions_alone) {
+  const AttentionShape shape{.model_dim = 6, .heads = 2, .place = Place::encoder};
+  auto f64 = [](const std::string& specification, AttentionShape own) {
+    auto attention = attention_factory(specification)(own);
+    attention->to(DType::f64);
+    attention->train(false);
+    return attention;
+  };
+  for (Place place : all_places())
+    for (const MethodEntry& entry : registered_methods()) {
+      const std::string name = entry.card.name;
+      AttentionShape own = shape;
+      own.place = place;
+      std::unique_ptr<Attention> first;
+      try {
+        first = f64(name, own);
+      } catch (const Error&) {
+        continue;  // not defined in this place
+      }
+      auto both = f64("concat(multi_head(" + name + "), multi_head(" + name + ", heads=1), linear=false)", own);
+      auto mean = f64("average(multi_head(" + name + "), multi_head(" + name + ", heads=1))", own);
+      own.heads = 1;
+      auto second = f64(name, own);
+      Generator generator(31);
+      std::map<std::string, Tensor> values;
+      for (auto& parameter : both->parameters()) {
+        values[parameter.name] = random_tensor(parameter.variable.shape(), generator);
+        parameter.variable.value().copy_from(values[parameter.name]);
+      }
+      BOOST_TEST(mean->parameters().size() == values.size());
+      for (auto& parameter : mean->parameters()) parameter.variable.value().copy_from(values.at(parameter.name));
+      for (auto& parameter : first->parameters())
+        parameter.variable.value().copy_from(values.at("head_1." + parameter.name));
+      for (auto& parameter : second->parameters())
+        parameter.variable.value().copy_from(values.at("head_2." + parameter.name));
+
+      Tensor query = random_tensor({B, T, 6}, generator), mask = test_mask(T, T);
+      Tensor key = place == Place::cross ? random_tensor({B, T, 6}, generator) : query;
+      AttentionInput input{.query = query, .key = key, .value = key, .key_lengths = key_lengths({5, 3})};
+      input.causal = place == Place::decoder;
+      auto output = [&](Attention& attention, const Tensor& own_mask, AttentionTrace& trace) {
+        trace = {};
+        input.trace = &trace;
+        input.mask = own_mask;
+        return attention.forward(input);
+      };
+      BOOST_TEST_CONTEXT(name << " in place " << static_cast<int>(place)) {
+        AttentionTrace one, two, traced;
+        // three heads of the mask: two of the first mechanism, one of the second
+        Variable a = output(*first, mask, one), b = output(*second, mask.slice(1, 0, 1), two);
+        Variable side_by_side = concat({a, b}, 2);
+        Tensor three = concat({Variable(mask), Variable(mask.slice(1, 0, 1))}, 1).value();
+        if (one.weights.rank() == 5) {  // weights for each of 3 dimensions of a head, and of 6: no tensor has both
+          BOOST_CHECK_THROW(output(*both, three, traced), Error);
+        } else {
+          check_equal(output(*both, three, traced).value().to_vector<double>(),
+                      side_by_side.value().to_vector<double>());
+          check_equal(traced.weights.value().to_vector<double>(),
+                      concat({one.weights, two.weights}, 1).value().to_vector<double>());
+          BOOST_REQUIRE(traced.quantities.size() == one.quantities.size() + two.quantities.size());
+          for (std::size_t k = 0; k < one.quantities.size(); ++k)
+            BOOST_TEST(traced.quantities[k].first == "head_1." + one.quantities[k].first);
+        }
+        input.trace = nullptr;
+        input.mask = three;
+        check_equal(mean->forward(input).value().to_vector<double>(), ((a + b) / 2.0).value().to_vector<double>());
+      }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(heads_of_projected_attention_are_mechanisms_over_split_projections) {

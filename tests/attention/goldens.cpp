@@ -1,5 +1,7 @@
 // The worked examples of the papers' equations: three tokens of width two, one head, numbers printed to six digits by
 // an independent program.
+#include "tests/goldens.h"
+
 #include <cmath>
 #include <map>
 
@@ -108,6 +110,40 @@ const std::map<std::string, Values> local_weights{{"window.local_query.weight", 
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(attention_goldens)
+
+BOOST_AUTO_TEST_CASE(mechanisms_with_projections_of_their_own) {
+  for (const nlohmann::json& c : golden_cases("mechanisms.json")) BOOST_TEST_CONTEXT(c.at("name")) {
+      const bool causal = c.at("causal");
+      AttentionShape shape{.model_dim = 4, .heads = c.at("heads"), .place = causal ? Place::decoder : Place::encoder};
+      auto attention = attention_factory(c.at("name"))(shape);
+      attention->to(DType::f64);
+      attention->train(false);
+      BOOST_TEST(attention->parameters().size() == c.at("parameters").size());
+      for (auto& parameter : attention->parameters()) {
+        Tensor value = parameter.variable.value(), given = golden_tensor(c.at("parameters").at(parameter.name));
+        BOOST_REQUIRE(value.shape() == given.shape());
+        value.copy_from(given);
+      }
+      Tensor x = golden_tensor(c.at("x")), sentence = x.reshape({1, x.size(0), x.size(1)});
+      AttentionTrace trace;
+      AttentionInput input{.query = sentence, .key = sentence, .value = sentence, .causal = causal, .trace = &trace};
+      input.key_lengths = Tensor::from(std::vector<std::int32_t>{c.at("length").get<std::int32_t>()}, {1});
+      for (auto engine : {AttentionEngine::composed, AttentionEngine::fused}) {
+        AttentionEngineScope chosen(engine);
+        Variable output = attention->forward(input);
+        auto differs_from = [&](const char* name, const Values& computed) {
+          Values expected = golden_tensor(c.at(name)).to_vector<double>();
+          BOOST_REQUIRE(computed.size() == expected.size());
+          double largest = 0;
+          for (std::size_t k = 0; k < computed.size(); ++k)
+            largest = std::max(largest, std::abs(computed[k] - expected[k]));
+          return largest;
+        };
+        BOOST_TEST(differs_from("output", output.value().to_vector<double>()) < 1e-10);
+        BOOST_TEST(differs_from("weights", trace.weights.value().to_vector<double>()) < 1e-10);
+      }
+    }
+}
 
 BOOST_AUTO_TEST_CASE(plain_self_attention) {
   Toy plain = Toy("global").run();

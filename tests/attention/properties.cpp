@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(the_traced_weights_are_the_coefficients_of_the_values) {
     BOOST_REQUIRE(trace.weights.defined());
     Shape shape = trace.weights.shape();
     if (shape.rank() == 5) shape.erase(4);  // weights for each dimension of the values
-    BOOST_TEST(shape.str() == Shape({B, 2, states.query.size(1), J}).str());
+    BOOST_TEST(shape.str() == Shape({B, attention.heads(), states.query.size(1), J}).str());
     Tensor pads = trace.weights.value().slice(0, 1, 2).slice(3, 3, J);
     BOOST_TEST(largest_difference(pads, Tensor::zeros(pads.shape(), DType::f64)) == 0.0);
   });

@@ -66,14 +66,26 @@ BOOST_AUTO_TEST_CASE(decoding_step_by_step_is_teacher_forcing) {
 }
 
 BOOST_AUTO_TEST_CASE(recurrent_decoders_take_every_mechanism) {
-  for (const std::string mechanism :
-       {"classic(additive(hidden=4))", "classic(general)", "classic(location(longest=4))", "classic(mean)",
-        "classic(laplace(learned=true))", "classic(gaussian_location(normalize=true))",
-        "classic(fine_grained(hidden=3))", "classic(general+local_m(half_width=1))",
-        "classic(additive+local_p(half_width=1))", "classic(additive(hidden=4)+flexible)",
-        "classic(general+flexible(threshold=0.5,p_init=nopen))", "average(additive+flexible(threshold=0.4), general)",
-        "concat(additive(hidden=2), laplace, width=4)", "concat(general*2, head_input=split)", "global", "gaussian",
-        "window(use=additive,segment=2)", "heads(global*1, additive+flexible*1)"})
+  for (const std::string mechanism : {"classic(additive(hidden=4))",
+                                      "classic(general)",
+                                      "classic(location(longest=4))",
+                                      "classic(mean)",
+                                      "classic(laplace(learned=true))",
+                                      "classic(gaussian_location(normalize=true))",
+                                      "classic(fine_grained(hidden=3))",
+                                      "classic(general+local_m(half_width=1))",
+                                      "classic(additive+local_p(half_width=1))",
+                                      "classic(additive(hidden=4)+flexible)",
+                                      "classic(general+flexible(threshold=0.5,p_init=nopen))",
+                                      "average(additive+flexible(threshold=0.4), general)",
+                                      "concat(additive(hidden=2), laplace, width=4)",
+                                      "concat(general*2, head_input=split)",
+                                      "global",
+                                      "gaussian",
+                                      "average(multi_head(additive+flexible), multi_head(gaussian))",
+                                      "concat(multi_head(global), additive)",
+                                      "window(use=additive,segment=2)",
+                                      "heads(global*1, additive+flexible*1)"})
     for (const TestModel& type : test_models({}, {}, attention_factory(mechanism)))
       if (type.name.starts_with("recurrent")) BOOST_TEST_CONTEXT(mechanism) {
           check_steps(type);
@@ -84,7 +96,9 @@ BOOST_AUTO_TEST_CASE(what_is_carried_goes_with_the_hypotheses_of_a_beam) {
   for (const std::string specification :
        {"classic(additive(hidden=4)+flexible)", "classic(general+flexible(threshold=0.3,sigma=1))",
         "heads(additive+flexible(p_init=-1)*1, global*1)", "relative(clip=2)+rotary", "gaussian(window=layer)",
-        "window(use=additive)", "classic(laplace)"}) {
+        "window(use=additive)", "classic(laplace)",
+        "average(multi_head(relative(clip=2)), multi_head(rotary+gaussian))",
+        "concat(multi_head(additive+flexible), multi_head(window, output=false), mean)"}) {
     bool in_decoder = defined_at(specification, Place::decoder);
     AttentionFactory own = attention_factory(specification), global = attention_factory("global");
     for (const TestModel& type : test_models(global, in_decoder ? own : global, in_decoder ? global : own))

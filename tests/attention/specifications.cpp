@@ -102,9 +102,10 @@ BOOST_AUTO_TEST_CASE(a_message_is_one_line_and_short_whatever_the_text) {
 BOOST_AUTO_TEST_CASE(damaged_text_is_read_or_refused_in_one_line) {
   std::vector<std::string> wholes{"heads(global*2, gaussian(window=query) + relative*2)",
                                   "classic(additive(hidden=3) + flexible(threshold=1.2))",
-                                  "concat(dot*2, average(location, mean), head_input=split, width=6)"};
-  std::vector<std::string> tokens{"+", "(",      ")",    "*",   "=",          ",",    " ",
-                                  "-", "heads(", "1e+3", "nan", "layers=1-2", "q+ctx"};
+                                  "concat(dot*2, average(location, mean), head_input=split, width=6)",
+                                  "average(multi_head(heads(global*1, gaussian*3), heads=4, output=false), mean*2)"};
+  std::vector<std::string> tokens{"+", "(",      ")",           "*",    "=",   ",",          " ",
+                                  "-", "heads(", "multi_head(", "1e+3", "nan", "layers=1-2", "q+ctx"};
   for (const MethodEntry& method : registered_methods()) {
     std::string all;
     for (const OptionDescription& option : describe_options(method)) {

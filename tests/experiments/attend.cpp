@@ -816,6 +816,14 @@ BOOST_AUTO_TEST_CASE(every_method_is_listed_and_described) {
   for (const char* part : {"[d_q, 5]", "[d_q + d_e, d_q]", "where: cross;", "previous_focus", "step_input"})
     BOOST_TEST(contains(flexible, part), part);
   BOOST_TEST(contains(describe_attention("man", {}), "needed"));
+  std::string mixed = describe_attention("concat(multi_head(gaussian), multi_head(dot, output=false)*2, mean, width=3)",
+                                         {.model_dim = 8});
+  for (const char* part :
+       {"\nmulti_head: ", "\ngaussian: ", "\noutput  true ", "\nhead_1.key.weight ",
+        "\nhead_1.gaussian.center.bias    [H] ", "\noutput.weight                  [4 d, 3] ",
+        "\noutput         [B, m, 3] ", "\nweights        [B, 3 H + 1, m, n] ", "\nhead_1.center ", "\nhead_3.scores "})
+    BOOST_TEST(contains(mixed, part), part << " is not in\n" << mixed);
+  BOOST_TEST(contains(describe_attention("multi_head", {}), "\noutput   [B, m, d] "));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_writes_the_names_and_shapes_that_its_description_has) {
@@ -827,7 +835,8 @@ BOOST_AUTO_TEST_CASE(a_run_writes_the_names_and_shapes_that_its_description_has)
         "average(additive+gaussian(window=layer), local_m)", "average(fine_grained, general, head_input=split)",
         "concat(dot*2)", "concat(additive, local_p+general, width=5)", "concat(dot, mean, linear=false)",
         "concat(general, mean, head_input=split)", "concat(additive*2, linear=false, head_input=split)",
-        "average(concat(general, mean, width=5), concat(sman, mean, width=5))"})
+        "average(concat(general, mean, width=5), concat(sman, mean, width=5))", "multi_head(gaussian)",
+        "average(multi_head(global), multi_head(sman+window))", "concat(multi_head(additive, output=false)*2, mean)"})
     methods.emplace_back(method);
   const std::pair<Place, const char*> places[] = {
       {Place::encoder, "encoder"}, {Place::decoder, "decoder"}, {Place::cross, "cross"}};

@@ -37,6 +37,7 @@ class PlainAttention : public Attention {
     return output_.forward(reshape(permute(mixed, {0, 2, 1, 3}), {in.query.size(0), in.query.size(1), dim_}));
   }
   std::int64_t output_dim() const override { return dim_; }
+  std::int64_t heads() const override { return heads_; }
 
  private:
   Variable split(const Variable& x) const {  // [B, T, d] -> [B, H, T, d / H]

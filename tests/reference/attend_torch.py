@@ -5,10 +5,10 @@
 
 The second implementation is this file: the papers' equations in PyTorch, in f64, head by head, with nothing of fovea in
 it (pip install torch numpy). A case is a random specification (a method with random options, a sum of methods,
-heads(...), classic(...), average(...), concat(...)), a place, shapes, lengths, masks and parameters, some of which
-attend has to initialise. `attend --precision f64 --gradients --weights` must give the same output, weights, quantities
-and gradients to 1e-9, by every engine, f32 to 1e-4 and bf16 roughly. Prints what differs, with what repeats it; the
-exit code is 1 if anything did. Building and testing fovea does not need this file.
+heads(...), classic(...), average(...) or concat(...) of sums and multi_head(...)), a place, shapes, lengths, masks and
+parameters, some of which attend has to initialise. `attend --precision f64 --gradients --weights` must give the same
+output, weights, quantities and gradients to 1e-9, by every engine, f32 to 1e-4 and bf16 roughly. Prints what differs,
+with what repeats it; the exit code is 1 if anything did. Building and testing fovea does not need this file.
 """
 import argparse
 import contextlib
@@ -714,12 +714,15 @@ def add_scores(c, terms):
 
 
 class Projected:
-    """Multi-head attention with a sum of methods."""
+    """Multi-head attention with a sum of methods. `mechanism`: the options of multi_head(...), inside a combination."""
 
-    def __init__(self, terms, shares=None):
-        self.terms, self.shares = terms, shares
+    def __init__(self, terms, shares=None, mechanism=None):
+        self.terms, self.shares, self.mechanism = terms, shares, mechanism
 
     def text(self):
+        if self.mechanism is not None:
+            options = [f"{key}={str(value).lower()}" for key, value in self.mechanism.items()]
+            return f"multi_head({', '.join(['+'.join(term.text() for term in self.terms)] + options)})"
         if self.shares is None:
             return "+".join(term.text() for term in self.terms)
         texts = [(term.text(), count) for term, count in zip(self.terms, self.shares)]
@@ -733,7 +736,8 @@ class Projected:
                 for term in self.terms]
 
     def forward(self, c):
-        H, d = c.case["heads"], c.xq.shape[-1]
+        options = self.mechanism or {}
+        H, d = options.get("heads") or c.case["heads"], c.xq.shape[-1]
         width = next((t.options["width"] for t in self.terms if t.name == "activation"), 0) or d
         c.classic, c.activation = False, None
 
@@ -748,7 +752,9 @@ class Projected:
         o = torch.cat(outputs, -1)
         if c.activation:
             o = c.activation(o)
-        return o @ c.parameter("output.weight", width, d) + c.parameter("output.bias", d), stacked_weights(weights)
+        if options.get("output", True):
+            o = o @ c.parameter("output.weight", width, d) + c.parameter("output.bias", d)
+        return o, stacked_weights(weights)
 
 
 def stacked_weights(weights):
@@ -873,12 +879,27 @@ def random_scope(rng, names, place, H):
     return Projected([term])
 
 
-def random_combination(rng, names, place, d):
+def random_mechanism(rng, names, place, H):
+    """A sum inside a combination: one head over the inputs, or multi_head(...)."""
+    if rng.random() < 0.5:
+        return Classic([random_term(rng, rng.choice(names), place, False)], inside=True)
+    options = {key: value for key, value in (("heads", rng.choice([1, 1, 2])), ("output", False)) if rng.random() < 0.4}
+    many = options.get("heads", H) > 1  # then fine_grained has weights for narrower values than beside it
+    while True:
+        terms = random_sum(rng, place, [name for name in names if not (many and name == "fine_grained")],
+                           rng.choice([1, 1, 2]), True)
+        wide = any(term.name == "activation" and term.options["width"] for term in terms)
+        if compatible(terms, place) and not ("output" in options and wide):
+            return Projected(terms, mechanism=options)
+
+
+def random_combination(rng, names, place, H, d):
     """average(...) or concat(...)."""
-    shares = [(Classic([random_term(rng, rng.choice(names), place, False)], inside=True), rng.choice([1, 1, 2]))
-              for _ in range(rng.choice([2, 2, 3]))]
+    shares = [(random_mechanism(rng, names, place, H), rng.choice([1, 1, 2])) for _ in range(rng.choice([2, 2, 3]))]
     options, kind = {}, rng.choice(["average", "concat"])
-    if d % sum(count for _, count in shares) == 0 and rng.random() < 0.5:
+    K = sum(count for _, count in shares)
+    heads = [part.mechanism.get("heads", H) for part, _ in shares if isinstance(part, Projected)]
+    if all(d % (K * h) == 0 for h in [1, *heads]) and rng.random() < 0.5:
         options["head_input"] = "split"
     if kind == "concat" and rng.random() < 0.5:
         options["width"] = rng.choice([3, 12])
@@ -904,7 +925,7 @@ def random_attention(rng, place, H, d, only):
         elif kind == "classic":
             attention = Classic(random_sum(rng, place, names, rng.choice([1, 1, 2]), False))
         else:
-            attention = random_combination(rng, names, place, d)
+            attention = random_combination(rng, names, place, H, d)
         if only and only not in [term.name for term in attention.terms]:
             continue
         sums = [attention.terms] if kind in ("one", "sum", "range", "classic") else [[x] for x in attention.terms]
@@ -1077,7 +1098,7 @@ class Case:
             else:
                 yield from difference(free, found[free], value, there)
         if "scaled_dot" in self.method:
-            explained |= {"scores", "scores_2"}
+            explained |= {"scores_2"} | {name for name in found if name.split(".")[-1] == "scores"}
         objective = (output * found["cotangent"]).sum()
         gradients = torch.autograd.grad(objective, list(leaves.values()), allow_unused=True)
         least = self.rest_of(found)
@@ -1129,7 +1150,7 @@ def check(case, program, folder, other_precisions):
         try:
             other = case.run(program, folder, "--precision", "f64", "--engine", engine)
         except RuntimeError as error:
-            if "the fused engine has no form" in str(error):
+            if "has no form for the fused engine" in str(error):
                 continue
             raise
         yield from (f"--engine {engine}: {line}" for line in near(found, other, 1e-9, case.rest_of(found)))

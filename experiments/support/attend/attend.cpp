@@ -65,7 +65,8 @@ void attend_program(Cli& cli) {
   AttentionResult result = attend_case(options, given);
   for (const std::string& name : result.unread)
     fmt::print(stderr, "attend: {}: {} does not read '{}'\n", given.source, options.method, name);
-  if (options.heads > 1 && find_combination(parse_specification(options.method)[0].name))
+  if (options.heads > 1 && find_combination(parse_specification(options.method)[0].name) &&
+      options.method.find("multi_head") == std::string::npos)
     fmt::print(stderr, "attend: --heads {}: {} does not read it; what stands in the brackets are its heads\n",
                options.heads, options.method);
   if (cli.given("--shape") && given.find("query"))

@@ -158,6 +158,7 @@ std::string engines_text(const Use& use, const std::vector<Alternative>& alterna
 /// A combination's name alone is no attention.
 std::string completed(const std::string& method) {
   if (method == "classic") return "classic(dot)";
+  if (method == "multi_head") return "multi_head(global)";
   return find_combination(method) ? method + "(dot*2)" : method;
 }
 
@@ -170,7 +171,7 @@ struct Lettered {
 };
 using Pair = std::array<Lettered, 2>;
 
-/// What a size is in both: "d", "2 d", "d / 2", "D + d_e", or the number where it is one; "": none of these.
+/// What a size is in both: "d", "2 d", "d / 2", "D + d_e", "2 H + 1", or the number where it is one; "": none of these.
 std::string letter_of(const Pair& pair, std::int64_t a, std::int64_t b) {
   if (a == b) return a == pair[0].shape.step_dim ? "d_e" : std::to_string(a);
   auto find = [&](auto&& text) {
@@ -183,9 +184,16 @@ std::string letter_of(const Pair& pair, std::int64_t a, std::int64_t b) {
     return a == x && b == y ? letter : a == x + d_e && b == y + d_e ? letter + " + d_e" : "";
   });
   if (!found.empty()) return found;
-  return find([&](const std::string& letter, std::int64_t x, std::int64_t y) {
+  found = find([&](const std::string& letter, std::int64_t x, std::int64_t y) {
     if (a % x == 0 && a / x * y == b) return fmt::format("{} {}", a / x, letter);
     return x % a == 0 && x / a * b == y ? fmt::format("{} / {}", letter, x / a) : std::string();
+  });
+  if (!found.empty()) return found;
+  return find([&](const std::string& letter, std::int64_t x, std::int64_t y) -> std::string {
+    const std::int64_t times = letter == "H" ? (b - a) / (y - x) : 0,
+                       more = a - times * x;  // heads of several mechanisms
+    if (times < 1 || more < 1 || times * y + more != b) return "";
+    return times == 1 ? fmt::format("H + {}", more) : fmt::format("{} H + {}", times, more);
   });
 }
 
@@ -221,7 +229,10 @@ std::optional<std::vector<Parameter>> parameters_in_letters(const std::string& m
   return std::nullopt;
 }
 
-bool is_projected(const std::string& method) { return !find_combination(parse_specification(method)[0].name); }
+/// Whether heads of projections are in it: a sum, or any multi_head(...).
+bool is_projected(const std::string& method) {
+  return !find_combination(parse_specification(method)[0].name) || method.find("multi_head") != std::string::npos;
+}
 
 /// Two sizes of projected attention, of attention without projections: in three widths where there are two sequences,
 /// in one width of queries and keys and another one of values, and in one width.
@@ -231,7 +242,7 @@ std::vector<Pair> pairs_for(const std::string& method, Place place, std::int64_t
                     {{"d", heads * head_dim}, {"D", head_dim}, {"H", heads}}};
   };
   const Pair projected{lettered(2, 60), lettered(3, 140)};
-  if (is_projected(method) && place != Place::cross) return {projected};
+  if (!find_combination(parse_specification(method)[0].name) && place != Place::cross) return {projected};
   Pair three = projected, two = projected, one = projected;
   for (std::size_t k = 0; k < 2; ++k) {
     const std::int64_t d_q = projected[k].shape.model_dim, d_k = k == 0 ? 180 : 660, d_v = k == 0 ? 240 : 780;
@@ -360,7 +371,8 @@ struct Result {
 std::optional<std::vector<Result>> results_in_letters(const std::string& method, Pair pair, const Reads& reads) {
   Trial first{.method = method, .shape = pair[0].shape, .own_keys = true}, second = first;
   second.shape = pair[1].shape;
-  second.B = 8, second.m = 9, second.n = 17;
+  first.B = 17, first.m = 13, first.n = 23;  // primes that fall where heads and widths grow: no other size does
+  second.B = 11, second.m = 5, second.n = 19;
   for (auto [trial, sizes] : {std::pair(&first, &pair[0]), std::pair(&second, &pair[1])})
     sizes->letters.insert(sizes->letters.begin(), {{"B", trial->B}, {"m", trial->m}, {"n", trial->n}});
   auto a = tried(first), b = tried(second);
@@ -421,7 +433,10 @@ std::string attention_catalogue() {
       "Methods are combined with '+'; each takes layers=FIRST-LAST and heads=FIRST-LAST, counted from 1;\n"
       "heads(global*2, gaussian*2) gives different heads different methods.\n";
   for (const MethodEntry& entry : registered_methods()) text += "\n" + card_text(entry);
-  text += "\nAttentions without projections, of sums of these methods: classic(additive), average(dot*2, laplace)\n";
+  text +=
+      "\nAttentions without projections, of sums of these methods: classic(additive), average(dot*2, laplace);\n"
+      "multi_head(...) gives one of several mechanisms projections: average(multi_head(global), "
+      "multi_head(gaussian))\n";
   for (const Combination& entry : combinations()) text += "\n" + card_text(entry);
   return text;
 }
