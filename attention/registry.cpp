@@ -35,7 +35,7 @@ class GlobalAttention : public LocalnessMethod {
   static void visit(OptionVisitor&, Options&) {}
   GlobalAttention(const MethodShape&, const Options&) {}
   bool has_independent_queries() const override { return true; }
-  void add_terms(const AttentionContext&, Terms&) override {}
+  void add_terms(const AttentionContext&, Plan&) override {}
 };
 
 /// The catalogue. A new method is one line here.

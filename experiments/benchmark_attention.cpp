@@ -25,7 +25,7 @@ struct AttentionOptions {
   int rounds = 5, threads = 0;
 };
 
-/// A method's terms on random states, ready to be run again and again.
+/// The plan of a method on random states, ready to be run again and again.
 class Case {
  public:
   Case(const std::string& method, const std::string& engine, const AttentionOptions& options)
@@ -49,9 +49,9 @@ class Case {
     MultiHeadAttention::Call call =
         projected->call({.query = query, .key = key, .value = key, .causal = options.causal});
     in_ = call.context;
-    terms_ = std::make_shared<const Terms>(std::move(call.terms));
+    plan_ = std::make_shared<const Plan>(std::move(call.plan));
     if (options.pass == "forward") return;
-    inputs_ = fused_inputs(in_, terms_);
+    inputs_ = fused_inputs(in_, plan_);
     std::erase_if(inputs_, [](const Variable& input) { return !input.requires_grad(); });  // ALiBi's slopes
     set_precision();
     out_ = forward();
@@ -86,8 +86,8 @@ class Case {
   /// Of this case's products: each turn is another case's.
   void set_precision() const { set_matmul_precision(options_.precision == "bf16" ? Precision::bf16 : Precision::f32); }
   Variable forward() const {
-    if (engine_ == "composed") return attend_composed(in_, *terms_, {}, nullptr);
-    Variable out = attend_fused(in_, terms_, {}, nullptr);
+    if (engine_ == "composed") return attend_composed(in_, *plan_, {}, nullptr);
+    Variable out = attend_fused(in_, plan_, {}, nullptr);
     require(out.defined(), "--engine fused: {} has a term without a fused form", method_);
     return out;
   }
@@ -100,7 +100,7 @@ class Case {
   std::string method_, engine_;
   std::unique_ptr<Attention> attention_;
   AttentionContext in_;
-  std::shared_ptr<const Terms> terms_;
+  std::shared_ptr<const Plan> plan_;
   std::vector<Variable> inputs_, results_;
   Variable out_;
   Tensor cotangent_;

@@ -4,6 +4,7 @@
 
 #include <omp.h>
 
+#include "attention/engine/attend.h"
 #include "attention/method.h"
 #include "experiments/benchmark.h"
 #include "experiments/support/program/json_file.h"

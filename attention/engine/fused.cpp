@@ -5,6 +5,7 @@
 
 #include "attention/engine/cpu/fused_pass.h"
 #include "autograd/node.h"
+#include "autograd/operations.h"
 
 namespace fovea {
 
@@ -22,9 +23,15 @@ FusedResult make_result(const FusedCall& call, bool record) {
   return result;
 }
 
+/// The numbers [B, h, I] of the heads that the plan's recurrence acts on, from those of all heads [B, H, I].
+Variable of_recurrent_heads(const Plan& plan, const Variable& carried) {
+  const HeadRange heads = resolved(plan.recurrent_heads, carried.size(1));
+  return heads.count == carried.size(1) ? carried : slice(carried, 1, heads.first, heads.first + heads.count);
+}
+
 /// The gradients as differentiable functions of the inputs, for second derivatives: those of the composed form.
 Gradients composed_gradients(const FusedCall& call, const std::vector<Variable>& inputs, const Gradients& g) {
-  Variable out = attend_composed(call.in, *call.terms, call.dropout, nullptr);
+  Variable out = attend_composed(call.in, *call.plan, call.dropout, nullptr);
   Gradients total(inputs.size());
   auto add = [&](const Variable& output, const Variable& gradient) {
     if (!gradient.defined()) return;
@@ -33,21 +40,20 @@ Gradients composed_gradients(const FusedCall& call, const std::vector<Variable>&
       if (own[k].defined()) total[k] = total[k].defined() ? total[k] + own[k] : own[k];
   };
   add(out, g[0]);
-  if (call.recurrence) add(call.terms->recurrence->carried(), g[1]);
+  if (call.recurrence && g[1].defined()) add(call.plan->recurrence->carried(), of_recurrent_heads(*call.plan, g[1]));
   return total;
 }
 
 /// Tensors that the backward pass reads but does not differentiate. Their versions are checked.
 std::vector<SavedTensor> watched_tensors(const FusedCall& call, const FusedResult& result) {
-  const Terms& terms = *call.terms;
+  const Plan& plan = *call.plan;
   std::vector<SavedTensor> watched;
   for (const Tensor* bound : {&call.in.visible.first, &call.in.visible.end})
     watched.emplace_back(*bound, "range of keys");
-  watched.emplace_back(terms.densities, "choice of heads");
-  for (const Tensor& mask : terms.masks) watched.emplace_back(mask, "mask");
-  for (const auto* ranges : {&terms.ranges, &terms.always})
-    for (const KeyRange& range : *ranges)
-      for (const Tensor* bound : {&range.first, &range.end}) watched.emplace_back(*bound, "range of keys");
+  for (const HeadMask& part : plan.masks) watched.emplace_back(part.mask, "mask");
+  for (const auto* ranges : {&plan.ranges, &plan.always})
+    for (const HeadKeys& part : *ranges)
+      for (const Tensor* bound : {&part.keys.first, &part.keys.end}) watched.emplace_back(*bound, "range of keys");
   watched.emplace_back(result.carried, "second result");
   return watched;
 }
@@ -98,10 +104,10 @@ std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, 
 
 }  // namespace
 
-Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
+Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                       const AttentionDropout& dropout, AttentionTrace* trace) {
   if (in.query.device() != Device::cpu) return {};
-  std::shared_ptr<const FusedCall> call = plan_call(in, terms, dropout);
+  std::shared_ptr<const FusedCall> call = plan_call(in, plan, dropout);
   if (!call) return {};
   const StripShape& s = call->shape;
   FusedResult result = make_result(*call, should_record(call->inputs()));
@@ -109,20 +115,20 @@ Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Te
   if (trace) weights = Tensor::empty({call->planes, s.sentences, s.heads, s.queries, s.keys}, in.query.dtype());
   fused_forward(*call, result, weights);
   std::vector<Variable> outputs = record_call(call, result);
-  if (terms->recurrence && in.memory) terms->recurrence->keep_carried(*in.memory, outputs[1]);
+  if (plan->recurrence && in.memory) plan->recurrence->keep_carried(*in.memory, of_recurrent_heads(*plan, outputs[1]));
   if (trace) {
     if (!call->by_dimension) weights = weights.reshape({s.sentences, s.heads, s.queries, s.keys});
-    if (terms->recurrence) terms->recurrence->set_carried(outputs[1]);
-    fill_trace(in, *terms, with_dimensions_last(weights), *trace);
-    if (terms->recurrence)
-      terms->recurrence->set_carried(
+    if (plan->recurrence) plan->recurrence->set_carried(of_recurrent_heads(*plan, outputs[1]));
+    fill_trace(in, *plan, with_dimensions_last(weights), *trace);
+    if (plan->recurrence)
+      plan->recurrence->set_carried(
           {});  // the carried numbers' node holds the terms; a reference back would be a cycle
   }
   return outputs[0];
 }
 
-std::vector<Variable> fused_inputs(const AttentionContext& in, const std::shared_ptr<const Terms>& terms) {
-  std::shared_ptr<const FusedCall> call = plan_call(in, terms, {});
+std::vector<Variable> fused_inputs(const AttentionContext& in, const std::shared_ptr<const Plan>& plan) {
+  std::shared_ptr<const FusedCall> call = plan_call(in, plan, {});
   require(call != nullptr,
           "attention: a term of this method has no form for the fused engine; use the composed engine");
   return call->inputs();
@@ -136,11 +142,13 @@ thread_local AttentionEngine engine_of_thread = AttentionEngine::fastest;
 /// products (plain attention and windows). Measured by `benchmark attention --small`.
 constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
 
-bool is_faster_composed(const AttentionContext& in, const Terms& terms) {
-  if ((terms.score && !terms.score->is_scaled_dot()) || terms.recurrence) return false;
-  auto is_products = [](const auto& term) { return term->is_products(); };
-  const bool products = terms.scores.empty() && std::all_of(terms.biases.begin(), terms.biases.end(), is_products) &&
-                        std::all_of(terms.windows.begin(), terms.windows.end(), is_products) && terms.values.empty();
+bool is_faster_composed(const AttentionContext& in, const Plan& plan) {
+  if (plan.recurrence || std::any_of(plan.scores.begin(), plan.scores.end(), [](auto& s) { return !s.is_default; }))
+    return false;
+  auto is_products = [](const PairTerm& term) { return std::holds_alternative<PointerWindow>(term.what); };
+  const bool products = plan.score_changes.empty() &&
+                        std::all_of(plan.biases.begin(), plan.biases.end(), is_products) &&
+                        std::all_of(plan.windows.begin(), plan.windows.end(), is_products) && plan.values.empty();
   return in.key.size(2) <= (in.query.size(2) == 1 ? few_of_one_query : products ? few_of_products : 0);
 }
 
@@ -150,10 +158,10 @@ AttentionEngine attention_engine() { return engine_of_thread; }
 AttentionEngineScope::AttentionEngineScope(AttentionEngine engine) : before_(std::exchange(engine_of_thread, engine)) {}
 AttentionEngineScope::~AttentionEngineScope() { engine_of_thread = before_; }
 
-Variable attend(const AttentionContext& in, Terms terms, double dropout, AttentionTrace* trace) {
+Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
   AttentionDropout drop{dropout, {}};
   if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
-  auto shared = std::make_shared<const Terms>(std::move(terms));
+  auto shared = std::make_shared<const Plan>(std::move(plan));
   const AttentionEngine engine = attention_engine();
   if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && !is_faster_composed(in, *shared))) {
     Variable out = attend_fused(in, shared, drop, trace);

@@ -3,38 +3,44 @@
 #include <algorithm>
 
 #include "nn/linear.h"
+#include "tensor/comparison.h"
 
 namespace fovea {
 
 namespace {
 
-/// The keys that each query may see by length and causality, [B or 1, 1, I or 1]. Throws Error for lengths outside 0 …
-/// J.
+/// Throws Error for lengths outside 0 … J. Lengths on a GPU are not looked at: that would wait for the device.
+void check_lengths(const AttentionInput& input, std::int64_t J) {
+  const Tensor& lengths = input.key_lengths;
+  require(lengths.shape().elements() == input.key.size(0),
+          "attention: there are {} key lengths for {} sentences; expected one each", lengths.shape().elements(),
+          input.key.size(0));
+  if (lengths.device() != Device::cpu) return;
+  for (std::int64_t end : lengths.to(DType::i64).to_vector<std::int64_t>())
+    require(0 <= end && end <= J, "attention: a key length is {}; it must be in 0 ... {}", end, J);
+}
+
+/// The keys that each query may see by length and causality: bounds of [B or 1, 1, I or 1].
 KeyRange visible_keys(const AttentionInput& input, std::int64_t I, std::int64_t J) {
-  std::vector<std::int64_t> ends{J};
+  const Device device = input.query.device();
+  Tensor length, prefix;
   if (input.key_lengths.defined()) {
-    ends = input.key_lengths.to(DType::i64).to_vector<std::int64_t>();
-    require(static_cast<std::int64_t>(ends.size()) == input.key.size(0),
-            "attention: there are {} key lengths for {} sentences; expected one each", ends.size(), input.key.size(0));
-    for (std::int64_t end : ends)
-      require(0 <= end && end <= J, "attention: a key length is {}; it must be in 0 ... {}", end, J);
+    check_lengths(input, J);
+    length = input.key_lengths.to(DType::i32).to(device).reshape({-1, 1, 1});
   }
-  Tensor end = Tensor::from(ends, {static_cast<std::int64_t>(ends.size()), 1, 1});
-  if (input.causal) {
-    std::vector<std::int64_t> prefixes;
-    for (std::int64_t length : ends)
-      for (std::int64_t i = 0; i < I; ++i) prefixes.push_back(std::min(length, i + input.query_offset + 1));
-    end = Tensor::from(prefixes, {static_cast<std::int64_t>(ends.size()), 1, I});
-  }
-  return {Tensor::from(std::vector<std::int64_t>{0}, {1, 1, 1}), end};
+  if (input.causal) prefix = Tensor::arange(I, DType::i32, device, input.query_offset + 1).reshape({1, 1, I});
+  if (!length.defined()) return {{}, prefix};
+  if (!prefix.defined()) return {{}, length};
+  return {{}, where(less(length, prefix), length, prefix)};
 }
 
 /// Number of keys that each query may see: [B or 1, 1, 1], or [B or 1, 1, I] if causal.
 Variable visible_length(const AttentionInput& input, std::int64_t I, std::int64_t J, DType dtype) {
-  Tensor length = input.key_lengths.defined() ? input.key_lengths.to(Device::cpu).to(dtype).reshape({-1, 1, 1})
-                                              : Tensor::full({1, 1, 1}, static_cast<double>(J), dtype);
-  if (input.causal) length = map(Minimum{}, length, Tensor::arange(I, dtype, Device::cpu, input.query_offset + 1));
-  return length.to(input.query.device());
+  const Device device = input.query.device();
+  Tensor length = input.key_lengths.defined() ? input.key_lengths.to(device).to(dtype).reshape({-1, 1, 1})
+                                              : Tensor::full({1, 1, 1}, static_cast<double>(J), dtype, device);
+  if (input.causal) length = map(Minimum{}, length, Tensor::arange(I, dtype, device, input.query_offset + 1));
+  return length;
 }
 
 /// The previous focus with a dimension of heads: [B] or [B, H] → [B, H or 1]. Undefined if it is. Throws Error for

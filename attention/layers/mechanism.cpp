@@ -1,7 +1,7 @@
 #include "attention/layers/mechanism.h"
 
+#include "attention/engine/attend.h"
 #include "attention/layers/context.h"
-#include "attention/layers/on_heads.h"
 
 namespace fovea {
 
@@ -86,16 +86,16 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
       for (Named& named : methods_) heads = named.method->positioned(heads, first);
       return heads;
     });
-  Terms terms;
+  Plan plan;
   for (Named& named : methods_) {
-    Terms own;
+    Plan own;
     named.method->add_terms(in, own);
-    add_on_heads(terms, std::move(own), in, {0, 1});
+    add_to_plan(plan, std::move(own), in, {0, 1});
   }
-  require(terms.score || q[2] == k[2],
+  require(!plan.scores.empty() || q[2] == k[2],
           "attention: queries are {} wide and keys {}; their product needs one width (general and additive do not)",
           q[2], k[2]);
-  Variable out = squeeze(attend(in, std::move(terms), training() ? shape_.dropout : 0, input.trace), 1);
+  Variable out = squeeze(attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace), 1);
   return surroundings_.activation ? surroundings_.activation(out) : out;
 }
 

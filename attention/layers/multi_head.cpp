@@ -2,14 +2,21 @@
 
 #include <algorithm>
 
+#include "attention/engine/attend.h"
 #include "attention/layers/context.h"
-#include "attention/layers/on_heads.h"
 #include "nn/joint_linear.h"
 
 namespace fovea {
 
 namespace {
 std::int64_t width_or(std::int64_t width, std::int64_t model_dim) { return width > 0 ? width : model_dim; }
+
+/// x [B, H, T, D] with LocalnessMethod::positioned() applied to these heads.
+Variable positioned_heads(LocalnessMethod& method, const Variable& x, std::int64_t first, HeadRange heads) {
+  if (heads.count == x.size(1)) return method.positioned(x, first);
+  Variable own = slice_heads(x, heads), positioned = method.positioned(own, first);
+  return positioned.is_same(own) ? x : replace_heads(x, positioned, heads);
+}
 }  // namespace
 
 Surroundings MultiHeadAttention::surroundings(const std::vector<Placed>& methods, std::int64_t model_dim) {
@@ -99,17 +106,17 @@ MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
     });
   for (Placed& placed : methods_) {
     HeadRange heads{placed.first_head, placed.heads};
-    Terms terms;
-    placed.method->add_terms(context_of_heads(in, heads), terms);
-    add_on_heads(out.terms, std::move(terms), in, heads);
+    Plan own;
+    placed.method->add_terms(context_of_heads(in, heads), own);
+    add_to_plan(out.plan, std::move(own), in, heads);
   }
   return out;
 }
 
 Variable MultiHeadAttention::forward(const AttentionInput& input) {
   Scope scope("attention");
-  auto [in, terms] = call(input);
-  Variable heads = merge_heads(attend(in, std::move(terms), training() ? shape_.dropout : 0, input.trace));
+  auto [in, plan] = call(input);
+  Variable heads = merge_heads(attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace));
   if (surroundings_.activation) heads = surroundings_.activation(heads);
   return output_ ? output_->forward(heads) : heads;
 }

@@ -33,10 +33,10 @@ class MultiHeadAttention : public Attention {
   std::int64_t heads() const override { return shape_.heads; }
   bool has_independent_queries() const override;
 
-  /// The arguments of attend(): projected heads and the terms of all methods.
+  /// The arguments of attend(): projected heads and what all methods add.
   struct Call {
     AttentionContext context;
-    Terms terms;
+    Plan plan;
   };
   Call call(const AttentionInput& input);
 

@@ -23,7 +23,7 @@ class HeadActivation : public LocalnessMethod {
 
   HeadActivation(const MethodShape& shape, const Options& options);
   void change(Surroundings& surroundings) const override;
-  void add_terms(const AttentionContext&, Terms&) override {}
+  void add_terms(const AttentionContext&, Plan&) override {}
 
  private:
   Options options_;

@@ -16,19 +16,20 @@ void AdaptiveSpan::visit(OptionVisitor& visitor, Options& options) {
 AdaptiveSpan::AdaptiveSpan(const MethodShape& shape, const Options& options)
     : options_(options), span_(parameter("span", {shape.heads}, Initializer::constant(-4))) {}
 
-void AdaptiveSpan::add_terms(const AttentionContext& in, Terms& terms) {
+void AdaptiveSpan::add_terms(const AttentionContext& in, Plan& plan) {
   Variable z = sigmoid(span_) * options_.longest, reach = z + options_.ramp;
-  terms.quantity("span", z);
+  plan.quantity("span", z);
   if (options_.after_softmax) {
-    terms.windows.push_back(pointwise(SpanWindow{options_.ramp}, PerHead{reach}));
+    plan.windows.push_back(pointwise(SpanWindow{options_.ramp}, PerHead{reach}));
     return;
   }
-  terms.biases.push_back(pointwise(SpanBias{options_.ramp}, PerHead{reach}));
-  std::vector<std::int64_t> farthest;  // the largest distance below the reach
-  for (double r : reach.value().to_vector<double>()) farthest.push_back(static_cast<std::int64_t>(std::ceil(r)) - 1);
-  add_range(terms, in, keys_around(in, 1, z.size(0), [&](std::int64_t, std::int64_t h, std::int64_t) {
-              return std::pair(farthest[static_cast<std::size_t>(h)], farthest[static_cast<std::size_t>(h)]);
-            }));
+  plan.biases.push_back(pointwise(SpanBias{options_.ramp}, PerHead{reach}));
+  // the largest distance below the reach, ⌈reach⌉ − 1
+  const Affine minus{-1, 0};
+  const Tensor below = map(Floor{}, map(minus, reach.value())),
+               farthest = map(Affine{-1, -1}, below).reshape({z.size(0), 1});
+  const Tensor& query = in.query_positions.value();
+  add_range(plan, in, keys_between(map(Subtract{}, query, farthest), map(Add{}, query, farthest)));
 }
 
 }  // namespace fovea

@@ -55,7 +55,7 @@ class AdaptiveSpan : public LocalnessMethod {
   static void visit(OptionVisitor& visitor, Options& options);
 
   AdaptiveSpan(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Options options_;

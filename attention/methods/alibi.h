@@ -27,7 +27,7 @@ class LinearBiases : public LocalnessMethod {
   static void visit(OptionVisitor&, Options&) {}
 
   LinearBiases(const MethodShape& shape, const Options&) : heads_(shape.heads) {}
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   int heads_;

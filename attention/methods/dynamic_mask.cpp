@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "attention/engine/composed.h"
+
 namespace fovea {
 
 void DynamicMask::visit(OptionVisitor& visitor, Options& options) {
@@ -24,7 +26,7 @@ Variable DynamicMask::offset_table(std::int64_t clip) const {
   return concat({before, Tensor::zeros({1}, left_.dtype(), left_.device()), slice(right_, 0, 0, clip)}, 0);
 }
 
-void DynamicMask::add_terms(const AttentionContext& in, Terms& terms) {
+void DynamicMask::add_terms(const AttentionContext& in, Plan& plan) {
   Variable row = transpose(matmul(in.query_states, unsqueeze(weight_, 1)), 1, 2);  // x_i W, [B, 1, I]
   LogSigmoidBias bias;
   if (options_.log_floor) bias.floor = std::log(1e-10);
@@ -32,10 +34,10 @@ void DynamicMask::add_terms(const AttentionContext& in, Terms& terms) {
   auto term = [=, row = row + unsqueeze(head_, 1), table = offset_table(clip)] {
     return pointwise(bias, PerQuery{row}, PerOffset{table, clip});
   };
-  terms.biases.push_back(term());
-  terms.quantity("mask", [in, term] {
+  plan.biases.push_back(term());
+  plan.quantity("mask", [in, term] {
     Shape pairs{in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2)};
-    return exp(term()->composed(Tensor::zeros(pairs, in.query.dtype(), in.query.device()), in));
+    return exp(apply_term(term(), Tensor::zeros(pairs, in.query.dtype(), in.query.device()), in));
   });
 }
 

@@ -39,7 +39,7 @@ class DynamicMask : public LocalnessMethod {
   static void visit(OptionVisitor& visitor, Options& options);
 
   DynamicMask(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   /// P over j − i = −clip, ..., clip: [2 clip + 1]

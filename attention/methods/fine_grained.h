@@ -17,7 +17,7 @@ class FineGrained : public HiddenScoring {
                                       "Choi et al. 2018; Watson 2019",
                                       "a_ijk = softmax_j (V tanh(q_i W + k_j U + b))_k, o_ik = sum_j a_ijk v_jk"};
   FineGrained(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Variable dimensions_;  // V [a, d_v]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/engine/composed.h"
 #include "attention/engine/cpu/focus_strips.h"
 #include "attention/methods/score.h"
 #include "autograd/operations.h"
@@ -12,10 +13,11 @@ namespace fovea {
 
 namespace {
 
-/// The number at (b, h, i) of a tensor that broadcasts to [B, H, I].
-std::int64_t at(const Tensor& bound, std::int64_t b, std::int64_t h, std::int64_t i) {
+/// The bound of a KeyRange at (b, h, i); `otherwise` if there is none.
+std::int64_t at(const Tensor& bound, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t otherwise) {
+  if (!bound.defined()) return otherwise;
   auto offset = [&](int dim, std::int64_t index) { return bound.size(dim) > 1 ? index * bound.strides()[dim] : 0; };
-  return bound.data<std::int64_t>()[offset(0, b) + offset(1, h) + offset(2, i)];
+  return bound.data<std::int32_t>()[offset(0, b) + offset(1, h) + offset(2, i)];
 }
 
 /// Results of a forward pass for traces and for the decoder's memory.
@@ -80,27 +82,27 @@ class FocusRecurrence : public Recurrence {
     return concat(rows, 2);
   }
 
-  Variable skipping(const AttentionContext& in, const Terms& terms, AttentionTrace* trace) override {
-    const DotScore plain(in.scale());
-    const auto* score = terms.score ? dynamic_cast<const TwoSidedScore*>(terms.score.get()) : &plain;
-    bool score_alone = terms.scores.empty() && terms.biases.empty() && terms.windows.empty() && terms.values.empty() &&
-                       terms.masks.empty() && terms.always.empty();
-    if (!has_windows_ || grad_enabled() || !score || !score_alone || in.key.size(2) == 0) return {};
+  Variable skipping(const AttentionContext& in, const Plan& plan, AttentionTrace* trace) override {
+    const std::vector<Score> scores = scores_of_all_heads(plan, in);
+    const Score& score = scores[0];
+    const bool score_alone = scores.size() == 1 && plan.score_changes.empty() && plan.biases.empty() &&
+                             plan.windows.empty() && plan.values.empty() && plan.masks.empty() && plan.always.empty();
+    if (!has_windows_ || grad_enabled() || !score_alone || in.key.size(2) == 0) return {};
     start();
-    Variable queries = score->queries(in);
-    KeyRows keys(score->keys(in)), values(in.value);
+    KeyRows keys(score.keys), values(in.value);
     std::vector<Variable> outputs, weights;
     for (std::int64_t t = 0; t < in.query.size(2); ++t) {
-      auto [index, seen] = keys_of(step_window(in, t), terms, in, t);
+      auto [index, seen] = keys_of(step_window(in, t), plan, in, t);
       Variable positions = index.to(in.query.dtype());
-      Variable logits = score->logits(slice(queries, 2, t, t + 1), keys.at(index), index) - penalty(t, positions);
+      Variable logits =
+          score_logits(score, slice(score.queries, 2, t, t + 1), keys.at(index), index) - penalty(t, positions);
       Variable row = softmax(logits, seen);
       move_to(sum(row * positions, {-1}));
       outputs.push_back(matmul(row, values.at(index)));
       if (trace) weights.push_back(scatter_last(row, index, in.key.size(2)));
     }
     steps_->focus = concat(focus_of_queries_, 2);
-    if (trace) fill_trace(in, terms, concat(weights, 2), *trace);
+    if (trace) fill_trace(in, plan, concat(weights, 2), *trace);
     return concat(outputs, 2);
   }
 
@@ -157,28 +159,31 @@ class FocusRecurrence : public Recurrence {
       for (std::int64_t h = 0; h < H; ++h) {
         auto k = static_cast<std::size_t>(b * H + h);
         double threshold = has_windows_ && has_focus_ ? options_.threshold : std::numeric_limits<double>::infinity();
-        FocusWindow window = focus_window(focus[k], gates[k], options_.sigma, threshold, at(in.visible.end, b, h, t));
+        FocusWindow window =
+            focus_window(focus[k], gates[k], options_.sigma, threshold, at(in.visible.end, b, h, t, in.key.size(2)));
         first.push_back(window.first);
         end.push_back(window.last + 1);
         steps_->windows.push_back(static_cast<double>(window.first));
         steps_->windows.push_back(static_cast<double>(window.last));
       }
-    return {Tensor::from(first, {B, H, 1}), Tensor::from(end, {B, H, 1})};
+    return {Tensor::from(first, {B, H, 1}).to(DType::i32), Tensor::from(end, {B, H, 1}).to(DType::i32)};
   }
 
   struct NearKeys {
     Tensor index;  ///< keys of the window, padded to the widest window W with any key, i64 [B, H, 1, W]
     Tensor seen;   ///< whether a key is in the window, bool [B, H, 1, W]
   };
-  static NearKeys keys_of(const KeyRange& window, const Terms& terms, const AttentionContext& in, std::int64_t t) {
+  static NearKeys keys_of(const KeyRange& window, const Plan& plan, const AttentionContext& in, std::int64_t t) {
     std::int64_t B = in.query.size(0), H = in.query.size(1), last_key = in.key.size(2) - 1, widest = 1;
     std::vector<std::int64_t> firsts, ends;
     for (std::int64_t b = 0; b < B; ++b)
       for (std::int64_t h = 0; h < H; ++h) {
-        std::int64_t first = at(window.first, b, h, 0), end = at(window.end, b, h, 0);
-        for (const KeyRange& range : terms.ranges) {
-          first = std::max(first, at(range.first, b, h, t));
-          end = std::min(end, at(range.end, b, h, t));
+        std::int64_t first = at(window.first, b, h, 0, 0), end = at(window.end, b, h, 0, 0);
+        for (const HeadKeys& range : plan.ranges) {
+          const HeadRange heads = resolved(range.heads, H);
+          if (h < heads.first || heads.first + heads.count <= h) continue;
+          first = std::max(first, at(range.keys.first, b, h - heads.first, t, 0));
+          end = std::min(end, at(range.keys.end, b, h - heads.first, t, last_key + 1));
         }
         firsts.push_back(first);
         ends.push_back(end);
@@ -247,22 +252,22 @@ Variable FlexibleAttention::gate(const AttentionContext& in) const {
   return sigmoid(number + unsqueeze(gate_bias_, -1));
 }
 
-void FlexibleAttention::add_terms(const AttentionContext& in, Terms& terms) {
+void FlexibleAttention::add_terms(const AttentionContext& in, Plan& plan) {
   Variable focus = in.previous_focus;
   if (!focus.defined() && in.memory) focus = in.memory->step_state(this);
   require(focus.defined() || in.query_offset == 0,
           "flexible: step {} has no previous focus; set previous_focus or decode with a memory", in.query_offset);
   Variable g = gate(in);
   auto steps = std::make_shared<Steps>();
-  terms.set_recurrence(std::make_unique<FocusRecurrence>(this, options_, !training(), g, focus, steps));
+  plan.recurrence = std::make_shared<FocusRecurrence>(this, options_, !training(), g, focus, steps);
   bool open = options_.p_init == FirstFocus::none && !focus.defined();
-  terms.quantity("gate", [g, open] {
+  plan.quantity("gate", [g, open] {
     if (!open) return g;
     Tensor zero = Tensor::zeros({g.size(0), g.size(1), 1}, g.dtype(), g.device());
     return concat({zero, slice(g, 2, 1, g.size(2))}, 2);
   });
-  terms.quantity("focus", [steps] { return steps->focus; });
-  terms.quantity("range", [steps, B = g.size(0), H = g.size(1), I = g.size(2)]() -> Variable {
+  plan.quantity("focus", [steps] { return steps->focus; });
+  plan.quantity("range", [steps, B = g.size(0), H = g.size(1), I = g.size(2)]() -> Variable {
     return Tensor::from(steps->windows, {I, B, H, 2}).permute({1, 2, 0, 3}).contiguous();
   });
 }

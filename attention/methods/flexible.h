@@ -39,7 +39,7 @@ class FlexibleAttention : public LocalnessMethod {
   static void visit(OptionVisitor& visitor, Options& options);
 
   FlexibleAttention(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Variable gate(const AttentionContext& in) const;  ///< [B, H, I]

@@ -1,5 +1,8 @@
 #include "attention/methods/gaussian.h"
 
+#include "attention/engine/attend.h"
+#include "tensor/comparison.h"
+
 namespace fovea {
 
 namespace {
@@ -11,7 +14,8 @@ Variable per_head(const Variable& x) { return transpose(x, 1, 2); }
 /// otherwise [B, I, d]. Takes O(I + J) memory.
 Variable visible_key_sum(const AttentionContext& in) {
   const Variable& key = in.projected_key;
-  if (in.visible.end.size(2) == 1) {  // the same keys for all queries: allow is [B or 1, 1, 1, J]
+  const Tensor &first = in.visible.first, &end = in.visible.end;
+  if (!end.defined() || end.size(2) == 1) {  // the same keys for all queries: allow is [B or 1, 1, 1, J]
     Tensor allow = in.allow();
     return allow.defined() ? matmul(Variable(allow.squeeze(1).to(key.dtype())), key) : sum(key, {1}, true);
   }
@@ -19,8 +23,10 @@ Variable visible_key_sum(const AttentionContext& in) {
   // keys.
   Variable nothing = Tensor::zeros({key.size(0), key.size(2), 1}, key.dtype(), key.device());
   Variable prefix = concat({nothing, cumulative_sum(transpose(key, 1, 2))}, 2);  // [B, d, J + 1]
-  auto sum_up_to = [&](const Tensor& bound) { return gather_last(prefix, bound.to(key.device())); };
-  return transpose(sum_up_to(in.visible.end) - sum_up_to(in.visible.first), 1, 2);
+  const Tensor all = Tensor::full({1}, static_cast<double>(key.size(1)), end.dtype(), end.device());
+  Variable total = gather_last(prefix, where(less(end, all), end, all));
+  if (first.defined()) total = total - gather_last(prefix, first);
+  return transpose(total, 1, 2);
 }
 
 /// The mean of the projected keys that each query may see, [B, 1, d], or [B, I, d] in causal attention.
@@ -62,16 +68,16 @@ GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& op
   if (options.window == Window::head) head_width_ = parameter("head_width", {shape.heads}, Initializer::zeros());
 }
 
-void GaussianLocalness::add_terms(const AttentionContext& in, Terms& terms) {
+void GaussianLocalness::add_terms(const AttentionContext& in, Plan& plan) {
   Variable hidden = hidden_.forward(in.projected_query);
   if (context_) hidden = hidden + context_->forward(merge_heads(attend(in.whole ? *in.whole : in, {}, 0, nullptr)));
   hidden = tanh(hidden);  // u [B, I, d]
   Variable P = center(in, hidden), D = width(in, hidden);
   const Variable one = Tensor::full({1}, 1, D.dtype(), D.device());
-  terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));
-  terms.quantity("center", P);
+  plan.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));
+  plan.quantity("center", P);
   const bool by_query = options_.window == Window::query || options_.window == Window::layer;
-  terms.quantity("width", broadcast_to(D, {P.size(0), heads_, by_query ? P.size(2) : 1}));
+  plan.quantity("width", broadcast_to(D, {P.size(0), heads_, by_query ? P.size(2) : 1}));
 }
 
 Variable GaussianLocalness::center(const AttentionContext& in, const Variable& hidden) const {

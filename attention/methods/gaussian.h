@@ -55,7 +55,7 @@ class GaussianLocalness : public LocalnessMethod {
   static void visit(OptionVisitor& visitor, Options& options);
 
   GaussianLocalness(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Variable center(const AttentionContext& in, const Variable& hidden) const;

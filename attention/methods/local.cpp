@@ -22,29 +22,17 @@ struct GaussianWindow {
   }
 };
 
-/// The integers first ≤ j ≤ last as a range; first and last are real numbers [B, H, I].
-template <class Bounds>
-KeyRange tokens_between(const Tensor& center, const Bounds& bounds) {
-  std::vector<std::int64_t> first, end;
-  for (double p : center.to_vector<double>()) {
-    auto [from, to] = bounds(p);
-    first.push_back(static_cast<std::int64_t>(std::clamp(std::ceil(from), -1e15, 1e15)));
-    end.push_back(static_cast<std::int64_t>(std::clamp(std::floor(to), -1e15, 1e15)) + 1);
-  }
-  return {Tensor::from(first, center.shape()), Tensor::from(end, center.shape())};
-}
-
 }  // namespace
 
 void LocalMonotonic::visit(OptionVisitor& visitor, Options& options) {
   visitor.integer("half_width", options.half_width, 0, std::int64_t{1} << 31, "D: keys on each side, in tokens");
 }
 
-void LocalMonotonic::add_terms(const AttentionContext& in, Terms& terms) {
+void LocalMonotonic::add_terms(const AttentionContext& in, Plan& plan) {
   Variable position = minimum(in.query_positions, in.length - 1);  // p [B or 1, 1, I]
-  auto D = static_cast<double>(options_.half_width);
-  add_range(terms, in, tokens_between(position.value(), [=](double p) { return std::pair(p - D, p + D); }));
-  terms.quantity("center", broadcast_to(position, {in.query.size(0), 1, in.query.size(2)}));
+  const auto D = static_cast<double>(options_.half_width);
+  add_range(plan, in, keys_between(map(Affine{1, -D}, position.value()), map(Affine{1, D}, position.value())));
+  plan.quantity("center", broadcast_to(position, {in.query.size(0), 1, in.query.size(2)}));
 }
 
 void LocalPredictive::visit(OptionVisitor& visitor, Options& options) {
@@ -63,23 +51,21 @@ LocalPredictive::LocalPredictive(const MethodShape& shape, const Options& option
   vector_ = parameter("vector", shape_of_heads(shape, {a}), vector_initializer(a));
 }
 
-void LocalPredictive::add_terms(const AttentionContext& in, Terms& terms) {
+void LocalPredictive::add_terms(const AttentionContext& in, Plan& plan) {
   Variable fraction = sigmoid(project_to_number(tanh(project(in.query, projection_)), vector_));  // [B, H, I]
   Variable center = (options_.center_scale == CenterScale::last ? in.length - 1 : in.length) * fraction;
-  double D = options_.half_width;
-  bool exact = options_.truncation == Truncation::exact;
-  add_range(terms, in, tokens_between(center.value(), [=](double p) {
-              double around = exact ? p : std::floor(p);
-              return std::pair(around - D, around + D);
-            }));
+  const double D = options_.half_width;
+  Tensor around = center.value();
+  if (options_.truncation == Truncation::floor) around = map(Floor{}, around);
+  add_range(plan, in, keys_between(map(Affine{1, -D}, around), map(Affine{1, D}, around)));
   if (options_.renormalize) {
     // normalised weights softmax(s) g / Σ softmax(s) g are softmax(s + log g)
     Variable inverse_width = Tensor::full({1, 1, 1}, 1 / D, center.dtype(), center.device());
-    terms.biases.push_back(pointwise(GaussianBias{}, PerQuery{center}, PerQuery{inverse_width}));
+    plan.biases.push_back(pointwise(GaussianBias{}, PerQuery{center}, PerQuery{inverse_width}));
   } else {
-    terms.windows.push_back(pointwise(GaussianWindow{D}, PerQuery{center}));
+    plan.windows.push_back(pointwise(GaussianWindow{D}, PerQuery{center}));
   }
-  terms.quantity("center", center);
+  plan.quantity("center", center);
 }
 
 }  // namespace fovea

@@ -24,7 +24,7 @@ class LocalMonotonic : public LocalnessMethod {
                                       "softmax over p_i - D <= j <= p_i + D, p_i = min(i, len - 1)"};
   static void visit(OptionVisitor& visitor, Options& options);
   LocalMonotonic(const MethodShape&, const Options& options) : options_(options) {}
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Options options_;
@@ -49,7 +49,7 @@ class LocalPredictive : public LocalnessMethod {
       "p_i = (len - 1) sigmoid(vector . tanh(q_i projection)); a_i: softmax over floor(p_i) +- half_width"};
   static void visit(OptionVisitor& visitor, Options& options);
   LocalPredictive(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Options options_;

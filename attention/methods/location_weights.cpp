@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/engine/composed.h"
 #include "attention/methods/score.h"
 
 namespace fovea {
@@ -34,7 +35,7 @@ Variable no_logits(const AttentionContext& in) {
 
 /// Σ_j a_ij over the keys that the query sees, [B, H, I].
 Variable density_sum(const AttentionContext& in, const PairTerm& log_density) {
-  Variable z = log_density.composed(no_logits(in), in);
+  Variable z = apply_term(log_density, no_logits(in), in);
   Tensor allow = in.allow();
   if (!allow.defined()) return sum(exp(z), {-1});
   return sum(exp(where(allow, z, Tensor::full({1}, -std::numeric_limits<double>::infinity(), z.dtype(), z.device()))),
@@ -43,7 +44,7 @@ Variable density_sum(const AttentionContext& in, const PairTerm& log_density) {
 
 }  // namespace
 
-void MeanWeights::add_terms(const AttentionContext&, Terms& terms) { terms.set_score(std::make_unique<NoScore>()); }
+void MeanWeights::add_terms(const AttentionContext& in, Plan& plan) { plan.scores.push_back(no_score(in)); }
 
 void LocationDensity::visit(OptionVisitor& visitor, Options& options) {
   visitor.number("scale", options.scale, 1e-3, 1e6, "b of laplace, sigma of gaussian_location, in tokens");
@@ -57,24 +58,19 @@ LocationDensity::LocationDensity(const MethodShape& shape, const Options& option
   if (options.learned) rho_ = parameter("rho", {shape.heads}, Initializer::constant(rho));
 }
 
-void LocationDensity::add_terms(const AttentionContext& in, Terms& terms) {
+void LocationDensity::add_terms(const AttentionContext& in, Plan& plan) {
   Variable scale = options_.learned ? softplus(rho_)
                                     : Variable(Tensor::full({1}, options_.scale, in.query.dtype(), in.query.device()));
-  terms.set_score(std::make_unique<NoScore>());
-  terms.biases.push_back(log_density({scale}));
-  terms.quantity("scale", scale);
+  plan.scores.push_back(no_score(in));
+  plan.biases.push_back(log_density({scale}));
+  plan.quantity("scale", scale);
   if (options_.normalize) return;
-  terms.densities = Tensor::full({in.query.size(1), 1, 1}, 1, DType::boolean, in.query.device());
-  std::shared_ptr<PairTerm> again = log_density({scale});
-  terms.quantity("density_sum", [in, again] { return density_sum(in, *again); });
+  plan.densities.push_back({});
+  plan.quantity("density_sum", [in, density = log_density({scale})] { return density_sum(in, density); });
 }
 
-std::unique_ptr<PairTerm> LaplaceWeights::log_density(const PerHead& scale) const {
-  return pointwise(LaplaceLogDensity{}, scale);
-}
+PairTerm LaplaceWeights::log_density(const PerHead& scale) const { return pointwise(LaplaceLogDensity{}, scale); }
 
-std::unique_ptr<PairTerm> GaussianWeights::log_density(const PerHead& scale) const {
-  return pointwise(GaussianLogDensity{}, scale);
-}
+PairTerm GaussianWeights::log_density(const PerHead& scale) const { return pointwise(GaussianLogDensity{}, scale); }
 
 }  // namespace fovea

@@ -19,7 +19,7 @@ class MeanWeights : public LocalnessMethod {
   static constexpr MethodCard card = {"mean", "no score: every key alike", "Watson 2019", "a_ij = 1 / len"};
   static void visit(OptionVisitor&, Options&) {}
   MeanWeights(const MethodShape&, const Options&) {}
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 };
 
 /// The base class of Laplace and Gaussian weights.
@@ -31,12 +31,12 @@ class LocationDensity : public LocalnessMethod {
     bool normalize = false;  ///< divide by the sum over the keys that the query sees
   };
   static void visit(OptionVisitor& visitor, Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  protected:
   LocationDensity(const MethodShape& shape, const Options& options);
   /// The bias log a_ij for a scale [1] or [H].
-  virtual std::unique_ptr<PairTerm> log_density(const PerHead& scale) const = 0;
+  virtual PairTerm log_density(const PerHead& scale) const = 0;
 
  private:
   Options options_;
@@ -50,7 +50,7 @@ class LaplaceWeights : public LocationDensity {
   LaplaceWeights(const MethodShape& shape, const Options& options) : LocationDensity(shape, options) {}
 
  protected:
-  std::unique_ptr<PairTerm> log_density(const PerHead& scale) const override;
+  PairTerm log_density(const PerHead& scale) const override;
 };
 
 class GaussianWeights : public LocationDensity {
@@ -60,7 +60,7 @@ class GaussianWeights : public LocationDensity {
   GaussianWeights(const MethodShape& shape, const Options& options) : LocationDensity(shape, options) {}
 
  protected:
-  std::unique_ptr<PairTerm> log_density(const PerHead& scale) const override;
+  PairTerm log_density(const PerHead& scale) const override;
 };
 
 }  // namespace fovea

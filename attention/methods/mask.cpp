@@ -9,17 +9,17 @@ void MaskAttention::visit(OptionVisitor& visitor, Options& options) {
   visitor.flag("log_floor", options.log_floor, "log max(M, 1e-10), the authors' clamp, instead of no key where M = 0");
 }
 
-void MaskAttention::add_terms(const AttentionContext& in, Terms& terms) {
+void MaskAttention::add_terms(const AttentionContext& in, Plan& plan) {
   require(in.mask.defined(), "man: there is no mask; it comes with the input, [B, H, I, J] in [0, 1]");
   const Tensor& mask = in.mask.value();
   double largest = maximum_over(mask).item(), smallest = -maximum_over(map(Affine{-1, 0}, mask)).item();
   require(0 <= smallest && largest <= 1, "man: the mask has values from {} to {}; they must be in [0, 1]", smallest,
           largest);
   if (options_.log_floor) {
-    terms.biases.push_back(pointwise(LogMaskBias{.smallest = 1e-10, .instead = 1e-10}, PerPair{in.mask}));
+    plan.biases.push_back(pointwise(LogMaskBias{.smallest = 1e-10, .instead = 1e-10}, PerPair{in.mask}));
   } else {
-    terms.biases.push_back(pointwise(LogMaskBias{}, PerPair{in.mask}));
-    terms.masks.push_back(greater(mask, Tensor::zeros({1}, mask.dtype(), mask.device())));
+    plan.biases.push_back(pointwise(LogMaskBias{}, PerPair{in.mask}));
+    plan.masks.push_back({greater(mask, Tensor::zeros({1}, mask.dtype(), mask.device()))});
   }
 }
 

@@ -33,7 +33,7 @@ class MaskAttention : public LocalnessMethod {
   static void visit(OptionVisitor& visitor, Options& options);
 
   MaskAttention(const MethodShape&, const Options& options) : options_(options) {}
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Options options_;

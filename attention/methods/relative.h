@@ -25,7 +25,7 @@ class RelativePositions : public LocalnessMethod {
   static void visit(OptionVisitor& visitor, Options& options);
 
   RelativePositions(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Options options_;

@@ -36,7 +36,7 @@ class RotaryPositions : public LocalnessMethod {
   void change(Surroundings& surroundings) const override { surroundings.positioned = true; }
   /// x [B, H, T, D] rotated by positions first, first + 1, ... Safe on several threads at once.
   Variable positioned(const Variable& x, std::int64_t first) override;
-  void add_terms(const AttentionContext&, Terms&) override {}
+  void add_terms(const AttentionContext&, Plan&) override {}
 
  private:
   RotaryTable make_table(std::int64_t first, std::int64_t positions, DType dtype, Device device) const;

@@ -2,61 +2,12 @@
 
 #include <cmath>
 
-#include "attention/engine/cpu/strip_score.h"
+#include "attention/engine/composed.h"
 #include "tensor/comparison.h"
 
 namespace fovea {
 
 namespace {
-
-class ScaledDotScore : public DotScore {
- public:
-  using DotScore::DotScore;
-  bool is_scaled_dot() const override { return true; }
-};
-
-class GeneralScore : public DotScore {
- public:
-  explicit GeneralScore(Variable weight) : DotScore(1), weight_(std::move(weight)) {}
-  Variable queries(const AttentionContext& in) const override { return project(in.query, weight_); }
-
- private:
-  Variable weight_;
-};
-
-class AdditiveScore : public HiddenScore {
- public:
-  AdditiveScore(HiddenLayer layer, Variable vector) : HiddenScore(std::move(layer)), vector_(std::move(vector)) {}
-  Variable logits(const Variable& queries, const Variable& keys, const Tensor&) const override {
-    return project_to_number(hidden(queries, keys), vector_);
-  }
-
- protected:
-  std::unique_ptr<StripScore> strips_of(const Sides& sides) const override {
-    return additive_strips(sides.queries, sides.keys, vector_);
-  }
-
- private:
-  Variable vector_;
-};
-
-class LocationScore : public TwoSidedScore {
- public:
-  explicit LocationScore(Variable weight) : weight_(std::move(weight)) {}
-  Variable queries(const AttentionContext& in) const override { return project(in.query, weight_); }
-  Variable keys(const AttentionContext& in) const override { return in.key; }
-  Variable logits(const Variable& queries, const Variable&, const Tensor& positions) const override {
-    // keys beyond the table are masked; they read its last entry
-    Tensor last = Tensor::full({1}, static_cast<double>(queries.size(-1) - 1), DType::i64);
-    return gather_last(queries, where(less(positions, last), positions, last));
-  }
-
- protected:
-  std::unique_ptr<StripScore> strips_of(const Sides& sides) const override { return location_strips(sides.queries); }
-
- private:
-  Variable weight_;
-};
 
 /// Throws Error unless queries and keys have one width, as products without a parameter need.
 void require_one_width(const char* name, const MethodShape& shape) {
@@ -67,37 +18,7 @@ void require_one_width(const char* name, const MethodShape& shape) {
 
 }  // namespace
 
-const TwoSidedScore::Sides& TwoSidedScore::sides(const AttentionContext& in) const {
-  if (!sides_.queries.defined()) sides_ = {queries(in), keys(in)};
-  return sides_;
-}
-
-Variable TwoSidedScore::composed(const AttentionContext& in) const {
-  return logits(sides(in).queries, sides(in).keys, Tensor::arange(in.key.size(2), DType::i64));
-}
-
-std::unique_ptr<StripScore> TwoSidedScore::strips_of(const Sides&) const { return nullptr; }
-
-std::vector<std::unique_ptr<StripScore>> TwoSidedScore::strips(const AttentionContext& in) const {
-  std::vector<std::unique_ptr<StripScore>> all;
-  if (auto strips = strips_of(sides(in))) all.push_back(std::move(strips));
-  return all;
-}
-
-Variable DotScore::logits(const Variable& queries, const Variable& keys, const Tensor&) const {
-  return matmul(queries, transpose(keys, -1, -2), {.scale = scale_});
-}
-
-std::unique_ptr<StripScore> DotScore::strips_of(const Sides& sides) const {
-  return dot_strips(sides.queries, sides.keys, scale_);
-}
-
-std::unique_ptr<StripScore> NoScore::strips_of(const Sides&) const { return no_score_strips(); }
-
-Variable NoScore::logits(const Variable& queries, const Variable& keys, const Tensor&) const {
-  return Tensor::zeros({queries.size(0), queries.size(1), queries.size(2), keys.size(2)}, queries.dtype(),
-                       queries.device());
-}
+Score no_score(const AttentionContext& in) { return {.form = Score::Form::none, .queries = in.query, .keys = in.key}; }
 
 Shape shape_of_heads(const MethodShape& shape, Shape own) {
   if (shape.heads > 1) own.insert(0, shape.heads);
@@ -120,38 +41,39 @@ Variable project_to_number(const Variable& x, const Variable& vector) {
   return squeeze(matmul(x, columns), -1);
 }
 
-Variable HiddenScore::keys(const AttentionContext& in) const {
-  auto projected = [&] { return transpose(project(in.newest_key(), layer_.key_projection, layer_.bias), 1, 2); };
-  Variable all = transpose(in.all_keys(layer_.key_projection.id(), projected), 1, 2);  // [B, H, J, a]
+Score hidden_score(const AttentionContext& in, const HiddenLayer& layer, Score::Form form, const Variable& weight) {
+  auto projected = [&] { return transpose(project(in.newest_key(), layer.key_projection, layer.bias), 1, 2); };
+  Variable keys = transpose(in.all_keys(layer.key_projection.id(), projected), 1, 2);  // [B, H, J, a]
   require(
-      all.size(0) == in.key.size(0) && all.size(2) == in.key.size(2),
+      keys.size(0) == in.key.size(0) && keys.size(2) == in.key.size(2),
       "attention: the memory has {} sources of {} keys, but this call has {} of {}; use a new memory for a new source",
-      all.size(0), all.size(2), in.key.size(0), in.key.size(2));
-  return all;
-}
-
-Variable HiddenScore::hidden(const Variable& queries, const Variable& keys) {
-  return tanh(unsqueeze(queries, 3) + unsqueeze(keys, 2));
+      keys.size(0), keys.size(2), in.key.size(0), in.key.size(2));
+  return {.form = form, .queries = project(in.query, layer.query_projection), .keys = keys, .weight = weight};
 }
 
 DotProduct::DotProduct(const MethodShape& shape, const Options&) { require_one_width("dot", shape); }
 
-void DotProduct::add_terms(const AttentionContext&, Terms& terms) { terms.set_score(std::make_unique<DotScore>(1)); }
+void DotProduct::add_terms(const AttentionContext& in, Plan& plan) {
+  plan.scores.push_back({.queries = in.query, .keys = in.key});
+}
 
 ScaledDotProduct::ScaledDotProduct(const MethodShape& shape, const Options&) { require_one_width("scaled_dot", shape); }
 
-void ScaledDotProduct::add_terms(const AttentionContext& in, Terms& terms) {
-  terms.set_score(std::make_unique<ScaledDotScore>(in.scale()));
-  terms.quantity("scores",
-                 [in] { return DotScore(in.scale()).composed(in); });  // the fused engine has no matrix of scores
+void ScaledDotProduct::add_terms(const AttentionContext& in, Plan& plan) {
+  const Score score = default_score(in, {0, in.query.size(1)});
+  plan.scores.push_back(score);
+  plan.scores.back().heads = {};
+  plan.quantity("scores", [score] {  // the fused engine has no matrix of scores
+    return score_logits(score, score.queries, score.keys, {});
+  });
 }
 
 GeneralProduct::GeneralProduct(const MethodShape& shape, const Options&)
     : weight_(parameter("weight", shape_of_heads(shape, {shape.query_dim, shape.key_dim}),
                         Initializer::xavier_uniform())) {}
 
-void GeneralProduct::add_terms(const AttentionContext&, Terms& terms) {
-  terms.set_score(std::make_unique<GeneralScore>(weight_));
+void GeneralProduct::add_terms(const AttentionContext& in, Plan& plan) {
+  plan.scores.push_back({.queries = project(in.query, weight_), .keys = in.key});
 }
 
 void HiddenScoring::visit(OptionVisitor& visitor, Options& options) {
@@ -172,8 +94,8 @@ AdditiveScoring::AdditiveScoring(const MethodShape& shape, const Options& option
     : HiddenScoring(shape, options),
       vector_(parameter("vector", shape_of_heads(shape, {width()}), vector_initializer(width()))) {}
 
-void AdditiveScoring::add_terms(const AttentionContext&, Terms& terms) {
-  terms.set_score(std::make_unique<AdditiveScore>(hidden_, vector_));
+void AdditiveScoring::add_terms(const AttentionContext& in, Plan& plan) {
+  plan.scores.push_back(hidden_score(in, hidden_, Score::Form::hidden, vector_));
 }
 
 void LocationScoring::visit(OptionVisitor& visitor, Options& options) {
@@ -185,15 +107,15 @@ LocationScoring::LocationScoring(const MethodShape& shape, const Options& option
       weight_(parameter("weight", shape_of_heads(shape, {shape.query_dim, options.longest}),
                         Initializer::xavier_uniform())) {}
 
-void LocationScoring::add_terms(const AttentionContext& in, Terms& terms) {
-  terms.set_score(std::make_unique<LocationScore>(weight_));
-  std::int64_t J = in.key.size(2);
+void LocationScoring::add_terms(const AttentionContext& in, Plan& plan) {
+  plan.scores.push_back({.form = Score::Form::location, .queries = project(in.query, weight_), .keys = in.key});
+  const std::int64_t J = in.key.size(2);
   if (J <= options_.longest) return;
-  // The range lets the fused engine skip keys. The mask is needed too, because Terms::always overrides ranges.
-  Tensor last = Tensor::full({1}, static_cast<double>(options_.longest - 1), DType::i64);
-  terms.masks.push_back(less_equal(Tensor::arange(J, DType::i64), last).reshape({1, 1, 1, J}).to(in.query.device()));
-  terms.ranges.push_back({Tensor::full({1, 1, 1}, 0, DType::i64),
-                          Tensor::full({1, 1, 1}, static_cast<double>(options_.longest), DType::i64)});
+  const Device device = in.query.device();
+  // The range lets the fused engine skip keys. The mask is needed too, because Plan::always overrides ranges.
+  const Tensor end = Tensor::full({1, 1, 1}, static_cast<double>(options_.longest), DType::i32, device);
+  plan.masks.push_back({less(Tensor::arange(J, DType::i32, device), end.reshape({1})).reshape({1, 1, 1, J})});
+  plan.ranges.push_back({{{}, end}});
 }
 
 }  // namespace fovea

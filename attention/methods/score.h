@@ -14,54 +14,8 @@
 
 namespace fovea {
 
-/// Scores that are computed from one vector per query and one vector per key.
-class TwoSidedScore : public Score {
- public:
-  virtual Variable queries(const AttentionContext& in) const = 0;  ///< [B, H, I, ...]
-  virtual Variable keys(const AttentionContext& in) const = 0;     ///< [B, H, J, ...]
-  /// The logits of K keys → [B, H, I, K]. `positions` are those of the keys, i64, and broadcast to the result.
-  virtual Variable logits(const Variable& queries, const Variable& keys, const Tensor& positions) const = 0;
-
-  Variable composed(const AttentionContext& in) const override;
-  std::vector<std::unique_ptr<StripScore>> strips(const AttentionContext& in) const override;
-
- protected:
-  struct Sides {
-    Variable queries, keys;
-  };
-  /// The score for the fused engine; null if it has the composed form only.
-  virtual std::unique_ptr<StripScore> strips_of(const Sides& sides) const;
-
- private:
-  /// Computed in the first call only. A score object belongs to one attention call and one thread.
-  const Sides& sides(const AttentionContext& in) const;
-  mutable Sides sides_;
-};
-
-class DotScore : public TwoSidedScore {
- public:
-  explicit DotScore(double scale) : scale_(scale) {}
-  Variable queries(const AttentionContext& in) const override { return in.query; }
-  Variable keys(const AttentionContext& in) const override { return in.key; }
-  Variable logits(const Variable& queries, const Variable& keys, const Tensor& positions) const override;
-
- protected:
-  std::unique_ptr<StripScore> strips_of(const Sides& sides) const override;
-
- private:
-  double scale_;
-};
-
 /// The score 0 for all pairs, so that weights depend on positions only.
-class NoScore : public TwoSidedScore {
- public:
-  Variable queries(const AttentionContext& in) const override { return in.query; }
-  Variable keys(const AttentionContext& in) const override { return in.key; }
-  Variable logits(const Variable& queries, const Variable& keys, const Tensor& positions) const override;
-
- protected:
-  std::unique_ptr<StripScore> strips_of(const Sides&) const override;
-};
+Score no_score(const AttentionContext& in);
 
 // ---- Parameters for several heads
 
@@ -79,19 +33,8 @@ Variable project_to_number(const Variable& x, const Variable& vector);
 struct HiddenLayer {
   Variable query_projection, key_projection, bias;  ///< W [d_q, a], U [d_k, a], b [a] or undefined
 };
-class HiddenScore : public TwoSidedScore {
- public:
-  explicit HiddenScore(HiddenLayer layer) : layer_(std::move(layer)) {}
-  Variable queries(const AttentionContext& in) const override { return project(in.query, layer_.query_projection); }
-  Variable keys(const AttentionContext& in) const override;
-
- protected:
-  /// queries [B, H, I, a], keys [B, H, J, a] → [B, H, I, J, a]
-  static Variable hidden(const Variable& queries, const Variable& keys);
-
- private:
-  HiddenLayer layer_;
-};
+/// The score of a hidden layer, whose `weight` makes numbers of tanh(q_i W + k_j U + b).
+Score hidden_score(const AttentionContext& in, const HiddenLayer& layer, Score::Form form, const Variable& weight);
 
 // ---- Methods
 
@@ -102,7 +45,7 @@ class DotProduct : public LocalnessMethod {
                                       "s_ij = q_i . k_j"};
   static void visit(OptionVisitor&, Options&) {}
   DotProduct(const MethodShape& shape, const Options&);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 };
 
 class ScaledDotProduct : public LocalnessMethod {
@@ -112,7 +55,7 @@ class ScaledDotProduct : public LocalnessMethod {
                                       "Vaswani et al. 2017, eq. 1", "s_ij = q_i . k_j / sqrt(D)"};
   static void visit(OptionVisitor&, Options&) {}
   ScaledDotProduct(const MethodShape& shape, const Options&);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 };
 
 class GeneralProduct : public LocalnessMethod {
@@ -122,7 +65,7 @@ class GeneralProduct : public LocalnessMethod {
                                       "s_ij = q_i W k_j, W [d_q, d_k]"};
   static void visit(OptionVisitor&, Options&) {}
   GeneralProduct(const MethodShape& shape, const Options&);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Variable weight_;  // W [d_q, d_k]
@@ -148,7 +91,7 @@ class AdditiveScoring : public HiddenScoring {
   static constexpr MethodCard card = {"additive", "score: a network with one hidden layer (also called concat)",
                                       "Bahdanau et al. 2015, A.1.2", "s_ij = v . tanh(q_i W + k_j U + b)"};
   AdditiveScoring(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Variable vector_;  // v [a]
@@ -163,7 +106,7 @@ class LocationScoring : public LocalnessMethod {
                                       "Luong et al. 2015, eq. 8", "s_ij = (q_i W)_j, W [d_q, longest], j < longest"};
   static void visit(OptionVisitor& visitor, Options& options);
   LocationScoring(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Options options_;

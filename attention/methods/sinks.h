@@ -25,11 +25,12 @@ class AttentionSinks : public LocalnessMethod {
   AttentionSinks(const MethodShape& shape, const Options& options) : options_(options) {
     if (options.logit) logit_ = parameter("logit", {shape.heads}, Initializer::zeros());
   }
-  void add_terms(const AttentionContext&, Terms& terms) override {
+  void add_terms(const AttentionContext& in, Plan& plan) override {
     if (options_.tokens > 0)
-      terms.always.push_back({Tensor::full({1, 1, 1}, 0, DType::i64),
-                              Tensor::full({1, 1, 1}, static_cast<double>(options_.tokens), DType::i64)});
-    terms.sink = logit_;
+      plan.always.push_back({{{},
+                              Tensor::full({1, 1, 1}, static_cast<double>(std::min(options_.tokens, in.key.size(2))),
+                                           DType::i32, in.query.device())}});
+    plan.sink = logit_;
   }
 
  private:

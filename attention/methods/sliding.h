@@ -21,9 +21,8 @@ class SlidingWindow : public LocalnessMethod {
   }
 
   SlidingWindow(const MethodShape&, const Options& options) : options_(options) {}
-  void add_terms(const AttentionContext& in, Terms& terms) override {
-    std::pair both(options_.left, options_.right);
-    add_range(terms, in, keys_around(in, 1, 1, [&](auto...) { return both; }));
+  void add_terms(const AttentionContext& in, Plan& plan) override {
+    add_range(plan, in, keys_around(in, options_.left, options_.right));
   }
 
  private:

@@ -2,8 +2,8 @@
 
 namespace fovea {
 
-void SoftCap::add_terms(const AttentionContext&, Terms& terms) {
-  terms.scores.push_back(pointwise(SoftCapScore{options_.cap}));
+void SoftCap::add_terms(const AttentionContext&, Plan& plan) {
+  plan.score_changes.push_back(pointwise(SoftCapScore{options_.cap}));
 }
 
 }  // namespace fovea

@@ -29,7 +29,7 @@ class SoftCap : public LocalnessMethod {
   }
 
   SoftCap(const MethodShape&, const Options& options) : options_(options) {}
-  void add_terms(const AttentionContext&, Terms& terms) override;
+  void add_terms(const AttentionContext&, Plan& plan) override;
 
  private:
   Options options_;

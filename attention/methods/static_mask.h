@@ -24,7 +24,7 @@ class StaticMask : public LocalnessMethod {
   static void visit(OptionVisitor& visitor, Options& options);
 
   StaticMask(const MethodShape&, const Options& options) : options_(options) {}
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Options options_;

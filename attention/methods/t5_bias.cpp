@@ -38,14 +38,14 @@ void BucketBias::require_far_buckets(bool causal) const {
           causal ? "half" : "a quarter", options_.buckets, causal ? " in causal attention" : "");
 }
 
-void BucketBias::add_terms(const AttentionContext& in, Terms& terms) {
+void BucketBias::add_terms(const AttentionContext& in, Plan& plan) {
   require_far_buckets(in.causal);
   std::int64_t H = bias_.size(1), clip = std::min(in.farthest(), options_.max_distance);
   std::vector<std::int64_t> bucket;
   for (std::int64_t offset = -clip; offset <= clip; ++offset)
     bucket.push_back(t5_bucket(offset, in.causal, options_.buckets, options_.max_distance));
   Variable table = gather_rows(bias_, Tensor::from(bucket, {2 * clip + 1}).to(bias_.device()));  // [2 clip + 1, H]
-  terms.biases.push_back(pointwise(AddBias{}, PerOffset{reshape(transpose(table, 0, 1), {H, 1, 2 * clip + 1}), clip}));
+  plan.biases.push_back(pointwise(AddBias{}, PerOffset{reshape(transpose(table, 0, 1), {H, 1, 2 * clip + 1}), clip}));
 }
 
 }  // namespace fovea

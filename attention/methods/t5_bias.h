@@ -29,7 +29,7 @@ class BucketBias : public LocalnessMethod {
   static void visit(OptionVisitor& visitor, Options& options);
 
   BucketBias(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   /// Throws Error unless max_distance is larger than the number of buckets for single distances.

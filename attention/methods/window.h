@@ -19,18 +19,11 @@ namespace fovea {
 class DifferentiableWindow : public LocalnessMethod {
  public:
   enum class Use { multiplicative, additive };
-  enum class Mask { paper, exact, either, discrete };
+  using Mask = PointerWindow::Mask;
   struct Options {
     Use use = Use::multiplicative;
     std::int64_t segment = 1;  ///< b, in tokens
-    /// With the products x = F^L S^R and y = F^R S^L:
-    ///   paper:    x + y, eq. 9
-    ///   exact:    without the double count, so that m̂ is the expectation of the discrete mask
-    ///   either:   x + y − x y
-    ///   discrete: eq. 6, 1 for the segments from l to r, where l and r are the pointers' (first) maxima; the pointers
-    ///   have
-    ///             no gradient
-    Mask mask = Mask::paper;
+    Mask mask = Mask::paper;   ///< how m̂ is made of the pointers
     bool renormalize = false;  ///< with use = multiplicative: divide by the row's sum, or by 1e-9 if that is larger
     /// For encoder self-attention with mask = paper: the left pointer stays at or before i, the right one at or behind
     /// it, and m̂ is the first product only.
@@ -50,7 +43,7 @@ class DifferentiableWindow : public LocalnessMethod {
 
   DifferentiableWindow(const MethodShape& shape, const Options& options);
   void add_layers(StateLayers& layers) const override;
-  void add_terms(const AttentionContext& in, Terms& terms) override;
+  void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
   Options options_;

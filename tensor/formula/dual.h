@@ -134,6 +134,11 @@ FOVEA_HD FOVEA_INLINE Dual<T> abs(Dual<T> x) {
   return {abs(x.value), select(x.value < T(0), -x.tangent, x.tangent), x.is_constant};
 }
 
+template <class T>
+FOVEA_HD FOVEA_INLINE Dual<T> floor(Dual<T> x) {
+  return Dual<T>(floor(x.value));
+}
+
 /// Returns cotangent · slope, the product of the chain rule in the backward pass: `cotangent` is the gradient with
 /// respect to the result of an operation, `slope` the derivative of the operation. Where the cotangent is 0, the
 /// product is 0 even if the slope is infinite or NaN.

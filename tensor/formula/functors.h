@@ -84,6 +84,12 @@ struct Abs {
   FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return abs(x); }
 };
 
+/// The largest integer that is not larger than x. Its derivative is 0.
+struct Floor {
+  static constexpr const char* name = "floor";
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return floor(x); }
+};
+
 struct Sin {
   static constexpr const char* name = "sin";
   FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return sin(x); }
@@ -166,8 +172,8 @@ struct GaussianLogit {
 };
 
 using ElementwiseFunctors = FunctorList<  //
-    Add, Subtract, Multiply, Divide, GradientTimes, GradientOver, Affine, Exp, Log, Sqrt, Square, Abs, Sin, Cos, Tanh,
-    Sigmoid, Softplus, Erf, Relu, BiasRelu, Gelu, Maximum, Minimum, GaussianLogit>;
+    Add, Subtract, Multiply, Divide, GradientTimes, GradientOver, Affine, Exp, Log, Sqrt, Square, Abs, Floor, Sin, Cos,
+    Tanh, Sigmoid, Softplus, Erf, Relu, BiasRelu, Gelu, Maximum, Minimum, GaussianLogit>;
 
 /// The functor g · ∂f/∂x_k of (g, x_0, ..., x_{n−1}), which the backward pass of f maps to get the gradient of input k;
 /// g is the gradient with respect to the result of f. It is 0 where g is 0. One kernel serves all k: `k` is chosen at

@@ -1,4 +1,5 @@
 // What every attention without projections owes: gradients, padding, causality, decoding step by step, either engine.
+#include "attention/engine/attend.h"
 #include "autograd/gradcheck.h"
 #include "tests/attention/mechanism.h"
 

@@ -99,11 +99,11 @@ void for_every_fused(const std::function<void(Attention&, Place)>& body) {
 const std::vector<Sizes> all_sizes{
     {2, 4, 5, {5, 3}}, {3, 17, 33, {33, 0, 16}}, {1, 300, 290, {281}}, {40, 3, 7, std::vector<std::int32_t>(40, 6)}};
 
-/// Both engines' outputs, and gradients of queries, keys, values and what else the terms read, with a random cotangent.
-void check_engines_alike(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
-                         const std::vector<Variable>& read_by_terms, double tolerance) {
+/// Both engines' outputs, and gradients of queries, keys, values and what else the plan reads, with a random cotangent.
+void check_engines_alike(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                         const std::vector<Variable>& read_by_plan, double tolerance) {
   std::vector<Variable> inputs{in.query, in.key, in.value};
-  inputs.insert(inputs.end(), read_by_terms.begin(), read_by_terms.end());
+  inputs.insert(inputs.end(), read_by_plan.begin(), read_by_plan.end());
   auto with_gradients = [&](const Variable& out) {
     Generator generator(39);
     std::vector<Tensor> all{out.value()};
@@ -111,8 +111,8 @@ void check_engines_alike(const AttentionContext& in, const std::shared_ptr<const
     for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
     return all;
   };
-  check_alike(with_gradients(attend_fused(in, terms, {}, nullptr)),
-              with_gradients(attend_composed(in, *terms, {}, nullptr)), tolerance);
+  check_alike(with_gradients(attend_fused(in, plan, {}, nullptr)),
+              with_gradients(attend_composed(in, *plan, {}, nullptr)), tolerance);
 }
 
 /// z · b: no softmax cancels it, whatever b goes with.
@@ -325,7 +325,7 @@ BOOST_AUTO_TEST_CASE(a_weight_is_dropped_by_its_head_query_and_key) {
     for (std::int64_t j = 0; j < J; ++j) unit.slice(0, j, j + 1).slice(1, j, j + 1).fill(1);
     in.value = unit.expand({B, H, J, J}).contiguous();  // the output is the weights
     const std::int64_t first = J / 5, end = J - J / 7;
-    in.visible = {Tensor::full({1, 1, 1}, double(first), DType::i64), Tensor::full({1, 1, 1}, double(end), DType::i64)};
+    in.visible = {Tensor::full({1, 1, 1}, double(first), DType::i32), Tensor::full({1, 1, 1}, double(end), DType::i32)};
     for (AttentionEngine engine : {AttentionEngine::fused, AttentionEngine::composed}) {
       AttentionEngineScope chosen(engine);
       RandomScope random({.seed = 6, .update = 2});
@@ -468,16 +468,15 @@ BOOST_AUTO_TEST_CASE(captures_of_any_shape_have_their_gradients) {
     in.key = random({B, H, J, 5});
     in.value = random({B, H, J, 4});
     in.query_offset = e.query_offset;
-    in.visible = {Tensor::from(std::vector<std::int64_t>{1}, {1, 1, 1}),
-                  Tensor::from(std::vector<std::int64_t>{J - 1}, {1, 1, 1})};
+    in.visible = {Tensor::full({1, 1, 1}, 1, DType::i32), Tensor::full({1, 1, 1}, double(J - 1), DType::i32)};
     in.query_positions = Tensor::arange(I, DType::f64, Device::cpu, e.query_offset);
     in.key_positions = Tensor::arange(J, DType::f64);
     auto check = [&](const auto& capture) {
       BOOST_TEST_CONTEXT("capture " << capture.value.value().describe() << " of " << I << " queries, " << J
                                     << " keys") {
-        auto terms = std::make_shared<Terms>();
-        terms->biases.push_back(pointwise(Scaled{}, capture));
-        check_engines_alike(in, terms, {capture.value}, 1e-11);
+        auto plan = std::make_shared<Plan>();
+        plan->biases.push_back(pointwise(Scaled{}, capture));
+        check_engines_alike(in, plan, {capture.value}, 1e-11);
       }
     };
     for (const Shape& shape : {Shape{B, H, I}, Shape{1, H, I}, Shape{B, 1, I}, Shape{I}, Shape{B, H, 1}})
@@ -502,7 +501,7 @@ BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
       first.push_back(at(i, after));
       end.push_back(at(i, after + keys));
     }
-    return KeyRange{Tensor::from(first, {1, 1, I}), Tensor::from(end, {1, 1, I})};
+    return HeadKeys{{Tensor::from(first, {1, 1, I}).to(DType::i32), Tensor::from(end, {1, 1, I}).to(DType::i32)}};
   };
   for (const auto& places : {std::vector<std::int64_t>{40}, {-90}, {15, -60}, {30, 110}, {-20, 9}}) {
     Generator generator(35);
@@ -511,11 +510,11 @@ BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
     in.query = random(I);
     in.key = random(J);
     in.value = random(J);
-    in.visible = {Tensor::zeros({1, 1, 1}, DType::i64), Tensor::full({1, 1, 1}, 226, DType::i64)};
-    auto terms = std::make_shared<Terms>();
-    terms->ranges.push_back(range(-3, 8));
-    for (std::int64_t after : places) terms->always.push_back(range(after, 3));
-    check_engines_alike(in, terms, {}, 1e-12);
+    in.visible = {{}, Tensor::full({1, 1, 1}, 226, DType::i32)};
+    auto plan = std::make_shared<Plan>();
+    plan->ranges.push_back(range(-3, 8));
+    for (std::int64_t after : places) plan->always.push_back(range(after, 3));
+    check_engines_alike(in, plan, {}, 1e-12);
   }
 }
 
@@ -549,8 +548,8 @@ BOOST_AUTO_TEST_CASE(matrices_without_rows_or_columns_are_no_work) {
       in.query = random(5, 4);
       in.key = random(s.keys, 4);
       in.value = random(s.keys, s.width_of_values);
-      in.visible = {Tensor::zeros({1, 1, 1}, DType::i64), Tensor::full({1, 1, 1}, double(s.keys), DType::i64)};
-      check_engines_alike(in, std::make_shared<const Terms>(), {}, 1e-6);
+      in.visible = {{}, Tensor::full({1, 1, 1}, double(s.keys), DType::i32)};
+      check_engines_alike(in, std::make_shared<const Plan>(), {}, 1e-6);
     }
 }
 
@@ -561,15 +560,14 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
     in.query = random_tensor({2, 3, 4, 5}, generator);
     in.key = random_tensor({2, 3, 6, 5}, generator);
     in.value = random_tensor({2, 3, 6, 5}, generator);
-    in.visible = {Tensor::from(std::vector<std::int64_t>{0}, {1, 1, 1}),
-                  Tensor::from(std::vector<std::int64_t>{6}, {1})};
+    in.visible = {Tensor::zeros({1, 1, 1}, DType::i32), Tensor::full({1}, 6, DType::i32)};
     return in;
   };
-  auto refused = [](const AttentionContext& in, Terms terms, const std::string& with) {
-    BOOST_CHECK_EXCEPTION(attend_fused(in, std::make_shared<const Terms>(std::move(terms)), {}, nullptr), Error,
+  auto refused = [](const AttentionContext& in, Plan plan, const std::string& with) {
+    BOOST_CHECK_EXCEPTION(attend_fused(in, std::make_shared<const Plan>(std::move(plan)), {}, nullptr), Error,
                           [&](const Error& error) { return std::string(error.what()) == with; });
   };
-  BOOST_TEST(attend_fused(in(), std::make_shared<const Terms>(), {}, nullptr).defined());
+  BOOST_TEST(attend_fused(in(), std::make_shared<const Plan>(), {}, nullptr).defined());
   AttentionContext narrow = in();
   narrow.key = random_tensor({2, 3, 6, 4}, generator);
   refused(
@@ -577,9 +575,9 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
       "attention: queries [2, 3, 4, 5], keys [2, 3, 6, 4], values [2, 3, 6, 5]; expected [B, H, I, D], [B, H, J, D] "
       "and [B, H, J, Dv]");
   auto with_bias = [](auto capture) {
-    Terms terms;
-    terms.biases.push_back(pointwise(AddBias{}, capture));
-    return terms;
+    Plan plan;
+    plan.biases.push_back(pointwise(AddBias{}, capture));
+    return plan;
   };
   refused(
       in(), with_bias(PerQuery{random_tensor({3}, generator)}),
@@ -588,14 +586,14 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
       in(), with_bias(PerKey{random_tensor({6}, generator).to(DType::f32)}),
       "attention: a term reads f32 [6] on cpu, the queries are f64 [2, 3, 4, 5] on cpu; they must be of one type and "
       "device");
-  Terms masked;
-  masked.masks.push_back(Tensor::zeros({4, 6}, DType::i32));
+  Plan masked;
+  masked.masks.push_back({Tensor::zeros({4, 6}, DType::i32)});
   refused(in(), std::move(masked),
           "attention: a mask is i32 [4, 6]; it must be bool or u8 and broadcast to [2, 3, 4, 6]");
-  Terms ranged;
-  ranged.ranges.push_back({Tensor::zeros({4}, DType::i32), Tensor::zeros({4}, DType::i32)});
+  Plan ranged;
+  ranged.ranges.push_back({{Tensor::zeros({4}, DType::i64), Tensor::zeros({4}, DType::i64)}});
   refused(in(), std::move(ranged),
-          "attention: a range of keys has the bound i32 [4]; it must be i64 and broadcast to [2, 3, 4]");
+          "attention: a range of keys has the bound i64 [4]; it must be i32 and broadcast to [2, 3, 4]");
 }
 
 BOOST_AUTO_TEST_CASE(masks_and_ranges_that_have_changed_before_the_pass_are_refused) {
@@ -605,12 +603,11 @@ BOOST_AUTO_TEST_CASE(masks_and_ranges_that_have_changed_before_the_pass_are_refu
   in.key = random_tensor({2, 3, 6, 5}, generator);
   in.value = random_tensor({2, 3, 6, 5}, generator);
   for (const std::string changed : {"nothing", "mask", "range of keys"}) {
-    in.visible = {Tensor::from(std::vector<std::int64_t>{0}, {1, 1, 1}),
-                  Tensor::from(std::vector<std::int64_t>{6}, {1})};
+    in.visible = {Tensor::zeros({1, 1, 1}, DType::i32), Tensor::full({1}, 6, DType::i32)};
     Tensor mask = Tensor::full({4, 6}, 1, DType::boolean);
-    Terms terms;
-    terms.masks.push_back(mask);
-    Variable out = attend_fused(in, std::make_shared<const Terms>(std::move(terms)), {}, nullptr);
+    Plan plan;
+    plan.masks.push_back({mask});
+    Variable out = attend_fused(in, std::make_shared<const Plan>(std::move(plan)), {}, nullptr);
     if (changed == "mask") mask.slice(1, 0, 2).fill(0);
     if (changed == "range of keys") in.visible.end.fill(2);
     std::string message;

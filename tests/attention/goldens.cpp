@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "attention/engine/attend.h"
 #include "tests/attention/attentions.h"
 
 using namespace fovea;

@@ -8,6 +8,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "attention/engine/attend.h"
 #include "attention/methods/t5_bias.h"
 #include "autograd/gradcheck.h"
 #include "nn/layers.h"

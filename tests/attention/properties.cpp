@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "attention/engine/attend.h"
 #include "autograd/gradcheck.h"
 #include "tensor/gather.h"
 #include "tests/attention/attentions.h"

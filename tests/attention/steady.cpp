@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <omp.h>
 
+#include "attention/engine/attend.h"
 #include "attention/registry.h"
 #include "nn/encoder_classifier.h"
 #include "nn/loss.h"

@@ -1,6 +1,7 @@
 // Several threads may run one attention, each with an engine and a tape of its own.
 #include <boost/test/unit_test.hpp>
 
+#include "attention/engine/attend.h"
 #include "attention/methods/rotary.h"
 #include "autograd/operations.h"
 #include "tests/attention/attentions.h"

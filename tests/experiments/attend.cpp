@@ -1,6 +1,6 @@
 // The program attend: the worked examples of every method from files, gradients against differences, and what it
 // refuses.
-#include "experiments/support/attend/attend.h"
+#include "attention/engine/attend.h"
 
 #include <algorithm>
 #include <cctype>
@@ -13,6 +13,7 @@
 
 #include "attention/language/specification.h"
 #include "attention/registry.h"
+#include "experiments/support/attend/attend.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/program/program.h"

@@ -20,7 +20,7 @@ GradientRooms make_rooms(const FusedCall& call, const std::vector<bool>& wanted)
     for (std::size_t k = 0; k < part.inputs().size(); ++k)
       rooms.parts.back().push_back(wanted[place++] ? part.gradient_room(k, own) : Tensor());
   });
-  if (call.terms->sink.defined() && wanted[place]) rooms.sink = Tensor::zeros({s.parts, s.sentences, s.heads}, dtype);
+  if (call.plan->sink.defined() && wanted[place]) rooms.sink = Tensor::zeros({s.parts, s.sentences, s.heads}, dtype);
   if (call.recurrence) rooms.carry = Tensor::zeros({s.sentences, s.heads}, dtype);
   return rooms;
 }
@@ -178,7 +178,7 @@ std::vector<Tensor> fused_backward(const FusedCall& call, const FusedResult& res
     BackwardPass<float>(call, result, out_gradient, carried_gradient, rooms).run();
   std::vector<Tensor> gradients{rooms.value};
   for (const auto& part : rooms.parts) gradients.insert(gradients.end(), part.begin(), part.end());
-  if (call.terms->sink.defined()) gradients.push_back(rooms.sink);
+  if (call.plan->sink.defined()) gradients.push_back(rooms.sink);
   return gradients;
 }
 

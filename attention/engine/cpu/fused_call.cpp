@@ -10,20 +10,22 @@ std::vector<Variable> FusedCall::inputs() const {
   for_parts([&](const auto& part) {
     for (Variable& input : part.inputs()) all.push_back(std::move(input));
   });
-  if (terms->sink.defined()) all.push_back(terms->sink);
+  if (plan->sink.defined()) all.push_back(plan->sink);
   return all;
 }
 
 // ---- Which keys a query sees
 
 Interval FusedCall::windowed_keys(Interval keys, std::int64_t b, std::int64_t h, std::int64_t i) const {
-  for (const KeyIntervals& range : ranges) keys = keys.within(within_keys(range.at(b, h, i)));
+  for (const KeyIntervals& range : ranges)
+    if (range.acts_on(h)) keys = keys.within(within_keys(range.at(b, h, i)));
   return keys;
 }
 
 Interval FusedCall::keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const {
   Interval keys = windowed_keys(visible, b, h, i);
   for (const KeyIntervals& range : always) {
+    if (!range.acts_on(h)) continue;
     Interval more = within_keys(range.at(b, h, i)).within(visible);
     if (!more.empty()) keys = keys.empty() ? more : keys.joined(more);
   }
@@ -33,6 +35,7 @@ Interval FusedCall::keys(Interval visible, std::int64_t b, std::int64_t h, std::
 Interval FusedCall::gap(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const {
   Interval gap{0, shape.keys};
   for (const KeyIntervals& range : always) {
+    if (!range.acts_on(h)) continue;
     const Interval seen = within_keys(range.at(b, h, i)).within(visible);
     if (!seen.empty()) gap.first = std::max(gap.first, seen.end);
   }
@@ -50,8 +53,9 @@ void FusedCall::exclude(const StripRows<T>& rows, T* strip) const {
     if (!always.empty()) {
       auto exclude_from = [&](std::int64_t first, std::int64_t end) {
         for (std::int64_t j = first; j < end; ++j)
-          if (std::none_of(always.begin(), always.end(),
-                           [&](const KeyIntervals& range) { return within_keys(range.at(b, h, i)).contains(j); }))
+          if (std::none_of(always.begin(), always.end(), [&](const KeyIntervals& range) {
+                return range.acts_on(h) && within_keys(range.at(b, h, i)).contains(j);
+              }))
             row[j] = out;
       };
       const Interval all{rows.first[r], rows.end[r]},
@@ -59,8 +63,10 @@ void FusedCall::exclude(const StripRows<T>& rows, T* strip) const {
       exclude_from(all.first, windowed.first);
       exclude_from(windowed.end, all.end);
     }
-    for (const Tensor& mask : masks) {
-      const auto* allowed = reinterpret_cast<const std::uint8_t*>(mask.address()) + broadcast_offset(mask, b, h, i);
+    for (const HeadMask& part : masks) {
+      if (h < part.heads.first || part.heads.first + part.heads.count <= h) continue;
+      const auto* allowed = reinterpret_cast<const std::uint8_t*>(part.mask.address()) +
+                            broadcast_offset(part.mask, b, h - part.heads.first, i);
       for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j)
         if (!allowed[j]) row[j] = out;
     }
@@ -73,47 +79,49 @@ template void FusedCall::exclude(const StripRows<double>&, double*) const;
 
 namespace {
 
-/// Lets a term act on all heads, unless it has heads already.
-template <class Strip>
-void set_heads(Strip& strip, const AttentionContext& in) {
-  if (strip.heads == 0) strip.heads = in.query.size(1);
+/// Lets the form on strips act on the heads of its part of the plan.
+template <class Strips>
+void set_heads(Strips& strips, HeadRange part, const AttentionContext& in) {
+  const HeadRange heads = resolved(part, in.query.size(1));
+  strips.first_head = heads.first;
+  strips.heads = heads.count;
 }
 
 /// Adds the forms on strips of all terms. Returns false if a term has none.
-template <class Term, class Strip>
-bool add_strips(const std::vector<std::unique_ptr<Term>>& terms, const AttentionContext& in,
-                std::vector<std::unique_ptr<Strip>>& strips) {
-  for (const auto& term : terms) {
-    strips.push_back(term->strips(in));
+template <class Term, class Strips>
+bool add_strips(const std::vector<Term>& terms, const AttentionContext& in,
+                std::vector<std::unique_ptr<Strips>>& strips) {
+  for (const Term& term : terms) {
+    strips.push_back(strips_of(term, context_of_heads(in, term.heads)));
     if (!strips.back()) return false;
-    set_heads(*strips.back(), in);
+    set_heads(*strips.back(), term.heads, in);
   }
   return true;
 }
 
-/// Adds the scores' forms on strips. Returns false if there are none.
+/// Adds the scores' forms on strips. Returns false if one has none.
 bool add_scores(FusedCall& call) {
-  if (call.terms->score)
-    call.scores = call.terms->score->strips(call.in);
-  else
-    call.scores.push_back(dot_strips(call.in.query, call.in.key, call.in.scale()));
-  for (const auto& score : call.scores) {
-    set_heads(*score, call.in);
-    if (score->dimensions() == 0) continue;
+  for (const Score& score : scores_of_all_heads(*call.plan, call.in)) {
+    call.scores.push_back(strips_of(score));
+    if (!call.scores.back()) return false;
+    set_heads(*call.scores.back(), score.heads, call.in);
+    if (call.scores.back()->dimensions() == 0) continue;
     call.by_dimension = true;
-    call.planes = score->dimensions();
+    call.planes = call.scores.back()->dimensions();
   }
-  return !call.scores.empty();
+  return true;
 }
 
 /// Adds the recurrence's form on strips, if there is a recurrence. Returns false if it has none.
 bool add_recurrence(FusedCall& call) {
-  if (!call.terms->recurrence) return true;
+  const Plan& plan = *call.plan;
+  if (!plan.recurrence) return true;
   if (call.by_dimension) return false;
-  check_recurrence(*call.terms);
-  call.recurrence = call.terms->recurrence->strips(call.in);
+  check_recurrence(plan);
+  const HeadRange heads = resolved(plan.recurrent_heads, call.in.query.size(1));
+  call.recurrence = plan.recurrence->strips(context_of_heads(call.in, heads));
   if (!call.recurrence) return false;
-  set_heads(*call.recurrence, call.in);
+  set_heads(*call.recurrence, heads, call.in);
   return true;
 }
 
@@ -148,15 +156,28 @@ bool takes_pieces(const FusedCall& call) {
          all(call.values);
 }
 
-/// A range with rank 3. Throws Error unless it is i64 and broadcasts to [B, H, I].
-KeyIntervals fitting_range(const KeyRange& range, const StripShape& s) {
+/// A range with rank 3. Throws Error unless it is i32 and broadcasts to [B, h, I].
+KeyIntervals fitting_range(const HeadKeys& range, const StripShape& s) {
+  const std::int64_t heads = resolved(range.heads, s.heads).count;
   auto bound = [&](const Tensor& x) {
-    const Shape pairs{s.sentences, s.heads, s.queries};
-    require(x.dtype() == DType::i64 && x.rank() <= 3 && broadcast("attention", x.shape(), pairs) == pairs,
-            "attention: a range of keys has the bound {}; it must be i64 and broadcast to {}", x, pairs);
+    if (!x.defined()) return x;
+    const Shape pairs{s.sentences, heads, s.queries};
+    require(x.dtype() == DType::i32 && x.rank() <= 3 && broadcast("attention", x.shape(), pairs) == pairs,
+            "attention: a range of keys has the bound {}; it must be i32 and broadcast to {}", x, pairs);
     return as_rank(x, 3);
   };
-  return KeyIntervals({bound(range.first), bound(range.end)});
+  return {{{bound(range.keys.first), bound(range.keys.end)}, range.heads}, s.heads, s.keys};
+}
+
+/// A mask with rank 4 and contiguous rows. Throws Error unless it is bool or u8 and broadcasts to [B, h, I, J].
+HeadMask fitting_mask(const HeadMask& part, const StripShape& s) {
+  const HeadRange heads = resolved(part.heads, s.heads);
+  const Shape pairs{s.sentences, heads.count, s.queries, s.keys};
+  const Tensor& mask = part.mask;
+  require((mask.dtype() == DType::boolean || mask.dtype() == DType::u8) && mask.rank() <= 4 &&
+              broadcast("attention", mask.shape(), pairs) == pairs,
+          "attention: a mask is {}; it must be bool or u8 and broadcast to {}", mask, pairs);
+  return {rows_of_keys(as_rank(mask, 4), s.keys), heads};
 }
 
 /// Throws Error unless queries, keys and values fit each other. `products`: queries and keys must have one width.
@@ -167,50 +188,46 @@ void check_sizes(const AttentionContext& in, bool products) {
           "attention: queries {}, keys {}, values {}; expected [B, H, I, D], [B, H, J, D] and [B, H, J, Dv]", q, k, v);
 }
 
-/// Throws Error unless all inputs have the queries' type and device, and masks and sinks have their shapes.
+/// Throws Error unless all inputs have the queries' type and device, and the sink has its shape.
 void check_inputs(const FusedCall& call) {
   for (const Variable& input : call.inputs())
     require(input.dtype() == call.in.query.dtype() && input.device() == call.in.query.device(),
             "attention: a term reads {} on {}, the queries are {} on {}; they must be of one type and device", input,
             name(input.device()), call.in.query, name(call.in.query.device()));
   const StripShape& s = call.shape;
-  const Shape pairs{s.sentences, s.heads, s.queries, s.keys};
-  for (const Tensor& mask : call.terms->masks)
-    require((mask.dtype() == DType::boolean || mask.dtype() == DType::u8) && mask.rank() <= 4 &&
-                broadcast("attention", mask.shape(), pairs) == pairs,
-            "attention: a mask is {}; it must be bool or u8 and broadcast to {}", mask, pairs);
-  if (const Variable& sink = call.terms->sink; sink.defined())
+  if (const Variable& sink = call.plan->sink; sink.defined())
     require(sink.shape() == Shape{s.heads}, "attention: the sink is {}; it must be [{}]", sink, s.heads);
 }
 
 }  // namespace
 
-std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
+std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                            const AttentionDropout& dropout) {
-  check_sizes(in, !terms->score || terms->score->is_scaled_dot());
+  const std::vector<Score>& scores = plan->scores;
+  check_sizes(in, std::all_of(scores.begin(), scores.end(), [](const Score& score) { return score.is_default; }));
   auto call = std::make_shared<FusedCall>();
   call->in = in;
-  call->terms = terms;
+  call->plan = plan;
   call->dropout = dropout;
   const std::int64_t B = in.query.size(0), H = in.query.size(1), I = in.query.size(2);
-  if (!add_scores(*call) || !add_recurrence(*call) || !add_strips(terms->scores, in, call->biases) ||
-      !add_strips(terms->biases, in, call->biases) || !add_strips(terms->windows, in, call->windows) ||
-      !add_strips(terms->values, in, call->values) || (call->by_dimension && !call->values.empty()))
+  if (!add_scores(*call) || !add_recurrence(*call) || !add_strips(plan->score_changes, in, call->biases) ||
+      !add_strips(plan->biases, in, call->biases) || !add_strips(plan->windows, in, call->windows) ||
+      !add_strips(plan->values, in, call->values) || (call->by_dimension && !call->values.empty()))
     return nullptr;
   call->shape = {
       B, H, I, in.key.size(2), in.query_offset, call->recurrence ? 1 : parts_of(B * H, I), B >= many_sentences};
   call->rows = strip_rows(*call);
   if (std::min(I, call->shape.keys) >= worth_rounding) call->products = matmul_precision();
   check_inputs(*call);
-  call->visible = fitting_range(in.visible, call->shape);
-  for (const KeyRange& range : terms->ranges) call->ranges.push_back(fitting_range(range, call->shape));
-  for (const KeyRange& range : terms->always) call->always.push_back(fitting_range(range, call->shape));
+  call->visible = fitting_range({in.visible}, call->shape);
+  for (const HeadKeys& range : plan->ranges) call->ranges.push_back(fitting_range(range, call->shape));
+  for (const HeadKeys& range : plan->always) call->always.push_back(fitting_range(range, call->shape));
   call->in_pieces = takes_pieces(*call);
   auto same = [](const KeyIntervals& range) { return range.same_for_queries(); };
   call->same_keys = same(call->visible) && std::all_of(call->ranges.begin(), call->ranges.end(), same) &&
                     std::all_of(call->always.begin(), call->always.end(), same) &&
                     !(call->recurrence && call->recurrence->chooses_keys());
-  for (const Tensor& mask : terms->masks) call->masks.push_back(rows_of_keys(as_rank(mask, 4), call->shape.keys));
+  for (const HeadMask& mask : plan->masks) call->masks.push_back(fitting_mask(mask, call->shape));
   return call;
 }
 

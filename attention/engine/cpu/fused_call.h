@@ -1,11 +1,12 @@
 /// The plan of one call of the fused engine: its sizes, its terms' forms on strips, and the keys that queries see.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "attention/engine/composed.h"
+#include "attention/engine/cpu/strip_parts.h"
 #include "attention/engine/cpu/strip_recurrence.h"
-#include "attention/engine/cpu/strip_score.h"
-#include "attention/method.h"
 
 namespace fovea {
 
@@ -23,40 +24,51 @@ struct Interval {
   Interval joined(Interval other) const { return {std::min(first, other.first), std::max(end, other.end)}; }
 };
 
-/// Direct access to the numbers of a KeyRange of rank 3, which broadcasts to [B, H, I].
+/// Direct access to the numbers of HeadKeys in the CPU's memory.
 class KeyIntervals {
  public:
   KeyIntervals() = default;
-  explicit KeyIntervals(const KeyRange& range) : first_(range.first), end_(range.end) {}
-  Interval at(std::int64_t b, std::int64_t h, std::int64_t i) const { return {first_.at(b, h, i), end_.at(b, h, i)}; }
+  /// The bounds have rank 3 and broadcast to [B, h, I]. J is the number of keys.
+  KeyIntervals(const HeadKeys& range, std::int64_t H, std::int64_t J)
+      : first_(range.keys.first, 0), end_(range.keys.end, J), heads_(resolved(range.heads, H)) {}
+  bool acts_on(std::int64_t head) const { return heads_.first <= head && head < heads_.first + heads_.count; }
+  /// The interval of query i of a head on which the range acts.
+  Interval at(std::int64_t b, std::int64_t head, std::int64_t i) const {
+    const std::int64_t h = head - heads_.first;
+    return {first_.at(b, h, i), end_.at(b, h, i)};
+  }
   bool same_for_queries() const { return first_.strides[2] == 0 && end_.strides[2] == 0; }
 
  private:
   struct Bound {
     Bound() = default;
-    explicit Bound(const Tensor& x) : tensor(x), numbers(x.data<std::int64_t>()) {
+    Bound(const Tensor& x, std::int64_t otherwise) : tensor(x), otherwise(otherwise) {
+      if (!x.defined()) return;
+      numbers = x.data<std::int32_t>();
       for (int d = 0; d < 3; ++d) strides[d] = x.shape()[d] > 1 ? x.strides()[d] : 0;
     }
     std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t i) const {
-      return numbers[b * strides[0] + h * strides[1] + i * strides[2]];
+      return numbers ? numbers[b * strides[0] + h * strides[1] + i * strides[2]] : otherwise;
     }
     Tensor tensor;
-    const std::int64_t* numbers = nullptr;
+    const std::int32_t* numbers = nullptr;
+    std::int64_t otherwise = 0;  ///< where there is no bound
     std::int64_t strides[3] = {};
   };
   Bound first_, end_;
+  HeadRange heads_;
 };
 
-/// The plan that both passes of one call share.
+/// The plan of a call on strips, which both passes share.
 struct FusedCall {
   AttentionContext in;
-  std::shared_ptr<const Terms> terms;
+  std::shared_ptr<const Plan> plan;
   AttentionDropout dropout;
   KeyIntervals visible;                             ///< AttentionContext::visible
-  std::vector<KeyIntervals> ranges, always;         ///< Terms::ranges and Terms::always
-  std::vector<Tensor> masks;                        ///< Terms::masks, with rank 4 and contiguous rows of J keys
+  std::vector<KeyIntervals> ranges, always;         ///< Plan::ranges and Plan::always
+  std::vector<HeadMask> masks;                      ///< Plan::masks, with rank 4 and contiguous rows of J keys
   std::vector<std::unique_ptr<StripScore>> scores;  ///< each head has exactly one of them
-  std::vector<std::unique_ptr<StripTerm>> biases;   ///< Terms::scores, then Terms::biases
+  std::vector<std::unique_ptr<StripTerm>> biases;   ///< Plan::score_changes, then Plan::biases
   std::vector<std::unique_ptr<StripTerm>> windows;
   std::unique_ptr<StripRecurrence> recurrence;  ///< or null
   std::vector<std::unique_ptr<StripValueTerm>> values;
@@ -88,7 +100,10 @@ struct FusedCall {
     return recurrence && recurrence->first_head <= head && head < recurrence->first_head + recurrence->heads;
   }
   bool has_densities(std::int64_t head) const {
-    return terms->densities.defined() && terms->densities.data<bool>()[head];
+    return std::any_of(plan->densities.begin(), plan->densities.end(), [&](HeadRange part) {
+      const HeadRange heads = resolved(part, shape.heads);
+      return heads.first <= head && head < heads.first + heads.count;
+    });
   }
   /// Largest number of a strip's rows for this head.
   std::int64_t rows_of_head(std::int64_t head) const {
@@ -116,7 +131,7 @@ struct FusedCall {
 
 /// The plan of a call. Null if a term has no form on strips. Throws Error if shapes, types or devices do not fit each
 /// other.
-std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std::shared_ptr<const Terms>& terms,
+std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                            const AttentionDropout& dropout);
 
 }  // namespace fovea

@@ -19,7 +19,7 @@ FusedPass<T>::FusedPass(const FusedCall& call, const FusedResult& result, Gradie
     return rooms ? const_cast<T*>(x.data<T>()) : x.mutable_data<T>();
   };
   log_total_ = numbers(result.log_total), carried_ = numbers(result.carried), steps_ = numbers(result.steps);
-  if (call.terms->sink.defined()) sink_ = call.terms->sink.value().contiguous();
+  if (call.plan->sink.defined()) sink_ = call.plan->sink.value().contiguous();
   for (const Variable& input : call.inputs()) prefetch(input.value());
   if (!rooms) {
     prefetch(result.out);

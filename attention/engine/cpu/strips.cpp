@@ -8,6 +8,25 @@
 
 namespace fovea {
 
+Tensor as_rank(const Tensor& x, int rank) {
+  Shape shape;
+  for (int d = x.rank(); d < rank; ++d) shape.push_back(1);
+  for (std::int64_t size : x.shape()) shape.push_back(size);
+  return x.reshape(shape);
+}
+
+Tensor fitting(const char* capture, const Tensor& x, const Shape& shape) {
+  require(x.rank() <= shape.rank() && broadcast("attention", x.shape(), shape) == shape,
+          "attention: a {} capture is {}; it must broadcast to {}", capture, x, shape);
+  return as_rank(x, shape.rank());
+}
+
+Tensor rows_of_keys(const Tensor& x, std::int64_t keys) {
+  Shape shape = x.shape();
+  shape[-1] = keys;
+  return with_unit_rows(x.size(-1) == keys ? x : x.expand(shape).contiguous());
+}
+
 namespace {
 
 template <class T>

@@ -193,11 +193,31 @@ std::pair<std::int64_t, std::int64_t> inner_keys(const StripRows<T>& rows, std::
   return {begin, std::clamp(position + clip + 1, begin, rows.end[r])};
 }
 
+// ---- Tensors that broadcast to the pairs of a call
+
+/// x with leading dimensions of 1 added, such that it has `rank` dimensions.
+Tensor as_rank(const Tensor& x, int rank);
+/// x with leading dimensions of 1 added, such that it has the rank of `shape`. Throws Error, which names the capture,
+/// unless x broadcasts to `shape`.
+Tensor fitting(const char* capture, const Tensor& x, const Shape& shape);
+/// x with its last dimension broadcast to `keys`, and contiguous rows.
+Tensor rows_of_keys(const Tensor& x, std::int64_t keys);
+
 /// The offset of element (b, h, i) in a tensor of rank 3 or more whose first three dimensions broadcast to [B, H, I].
 inline std::int64_t broadcast_offset(const Tensor& x, std::int64_t b, std::int64_t h, std::int64_t i) {
   return (x.shape()[0] > 1 ? b * x.strides()[0] : 0) + (x.shape()[1] > 1 ? h * x.strides()[1] : 0) +
          (x.shape()[2] > 1 ? i * x.strides()[2] : 0);
 }
+
+/// Σ_j row[j] over first ≤ j < end.
+template <class T>
+T sum_of(const T* row, std::int64_t first, std::int64_t end) {
+  if (first == end) return 0;
+  return sum_of_vectors<T>(end - first,
+                           [&](std::int64_t j, auto count) { return load_vector(row + first + j, count); });
+}
+
+// ---- Steps on strips
 
 /// Sets to 0 what lies inside the hull and outside of a row's keys.
 template <class T>

@@ -1,10 +1,8 @@
-#include "attention/engine/cpu/window_strips.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "attention/engine/cpu/strip_score.h"
+#include "attention/engine/cpu/strip_parts.h"
 #include "tensor/cpu/packing.h"
 
 namespace fovea {
@@ -136,12 +134,13 @@ struct BlockNumbers {
 
 class WindowStrips : public StripTermOf<WindowStrips> {
  public:
-  WindowStrips(const WindowForm& form, const WindowProjections& p) : form_(form) {
+  WindowStrips(const PointerWindow& form, const std::vector<Capture>& captures) : form_(form) {
+    auto read = [&](std::size_t k) -> const Variable& { return captures[k].value; };
     // logits that are multiplied by a large number are not rounded to bf16, because the error would be multiplied too
     const bool exact = form.pointer_scale_by_length || std::abs(form.pointer_scale) > form.local_scale;
-    scores_.push_back(dot_strips(p.left_query, p.left_key, form.pointer_scale, exact));
-    scores_.push_back(dot_strips(p.right_query, p.right_key, form.pointer_scale, exact));
-    if (form.additive) scores_.push_back(dot_strips(p.local_query, p.local_key, form.local_scale));
+    scores_.push_back(dot_strips(read(0), read(1), form.pointer_scale, exact));
+    scores_.push_back(dot_strips(read(2), read(3), form.pointer_scale, exact));
+    if (form.additive) scores_.push_back(dot_strips(read(4), read(5), form.local_scale));
   }
 
   std::vector<Variable> inputs() const override {
@@ -469,8 +468,8 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   FOVEA_INLINE Vec<T> mask_of(const Segment<T>& s) const {
     const Vec<T> x = s.left_F * s.right_S, y = s.right_F * s.left_S;
     if (form_.forward_only) return x;
-    if (form_.mask == WindowForm::Mask::exact) return x + y - s.left_mass * s.right_mass;
-    if (form_.mask == WindowForm::Mask::either) return x + y - x * y;
+    if (form_.mask == PointerWindow::Mask::exact) return x + y - s.left_mass * s.right_mass;
+    if (form_.mask == PointerWindow::Mask::either) return x + y - x * y;
     return x + y;
   }
 
@@ -536,14 +535,14 @@ class WindowStrips : public StripTermOf<WindowStrips> {
       const Vec<T> g = block_data.mask_gradient.sum(begin, end), mask = mask_of(s);
       Vec<T> dx = g, dy = g;  // of F^L S^R and F^R S^L
       if (form_.forward_only) dy = Vec<T>(T(0));
-      if (form_.mask == WindowForm::Mask::either) {
+      if (form_.mask == PointerWindow::Mask::either) {
         dx = g * (one - s.right_F * s.left_S);
         dy = g * (one - s.left_F * s.right_S);
       }
       left_dS += dy * s.right_F;
       right_dS += dx * s.left_F;
       Vec<T> left = left_before + left_dS, right = right_before + right_dS;
-      if (form_.mask == WindowForm::Mask::exact) {
+      if (form_.mask == PointerWindow::Mask::exact) {
         left -= g * s.right_mass;
         right -= g * s.left_mass;
       }
@@ -614,15 +613,15 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     turn(block_data.right, gradients.right);
   }
 
-  WindowForm form_;
+  PointerWindow form_;
   /// Scores of the left pointer, the right pointer and, if additive, of the local logits.
   std::vector<std::unique_ptr<StripScore>> scores_;
 };
 
 }  // namespace
 
-std::unique_ptr<StripTerm> window_strips(const WindowForm& form, const WindowProjections& projections) {
-  return std::make_unique<WindowStrips>(form, projections);
+std::unique_ptr<StripTerm> window_strips(const PointerWindow& window, const std::vector<Capture>& captures) {
+  return std::make_unique<WindowStrips>(window, captures);
 }
 
 }  // namespace fovea

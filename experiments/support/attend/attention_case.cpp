@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "attention/engine/attend.h"
 #include "attention/language/specification.h"
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_catalogue.h"

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/engine/attend.h"
 #include "attention/method.h"
 #include "experiments/support/program/cli.h"
 #include "tensor/format/safetensors.h"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "attention/engine/attend.h"
 #include "attention/language/specification.h"
 #include "attention/method.h"
 #include "attention/registry.h"

@@ -1,0 +1,64 @@
+#include "attention/context.h"
+
+#include <cmath>
+
+#include "autograd/operations.h"
+#include "tensor/comparison.h"
+
+namespace fovea {
+
+double AttentionContext::scale() const { return 1 / std::sqrt(static_cast<double>(query.size(-1))); }
+
+Variable AttentionContext::newest_key() const {
+  std::int64_t J = key.size(2), newest = key_states.size(1);
+  return newest == J ? key : slice(key, 2, J - newest, J);
+}
+
+Tensor AttentionContext::allow() const { return allowed_pairs(visible, key.size(2)); }
+
+Tensor allowed_pairs(const KeyRange& range, std::int64_t J) {
+  if (!range.first.defined() && !range.end.defined()) return {};
+  auto column = [](const Tensor& bound) { return bound.unsqueeze(-1); };
+  const Tensor key = Tensor::arange(J, DType::i32, (range.end.defined() ? range.end : range.first).device());
+  Tensor allow;
+  if (range.end.defined()) allow = less(key, column(range.end));
+  if (!range.first.defined()) return allow;
+  const Tensor after = less_equal(column(range.first), key);
+  return allow.defined() ? logical_and(allow, after) : after;
+}
+
+Variable slice_heads(const Variable& x, HeadRange heads) {
+  return slice(x, -3, heads.first, heads.first + heads.count);
+}
+
+Variable replace_heads(const Variable& outside, const Variable& middle, HeadRange heads) {
+  std::int64_t H = outside.size(-3), end = heads.first + heads.count;
+  std::vector<Variable> pieces;
+  if (heads.first > 0) pieces.push_back(slice(outside, -3, 0, heads.first));
+  pieces.push_back(middle);
+  if (end < H) pieces.push_back(slice(outside, -3, end, H));
+  return pieces.size() == 1 ? middle : concat(pieces, -3);
+}
+
+AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads) {
+  AttentionContext out = in;
+  if (heads.count == 0 || heads.count == in.query.size(1)) return out;
+  out.whole = std::make_shared<AttentionContext>(in);
+  out.query = slice_heads(in.query, heads);
+  out.key = slice_heads(in.key, heads);
+  out.value = slice_heads(in.value, heads);
+  if (in.mask.defined() && in.mask.size(1) > 1) out.mask = slice_heads(in.mask, heads);
+  if (in.previous_focus.defined() && in.previous_focus.size(1) > 1)
+    out.previous_focus = slice(in.previous_focus, 1, heads.first, heads.first + heads.count);
+  return out;
+}
+
+Variable split_heads(const Variable& x, std::int64_t head_dim) {
+  return transpose(reshape(x, {x.size(0), x.size(1), x.size(2) / head_dim, head_dim}), 1, 2);
+}
+
+Variable merge_heads(const Variable& x) {
+  return reshape(transpose(x, 1, 2), {x.size(0), x.size(2), x.size(1) * x.size(3)});
+}
+
+}  // namespace fovea

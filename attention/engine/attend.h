@@ -1,0 +1,46 @@
+/// Attention for one call, computed by an engine.
+#pragma once
+#include <cstdint>
+
+#include "attention/plan.h"
+#include "tensor/random.h"
+
+namespace fovea {
+
+/// How attend() computes attention.
+///   composed: plain differentiable operations on matrices of all pairs; O(I J) memory.
+///   fused:    one pass over strips of the pairs; O(I + J) memory. A trace gets constants. attend() throws Error for a
+///             method with a term that has no fused form.
+///   fastest:  fused where every term has a fused form and there are more than a few keys, composed otherwise.
+enum class AttentionEngine { fastest, fused, composed };
+
+/// The engine of the calling thread: that of its innermost AttentionEngineScope, `fastest` outside of all scopes.
+AttentionEngine attention_engine();
+
+/// Chooses the engine of the calling thread for the lifetime of this object. Other threads keep theirs.
+class AttentionEngineScope {
+ public:
+  explicit AttentionEngineScope(AttentionEngine engine);
+  ~AttentionEngineScope();
+  AttentionEngineScope(const AttentionEngineScope&) = delete;
+  AttentionEngineScope& operator=(const AttentionEngineScope&) = delete;
+
+ private:
+  AttentionEngine before_;
+};
+
+/// Attention for one call, computed by attention_engine() → [B, H, I, D_v]. `dropout` is the probability in [0, 1) with
+/// which a weight is zeroed. Fills `trace` unless it is null.
+Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace);
+
+/// Dropout of the attention weights. All engines draw the same mask.
+struct AttentionDropout {
+  double probability = 0;
+  RandomPosition at = {};  ///< of this call
+
+  /// The mask of weights [..., J]. Every row begins a group of the mask, so that an engine draws only the groups of the
+  /// keys that a query sees.
+  DropoutMask mask(std::int64_t keys) const { return DropoutMask(probability, at, keys > 1 ? keys : 1); }
+};
+
+}  // namespace fovea

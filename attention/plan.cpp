@@ -1,0 +1,97 @@
+#include "attention/plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "autograd/operations.h"
+
+namespace fovea {
+
+std::vector<Capture> Score::captures() const {
+  std::vector<Capture> all;
+  if (form == Form::none) return all;
+  all.push_back({Per::query_vector, queries});
+  if (form != Form::location) all.push_back({Per::key_vector, keys});
+  if (weight.defined()) all.push_back({Per::whole, weight});
+  return all;
+}
+
+Score default_score(const AttentionContext& in, HeadRange heads) {
+  const bool all = heads.count == in.query.size(1);
+  return {.queries = all ? in.query : slice_heads(in.query, heads),
+          .keys = all ? in.key : slice_heads(in.key, heads),
+          .scale = in.scale(),
+          .heads = heads,
+          .is_default = true};
+}
+
+std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext& in) {
+  const std::int64_t H = in.query.size(1);
+  std::vector<Score> given = plan.scores, all;
+  for (Score& score : given) score.heads = resolved(score.heads, H);
+  std::sort(given.begin(), given.end(), [](const Score& a, const Score& b) { return a.heads.first < b.heads.first; });
+  std::int64_t next = 0;
+  auto fill_up_to = [&](std::int64_t end) {
+    if (next < end) all.push_back(default_score(in, {next, end - next}));
+  };
+  for (Score& score : given) {
+    const HeadRange heads = score.heads;
+    require(heads.first >= next,
+            "attention: two scores on one head; a head has one of dot, scaled_dot, general, additive, ...");
+    require(heads.first + heads.count <= H, "attention: a score acts on the heads {} to {} of {}", heads.first,
+            heads.first + heads.count - 1, H);
+    fill_up_to(heads.first);
+    next = heads.first + heads.count;
+    all.push_back(std::move(score));
+  }
+  fill_up_to(H);
+  return all;
+}
+
+namespace {
+
+/// `sink` [h] for `heads` added to `already` [H], the sinks of all heads, where −inf means none.
+Variable sink_of_all_heads(const Variable& already, const Variable& sink, HeadRange heads, std::int64_t H) {
+  Variable others = already;
+  if (!others.defined())
+    others = Tensor::full({H}, -std::numeric_limits<double>::infinity(), sink.dtype(), sink.device());
+  for (double logit : others.value().slice(0, heads.first, heads.first + heads.count).to_vector<double>())
+    require(logit == -std::numeric_limits<double>::infinity(), "sinks: a head has two logits; it can have one");
+  return reshape(replace_heads(reshape(others, {H, 1, 1}), reshape(sink, {heads.count, 1, 1}), heads), {H});
+}
+
+}  // namespace
+
+void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange heads) {
+  const std::int64_t H = in.query.size(1);
+  // parts that say nothing about heads act on all heads of the method
+  auto placed = [&](HeadRange part) {
+    part = resolved(part, heads.count);
+    return HeadRange{heads.first + part.first, part.count};
+  };
+  auto add = [&](auto& to, auto& from) {
+    for (auto& part : from) {
+      part.heads = placed(part.heads);
+      to.push_back(std::move(part));
+    }
+  };
+  add(all.scores, own.scores);
+  add(all.score_changes, own.score_changes);
+  add(all.biases, own.biases);
+  add(all.windows, own.windows);
+  add(all.values, own.values);
+  add(all.ranges, own.ranges);
+  add(all.always, own.always);
+  add(all.masks, own.masks);
+  for (HeadRange part : own.densities) all.densities.push_back(placed(part));
+  if (!own.scores.empty()) scores_of_all_heads(all, in);  // throws Error if two scores meet
+  if (own.recurrence) {
+    require(!all.recurrence, "attention: two recurrent methods, such as flexible; an attention can have one");
+    all.recurrence = std::move(own.recurrence);
+    all.recurrent_heads = placed(own.recurrent_heads);
+  }
+  if (own.sink.defined()) all.sink = sink_of_all_heads(all.sink, own.sink, heads, H);
+  for (auto& quantity : own.quantities) all.quantities.push_back(std::move(quantity));
+}
+
+}  // namespace fovea

@@ -1,0 +1,220 @@
+/// The plan of an attention call: what its methods add to the equation, as data. Engines compute a plan; each in its
+/// own way, and with the same result.
+///
+/// For query i and key j of one head:
+///
+///     s_ij = f(score(q_i, k_j))           Score; f: `score_changes`, in order
+///     z_ij = s_ij + Σ bias_t(i, j)        `biases`, in order
+///     a_ij = softmax_j(z_ij)              over the keys that i may see: ranges and masks; exp(z_ij) for densities
+///     w_ij = a_ij · Π m_t(i, j)           `windows`, in order, without normalising again
+///     o_i  = Σ_j w_ij v_j + Σ r_t(w_i)    `values`
+///
+/// Letters of shapes: B sentences, H heads, h heads of one part of the plan, I queries, J keys, D width of a head.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "attention/context.h"
+#include "attention/formula/pointwise.h"
+#include "attention/formula/window.h"
+
+namespace fovea {
+
+struct Plan;
+class StripTerm;
+class StripValueTerm;
+class StripScore;
+class StripRecurrence;
+
+// ---- Scores
+
+/// A score of an author's own.
+class CustomScore {
+ public:
+  virtual ~CustomScore() = default;
+  /// The logits of K keys, [B, h, I, K]. `positions` are those of the keys, i64, and broadcast to the result.
+  virtual Variable logits(const Variable& queries, const Variable& keys, const Variable& weight,
+                          const Tensor& positions) const = 0;
+  /// The score for the CPU's fused engine; null if it has the composed form only.
+  virtual std::unique_ptr<StripScore> strips(const Variable& queries, const Variable& keys,
+                                             const Variable& weight) const;
+};
+
+/// The logit of a query and a key, computed from something of the query and something of the key.
+struct Score {
+  /// With q_i and k_j the rows of `queries` and `keys`, and v or V the `weight`:
+  ///   product:              scale q_i · k_j
+  ///   hidden:               v · tanh(q_i + k_j)       v [n] or [h, n]
+  ///   hidden_by_dimension:  tanh(q_i + k_j) V         V [n, D] or [h, n, D]; a logit for each dimension of the values
+  ///   location:             (q_i)_j                   keys j ≥ n have the logit of key n − 1
+  ///   none:                 0
+  ///   custom:               `custom` says
+  enum class Form { product, hidden, hidden_by_dimension, location, none, custom };
+  Form form = Form::product;
+  Variable queries, keys;  ///< [B, h, I, n], [B, h, J, n]
+  Variable weight = {};
+  double scale = 1;
+  std::shared_ptr<const CustomScore> custom = nullptr;
+  HeadRange heads = {};
+  /// Whether this is q · k / sqrt(D) of the call's own queries and keys, the score of every plan that says nothing
+  /// else.
+  bool is_default = false;
+
+  /// The variables that the score reads, in the order queries, keys, weight.
+  std::vector<Capture> captures() const;
+};
+/// q · k / sqrt(D) for these heads of the call.
+Score default_score(const AttentionContext& in, HeadRange heads);
+
+// ---- Terms
+
+/// A change of the logits or weights of whole rows, written by hand. A term reads what depends on the call through its
+/// captures and through the context, never through members: an engine may call it with some of the queries only.
+class CustomTerm {
+ public:
+  virtual ~CustomTerm() = default;
+  /// The term on whole matrices [B, h, I, J] or [D, B, h, I, J], in differentiable operations. This is the term's
+  /// definition: tests compare all faster forms with it.
+  virtual Variable composed(const Variable& pairs, const AttentionContext& in,
+                            std::span<const Variable> captured) const = 0;
+  /// The term for the CPU's fused engine; null if it has the composed form only.
+  virtual std::unique_ptr<StripTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
+};
+
+/// w_ij / max(Σ_k w_ik, least): weights that sum to 1 again.
+struct Renormalization {
+  static constexpr double least = 1e-9;
+};
+
+/// A change of logits before the softmax or of weights after it.
+struct PairTerm {
+  std::variant<PointwiseFormula, PointerWindow, Renormalization, std::shared_ptr<const CustomTerm>> what;
+  std::vector<Capture> captures = {};
+  HeadRange heads = {};
+};
+
+/// A term defined by a functor f(z, position, captures...) on one pair (i, j). The author of a method writes the
+/// equation; its derivatives are computed with dual numbers.
+template <class F, class... Captures>
+PairTerm pointwise(const F& f, const Captures&... captures) {
+  return {pointwise_formula<F, Captures::per...>(f), {captures...}};
+}
+
+/// z + b, where b comes from a matrix or a table.
+struct AddBias {
+  static constexpr const char* name = "add_bias";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T>, T bias) const {
+    return z + bias;
+  }
+};
+
+/// An addition to the output Σ_j w_ij v_j, written by hand; CustomTerm says what it may read.
+class CustomValueTerm {
+ public:
+  virtual ~CustomValueTerm() = default;
+  /// weights as in weighted_sum() → [B, h, I, D]
+  virtual Variable composed(const Variable& weights, const AttentionContext& in,
+                            std::span<const Variable> captured) const = 0;
+  virtual std::unique_ptr<StripValueTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
+};
+
+/// Σ_j w_ij R_r, r = clip(j − i, −clip, clip) + clip, where the rows R_r are those of the only capture,
+/// [2 clip + 1, D].
+struct RelativeValues {
+  std::int64_t clip;
+};
+
+/// A term that is added to the output.
+struct ValueTerm {
+  std::variant<RelativeValues, std::shared_ptr<const CustomValueTerm>> what;
+  std::vector<Capture> captures = {};
+  HeadRange heads = {};
+};
+
+// ---- Normalisers
+
+/// A replacement for the softmax in methods whose logits for one query depend on the weights of the query before. It
+/// processes queries in order and carries one number per head from each query to the next, such as flexible attention's
+/// focus. An object belongs to one call and one thread.
+class Recurrence {
+ public:
+  virtual ~Recurrence() = default;
+  /// logits [B, h, I, J] after all biases → weights. `allow` is the result of allowed_keys().
+  virtual Variable composed(const Variable& logits, const Tensor& allow, const AttentionContext& in) = 0;
+  /// The output [B, h, I, D], computed without the logits of keys whose weight is 0. Undefined if that is not possible;
+  /// then composed() is used.
+  virtual Variable skipping(const AttentionContext&, const Plan&, AttentionTrace*) { return {}; }
+  /// The recurrence for the CPU's fused engine; null if there is the composed form only.
+  virtual std::unique_ptr<StripRecurrence> strips(const AttentionContext&);
+  /// The number carried out of each query, [B, h, I]: that of the last composed(), or the one given to set_carried().
+  virtual Variable carried() const { return {}; }
+  virtual void set_carried(const Variable&) {}
+  /// Stores in the decoder's memory what the last query of this call carries to the next call. `carried` is [B, h, I].
+  virtual void keep_carried(DecoderMemory&, const Variable& /*carried*/) const {}
+};
+
+// ---- Keys that are seen
+
+/// Keys in an interval around each query, for some heads. Bounds are [B, h, I], broadcast.
+struct HeadKeys {
+  KeyRange keys;
+  HeadRange heads = {};
+};
+/// bool or u8 [B or 1, h or 1, I or 1, J]: false where a query does not see a key.
+struct HeadMask {
+  Tensor mask;
+  HeadRange heads = {};
+};
+
+// ---- The plan
+
+/// What all methods add to one call.
+struct Plan {
+  /// At most one for each head; heads without one have the default_score().
+  std::vector<Score> scores;
+  std::vector<PairTerm> score_changes;  ///< applied to the score in order, before all biases
+  std::vector<PairTerm> biases;         ///< applied to the logits in order
+  std::vector<PairTerm> windows;        ///< applied to the weights in order
+  std::vector<ValueTerm> values;
+
+  std::vector<HeadRange> densities;        ///< heads whose weights are exp(z) instead of a softmax
+  std::shared_ptr<Recurrence> recurrence;  ///< null: the softmax
+  HeadRange recurrent_heads = {};
+  /// Logits [H] of sinks, which take part in the softmax but have no value. −inf: the head has none. Undefined: no head
+  /// has one.
+  Variable sink;
+
+  /// Hard windows. A query sees the keys that are in all of these ranges and in AttentionContext::visible.
+  std::vector<HeadKeys> ranges;
+  std::vector<HeadKeys> always;  ///< keys that are seen even outside of `ranges`, if they are visible
+  std::vector<HeadMask> masks;   ///< hard masks that are no intervals
+
+  /// Named quantities for AttentionTrace, such as "center" [B, H, I]; computed only when a trace is filled.
+  std::vector<std::pair<std::string, std::function<Variable()>>> quantities;
+
+  void quantity(std::string name, std::function<Variable()> compute) {
+    quantities.emplace_back(std::move(name), std::move(compute));
+  }
+  void quantity(std::string name, const Variable& value) {
+    quantity(std::move(name), [value] { return value; });
+  }
+};
+
+/// Adds the parts of `own`, those of a method on these heads of `in`, to `all`. Throws Error if a head would have two
+/// scores or two sinks, or the attention two recurrences.
+void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange heads);
+
+/// The scores of all heads, in the order of heads: those of the plan and the default_score() of the heads between them.
+/// Throws Error if a score acts on heads that do not exist or have another score.
+std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext& in);
+
+/// `heads`, or all H heads if its count is 0.
+inline HeadRange resolved(HeadRange heads, std::int64_t H) { return heads.count > 0 ? heads : HeadRange{0, H}; }
+
+}  // namespace fovea

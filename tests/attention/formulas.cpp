@@ -1,0 +1,297 @@
+// Every pointwise formula of the registry as data: its recorded expressions, and the text made from them, compute what
+// the functor computes.
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <map>
+
+#include <boost/test/unit_test.hpp>
+#include <dlfcn.h>
+
+#include "attention/layers/multi_head.h"
+#include "tests/attention/attentions.h"
+#include "tests/files.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+constexpr std::int64_t B = 2, J = 5, d = 6;
+
+/// The formulas of all methods with all changes of a choice or flag, by name and values of their constants.
+std::map<std::string, PointwiseFormula> all_formulas() {
+  std::map<std::string, PointwiseFormula> formulas;
+  Generator generator(7);
+  for (const std::string& specification : all_specifications())
+    for (Place place : all_places()) {
+      std::unique_ptr<Attention> attention;
+      try {
+        attention = random_attention(specification, place);
+      } catch (const Error&) {
+        continue;  // not defined at this place
+      }
+      auto* multi_head = dynamic_cast<MultiHeadAttention*>(attention.get());
+      if (!multi_head) continue;
+      const Variable states = random_tensor({B, J, d}, generator);
+      const MultiHeadAttention::Call call = multi_head->call({.query = states,
+                                                              .key = states,
+                                                              .value = states,
+                                                              .mask = test_mask(J, J),
+                                                              .causal = place == Place::decoder});
+      for (const auto* terms : {&call.plan.score_changes, &call.plan.biases, &call.plan.windows})
+        for (const PairTerm& term : *terms)
+          if (const auto* formula = std::get_if<PointwiseFormula>(&term.what)) {
+            std::string key = formula->name();
+            for (double constant : formula->value().constants) key += fmt::format(" {}", constant);
+            formulas.emplace(key, *formula);
+          }
+    }
+  return formulas;
+}
+
+/// Computes an expression step by step.
+template <class T>
+std::vector<T> evaluate(const Expression& expression, const std::vector<T>& x) {
+  std::vector<T> value;
+  for (const auto& [operation, operands] : expression.steps) {
+    auto of = [&](int n) { return value[static_cast<std::size_t>(operands[static_cast<std::size_t>(n)])]; };
+    auto a = [&] { return of(0); };
+    auto b = [&] { return of(1); };
+    auto compute = [&]() -> T {
+      switch (operation) {
+        case Operation::input:
+          return x[static_cast<std::size_t>(operands[0])];
+        case Operation::constant:
+          return static_cast<T>(expression.constants[static_cast<std::size_t>(operands[0])]);
+        case Operation::add:
+          return a() + b();
+        case Operation::subtract:
+          return a() - b();
+        case Operation::multiply:
+          return a() * b();
+        case Operation::divide:
+          return a() / b();
+        case Operation::negate:
+          return -a();
+        case Operation::less:
+          return a() < b();
+        case Operation::less_equal:
+          return a() <= b();
+        case Operation::equal:
+          return a() == b();
+        case Operation::not_equal:
+          return a() != b();
+        case Operation::logical_and:
+          return a() != 0 && b() != 0;
+        case Operation::logical_or:
+          return a() != 0 || b() != 0;
+        case Operation::logical_not:
+          return a() == 0;
+        case Operation::select:
+          return a() != 0 ? b() : of(2);
+        case Operation::abs:
+          return fovea::abs(a());
+        case Operation::exp:
+          return fovea::exp(a());
+        case Operation::log:
+          return fovea::log(a());
+        case Operation::log1p:
+          return fovea::log1p(a());
+        case Operation::sqrt:
+          return fovea::sqrt(a());
+        case Operation::floor:
+          return fovea::floor(a());
+        case Operation::tanh:
+          return fovea::tanh(a());
+        case Operation::sigmoid:
+          return fovea::sigmoid(a());
+        case Operation::softplus:
+          return fovea::softplus(a());
+        case Operation::erf:
+          return fovea::erf(a());
+        case Operation::sin:
+          return fovea::sin(a());
+        case Operation::cos:
+          return fovea::cos(a());
+      }
+      return 0;
+    };
+    value.push_back(compute());
+  }
+  std::vector<T> results;
+  for (int result : expression.results) results.push_back(value[static_cast<std::size_t>(result)]);
+  return results;
+}
+
+/// Inputs of a formula: random numbers, and in half of the cases one of them infinite, NaN or 0.
+template <class T>
+std::vector<std::vector<T>> many_inputs(int inputs) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  const std::vector<T> special{infinity, -infinity, std::numeric_limits<T>::quiet_NaN(), T(0)};
+  Generator generator(11);
+  const std::vector<double> random = random_tensor({200, inputs}, generator, -3, 3).to_vector<double>();
+  std::vector<std::vector<T>> cases;
+  for (std::size_t k = 0; k < 200; ++k) {
+    std::vector<T> x;
+    for (int n = 0; n < inputs; ++n)
+      x.push_back(static_cast<T>(random[k * static_cast<std::size_t>(inputs) + static_cast<std::size_t>(n)]));
+    if (k % 2) x[k / 2 % x.size()] = special[k / 2 / x.size() % special.size()];
+    cases.push_back(x);
+  }
+  return cases;
+}
+
+/// Both are NaN, both the same infinity, or close to each other: compilers round a * b + c once or twice.
+template <class T>
+bool alike(T a, T b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (std::isinf(a) || std::isinf(b)) return a == b;
+  return std::abs(a - b) <= 200 * std::numeric_limits<T>::epsilon() * std::max({T(10), std::abs(a), std::abs(b)});
+}
+
+/// Compares the value and all gradients of a formula with what `value` and `gradients` return for the same inputs.
+/// These take {z, query position, key position, captures...} and {gradient, z, ...}.
+template <class T, class Value, class Gradients>
+void check_against_functor(const PointwiseFormula& formula, const Value& value, const Gradients& gradients) {
+  const PointwiseKernels<T>& kernels = formula.kernels<T>();
+  for (const std::vector<T>& x : many_inputs<T>(4 + formula.captures())) {
+    const std::vector<T> own(x.begin() + 1, x.end());
+    const T expected = kernels.value(formula.functor(), own.data());
+    const std::vector<T> got = value(own);
+    BOOST_TEST(alike(got[0], expected), "value " << got[0] << ", the functor has " << expected);
+    std::vector<T> expected_gradients(1 + static_cast<std::size_t>(formula.captures()));
+    kernels.gradients(formula.functor(), x[0], own.data(), expected_gradients.data());
+    const std::vector<T> got_gradients = gradients(x);
+    BOOST_REQUIRE_EQUAL(got_gradients.size(), expected_gradients.size());
+    for (std::size_t k = 0; k < got_gradients.size(); ++k)
+      BOOST_TEST(alike(got_gradients[k], expected_gradients[k]),
+                 "gradient " << k << " is " << got_gradients[k] << ", the functor has " << expected_gradients[k]);
+  }
+}
+
+/// Functions compiled from the text of all formulas, in a library of their own.
+class CompiledText {
+ public:
+  explicit CompiledText(const std::map<std::string, PointwiseFormula>& formulas) {
+    std::string text = "#include \"tensor/formula/math.h\"\nnamespace fovea {\n";
+    int number = 0;
+    for (const auto& [key, formula] : formulas) {
+      text += source_of(formula.value(), fmt::format("value_{}", number));
+      text += source_of(formula.gradients(), fmt::format("gradients_{}", number));
+      for (const char* type : {"float", "double"})
+        for (const char* form : {"value", "gradients"})
+          text += fmt::format(
+              "extern \"C\" void {0}_{1}_{2}(const {1}* x, const {1}* constant, {1}* y) {{ {0}_{2}(x, constant, y); "
+              "}}\n",
+              form, type, number);
+      ++number;
+    }
+    const std::filesystem::path source = folder_ / "formulas.cpp", library = folder_ / "formulas.so";
+    std::ofstream(source) << text << "}\n";
+    const char* compiler = std::getenv("FOVEA_TEST_COMPILER");
+    const std::string command = fmt::format("{} -std=c++20 -O0 -fPIC -shared -I. -o '{}' '{}'",
+                                            compiler ? compiler : "c++", library.string(), source.string());
+    BOOST_REQUIRE_MESSAGE(std::system(command.c_str()) == 0, command);
+    library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    BOOST_REQUIRE_MESSAGE(library_, dlerror());
+  }
+  ~CompiledText() { dlclose(library_); }
+  CompiledText(const CompiledText&) = delete;
+  CompiledText& operator=(const CompiledText&) = delete;
+
+  template <class T>
+  std::vector<T> call(const char* form, int number, const Expression& expression, const std::vector<T>& x) const {
+    const std::string name = fmt::format("{}_{}_{}", form, std::is_same_v<T, float> ? "float" : "double", number);
+    auto* function = reinterpret_cast<void (*)(const T*, const T*, T*)>(dlsym(library_, name.c_str()));
+    BOOST_REQUIRE_MESSAGE(function, name);
+    const std::vector<T> constants(expression.constants.begin(), expression.constants.end());
+    std::vector<T> y(expression.results.size());
+    function(x.data(), constants.data(), y.data());
+    return y;
+  }
+
+ private:
+  Folder folder_;
+  void* library_ = nullptr;
+};
+
+struct Scaled {
+  static constexpr const char* name = "scaled";
+  double factor;
+  auto operator()(auto z, auto, auto by) const {
+    using S = typename ScalarOf<decltype(z)>::type;
+    return z * decltype(z)(S(factor)) + by;
+  }
+};
+
+struct TimesZero {
+  static constexpr const char* name = "times_zero";
+  auto operator()(auto z, auto, auto unused) const { return z * decltype(z)(0) + decltype(z)(1) + unused - unused; }
+};
+
+struct Ignores {
+  static constexpr const char* name = "ignores";
+  auto operator()(auto z, auto, auto) const { return z; }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(formulas)
+
+BOOST_AUTO_TEST_CASE(recorded_expressions_compute_what_the_functors_compute) {
+  const auto formulas = all_formulas();
+  BOOST_TEST(formulas.size() >= 12u);
+  for (const auto& [key, formula] : formulas) BOOST_TEST_CONTEXT(key) {
+      const Expression value = formula.value(), gradients = formula.gradients();
+      BOOST_TEST(value.results.size() == 1u);
+      auto check = [&]<class T>(T) {
+        check_against_functor<T>(
+            formula, [&](const std::vector<T>& x) { return evaluate(value, x); },
+            [&](const std::vector<T>& x) { return evaluate(gradients, x); });
+      };
+      check(float());
+      check(double());
+    }
+}
+
+/// The text is what a device's compiler gets.
+BOOST_AUTO_TEST_CASE(the_generated_text_computes_what_the_functors_compute) {
+  const auto formulas = all_formulas();
+  const CompiledText compiled(formulas);
+  int number = 0;
+  for (const auto& [key, formula] : formulas) BOOST_TEST_CONTEXT(key) {
+      const Expression value = formula.value(), gradients = formula.gradients();
+      auto check = [&]<class T>(T) {
+        check_against_functor<T>(
+            formula, [&](const std::vector<T>& x) { return compiled.call("value", number, value, x); },
+            [&](const std::vector<T>& x) { return compiled.call("gradients", number, gradients, x); });
+      };
+      check(float());
+      check(double());
+      ++number;
+    }
+}
+
+/// A method whose option is a number has one text for all values of it.
+BOOST_AUTO_TEST_CASE(options_are_constants_of_one_text) {
+  const auto a = pointwise_formula<Scaled, Per::key>(Scaled{2.5}), b = pointwise_formula<Scaled, Per::key>(Scaled{-7});
+  BOOST_TEST(source_of(a.value(), "f") == source_of(b.value(), "f"));
+  BOOST_TEST(source_of(a.gradients(), "f") == source_of(b.gradients(), "f"));
+  BOOST_TEST(a.value().constants == std::vector<double>{2.5}, boost::test_tools::per_element());
+  BOOST_TEST(b.value().constants == std::vector<double>{-7}, boost::test_tools::per_element());
+}
+
+/// x · 0 is NaN for an infinite x and stays so; a derivative that is 0 whatever the inputs are is no product.
+BOOST_AUTO_TEST_CASE(zeros_of_the_structure_fold_and_zeros_of_the_value_do_not) {
+  const auto formula = pointwise_formula<TimesZero, Per::query>(TimesZero{});
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  BOOST_TEST(std::isnan(evaluate(formula.value(), std::vector<double>{infinity, 0, 0, 1})[0]));
+  const auto ignores = pointwise_formula<Ignores, Per::query>(Ignores{});
+  const auto gradients = evaluate(ignores.gradients(), std::vector<double>{infinity, 2, 0, 0, 3});
+  BOOST_TEST(gradients[0] == infinity);
+  BOOST_TEST(gradients[1] == 0.0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
