@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "nn/attention.h"
 
@@ -21,6 +22,12 @@ struct HeadRange {
 /// to [B, H, I]. Undefined: the interval begins with the first key, or ends with the last one.
 struct KeyRange {
   Tensor first, end;
+};
+
+/// Results of linear layers that were applied to the same states in one product.
+struct ProjectedStates {
+  Variable states;
+  std::map<const Linear*, Variable> results;
 };
 
 /// The inputs of one call, for methods and engines.
@@ -47,14 +54,14 @@ struct AttentionContext {
   Variable step_input;      ///< AttentionInput::step_input, [B, I, d_e], or undefined
   Variable previous_focus;  ///< focus before the first query, [B, H or 1], or undefined
   DecoderMemory* memory = nullptr;
-  /// Results of linear layers that were applied to the states in one product: the projections, and those of
-  /// LocalnessMethod::add_layers(). Null: none.
-  std::shared_ptr<const std::map<const Linear*, Variable>> projected;
+  /// Results of the projections and of LocalnessMethod::add_layers(), by the states that they were made from. Null:
+  /// none.
+  std::shared_ptr<const std::vector<ProjectedStates>> projected;
   /// The context of all heads, if this is one of some heads; otherwise null.
   std::shared_ptr<const AttentionContext> whole;
 
   double scale() const;  ///< 1 / sqrt(D)
-  /// layer(states), from `projected` if it is there.
+  /// layer(states), from `projected` if it was made there from these very states.
   Variable project(const Linear& layer, const Variable& states) const;
   /// fovea::all_keys() for this call. Methods with projections of their own for keys must use it, so that a decoder
   /// projects each key once.

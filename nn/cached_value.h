@@ -1,8 +1,7 @@
 /// One computed value that several threads may use and replace, such as a table of positions.
 #pragma once
-#include <atomic>
 #include <memory>
-#include <utility>
+#include <mutex>
 
 namespace fovea {
 
@@ -17,15 +16,23 @@ class CachedValue {
   /// or is null if there is none.
   template <class Fits, class Compute>
   std::shared_ptr<const Value> get(Fits&& fits, Compute&& compute) {
-    std::shared_ptr<const Value> cached = value_.load();
+    std::shared_ptr<const Value> cached = stored();
     if (cached && fits(*cached)) return cached;
     auto computed = std::make_shared<const Value>(compute(cached.get()));
-    value_.store(computed);
+    std::lock_guard lock(mutex_);
+    value_ = computed;
     return computed;
   }
 
  private:
-  std::atomic<std::shared_ptr<const Value>> value_;
+  std::shared_ptr<const Value> stored() {
+    std::lock_guard lock(mutex_);
+    return value_;
+  }
+
+  // Not std::atomic<std::shared_ptr>: GCC 12's load() gives its lock back without releasing, a data race with store().
+  std::mutex mutex_;
+  std::shared_ptr<const Value> value_;  // guarded by mutex_
 };
 
 }  // namespace fovea

@@ -107,7 +107,10 @@ Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
 
 Variable AttentionContext::project(const Linear& layer, const Variable& states) const {
   if (projected)
-    if (auto found = projected->find(&layer); found != projected->end()) return found->second;
+    for (const ProjectedStates& known : *projected) {
+      if (!known.states.is_same(states)) continue;
+      if (auto found = known.results.find(&layer); found != known.results.end()) return found->second;
+    }
   return layer.forward(states);
 }
 

@@ -86,10 +86,11 @@ void MultiHeadAttention::project_together(const AttentionInput& input, Attention
   add(input.value, &value_);
   for (const Linear* layer : more.of_query) add(input.query, layer);
   for (const Linear* layer : more.of_key) add(input.key, layer);
-  auto projected = std::make_shared<std::map<const Linear*, Variable>>();
+  auto projected = std::make_shared<std::vector<ProjectedStates>>();
   for (const auto& [x, layers] : of_inputs) {
+    ProjectedStates& known = projected->emplace_back(ProjectedStates{x, {}});
     std::vector<Variable> results = forward_together(layers, x);
-    for (std::size_t k = 0; k < layers.size(); ++k) projected->emplace(layers[k], results[k]);
+    for (std::size_t k = 0; k < layers.size(); ++k) known.results.emplace(layers[k], results[k]);
   }
   in.projected = std::move(projected);
 }

@@ -1,6 +1,7 @@
 #include "attention/methods/gaussian.h"
 
 #include "attention/engine/attend.h"
+#include "tensor/comparison.h"
 
 namespace fovea {
 
@@ -9,18 +10,29 @@ namespace {
 /// [B, T, h] → [B, h, T]
 Variable per_head(const Variable& x) { return transpose(x, 1, 2); }
 
+/// The sum of the projected keys that each query may see: [B, 1, d] if all queries of a sentence see the same keys,
+/// otherwise [B, I, d]. Takes O(I + J) memory.
+Variable visible_key_sum(const AttentionContext& in) {
+  const Variable& key = in.projected_key;
+  const Tensor &first = in.visible.first, &end = in.visible.end;
+  if (!end.defined() || end.size(2) == 1) {  // the same keys for all queries: allow is [B or 1, 1, 1, J]
+    Tensor allow = in.allow();
+    return allow.defined() ? matmul(Variable(allow.squeeze(1).to(key.dtype())), key) : sum(key, {1}, true);
+  }
+  // The sum over first ≤ j < end is the difference of two prefix sums. Column t of `prefix` is the sum of the first t
+  // keys.
+  Variable nothing = Tensor::zeros({key.size(0), key.size(2), 1}, key.dtype(), key.device());
+  Variable prefix = concat({nothing, cumulative_sum(transpose(key, 1, 2))}, 2);  // [B, d, J + 1]
+  const Tensor all = Tensor::full({1}, static_cast<double>(key.size(1)), end.dtype(), end.device());
+  Variable total = gather_last(prefix, where(less(end, all), end, all));
+  if (first.defined()) total = total - gather_last(prefix, first);
+  return transpose(total, 1, 2);
+}
+
 /// The mean of the projected keys that each query may see, [B, 1, d], or [B, I, d] in causal attention.
 Variable mean_visible_key(const AttentionContext& in) {
-  Variable total;
-  if (Tensor allow = in.allow(); allow.defined()) {
-    // allow [B or 1, 1, 1 or I, J] as 0 and 1: its product with the keys is their sum
-    Tensor visible = allow.squeeze(1).to(in.projected_key.dtype());
-    total = matmul(Variable(visible), in.projected_key);
-  } else {
-    total = sum(in.projected_key, {1}, true);
-  }
   Variable count = maximum(transpose(in.length, 1, 2), Tensor::full({1}, 1, in.length.dtype(), in.length.device()));
-  return total / count;
+  return visible_key_sum(in) / count;
 }
 
 }  // namespace
@@ -64,7 +76,8 @@ void GaussianLocalness::add_terms(const AttentionContext& in, Plan& plan) {
   const Variable one = Tensor::full({1}, 1, D.dtype(), D.device());
   plan.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));
   plan.quantity("center", P);
-  plan.quantity("width", broadcast_to(D, {P.size(0), heads_, D.rank() == 3 ? D.size(2) : 1}));
+  const bool by_query = options_.window == Window::query || options_.window == Window::layer;
+  plan.quantity("width", broadcast_to(D, {P.size(0), heads_, by_query ? P.size(2) : 1}));
 }
 
 Variable GaussianLocalness::center(const AttentionContext& in, const Variable& hidden) const {

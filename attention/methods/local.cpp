@@ -32,7 +32,7 @@ void LocalMonotonic::add_terms(const AttentionContext& in, Plan& plan) {
   Variable position = minimum(in.query_positions, in.length - 1);  // p [B or 1, 1, I]
   const auto D = static_cast<double>(options_.half_width);
   add_range(plan, in, keys_between(map(Affine{1, -D}, position.value()), map(Affine{1, D}, position.value())));
-  plan.quantity("center", position);
+  plan.quantity("center", broadcast_to(position, {in.query.size(0), 1, in.query.size(2)}));
 }
 
 void LocalPredictive::visit(OptionVisitor& visitor, Options& options) {

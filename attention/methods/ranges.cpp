@@ -44,7 +44,7 @@ void add_range(Plan& plan, const AttentionContext& in, const KeyRange& range) {
     };
     Variable first = map(Maximum{}, exact(range.first, 0), exact(in.visible.first, 0));
     Variable last = map(Affine{1, -1}, map(Minimum{}, exact(range.end, keys), exact(in.visible.end, keys)));
-    Shape shape = broadcast("range", first.shape(), last.shape());
+    Shape shape = broadcast("range", broadcast("range", first.shape(), last.shape()), {in.query.size(0), 1, 1});
     return concat({unsqueeze(broadcast_to(first, shape), -1), unsqueeze(broadcast_to(last, shape), -1)}, -1);
   });
 }

@@ -26,8 +26,9 @@ void StaticMask::add_terms(const AttentionContext& in, Plan& plan) {
   const std::int64_t distance = options_.distance;
   KeyRange range = options_.width == Width::sqrt ? within_half_root(in) : keys_around(in, distance, distance);
   add_range(plan, in, range);
-  plan.quantity("mask", [range, J = in.key.size(2), dtype = in.query.dtype()]() -> Variable {
-    return allowed_pairs(range, J).to(dtype);
+  const Shape pairs{in.query.size(0), 1, in.query.size(2), in.key.size(2)};
+  plan.quantity("mask", [range, pairs, dtype = in.query.dtype()]() -> Variable {
+    return allowed_pairs(range, pairs[3]).to(dtype).expand(pairs);
   });
 }
 

@@ -667,6 +667,28 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
   omp_set_num_threads(before);
 }
 
+BOOST_AUTO_TEST_CASE(a_forward_pass_takes_memory_as_the_number_of_positions) {
+  const int before_test = omp_get_max_threads();
+  omp_set_num_threads(1);  // how many threads have strips at one time is chance
+  for_every_fused([](Attention& attention, Place place) {
+    attention.to(DType::f32);
+    AttentionEngineScope fused(AttentionEngine::fused);
+    auto peak_bytes = [&](std::int64_t positions) {
+      Generator generator(8);
+      auto states = [&] { return Variable(random_tensor({1, positions, 6}, generator).to(DType::f32), true); };
+      Variable key = states(), query = place == Place::cross ? states() : key;
+      Tensor mask = Tensor::full({1, 1, 1, positions}, 0.5, DType::f32);
+      const std::size_t before = allocator_statistics().bytes_in_use;
+      reset_peak();
+      attention.forward({.query = query, .key = key, .value = key, .mask = mask, .causal = place == Place::decoder});
+      return static_cast<double>(allocator_statistics().peak_bytes - before);
+    };
+    const double few = peak_bytes(500), many = peak_bytes(1500);  // a matrix of all pairs would be 9 times as large
+    BOOST_TEST(many < 4 * few, fmt::format("{} bytes for 500 positions, {} for 1500", few, many));
+  });
+  omp_set_num_threads(before_test);
+}
+
 BOOST_AUTO_TEST_CASE(weights_are_there_for_the_asking) {
   for_every_fused([](Attention& attention, Place place) {
     auto run = [&](AttentionEngine engine) {

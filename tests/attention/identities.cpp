@@ -9,6 +9,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "attention/engine/attend.h"
+#include "attention/layers/multi_head.h"
 #include "attention/methods/t5_bias.h"
 #include "autograd/gradcheck.h"
 #include "nn/layers.h"
@@ -203,6 +204,40 @@ BOOST_AUTO_TEST_CASE(mask_attention_of_the_identity_is_the_feed_forward_block_bi
   for (std::int64_t i = 0; i < J; ++i) identity.slice(2, i, i + 1).slice(3, i, i + 1).fill(1);
   Variable attended = attention->forward({.query = x, .key = x, .value = x, .mask = identity});
   BOOST_TEST(values(attended) == values(block.forward(x)), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_layer_is_shared_only_with_the_states_that_it_was_applied_to) {
+  struct Method : LocalnessMethod {
+    Linear of_query{d, 3}, of_key{d, 3}, of_both{d, 3};
+    Method() {
+      child("of_query", of_query);
+      child("of_key", of_key);
+      child("of_both", of_both);
+    }
+    void add_layers(StateLayers& layers) const override {
+      layers.of_query = {&of_query, &of_both};
+      layers.of_key = {&of_key, &of_both};
+    }
+    void add_terms(const AttentionContext&, Plan&) override {}
+  };
+  auto made = std::make_unique<Method>();
+  const Method& method = *made;
+  std::vector<MultiHeadAttention::Placed> methods;
+  methods.push_back({std::move(made), "method", 0, 2});
+  MultiHeadAttention attention({.model_dim = d, .heads = 2, .place = Place::cross}, std::move(methods));
+  attention.to(DType::f64);
+  Generator generator(9);
+  for (auto& parameter : attention.parameters())
+    Variable(parameter.variable).value().copy_from(random_tensor(parameter.variable.shape(), generator));
+  Variable query = random_tensor({B, J, d}, generator), key = random_tensor({B, J, d}, generator);
+  Variable value = random_tensor({B, J, d}, generator), other = random_tensor({B, J, d}, generator);
+  AttentionContext in = attention.call({.query = query, .key = key, .value = value}).context;
+  for (const Linear* layer : {&method.of_query, &method.of_key, &method.of_both})
+    for (const Variable& states : {query, key, value, other})
+      BOOST_TEST(values(in.project(*layer, states)) == values(layer->forward(states)),
+                 boost::test_tools::tolerance(1e-12) << boost::test_tools::per_element());
+  for (const auto& [layer, states] : {std::pair(&method.of_query, query), std::pair(&method.of_key, key)})
+    BOOST_TEST(in.project(*layer, states).is_same(in.project(*layer, states)));
 }
 
 BOOST_AUTO_TEST_CASE(a_mask_has_its_gradient_and_none_where_it_is_0) {

@@ -2,15 +2,22 @@
 // refuses.
 #include "attention/engine/attend.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <map>
+#include <optional>
+#include <sstream>
 
 #include <boost/test/unit_test.hpp>
 
+#include "attention/language/specification.h"
 #include "attention/registry.h"
 #include "experiments/support/attend/attend.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/program/program.h"
+#include "tests/attention/attentions.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -148,6 +155,95 @@ Attend flexible(const std::string& options, double gate, double focus) {
       .with("flexible.gate_projection", {0}, {1, 1})
       .with("flexible.gate_vector", {0}, {1})
       .with("flexible.gate_bias", {std::log(gate / (1 - gate))}, {1});
+}
+
+/// "dman", "dman(log_floor=true)", ...: every method, and every method with one option changed.
+std::vector<std::string> methods_and_options() {
+  std::vector<std::string> all;
+  for (const MethodEntry& entry : registered_methods()) {
+    all.emplace_back(entry.card.name);
+    test::Alternatives alternatives;
+    entry.configure(alternatives);
+    for (const std::string& change : alternatives.found) all.push_back(fmt::format("{}({})", entry.card.name, change));
+  }
+  return all;
+}
+
+/// Names and shapes of what a run writes, from the output on.
+using Results = std::vector<std::pair<std::string, std::string>>;
+using Sizes = std::map<std::string, std::int64_t>;
+
+/// A shape of a description, "[B, 2 d_v, d_q / 2]", with its letters replaced by these sizes.
+std::string with_sizes(const std::string& shape, const Sizes& sizes) {
+  std::vector<std::int64_t> numbers;
+  std::istringstream parts(shape.substr(1, shape.size() - 2));
+  for (std::string part; std::getline(parts, part, ',');) {
+    std::istringstream words(part);
+    std::int64_t number = 1;
+    char operation = '*';
+    for (std::string word; words >> word;) {
+      if (word == "/" || word == "+") {
+        operation = word[0];
+        continue;
+      }
+      const std::int64_t size = std::isdigit(static_cast<unsigned char>(word[0])) ? std::stoll(word) : sizes.at(word);
+      number = operation == '/' ? number / size : operation == '+' ? number + size : number * size;
+    }
+    numbers.push_back(number);
+  }
+  return Shape(numbers).str();
+}
+
+/// The results that a description promises to a run; `option` is the option of the method that this run changes.
+Results promised_results(const std::string& description, const Sizes& sizes, const std::string& option = "none") {
+  Results results;
+  std::istringstream lines(description.substr(description.find("\nresult ") + 1));
+  std::string line;
+  std::getline(lines, line);
+  std::getline(lines, line);
+  while (std::getline(lines, line)) {
+    const std::size_t first = line.find('['), last = line.find(']') + 1;
+    const std::string when = line.substr(line.find_first_not_of(' ', last));
+    const bool named = contains(" " + when + ",", " " + option + ",");
+    if (when != "always" && when != "--weights" && named == when.starts_with("not with ")) continue;
+    results.emplace_back(line.substr(0, line.find(' ')), with_sizes(line.substr(first, last - first), sizes));
+  }
+  return results;
+}
+
+/// What a run in this place writes, and its sizes. Nothing where the method is not defined there.
+struct PlacedRun {
+  Results results;
+  Sizes sizes;
+};
+std::optional<PlacedRun> run_in_place(const std::string& method, Place place, bool lengths,
+                                      AttentionEngine engine = AttentionEngine::fastest) {
+  const bool own_keys = place != Place::encoder, widths = find_combination(parse_specification(method)[0].name);
+  const std::int64_t B = 3, m = 4, n = own_keys ? 7 : m, d = 6;
+  for (auto [d_k, d_v] : {std::pair(10, 8), std::pair(6, 8), std::pair(6, 6)}) {
+    if ((!widths && place != Place::cross && d_v != d) || (!own_keys && d_v != d)) continue;
+    Safetensors file;
+    Generator generator(5);
+    auto add = [&](const char* name, const Shape& shape) {
+      file.tensors.emplace_back(name, test::random_tensor(shape, generator, 0, 1));
+    };
+    add("query", {B, m, d});
+    if (own_keys) add("key", {B, n, d_k}), add("value", {B, n, d_v});
+    add("mask", {1, 1, m, n});
+    if (lengths) file.tensors.emplace_back("lengths", Tensor::from(std::vector<std::int64_t>{n, 1, 2}, {B}));
+    AttentionCase options{
+        .method = method, .heads = 2, .causal = place == Place::decoder, .place = place, .engine = engine};
+    options.weights = true;
+    PlacedRun run{{}, {{"B", B}, {"m", m}, {"n", n}, {"H", 2}, {"d", d}, {"D", d / 2}}};
+    run.sizes.insert({{"d_q", d}, {"d_k", d_k}, {"d_v", d_v}});
+    try {
+      for (const auto& [name, tensor] : attend_case(options, file).tensors)
+        if (name == "output" || !run.results.empty()) run.results.emplace_back(name, tensor.shape().str());
+      return run;
+    } catch (const Error&) {
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -639,6 +735,13 @@ BOOST_AUTO_TEST_CASE(the_last_query_of_a_causal_attention_is_at_the_last_key) {
   check(last.values("output"), tail, 1e-12);
 }
 
+BOOST_AUTO_TEST_CASE(a_place_that_fits_changes_nothing) {
+  check(toy("global").flags({"--causal", "--place", "decoder"}).run().values("output"),
+        toy("global").flags({"--causal"}).run().values("output"), 1e-15);
+  check(toy("global").flags({"--place", "encoder"}).run().values("output"), toy("global").run().values("output"),
+        1e-15);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   auto refused = [](Attend attend, const std::string& message) { BOOST_TEST(attend.refusal() == message); };
   refused(toy("gausian"), "--method: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?");
@@ -669,12 +772,19 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(
       toy("man").with("mask", {1, 1, 1, 1}, {1, 1, 2, 2}),
       "--method 'man': attention: the mask is [1, 1, 2, 2]; expected [1, 1, 3, 3], where all but the last may be 1");
-  refused(toy("global").with("cotangent", {1}, {1}).flags({"--gradients"}),
-          "in.safetensors: 'cotangent' is f64 [1]; expected [1, 3, 2], as the output is");
+  for (const char* gradients : {"--gradients", "--no-gradients"})
+    refused(toy("global").with("cotangent", {1}, {1}).flags({gradients}),
+            "in.safetensors: 'cotangent' is f64 [1]; expected [1, 3, 2], as the output is");
   refused(toy("relative").flags({"--place", "cross"}),
           "--method 'relative': relative: relative positions need queries and keys of one sequence; they are not "
           "defined in "
           "cross-attention");
+  refused(toy("global").flags({"--place", "decoder"}),
+          "--place decoder: a decoder's self-attention is causal; add --causal, or give --place encoder");
+  refused(toy("global").flags({"--place", "encoder", "--causal"}),
+          "--place encoder: an encoder's self-attention is not causal; leave out --causal, or give --place decoder");
+  refused(toy("global").flags({"--place", "cross", "--causal"}),
+          "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
   refused(toy("global").flags({"--heads", "3"}),
           "--method 'global', --heads 3: attention: 3 heads do not divide the model's width, 2");
   refused(Attend("global").flags({"--shape", "1,2,3"}), "--shape: expected four sizes B,m,n,d, each at least 1");
@@ -709,12 +819,95 @@ BOOST_AUTO_TEST_CASE(every_method_is_listed_and_described) {
   BOOST_TEST(contains(describe_attention("man", {}), "needed"));
   std::string mixed = describe_attention("concat(multi_head(gaussian), multi_head(dot, output=false)*2, mean, width=3)",
                                          {.model_dim = 8});
-  for (const char* part : {"\nmulti_head: ", "\ngaussian: ", "\noutput  true ", "\nhead_1.key.weight ",
-                           "\nhead_1.gaussian.center.bias    [H] ", "\noutput.weight                  [4 d, 3] ",
-                           "\noutput         [B, m, 3]\n", "\nweights        [B, 3 H + 1, m, n]\n", "\nhead_1.center ",
-                           "\nhead_3.scores "})
+  for (const char* part :
+       {"\nmulti_head: ", "\ngaussian: ", "\noutput  true ", "\nhead_1.key.weight ",
+        "\nhead_1.gaussian.center.bias    [H] ", "\noutput.weight                  [4 d, 3] ",
+        "\noutput         [B, m, 3] ", "\nweights        [B, 3 H + 1, m, n] ", "\nhead_1.center ", "\nhead_3.scores "})
     BOOST_TEST(contains(mixed, part), part << " is not in\n" << mixed);
-  BOOST_TEST(contains(describe_attention("multi_head", {}), "\noutput   [B, m, d]\n"));
+  BOOST_TEST(contains(describe_attention("multi_head", {}), "\noutput   [B, m, d] "));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_writes_the_names_and_shapes_that_its_description_has) {
+  std::vector<std::string> methods = test::all_specifications();
+  for (const std::string& method : methods_and_options()) methods.push_back("classic(" + method + ")");
+  for (const char* method :
+       {"dman+sman", "man+dman", "man+sman+dman", "sman(width=fixed,distance=100)", "sliding+local_m+adaptive_span",
+        "heads(dman*1, sman*1)", "average(dot*2, laplace)", "average(dot, mean, head_input=split)",
+        "average(additive+gaussian(window=layer), local_m)", "average(fine_grained, general, head_input=split)",
+        "concat(dot*2)", "concat(additive, local_p+general, width=5)", "concat(dot, mean, linear=false)",
+        "concat(general, mean, head_input=split)", "concat(additive*2, linear=false, head_input=split)",
+        "average(concat(general, mean, width=5), concat(sman, mean, width=5))", "multi_head(gaussian)",
+        "average(multi_head(global), multi_head(sman+window))", "concat(multi_head(additive, output=false)*2, mean)"})
+    methods.emplace_back(method);
+  const std::pair<Place, const char*> places[] = {
+      {Place::encoder, "encoder"}, {Place::decoder, "decoder"}, {Place::cross, "cross"}};
+  for (const std::string& method : methods) {
+    std::string description;
+    try {
+      description = describe_attention(method, {.model_dim = 6, .heads = 2});
+    } catch (const Error&) {
+      BOOST_TEST(method.starts_with("classic("), method);
+      continue;
+    }
+    const std::size_t where = description.find("\nwhere: ") + 1;
+    const std::string defined = description.substr(where, description.find(';', where) - where);
+    for (auto [place, name] : places)
+      for (bool lengths : {false, true}) BOOST_TEST_CONTEXT(method << ", " << name << (lengths ? ", lengths" : "")) {
+          auto run = run_in_place(method, place, lengths);
+          BOOST_TEST(run.has_value() == contains(defined, name));
+          if (!run) continue;
+          const Results promised = promised_results(description, run->sizes);
+          BOOST_TEST(promised.size() == run->results.size());
+          for (std::size_t k = 0; k < std::min(promised.size(), run->results.size()); ++k)
+            BOOST_TEST(promised[k].first + " " + promised[k].second ==
+                       run->results[k].first + " " + run->results[k].second);
+        }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_description_says_which_options_change_the_results) {
+  int changed = 0;
+  for (const MethodEntry& entry : registered_methods()) {
+    const std::string name = entry.card.name, description = describe_attention(name, {.model_dim = 6, .heads = 2});
+    test::Alternatives alternatives;
+    entry.configure(alternatives);
+    for (const std::string& option : alternatives.found)
+      for (Place place : {Place::encoder, Place::decoder, Place::cross}) {
+        auto run = run_in_place(fmt::format("{}({})", name, option), place, false);
+        if (!run) continue;
+        Results promised = promised_results(description, run->sizes, option);
+        changed += promised != promised_results(description, run->sizes);
+        std::sort(promised.begin(), promised.end());
+        std::sort(run->results.begin(), run->results.end());
+        BOOST_TEST((promised == run->results), name << "(" << option << ")");
+      }
+  }
+  BOOST_TEST(changed > 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_has_no_fused_form_is_listed) {
+  const std::string list = attention_table().text();
+  int composed_only = 0;
+  for (const MethodEntry& entry : registered_methods()) {
+    const std::string name = entry.card.name, row = list.substr(list.find("\n" + name + " ") + 1);
+    const std::string engines = row.substr(0, row.find('\n')) + "\n";
+    test::Alternatives alternatives;
+    entry.configure(alternatives);
+    for (const std::string& option : alternatives.found) {
+      const bool listed = contains(engines, " " + option + ")") || contains(engines, " " + option + ",");
+      composed_only += listed;
+      for (Place place : {Place::encoder, Place::decoder, Place::cross}) {
+        auto runs = [&, method = fmt::format("{}({})", name, option)](AttentionEngine engine) {
+          return run_in_place(method, place, false, engine).has_value();
+        };
+        if (runs(AttentionEngine::composed))
+          BOOST_TEST(runs(AttentionEngine::fused) == !listed, name << "(" << option << "): " << engines);
+      }
+    }
+  }
+  BOOST_TEST(composed_only > 0);
+  for (const std::string& text : {list, describe_attention("window", {.model_dim = 8, .heads = 1})})
+    BOOST_TEST(contains(text, "fused (not with mask=discrete), composed\n"));
 }
 
 BOOST_AUTO_TEST_CASE(the_readme_has_every_method_as_the_catalogue_has_it) {

@@ -22,7 +22,7 @@ void AttentionCase::add_to(Cli& cli) {
   cli.choice<std::optional<Place>>(
       "--place", place,
       {{"auto", std::nullopt}, {"encoder", Place::encoder}, {"decoder", Place::decoder}, {"cross", Place::cross}},
-      "auto: decoder if causal, encoder if the keys are the queries, else cross");
+      "auto: decoder if causal, encoder if the keys are the queries, else cross; decoder goes with --causal only");
   cli.choice(
       "--engine", engine,
       {{"fastest", AttentionEngine::fastest},
@@ -112,6 +112,18 @@ struct Inputs {
 
 bool are_equal(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
+}
+
+/// Throws Error for a place that does not fit --causal. As in nn/: a decoder's self-attention is causal, and nothing
+/// else is.
+void require_place_fits(const AttentionCase& options) {
+  if (!options.place) return;
+  require(*options.place != Place::decoder || options.causal,
+          "--place decoder: a decoder's self-attention is causal; add --causal, or give --place encoder");
+  require(*options.place != Place::encoder || !options.causal,
+          "--place encoder: an encoder's self-attention is not causal; leave out --causal, or give --place decoder");
+  require(*options.place != Place::cross || !options.causal,
+          "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
 }
 
 /// query, key and value, given or random. No key: self-attention.
@@ -239,17 +251,6 @@ class Settings {
   Precision precision_ = matmul_precision();
 };
 
-/// What is computed is called as it is; a name that is taken gets a number: the mask that goes in, "mask_2" of a
-/// method.
-void add_under_free_name(NamedTensors& tensors, const std::string& name, const Tensor& value) {
-  auto is_taken = [&](const std::string& text) {
-    return std::any_of(tensors.begin(), tensors.end(), [&](const auto& known) { return known.first == text; });
-  };
-  std::string free = name;
-  for (int use = 2; is_taken(free); ++use) free = fmt::format("{}_{}", name, use);
-  tensors.emplace_back(free, value);
-}
-
 /// A misspelt name would otherwise be a parameter that silently stays random. Results may stand in the file, which may
 /// be one that attend wrote: they are computed anew.
 void refuse_unknown(const GivenTensors& given, const Attention& attention, const std::string& method,
@@ -267,11 +268,15 @@ void refuse_unknown(const GivenTensors& given, const Attention& attention, const
   }
 }
 
-void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& output, const GivenTensors& given,
-                   Generator& generator) {
+/// The cotangent of the file; undefined if there is none. It is checked even if no gradients are computed.
+Tensor given_cotangent(const GivenTensors& given, const Variable& output) {
   Tensor cotangent = given.numbers("cotangent");
-  if (!cotangent.defined()) cotangent = given.random(output.shape(), generator);
-  if (cotangent.shape() != output.shape()) given.refuse("cotangent", output.shape().str() + ", as the output is");
+  if (cotangent.defined() && cotangent.shape() != output.shape())
+    given.refuse("cotangent", output.shape().str() + ", as the output is");
+  return cotangent;
+}
+
+void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& output, const Tensor& cotangent) {
   tensors.emplace_back("cotangent", cotangent);
   std::vector<Variable> differentiable;
   std::vector<std::string> names;
@@ -286,7 +291,14 @@ void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& outp
 
 }  // namespace
 
+std::string free_name(const std::string& name, const std::vector<std::string>& taken) {
+  std::string free = name;
+  for (int use = 2; std::count(taken.begin(), taken.end(), free); ++use) free = fmt::format("{}_{}", name, use);
+  return free;
+}
+
 AttentionResult attend_case(const AttentionCase& options, const Safetensors& file) {
+  require_place_fits(options);
   Tensor::empty({1}, DType::f32, options.device);  // throws where there is no such device
   GivenTensors given(file, options);
   Generator generator(options.seed);
@@ -309,13 +321,21 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
   result.tensors.insert(result.tensors.end(), in.counts.begin(), in.counts.end());
   result.tensors.emplace_back("output", output.value());
   if (options.weights) result.tensors.emplace_back("weights", trace.weights.value());
-  for (const auto& [name, value] : trace.quantities) add_under_free_name(result.tensors, name, value.value());
+  std::vector<std::string> taken;
+  for (const auto& [name, tensor] : result.tensors) taken.push_back(name);
+  for (const auto& [name, value] : trace.quantities) {
+    taken.push_back(free_name(name, taken));
+    result.tensors.emplace_back(taken.back(), value.value());
+  }
   refuse_unknown(given, *attention, options.method, result.tensors);
   auto is_result = [&](const std::string& name) {
     return std::any_of(result.tensors.begin(), result.tensors.end(), [&](const auto& x) { return x.first == name; });
   };
   std::erase_if(result.unread, is_result);  // of an attend before this one
-  if (options.gradients) add_gradients(result.tensors, in, output, given, generator);
+  Tensor cotangent = given_cotangent(given, output);
+  if (options.gradients)
+    add_gradients(result.tensors, in, output,
+                  cotangent.defined() ? cotangent : given.random(output.shape(), generator));
   return result;
 }
 

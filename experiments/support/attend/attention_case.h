@@ -24,7 +24,9 @@ struct AttentionCase {
   std::vector<int> shape{2, 6, 6, 8};  ///< B, m, n, d of random inputs
   int heads = 1;
   bool causal = false;
-  std::optional<Place> place;  ///< not given: decoder if causal, encoder if the keys are the queries, cross otherwise
+  /// Not given: decoder if causal, encoder if the keys are the queries, cross otherwise. decoder must be causal,
+  /// encoder and cross must not be.
+  std::optional<Place> place;
   AttentionEngine engine = AttentionEngine::fastest;
   Precision precision = Precision::f32;
   Device device = Device::cpu;
@@ -40,6 +42,10 @@ struct AttentionResult {
   std::vector<std::string> unread;  ///< inputs that were given and change nothing
   Place place;
 };
+
+/// The name under which a quantity is written: its own, or "mask_2" where "mask" is taken, by an input or by a quantity
+/// before.
+std::string free_name(const std::string& name, const std::vector<std::string>& taken);
 
 /// `given` may have, and nothing else:
 ///   query [B, m, d_q], key [B, n, d_k], value [B, n, d_v]   no key: that of self-attention; no value: the keys

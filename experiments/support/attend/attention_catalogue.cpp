@@ -1,6 +1,7 @@
 #include "experiments/support/attend/attention_catalogue.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -8,6 +9,7 @@
 #include "attention/language/specification.h"
 #include "attention/method.h"
 #include "attention/registry.h"
+#include "experiments/support/attend/attention_case.h"
 #include "tensor/support/warning.h"
 
 namespace fovea {
@@ -16,7 +18,7 @@ namespace {
 
 // ---- Trying
 
-constexpr std::int64_t B = 6, m = 5, n = 13, d_e = 7, H = 3, d = 33;
+constexpr std::int64_t d_e = 7, H = 3, d = 33;
 
 /// One attention on random numbers.
 struct Trial {
@@ -25,13 +27,15 @@ struct Trial {
   AttentionEngine engine = AttentionEngine::composed;
   bool mask = true, previous_focus = false;
   std::int64_t query_offset = 0;
+  std::int64_t B = 6, m = 5, n = 13;
+  bool own_keys = false;  ///< n keys in self-attention too, where the keys are the m queries otherwise
 };
 
 struct Outcome {
   std::int64_t parameters;
   std::vector<float> output;
-  Shape weights;
-  std::vector<std::pair<std::string, Shape>> quantities;
+  std::vector<std::string> parameter_names;
+  std::vector<std::pair<std::string, Shape>> results;  ///< output, weights, and quantities as the method calls them
   bool operator==(const Outcome& other) const { return parameters == other.parameters && output == other.output; }
 };
 
@@ -44,25 +48,30 @@ Tensor random(const Shape& shape, std::uint64_t seed, double low = -1) {
 
 Outcome outcome_of(const Trial& trial) {
   const AttentionShape& shape = trial.shape;
+  auto width = [&](std::int64_t own) { return own > 0 ? own : shape.model_dim; };
   auto attention = attention_factory(trial.method)(shape);
   for (const NamedParameter& parameter : attention->parameters())
     Variable(parameter.variable).value().copy_from(random(parameter.variable.shape(), 1));
   attention->train(false);
-  bool cross = shape.place == Place::cross;
+  const bool causal = shape.place == Place::decoder, own_keys = trial.own_keys || shape.place == Place::cross;
+  const std::int64_t keys = own_keys ? trial.n : trial.m;
   AttentionTrace trace;
-  Variable query = random({B, m, shape.model_dim}, 2);
-  Variable key = cross ? Variable(random({B, n, shape.model_dim}, 3)) : query;
+  Variable query = random({trial.B, trial.m, shape.model_dim}, 2), key = query;
+  if (own_keys) key = random({trial.B, keys, width(shape.key_dim)}, 3);
   AttentionInput in{.query = query, .key = key, .value = key, .trace = &trace};
-  in.causal = shape.place == Place::decoder;
-  in.query_offset = trial.query_offset;
-  if (trial.mask) in.mask = random({1, 1, m, cross ? n : m}, 5, 0);
-  if (shape.step_dim) in.step_input = random({B, m, shape.step_dim}, 6);
-  if (trial.previous_focus) in.previous_focus = Tensor::full({B}, 2);
+  if (own_keys && width(shape.value_dim) != width(shape.key_dim))
+    in.value = random({trial.B, keys, width(shape.value_dim)}, 4);
+  in.causal = causal;
+  in.query_offset = trial.query_offset + (causal ? keys - trial.m : 0);
+  if (trial.mask) in.mask = random({1, 1, trial.m, keys}, 5, 0);
+  if (shape.step_dim) in.step_input = random({trial.B, trial.m, shape.step_dim}, 6);
+  if (trial.previous_focus) in.previous_focus = Tensor::full({trial.B}, 2);
   NoGrad off;
-  Outcome out{attention->parameter_count(), {}, {}, {}};
-  out.output = attention->forward(in).value().to_vector<float>();
-  out.weights = trace.weights.shape();
-  for (const auto& [name, value] : trace.quantities) out.quantities.emplace_back(name, value.shape());
+  Variable output = attention->forward(in);
+  Outcome out{attention->parameter_count(), output.value().to_vector<float>(), {}, {}};
+  for (const NamedParameter& parameter : attention->parameters()) out.parameter_names.push_back(parameter.name);
+  out.results = {{"output", output.shape()}, {"weights", trace.weights.shape()}};
+  for (const auto& [name, value] : trace.quantities) out.results.emplace_back(name, value.shape());
   return out;
 }
 
@@ -79,8 +88,9 @@ std::optional<Outcome> tried(const Trial& trial) {
 
 /// Where and how an attention can be used.
 struct Use {
-  std::vector<std::string> places, engines;
+  std::vector<std::string> places;
   std::optional<Trial> trial;  ///< one that works, in cross-attention where it does
+  bool fused = false;          ///< whether the fused engine can compute it
 };
 
 Use use_of(const std::string& method, AttentionShape shape = {.model_dim = d, .heads = H}) {
@@ -96,9 +106,54 @@ Use use_of(const std::string& method, AttentionShape shape = {.model_dim = d, .h
   if (!use.trial) return use;
   Trial fused = *use.trial;
   fused.engine = AttentionEngine::fused;
-  if (tried(fused)) use.engines.emplace_back("fused");
-  use.engines.emplace_back("composed");
+  use.fused = tried(fused).has_value();
   return use;
+}
+
+/// Collects "window=layer", ...: every value of a choice or flag that is not the default.
+class OtherValues : public OptionVisitor {
+ public:
+  void number(const char*, double&, double, double, const char*) override {}
+  void integer(const char*, std::int64_t&, std::int64_t, std::int64_t, const char*) override {}
+  void flag(const char* name, bool& value, const char*) override {
+    found.push_back(fmt::format("{}={}", name, !value));
+  }
+  void choice(const char* name, int& value, const std::vector<std::string>& choices, const char*) override {
+    for (std::size_t k = 0; k < choices.size(); ++k)
+      if (static_cast<int>(k) != value) found.push_back(fmt::format("{}={}", name, choices[k]));
+  }
+  std::vector<std::string> found;
+};
+
+/// A method with one option changed.
+struct Alternative {
+  std::string option, method;  ///< "window=layer", "gaussian(window=layer)"
+  Use use;
+};
+
+/// All alternatives of a method that is given by its name alone; none for other specifications.
+std::vector<Alternative> alternatives_of(const std::string& method) {
+  std::vector<Alternative> alternatives;
+  const MethodEntry* entry = find_method(method);
+  if (!entry) return alternatives;
+  OtherValues values;
+  entry->configure(values);
+  for (const std::string& option : values.found) {
+    std::string changed = fmt::format("{}({})", method, option);
+    alternatives.push_back({option, changed, use_of(changed)});
+  }
+  return alternatives;
+}
+
+/// "fused (not with mask=discrete), composed"
+std::string engines_text(const Use& use, const std::vector<Alternative>& alternatives) {
+  if (!use.trial) return "";
+  if (!use.fused) return "composed";
+  std::vector<std::string> composed_only;
+  for (const Alternative& alternative : alternatives)
+    if (alternative.use.trial && !alternative.use.fused) composed_only.push_back(alternative.option);
+  return composed_only.empty() ? "fused, composed"
+                               : fmt::format("fused (not with {}), composed", listed(composed_only));
 }
 
 /// A combination's name alone is no attention.
@@ -117,7 +172,7 @@ struct Lettered {
 };
 using Pair = std::array<Lettered, 2>;
 
-/// What a size is in both: "d", "2 d", "d / 2", "D + d_e", or the number where it is one; "": none of these.
+/// What a size is in both: "d", "2 d", "d / 2", "D + d_e", "2 H + 1", or the number where it is one; "": none of these.
 std::string letter_of(const Pair& pair, std::int64_t a, std::int64_t b) {
   if (a == b) return a == pair[0].shape.step_dim ? "d_e" : std::to_string(a);
   auto find = [&](auto&& text) {
@@ -130,9 +185,16 @@ std::string letter_of(const Pair& pair, std::int64_t a, std::int64_t b) {
     return a == x && b == y ? letter : a == x + d_e && b == y + d_e ? letter + " + d_e" : "";
   });
   if (!found.empty()) return found;
-  return find([&](const std::string& letter, std::int64_t x, std::int64_t y) {
+  found = find([&](const std::string& letter, std::int64_t x, std::int64_t y) {
     if (a % x == 0 && a / x * y == b) return fmt::format("{} {}", a / x, letter);
     return x % a == 0 && x / a * b == y ? fmt::format("{} / {}", letter, x / a) : std::string();
+  });
+  if (!found.empty()) return found;
+  return find([&](const std::string& letter, std::int64_t x, std::int64_t y) -> std::string {
+    const std::int64_t times = letter == "H" ? (b - a) / (y - x) : 0,
+                       more = a - times * x;  // heads of several mechanisms
+    if (times < 1 || more < 1 || times * y + more != b) return "";
+    return times == 1 ? fmt::format("H + {}", more) : fmt::format("{} H + {}", times, more);
   });
 }
 
@@ -174,56 +236,36 @@ bool is_projected(const std::string& method) {
 }
 
 /// Two sizes of projected attention, of attention without projections: in three widths where there are two sequences,
-/// and in one.
+/// in one width of queries and keys and another one of values, and in one width.
 std::vector<Pair> pairs_for(const std::string& method, Place place, std::int64_t step_dim) {
   auto lettered = [&](int heads, std::int64_t head_dim) {
     return Lettered{{.model_dim = heads * head_dim, .heads = heads, .place = place, .step_dim = step_dim},
                     {{"d", heads * head_dim}, {"D", head_dim}, {"H", heads}}};
   };
-  Pair projected{lettered(2, 60), lettered(3, 140)}, widths = projected, one_width = projected;
-  bool projects = is_projected(method);
-  if (projects && place != Place::cross) return {projected};
-  for (int k = 0; k < 2; ++k) {
-    AttentionShape& shape = widths[k].shape;
-    shape.query_dim = shape.model_dim;
-    shape.key_dim = k == 0 ? 180 : 660;
-    shape.value_dim = k == 0 ? 240 : 780;
-    if (!projects) widths[k].letters = {{"d_q", shape.query_dim}};
-    widths[k].letters.insert(widths[k].letters.end(), {{"d_k", shape.key_dim}, {"d_v", shape.value_dim}});
-    if (!projects) one_width[k].letters.resize(1);
+  const Pair projected{lettered(2, 60), lettered(3, 140)};
+  if (!find_combination(parse_specification(method)[0].name) && place != Place::cross) return {projected};
+  Pair three = projected, two = projected, one = projected;
+  for (std::size_t k = 0; k < 2; ++k) {
+    const std::int64_t d_q = projected[k].shape.model_dim, d_k = k == 0 ? 180 : 660, d_v = k == 0 ? 240 : 780;
+    auto set = [&](Lettered& sizes, std::int64_t key_dim, std::int64_t value_dim) {
+      sizes.shape.query_dim = d_q;
+      sizes.shape.key_dim = key_dim;
+      sizes.shape.value_dim = value_dim;
+      if (!is_projected(method)) sizes.letters = {{"d_q", d_q}};
+      if (key_dim != d_q) sizes.letters.emplace_back("d_k", key_dim);
+      if (value_dim != d_q) sizes.letters.emplace_back("d_v", value_dim);
+    };
+    set(three[k], d_k, d_v);
+    set(two[k], d_q, d_v);
+    set(one[k], d_q, d_q);
   }
-  return {widths, one_width};
+  return {three, two, one};
 }
 
 std::vector<Parameter> parameters_of(const std::string& method, const AttentionShape& shape) {
   for (const Pair& pair : pairs_for(method, shape.place, shape.step_dim))
     if (auto rows = parameters_in_letters(method, pair)) return *rows;
   return parameters_at(method, shape);
-}
-
-/// Of what a trial gave. `all_heads`: dimension 1 of the weights, in letters.
-std::string shape_in_letters(const Trial& trial, const Shape& shape, const std::string& all_heads = "") {
-  std::vector<std::string> sizes;
-  for (int dim = 0; dim < shape.rank(); ++dim) {
-    std::int64_t size = shape[dim], heads = trial.shape.heads;
-    if (dim == 1 && !all_heads.empty())
-      sizes.push_back(all_heads);
-    else if (size == heads && (dim == 1 || shape.rank() == 1))
-      sizes.emplace_back("H");
-    else if (size == B && dim == 0)
-      sizes.emplace_back("B");
-    else if (size == m)
-      sizes.emplace_back("m");
-    else if (size == n)
-      sizes.emplace_back("n");
-    else if (size == trial.shape.model_dim)
-      sizes.emplace_back("d");
-    else if (size == trial.shape.model_dim / heads && size > 2)
-      sizes.emplace_back("D");
-    else
-      sizes.push_back(std::to_string(size));
-  }
-  return "[" + listed(sizes) + "]";
 }
 
 // ---- Sections of a description
@@ -255,42 +297,23 @@ void add_cards(const std::vector<MethodText>& sum, std::set<std::string>& seen, 
   }
 }
 
-/// "window=layer", ... : every value of a choice or flag that is not the default.
-class Alternatives : public OptionVisitor {
- public:
-  void number(const char*, double&, double, double, const char*) override {}
-  void integer(const char*, std::int64_t&, std::int64_t, std::int64_t, const char*) override {}
-  void flag(const char* name, bool& value, const char*) override {
-    found.push_back(fmt::format("{}={}", name, !value));
-  }
-  void choice(const char* name, int& value, const std::vector<std::string>& choices, const char*) override {
-    for (std::size_t k = 0; k < choices.size(); ++k)
-      if (static_cast<int>(k) != value) found.push_back(fmt::format("{}={}", name, choices[k]));
-  }
-  std::vector<std::string> found;
-};
-
-std::string parameters_text(const std::string& method, const AttentionShape& shape) {
+std::string parameters_text(const std::string& method, const AttentionShape& shape,
+                            const std::vector<Alternative>& alternatives) {
   std::vector<Parameter> usual = parameters_of(method, shape);
   std::vector<std::pair<Parameter, std::string>> rows;
   for (const Parameter& p : usual) rows.emplace_back(p, "always");
-  if (const MethodEntry* entry = find_method(method)) {
-    Alternatives alternatives;
-    entry->configure(alternatives);
-    for (const std::string& change : alternatives.found) {
-      std::string changed = fmt::format("{}({})", method, change);
-      AttentionShape own = shape;
-      if (Use use = use_of(changed); use.trial) own.place = use.trial->shape.place;
-      auto is_known = [&](const Parameter& p) {  // in another place the widths have other letters
-        return std::any_of(usual.begin(), usual.end(), [&](const Parameter& known) {
-          return known == p || (own.place != shape.place && known.name == p.name);
-        });
-      };
-      for (const Parameter& p : parameters_of(changed, own))
-        if (!is_known(p)) rows.emplace_back(p, change);
-    }
+  for (const Alternative& alternative : alternatives) {
+    AttentionShape own = shape;
+    if (alternative.use.trial) own.place = alternative.use.trial->shape.place;
+    auto is_known = [&](const Parameter& p) {  // in another place the widths have other letters
+      return std::any_of(usual.begin(), usual.end(), [&](const Parameter& known) {
+        return known == p || (own.place != shape.place && known.name == p.name);
+      });
+    };
+    for (const Parameter& p : parameters_of(alternative.method, own))
+      if (!is_known(p)) rows.emplace_back(p, alternative.option);
   }
-  Table table({"parameter", "shape", "initial values", "there is with"});
+  Table table({"parameter", "shape", "initial values", "present when"});
   for (const auto& [p, when] : rows) table.row({p.name, p.shape, p.initial, when});
   if (rows.empty()) return "no parameters\n";
   bool by_head =
@@ -321,13 +344,12 @@ Reads reads_of(const Trial& trial) {
   return reads;
 }
 
-std::string inputs_text(const Trial& trial) {
+std::string inputs_text(const Trial& trial, const Reads& reads) {
   Table table({"input", "shape", ""});
-  bool projected = is_projected(trial.method);
-  table.row({"query, key, value", fmt::format("[B, m, {}], [B, n, d_k], [B, n, d_v]", projected ? "d" : "d_q"),
+  table.row({"query, key, value",
+             fmt::format("[B, m, {}], [B, n, d_k], [B, n, d_v]", is_projected(trial.method) ? "d" : "d_q"),
              "no key: self-attention; no value: the keys"});
   table.row({"lengths", "[B]", "real keys of each sentence; the rest is padding"});
-  Reads reads = reads_of(trial);
   if (reads.mask != Reads::no)
     table.row({"mask", "[B or 1, H or 1, m or 1, n]",
                reads.mask == Reads::needed ? "numbers in [0, 1]; needed" : "numbers in [0, 1]"});
@@ -340,37 +362,68 @@ std::string inputs_text(const Trial& trial) {
   return table.text();
 }
 
-/// The width of the output: in letters, or the number that it is in the trial.
-std::string output_width(const Trial& trial) {
-  auto width = [&](const AttentionShape& shape) { return attention_factory(trial.method)(shape)->output_dim(); };
-  for (const Pair& pair : pairs_for(trial.method, trial.shape.place, trial.shape.step_dim)) try {
-      std::string letter = letter_of(pair, width(pair[0].shape), width(pair[1].shape));
-      if (!letter.empty()) return letter;
-    } catch (const Error&) {  // not defined for keys and values of other widths
-    }
-  return std::to_string(width(trial.shape));
+/// A tensor that a run writes: its name in the file, and its shape in letters.
+struct Result {
+  std::string name, shape;
+  auto operator<=>(const Result&) const = default;
+};
+
+/// Nothing where the attention cannot run in both sizes, or a size has no letter.
+std::optional<std::vector<Result>> results_in_letters(const std::string& method, Pair pair, const Reads& reads) {
+  Trial first{.method = method, .shape = pair[0].shape, .own_keys = true}, second = first;
+  second.shape = pair[1].shape;
+  first.B = 17, first.m = 13, first.n = 23;  // primes that fall where heads and widths grow: no other size does
+  second.B = 11, second.m = 5, second.n = 19;
+  for (auto [trial, sizes] : {std::pair(&first, &pair[0]), std::pair(&second, &pair[1])})
+    sizes->letters.insert(sizes->letters.begin(), {{"B", trial->B}, {"m", trial->m}, {"n", trial->n}});
+  auto a = tried(first), b = tried(second);
+  if (!a || !b) return std::nullopt;
+  std::vector<std::string> taken = a->parameter_names;
+  taken.insert(taken.end(), {"query", "key", "value", "lengths", "query_offset"});
+  if (reads.mask != Reads::no) taken.emplace_back("mask");
+  if (reads.step_input) taken.emplace_back("step_input");
+  if (reads.previous_focus) taken.emplace_back("previous_focus");
+  std::vector<Result> results;
+  for (std::size_t k = 0; k < a->results.size(); ++k) {
+    const Shape &x = a->results[k].second, &y = b->results[k].second;
+    std::vector<std::string> letters;
+    for (int dim = 0; dim < x.rank(); ++dim) letters.push_back(letter_of(pair, x[dim], y[dim]));
+    if (std::count(letters.begin(), letters.end(), "")) return std::nullopt;
+    taken.push_back(free_name(a->results[k].first, taken));
+    results.push_back({taken.back(), "[" + listed(letters) + "]"});
+  }
+  return results;
 }
 
-/// The number of all heads, those of several mechanisms together: "H", "2 H + 1", or the number that it is in the
-/// trial.
-std::string heads_in_letters(const Trial& trial) {
-  auto heads = [&](const AttentionShape& shape) { return attention_factory(trial.method)(shape)->heads(); };
-  for (const Pair& pair : pairs_for(trial.method, trial.shape.place, trial.shape.step_dim)) try {
-      std::int64_t of_two = heads(pair[0].shape), times = heads(pair[1].shape) - of_two, more = of_two - 2 * times;
-      std::string letters = times == 0 ? "" : times == 1 ? "H" : fmt::format("{} H", times);
-      if (more > 0) letters += fmt::format("{}{}", letters.empty() ? "" : " + ", more);
-      return letters;
-    } catch (const Error&) {  // not defined for keys and values of other widths
-    }
-  return std::to_string(heads(trial.shape));
+std::vector<Result> results_of(const std::string& method, const AttentionShape& shape, const Reads& reads) {
+  for (const Pair& pair : pairs_for(method, shape.place, shape.step_dim))
+    if (auto results = results_in_letters(method, pair, reads)) return *results;
+  return results_in_letters(method, {Lettered{shape, {}}, Lettered{shape, {}}}, reads).value_or(std::vector<Result>());
 }
 
-std::string outputs_text(const Trial& trial) {
-  Table table({"result", "shape"});
-  Outcome out = *tried(trial);
-  table.row({"output", fmt::format("[B, m, {}]", is_projected(trial.method) ? output_width(trial) : "d_v")});
-  table.row({"weights", shape_in_letters(trial, out.weights, heads_in_letters(trial))});
-  for (const auto& [name, shape] : out.quantities) table.row({name, shape_in_letters(trial, shape)});
+std::string results_text(const Trial& trial, const Reads& reads, const std::vector<Alternative>& alternatives) {
+  const std::vector<Result> usual = results_of(trial.method, trial.shape, reads);
+  std::map<Result, std::vector<std::string>> without, with;  // options
+  std::vector<Result> more;
+  for (const Alternative& alternative : alternatives) {
+    if (!alternative.use.trial) continue;
+    const Trial& own = *alternative.use.trial;
+    const std::vector<Result> results = results_of(own.method, own.shape, reads_of(own));
+    for (const Result& result : usual)
+      if (!std::count(results.begin(), results.end(), result)) without[result].push_back(alternative.option);
+    for (const Result& result : results) {
+      if (std::count(usual.begin(), usual.end(), result)) continue;
+      if (with[result].empty()) more.push_back(result);
+      with[result].push_back(alternative.option);
+    }
+  }
+  Table table({"result", "shape", "present when"});
+  for (const Result& result : usual)
+    table.row({result.name, result.shape,
+               without.contains(result)   ? "not with " + listed(without[result])
+               : result.name == "weights" ? "--weights"
+                                          : "always"});
+  for (const Result& result : more) table.row({result.name, result.shape, listed(with[result])});
   return table.text();
 }
 
@@ -405,7 +458,8 @@ Table attention_table() {
   Table table({"name", "what it does", "paper", "where", "engines"});
   auto add = [&](const MethodCard& card) {
     Use use = use_of(completed(card.name));
-    table.row({card.name, card.summary, card.reference, listed(use.places), listed(use.engines)});
+    table.row(
+        {card.name, card.summary, card.reference, listed(use.places), engines_text(use, alternatives_of(card.name))});
   };
   for (const MethodEntry& entry : registered_methods()) add(entry.card);
   table.rule();
@@ -420,17 +474,19 @@ std::string describe_attention(const std::string& specification, const Attention
   add_cards(parse_specification(method), seen, text);
   Use use = use_of(method);
   if (!use.trial) use = use_of(method, given);
+  const std::vector<Alternative> alternatives = alternatives_of(method);
   AttentionShape shape = given;
   if (use.trial) {
     shape.place = use.trial->shape.place;
     Trial with_steps = *use.trial;
     with_steps.shape.step_dim = d_e;
     if (auto out = tried(with_steps); out && out->parameters != tried(*use.trial)->parameters) shape.step_dim = d_e;
-    text += fmt::format("where: {}; engines: {}\n\n", listed(use.places), listed(use.engines));
+    text += fmt::format("where: {}; engines: {}\n\n", listed(use.places), engines_text(use, alternatives));
   }
-  text += parameters_text(method, shape);
-  if (use.trial) text += "\n" + inputs_text(*use.trial) + "\n" + outputs_text(*use.trial);
-  return text;
+  text += parameters_text(method, shape, alternatives);
+  if (!use.trial) return text;
+  const Reads reads = reads_of(*use.trial);
+  return text + "\n" + inputs_text(*use.trial, reads) + "\n" + results_text(*use.trial, reads, alternatives);
 }
 
 }  // namespace fovea

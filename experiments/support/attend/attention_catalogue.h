@@ -16,7 +16,8 @@ std::string attention_catalogue();
 /// be tried.
 std::vector<std::string> inputs_read(const std::string& specification, const AttentionShape& shape);
 
-/// One row for each method and combination: name, what it does, paper, places and engines.
+/// One row for each method and combination: name, what it does, paper, places, and engines with the options that have
+/// no fused form.
 Table attention_table();
 
 /// All about a specification: equations, options, where it can be, parameters, what goes in and what comes out. Sizes
