@@ -1,6 +1,7 @@
 #include "attention/formula/window.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
@@ -26,11 +27,13 @@ Segments segments_of(std::int64_t J, std::int64_t b) {
   return {Tensor::from(first, {J}), Tensor::from(last, {J}), Tensor::from(number, {J}), (J + b - 1) / b};
 }
 
-/// 1 at the first maximum of each row, 0 elsewhere. A row of zeros stays zeros. Without gradients.
+/// 1 at the first maximum of each row, 0 elsewhere. A row of zeros stays zeros, and a row with a NaN as it is. Without
+/// gradients.
 Tensor first_largest(const Tensor& phi) {
   std::vector<double> values = phi.to_vector<double>();
   std::int64_t J = phi.size(-1);
   for (auto row = values.begin(); row != values.end(); row += J) {
+    if (std::any_of(row, row + J, [](double x) { return std::isnan(x); })) continue;
     auto largest = std::max_element(row, row + J);
     std::int64_t at = *largest > 0 ? largest - row : J;
     std::fill(row, row + J, 0);

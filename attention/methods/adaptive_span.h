@@ -17,7 +17,7 @@ template <class T>
 FOVEA_HD FOVEA_INLINE T span_mask(Position<T> at, T reach, double ramp) {
   using S = typename ScalarOf<T>::type;
   T mask = (reach - abs(at.key - at.query)) / T(S(ramp));
-  return select(mask < T(1), mask, T(1));
+  return select(mask > T(1), T(1), mask);  // a NaN stays
 }
 
 /// The bias: logit + log m.
@@ -27,7 +27,7 @@ struct SpanBias {
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T logit, Position<T> at, T reach) const {
     T mask = span_mask(at, reach, ramp);
-    return logit + log(select(mask > T(0), mask, T(1)));  // outside of the window any finite number will do
+    return logit + log(select(mask <= T(0), T(1), mask));  // outside of the window any finite number will do
   }
 };
 
@@ -38,7 +38,7 @@ struct SpanWindow {
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T weight, Position<T> at, T reach) const {
     T mask = span_mask(at, reach, ramp);
-    return weight * select(mask > T(0), mask, T(0));
+    return weight * select(mask <= T(0), T(0), mask);
   }
 };
 

@@ -19,7 +19,7 @@ void MaskAttention::add_terms(const AttentionContext& in, Plan& plan) {
     plan.biases.push_back(pointwise(LogMaskBias{.smallest = 1e-10, .instead = 1e-10}, PerPair{in.mask}));
   } else {
     plan.biases.push_back(pointwise(LogMaskBias{}, PerPair{in.mask}));
-    plan.masks.push_back({greater(mask, Tensor::zeros({1}, mask.dtype(), mask.device()))});
+    plan.masks.push_back({logical_not(less_equal(mask, Tensor::zeros({1}, mask.dtype(), mask.device())))});
   }
 }
 

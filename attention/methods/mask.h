@@ -18,7 +18,7 @@ struct LogMaskBias {
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T>, T mask) const {
     using S = typename ScalarOf<T>::type;
-    return z + log(select(mask > T(S(smallest)), mask, T(S(instead))));
+    return z + log(select(mask <= T(S(smallest)), T(S(instead)), mask));  // a NaN stays
   }
 };
 

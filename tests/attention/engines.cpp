@@ -118,6 +118,24 @@ void check_engines_alike(const AttentionContext& in, const std::shared_ptr<const
   check_alike(with_gradients(attend_blockwise(in, plan, {}, nullptr)), composed, tolerance);
 }
 
+/// z + log b: -inf for a b of 0.
+struct LogAdded {
+  static constexpr const char* name = "log_added";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T>, T by) const {
+    return z + log(by);
+  }
+};
+
+/// z + b²: infinite for an infinite b, and its derivative too.
+struct SquareAdded {
+  static constexpr const char* name = "square_added";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T>, T by) const {
+    return z + by * by;
+  }
+};
+
 /// z · b: no softmax cancels it, whatever b goes with.
 struct Scaled {
   static constexpr const char* name = "scaled";
@@ -149,6 +167,42 @@ BOOST_AUTO_TEST_CASE(fused_equals_composed_in_value_and_gradient) {
       check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11);
     }
   });
+}
+
+// NaN in, NaN out: a parameter that is NaN must not give a plausible number. In every engine that the method has.
+BOOST_AUTO_TEST_CASE(a_parameter_that_is_nan_is_seen_in_the_output) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  auto has_nan = [](const Tensor& x) {
+    const std::vector<double> values = x.to_vector<double>();
+    return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
+  };
+  for (const std::string& specification : all_specifications())
+    for (Place place : all_places()) {
+      std::unique_ptr<Attention> attention;
+      {
+        AttentionEngineScope composed(AttentionEngine::composed);
+        attention = usable_attention(specification, place);
+      }
+      if (!attention) continue;
+      for (auto& parameter : attention->parameters()) {
+        Variable variable = parameter.variable;
+        const Tensor before = variable.value().clone();
+        auto output = [&] { return output_and_gradients(*attention, place, {2, 4, 5, {5, 3}}, DType::f64)[0]; };
+        const Tensor known = output();
+        Generator generator(8);
+        variable.value().copy_from(random_tensor(variable.shape(), generator, -3, 3));
+        const bool is_read = output().to_vector<double>() != known.to_vector<double>();
+        variable.value().fill(nan);
+        for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::fused}) {
+          if (engine == AttentionEngine::fused && is_composed_only(specification)) continue;
+          AttentionEngineScope chosen(engine);
+          BOOST_TEST((has_nan(output()) || !is_read),
+                     specification << " in place " << static_cast<int>(place) << ": " << parameter.name
+                                   << " is NaN, and the output is not; engine " << static_cast<int>(engine));
+        }
+        variable.value().copy_from(before);
+      }
+    }
 }
 
 // Blocks of 4 queries, the last one shorter. A recurrence goes from query to query and has no blocks.
@@ -517,6 +571,40 @@ BOOST_AUTO_TEST_CASE(captures_of_any_shape_have_their_gradients) {
   }
 }
 
+// A visible pair may have the logit −inf, and a masked key may have captures that are not finite: nothing else changes.
+BOOST_AUTO_TEST_CASE(infinities_stay_where_they_are) {
+  constexpr std::int64_t B = 2, H = 2, I = 5, J = 7, visible = 5;
+  for (bool masked : {false, true}) {
+    Generator generator(12);
+    auto random = [&](const Shape& shape) { return Variable(random_tensor(shape, generator, 0.5, 1.5), true); };
+    AttentionContext in;
+    in.query = random({B, H, I, 3});
+    in.key = random({B, H, J, 3});
+    in.value = random({B, H, J, 3});
+    in.visible = {{}, Tensor::full({1, 1, 1}, double(visible), DType::i32)};
+    in.query_positions = Tensor::arange(I, DType::f64);
+    in.key_positions = Tensor::arange(J, DType::f64);
+    Variable by = random({B, H, I, J});
+    auto plan = std::make_shared<Plan>();
+    if (masked) {
+      by.value().slice(3, visible, J).fill(std::numeric_limits<double>::infinity());
+      plan->biases.push_back(pointwise(SquareAdded{}, PerPair{by}));
+    } else {
+      by.value().slice(2, 1, 2).slice(3, 2, 3).fill(0);
+      plan->biases.push_back(pointwise(LogAdded{}, PerPair{by}));
+    }
+    for (const Variable& out : {attend_fused(in, plan, {}, nullptr), attend_composed(in, *plan, {}, nullptr)}) {
+      std::vector<Tensor> results{out.value()};
+      for (const Variable& gradient :
+           grad(out, {in.query, in.key, in.value, by}, random_tensor(out.shape(), generator)))
+        results.push_back(gradient.value());
+      for (const Tensor& result : results)
+        for (double x : result.to_vector<double>()) BOOST_TEST(std::isfinite(x), (masked ? "masked" : "visible"));
+    }
+    check_engines_alike(in, plan, {by}, 1e-11);
+  }
+}
+
 // The registry's methods have what is always seen at the beginning; a term may have it anywhere.
 BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
   constexpr std::int64_t I = 70, J = 230;
@@ -620,6 +708,30 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
   ranged.ranges.push_back({{Tensor::zeros({4}, DType::i64), Tensor::zeros({4}, DType::i64)}});
   refused(in(), std::move(ranged),
           "attention: a range of keys has the bound i64 [4]; it must be i32 and broadcast to [2, 3, 4]");
+}
+
+BOOST_AUTO_TEST_CASE(scores_that_meet_or_leave_the_heads_are_refused) {
+  Generator generator(4);
+  auto random = [&](std::int64_t heads, std::int64_t length) {
+    return random_tensor({1, heads, length, 3}, generator);
+  };
+  AttentionContext in;
+  in.query = random(4, 5);
+  in.key = random(4, 6);
+  in.value = random(4, 6);
+  auto with = [&](const std::vector<HeadRange>& ranges) {
+    Plan plan;
+    for (HeadRange heads : ranges)
+      plan.scores.push_back({.queries = random(heads.count, 5), .keys = random(heads.count, 6), .heads = heads});
+    return std::make_shared<const Plan>(std::move(plan));
+  };
+  const auto of_two_heads = with({{1, 2}});  // the others have the default score
+  check_alike({attend_fused(in, of_two_heads, {}, nullptr).value()},
+              {attend_composed(in, *of_two_heads, {}, nullptr).value()}, 1e-12);
+  for (const auto& ranges : {std::vector<HeadRange>{{2, 3}}, {{0, 2}, {1, 2}}}) {
+    BOOST_CHECK_THROW(attend_fused(in, with(ranges), {}, nullptr), Error);
+    BOOST_CHECK_THROW(attend_composed(in, *with(ranges), {}, nullptr), Error);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(masks_and_ranges_that_have_changed_before_the_pass_are_refused) {
