@@ -25,6 +25,21 @@ Score default_score(const AttentionContext& in, HeadRange heads) {
           .is_default = true};
 }
 
+namespace {
+
+/// Throws Error unless a score's queries and keys are those of its heads.
+void check_score(const Score& score, const AttentionContext& in) {
+  const std::int64_t B = in.query.size(0), h = score.heads.count, I = in.query.size(2), J = in.key.size(2);
+  auto fits = [&](const Variable& x, std::int64_t rows) {
+    return x.defined() && x.rank() == 4 && x.size(0) == B && x.size(1) == h && x.size(2) == rows;
+  };
+  require(fits(score.queries, I) && fits(score.keys, J),
+          "attention: a score of {} heads has queries {} and keys {}; expected [{}, {}, {}, n] and [{}, {}, {}, n]", h,
+          score.queries, score.keys, B, h, I, B, h, J);
+}
+
+}  // namespace
+
 std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext& in) {
   const std::int64_t H = in.query.size(1);
   std::vector<Score> given = plan.scores, all;
@@ -40,6 +55,7 @@ std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext&
             "attention: two scores on one head; a head has one of dot, scaled_dot, general, additive, ...");
     require(heads.first + heads.count <= H, "attention: a score acts on the heads {} to {} of {}", heads.first,
             heads.first + heads.count - 1, H);
+    check_score(score, in);
     fill_up_to(heads.first);
     next = heads.first + heads.count;
     all.push_back(std::move(score));

@@ -23,6 +23,7 @@ struct AttentionOptions {
   std::int64_t batch = 1, heads = 8, queries = 1024, keys = 0, head_dim = 64;
   bool causal = false, backward = false, table = false, small = false, json = false;
   std::string pass = "forward", engine = "fused", precision = "f32";
+  double dropout = 0;
   int rounds = 5, threads = 0;
 };
 
@@ -87,11 +88,13 @@ class Case {
   /// Of this case's products: each turn is another case's.
   void set_precision() const { set_matmul_precision(options_.precision == "bf16" ? Precision::bf16 : Precision::f32); }
   Variable forward() const {
-    if (engine_ == "composed") return attend_composed(in_, *plan_, {}, nullptr);
-    const bool blockwise = engine_ == "blockwise";
-    Variable out = blockwise ? attend_blockwise(in_, plan_, {}, nullptr) : attend_fused(in_, plan_, {}, nullptr);
-    require(out.defined(), "--engine {}: {} has a part without {} form", engine_, method_,
-            blockwise ? "a blockwise" : "a fused");
+    const AttentionDropout dropout{options_.dropout, {.seed = 1}};
+    if (engine_ == "composed") return attend_composed(in_, *plan_, dropout, nullptr);
+    Variable out;
+    if (engine_ != "blockwise") out = attend_fused(in_, plan_, dropout, nullptr);
+    if (engine_ == "blockwise" || (engine_ == "linear" && !out.defined()))
+      out = attend_blockwise(in_, plan_, dropout, nullptr);
+    require(out.defined(), "--engine {}: {} has a part without such a form", engine_, method_);
     return out;
   }
   Variable forward_only() const {
@@ -220,11 +223,12 @@ void benchmark_attention(Cli& cli) {
   cli.option("--causal", options.causal, "queries see no later keys");
   cli.option("--pass", options.pass, "what is timed").one_of({"forward", "backward", "both"});
   cli.option("--backward", options.backward, "the same as --pass backward");
-  cli.option("--engine", options.engine,
-             "how it is computed; blockwise: the composed form on blocks of queries; both: fused, beside composed in "
-             "the same "
-             "run")
-      .one_of({"fused", "blockwise", "composed", "both"});
+  cli.option(
+         "--engine", options.engine,
+         "how it is computed; blockwise: the composed form on blocks of queries; linear: fused, or blockwise where a "
+         "method has no fused form; both: fused, beside composed in the same run")
+      .one_of({"fused", "blockwise", "linear", "composed", "both"});
+  cli.option("--dropout", options.dropout, "probability with which a weight is dropped").range(0, 0.99);
   cli.option(
          "--precision", options.precision,
          "of everything; bf16: operands of large products rounded to it, the rest in f32, and timed beside f32; the "

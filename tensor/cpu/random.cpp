@@ -108,11 +108,17 @@ void dropout_factors(const DropoutMask& mask, std::int64_t row, std::int64_t fir
     for (int k = 0; k < 8; ++k) {
       std::int64_t begin = group * group_size + 16 * k;
       if (begin + 16 <= first || end <= begin) continue;
+      auto write = [&](T* to) {
+        for (int lane = 0; lane < 16; ++lane)
+          to[lane] = ((blocks.word[k / 2][lane] >> (k % 2 * 16)) & 0xffffU) >= threshold ? scale : T(0);
+      };
+      if (first <= begin && begin + 16 <= end) {
+        write(out + begin);
+        continue;
+      }
       T factors[16];
-      for (int lane = 0; lane < 16; ++lane)
-        factors[lane] = ((blocks.word[k / 2][lane] >> (k % 2 * 16)) & 0xffffU) >= threshold ? scale : T(0);
-      std::int64_t from = std::max(first, begin), to = std::min(end, begin + 16);
-      std::copy(factors + (from - begin), factors + (to - begin), out + from);
+      write(factors);
+      for (std::int64_t j = std::max(first, begin); j < std::min(end, begin + 16); ++j) out[j] = factors[j - begin];
     }
   }
 }

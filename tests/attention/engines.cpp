@@ -728,6 +728,10 @@ BOOST_AUTO_TEST_CASE(scores_that_meet_or_leave_the_heads_are_refused) {
   const auto of_two_heads = with({{1, 2}});  // the others have the default score
   check_alike({attend_fused(in, of_two_heads, {}, nullptr).value()},
               {attend_composed(in, *of_two_heads, {}, nullptr).value()}, 1e-12);
+  Plan narrow;
+  narrow.scores.push_back({.queries = random(1, 5), .keys = random(2, 6), .heads = {0, 2}});
+  BOOST_CHECK_THROW(attend_composed(in, narrow, {}, nullptr), Error);
+  BOOST_CHECK_THROW(attend_fused(in, std::make_shared<const Plan>(narrow), {}, nullptr), Error);
   for (const auto& ranges : {std::vector<HeadRange>{{2, 3}}, {{0, 2}, {1, 2}}}) {
     BOOST_CHECK_THROW(attend_fused(in, with(ranges), {}, nullptr), Error);
     BOOST_CHECK_THROW(attend_composed(in, *with(ranges), {}, nullptr), Error);

@@ -47,7 +47,6 @@ class BackwardPass : FusedPass<T> {
   using FusedPass<T>::rooms_;
   using FusedPass<T>::biases;
   using FusedPass<T>::terms;
-  using FusedPass<T>::size;
   MatrixView<const T> rows_of_gradient(const StripRows<T>& rows) const {
     return head_matrix<T>(g_, rows.sentence, rows.head).from(rows.first_query, 0);
   }
@@ -58,11 +57,12 @@ class BackwardPass : FusedPass<T> {
     if (!this->find_steps(head, rows)) this->make_steps(head, rows, true);
     const std::vector<T*>& steps = head.steps;
     T* dropped = steps.back();
-    const T* factors = nullptr;
-    if (call_.dropout.probability > 0) {
+    const bool drops = call_.dropout.probability > 0;
+    typename FusedPass<T>::DropoutFactors factors{};
+    if (drops) {
       factors = this->dropout_factors(head, rows);
       dropped = this->take_strip(head, rows);
-      std::copy_n(steps.back(), size(rows), dropped);
+      this->copy(head, rows, steps.back(), dropped);
       this->multiply(head, rows, factors, dropped);
     }
     T* gradient = this->take_strip(head, rows);
@@ -72,7 +72,7 @@ class BackwardPass : FusedPass<T> {
       this->for_planes(rows, [&](std::int64_t at, std::int64_t) { clear_outside(piece, gradient + at); });
       back_through_value_terms(head, piece, dropped, g, gradient);
     });
-    if (factors) this->multiply(head, rows, factors, gradient);
+    if (drops) this->multiply(head, rows, factors, gradient);
     for (std::size_t t = terms(); t-- > biases();) back_through_term(t, head, rows, steps[t], gradient);
     back_through_softmax(head, rows, steps[biases()], gradient);
     for (std::size_t t = biases(); t-- > 0;) back_through_term(t, head, rows, steps[t], gradient);

@@ -41,7 +41,7 @@ class ForwardPass : FusedPass<T> {
     if (this->result_.steps.defined()) {
       this->make_steps(head, rows, false);
       if (call_.dropout.probability == 0) return head.steps.back();
-      std::copy_n(head.steps.back(), this->size(rows), strip);
+      this->copy(head, rows, head.steps.back(), strip);
       return strip;
     }
     this->logits(head, rows, strip);

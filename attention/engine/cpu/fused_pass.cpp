@@ -274,7 +274,7 @@ void FusedPass<T>::logits(Head& head, const StripRows<T>& rows, T* strip) const 
 template <class T>
 void FusedPass<T>::apply(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* to) const {
   if (!acts_on(term(t), rows.head)) {
-    if (to != from) std::copy_n(from, call_.planes * plane_size(rows), to);
+    if (to != from) copy(head, rows, from, to);
     return;
   }
   for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
@@ -318,31 +318,44 @@ void FusedPass<T>::softmax(Head& head, const StripRows<T>& rows, T* matrix, LogT
 }
 
 template <class T>
-const T* FusedPass<T>::dropout_factors(Head& head, const StripRows<T>& rows) const {
+typename FusedPass<T>::DropoutFactors FusedPass<T>::dropout_factors(Head& head, const StripRows<T>& rows) const {
   const DropoutMask mask = call_.dropout.mask(shape_.keys);
-  T* factors = head.space.template take<T>(call_.planes * rows.count * shape_.keys);
+  const std::int64_t width = rows.hull_end - rows.hull_first;
+  const DropoutFactors factors{head.space.template take<T>(call_.planes * rows.count * width), width, rows.hull_first};
   for (std::int64_t plane = 0; plane < call_.planes; ++plane) {
     const std::int64_t first_row =
         ((plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head) * shape_.queries + rows.first_query;
     for_pieces(head, rows, [&](const StripRows<T>& piece) {
       for (std::int64_t r = 0; r < rows.count; ++r)
-        fovea::dropout_factors(mask, first_row + r, piece.first[r], piece.end[r],
-                               factors + (plane * rows.count + r) * shape_.keys);
+        fovea::dropout_factors(mask, first_row + r, piece.first[r], piece.end[r], factors.row(plane * rows.count + r));
     });
   }
   return factors;
 }
 
 template <class T>
-void FusedPass<T>::multiply(const Head& head, const StripRows<T>& rows, const T* factors, T* strip) const {
+void FusedPass<T>::multiply(const Head& head, const StripRows<T>& rows, const DropoutFactors& factors, T* strip) const {
   for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
     for_pieces(head, rows, [&](const StripRows<T>& piece) {
-      const T* row = factors + plane * rows.count * shape_.keys;
       T* to = strip + at;
-      for (std::int64_t r = 0; r < rows.count; ++r, row += shape_.keys, to += stride_)
+      for (std::int64_t r = 0; r < rows.count; ++r, to += stride_) {
+        const T* row = factors.row(plane * rows.count + r);
         for_keys<T>(piece.first[r], piece.end[r], [&](std::int64_t j, auto count) {
           store_vector(load_vector(to + j, count) * load_vector(row + j, count), to + j, count);
         });
+      }
+    });
+  });
+}
+
+template <class T>
+void FusedPass<T>::copy(const Head& head, const StripRows<T>& rows, const T* from, T* to) const {
+  for_planes(rows, [&](std::int64_t at, std::int64_t) {
+    for_pieces(head, rows, [&](const StripRows<T>& piece) {
+      for (std::int64_t r = 0; r < rows.count; ++r) {
+        const std::int64_t row = at + r * stride_;
+        std::copy(from + row + piece.hull_first, from + row + piece.hull_end, to + row + piece.hull_first);
+      }
     });
   });
 }

@@ -107,11 +107,19 @@ class FusedPass {
   void apply(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* to) const;
   /// Replaces logits by weights: softmax, recurrence or densities. With `again` the normalisers in the result are used.
   void normalize(Head& head, const StripRows<T>& rows, T* strip, bool again) const;
-  /// Dropout's factors, [planes, rows, J]: 1 / (1 − p) or 0, written only for the keys that a row sees. The composed
-  /// engine draws the same.
-  const T* dropout_factors(Head& head, const StripRows<T>& rows) const;
-  /// Multiplies a strip by dropout_factors(), in place.
-  void multiply(const Head& head, const StripRows<T>& rows, const T* factors, T* strip) const;
+  /// Dropout's factors of a strip, 1 / (1 − p) or 0, written only for the keys that a row sees. The composed engine
+  /// draws the same.
+  struct DropoutFactors {
+    T* numbers;  ///< [planes, rows, width], of the keys of the hull
+    std::int64_t width, first_key;
+    /// The factors of row `row` of all planes, indexed by the key.
+    T* row(std::int64_t row) const { return numbers + row * width - first_key; }
+  };
+  DropoutFactors dropout_factors(Head& head, const StripRows<T>& rows) const;
+  /// Multiplies a strip by its dropout factors, in place.
+  void multiply(const Head& head, const StripRows<T>& rows, const DropoutFactors& factors, T* strip) const;
+  /// Copies what lies in the hull, of all planes. (A narrow window sees little of a strip.)
+  void copy(const Head& head, const StripRows<T>& rows, const T* from, T* to) const;
 
   /// The logarithms of the normalisers of a strip's rows, in one plane.
   LogTotal<T>* log_totals(const StripRows<T>& rows, std::int64_t plane) const;
