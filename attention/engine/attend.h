@@ -25,7 +25,7 @@ enum class AttentionEngine { fastest, fused, blockwise, composed };
 AttentionEngine attention_engine();
 
 /// The number of queries that the blockwise engine computes at once in the calling thread; 0: as many as have about
-/// four million pairs, at least 16.
+/// a million pairs, at least 16.
 std::int64_t attention_block_queries();
 
 /// Chooses the engine of the calling thread, and the blocks of the blockwise engine, for the lifetime of this object.

@@ -22,11 +22,11 @@ struct BlockwiseCall {
   std::int64_t block_queries;  ///< the most queries of a block
 };
 
-/// The queries of a block: its matrices of all pairs have about four million elements.
+/// The queries of a block: its matrices of all pairs have about a million elements.
 std::int64_t block_queries(const AttentionContext& in) {
   if (attention_block_queries() > 0) return attention_block_queries();
   const std::int64_t pairs_of_query = in.query.size(0) * in.query.size(1) * in.key.size(2);
-  return std::clamp<std::int64_t>((std::int64_t{1} << 22) / std::max<std::int64_t>(pairs_of_query, 1), 16,
+  return std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(pairs_of_query, 1), 16,
                                   std::max<std::int64_t>(in.query.size(2), 16));
 }
 

@@ -2,9 +2,10 @@
 /// Shu & Nakayama 2017, "An Empirical Study of Adequate Vision Span for Attention-Based Neural Machine Translation",
 /// eq. 5-9.
 ///
-///   g_t = sigmoid(v · tanh([q_t; i_t] W) + b)                        q_t: decoder state, i_t: decoder input
-///   (step_input) z_ts = s_ts − g_t (s − p_{t−1})² / (2 sigma²)                    s: any score a_t = softmax_s(z_t),
-///   p_t = Σ_s a_ts s                          p: the focus, carried from step to step
+///     g_t = sigmoid(v · tanh([q_t; i_t] W) + b)            q_t: decoder state, i_t: decoder input (step_input)
+///     z_ts = s_ts − g_t (s − p_{t−1})² / (2 sigma²)         s_ts: any score
+///     a_t = softmax_s(z_t)
+///     p_t = Σ_s a_ts s                                      p: the focus, carried from step to step
 ///
 /// In step-by-step decoding the focus before the first query comes from AttentionInput::previous_focus or from the
 /// decoder's memory. The focus after each query is the trace's quantity "focus". Gradients flow through the focus,

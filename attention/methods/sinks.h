@@ -1,8 +1,9 @@
 /// Attention sinks: keys or a logit that receive the weight which no other key needs.
 /// Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks", §3.
 ///
-///   tokens   the first keys are seen in addition to those of any hard window: sliding(left=64, right=0) +
-///   sinks(tokens=4) logit    a_ij = exp(z_ij) / (exp(t_h) + Σ_k exp(z_ik)), t_h learned: rows sum to less than 1
+///     tokens   the first keys are seen in addition to those of any hard window: sliding(left=64, right=0) +
+///              sinks(tokens=4)
+///     logit    a_ij = exp(z_ij) / (exp(t_h) + Σ_k exp(z_ik)), t_h learned: rows sum to less than 1
 #pragma once
 #include "attention/registry.h"
 
