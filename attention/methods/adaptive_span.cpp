@@ -1,7 +1,5 @@
 #include "attention/methods/adaptive_span.h"
 
-#include <cmath>
-
 #include "attention/methods/ranges.h"
 
 namespace fovea {
@@ -11,23 +9,28 @@ void AdaptiveSpan::visit(OptionVisitor& visitor, Options& options) {
   visitor.number("longest", options.longest, 1e-3, 1e9, "the bound of the spans z, in tokens");
   visitor.flag("after_softmax", options.after_softmax,
                "the mask multiplies the weights, which then sum to less than 1");
+  visitor.flag("from_query", options.from_query, "each query has a span of its own, predicted from its state");
 }
 
 AdaptiveSpan::AdaptiveSpan(const MethodShape& shape, const Options& options)
-    : options_(options), span_(parameter("span", {shape.heads}, Initializer::constant(-4))) {}
+    : options_(options), span_(parameter("span", {shape.heads}, Initializer::constant(-4))) {
+  if (options.from_query)
+    predictor_ = parameter("predictor", {shape.model_dim, shape.heads}, Initializer::xavier_uniform());
+}
 
 void AdaptiveSpan::add_terms(const AttentionContext& in, Plan& plan) {
-  Variable z = sigmoid(span_) * options_.longest, reach = z + options_.ramp;
-  plan.quantity("span", z);
+  Variable z = reshape(sigmoid(span_) * options_.longest, {1, span_.size(0), 1});  // [1, H, 1] or [B, H, I]
+  if (predictor_.defined())
+    z = sigmoid(transpose(matmul(in.query_states, predictor_) + span_, 1, 2)) * options_.longest;
+  const Variable reach = z + options_.ramp;
+  plan.quantity("span", predictor_.defined() ? z : reshape(z, {span_.size(0)}));
   if (options_.after_softmax) {
-    plan.windows.push_back(pointwise(SpanWindow{options_.ramp}, PerHead{reach}));
+    plan.windows.push_back(pointwise(SpanWindow{options_.ramp}, PerQuery{reach}));
     return;
   }
-  plan.biases.push_back(pointwise(SpanBias{options_.ramp}, PerHead{reach}));
+  plan.biases.push_back(pointwise(SpanBias{options_.ramp}, PerQuery{reach}));
   // the largest distance below the reach, ⌈reach⌉ − 1
-  const Affine minus{-1, 0};
-  const Tensor below = map(Floor{}, map(minus, reach.value())),
-               farthest = map(Affine{-1, -1}, below).reshape({z.size(0), 1});
+  const Tensor below = map(Floor{}, map(Affine{-1, 0}, reach.value())), farthest = map(Affine{-1, -1}, below);
   const Tensor& query = in.query_positions.value();
   add_range(plan, in, keys_between(map(Subtract{}, query, farthest), map(Add{}, query, farthest)));
 }

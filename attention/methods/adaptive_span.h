@@ -3,6 +3,9 @@
 ///
 ///   a_ij = m(|i − j|) exp(s_ij) / Σ_k m(|i − k|) exp(s_ik),   m(x) = min(max((R + z_h − x) / R, 0), 1)
 ///
+/// With from_query each query has a span of its own, z_ih = longest · sigmoid(x_i v_h + span_h), where x_i is the input
+/// of the sub-layer.
+///
 /// R is the ramp. z_h = longest · sigmoid(span_h), in tokens. (The paper learns z and clips it to [0, longest] after
 /// each update. The sigmoid needs no clipping, and a span of nearly 0 still has a gradient.) Keys at distances of R + z
 /// or more, where m = 0, are outside of a hard window; the others have the bias log m. With after_softmax, w_ij = m(|i
@@ -47,11 +50,13 @@ class AdaptiveSpan : public LocalnessMethod {
   struct Options {
     double ramp = 32, longest = 1024;  ///< in tokens
     bool after_softmax = false;
+    bool from_query = false;  ///< the span depends on the query: the paper's dynamic attention span
   };
   static constexpr MethodCard card = {
       "adaptive_span", "each head learns how far it looks", "Sukhbaatar et al. 2019, eq. 3-4",
       "a_ij = m_ij exp(s_ij) / sum_k m_ik exp(s_ik); after_softmax: w_ij = m_ij softmax_j(s_ij)\n"
-      "m_ij = clamp((ramp + z_h - |i - j|) / ramp, 0, 1), z_h = longest sigmoid(span_h)"};
+      "m_ij = clamp((ramp + z_h - |i - j|) / ramp, 0, 1), z_h = longest sigmoid(span_h)\n"
+      "from_query: z_ih = longest sigmoid(x_i predictor_h + span_h), x_i: the input"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   AdaptiveSpan(const MethodShape& shape, const Options& options);
@@ -59,7 +64,8 @@ class AdaptiveSpan : public LocalnessMethod {
 
  private:
   Options options_;
-  Variable span_;  // [H]
+  Variable span_;       // [H]
+  Variable predictor_;  // v [d, H], with from_query
 };
 
 }  // namespace fovea
