@@ -14,6 +14,10 @@ Variable AttentionContext::newest_key() const {
   return newest == J ? key : slice(key, 2, J - newest, J);
 }
 
+Variable AttentionContext::in_row(const Variable& position) const {
+  return document_start.defined() ? position + document_start : position;
+}
+
 Tensor AttentionContext::allow() const { return allowed_pairs(visible, key.size(2)); }
 
 Tensor allowed_pairs(const KeyRange& range, std::int64_t J) {

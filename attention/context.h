@@ -47,7 +47,10 @@ struct AttentionContext {
   std::int64_t query_offset = 0;  ///< position of the first query
   Place place = Place::encoder;
 
-  Variable length;           ///< number of keys that a query may see, without padding, [B or 1, 1, 1 or I]
+  Variable length;  ///< number of keys that a query may see, without padding, [B or 1, 1, 1 or I]
+  /// Position of the first key of each query's document, [B, 1, I], if there are documents (AttentionInput::documents);
+  /// otherwise undefined. Lengths and what is computed from them are counted from there.
+  Variable document_start;
   Variable query_positions;  ///< in tokens, counted from 0, [I]
   Variable key_positions;    ///< [J]
 
@@ -71,6 +74,8 @@ struct AttentionContext {
   }
   /// The keys that this call passes, the last ones of `key`: [B, H, J', D].
   Variable newest_key() const;
+  /// A position among the keys that a query may see, [B, H, I], as a position among all keys.
+  Variable in_row(const Variable& position) const;
   /// The largest distance |j − i| between a query and a key, at least 0.
   std::int64_t farthest() const { return std::max({query_offset + query.size(2), key.size(2), std::int64_t{1}}) - 1; }
   /// allowed_pairs() of `visible`, on the device of the queries.

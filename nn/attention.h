@@ -33,6 +33,11 @@ struct AttentionInput {
   Variable value;  ///< values before any projection, [B, J, d]
   /// Number of real keys of each sentence, i32 [B]; the keys after them are padding. Undefined if all J keys are real.
   Tensor key_lengths = {};
+  /// Several documents in one row, in self-attention without a memory: the number of the document that each token
+  /// belongs to, i32 or i64 [B, J] on the CPU; tokens of one document are neighbours. A query sees its own document
+  /// only, and positions and lengths are those in the document, so that the result is that of documents in rows of
+  /// their own.
+  Tensor documents = {};
   /// Mask M with values in [0, 1], of any type, [B or 1, H or 1, I or 1, J]. Only some attention methods read it.
   Variable mask = {};
   bool causal = false;              ///< whether a query sees only the keys up to its own position

@@ -128,6 +128,7 @@ Block block_of_call(const BlockwiseCall& call, QueryBlock queries) {
   cut(in.mask, 2);
   cut(in.step_input, 2);
   cut(in.length, 1);
+  cut(in.document_start, 1);
   cut(in.query_positions, 1);
   in.query_offset += queries.first;
   return block;

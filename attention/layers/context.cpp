@@ -1,6 +1,7 @@
 #include "attention/layers/context.h"
 
 #include <algorithm>
+#include <set>
 
 #include "nn/linear.h"
 #include "tensor/comparison.h"
@@ -43,6 +44,50 @@ Variable visible_length(const AttentionInput& input, std::int64_t I, std::int64_
   return length;
 }
 
+/// The first token of each token's document and the one after its last, i32 [B, 1, T]. Throws Error unless documents
+/// are of self-attention without a memory, and their tokens neighbours.
+KeyRange document_of_tokens(const AttentionInput& input, Place place) {
+  const Tensor& documents = input.documents;
+  const std::int64_t B = input.key.size(0), T = input.key.size(1);
+  require(place != Place::cross && !input.memory && input.query_offset == 0 && input.query.size(1) == T,
+          "attention: documents are for self-attention of whole rows, without a decoder's memory");
+  require(documents.device() == Device::cpu && (documents.dtype() == DType::i32 || documents.dtype() == DType::i64) &&
+              documents.shape() == Shape{B, T},
+          "attention: the documents are {} on {}; expected the number of each token's document, i32 or i64 [{}, {}] on "
+          "the CPU",
+          documents, name(documents.device()), B, T);
+  const std::vector<std::int64_t> number = documents.to(DType::i64).to_vector<std::int64_t>();
+  std::vector<std::int64_t> first(number.size()), end(number.size());
+  for (std::int64_t b = 0; b < B; ++b) {
+    const auto row = static_cast<std::size_t>(b * T), tokens = static_cast<std::size_t>(T);
+    std::set<std::int64_t> seen;
+    for (std::size_t begin = 0, next = 0; begin < tokens; begin = next) {
+      while (next < tokens && number[row + next] == number[row + begin]) ++next;
+      require(seen.insert(number[row + begin]).second,
+              "attention: document {} of row {} has tokens in two places; those of one document must be neighbours",
+              number[row + begin], b);
+      std::fill(&first[row + begin], &first[row] + next, static_cast<std::int64_t>(begin));
+      std::fill(&end[row + begin], &end[row] + next, static_cast<std::int64_t>(next));
+    }
+  }
+  auto bound = [&](const std::vector<std::int64_t>& x) {
+    return Tensor::from(x, {B, 1, T}).to(DType::i32).to(input.query.device());
+  };
+  return {bound(first), bound(end)};
+}
+
+/// Restricts what queries see to their documents.
+void add_documents(const AttentionInput& input, AttentionContext& in) {
+  const KeyRange documents = document_of_tokens(input, in.place);
+  const DType dtype = input.query.dtype();
+  const Tensor& before = in.visible.end;
+  in.visible = {documents.first,
+                before.defined() ? where(less(before, documents.end), before, documents.end) : documents.end};
+  in.document_start = documents.first.to(dtype);
+  const Tensor length = map(Subtract{}, in.visible.end.to(dtype), in.document_start.value());
+  in.length = map(Maximum{}, length, Tensor::zeros({1}, dtype, input.query.device()));  // 0 in padding
+}
+
 /// The previous focus with a dimension of heads: [B] or [B, H] → [B, H or 1]. Undefined if it is. Throws Error for
 /// other shapes.
 Variable focus_of_heads(const Variable& focus, std::int64_t B) {
@@ -67,6 +112,7 @@ AttentionContext context_of(const AttentionInput& input, Place place) {
   in.query_offset = input.query_offset;
   in.place = place;
   in.length = visible_length(input, I, J, input.query.dtype());
+  if (input.documents.defined()) add_documents(input, in);
   in.query_positions = Tensor::arange(I, input.query.dtype(), input.query.device(), input.query_offset);
   in.key_positions = Tensor::arange(J, input.query.dtype(), input.query.device());
   in.step_input = input.step_input;

@@ -82,7 +82,7 @@ void GaussianLocalness::add_terms(const AttentionContext& in, Plan& plan) {
 
 Variable GaussianLocalness::center(const AttentionContext& in, const Variable& hidden) const {
   Variable fraction = sigmoid(per_head(center_.forward(hidden)));  // [B, H, I]
-  return options_.center_scale == CenterScale::last ? (in.length - 1) * fraction : in.length * fraction - 1;
+  return in.in_row(options_.center_scale == CenterScale::last ? (in.length - 1) * fraction : in.length * fraction - 1);
 }
 
 Variable GaussianLocalness::width(const AttentionContext& in, const Variable& hidden) const {

@@ -29,7 +29,7 @@ void LocalMonotonic::visit(OptionVisitor& visitor, Options& options) {
 }
 
 void LocalMonotonic::add_terms(const AttentionContext& in, Plan& plan) {
-  Variable position = minimum(in.query_positions, in.length - 1);  // p [B or 1, 1, I]
+  Variable position = minimum(in.query_positions, in.in_row(in.length - 1));  // p [B or 1, 1, I]
   const auto D = static_cast<double>(options_.half_width);
   add_range(plan, in, keys_between(map(Affine{1, -D}, position.value()), map(Affine{1, D}, position.value())));
   plan.quantity("center", broadcast_to(position, {in.query.size(0), 1, in.query.size(2)}));
@@ -53,7 +53,7 @@ LocalPredictive::LocalPredictive(const MethodShape& shape, const Options& option
 
 void LocalPredictive::add_terms(const AttentionContext& in, Plan& plan) {
   Variable fraction = sigmoid(project_to_number(tanh(project(in.query, projection_)), vector_));  // [B, H, I]
-  Variable center = (options_.center_scale == CenterScale::last ? in.length - 1 : in.length) * fraction;
+  Variable center = in.in_row((options_.center_scale == CenterScale::last ? in.length - 1 : in.length) * fraction);
   const double D = options_.half_width;
   Tensor around = center.value();
   if (options_.truncation == Truncation::floor) around = map(Floor{}, around);

@@ -108,6 +108,8 @@ LocationScoring::LocationScoring(const MethodShape& shape, const Options& option
                         Initializer::xavier_uniform())) {}
 
 void LocationScoring::add_terms(const AttentionContext& in, Plan& plan) {
+  require(!in.document_start.defined(),
+          "location: scores belong to positions in the row; it is not defined for several documents in one row");
   plan.scores.push_back({.form = Score::Form::location, .queries = project(in.query, weight_), .keys = in.key});
   const std::int64_t J = in.key.size(2);
   if (J <= options_.longest) return;

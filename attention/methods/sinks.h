@@ -27,10 +27,11 @@ class AttentionSinks : public LocalnessMethod {
     if (options.logit) logit_ = parameter("logit", {shape.heads}, Initializer::zeros());
   }
   void add_terms(const AttentionContext& in, Plan& plan) override {
-    if (options_.tokens > 0)
-      plan.always.push_back({{{},
-                              Tensor::full({1, 1, 1}, static_cast<double>(std::min(options_.tokens, in.key.size(2))),
-                                           DType::i32, in.query.device())}});
+    if (options_.tokens > 0) {
+      const auto tokens = static_cast<double>(std::min(options_.tokens, in.key.size(2)));
+      const Variable first = Tensor::zeros({1, 1, 1}, in.query.dtype(), in.query.device());
+      plan.always.push_back({{{}, map(Affine{1, tokens}, in.in_row(first).value()).to(DType::i32)}});
+    }
     plan.sink = logit_;
   }
 

@@ -49,6 +49,9 @@ void DifferentiableWindow::add_layers(StateLayers& layers) const {
 }
 
 void DifferentiableWindow::add_terms(const AttentionContext& in, Plan& plan) {
+  require(options_.segment == 1 || !in.document_start.defined(),
+          "window: segment={} divides the row, not its documents; use segment=1 for several documents in one row",
+          options_.segment);
   auto queries = [&](const Linear& projection) {
     return split_heads(in.project(projection, in.query_states), head_dim_);
   };

@@ -349,4 +349,59 @@ BOOST_AUTO_TEST_CASE(the_traced_weights_are_the_coefficients_of_the_values) {
   });
 }
 
+/// Two documents of 3 and 4 tokens in one row, and padding after them, are what they are in rows of their own.
+BOOST_AUTO_TEST_CASE(documents_in_one_row_are_as_in_rows_of_their_own) {
+  constexpr std::int64_t first = 3, second = 4, padding = 2;
+  Generator generator(21);
+  const Tensor row = random_tensor({1, first + second + padding, d}, generator);
+  const Tensor documents = Tensor::from(std::vector<std::int64_t>{5, 5, 5, 2, 2, 2, 2, 9, 9}, {1, 9});
+  const Tensor mask = test_mask(9, 9);
+  int compared = 0;
+  // local_p predicts from queries that rotary has turned by their positions in the row
+  std::vector<std::string> specifications = all_specifications();
+  std::erase_if(specifications, [](const std::string& text) { return text.find("rotary+local_p") != text.npos; });
+  auto compare = [&](Attention& attention, Place place) {
+    if (place == Place::cross) return;
+    auto run = [&](std::int64_t begin, std::int64_t end, bool packed) {
+      const Tensor states = row.slice(1, begin, end);
+      Variable x(states);
+      return attention
+          .forward({.query = x,
+                    .key = x,
+                    .value = x,
+                    .key_lengths = Tensor::full({1}, double(packed ? first + second : end - begin), DType::i32),
+                    .documents = packed ? documents : Tensor(),
+                    .mask = mask.slice(2, begin, end).slice(3, begin, end),
+                    .causal = place == Place::decoder})
+          .value();
+    };
+    Tensor together;
+    try {
+      together = run(0, 9, true);
+    } catch (const Error& error) {  // location scores, segments
+      BOOST_TEST(std::string(error.what()).find("documents in one row") != std::string::npos, error.what());
+      return;
+    }
+    ++compared;
+    BOOST_TEST(largest_difference(together.slice(1, 0, first), run(0, first, false)) < 1e-12);
+    BOOST_TEST(largest_difference(together.slice(1, first, first + second), run(first, first + second, false)) < 1e-12);
+  };
+  for_every_attention(compare, specifications);
+  BOOST_TEST(compared > 60);
+}
+
+BOOST_AUTO_TEST_CASE(documents_that_do_not_fit_are_refused) {
+  Generator generator(21);
+  auto attention = random_attention("global", Place::encoder);
+  const Variable x = random_tensor({1, 4, d}, generator);
+  auto with = [&](const Tensor& documents) {
+    return
+        [&attention, x, documents] { attention->forward({.query = x, .key = x, .value = x, .documents = documents}); };
+  };
+  BOOST_CHECK_EXCEPTION(with(Tensor::from(std::vector<std::int64_t>{1, 2, 1, 1}, {1, 4}))(), Error, [](auto& error) {
+    return std::string(error.what()).find("document 1 of row 0 has tokens in two places") != std::string::npos;
+  });
+  BOOST_CHECK_THROW(with(Tensor::from(std::vector<std::int64_t>{1, 2, 3}, {1, 3}))(), Error);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
