@@ -18,6 +18,7 @@
 #include "attention/methods/sinks.h"
 #include "attention/methods/sliding.h"
 #include "attention/methods/soft_cap.h"
+#include "attention/methods/sparsemax.h"
 #include "attention/methods/static_mask.h"
 #include "attention/methods/t5_bias.h"
 #include "attention/methods/window.h"
@@ -41,15 +42,35 @@ class GlobalAttention : public LocalnessMethod {
 /// The catalogue. A new method is one line here.
 std::vector<MethodEntry>& catalogue() {
   static std::vector<MethodEntry> methods = {
-      method<GlobalAttention>(),      method<RelativePositions>(), method<GaussianLocalness>(),
-      method<DifferentiableWindow>(), method<MaskAttention>(),     method<StaticMask>(),
-      method<DynamicMask>(),          method<HeadActivation>(),    method<LinearBiases>(),
-      method<BucketBias>(),           method<RotaryPositions>(),   method<SlidingWindow>(),
-      method<AttentionSinks>(),       method<SoftCap>(),           method<AdaptiveSpan>(),
-      method<DotProduct>(),           method<ScaledDotProduct>(),  method<GeneralProduct>(),
-      method<AdditiveScoring>(),      method<LocationScoring>(),   method<MeanWeights>(),
-      method<LaplaceWeights>(),       method<GaussianWeights>(),   method<LocalMonotonic>(),
-      method<LocalPredictive>(),      method<FineGrained>(),       method<FlexibleAttention>(),
+      method<GlobalAttention>(),
+      method<RelativePositions>(),
+      method<GaussianLocalness>(),
+      method<DifferentiableWindow>(),
+      method<MaskAttention>(),
+      method<StaticMask>(),
+      method<DynamicMask>(),
+      method<HeadActivation>(),
+      method<LinearBiases>(),
+      method<BucketBias>(),
+      method<RotaryPositions>(),
+      method<SlidingWindow>(),
+      method<AttentionSinks>(),
+      method<SoftCap>(),
+      method<AdaptiveSpan>(),
+      method<DotProduct>(),
+      method<ScaledDotProduct>(),
+      method<GeneralProduct>(),
+      method<AdditiveScoring>(),
+      method<LocationScoring>(),
+      method<MeanWeights>(),
+      method<LaplaceWeights>(),
+      method<GaussianWeights>(),
+      method<LocalMonotonic>(),
+      method<LocalPredictive>(),
+      method<FineGrained>(),
+      method<FlexibleAttention>(),
+      // around the softmax, and around the heads
+      method<Sparsemax>(),
   };
   return methods;
 }

@@ -57,8 +57,8 @@ class Alternatives : public OptionVisitor {
 };
 
 /// What is meant to have the composed form alone: a specification with such a part is not asked for more.
-inline const std::vector<std::string> composed_only{"mask=discrete", "fine_grained*1, relative",
-                                                    "fine_grained(hidden=3)+relative"};
+inline const std::vector<std::string> composed_only{
+    "mask=discrete", "fine_grained*1, relative", "fine_grained(hidden=3)+relative", "sparsemax"};
 
 inline bool is_composed_only(const std::string& specification) {
   return std::any_of(composed_only.begin(), composed_only.end(),
@@ -127,7 +127,12 @@ inline std::vector<std::string> all_specifications() {
                                   "average(multi_head(t5(layers=1), heads=1), multi_head(laplace)))",
                                   "concat(multi_head(additive+gaussian, heads=3), multi_head(alibi, heads=1), "
                                   "head_input=split)",
-                                  "multi_head(heads(local_p(half_width=1)*1, man*1))"})
+                                  "multi_head(heads(local_p(half_width=1)*1, man*1))",
+                                  "sparsemax+window",
+                                  "heads(sparsemax*1, global*1)",
+                                  "heads(sparsemax*1, laplace*1)+gaussian",
+                                  "sparsemax+sinks(tokens=1,logit=true)+sliding(left=1,right=1)",
+                                  "fine_grained(hidden=2)+sparsemax"})
     specifications.emplace_back(combination);
   return specifications;
 }

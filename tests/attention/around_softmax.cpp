@@ -1,0 +1,236 @@
+// The methods around the softmax and the heads, each against plain loops over the paper's equation.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include <boost/test/unit_test.hpp>
+
+#include "attention/methods/sparsemax.h"
+#include "autograd/gradcheck.h"
+#include "tensor/storage.h"
+#include "tests/attention/attentions.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+using Row = std::vector<double>;
+using Matrix = std::vector<Row>;
+
+// ---- Sparsemax by brute force
+
+/// The point of the simplex on these keys that is nearest to z: of all supports, the best one whose point is in it.
+Row nearest_of_simplex(const Row& z, const std::vector<bool>& allow) {
+  const std::size_t n = z.size();
+  Row best(n, 0);
+  double nearest = infinity;
+  for (unsigned support = 1; support < 1U << n; ++support) {
+    double total = -1, members = 0, distance = 0;
+    bool fits = true;
+    for (std::size_t j = 0; j < n; ++j)
+      if (support >> j & 1) {
+        fits = fits && allow[j];
+        total += z[j];
+        ++members;
+      }
+    Row p(n, 0);
+    for (std::size_t j = 0; fits && j < n; ++j) {
+      if (support >> j & 1) p[j] = z[j] - total / members;
+      if (allow[j]) distance += (p[j] - z[j]) * (p[j] - z[j]);
+      fits = p[j] >= 0;
+    }
+    if (!fits || distance >= nearest) continue;
+    nearest = distance;
+    best = p;
+  }
+  return best;
+}
+
+// ---- An attention by plain loops
+
+/// Four queries and five keys, of which the last one is padding; the attention's parameters are random.
+class Reference {
+ public:
+  static constexpr std::int64_t d = 6, I = 4, J = 5;
+
+  explicit Reference(const std::string& specification, int heads = 2, int layer = 0)
+      : H(heads), D(d / heads), attention(make(specification, heads, layer)) {
+    Generator generator(41);
+    for (auto& parameter : attention->parameters()) {
+      Variable variable = parameter.variable;
+      variable.value().copy_from(random_tensor(variable.shape(), generator));
+      read(parameter);
+    }
+    query = random_tensor({1, I, d}, generator, -2, 2);
+    key = random_tensor({1, J, d}, generator, -2, 2);
+  }
+
+  void set(const std::string& name, double value) {
+    for (auto& parameter : attention->parameters())
+      if (parameter.name == name) {
+        Variable(parameter.variable).value().fill(value);
+        read(parameter);
+        return;
+      }
+    BOOST_FAIL("no parameter " << name);
+  }
+  const Row& parameter(const std::string& name) const { return parameters.at(name); }
+
+  /// x W + b for a layer with this many columns; without b if it has none.
+  Matrix linear(const Tensor& x, const std::string& layer, std::int64_t columns) const {
+    const Row values = x.to_vector<double>(), &weight = parameter(layer + ".weight");
+    Matrix out(values.size() / d, Row(columns, 0));
+    for (std::size_t row = 0; row < out.size(); ++row)
+      for (std::int64_t c = 0; c < columns; ++c) {
+        if (parameters.contains(layer + ".bias")) out[row][c] = parameter(layer + ".bias")[c];
+        for (std::int64_t k = 0; k < d; ++k) out[row][c] += values[row * d + k] * weight[k * columns + c];
+      }
+    return out;
+  }
+
+  /// The logits q_i · k_j / sqrt(D) of each head, from two layers, [H][I][J - 1].
+  std::vector<Matrix> logits(const std::string& query_layer, const std::string& key_layer, int key_heads) const {
+    const Matrix q = linear(query, query_layer, d), k = linear(key, key_layer, key_heads * D);
+    std::vector<Matrix> z(H, Matrix(I, Row(J - 1, 0)));
+    for (int h = 0; h < H; ++h)
+      for (std::int64_t i = 0; i < I; ++i)
+        for (std::int64_t j = 0; j < J - 1; ++j)
+          for (std::int64_t c = 0; c < D; ++c)
+            z[h][i][j] += q[i][h * D + c] * k[j][h * key_heads / H * D + c] / std::sqrt(D);
+    return z;
+  }
+  std::vector<Matrix> logits() const { return logits("query", "key", H); }
+
+  static std::vector<Matrix> softmax(std::vector<Matrix> z) {
+    for (Matrix& head : z)
+      for (Row& row : head) {
+        double total = 0;
+        for (double& x : row) total += x = std::exp(x);
+        for (double& x : row) x /= total;
+      }
+    return z;
+  }
+
+  /// Σ_j w_ij v_j, the heads side by side, [I][d].
+  Matrix heads_of(const std::vector<Matrix>& weights, int key_heads) const {
+    const Matrix v = linear(key, "value", key_heads * D);
+    Matrix out(I, Row(d, 0));
+    for (int h = 0; h < H; ++h)
+      for (std::int64_t i = 0; i < I; ++i)
+        for (std::int64_t j = 0; j < J - 1; ++j)
+          for (std::int64_t c = 0; c < D; ++c) out[i][h * D + c] += weights[h][i][j] * v[j][h * key_heads / H * D + c];
+    return out;
+  }
+
+  /// Compares the attention's output with these heads times W^O.
+  void check(const Matrix& heads) const {
+    const Variable out = attention->forward(
+        {.query = query, .key = key, .value = key, .key_lengths = Tensor::from(std::vector<std::int32_t>{J - 1}, {1})});
+    const Row found = out.value().to_vector<double>(), &weight = parameter("output.weight");
+    for (std::int64_t i = 0; i < I; ++i)
+      for (std::int64_t c = 0; c < d; ++c) {
+        double expected = parameter("output.bias")[c];
+        for (std::int64_t k = 0; k < d; ++k) expected += heads[i][k] * weight[k * d + c];
+        BOOST_TEST(std::abs(found[i * d + c] - expected) < 1e-12,
+                   "query " << i << ": " << found[i * d + c] << ", expected " << expected);
+      }
+  }
+
+  const int H;
+  const std::int64_t D;
+  std::unique_ptr<Attention> attention;
+  Tensor query, key;
+
+ private:
+  static std::unique_ptr<Attention> make(const std::string& specification, int heads, int layer) {
+    auto made = attention_factory(specification)(
+        {.model_dim = d, .heads = heads, .layer = layer, .layers = layer + 1, .place = Place::cross});
+    made->to(DType::f64);
+    made->train(false);
+    return made;
+  }
+  void read(const NamedParameter& parameter) {
+    parameters[parameter.name] = parameter.variable.value().to_vector<double>();
+  }
+  std::map<std::string, Row> parameters;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(around_softmax)
+
+BOOST_AUTO_TEST_CASE(sparsemax_is_the_nearest_point_of_the_simplex) {
+  Generator generator(51);
+  constexpr std::int64_t rows = 60, n = 7;
+  for (double width : {0.1, 1.0, 5.0, 1e4}) {
+    const Tensor z = random_tensor({rows, n}, generator, -width, width);
+    const std::vector<double> chances = random_tensor({rows, n}, generator).to_vector<double>();
+    std::vector<std::uint8_t> allow;
+    for (std::size_t k = 0; k < chances.size(); ++k) allow.push_back(chances[k] > -0.5 && k / n != 3);
+    const Row found = sparsemax(z, Tensor::from(allow, {rows, n})).value().to_vector<double>();
+    const Row logits = z.to_vector<double>();
+    for (std::size_t row = 0; row < rows; ++row) {
+      const auto at = static_cast<std::ptrdiff_t>(row * n);
+      const Row expected = nearest_of_simplex({logits.begin() + at, logits.begin() + at + n},
+                                              {allow.begin() + at, allow.begin() + at + n});
+      for (std::size_t j = 0; j < n; ++j)
+        BOOST_TEST(std::abs(found[row * n + j] - expected[j]) < 1e-15 * std::max(1.0, width), "row " << row);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sparsemax_of_unusual_rows) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  auto of = [](Row z, std::vector<std::uint8_t> allow) {
+    const auto n = static_cast<std::int64_t>(z.size());
+    return sparsemax(Tensor::from(z, {1, n}), Tensor::from(allow, {1, n})).value().to_vector<double>();
+  };
+  BOOST_TEST((of({3, 1, 2}, {0, 0, 0}) == Row{0, 0, 0}));
+  BOOST_TEST((of({-infinity, -infinity}, {1, 1}) == Row{0, 0}));
+  BOOST_TEST((of({-infinity, 5, 5, nan}, {1, 1, 1, 0}) == Row{0, 0.5, 0.5, 0}));
+  BOOST_TEST((of({1e300, -1e300, 0.25}, {1, 1, 1}) == Row{1, 0, 0}));
+  const Row with_nan = of({1, nan, 7}, {1, 1, 0});
+  BOOST_TEST((std::isnan(with_nan[0]) && std::isnan(with_nan[1]) && with_nan[2] == 0));
+  BOOST_TEST(sparsemax(Tensor::zeros({0, 4})).value().elements() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(sparsemax_of_long_rows_in_f32_sums_to_1) {
+  Generator generator(52);
+  for (double width : {1e-4, 1.0, 1e3}) {
+    const Tensor z = random_tensor({3, 4001}, generator, -width, width).to(DType::f32);
+    const Row totals = sum(sparsemax(z).value(), {-1}).to_vector<double>();
+    for (double total : totals) BOOST_TEST(std::abs(total - 1) < 1e-5);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_gradient_of_sparsemax_is_centred_on_the_support) {
+  Generator generator(53);
+  constexpr std::int64_t rows = 20, n = 6;
+  Variable z(random_tensor({rows, n}, generator), true);
+  const Tensor g = random_tensor({rows, n}, generator);
+  const Variable weights = sparsemax(z);
+  const Row a = weights.value().to_vector<double>(), of_output = g.to_vector<double>(),
+            found = grad(weights, {z}, g)[0].value().to_vector<double>();
+  int outside = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    double total = 0, members = 0;
+    for (std::size_t j = row * n; j < (row + 1) * n; ++j)
+      if (a[j] > 0) total += of_output[j], ++members;
+    for (std::size_t j = row * n; j < (row + 1) * n; ++j) {
+      outside += a[j] == 0;
+      BOOST_TEST(std::abs(found[j] - (a[j] > 0 ? of_output[j] - total / members : 0)) < 1e-15);
+    }
+  }
+  BOOST_TEST((outside > 10 && outside < rows * (n - 1)));
+  auto cubed = [](const std::vector<Variable>& x) { return sparsemax(x[0] * x[0] * x[0]); };
+  BOOST_TEST(gradcheck(cubed, {z}) == "");
+  BOOST_TEST(gradgradcheck(cubed, {z}) == "");
+}
+
+// Maps that are the same leave (1 - lambda) of one: the norm makes plain attention's heads of it, also with positions.
+// With the shared columns written out for every head, all other methods see what they would see of plain attention.
+BOOST_AUTO_TEST_SUITE_END()
