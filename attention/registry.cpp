@@ -21,6 +21,7 @@
 #include "attention/methods/sparsemax.h"
 #include "attention/methods/static_mask.h"
 #include "attention/methods/t5_bias.h"
+#include "attention/methods/talking_heads.h"
 #include "attention/methods/window.h"
 
 namespace fovea {
@@ -71,6 +72,7 @@ std::vector<MethodEntry>& catalogue() {
       method<FlexibleAttention>(),
       // around the softmax, and around the heads
       method<Sparsemax>(),
+      method<TalkingHeads>(),
   };
   return methods;
 }

@@ -159,6 +159,15 @@ class Reference {
   std::map<std::string, Row> parameters;
 };
 
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(around_softmax)
@@ -229,6 +238,43 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_sparsemax_is_centred_on_the_support) {
   auto cubed = [](const std::vector<Variable>& x) { return sparsemax(x[0] * x[0] * x[0]); };
   BOOST_TEST(gradcheck(cubed, {z}) == "");
   BOOST_TEST(gradgradcheck(cubed, {z}) == "");
+}
+
+BOOST_AUTO_TEST_CASE(heads_talk_before_and_after_the_softmax) {
+  for (const std::string options : {"", "(before=false)", "(after=false)"}) {
+    const Reference reference("talking_heads" + options);
+    auto mixed = [&](const std::vector<Matrix>& x, const char* matrix) {
+      std::vector<Matrix> out(reference.H, Matrix(Reference::I, Row(Reference::J - 1, 0)));
+      for (int h = 0; h < reference.H; ++h)
+        for (int g = 0; g < reference.H; ++g)
+          for (std::int64_t i = 0; i < Reference::I; ++i)
+            for (std::int64_t j = 0; j < Reference::J - 1; ++j)
+              out[h][i][j] += reference.parameter(matrix)[h * reference.H + g] * x[g][i][j];
+      return out;
+    };
+    std::vector<Matrix> pairs = reference.logits();
+    if (options != "(before=false)") pairs = mixed(pairs, "talking_heads.before");
+    pairs = Reference::softmax(pairs);
+    if (options != "(after=false)") pairs = mixed(pairs, "talking_heads.after");
+    BOOST_TEST_CONTEXT(options) { reference.check(reference.heads_of(pairs, reference.H)); }
+  }
+  BOOST_TEST(error_of([] { Reference("talking_heads(before=false,after=false)"); }) ==
+             "talking_heads: before=false and after=false leave nothing to mix");
+}
+
+BOOST_AUTO_TEST_CASE(a_hidden_key_adds_nothing_to_the_logits_of_other_heads) {
+  const Reference reference("heads(sliding(left=1,right=9)*1, sliding(left=9,right=0)*1)+talking_heads(after=false)");
+  auto sees = [](int h, std::int64_t i, std::int64_t j) { return h == 0 ? j >= i - 1 : j <= i; };
+  const std::vector<Matrix> z = reference.logits();
+  const Row& mixing = reference.parameter("talking_heads.before");
+  std::vector<Matrix> mixed = z;
+  for (int h = 0; h < 2; ++h)
+    for (std::int64_t i = 0; i < Reference::I; ++i)
+      for (std::int64_t j = 0; j < Reference::J - 1; ++j) {
+        mixed[h][i][j] = sees(h, i, j) ? 0 : -infinity;
+        for (int g = 0; g < 2; ++g) mixed[h][i][j] += sees(g, i, j) ? mixing[h * 2 + g] * z[g][i][j] : 0;
+      }
+  reference.check(reference.heads_of(Reference::softmax(mixed), 2));
 }
 
 // Maps that are the same leave (1 - lambda) of one: the norm makes plain attention's heads of it, also with positions.

@@ -58,7 +58,7 @@ class Alternatives : public OptionVisitor {
 
 /// What is meant to have the composed form alone: a specification with such a part is not asked for more.
 inline const std::vector<std::string> composed_only{
-    "mask=discrete", "fine_grained*1, relative", "fine_grained(hidden=3)+relative", "sparsemax"};
+    "mask=discrete", "fine_grained*1, relative", "fine_grained(hidden=3)+relative", "sparsemax", "talking_heads"};
 
 inline bool is_composed_only(const std::string& specification) {
   return std::any_of(composed_only.begin(), composed_only.end(),
@@ -132,7 +132,11 @@ inline std::vector<std::string> all_specifications() {
                                   "heads(sparsemax*1, global*1)",
                                   "heads(sparsemax*1, laplace*1)+gaussian",
                                   "sparsemax+sinks(tokens=1,logit=true)+sliding(left=1,right=1)",
-                                  "fine_grained(hidden=2)+sparsemax"})
+                                  "fine_grained(hidden=2)+sparsemax",
+                                  "talking_heads+relative(clip=2)",
+                                  "man+talking_heads",
+                                  "heads(sliding(left=1,right=1)+sinks(logit=true)*1, global*1)+talking_heads",
+                                  "general+flexible(sigma=1,threshold=0.5)+talking_heads"})
     specifications.emplace_back(combination);
   return specifications;
 }
