@@ -5,6 +5,7 @@
 #include "attention/methods/activation.h"
 #include "attention/methods/adaptive_span.h"
 #include "attention/methods/alibi.h"
+#include "attention/methods/differential.h"
 #include "attention/methods/dynamic_mask.h"
 #include "attention/methods/fine_grained.h"
 #include "attention/methods/flexible.h"
@@ -73,6 +74,7 @@ std::vector<MethodEntry>& catalogue() {
       // around the softmax, and around the heads
       method<Sparsemax>(),
       method<TalkingHeads>(),
+      method<DifferentialAttention>(),
   };
   return methods;
 }

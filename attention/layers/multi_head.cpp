@@ -121,18 +121,19 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
 MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
   Call out{context(input), {}};
   AttentionContext& in = out.context;
-  if (surroundings_.positioned)
-    position_heads(in, this, [&](Variable heads, std::int64_t first) {
-      for (Placed& placed : methods_)
-        heads = positioned_heads(*placed.method, heads, first, {placed.first_head, placed.heads});
-      return heads;
-    });
+  const auto positioned = [&](Variable heads, std::int64_t first) {
+    for (Placed& placed : methods_)
+      heads = positioned_heads(*placed.method, heads, first, {placed.first_head, placed.heads});
+    return heads;
+  };
+  if (surroundings_.positioned) position_heads(in, this, positioned);
   for (Placed& placed : methods_) {
     HeadRange heads{placed.first_head, placed.heads};
     Plan own;
     placed.method->add_terms(context_of_heads(in, heads), own);
     add_to_plan(out.plan, std::move(own), in, heads);
   }
+  if (surroundings_.positioned) position_second_maps(in, out.plan, positioned);
   return out;
 }
 

@@ -277,6 +277,65 @@ BOOST_AUTO_TEST_CASE(a_hidden_key_adds_nothing_to_the_logits_of_other_heads) {
   reference.check(reference.heads_of(Reference::softmax(mixed), 2));
 }
 
+BOOST_AUTO_TEST_CASE(differential_attention_subtracts_the_second_map) {
+  for (int layer : {0, 3})
+    for (bool plain : {true, false}) {
+      Reference reference("differential", 2, layer);
+      const double start = 0.8 - 0.6 * std::exp(-0.3 * layer);
+      if (plain)  // exp(0) - exp(0) = 0
+        for (const char* name : {"differential.lambda_q1", "differential.lambda_k2"}) reference.set(name, 0);
+      auto product = [&](const char* a, const char* b) {
+        double total = 0;
+        for (std::int64_t c = 0; c < reference.D; ++c) total += reference.parameter(a)[c] * reference.parameter(b)[c];
+        return total;
+      };
+      const double lambda = plain ? start
+                                  : std::exp(product("differential.lambda_q1", "differential.lambda_k1")) -
+                                        std::exp(product("differential.lambda_q2", "differential.lambda_k2")) + start;
+      std::vector<Matrix> weights = Reference::softmax(reference.logits());
+      const std::vector<Matrix> second =
+          Reference::softmax(reference.logits("differential.query", "differential.key", reference.H));
+      for (int h = 0; h < reference.H; ++h)
+        for (std::int64_t i = 0; i < Reference::I; ++i)
+          for (std::int64_t j = 0; j < Reference::J - 1; ++j) weights[h][i][j] -= lambda * second[h][i][j];
+      Matrix heads = reference.heads_of(weights, reference.H);
+      for (Row& row : heads)
+        for (int h = 0; h < reference.H; ++h) {
+          double squares = 0;
+          for (std::int64_t c = 0; c < reference.D; ++c) squares += row[h * reference.D + c] * row[h * reference.D + c];
+          const double rms = std::sqrt(squares / static_cast<double>(reference.D) + 1e-5);
+          for (std::int64_t c = 0; c < reference.D; ++c)
+            row[h * reference.D + c] *= reference.parameter("differential.gain")[c] * (1 - start) / rms;
+        }
+      BOOST_TEST_CONTEXT("layer " << layer << (plain ? ", lambda_init" : "")) { reference.check(heads); }
+    }
+}
+
 // Maps that are the same leave (1 - lambda) of one: the norm makes plain attention's heads of it, also with positions.
+BOOST_AUTO_TEST_CASE(both_maps_of_differential_attention_are_positioned) {
+  for (const char* positions : {"rotary", "rotary(heads=2)", "alibi"}) {
+    auto attention = random_attention(std::string("differential+") + positions, Place::decoder);
+    std::map<std::string, Tensor> values;
+    for (auto& parameter : attention->parameters()) values[parameter.name] = parameter.variable.value();
+    for (const char* layer : {"query", "key"})
+      for (const char* part : {".weight", ".bias"})
+        values[std::string("differential.") + layer + part].copy_from(values[std::string(layer) + part]);
+    Generator generator(55);
+    const Tensor x = random_tensor({2, 5, 6}, generator);
+    AttentionTrace trace;
+    attention->forward({.query = x, .key = x, .value = x, .causal = true, .trace = &trace});
+    double lambda = 0;
+    for (auto& [name, value] : trace.quantities)
+      if (name == "lambda") lambda = value.item();
+    auto plain = random_attention(positions, Place::decoder);
+    for (auto& parameter : plain->parameters())
+      if (values.contains(parameter.name)) Variable(parameter.variable).value().copy_from(values[parameter.name]);
+    AttentionTrace plain_trace;
+    plain->forward({.query = x, .key = x, .value = x, .causal = true, .trace = &plain_trace});
+    const Row a = trace.weights.value().to_vector<double>(), b = plain_trace.weights.value().to_vector<double>();
+    for (std::size_t k = 0; k < a.size(); ++k) BOOST_TEST(std::abs(a[k] - (1 - lambda) * b[k]) < 1e-14, positions);
+  }
+}
+
 // With the shared columns written out for every head, all other methods see what they would see of plain attention.
 BOOST_AUTO_TEST_SUITE_END()

@@ -58,7 +58,8 @@ class Alternatives : public OptionVisitor {
 
 /// What is meant to have the composed form alone: a specification with such a part is not asked for more.
 inline const std::vector<std::string> composed_only{
-    "mask=discrete", "fine_grained*1, relative", "fine_grained(hidden=3)+relative", "sparsemax", "talking_heads"};
+    "mask=discrete", "fine_grained*1, relative", "fine_grained(hidden=3)+relative", "sparsemax", "talking_heads",
+    "differential"};
 
 inline bool is_composed_only(const std::string& specification) {
   return std::any_of(composed_only.begin(), composed_only.end(),
@@ -136,7 +137,11 @@ inline std::vector<std::string> all_specifications() {
                                   "talking_heads+relative(clip=2)",
                                   "man+talking_heads",
                                   "heads(sliding(left=1,right=1)+sinks(logit=true)*1, global*1)+talking_heads",
-                                  "general+flexible(sigma=1,threshold=0.5)+talking_heads"})
+                                  "general+flexible(sigma=1,threshold=0.5)+talking_heads",
+                                  "differential+gaussian",
+                                  "differential+rotary+sparsemax",
+                                  "heads(differential*1, fine_grained(hidden=2)*1)",
+                                  "differential(heads=1)+rotary(heads=2)+talking_heads+sinks(logit=true)"})
     specifications.emplace_back(combination);
   return specifications;
 }
