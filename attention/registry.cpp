@@ -9,6 +9,7 @@
 #include "attention/methods/dynamic_mask.h"
 #include "attention/methods/fine_grained.h"
 #include "attention/methods/flexible.h"
+#include "attention/methods/gate.h"
 #include "attention/methods/gaussian.h"
 #include "attention/methods/local.h"
 #include "attention/methods/location_weights.h"
@@ -75,6 +76,7 @@ std::vector<MethodEntry>& catalogue() {
       method<Sparsemax>(),
       method<TalkingHeads>(),
       method<DifferentialAttention>(),
+      method<GatedHeads>(),
   };
   return methods;
 }

@@ -337,5 +337,14 @@ BOOST_AUTO_TEST_CASE(both_maps_of_differential_attention_are_positioned) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_gate_multiplies_the_heads) {
+  const Reference reference("gate");
+  Matrix heads = reference.heads_of(Reference::softmax(reference.logits()), reference.H);
+  const Matrix gates = reference.linear(reference.query, "gate.gate", Reference::d);
+  for (std::size_t i = 0; i < heads.size(); ++i)
+    for (std::size_t c = 0; c < heads[i].size(); ++c) heads[i][c] /= 1 + std::exp(-gates[i][c]);
+  reference.check(heads);
+}
+
 // With the shared columns written out for every head, all other methods see what they would see of plain attention.
 BOOST_AUTO_TEST_SUITE_END()

@@ -141,7 +141,9 @@ inline std::vector<std::string> all_specifications() {
                                   "differential+gaussian",
                                   "differential+rotary+sparsemax",
                                   "heads(differential*1, fine_grained(hidden=2)*1)",
-                                  "differential(heads=1)+rotary(heads=2)+talking_heads+sinks(logit=true)"})
+                                  "differential(heads=1)+rotary(heads=2)+talking_heads+sinks(logit=true)",
+                                  "gate+relative(clip=2)+activation(width=8)",
+                                  "heads(gate*1, gaussian*1)"})
     specifications.emplace_back(combination);
   return specifications;
 }
