@@ -11,6 +11,7 @@
 #include "attention/methods/flexible.h"
 #include "attention/methods/gate.h"
 #include "attention/methods/gaussian.h"
+#include "attention/methods/grouped.h"
 #include "attention/methods/local.h"
 #include "attention/methods/location_weights.h"
 #include "attention/methods/mask.h"
@@ -77,6 +78,7 @@ std::vector<MethodEntry>& catalogue() {
       method<TalkingHeads>(),
       method<DifferentialAttention>(),
       method<GatedHeads>(),
+      method<GroupedQueries>(),
   };
   return methods;
 }

@@ -346,5 +346,80 @@ BOOST_AUTO_TEST_CASE(a_gate_multiplies_the_heads) {
   reference.check(heads);
 }
 
+BOOST_AUTO_TEST_CASE(neighbouring_heads_share_keys_and_values) {
+  for (int key_heads : {1, 2, 3, 6}) {
+    const Reference reference(fmt::format("grouped(key_heads={})", key_heads), 6);
+    BOOST_TEST(reference.parameter("key.weight").size() == static_cast<std::size_t>(6 * key_heads));
+    reference.check(reference.heads_of(Reference::softmax(reference.logits("query", "key", key_heads)), key_heads));
+  }
+  auto key_width = [](int heads) { return Reference("grouped", heads).parameter("key.bias").size(); };
+  BOOST_TEST(key_width(6) == 3);
+  BOOST_TEST(key_width(3) == 2);
+  BOOST_TEST(key_width(1) == 6);
+}
+
 // With the shared columns written out for every head, all other methods see what they would see of plain attention.
+BOOST_AUTO_TEST_CASE(grouped_heads_are_plain_heads_with_repeated_keys) {
+  for (Place place : all_places())
+    for (const std::string others :
+         {"gaussian(window=layer)", "relative(clip=2)", "rotary", "rotary(heads=2)", "rotary+alibi(heads=2)",
+          "rotary+rotary(heads=1)", "window", "gate", "sparsemax+talking_heads", "differential+rotary",
+          "activation(width=8)", "general+local_p"}) {
+      if (place == Place::cross && others.starts_with("relative")) continue;
+      auto grouped = random_attention("grouped(key_heads=1)+" + others, place), plain = random_attention(others, place);
+      for (auto& to : plain->parameters())
+        for (auto& from : grouped->parameters())
+          if (to.name == from.name) {
+            const Tensor value = from.variable.value();
+            Tensor all = to.variable.value();
+            const std::int64_t width = value.size(-1);
+            for (std::int64_t c = 0; c < all.size(-1); c += width) all.slice(-1, c, c + width).copy_from(value);
+          }
+      Generator generator(56);
+      const Tensor key = random_tensor({2, 5, 6}, generator);
+      const Tensor query = place == Place::cross ? random_tensor({2, 3, 6}, generator) : key;
+      const AttentionInput input{.query = query,
+                                 .key = key,
+                                 .value = key,
+                                 .key_lengths = Tensor::from(std::vector<std::int32_t>{5, 3}, {2}),
+                                 .causal = place == Place::decoder};
+      const Row a = grouped->forward(input).value().to_vector<double>(),
+                b = plain->forward(input).value().to_vector<double>();
+      for (std::size_t k = 0; k < a.size(); ++k)
+        BOOST_TEST(std::abs(a[k] - b[k]) < 1e-12, others << " in place " << static_cast<int>(place));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_memory_holds_the_shared_keys_once) {
+  auto bytes_of = [](const std::string& specification) {
+    auto attention = attention_factory(specification)({.model_dim = 64, .heads = 8, .place = Place::decoder});
+    attention->initialise(1);
+    attention->train(false);
+    NoGrad off;
+    DecoderMemory memory;
+    const std::size_t before = allocator_statistics().bytes_in_use;
+    const Tensor x = Tensor::full({1, 1, 64}, 0.5);
+    for (std::int64_t t = 0; t < 128; ++t)
+      attention->forward({.query = x, .key = x, .value = x, .causal = true, .query_offset = t, .memory = &memory});
+    return static_cast<double>(allocator_statistics().bytes_in_use - before);
+  };
+  for (const std::string others : {"gaussian(window=query)", "relative", "alibi"})
+    BOOST_TEST(bytes_of("grouped(key_heads=1)+" + others) < bytes_of(others) / 6, others);
+  // and the turned keys, beside the table of angles
+  BOOST_TEST(bytes_of("grouped(key_heads=1)+rotary") < bytes_of("rotary") / 3);
+}
+
+BOOST_AUTO_TEST_CASE(key_heads_that_do_not_fit_are_refused) {
+  auto refusal = [](const std::string& specification) {
+    return error_of([&] { attention_factory(specification)({.model_dim = 12, .heads = 4}); });
+  };
+  BOOST_TEST(refusal("grouped(key_heads=3)") == "grouped: key_heads=3 does not divide the 4 heads of queries");
+  BOOST_TEST(refusal("grouped(key_heads=8)") == "grouped: key_heads=8 does not divide the 4 heads of queries");
+  BOOST_TEST(refusal("grouped(heads=1-2)") == "grouped: it acts on all heads; heads= and heads(...) do not go with it");
+  BOOST_TEST(refusal("heads(grouped*2, global*2)") ==
+             "grouped: it acts on all heads; heads= and heads(...) do not go with it");
+  BOOST_TEST(refusal("grouped(key_heads=1)+grouped") == "grouped: keys and values cannot have both 1 and 2 heads");
+  BOOST_TEST(refusal("grouped(key_heads=2)+grouped") == "");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -143,7 +143,11 @@ inline std::vector<std::string> all_specifications() {
                                   "heads(differential*1, fine_grained(hidden=2)*1)",
                                   "differential(heads=1)+rotary(heads=2)+talking_heads+sinks(logit=true)",
                                   "gate+relative(clip=2)+activation(width=8)",
-                                  "heads(gate*1, gaussian*1)"})
+                                  "heads(gate*1, gaussian*1)",
+                                  "grouped+rotary+gaussian(heads=2)",
+                                  "grouped+rotary(heads=2)+gaussian(window=layer)",
+                                  "grouped+relative(clip=2)+activation(width=8)",
+                                  "concat(multi_head(grouped+gate, heads=3), multi_head(differential))"})
     specifications.emplace_back(combination);
   return specifications;
 }
