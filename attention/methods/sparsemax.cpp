@@ -9,12 +9,6 @@ namespace fovea {
 
 namespace {
 
-struct SparsemaxNormalizer : CustomNormalizer {
-  Variable weights(const Variable& z, const Tensor& allow, std::span<const Variable>) const override {
-    return sparsemax(z, allow);
-  }
-};
-
 Tensor scalar(double x, const Tensor& like) { return Tensor::full({1}, x, like.dtype(), like.device()); }
 
 /// The number of true elements of each row, at least 1, of the type of `like`.
@@ -48,10 +42,6 @@ Variable sparsemax(const Variable& logits, const Tensor& allow) {
     return where(support, g - mean, zero);
   };
   return record("sparsemax", weights, {logits}, rule);
-}
-
-void Sparsemax::add_terms(const AttentionContext&, Plan& plan) {
-  plan.normalizers.push_back({Normalizer::Form::custom, std::make_shared<SparsemaxNormalizer>()});
 }
 
 }  // namespace fovea

@@ -16,6 +16,12 @@ namespace fovea {
 /// −inf get weight 0, and so does a row without allowed elements.
 Variable sparsemax(const Variable& logits, const Tensor& allow = {});
 
+struct SparsemaxNormalizer : CustomNormalizer {
+  Variable weights(const Variable& z, const Tensor& allow, std::span<const Variable>) const override {
+    return sparsemax(z, allow);
+  }
+};
+
 class Sparsemax : public LocalnessMethod {
  public:
   struct Options {};
@@ -26,7 +32,9 @@ class Sparsemax : public LocalnessMethod {
 
   Sparsemax(const MethodShape&, const Options&) {}
   bool has_independent_queries() const override { return true; }
-  void add_terms(const AttentionContext& in, Plan& plan) override;
+  void add_terms(const AttentionContext&, Plan& plan) override {
+    plan.normalizers.push_back({Normalizer::Form::custom, std::make_shared<SparsemaxNormalizer>()});
+  }
 };
 
 }  // namespace fovea
