@@ -51,8 +51,9 @@ class LocalnessMethod : public Module {
   virtual bool has_independent_queries() const { return false; }
   /// Lists the layers that add_terms() passes to AttentionContext::project(). Optional; it saves time.
   virtual void add_layers(StateLayers&) const {}
-  /// Replaces queries, and keys, before any method adds its terms. heads [B, H, T, D], the first one at position
-  /// `first`. Called if change() sets Surroundings::positioned.
+  /// Replaces queries, and keys, before any method adds its terms; also those of second maps. heads [B, h, T, D], the
+  /// first one at position `first`; all heads alike, since several may share one head of keys (key_heads). Called if
+  /// change() sets Surroundings::positioned.
   virtual Variable positioned(const Variable& heads, std::int64_t first) {
     (void)first;
     return heads;

@@ -161,7 +161,8 @@ struct Normalizer {
 };
 
 /// Heads that read each other: z'_h = Σ_g before_hg z_g before the normaliser, and w'_h = Σ_g after_hg w_g after it and
-/// the windows. Matrices [h, h]; undefined: none.
+/// the windows. Matrices [h, h]; undefined: none. A key that a head does not see adds nothing to the logits
+/// of other heads.
 struct HeadMixing {
   Variable before, after;
   HeadRange heads = {};

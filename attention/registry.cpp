@@ -5,10 +5,13 @@
 #include "attention/methods/activation.h"
 #include "attention/methods/adaptive_span.h"
 #include "attention/methods/alibi.h"
+#include "attention/methods/differential.h"
 #include "attention/methods/dynamic_mask.h"
 #include "attention/methods/fine_grained.h"
 #include "attention/methods/flexible.h"
+#include "attention/methods/gate.h"
 #include "attention/methods/gaussian.h"
+#include "attention/methods/grouped.h"
 #include "attention/methods/local.h"
 #include "attention/methods/location_weights.h"
 #include "attention/methods/mask.h"
@@ -18,8 +21,10 @@
 #include "attention/methods/sinks.h"
 #include "attention/methods/sliding.h"
 #include "attention/methods/soft_cap.h"
+#include "attention/methods/sparsemax.h"
 #include "attention/methods/static_mask.h"
 #include "attention/methods/t5_bias.h"
+#include "attention/methods/talking_heads.h"
 #include "attention/methods/window.h"
 
 namespace fovea {
@@ -41,15 +46,39 @@ class GlobalAttention : public LocalnessMethod {
 /// The catalogue. A new method is one line here.
 std::vector<MethodEntry>& catalogue() {
   static std::vector<MethodEntry> methods = {
-      method<GlobalAttention>(),      method<RelativePositions>(), method<GaussianLocalness>(),
-      method<DifferentiableWindow>(), method<MaskAttention>(),     method<StaticMask>(),
-      method<DynamicMask>(),          method<HeadActivation>(),    method<LinearBiases>(),
-      method<BucketBias>(),           method<RotaryPositions>(),   method<SlidingWindow>(),
-      method<AttentionSinks>(),       method<SoftCap>(),           method<AdaptiveSpan>(),
-      method<DotProduct>(),           method<ScaledDotProduct>(),  method<GeneralProduct>(),
-      method<AdditiveScoring>(),      method<LocationScoring>(),   method<MeanWeights>(),
-      method<LaplaceWeights>(),       method<GaussianWeights>(),   method<LocalMonotonic>(),
-      method<LocalPredictive>(),      method<FineGrained>(),       method<FlexibleAttention>(),
+      method<GlobalAttention>(),
+      method<RelativePositions>(),
+      method<GaussianLocalness>(),
+      method<DifferentiableWindow>(),
+      method<MaskAttention>(),
+      method<StaticMask>(),
+      method<DynamicMask>(),
+      method<HeadActivation>(),
+      method<LinearBiases>(),
+      method<BucketBias>(),
+      method<RotaryPositions>(),
+      method<SlidingWindow>(),
+      method<AttentionSinks>(),
+      method<SoftCap>(),
+      method<AdaptiveSpan>(),
+      method<DotProduct>(),
+      method<ScaledDotProduct>(),
+      method<GeneralProduct>(),
+      method<AdditiveScoring>(),
+      method<LocationScoring>(),
+      method<MeanWeights>(),
+      method<LaplaceWeights>(),
+      method<GaussianWeights>(),
+      method<LocalMonotonic>(),
+      method<LocalPredictive>(),
+      method<FineGrained>(),
+      method<FlexibleAttention>(),
+      // around the softmax, and around the heads
+      method<Sparsemax>(),
+      method<TalkingHeads>(),
+      method<DifferentialAttention>(),
+      method<GatedHeads>(),
+      method<GroupedQueries>(),
   };
   return methods;
 }

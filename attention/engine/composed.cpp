@@ -123,6 +123,15 @@ Variable mix_heads(const Variable& x, const Variable& matrix) {
   return reshape(matmul(matrix, reshape(x, folded)), shape);
 }
 
+/// mix_heads() of logits. A key that a head does not see, by `allow` or because its logit is −inf, adds nothing to the
+/// logits of other heads, and a logit of −inf stays −inf.
+Variable mix_logits(const Variable& z, const Variable& matrix, const Tensor& allow) {
+  const Variable nothing = minus_infinity(z), zero = Tensor::zeros({1}, z.dtype(), z.device());
+  const Tensor closed = equal(z.value(), nothing.value());
+  const Tensor hidden = allow.defined() ? logical_or(closed, logical_not(allow)) : closed;
+  return where(closed, nothing, mix_heads(where(hidden, zero, z), matrix));
+}
+
 /// The recurrence's weights on its heads, and the softmax on the others.
 Variable recurrent_weights(const Variable& z, const Tensor& allow, const Plan& plan, const AttentionContext& in) {
   const std::int64_t H = in.query.size(1);
@@ -167,12 +176,14 @@ Variable apply_on_heads(const PairTerm& term, const Variable& pairs, const Atten
 }
 
 /// The logits z from those of the score: its changes, biases, and mixing of heads.
-Variable logits_of(Variable pairs, const AttentionContext& in, const Plan& plan) {
+Variable logits_of(Variable pairs, const Tensor& allow, const AttentionContext& in, const Plan& plan) {
   for (const PairTerm& change : plan.score_changes) pairs = apply_on_heads(change, pairs, in);
   for (const PairTerm& bias : plan.biases) pairs = apply_on_heads(bias, pairs, in);
   for (const HeadMixing& part : plan.mixings)
     if (part.before.defined())
-      pairs = change_heads(pairs, part.heads, [&](const Variable& own) { return mix_heads(own, part.before); });
+      pairs = change_heads(pairs, part.heads, [&](const Variable& own) {
+        return mix_logits(own, part.before, allow_of_heads(allow, part.heads));
+      });
   return pairs;
 }
 
@@ -180,7 +191,7 @@ Variable logits_of(Variable pairs, const AttentionContext& in, const Plan& plan)
 Variable weights_of_maps(const AttentionContext& in, const Plan& plan) {
   const std::vector<Score> scores = scores_of_all_heads(plan, in);
   const Tensor allow = allowed_keys(in, plan);
-  const Variable z = logits_of(logits_of_scores(scores, in), in, plan);
+  const Variable z = logits_of(logits_of_scores(scores, in), allow, in, plan);
   if (plan.recurrence) return recurrent_weights(z, allow, plan, in);
   const Variable more = logits_without_tokens(in, plan);
   Variable weights = normalize_with(z, allow, more, plan);
@@ -189,8 +200,8 @@ Variable weights_of_maps(const AttentionContext& in, const Plan& plan) {
     Plan only = plan;
     only.scores = {part.score};
     only.scores[0].heads = heads;
-    Variable second =
-        normalize_with(logits_of(logits_of_scores(scores_of_all_heads(only, in), in), in, plan), allow, more, plan);
+    Variable second = normalize_with(logits_of(logits_of_scores(scores_of_all_heads(only, in), in), allow, in, plan),
+                                     allow, more, plan);
     const Variable factor = spread(part.factor, context_of_heads(in, heads));
     const Variable of_heads = heads.count == weights.size(-3) ? second : slice_heads(second, heads);
     weights = change_heads(weights, heads, [&](const Variable& own) { return own + factor * of_heads; });

@@ -142,6 +142,21 @@ void position_heads(AttentionContext& in, const void* owner,
                      1, 2);
 }
 
+void position_second_maps(const AttentionContext& in, Plan& plan,
+                          const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned) {
+  for (SecondMap& part : plan.second_maps) {
+    Score& score = part.score;
+    if (score.form != Score::Form::product || score.queries.size(-1) != in.query.size(-1)) continue;
+    const HeadRange heads = resolved(part.heads, in.query.size(1));
+    // positioned() takes all heads; those of others are not used
+    auto position = [&](Variable& x, const Variable& all, std::int64_t first) {
+      x = slice_heads(positioned(replace_heads(all, x, heads), first), heads);
+    };
+    position(score.queries, in.query, in.query_offset);
+    position(score.keys, in.key, 0);
+  }
+}
+
 Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
   if (!mask.defined() || !mask.value().defined()) return {};
   const Shape& shape = mask.shape();

@@ -20,6 +20,11 @@ void require_stored_keys(const AttentionInput& input, const AttentionContext& in
 void position_heads(AttentionContext& in, const void* owner,
                     const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned);
 
+/// Replaces queries and keys of the plan's second maps by positioned(heads, position of the first one), as
+/// position_heads() does those of the context. Maps of another form than the product, or another width, are left alone.
+void position_second_maps(const AttentionContext& in, Plan& plan,
+                          const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned);
+
 /// The mask [B or 1, H or 1, I or 1, J] cast to `dtype`; undefined if it is. `pairs` is [B, H, I, J]. Throws Error for
 /// a mask of another shape.
 Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype);

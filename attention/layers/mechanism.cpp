@@ -81,17 +81,18 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
                                              : unsqueeze(input.memory->append(&methods_, input.value), 1);
   require_stored_keys(input, in);
   in.mask = checked_mask(input.mask, {q[0], 1, q[1], input.key_count()}, input.query.dtype());
-  if (surroundings_.positioned)
-    position_heads(in, &surroundings_, [&](Variable heads, std::int64_t first) {
-      for (Named& named : methods_) heads = named.method->positioned(heads, first);
-      return heads;
-    });
+  const auto positioned = [&](Variable heads, std::int64_t first) {
+    for (Named& named : methods_) heads = named.method->positioned(heads, first);
+    return heads;
+  };
+  if (surroundings_.positioned) position_heads(in, &surroundings_, positioned);
   Plan plan;
   for (Named& named : methods_) {
     Plan own;
     named.method->add_terms(in, own);
     add_to_plan(plan, std::move(own), in, {0, 1});
   }
+  if (surroundings_.positioned) position_second_maps(in, plan, positioned);
   require(!plan.scores.empty() || q[2] == k[2],
           "attention: queries are {} wide and keys {}; their product needs one width (general and additive do not)",
           q[2], k[2]);

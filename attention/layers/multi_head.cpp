@@ -26,9 +26,12 @@ Variable finished_heads(LocalnessMethod& method, const Variable& x, const Attent
   return finished.is_same(own) ? x : replace_heads(x, finished, heads);
 }
 
-/// x [B, H, T, D] with LocalnessMethod::positioned() applied to these heads.
-Variable positioned_heads(LocalnessMethod& method, const Variable& x, std::int64_t first, HeadRange heads) {
-  if (heads.count == x.size(1)) return method.positioned(x, first);
+/// x [B, H, T, D] with LocalnessMethod::positioned() applied to these of H heads. x may have fewer, the heads of shared
+/// keys, if only methods on all heads position them.
+Variable positioned_heads(LocalnessMethod& method, const Variable& x, std::int64_t first, HeadRange heads,
+                          std::int64_t H) {
+  if (heads.count == H) return method.positioned(x, first);
+  if (x.size(1) < H) return x;
   Variable own = slice_heads(x, heads), positioned = method.positioned(own, first);
   return positioned.is_same(own) ? x : replace_heads(x, positioned, heads);
 }
@@ -40,11 +43,23 @@ Surroundings MultiHeadAttention::surroundings(const std::vector<Placed>& methods
   return surroundings;
 }
 
+namespace {
+/// Whether all methods that position heads act on all of them, so that keys may be positioned before they are repeated.
+bool are_positioned_alike(const std::vector<MultiHeadAttention::Placed>& methods, const AttentionShape& shape) {
+  return std::all_of(methods.begin(), methods.end(), [&](const MultiHeadAttention::Placed& placed) {
+    Surroundings own{.value_dim = shape.model_dim};
+    placed.method->change(own);
+    return !own.positioned || placed.heads == shape.heads;
+  });
+}
+}  // namespace
+
 MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods)
     : shape_(shape),
       head_dim_(shape.heads > 0 ? shape.model_dim / shape.heads : 0),
       methods_(std::move(methods)),
       surroundings_(surroundings(methods_, shape.model_dim)),
+      positioned_alike_(are_positioned_alike(methods_, shape)),
       key_heads_(surroundings_.key_heads > 0 ? surroundings_.key_heads : shape.heads),
       query_(shape.model_dim, shape.model_dim),
       key_(width_or(shape.key_dim, shape.model_dim), head_dim_ * key_heads_),
@@ -108,11 +123,11 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   in.projected_key = in.all_keys(&key_, [&] { return in.project(key_, input.key); });
   in.query = split_heads(in.projected_query, head_dim_);
   const std::int64_t shared = shape_.heads / key_heads_;  // query heads that share the keys and values of one head
-  in.key = repeat_heads(split_heads(in.projected_key, head_dim_), shared);
+  in.key = split_heads(in.projected_key, head_dim_);
   in.value = repeat_heads(split_heads(in.all_keys(&value_, [&] { return in.project(value_, input.value); }),
                                       surroundings_.value_dim / shape_.heads),
                           shared);
-  if (shared > 1) in.projected_key = merge_heads(in.key);
+  if (shared > 1) in.projected_key = merge_heads(repeat_heads(in.key, shared));
   require_stored_keys(input, in);
   in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.key_count()}, input.query.dtype());
   return in;
@@ -121,18 +136,22 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
 MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
   Call out{context(input), {}};
   AttentionContext& in = out.context;
-  if (surroundings_.positioned)
-    position_heads(in, this, [&](Variable heads, std::int64_t first) {
-      for (Placed& placed : methods_)
-        heads = positioned_heads(*placed.method, heads, first, {placed.first_head, placed.heads});
-      return heads;
-    });
+  const auto positioned = [&](Variable heads, std::int64_t first) {
+    for (Placed& placed : methods_)
+      heads = positioned_heads(*placed.method, heads, first, {placed.first_head, placed.heads}, shape_.heads);
+    return heads;
+  };
+  const std::int64_t shared = shape_.heads / key_heads_;
+  if (!positioned_alike_) in.key = repeat_heads(in.key, shared);
+  if (surroundings_.positioned) position_heads(in, this, positioned);
+  if (positioned_alike_) in.key = repeat_heads(in.key, shared);
   for (Placed& placed : methods_) {
     HeadRange heads{placed.first_head, placed.heads};
     Plan own;
     placed.method->add_terms(context_of_heads(in, heads), own);
     add_to_plan(out.plan, std::move(own), in, heads);
   }
+  if (surroundings_.positioned) position_second_maps(in, out.plan, positioned);
   return out;
 }
 

@@ -48,6 +48,7 @@ class MultiHeadAttention : public Attention {
   std::int64_t head_dim_;
   std::vector<Placed> methods_;
   Surroundings surroundings_;  // after all methods have changed them
+  bool positioned_alike_;      // all heads, by the methods that do so
   std::int64_t key_heads_;
   Linear query_, key_, value_;
   std::optional<Linear> output_;  // none without AttentionShape::output_projection

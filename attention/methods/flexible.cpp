@@ -86,7 +86,8 @@ class FocusRecurrence : public Recurrence {
     const std::vector<Score> scores = scores_of_all_heads(plan, in);
     const Score& score = scores[0];
     const bool score_alone = scores.size() == 1 && plan.score_changes.empty() && plan.biases.empty() &&
-                             plan.windows.empty() && plan.values.empty() && plan.masks.empty() && plan.always.empty();
+                             plan.windows.empty() && plan.values.empty() && plan.masks.empty() && plan.always.empty() &&
+                             plan.mixings.empty();
     if (!has_windows_ || grad_enabled() || !score_alone || in.key.size(2) == 0) return {};
     start();
     KeyRows keys(score.keys), values(in.value);

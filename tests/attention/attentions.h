@@ -57,8 +57,9 @@ class Alternatives : public OptionVisitor {
 };
 
 /// What is meant to have the composed form alone: a specification with such a part is not asked for more.
-inline const std::vector<std::string> composed_only{"mask=discrete", "fine_grained*1, relative",
-                                                    "fine_grained(hidden=3)+relative"};
+inline const std::vector<std::string> composed_only{
+    "mask=discrete", "fine_grained*1, relative", "fine_grained(hidden=3)+relative", "sparsemax", "talking_heads",
+    "differential"};
 
 inline bool is_composed_only(const std::string& specification) {
   return std::any_of(composed_only.begin(), composed_only.end(),
@@ -127,7 +128,26 @@ inline std::vector<std::string> all_specifications() {
                                   "average(multi_head(t5(layers=1), heads=1), multi_head(laplace)))",
                                   "concat(multi_head(additive+gaussian, heads=3), multi_head(alibi, heads=1), "
                                   "head_input=split)",
-                                  "multi_head(heads(local_p(half_width=1)*1, man*1))"})
+                                  "multi_head(heads(local_p(half_width=1)*1, man*1))",
+                                  "sparsemax+window",
+                                  "heads(sparsemax*1, global*1)",
+                                  "heads(sparsemax*1, laplace*1)+gaussian",
+                                  "sparsemax+sinks(tokens=1,logit=true)+sliding(left=1,right=1)",
+                                  "fine_grained(hidden=2)+sparsemax",
+                                  "talking_heads+relative(clip=2)",
+                                  "man+talking_heads",
+                                  "heads(sliding(left=1,right=1)+sinks(logit=true)*1, global*1)+talking_heads",
+                                  "general+flexible(sigma=1,threshold=0.5)+talking_heads",
+                                  "differential+gaussian",
+                                  "differential+rotary+sparsemax",
+                                  "heads(differential*1, fine_grained(hidden=2)*1)",
+                                  "differential(heads=1)+rotary(heads=2)+talking_heads+sinks(logit=true)",
+                                  "gate+relative(clip=2)+activation(width=8)",
+                                  "heads(gate*1, gaussian*1)",
+                                  "grouped+rotary+gaussian(heads=2)",
+                                  "grouped+rotary(heads=2)+gaussian(window=layer)",
+                                  "grouped+relative(clip=2)+activation(width=8)",
+                                  "concat(multi_head(grouped+gate, heads=3), multi_head(differential))"})
     specifications.emplace_back(combination);
   return specifications;
 }

@@ -1,0 +1,71 @@
+/// Differential attention: the weights of one map less those of another.
+/// Ye et al. 2024, "Differential Transformer", eq. 1-3.
+///
+///   a_i = softmax(z_i) − λ softmax(z'_i)        z'_ij: z_ij with q'_i · k'_j / sqrt(D) in place of q_i · k_j / sqrt(D)
+///   λ = exp(λ_q1 · λ_k1) − exp(λ_q2 · λ_k2) + λ_init,  λ_init = 0.8 − 0.6 exp(−0.3 l)     l: the layer, from 0
+///   o_i^h = (1 − λ_init) RMSNorm(Σ_j a_ij v_j)  with one gain for all heads
+///
+/// In the paper a layer has half as many heads, each with values twice as wide; here heads and their widths are those
+/// of plain attention, and q' = x_q W'^Q, k' = x_k W'^K are additional projections. With another normaliser than the
+/// softmax, such as sparsemax, both maps have that one. Rotary positions turn both maps.
+#pragma once
+#include <cmath>
+
+#include "attention/registry.h"
+#include "nn/linear.h"
+
+namespace fovea {
+
+class DifferentialAttention : public LocalnessMethod {
+ public:
+  struct Options {};
+  static constexpr MethodCard card = {
+      "differential", "weights of one map less those of another, and a norm of each head", "Ye et al. 2024, eq. 1-3",
+      "a_i = softmax(z_i) - lambda softmax(z'_i), z'_ij = (x_q query)_i . (x_k key)_j / sqrt(D) + biases\n"
+      "lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init\n"
+      "lambda_init = 0.8 - 0.6 exp(-0.3 layer), layers from 0; o = (1 - lambda_init) gain o / rms(o)"};
+  static void visit(OptionVisitor&, Options&) {}
+
+  DifferentialAttention(const MethodShape& shape, const Options&)
+      : head_dim_(shape.head_dim),
+        lambda_init_(0.8 - 0.6 * std::exp(-0.3 * shape.layer)),
+        query_(shape.model_dim, shape.heads * shape.head_dim),
+        key_(shape.key_state_dim, shape.heads * shape.head_dim),
+        lambda_q1_(parameter("lambda_q1", {head_dim_}, Initializer::normal(0.1))),
+        lambda_k1_(parameter("lambda_k1", {head_dim_}, Initializer::normal(0.1))),
+        lambda_q2_(parameter("lambda_q2", {head_dim_}, Initializer::normal(0.1))),
+        lambda_k2_(parameter("lambda_k2", {head_dim_}, Initializer::normal(0.1))),
+        gain_(parameter("gain", {shape.value_dim}, Initializer::ones())) {
+    child("query", query_);
+    child("key", key_);
+  }
+  bool has_independent_queries() const override { return true; }
+  void change(Surroundings& surroundings) const override { surroundings.finished = true; }
+  void add_layers(StateLayers& layers) const override {
+    layers.of_query.push_back(&query_);
+    layers.of_key.push_back(&key_);
+  }
+  void add_terms(const AttentionContext& in, Plan& plan) override {
+    const Variable queries = in.project(query_, in.query_states);
+    const Variable keys = in.all_keys(&key_, [&] { return in.project(key_, in.key_states); });
+    const Variable lambda =
+        exp(sum(lambda_q1_ * lambda_k1_, {0}, true)) - exp(sum(lambda_q2_ * lambda_k2_, {0}, true)) + lambda_init_;
+    plan.second_maps.push_back(
+        {{.queries = split_heads(queries, head_dim_), .keys = split_heads(keys, head_dim_), .scale = in.scale()},
+         {Per::head, -lambda}});
+    plan.quantity("lambda", lambda);
+  }
+  Variable finish(const Variable& heads, const AttentionContext&) override {
+    const Variable rms = sqrt(mean(square(heads), {-1}, true) + 1e-5);
+    return heads / rms * (gain_ * (1 - lambda_init_));
+  }
+
+ private:
+  std::int64_t head_dim_;
+  double lambda_init_;
+  Linear query_, key_;                                      // W'^Q [d, h D], W'^K [d, h D]
+  Variable lambda_q1_, lambda_k1_, lambda_q2_, lambda_k2_;  // [D]
+  Variable gain_;                                           // [D_v]
+};
+
+}  // namespace fovea

@@ -1,0 +1,48 @@
+/// Talking heads: every head's logits and weights are sums of those of all heads.
+/// Shazeer et al. 2020, "Talking-Heads Attention", section 3.
+///
+///   z'_hij = Σ_g before_hg z_gij        before the softmax, after all biases
+///   w'_hij = Σ_g after_hg w_gij         after the softmax and windows
+///
+/// The matrices start near the identity, which is plain attention; the paper draws them at random. It also has
+/// different numbers of heads before, between and after the matrices; here they are one. A key that a head does not see
+/// adds nothing to the other heads' logits; through `after` it may get weight all the same.
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+class TalkingHeads : public LocalnessMethod {
+ public:
+  struct Options {
+    bool before = true, after = true;
+  };
+  static constexpr MethodCard card = {"talking_heads", "heads mixed with each other, before and after the softmax",
+                                      "Shazeer et al. 2020, section 3",
+                                      "z'_hij = sum_g before_hg z_gij, w'_hij = sum_g after_hg w_gij"};
+  static void visit(OptionVisitor& visitor, Options& options) {
+    visitor.flag("before", options.before, "mix the logits");
+    visitor.flag("after", options.after, "mix the weights");
+  }
+
+  TalkingHeads(const MethodShape& shape, const Options& options) {
+    require(options.before || options.after, "talking_heads: before=false and after=false leave nothing to mix");
+    if (options.before) before_ = parameter("before", {shape.heads, shape.heads}, near_identity());
+    if (options.after) after_ = parameter("after", {shape.heads, shape.heads}, near_identity());
+  }
+  bool has_independent_queries() const override { return true; }
+  void add_terms(const AttentionContext&, Plan& plan) override { plan.mixings.push_back({before_, after_}); }
+
+ private:
+  static Initializer near_identity() {
+    return {"identity + N(0, 0.02)", [](Tensor& values, Generator& generator) {
+              fill_normal(values, generator, 0, 0.02);
+              for (std::int64_t h = 0; h < values.size(0); ++h)
+                values.mutable_data<double>()[h * values.size(1) + h] += 1;
+            }};
+  }
+
+  Variable before_, after_;  // [h, h]; undefined: not mixed
+};
+
+}  // namespace fovea
