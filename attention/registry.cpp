@@ -5,13 +5,18 @@
 #include "attention/methods/activation.h"
 #include "attention/methods/adaptive_span.h"
 #include "attention/methods/alibi.h"
+#include "attention/methods/cope.h"
 #include "attention/methods/dynamic_mask.h"
 #include "attention/methods/fine_grained.h"
 #include "attention/methods/flexible.h"
+#include "attention/methods/forgetting.h"
 #include "attention/methods/gaussian.h"
+#include "attention/methods/light_convolution.h"
+#include "attention/methods/linear.h"
 #include "attention/methods/local.h"
 #include "attention/methods/location_weights.h"
 #include "attention/methods/mask.h"
+#include "attention/methods/persistent.h"
 #include "attention/methods/relative.h"
 #include "attention/methods/rotary.h"
 #include "attention/methods/score.h"
@@ -41,15 +46,38 @@ class GlobalAttention : public LocalnessMethod {
 /// The catalogue. A new method is one line here.
 std::vector<MethodEntry>& catalogue() {
   static std::vector<MethodEntry> methods = {
-      method<GlobalAttention>(),      method<RelativePositions>(), method<GaussianLocalness>(),
-      method<DifferentiableWindow>(), method<MaskAttention>(),     method<StaticMask>(),
-      method<DynamicMask>(),          method<HeadActivation>(),    method<LinearBiases>(),
-      method<BucketBias>(),           method<RotaryPositions>(),   method<SlidingWindow>(),
-      method<AttentionSinks>(),       method<SoftCap>(),           method<AdaptiveSpan>(),
-      method<DotProduct>(),           method<ScaledDotProduct>(),  method<GeneralProduct>(),
-      method<AdditiveScoring>(),      method<LocationScoring>(),   method<MeanWeights>(),
-      method<LaplaceWeights>(),       method<GaussianWeights>(),   method<LocalMonotonic>(),
-      method<LocalPredictive>(),      method<FineGrained>(),       method<FlexibleAttention>(),
+      method<GlobalAttention>(),  // one line each
+      method<RelativePositions>(),
+      method<GaussianLocalness>(),
+      method<DifferentiableWindow>(),
+      method<MaskAttention>(),
+      method<StaticMask>(),
+      method<DynamicMask>(),
+      method<HeadActivation>(),
+      method<LinearBiases>(),
+      method<BucketBias>(),
+      method<RotaryPositions>(),
+      method<SlidingWindow>(),
+      method<AttentionSinks>(),
+      method<SoftCap>(),
+      method<AdaptiveSpan>(),
+      method<DotProduct>(),
+      method<ScaledDotProduct>(),
+      method<GeneralProduct>(),
+      method<AdditiveScoring>(),
+      method<LocationScoring>(),
+      method<MeanWeights>(),
+      method<LaplaceWeights>(),
+      method<GaussianWeights>(),
+      method<LocalMonotonic>(),
+      method<LocalPredictive>(),
+      method<FineGrained>(),
+      method<FlexibleAttention>(),
+      method<ForgettingAttention>(),
+      method<ContextualPositions>(),
+      method<PersistentMemory>(),
+      method<LightConvolution>(),
+      method<LinearAttention>(),
   };
   return methods;
 }

@@ -114,7 +114,9 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
                           shared);
   if (shared > 1) in.projected_key = merge_heads(in.key);
   require_stored_keys(input, in);
-  in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.key_count()}, input.query.dtype());
+  const Shape pairs{q[0], shape_.heads, q[1], input.key_count()};
+  in.mask = checked_mask(input.mask, pairs, input.query.dtype());
+  in.allowed = checked_allowed(input.allowed, pairs, input.query.device());
   return in;
 }
 
@@ -133,6 +135,7 @@ MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
     placed.method->add_terms(context_of_heads(in, heads), own);
     add_to_plan(out.plan, std::move(own), in, heads);
   }
+  if (in.allowed.defined()) out.plan.masks.push_back({in.allowed});
   return out;
 }
 

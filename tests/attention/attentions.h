@@ -58,7 +58,7 @@ class Alternatives : public OptionVisitor {
 
 /// What is meant to have the composed form alone: a specification with such a part is not asked for more.
 inline const std::vector<std::string> composed_only{"mask=discrete", "fine_grained*1, relative",
-                                                    "fine_grained(hidden=3)+relative"};
+                                                    "fine_grained(hidden=3)+relative", "cope", "persistent"};
 
 inline bool is_composed_only(const std::string& specification) {
   return std::any_of(composed_only.begin(), composed_only.end(),
@@ -127,7 +127,23 @@ inline std::vector<std::string> all_specifications() {
                                   "average(multi_head(t5(layers=1), heads=1), multi_head(laplace)))",
                                   "concat(multi_head(additive+gaussian, heads=3), multi_head(alibi, heads=1), "
                                   "head_input=split)",
-                                  "multi_head(heads(local_p(half_width=1)*1, man*1))"})
+                                  "multi_head(heads(local_p(half_width=1)*1, man*1))",
+                                  "forgetting+sliding(left=2,right=0)",
+                                  "heads(forgetting*1, forgetting+alibi*1)",
+                                  "cope(longest=1)",
+                                  "cope(longest=2)+gaussian",
+                                  "cope(longest=3)+soft_cap(cap=0.5)+sliding(left=1,right=0)",
+                                  "heads(cope(longest=2)*1, fine_grained(hidden=2)*1)",
+                                  "persistent(vectors=2)+window",
+                                  "heads(persistent(vectors=3)*1, persistent(vectors=1)*1)",
+                                  "heads(persistent(vectors=2)*1, fine_grained(hidden=2)+sinks(logit=true)*1)",
+                                  "light_convolution(width=1)",
+                                  "light_convolution(width=4)",
+                                  "light_convolution(width=4,dynamic=true)",
+                                  "heads(gaussian*1, light_convolution(width=2)*1)",
+                                  "heads(light_convolution(width=3)*1, linear*1)",
+                                  "heads(linear*1, global*1)",
+                                  "heads(fine_grained(hidden=2)*1, linear*1)"})
     specifications.emplace_back(combination);
   return specifications;
 }
