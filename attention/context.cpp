@@ -20,6 +20,20 @@ Variable AttentionContext::in_row(const Variable& position) const {
 
 Tensor AttentionContext::allow() const { return allowed_pairs(visible, key.size(2)); }
 
+Tensor AttentionContext::seen() const {
+  const Tensor visible = allow();
+  if (!visible.defined() || !allowed.defined()) return visible.defined() ? visible : allowed;
+  return logical_and(visible, allowed);
+}
+
+Variable without_padding(const AttentionContext& in, const Variable& x) {
+  if (!in.visible.end.defined()) return x;
+  const std::int64_t I = in.visible.end.size(2), J = x.size(2);
+  // the last query of causal attention sees every key that is no padding
+  const Tensor real = allowed_pairs({{}, in.visible.end.slice(2, I - 1, I)}, J);
+  return where(real.reshape({real.size(0), 1, J, 1}), x, Tensor::zeros({1}, x.dtype(), x.device()));
+}
+
 Tensor allowed_pairs(const KeyRange& range, std::int64_t J) {
   if (!range.first.defined() && !range.end.defined()) return {};
   auto column = [](const Tensor& bound) { return bound.unsqueeze(-1); };
@@ -52,6 +66,8 @@ AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads) {
   out.key = slice_heads(in.key, heads);
   out.value = slice_heads(in.value, heads);
   if (in.mask.defined() && in.mask.size(1) > 1) out.mask = slice_heads(in.mask, heads);
+  if (in.allowed.defined() && in.allowed.size(1) > 1)
+    out.allowed = in.allowed.slice(1, heads.first, heads.first + heads.count);
   if (in.previous_focus.defined() && in.previous_focus.size(1) > 1)
     out.previous_focus = slice(in.previous_focus, 1, heads.first, heads.first + heads.count);
   return out;

@@ -42,6 +42,7 @@ struct AttentionContext {
   /// the inputs.
   Variable query, key, value;
   Variable mask;     ///< AttentionInput::mask, [B or 1, H or 1, I or 1, J], or undefined
+  Tensor allowed;    ///< AttentionInput::allowed, on the device of the queries, or undefined
   KeyRange visible;  ///< the keys that queries may see by lengths and causality
   bool causal = false;
   std::int64_t query_offset = 0;  ///< position of the first query
@@ -80,7 +81,13 @@ struct AttentionContext {
   std::int64_t farthest() const { return std::max({query_offset + query.size(2), key.size(2), std::int64_t{1}}) - 1; }
   /// allowed_pairs() of `visible`, on the device of the queries.
   Tensor allow() const;
+  /// allow() and `allowed`: what PairlessMixer and terms of whole rows must heed. Undefined: every query sees every
+  /// key.
+  Tensor seen() const;
 };
+
+/// x [B, h, J, n], one row for each key, with zeros in the rows of padding.
+Variable without_padding(const AttentionContext& in, const Variable& x);
 
 /// Whether key j is in the range of query i, for J keys: bool [B or 1, H or 1, I or 1, J]; undefined: every query sees
 /// every key.

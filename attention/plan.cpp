@@ -98,16 +98,36 @@ Variable sink_of_all_heads(const Variable& already, const Variable& sink, HeadRa
   return reshape(replace_heads(reshape(others, {H, 1, 1}), reshape(sink, {heads.count, 1, 1}), heads), {H});
 }
 
+bool meet(HeadRange a, HeadRange b) { return a.first < b.first + b.count && b.first < a.first + a.count; }
+
 /// Throws Error if two of these parts act on one head.
 template <class Part>
 void require_apart(const char* what, const std::vector<Part>& parts) {
   for (std::size_t k = 0; k < parts.size(); ++k)
     for (std::size_t other = 0; other < k; ++other) {
       const HeadRange a = parts[k].heads, b = parts[other].heads;
-      require(a.first + a.count <= b.first || b.first + b.count <= a.first,
-              "attention: two methods each give head {} a {} of its own; a head has one",
+      require(!meet(a, b), "attention: two methods each give head {} a {} of its own; a head has one",
               std::max(a.first, b.first) + 1, what);
     }
+}
+
+/// Throws Error if another part of the plan acts on the heads of a mixer, which would silently do nothing.
+void require_mixers_alone(const Plan& plan) {
+  for (const HeadMixer& mixer : plan.mixers) {
+    auto check = [&](const auto& parts) {
+      for (const auto& part : parts)
+        require(!meet(mixer.heads, part.heads),
+                "attention: a method without pairs of queries and keys, such as linear, is alone on its heads; another "
+                "method changes head {}",
+                std::max(mixer.heads.first, part.heads.first) + 1);
+    };
+    check(plan.scores), check(plan.score_changes), check(plan.biases), check(plan.windows), check(plan.values);
+    check(plan.ranges), check(plan.always), check(plan.masks), check(plan.normalizers), check(plan.mixings);
+    check(plan.second_maps), check(plan.extra_keys);
+    require(!plan.recurrence || !meet(mixer.heads, plan.recurrent_heads),
+            "attention: a method without pairs of queries and keys, such as linear, and a recurrent one act on one "
+            "head");
+  }
 }
 
 }  // namespace
@@ -148,6 +168,7 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
     all.recurrence = std::move(own.recurrence);
     all.recurrent_heads = placed(own.recurrent_heads);
   }
+  require_mixers_alone(all);
   if (own.sink.defined()) all.sink = sink_of_all_heads(all.sink, own.sink, heads, H);
   for (auto& quantity : own.quantities) all.quantities.push_back(std::move(quantity));
 }

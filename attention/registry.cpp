@@ -5,16 +5,21 @@
 #include "attention/methods/activation.h"
 #include "attention/methods/adaptive_span.h"
 #include "attention/methods/alibi.h"
+#include "attention/methods/cope.h"
 #include "attention/methods/differential.h"
 #include "attention/methods/dynamic_mask.h"
 #include "attention/methods/fine_grained.h"
 #include "attention/methods/flexible.h"
+#include "attention/methods/forgetting.h"
 #include "attention/methods/gate.h"
 #include "attention/methods/gaussian.h"
 #include "attention/methods/grouped.h"
+#include "attention/methods/light_convolution.h"
+#include "attention/methods/linear.h"
 #include "attention/methods/local.h"
 #include "attention/methods/location_weights.h"
 #include "attention/methods/mask.h"
+#include "attention/methods/persistent.h"
 #include "attention/methods/relative.h"
 #include "attention/methods/rotary.h"
 #include "attention/methods/score.h"
@@ -79,6 +84,11 @@ std::vector<MethodEntry>& catalogue() {
       method<DifferentialAttention>(),
       method<GatedHeads>(),
       method<GroupedQueries>(),
+      method<ForgettingAttention>(),
+      method<ContextualPositions>(),
+      method<PersistentMemory>(),
+      method<LightConvolution>(),
+      method<LinearAttention>(),
   };
   return methods;
 }

@@ -8,6 +8,7 @@
 #include "attention/engine/blockwise.h"
 #include "attention/engine/composed.h"
 #include "attention/engine/fused.h"
+#include "autograd/operations.h"
 #include "tensor/support/warning.h"
 
 namespace fovea {
@@ -63,25 +64,56 @@ AttentionEngineScope::~AttentionEngineScope() {
 
 namespace {
 
-/// The output of a plan with mixers, which replace what the rest of the plan says about their heads.
+/// x [B, H, ...] with the heads of each mixer, which are in order, replaced by `made`. x may be undefined if mixers
+/// have all heads.
+Variable with_mixed_heads(const Variable& x, const std::vector<HeadMixer>& mixers, const std::vector<Variable>& made) {
+  std::vector<Variable> pieces;
+  std::int64_t next = 0;
+  auto fill_up_to = [&](std::int64_t end) {
+    if (next < end) pieces.push_back(slice(x, 1, next, end));
+  };
+  for (std::size_t k = 0; k < mixers.size(); ++k) {
+    fill_up_to(mixers[k].heads.first);
+    pieces.push_back(made[k]);
+    next = mixers[k].heads.first + mixers[k].heads.count;
+  }
+  if (x.defined()) fill_up_to(x.size(1));
+  return pieces.size() == 1 ? pieces[0] : concat(pieces, 1);
+}
+
+/// The output of a plan with mixers, which replace the rest of the plan on their heads.
 Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
+  require(
+      !in.document_start.defined(),
+      "attention: a method without weights of pairs, such as linear or light_convolution, is not defined for several "
+      "documents in one row");
   const std::int64_t H = in.query.size(1);
-  const std::vector<HeadMixer> mixers = std::exchange(plan.mixers, {});
-  const bool all_heads = resolved(mixers[0].heads, H).count == H;
-  Variable out = all_heads ? Variable() : attend(in, plan, dropout, trace);
-  if (trace && all_heads) fill_trace(in, plan, {}, *trace);
+  std::vector<HeadMixer> mixers = std::exchange(plan.mixers, {});
+  std::int64_t mixed = 0;
+  for (HeadMixer& part : mixers) mixed += (part.heads = resolved(part.heads, H)).count;
+  std::sort(mixers.begin(), mixers.end(), [](auto& a, auto& b) { return a.heads.first < b.heads.first; });
+  Variable others;
+  if (mixed < H)
+    others = attend(in, plan, dropout, trace);
+  else if (trace)
+    fill_trace(in, plan, {}, *trace);
+  std::vector<Variable> outputs, weights;
   for (const HeadMixer& part : mixers) {
-    const HeadRange heads = resolved(part.heads, H);
-    const AttentionContext own = context_of_heads(in, heads);
+    const AttentionContext own = context_of_heads(in, part.heads);
     std::vector<Variable> captured;
     for (const Capture& capture : part.captures) captured.push_back(capture.value);
-    auto place = [&](const Variable& others, const Variable& made) {
-      return all_heads ? made : replace_heads(others, made, heads);
-    };
-    out = place(out, part.mixer->output(own, captured));
-    if (trace) trace->weights = place(trace->weights, part.mixer->weights(own, captured));
+    outputs.push_back(part.mixer->output(own, captured));
+    if (!trace) continue;
+    Variable w = part.mixer->weights(own, captured);
+    if (trace->weights.defined() && trace->weights.rank() == 5) {  // other heads have weights per dimension
+      Shape shape = w.shape();
+      shape.push_back(trace->weights.size(4));
+      w = broadcast_to(unsqueeze(w, -1), shape);
+    }
+    weights.push_back(w);
   }
-  return out;
+  if (trace) trace->weights = with_mixed_heads(trace->weights, mixers, weights);
+  return with_mixed_heads(others, mixers, outputs);
 }
 
 }  // namespace

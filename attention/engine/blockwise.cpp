@@ -122,6 +122,7 @@ Block block_of_call(const BlockwiseCall& call, QueryBlock queries) {
   for (HeadKeys& range : block.plan.ranges) cut_range(range.keys);
   for (HeadKeys& range : block.plan.always) cut_range(range.keys);
   for (HeadMask& mask : block.plan.masks) mask.mask = of_block(mask.mask, 2, queries);
+  in.allowed = of_block(in.allowed, 2, queries);
   cut_range(in.visible);
   cut(in.query_states, 2);
   cut(in.projected_query, 2);

@@ -302,7 +302,11 @@ Tensor allowed_keys(const AttentionContext& in, const Plan& plan) {
     if (window.defined()) window = logical_or(window, extend_to_all_heads(seen, range.heads, H, false));
   }
   Tensor allow = both(allowed_pairs(in.visible, J), window);
-  for (const HeadMask& mask : plan.masks) allow = both(allow, extend_to_all_heads(mask.mask, mask.heads, H, true));
+  for (const HeadMask& part : plan.masks) {
+    Tensor mask = part.mask;  // bool, or u8, which is combined with nothing
+    if (mask.dtype() == DType::u8) mask = greater(mask, Tensor::zeros({1}, DType::u8, mask.device()));
+    allow = both(allow, extend_to_all_heads(mask, part.heads, H, true));
+  }
   return allow;
 }
 

@@ -157,13 +157,30 @@ void position_second_maps(const AttentionContext& in, Plan& plan,
   }
 }
 
-Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
-  if (!mask.defined() || !mask.value().defined()) return {};
-  const Shape& shape = mask.shape();
+namespace {
+
+/// Whether `shape` is `pairs`, [B, H, I, J], where all but the last dimension may be 1.
+bool fits_pairs(const Shape& shape, const Shape& pairs) {
   bool fits = shape.rank() == 4 && shape[3] == pairs[3];
   for (int dim = 0; fits && dim < 3; ++dim) fits = shape[dim] == 1 || shape[dim] == pairs[dim];
-  require(fits, "attention: the mask is {}; expected {}, where all but the last may be 1", shape, pairs);
+  return fits;
+}
+
+}  // namespace
+
+Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
+  if (!mask.defined() || !mask.value().defined()) return {};
+  require(fits_pairs(mask.shape(), pairs), "attention: the mask is {}; expected {}, where all but the last may be 1",
+          mask.shape(), pairs);
   return cast(mask, dtype);
+}
+
+Tensor checked_allowed(const Tensor& allowed, const Shape& pairs, Device device) {
+  if (!allowed.defined()) return {};
+  require((allowed.dtype() == DType::boolean || allowed.dtype() == DType::u8) && fits_pairs(allowed.shape(), pairs),
+          "attention: 'allowed' is {}; expected bool or u8 {}, where all but the last may be 1", allowed, pairs);
+  const Tensor mask = allowed.to(device);
+  return mask.dtype() == DType::u8 ? greater(mask, Tensor::zeros({1}, DType::u8, device)) : mask;
 }
 
 Variable AttentionContext::project(const Linear& layer, const Variable& states) const {

@@ -29,4 +29,8 @@ void position_second_maps(const AttentionContext& in, Plan& plan,
 /// a mask of another shape.
 Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype);
 
+/// AttentionInput::allowed as bool on this device; undefined if it is. Throws Error for another type or shape than
+/// bool or u8 [B or 1, H or 1, I or 1, J], where `pairs` is [B, H, I, J].
+Tensor checked_allowed(const Tensor& allowed, const Shape& pairs, Device device);
+
 }  // namespace fovea

@@ -80,7 +80,9 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
   in.value = of_one || !input.appends_keys() ? (of_one ? in.key : unsqueeze(input.value, 1))
                                              : unsqueeze(input.memory->append(&methods_, input.value), 1);
   require_stored_keys(input, in);
-  in.mask = checked_mask(input.mask, {q[0], 1, q[1], input.key_count()}, input.query.dtype());
+  const Shape pairs{q[0], 1, q[1], input.key_count()};
+  in.mask = checked_mask(input.mask, pairs, input.query.dtype());
+  in.allowed = checked_allowed(input.allowed, pairs, input.query.device());
   const auto positioned = [&](Variable heads, std::int64_t first) {
     for (Named& named : methods_) heads = named.method->positioned(heads, first);
     return heads;
@@ -93,6 +95,7 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
     add_to_plan(plan, std::move(own), in, {0, 1});
   }
   if (surroundings_.positioned) position_second_maps(in, plan, positioned);
+  if (in.allowed.defined()) plan.masks.push_back({in.allowed});
   require(!plan.scores.empty() || q[2] == k[2],
           "attention: queries are {} wide and keys {}; their product needs one width (general and additive do not)",
           q[2], k[2]);
@@ -193,6 +196,8 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
     own.trace = nullptr;
     own.previous_focus = part_of_mechanism(input.previous_focus, 2, k, "previous focus");
     own.mask = part_of_mechanism(input.mask, 4, k, "mask");
+    if (input.allowed.defined())
+      own.allowed = part_of_mechanism(Variable(input.allowed), 4, k, "mask 'allowed'").value();
     inputs.push_back(own);
   }
   return inputs;

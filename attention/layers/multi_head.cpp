@@ -129,7 +129,9 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
                           shared);
   if (shared > 1) in.projected_key = merge_heads(repeat_heads(in.key, shared));
   require_stored_keys(input, in);
-  in.mask = checked_mask(input.mask, {q[0], shape_.heads, q[1], input.key_count()}, input.query.dtype());
+  const Shape pairs{q[0], shape_.heads, q[1], input.key_count()};
+  in.mask = checked_mask(input.mask, pairs, input.query.dtype());
+  in.allowed = checked_allowed(input.allowed, pairs, input.query.device());
   return in;
 }
 
@@ -152,6 +154,7 @@ MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
     add_to_plan(out.plan, std::move(own), in, heads);
   }
   if (surroundings_.positioned) position_second_maps(in, out.plan, positioned);
+  if (in.allowed.defined()) out.plan.masks.push_back({in.allowed});
   return out;
 }
 

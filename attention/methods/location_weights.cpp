@@ -36,7 +36,7 @@ Variable no_logits(const AttentionContext& in) {
 /// Σ_j a_ij over the keys that the query sees, [B, H, I].
 Variable density_sum(const AttentionContext& in, const PairTerm& log_density) {
   Variable z = apply_term(log_density, no_logits(in), in);
-  Tensor allow = in.allow();
+  Tensor allow = in.seen();
   if (!allow.defined()) return sum(exp(z), {-1});
   return sum(exp(where(allow, z, Tensor::full({1}, -std::numeric_limits<double>::infinity(), z.dtype(), z.device()))),
              {-1});

@@ -57,9 +57,14 @@ class Alternatives : public OptionVisitor {
 };
 
 /// What is meant to have the composed form alone: a specification with such a part is not asked for more.
-inline const std::vector<std::string> composed_only{
-    "mask=discrete", "fine_grained*1, relative", "fine_grained(hidden=3)+relative", "sparsemax", "talking_heads",
-    "differential"};
+inline const std::vector<std::string> composed_only{"mask=discrete",
+                                                    "fine_grained*1, relative",
+                                                    "fine_grained(hidden=3)+relative",
+                                                    "sparsemax",
+                                                    "talking_heads",
+                                                    "differential",
+                                                    "cope",
+                                                    "persistent"};
 
 inline bool is_composed_only(const std::string& specification) {
   return std::any_of(composed_only.begin(), composed_only.end(),
@@ -147,7 +152,23 @@ inline std::vector<std::string> all_specifications() {
                                   "grouped+rotary+gaussian(heads=2)",
                                   "grouped+rotary(heads=2)+gaussian(window=layer)",
                                   "grouped+relative(clip=2)+activation(width=8)",
-                                  "concat(multi_head(grouped+gate, heads=3), multi_head(differential))"})
+                                  "concat(multi_head(grouped+gate, heads=3), multi_head(differential))",
+                                  "forgetting+sliding(left=2,right=0)",
+                                  "heads(forgetting*1, forgetting+alibi*1)",
+                                  "cope(longest=1)",
+                                  "cope(longest=2)+gaussian",
+                                  "cope(longest=3)+soft_cap(cap=0.5)+sliding(left=1,right=0)",
+                                  "heads(cope(longest=2)*1, fine_grained(hidden=2)*1)",
+                                  "persistent(vectors=2)+window",
+                                  "heads(persistent(vectors=3)*1, persistent(vectors=1)*1)",
+                                  "heads(persistent(vectors=2)*1, fine_grained(hidden=2)+sinks(logit=true)*1)",
+                                  "light_convolution(width=1)",
+                                  "light_convolution(width=4)",
+                                  "light_convolution(width=4,dynamic=true)",
+                                  "heads(gaussian*1, light_convolution(width=2)*1)",
+                                  "heads(light_convolution(width=3)*1, linear*1)",
+                                  "heads(linear*1, global*1)",
+                                  "heads(fine_grained(hidden=2)*1, linear*1)"})
     specifications.emplace_back(combination);
   return specifications;
 }

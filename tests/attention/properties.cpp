@@ -282,7 +282,9 @@ BOOST_AUTO_TEST_CASE(a_reordered_memory_goes_on_from_the_parents) {
 }
 
 BOOST_AUTO_TEST_CASE(a_sentence_with_no_keys_gives_the_output_bias) {
-  for_every_attention([](Attention& attention, Place place) {
+  std::vector<std::string> specifications = all_specifications();  // keys that belong to no token are always seen
+  std::erase_if(specifications, [](const std::string& name) { return name.find("persistent") != std::string::npos; });
+  auto check = [](Attention& attention, Place place) {
     Generator generator(15);
     States states = random_states(place, generator);
     Variable query(states.query, true);
@@ -302,7 +304,8 @@ BOOST_AUTO_TEST_CASE(a_sentence_with_no_keys_gives_the_output_bias) {
     BOOST_TEST(largest_difference(gradients[0].value().slice(0, 0, 1),
                                   Tensor::zeros({1, query.size(1), d}, DType::f64)) < 1e-300);
     BOOST_TEST(std::isfinite(sum(gradients[0]).item()));
-  });
+  };
+  for_every_attention(check, specifications);
 }
 
 BOOST_AUTO_TEST_CASE(huge_logits_stay_finite) {

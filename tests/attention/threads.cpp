@@ -13,13 +13,18 @@ using namespace fovea::test;
 
 namespace {
 
-/// In an encoder; in cross-attention where the method is not defined in an encoder.
-std::unique_ptr<Attention> attention_where_defined(const std::string& specification) {
-  try {
-    return random_attention(specification, Place::encoder);
-  } catch (const Error&) {
-    return random_attention(specification, Place::cross);
-  }
+struct PlacedAttention {
+  std::unique_ptr<Attention> attention;
+  Place place;
+};
+/// In the first of encoder, cross-attention and decoder where the method is defined.
+PlacedAttention attention_where_defined(const std::string& specification) {
+  for (Place place : {Place::encoder, Place::cross}) try {
+      return {random_attention(specification, place), place};
+    } catch (const Error&) {
+      continue;
+    }
+  return {random_attention(specification, Place::decoder), Place::decoder};
 }
 
 }  // namespace
@@ -89,7 +94,8 @@ BOOST_AUTO_TEST_CASE(several_threads_run_every_method_with_an_engine_each) {
   constexpr int threads = 3;
   constexpr std::int64_t B = 2, T = 5, d = 6;
   for (const std::string& specification : all_specifications()) {
-    std::unique_ptr<Attention> attention = attention_where_defined(specification);
+    const PlacedAttention placed = attention_where_defined(specification);
+    Attention* attention = placed.attention.get();
     using Results = std::vector<std::vector<double>>;
     auto run = [&](int thread) {
       AttentionEngineScope engine(is_composed_only(specification) || thread % 2 ? AttentionEngine::composed
@@ -97,8 +103,11 @@ BOOST_AUTO_TEST_CASE(several_threads_run_every_method_with_an_engine_each) {
       Generator generator(static_cast<std::uint64_t>(thread));
       std::vector<Variable> inputs{Variable(random_tensor({B, T + thread, d}, generator), true)};
       for (const NamedParameter& parameter : attention->parameters()) inputs.push_back(parameter.variable);
-      Variable out = attention->forward(
-          {.query = inputs[0], .key = inputs[0], .value = inputs[0], .mask = test_mask(T + thread, T + thread)});
+      Variable out = attention->forward({.query = inputs[0],
+                                         .key = inputs[0],
+                                         .value = inputs[0],
+                                         .mask = test_mask(T + thread, T + thread),
+                                         .causal = placed.place == Place::decoder});
       Results results{out.value().to_vector<double>()};
       for (const Variable& gradient : grad(sum(square(out)), inputs))
         results.push_back(gradient.value().to_vector<double>());

@@ -383,6 +383,8 @@ BOOST_AUTO_TEST_CASE(mask_attention_of_the_worked_example) {
   check(toy("sman(width=fixed,distance=1)").run().values("weights"), near);
   Tensor band = Tensor::of({1, 1, 0, 1, 1, 1, 0, 1, 1}, {1, 1, 3, 3}).to(DType::boolean);
   check(toy("man").with("mask", band).run().values("weights"), near);
+  check(toy("global").with("allowed", band).run().values("weights"), near);
+  check(toy("global").with("allowed", band.to(DType::u8)).run().values("allowed"), {1, 1, 0, 1, 1, 1, 0, 1, 1});
   // Where x W + U is far below 0 the weights are softmax(P), far above there is no mask. Query 2: keys are t - s = 2,
   // ...
   auto shaped = [](double a) {
@@ -747,7 +749,8 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(toy("gausian"), "--method: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?");
   refused(toy("global").with("query.wieght", {1}, {1}),
           "in.safetensors: global takes no tensor 'query.wieght'; did you mean 'query.weight'?; there are query, key, "
-          "value, lengths, query_offset, step, mask, step_input, previous_focus, cotangent, query.weight, query.bias, "
+          "value, lengths, query_offset, step, allowed, mask, step_input, previous_focus, cotangent, query.weight, "
+          "query.bias, "
           "key.weight, key.bias, value.weight, value.bias, output.weight, output.bias");
   refused(toy("global").with("query", {1, 2}, {1, 2}), "in.safetensors: 'query' is f64 [1, 2]; expected [B, m, d_q]");
   refused(toy("global").with("query", Tensor::arange(6, DType::i32).reshape({1, 3, 2})),
@@ -772,6 +775,11 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(
       toy("man").with("mask", {1, 1, 1, 1}, {1, 1, 2, 2}),
       "--method 'man': attention: the mask is [1, 1, 2, 2]; expected [1, 1, 3, 3], where all but the last may be 1");
+  refused(toy("global").with("allowed", {1, 1, 1}, {1, 1, 1, 3}),
+          "in.safetensors: 'allowed' is f64 [1, 1, 1, 3]; expected bool or u8 [B or 1, H or 1, m or 1, n]");
+  refused(toy("global").with("allowed", Tensor::full({1, 1, 2, 3}, 1, DType::u8)),
+          "--method 'global': attention: 'allowed' is u8 [1, 1, 2, 3]; expected bool or u8 [1, 1, 3, 3], where all but "
+          "the last may be 1");
   for (const char* gradients : {"--gradients", "--no-gradients"})
     refused(toy("global").with("cotangent", {1}, {1}).flags({gradients}),
             "in.safetensors: 'cotangent' is f64 [1]; expected [1, 3, 2], as the output is");

@@ -100,7 +100,7 @@ class GivenTensors {
 struct Inputs {
   AttentionInput input;
   std::vector<std::pair<std::string, Variable>> leaves;
-  NamedTensors counts;  ///< lengths and query_offset
+  NamedTensors counts;  ///< lengths, query_offset and allowed
   Place place = Place::encoder;
 
   Variable add(const std::string& name, const Tensor& value, bool differentiable = true) {
@@ -191,6 +191,13 @@ Inputs read_inputs(const AttentionCase& options, const GivenTensors& given, Gene
     in.input.mask = in.add("mask", given.numbers("mask"));
   else if (given.has("mask"))
     in.input.mask = in.add("mask", given.file().at("mask").to(options.device), false);
+  if (given.has("allowed")) {
+    const Tensor& allowed = given.file().at("allowed");
+    if (allowed.dtype() != DType::boolean && allowed.dtype() != DType::u8)
+      given.refuse("allowed", "bool or u8 [B or 1, H or 1, m or 1, n]");
+    in.input.allowed = allowed;
+    in.counts.emplace_back("allowed", allowed);
+  }
   in.input.step_input = in.add("step_input", given.numbers("step_input", 3, "[B, m, d_e]"));
   in.input.previous_focus = in.add("previous_focus", given.numbers("previous_focus"));
   return in;
@@ -255,8 +262,8 @@ class Settings {
 /// be one that attend wrote: they are computed anew.
 void refuse_unknown(const GivenTensors& given, const Attention& attention, const std::string& method,
                     const NamedTensors& results) {
-  std::vector<std::string> known{"query", "key",  "value",      "lengths",        "query_offset",
-                                 "step",  "mask", "step_input", "previous_focus", "cotangent"};
+  std::vector<std::string> known{"query",   "key",  "value",      "lengths",        "query_offset", "step",
+                                 "allowed", "mask", "step_input", "previous_focus", "cotangent"};
   for (const NamedParameter& parameter : attention.parameters()) known.push_back(parameter.name);
   for (const auto& [name, tensor] : given.file().tensors) {
     auto is_it = [&, &name = name](const auto& result) { return result.first == name; };

@@ -51,6 +51,7 @@ std::string free_name(const std::string& name, const std::vector<std::string>& t
 ///   query [B, m, d_q], key [B, n, d_k], value [B, n, d_v]   no key: that of self-attention; no value: the keys
 ///   lengths [B]                                              real keys of each sentence
 ///   query_offset or step [1]                                 position of the first query
+///   allowed [B or 1, H or 1, m or 1, n]                      bool or u8: false where a query must not see a key
 ///   mask [B or 1, H or 1, m or 1, n]                         numbers or bool
 ///   step_input [B, m, d_e], previous_focus [B] or [B, H]     of decoders that go step by step
 ///   cotangent, like the output                               of the gradients

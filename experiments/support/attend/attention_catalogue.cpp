@@ -350,6 +350,7 @@ std::string inputs_text(const Trial& trial, const Reads& reads) {
              fmt::format("[B, m, {}], [B, n, d_k], [B, n, d_v]", is_projected(trial.method) ? "d" : "d_q"),
              "no key: self-attention; no value: the keys"});
   table.row({"lengths", "[B]", "real keys of each sentence; the rest is padding"});
+  table.row({"allowed", "[B or 1, H or 1, m or 1, n]", "bool or u8; false where a query must not see a key"});
   if (reads.mask != Reads::no)
     table.row({"mask", "[B or 1, H or 1, m or 1, n]",
                reads.mask == Reads::needed ? "numbers in [0, 1]; needed" : "numbers in [0, 1]"});
@@ -379,7 +380,7 @@ std::optional<std::vector<Result>> results_in_letters(const std::string& method,
   auto a = tried(first), b = tried(second);
   if (!a || !b) return std::nullopt;
   std::vector<std::string> taken = a->parameter_names;
-  taken.insert(taken.end(), {"query", "key", "value", "lengths", "query_offset"});
+  taken.insert(taken.end(), {"query", "key", "value", "lengths", "query_offset", "allowed"});
   if (reads.mask != Reads::no) taken.emplace_back("mask");
   if (reads.step_input) taken.emplace_back("step_input");
   if (reads.previous_focus) taken.emplace_back("previous_focus");

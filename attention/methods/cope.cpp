@@ -1,0 +1,45 @@
+#include "attention/methods/cope.h"
+
+namespace fovea {
+
+namespace {
+
+/// s + q · e(p), from scores s. The capture is q · e for every row of the table, [B, h, I, longest + 1].
+class PositionTerm : public CustomTerm {
+ public:
+  Variable composed(const Variable& scores, const AttentionContext& in,
+                    std::span<const Variable> captured) const override {
+    const Variable zero = Tensor::zeros({1}, scores.dtype(), scores.device());
+    const std::int64_t longest = captured[0].size(-1) - 1;
+    Variable gates = sigmoid(scores);
+    if (const Tensor seen = in.seen(); seen.defined()) gates = where(seen, gates, zero);
+    const Variable position = minimum(cumulative_sum(gates, true), zero + static_cast<double>(longest));
+    const Tensor below =
+                     map(Minimum{}, map(Floor{}, position.value()), (zero + static_cast<double>(longest - 1)).value()),
+                 row = below.to(DType::i64), next = map(Affine{1, 1}, below).to(DType::i64);
+    const Variable above = position - Variable(below);  // w
+    Shape rows = scores.shape();
+    rows[rows.rank() - 1] = longest + 1;
+    const Variable table = broadcast_to(captured[0], rows);  // scores may have a plane per dimension of the values
+    const Variable lower = gather_last(table, row), upper = gather_last(table, next);
+    return scores + lower + above * (upper - lower);
+  }
+};
+
+}  // namespace
+
+ContextualPositions::ContextualPositions(const MethodShape& shape, const Options& options)
+    : table_(parameter("table", {options.longest + 1, shape.query_dim}, Initializer::zeros())) {
+  require(shape.place == Place::decoder,
+          "cope: positions count keys from one before the query up to the query; this is defined in the self-attention "
+          "of a decoder only");
+}
+
+void ContextualPositions::add_terms(const AttentionContext& in, Plan& plan) {
+  require(in.causal, "cope: the attention is not causal; positions count keys up to the query");
+  const Variable products = matmul(in.query, transpose(table_, 0, 1));
+  // A change of the score, so that biases of other methods do not open or close gates.
+  plan.score_changes.push_back({std::make_shared<const PositionTerm>(), {{Per::query_vector, products}}});
+}
+
+}  // namespace fovea

@@ -1,0 +1,35 @@
+/// Contextual position encoding (CoPE): positions that count only the tokens which matter to the query.
+/// Golovneva et al. 2024, "Contextual Position Encoding: Learning to Count What's Important", section 4.
+///
+///   z_ij = s_ij + (1 − w) q_i · e_⌊p⌋ + w q_i · e_⌈p⌉,   w = p − ⌊p⌋
+///   p = p_ij = min(Σ_{k=j..i} sigmoid(s_ik), longest)
+///
+/// s is the score with its factor 1 / sqrt(D), and q · e has none, as in the authors' listing. The sum runs over the
+/// keys that i may see by lengths and causality; hard windows do not change it. The paper counts from a key to a later
+/// query, so the method is defined in the self-attention of a decoder only. The heads of a layer share e.
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+class ContextualPositions : public LocalnessMethod {
+ public:
+  struct Options {
+    std::int64_t longest = 64;
+  };
+  static constexpr MethodCard card = {
+      "cope", "positions that count the keys which a gate of the score opens", "Golovneva et al. 2024, section 4",
+      "z_ij = s_ij + q_i . e(p_ij), p_ij = min(sum over k = j to i of sigmoid(s_ik), longest)\n"
+      "e(p): between rows floor(p) and floor(p) + 1 of table; in a decoder's self-attention only"};
+  static void visit(OptionVisitor& visitor, Options& options) {
+    visitor.integer("longest", options.longest, 1, 65536, "the largest position, counted in open gates");
+  }
+
+  ContextualPositions(const MethodShape& shape, const Options& options);
+  void add_terms(const AttentionContext& in, Plan& plan) override;
+
+ private:
+  Variable table_;  // e [longest + 1, D]
+};
+
+}  // namespace fovea

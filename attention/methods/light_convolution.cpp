@@ -1,0 +1,67 @@
+#include "attention/methods/light_convolution.h"
+
+#include <algorithm>
+
+#include "tensor/comparison.h"
+
+namespace fovea {
+
+namespace {
+
+/// The capture is c, [1, h, 1, width] or [B, h, I, width].
+class Convolution : public PairlessMixer {
+ public:
+  Variable output(const AttentionContext& in, std::span<const Variable> captured) const override {
+    return in.allowed.defined() ? matmul(weights(in, captured), in.value) : convolved(in, in.value, captured[0]);
+  }
+  /// The convolution of unit vectors.
+  Variable weights(const AttentionContext& in, std::span<const Variable> captured) const override {
+    const std::int64_t J = in.key.size(2);
+    const Tensor key = Tensor::arange(J, DType::i32, in.key.device());
+    const Tensor units = equal(key.reshape({J, 1}), key).to(in.value.dtype()).reshape({1, 1, J, J});
+    const Variable w =
+        broadcast_to(convolved(in, units, captured[0]), {in.query.size(0), in.query.size(1), in.query.size(2), J});
+    return in.allowed.defined() ? where(in.allowed, w, Tensor::zeros({1}, w.dtype(), w.device())) : w;
+  }
+
+ private:
+  static Variable convolved(const AttentionContext& in, const Variable& x, const Variable& c) {
+    const std::int64_t width = c.size(3), I = in.query.size(2), J = x.size(2);
+    const std::int64_t first = in.query_offset - (in.causal ? width - 1 : (width - 1) / 2), end = first + I + width - 1;
+    const std::int64_t from = std::clamp<std::int64_t>(first, 0, J), to = std::clamp<std::int64_t>(end, from, J);
+    const Variable known = slice(without_padding(in, x), 2, from, to);  // the rest of the rows first ... end is 0
+    auto zeros = [&](std::int64_t rows) {
+      return Tensor::zeros({known.size(0), known.size(1), rows, known.size(3)}, x.dtype(), x.device());
+    };
+    const std::int64_t before = std::clamp<std::int64_t>(from - first, 0, end - first);
+    const Variable rows = concat({zeros(before), known, zeros(end - first - before - (to - from))}, 2);
+    Variable out = slice(c, 3, 0, 1) * slice(rows, 2, 0, I);
+    for (std::int64_t r = 1; r < width; ++r) out = out + slice(c, 3, r, r + 1) * slice(rows, 2, r, r + I);
+    return out;
+  }
+};
+
+}  // namespace
+
+void LightConvolution::visit(OptionVisitor& visitor, Options& options) {
+  visitor.integer("width", options.width, 1, 65536, "number of neighbours, with the token itself");
+  visitor.flag("dynamic", options.dynamic, "each query computes the weights");
+}
+
+LightConvolution::LightConvolution(const MethodShape& shape, const Options& options) : options_(options) {
+  require(shape.place != Place::cross,
+          "light_convolution: the neighbours of a query are tokens of its own sentence; this is not defined in "
+          "cross-attention");
+  if (options.dynamic)
+    child("filter", filter_.emplace(shape.model_dim, shape.heads * options.width, Linear::Options{.bias = false}));
+  else
+    weight_ = parameter("weight", {shape.heads, options.width}, Initializer::xavier_uniform());
+}
+
+void LightConvolution::add_terms(const AttentionContext& in, Plan& plan) {
+  const Variable logits = options_.dynamic ? split_heads(filter_->forward(in.query_states), options_.width)
+                                           : unsqueeze(unsqueeze(weight_, 1), 0);
+  plan.mixers.push_back({std::make_shared<const Convolution>(), {{Per::query_vector, softmax(logits)}}});
+}
+
+}  // namespace fovea

@@ -1,0 +1,71 @@
+#include "attention/methods/linear.h"
+
+#include <algorithm>
+
+namespace fovea {
+
+namespace {
+
+Variable feature_map(const Variable& x) { return exp(-relu(-x)) + relu(x); }  // elu(x) + 1
+
+Variable ratio(const Variable& sums, const Variable& total) {
+  return sums / maximum(total, Tensor::full({1}, Renormalization::least, total.dtype(), total.device()));
+}
+
+class FeatureProducts : public PairlessMixer {
+ public:
+  explicit FeatureProducts(const void* method) : method_(method) {}
+
+  Variable output(const AttentionContext& in, std::span<const Variable> captured) const override {
+    const std::int64_t D = in.value.size(3);
+    Shape column = in.value.shape();
+    column[3] = 1;
+    const Variable one = Tensor::full(column, 1, in.value.dtype(), in.value.device());
+    const Variable q = feature_map(in.query), k = without_padding(in, feature_map(in.key)),
+                   v = concat({without_padding(in, in.value), one}, 3);
+    const Variable sums = in.causal ? prefix_sums(in, q, k, v) : matmul(q, matmul(transpose(k, 2, 3), v));
+    if (in.allowed.defined()) return matmul(weights(in, captured), in.value);  // needs all pairs
+    return ratio(slice(sums, 3, 0, D), slice(sums, 3, D, D + 1));
+  }
+  Variable weights(const AttentionContext& in, std::span<const Variable>) const override {
+    Variable products = matmul(feature_map(in.query), transpose(feature_map(in.key), 2, 3));
+    if (const Tensor seen = in.seen(); seen.defined())
+      products = where(seen, products, Tensor::zeros({1}, products.dtype(), products.device()));
+    return ratio(products, sum(products, {-1}, true));
+  }
+
+ private:
+  /// Σ_{j≤i} φ(q_i) · φ(k_j) [v_j; 1], by chunks of queries. q, k and v as in output().
+  Variable prefix_sums(const AttentionContext& in, const Variable& q, const Variable& k, const Variable& v) const {
+    const std::int64_t I = q.size(2), offset = in.query_offset, most = 64;
+    Variable state = in.memory && offset > 0 ? in.memory->step_state(method_) : Variable();  // [S, z] before a chunk
+    if (!state.defined()) state = matmul(transpose(slice(k, 2, 0, offset), 2, 3), slice(v, 2, 0, offset));
+    std::vector<Variable> chunks;
+    for (std::int64_t first = 0; first < I; first += most) {
+      const std::int64_t n = std::min(most, I - first), key = offset + first;
+      const Variable queries = slice(q, 2, first, first + n), values = slice(v, 2, key, key + n),
+                     keys = transpose(slice(k, 2, key, key + n), 2, 3);
+      const Tensor seen = allowed_pairs({{}, Tensor::arange(n, DType::i32, q.device(), 1)}, n);
+      const Variable zero = Tensor::zeros({1}, q.dtype(), q.device());
+      chunks.push_back(matmul(where(seen, matmul(queries, keys), zero), values) + matmul(queries, state));
+      state = state + matmul(keys, values);
+    }
+    if (in.memory) in.memory->step_state(method_) = state;
+    return concat(chunks, 2);
+  }
+
+  const void* method_;  // stands for the method in the decoder's memory
+};
+
+}  // namespace
+
+void LinearAttention::add_terms(const AttentionContext& in, Plan& plan) {
+  const std::int64_t end = in.query_offset + in.query.size(2), J = in.key.size(2);
+  require(!in.causal || end <= J,
+          "linear: the last query is at position {} of {} keys; causal attention needs a key at the position of every "
+          "query",
+          end - 1, J);
+  plan.mixers.push_back({std::make_shared<const FeatureProducts>(this)});
+}
+
+}  // namespace fovea

@@ -1,0 +1,28 @@
+/// Linear attention: a product of feature maps in place of the softmax, in time linear in the length.
+/// Katharopoulos et al. 2020, "Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention",
+/// section 3.
+///
+///   o_i = φ(q_i) S_i / (φ(q_i) · z_i),   S_i = Σ_j φ(k_j) v_jᵀ,   z_i = Σ_j φ(k_j),   φ(x) = elu(x) + 1
+///
+/// The sums run over the keys that i may see. Without causality S is one product; with it, prefix sums by chunks of 64
+/// queries. In decoding S and z are the step state of the decoder's memory, so that a step takes O(D D_v) for each head
+/// (the memory has the keys and values as well). The denominator is at least 1e-9.
+#pragma once
+#include "attention/registry.h"
+
+namespace fovea {
+
+class LinearAttention : public LocalnessMethod {
+ public:
+  struct Options {};
+  static constexpr MethodCard card = {"linear", "no softmax: products of feature maps, in linear time",
+                                      "Katharopoulos et al. 2020, section 3",
+                                      "o_i = sum_j f(q_i) . f(k_j) v_j / sum_j f(q_i) . f(k_j), f(x) = elu(x) + 1"};
+  static void visit(OptionVisitor&, Options&) {}
+
+  LinearAttention(const MethodShape&, const Options&) {}
+  bool has_independent_queries() const override { return true; }
+  void add_terms(const AttentionContext& in, Plan& plan) override;
+};
+
+}  // namespace fovea
