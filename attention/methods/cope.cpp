@@ -1,5 +1,7 @@
 #include "attention/methods/cope.h"
 
+#include "tensor/comparison.h"
+
 namespace fovea {
 
 namespace {
@@ -14,9 +16,9 @@ class PositionTerm : public CustomTerm {
     Variable gates = sigmoid(scores);
     if (const Tensor seen = in.seen(); seen.defined()) gates = where(seen, gates, zero);
     const Variable position = minimum(cumulative_sum(gates, true), zero + static_cast<double>(longest));
-    const Tensor below =
-                     map(Minimum{}, map(Floor{}, position.value()), (zero + static_cast<double>(longest - 1)).value()),
-                 row = below.to(DType::i64), next = map(Affine{1, 1}, below).to(DType::i64);
+    Tensor below = map(Minimum{}, map(Floor{}, position.value()), (zero + static_cast<double>(longest - 1)).value());
+    below = where(less_equal(below, below), below, zero.value());  // a position that is NaN reads any row
+    const Tensor row = below.to(DType::i64), next = map(Affine{1, 1}, below).to(DType::i64);
     const Variable above = position - Variable(below);  // w
     Shape rows = scores.shape();
     rows[rows.rank() - 1] = longest + 1;
