@@ -41,8 +41,8 @@ struct AttentionInput {
   /// Mask M with values in [0, 1], of any type, [B or 1, H or 1, I or 1, J]. Only some attention methods read it.
   Variable mask = {};
   /// Keys that queries may see, for every attention method: bool or u8 [B or 1, H or 1, I or 1, J], false where a query
-  /// must not see a key. A query that sees no key has weights of 0. Lengths still count hidden keys, and terms that read
-  /// all keys before there are weights, such as the pointers of window, still read them.
+  /// must not see a key. A query that sees no key has weights of 0. Lengths still count hidden keys, and terms that
+  /// read all keys before there are weights, such as the pointers of window, still read them.
   Tensor allowed = {};
   bool causal = false;              ///< whether a query sees only the keys up to its own position
   std::int64_t query_offset = 0;    ///< position of the first query among the keys; > 0 in step-by-step decoding
