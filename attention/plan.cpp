@@ -81,6 +81,7 @@ std::vector<Variable> variables_of(const AttentionContext& in, const Plan& plan)
   }
   for (const ExtraKeys& part : plan.extra_keys) all.insert(all.end(), {part.keys, part.values});
   for (const HeadMixer& part : plan.mixers) add(part.captures);
+  if (plan.focus) all.insert(all.end(), {plan.focus->gate, plan.focus->previous});
   all.push_back(plan.sink);
   std::erase_if(all, [](const Variable& x) { return !x.defined(); });
   return all;
@@ -124,9 +125,8 @@ void require_mixers_alone(const Plan& plan) {
     check(plan.scores), check(plan.score_changes), check(plan.biases), check(plan.windows), check(plan.values);
     check(plan.ranges), check(plan.always), check(plan.masks), check(plan.normalizers), check(plan.mixings);
     check(plan.second_maps), check(plan.extra_keys);
-    require(!plan.recurrence || !meet(mixer.heads, plan.recurrent_heads),
-            "attention: a method without pairs of queries and keys, such as linear, and a recurrent one act on one "
-            "head");
+    require(!plan.focus || !meet(mixer.heads, plan.focus->heads),
+            "attention: a method without pairs of queries and keys, such as linear, and flexible act on one head");
   }
 }
 
@@ -163,10 +163,10 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
   require_apart("kind of keys without tokens", all.extra_keys);
   require_apart("mixer in place of weights", all.mixers);
   if (!own.scores.empty()) scores_of_all_heads(all, in);  // throws Error if two scores meet
-  if (own.recurrence) {
-    require(!all.recurrence, "attention: two recurrent methods, such as flexible; an attention can have one");
-    all.recurrence = std::move(own.recurrence);
-    all.recurrent_heads = placed(own.recurrent_heads);
+  if (own.focus) {
+    require(!all.focus, "attention: two methods, such as flexible, each carry a focus; an attention can have one");
+    all.focus = std::move(own.focus);
+    all.focus->heads = placed(all.focus->heads);
   }
   require_mixers_alone(all);
   if (own.sink.defined()) all.sink = sink_of_all_heads(all.sink, own.sink, heads, H);

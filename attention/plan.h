@@ -16,6 +16,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,16 +24,21 @@
 #include <vector>
 
 #include "attention/context.h"
+#include "attention/formula/focus.h"
 #include "attention/formula/pointwise.h"
 #include "attention/formula/window.h"
 
 namespace fovea {
 
 struct Plan;
+template <class T>
 class StripTerm;
+template <class T>
 class StripValueTerm;
+template <class T>
 class StripScore;
-class StripRecurrence;
+template <template <class> class Part>
+struct StripForm;
 
 // ---- Scores
 
@@ -43,9 +49,8 @@ class CustomScore {
   /// The logits of K keys, [B, h, I, K]. `positions` are those of the keys, i64, and broadcast to the result.
   virtual Variable logits(const Variable& queries, const Variable& keys, const Variable& weight,
                           const Tensor& positions) const = 0;
-  /// The score for the CPU's fused engine; null if it has the composed form only.
-  virtual std::unique_ptr<StripScore> strips(const Variable& queries, const Variable& keys,
-                                             const Variable& weight) const;
+  /// The score for the CPU's fused engine (engine/cpu/strip_score.h); by default it has none.
+  virtual StripForm<StripScore> strips(const Variable& queries, const Variable& keys, const Variable& weight) const;
 };
 
 /// The logit of a query and a key, computed from something of the query and something of the key.
@@ -85,8 +90,8 @@ class CustomTerm {
   /// definition: tests compare all faster forms with it.
   virtual Variable composed(const Variable& pairs, const AttentionContext& in,
                             std::span<const Variable> captured) const = 0;
-  /// The term for the CPU's fused engine; null if it has the composed form only.
-  virtual std::unique_ptr<StripTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
+  /// The term for the CPU's fused engine (engine/cpu/strips.h); by default it has none.
+  virtual StripForm<StripTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
 };
 
 /// w_ij / max(Σ_k w_ik, least): weights that sum to 1 again.
@@ -124,7 +129,7 @@ class CustomValueTerm {
   /// weights as in weighted_sum() → [B, h, I, D]
   virtual Variable composed(const Variable& weights, const AttentionContext& in,
                             std::span<const Variable> captured) const = 0;
-  virtual std::unique_ptr<StripValueTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
+  virtual StripForm<StripValueTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
 };
 
 /// Σ_j w_ij R_r, r = clip(j − i, −clip, clip) + clip, where the rows R_r are those of the only capture,
@@ -198,26 +203,6 @@ struct HeadMixer {
   HeadRange heads = {};
 };
 
-/// A replacement for the softmax in methods whose logits for one query depend on the weights of the query before. It
-/// processes queries in order and carries one number per head from each query to the next, such as flexible attention's
-/// focus. An object belongs to one call and one thread.
-class Recurrence {
- public:
-  virtual ~Recurrence() = default;
-  /// logits [B, h, I, J] after all biases → weights. `allow` is the result of allowed_keys().
-  virtual Variable composed(const Variable& logits, const Tensor& allow, const AttentionContext& in) = 0;
-  /// The output [B, h, I, D], computed without the logits of keys whose weight is 0. Undefined if that is not possible;
-  /// then composed() is used.
-  virtual Variable skipping(const AttentionContext&, const Plan&, AttentionTrace*) { return {}; }
-  /// The recurrence for the CPU's fused engine; null if there is the composed form only.
-  virtual std::unique_ptr<StripRecurrence> strips(const AttentionContext&);
-  /// The number carried out of each query, [B, h, I]: that of the last composed(), or the one given to set_carried().
-  virtual Variable carried() const { return {}; }
-  virtual void set_carried(const Variable&) {}
-  /// Stores in the decoder's memory what the last query of this call carries to the next call. `carried` is [B, h, I].
-  virtual void keep_carried(DecoderMemory&, const Variable& /*carried*/) const {}
-};
-
 // ---- Keys that are seen
 
 /// Keys in an interval around each query, for some heads. Bounds are [B, h, I], broadcast.
@@ -242,13 +227,12 @@ struct Plan {
   std::vector<PairTerm> windows;        ///< applied to the weights in order
   std::vector<ValueTerm> values;
 
-  std::vector<Normalizer> normalizers;     ///< at most one for each head
-  std::vector<HeadMixing> mixings;         ///< in order
-  std::vector<SecondMap> second_maps;      ///< at most one for each head
-  std::vector<ExtraKeys> extra_keys;       ///< at most one for each head
-  std::vector<HeadMixer> mixers;           ///< at most one for each head
-  std::shared_ptr<Recurrence> recurrence;  ///< null: the softmax
-  HeadRange recurrent_heads = {};
+  std::vector<Normalizer> normalizers;  ///< at most one for each head
+  std::vector<HeadMixing> mixings;      ///< in order
+  std::vector<SecondMap> second_maps;   ///< at most one for each head
+  std::vector<ExtraKeys> extra_keys;    ///< at most one for each head
+  std::vector<HeadMixer> mixers;        ///< at most one for each head
+  std::optional<FocusedSoftmax> focus;  ///< in place of the softmax; queries are computed in order
   /// Logits [H] of sinks, which take part in the softmax but have no value. −inf: the head has none. Undefined: no head
   /// has one.
   Variable sink;
@@ -270,7 +254,7 @@ struct Plan {
 };
 
 /// Adds the parts of `own`, those of a method on these heads of `in`, to `all`. Throws Error if a head would have two
-/// scores or two sinks, or the attention two recurrences.
+/// scores or two sinks, or the attention two FocusedSoftmax.
 void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange heads);
 
 /// The scores of all heads, in the order of heads: those of the plan and the default_score() of the heads between them.
@@ -278,7 +262,7 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
 std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext& in);
 
 /// The variables that the values of a call and its plan are made of, in the order values, scores, score changes,
-/// biases, windows, value terms, parts around the normaliser, sink; those of a recurrence are not among them.
+/// biases, windows, value terms, parts around the normaliser, focus, sink.
 std::vector<Variable> variables_of(const AttentionContext& in, const Plan& plan);
 
 /// `heads`, or all H heads if its count is 0.

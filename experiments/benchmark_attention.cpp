@@ -89,11 +89,11 @@ class Case {
   void set_precision() const { set_matmul_precision(options_.precision == "bf16" ? Precision::bf16 : Precision::f32); }
   Variable forward() const {
     const AttentionDropout dropout{options_.dropout, {.seed = 1}};
-    if (engine_ == "composed") return attend_composed(in_, *plan_, dropout, nullptr);
+    if (engine_ == "composed") return attend_composed(in_, *plan_, dropout, nullptr).out;
     Variable out;
-    if (engine_ != "blockwise") out = attend_fused(in_, plan_, dropout, nullptr);
+    if (engine_ != "blockwise") out = attend_fused(in_, plan_, dropout, nullptr).out;
     if (engine_ == "blockwise" || (engine_ == "linear" && !out.defined()))
-      out = attend_blockwise(in_, plan_, dropout, nullptr);
+      out = attend_blockwise(in_, plan_, dropout, nullptr).out;
     require(out.defined(), "--engine {}: {} has a part without such a form", engine_, method_);
     return out;
   }

@@ -23,7 +23,7 @@ thread_local std::int64_t block_queries_of_thread = 0;
 constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
 
 bool is_faster_composed(const AttentionContext& in, const Plan& plan) {
-  if (plan.recurrence || std::any_of(plan.scores.begin(), plan.scores.end(), [](auto& s) { return !s.is_default; }))
+  if (plan.focus || std::any_of(plan.scores.begin(), plan.scores.end(), [](auto& s) { return !s.is_default; }))
     return false;
   auto is_products = [](const PairTerm& term) { return std::holds_alternative<PointerWindow>(term.what); };
   const bool products = plan.score_changes.empty() &&
@@ -64,6 +64,29 @@ AttentionEngineScope::~AttentionEngineScope() {
 
 namespace {
 
+/// The output of the engine that attention_engine() asks for.
+AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                                 const AttentionDropout& dropout, AttentionTrace* trace) {
+  const AttentionEngine engine = attention_engine();
+  if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && !is_faster_composed(in, *plan))) {
+    AttentionOutput made = attend_fused(in, plan, dropout, trace);
+    if (made.out.defined()) return made;
+    require(engine != AttentionEngine::fused,
+            "attention: a term of this method has no form for the fused engine on {}; use the blockwise engine",
+            name(in.query.device()));
+  }
+  if (engine == AttentionEngine::blockwise || (engine == AttentionEngine::fastest && is_too_large_composed(in))) {
+    AttentionOutput made = attend_blockwise(in, plan, dropout, trace);
+    if (made.out.defined() && engine == AttentionEngine::fastest) warn_of_blocks(in);
+    if (made.out.defined()) return made;
+    require(
+        engine != AttentionEngine::blockwise,
+        "attention: a recurrent method such as flexible goes from query to query, not in blocks; use the fused or the "
+        "composed engine");
+  }
+  return attend_composed(in, *plan, dropout, trace);
+}
+
 /// x [B, H, ...] with the heads of each mixer, which are in order, replaced by `made`. x may be undefined if mixers
 /// have all heads.
 Variable with_mixed_heads(const Variable& x, const std::vector<HeadMixer>& mixers, const std::vector<Variable>& made) {
@@ -96,7 +119,7 @@ Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropou
   if (mixed < H)
     others = attend(in, plan, dropout, trace);
   else if (trace)
-    fill_trace(in, plan, {}, *trace);
+    fill_trace(in, plan, {}, {}, *trace);
   std::vector<Variable> outputs, weights;
   for (const HeadMixer& part : mixers) {
     const AttentionContext own = context_of_heads(in, part.heads);
@@ -123,26 +146,10 @@ Variable attend(const AttentionContext& in, Plan plan, double dropout, Attention
   AttentionDropout drop{dropout, {}};
   if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
   auto shared = std::make_shared<const Plan>(std::move(plan));
-  const AttentionEngine engine = attention_engine();
-  if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && !is_faster_composed(in, *shared))) {
-    Variable out = attend_fused(in, shared, drop, trace);
-    if (out.defined()) return out;
-    require(engine != AttentionEngine::fused,
-            "attention: a term of this method has no form for the fused engine on {}; use the blockwise engine",
-            name(in.query.device()));
-  }
-  if (engine == AttentionEngine::blockwise || (engine == AttentionEngine::fastest && is_too_large_composed(in))) {
-    Variable out = attend_blockwise(in, shared, drop, trace);
-    if (out.defined() && engine == AttentionEngine::fastest) warn_of_blocks(in);
-    if (out.defined()) return out;
-    require(
-        engine != AttentionEngine::blockwise,
-        "attention: a recurrent method such as flexible goes from query to query, not in blocks; use the fused or the "
-        "composed engine");
-  }
-  Variable out = attend_composed(in, *shared, drop, trace);
-  if (shared->recurrence && in.memory) shared->recurrence->keep_carried(*in.memory, shared->recurrence->carried());
-  return out;
+  const AttentionOutput made = output_of_engine(in, shared, drop, trace);
+  if (shared->focus && in.memory)
+    in.memory->step_state(shared->focus->owner) = select(made.focus, 2, made.focus.size(2) - 1);
+  return made.out;
 }
 
 }  // namespace fovea

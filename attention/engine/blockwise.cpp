@@ -158,7 +158,7 @@ Tensor forward(const BlockwiseCall& call, AttentionTrace* trace) {
         .copy_from(block_output(call, block, queries, trace ? &of_trace : nullptr).value());
     if (trace) weights.push_back(of_trace);
   });
-  if (trace) fill_trace(call.in, *call.plan, with_dimensions_last(concat(weights, -2)), *trace);
+  if (trace) fill_trace(call.in, *call.plan, with_dimensions_last(concat(weights, -2)), {}, *trace);
   return out;
 }
 
@@ -203,9 +203,9 @@ Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& input
 
 }  // namespace
 
-Variable attend_blockwise(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                          const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (plan->recurrence) return {};
+AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                                 const AttentionDropout& dropout, AttentionTrace* trace) {
+  if (plan->focus) return {};
   const BlockwiseCall call{in, plan, dropout, block_queries(in)};
   std::vector<Variable> inputs;
   Plan visited = *plan;
@@ -214,7 +214,7 @@ Variable attend_blockwise(const AttentionContext& in, const std::shared_ptr<cons
     if (x.defined()) inputs.push_back(x);
   });
   Tensor out = forward(call, trace);
-  if (!should_record(inputs)) return out;
+  if (!should_record(inputs)) return {out, {}};
   struct Kept {
     BlockwiseCall call;
     std::vector<Saved> inputs;
@@ -231,7 +231,7 @@ Variable attend_blockwise(const AttentionContext& in, const std::shared_ptr<cons
     return composed_gradients(kept.call.in, *kept.call.plan, kept.call.dropout, kept.checked(node), g);
   };
   Kept kept{call, std::vector<Saved>(inputs.begin(), inputs.end())};
-  return record("blockwise_attention", std::move(out), inputs, fused_rule(std::move(kept), blocks, composed));
+  return {record("blockwise_attention", std::move(out), inputs, fused_rule(std::move(kept), blocks, composed)), {}};
 }
 
 }  // namespace fovea

@@ -7,9 +7,9 @@
 
 namespace fovea {
 
-/// The result of attend_composed(). Undefined if the plan has a recurrence, which needs the queries one after the
+/// The result of attend_composed(). Undefined if the plan has a focus, which needs the queries one after the
 /// other. Second derivatives use the composed form. A trace's weights are constants.
-Variable attend_blockwise(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                          const AttentionDropout& dropout, AttentionTrace* trace);
+AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                                 const AttentionDropout& dropout, AttentionTrace* trace);
 
 }  // namespace fovea

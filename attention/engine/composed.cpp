@@ -132,16 +132,18 @@ Variable mix_logits(const Variable& z, const Variable& matrix, const Tensor& all
   return where(closed, nothing, mix_heads(where(hidden, zero, z), matrix));
 }
 
-/// The recurrence's weights on its heads, and the softmax on the others.
-Variable recurrent_weights(const Variable& z, const Tensor& allow, const Plan& plan, const AttentionContext& in) {
+/// The weights of the softmax with a focus on its heads, and of the plain softmax on the others.
+AttentionWeights focused_weights(const Variable& z, const Tensor& allow, const Plan& plan, const AttentionContext& in) {
+  check_focus(plan);
   const std::int64_t H = in.query.size(1);
-  const HeadRange heads = resolved(plan.recurrent_heads, H);
-  if (heads.count == H) return plan.recurrence->composed(z, allow, in);
+  const HeadRange heads = resolved(plan.focus->heads, H);
+  const bool all_heads = heads.count == H;
   Tensor own = allow;
-  if (allow.defined() && allow.rank() == 4 && allow.size(1) > 1)
+  if (!all_heads && allow.defined() && allow.rank() == 4 && allow.size(1) > 1)
     own = allow.slice(1, heads.first, heads.first + heads.count);
-  Variable weights = plan.recurrence->composed(slice_heads(z, heads), own, context_of_heads(in, heads));
-  return replace_heads(softmax(z, allow), weights, heads);
+  const FocusedWeights made =
+      focused_softmax(*plan.focus, all_heads ? z : slice_heads(z, heads), own, context_of_heads(in, heads));
+  return {all_heads ? made.weights : replace_heads(softmax(z, allow), made.weights, heads), {}, made.focus};
 }
 
 /// If one piece has a matrix per dimension of the values, [D, B, h, I, J], broadcasts the others to that.
@@ -187,12 +189,12 @@ Variable logits_of(Variable pairs, const Tensor& allow, const AttentionContext& 
   return pairs;
 }
 
-/// The weights of tokens and, after them, of keys that no token has.
-Variable weights_of_maps(const AttentionContext& in, const Plan& plan) {
+/// The weights after the normaliser, before windows.
+AttentionWeights weights_of_maps(const AttentionContext& in, const Plan& plan) {
   const std::vector<Score> scores = scores_of_all_heads(plan, in);
   const Tensor allow = allowed_keys(in, plan);
   const Variable z = logits_of(logits_of_scores(scores, in), allow, in, plan);
-  if (plan.recurrence) return recurrent_weights(z, allow, plan, in);
+  if (plan.focus) return focused_weights(z, allow, plan, in);
   const Variable more = logits_without_tokens(in, plan);
   Variable weights = normalize_with(z, allow, more, plan);
   for (const SecondMap& part : plan.second_maps) {
@@ -206,7 +208,9 @@ Variable weights_of_maps(const AttentionContext& in, const Plan& plan) {
     const Variable of_heads = heads.count == weights.size(-3) ? second : slice_heads(second, heads);
     weights = change_heads(weights, heads, [&](const Variable& own) { return own + factor * of_heads; });
   }
-  return weights;
+  const std::int64_t J = in.key.size(2);
+  if (weights.size(-1) == J) return {weights, {}, {}};
+  return {slice(weights, -1, 0, J), slice(weights, -1, J, weights.size(-1)), {}};
 }
 
 /// Σ_j w_ij R_r. Weights are first summed by offset, [..., I, 2 clip + 1].
@@ -342,18 +346,20 @@ Variable spread(const Capture& capture, const AttentionContext& in) {
   return gather_last(broadcast_to(reshape(value, {1, value.size(0)}), {index.size(0), value.size(0)}), index);
 }
 
-void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& weights, AttentionTrace& trace) {
+void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& weights, const Variable& focus,
+                AttentionTrace& trace) {
   trace.weights = weights;
   if (std::any_of(plan.scores.begin(), plan.scores.end(), [](const Score& score) { return !score.is_default; }))
     trace.quantities.emplace_back("scores", with_dimensions_last(logits_of_scores(scores_of_all_heads(plan, in), in)));
   for (auto& [name, compute] : plan.quantities) trace.quantities.emplace_back(name, compute());
+  if (!plan.focus) return;
+  const AttentionContext own = context_of_heads(in, resolved(plan.focus->heads, in.query.size(1)));
+  trace.quantities.emplace_back("focus", focus);
+  trace.quantities.emplace_back("range", focus_windows(*plan.focus, focus.value(), own));
 }
 
 AttentionWeights composed_weights(const AttentionContext& in, const Plan& plan) {
-  Variable all = weights_of_maps(in, plan);
-  const std::int64_t J = in.key.size(2);
-  AttentionWeights weights{all, {}};
-  if (all.size(-1) > J) weights = {slice(all, -1, 0, J), slice(all, -1, J, all.size(-1))};
+  AttentionWeights weights = weights_of_maps(in, plan);
   for (const PairTerm& window : plan.windows) weights.tokens = apply_on_heads(window, weights.tokens, in);
   for (const HeadMixing& part : plan.mixings)
     if (part.after.defined())
@@ -380,44 +386,33 @@ Variable composed_output(const AttentionContext& in, const Plan& plan, const Att
   return out;
 }
 
-Variable attend_composed(const AttentionContext& in, const Plan& plan, const AttentionDropout& weights_dropout,
-                         AttentionTrace* trace) {
-  const double probability = weights_dropout.probability;
-  if (plan.recurrence) {
-    check_recurrence(plan);
-    const bool all_heads = resolved(plan.recurrent_heads, in.query.size(1)).count == in.query.size(1);
-    Variable out = all_heads && probability == 0 ? plan.recurrence->skipping(in, plan, trace) : Variable();
-    if (out.defined()) return out;
-  }
+AttentionOutput attend_composed(const AttentionContext& in, const Plan& plan, const AttentionDropout& weights_dropout,
+                                AttentionTrace* trace) {
   AttentionWeights weights = composed_weights(in, plan);
-  if (trace) fill_trace(in, plan, with_dimensions_last(weights.tokens), *trace);
-  if (probability > 0) weights.tokens = dropout(weights.tokens, weights_dropout.mask(weights.tokens.size(-1)));
-  return composed_output(in, plan, weights);
+  if (trace) fill_trace(in, plan, with_dimensions_last(weights.tokens), weights.focus, *trace);
+  if (weights_dropout.probability > 0)
+    weights.tokens = dropout(weights.tokens, weights_dropout.mask(weights.tokens.size(-1)));
+  return {composed_output(in, plan, weights), weights.focus};
 }
 
 Gradients composed_gradients(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
                              const std::vector<Variable>& inputs, const Gradients& g) {
-  Variable out = attend_composed(in, plan, dropout, nullptr);
+  const AttentionOutput made = attend_composed(in, plan, dropout, nullptr);
   Gradients total(inputs.size());
   auto add = [&](const Variable& output, const Variable& gradient) {
     Gradients own = partial_gradients(output, inputs, gradient);
     for (std::size_t k = 0; k < own.size(); ++k)
       if (own[k].defined()) total[k] = total[k].defined() ? total[k] + own[k] : own[k];
   };
-  if (g[0].defined()) add(out, g[0]);
-  if (plan.recurrence && g[1].defined()) add(plan.recurrence->carried(), of_recurrent_heads(plan, g[1]));
+  if (g[0].defined()) add(made.out, g[0]);
+  if (plan.focus && g[1].defined()) add(made.focus, g[1]);
   return total;
 }
 
-Variable of_recurrent_heads(const Plan& plan, const Variable& carried) {
-  const HeadRange heads = resolved(plan.recurrent_heads, carried.size(1));
-  return heads.count == carried.size(1) ? carried : slice(carried, 1, heads.first, heads.first + heads.count);
-}
-
-void check_recurrence(const Plan& plan) {
+void check_focus(const Plan& plan) {
   require(!plan.sink.defined() && plan.normalizers.empty() && plan.second_maps.empty() && plan.extra_keys.empty(),
-          "attention: a recurrent method such as flexible does not combine with sinks, densities or another "
-          "normaliser on one attention");
+          "attention: a focus carried from query to query, such as that of flexible, does not combine with sinks, "
+          "densities or another normaliser on one attention");
 }
 
 }  // namespace fovea

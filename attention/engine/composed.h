@@ -5,23 +5,29 @@
 
 namespace fovea {
 
+/// What an engine computes.
+struct AttentionOutput {
+  Variable out;    ///< [B, H, I, D_v]
+  Variable focus;  ///< the focus after each query of the heads of Plan::focus, [B, h, I]; undefined: there is none
+};
+
 /// Attention with this plan; softmax(q kᵀ / sqrt(D)) v for an empty one. Fills `trace` unless it is null.
-/// → [B, H, I, D_v]
-Variable attend_composed(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
-                         AttentionTrace* trace);
+AttentionOutput attend_composed(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
+                                AttentionTrace* trace);
 
 /// The weights w before dropout, [B, H, I, J], or [D, B, H, I, J] if each dimension of the values has its own.
 struct AttentionWeights {
   Variable tokens;
   Variable others;  ///< of keys that no token has, [B, H, I, N], or undefined: those of Plan::extra_keys, then sinks
+  Variable focus;   ///< AttentionOutput::focus
 };
 AttentionWeights composed_weights(const AttentionContext& in, const Plan& plan);
 /// The output [B, H, I, D_v] from weights after dropout.
 Variable composed_output(const AttentionContext& in, const Plan& plan, const AttentionWeights& weights);
 
 /// The gradients of `inputs`, the variables that the plan reads, as differentiable functions: for the second
-/// derivatives of other engines. `g` are the gradients of the output and, with a recurrence, of the carried numbers [B,
-/// H, I]; they may be undefined.
+/// derivatives of other engines. `g` are the gradients of the output and, where the plan has a focus, of the focus
+/// after each query; they may be undefined.
 Gradients composed_gradients(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
                              const std::vector<Variable>& inputs, const Gradients& g);
 
@@ -48,12 +54,12 @@ Variable weighted_sum(const Variable& weights, const Variable& value);
 /// The layout of traces: [B, H, I, J] as it is, [D, B, H, I, J] as [B, H, I, J, D].
 Variable with_dimensions_last(const Variable& pairs);
 
-/// The numbers [B, h, I] of the heads that the plan's recurrence acts on, from those of all heads [B, H, I].
-Variable of_recurrent_heads(const Plan& plan, const Variable& carried);
-/// Throws Error if the plan has sinks or normalisers, which do not combine with a recurrence.
-void check_recurrence(const Plan& plan);
+/// Throws Error if the plan has sinks or normalisers, which do not combine with a focus.
+void check_focus(const Plan& plan);
 
-/// Fills a trace: these weights, the score if it is not the default, and the quantities of all terms.
-void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& weights, AttentionTrace& trace);
+/// Fills a trace: these weights, the score if it is not the default, the quantities of all terms and, where there is a
+/// focus, "focus" and "range", the first and last key of each query's window, [B, h, I, 2].
+void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& weights, const Variable& focus,
+                AttentionTrace& trace);
 
 }  // namespace fovea

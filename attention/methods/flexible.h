@@ -11,8 +11,8 @@
 /// decoder's memory. The focus after each query is the trace's quantity "focus". Gradients flow through the focus,
 /// unless detach_focus is set.
 ///
-/// In evaluation, a threshold tau restricts the query to keys with g (s − p)² / (2 sigma²) < tau (focus_window()
-/// below). Without gradients, scores of other keys are not computed.
+/// In evaluation, a threshold tau restricts the query to keys with g (s − p)² / (2 sigma²) < tau (focus_window() in
+/// formula/focus.h). The fused engine does not compute the scores of other keys.
 #pragma once
 #include <limits>
 
@@ -49,13 +49,6 @@ class FlexibleAttention : public LocalnessMethod {
   std::int64_t step_dim_;
   Variable gate_projection_, gate_vector_, gate_bias_;  // W [d_q + d_e, a], v [a], b [1]
 };
-
-/// The keys first ≤ s ≤ last with gate (s − focus)² / (2 sigma²) < threshold, in a sentence of `length` keys. If there
-/// are none, the key nearest to the focus. For length 0 the window is empty (last < first).
-struct FocusWindow {
-  std::int64_t first, last;
-};
-FocusWindow focus_window(double focus, double gate, double sigma, double threshold, std::int64_t length);
 
 /// The loss for fine-tuning towards narrow windows (eq. 9): the negative log-likelihood minus beta times the mean gate
 /// of each sentence.

@@ -112,10 +112,10 @@ void check_engines_alike(const AttentionContext& in, const std::shared_ptr<const
     for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
     return all;
   };
-  const std::vector<Tensor> composed = with_gradients(attend_composed(in, *plan, {}, nullptr));
-  check_alike(with_gradients(attend_fused(in, plan, {}, nullptr)), composed, tolerance);
+  const std::vector<Tensor> composed = with_gradients(attend_composed(in, *plan, {}, nullptr).out);
+  check_alike(with_gradients(attend_fused(in, plan, {}, nullptr).out), composed, tolerance);
   AttentionEngineScope blocks(AttentionEngine::blockwise, 13);
-  check_alike(with_gradients(attend_blockwise(in, plan, {}, nullptr)), composed, tolerance);
+  check_alike(with_gradients(attend_blockwise(in, plan, {}, nullptr).out), composed, tolerance);
 }
 
 /// z + log b: -inf for a b of 0.
@@ -593,7 +593,7 @@ BOOST_AUTO_TEST_CASE(infinities_stay_where_they_are) {
       by.value().slice(2, 1, 2).slice(3, 2, 3).fill(0);
       plan->biases.push_back(pointwise(LogAdded{}, PerPair{by}));
     }
-    for (const Variable& out : {attend_fused(in, plan, {}, nullptr), attend_composed(in, *plan, {}, nullptr)}) {
+    for (const Variable& out : {attend_fused(in, plan, {}, nullptr).out, attend_composed(in, *plan, {}, nullptr).out}) {
       std::vector<Tensor> results{out.value()};
       for (const Variable& gradient :
            grad(out, {in.query, in.key, in.value, by}, random_tensor(out.shape(), generator)))
@@ -681,7 +681,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
     BOOST_CHECK_EXCEPTION(attend_fused(in, std::make_shared<const Plan>(std::move(plan)), {}, nullptr), Error,
                           [&](const Error& error) { return std::string(error.what()) == with; });
   };
-  BOOST_TEST(attend_fused(in(), std::make_shared<const Plan>(), {}, nullptr).defined());
+  BOOST_TEST(attend_fused(in(), std::make_shared<const Plan>(), {}, nullptr).out.defined());
   AttentionContext narrow = in();
   narrow.key = random_tensor({2, 3, 6, 4}, generator);
   refused(
@@ -726,8 +726,8 @@ BOOST_AUTO_TEST_CASE(scores_that_meet_or_leave_the_heads_are_refused) {
     return std::make_shared<const Plan>(std::move(plan));
   };
   const auto of_two_heads = with({{1, 2}});  // the others have the default score
-  check_alike({attend_fused(in, of_two_heads, {}, nullptr).value()},
-              {attend_composed(in, *of_two_heads, {}, nullptr).value()}, 1e-12);
+  check_alike({attend_fused(in, of_two_heads, {}, nullptr).out.value()},
+              {attend_composed(in, *of_two_heads, {}, nullptr).out.value()}, 1e-12);
   Plan narrow;
   narrow.scores.push_back({.queries = random(1, 5), .keys = random(2, 6), .heads = {0, 2}});
   BOOST_CHECK_THROW(attend_composed(in, narrow, {}, nullptr), Error);
@@ -749,7 +749,7 @@ BOOST_AUTO_TEST_CASE(masks_and_ranges_that_have_changed_before_the_pass_are_refu
     Tensor mask = Tensor::full({4, 6}, 1, DType::boolean);
     Plan plan;
     plan.masks.push_back({mask});
-    Variable out = attend_fused(in, std::make_shared<const Plan>(std::move(plan)), {}, nullptr);
+    Variable out = attend_fused(in, std::make_shared<const Plan>(std::move(plan)), {}, nullptr).out;
     if (changed == "mask") mask.slice(1, 0, 2).fill(0);
     if (changed == "range of keys") in.visible.end.fill(2);
     std::string message;

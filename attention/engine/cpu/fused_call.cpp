@@ -5,9 +5,10 @@
 
 namespace fovea {
 
-std::vector<Variable> FusedCall::inputs() const {
+template <class T>
+std::vector<Variable> FusedCall<T>::inputs() const {
   std::vector<Variable> all{in.value};
-  for_parts([&](const auto& part) {
+  for_parts([&](const StripPart& part) {
     for (Variable& input : part.inputs()) all.push_back(std::move(input));
   });
   if (plan->sink.defined()) all.push_back(plan->sink);
@@ -16,64 +17,53 @@ std::vector<Variable> FusedCall::inputs() const {
 
 // ---- Which keys a query sees
 
-Interval FusedCall::windowed_keys(Interval keys, std::int64_t b, std::int64_t h, std::int64_t i) const {
+template <class T>
+Interval FusedCall<T>::keys(std::size_t k, Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const {
+  Interval keys = visible;
+  if (k > 0) {
+    const KeyIntervals& range = always[k - 1];
+    return range.acts_on(h) ? keys.within(within_keys(range.at(b, h, i))) : Interval{0, 0};
+  }
   for (const KeyIntervals& range : ranges)
     if (range.acts_on(h)) keys = keys.within(within_keys(range.at(b, h, i)));
   return keys;
 }
 
-Interval FusedCall::keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const {
-  Interval keys = windowed_keys(visible, b, h, i);
-  for (const KeyIntervals& range : always) {
-    if (!range.acts_on(h)) continue;
-    Interval more = within_keys(range.at(b, h, i)).within(visible);
-    if (!more.empty()) keys = keys.empty() ? more : keys.joined(more);
+template <class T>
+void FusedCall<T>::exclude_between_intervals(const StripRows<T>& rows, std::int64_t r, T* row) const {
+  const Interval visible{rows.visible_first[r], rows.visible_end[r]};
+  std::int64_t j = rows.first[r];
+  while (j < rows.end[r]) {
+    std::int64_t next = rows.end[r];  // the first key from j on that is seen
+    for (std::size_t k = 0; k < intervals(); ++k) {
+      const Interval seen = keys(k, visible, rows.sentence, rows.head, rows.first_query + r);
+      if (!seen.empty() && seen.end > j) next = std::min(next, std::max(j, seen.first));
+    }
+    std::fill(row + j, row + next, -std::numeric_limits<T>::infinity());
+    j = next;
+    for (std::size_t k = 0; k < intervals(); ++k) {
+      const Interval seen = keys(k, visible, rows.sentence, rows.head, rows.first_query + r);
+      if (seen.contains(j)) j = std::max(j, seen.end);
+    }
   }
-  return keys;
-}
-
-Interval FusedCall::gap(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const {
-  Interval gap{0, shape.keys};
-  for (const KeyIntervals& range : always) {
-    if (!range.acts_on(h)) continue;
-    const Interval seen = within_keys(range.at(b, h, i)).within(visible);
-    if (!seen.empty()) gap.first = std::max(gap.first, seen.end);
-  }
-  if (const Interval windowed = windowed_keys(visible, b, h, i); !windowed.empty()) gap.end = windowed.first;
-  return gap;
 }
 
 template <class T>
-void FusedCall::exclude(const StripRows<T>& rows, T* strip) const {
+void FusedCall<T>::exclude(const StripRows<T>& rows, T* strip) const {
   if (always.empty() && masks.empty()) return;
-  constexpr T out = -std::numeric_limits<T>::infinity();
   for (std::int64_t r = 0; r < rows.count; ++r) {
-    const std::int64_t b = rows.sentence, h = rows.head, i = rows.first_query + r;
     T* row = strip + r * rows.stride;
-    if (!always.empty()) {
-      auto exclude_from = [&](std::int64_t first, std::int64_t end) {
-        for (std::int64_t j = first; j < end; ++j)
-          if (std::none_of(always.begin(), always.end(), [&](const KeyIntervals& range) {
-                return range.acts_on(h) && within_keys(range.at(b, h, i)).contains(j);
-              }))
-            row[j] = out;
-      };
-      const Interval all{rows.first[r], rows.end[r]},
-          windowed = all.within(windowed_keys({rows.visible_first[r], rows.visible_end[r]}, b, h, i));
-      exclude_from(all.first, windowed.first);
-      exclude_from(windowed.end, all.end);
-    }
+    if (!always.empty()) exclude_between_intervals(rows, r, row);
     for (const HeadMask& part : masks) {
-      if (h < part.heads.first || part.heads.first + part.heads.count <= h) continue;
+      const std::int64_t h = rows.head - part.heads.first;
+      if (h < 0 || part.heads.count <= h) continue;
       const auto* allowed = reinterpret_cast<const std::uint8_t*>(part.mask.address()) +
-                            broadcast_offset(part.mask, b, h - part.heads.first, i);
+                            broadcast_offset(part.mask, rows.sentence, h, rows.first_query + r);
       for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j)
-        if (!allowed[j]) row[j] = out;
+        if (!allowed[j]) row[j] = -std::numeric_limits<T>::infinity();
     }
   }
 }
-template void FusedCall::exclude(const StripRows<float>&, float*) const;
-template void FusedCall::exclude(const StripRows<double>&, double*) const;
 
 // ---- The plan
 
@@ -88,11 +78,11 @@ void set_heads(Strips& strips, HeadRange part, const AttentionContext& in) {
 }
 
 /// Adds the forms on strips of all terms. Returns false if a term has none.
-template <class Term, class Strips>
+template <class T, class Term, template <class> class Strips>
 bool add_strips(const std::vector<Term>& terms, const AttentionContext& in,
-                std::vector<std::unique_ptr<Strips>>& strips) {
+                std::vector<std::unique_ptr<Strips<T>>>& strips) {
   for (const Term& term : terms) {
-    strips.push_back(strips_of(term, context_of_heads(in, term.heads)));
+    strips.push_back(strips_of<T>(term, context_of_heads(in, term.heads)));
     if (!strips.back()) return false;
     set_heads(*strips.back(), term.heads, in);
   }
@@ -100,9 +90,10 @@ bool add_strips(const std::vector<Term>& terms, const AttentionContext& in,
 }
 
 /// Adds the scores' forms on strips. Returns false if one has none.
-bool add_scores(FusedCall& call) {
+template <class T>
+bool add_scores(FusedCall<T>& call) {
   for (const Score& score : scores_of_all_heads(*call.plan, call.in)) {
-    call.scores.push_back(strips_of(score));
+    call.scores.push_back(strips_of<T>(score));
     if (!call.scores.back()) return false;
     set_heads(*call.scores.back(), score.heads, call.in);
     if (call.scores.back()->dimensions() == 0) continue;
@@ -112,16 +103,15 @@ bool add_scores(FusedCall& call) {
   return true;
 }
 
-/// Adds the recurrence's form on strips, if there is a recurrence. Returns false if it has none.
-bool add_recurrence(FusedCall& call) {
+/// Adds the focus, if there is one. Returns false if strips cannot have it.
+template <class T>
+bool add_focus(FusedCall<T>& call) {
   const Plan& plan = *call.plan;
-  if (!plan.recurrence) return true;
+  if (!plan.focus) return true;
   if (call.by_dimension) return false;
-  check_recurrence(plan);
-  const HeadRange heads = resolved(plan.recurrent_heads, call.in.query.size(1));
-  call.recurrence = plan.recurrence->strips(context_of_heads(call.in, heads));
-  if (!call.recurrence) return false;
-  set_heads(*call.recurrence, heads, call.in);
+  check_focus(plan);
+  call.focus = std::make_unique<FocusStrips<T>>(*plan.focus);
+  set_heads(*call.focus, plan.focus->heads, call.in);
   return true;
 }
 
@@ -134,9 +124,10 @@ bool has_strips(const Plan& plan) {
 
 /// The largest number of a strip's rows: a strip takes about 128 KiB, and the number is a multiple of 16 from 16 to 64,
 /// or less if a part has fewer queries.
-std::int64_t strip_rows(const FusedCall& call) {
+template <class T>
+std::int64_t strip_rows(const FusedCall<T>& call) {
   const StripShape& shape = call.shape;
-  std::int64_t row = std::max<std::int64_t>(shape.keys, 1) * static_cast<std::int64_t>(size_of(call.in.query.dtype()));
+  std::int64_t row = std::max<std::int64_t>(shape.keys, 1) * static_cast<std::int64_t>(sizeof(T));
   std::int64_t rows = std::clamp<std::int64_t>((128 << 10) / row / 16 * 16, 16, 64);
   if (call.planes > 1) rows = std::clamp<std::int64_t>((128 << 10) / row / call.planes, 1, 64);
   return std::clamp<std::int64_t>(shape.queries / shape.parts + 1, 1, rows);
@@ -154,12 +145,13 @@ constexpr std::int64_t worth_rounding = 65;
 /// With this many sentences each thread can process whole sentences. parts_of() is 1 then.
 constexpr std::int64_t many_sentences = 32;
 
-/// Whether strips may have gaps: all terms take pieces, and there are keys that are always seen.
-bool takes_pieces(const FusedCall& call) {
+/// Whether strips may be processed in pieces: all parts can, and there are keys that are always seen.
+template <class T>
+bool takes_pieces(const FusedCall<T>& call) {
   auto all = [](const auto& parts) {
     return std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part->takes_pieces(); });
   };
-  return !call.always.empty() && !call.recurrence && all(call.scores) && all(call.biases) && all(call.windows) &&
+  return !call.always.empty() && !call.focus && all(call.scores) && all(call.biases) && all(call.windows) &&
          all(call.values);
 }
 
@@ -196,7 +188,8 @@ void check_sizes(const AttentionContext& in, bool products) {
 }
 
 /// Throws Error unless all inputs have the queries' type and device, and the sink has its shape.
-void check_inputs(const FusedCall& call) {
+template <class T>
+void check_inputs(const FusedCall<T>& call) {
   for (const Variable& input : call.inputs())
     require(input.dtype() == call.in.query.dtype() && input.device() == call.in.query.device(),
             "attention: a term reads {} on {}, the queries are {} on {}; they must be of one type and device", input,
@@ -208,22 +201,22 @@ void check_inputs(const FusedCall& call) {
 
 }  // namespace
 
-std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                                           const AttentionDropout& dropout) {
+template <class T>
+std::shared_ptr<const FusedCall<T>> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                                              const AttentionDropout& dropout) {
   if (!has_strips(*plan)) return nullptr;
   const std::vector<Score>& scores = plan->scores;
   check_sizes(in, std::all_of(scores.begin(), scores.end(), [](const Score& score) { return score.is_default; }));
-  auto call = std::make_shared<FusedCall>();
+  auto call = std::make_shared<FusedCall<T>>();
   call->in = in;
   call->plan = plan;
   call->dropout = dropout;
   const std::int64_t B = in.query.size(0), H = in.query.size(1), I = in.query.size(2);
-  if (!add_scores(*call) || !add_recurrence(*call) || !add_strips(plan->score_changes, in, call->biases) ||
+  if (!add_scores(*call) || !add_focus(*call) || !add_strips(plan->score_changes, in, call->biases) ||
       !add_strips(plan->biases, in, call->biases) || !add_strips(plan->windows, in, call->windows) ||
       !add_strips(plan->values, in, call->values) || (call->by_dimension && !call->values.empty()))
     return nullptr;
-  call->shape = {
-      B, H, I, in.key.size(2), in.query_offset, call->recurrence ? 1 : parts_of(B * H, I), B >= many_sentences};
+  call->shape = {B, H, I, in.key.size(2), in.query_offset, call->focus ? 1 : parts_of(B * H, I), B >= many_sentences};
   call->rows = strip_rows(*call);
   if (std::min(I, call->shape.keys) >= worth_rounding) call->products = matmul_precision();
   check_inputs(*call);
@@ -234,9 +227,16 @@ std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std
   auto same = [](const KeyIntervals& range) { return range.same_for_queries(); };
   call->same_keys = same(call->visible) && std::all_of(call->ranges.begin(), call->ranges.end(), same) &&
                     std::all_of(call->always.begin(), call->always.end(), same) &&
-                    !(call->recurrence && call->recurrence->chooses_keys());
+                    !(call->focus && call->focus->chooses_keys());
   for (const HeadMask& mask : plan->masks) call->masks.push_back(fitting_mask(mask, call->shape));
   return call;
 }
+
+template struct FusedCall<float>;
+template struct FusedCall<double>;
+template std::shared_ptr<const FusedCall<float>> plan_call(const AttentionContext&, const std::shared_ptr<const Plan>&,
+                                                           const AttentionDropout&);
+template std::shared_ptr<const FusedCall<double>> plan_call(const AttentionContext&, const std::shared_ptr<const Plan>&,
+                                                            const AttentionDropout&);
 
 }  // namespace fovea

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "attention/engine/composed.h"
+#include "attention/engine/cpu/focus_strips.h"
 #include "attention/engine/cpu/strip_parts.h"
-#include "attention/engine/cpu/strip_recurrence.h"
 
 namespace fovea {
 
@@ -59,46 +59,45 @@ class KeyIntervals {
   HeadRange heads_;
 };
 
-/// The plan of a call on strips, which both passes share.
+/// The plan of a call on strips, which both passes share. T is the type of its numbers.
+template <class T>
 struct FusedCall {
   AttentionContext in;
   std::shared_ptr<const Plan> plan;
   AttentionDropout dropout;
-  KeyIntervals visible;                             ///< AttentionContext::visible
-  std::vector<KeyIntervals> ranges, always;         ///< Plan::ranges and Plan::always
-  std::vector<HeadMask> masks;                      ///< Plan::masks, with rank 4 and contiguous rows of J keys
-  std::vector<std::unique_ptr<StripScore>> scores;  ///< each head has exactly one of them
-  std::vector<std::unique_ptr<StripTerm>> biases;   ///< Plan::score_changes, then Plan::biases
-  std::vector<std::unique_ptr<StripTerm>> windows;
-  std::unique_ptr<StripRecurrence> recurrence;  ///< or null
-  std::vector<std::unique_ptr<StripValueTerm>> values;
+  KeyIntervals visible;                                ///< AttentionContext::visible
+  std::vector<KeyIntervals> ranges, always;            ///< Plan::ranges and Plan::always
+  std::vector<HeadMask> masks;                         ///< Plan::masks, with rank 4 and contiguous rows of J keys
+  std::vector<std::unique_ptr<StripScore<T>>> scores;  ///< each head has exactly one of them
+  std::vector<std::unique_ptr<StripTerm<T>>> biases;   ///< Plan::score_changes, then Plan::biases
+  std::vector<std::unique_ptr<StripTerm<T>>> windows;
+  std::unique_ptr<FocusStrips<T>> focus;  ///< or null
+  std::vector<std::unique_ptr<StripValueTerm<T>>> values;
   StripShape shape;
   bool by_dimension = false;  ///< whether each dimension of the values has its own weights
   std::int64_t planes = 1;    ///< number of a strip's planes: D if by_dimension
   std::int64_t rows;          ///< largest number of a strip's rows
   bool same_keys = false;     ///< whether all queries of a head see the same keys
-  bool in_pieces = false;     ///< whether strips may have gaps
+  bool in_pieces = false;     ///< whether strips may be processed in pieces
   /// Precision of matrix products: matmul_precision() if each operand is used often enough for rounding to pay,
   /// otherwise f32.
   Precision products = Precision::f32;
 
-  /// The variables that the call has gradients for: the values; the inputs of scores, biases, windows, recurrence and
-  /// value terms; the sink.
+  /// The variables that the call has gradients for: the values; the inputs of scores, biases, windows, focus and value
+  /// terms; the sink.
   std::vector<Variable> inputs() const;
 
-  /// body(part) for each score, bias, window, recurrence and value term, in the order of inputs().
+  /// body(part) for each score, bias, window, focus and value term, in the order of inputs(); `part` is a StripPart.
   template <class Body>
   void for_parts(Body&& body) const {
     for (const auto& score : scores) body(*score);
     for (const auto& term : biases) body(*term);
     for (const auto& term : windows) body(*term);
-    if (recurrence) body(*recurrence);
+    if (focus) body(*focus);
     for (const auto& term : values) body(*term);
   }
 
-  bool has_recurrence(std::int64_t head) const {
-    return recurrence && recurrence->first_head <= head && head < recurrence->first_head + recurrence->heads;
-  }
+  bool has_focus(std::int64_t head) const { return focus && focus->acts_on(head); }
   bool has_densities(std::int64_t head) const {
     return std::any_of(plan->normalizers.begin(), plan->normalizers.end(), [&](const Normalizer& part) {
       const HeadRange heads = resolved(part.heads, shape.heads);
@@ -106,32 +105,29 @@ struct FusedCall {
     });
   }
   /// Largest number of a strip's rows for this head.
-  std::int64_t rows_of_head(std::int64_t head) const {
-    return has_recurrence(head) && recurrence->chooses_keys() ? 1 : rows;
-  }
+  std::int64_t rows_of_head(std::int64_t head) const { return has_focus(head) && focus->chooses_keys() ? 1 : rows; }
 
-  /// The keys that query i of a head may see by lengths and causality.
+  /// The keys that query i of a head may see by lengths, causality and documents.
   Interval visible_keys(std::int64_t b, std::int64_t h, std::int64_t i) const {
     return within_keys(visible.at(b, h, i));
   }
-  /// Those of the visible keys that are in all of `ranges`.
-  Interval windowed_keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
-  /// The smallest interval that contains windowed_keys() and the visible keys of `always`.
-  Interval keys(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
-  /// The keys between those of `always` and windowed_keys(), which query i does not see.
-  Interval gap(Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
-  /// Sets the logits of keys that a row does not see, inside keys(), to −inf: keys outside of `ranges` and `always`,
-  /// and masked ones.
-  template <class T>
+  /// The number of intervals whose union is what a query sees: one by `ranges`, and one for each of `always`.
+  std::size_t intervals() const { return 1 + always.size(); }
+  /// Interval k of the keys that query i sees, of those that are visible; it may be empty, and intervals may overlap.
+  Interval keys(std::size_t k, Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
+  /// Sets to −inf the logits of the keys of each row that the row does not see: keys outside of all its intervals, and
+  /// masked ones.
   void exclude(const StripRows<T>& rows, T* strip) const;
 
  private:
   Interval within_keys(Interval interval) const { return Interval{0, shape.keys}.within(interval); }
+  void exclude_between_intervals(const StripRows<T>& rows, std::int64_t r, T* row) const;
 };
 
 /// The plan of a call. Null if a term has no form on strips. Throws Error if shapes, types or devices do not fit each
 /// other.
-std::shared_ptr<const FusedCall> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                                           const AttentionDropout& dropout);
+template <class T>
+std::shared_ptr<const FusedCall<T>> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                                              const AttentionDropout& dropout);
 
 }  // namespace fovea

@@ -7,7 +7,7 @@ namespace {
 template <class T>
 class ForwardPass : FusedPass<T> {
  public:
-  ForwardPass(const FusedCall& call, const FusedResult& result, const Tensor& weights)
+  ForwardPass(const FusedCall<T>& call, const FusedResult& result, const Tensor& weights)
       : FusedPass<T>(call, result, nullptr), weights_(weights) {}
 
   void run() const {
@@ -21,33 +21,29 @@ class ForwardPass : FusedPass<T> {
   using FusedPass<T>::shape_;
 
   void forward_strip(Head& head, const StripRows<T>& rows) const {
-    T* strip = weights_of(head, rows);
+    this->make_steps(head, rows);
+    T* strip = head.steps.weights;
     if (weights_.defined()) store_weights(head, rows, strip);
-    if (call_.dropout.probability > 0) this->multiply(head, rows, this->dropout_factors(head, rows), strip);
+    if (call_.dropout.probability > 0) strip = dropped(head, rows, strip);
     MatrixView<T> out = this->rows_of(this->result_.out, rows);
-    this->for_pieces(head, rows, [&](const StripRows<T>& piece) {
+    this->for_pieces(head, [&](const StripRows<T>& piece) {
       head.values->weighted_sum(piece, strip, out);
       for (const auto& term : call_.values) {
-        if (!this->acts_on(*term, rows.head)) continue;
+        if (!term->acts_on(rows.head)) continue;
         WorkspaceScope taken(head.space);
         term->forward(this->of_own_heads(piece, term->first_head), strip, out, head.space);
       }
     });
   }
 
-  /// The strip's weights, in memory that the caller may change.
-  T* weights_of(Head& head, const StripRows<T>& rows) const {
-    T* strip = this->take_strip(head, rows);
+  /// The weights after dropout; in place unless the backward pass will read the weights.
+  T* dropped(Head& head, const StripRows<T>& rows, T* weights) const {
+    T* strip = weights;
     if (this->result_.steps.defined()) {
-      this->make_steps(head, rows, false);
-      if (call_.dropout.probability == 0) return head.steps.back();
-      this->copy(head, rows, head.steps.back(), strip);
-      return strip;
+      strip = this->take_strip(head, rows);
+      this->copy(head, rows, weights, strip);
     }
-    this->logits(head, rows, strip);
-    for (std::size_t t = 0; t < this->biases(); ++t) this->apply(t, head, rows, strip, strip);
-    this->normalize(head, rows, strip, false);
-    for (std::size_t t = this->biases(); t < this->terms(); ++t) this->apply(t, head, rows, strip, strip);
+    this->multiply(head, rows, this->dropout_factors(head, rows), strip);
     return strip;
   }
 
@@ -58,7 +54,7 @@ class ForwardPass : FusedPass<T> {
       const std::int64_t number = (plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head;
       T* to = weights_.mutable_data<T>() + (number * shape_.queries + rows.first_query) * J;
       std::fill_n(to, rows.count * J, T(0));
-      this->for_pieces(head, rows, [&](const StripRows<T>& piece) {
+      this->for_pieces(head, [&](const StripRows<T>& piece) {
         for (std::int64_t r = 0; r < rows.count; ++r) {
           const T* row = strip + at + r * rows.stride;
           std::copy(row + piece.first[r], row + piece.end[r], to + r * J + piece.first[r]);
@@ -72,9 +68,11 @@ class ForwardPass : FusedPass<T> {
 
 }  // namespace
 
-void fused_forward(const FusedCall& call, const FusedResult& result, const Tensor& weights) {
-  visit_real("attention", call.in.query.dtype(),
-             [&](auto type) { ForwardPass<typename decltype(type)::type>(call, result, weights).run(); });
+template <class T>
+void fused_forward(const FusedCall<T>& call, const FusedResult& result, const Tensor& weights) {
+  ForwardPass<T>(call, result, weights).run();
 }
+template void fused_forward(const FusedCall<float>&, const FusedResult&, const Tensor&);
+template void fused_forward(const FusedCall<double>&, const FusedResult&, const Tensor&);
 
 }  // namespace fovea

@@ -7,7 +7,7 @@
 namespace fovea {
 
 template <class T>
-FusedPass<T>::FusedPass(const FusedCall& call, const FusedResult& result, GradientRooms* rooms)
+FusedPass<T>::FusedPass(const FusedCall<T>& call, const FusedResult& result, GradientRooms* rooms)
     : call_(call),
       shape_(call.shape),
       result_(result),
@@ -18,7 +18,7 @@ FusedPass<T>::FusedPass(const FusedCall& call, const FusedResult& result, Gradie
     if (!x.defined()) return nullptr;
     return rooms ? const_cast<T*>(x.data<T>()) : x.mutable_data<T>();
   };
-  log_total_ = numbers(result.log_total), carried_ = numbers(result.carried), steps_ = numbers(result.steps);
+  log_total_ = numbers(result.log_total), focus_ = numbers(result.focus), steps_ = numbers(result.steps);
   if (call.plan->sink.defined()) sink_ = call.plan->sink.value().contiguous();
   for (const Variable& input : call.inputs()) prefetch(input.value());
   if (!rooms) {
@@ -50,17 +50,19 @@ typename FusedPass<T>::Head FusedPass<T>::make_head() const {
     return rooms_ ? std::span<Tensor>(rooms_->parts[part]) : std::span<Tensor>();
   };
   for (std::size_t k = 0; k < call_.scores.size(); ++k)
-    head.scores.push_back(call_.scores[k]->worker(T(), shape_, rooms_of(k)));
+    head.scores.push_back(call_.scores[k]->worker(shape_, rooms_of(k)));
   for (std::size_t t = 0; t < terms(); ++t) {
     head.term_scores.emplace_back();
     std::span<Tensor> rooms = rooms_of(call_.scores.size() + t);
     for (const auto& score : term(t).scores()) {
-      head.term_scores.back().push_back(score->worker(T(), shape_, rooms));
+      head.term_scores.back().push_back(score->worker(shape_, rooms));
       if (rooms_) rooms = rooms.subspan(score->inputs().size());
     }
   }
   head.values = value_worker<T>(value_, call_.planes, rooms_ ? rooms_->value : Tensor());
-  head.bounds.resize(static_cast<std::size_t>(bounds_of_row * call_.rows));
+  const std::size_t intervals = call_.intervals(), pieces = call_.in_pieces ? intervals : 0;
+  head.bounds.resize((4 + 2 * pieces) * static_cast<std::size_t>(call_.rows));
+  head.intervals.resize(intervals);
   return head;
 }
 
@@ -71,7 +73,7 @@ void FusedPass<T>::start(Head& head, std::int64_t number) const {
                      rows = call_.rows_of_head(h);
   head.item = {head_number / shape_.heads, h, part, (queries + rows - 1) / rows, !rooms_ || !result_.steps.defined(),
                rooms_ != nullptr};
-  for (head.score = 0; !acts_on(*call_.scores[head.score], h);) ++head.score;
+  for (head.score = 0; !call_.scores[head.score]->acts_on(h);) ++head.score;
   for_scores(head, [&](ScoreWorker<T>& score, std::int64_t first_head) {
     score.start(of_own_heads(head.item, first_head), head.space);
   });
@@ -89,7 +91,7 @@ template <class Body>
 void FusedPass<T>::for_scores(Head& head, Body&& body) const {
   body(*head.scores[head.score], call_.scores[head.score]->first_head);
   for (std::size_t t = 0; t < terms(); ++t)
-    if (acts_on(term(t), head.item.head))
+    if (term(t).acts_on(head.item.head))
       for (const auto& score : head.term_scores[t]) body(*score, term(t).first_head);
 }
 
@@ -108,88 +110,96 @@ void FusedPass<T>::prefetch_item(Head& head, std::int64_t number) const {
 // ---- Rows
 
 template <class T>
-StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int64_t count) const {
-  const std::int64_t most = most_rows(head);
-  std::int64_t *first = head.bounds.data(), *end = first + most, *visible_first = end + most,
-               *visible_end = visible_first + most;
-  StripRows<T> rows{head.item.sentence,
-                    head.item.head,
-                    head.item.part,
-                    first_query,
-                    count,
-                    shape_.query_offset,
-                    shape_.keys,
-                    first,
-                    end,
-                    visible_first,
-                    visible_end,
-                    shape_.keys,
-                    0,
-                    stride_,
-                    true,
-                    0,
-                    {}};
-  const std::int64_t different = call_.same_keys ? 1 : count;
+StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int64_t most) const {
+  std::int64_t *first = bound(head, 0), *end = bound(head, 1), *visible_first = bound(head, 2),
+               *visible_end = bound(head, 3);
+  StripRows<T> rows{.sentence = head.item.sentence,
+                    .head = head.item.head,
+                    .part = head.item.part,
+                    .first_query = first_query,
+                    .count = most,
+                    .query_offset = shape_.query_offset,
+                    .keys = shape_.keys,
+                    .first = first,
+                    .end = end,
+                    .visible_first = visible_first,
+                    .visible_end = visible_end,
+                    .hull_first = shape_.keys,
+                    .hull_end = 0,
+                    .stride = stride_};
+  std::fill(head.intervals.begin(), head.intervals.end(), Interval{shape_.keys, 0});
+  const bool ends_with_document = call_.in.document_start.defined() && !steps_ && !call_.focus;
+  const std::int64_t different = call_.same_keys ? 1 : most;
   for (std::int64_t r = 0; r < different; ++r) {
-    Interval visible = call_.visible_keys(rows.sentence, rows.head, first_query + r);
+    const Interval visible = call_.visible_keys(rows.sentence, rows.head, first_query + r);
+    if (ends_with_document && r > 0 && visible.first >= visible_end[0]) {
+      rows.count = r;
+      break;
+    }
     visible_first[r] = visible.first;
     visible_end[r] = visible.end;
-    Interval keys = keys_of_row(visible, rows, r);
-    first[r] = keys.first;
-    end[r] = keys.end;
-    if (keys.empty()) continue;
-    rows.hull_first = std::min(rows.hull_first, keys.first);
-    rows.hull_end = std::max(rows.hull_end, keys.end);
+    find_keys_of_row(head, rows, visible, r);
   }
-  for (std::int64_t* bound : {first, end, visible_first, visible_end})
-    std::fill(bound + different, bound + count, bound[0]);
+  if (call_.same_keys)
+    for (std::int64_t* bounds : {first, end, visible_first, visible_end})
+      std::fill(bounds + 1, bounds + rows.count, bounds[0]);
   rows.hull_first = std::min(rows.hull_first, rows.hull_end) / Vec<T>::lanes * Vec<T>::lanes;
   if (rows.hull_end == 0) rows.hull_first = 0;
-  if (call_.in_pieces) find_gap(rows);
+  cut_in_pieces(head, rows);
   return rows;
 }
 
-/// The gap is inside the hull and ends at a multiple of the vector width, so that the second piece's hull begins there.
 template <class T>
-void FusedPass<T>::find_gap(StripRows<T>& rows) const {
-  Interval gap{rows.hull_first, rows.hull_end};
-  for (std::int64_t r = 0; r < (call_.same_keys ? 1 : rows.count); ++r)
-    gap = gap.within(
-        call_.gap({rows.visible_first[r], rows.visible_end[r]}, rows.sentence, rows.head, rows.first_query + r));
-  gap.end = gap.end / Vec<T>::lanes * Vec<T>::lanes;
-  if (gap.first == rows.hull_first || gap.end - gap.first < least_gap) return;
-  rows.gap_first = gap.first;
-  rows.gap_end = gap.end;
+void FusedPass<T>::find_keys_of_row(Head& head, StripRows<T>& rows, Interval visible, std::int64_t r) const {
+  Interval all{0, 0};
+  for (std::size_t k = 0; k < call_.intervals(); ++k) {
+    const Interval keys = call_.keys(k, visible, rows.sentence, rows.head, rows.first_query + r);
+    if (k == 0) all = {keys.first, keys.first};  // where a row that sees nothing stands
+    if (keys.empty()) continue;
+    all = all.empty() ? keys : all.joined(keys);
+    head.intervals[k] = head.intervals[k].joined(keys);
+  }
+  if (call_.has_focus(rows.head) && call_.focus->chooses_keys()) {
+    auto [first, end] = call_.focus->keys(of_own_heads(rows, call_.focus->first_head), focus(rows));
+    all = all.within({first, end});
+  }
+  bound(head, 0)[r] = all.first;
+  bound(head, 1)[r] = all.end;
+  if (all.empty()) return;
+  rows.hull_first = std::min(rows.hull_first, all.first);
+  rows.hull_end = std::max(rows.hull_end, all.end);
 }
 
 template <class T>
-void FusedPass<T>::cut_in_pieces(Head& head, const StripRows<T>& rows) {
-  auto cut = [&](std::int64_t p, std::int64_t hull_first, std::int64_t hull_end) {
-    std::int64_t *first = head.bounds.data() + (4 + 2 * p) * most_rows(head), *end = first + most_rows(head);
-    for (std::int64_t r = 0; r < rows.count; ++r) {
-      first[r] = std::clamp(rows.first[r], hull_first, hull_end);
-      end[r] = std::clamp(rows.end[r], first[r], hull_end);
-    }
-    StripRows<T>& piece = head.pieces[static_cast<std::size_t>(p)];
-    piece = rows;
-    piece.piece = p;
+void FusedPass<T>::cut_in_pieces(Head& head, const StripRows<T>& rows) const {
+  head.pieces.assign(1, rows);
+  if (!call_.in_pieces || rows.is_empty()) return;
+  std::vector<Interval>& hulls = head.intervals;  // joined, in place, to those of the pieces
+  std::sort(hulls.begin(), hulls.end(), [](Interval a, Interval b) { return a.first < b.first; });
+  std::size_t count = 0;
+  for (const Interval hull : hulls) {
+    if (hull.empty()) continue;
+    if (count > 0 && hull.first < hulls[count - 1].end + least_gap)
+      hulls[count - 1] = hulls[count - 1].joined(hull);
+    else
+      hulls[count++] = hull;
+  }
+  if (count < 2) return;
+  head.pieces.assign(count, rows);
+  for (std::size_t p = 0; p < count; ++p) {
+    StripRows<T>& piece = head.pieces[p];
+    piece.piece = static_cast<std::int64_t>(p);
     piece.begins = rows.begins && p == 0;
-    piece.gap_first = piece.gap_end = 0;
-    piece.hull_first = hull_first;
-    piece.hull_end = hull_end;
+    piece.hull_first = hulls[p].first / Vec<T>::lanes * Vec<T>::lanes;
+    piece.hull_end = hulls[p].end;
+    std::int64_t *first = bound(head, 4 + 2 * p), *end = bound(head, 5 + 2 * p);
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      first[r] = std::clamp(rows.first[r], piece.hull_first, piece.hull_end);
+      end[r] = std::clamp(rows.end[r], first[r], piece.hull_end);
+    }
     piece.first = first;
     piece.end = end;
-  };
-  cut(0, rows.hull_first, rows.gap_first);
-  cut(1, rows.gap_end, rows.hull_end);
-}
-
-template <class T>
-Interval FusedPass<T>::keys_of_row(Interval visible, const StripRows<T>& rows, std::int64_t r) const {
-  Interval keys = call_.keys(visible, rows.sentence, rows.head, rows.first_query + r);
-  if (!call_.has_recurrence(rows.head) || !call_.recurrence->chooses_keys()) return keys;
-  auto [first, end] = call_.recurrence->keys(of_own_heads(rows, call_.recurrence->first_head), carried(rows));
-  return keys.within({first, end});
+  }
 }
 
 template <class T>
@@ -199,70 +209,65 @@ StripRows<T> FusedPass<T>::rows_of_term(std::size_t t, const Head& head, const S
   own.plane = plane;
   own.begins = rows.begins && plane == 0;
   own.scores = head.term_scores[t];
-  if (!head.kept.empty()) own.kept = head.kept[t] + plane * kept_size(t, rows);
+  if (!head.steps.kept.empty()) own.kept = head.steps.kept[t] + plane * kept_size(t, rows);
   return own;
 }
 
 // ---- Steps
 
-Tensor room_for_steps(const FusedCall& call) {
+template <class T>
+Tensor room_for_steps(const FusedCall<T>& call) {
   const StripShape& s = call.shape;
   const std::int64_t queries = (s.queries + s.parts - 1) / s.parts;
-  if (s.keys > few_keys || queries > call.rows || call.planes > 1 || call.recurrence) return {};
-  return visit_real("attention", call.in.query.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    std::int64_t strips = static_cast<std::int64_t>(call.biases.size() + call.windows.size()) + 1;
-    for (const auto& term : call.biases) strips += term->kept_strips();
-    for (const auto& term : call.windows) strips += term->kept_strips();
-    return Tensor::empty({s.sentences * s.heads * s.parts, strips * queries * strip_stride<T>(s.keys)},
-                         call.in.query.dtype());
-  });
+  if (s.keys > few_keys || queries > call.rows || call.planes > 1 || call.focus) return {};
+  std::int64_t strips = static_cast<std::int64_t>(call.biases.size() + call.windows.size()) + 1;
+  for (const auto& term : call.biases) strips += term->kept_strips();
+  for (const auto& term : call.windows) strips += term->kept_strips();
+  return Tensor::empty({s.sentences * s.heads * s.parts, strips * queries * strip_stride<T>(s.keys)},
+                       call.in.query.dtype());
 }
+template Tensor room_for_steps(const FusedCall<float>&);
+template Tensor room_for_steps(const FusedCall<double>&);
 
-/// The memory is in the result, if the forward pass stores steps for the backward pass; otherwise in the thread's
-/// workspace.
 template <class T>
 void FusedPass<T>::place_steps(Head& head, const StripRows<T>& rows) const {
-  T* result = nullptr;
-  if (steps_) {
-    const StripItem& item = head.item;
-    result =
-        steps_ + ((item.sentence * shape_.heads + item.head) * shape_.parts + item.part) * result_.steps.shape()[1];
-  }
+  const StripItem& item = head.item;
+  T* stored = steps_;  // in the result, or null: in the thread's memory
+  if (stored)
+    stored += ((item.sentence * shape_.heads + item.head) * shape_.parts + item.part) * result_.steps.shape()[1];
   auto take = [&](std::int64_t elements) {
-    return result ? std::exchange(result, result + elements) : head.space.template take<T>(elements);
+    return stored ? std::exchange(stored, stored + elements) : head.space.template take<T>(elements);
   };
-  head.kept.clear();
-  head.steps.clear();
-  for (std::size_t t = 0; t < terms(); ++t) head.kept.push_back(take(call_.planes * kept_size(t, rows)));
-  for (std::size_t t = 0; t <= terms(); ++t) head.steps.push_back(take(size(rows)));
+  Steps& steps = head.steps;
+  steps.kept.clear();
+  steps.inputs.clear();
+  for (std::size_t t = 0; t < terms(); ++t) steps.kept.push_back(take(call_.planes * kept_size(t, rows)));
+  steps.weights = take(size(rows));
+  const bool in_one_place = !is_backward() && !steps_;
+  for (std::size_t t = 0; t < terms(); ++t) steps.inputs.push_back(in_one_place ? steps.weights : take(size(rows)));
 }
 
 template <class T>
-bool FusedPass<T>::find_steps(Head& head, const StripRows<T>& rows) const {
-  if (result_.steps.defined()) place_steps(head, rows);
-  return result_.steps.defined();
-}
-
-template <class T>
-void FusedPass<T>::make_steps(Head& head, const StripRows<T>& rows, bool again) const {
+void FusedPass<T>::make_steps(Head& head, const StripRows<T>& rows) const {
   place_steps(head, rows);
-  logits(head, rows, head.steps[0]);
-  for (std::size_t t = 0; t < terms(); ++t) {
-    if (t == biases()) normalize(head, rows, head.steps[t], again);
-    if (t >= biases())  // windows write the visible pairs only, but products with the values read the whole hull
+  if (is_backward() && steps_) return;
+  auto step = [&](std::size_t t) { return t < terms() ? head.steps.inputs[t] : head.steps.weights; };
+  logits(head, rows, step(0));
+  for (std::size_t t = 0; t < biases(); ++t) apply(t, head, rows, step(t), step(t + 1));
+  normalize(head, rows, step(biases()));
+  for (std::size_t t = biases(); t < terms(); ++t) {
+    if (step(t) != step(t + 1))  // windows write the visible pairs only, but products with the values read the hull
       for_planes(rows, [&](std::int64_t at, std::int64_t) {
-        for_pieces(head, rows, [&](const StripRows<T>& piece) { clear_outside(piece, head.steps[t + 1] + at); });
+        for_pieces(head, [&](const StripRows<T>& piece) { clear_outside(piece, step(t + 1) + at); });
       });
-    apply(t, head, rows, head.steps[t], head.steps[t + 1]);
+    apply(t, head, rows, step(t), step(t + 1));
   }
-  if (biases() == terms()) normalize(head, rows, head.steps.back(), again);
 }
 
 template <class T>
 void FusedPass<T>::logits(Head& head, const StripRows<T>& rows, T* strip) const {
-  const StripScore& score = *call_.scores[head.score];
-  for_pieces(head, rows, [&](const StripRows<T>& piece) {
+  const StripScore<T>& score = *call_.scores[head.score];
+  for_pieces(head, [&](const StripRows<T>& piece) {
     head.scores[head.score]->logits(of_own_heads(piece, score.first_head), strip, head.space);
   });
   if (score.dimensions() > 0) return;
@@ -273,12 +278,12 @@ void FusedPass<T>::logits(Head& head, const StripRows<T>& rows, T* strip) const 
 
 template <class T>
 void FusedPass<T>::apply(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* to) const {
-  if (!acts_on(term(t), rows.head)) {
+  if (!term(t).acts_on(rows.head)) {
     if (to != from) copy(head, rows, from, to);
     return;
   }
   for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
-    for_pieces(head, rows, [&](const StripRows<T>& piece) {
+    for_pieces(head, [&](const StripRows<T>& piece) {
       WorkspaceScope taken(head.space);
       term(t).forward(rows_of_term(t, head, piece, plane), from + at, to + at, head.space);
     });
@@ -286,35 +291,42 @@ void FusedPass<T>::apply(std::size_t t, Head& head, const StripRows<T>& rows, co
 }
 
 template <class T>
-void FusedPass<T>::normalize(Head& head, const StripRows<T>& rows, T* strip, bool again) const {
+void FusedPass<T>::normalize(Head& head, const StripRows<T>& rows, T* strip) const {
   for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
     LogTotal<T>* total = log_totals(rows, plane);
     T* matrix = strip + at;
-    for_pieces(head, rows, [&](const StripRows<T>& piece) { call_.exclude(piece, matrix); });
-    if (call_.has_recurrence(rows.head)) {
-      call_.recurrence->forward(of_own_heads(rows, call_.recurrence->first_head), matrix, total, carried(rows), again);
-    } else {
-      const bool density = call_.has_densities(rows.head);
-      if (density && !again) std::fill_n(total, rows.count, LogTotal<T>{});
-      if (again || density)
-        for_pieces(head, rows,
-                   [&](const StripRows<T>& piece) { softmax_rows_again(piece.keys_of_rows(), matrix, total); });
+    for_pieces(head, [&](const StripRows<T>& piece) { call_.exclude(piece, matrix); });
+    const bool density = call_.has_densities(rows.head);
+    if (density && !is_backward()) std::fill_n(total, rows.count, LogTotal<T>{});  // exp(z) is exp(z − 0)
+    if (call_.has_focus(rows.head)) {
+      const StripRows<T> own = of_own_heads(rows, call_.focus->first_head);
+      if (is_backward())
+        call_.focus->forward_again(own, matrix, total, focus(rows));
       else
-        softmax(head, rows, matrix, total);
+        call_.focus->forward(own, matrix, total, focus(rows));
+    } else if (is_backward() || density) {
+      for_pieces(head, [&](const StripRows<T>& piece) { softmax_rows_again(piece.keys_of_rows(), matrix, total); });
+    } else {
+      softmax(head, matrix, sink(rows.head), total);
     }
-    for_pieces(head, rows, [&](const StripRows<T>& piece) { clear_outside(piece, matrix); });
+    for_pieces(head, [&](const StripRows<T>& piece) { clear_outside(piece, matrix); });
   });
 }
 
+/// The sink takes part in the softmax of the first piece.
 template <class T>
-void FusedPass<T>::softmax(Head& head, const StripRows<T>& rows, T* matrix, LogTotal<T>* totals) const {
-  if (!rows.has_gap()) return softmax_rows(rows.keys_of_rows(), matrix, sink(rows.head), totals);
+void FusedPass<T>::softmax(Head& head, T* matrix, T sink, LogTotal<T>* totals) const {
+  softmax_rows(head.pieces[0].keys_of_rows(), matrix, sink, totals);
+  if (head.pieces.size() == 1) return;
   WorkspaceScope taken(head.space);
-  auto* second_totals = head.space.template take<LogTotal<T>>(rows.count);
-  const RowsOfKeys first = head.pieces[0].keys_of_rows(), second = head.pieces[1].keys_of_rows();
-  softmax_rows(first, matrix, sink(rows.head), totals);
-  softmax_rows(second, matrix, -std::numeric_limits<T>::infinity(), second_totals);
-  join_softmax(first, totals, second, second_totals, matrix, totals);
+  std::vector<RowsOfKeys> rows;
+  std::vector<LogTotal<T>*> of_piece;
+  for (const StripRows<T>& piece : head.pieces) {
+    rows.push_back(piece.keys_of_rows());
+    of_piece.push_back(piece.piece == 0 ? totals : head.space.template take<LogTotal<T>>(piece.count));
+    if (piece.piece > 0) softmax_rows(rows.back(), matrix, -std::numeric_limits<T>::infinity(), of_piece.back());
+  }
+  join_softmax<T>(rows, of_piece, matrix);
 }
 
 template <class T>
@@ -325,7 +337,7 @@ typename FusedPass<T>::DropoutFactors FusedPass<T>::dropout_factors(Head& head, 
   for (std::int64_t plane = 0; plane < call_.planes; ++plane) {
     const std::int64_t first_row =
         ((plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head) * shape_.queries + rows.first_query;
-    for_pieces(head, rows, [&](const StripRows<T>& piece) {
+    for_pieces(head, [&](const StripRows<T>& piece) {
       for (std::int64_t r = 0; r < rows.count; ++r)
         fovea::dropout_factors(mask, first_row + r, piece.first[r], piece.end[r], factors.row(plane * rows.count + r));
     });
@@ -336,7 +348,7 @@ typename FusedPass<T>::DropoutFactors FusedPass<T>::dropout_factors(Head& head, 
 template <class T>
 void FusedPass<T>::multiply(const Head& head, const StripRows<T>& rows, const DropoutFactors& factors, T* strip) const {
   for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
-    for_pieces(head, rows, [&](const StripRows<T>& piece) {
+    for_pieces(head, [&](const StripRows<T>& piece) {
       T* to = strip + at;
       for (std::int64_t r = 0; r < rows.count; ++r, to += stride_) {
         const T* row = factors.row(plane * rows.count + r);
@@ -351,7 +363,7 @@ void FusedPass<T>::multiply(const Head& head, const StripRows<T>& rows, const Dr
 template <class T>
 void FusedPass<T>::copy(const Head& head, const StripRows<T>& rows, const T* from, T* to) const {
   for_planes(rows, [&](std::int64_t at, std::int64_t) {
-    for_pieces(head, rows, [&](const StripRows<T>& piece) {
+    for_pieces(head, [&](const StripRows<T>& piece) {
       for (std::int64_t r = 0; r < rows.count; ++r) {
         const std::int64_t row = at + r * stride_;
         std::copy(from + row + piece.hull_first, from + row + piece.hull_end, to + row + piece.hull_first);
@@ -367,11 +379,10 @@ LogTotal<T>* FusedPass<T>::log_totals(const StripRows<T>& rows, std::int64_t pla
 }
 
 template <class T>
-CarriedNumbers<T> FusedPass<T>::carried(const StripRows<T>& rows) const {
+FocusOfHead<T> FusedPass<T>::focus(const StripRows<T>& rows) const {
   const std::int64_t head = rows.sentence * shape_.heads + rows.head;
-  const T* gradient = carried_gradient_.defined() ? carried_gradient_.data<T>() + head * shape_.queries : nullptr;
-  return {carried_ + head * shape_.queries, gradient,
-          rooms_ ? rooms_->carry.template mutable_data<T>() + head : nullptr};
+  const T* gradient = focus_gradient_.defined() ? focus_gradient_.data<T>() + head * shape_.queries : nullptr;
+  return {focus_ + head * shape_.queries, gradient, rooms_ ? rooms_->carry.template mutable_data<T>() + head : nullptr};
 }
 
 template <class T>

@@ -1,7 +1,23 @@
 /// The common part of the fused engine's forward and backward pass: the loop over heads and strips, and the steps from
-/// queries and keys to weights, which the backward pass repeats. strips.h explains strips, planes, parts and items.
+/// queries and keys to weights, which the backward pass repeats. strips.h explains strips, planes, pieces, parts and
+/// items.
+///
+/// For the queries i of a strip and its keys j, with the equations of plan.h:
+///
+///     logits()      s_ij = score(q_i, k_j)            one product of matrices
+///     apply()       z_ij, one bias after the other
+///     normalize()   a_ij = exp(z_ij − log Σ_k exp(z_ik)), 0 for keys that i does not see
+///     apply()       w_ij, one window after the other
+///
+/// make_steps() does all of this. fused_forward.cpp multiplies the weights with the values; fused_backward.cpp goes the
+/// same way back.
+///
+/// *What is stored and what is computed again.* The derivative of a term needs the term's input, so that the backward
+/// pass needs the whole sequence of strips s, z, ..., w. They are the strip's steps. Usually the forward pass keeps
+/// only one of them at a time, each step in the place of the one before, and stores log Σ exp of each row; the backward
+/// pass then makes all steps again, from these logarithms. Where a head has few keys and queries, the forward pass
+/// stores its steps, and the backward pass finds them (room_for_steps()).
 #pragma once
-#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,32 +30,41 @@ namespace fovea {
 /// Memory for the gradients of FusedCall::inputs(). Undefined where a gradient is not wanted.
 struct GradientRooms {
   Tensor value;
-  std::vector<std::vector<Tensor>> parts;  ///< by term and input, in the order of FusedCall::for_parts()
+  std::vector<std::vector<Tensor>> parts;  ///< by part and input, in the order of FusedCall::for_parts()
   Tensor sink;                             ///< [parts, B, H]
-  Tensor carry;                            ///< CarriedNumbers::carry, [B, H]
+  Tensor carry;                            ///< FocusOfHead::carry, [B, H]
 };
 
 /// The results of the forward pass that the backward pass reads.
 struct FusedResult {
   Tensor out;        ///< [B, H, I, D]
   Tensor log_total;  ///< LogTotal of each row, [planes, B, H, I, 2]
-  Tensor carried;    ///< the number that the recurrence carries out of each query, [B, H, I], or undefined
-  Tensor steps;      ///< the steps of every item (see make_steps()); undefined: the backward pass computes them again
+  Tensor focus;      ///< the focus after each query, [B, H, I], or undefined
+  Tensor steps;      ///< memory from room_for_steps()
 };
 
 /// Up to this many keys a head's strip is no larger than its inputs. Storing it is then cheaper than computing it
 /// again.
 inline constexpr std::int64_t few_keys = 64;
-/// A gap of at least this many keys is skipped. For a smaller one, processing two pieces costs more than it saves.
+/// Two intervals of keys with at least this many keys between them are two pieces of a strip. With fewer, processing
+/// two pieces costs more than computing the keys between.
 inline constexpr std::int64_t least_gap = 64;
 
-/// Memory for FusedResult::steps if storing them is cheaper than computing them again: there are at most few_keys keys,
-/// and every item is one strip. Otherwise undefined.
-Tensor room_for_steps(const FusedCall& call);
+/// Memory for the steps of every item, if storing them is cheaper than computing them again: there are at most few_keys
+/// keys, and every item is one strip. Otherwise undefined.
+template <class T>
+Tensor room_for_steps(const FusedCall<T>& call);
 
 template <class T>
 class FusedPass {
  protected:
+  /// The numbers of one strip between its score and its weights.
+  struct Steps {
+    std::vector<T*> inputs;  ///< of each term: biases, then windows
+    T* weights;
+    std::vector<T*> kept;  ///< StripRows::kept of each term
+  };
+
   /// One thread's state for the item that it processes.
   struct Head {
     StripItem item;
@@ -48,35 +73,33 @@ class FusedPass {
     std::size_t score;  ///< index of the score that acts on this head
     std::unique_ptr<ValueWorker<T>> values;
     std::vector<std::vector<std::unique_ptr<ScoreWorker<T>>>> term_scores;  ///< by term: biases, then windows
-    std::vector<T*> kept;                                                   ///< StripRows::kept of each term, or empty
-    std::vector<T*> steps;                                                  ///< see make_steps(); or empty
-    /// Bounds of the keys of the strip's rows and of its pieces; bounds_of_row numbers per row.
-    std::vector<std::int64_t> bounds;
-    std::array<StripRows<T>, 2> pieces;  ///< the current strip's pieces, if it has a gap
+    // of the current strip:
+    Steps steps;
+    std::vector<std::int64_t> bounds;  ///< of the keys of its rows and of its pieces
+    std::vector<Interval> intervals;   ///< the hulls of its intervals of keys, FusedCall::intervals()
+    std::vector<StripRows<T>> pieces;  ///< at least one
   };
 
   /// `rooms` is null in the forward pass.
-  FusedPass(const FusedCall& call, const FusedResult& result, GradientRooms* rooms);
+  FusedPass(const FusedCall<T>& call, const FusedResult& result, GradientRooms* rooms);
+  bool is_backward() const { return rooms_ != nullptr; }
 
   /// body(head) for every item, on all threads.
   template <class Body>
   void for_heads(Body&& body) const;
-  /// body(rows) for each strip of the item. With a recurrence, the backward pass goes from the last strip to the first.
+  /// body(rows) for each strip of the item. With a focus, the backward pass goes from the last strip to the first.
   template <class Body>
   void for_strips(Head& head, Body&& body) const;
 
   // ---- Steps
 
+  /// Sets head.steps to the steps of this strip: those that the forward pass stored, or else computes them. In a
+  /// forward pass that stores none all steps are in one place, and only the last one, the weights, remains.
+  void make_steps(Head& head, const StripRows<T>& rows) const;
   /// Size of StripRows::kept of term t for one plane, in elements.
   std::int64_t kept_size(std::size_t t, const StripRows<T>& rows) const {
     return term(t).kept_strips() * plane_size(rows);
   }
-  /// Computes a strip's weights and stores all that the backward pass reads. head.steps[t] is the input of term t; the
-  /// last step is the weights before dropout. The softmax is in place: weights overwrite the last logits, because
-  /// derivatives of terms need their inputs, not their results. With `again` the normalisers in the result are used.
-  void make_steps(Head& head, const StripRows<T>& rows, bool again) const;
-  /// Sets head.steps and head.kept to those stored by the forward pass. Returns false if it stored none.
-  bool find_steps(Head& head, const StripRows<T>& rows) const;
   T* take_strip(Head& head, const StripRows<T>& rows) const {
     return head.space.template take<T>(call_.planes * plane_size(rows));
   }
@@ -90,23 +113,23 @@ class FusedPass {
     for (std::int64_t p = 0; p < call_.planes; ++p) body(p * plane_size(rows), p);
   }
 
-  /// body(rows) for the strip, or for each of its two pieces.
+  /// body(piece) for each piece of the strip.
   template <class Body>
-  void for_pieces(const Head& head, const StripRows<T>& rows, Body&& body) const {
-    if (!rows.has_gap()) return body(rows);
+  static void for_pieces(const Head& head, Body&& body) {
     for (const StripRows<T>& piece : head.pieces) body(piece);
   }
 
   /// Writes the logits of all planes.
   void logits(Head& head, const StripRows<T>& rows, T* strip) const;
   /// Term t: biases first, then windows.
-  const StripTerm& term(std::size_t t) const {
+  const StripTerm<T>& term(std::size_t t) const {
     return t < call_.biases.size() ? *call_.biases[t] : *call_.windows[t - call_.biases.size()];
   }
   /// to = term t applied to `from`; a copy of `from` if the term does not act on this head. `to` may be `from`.
   void apply(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* to) const;
-  /// Replaces logits by weights: softmax, recurrence or densities. With `again` the normalisers in the result are used.
-  void normalize(Head& head, const StripRows<T>& rows, T* strip, bool again) const;
+  /// Replaces logits by weights: softmax, also with a focus, or densities. The backward pass uses the normalisers of
+  /// the forward pass.
+  void normalize(Head& head, const StripRows<T>& rows, T* strip) const;
   /// Dropout's factors of a strip, 1 / (1 − p) or 0, written only for the keys that a row sees. The composed engine
   /// draws the same.
   struct DropoutFactors {
@@ -123,7 +146,7 @@ class FusedPass {
 
   /// The logarithms of the normalisers of a strip's rows, in one plane.
   LogTotal<T>* log_totals(const StripRows<T>& rows, std::int64_t plane) const;
-  CarriedNumbers<T> carried(const StripRows<T>& rows) const;
+  FocusOfHead<T> focus(const StripRows<T>& rows) const;
   T sink(std::int64_t head) const;
   /// The rows of x [B, H, I, D] that belong to the strip's queries, for writing.
   static MatrixView<T> rows_of(const Tensor& x, const StripRows<T>& rows) {
@@ -139,24 +162,20 @@ class FusedPass {
     own.head -= first_head;
     return own;
   }
-  template <class Part>
-  static bool acts_on(const Part& part, std::int64_t head) {
-    return part.first_head <= head && head < part.first_head + part.heads;
-  }
   StripRows<T> rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows, std::int64_t plane) const;
 
   /// Registers x [B, H, X, D] for prefetching: while a thread processes one item, it fetches the rows of x that belong
   /// to the next item's head into the cache.
   void prefetch(const Tensor& x);
 
-  const FusedCall& call_;
+  const FusedCall<T>& call_;
   const StripShape& shape_;
   const FusedResult& result_;
   GradientRooms* rooms_;
-  Tensor carried_gradient_;  ///< gradient of FusedResult::carried [B, H, I], contiguous; undefined: it has none
+  Tensor focus_gradient_;  ///< gradient of FusedResult::focus [B, H, I], contiguous; undefined: it has none
 
  private:
-  /// Sets head.steps and head.kept to memory for this strip.
+  /// Sets head.steps to memory for this strip.
   void place_steps(Head& head, const StripRows<T>& rows) const;
   Head make_head() const;
   /// Starts item `number`; items are counted over sentences, heads and parts.
@@ -167,20 +186,19 @@ class FusedPass {
   void finish(Head& head) const;
   /// Begins to prefetch for item `number`.
   void prefetch_item(Head& head, std::int64_t number) const;
-  /// The strip of `count` queries from first_query on, with the keys that they see.
-  StripRows<T> strip(Head& head, std::int64_t first_query, std::int64_t count) const;
-  /// Sets the strip's gap, if it has one of at least least_gap keys.
-  void find_gap(StripRows<T>& rows) const;
-  /// Sets head.pieces.
-  static void cut_in_pieces(Head& head, const StripRows<T>& rows);
-  void softmax(Head& head, const StripRows<T>& rows, T* matrix, LogTotal<T>* totals) const;
-  /// The keys that row r sees, by windows and the recurrence, of those that are visible.
-  Interval keys_of_row(Interval visible, const StripRows<T>& rows, std::int64_t r) const;
+  /// The strip of `most` queries from first_query on, or of fewer where a document ends: the queries of a strip belong
+  /// to one document, so that pairs of two documents are not computed. Sets head.pieces.
+  StripRows<T> strip(Head& head, std::int64_t first_query, std::int64_t most) const;
+  /// Writes the keys of row r to the bounds, and adds them to the hull of the strip and to those of its intervals.
+  void find_keys_of_row(Head& head, StripRows<T>& rows, Interval visible, std::int64_t r) const;
+  /// Sets head.pieces: one for each group of intervals with at least least_gap keys between it and the next.
+  void cut_in_pieces(Head& head, const StripRows<T>& rows) const;
+  void softmax(Head& head, T* matrix, T sink, LogTotal<T>* totals) const;
 
-  /// first, end, visible_first and visible_end of the strip; first and end of each piece.
-  static constexpr std::int64_t bounds_of_row = 8;
-  static std::int64_t most_rows(const Head& head) {
-    return static_cast<std::int64_t>(head.bounds.size()) / bounds_of_row;
+  /// Row r of the bounds begins at bound[r]; these are `first` and `end` of the strip, then of each of its pieces, with
+  /// those of the visible keys between.
+  std::int64_t* bound(Head& head, std::size_t number) const {
+    return head.bounds.data() + static_cast<std::int64_t>(number) * call_.rows;
   }
 
   /// A registered tensor; strides are in bytes.
@@ -192,7 +210,7 @@ class FusedPass {
   std::int64_t stride_;
   std::vector<Prefetched> prefetched_;
   Tensor value_, sink_;
-  T *log_total_, *carried_, *steps_;  ///< of the result, or null where it has none; the backward pass only reads them
+  T *log_total_, *focus_, *steps_;  ///< of the result, or null where it has none; the backward pass only reads them
 };
 
 template <class T>
@@ -221,24 +239,26 @@ void FusedPass<T>::for_strips(Head& head, Body&& body) const {
   const std::int64_t begin = shape_.queries * head.item.part / shape_.parts,
                      end = shape_.queries * (head.item.part + 1) / shape_.parts,
                      most = call_.rows_of_head(head.item.head);
-  const bool backwards = rooms_ && call_.recurrence;
-  for (std::int64_t s = 0; s < head.item.strips; ++s) {
-    std::int64_t first = begin + (backwards ? head.item.strips - 1 - s : s) * most;
+  const bool from_last = is_backward() && call_.focus;  // then all strips have `most` rows, but for the last one
+  std::int64_t first = from_last ? begin + (end - begin - 1) / most * most : begin;
+  for (bool begins = true; begin <= first && first < end; begins = false) {
     WorkspaceScope taken(head.space);
     StripRows<T> rows = strip(head, first, std::min(most, end - first));
-    rows.begins = s == 0;
-    if (rows.has_gap()) cut_in_pieces(head, rows);
+    rows.begins = head.pieces[0].begins = begins;
     body(rows);
+    first += from_last ? -most : rows.count;
   }
 }
 
 /// The forward pass. Writes to the tensors of `result`, which are allocated, and to `weights` [planes, B, H, I, J] if
 /// that is defined.
-void fused_forward(const FusedCall& call, const FusedResult& result, const Tensor& weights);
+template <class T>
+void fused_forward(const FusedCall<T>& call, const FusedResult& result, const Tensor& weights);
 
 /// The backward pass. Returns the gradients of FusedCall::inputs(), in that order; undefined where `wanted` is false.
-/// An undefined carried_gradient is zero.
-std::vector<Tensor> fused_backward(const FusedCall& call, const FusedResult& result, const Tensor& out_gradient,
-                                   const Tensor& carried_gradient, const std::vector<bool>& wanted);
+/// An undefined focus_gradient is zero.
+template <class T>
+std::vector<Tensor> fused_backward(const FusedCall<T>& call, const FusedResult& result, const Tensor& out_gradient,
+                                   const Tensor& focus_gradient, const std::vector<bool>& wanted);
 
 }  // namespace fovea

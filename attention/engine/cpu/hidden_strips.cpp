@@ -116,22 +116,24 @@ FOVEA_INLINE void for_blocks(const StripRows<T>& rows, Body&& body) {
 
 // ---- Additive
 
-struct AdditiveStrips;
 template <class T>
-class AdditiveWorker;
-
-struct AdditiveStrips : HiddenStrips, StripScoreOf<AdditiveStrips, AdditiveWorker> {
-  AdditiveStrips(const Variable& q, const Variable& k, const Variable& v) : HiddenStrips(q, k, v) {
-    weights = v.value().reshape({v.rank() == 1 ? 1 : v.size(0), v.size(-1)}).contiguous();
+struct AdditiveStrips : StripScore<T> {
+  AdditiveStrips(const Variable& q, const Variable& k, const Variable& v) : hidden(q, k, v) {
+    hidden.weights = v.value().reshape({v.rank() == 1 ? 1 : v.size(0), v.size(-1)}).contiguous();
   }
-  std::vector<Variable> inputs() const override { return variables; }
-  Tensor gradient_room(std::size_t k, const StripShape& s) const override { return room(k, s, {keys.size(-1)}); }
+  std::vector<Variable> inputs() const override { return hidden.variables; }
+  Tensor gradient_room(std::size_t k, const StripShape& s) const override {
+    return hidden.room(k, s, {hidden.keys.size(-1)});
+  }
+  std::unique_ptr<ScoreWorker<T>> worker(const StripShape& shape, std::span<Tensor> rooms) const override;
+
+  HiddenStrips hidden;
 };
 
 template <class T>
 class AdditiveWorker : public ScoreWorker<T> {
  public:
-  AdditiveWorker(const AdditiveStrips& score, const StripShape& shape, std::span<Tensor> rooms)
+  AdditiveWorker(const HiddenStrips& score, const StripShape& shape, std::span<Tensor> rooms)
       : weights_(score.weights), few_(shape.queries <= few_queries), hidden_(score, shape, rooms) {}
 
   void start(const StripItem& item, Workspace& space) override {
@@ -222,28 +224,33 @@ class AdditiveWorker : public ScoreWorker<T> {
   Vec<T>* vector_gradient_ = nullptr;
 };
 
+template <class T>
+std::unique_ptr<ScoreWorker<T>> AdditiveStrips<T>::worker(const StripShape& shape, std::span<Tensor> rooms) const {
+  return std::make_unique<AdditiveWorker<T>>(hidden, shape, rooms);
+}
+
 // ---- Fine-grained
 
-struct FineGrainedStrips;
 template <class T>
-class FineGrainedWorker;
-
-struct FineGrainedStrips : HiddenStrips, StripScoreOf<FineGrainedStrips, FineGrainedWorker> {
-  FineGrainedStrips(const Variable& q, const Variable& k, const Variable& V) : HiddenStrips(q, k, V) {
-    weights = V.value().reshape({V.rank() == 2 ? 1 : V.size(0), V.size(-2), V.size(-1)}).contiguous();
+struct FineGrainedStrips : StripScore<T> {
+  FineGrainedStrips(const Variable& q, const Variable& k, const Variable& V) : hidden(q, k, V) {
+    hidden.weights = V.value().reshape({V.rank() == 2 ? 1 : V.size(0), V.size(-2), V.size(-1)}).contiguous();
   }
-  std::vector<Variable> inputs() const override { return variables; }
+  std::vector<Variable> inputs() const override { return hidden.variables; }
   Tensor gradient_room(std::size_t k, const StripShape& s) const override {
-    return room(k, s, {keys.size(-1), weights.size(-1)});
+    return hidden.room(k, s, {hidden.keys.size(-1), hidden.weights.size(-1)});
   }
-  std::int64_t dimensions() const override { return weights.size(-1); }
+  std::int64_t dimensions() const override { return hidden.weights.size(-1); }
+  std::unique_ptr<ScoreWorker<T>> worker(const StripShape& shape, std::span<Tensor> rooms) const override;
+
+  HiddenStrips hidden;
 };
 
 /// Computes the hidden layer [a, J] of one query at a time, then its products with V.
 template <class T>
 class FineGrainedWorker : public ScoreWorker<T> {
  public:
-  FineGrainedWorker(const FineGrainedStrips& score, const StripShape& shape, std::span<Tensor> rooms)
+  FineGrainedWorker(const HiddenStrips& score, const StripShape& shape, std::span<Tensor> rooms)
       : weights_(score.weights), D_(score.weights.size(-1)), hidden_(score, shape, rooms) {}
 
   void start(const StripItem& item, Workspace& space) override {
@@ -329,14 +336,25 @@ class FineGrainedWorker : public ScoreWorker<T> {
   T* V_gradient_ = nullptr;
 };
 
+template <class T>
+std::unique_ptr<ScoreWorker<T>> FineGrainedStrips<T>::worker(const StripShape& shape, std::span<Tensor> rooms) const {
+  return std::make_unique<FineGrainedWorker<T>>(hidden, shape, rooms);
+}
+
 }  // namespace
 
-std::unique_ptr<StripScore> additive_strips(const Variable& queries, const Variable& keys, const Variable& vector) {
-  return std::make_unique<AdditiveStrips>(queries, keys, vector);
+template <class T>
+std::unique_ptr<StripScore<T>> additive_strips(const Variable& queries, const Variable& keys, const Variable& vector) {
+  return std::make_unique<AdditiveStrips<T>>(queries, keys, vector);
 }
+template std::unique_ptr<StripScore<float>> additive_strips(const Variable&, const Variable&, const Variable&);
+template std::unique_ptr<StripScore<double>> additive_strips(const Variable&, const Variable&, const Variable&);
 
-std::unique_ptr<StripScore> fine_grained_strips(const Variable& queries, const Variable& keys, const Variable& V) {
-  return std::make_unique<FineGrainedStrips>(queries, keys, V);
+template <class T>
+std::unique_ptr<StripScore<T>> fine_grained_strips(const Variable& queries, const Variable& keys, const Variable& V) {
+  return std::make_unique<FineGrainedStrips<T>>(queries, keys, V);
 }
+template std::unique_ptr<StripScore<float>> fine_grained_strips(const Variable&, const Variable&, const Variable&);
+template std::unique_ptr<StripScore<double>> fine_grained_strips(const Variable&, const Variable&, const Variable&);
 
 }  // namespace fovea

@@ -128,7 +128,8 @@ class StripCapture {
   std::int64_t sentences_, heads_, queries_;
 };
 
-class PointwiseStrips : public StripTermOf<PointwiseStrips> {
+template <class T>
+class PointwiseStrips : public StripTerm<T> {
  public:
   PointwiseStrips(PointwiseFormula formula, const std::vector<Capture>& captures, const StripShape& shape)
       : formula_(std::move(formula)) {
@@ -143,25 +144,23 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips> {
   Tensor gradient_room(std::size_t k, const StripShape& shape) const override { return captures_[k].room(shape); }
   bool takes_pieces() const override { return true; }
 
-  template <class T>
-  void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const {
+  void forward(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const override {
     for_blocks(rows, {}, space, [&](const PairRows<T>& block, std::int64_t at, const CaptureRow<T>* captured) {
-      formula_.kernels<T>().forward(formula_.functor(), block, from + at, to + at, captured);
+      formula_.template kernels<T>().forward(formula_.functor(), block, from + at, to + at, captured);
     });
   }
 
-  template <class T>
-  void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor> rooms,
-                      Workspace& space) const {
+  void backward(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor> rooms,
+                Workspace& space) const override {
     for_blocks(rows, rooms, space, [&](const PairRows<T>& block, std::int64_t at, const CaptureRow<T>* captured) {
-      formula_.kernels<T>().backward(formula_.functor(), block, from + at, gradient + at, captured);
+      formula_.template kernels<T>().backward(formula_.functor(), block, from + at, gradient + at, captured);
     });
   }
 
  private:
   /// body(block of rows, offset of its first row in the strip, captures' rows). A block is the whole strip or, where
   /// rows reach beyond a table, one row.
-  template <class T, class Body>
+  template <class Body>
   void for_blocks(const StripRows<T>& rows, std::span<Tensor> rooms, Workspace& space, const Body& body) const {
     const auto n = static_cast<std::int64_t>(captures_.size());
     auto* captured = space.take<CaptureRow<T>>(n * rows.count);  // [captures, rows]
@@ -183,7 +182,7 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips> {
          static_cast<const CaptureRow<T>*>(captured));
   }
 
-  template <class T, class Body>
+  template <class Body>
   void for_rows(const StripRows<T>& rows, const CaptureRow<T>* captured, Workspace& space, const Body& body) const {
     const std::size_t n = captures_.size();
     auto* of_row = space.take<CaptureRow<T>>(static_cast<std::int64_t>(n));
@@ -206,9 +205,14 @@ class PointwiseStrips : public StripTermOf<PointwiseStrips> {
 
 }  // namespace
 
-std::unique_ptr<StripTerm> pointwise_strips(const PointwiseFormula& formula, const std::vector<Capture>& captures,
-                                            const StripShape& shape) {
-  return std::make_unique<PointwiseStrips>(formula, captures, shape);
+template <class T>
+std::unique_ptr<StripTerm<T>> pointwise_strips(const PointwiseFormula& formula, const std::vector<Capture>& captures,
+                                               const StripShape& shape) {
+  return std::make_unique<PointwiseStrips<T>>(formula, captures, shape);
 }
+template std::unique_ptr<StripTerm<float>> pointwise_strips(const PointwiseFormula&, const std::vector<Capture>&,
+                                                            const StripShape&);
+template std::unique_ptr<StripTerm<double>> pointwise_strips(const PointwiseFormula&, const std::vector<Capture>&,
+                                                             const StripShape&);
 
 }  // namespace fovea

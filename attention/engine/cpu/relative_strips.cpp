@@ -8,7 +8,8 @@ namespace fovea {
 namespace {
 
 /// Sums each row's weights by offset, then multiplies with the table.
-class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
+template <class T>
+class RelativeValueStrips : public StripValueTerm<T> {
  public:
   RelativeValueStrips(Variable table, std::int64_t clip)
       : variable_(std::move(table)), table_(with_unit_rows(variable_.value())), clip_(clip) {}
@@ -20,15 +21,13 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
   }
   bool takes_pieces() const override { return true; }
 
-  template <class T>
-  void forward_strip(const StripRows<T>& rows, const T* weights, MatrixView<T> out, Workspace& space) const {
+  void forward(const StripRows<T>& rows, const T* weights, MatrixView<T> out, Workspace& space) const override {
     T* by_offset = collect(rows, weights, space);
-    tiled_gemm<T>({rows.count, table_.size(1), offsets(), 1, 1}, {by_offset, offsets(), 1}, table<T>(), out);
+    tiled_gemm<T>({rows.count, table_.size(1), offsets(), 1, 1}, {by_offset, offsets(), 1}, table(), out);
   }
 
-  template <class T>
-  void backward_strip(const StripRows<T>& rows, const T* weights, MatrixView<const T> out_gradient, T* gradient,
-                      std::span<Tensor> rooms, Workspace& space) const {
+  void backward(const StripRows<T>& rows, const T* weights, MatrixView<const T> out_gradient, T* gradient,
+                std::span<Tensor> rooms, Workspace& space) const override {
     if (rooms[0].defined()) {
       T* by_offset = collect(rows, weights, space);
       const std::int64_t rooms_of_sentence = rooms[0].shape()[2],
@@ -38,7 +37,7 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
       tiled_gemm<T>({offsets(), table_.size(1), rows.count, 1, 1}, {by_offset, 1, offsets()}, out_gradient, room);
     }
     T* slopes = space.take<T>(rows.count * offsets());
-    tiled_gemm<T>({rows.count, offsets(), table_.size(1), 1, 0}, out_gradient, table<T>().transposed(),
+    tiled_gemm<T>({rows.count, offsets(), table_.size(1), 1, 0}, out_gradient, table().transposed(),
                   {slopes, offsets(), 1});
     for (std::int64_t r = 0; r < rows.count; ++r, slopes += offsets()) {
       T* row = gradient + r * rows.stride;
@@ -57,13 +56,9 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
 
  private:
   std::int64_t offsets() const { return 2 * clip_ + 1; }
-  template <class T>
-  MatrixView<const T> table() const {
-    return {table_.data<T>(), table_.strides()[0], 1};
-  }
+  MatrixView<const T> table() const { return {table_.data<T>(), table_.strides()[0], 1}; }
 
   /// The weights summed by offset, [rows, 2 clip + 1].
-  template <class T>
   T* collect(const StripRows<T>& rows, const T* weights, Workspace& space) const {
     T* by_offset = space.take<T>(rows.count * offsets());
     std::fill_n(by_offset, rows.count * offsets(), T(0));
@@ -85,8 +80,11 @@ class RelativeValueStrips : public StripValueTermOf<RelativeValueStrips> {
 
 }  // namespace
 
-std::unique_ptr<StripValueTerm> relative_strips(const Variable& table, std::int64_t clip) {
-  return std::make_unique<RelativeValueStrips>(table, clip);
+template <class T>
+std::unique_ptr<StripValueTerm<T>> relative_strips(const Variable& table, std::int64_t clip) {
+  return std::make_unique<RelativeValueStrips<T>>(table, clip);
 }
+template std::unique_ptr<StripValueTerm<float>> relative_strips(const Variable&, std::int64_t);
+template std::unique_ptr<StripValueTerm<double>> relative_strips(const Variable&, std::int64_t);
 
 }  // namespace fovea

@@ -6,24 +6,20 @@ namespace fovea {
 
 namespace {
 
-class RenormalizeStrips : public StripTermOf<RenormalizeStrips> {
+template <class T>
+class RenormalizeStrips : public StripTerm<T> {
  public:
-  std::vector<Variable> inputs() const override { return {}; }
-  Tensor gradient_room(std::size_t, const StripShape&) const override { return {}; }
-
-  template <class T>
-  void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace&) const {
+  void forward(const StripRows<T>& rows, const T* from, T* to, Workspace&) const override {
     for_rows(rows, from, to, [](Vec<T> w, Vec<T>, Vec<T> total, Vec<T>) { return w / total; });
   }
   /// The gradient of w / Σ w: (g − Σ g w / Σ w) / Σ w, and g / least if Σ w < least.
-  template <class T>
-  void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor>, Workspace&) const {
+  void backward(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor>, Workspace&) const override {
     for_rows(rows, from, gradient, [](Vec<T>, Vec<T> g, Vec<T> total, Vec<T> mean) { return (g - mean) / total; });
   }
 
  private:
   /// x = change(w, x, max(Σ w, least), Σ x w / Σ w) for the keys of all rows.
-  template <class T, class Change>
+  template <class Change>
   static void for_rows(const StripRows<T>& rows, const T* weights, T* x, Change&& change) {
     for (std::int64_t r = 0; r < rows.count; ++r, weights += rows.stride, x += rows.stride) {
       const std::int64_t first = rows.first[r], n = rows.end[r] - first;
@@ -43,6 +39,11 @@ class RenormalizeStrips : public StripTermOf<RenormalizeStrips> {
 
 }  // namespace
 
-std::unique_ptr<StripTerm> renormalize_strips() { return std::make_unique<RenormalizeStrips>(); }
+template <class T>
+std::unique_ptr<StripTerm<T>> renormalize_strips() {
+  return std::make_unique<RenormalizeStrips<T>>();
+}
+template std::unique_ptr<StripTerm<float>> renormalize_strips();
+template std::unique_ptr<StripTerm<double>> renormalize_strips();
 
 }  // namespace fovea

@@ -9,16 +9,23 @@
 namespace fovea {
 
 /// The part's form on strips; null if it has none. `in` is the context of the part's heads.
-std::unique_ptr<StripScore> strips_of(const Score& score);
-std::unique_ptr<StripTerm> strips_of(const PairTerm& term, const AttentionContext& in);
-std::unique_ptr<StripValueTerm> strips_of(const ValueTerm& term, const AttentionContext& in);
+template <class T>
+std::unique_ptr<StripScore<T>> strips_of(const Score& score);
+template <class T>
+std::unique_ptr<StripTerm<T>> strips_of(const PairTerm& term, const AttentionContext& in);
+template <class T>
+std::unique_ptr<StripValueTerm<T>> strips_of(const ValueTerm& term, const AttentionContext& in);
 
 /// A pointwise formula; `shape` has the sizes of the call for the term's heads.
-std::unique_ptr<StripTerm> pointwise_strips(const PointwiseFormula& formula, const std::vector<Capture>& captures,
-                                            const StripShape& shape);
+template <class T>
+std::unique_ptr<StripTerm<T>> pointwise_strips(const PointwiseFormula& formula, const std::vector<Capture>& captures,
+                                               const StripShape& shape);
 /// Nguyen's window, from its captures.
-std::unique_ptr<StripTerm> window_strips(const PointerWindow& window, const std::vector<Capture>& captures);
-std::unique_ptr<StripTerm> renormalize_strips();
-std::unique_ptr<StripValueTerm> relative_strips(const Variable& table, std::int64_t clip);
+template <class T>
+std::unique_ptr<StripTerm<T>> window_strips(const PointerWindow& window, const std::vector<Capture>& captures);
+template <class T>
+std::unique_ptr<StripTerm<T>> renormalize_strips();
+template <class T>
+std::unique_ptr<StripValueTerm<T>> relative_strips(const Variable& table, std::int64_t clip);
 
 }  // namespace fovea

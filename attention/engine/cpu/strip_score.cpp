@@ -6,11 +6,8 @@ namespace {
 
 // ---- Products
 
-struct DotStrips;
 template <class T>
-class DotWorker;
-
-struct DotStrips : StripScoreOf<DotStrips, DotWorker> {
+struct DotStrips : StripScore<T> {
   DotStrips(const Variable& q, const Variable& k, double s, bool e)
       : variables{q, k}, queries(with_unit_rows(q.value())), keys(with_unit_rows(k.value())), scale(s), exact(e) {}
 
@@ -20,6 +17,7 @@ struct DotStrips : StripScoreOf<DotStrips, DotWorker> {
                                keys.dtype());
   }
   bool takes_pieces() const override { return true; }
+  std::unique_ptr<ScoreWorker<T>> worker(const StripShape& shape, std::span<Tensor> rooms) const override;
 
   std::vector<Variable> variables;
   Tensor queries, keys;
@@ -30,7 +28,7 @@ struct DotStrips : StripScoreOf<DotStrips, DotWorker> {
 template <class T>
 class DotWorker : public ScoreWorker<T> {
  public:
-  DotWorker(const DotStrips& score, const StripShape& shape, std::span<Tensor> rooms)
+  DotWorker(const DotStrips<T>& score, const StripShape& shape, std::span<Tensor> rooms)
       : score_(score), J_(shape.keys), D_(score.keys.size(-1)), scale_(static_cast<T>(score.scale)), rooms_(rooms) {}
 
   void start(const StripItem& item, Workspace& space) override {
@@ -61,7 +59,7 @@ class DotWorker : public ScoreWorker<T> {
   }
 
  private:
-  const DotStrips& score_;
+  const DotStrips<T>& score_;
   std::int64_t J_, D_;
   T scale_;
   std::span<Tensor> rooms_;
@@ -70,22 +68,16 @@ class DotWorker : public ScoreWorker<T> {
   MatrixView<T> query_gradient_, key_gradient_;
 };
 
-// ---- None
-
-struct NoScoreStrips;
 template <class T>
-class NoScoreWorker;
+std::unique_ptr<ScoreWorker<T>> DotStrips<T>::worker(const StripShape& shape, std::span<Tensor> rooms) const {
+  return std::make_unique<DotWorker<T>>(*this, shape, rooms);
+}
 
-struct NoScoreStrips : StripScoreOf<NoScoreStrips, NoScoreWorker> {
-  std::vector<Variable> inputs() const override { return {}; }
-  Tensor gradient_room(std::size_t, const StripShape&) const override { return {}; }
-  bool takes_pieces() const override { return true; }
-};
+// ---- None
 
 template <class T>
 class NoScoreWorker : public ScoreWorker<T> {
  public:
-  NoScoreWorker(const NoScoreStrips&, const StripShape&, std::span<Tensor>) {}
   void start(const StripItem&, Workspace&) override {}
   void logits(const StripRows<T>& rows, T* strip, Workspace&) override {
     for (std::int64_t r = 0; r < rows.count; ++r)
@@ -94,18 +86,25 @@ class NoScoreWorker : public ScoreWorker<T> {
   void backward(const StripRows<T>&, const T*, Workspace&) override {}
 };
 
+template <class T>
+struct NoScoreStrips : StripScore<T> {
+  bool takes_pieces() const override { return true; }
+  std::unique_ptr<ScoreWorker<T>> worker(const StripShape&, std::span<Tensor>) const override {
+    return std::make_unique<NoScoreWorker<T>>();
+  }
+};
+
 // ---- Location
 
-struct LocationStrips;
 template <class T>
-class LocationWorker;
-
-struct LocationStrips : StripScoreOf<LocationStrips, LocationWorker> {
+struct LocationStrips : StripScore<T> {
   explicit LocationStrips(const Variable& q) : variable(q), queries(with_unit_rows(q.value())) {}
   std::vector<Variable> inputs() const override { return {variable}; }
   Tensor gradient_room(std::size_t, const StripShape& s) const override {
     return strip_gradient_room({s.sentences, s.heads, s.queries, queries.size(-1)}, 1, queries.dtype());
   }
+  std::unique_ptr<ScoreWorker<T>> worker(const StripShape&, std::span<Tensor> rooms) const override;
+
   Variable variable;
   Tensor queries;
 };
@@ -113,7 +112,7 @@ struct LocationStrips : StripScoreOf<LocationStrips, LocationWorker> {
 template <class T>
 class LocationWorker : public ScoreWorker<T> {
  public:
-  LocationWorker(const LocationStrips& score, const StripShape&, std::span<Tensor> rooms)
+  LocationWorker(const LocationStrips<T>& score, std::span<Tensor> rooms)
       : score_(score), L_(score.queries.size(-1)), rooms_(rooms) {}
 
   void start(const StripItem& item, Workspace&) override {
@@ -142,23 +141,39 @@ class LocationWorker : public ScoreWorker<T> {
   }
 
  private:
-  const LocationStrips& score_;
+  const LocationStrips<T>& score_;
   std::int64_t L_;
   std::span<Tensor> rooms_;
   MatrixView<const T> queries_;
   MatrixView<T> gradient_;
 };
 
+template <class T>
+std::unique_ptr<ScoreWorker<T>> LocationStrips<T>::worker(const StripShape&, std::span<Tensor> rooms) const {
+  return std::make_unique<LocationWorker<T>>(*this, rooms);
+}
+
 }  // namespace
 
-std::unique_ptr<StripScore> dot_strips(const Variable& queries, const Variable& keys, double scale, bool exact) {
-  return std::make_unique<DotStrips>(queries, keys, scale, exact);
+template <class T>
+std::unique_ptr<StripScore<T>> dot_strips(const Variable& queries, const Variable& keys, double scale, bool exact) {
+  return std::make_unique<DotStrips<T>>(queries, keys, scale, exact);
 }
+template std::unique_ptr<StripScore<float>> dot_strips(const Variable&, const Variable&, double, bool);
+template std::unique_ptr<StripScore<double>> dot_strips(const Variable&, const Variable&, double, bool);
 
-std::unique_ptr<StripScore> no_score_strips() { return std::make_unique<NoScoreStrips>(); }
-
-std::unique_ptr<StripScore> location_strips(const Variable& queries) {
-  return std::make_unique<LocationStrips>(queries);
+template <class T>
+std::unique_ptr<StripScore<T>> no_score_strips() {
+  return std::make_unique<NoScoreStrips<T>>();
 }
+template std::unique_ptr<StripScore<float>> no_score_strips();
+template std::unique_ptr<StripScore<double>> no_score_strips();
+
+template <class T>
+std::unique_ptr<StripScore<T>> location_strips(const Variable& queries) {
+  return std::make_unique<LocationStrips<T>>(queries);
+}
+template std::unique_ptr<StripScore<float>> location_strips(const Variable&);
+template std::unique_ptr<StripScore<double>> location_strips(const Variable&);
 
 }  // namespace fovea

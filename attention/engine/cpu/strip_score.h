@@ -10,7 +10,7 @@ namespace fovea {
 /// The unit of a thread's work: one part of the queries of one head of one sentence.
 struct StripItem {
   std::int64_t sentence, head, part;
-  std::int64_t strips;  ///< number of strips of this item
+  std::int64_t strips;  ///< number of strips of this item, or more where documents end inside of a strip
   bool logits;          ///< whether ScoreWorker::logits() will be called
   bool backward;        ///< whether ScoreWorker::backward() will be called
 };
@@ -31,51 +31,34 @@ class ScoreWorker {
   virtual void finish() {}
 };
 
-/// A score on strips. Members that StripTerm has too mean the same.
-class StripScore {
+/// A score on strips. For queries and keys the memory of gradient_room() may be uninitialised: each strip writes its
+/// queries' gradient, and the first strip of each item writes that of the keys. A score that takes pieces writes the
+/// queries' gradient in the first piece of a strip and adds to it in the others.
+template <class T>
+class StripScore : public StripPart {
  public:
-  virtual ~StripScore() = default;
-  virtual std::vector<Variable> inputs() const = 0;
-  /// For queries and keys the memory may be uninitialised: each strip writes its queries' gradient, and the first strip
-  /// of each item writes that of the keys.
-  virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
   /// Number of planes, if each dimension of the values has logits of its own; otherwise 0.
   virtual std::int64_t dimensions() const { return 0; }
-  /// If true, the worker adds to the queries' gradient in the second piece of a strip and writes it in the first.
-  virtual bool takes_pieces() const { return false; }
-
   /// `rooms` are the results of gradient_room(), undefined where a gradient is not wanted. Empty in the forward pass.
-  /// The first argument chooses the type.
-  virtual std::unique_ptr<ScoreWorker<float>> worker(float, const StripShape&, std::span<Tensor> rooms) const = 0;
-  virtual std::unique_ptr<ScoreWorker<double>> worker(double, const StripShape&, std::span<Tensor> rooms) const = 0;
-
-  /// The score acts on the heads first_head ≤ h < first_head + heads.
-  std::int64_t first_head = 0, heads = 0;
-};
-
-/// Implements StripScore::worker() for both types by Worker<T>(const Score&, const StripShape&, std::span<Tensor>
-/// rooms).
-template <class Score, template <class> class Worker>
-class StripScoreOf : public StripScore {
- public:
-  std::unique_ptr<ScoreWorker<float>> worker(float, const StripShape& shape, std::span<Tensor> rooms) const override {
-    return std::make_unique<Worker<float>>(static_cast<const Score&>(*this), shape, rooms);
-  }
-  std::unique_ptr<ScoreWorker<double>> worker(double, const StripShape& shape, std::span<Tensor> rooms) const override {
-    return std::make_unique<Worker<double>>(static_cast<const Score&>(*this), shape, rooms);
-  }
+  virtual std::unique_ptr<ScoreWorker<T>> worker(const StripShape& shape, std::span<Tensor> rooms) const = 0;
 };
 
 /// scale · q_i · k_j. queries [B, H, I, D], keys [B, H, J, D]. With `exact` queries and keys are never rounded to bf16.
-std::unique_ptr<StripScore> dot_strips(const Variable& queries, const Variable& keys, double scale, bool exact = false);
+template <class T>
+std::unique_ptr<StripScore<T>> dot_strips(const Variable& queries, const Variable& keys, double scale,
+                                          bool exact = false);
 /// 0 for every pair.
-std::unique_ptr<StripScore> no_score_strips();
+template <class T>
+std::unique_ptr<StripScore<T>> no_score_strips();
 /// (q_i)_j. queries [B, H, I, L]. Keys j ≥ L have the logit of key L − 1.
-std::unique_ptr<StripScore> location_strips(const Variable& queries);
+template <class T>
+std::unique_ptr<StripScore<T>> location_strips(const Variable& queries);
 /// v · tanh(q_i + k_j). queries [B, H, I, a], keys [B, H, J, a], v [a] or [H, a].
-std::unique_ptr<StripScore> additive_strips(const Variable& queries, const Variable& keys, const Variable& vector);
+template <class T>
+std::unique_ptr<StripScore<T>> additive_strips(const Variable& queries, const Variable& keys, const Variable& vector);
 /// tanh(q_i + k_j) V, one plane for each of the D columns of V. V [a, D] or [H, a, D]; queries and keys as above.
-std::unique_ptr<StripScore> fine_grained_strips(const Variable& queries, const Variable& keys, const Variable& V);
+template <class T>
+std::unique_ptr<StripScore<T>> fine_grained_strips(const Variable& queries, const Variable& keys, const Variable& V);
 
 // ---- Shared by scores and values
 

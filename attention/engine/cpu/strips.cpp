@@ -129,27 +129,30 @@ void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals)
 }
 
 template <class T>
-void join_softmax(const RowsOfKeys& a, const LogTotal<T>* totals_a, const RowsOfKeys& b, const LogTotal<T>* totals_b,
-                  T* weights, LogTotal<T>* totals) {
+void join_softmax(std::span<const RowsOfKeys> pieces, std::span<LogTotal<T>* const> totals, T* weights) {
   auto logarithm = [](const LogTotal<T>& total) { return total.value == infinity<T> ? -infinity<T> : total.value; };
-  auto scale = [&](const RowsOfKeys& rows, std::int64_t r, T factor) {
-    T* row = weights + r * rows.stride;
-    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
-      store_vector(load_vector(row + j, count) * Vec<T>(factor), row + j, count);
-    });
-  };
-  for (std::int64_t r = 0; r < a.count; ++r) {
-    const T log_a = logarithm(totals_a[r]), log_b = logarithm(totals_b[r]),
-            maximum = log_a < log_b || std::isnan(log_b) ? log_b : log_a;  // NaN wins
-    if (maximum == -infinity<T>) {                                         // no key in either piece: all weights are 0
-      totals[r] = {infinity<T>, T(0)};
+  for (std::int64_t r = 0; r < pieces[0].count; ++r) {
+    T maximum = -infinity<T>;
+    for (LogTotal<T>* of_piece : totals) {
+      const T value = logarithm(of_piece[r]);
+      if (maximum < value || std::isnan(value)) maximum = value;  // NaN wins: no number is larger
+    }
+    if (maximum == -infinity<T>) {  // no key in any piece: all weights are 0
+      totals[0][r] = {infinity<T>, T(0)};
       continue;
     }
-    const T mass_a = exp(log_a - maximum + totals_a[r].rest), mass_b = exp(log_b - maximum + totals_b[r].rest),
-            total = mass_a + mass_b, sum = log(total), value = maximum + sum;
-    totals[r] = {value, sum - (value - maximum)};
-    scale(a, r, mass_a / total);
-    scale(b, r, mass_b / total);
+    auto mass = [&](std::size_t p) { return exp(logarithm(totals[p][r]) - maximum + totals[p][r].rest); };
+    T total = 0;
+    for (std::size_t p = 0; p < pieces.size(); ++p) total += mass(p);
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      const Vec<T> share(mass(p) / total);
+      T* row = weights + r * pieces[p].stride;
+      for_keys<T>(pieces[p].first[r], pieces[p].end[r], [&](std::int64_t j, auto count) {
+        store_vector(load_vector(row + j, count) * share, row + j, count);
+      });
+    }
+    const T sum = log(total), value = maximum + sum;
+    totals[0][r] = {value, sum - (value - maximum)};
   }
 }
 
@@ -210,10 +213,8 @@ void density_row_backward(const T* weights, T* gradient, std::int64_t first, std
 
 template void softmax_rows(const RowsOfKeys&, float*, float, LogTotal<float>*);
 template void softmax_rows(const RowsOfKeys&, double*, double, LogTotal<double>*);
-template void join_softmax(const RowsOfKeys&, const LogTotal<float>*, const RowsOfKeys&, const LogTotal<float>*, float*,
-                           LogTotal<float>*);
-template void join_softmax(const RowsOfKeys&, const LogTotal<double>*, const RowsOfKeys&, const LogTotal<double>*,
-                           double*, LogTotal<double>*);
+template void join_softmax(std::span<const RowsOfKeys>, std::span<LogTotal<float>* const>, float*);
+template void join_softmax(std::span<const RowsOfKeys>, std::span<LogTotal<double>* const>, double*);
 template void softmax_rows_again(const RowsOfKeys&, float*, const LogTotal<float>*);
 template void softmax_rows_again(const RowsOfKeys&, double*, const LogTotal<double>*);
 template void softmax_rows_backward(const RowsOfKeys&, const float*, float*, float*);

@@ -1,4 +1,4 @@
-/// The interface between the fused engine and terms.
+/// The interface between the fused engine and the parts of a plan.
 ///
 /// The fused engine works on strips. A strip is a matrix [rows, J]: the pairs of a few queries of one head and all
 /// keys. It fits the cache. The engine fills it with logits, lets each term change it, applies the softmax and
@@ -8,12 +8,18 @@
 /// If each dimension of the values has weights of its own, a strip consists of D such matrices, one after the other.
 /// They are called planes. A term sees one plane at a time.
 ///
-/// A "part" is a range of a head's queries that one thread processes. An "item" is one part of one head of one
+/// Where the rows of a strip see keys in several intervals far from each other, such as the first keys and those
+/// around the query, the strip is processed in pieces, one for each interval.
+///
+/// A "part of a head" is a range of its queries that one thread processes. An "item" is one part of one head of one
 /// sentence.
+///
+/// Everything is a template over T, the type of the call's numbers, float or double.
 #pragma once
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -41,11 +47,13 @@ struct RowsOfKeys {
   const std::int64_t *first, *end;
 };
 
+template <class T>
 class StripScore;
 template <class T>
 class ScoreWorker;
 
-/// The pairs of a strip. Row r is query first_query + r of its head, which sees the keys first[r] ≤ j < end[r].
+/// The pairs of a strip, or of one of its pieces. Row r is query first_query + r of its head; of the strip or the piece
+/// it sees the keys first[r] ≤ j < end[r].
 template <class T>
 struct StripRows {
   std::int64_t sentence, head, part, first_query, count;
@@ -53,130 +61,93 @@ struct StripRows {
   std::int64_t keys;          ///< J
   const std::int64_t *first, *end;
   const std::int64_t *visible_first, *visible_end;  ///< keys by lengths and causality only, without hard windows
-  std::int64_t hull_first,
-      hull_end;         ///< an interval with the keys of all rows; hull_first is a multiple of the vector width
-  std::int64_t stride;  ///< from row to row of every strip, in elements
-  bool begins;          ///< whether this is the first plane and first piece of an item's first strip
-  std::int64_t plane;   ///< number of the plane that the term sees
+  /// An interval with the keys of all rows; hull_first is a multiple of the vector width.
+  std::int64_t hull_first, hull_end;
+  std::int64_t stride;     ///< from row to row of every strip, in elements
+  bool begins = true;      ///< whether this is the first plane and first piece of an item's first strip
+  std::int64_t plane = 0;  ///< number of the plane that the term sees
+  std::int64_t piece = 0;  ///< results per query are written for piece 0, and those of later pieces are added
   /// This thread's workers for the term's scores().
-  std::span<const std::unique_ptr<ScoreWorker<T>>> scores;
-  /// Memory of kept_strips() strips, in which forward() stores what backward() reads. Null if there is no backward
-  /// pass.
-  T* kept = nullptr;
-  /// Keys inside the hull that no row sees and that are skipped; none if gap_first = gap_end. A strip with a gap is
-  /// processed in two pieces, the keys before and after the gap. A piece is a StripRows with its own bounds and hull;
-  /// both use the columns of the same strip.
-  std::int64_t gap_first = 0, gap_end = 0;
-  std::int64_t piece = 0;  ///< 0 or 1; results per query are written for piece 0, and those of piece 1 added
+  std::span<const std::unique_ptr<ScoreWorker<T>>> scores = {};
+  T* kept = nullptr;  ///< memory of the term's kept_strips() strips, in which forward() stores what backward() reads
 
   RowsOfKeys keys_of_rows() const { return {count, stride, first, end}; }
   RowsOfKeys keys_of_row(std::int64_t r) const { return {1, stride, first + r, end + r}; }
   std::int64_t query_position(std::int64_t row) const { return query_offset + first_query + row; }
   bool is_empty() const { return hull_first == hull_end; }
-  bool has_gap() const { return gap_first < gap_end; }
 };
 
-/// A term on strips: changes logits before the softmax, or weights after it. All threads use one object.
-class StripTerm {
+/// A part of a plan on strips. All threads use one object.
+class StripPart {
  public:
-  virtual ~StripTerm() = default;
-
-  /// The variables that the term reads and has gradients for.
-  virtual std::vector<Variable> inputs() const = 0;
+  virtual ~StripPart() = default;
+  /// The variables that the part reads and has gradients for.
+  virtual std::vector<Variable> inputs() const { return {}; }
   /// Memory for the gradient of input k. The input's shape must broadcast to its shape: each part of a head's queries
-  /// has a place of its own, and autograd sums over them. Zeros, if the term adds to it.
-  virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
-  /// The term's own products of queries and keys. The engine provides their workers in StripRows::scores. inputs()
-  /// begins with the scores' inputs.
-  virtual std::span<const std::unique_ptr<StripScore>> scores() const { return {}; }
-
-  /// The size of StripRows::kept, in strips.
-  virtual std::int64_t kept_strips() const { return 0; }
-  /// Whether the term can process the pieces of a strip one by one: its result for a pair does not depend on other
+  /// has a place of its own, and autograd sums over them. Zeros, if the part adds to it.
+  virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const {
+    (void)k, (void)shape;
+    return {};
+  }
+  /// Whether the part can process the pieces of a strip one by one: its result for a pair does not depend on other
   /// keys.
   virtual bool takes_pieces() const { return false; }
 
+  /// The part acts on the heads first_head ≤ h < first_head + heads, and counts heads from first_head.
+  std::int64_t first_head = 0, heads = 0;
+  bool acts_on(std::int64_t head) const { return first_head <= head && head < first_head + heads; }
+};
+
+/// A term on strips: changes logits before the softmax, or weights after it.
+template <class T>
+class StripTerm : public StripPart {
+ public:
+  /// The term's own products of queries and keys. The engine provides their workers in StripRows::scores. inputs()
+  /// begins with the scores' inputs.
+  virtual std::span<const std::unique_ptr<StripScore<T>>> scores() const { return {}; }
+  /// The size of StripRows::kept, in strips.
+  virtual std::int64_t kept_strips() const { return 0; }
+
   /// to = f(from) at the visible pairs. `to` may be `from`.
-  virtual void forward(const StripRows<float>&, const float* from, float* to, Workspace&) const = 0;
-  virtual void forward(const StripRows<double>&, const double* from, double* to, Workspace&) const = 0;
+  virtual void forward(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const = 0;
   /// Replaces `gradient`, that of f(from), by that of `from`. Adds to gradients[k], input k's memory, where it is
   /// defined. Outside of a row's keys `gradient` is 0 and stays 0. Also called for rows without keys, without forward()
   /// before.
-  virtual void backward(const StripRows<float>&, const float* from, float* gradient, std::span<Tensor> gradients,
-                        Workspace&) const = 0;
-  virtual void backward(const StripRows<double>&, const double* from, double* gradient, std::span<Tensor> gradients,
-                        Workspace&) const = 0;
-
-  /// The term acts on the heads first_head ≤ h < first_head + heads.
-  std::int64_t first_head = 0, heads = 0;
+  virtual void backward(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor> gradients,
+                        Workspace& space) const = 0;
 };
 
-/// A term that adds to the output of a strip's queries. Members that StripTerm has too mean the same.
-class StripValueTerm {
+/// A term that adds to the output of a strip's queries.
+template <class T>
+class StripValueTerm : public StripPart {
  public:
-  virtual ~StripValueTerm() = default;
-  virtual std::vector<Variable> inputs() const = 0;
-  virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const = 0;
-  virtual bool takes_pieces() const { return false; }
-
   /// Adds the term's contribution to out [rows, D].
-  virtual void forward(const StripRows<float>&, const float* weights, MatrixView<float> out, Workspace&) const = 0;
-  virtual void forward(const StripRows<double>&, const double* weights, MatrixView<double> out, Workspace&) const = 0;
+  virtual void forward(const StripRows<T>& rows, const T* weights, MatrixView<T> out, Workspace& space) const = 0;
   /// Adds to `gradient`, that of the weights, and to gradients[k] where they are defined.
-  virtual void backward(const StripRows<float>&, const float* weights, MatrixView<const float> out_gradient,
-                        float* gradient, std::span<Tensor> gradients, Workspace&) const = 0;
-  virtual void backward(const StripRows<double>&, const double* weights, MatrixView<const double> out_gradient,
-                        double* gradient, std::span<Tensor> gradients, Workspace&) const = 0;
-
-  std::int64_t first_head = 0, heads = 0;
+  virtual void backward(const StripRows<T>& rows, const T* weights, MatrixView<const T> out_gradient, T* gradient,
+                        std::span<Tensor> gradients, Workspace& space) const = 0;
 };
 
-/// Implements StripTerm for both types by the member templates forward_strip<T> and backward_strip<T> of Term.
-template <class Term>
-class StripTermOf : public StripTerm {
- public:
-  void forward(const StripRows<float>& rows, const float* from, float* to, Workspace& space) const override {
-    self().template forward_strip<float>(rows, from, to, space);
-  }
-  void forward(const StripRows<double>& rows, const double* from, double* to, Workspace& space) const override {
-    self().template forward_strip<double>(rows, from, to, space);
-  }
-  void backward(const StripRows<float>& rows, const float* from, float* gradient, std::span<Tensor> gradients,
-                Workspace& space) const override {
-    self().template backward_strip<float>(rows, from, gradient, gradients, space);
-  }
-  void backward(const StripRows<double>& rows, const double* from, double* gradient, std::span<Tensor> gradients,
-                Workspace& space) const override {
-    self().template backward_strip<double>(rows, from, gradient, gradients, space);
-  }
+/// What makes a part's form on strips, for either type of numbers: StripForm<StripTerm>::of<MyStrips>(arguments...),
+/// where MyStrips<T> is a StripTerm<T>. Without these functions the part has no form on strips.
+template <template <class> class Part>
+struct StripForm {
+  std::function<std::unique_ptr<Part<float>>()> f32;
+  std::function<std::unique_ptr<Part<double>>()> f64;
 
- private:
-  const Term& self() const { return static_cast<const Term&>(*this); }
-};
-
-/// Implements StripValueTerm for both types by the member templates forward_strip<T> and backward_strip<T> of Term.
-template <class Term>
-class StripValueTermOf : public StripValueTerm {
- public:
-  void forward(const StripRows<float>& rows, const float* weights, MatrixView<float> out,
-               Workspace& space) const override {
-    self().template forward_strip<float>(rows, weights, out, space);
+  template <template <class> class Strips, class... Arguments>
+  static StripForm of(const Arguments&... arguments) {
+    return {[=] { return std::make_unique<Strips<float>>(arguments...); },
+            [=] { return std::make_unique<Strips<double>>(arguments...); }};
   }
-  void forward(const StripRows<double>& rows, const double* weights, MatrixView<double> out,
-               Workspace& space) const override {
-    self().template forward_strip<double>(rows, weights, out, space);
+  /// The form for numbers of type T; null if there is none.
+  template <class T>
+  std::unique_ptr<Part<T>> make() const {
+    if constexpr (std::is_same_v<T, float>)
+      return f32 ? f32() : nullptr;
+    else
+      return f64 ? f64() : nullptr;
   }
-  void backward(const StripRows<float>& rows, const float* weights, MatrixView<const float> out_gradient,
-                float* gradient, std::span<Tensor> gradients, Workspace& space) const override {
-    self().template backward_strip<float>(rows, weights, out_gradient, gradient, gradients, space);
-  }
-  void backward(const StripRows<double>& rows, const double* weights, MatrixView<const double> out_gradient,
-                double* gradient, std::span<Tensor> gradients, Workspace& space) const override {
-    self().template backward_strip<double>(rows, weights, out_gradient, gradient, gradients, space);
-  }
-
- private:
-  const Term& self() const { return static_cast<const Term&>(*this); }
 };
 
 /// body(j, count) for each vector of the keys first ≤ j < end. `count` is as in for_vectors().
@@ -241,11 +212,10 @@ struct LogTotal {
 /// are 0 and the logarithm is set to +inf.
 template <class T>
 void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals);
-/// Joins the softmaxes of two pieces a and b of the same rows to one softmax over both: scales the weights and writes
-/// the joint normalisers to `totals`, which may be totals_a.
+/// The softmax of rows whose keys lie in several pieces, after softmax_rows() of each piece: given the normalisers of
+/// each piece, totals[p][r], scales the weights to one softmax over all pieces and writes its normalisers to totals[0].
 template <class T>
-void join_softmax(const RowsOfKeys& a, const LogTotal<T>* totals_a, const RowsOfKeys& b, const LogTotal<T>* totals_b,
-                  T* weights, LogTotal<T>* totals);
+void join_softmax(std::span<const RowsOfKeys> pieces, std::span<LogTotal<T>* const> totals, T* weights);
 /// The softmax with known normalisers: z = exp(z − log_total), row by row, in place.
 template <class T>
 void softmax_rows_again(const RowsOfKeys& rows, T* z, const LogTotal<T>* log_totals);
@@ -253,8 +223,8 @@ void softmax_rows_again(const RowsOfKeys& rows, T* z, const LogTotal<T>* log_tot
 /// over the row's keys. Writes the means, unless `means` is null.
 template <class T>
 void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient, T* means);
-/// For a softmax over two pieces: after softmax_rows_backward() on each, subtracts weights · means[r] from this piece's
-/// gradient, where `means` are those of the other piece. Where a weight is 0 the gradient is 0.
+/// For a softmax over several pieces, after softmax_rows_backward() of each piece: subtracts weights · means[r] from a
+/// piece's gradient, where means[r] is the sum of the other pieces' means. Where a weight is 0 the gradient is 0.
 template <class T>
 void subtract_means(const RowsOfKeys& rows, const T* weights, T* gradient, const T* means);
 /// The backward pass of weights exp(z) for one row: gradient = weights · gradient over the keys first ≤ j < end.

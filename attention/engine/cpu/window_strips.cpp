@@ -1,3 +1,26 @@
+// The differentiable window between two soft pointers (Nguyen et al. 2020) on strips. formula/window.h has its
+// equations: the pointers φ^L and φ^R, their sums F_j over the keys up to j's segment and S_j over those from it on,
+// and the window
+//
+//     m̂_j = F^L_j S^R_j + F^R_j S^L_j
+//
+// The forward pass of a strip:
+//   1. point() makes two more strips, φ^L and φ^R, each by a matrix product and a softmax of its own.
+//   2. F and S are sums along the keys. Along a row of memory such sums are slow: every number waits for the one
+//      before. So the strip is processed in blocks of about 32 keys and as many queries as a vector has lanes, and each
+//      block is transposed. Then a vector holds one key of all these queries, and adding a key is one addition.
+//   3. The blocks are visited in the order of keys, and F is carried from block to block. S is summed from the last key
+//      on: before the visit, sum_blocks() stores for each block the sum of φ behind it. (1 − F would be cheaper than S,
+//      but has no correct digits where S is small.)
+//   4. change() transposes m̂ back, and multiplies the weights or adds to the logits.
+//
+// The backward pass visits the blocks in the same order and computes F, S and m̂ again. With g the gradient of m̂:
+//
+//     dF^L_j = g_j S^R_j    dS^R_j = g_j F^L_j    dF^R_j = g_j S^L_j    dS^L_j = g_j F^R_j
+//     dφ_k   = Σ_{j: e(j) ≥ k} dF_j + Σ_{j: a(j) ≤ k} dS_j                 for each of the two pointers
+//
+// The sum of dS runs with the visit. The sum of dF runs against it: backward_sums() adds it within a block, and
+// add_dF_after(), at the end, adds the sums of all later blocks.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -132,15 +155,16 @@ struct BlockNumbers {
   }
 };
 
-class WindowStrips : public StripTermOf<WindowStrips> {
+template <class T>
+class WindowStrips : public StripTerm<T> {
  public:
   WindowStrips(const PointerWindow& form, const std::vector<Capture>& captures) : form_(form) {
     auto read = [&](std::size_t k) -> const Variable& { return captures[k].value; };
     // logits that are multiplied by a large number are not rounded to bf16, because the error would be multiplied too
     const bool exact = form.pointer_scale_by_length || std::abs(form.pointer_scale) > form.local_scale;
-    scores_.push_back(dot_strips(read(0), read(1), form.pointer_scale, exact));
-    scores_.push_back(dot_strips(read(2), read(3), form.pointer_scale, exact));
-    if (form.additive) scores_.push_back(dot_strips(read(4), read(5), form.local_scale));
+    scores_.push_back(dot_strips<T>(read(0), read(1), form.pointer_scale, exact));
+    scores_.push_back(dot_strips<T>(read(2), read(3), form.pointer_scale, exact));
+    if (form.additive) scores_.push_back(dot_strips<T>(read(4), read(5), form.local_scale));
   }
 
   std::vector<Variable> inputs() const override {
@@ -152,13 +176,12 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   Tensor gradient_room(std::size_t k, const StripShape& s) const override {
     return scores_[k / 2]->gradient_room(k % 2, s);
   }
-  std::span<const std::unique_ptr<StripScore>> scores() const override { return scores_; }
+  std::span<const std::unique_ptr<StripScore<T>>> scores() const override { return scores_; }
   std::int64_t kept_strips() const override { return static_cast<std::int64_t>(scores_.size()); }
 
-  template <class T>
-  void forward_strip(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const {
-    const Call<T> call = call_of(rows, rows.kept ? rows.kept : take_strips(rows, space), space);
-    for (const Pointer<T>* pointer : {&call.left, &call.right}) point(*pointer, space);
+  void forward(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const override {
+    const Call call = call_of(rows, rows.kept, space);
+    for (const Pointer* pointer : {&call.left, &call.right}) point(*pointer, space);
     if (form_.additive) rows.scores[2]->logits(rows, call.local, space);
     TransposedBlock<T> block_data(most_of_block(rows), space);
     const BlockNumbers<T> after = take_sums(call, space);
@@ -174,15 +197,15 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     });
   }
 
-  template <class T>
-  void backward_strip(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor>, Workspace& space) const {
+  void backward(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor>,
+                Workspace& space) const override {
     T* memory = take_strips(rows, space);
     if (rows.is_empty()) {
       for (const auto& score : rows.scores) score->backward(rows, memory, space);
       return;
     }
-    const Call<T> call = call_of(rows, rows.kept, space);
-    const PointerGradients<T> gradients{memory, memory + strip_size(rows), memory + 2 * strip_size(rows)};
+    const Call call = call_of(rows, rows.kept, space);
+    const PointerGradients gradients{memory, memory + strip_size(rows), memory + 2 * strip_size(rows)};
     TransposedBlock<T> block_data(most_of_block(rows), space);
     const BlockNumbers<T> after = take_sums(call, space), dF_totals = take_sums(call, space);
     for_lanes(call, [&](Lanes lanes) {
@@ -208,7 +231,6 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   // ---- One call
 
   /// One pointer: its strip of φ, its score, and the keys that it may point to. Both pointers have the same hull.
-  template <class T>
   struct Pointer {
     T* phi;
     ScoreWorker<T>& score;
@@ -216,10 +238,9 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   };
 
   /// The data of one strip: its rows, both pointers, and the strip of local logits if the window is additive.
-  template <class T>
   struct Call {
     const StripRows<T>& rows;
-    Pointer<T> left, right;
+    Pointer left, right;
     T* local;
 
     /// The part of a block that lies in the strip's own hull, which may be smaller than that of the pointers.
@@ -230,26 +251,20 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   };
 
   /// Strips for the gradients of φ^L, φ^R and the local logits.
-  template <class T>
   struct PointerGradients {
     T *left, *right, *local;
   };
 
-  template <class T>
-  static std::int64_t strip_size(const StripRows<T>& rows) {
-    return rows.count * rows.stride;
-  }
-  template <class T>
+  static std::int64_t strip_size(const StripRows<T>& rows) { return rows.count * rows.stride; }
   T* take_strips(const StripRows<T>& rows, Workspace& space) const {
     return space.take<T>(kept_strips() * strip_size(rows));
   }
 
-  template <class T>
-  Call<T> call_of(const StripRows<T>& rows, T* kept, Workspace& space) const {
-    Call<T> call{rows,
-                 {kept, *rows.scores[0], rows},
-                 {kept + strip_size(rows), *rows.scores[1], rows},
-                 kept + 2 * strip_size(rows)};
+  Call call_of(const StripRows<T>& rows, T* kept, Workspace& space) const {
+    Call call{rows,
+              {kept, *rows.scores[0], rows},
+              {kept + strip_size(rows), *rows.scores[1], rows},
+              kept + 2 * strip_size(rows)};
     auto* bounds = space.take<std::int64_t>(4 * rows.count);
     std::int64_t *left_first = bounds, *left_end = left_first + rows.count, *right_first = left_end + rows.count,
                  *right_end = right_first + rows.count, hull_first = rows.keys, hull_end = 0;
@@ -264,7 +279,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
       hull_end = std::max(hull_end, end);
     }
     hull_first = std::min(hull_first, hull_end) / Vec<T>::lanes * Vec<T>::lanes;
-    for (Pointer<T>* pointer : {&call.left, &call.right}) {
+    for (Pointer* pointer : {&call.left, &call.right}) {
       pointer->rows.hull_first = hull_first;
       pointer->rows.hull_end = hull_end;
       pointer->rows.first = pointer == &call.left ? left_first : right_first;
@@ -273,38 +288,28 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     return call;
   }
 
-  template <class T, class Body>
-  static void for_lanes(const Call<T>& call, Body&& body) {
+  template <class Body>
+  static void for_lanes(const Call& call, Body&& body) {
     for (std::int64_t r = 0; r < call.rows.count; r += Vec<T>::lanes)
       body(Lanes{r, static_cast<int>(std::min<std::int64_t>(Vec<T>::lanes, call.rows.count - r))});
   }
 
   /// Number of keys of a block: the smallest multiple of the segment's length that is 32 or more.
   std::int64_t block_keys() const { return (31 + form_.segment) / form_.segment * form_.segment; }
-  template <class T>
-  std::int64_t most_of_block(const StripRows<T>& rows) const {
-    return std::min(block_keys(), rows.keys);
-  }
-  template <class T>
-  Block block_of(const Call<T>& call, std::int64_t number) const {
+  std::int64_t most_of_block(const StripRows<T>& rows) const { return std::min(block_keys(), rows.keys); }
+  Block block_of(const Call& call, std::int64_t number) const {
     const StripRows<T>& hull = call.left.rows;
     return {number, std::max(hull.hull_first, number * block_keys()),
             std::min(hull.hull_end, (number + 1) * block_keys())};
   }
-  template <class T>
-  std::int64_t first_block(const Call<T>& call) const {
-    return call.left.rows.hull_first / block_keys();
-  }
-  template <class T>
-  std::int64_t end_block(const Call<T>& call) const {
-    return (call.left.rows.hull_end + block_keys() - 1) / block_keys();
-  }
-  template <class T, class Body>
-  void for_blocks(const Call<T>& call, Body&& body) const {
+  std::int64_t first_block(const Call& call) const { return call.left.rows.hull_first / block_keys(); }
+  std::int64_t end_block(const Call& call) const { return (call.left.rows.hull_end + block_keys() - 1) / block_keys(); }
+  template <class Body>
+  void for_blocks(const Call& call, Body&& body) const {
     for (std::int64_t k = first_block(call); k < end_block(call); ++k) body(block_of(call, k));
   }
-  template <class T, class Body>
-  void for_blocks_back(const Call<T>& call, Body&& body) const {
+  template <class Body>
+  void for_blocks_back(const Call& call, Body&& body) const {
     for (std::int64_t k = end_block(call); k-- > first_block(call);) body(block_of(call, k));
   }
   /// body(begin, end) for the segments of a block.
@@ -334,8 +339,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   // ---- Pointers
 
   /// Computes φ: the softmax over the keys that the pointer may point to, 0 elsewhere.
-  template <class T>
-  void point(const Pointer<T>& pointer, Workspace& space) const {
+  void point(const Pointer& pointer, Workspace& space) const {
     const StripRows<T>& rows = pointer.rows;
     pointer.score.logits(rows, pointer.phi, space);
     scale_by_length(rows, pointer.phi);
@@ -345,8 +349,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   }
 
   /// From the gradient of φ to those of the pointer's queries and keys.
-  template <class T>
-  void backward_pointer(const Pointer<T>& pointer, T* slope, Workspace& space) const {
+  void backward_pointer(const Pointer& pointer, T* slope, Workspace& space) const {
     const StripRows<T>& rows = pointer.rows;
     softmax_rows_backward(rows.keys_of_rows(), pointer.phi, slope, static_cast<T*>(nullptr));
     clear_outside(rows, slope);
@@ -355,7 +358,6 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   }
 
   /// Multiplies each row by the number of keys that the query may see, if the form asks for it.
-  template <class T>
   void scale_by_length(const StripRows<T>& rows, T* strip) const {
     if (!form_.pointer_scale_by_length) return;
     for (std::int64_t r = 0; r < rows.count; ++r) {
@@ -370,15 +372,13 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   // ---- The window of a block
 
   /// Uninitialised memory for one number per block, query and pointer.
-  template <class T>
-  BlockNumbers<T> take_sums(const Call<T>& call, Workspace& space) const {
+  BlockNumbers<T> take_sums(const Call& call, Workspace& space) const {
     const std::int64_t blocks = end_block(call) * Vec<T>::lanes;
     return {space.take<T>(blocks), space.take<T>(blocks)};
   }
 
   /// Sets `after`: for each block the sum of φ over all keys behind it.
-  template <class T>
-  void sum_blocks(const Call<T>& call, Lanes lanes, const BlockNumbers<T>& after) const {
+  void sum_blocks(const Call& call, Lanes lanes, const BlockNumbers<T>& after) const {
     PairOfSums<T> sums;
     for_blocks_back(call, [&](Block block) {
       after.set(block, sums.left.value(), sums.right.value());
@@ -387,8 +387,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
       sums.right.add(mass_of_rows(call.right, lanes, block));
     });
   }
-  template <class T>
-  static FOVEA_INLINE Vec<T> mass_of_rows(const Pointer<T>& pointer, Lanes lanes, Block block) {
+  static FOVEA_INLINE Vec<T> mass_of_rows(const Pointer& pointer, Lanes lanes, Block block) {
     T mass[Vec<T>::lanes] = {};
     for (int r = 0; r < lanes.count; ++r) {
       const T* row = pointer.phi + (lanes.row + r) * pointer.rows.stride + block.begin;
@@ -399,8 +398,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   }
 
   /// Loads φ^L and φ^R of a block.
-  template <class T>
-  static void transpose_pointers(const Call<T>& call, Lanes lanes, Block block, TransposedBlock<T>& block_data) {
+  static void transpose_pointers(const Call& call, Lanes lanes, Block block, TransposedBlock<T>& block_data) {
     block_data.begin_at(block.begin);
     auto turn = [&](const T* phi, const TransposedKeys<T>& to) {
       const T* rows = phi + lanes.row * call.rows.stride;
@@ -414,7 +412,6 @@ class WindowStrips : public StripTermOf<WindowStrips> {
 
   /// Computes S for every key of the block, starting from the sum behind the block. (S = 1 − F would be cheaper, but
   /// has no correct digits where S is small.)
-  template <class T>
   void sum_back(Block block, const BlockNumbers<T>& after, const TransposedBlock<T>& block_data) const {
     Vec<T> left = after.left_of(block), right = after.right_of(block);
     for_segments_back(block, [&](std::int64_t begin, std::int64_t end) {
@@ -429,12 +426,10 @@ class WindowStrips : public StripTermOf<WindowStrips> {
 
   /// The quantities of one segment in the window's equations: F with the segment, S from the segment on, and the sum of
   /// φ over the segment (mass).
-  template <class T>
   struct Segment {
     Vec<T> left_F, left_S, right_F, right_S, left_mass, right_mass;
   };
   /// Iterates over the segments of a block in order. The destructor adds the block's masses to F.
-  template <class T>
   class Segments {
    public:
     Segments(const TransposedBlock<T>& block_data, PairOfSums<T>& F)
@@ -446,7 +441,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     Segments(const Segments&) = delete;
     Segments& operator=(const Segments&) = delete;
 
-    FOVEA_INLINE Segment<T> next(std::int64_t begin, std::int64_t end) {
+    FOVEA_INLINE Segment next(std::int64_t begin, std::int64_t end) {
       const Vec<T> left_mass = block_data_.left.sum(begin, end), right_mass = block_data_.right.sum(begin, end);
       left_ += left_mass;
       right_ += right_mass;
@@ -464,8 +459,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
     Vec<T> left_before_, right_before_, left_ = Vec<T>(T(0)), right_ = Vec<T>(T(0));
   };
 
-  template <class T>
-  FOVEA_INLINE Vec<T> mask_of(const Segment<T>& s) const {
+  FOVEA_INLINE Vec<T> mask_of(const Segment& s) const {
     const Vec<T> x = s.left_F * s.right_S, y = s.right_F * s.left_S;
     if (form_.forward_only) return x;
     if (form_.mask == PointerWindow::Mask::exact) return x + y - s.left_mass * s.right_mass;
@@ -474,9 +468,8 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   }
 
   /// Computes m̂ for every key of the block.
-  template <class T>
   void sum_window(Block block, const TransposedBlock<T>& block_data, PairOfSums<T>& F) const {
-    Segments<T> segments(block_data, F);
+    Segments segments(block_data, F);
     for_segments(block, [&](std::int64_t begin, std::int64_t end) {
       const Vec<T> mask = mask_of(segments.next(begin, end));
       for (std::int64_t j = begin; j < end; ++j) block_data.mask.set(j, mask);
@@ -484,9 +477,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   }
 
   /// to = w · m̂, or z + local · m̂ for an additive window, for the keys of a block.
-  template <class T>
-  void change(const Call<T>& call, Lanes lanes, Block block, const TransposedKeys<T>& mask, const T* from,
-              T* to) const {
+  void change(const Call& call, Lanes lanes, Block block, const TransposedKeys<T>& mask, const T* from, T* to) const {
     const Block seen = call.seen(block);
     mask.store_rows(seen.begin, seen.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> m) {
       const std::int64_t at = (lanes.row + r) * call.rows.stride + j;
@@ -496,8 +487,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   }
 
   /// Computes the gradient of m̂ from that of change()'s result. It is 0 for keys outside of the strip's hull.
-  template <class T>
-  void compute_mask_gradient(const Call<T>& call, Lanes lanes, Block block, const T* from, const T* gradient,
+  void compute_mask_gradient(const Call& call, Lanes lanes, Block block, const T* from, const T* gradient,
                              const TransposedKeys<T>& to) const {
     const T* factor = form_.additive ? call.local : from;
     const Block seen = call.seen(block);
@@ -510,8 +500,7 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   }
 
   /// Computes the gradient of m̂'s factor: of w, in place in `gradient`, or of the local logits.
-  template <class T>
-  void backward_change(const Call<T>& call, Lanes lanes, Block block, const TransposedKeys<T>& mask, T* gradient,
+  void backward_change(const Call& call, Lanes lanes, Block block, const TransposedKeys<T>& mask, T* gradient,
                        T* local_gradient) const {
     T* to = form_.additive ? local_gradient : gradient;
     const Block seen = call.seen(block);
@@ -525,13 +514,12 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   ///   left, right:     the gradients of φ^L and φ^R through S and through the segment's own masses
   ///   right_S, left_S: the gradients of F^L and F^R, stored at the first key of each segment
   /// S of a key contains φ of this key and of all later ones, so that S's gradient is a running sum, dS.
-  template <class T>
   void backward_window(Block block, const TransposedBlock<T>& block_data, PairOfSums<T>& F, PairOfSums<T>& dS) const {
-    Segments<T> segments(block_data, F);
+    Segments segments(block_data, F);
     const Vec<T> left_before = dS.left.value(), right_before = dS.right.value(), one(T(1));
     Vec<T> left_dS(T(0)), right_dS(T(0));
     for_segments(block, [&](std::int64_t begin, std::int64_t end) {
-      const Segment<T> s = segments.next(begin, end);
+      const Segment s = segments.next(begin, end);
       const Vec<T> g = block_data.mask_gradient.sum(begin, end), mask = mask_of(s);
       Vec<T> dx = g, dy = g;  // of F^L S^R and F^R S^L
       if (form_.forward_only) dy = Vec<T>(T(0));
@@ -560,7 +548,6 @@ class WindowStrips : public StripTermOf<WindowStrips> {
 
   /// Adds to the gradients of φ^L and φ^R those through F of the same block: F of a key contains φ of this key and of
   /// all before. Sets block_totals to the sums of the block's gradients of F.
-  template <class T>
   void backward_sums(Block block, const TransposedBlock<T>& block_data, const BlockNumbers<T>& block_totals) const {
     Vec<T> left(T(0)), right(T(0));
     for_segments_back(block, [&](std::int64_t begin, std::int64_t end) {
@@ -575,9 +562,8 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   }
 
   /// Adds to the gradients of φ^L and φ^R of each block those through F of all later blocks.
-  template <class T>
-  void add_dF_after(const Call<T>& call, Lanes lanes, const BlockNumbers<T>& block_totals,
-                    const PointerGradients<T>& gradients) const {
+  void add_dF_after(const Call& call, Lanes lanes, const BlockNumbers<T>& block_totals,
+                    const PointerGradients& gradients) const {
     PairOfSums<T> after;
     auto add = [&](Block block, Vec<T> dF, T* slope) {
       T more[Vec<T>::lanes];
@@ -600,9 +586,8 @@ class WindowStrips : public StripTermOf<WindowStrips> {
   }
 
   /// Writes the block's gradients of φ^L and φ^R to their strips.
-  template <class T>
-  static void store_gradients(const Call<T>& call, Lanes lanes, Block block, const TransposedBlock<T>& block_data,
-                              const PointerGradients<T>& gradients) {
+  static void store_gradients(const Call& call, Lanes lanes, Block block, const TransposedBlock<T>& block_data,
+                              const PointerGradients& gradients) {
     auto turn = [&](const TransposedKeys<T>& slope, T* to) {
       T* rows = to + lanes.row * call.rows.stride;
       slope.store_rows(block.begin, block.end, lanes.count, [&](int r, std::int64_t j, auto count, Vec<T> x) {
@@ -615,13 +600,16 @@ class WindowStrips : public StripTermOf<WindowStrips> {
 
   PointerWindow form_;
   /// Scores of the left pointer, the right pointer and, if additive, of the local logits.
-  std::vector<std::unique_ptr<StripScore>> scores_;
+  std::vector<std::unique_ptr<StripScore<T>>> scores_;
 };
 
 }  // namespace
 
-std::unique_ptr<StripTerm> window_strips(const PointerWindow& window, const std::vector<Capture>& captures) {
-  return std::make_unique<WindowStrips>(window, captures);
+template <class T>
+std::unique_ptr<StripTerm<T>> window_strips(const PointerWindow& window, const std::vector<Capture>& captures) {
+  return std::make_unique<WindowStrips<T>>(window, captures);
 }
+template std::unique_ptr<StripTerm<float>> window_strips(const PointerWindow&, const std::vector<Capture>&);
+template std::unique_ptr<StripTerm<double>> window_strips(const PointerWindow&, const std::vector<Capture>&);
 
 }  // namespace fovea
