@@ -632,6 +632,56 @@ BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
   }
 }
 
+// Intervals so far apart that a strip has a piece for each of them.
+BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_in_several_places) {
+  constexpr std::int64_t I = 37, J = 900;
+  auto fixed = [](double first, double end) {
+    return HeadKeys{{Tensor::full({1, 1, 1}, first, DType::i32), Tensor::full({1, 1, 1}, end, DType::i32)}};
+  };
+  for (bool with_sink : {false, true}) {
+    Generator generator(37);
+    auto random = [&](std::int64_t length) { return Variable(random_tensor({2, 2, length, 5}, generator), true); };
+    AttentionContext in;
+    in.query = random(I);
+    in.key = random(J);
+    in.value = random(J);
+    in.visible = {{}, Tensor::full({1, 1, 1}, 890, DType::i32)};
+    auto plan = std::make_shared<Plan>();
+    plan->ranges.push_back({{Tensor::arange(I, DType::i32, Device::cpu, 420).reshape({1, 1, I}),
+                             Tensor::arange(I, DType::i32, Device::cpu, 431).reshape({1, 1, I})}});
+    plan->always = {fixed(700, 705), fixed(3, 9), fixed(200, 201), fixed(895, 899)};  // the last one lies in padding
+    plan->always[2].heads = {1, 1};
+    if (with_sink) plan->sink = Variable(random_tensor({2}, generator), true);
+    const std::vector<Variable> read = with_sink ? std::vector{plan->sink} : std::vector<Variable>{};
+    check_engines_alike(in, plan, read, 1e-12);
+  }
+}
+
+// NaN in one document would reach another through the product of a weight of 0 with a value.
+BOOST_AUTO_TEST_CASE(keys_of_other_documents_are_not_read) {
+  AttentionEngineScope fused(AttentionEngine::fused);
+  constexpr std::int64_t T = 230, first = 71, end = 160;  // the second of three documents
+  std::vector<std::int64_t> ids;
+  for (std::int64_t t = 0; t < T; ++t) ids.push_back(t < first ? 0 : t < end ? 1 : 2);
+  for (const char* specification :
+       {"global", "gaussian + alibi", "window", "sliding(left=5,right=5) + relative(clip=3)"}) {
+    auto attention = random_attention(specification, Place::encoder);
+    Generator generator(4);
+    Tensor states = random_tensor({1, T, 6}, generator);
+    auto others = [&] {
+      const Variable x = states;
+      const Tensor out =
+          attention->forward({.query = x, .key = x, .value = x, .documents = Tensor::from(ids, {1, T})}).value();
+      std::vector<double> numbers = out.slice(1, 0, first).to_vector<double>();
+      for (double number : out.slice(1, end, T).to_vector<double>()) numbers.push_back(number);
+      return numbers;
+    };
+    const std::vector<double> as_it_is = others();
+    states.slice(1, first, end).fill(std::numeric_limits<double>::quiet_NaN());
+    BOOST_TEST(others() == as_it_is, boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_are_not_read) {
   AttentionEngineScope fused(AttentionEngine::fused);
   for (const char* specification : {"sliding(left=5,right=0)+sinks(tokens=3)",
