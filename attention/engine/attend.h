@@ -7,17 +7,19 @@
 
 namespace fovea {
 
-/// How attend() computes attention.
-///   composed:   plain differentiable operations on matrices of all pairs; O(I J) memory.
-///   blockwise:  the same operations on blocks of queries, which the backward pass computes again; O(I + J) memory, for
-///   any
-///               plan but those with a recurrence, for which attend() throws Error.
-///   fused:      one pass over strips of the pairs; O(I + J) memory. attend() throws Error for a method with a term
-///   that
-///               has no fused form.
-///   fastest:    fused where every term has a fused form and there are more than a few keys; otherwise composed or,
-///   from
-///               about four million pairs on, blockwise, of which a warning says so once.
+/// The ways in which attend() can compute attention. All give the same result.
+///
+/// composed: plain differentiable operations on matrices of all pairs, in O(I J) memory.
+///
+/// blockwise: the same operations on blocks of queries, which the backward pass computes again, in O(I + J) memory; for
+/// any plan.
+///
+/// fused: one pass over strips of the pairs, in O(I + J) memory. attend() throws Error for a method with a part that has
+/// no fused form.
+///
+/// fastest: fused where every part has a fused form and there are more than a few keys; otherwise composed or, from
+/// about four million pairs on, blockwise. A warning says once that the blockwise engine was taken.
+///
 /// A trace gets constants from the fused and the blockwise engine.
 enum class AttentionEngine { fastest, fused, blockwise, composed };
 

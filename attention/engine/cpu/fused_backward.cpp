@@ -149,15 +149,15 @@ class BackwardPass : FusedPass<T> {
     if (head.pieces.size() == 1) return;
     WorkspaceScope taken(head.space);
     const std::int64_t rows = head.pieces[0].count;
-    std::vector<T*> of_piece{head.space.template take<T>(rows)};
-    std::copy_n(means, rows, of_piece[0]);
+    T* of_pieces = head.space.template take<T>(static_cast<std::int64_t>(head.pieces.size()) * rows);
+    std::copy_n(means, rows, of_pieces);
     for (std::size_t p = 1; p < head.pieces.size(); ++p) {
-      of_piece.push_back(head.space.template take<T>(rows));
-      softmax_rows_backward(head.pieces[p].keys_of_rows(), weights, gradient, of_piece[p]);
-      for (std::int64_t r = 0; r < rows; ++r) means[r] += of_piece[p][r];
+      T* of_piece = of_pieces + static_cast<std::int64_t>(p) * rows;
+      softmax_rows_backward(head.pieces[p].keys_of_rows(), weights, gradient, of_piece);
+      for (std::int64_t r = 0; r < rows; ++r) means[r] += of_piece[r];
     }
     for (std::size_t p = 0; p < head.pieces.size(); ++p) {
-      T* others = of_piece[p];
+      T* others = of_pieces + static_cast<std::int64_t>(p) * rows;
       for (std::int64_t r = 0; r < rows; ++r) others[r] = means[r] - others[r];
       subtract_means(head.pieces[p].keys_of_rows(), weights, gradient, others);
     }

@@ -319,14 +319,17 @@ void FusedPass<T>::softmax(Head& head, T* matrix, T sink, LogTotal<T>* totals) c
   softmax_rows(head.pieces[0].keys_of_rows(), matrix, sink, totals);
   if (head.pieces.size() == 1) return;
   WorkspaceScope taken(head.space);
-  std::vector<RowsOfKeys> rows;
-  std::vector<LogTotal<T>*> of_piece;
-  for (const StripRows<T>& piece : head.pieces) {
-    rows.push_back(piece.keys_of_rows());
-    of_piece.push_back(piece.piece == 0 ? totals : head.space.template take<LogTotal<T>>(piece.count));
-    if (piece.piece > 0) softmax_rows(rows.back(), matrix, -std::numeric_limits<T>::infinity(), of_piece.back());
+  const auto count = static_cast<std::int64_t>(head.pieces.size());
+  auto* rows = head.space.template take<RowsOfKeys>(count);
+  auto** of_piece = head.space.template take<LogTotal<T>*>(count);
+  for (std::int64_t p = 0; p < count; ++p) {
+    const StripRows<T>& piece = head.pieces[static_cast<std::size_t>(p)];
+    rows[p] = piece.keys_of_rows();
+    of_piece[p] = p == 0 ? totals : head.space.template take<LogTotal<T>>(piece.count);
+    if (p > 0) softmax_rows(rows[p], matrix, -std::numeric_limits<T>::infinity(), of_piece[p]);
   }
-  join_softmax<T>(rows, of_piece, matrix);
+  const auto pieces = static_cast<std::size_t>(count);
+  join_softmax<T>({rows, pieces}, {of_piece, pieces}, matrix);
 }
 
 template <class T>
