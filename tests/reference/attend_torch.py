@@ -91,7 +91,7 @@ class Head:
     def __init__(self, context, q, k, v):
         B, m, n = context.B, context.m, context.n
         self.q, self.k, self.v = q, k, v                  # [B, m, D], [B, n, D], [B, n, D_v]
-        self.score, self.caps, self.density, self.sparse = None, [], False, False
+        self.score, self.changes, self.density, self.sparse = None, [], False, False
         self.bias = torch.zeros(B, m, n)
         self.visible = torch.ones(B, m, n, dtype=torch.bool)  # the hard windows, which `always` is in
         self.masked = torch.ones(B, m, n, dtype=torch.bool)
@@ -104,7 +104,7 @@ class Head:
         self.turned = lambda x, is_query: x
 
     def scores(self):
-        """Before they are capped."""
+        """Before they are changed."""
         return self.product() if self.score is None else self.score
 
     def product(self):
@@ -112,9 +112,10 @@ class Head:
 
     def logits(self, z):
         """Of these scores, [B, m, n], or [B, m, D_v, n] where there are weights for each dimension of the values."""
-        for cap in self.caps:
-            z = cap * torch.tanh(z / cap)
-        return z + self.bias if z.dim() == 3 else z.transpose(2, 3) + self.bias[:, :, None]
+        z = z if z.dim() == 3 else z.transpose(2, 3)
+        for change in self.changes:
+            z = change(z)
+        return z + (self.bias if z.dim() == 3 else self.bias[:, :, None])
 
     def normalized(self, z, allowed):
         """The weights of the tokens, and of the keys of no token."""
@@ -166,6 +167,7 @@ def attention_of(c):
     second = [head.logits(head.second[0]) if head.second else x for head, x in zip(heads, z)]
     if c.mixings:
         z, second = by_dimension(z, D_v), by_dimension(second, D_v)
+    z, second = zip(*(by_dimension(pair, D_v) for pair in zip(z, second)))
     allowed = [a if x.dim() == 3 else a[:, :, None].expand(x.shape) for a, x in zip(allowed, z)]
     for before, _, mixing in c.mixings:
         if before is not None:
@@ -476,7 +478,7 @@ def sinks(c, o, heads, name):
 
 def soft_cap(c, o, heads, name):
     for h in heads:
-        c.heads[h].caps.append(o["cap"])
+        c.heads[h].changes.append(lambda z: o["cap"] * torch.tanh(z / o["cap"]))
 
 
 def adaptive_span(c, o, heads, name):
@@ -571,14 +573,13 @@ def location_weights(c, o, heads, name, exponent, normaliser):
         scale = torch.nn.functional.softplus(c.parameter(f"{name}.rho", len(heads)))
     for at, h in enumerate(heads):
         c.heads[h].score = torch.zeros(c.B, c.m, c.n)
-        c.heads[h].bias = c.heads[h].bias + exponent(c.distance(), scale[at])
-        if not o["normalize"]:
-            c.heads[h].bias = c.heads[h].bias - torch.log(normaliser(scale[at]))
-            c.heads[h].density = True
+        c.heads[h].bias = c.heads[h].bias + exponent(c.distance(), scale[at]) - torch.log(normaliser(scale[at]))
+        c.heads[h].density = not o["normalize"]
     c.quantity("scale", scale)
     density = torch.stack([torch.exp(exponent(c.distance(), s)) / normaliser(s) for s in scale])  # [H, m, n]
     if not o["normalize"]:
-        c.quantity("density_sum", (density * c.allowed[:, None]).sum(-1))
+        seen = stacked([c.allowed & c.shown(h) for h in heads])
+        c.quantity("density_sum", (density * seen).sum(-1))
 
 
 def laplace(c, o, heads, name):
@@ -740,13 +741,17 @@ def cope(c, o, heads, name):
     longest = o["longest"]
     table = c.parameter(f"{name}.table", longest + 1, widths(c, heads)[0])
     for h in heads:
-        head = c.heads[h]
-        opened = torch.where(c.allowed, torch.sigmoid(head.product()), 0)  # [B, m, n]
-        p = opened.flip(-1).cumsum(-1).flip(-1).clamp(max=longest)  # from the key to the query
-        low, high = torch.floor(p).detach().long(), torch.ceil(p).detach().long()
-        share = p - low
-        logits = head.q @ table.T  # [B, m, longest + 1], interpolated
-        head.bias = head.bias + (1 - share) * logits.gather(-1, low) + share * logits.gather(-1, high)
+        def change(s, h=h):
+            q, seen = c.heads[h].q @ table.T, c.allowed & c.shown(h)  # [B, m, longest + 1], [B, m, n]
+            if s.dim() == 4:
+                q, seen = q[:, :, None].expand(*s.shape[:3], longest + 1), seen[:, :, None]
+            opened = torch.where(seen, torch.sigmoid(s), 0)
+            p = opened.flip(-1).cumsum(-1).flip(-1).clamp(max=longest)  # from the key to the query
+            low, high = torch.floor(p).detach().long(), torch.ceil(p).detach().long()
+            share = p - low
+            return s + (1 - share) * q.gather(-1, low) + share * q.gather(-1, high)
+
+        c.heads[h].changes.append(change)
 
 
 def persistent(c, o, heads, name):
@@ -792,7 +797,11 @@ def uniform(low, high):
 
 
 def one_of(*values):
-    return lambda rng: rng.choice(values)
+    def draw(rng):
+        return rng.choice(values)
+
+    draw.values = values
+    return draw
 
 
 yes_or_no = one_of(False, False, True)
@@ -1375,6 +1384,9 @@ def rng_scale(shape):
     return 0.7 if len(shape) > 1 else 0.5
 
 
+LARGEST = {}  # the largest relative differences in f64, by kind of tensor
+
+
 def difference(name, found, expected, there=None, tolerance=1e-9, least=0.1):
     """A line if they are further apart than `tolerance` of the largest number, or of `least`."""
     expected = expected.detach()
@@ -1389,7 +1401,11 @@ def difference(name, found, expected, there=None, tolerance=1e-9, least=0.1):
     if there is not None:
         there = there.broadcast_to(expected.shape)
         gap, scale = torch.where(there, gap, 0), torch.where(there, scale, 0)
-    if expected.numel() and gap.max() > tolerance * max(scale.max().item(), least):
+    relative_gap = (gap.max() / max(scale.max().item(), least)).item() if expected.numel() else 0
+    if tolerance <= 1e-9:
+        kind = name if name in ("output", "weights") else "gradients" if name.startswith("grad.") else "quantities"
+        LARGEST[kind] = max(LARGEST.get(kind, 0), relative_gap)
+    if relative_gap > tolerance:
         at = np.unravel_index(int(gap.argmax()), expected.shape)
         yield (f"{name} {list(expected.shape)} at {[int(x) for x in at]}: {found[at].item():.12g}, "
                f"expected {expected[at].item():.12g}")
@@ -1419,6 +1435,35 @@ def check(case, program, folder, other_precisions):
         yield from (f"--precision {precision}: {line}" for line in lines)
 
 
+def tried_of(case):
+    """(method, place, option=value) of a case; without an option: the method in this place."""
+    for term in case.attention.terms:
+        yield term.name, case.place, ""
+        for option, value in term.options.items():
+            yield term.name, "", f"{option}={value}"
+
+
+def not_tried(tried, only):
+    """Methods and values of options that no case has had."""
+    for name, options in OPTIONS.items():
+        if only and name != only:
+            continue
+        for place in ("encoder", "decoder", "cross"):
+            if usable(name, place) and (name, place, "") not in tried:
+                yield f"{name} as {place}"
+        for option, draw in options.items():
+            for value in dict.fromkeys(getattr(draw, "values", ())):
+                if (name, "", f"{option}={value}") not in tried:
+                    yield f"{name}({option}={value})"
+
+
+def unknown_methods(program):
+    """Methods of attend that this file does not have."""
+    lines = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.splitlines()
+    names = [line.split()[0] for line in lines[1:] if line and line[0].isalpha()]
+    return [name for name in names if name not in [*OPTIONS, "classic", "multi_head", "average", "concat"]]
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("program")
@@ -1426,10 +1471,14 @@ def main():
     arguments.add_argument("--seed", type=int, default=1, help="of the first case")
     arguments.add_argument("--only", help="a method that every case has")
     options = arguments.parse_args()
-    wrong = 0
+    wrong, tried = 0, set()
+    unknown = unknown_methods(options.program)
+    if unknown:
+        print("methods that are not known here:", ", ".join(unknown))
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(options.seed, options.seed + options.cases):
             case = Case(seed, options.only)
+            tried.update(tried_of(case))
             try:
                 lines = list(check(case, options.program, pathlib.Path(folder), seed % 4 == 0 and not case.huge))
             except RuntimeError as error:
@@ -1440,8 +1489,12 @@ def main():
                       f"{', '.join(f'{k} {list(v.shape)}' for k, v in case.case['given'].items() if '.' not in k)}")
                 for line in lines:
                     print("   ", line)
+    missing = list(not_tried(tried, options.only))
+    if missing:
+        print("not tried:", ", ".join(missing))
+    print("largest differences in f64:", ", ".join(f"{kind} {gap:.1e}" for kind, gap in sorted(LARGEST.items())))
     print(f"{options.cases - wrong} of {options.cases} cases agree")
-    return wrong > 0
+    return wrong > 0 or bool(unknown)
 
 
 if __name__ == "__main__":
