@@ -5,10 +5,12 @@
 
 The second implementation is this file: the papers' equations in PyTorch, in f64, head by head, with nothing of fovea in
 it (pip install torch numpy). A case is a random specification (a method with random options, a sum of methods,
-heads(...), classic(...), average(...) or concat(...) of sums and multi_head(...)), a place, shapes, lengths, masks and
-parameters, some of which attend has to initialise. `attend --precision f64 --gradients --weights` must give the same
-output, weights, quantities and gradients to 1e-9, by every engine, f32 to 1e-4 and bf16 roughly. Prints what differs,
-with what repeats it; the exit code is 1 if anything did. Building and testing fovea does not need this file.
+heads(...), classic(...), average(...) or concat(...) of sums and multi_head(...)), a place, shapes, lengths, masks,
+allowed keys and parameters, some of which attend has to initialise. `attend --precision f64 --gradients --weights` must
+give the same output, weights, quantities and gradients to 1e-9, by every engine, f32 to 1e-4 and bf16 roughly. Prints
+what differs, with what repeats it, then which methods, places and options no case had, and the largest differences. The
+exit code is 1 if anything differed, or if attend lists a method that is not here. Building and testing fovea does not
+need this file.
 """
 import argparse
 import json
