@@ -1,5 +1,5 @@
 /// Adaptive attention span: each head learns how far it looks.
-/// Sukhbaatar et al. 2019, "Adaptive Attention Span in Transformers", eq. 3-4.
+/// Sukhbaatar et al. 2019, "Adaptive Attention Span in Transformers", section 2.2.
 ///
 ///   a_ij = m(|i − j|) exp(s_ij) / Σ_k m(|i − k|) exp(s_ik),   m(x) = min(max((R + z_h − x) / R, 0), 1)
 ///
@@ -53,7 +53,7 @@ class AdaptiveSpan : public LocalnessMethod {
     bool from_query = false;  ///< the span depends on the query: the paper's dynamic attention span
   };
   static constexpr MethodCard card = {
-      "adaptive_span", "each head learns how far it looks", "Sukhbaatar et al. 2019, eq. 3-4",
+      "adaptive_span", "each head learns how far it looks", "Sukhbaatar et al. 2019, section 2.2",
       "a_ij = m_ij exp(s_ij) / sum_k m_ik exp(s_ik); after_softmax: w_ij = m_ij softmax_j(s_ij)\n"
       "m_ij = clamp((ramp + z_h - |i - j|) / ramp, 0, 1), z_h = longest sigmoid(span_h)\n"
       "from_query: z_ih = longest sigmoid(x_i predictor_h + span_h), x_i: the input"};

@@ -4,9 +4,11 @@
 ///   z_ij = s_ij + (1 − w) q_i · e_⌊p⌋ + w q_i · e_⌈p⌉,   w = p − ⌊p⌋
 ///   p = p_ij = min(Σ_{k=j..i} sigmoid(s_ik), longest)
 ///
-/// s is the score with its factor 1 / sqrt(D), and q · e has none, as in the authors' listing. The sum runs over the
-/// keys that i may see by lengths and causality; hard windows do not change it. The paper counts from a key to a later
-/// query, so the method is defined in the self-attention of a decoder only. The heads of a layer share e.
+/// s is the score, whichever method sets it, after the changes of methods before this one in the sum (soft_cap); the
+/// product has its factor 1 / sqrt(D), and q · e has none, as in the authors' listing. Biases open no gates. The sum
+/// runs over the keys that i may see by lengths, causality and AttentionInput::allowed; hard windows do not change it.
+/// The paper counts from a key to a later query, so the method is defined in the self-attention of a decoder only. The
+/// heads of a layer share e.
 #pragma once
 #include "attention/registry.h"
 

@@ -23,7 +23,8 @@ class DifferentialAttention : public LocalnessMethod {
       "differential", "weights of one map less those of another, and a norm of each head", "Ye et al. 2024, eq. 1-3",
       "a_i = softmax(z_i) - lambda softmax(z'_i), z'_ij = (x_q query)_i . (x_k key)_j / sqrt(D) + biases\n"
       "lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init\n"
-      "lambda_init = 0.8 - 0.6 exp(-0.3 layer), layers from 0; o = (1 - lambda_init) gain o / rms(o)"};
+      "lambda_init = 0.8 - 0.6 exp(-0.3 layer), layers from 0\n"
+      "o = (1 - lambda_init) gain o / rms(o), rms(o) = sqrt(mean of o^2 + 1e-5)"};
   static void visit(OptionVisitor&, Options&) {}
 
   DifferentialAttention(const MethodShape& shape, const Options&)

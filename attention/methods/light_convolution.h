@@ -21,7 +21,7 @@ class LightConvolution : public LocalnessMethod {
   };
   static constexpr MethodCard card = {
       "light_convolution", "no pairs: a convolution with softmax weights, shared in a head",
-      "Wu et al. 2019, section 3",
+      "Wu et al. 2019, sections 3 and 4",
       "o_i = sum_r c_r v_(i + r - left), c = softmax(weight_h), or dynamic: c = softmax(x_i . filter.weight_h)\n"
       "left = width - 1 if causal, else floor((width - 1) / 2); zeros in place of padding"};
   static void visit(OptionVisitor& visitor, Options& options);

@@ -1,5 +1,5 @@
 /// Persistent memory: learned keys and values that every query sees beside the tokens.
-/// Sukhbaatar et al. 2019b, "Augmenting Self-attention with Persistent Memory", section 3.
+/// Sukhbaatar et al. 2019b, "Augmenting Self-attention with Persistent Memory", section 4.
 ///
 ///   a_i = softmax over the keys of tokens and k'_1 ... k'_N,   o_i = Σ_j a_ij v_j + Σ_n a_in v'_n
 ///
@@ -18,7 +18,7 @@ class PersistentMemory : public LocalnessMethod {
     std::int64_t vectors = 16;
   };
   static constexpr MethodCard card = {
-      "persistent", "learned keys and values beside those of the tokens", "Sukhbaatar et al. 2019b, section 3",
+      "persistent", "learned keys and values beside those of the tokens", "Sukhbaatar et al. 2019b, section 4",
       "softmax over the keys of tokens and k'_n = sqrt(D) keys_n, o_i = sum_j a_ij v_j + sum_n a_in v'_n\n"
       "v'_n = sqrt(vectors) values_n"};
   static void visit(OptionVisitor& visitor, Options& options) {

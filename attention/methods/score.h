@@ -1,5 +1,5 @@
 /// Scores: the logit of a query and a key, before biases and the softmax.
-/// Watson 2019, slides on attention; Luong et al. 2015, eq. 7-8; Bahdanau et al. 2015, appendix A.1.2.
+/// Watson 2019, slides on attention; Luong et al. 2015, section 3.1 and eq. 8; Bahdanau et al. 2015, appendix A.1.2.
 ///
 ///   dot         s_ij = q_i · k_j
 ///   scaled_dot  s_ij = q_i · k_j / sqrt(D)                          the default of every attention
@@ -41,7 +41,7 @@ Score hidden_score(const AttentionContext& in, const HiddenLayer& layer, Score::
 class DotProduct : public LocalnessMethod {
  public:
   struct Options {};
-  static constexpr MethodCard card = {"dot", "score: the product of query and key", "Luong et al. 2015, eq. 8",
+  static constexpr MethodCard card = {"dot", "score: the product of query and key", "Luong et al. 2015, section 3.1",
                                       "s_ij = q_i . k_j"};
   static void visit(OptionVisitor&, Options&) {}
   DotProduct(const MethodShape& shape, const Options&);
@@ -61,8 +61,8 @@ class ScaledDotProduct : public LocalnessMethod {
 class GeneralProduct : public LocalnessMethod {
  public:
   struct Options {};
-  static constexpr MethodCard card = {"general", "score: a bilinear form of query and key", "Luong et al. 2015, eq. 8",
-                                      "s_ij = q_i W k_j, W [d_q, d_k]"};
+  static constexpr MethodCard card = {"general", "score: a bilinear form of query and key",
+                                      "Luong et al. 2015, section 3.1", "s_ij = q_i W k_j, W [d_q, d_k]"};
   static void visit(OptionVisitor&, Options&) {}
   GeneralProduct(const MethodShape& shape, const Options&);
   void add_terms(const AttentionContext& in, Plan& plan) override;

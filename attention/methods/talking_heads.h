@@ -1,5 +1,5 @@
 /// Talking heads: every head's logits and weights are sums of those of all heads.
-/// Shazeer et al. 2020, "Talking-Heads Attention", section 3.
+/// Shazeer et al. 2020, "Talking-Heads Attention".
 ///
 ///   z'_hij = Σ_g before_hg z_gij        before the softmax, after all biases
 ///   w'_hij = Σ_g after_hg w_gij         after the softmax and windows
@@ -18,7 +18,7 @@ class TalkingHeads : public LocalnessMethod {
     bool before = true, after = true;
   };
   static constexpr MethodCard card = {"talking_heads", "heads mixed with each other, before and after the softmax",
-                                      "Shazeer et al. 2020, section 3",
+                                      "Shazeer et al. 2020",
                                       "z'_hij = sum_g before_hg z_gij, w'_hij = sum_g after_hg w_gij"};
   static void visit(OptionVisitor& visitor, Options& options) {
     visitor.flag("before", options.before, "mix the logits");

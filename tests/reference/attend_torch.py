@@ -5,13 +5,14 @@
 
 The second implementation is this file: the papers' equations in PyTorch, in f64, head by head, with nothing of fovea in
 it (pip install torch numpy). A case is a random specification (a method with random options, a sum of methods,
-heads(...), classic(...), average(...) or concat(...) of sums and multi_head(...)), a place, shapes, lengths, masks and
-parameters, some of which attend has to initialise. `attend --precision f64 --gradients --weights` must give the same
-output, weights, quantities and gradients to 1e-9, by every engine, f32 to 1e-4 and bf16 roughly. Prints what differs,
-with what repeats it; the exit code is 1 if anything did. Building and testing fovea does not need this file.
+heads(...), classic(...), average(...) or concat(...) of sums and multi_head(...)), a place, shapes, lengths, masks,
+allowed keys and parameters, some of which attend has to initialise. `attend --precision f64 --gradients --weights` must
+give the same output, weights, quantities and gradients to 1e-9, by every engine, f32 to 1e-4 and bf16 roughly. Prints
+what differs, with what repeats it, then which methods, places and options no case had, and the largest differences. The
+exit code is 1 if anything differed, or if attend lists a method that is not here. Building and testing fovea does not
+need this file.
 """
 import argparse
-import contextlib
 import json
 import math
 import pathlib
@@ -26,7 +27,7 @@ import torch
 
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
-TYPES = {"F64": np.float64, "F32": np.float32, "I32": np.int32, "I64": np.int64, "BOOL": np.bool_}
+TYPES = {"F64": np.float64, "F32": np.float32, "I32": np.int32, "I64": np.int64, "BOOL": np.bool_, "U8": np.uint8}
 CODES = {np.dtype(kind): code for code, kind in TYPES.items()}
 
 
@@ -70,6 +71,18 @@ def softmax(z, allowed, sink=None):
     return e / torch.where(total > 0, total, 1)
 
 
+def sparsemax(z, allowed):
+    """The point of the simplex next to z: sort, find how many keys get weight, subtract one threshold (Algorithm 1)."""
+    ordered = torch.where(allowed, z, -math.inf).detach().sort(-1, descending=True).values
+    k = torch.arange(1, z.shape[-1] + 1)
+    positive = torch.isfinite(ordered) & (1 + k * ordered > torch.where(torch.isfinite(ordered), ordered, 0).cumsum(-1))
+    count = positive.sum(-1, keepdim=True)
+    least = ordered.gather(-1, (count - 1).clamp(min=0))  # the smallest logit with weight
+    support = allowed & (z.detach() >= least) & (count > 0)
+    z = torch.where(support, z, 0)
+    return torch.where(support, z - (z.sum(-1, keepdim=True) - 1) / count.clamp(min=1), 0)
+
+
 def log_sigmoid(x):
     return -torch.nn.functional.softplus(-x, threshold=1e9)
 
@@ -80,49 +93,115 @@ class Head:
     def __init__(self, context, q, k, v):
         B, m, n = context.B, context.m, context.n
         self.q, self.k, self.v = q, k, v                  # [B, m, D], [B, n, D], [B, n, D_v]
-        self.score, self.caps, self.density = None, [], False
+        self.score, self.changes, self.density, self.sparse = None, [], False, False
         self.bias = torch.zeros(B, m, n)
         self.visible = torch.ones(B, m, n, dtype=torch.bool)  # the hard windows, which `always` is in
         self.masked = torch.ones(B, m, n, dtype=torch.bool)
         self.always = torch.zeros(B, m, n, dtype=torch.bool)
         self.windows, self.values = [], []  # functions of the weights
         self.sink, self.flexible = None, None
+        self.second = None  # a second product, and the factor of its weights
+        self.extra = None   # keys and values of no token, [N, D] and [N, D_v]
+        self.pairless = None  # the weights of keys, from those that are seen
+        self.turned = lambda x, is_query: x
 
     def scores(self):
-        """Before they are capped."""
+        """Before they are changed."""
         return self.product() if self.score is None else self.score
 
     def product(self):
         return self.q @ self.k.transpose(1, 2) / math.sqrt(self.k.shape[-1])
 
-    def output(self, context):
-        """[B, m, D_v] and the weights."""
-        z = self.scores()
-        for cap in self.caps:
-            z = cap * torch.tanh(z / cap)
-        allowed = context.allowed & self.masked & (self.visible | self.always)
-        bias = self.bias
-        if z.dim() == 4:  # weights for each dimension of the values: softmax over the keys, [B, m, D_v, n]
-            z, bias, allowed = z.transpose(2, 3), bias[:, :, None], allowed[:, :, None].expand(z.transpose(2, 3).shape)
-        z = z + bias
+    def logits(self, z):
+        """Of these scores, [B, m, n], or [B, m, D_v, n] where there are weights for each dimension of the values."""
+        z = z if z.dim() == 3 else z.transpose(2, 3)
+        for change in self.changes:
+            z = change(z)
+        return z + (self.bias if z.dim() == 3 else self.bias[:, :, None])
+
+    def normalized(self, z, allowed):
+        """The weights of the tokens, and of the keys of no token."""
+        n, N = z.shape[-1], 0
+        if self.extra is not None:
+            N = self.extra[0].shape[0]
+            beside = self.q @ self.extra[0].T / math.sqrt(self.q.shape[-1])
+            if z.dim() == 4:
+                beside = beside[:, :, None].expand(*z.shape[:3], N)
+            z = torch.cat([z, beside], -1)
+            allowed = torch.cat([allowed, torch.ones(beside.shape, dtype=torch.bool)], -1)
+        sink = self.sink if self.sink is None or z.dim() == 3 else self.sink[:, :, None]
         if self.density:
             w = torch.where(allowed, torch.exp(torch.where(allowed, z, 0)), 0)
         elif self.flexible:
             w = self.flexible(z, allowed)
+        elif self.sparse:
+            if sink is not None:
+                z, allowed = torch.cat([z, sink.expand(*z.shape[:-1], 1)], -1), torch.cat(
+                    [allowed, torch.ones(*z.shape[:-1], 1, dtype=torch.bool)], -1)
+            w = sparsemax(z, allowed)
         else:
-            w = softmax(z, allowed, self.sink if self.sink is None or z.dim() == 3 else self.sink[:, :, None])
+            w = softmax(z, allowed, sink)
+        return w[..., :n], w[..., n:n + N]
+
+
+def by_dimension(parts, D_v):
+    """Where one head has weights for each dimension of the values, all have: [B, m, D_v, n]."""
+    if all(x.dim() == 3 for x in parts):
+        return parts
+    return [x if x.dim() == 4 else x[:, :, None].expand(*x.shape[:2], D_v, x.shape[-1]) for x in parts]
+
+
+def mixed(matrix, parts, heads):
+    """Heads that are sums of these heads."""
+    parts = list(parts)
+    sums = [sum(matrix[at, g] * parts[other] for g, other in enumerate(heads)) for at in range(len(heads))]
+    for at, h in enumerate(heads):
+        parts[h] = sums[at]
+    return parts
+
+
+def attention_of(c):
+    """The outputs of the heads, [B, m, D_v], and their weights."""
+    heads = c.heads
+    D_v = heads[0].v.shape[-1]
+    allowed = [c.allowed & c.shown(h) & head.masked & (head.visible | head.always) for h, head in enumerate(heads)]
+    z = [head.logits(head.scores()) for head in heads]
+    second = [head.logits(head.second[0]) if head.second else x for head, x in zip(heads, z)]
+    if c.mixings:
+        z, second = by_dimension(z, D_v), by_dimension(second, D_v)
+    z, second = zip(*(by_dimension(pair, D_v) for pair in zip(z, second)))
+    allowed = [a if x.dim() == 3 else a[:, :, None].expand(x.shape) for a, x in zip(allowed, z)]
+    for before, _, mixing in c.mixings:
+        if before is not None:
+            z = mixed(before, [torch.where(a, x, 0) for a, x in zip(allowed, z)], mixing)
+            second = mixed(before, [torch.where(a, x, 0) for a, x in zip(allowed, second)], mixing)
+    weights, beside = [], []
+    for head, a, x, y in zip(heads, allowed, z, second):
+        w, e = (head.pairless(a), None) if head.pairless else head.normalized(x, a)
+        if head.second:
+            w2, e2 = head.normalized(y, a)
+            w, e = w + head.second[1] * w2, e + head.second[1] * e2
+        for window in head.windows:  # the same for each dimension
+            w = window(w) if w.dim() == 3 else torch.stack([window(x) for x in w.unbind(2)], 2)
+        weights.append(w)
+        beside.append(e)
+    for _, after, mixing in c.mixings:
+        if after is not None:
+            weights, beside = mixed(after, weights, mixing), mixed(after, beside, mixing)
+    outputs = []
+    for h, (head, w, e) in enumerate(zip(heads, weights, beside)):
         if w.dim() == 4:
-            for window in self.windows:  # the same for each dimension
-                w = torch.stack([window(x) for x in w.unbind(2)], 2)
-            w = w.transpose(2, 3)
-            o = (w * self.v[:, None]).sum(2)
-        else:
-            for window in self.windows:
-                w = window(w)
-            o = w @ self.v
-        for value in self.values:
+            weights[h] = w = w.transpose(2, 3)
+        o = w @ head.v if w.dim() == 3 else (w * head.v[:, None]).sum(2)
+        if head.extra is not None:
+            v = head.extra[1]
+            o = o + (e @ v if e.dim() == 3 else (e * v.T).sum(-1))
+        for value in head.values:
             o = o + value(w)
-        return o, w
+        outputs.append(o)
+    for finish in c.finishers:
+        outputs = finish(outputs)
+    return outputs, weights
 
 
 class Context:
@@ -143,7 +222,14 @@ class Context:
         self.seen = self.allowed.sum(-1).to(torch.get_default_dtype())  # [B, m]
         self.quantities = []
         self.prefix = ""
-        self.scope = contextlib.nullcontext
+        self.part = None  # inside a combination: the mechanism's number, the first of its heads, and the numbers of both
+        self.begin([])
+
+    def begin(self, heads):
+        """The heads of one attention, to which methods add."""
+        self.heads, self.activation = heads, None
+        self.mixings = []    # matrices before and after the normaliser, and the heads that they mix
+        self.finishers = []  # functions of the heads' outputs
 
     def parameter(self, name, *shape):
         return self.parameters(self.prefix + name, shape)
@@ -154,6 +240,19 @@ class Context:
 
     def distance(self):
         return self.j - self.i[:, None]  # [m, n]
+
+    def of_head(self, pairs, h):
+        """[B or 1, H or 1, m or 1, n] of one head, [B, m, n]. A combination has one for all heads, one for each
+        mechanism, or one for each of the heads of all mechanisms."""
+        if self.part is not None and pairs.shape[1] > 1:
+            mechanism, first, mechanisms, heads = self.part
+            h = first + h if pairs.shape[1] == heads else mechanism
+        return pairs[:, h if pairs.shape[1] > 1 else 0].expand(self.B, self.m, self.n)
+
+    def shown(self, h):
+        """Where the caller allows the keys of this head."""
+        allowed = self.case.get("allowed")
+        return torch.ones((), dtype=torch.bool) if allowed is None else self.of_head(allowed != 0, h)
 
 
 def stacked(parts):
@@ -272,15 +371,13 @@ def window(c, o, heads, name):
 
 
 def man(c, o, heads, name):
-    M = c.case["mask"].to(torch.get_default_dtype()).expand(c.B, len(c.heads), c.m, c.n)
     for h in heads:
-        bias = c.heads[h].bias
+        M = c.of_head(c.case["mask"].to(torch.get_default_dtype()), h)
         if o["log_floor"]:
-            bias = bias + torch.log(M[:, h].clamp(min=1e-10))
+            c.heads[h].bias = c.heads[h].bias + torch.log(M.clamp(min=1e-10))
         else:
-            bias = bias + torch.log(torch.where(M[:, h] > 0, M[:, h], 1))
-            c.heads[h].masked = c.heads[h].masked & (M[:, h] > 0)
-        c.heads[h].bias = bias
+            c.heads[h].bias = c.heads[h].bias + torch.log(torch.where(M > 0, M, 1))
+            c.heads[h].masked = c.heads[h].masked & (M > 0)
 
 
 def add_range(c, heads, visible):
@@ -362,7 +459,9 @@ def rotary(c, o, heads, name):
         return torch.cat([a * cos - b * sin, a * sin + b * cos, last], -1)
 
     for h in heads:
-        c.heads[h].q, c.heads[h].k = turned(c.heads[h].q, c.i), turned(c.heads[h].k, c.j)
+        head = c.heads[h]
+        head.q, head.k = turned(head.q, c.i), turned(head.k, c.j)
+        head.turned = lambda x, is_query: turned(x, c.i if is_query else c.j)  # those of a second map too
 
 
 def sliding(c, o, heads, name):
@@ -381,20 +480,24 @@ def sinks(c, o, heads, name):
 
 def soft_cap(c, o, heads, name):
     for h in heads:
-        c.heads[h].caps.append(o["cap"])
+        c.heads[h].changes.append(lambda z: o["cap"] * torch.tanh(z / o["cap"]))
 
 
 def adaptive_span(c, o, heads, name):
-    z = o["longest"] * torch.sigmoid(c.parameter(f"{name}.span", len(heads)))
-    mask = ((o["ramp"] + z[:, None, None] - c.distance().abs()) / o["ramp"]).clamp(0, 1)  # [H, m, n]
-    c.quantity("span", z)
+    z = c.parameter(f"{name}.span", len(heads))[:, None]  # [H, 1]
+    if o["from_query"]:  # each query has its own, [B, H, m]
+        z = z + (c.xq @ c.parameter(f"{name}.predictor", c.xq.shape[-1], len(heads))).transpose(1, 2)
+    z = o["longest"] * torch.sigmoid(z)
+    mask = ((o["ramp"] + z[..., None] - c.distance().abs()) / o["ramp"]).clamp(0, 1)  # [B, H, m, n]
+    mask = mask.expand(c.B, len(heads), c.m, c.n)
+    c.quantity("span", z if o["from_query"] else z[:, 0])
     if o["after_softmax"]:
         for at, h in enumerate(heads):
-            c.heads[h].windows.append(lambda w, at=at: w * mask[at])
+            c.heads[h].windows.append(lambda w, at=at: w * mask[:, at])
         return
     for at, h in enumerate(heads):
-        c.heads[h].bias = c.heads[h].bias + torch.log(torch.where(mask[at] > 0, mask[at], 1))
-    add_range(c, heads, [(mask[at] > 0).expand(c.B, c.m, c.n) for at in range(len(heads))])
+        c.heads[h].bias = c.heads[h].bias + torch.log(torch.where(mask[:, at] > 0, mask[:, at], 1))
+    add_range(c, heads, list((mask > 0).unbind(1)))
 
 
 def scored(c, heads, score):
@@ -472,14 +575,13 @@ def location_weights(c, o, heads, name, exponent, normaliser):
         scale = torch.nn.functional.softplus(c.parameter(f"{name}.rho", len(heads)))
     for at, h in enumerate(heads):
         c.heads[h].score = torch.zeros(c.B, c.m, c.n)
-        c.heads[h].bias = c.heads[h].bias + exponent(c.distance(), scale[at])
-        if not o["normalize"]:
-            c.heads[h].bias = c.heads[h].bias - torch.log(normaliser(scale[at]))
-            c.heads[h].density = True
+        c.heads[h].bias = c.heads[h].bias + exponent(c.distance(), scale[at]) - torch.log(normaliser(scale[at]))
+        c.heads[h].density = not o["normalize"]
     c.quantity("scale", scale)
     density = torch.stack([torch.exp(exponent(c.distance(), s)) / normaliser(s) for s in scale])  # [H, m, n]
     if not o["normalize"]:
-        c.quantity("density_sum", (density * c.allowed[:, None]).sum(-1))
+        seen = stacked([c.allowed & c.shown(h) for h in heads])
+        c.quantity("density_sum", (density * seen).sum(-1))
 
 
 def laplace(c, o, heads, name):
@@ -572,6 +674,124 @@ def flexible(c, o, heads, name):
     c.quantity("range", lambda: ends_of(keys_of(heads)), lambda: keys_of(heads).any(-1)[..., None])
 
 
+def sparse(c, o, heads, name):
+    for h in heads:
+        c.heads[h].sparse = True
+
+
+def talking_heads(c, o, heads, name):
+    before, after = (c.parameter(f"{name}.{side}", len(heads), len(heads)) if o[side] else None
+                     for side in ("before", "after"))
+    c.mixings.append((before, after, heads))
+
+
+def differential(c, o, heads, name):
+    D, D_v = c.width, widths(c, heads)[2]
+
+    def projected(side, x):
+        width = D * len(heads)
+        y = x @ c.parameter(f"{name}.{side}.weight", x.shape[-1], width) + c.parameter(f"{name}.{side}.bias", width)
+        return [c.heads[h].turned(part, side == "query") for h, part in zip(heads, y.chunk(len(heads), -1))]
+
+    q, k = projected("query", c.xq), projected("key", c.xk)
+    q1, k1, q2, k2 = (c.parameter(f"{name}.lambda_{x}", D) for x in ("q1", "k1", "q2", "k2"))
+    first = 0.8 - 0.6 * math.exp(-0.3 * 0)
+    factor = torch.exp(q1 @ k1) - torch.exp(q2 @ k2) + first
+    c.quantity("lambda", factor[None])
+    for at, h in enumerate(heads):
+        c.heads[h].second = q[at] @ k[at].transpose(1, 2) / math.sqrt(D), -factor
+    gain = c.parameter(f"{name}.gain", D_v)
+
+    def finish(outputs):
+        return [(1 - first) * gain * x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5) if h in heads else x
+                for h, x in enumerate(outputs)]
+
+    c.finishers.append(finish)
+
+
+def gate(c, o, heads, name):
+    D_v = widths(c, heads)[2]
+    opened = torch.sigmoid(c.xq @ c.parameter(f"{name}.gate.weight", c.xq.shape[-1], D_v * len(heads)))
+    opened = dict(zip(heads, opened.chunk(len(heads), -1)))
+    c.finishers.append(lambda outputs: [x * opened[h] if h in opened else x for h, x in enumerate(outputs)])
+
+
+def grouped(c, o, heads, name):
+    assert len(heads) == len(c.heads)  # where queries, keys and values are projected
+
+
+def key_heads(terms, H):
+    """Heads of keys and values."""
+    for term in terms:
+        if term.name == "grouped":
+            return term.options["key_heads"] or (H // 2 if H % 2 == 0 else 1)
+    return H
+
+
+def forgetting(c, o, heads, name):
+    x, H = c.xk, len(heads)
+    gates = torch.sigmoid(x @ c.parameter(f"{name}.gate.weight", x.shape[-1], H) + c.parameter(f"{name}.gate.bias", H))
+    c.quantity("forget_gate", gates.transpose(1, 2))
+    l = torch.arange(c.n)
+    between = (l > c.j[None, :, None]) & (l <= c.i[:, None, None])  # [m, n, l]
+    for at, h in enumerate(heads):
+        log_gate = log_sigmoid(torch.logit(gates[..., at]))
+        c.heads[h].bias = c.heads[h].bias + torch.einsum("mnl,bl->bmn", between.to(log_gate.dtype), log_gate)
+
+
+def cope(c, o, heads, name):
+    longest = o["longest"]
+    table = c.parameter(f"{name}.table", longest + 1, widths(c, heads)[0])
+    for h in heads:
+        def change(s, h=h):
+            q, seen = c.heads[h].q @ table.T, c.allowed & c.shown(h)  # [B, m, longest + 1], [B, m, n]
+            if s.dim() == 4:
+                q, seen = q[:, :, None].expand(*s.shape[:3], longest + 1), seen[:, :, None]
+            opened = torch.where(seen, torch.sigmoid(s), 0)
+            p = opened.flip(-1).cumsum(-1).flip(-1).clamp(max=longest)  # from the key to the query
+            low, high = torch.floor(p).detach().long(), torch.ceil(p).detach().long()
+            share = p - low
+            return s + (1 - share) * q.gather(-1, low) + share * q.gather(-1, high)
+
+        c.heads[h].changes.append(change)
+
+
+def persistent(c, o, heads, name):
+    N, (D, _, D_v) = o["vectors"], widths(c, heads)
+    keys, values = c.parameter(f"{name}.keys", len(heads), N, D), c.parameter(f"{name}.values", len(heads), N, D_v)
+    for at, h in enumerate(heads):
+        c.heads[h].extra = math.sqrt(D) * keys[at], math.sqrt(N) * values[at]
+
+
+def light_convolution(c, o, heads, name):
+    width, H = o["width"], len(heads)
+    left = width - 1 if c.causal else (width - 1) // 2
+    if o["dynamic"]:
+        filters = (c.xq @ c.parameter(f"{name}.filter.weight", c.xq.shape[-1], H * width)).unflatten(-1, (H, width))
+    else:
+        filters = c.parameter(f"{name}.weight", H, width).expand(c.B, c.m, H, width)
+    r = c.distance() + left  # j = i + r - left
+    for at, h in enumerate(heads):
+        near = torch.softmax(filters[:, :, at], -1).gather(-1, r.clamp(0, width - 1).expand(c.B, c.m, c.n))
+        near = torch.where((r >= 0) & (r < width), near, 0)
+        c.heads[h].pairless = lambda allowed, near=near: torch.where(allowed, near, 0)
+
+
+def linear(c, o, heads, name):
+    def feature(x):
+        return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))  # elu(x) + 1
+
+    for h in heads:
+        def weights(allowed, head=c.heads[h]):
+            similarity = torch.where(allowed, feature(head.q) @ feature(head.k).transpose(1, 2), 0)
+            return similarity / similarity.sum(-1, keepdim=True).clamp(min=1e-9)
+
+        c.heads[h].pairless = weights
+
+
+METHODS = {"sparsemax": sparse}  # functions of this file that do not have the name of their method
+
+
 # ---- their options --------------------------------------------------------------------------------------------------
 
 def uniform(low, high):
@@ -579,7 +799,11 @@ def uniform(low, high):
 
 
 def one_of(*values):
-    return lambda rng: rng.choice(values)
+    def draw(rng):
+        return rng.choice(values)
+
+    draw.values = values
+    return draw
 
 
 yes_or_no = one_of(False, False, True)
@@ -606,7 +830,8 @@ OPTIONS = {
     "sliding": {"left": one_of(0, 1, 2, 3, 16), "right": one_of(0, 1, 2, 3, 16)},
     "sinks": {"tokens": one_of(0, 1, 2, 4), "logit": yes_or_no},
     "soft_cap": {"cap": one_of(50, 5, 0.7)},
-    "adaptive_span": {"ramp": one_of(32, 4, 2.5, 1), "longest": one_of(1024, 10, 3), "after_softmax": yes_or_no},
+    "adaptive_span": {"ramp": one_of(32, 4, 2.5, 1), "longest": one_of(1024, 10, 3), "after_softmax": yes_or_no,
+                      "from_query": yes_or_no},
     "dot": {}, "scaled_dot": {}, "general": {}, "additive": HIDDEN, "fine_grained": HIDDEN,
     "location": {"longest": one_of(50, 3, 6, 1)}, "mean": {},
     "laplace": LOCATION_WEIGHTS, "gaussian_location": LOCATION_WEIGHTS,
@@ -615,6 +840,10 @@ OPTIONS = {
         "last", "last", "paper"), "truncation": one_of("floor", "exact"), "renormalize": yes_or_no},
     "flexible": {"sigma": one_of(1.5, 0.8, 4), "threshold": one_of("inf", "inf", 1.2, 0.3, 0.02),
                  "p_init": one_of("0", "-1", "nopen"), "detach_focus": yes_or_no, "hidden": one_of(0, 0, 4)},
+    "sparsemax": {}, "talking_heads": {"before": one_of(True, True, False), "after": one_of(True, True, False)},
+    "differential": {}, "gate": {}, "grouped": {"key_heads": one_of(0, 1, 2, 3, 4)}, "forgetting": {},
+    "cope": {"longest": one_of(64, 1, 2, 3)}, "persistent": {"vectors": one_of(16, 1, 2, 5)},
+    "light_convolution": {"width": one_of(7, 1, 2, 3, 4, 20), "dynamic": yes_or_no}, "linear": {},
 }
 DEFAULTS = {
     "relative": {"clip": 16, "values": True},
@@ -626,13 +855,15 @@ DEFAULTS = {
     "activation": {"function": "relu", "width": 0}, "t5": {"buckets": 32, "max_distance": 128},
     "rotary": {"pairs": "neighbours", "base": 10000}, "sliding": {"left": 16, "right": 16},
     "sinks": {"tokens": 4, "logit": False}, "soft_cap": {"cap": 50},
-    "adaptive_span": {"ramp": 32, "longest": 1024, "after_softmax": False},
+    "adaptive_span": {"ramp": 32, "longest": 1024, "after_softmax": False, "from_query": False},
     "additive": {"hidden": 0, "bias": True}, "fine_grained": {"hidden": 0, "bias": True}, "location": {"longest": 50},
     "laplace": {"scale": 1, "learned": False, "normalize": False},
     "gaussian_location": {"scale": 1, "learned": False, "normalize": False},
     "local_m": {"half_width": 10},
     "local_p": {"half_width": 10, "hidden": 0, "center_scale": "last", "truncation": "floor", "renormalize": False},
     "flexible": {"sigma": 1.5, "threshold": "inf", "p_init": "0", "detach_focus": False, "hidden": 0},
+    "talking_heads": {"before": True, "after": True}, "grouped": {"key_heads": 0}, "cope": {"longest": 64},
+    "persistent": {"vectors": 16}, "light_convolution": {"width": 7, "dynamic": False},
 }
 SCORES = ["dot", "scaled_dot", "general", "additive", "location", "mean", "laplace", "gaussian_location",
           "fine_grained"]
@@ -669,6 +900,8 @@ def random_term(rng, name, place, projected=True):
         options.pop("max_distance")
     if name == "activation" and not projected:
         options.pop("width", None)
+    if name == "talking_heads" and options.get("before") is False and options.get("after") is False:
+        options.pop("before")
     if name == "gaussian" and options.get("window", "query") != "layer":
         options.pop("shared_width", None)
     return Term(name, options)
@@ -686,13 +919,13 @@ def add_terms(c, terms, heads_of):
     for at in order:
         term, heads = terms[at], heads_of[at]
         if term.name != "global" and heads:
-            globals()[term.name](c, term.options, heads, names[at])
+            METHODS.get(term.name, globals().get(term.name))(c, term.options, heads, names[at])
 
 
 def finish(c):
-    outputs, weights = zip(*(head.output(c) for head in c.heads))
+    outputs, weights = attention_of(c)
     c.quantities = [(name, *(x() if callable(x) else x for x in rest)) for name, *rest in c.quantities]
-    return list(outputs), list(weights)
+    return outputs, weights
 
 
 def alike(scores, heads):
@@ -728,6 +961,9 @@ class Projected:
         texts = [(term.text(), count) for term, count in zip(self.terms, self.shares)]
         return "heads(" + ", ".join(text if count == 1 else f"{text}*{count}" for text, count in texts) + ")"
 
+    def head_count(self, H):
+        return (self.mechanism or {}).get("heads", H)
+
     def heads_of(self, H):
         if self.shares is not None:
             ends = np.cumsum(self.shares)
@@ -737,15 +973,18 @@ class Projected:
 
     def forward(self, c):
         options = self.mechanism or {}
-        H, d = options.get("heads") or c.case["heads"], c.xq.shape[-1]
+        H, d = self.head_count(c.case["heads"]), c.xq.shape[-1]
         width = next((t.options["width"] for t in self.terms if t.name == "activation"), 0) or d
-        c.classic, c.activation = False, None
+        c.classic, c.width = False, d // H
+        G = key_heads(self.terms, H)
 
         def projected(name, x, width):
             return x @ c.parameter(f"{name}.weight", x.shape[-1], width) + c.parameter(f"{name}.bias", width)
 
-        c.q, c.k, v = projected("query", c.xq, d), projected("key", c.xk, d), projected("value", c.xv, width)
-        c.heads = [Head(c, *parts) for parts in zip(*(x.chunk(H, -1) for x in (c.q, c.k, v)))]
+        c.q, c.k, v = projected("query", c.xq, d), projected("key", c.xk, d * G // H), projected(
+            "value", c.xv, width * G // H)
+        k, v = ([x for x in parts.chunk(G, -1) for _ in range(H // G)] for parts in (c.k, v))
+        c.begin([Head(c, *parts) for parts in zip(c.q.chunk(H, -1), k, v)])
         add_terms(c, self.terms, self.heads_of(H))
         add_scores(c, self.terms)
         outputs, weights = finish(c)
@@ -775,10 +1014,13 @@ class Classic:
         inner = "+".join(term.text() for term in self.terms)
         return inner if self.inside else f"classic({inner})"
 
+    def head_count(self, H):
+        return 1
+
     def forward(self, c):
-        c.classic, c.activation = True, None
+        c.classic, c.width = True, c.xq.shape[-1]
         c.q, c.k = c.xq, c.xk
-        c.heads = [Head(c, c.xq, c.xk, c.xv)]
+        c.begin([Head(c, c.xq, c.xk, c.xv)])
         add_terms(c, self.terms, [[0]] * len(self.terms))
         add_scores(c, self.terms)
         outputs, weights = finish(c)
@@ -797,6 +1039,9 @@ class Combined:
         parts = [part.text() + (f"*{count}" if count > 1 else "") for part, count in self.shares]
         return f"{self.kind}({', '.join(parts + [f'{key}={str(x).lower()}' for key, x in self.options.items()])})"
 
+    def head_count(self, H):
+        return sum(part.head_count(H) * count for part, count in self.shares)
+
     def forward(self, c):
         mechanisms = [part for part, count in self.shares for _ in range(count)]
         K, d, split = len(mechanisms), c.xq.shape[-1], self.options.get("head_input") == "split"
@@ -806,9 +1051,10 @@ class Combined:
                          for name, x in (("query", c.xq), ("key", c.xk), ("value", c.xv))]
             inputs = list(zip(*(x.chunk(K, -1) for x in projected)))
         outputs, weights, prefix = [], [], c.prefix
-        outer = (c.xq, c.xk, c.xv)
+        outer, counts = (c.xq, c.xk, c.xv), [part.head_count(c.case["heads"]) for part in mechanisms]
         for k, mechanism in enumerate(mechanisms):
             c.xq, c.xk, c.xv = inputs[k]
+            c.part = k, sum(counts[:k]), K, sum(counts)
             c.prefix = f"{prefix}head_{k + 1}."
             known = len(c.quantities)
             before, c.quantities = c.quantities, []
@@ -829,13 +1075,15 @@ class Combined:
 
 # ---- random cases ---------------------------------------------------------------------------------------------------
 
-CROSS_ONLY, NOT_CROSS = ["flexible"], ["relative"]
-# What a sum may have together: where the papers leave a sum open there is nothing to compare.
-EXCLUSIVE = []
+CROSS_ONLY, NOT_CROSS, DECODER_ONLY = ["flexible"], ["relative", "light_convolution"], ["forgetting", "cope"]
+PAIRLESS = ["light_convolution", "linear"]
+BESIDE_PAIRLESS = [*PAIRLESS, "global", "gate", "grouped", "activation", "rotary"]
+WHOLE = ["activation", "grouped"]  # these act on all heads
 
 
 def usable(name, place):
-    return (place == "cross" or name not in CROSS_ONLY) and (place != "cross" or name not in NOT_CROSS)
+    return ((place == "cross" or name not in CROSS_ONLY) and (place != "cross" or name not in NOT_CROSS) and
+            (place == "decoder" or name not in DECODER_ONLY))
 
 
 def random_sum(rng, place, names, count, projected):
@@ -847,19 +1095,27 @@ def random_sum(rng, place, names, count, projected):
     return [random_term(rng, name, place, projected) for name in dict.fromkeys(chosen)]
 
 
-def compatible(terms, place):
-    """Whether a sum has a meaning; attend refuses the others."""
+def compatible(terms, place, H):
+    """Whether a sum on H heads has a meaning; attend refuses the others."""
     by = {term.name: term.options for term in terms}
     scores = [name for name in by if name in SCORES]
     densities = any(name in by and not by[name]["normalize"] for name in ("laplace", "gaussian_location"))
     has_sink = "sinks" in by and by["sinks"]["logit"]
     if len(by) < len(terms) or len(scores) > 1 or not all(usable(name, place) for name in by):
         return False
-    if "flexible" in by and (densities or has_sink or "fine_grained" in by):
+    if any(name in by for name in PAIRLESS) and (
+            sum(name in by for name in PAIRLESS) > 1 or not all(name in BESIDE_PAIRLESS for name in by)):
+        return False
+    if "grouped" in by and H % (by["grouped"]["key_heads"] or 1) != 0:
+        return False
+    others = any(name in by for name in ("sparsemax", "differential", "persistent"))
+    if "flexible" in by and (densities or has_sink or others or "fine_grained" in by):
+        return False
+    if "sparsemax" in by and densities:  # two normalisers
         return False
     # renormalised to what: the papers do not say
     if "local_p" in by and by["local_p"]["renormalize"] and (
-            has_sink or densities or "window" in by or "adaptive_span" in by):
+            has_sink or densities or others or "window" in by or "adaptive_span" in by):
         return False
     return True
 
@@ -867,13 +1123,13 @@ def compatible(terms, place):
 def random_share(rng, names, place, H):
     """heads(...) of two methods."""
     cut = rng.randrange(1, H)
-    names = [name for name in names if name != "activation"]
+    names = [name for name in names if name not in WHOLE]
     return Projected([random_term(rng, rng.choice(names), place) for _ in range(2)], [cut, H - cut])
 
 
 def random_scope(rng, names, place, H):
     """A method on some of the heads."""
-    term = random_term(rng, rng.choice([name for name in names if name != "activation"]), place)
+    term = random_term(rng, rng.choice([name for name in names if name not in WHOLE]), place)
     term.first = rng.randrange(H)
     term.last = rng.randrange(term.first, H)
     return Projected([term])
@@ -882,14 +1138,17 @@ def random_scope(rng, names, place, H):
 def random_mechanism(rng, names, place, H):
     """A sum inside a combination: one head over the inputs, or multi_head(...)."""
     if rng.random() < 0.5:
-        return Classic([random_term(rng, rng.choice(names), place, False)], inside=True)
+        while True:
+            terms = [random_term(rng, rng.choice(names), place, False)]
+            if compatible(terms, place, 1):
+                return Classic(terms, inside=True)
     options = {key: value for key, value in (("heads", rng.choice([1, 1, 2])), ("output", False)) if rng.random() < 0.4}
     many = options.get("heads", H) > 1  # then fine_grained has weights for narrower values than beside it
     while True:
         terms = random_sum(rng, place, [name for name in names if not (many and name == "fine_grained")],
                            rng.choice([1, 1, 2]), True)
         wide = any(term.name == "activation" and term.options["width"] for term in terms)
-        if compatible(terms, place) and not ("output" in options and wide):
+        if compatible(terms, place, options.get("heads", H)) and not ("output" in options and wide):
             return Projected(terms, mechanism=options)
 
 
@@ -928,17 +1187,20 @@ def random_attention(rng, place, H, d, only):
             attention = random_combination(rng, names, place, H, d)
         if only and only not in [term.name for term in attention.terms]:
             continue
-        sums = [attention.terms] if kind in ("one", "sum", "range", "classic") else [[x] for x in attention.terms]
-        if all(compatible(terms, place) for terms in sums) and not (kind == "heads" and is_refused(attention)):
+        if kind == "combined":
+            return attention
+        sums = [[x] for x in attention.terms] if kind == "heads" else [attention.terms]
+        count = 1 if kind == "classic" else H
+        if all(compatible(terms, place, count) for terms in sums) and not (kind == "heads" and is_refused(attention)):
             return attention
 
 
 def is_refused(attention):
-    """A focus that goes from query to query needs heads that have no sinks and no densities beside it."""
+    """A focus that goes from query to query needs heads beside it that have the softmax over the tokens."""
     by = {term.name: term.options for term in attention.terms}
     return "flexible" in by and (
-        by.get("sinks", {}).get("logit") or any(
-            name in by and not by[name]["normalize"] for name in ("laplace", "gaussian_location")))
+        by.get("sinks", {}).get("logit") or any(name in by for name in ("sparsemax", "differential", "persistent")) or
+        any(name in by and not by[name]["normalize"] for name in ("laplace", "gaussian_location")))
 
 
 def random_inputs(rng, generator, attention, place, H, d):
@@ -971,18 +1233,26 @@ def random_inputs(rng, generator, attention, place, H, d):
                                         dtype=rng.choice([torch.int32, torch.int64]))
     if place == "decoder":
         case["offset"] = n - m
-    if rng.random() < 0.2 and not names.get("window", {}).get("forward_only"):
+    key_for_each = place == "decoder" and any(name in names for name in ("forgetting", "linear"))
+    if rng.random() < 0.2 and not key_for_each and not names.get("window", {}).get("forward_only"):
         case["offset"] = rng.randint(0, n) if place == "cross" else max(n - m, 0) + rng.choice([0, 0, 1])
         given[rng.choice(["step", "query_offset"])] = torch.tensor([case["offset"]])
+    counts = [attention.head_count(H)]
+    if isinstance(attention, Combined):
+        counts.append(sum(count for _, count in attention.shares))
     if "man" in names:
-        shape = [rng.choice([1, B]), rng.choice([1, H if projected else 1]), rng.choice([1, m, m]), n]
+        shape = [rng.choice([1, B]), rng.choice([1, *counts]), rng.choice([1, m, m]), n]
         mask = torch.rand(shape, generator=generator)
         mask[torch.rand(shape, generator=generator) < 0.25] = 0
-        if "man" in names and rng.random() < 0.3:
+        if rng.random() < 0.3:
             mask[torch.rand(shape, generator=generator) < 0.2] = 1e-13
         if rng.random() < 0.2:
             mask = mask > 0.3
         given["mask"] = mask
+    if rng.random() < 0.25:
+        shape = [rng.choice([1, B]), rng.choice([1, *counts]), rng.choice([1, m, m]), n]
+        allowed = torch.rand(shape, generator=generator) > 0.25
+        given["allowed"] = allowed if rng.random() < 0.7 else allowed.to(torch.uint8)
     if "flexible" in names:
         if rng.random() < 0.6:
             given["step_input"] = normal(B, m, 3)
@@ -1030,7 +1300,7 @@ class Case:
         case = {**self.case, "query": given["query"]}
         case["key"] = given.get("key", case["query"])
         case["value"] = given.get("value", case["key"])
-        for name in ("lengths", "mask", "step_input", "previous_focus"):
+        for name in ("lengths", "allowed", "mask", "step_input", "previous_focus"):
             if name in given:
                 case[name] = given[name]
         c = Context(case, parameters)
@@ -1116,6 +1386,9 @@ def rng_scale(shape):
     return 0.7 if len(shape) > 1 else 0.5
 
 
+LARGEST = {}  # the largest relative differences in f64, by kind of tensor
+
+
 def difference(name, found, expected, there=None, tolerance=1e-9, least=0.1):
     """A line if they are further apart than `tolerance` of the largest number, or of `least`."""
     expected = expected.detach()
@@ -1130,7 +1403,11 @@ def difference(name, found, expected, there=None, tolerance=1e-9, least=0.1):
     if there is not None:
         there = there.broadcast_to(expected.shape)
         gap, scale = torch.where(there, gap, 0), torch.where(there, scale, 0)
-    if expected.numel() and gap.max() > tolerance * max(scale.max().item(), least):
+    relative_gap = (gap.max() / max(scale.max().item(), least)).item() if expected.numel() else 0
+    if tolerance <= 1e-9:
+        kind = name if name in ("output", "weights") else "gradients" if name.startswith("grad.") else "quantities"
+        LARGEST[kind] = max(LARGEST.get(kind, 0), relative_gap)
+    if relative_gap > tolerance:
         at = np.unravel_index(int(gap.argmax()), expected.shape)
         yield (f"{name} {list(expected.shape)} at {[int(x) for x in at]}: {found[at].item():.12g}, "
                f"expected {expected[at].item():.12g}")
@@ -1146,11 +1423,11 @@ def near(reference, found, tolerance, least=0.1, gradients=True):
 def check(case, program, folder, other_precisions):
     found = case.run(program, folder, "--precision", "f64")
     yield from case.compare(found)
-    for engine in ("fused", "composed"):
+    for engine in ("fused", "composed", "blockwise"):
         try:
             other = case.run(program, folder, "--precision", "f64", "--engine", engine)
         except RuntimeError as error:
-            if "has no form for the fused engine" in str(error):
+            if "has no form for the fused engine" in str(error) or "not in blocks" in str(error):
                 continue
             raise
         yield from (f"--engine {engine}: {line}" for line in near(found, other, 1e-9, case.rest_of(found)))
@@ -1160,6 +1437,35 @@ def check(case, program, folder, other_precisions):
         yield from (f"--precision {precision}: {line}" for line in lines)
 
 
+def tried_of(case):
+    """(method, place, option=value) of a case; without an option: the method in this place."""
+    for term in case.attention.terms:
+        yield term.name, case.place, ""
+        for option, value in term.options.items():
+            yield term.name, "", f"{option}={value}"
+
+
+def not_tried(tried, only):
+    """Methods and values of options that no case has had."""
+    for name, options in OPTIONS.items():
+        if only and name != only:
+            continue
+        for place in ("encoder", "decoder", "cross"):
+            if usable(name, place) and (name, place, "") not in tried:
+                yield f"{name} as {place}"
+        for option, draw in options.items():
+            for value in dict.fromkeys(getattr(draw, "values", ())):
+                if (name, "", f"{option}={value}") not in tried:
+                    yield f"{name}({option}={value})"
+
+
+def unknown_methods(program):
+    """Methods of attend that this file does not have."""
+    lines = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.splitlines()
+    names = [line.split()[0] for line in lines[1:] if line and line[0].isalpha()]
+    return [name for name in names if name not in [*OPTIONS, "classic", "multi_head", "average", "concat"]]
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("program")
@@ -1167,10 +1473,14 @@ def main():
     arguments.add_argument("--seed", type=int, default=1, help="of the first case")
     arguments.add_argument("--only", help="a method that every case has")
     options = arguments.parse_args()
-    wrong = 0
+    wrong, tried = 0, set()
+    unknown = unknown_methods(options.program)
+    if unknown:
+        print("methods that are not known here:", ", ".join(unknown))
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(options.seed, options.seed + options.cases):
             case = Case(seed, options.only)
+            tried.update(tried_of(case))
             try:
                 lines = list(check(case, options.program, pathlib.Path(folder), seed % 4 == 0 and not case.huge))
             except RuntimeError as error:
@@ -1181,8 +1491,12 @@ def main():
                       f"{', '.join(f'{k} {list(v.shape)}' for k, v in case.case['given'].items() if '.' not in k)}")
                 for line in lines:
                     print("   ", line)
+    missing = list(not_tried(tried, options.only))
+    if missing:
+        print("not tried:", ", ".join(missing[:20]) + (f" and {len(missing) - 20} more" if len(missing) > 20 else ""))
+    print("largest differences in f64:", ", ".join(f"{kind} {gap:.1e}" for kind, gap in sorted(LARGEST.items())))
     print(f"{options.cases - wrong} of {options.cases} cases agree")
-    return wrong > 0
+    return wrong > 0 or bool(unknown)
 
 
 if __name__ == "__main__":
