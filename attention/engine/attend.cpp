@@ -120,6 +120,10 @@ Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropou
 
 Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
   if (!plan.mixers.empty()) return attend_with_mixers(in, std::move(plan), dropout, trace);
+  require(!plan.recurrence || in.query.device() == Device::cpu,
+          "attention: a recurrent method such as flexible is computed on the CPU alone, and its queries are on {}; run "
+          "with --device cpu",
+          name(in.query.device()));
   AttentionDropout drop{dropout, {}};
   if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
   auto shared = std::make_shared<const Plan>(std::move(plan));

@@ -47,8 +47,10 @@ BOOST_AUTO_TEST_CASE(a_mistake_in_a_text_is_one_clear_line) {
 }
 
 BOOST_AUTO_TEST_CASE(options_are_arguments_of_one_text) {
-  Expression two{1, {2.0}, {{Operation::input, {0, 0, 0}}, {Operation::constant, {0, 0, 0}},
-                            {Operation::multiply, {0, 1, 0}}}, {2}};
+  Expression two{1,
+                 {2.0},
+                 {{Operation::input, {0, 0, 0}}, {Operation::constant, {0, 0, 0}}, {Operation::multiply, {0, 1, 0}}},
+                 {2}};
   Expression three = two;
   three.constants = {3.0};
   BOOST_TEST(cuda::map_text(two, DType::f32) == cuda::map_text(three, DType::f32));
