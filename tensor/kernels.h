@@ -20,6 +20,7 @@
 
 namespace fovea {
 
+struct MapFormula;
 struct RowOperands;
 struct TopK;
 
@@ -131,6 +132,10 @@ class Kernels {
   /// for its first and second derivative.
   std::deque<MapKernel> maps;
   const MapKernel& map(int place, int order) const { return maps[static_cast<std::size_t>(3 * place + order)]; }
+  /// Element-wise functors that are in no list; `functor` has the type that `formula` (map_formula.h) describes.
+  /// Operands as those of a MapKernel.
+  Kernel<void(const MapFormula& formula, const void* functor, Tensor* const* out, const Tensor* const* in)>
+      map_unlisted{*this, "map_unlisted"};
   /// Element-wise formulas with several results (formula/several_formulas.h), indexed by their place in the list.
   std::deque<MapKernel> several;
   /// Comparisons, logic and selection (formula/truths.h), indexed by their place in the list; results are contiguous

@@ -35,11 +35,8 @@ void run_several(int place, const void* formula, Tensor* const* out, MapOperands
   kernels(out[0]->device()).several[static_cast<std::size_t>(place)](formula, out, in);
 }
 
-void require_cpu_for_map(const char* name, const Tensor& out) {
-  require(
-      out.device() == Device::cpu,
-      "map: '{}' is compiled for the CPU alone, and its operands are on {}; move them to the CPU, x.to(Device::cpu)",
-      name, fovea::name(out.device()));
+void run_unlisted_map(const MapFormula& formula, const void* functor, Tensor* const* out, MapOperands in) {
+  kernels(out[0]->device()).map_unlisted(formula, functor, out, in);
 }
 
 Tensor empty_map_result(const char* name, const Tensor* const* in, int n) {

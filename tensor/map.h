@@ -1,13 +1,16 @@
-/// Applies a functor to tensors element by element, with broadcasting: the functors of formula/functors.h on every
-/// device, and functors of your own on the CPU.
+/// Applies a functor to tensors element by element, with broadcasting, on every device: the functors of
+/// formula/functors.h, whose kernels the library has, and functors of your own (map_formula.h).
 #pragma once
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
 #include "tensor/cpu/map_loop.h"
+#include "tensor/formula/recorded.h"
 #include "tensor/formula/several_formulas.h"
+#include "tensor/map_formula.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
@@ -19,8 +22,29 @@ using MapOperands = const Tensor* const*;
 void run_listed_map(int place, int order, const void* functor, Tensor* out, MapOperands in);
 /// Runs, on the device of the first result, the kernel of the formula at `place` in SeveralFormulas.
 void run_several(int place, const void* formula, Tensor* const* out, MapOperands in);
-/// Throws Error unless `out` is on the CPU. A functor that is in no list is compiled for the CPU only.
-void require_cpu_for_map(const char* name, const Tensor& out);
+/// Runs, on the device of the first result, the kernel of a functor that is in no list.
+void run_unlisted_map(const MapFormula& formula, const void* functor, Tensor* const* out, MapOperands in);
+
+/// The MapFormula of functors of type F with this number of inputs.
+template <class F, int inputs>
+inline constexpr MapFormula map_formula_of{
+    F::name,
+    result_count<F>,
+    inputs,
+    cost_of<F>,
+    cpu::map_row_of<float, F, inputs>,
+    cpu::map_row_of<double, F, inputs>,
+    [](const void* f) {
+      return record_expression(inputs, [f](std::span<const Recorded> x) {
+        return [&]<std::size_t... k, std::size_t... r>(std::index_sequence<k...>, std::index_sequence<r...>) {
+          const auto y = (*static_cast<const F*>(f))(x[k]...);
+          return std::vector<Recorded>{result<r>(y)...};
+        }
+        (std::make_index_sequence<inputs>{}, std::make_index_sequence<result_count<F>>{});
+      });
+    },
+    [](const void* f) -> std::shared_ptr<const void> { return std::make_shared<F>(*static_cast<const F*>(f)); },
+};
 
 /// Throws Error unless all inputs have the type and device of `out`, and broadcast to its shape.
 void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n);
@@ -47,9 +71,8 @@ void map_into(Tensor& out, const F& f, const In&... in) {
     run_listed_map(place_of<typename UnderlyingFunctor<F>::type>(ElementwiseFunctors{}), derivative_order<F>, &f, &out,
                    inputs.data());
   } else {
-    require_cpu_for_map(F::name, out);
     Tensor* const outputs[] = {&out};
-    cpu::map_elements<F, n>(f, outputs, inputs.data());
+    run_unlisted_map(map_formula_of<F, n>, &f, outputs, inputs.data());
   }
 }
 

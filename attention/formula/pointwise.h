@@ -14,10 +14,10 @@
 #include "attention/formula/captures.h"
 #include "attention/formula/pair_rows.h"
 #include "attention/formula/position.h"
-#include "attention/formula/recorded.h"
 #include "autograd/map.h"
 #include "tensor/cpu/row_loop.h"
 #include "tensor/formula/dual.h"
+#include "tensor/formula/recorded.h"
 
 namespace fovea {
 

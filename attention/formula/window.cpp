@@ -17,14 +17,15 @@ struct Segments {
 };
 
 /// Segments of b keys each; the last one may be shorter.
-Segments segments_of(std::int64_t J, std::int64_t b) {
+Segments segments_of(std::int64_t J, std::int64_t b, Device device) {
   std::vector<std::int64_t> first, last, number;
   for (std::int64_t j = 0; j < J; ++j) {
     number.push_back(j / b);
     first.push_back(j / b * b);
     last.push_back(std::min(J - 1, j / b * b + b - 1));
   }
-  return {Tensor::from(first, {J}), Tensor::from(last, {J}), Tensor::from(number, {J}), (J + b - 1) / b};
+  auto there = [&](const std::vector<std::int64_t>& keys) { return Tensor::from(keys, {J}).to(device); };
+  return {there(first), there(last), there(number), (J + b - 1) / b};
 }
 
 /// 1 at the first maximum of each row, 0 elsewhere. A row of zeros stays zeros, and a row with a NaN as it is. Without
@@ -50,7 +51,7 @@ Variable pointer(const PointerWindow& window, const Variable& query, const Varia
 }
 
 Variable mask_of(const PointerWindow& window, const WindowPointers& phi) {
-  Segments segments = segments_of(phi.left.size(-1), window.segment);
+  Segments segments = segments_of(phi.left.size(-1), window.segment, phi.left.device());
   const bool by_token = window.segment == 1;
   auto F = [&](const Variable& phi) {
     Variable sums = cumulative_sum(phi);

@@ -7,6 +7,7 @@
 
 #include "tensor/cpu/simd.h"
 #include "tensor/formula/functor_list.h"
+#include "tensor/map_formula.h"
 #include "tensor/tensor.h"
 
 namespace fovea::cpu {
@@ -56,13 +57,12 @@ void map_row(F f, T* const* operand, const std::int64_t* step, std::int64_t coun
   }
 }
 
-/// The largest number of operands, results and inputs together, that a map may have.
-inline constexpr int most_map_operands = 16;
-
-/// A function that applies the functor at `f` to one row of `count` elements. `operand` holds the addresses of the
-/// results, then of the inputs; `step` holds the distance between neighbouring elements of each.
-template <class T>
-using RowFunction = void (*)(const void* f, T* const* operand, const std::int64_t* step, std::int64_t count);
+/// The RowFunction of functors of type F.
+template <class T, class F, int inputs>
+void map_row_of(const void* f, T* const* operand, const std::int64_t* step, std::int64_t count) {
+  map_row<T>(*static_cast<const F*>(f), operand, step, count, std::make_index_sequence<result_count<F>>{},
+             std::make_index_sequence<inputs>{});
+}
 
 /// Calls `row` for each row of the loop over the results, which all have one shape, and the inputs, which broadcast to
 /// it. Uses several threads where that pays. This part of a map does not depend on the functor and is compiled once. T
@@ -77,11 +77,7 @@ void map_elements(const F& f, Tensor* const* out, const Tensor* const* in) {
   static_assert(result_count<F> + inputs <= most_map_operands);
   visit_real(F::name, out[0]->dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    RowFunction<T> row = [](const void* f, T* const* operand, const std::int64_t* step, std::int64_t count) {
-      map_row<T>(*static_cast<const F*>(f), operand, step, count, std::make_index_sequence<result_count<F>>{},
-                 std::make_index_sequence<inputs>{});
-    };
-    map_rows<T>(row, &f, out, result_count<F>, in, inputs, cost_of<F>);
+    map_rows<T>(map_row_of<T, F, inputs>, &f, out, result_count<F>, in, inputs, cost_of<F>);
   });
 }
 

@@ -268,7 +268,7 @@ template <class F, class... Functors>
 inline constexpr bool is_in<F, FunctorList<Functors...>> = (std::is_same_v<F, Functors> || ...);
 
 /// Whether F is in ElementwiseFunctors or is a derivative of such a functor. The library has compiled kernels for
-/// these; map() compiles any other functor where it is used, for the CPU only.
+/// these. Any other functor is compiled where map() is used, and for CUDA when it first runs there (map_formula.h).
 template <class F>
 inline constexpr bool is_listed = is_in<typename UnderlyingFunctor<F>::type, ElementwiseFunctors>;
 

@@ -9,7 +9,7 @@
 /// other, and the remaining coefficients refitted each time. Stated errors are in units in the last place of the result
 /// (ulp); they are bounds on the largest error found in comparison with long double.
 ///
-/// On the GPU, the functions call CUDA's own functions instead.
+/// On the GPU, the functions call CUDA's own functions instead (gpu_math.h).
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -18,6 +18,9 @@
 #include <type_traits>
 
 #include "tensor/formula/number.h"
+#ifdef __CUDACC__
+#include "tensor/formula/gpu_math.h"
+#endif
 
 namespace fovea {
 
@@ -230,7 +233,7 @@ FOVEA_INLINE T sin_reduced(T x, T turns, T shifted) {
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T abs(T x) {
 #ifdef __CUDA_ARCH__
-  return ::fabs(x);
+  return gpu::abs(x);
 #else
   using namespace approximation;
   return from_bits<T>(bits_of(x) & ~bits_of(T(Scalar<T>(-0.0))));
@@ -242,7 +245,7 @@ FOVEA_HD FOVEA_INLINE T abs(T x) {
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T exp(T x) {
 #ifdef __CUDA_ARCH__
-  return ::exp(x);
+  return gpu::exp(x);
 #else
   using namespace approximation;
   using S = Scalar<T>;
@@ -258,7 +261,7 @@ FOVEA_HD FOVEA_INLINE T exp(T x) {
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T log(T x) {
 #ifdef __CUDA_ARCH__
-  return ::log(x);
+  return gpu::log(x);
 #else
   using namespace approximation;
   using S = Scalar<T>;
@@ -279,7 +282,7 @@ FOVEA_HD FOVEA_INLINE T log(T x) {
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T log1p(T x) {
 #ifdef __CUDA_ARCH__
-  return ::log1p(x);
+  return gpu::log1p(x);
 #else
   using namespace approximation;
   using S = Scalar<T>;
@@ -293,7 +296,7 @@ FOVEA_HD FOVEA_INLINE T log1p(T x) {
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T sqrt(T x) {
 #ifdef __CUDA_ARCH__
-  return ::sqrt(x);
+  return gpu::sqrt(x);
 #else
   return square_root(x);
 #endif
@@ -303,7 +306,7 @@ FOVEA_HD FOVEA_INLINE T sqrt(T x) {
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T floor(T x) {
 #ifdef __CUDA_ARCH__
-  return ::floor(x);
+  return gpu::floor(x);
 #else
   return round_down(x);
 #endif
@@ -314,7 +317,7 @@ FOVEA_HD FOVEA_INLINE T floor(T x) {
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T tanh(T x) {
 #ifdef __CUDA_ARCH__
-  return ::tanh(x);
+  return gpu::tanh(x);
 #else
   using namespace approximation;
   using S = Scalar<T>;
@@ -329,17 +332,21 @@ FOVEA_HD FOVEA_INLINE T tanh(T x) {
 /// 1 / (1 + e^−x), error < 2.6 ulp; exactly 0 below about −88 in f32 (−709 in f64), and 1 for large x.
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T sigmoid(T x) {
+#ifdef __CUDA_ARCH__
+  return gpu::sigmoid(x);
+#else
   using S = typename ScalarOf<T>::type;
   return T(S(1)) / (T(S(1)) + exp(-x));
+#endif
 }
 
 /// log(1 + e^x) = max(x, 0) + log1p(e^−|x|), error < 1.8 ulp; exactly 0 below about −87 in f32 (−708 in f64).
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T softplus(T x) {
-  using S = typename ScalarOf<T>::type;
 #ifdef __CUDA_ARCH__
-  return select(x > S(0), x, S(0)) + ::log1p(::exp(-::fabs(x)));
+  return gpu::softplus(x);
 #else
+  using S = typename ScalarOf<T>::type;
   return select(x > T(S(0)), x, T(S(0))) + approximation::log1p_inside(exp(-abs(x)));
 #endif
 }
@@ -348,7 +355,7 @@ FOVEA_HD FOVEA_INLINE T softplus(T x) {
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T erf(T x) {
 #ifdef __CUDA_ARCH__
-  return ::erf(x);
+  return gpu::erf(x);
 #else
   using namespace approximation;
   using S = Scalar<T>;
@@ -366,7 +373,7 @@ FOVEA_HD FOVEA_INLINE T erf(T x) {
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T sin(T x) {
 #ifdef __CUDA_ARCH__
-  return ::sin(x);
+  return gpu::sin(x);
 #else
   using namespace approximation;
   using S = Scalar<T>;
@@ -380,7 +387,7 @@ FOVEA_HD FOVEA_INLINE T sin(T x) {
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T cos(T x) {
 #ifdef __CUDA_ARCH__
-  return ::cos(x);
+  return gpu::cos(x);
 #else
   using namespace approximation;
   using S = Scalar<T>;

@@ -16,6 +16,7 @@
 #define __device__
 #define __host__
 #define __launch_bounds__(...)
+#define __grid_constant__
 /// Only one block runs at a time, so a block's shared memory can be a static variable.
 #define __shared__ static
 

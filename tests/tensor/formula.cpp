@@ -2,12 +2,14 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tensor/formula/dual.h"
+#include "tensor/formula/expression.h"
 #include "tensor/formula/functor_list.h"
 #include "tensor/formula/functors.h"
 #include "tensor/formula/list.h"
 #include "tensor/formula/math.h"
 #include "tensor/formula/number.h"
 #include "tensor/formula/philox.h"
+#include "tensor/formula/recorded.h"
 #include "tensor/formula/reductions.h"
 #include "tensor/formula/row_formulas.h"
 #include "tensor/formula/several_formulas.h"

@@ -1,4 +1,4 @@
-#include "attention/formula/expression.h"
+#include "tensor/formula/expression.h"
 
 #include <fmt/format.h>
 

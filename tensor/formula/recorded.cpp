@@ -1,4 +1,4 @@
-#include "attention/formula/recorded.h"
+#include "tensor/formula/recorded.h"
 
 #include <algorithm>
 #include <bit>
@@ -16,7 +16,7 @@ Recorder::Recorder(int inputs) : before_(std::exchange(recorder_of_thread, this)
 Recorder::~Recorder() { recorder_of_thread = before_; }
 
 Recorder& Recorder::current() {
-  require(recorder_of_thread, "attention: a formula reads a constant that was made while another formula was recorded");
+  require(recorder_of_thread, "map: a formula reads a constant that was made while another formula was recorded");
   return *recorder_of_thread;
 }
 

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "attention/formula/expression.h"
+#include "tensor/formula/expression.h"
 #include "tensor/formula/number.h"
 
 namespace fovea {

@@ -1,0 +1,80 @@
+// The GPU's kernels for element-wise functors that are in no list: made of the functor's expression, and compiled at
+// their first use. Where kernels run on the CPU, they call the loops that the C++ compiler made of the functor.
+#include <algorithm>
+#include <vector>
+
+#include "cuda/launch.h"
+#include "cuda/map_operands.h"
+#include "tensor/kernels.h"
+#include "tensor/map_formula.h"
+#ifndef FOVEA_CUDA_ON_HOST
+#include "cuda/compiled.h"
+#include "cuda/map_text.h"
+#endif
+
+namespace fovea::cuda {
+
+namespace {
+
+static_assert(max_operands == most_map_operands);
+
+template <class T>
+MapOperands<T> operands_of(const MapFormula& formula, Tensor* const* out, const Tensor* const* in) {
+  std::array<const Tensor*, max_operands> tensors;
+  tensors.fill(out[0]);
+  std::copy_n(out, formula.results, tensors.begin());
+  std::copy_n(in, formula.inputs, tensors.begin() + formula.results);
+  MapOperands<T> operands{DeviceLoop<max_operands>(plan_loop<max_operands>(out[0]->shape(), tensors)), {}};
+  for (int k = 0; k < formula.results; ++k) operands.first[k] = out[k]->template mutable_data<T>();
+  for (int k = 0; k < formula.inputs; ++k)
+    operands.first[formula.results + k] = const_cast<T*>(in[k]->template data<T>());
+  return operands;
+}
+
+#ifdef FOVEA_CUDA_ON_HOST
+
+/// Each thread calls the functor's loop for rows of one element.
+template <class T>
+__global__ void map_by_rows(MapOperands<T> operands, cpu::RowFunction<T> row, std::shared_ptr<const void> functor) {
+  constexpr std::int64_t step[max_operands] = {};
+  for_elements(operands.loop.count, [&](std::int64_t element) {
+    std::int64_t offset[max_operands];
+    operands.loop.offsets(element, offset);
+    T* at[max_operands];
+    for (int k = 0; k < max_operands; ++k) at[k] = operands.first[k] + offset[k];
+    row(functor.get(), at, step, 1);
+  });
+}
+
+template <class T>
+void run(const MapFormula& formula, const void* functor, const MapOperands<T>& operands) {
+  launch(formula.name, map_by_rows<T>, {blocks_for(operands.loop.count)}, operands, formula.row<T>(),
+         formula.copy(functor));
+}
+
+#else
+
+template <class T>
+void run(const MapFormula& formula, const void* functor, MapOperands<T> operands) {
+  const Expression expression = formula.expression(functor);
+  std::vector<T> constants(expression.constants.begin(), expression.constants.end());
+  constants.resize(std::max<std::size_t>(constants.size(), 1));  // the kernel takes at least one
+  void* arguments[] = {&operands, constants.data()};
+  launch_compiled(formula.name, map_text(expression, dtype_of<T>), map_text_kernel, {blocks_for(operands.loop.count)},
+                  arguments);
+}
+
+#endif
+
+const Provide provide(Device::cuda, [](Kernels& table) {
+  table.map_unlisted = [](const MapFormula& formula, const void* functor, Tensor* const* out, const Tensor* const* in) {
+    visit_real(formula.name, out[0]->dtype(), [&](auto type) {
+      using T = typename decltype(type)::type;
+      run<T>(formula, functor, operands_of<T>(formula, out, in));
+    });
+  };
+});
+
+}  // namespace
+
+}  // namespace fovea::cuda

@@ -1,0 +1,45 @@
+/// Element-wise functors that are in no list of formulas, in the forms from which devices make their kernels.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "tensor/formula/expression.h"
+
+namespace fovea {
+
+namespace cpu {
+
+/// A function that applies the functor at `f` to one row of `count` elements. `operand` holds the addresses of the
+/// results, then of the inputs; `step` holds the distance between neighbouring elements of each.
+template <class T>
+using RowFunction = void (*)(const void* f, T* const* operand, const std::int64_t* step, std::int64_t count);
+
+}  // namespace cpu
+
+/// The largest number of operands, results and inputs together, that a map may have.
+inline constexpr int most_map_operands = 16;
+
+/// The forms of one functor type. Each form takes the address of a functor of this type.
+struct MapFormula {
+  const char* name;
+  int results, inputs;
+  std::int64_t cost;  ///< the work for one element, in additions
+  /// The functor as the C++ compiler compiled it, for rows in memory that the CPU reads.
+  cpu::RowFunction<float> f32;
+  cpu::RowFunction<double> f64;
+  /// The functor's operations, from which text for another compiler is made.
+  Expression (*expression)(const void* f);
+  /// Copies the functor, for kernels that run later.
+  std::shared_ptr<const void> (*copy)(const void* f);
+
+  template <class T>
+  cpu::RowFunction<T> row() const {
+    if constexpr (std::is_same_v<T, float>)
+      return f32;
+    else
+      return f64;
+  }
+};
+
+}  // namespace fovea

@@ -1,0 +1,54 @@
+/// Every pointwise formula of the registry's methods.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "attention/layers/multi_head.h"
+#include "tests/attention/attentions.h"
+
+namespace fovea::test {
+
+/// The formulas of all methods with all changes of a choice or flag, by name and values of their constants.
+inline std::map<std::string, PointwiseFormula> all_formulas() {
+  constexpr std::int64_t B = 2, J = 5, d = 6;
+  std::map<std::string, PointwiseFormula> formulas;
+  Generator generator(7);
+  for (const std::string& specification : all_specifications())
+    for (Place place : all_places()) {
+      std::unique_ptr<Attention> attention;
+      try {
+        attention = random_attention(specification, place);
+      } catch (const Error&) {
+        continue;  // not defined at this place
+      }
+      auto* multi_head = dynamic_cast<MultiHeadAttention*>(attention.get());
+      if (!multi_head) continue;
+      const Variable states = random_tensor({B, J, d}, generator);
+      const MultiHeadAttention::Call call = multi_head->call({.query = states,
+                                                              .key = states,
+                                                              .value = states,
+                                                              .mask = test_mask(J, J),
+                                                              .causal = place == Place::decoder});
+      for (const auto* terms : {&call.plan.score_changes, &call.plan.biases, &call.plan.windows})
+        for (const PairTerm& term : *terms)
+          if (const auto* formula = std::get_if<PointwiseFormula>(&term.what)) {
+            std::string key = formula->name();
+            for (double constant : formula->value().constants) key += fmt::format(" {}", constant);
+            formulas.emplace(key, *formula);
+          }
+    }
+  return formulas;
+}
+
+/// Both are NaN, both the same infinity, or close to each other: compilers round a * b + c once or twice.
+template <class T>
+bool alike(T a, T b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (std::isinf(a) || std::isinf(b)) return a == b;
+  return std::abs(a - b) <= 200 * std::numeric_limits<T>::epsilon() * std::max({T(10), std::abs(a), std::abs(b)});
+}
+
+}  // namespace fovea::test

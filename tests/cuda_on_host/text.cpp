@@ -1,0 +1,147 @@
+// The texts of kernels that NVRTC gets, run by this folder's threads: they compute what the formulas compute.
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+
+#include <boost/test/unit_test.hpp>
+#include <dlfcn.h>
+
+#include "cuda/map_operands.h"
+#include "cuda/map_text.h"
+#include "cuda/stream.h"
+#include "tensor/element_loop.h"
+#include "tests/attention/all_formulas.h"
+#include "tests/cuda_on_host/runtime.h"
+#include "tests/files.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+/// One text, with the number that tells its kernel from the others.
+struct Text {
+  Expression expression;
+  DType dtype;
+  int number;
+};
+
+/// Kernels compiled from their texts, in a library of their own.
+class CompiledTexts {
+ public:
+  explicit CompiledTexts(const std::vector<Text>& texts) {
+    const std::filesystem::path source = folder_ / "texts.cpp", library = folder_ / "texts.so";
+    std::ofstream file(source);
+    file << "#include <math.h>\n#include <cstring>\n";
+    for (const Text& text : texts) {
+      for (const char* name : {"map_expression", "expression", "Constants"})
+        file << fmt::format("#define {0} {0}_{1}\n", name, text.number);
+      file << cuda::map_text(text.expression, text.dtype)
+           << fmt::format(
+                  "extern \"C\" void run_{0}(const void* operands, const void* constants) {{\n"
+                  "  fovea::Constants given;\n"
+                  "  std::memcpy(&given, constants, sizeof given);\n"
+                  "  fovea::map_expression(*static_cast<const fovea::cuda::MapOperands<{1}>*>(operands), given);\n}}\n"
+                  "#undef map_expression\n#undef expression\n#undef Constants\n",
+                  text.number, text.dtype == DType::f64 ? "double" : "float");
+    }
+    file.close();
+    const char* compiler = std::getenv("FOVEA_TEST_COMPILER");
+    const std::string command = fmt::format("{} -std=c++20 -O0 -fPIC -shared -I. -Itests/cuda_on_host -o '{}' '{}'",
+                                            compiler ? compiler : "c++", library.string(), source.string());
+    BOOST_REQUIRE_MESSAGE(std::system(command.c_str()) == 0, command);
+    library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    BOOST_REQUIRE_MESSAGE(library_, dlerror());
+  }
+  ~CompiledTexts() { dlclose(library_); }
+  CompiledTexts(const CompiledTexts&) = delete;
+  CompiledTexts& operator=(const CompiledTexts&) = delete;
+
+  /// Runs the text's kernel, as launch_compiled() does on a GPU, and waits for it.
+  template <class T>
+  void run(const Text& text, std::vector<Tensor>& out, const std::vector<Tensor>& in) const {
+    const std::string name = fmt::format("run_{}", text.number);
+    auto* kernel = reinterpret_cast<void (*)(const void*, const void*)>(dlsym(library_, name.c_str()));
+    BOOST_REQUIRE_MESSAGE(kernel, name);
+    std::vector<T> constants(text.expression.constants.begin(), text.expression.constants.end());
+    constants.resize(std::max<std::size_t>(constants.size(), 1));
+    std::array<const Tensor*, cuda::max_operands> tensors;
+    tensors.fill(out.data());
+    std::array<T*, cuda::max_operands> first{};
+    std::size_t k = 0;
+    for (Tensor& y : out) first[k] = y.mutable_data<T>(), tensors[k++] = &y;
+    for (const Tensor& x : in) first[k] = const_cast<T*>(x.data<T>()), tensors[k++] = &x;
+    cuda::MapOperands<T> operands{
+        cuda::DeviceLoop<cuda::max_operands>(plan_loop<cuda::max_operands>(out[0].shape(), tensors)), {}};
+    std::copy(first.begin(), first.end(), operands.first);
+    cuda_on_host::enqueue(cuda::stream(), {"text", 2, 32, 0, [&] { kernel(&operands, constants.data()); }});
+    cuda::wait_for_stream("text");
+  }
+
+ private:
+  Folder folder_;
+  void* library_ = nullptr;
+};
+
+/// The expression's results for random inputs are those of `expected`, which takes one element's inputs. Input 0 has a
+/// row for each second number, the others are broadcast along rows or columns.
+template <class T>
+void check_text(const CompiledTexts& compiled, const Text& text,
+                const std::function<std::vector<T>(const std::vector<T>& x)>& expected) {
+  constexpr std::int64_t rows = 5, columns = 17;
+  Generator generator(29);
+  std::vector<Tensor> in, in_full, out;
+  for (int k = 0; k < text.expression.inputs; ++k) {
+    const Shape shape = k == 0 ? Shape{columns, rows} : k % 2 ? Shape{rows, 1} : Shape{columns};
+    Tensor x = random_tensor(shape, generator, -3, 3).to(dtype_of<T>);
+    Tensor there = x.to(Device::cuda);
+    if (k == 0) x = x.transpose(0, 1), there = there.transpose(0, 1);
+    in.push_back(there);
+    in_full.push_back(x.expand({rows, columns}).contiguous());
+  }
+  for (std::size_t k = 0; k < text.expression.results.size(); ++k)
+    out.push_back(Tensor::empty({rows, columns}, dtype_of<T>, Device::cuda));
+  compiled.run<T>(text, out, in);
+  std::vector<std::vector<T>> got, x;
+  for (const Tensor& y : out) got.push_back(y.to_vector<T>());
+  for (const Tensor& one : in_full) x.push_back(one.to_vector<T>());
+  for (std::size_t e = 0; e < static_cast<std::size_t>(rows * columns); ++e) {
+    std::vector<T> element;
+    for (const std::vector<T>& one : x) element.push_back(one[e]);
+    const std::vector<T> right = expected(element);
+    for (std::size_t k = 0; k < got.size(); ++k)
+      BOOST_TEST(alike(got[k][e], right[k]), "result " << k << " is " << got[k][e] << ", not " << right[k]);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(text)
+
+BOOST_AUTO_TEST_CASE(kernels_from_text_compute_the_formulas_of_the_registry) {
+  const auto formulas = all_formulas();
+  std::vector<Text> texts;
+  for (const auto& [key, formula] : formulas)
+    for (DType dtype : {DType::f32, DType::f64})
+      for (const Expression& expression : {formula.value(), formula.gradients()})
+        texts.push_back({expression, dtype, static_cast<int>(texts.size())});
+  const CompiledTexts compiled(texts);
+  std::size_t next = 0;
+  for (const auto& [key, formula] : formulas) BOOST_TEST_CONTEXT(key) {
+      auto check = [&]<class T>(T) {
+        const PointwiseKernels<T>& kernels = formula.kernels<T>();
+        check_text<T>(compiled, texts[next++], [&](const std::vector<T>& x) {
+          return std::vector<T>{kernels.value(formula.functor(), x.data())};
+        });
+        check_text<T>(compiled, texts[next++], [&](const std::vector<T>& x) {
+          std::vector<T> gradients(1 + static_cast<std::size_t>(formula.captures()));
+          kernels.gradients(formula.functor(), x[0], x.data() + 1, gradients.data());
+          return gradients;
+        });
+      };
+      check(float());
+      check(double());
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
