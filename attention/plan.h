@@ -87,6 +87,9 @@ class CustomTerm {
                             std::span<const Variable> captured) const = 0;
   /// The term for the CPU's fused engine; null if it has the composed form only.
   virtual std::unique_ptr<StripTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
+  /// Whether the result for a pair depends on no other key of its row, beside those that the query sees. An engine may
+  /// then leave out keys that no query sees: `in` has the positions of those that are left.
+  virtual bool is_of_seen_pairs() const { return false; }
 };
 
 /// w_ij / max(Σ_k w_ik, least): weights that sum to 1 again.
@@ -183,7 +186,8 @@ struct ExtraKeys {
   HeadRange heads = {};
 };
 
-/// A computation in place of weights of pairs, such as a convolution or linear attention, in less than O(I J).
+/// A computation in place of weights of pairs, such as a convolution or linear attention, in less than O(I J). It reads
+/// the keys in AttentionContext::visible only: those of the query's document, of a prefix, before the padding.
 class PairlessMixer {
  public:
   virtual ~PairlessMixer() = default;
@@ -225,6 +229,11 @@ struct HeadKeys {
   KeyRange keys;
   HeadRange heads = {};
 };
+/// Every step-th key: a query sees the keys whose distance j − i is a multiple of `step`.
+struct HeadDilation {
+  std::int64_t step;  ///< in tokens, at least 1
+  HeadRange heads = {};
+};
 /// bool or u8 [B or 1, h or 1, I or 1, J]: false where a query does not see a key.
 struct HeadMask {
   Tensor mask;
@@ -255,7 +264,8 @@ struct Plan {
 
   /// Hard windows. A query sees the keys that are in all of these ranges and in AttentionContext::visible.
   std::vector<HeadKeys> ranges;
-  std::vector<HeadKeys> always;  ///< keys that are seen even outside of `ranges`, if they are visible
+  std::vector<HeadDilation> dilations;  ///< of these keys, every step-th one
+  std::vector<HeadKeys> always;  ///< keys that are seen even outside of `ranges` and `dilations`, if they are visible
   std::vector<HeadMask> masks;   ///< hard masks that are no intervals
 
   /// Named quantities for AttentionTrace, such as "center" [B, H, I]; computed only when a trace is filled.

@@ -85,7 +85,7 @@ std::vector<Variable> record_call(const std::shared_ptr<const FusedCall>& call, 
 
 Variable attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                       const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (in.query.device() != Device::cpu) return {};
+  if (in.query.device() != Device::cpu || !plan->dilations.empty()) return {};
   std::shared_ptr<const FusedCall> call = plan_call(in, plan, dropout);
   if (!call) return {};
   const StripShape& s = call->shape;
