@@ -177,6 +177,9 @@ struct SecondMap {
   Score score;
   Capture factor;
   HeadRange heads = {};
+  /// An address that stands for the keys of this map in a decoder's memory, where they are kept in their positions.
+  /// Null: all of them are positioned in every call.
+  const void* owner = nullptr;
 };
 
 /// Keys and values that belong to no token, [h, N, D] and [h, N, D_v]. Every query sees them, with the logit

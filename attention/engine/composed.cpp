@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
+#include "attention/engine/blocks.h"
 #include "autograd/node.h"
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
@@ -200,6 +202,55 @@ Variable logits_of(Variable pairs, const Tensor& allow, const AttentionContext& 
   return pairs;
 }
 
+/// What makes weights of the logits of these heads, as a plan of an attention that has these heads only. Nothing if
+/// they read other heads, or a part on more heads than these cannot be divided.
+std::optional<Plan> weights_plan_of_heads(const Plan& plan, HeadRange heads, std::int64_t H) {
+  if (!plan.mixings.empty()) return {};
+  Plan own;
+  bool divisible = true;
+  auto add = [&](const auto& from, auto& to) {
+    for (auto part : from) {
+      const HeadRange whole = resolved(part.heads, H), common = common_heads(whole, heads);
+      if (common.count == 0) continue;
+      part.heads = {common.first - heads.first, common.count};
+      for (Capture& capture : part.captures) {
+        const int dimension = dimensions_of(capture.per).head;
+        if (common.count == whole.count) continue;
+        divisible = divisible && dimension > 0;
+        if (dimension == 0 || capture.value.rank() < dimension || capture.value.size(-dimension) == 1) continue;
+        const std::int64_t first = common.first - whole.first;
+        capture.value = slice(capture.value, -dimension, first, first + common.count);
+      }
+      to.push_back(std::move(part));
+    }
+  };
+  add(plan.score_changes, own.score_changes);
+  add(plan.biases, own.biases);
+  add(plan.normalizers, own.normalizers);
+  return divisible ? std::optional(std::move(own)) : std::nullopt;
+}
+
+/// The weights of a second map's own heads, as those of the first one.
+Variable weights_of_second_map(const SecondMap& part, const Tensor& allow, const Variable& more,
+                               const AttentionContext& in, const Plan& plan) {
+  const HeadRange heads = resolved(part.heads, in.query.size(1));
+  const bool all = heads.count == in.query.size(1);
+  if (auto own = all ? std::optional<Plan>() : weights_plan_of_heads(plan, heads, in.query.size(1))) {
+    const AttentionContext context = context_of_heads(in, heads);
+    own->scores = {part.score};
+    own->scores[0].heads = {0, heads.count};
+    const Tensor seen = allow_of_heads(allow, heads);
+    const Variable z = logits_of(logits_of_scores(scores_of_all_heads(*own, context), context), seen, context, *own);
+    return normalize_with(z, seen, more.defined() ? slice_heads(more, heads) : more, *own);
+  }
+  Plan only = plan;
+  only.scores = {part.score};
+  only.scores[0].heads = heads;
+  const Variable z = logits_of(logits_of_scores(scores_of_all_heads(only, in), in), allow, in, plan);
+  const Variable weights = normalize_with(z, allow, more, plan);
+  return all ? weights : slice_heads(weights, heads);
+}
+
 /// The weights of tokens and, after them, of keys that no token has.
 Variable weights_of_maps(const AttentionContext& in, const Plan& plan) {
   const std::vector<Score> scores = scores_of_all_heads(plan, in);
@@ -210,14 +261,9 @@ Variable weights_of_maps(const AttentionContext& in, const Plan& plan) {
   Variable weights = normalize_with(z, allow, more, plan);
   for (const SecondMap& part : plan.second_maps) {
     const HeadRange heads = resolved(part.heads, in.query.size(1));
-    Plan only = plan;
-    only.scores = {part.score};
-    only.scores[0].heads = heads;
-    Variable second = normalize_with(logits_of(logits_of_scores(scores_of_all_heads(only, in), in), allow, in, plan),
-                                     allow, more, plan);
+    const Variable second = weights_of_second_map(part, allow, more, in, plan);
     const Variable factor = spread(part.factor, context_of_heads(in, heads));
-    const Variable of_heads = heads.count == weights.size(-3) ? second : slice_heads(second, heads);
-    weights = change_heads(weights, heads, [&](const Variable& own) { return own + factor * of_heads; });
+    weights = change_heads(weights, heads, [&](const Variable& own) { return own + factor * second; });
   }
   return weights;
 }

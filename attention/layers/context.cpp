@@ -159,7 +159,18 @@ void position_second_maps(const AttentionContext& in, Plan& plan, const Position
       x = slice_heads(positioned(replace_heads(all, x, heads), {first, document_starts(in)}), heads);
     };
     position(score.queries, in.query, in.query_offset);
-    position(score.keys, in.key, 0);
+    if (!part.owner) {
+      position(score.keys, in.key, 0);
+      continue;
+    }
+    auto newest = [&] {
+      const Variable all = in.newest_key();
+      const std::int64_t J = in.key.size(2), first = J - all.size(2);
+      Variable keys = first == 0 ? score.keys : slice(score.keys, 2, first, J);
+      position(keys, all, first);
+      return transpose(keys, 1, 2);
+    };
+    score.keys = transpose(in.all_keys(part.owner, newest), 1, 2);
   }
 }
 
