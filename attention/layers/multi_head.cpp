@@ -127,7 +127,6 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   in.value = repeat_heads(split_heads(in.all_keys(&value_, [&] { return in.project(value_, input.value); }),
                                       surroundings_.value_dim / shape_.heads),
                           shared);
-  if (shared > 1) in.projected_key = merge_heads(repeat_heads(in.key, shared));
   require_stored_keys(input, in);
   add_given(in, input, {q[0], shape_.heads, q[1], input.key_count()});
   return in;

@@ -339,6 +339,20 @@ BOOST_AUTO_TEST_CASE(both_maps_of_differential_attention_are_positioned) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_single_head_of_multi_query_attention_is_not_repeated_in_memory) {
+  for (const char* method : {"grouped(key_heads=1)", "grouped(key_heads=1)+rotary"}) {
+    const auto attention = attention_factory(method)({.model_dim = 6, .heads = 3});
+    Generator generator(58);
+    const Variable x = random_tensor({2, 5, 6}, generator).to(DType::f32);
+    const auto in = dynamic_cast<MultiHeadAttention&>(*attention).call({.query = x, .key = x, .value = x}).context;
+    for (const Variable& heads : {in.key, in.value}) {
+      BOOST_TEST(heads.size(1) == 3);
+      BOOST_TEST(heads.value().strides()[1] == 0);
+    }
+    BOOST_TEST(in.projected_key.size(2) == 2);
+  }
+}
+
 // Talking heads that say nothing new, the identity, have the second map computed for all heads.
 BOOST_AUTO_TEST_CASE(a_second_map_on_some_heads_is_that_of_all) {
   for (const char* sum : {"differential(heads=2)+alibi", "heads(global*1, differential+sparsemax*1)+gaussian",
