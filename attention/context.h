@@ -44,7 +44,7 @@ struct AttentionContext {
   /// States of the keys that this call passes, [B, J, d]. Keys of earlier calls, in the decoder's memory, have none
   /// here.
   Variable key_states;
-  /// Projected states with bias, without the factor 1 / sqrt(D): [B, I, d], [B, J, d] or that of G shared heads of keys
+  /// Projected states with bias, without the factor 1 / sqrt(D): [B, I, d], and [B, J, G D] of the G heads of keys
   Variable projected_query, projected_key;
   /// [B, H, I, D], [B, H, J, D], [B, H, J, D]. In attention without projections there is one head, with the widths of
   /// the inputs.

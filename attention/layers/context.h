@@ -23,8 +23,8 @@ using PositionHeads = std::function<Variable(const Variable& heads, const TokenP
 void position_heads(AttentionContext& in, const void* owner, const PositionHeads& positioned);
 
 /// Replaces queries and keys of the plan's second maps by positioned(heads, their positions), as position_heads() does
-/// those of the context; keys once, if the map has an owner. Maps of another form than the product, or another width, are
-/// left alone.
+/// those of the context; keys once, if the map has an owner. Maps of another form than the product, or of another
+/// width, are left alone.
 void position_second_maps(const AttentionContext& in, Plan& plan, const PositionHeads& positioned);
 
 /// Fills in what the caller gives for pairs, queries and keys: mask, allowed keys, pointers and grid. `pairs` is [B, H,

@@ -10,8 +10,8 @@ namespace {
 
 using Mask = PointerWindow::Mask;
 
-/// w · m̂_j for pointers that are two positions l and r: F^L_j = 1 where l is at or before the end of j's segment, S^R_j
-/// = 1 where r is at or behind its start. Both compare the numbers of segments.
+/// w · m̂_j for pointers that are two positions l and r. F^L_j = 1 where l is at or before the end of j's segment, and
+/// S^R_j = 1 where r is at or behind its start. Both compare the numbers of segments.
 struct WindowBetween {
   static constexpr const char* name = "window_between";
   Mask mask;

@@ -268,6 +268,61 @@ BOOST_AUTO_TEST_CASE(every_engine_draws_the_same_dropout_in_blocks_of_some_keys)
 
 // ---- Blocks
 
+// Heads with windows of their own are computed apart: parts of the plan that act on all heads are cut between them.
+BOOST_AUTO_TEST_CASE(heads_that_are_computed_apart_are_as_together) {
+  const std::vector<std::string> windows{"sliding(left=1,right=1,heads=1)",
+                                         "sliding(left=2,right=0,dilation=2,heads=2)",
+                                         "sliding(left=1,right=0,heads=1)+sliding(left=1,right=1,dilation=3,heads=2)",
+                                         "sinks(tokens=2,heads=1)+sliding(left=1,right=1,heads=2)"};
+  for (const std::string sum : {"global",
+                                "additive(hidden=2)",
+                                "additive(hidden=2,heads=1)",
+                                "general",
+                                "location(longest=5)",
+                                "relative(clip=2)",
+                                "relative_2d(clip=2)",
+                                "t5(buckets=4,max_distance=3)",
+                                "gaussian",
+                                "dman(clip=2)",
+                                "sman(width=fixed,distance=3)",
+                                "persistent(vectors=2)",
+                                "sinks(logit=true)",
+                                "differential",
+                                "laplace(learned=true)",
+                                "local_p(half_width=2)",
+                                "adaptive_span(ramp=2,longest=4)",
+                                "window(pointers=given)",
+                                "window(pointers=given,use=additive)",
+                                "window",
+                                "sparsemax",
+                                "fine_grained(hidden=2)",
+                                "grouped+rotary",
+                                "man",
+                                "talking_heads"})
+    for (const std::string& window : windows) BOOST_TEST_CONTEXT(sum << "+" << window) {
+        if (sum == "sinks(logit=true)" && window.starts_with("sinks")) continue;
+        auto attention = random_attention(sum + "+" + window, Place::encoder);
+        Generator generator(74);
+        std::vector<Variable> inputs{Variable(random_tensor({B, 2 * T, d}, generator), true)};
+        for (auto& parameter : attention->parameters()) inputs.push_back(parameter.variable);
+        const Tensor cotangent = random_tensor({B, 2 * T, d}, generator);
+        auto run = [&](AttentionEngine engine) {
+          AttentionEngineScope chosen(engine, 3);
+          AttentionTrace trace;
+          AttentionInput input = input_of(inputs[0], false);
+          input.mask = test_mask(2 * T, 2 * T);
+          input.trace = &trace;
+          const Variable out = attention->forward(input);
+          std::vector<Variable> all{out, trace.weights};
+          for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient);
+          return all;
+        };
+        const auto together = run(AttentionEngine::composed), apart = run(AttentionEngine::blockwise);
+        for (std::size_t k = 0; k < together.size(); ++k)
+          BOOST_TEST(largest_difference(together[k], apart[k]) < 1e-11, "result " << k);
+      }
+}
+
 namespace {
 
 /// The pairs that the blockwise engine computes for all heads of one sentence of n tokens.

@@ -390,6 +390,20 @@ BOOST_AUTO_TEST_CASE(mask_attention_of_the_worked_example) {
   Attend packed = toy("global").with("documents", documents).run();
   check(packed.values("weights"), {0.587479, 0.412521, 0, 0.455921, 0.544079, 0, 0, 0, 1});
   check(packed.values("documents"), {4, 4, 7});
+  // Pointers between which the window is given, and a grid of two rows.
+  const Tensor left = Tensor::from(std::vector<std::int64_t>{0, 1, 2}, {1, 1, 3}),
+               right = Tensor::from(std::vector<std::int32_t>{1, 1, 2}, {1, 1, 3});
+  Attend between = toy("window(pointers=given,mask=exact)").with("left_pointer", left).with("right_pointer", right);
+  check(between.run().values("window"), {1, 1, 0, 0, 1, 0, 0, 0, 1});
+  check(between.values("left_pointer"), {0, 1, 2});
+  const Tensor grid = Tensor::from(std::vector<std::int64_t>{0, 0, 0, 1, 1, 0}, {3, 2});
+  Attend image = toy("relative_2d(clip=1)")
+                     .with("grid", grid)
+                     .with("relative_2d.rows", {0, 0, 0, 0, 9, 0}, {3, 2})
+                     .with("relative_2d.columns", {0, 0, 0, 0, 0, 0}, {3, 2})
+                     .run();
+  // the key in the row behind has 9 q_0 / sqrt(2) more: only query 0 and 1 have one, and only query 0 has q_0 = 1
+  check(image.values("weights"), {0.001717, 0.001206, 0.997077, 0.276435, 0.329888, 0.393677});
   // Where x W + U is far below 0 the weights are softmax(P), far above there is no mask. Query 2: keys are t - s = 2,
   // ...
   auto shaped = [](double a) {
@@ -936,7 +950,13 @@ BOOST_AUTO_TEST_CASE(what_has_no_fused_form_is_listed) {
   for (const std::string& text : {list, describe_attention("window", {.model_dim = 8, .heads = 1})})
     BOOST_TEST(contains(text, "fused (not with mask=discrete), composed\n"));
   BOOST_TEST(contains(describe_attention("sliding", {.model_dim = 8, .heads = 1}),
-                      "engines: fused (not with dilation=2), composed\n"));
+                      "engines: fused (not with dilation > 1), composed\n"));
+  const std::string window = describe_attention("window", {.model_dim = 8, .heads = 1});
+  BOOST_TEST(contains(window, "or distributions over the keys; with pointers=given\n"));
+  BOOST_TEST(contains(window, "not with pointers=given\n"));
+  const std::string grid = describe_attention("relative_2d", {.model_dim = 8, .heads = 1});
+  BOOST_TEST(contains(grid, "row and column of each token"));
+  for (const std::string& text : {window, grid}) BOOST_TEST(contains(text, "\ndocuments "));
 }
 
 BOOST_AUTO_TEST_CASE(the_readme_has_every_method_as_the_catalogue_has_it) {

@@ -155,16 +155,17 @@ std::vector<Alternative> alternatives_of(const std::string& method) {
   return alternatives;
 }
 
-/// Collects, for each option that is a whole number and by default the smallest one, "dilation=2": the next one.
+/// Collects, for each option that is a whole number and by default the smallest one, the next number: "dilation=2", and
+/// what stands for all larger ones, "dilation > 1".
 class NextNumbers : public OptionVisitor {
  public:
   void number(const char*, double&, double, double, const char*) override {}
   void integer(const char* name, std::int64_t& value, std::int64_t lowest, std::int64_t, const char*) override {
-    if (value == lowest) found.push_back(fmt::format("{}={}", name, value + 1));
+    if (value == lowest) found.emplace_back(fmt::format("{}={}", name, value + 1), fmt::format("{} > {}", name, value));
   }
   void flag(const char*, bool&, const char*) override {}
   void choice(const char*, int&, const std::vector<std::string>&, const char*) override {}
-  std::vector<std::string> found;
+  std::vector<std::pair<std::string, std::string>> found;
 };
 
 /// "fused (not with mask=discrete), composed", of a method by its name or another specification.
@@ -177,9 +178,9 @@ std::string engines_text(const std::string& method, const Use& use, const std::v
   if (const MethodEntry* entry = find_method(method)) {
     NextNumbers numbers;
     entry->configure(numbers);
-    for (const std::string& option : numbers.found)
+    for (const auto& [option, larger] : numbers.found)
       if (const Use next = use_of(fmt::format("{}({})", method, option)); next.trial && !next.fused)
-        composed_only.push_back(option);
+        composed_only.push_back(larger);
   }
   return composed_only.empty() ? "fused, composed"
                                : fmt::format("fused (not with {}), composed", listed(composed_only));
@@ -399,7 +400,11 @@ Reads reads_of(const Trial& trial) {
   return reads;
 }
 
-std::string inputs_text(const Trial& trial, const Reads& reads) {
+std::string inputs_text(const Trial& trial, const Reads& reads, const std::vector<Alternative>& alternatives) {
+  std::vector<std::string> with_pointers;  // options without which the pointers are not read
+  for (const Alternative& alternative : alternatives)
+    if (!reads.pointers && alternative.use.trial && reads_of(*alternative.use.trial).pointers)
+      with_pointers.push_back(alternative.option);
   Table table({"input", "shape", ""});
   table.row({"query, key, value",
              fmt::format("[B, m, {}], [B, n, d_k], [B, n, d_v]", is_projected(trial.method) ? "d" : "d_q"),
@@ -410,9 +415,10 @@ std::string inputs_text(const Trial& trial, const Reads& reads) {
   if (reads.mask != Reads::no)
     table.row({"mask", "[B or 1, H or 1, m or 1, n]",
                reads.mask == Reads::needed ? "numbers in [0, 1]; needed" : "numbers in [0, 1]"});
-  if (reads.pointers)
+  if (reads.pointers || !with_pointers.empty())
     table.row({"left_pointer, right_pointer", "[B or 1, H or 1, m or 1] or [B or 1, H or 1, m or 1, n]",
-               "positions of keys, i32 or i64, or distributions over the keys"});
+               "positions of keys, i32 or i64, or distributions over the keys" +
+                   (reads.pointers ? "" : "; with " + listed(with_pointers))});
   if (reads.grid) table.row({"grid", "[n, 2] or [B or 1, n, 2]", "row and column of each token, i32 or i64"});
   if (reads.step_input)
     table.row({"step_input", "[B, m, d_e]", "what a decoder reads at each step; changes the parameters"});
@@ -540,7 +546,8 @@ std::string describe_attention(const std::string& specification, const Attention
   text += parameters_text(method, shape, alternatives);
   if (!use.trial) return text;
   const Reads reads = reads_of(*use.trial);
-  return text + "\n" + inputs_text(*use.trial, reads) + "\n" + results_text(*use.trial, reads, alternatives);
+  return text + "\n" + inputs_text(*use.trial, reads, alternatives) + "\n" +
+         results_text(*use.trial, reads, alternatives);
 }
 
 }  // namespace fovea
