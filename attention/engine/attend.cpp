@@ -106,10 +106,6 @@ Variable with_mixed_heads(const Variable& x, const std::vector<HeadMixer>& mixer
 
 /// The output of a plan with mixers, which replace the rest of the plan on their heads.
 Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
-  require(
-      !in.document_start.defined(),
-      "attention: a method without weights of pairs, such as linear or light_convolution, is not defined for several "
-      "documents in one row");
   const std::int64_t H = in.query.size(1);
   std::vector<HeadMixer> mixers = std::exchange(plan.mixers, {});
   std::int64_t mixed = 0;

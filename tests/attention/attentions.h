@@ -64,7 +64,10 @@ inline const std::vector<std::string> composed_only{"mask=discrete",
                                                     "talking_heads",
                                                     "differential",
                                                     "cope",
-                                                    "persistent"};
+                                                    "persistent",
+                                                    "pointers=given,use=additive",
+                                                    "relative_2d",
+                                                    "dilation="};
 
 inline bool is_composed_only(const std::string& specification) {
   return std::any_of(composed_only.begin(), composed_only.end(),
@@ -168,7 +171,23 @@ inline std::vector<std::string> all_specifications() {
                                   "heads(gaussian*1, light_convolution(width=2)*1)",
                                   "heads(light_convolution(width=3)*1, linear*1)",
                                   "heads(linear*1, global*1)",
-                                  "heads(fine_grained(hidden=2)*1, linear*1)"})
+                                  "heads(fine_grained(hidden=2)*1, linear*1)",
+                                  "window(pointers=given,segment=2)",
+                                  "window(pointers=given,mask=exact,renormalize=true)+gaussian",
+                                  "window(pointers=given,use=additive,segment=2)",
+                                  "relative_2d(clip=2)+fine_grained(hidden=2)",
+                                  "relative_2d(clip=1)+relative(clip=2)+sliding(left=1,right=2)",
+                                  "sliding(left=1,right=1,dilation=2)",
+                                  "sliding(left=2,right=0,dilation=2)+sinks(tokens=1,logit=true)+alibi",
+                                  "heads(sliding(left=1,right=1,dilation=3)+relative(clip=2)*1, gaussian*1)",
+                                  "sliding(left=3,right=1,dilation=2,heads=2)+t5+talking_heads",
+                                  "sliding(left=1,right=1,heads=1)+sliding(left=1,right=2,dilation=2,heads=2)+"
+                                  "window(heads=2)+gaussian",
+                                  "heads(sliding(left=1,right=1)*1, sliding(left=1,right=1,dilation=2)*1)+dman(clip=2)",
+                                  "sliding(dilation=2)+sliding(dilation=3)+differential+persistent(vectors=2)",
+                                  "grouped+sliding(left=1,right=0,dilation=2)+rotary",
+                                  "concat(multi_head(sliding(left=1,right=1,dilation=2)+general, heads=1), "
+                                  "multi_head(location(longest=3)+sliding(left=0,right=1)))"})
     specifications.emplace_back(combination);
   return specifications;
 }

@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(several_threads_share_one_rotary_module) {
       const std::int64_t T = 1 + 3 * step, first = step % 4 == thread ? 100000 * step : 0;
       Variable x(random_tensor({1, heads, T, D}, generator), true);
       auto run = [&](RotaryPositions& rotary) {
-        Variable out = rotary.positioned(x, first);
+        Variable out = rotary.positioned(x, {first});
         return std::pair(out.value(), grad(sum(square(out) * out), {x})[0].value());
       };
       auto [out, slope] = run(shared);
