@@ -76,13 +76,8 @@ AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_p
             name(in.query.device()));
   }
   if (engine == AttentionEngine::blockwise || (engine == AttentionEngine::fastest && is_too_large_composed(in))) {
-    AttentionOutput made = attend_blockwise(in, plan, dropout, trace);
-    if (made.out.defined() && engine == AttentionEngine::fastest) warn_of_blocks(in);
-    if (made.out.defined()) return made;
-    require(
-        engine != AttentionEngine::blockwise,
-        "attention: a recurrent method such as flexible goes from query to query, not in blocks; use the fused or the "
-        "composed engine");
+    if (engine == AttentionEngine::fastest) warn_of_blocks(in);
+    return attend_blockwise(in, plan, dropout, trace);
   }
   return attend_composed(in, *plan, dropout, trace);
 }

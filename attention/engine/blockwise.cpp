@@ -64,15 +64,20 @@ void for_inputs(AttentionContext& in, Plan& plan, const F& f) {
     f(part.keys, PairDimensions{.head = 3}, resolved(part.heads, H));
     f(part.values, PairDimensions{.head = 3}, resolved(part.heads, H));
   }
+  if (plan.focus) {  // its heads are in one block
+    f(plan.focus->gate, dimensions_of(Per::query), resolved(plan.focus->heads, H));
+    f(plan.focus->previous, PairDimensions{}, resolved(plan.focus->heads, H));
+  }
   f(plan.sink, PairDimensions{.head = 1}, HeadRange{0, H});
 }
 
-/// A block as a call of its own, on leaves: the defined ones of for_inputs(), in that order; undefined where the input
-/// belongs to other heads.
+/// A block as a call of its own, on leaves: the defined ones of for_inputs(), in that order; undefined where the block
+/// does not read the input.
 struct Block {
   AttentionContext in;
   Plan plan;
   std::vector<Variable> inputs;
+  Variable focus_before = {};  ///< the focus after the block before, [B, h], where the block begins with it; a leaf
 };
 
 /// Leaves out the parts that are not on these heads of H, and numbers the heads of the others from `heads.first` on.
@@ -113,8 +118,16 @@ void cut_context(AttentionContext& in, const AttentionContext& whole, const Pair
   if (block.heads.count < all.count) in.whole = std::make_shared<const AttentionContext>(whole);
 }
 
-Block block_of_call(const BlockwiseCall& call, const PairBlock& queries_and_keys) {
-  const PairBlock& block = queries_and_keys;
+/// Lets the block begin with the focus [B, h, 1] after the block before, in place of the call's.
+void begin_with_focus(Block& cut, const Tensor& focus) {
+  Variable& previous = cut.plan.focus->previous;
+  const auto is_previous = [&](const Variable& x) { return previous.defined() && x.is_same(previous); };
+  std::replace_if(cut.inputs.begin(), cut.inputs.end(), is_previous, Variable());
+  previous = cut.focus_before = Variable(focus.reshape({focus.size(0), focus.size(1)}), true);
+}
+
+/// `focus` is the focus after each query [B, h, I], known up to this block; undefined: the plan has none.
+Block block_of_call(const BlockwiseCall& call, const PairBlock& block, const Tensor& focus) {
   Block cut{call.in, *call.plan, {}};
   const std::int64_t H = call.in.query.size(1);
   for_inputs(cut.in, cut.plan, [&](Variable& x, PairDimensions dimensions, HeadRange part) {
@@ -134,6 +147,8 @@ Block block_of_call(const BlockwiseCall& call, const PairBlock& queries_and_keys
        plan.second_maps, plan.extra_keys, plan.ranges, plan.dilations, plan.always, plan.masks);
   for (SecondMap& part : plan.second_maps) part.score.heads = part.heads;
   cut_context(cut.in, call.in, block);
+  if (plan.focus && block.queries.first > 0)
+    begin_with_focus(cut, focus.slice(2, block.queries.first - 1, block.queries.first));
   return cut;
 }
 
@@ -172,38 +187,74 @@ Variable dropped(const BlockwiseCall& call, const PairBlock& block, const Variab
 }
 
 /// The output of a block; also its weights before dropout, if they are wanted.
-Variable block_output(const BlockwiseCall& call, const PairBlock& block, const Block& cut, Variable* weights_of_trace) {
+AttentionOutput block_output(const BlockwiseCall& call, const PairBlock& block, const Block& cut,
+                             Variable* weights_of_trace) {
   AttentionWeights weights = composed_weights(cut.in, cut.plan);
   if (weights_of_trace) *weights_of_trace = weights.tokens;
   if (call.dropout.probability > 0) weights.tokens = dropped(call, block, weights.tokens);
-  return composed_output(cut.in, cut.plan, weights);
+  return {composed_output(cut.in, cut.plan, weights), weights.focus};
 }
 
-Tensor forward(const BlockwiseCall& call, AttentionTrace* trace) {
+/// Copies a block's weights to those of all heads, queries and keys, which are made for the first block.
+void add_weights(const BlockwiseCall& call, const PairBlock& block, const Tensor& of_block_alone, Tensor& weights) {
+  const HeadRange all{0, call.in.query.size(1)};
+  if (!weights.defined()) {
+    Shape shape = of_block_alone.shape();
+    const int rank = shape.rank();
+    shape[rank - 3] = all.count, shape[rank - 2] = call.in.query.size(2), shape[rank - 1] = call.in.key.size(2);
+    weights = Tensor::zeros(shape, of_block_alone.dtype(), of_block_alone.device());
+  }
+  of_block(weights, dimensions_of(Per::pair), all, block).copy_from(of_block_alone);
+}
+
+/// The output, and the focus after each query where the plan has one.
+struct Result {
+  Tensor out, focus;
+};
+
+Result forward(const BlockwiseCall& call, AttentionTrace* trace) {
   NoGrad off;
   const Shape &q = call.in.query.shape(), &v = call.in.value.shape();
   const HeadRange all{0, q[1]};
-  Tensor out = Tensor::empty({q[0], q[1], q[2], v[3]}, call.in.query.dtype(), call.in.query.device()), weights;
+  auto room = [&](const Shape& shape) { return Tensor::empty(shape, call.in.query.dtype(), call.in.query.device()); };
+  Result made{room({q[0], q[1], q[2], v[3]}), {}};
+  Tensor weights;
+  if (call.plan->focus) made.focus = room(call.plan->focus->gate.shape());
   for (const PairBlock& block : call.blocks) {
     Variable of_trace;
-    const Block cut = block_of_call(call, block);
-    const Tensor own = block_output(call, block, cut, trace ? &of_trace : nullptr).value();
-    of_block(out, dimensions_of(Per::query_vector), all, block).copy_from(own);
-    if (!trace) continue;
-    if (!weights.defined()) {
-      Shape shape = of_trace.shape();
-      const int rank = shape.rank();
-      shape[rank - 3] = q[1], shape[rank - 2] = q[2], shape[rank - 1] = call.in.key.size(2);
-      weights = Tensor::zeros(shape, of_trace.dtype(), of_trace.device());
-    }
-    of_block(weights, dimensions_of(Per::pair), all, block).copy_from(of_trace.value());
+    const Block cut = block_of_call(call, block, made.focus);
+    const AttentionOutput own = block_output(call, block, cut, trace ? &of_trace : nullptr);
+    of_block(made.out, dimensions_of(Per::query_vector), all, block).copy_from(own.out.value());
+    if (made.focus.defined()) rows_of(made.focus, 1, block.queries).copy_from(own.focus.value());
+    if (trace) add_weights(call, block, of_trace.value(), weights);
   }
-  if (trace) fill_trace(call.in, *call.plan, with_dimensions_last(weights), {}, *trace);
-  return out;
+  if (trace) fill_trace(call.in, *call.plan, with_dimensions_last(weights), made.focus, *trace);
+  return made;
 }
 
-/// The gradients of the inputs, in the order of for_inputs(): of those for which node.needs() says so.
-Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& inputs, const Node& node, const Tensor& g) {
+/// Gradients of a call's outputs.
+struct OutputGradients {
+  Tensor out, focus;  ///< undefined: zero
+};
+
+/// The gradients of `inputs` and, where the block begins with a focus, of that: the last one.
+Gradients gradients_of_block(const BlockwiseCall& call, const PairBlock& block, const Block& cut,
+                             const std::vector<Variable>& inputs, const OutputGradients& g, const Tensor& carry) {
+  const AttentionOutput made = block_output(call, block, cut, nullptr);
+  const HeadRange all{0, call.in.query.size(1)};
+  const Tensor of_out = g.out.defined() ? of_block(g.out, dimensions_of(Per::query_vector), all, block)
+                                        : Tensor::zeros(made.out.shape(), made.out.dtype(), made.out.device());
+  if (!made.focus.defined()) return grad(made.out, inputs, of_out);
+  Variable total = sum(made.out * Variable(of_out));
+  if (g.focus.defined()) total = total + sum(made.focus * Variable(rows_of(g.focus, 1, block.queries)));
+  if (carry.defined()) total = total + sum(select(made.focus, 2, block.queries.count - 1) * Variable(carry));
+  return grad(total, inputs);
+}
+
+/// The gradients of the inputs, in the order of for_inputs(): of those for which node.needs() says so. Goes from the
+/// last block to the first, because each one's focus is read by the next.
+Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& inputs, const Node& node,
+                   const Tensor& focus, const OutputGradients& g) {
   AttentionContext in = call.in;
   Plan plan = *call.plan;
   std::vector<Input> parts;
@@ -214,8 +265,9 @@ Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& input
   for (std::size_t k = 0; k < inputs.size(); ++k)
     if (node.needs(k)) total[k] = Tensor::zeros(inputs[k].shape(), inputs[k].dtype(), inputs[k].device());
   GradMode recording(true);
-  for (const PairBlock& block : call.blocks) {
-    const Block cut = block_of_call(call, block);
+  Tensor carry;  // gradient of the focus after the block, from the next block
+  for (auto block = call.blocks.rbegin(); block != call.blocks.rend(); ++block) {
+    const Block cut = block_of_call(call, *block, focus);
     std::vector<Variable> wanted;
     std::vector<std::size_t> places;
     for (std::size_t k = 0; k < inputs.size(); ++k) {
@@ -223,12 +275,12 @@ Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& input
       wanted.push_back(cut.inputs[k]);
       places.push_back(k);
     }
-    const Variable out = block_output(call, block, cut, nullptr);
-    const Gradients own =
-        grad(out, wanted, Variable(of_block(g, dimensions_of(Per::query_vector), {0, g.size(1)}, block)));
-    for (std::size_t k = 0; k < own.size(); ++k) {
+    if (cut.focus_before.defined()) wanted.push_back(cut.focus_before);
+    const Gradients own = gradients_of_block(call, *block, cut, wanted, g, carry);
+    if (cut.focus_before.defined()) carry = own.back().value();
+    for (std::size_t k = 0; k < places.size(); ++k) {
       const Input& input = parts[places[k]];
-      Tensor part = of_block(total[places[k]], input.dimensions, input.heads, block);
+      Tensor part = of_block(total[places[k]], input.dimensions, input.heads, *block);
       map_into(part, Add{}, part, own[k].value());
     }
   }
@@ -241,9 +293,9 @@ Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& input
 
 AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                  const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (plan->focus) return {};
-  // the mask of dropout for some of the keys can be computed on the CPU only
-  const bool every_key = dropout.probability > 0 && in.query.device() != Device::cpu;
+  if (plan->focus) check_focus(*plan);
+  // the mask of dropout for some of the keys can be computed on the CPU only, and a focus is a sum over all keys
+  const bool every_key = plan->focus || (dropout.probability > 0 && in.query.device() != Device::cpu);
   const BlockwiseCall call{in, plan, dropout, pair_blocks(in, *plan, attention_block_queries(), every_key)};
   std::vector<Variable> inputs;
   Plan visited = *plan;
@@ -251,11 +303,13 @@ AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_p
   for_inputs(context, visited, [&](Variable& x, PairDimensions, HeadRange) {
     if (x.defined()) inputs.push_back(x);
   });
-  Tensor out = forward(call, trace);
-  if (!should_record(inputs)) return {out, {}};
+  const Result made = forward(call, trace);
+  auto focus_of = [&](const auto& focus) { return plan->focus ? Variable(focus) : Variable(); };
+  if (!should_record(inputs)) return {made.out, focus_of(made.focus)};
   struct Kept {
     BlockwiseCall call;
     std::vector<Saved> inputs;
+    SavedTensor focus;
     std::vector<Variable> checked(const Node& node) const {
       std::vector<Variable> x;
       for (const Saved& input : inputs) x.push_back(input.get(node));
@@ -263,13 +317,17 @@ AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_p
     }
   };
   auto blocks = [](const Kept& kept, const Gradients& g, const Node& node) {
-    return backward(kept.call, kept.checked(node), node, g[0].value());
+    auto value = [](const Variable& x) { return x.defined() ? x.value() : Tensor(); };
+    return backward(kept.call, kept.checked(node), node, kept.focus.get(node),
+                    {value(g[0]), g.size() > 1 ? value(g[1]) : Tensor()});
   };
   auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
     return composed_gradients(kept.call.in, *kept.call.plan, kept.call.dropout, kept.checked(node), g);
   };
-  Kept kept{call, std::vector<Saved>(inputs.begin(), inputs.end())};
-  return {record("blockwise_attention", std::move(out), inputs, fused_rule(std::move(kept), blocks, composed)), {}};
+  Kept kept{call, std::vector<Saved>(inputs.begin(), inputs.end()), SavedTensor(made.focus, "second result")};
+  auto node = make_node("blockwise_attention", inputs, fused_rule(std::move(kept), blocks, composed));
+  Variable out = output_of(node, 0, made.out);
+  return {out, plan->focus ? output_of(node, 1, made.focus) : Variable()};
 }
 
 }  // namespace fovea

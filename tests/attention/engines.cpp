@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_is_nan_is_seen_in_the_output) {
     }
 }
 
-// Blocks of 4 queries, the last one shorter. A recurrence goes from query to query and has no blocks.
+// Blocks of 4 queries, the last one shorter.
 BOOST_AUTO_TEST_CASE(blockwise_equals_composed_in_value_and_gradient) {
   for (const std::string& specification : all_specifications())
     for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
@@ -219,10 +219,6 @@ BOOST_AUTO_TEST_CASE(blockwise_equals_composed_in_value_and_gradient) {
           AttentionEngineScope chosen(engine, 4);
           return output_and_gradients(*attention, place, sizes, DType::f64);
         };
-        if (specification.find("flexible") != std::string::npos) {
-          BOOST_CHECK_THROW(run(AttentionEngine::blockwise, all_sizes[0]), Error);
-          continue;
-        }
         for (const Sizes& sizes : {all_sizes[0], all_sizes[1]})
           check_alike(run(AttentionEngine::blockwise, sizes), run(AttentionEngine::composed, sizes), 1e-11);
       }
@@ -630,6 +626,43 @@ BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
     for (std::int64_t after : places) plan->always.push_back(range(after, 3));
     check_engines_alike(in, plan, {}, 1e-12);
   }
+}
+
+// The focus reaches the next block of queries, the next call (as an output with gradients) and comes from the last one.
+BOOST_AUTO_TEST_CASE(a_focus_is_carried_between_blocks_and_calls) {
+  constexpr std::int64_t I = 29, J = 31;
+  for (double threshold : {std::numeric_limits<double>::infinity(), 0.7})
+    for (bool detach : {false, true}) {
+      Generator generator(12);
+      auto random = [&](const Shape& shape, double low = -1) {
+        return Variable(random_tensor(shape, generator, low), true);
+      };
+      AttentionContext in;
+      in.query = random({2, 3, I, 5});
+      in.key = random({2, 3, J, 5});
+      in.value = random({2, 3, J, 5});
+      in.visible = {{}, Tensor::from(std::vector<std::int32_t>{31, 24}, {2, 1, 1})};
+      in.key_positions = Tensor::arange(J, DType::f64);
+      auto plan = std::make_shared<Plan>();
+      plan->focus = FocusedSoftmax{.sigma = 2,
+                                   .threshold = threshold,
+                                   .detach = detach,
+                                   .gate = random({2, 2, I}, 0.05),
+                                   .previous = random({2, 2}, 0),
+                                   .heads = {1, 2}};
+      const std::vector<Variable> inputs{in.query, in.key, in.value, plan->focus->gate, plan->focus->previous};
+      const Tensor of_out = random_tensor({2, 3, I, 5}, generator), of_focus = random_tensor({2, 2, I}, generator);
+      auto results = [&](const AttentionOutput& made) {
+        std::vector<Tensor> all{made.out.value(), made.focus.value()};
+        const Variable total = sum(made.out * Variable(of_out)) + sum(made.focus * Variable(of_focus));
+        for (const Variable& gradient : grad(total, inputs)) all.push_back(gradient.value());
+        return all;
+      };
+      const std::vector<Tensor> composed = results(attend_composed(in, *plan, {}, nullptr));
+      check_alike(results(attend_fused(in, plan, {}, nullptr)), composed, 1e-11);
+      AttentionEngineScope blocks(AttentionEngine::blockwise, 6);
+      check_alike(results(attend_blockwise(in, plan, {}, nullptr)), composed, 1e-11);
+    }
 }
 
 // Intervals so far apart that a strip has a piece for each of them.
