@@ -1,9 +1,14 @@
 /// Small attentions with random parameters, and every specification that the registry can make.
 #pragma once
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "attention/engine/attend.h"
+#include "attention/layers/multi_head.h"
 #include "attention/registry.h"
 #include "tensor/random.h"
 
@@ -55,24 +60,6 @@ class Alternatives : public OptionVisitor {
   }
   std::vector<std::string> found;
 };
-
-/// What is meant to have the composed form alone: a specification with such a part is not asked for more.
-inline const std::vector<std::string> composed_only{"mask=discrete",
-                                                    "fine_grained*1, relative",
-                                                    "fine_grained(hidden=3)+relative",
-                                                    "sparsemax",
-                                                    "talking_heads",
-                                                    "differential",
-                                                    "cope",
-                                                    "persistent",
-                                                    "pointers=given,use=additive",
-                                                    "relative_2d",
-                                                    "dilation="};
-
-inline bool is_composed_only(const std::string& specification) {
-  return std::any_of(composed_only.begin(), composed_only.end(),
-                     [&](const std::string& name) { return specification.find(name) != std::string::npos; });
-}
 
 /// Every method with its defaults and with every single change of a choice or flag, then some combinations: a method
 /// that joins the registry is tested with no test written.
@@ -195,6 +182,35 @@ inline std::vector<std::string> all_specifications() {
 inline const std::vector<Place>& all_places() {
   static const std::vector<Place> places{Place::encoder, Place::decoder, Place::cross};
   return places;
+}
+
+/// The attention, if it is defined in that place and the engine of this thread can compute it; otherwise null.
+inline std::unique_ptr<Attention> usable_attention(const std::string& specification, Place place) try {
+  auto attention = random_attention(specification, place);
+  Generator generator(1);
+  Variable x(random_tensor({1, 3, 6}, generator));
+  attention->forward({.query = x, .key = x, .value = x, .mask = test_mask(3, 3), .causal = place == Place::decoder});
+  return attention;
+} catch (const Error&) {
+  return nullptr;
+}
+
+/// The plan of a call; empty for an attention that is no MultiHeadAttention, such as a combination.
+inline Plan plan_of(Attention& attention, const AttentionInput& input) {
+  auto* heads = dynamic_cast<MultiHeadAttention*>(&attention);
+  return heads ? heads->call(input).plan : Plan{};
+}
+
+/// Whether the fused engine can compute this attention, in a place where it is defined.
+inline bool has_fused_form(const std::string& specification) {
+  static std::map<std::string, bool> known;
+  static std::mutex one_at_a_time;
+  std::lock_guard lock(one_at_a_time);
+  if (auto found = known.find(specification); found != known.end()) return found->second;
+  AttentionEngineScope fused(AttentionEngine::fused);
+  return known[specification] = std::any_of(all_places().begin(), all_places().end(), [&](Place place) {
+           return usable_attention(specification, place) != nullptr;
+         });
 }
 
 }  // namespace fovea::test

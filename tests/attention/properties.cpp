@@ -31,7 +31,7 @@ void for_every_attention(const std::function<void(Attention&, Place)>& body,
       }
       ++places;
       // rows as short as here would not be fused otherwise; engines.cpp compares both
-      AttentionEngineScope engine(is_composed_only(specification) ? AttentionEngine::composed : AttentionEngine::fused);
+      AttentionEngineScope engine(has_fused_form(specification) ? AttentionEngine::fused : AttentionEngine::composed);
       BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) { body(*attention, place); }
     }
     BOOST_TEST(places > 0, specification << " is defined nowhere");

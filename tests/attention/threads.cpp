@@ -98,8 +98,8 @@ BOOST_AUTO_TEST_CASE(several_threads_run_every_method_with_an_engine_each) {
     Attention* attention = placed.attention.get();
     using Results = std::vector<std::vector<double>>;
     auto run = [&](int thread) {
-      AttentionEngineScope engine(is_composed_only(specification) || thread % 2 ? AttentionEngine::composed
-                                                                                : AttentionEngine::fused);
+      AttentionEngineScope engine(!has_fused_form(specification) || thread % 2 ? AttentionEngine::composed
+                                                                               : AttentionEngine::fused);
       Generator generator(static_cast<std::uint64_t>(thread));
       std::vector<Variable> inputs{Variable(random_tensor({B, T + thread, d}, generator), true)};
       for (const NamedParameter& parameter : attention->parameters()) inputs.push_back(parameter.variable);
