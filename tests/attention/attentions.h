@@ -1,9 +1,11 @@
 /// Small attentions with random parameters, and every specification that the registry can make.
 #pragma once
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -61,17 +63,36 @@ class Alternatives : public OptionVisitor {
   std::vector<std::string> found;
 };
 
-/// Every method with its defaults and with every single change of a choice or flag, then some combinations: a method
-/// that joins the registry is tested with no test written.
+/// A method with its defaults and with every single change of a choice or flag.
+inline std::vector<std::string> specifications_of(const MethodEntry& entry) {
+  const std::string name = entry.card.name;
+  std::vector<std::string> specifications{name};
+  Alternatives alternatives;
+  entry.configure(alternatives);
+  for (const std::string& change : alternatives.found) specifications.push_back(name + "(" + change + ")");
+  return specifications;
+}
+
+/// The specifications_of() every method, then some combinations: a method that joins the registry is tested with no
+/// test written. The environment variable FOVEA_TEST_METHODS, names separated by ';', chooses methods; each of them is
+/// then also tried in sums and on some heads.
 inline std::vector<std::string> all_specifications() {
   std::vector<std::string> specifications;
-  for (const MethodEntry& entry : registered_methods()) {
-    std::string name = entry.card.name;
-    specifications.push_back(name);
-    Alternatives alternatives;
-    entry.configure(alternatives);
-    for (const std::string& change : alternatives.found) specifications.push_back(name + "(" + change + ")");
+  auto add = [&](const MethodEntry& entry) {
+    for (std::string& specification : specifications_of(entry)) specifications.push_back(std::move(specification));
+  };
+  if (const char* chosen = std::getenv("FOVEA_TEST_METHODS")) {
+    std::istringstream names(chosen);
+    for (std::string name; std::getline(names, name, ';');) {
+      const MethodEntry* entry = find_method(name);
+      require(entry, "FOVEA_TEST_METHODS: no method '{}'", name);
+      add(*entry);
+      for (const char* sum : {"{}+gaussian+relative(clip=2)", "sliding(left=1,right=1)+{}", "heads({}*1, window*1)"})
+        specifications.push_back(fmt::format(fmt::runtime(sum), name));
+    }
+    return specifications;
   }
+  for (const MethodEntry& entry : registered_methods()) add(entry);
   for (const char* combination : {"window(segment=2)",
                                   "window(segment=3,use=additive)",
                                   "window(segment=2,mask=exact)",
