@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "attention/plan.h"
+#include "attention/engine/seen_keys.h"
 
 namespace fovea {
 
@@ -41,8 +41,5 @@ Tensor rows_of(const Tensor& x, int dimension, Indices rows);
 Tensor of_block(const Tensor& x, PairDimensions dimensions, HeadRange part, const PairBlock& block);
 /// The bounds of a block's queries as indices into its keys.
 KeyRange range_of_block(const KeyRange& range, HeadRange part, const PairBlock& block);
-
-/// The heads of both; the count is 0 if there are none.
-HeadRange common_heads(HeadRange a, HeadRange b);
 
 }  // namespace fovea

@@ -60,7 +60,7 @@ typename FusedPass<T>::Head FusedPass<T>::make_head() const {
     }
   }
   head.values = value_worker<T>(value_, call_.planes, rooms_ ? rooms_->value : Tensor());
-  const std::size_t intervals = call_.intervals(), pieces = call_.in_pieces ? intervals : 0;
+  const std::size_t intervals = call_.seen.intervals(), pieces = call_.in_pieces ? intervals : 0;
   head.bounds.resize((4 + 2 * pieces) * static_cast<std::size_t>(call_.rows));
   head.intervals.resize(intervals);
   return head;
@@ -131,7 +131,7 @@ StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int6
   const bool ends_with_document = call_.in.document_start.defined() && !steps_ && !call_.focus;
   const std::int64_t different = call_.same_keys ? 1 : most;
   for (std::int64_t r = 0; r < different; ++r) {
-    const Interval visible = call_.visible_keys(rows.sentence, rows.head, first_query + r);
+    const Interval visible = call_.seen.visible(rows.sentence, rows.head, first_query + r);
     if (ends_with_document && r > 0 && visible.first >= visible_end[0]) {
       rows.count = r;
       break;
@@ -152,8 +152,8 @@ StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int6
 template <class T>
 void FusedPass<T>::find_keys_of_row(Head& head, StripRows<T>& rows, Interval visible, std::int64_t r) const {
   Interval all{0, 0};
-  for (std::size_t k = 0; k < call_.intervals(); ++k) {
-    const Interval keys = call_.keys(k, visible, rows.sentence, rows.head, rows.first_query + r);
+  for (std::size_t k = 0; k < call_.seen.intervals(); ++k) {
+    const Interval keys = call_.seen.interval(k, visible, rows.sentence, rows.head, rows.first_query + r);
     if (k == 0) all = {keys.first, keys.first};  // where a row that sees nothing stands
     if (keys.empty()) continue;
     all = all.empty() ? keys : all.joined(keys);

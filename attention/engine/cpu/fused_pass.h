@@ -76,7 +76,7 @@ class FusedPass {
     // of the current strip:
     Steps steps;
     std::vector<std::int64_t> bounds;  ///< of the keys of its rows and of its pieces
-    std::vector<Interval> intervals;   ///< the hulls of its intervals of keys, FusedCall::intervals()
+    std::vector<Interval> intervals;   ///< the hulls of its intervals of keys, SeenKeys::intervals()
     std::vector<StripRows<T>> pieces;  ///< at least one
   };
 
