@@ -19,7 +19,9 @@ std::vector<Variable> FusedCall<T>::inputs() const {
 
 template <class T>
 void FusedCall<T>::exclude_between_intervals(const StripRows<T>& rows, std::int64_t r, T* row) const {
-  const Interval visible{rows.visible_first[r], rows.visible_end[r]};
+  const Interval visible{rows.visible_first[r], rows.visible_end[r]},
+      windowed = seen.interval(0, visible, rows.sentence, rows.head, rows.first_query + r);
+  if (windowed.first <= rows.first[r] && rows.end[r] <= windowed.end) return;
   std::int64_t j = rows.first[r];
   while (j < rows.end[r]) {
     std::int64_t next = rows.end[r];  // the first key from j on that is seen
