@@ -1,4 +1,4 @@
-/// Pointwise formulas: functors f(z, position, captures...) of one logit or weight, as data.
+/// Pointwise formulas: functors f(z, position, captures...) of one logit or weight, in all forms that engines need.
 ///
 /// The author of a method writes the functor once, as a template over the number type. PointwiseFormula derives all
 /// forms that engines need from it: an expression, from which source text for a device's compiler is generated; a
