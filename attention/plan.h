@@ -259,8 +259,9 @@ struct Plan {
   /// Hard windows. A query sees the keys that lie in all of these ranges and in AttentionContext::visible.
   std::vector<HeadKeys> ranges;
   std::vector<HeadDilation> dilations;  ///< within the ranges, only every step-th key is seen
-  std::vector<HeadKeys> always;  ///< keys seen even outside of `ranges` and `dilations`, if in AttentionContext::visible
-  std::vector<HeadMask> masks;   ///< masks, which hide keys of `always` too
+  std::vector<HeadKeys>
+      always;                   ///< keys seen even outside of `ranges` and `dilations`, if in AttentionContext::visible
+  std::vector<HeadMask> masks;  ///< masks, which hide keys of `always` too
 
   /// Named quantities for AttentionTrace, such as "center" [B, H, I]. They are computed only if the caller wants a
   /// trace.

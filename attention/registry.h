@@ -56,7 +56,8 @@ struct MethodCard {
   const char* name;       ///< the name in specifications
   const char* summary;    ///< what the method does, in one line of at most about 80 characters
   const char* reference;  ///< paper and equations
-  const char* formula;    ///< the equation in plain text, one or more lines; parameters have the names that they have in a checkpoint
+  const char* formula;  ///< the equation in plain text, one or more lines; parameters have the names that they have in
+                        ///< a checkpoint
 };
 
 using MethodMaker = std::function<std::unique_ptr<LocalnessMethod>(const MethodShape&)>;

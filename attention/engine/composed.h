@@ -19,8 +19,9 @@ AttentionOutput attend_composed(const AttentionContext& in, const Plan& plan, co
 /// The weights w before dropout, [B, H, I, J], or [D, B, H, I, J] if each dimension of the values has its own.
 struct AttentionWeights {
   Variable tokens;
-  Variable others;  ///< weights [B, H, I, N] of the plan's ExtraKeys in order, then of its sinks; undefined: it has none
-  Variable focus;   ///< AttentionOutput::focus
+  Variable
+      others;      ///< weights [B, H, I, N] of the plan's ExtraKeys in order, then of its sinks; undefined: it has none
+  Variable focus;  ///< AttentionOutput::focus
 };
 AttentionWeights composed_weights(const AttentionContext& in, const Plan& plan);
 /// The output [B, H, I, D_v] from weights after dropout.

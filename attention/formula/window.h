@@ -30,8 +30,8 @@ struct PointerWindow {
   bool additive;         ///< on logits (AW) instead of on weights (MW)
   std::int64_t segment;  ///< length of a segment in keys; 1: by token
   Mask mask;
-  bool forward_only;             ///< restrict the left pointer to keys j ≤ i, the right one to j ≥ i; m̂ is then x alone
-  double pointer_scale;          ///< factor of q · k in the pointers' logits, 1 / sqrt(D) in the paper
+  bool forward_only;     ///< restrict the left pointer to keys j ≤ i, the right one to j ≥ i; m̂ is then x alone
+  double pointer_scale;  ///< factor of q · k in the pointers' logits, 1 / sqrt(D) in the paper
   bool pointer_scale_by_length;  ///< multiply the pointers' logits also by the number of keys that the query may see
   double local_scale;            ///< factor of q^loc · k^loc, 1 / sqrt(D) in the paper
 };

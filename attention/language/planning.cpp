@@ -219,7 +219,8 @@ PlannedMechanism plan_mechanism(const std::string& text, const std::vector<Metho
       fail_at(text, written.column, "heads(...) in attention of one head", "; use average(...) or concat(...)");
     plans.push_back(plan_method(text, written));
     if (plans.back().heads.last != 0)
-      fail_at(text, plans.back().heads.column, "heads= in attention of one head", "; multi_head(...) has several heads");
+      fail_at(text, plans.back().heads.column, "heads= in attention of one head",
+              "; multi_head(...) has several heads");
   }
   return {[=](const AttentionShape& shape) { return make_classic(text, plans, shape); }, 1};
 }

@@ -163,10 +163,11 @@ std::int64_t MixedAttention::heads() const {
 Variable MixedAttention::part_of_mechanism(const Variable& x, int rank, std::int64_t k, const char* what) const {
   if (!x.defined() || !x.value().defined() || x.rank() != rank || x.size(1) == 1) return x;
   if (x.size(1) == mechanisms()) return slice(x, 1, k, k + 1);
-  require(x.size(1) == heads(),
-          "attention: the {} is {}; its dimension of heads is {}, expected 1, {} (one per mechanism) or {} (one per head "
-          "of all mechanisms)",
-          what, x, x.size(1), mechanisms(), heads());
+  require(
+      x.size(1) == heads(),
+      "attention: the {} is {}; its dimension of heads is {}, expected 1, {} (one per mechanism) or {} (one per head "
+      "of all mechanisms)",
+      what, x, x.size(1), mechanisms(), heads());
   std::int64_t first = 0;
   for (std::int64_t before = 0; before < k; ++before) first += mechanism(before).heads();
   return slice(x, 1, first, first + mechanism(k).heads());

@@ -70,8 +70,8 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
           "attention: {} heads do not divide the width of the model, {}", shape.heads, shape.model_dim);
   require(surroundings_.value_dim % shape.heads == 0, "attention: {} heads do not divide the width of the values, {}",
           shape.heads, surroundings_.value_dim);
-  require(shape.heads % key_heads_ == 0, "attention: {} key heads do not divide the {} query heads",
-          key_heads_, shape.heads);
+  require(shape.heads % key_heads_ == 0, "attention: {} key heads do not divide the {} query heads", key_heads_,
+          shape.heads);
   child("query", query_);
   child("key", key_);
   child("value", value_);
