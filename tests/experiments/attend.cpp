@@ -791,7 +791,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
           "in.safetensors: 'query' is f64 [1, 0, 2]; expected [B, m, d_q], at least one query");
   refused(Attend("global").with("query", {}, {1, 3, 0}),
           "in.safetensors: 'query' is f64 [1, 3, 0]; expected [B, m, d_q], at least one wide");
-  refused(toy("man"), "--method 'man': man: there is no mask; it comes with the input, [B, H, I, J] in [0, 1]");
+  refused(toy("man"), "--method 'man': man: there is no mask; give one with the input, [B, H, I, J] with values in [0, 1]");
   refused(
       toy("man").with("mask", {1, 1, 1, 1}, {1, 1, 2, 2}),
       "--method 'man': attention: the mask is [1, 1, 2, 2]; expected [1, 1, 3, 3], where all but the last may be 1");
@@ -826,7 +826,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(toy("global").flags({"--place", "cross", "--causal"}),
           "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
   refused(toy("global").flags({"--heads", "3"}),
-          "--method 'global', --heads 3: attention: 3 heads do not divide the model's width, 2");
+          "--method 'global', --heads 3: attention: 3 heads do not divide the width of the model, 2");
   refused(Attend("global").flags({"--shape", "1,2,3"}), "--shape: expected four sizes B,m,n,d, each at least 1");
   refused(Attend("global").flags({"--in", "/nowhere"}), "/nowhere: cannot be read: No such file or directory");
 
