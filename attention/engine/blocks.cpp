@@ -40,11 +40,6 @@ Tensor rows_of(const Tensor& x, int dimension, Indices rows) {
   return x.as_strided(shape, strides, offset);
 }
 
-HeadRange common_heads(HeadRange a, HeadRange b) {
-  const std::int64_t first = std::max(a.first, b.first), end = std::min(a.first + a.count, b.first + b.count);
-  return {first, std::max<std::int64_t>(end - first, 0)};
-}
-
 Tensor of_block(const Tensor& x, PairDimensions dimensions, HeadRange part, const PairBlock& block) {
   const HeadRange own = common_heads(part, block.heads);
   return rows_of(
@@ -130,91 +125,27 @@ bool reads_all_keys(const Plan& plan, HeadRange group, std::int64_t H) {
   });
 }
 
-/// An interval first ≤ j < end that contains the keys which a query sees in several sentences and heads.
-struct Seen {
-  std::int64_t first, end;
-  bool empty() const { return end <= first; }
-};
-
-/// Reads the bounds of a KeyRange, which broadcast to [B, h, I], from the memory of the CPU.
-class Bound {
- public:
-  Bound(const Tensor& x, HeadRange part, std::int64_t otherwise) : otherwise_(otherwise), first_head_(part.first) {
-    if (!x.defined()) return;
-    Shape shape = x.shape();
-    while (shape.rank() < 3) shape.insert(0, 1);
-    bound_ = x.reshape(shape);
-    numbers_ = bound_.data<std::int32_t>();
-  }
-  std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t i) const {
-    if (!numbers_) return otherwise_;
-    auto offset = [&](int dim, std::int64_t index) { return bound_.size(dim) > 1 ? index * bound_.strides()[dim] : 0; };
-    return numbers_[offset(0, b) + offset(1, h - first_head_) + offset(2, i)];
-  }
-  bool is_same_for(int dim) const { return !numbers_ || bound_.size(dim) == 1; }
-
- private:
-  Tensor bound_;
-  const std::int32_t* numbers_ = nullptr;
-  std::int64_t otherwise_, first_head_;
-};
-
-/// For each query, the interval of keys that it sees in any sentence and any head of the group. On other devices than
-/// the CPU, where reading the bounds would wait for the device: all keys, or in causal attention those up to the
-/// query's position.
-std::vector<Seen> seen_keys(const AttentionContext& in, const Plan& plan, HeadRange group) {
-  const std::int64_t B = in.query.size(0), H = in.query.size(1), I = in.query.size(2), J = in.key.size(2);
-  std::vector<Seen> seen(static_cast<std::size_t>(I), Seen{0, J});
+/// For each query, the smallest interval that contains all keys which it sees in any sentence and any head of the
+/// group. On other devices than the CPU, where reading the bounds would wait for the device: all keys, or in causal
+/// attention those up to the query's position.
+std::vector<Interval> seen_keys(const AttentionContext& in, const Plan& plan, HeadRange group) {
+  const std::int64_t I = in.query.size(2), J = in.key.size(2);
+  std::vector<Interval> seen(static_cast<std::size_t>(I), Interval{0, J});
   if (in.query.device() != Device::cpu) {
     for (std::int64_t i = 0; in.causal && i < I; ++i)
       seen[static_cast<std::size_t>(i)].end = std::min(J, in.query_offset + i + 1);
     return seen;
   }
-  struct Interval {
-    Bound first, end;
-    HeadRange heads;
-    bool acts_on(std::int64_t h) const { return heads.first <= h && h < heads.first + heads.count; }
-  };
-  auto interval = [&](const KeyRange& range, HeadRange part) {
-    return Interval{{range.first, part, 0}, {range.end, part, J}, part};
-  };
-  std::vector<Interval> windows, always;
-  for (auto [from, to] : {std::pair(&plan.ranges, &windows), std::pair(&plan.always, &always)})
-    for (const HeadKeys& part : *from)
-      if (const HeadRange heads = resolved(part.heads, H); common_heads(heads, group).count > 0)
-        to->push_back(interval(part.keys, heads));
-  const Interval visible = interval(in.visible, {0, H});
-  auto varies = [&](int dim) {
-    auto does = [&](const Interval& x) {
-      const bool some_heads = dim == 1 && common_heads(x.heads, group).count < group.count;
-      return some_heads || !x.first.is_same_for(dim) || !x.end.is_same_for(dim);
-    };
-    return does(visible) || std::any_of(windows.begin(), windows.end(), does) ||
-           std::any_of(always.begin(), always.end(), does);
-  };
-  const std::int64_t sentences = varies(0) ? B : std::min<std::int64_t>(B, 1),
-                     end_head = group.first + (varies(1) ? group.count : 1);
+  const SeenKeys keys(in, plan);
+  const std::int64_t sentences = keys.varies(0, group) ? in.query.size(0) : std::min<std::int64_t>(in.query.size(0), 1),
+                     end_head = group.first + (keys.varies(1, group) ? group.count : 1);
   for (std::int64_t i = 0; i < I; ++i) {
-    Seen all{J, 0};
-    auto join = [&](std::int64_t first, std::int64_t end) {
-      if (first >= end) return;
-      all = {std::min(all.first, first), std::max(all.end, end)};
-    };
+    Interval& all = seen[static_cast<std::size_t>(i)] = {J, 0};
     for (std::int64_t b = 0; b < sentences; ++b)
-      for (std::int64_t h = group.first; h < end_head; ++h) {
-        const std::int64_t first = std::max<std::int64_t>(visible.first.at(b, h, i), 0),
-                           end = std::min(visible.end.at(b, h, i), J);
-        std::int64_t low = first, high = end;
-        for (const Interval& window : windows) {
-          if (!window.acts_on(h)) continue;
-          low = std::max(low, window.first.at(b, h, i));
-          high = std::min(high, window.end.at(b, h, i));
-        }
-        join(low, high);
-        for (const Interval& more : always)
-          if (more.acts_on(h)) join(std::max(first, more.first.at(b, h, i)), std::min(end, more.end.at(b, h, i)));
-      }
-    seen[static_cast<std::size_t>(i)] = all;
+      for (std::int64_t h = group.first; h < end_head; ++h)
+        for (std::size_t k = 0; k < keys.intervals(); ++k)
+          if (const Interval own = keys.interval(k, keys.visible(b, h, i), b, h, i); !own.empty())
+            all = all.joined(own);
   }
   return seen;
 }
@@ -240,10 +171,10 @@ std::int64_t first_of_class(std::int64_t least, std::int64_t residue, std::int64
 
 /// The number of queries in a block, so that the block has about a million pairs. With hard windows it is at most the
 /// number of keys that a query sees (or 64): in larger blocks most pairs would be masked.
-std::int64_t queries_of_block(const AttentionContext& in, HeadRange group, const std::vector<Seen>& seen,
+std::int64_t queries_of_block(const AttentionContext& in, HeadRange group, const std::vector<Interval>& seen,
                               std::int64_t step) {
   std::int64_t total = 0, count = 0;
-  for (const Seen& keys : seen)
+  for (const Interval& keys : seen)
     if (!keys.empty()) total += keys.end - keys.first, ++count;
   const std::int64_t width = total / std::max<std::int64_t>(count, 1) / step + 1,
                      keys = std::min(2 * width, in.key.size(2) / step + 1),
@@ -258,17 +189,17 @@ std::vector<PairBlock> pair_blocks(const AttentionContext& in, const Plan& plan,
   std::vector<PairBlock> blocks;
   for (HeadRange group : every_key ? std::vector<HeadRange>{{0, H}} : head_groups(in, plan)) {
     const bool all_keys = every_key || J == 0 || reads_all_keys(plan, group, H);
-    const std::vector<Seen> seen =
-        all_keys ? std::vector<Seen>(static_cast<std::size_t>(I), Seen{0, J}) : seen_keys(in, plan, group);
+    const std::vector<Interval> seen =
+        all_keys ? std::vector<Interval>(static_cast<std::size_t>(I), Interval{0, J}) : seen_keys(in, plan, group);
     const std::int64_t step = all_keys ? 1 : step_of_classes(plan, group, H),
                        most = queries > 0 ? queries : queries_of_block(in, group, seen, step);
     for (std::int64_t start = 0; start < std::min(step, I); ++start)
       for (std::int64_t first = start; first < I; first += most * step) {
         const Indices rows{first, std::min(most, (I - first + step - 1) / step), step};
-        Seen keys{J, 0};
+        Interval keys{J, 0};
         for (std::int64_t n = 0; n < rows.count; ++n)
-          if (const Seen& own = seen[static_cast<std::size_t>(first + n * step)]; !own.empty())
-            keys = {std::min(keys.first, own.first), std::max(keys.end, own.end)};
+          if (const Interval& own = seen[static_cast<std::size_t>(first + n * step)]; !own.empty())
+            keys = keys.joined(own);
         const std::int64_t key = first_of_class(keys.first, in.query_offset + first, step);
         if (all_keys)
           blocks.push_back({group, rows, {0, J}});

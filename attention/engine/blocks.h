@@ -4,7 +4,7 @@
 #pragma once
 #include <vector>
 
-#include "attention/plan.h"
+#include "attention/engine/seen_keys.h"
 
 namespace fovea {
 
@@ -44,8 +44,5 @@ Tensor rows_of(const Tensor& x, int dimension, Indices rows);
 Tensor of_block(const Tensor& x, PairDimensions dimensions, HeadRange part, const PairBlock& block);
 /// The ranges of the block's queries, with bounds as indices into the block's keys.
 KeyRange range_of_block(const KeyRange& range, HeadRange part, const PairBlock& block);
-
-/// The heads that are in both ranges; count is 0 if there are none.
-HeadRange common_heads(HeadRange a, HeadRange b);
 
 }  // namespace fovea
