@@ -64,13 +64,14 @@ namespace {
 
 // ---- Groups of heads that are computed separately
 
-/// Whether a capture has no dimensions of heads that are known (Per::whole).
+/// Whether a capture is Per::whole. Such a capture may have a dimension of heads anywhere, so heads cannot be cut from
+/// it.
 template <class Captures>
 bool has_whole(const Captures& captures) {
   return std::any_of(captures.begin(), captures.end(), [](const Capture& x) { return x.per == Per::whole; });
 }
 
-/// Whether the logits may have a dimension of values, or a form that only the score itself knows.
+/// Whether the dimension of heads in the score's weight is not known.
 bool is_by_dimension(const Score& score) {
   return score.form == Score::Form::hidden_by_dimension || score.form == Score::Form::custom;
 }

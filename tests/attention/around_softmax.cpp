@@ -504,10 +504,12 @@ BOOST_AUTO_TEST_CASE(key_heads_that_do_not_fit_are_refused) {
   };
   BOOST_TEST(refusal("grouped(key_heads=3)") == "grouped: key_heads=3 does not divide the number of heads, 4");
   BOOST_TEST(refusal("grouped(key_heads=8)") == "grouped: key_heads=8 does not divide the number of heads, 4");
-  BOOST_TEST(refusal("grouped(heads=1-2)") == "grouped: it acts on all heads, so heads= and heads(...) cannot be used with it");
+  BOOST_TEST(refusal("grouped(heads=1-2)") ==
+             "grouped: it acts on all heads, so heads= and heads(...) cannot be used with it");
   BOOST_TEST(refusal("heads(grouped*2, global*2)") ==
              "grouped: it acts on all heads, so heads= and heads(...) cannot be used with it");
-  BOOST_TEST(refusal("grouped(key_heads=1)+grouped") == "grouped: two methods set the number of key heads, to 1 and to 2");
+  BOOST_TEST(refusal("grouped(key_heads=1)+grouped") ==
+             "grouped: two methods set the number of key heads, to 1 and to 2");
   BOOST_TEST(refusal("grouped(key_heads=2)+grouped") == "");
 }
 

@@ -372,7 +372,8 @@ BOOST_AUTO_TEST_CASE(what_is_missing_is_named) {
   auto attention = random_mechanism("classic(general+flexible)");
   input.query_offset = 1;
   BOOST_TEST(error([&] { attention->forward(input); }) ==
-             "flexible: the first query is at step 1, but there is no previous focus; set previous_focus or decode with a memory");
+             "flexible: the first query is at step 1, but there is no previous focus; set previous_focus or decode "
+             "with a memory");
   input = random_input();
   input.step_input = {};
   BOOST_TEST(error([&] { attention->forward(input); }) ==

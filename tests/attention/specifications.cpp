@@ -180,9 +180,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(relative_positions_refuse_cross_attention) {
-  BOOST_TEST(
-      error_of("relative", {.model_dim = 8, .heads = 4, .place = Place::cross}) ==
-      "relative: queries and keys must be tokens of one sequence, so it is not defined in cross-attention");
+  BOOST_TEST(error_of("relative", {.model_dim = 8, .heads = 4, .place = Place::cross}) ==
+             "relative: queries and keys must be tokens of one sequence, so it is not defined in cross-attention");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
