@@ -29,7 +29,7 @@ Tensor AttentionContext::seen() const {
 Variable without_padding(const AttentionContext& in, const Variable& x) {
   if (!in.visible.end.defined()) return x;
   const std::int64_t I = in.visible.end.size(2), J = x.size(2);
-  // the last query of causal attention sees every key that is no padding
+  // in causal attention the last query sees every key that is not padding
   const Tensor real = allowed_pairs({{}, in.visible.end.slice(2, I - 1, I)}, J);
   return where(real.reshape({real.size(0), 1, J, 1}), x, Tensor::zeros({1}, x.dtype(), x.device()));
 }

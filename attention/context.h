@@ -18,21 +18,21 @@ struct HeadRange {
   std::int64_t first = 0, count = 0;
 };
 
-/// The keys that each query sees as an interval, first ≤ j < end. Both i32 on the device of the queries, and broadcast
-/// to [B, H, I]. Undefined: the interval begins with the first key, or ends with the last one.
+/// An interval of keys for each query, first ≤ j < end. Both bounds are i32 on the device of the queries and broadcast
+/// to [B, H, I]. An undefined `first` stands for 0, an undefined `end` for the number of keys.
 struct KeyRange {
   Tensor first, end;
 };
 
 /// The positions of consecutive tokens.
 struct TokenPositions {
-  std::int64_t first;  ///< of the first token, in its row
-  /// Position of the first token of each token's document, [B, 1, T], of a floating-point type. Undefined: there are no
-  /// documents. A position in the document is the one in the row less this number.
+  std::int64_t first;  ///< position of the first of these tokens in its row
+  /// For each token, the position of the first token of its document, [B, 1, T], of a floating-point type. The position
+  /// of a token in its document is its position in the row minus this number. Undefined: a row is one document.
   Tensor document_start = {};
 };
 
-/// Results of linear layers that were applied to the same states in one product.
+/// Results of several linear layers that were applied to the same states in one matrix product.
 struct ProjectedStates {
   Variable states;
   std::map<const Linear*, Variable> results;
@@ -41,81 +41,85 @@ struct ProjectedStates {
 /// The inputs of one call, for methods and engines.
 struct AttentionContext {
   Variable query_states;  ///< input of the sub-layer, [B, I, d]
-  /// States of the keys that this call passes, [B, J, d]. Keys of earlier calls, in the decoder's memory, have none
-  /// here.
+  /// States of the keys that the caller passed in this call, [B, J', d]. In decoding with a memory J' < J: keys of
+  /// earlier calls are in `key`, but their states are not kept.
   Variable key_states;
-  /// Projected states with bias, without the factor 1 / sqrt(D): [B, I, d], and [B, J, G D] of the G heads of keys
+  /// Queries and keys after the projections W^Q and W^K and their biases, before they are split into heads: [B, I, d]
+  /// and [B, J, G D], where G is the number of heads of keys. The factor 1 / sqrt(D) is not applied.
   Variable projected_query, projected_key;
-  /// [B, H, I, D], [B, H, J, D], [B, H, J, D]. In attention without projections there is one head, with the widths of
-  /// the inputs.
+  /// The heads: [B, H, I, D], [B, H, J, D] and [B, H, J, D_v]. In attention without projections there is one head,
+  /// which has the widths of the inputs.
   Variable query, key, value;
   Variable mask;   ///< AttentionInput::mask, [B or 1, H or 1, I or 1, J], or undefined
-  Tensor allowed;  ///< AttentionInput::allowed, on the device of the queries, or undefined
-  /// AttentionInput::left_pointer and right_pointer, or undefined. Floating-point numbers: positions [B or 1, H or 1,
-  /// I or 1] or distributions [B or 1, H or 1, I or 1, J].
+  Tensor allowed;  ///< AttentionInput::allowed as bool, on the device of the queries, or undefined
+  /// AttentionInput::left_pointer and right_pointer, or undefined. Of a floating-point type: positions [B or 1, H or 1,
+  /// I or 1], or distributions over the keys [B or 1, H or 1, I or 1, J].
   Variable left_pointer, right_pointer;
-  KeyRange visible;  ///< the keys that queries may see by lengths and causality
+  KeyRange visible;  ///< the keys that each query may see, by sentence lengths, causality and documents
   bool causal = false;
-  std::int64_t query_offset = 0;  ///< position of the first query
+  std::int64_t query_offset = 0;  ///< position of the first query, in tokens
   Place place = Place::encoder;
 
-  Variable length;  ///< number of keys that a query may see, without padding, [B or 1, 1, 1 or I]
-  /// Position of the first key of each query's document, [B, 1, I], if there are documents (AttentionInput::documents);
-  /// otherwise undefined. Lengths and what is computed from them are counted from there.
+  Variable length;  ///< len of the equations: the number of keys in `visible`, [B or 1, 1, 1 or I]
+  /// For each query, the position of the first key of its document, [B, 1, I]. Undefined without
+  /// AttentionInput::documents. Lengths, and positions computed from lengths, count from this key.
   Variable document_start;
-  Variable query_positions;  ///< in tokens, counted from 0, [I]
-  Variable key_positions;    ///< [J]
+  Variable query_positions;  ///< position of each query in its row, in tokens, counted from 0, [I]
+  Variable key_positions;    ///< position of each key, [J]
   /// AttentionInput::grid: row and column of the tokens of queries and keys, [B or 1, 1, I, 2] and [B or 1, 1, J, 2],
   /// or undefined.
   Variable query_grid, key_grid;
 
   Variable step_input;      ///< AttentionInput::step_input, [B, I, d_e], or undefined
-  Variable previous_focus;  ///< focus before the first query, [B, H or 1], or undefined
+  Variable previous_focus;  ///< AttentionInput::previous_focus, [B, H or 1], or undefined
   DecoderMemory* memory = nullptr;
-  /// Results of the projections and of LocalnessMethod::add_layers(), by the states that they were made from. Null:
-  /// none.
+  /// Results of the attention's projections and of the layers in LocalnessMethod::add_layers(), by the states that the
+  /// layers read. Null: nothing was computed in advance.
   std::shared_ptr<const std::vector<ProjectedStates>> projected;
-  /// The context of all heads, if this is one of some heads; otherwise null.
+  /// If this context is restricted to some heads, the context of all heads; otherwise null.
   std::shared_ptr<const AttentionContext> whole;
 
   double scale() const;  ///< 1 / sqrt(D)
-  /// layer(states), from `projected` if it was made there from these very states.
+  /// layer(states). Taken from `projected` if that has the layer's result for the same variable `states`; computed
+  /// otherwise.
   Variable project(const Linear& layer, const Variable& states) const;
-  /// fovea::all_keys() for this call. Methods with projections of their own for keys must use it, so that a decoder
-  /// projects each key once.
+  /// The keys of this and all earlier calls: make() computes those of this call, and a decoder's memory holds the
+  /// others under `owner`. A method with a key projection of its own must use this, so that a decoder projects each key
+  /// once. Without a memory this is make().
   template <class Make>
   Variable all_keys(const void* owner, Make&& make) const {
     return fovea::all_keys(memory, causal, owner, make);
   }
-  /// The keys that this call passes, the last ones of `key`: [B, H, J', D].
+  /// The rows of `key` that belong to the keys of this call, the last ones: [B, H, J', D].
   Variable newest_key() const;
-  /// A position among the keys that a query may see, [B, H, I], as a position among all keys.
+  /// Converts positions counted from the start of each query's document, [B, H, I], to positions in the row.
   Variable in_row(const Variable& position) const;
-  /// The largest distance |j − i| between a query and a key, at least 0.
+  /// An upper bound of the distance |j − i| between a query and a key, in tokens, at least 0.
   std::int64_t farthest() const { return std::max({query_offset + query.size(2), key.size(2), std::int64_t{1}}) - 1; }
-  /// allowed_pairs() of `visible`, on the device of the queries.
+  /// `visible` as a mask, allowed_pairs(visible, J), on the device of the queries.
   Tensor allow() const;
-  /// allow() and `allowed`: what PairlessMixer and terms of whole rows must heed. Undefined: every query sees every
-  /// key.
+  /// The mask allow() ∧ `allowed`: bool, true where a query may see a key. PairlessMixers and terms of whole rows must
+  /// ignore all other keys. Undefined: every query may see every key.
   Tensor seen() const;
 };
 
-/// x [B, h, J, n], one row for each key, with zeros in the rows of padding.
+/// x [B, h, J, n], one row for each key, with the rows of padding set to 0.
 Variable without_padding(const AttentionContext& in, const Variable& x);
 
-/// Whether key j is in the range of query i, for the J keys from first_key on: bool [B or 1, H or 1, I or 1, J];
-/// undefined: every query sees every key.
+/// A range as a mask: whether key first_key + j lies in the range of query i, for j = 0, ..., J − 1. bool [B or 1, H or
+/// 1, I or 1, J]; undefined if neither bound is defined, which means that every query sees every key.
 Tensor allowed_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_key = 0);
 
-/// The context restricted to these heads. Its `whole` is the original.
+/// The context restricted to these heads, whose `whole` is a copy of the original. The original itself if these are all
+/// heads.
 AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads);
 
-/// The heads [..., first ≤ h < first + count, rows, columns] of x [..., H, rows, columns].
+/// The heads first ≤ h < first + count of x [..., H, rows, columns].
 Variable slice_heads(const Variable& x, HeadRange heads);
-/// `outside` [..., H, rows, columns], with the heads of `heads` replaced by `middle`.
+/// `outside` [..., H, rows, columns] with the heads in `heads` replaced by `middle` [..., count, rows, columns].
 Variable replace_heads(const Variable& outside, const Variable& middle, HeadRange heads);
 
-/// x [B, T, h · D] → [B, h, T, D], a view.
+/// x [B, T, h · D] → [B, h, T, D], a view of x.
 Variable split_heads(const Variable& x, std::int64_t head_dim);
 /// [B, h, T, D] → [B, T, h · D]; a view where the memory order is [B, T, h, D].
 Variable merge_heads(const Variable& x);

@@ -24,36 +24,39 @@ struct MethodShape {
   std::int64_t key_state_dim;  ///< width of AttentionContext::key_states; query states have width d
 };
 
-/// Linear layers of methods that are applied to the states, besides the projections to queries, keys and values. All
-/// layers of the same states are computed in one product.
+/// Linear layers of the methods' own that read the same states as the attention's query, key and value projections.
+/// Multi-head attention computes all layers of one tensor of states in a single matrix product.
 struct StateLayers {
   std::vector<const Linear*> of_query;  ///< applied to query_states
   std::vector<const Linear*> of_key;    ///< applied to key_states
 };
 
-/// Properties of the multi-head attention around a method which the method may change when the attention is
-/// constructed.
+/// Properties of an attention that lie outside of the equation in plan.h. A method may change them when the attention
+/// is constructed.
 struct Surroundings {
   std::int64_t value_dim;  ///< width of all heads' values: W^V [d, value_dim], W^O [value_dim, d]
   Variable (*activation)(const Variable& heads) =
       nullptr;                 ///< applied to the concatenated heads, before W^O; null: none
-  std::int64_t key_heads = 0;  ///< heads of keys and values, which divide those of the queries; 0: as many
-  bool finished = false;       ///< whether the heads' outputs go through LocalnessMethod::finish()
-  bool positioned = false;     ///< whether queries and keys go through LocalnessMethod::positioned()
+  std::int64_t key_heads = 0;  ///< number of heads of keys and values, a divisor of the number of query heads; 0: equal
+  bool finished = false;       ///< whether the methods' LocalnessMethod::finish() is called
+  bool positioned = false;     ///< whether the methods' LocalnessMethod::positioned() is called
 };
 
 class LocalnessMethod : public Module {
  public:
-  /// Changes properties of the attention around this method.
+  /// Changes properties of the attention that this method belongs to.
   virtual void change(Surroundings&) const {}
-  /// Attention::has_independent_queries() for an attention with this method: true if no term reads positions or carried
-  /// numbers.
+  /// Whether this method allows Attention::has_independent_queries(): true if none of its terms reads the query's
+  /// position or a state carried from query to query.
   virtual bool has_independent_queries() const { return false; }
-  /// Lists the layers that add_terms() passes to AttentionContext::project(). Optional; it saves time.
+  /// Lists the layers that add_terms() applies with AttentionContext::project(). Optional: listed layers share one
+  /// matrix product with the attention's own projections, which is faster.
   virtual void add_layers(StateLayers&) const {}
-  /// Replaces queries, and keys, before any method adds its terms; also those of second maps. heads [B, h, T, D], of
-  /// tokens at these positions; all heads alike, since several may share one head of keys (key_heads). Called if
-  /// change() sets Surroundings::positioned.
+  /// Encodes positions in queries or keys, as rotary positions do, before any method adds its terms. Called once for
+  /// the queries and once for the keys, and likewise for a second map (SecondMap). `heads` [B, h, T, D] are the queries
+  /// or keys of T consecutive tokens at the positions `at`; the result has the same shape. All heads must be treated
+  /// alike, because several query heads may share one head of keys (Surroundings::key_heads). Called only if change()
+  /// sets Surroundings::positioned.
   virtual Variable positioned(const Variable& heads, const TokenPositions& at) {
     (void)at;
     return heads;
@@ -64,8 +67,8 @@ class LocalnessMethod : public Module {
     (void)in;
     return heads;
   }
-  /// Adds what this method contributes to one call to `plan`. Throws Error for inputs for which the method is not
-  /// defined.
+  /// Adds this method's terms for one call to `plan`. `in` is the context of the heads that the method acts on. Throws
+  /// Error for inputs for which the method is not defined.
   virtual void add_terms(const AttentionContext& in, Plan& plan) = 0;
 };
 

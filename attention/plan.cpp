@@ -27,7 +27,7 @@ Score default_score(const AttentionContext& in, HeadRange heads) {
 
 namespace {
 
-/// Throws Error unless a score's queries and keys are those of its heads.
+/// Throws Error unless a score's queries are [B, h, I, n] and its keys [B, h, J, n].
 void check_score(const Score& score, const AttentionContext& in) {
   const std::int64_t B = in.query.size(0), h = score.heads.count, I = in.query.size(2), J = in.key.size(2);
   auto fits = [&](const Variable& x, std::int64_t rows) {
@@ -52,9 +52,10 @@ std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext&
   for (Score& score : given) {
     const HeadRange heads = score.heads;
     require(heads.first >= next,
-            "attention: two scores on one head; a head has one of dot, scaled_dot, general, additive, ...");
-    require(heads.first + heads.count <= H, "attention: a score acts on the heads {} to {} of {}", heads.first,
-            heads.first + heads.count - 1, H);
+            "attention: two methods set the score of one head; a head can have one of dot, scaled_dot, general, "
+            "additive, ...");
+    require(heads.first + heads.count <= H, "attention: a score acts on heads {} to {}, but there are {} heads",
+            heads.first + 1, heads.first + heads.count, H);
     check_score(score, in);
     fill_up_to(heads.first);
     next = heads.first + heads.count;
@@ -89,37 +90,40 @@ std::vector<Variable> variables_of(const AttentionContext& in, const Plan& plan)
 
 namespace {
 
-/// `sink` [h] for `heads` added to `already` [H], the sinks of all heads, where −inf means none.
+/// The sinks of all heads, [H]: `already` (−inf: no sink; undefined: no head has one) with `sink` [h] for `heads` put
+/// in.
 Variable sink_of_all_heads(const Variable& already, const Variable& sink, HeadRange heads, std::int64_t H) {
   Variable others = already;
   if (!others.defined())
     others = Tensor::full({H}, -std::numeric_limits<double>::infinity(), sink.dtype(), sink.device());
   for (double logit : others.value().slice(0, heads.first, heads.first + heads.count).to_vector<double>())
-    require(logit == -std::numeric_limits<double>::infinity(), "sinks: a head has two logits; it can have one");
+    require(logit == -std::numeric_limits<double>::infinity(),
+            "sinks: two methods give one head a sink logit each; a head can have one");
   return reshape(replace_heads(reshape(others, {H, 1, 1}), reshape(sink, {heads.count, 1, 1}), heads), {H});
 }
 
+/// Whether the two ranges have a head in common.
 bool meet(HeadRange a, HeadRange b) { return a.first < b.first + b.count && b.first < a.first + a.count; }
 
-/// Throws Error if two of these parts act on one head.
+/// Throws Error if two of these parts act on one head. `what` names the kind of part in the message.
 template <class Part>
 void require_apart(const char* what, const std::vector<Part>& parts) {
   for (std::size_t k = 0; k < parts.size(); ++k)
     for (std::size_t other = 0; other < k; ++other) {
       const HeadRange a = parts[k].heads, b = parts[other].heads;
-      require(!meet(a, b), "attention: two methods each give head {} a {} of its own; a head has one",
-              std::max(a.first, b.first) + 1, what);
+      require(!meet(a, b), "attention: two methods each set the {} of head {}; a head can have one", what,
+              std::max(a.first, b.first) + 1);
     }
 }
 
-/// Throws Error if another part of the plan acts on the heads of a mixer, which would silently do nothing.
+/// Throws Error if another part of the plan acts on the heads of a mixer, because that part would have no effect.
 void require_mixers_alone(const Plan& plan) {
   for (const HeadMixer& mixer : plan.mixers) {
     auto check = [&](const auto& parts) {
       for (const auto& part : parts)
         require(!meet(mixer.heads, part.heads),
-                "attention: a method without pairs of queries and keys, such as linear, is alone on its heads; another "
-                "method changes head {}",
+                "attention: a method without query-key pairs, such as linear, cannot be combined with other terms on a "
+                "head; another method changes head {}",
                 std::max(mixer.heads.first, part.heads.first) + 1);
     };
     check(plan.scores), check(plan.score_changes), check(plan.biases), check(plan.windows), check(plan.values);
@@ -127,7 +131,7 @@ void require_mixers_alone(const Plan& plan) {
     check(plan.dilations);
     check(plan.second_maps), check(plan.extra_keys);
     require(!plan.focus || !meet(mixer.heads, plan.focus->heads),
-            "attention: a method without pairs of queries and keys, such as linear, and flexible act on one head");
+            "attention: a method without query-key pairs, such as linear, and flexible cannot act on the same head");
   }
 }
 
@@ -135,7 +139,7 @@ void require_mixers_alone(const Plan& plan) {
 
 void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange heads) {
   const std::int64_t H = in.query.size(1);
-  // parts that say nothing about heads act on all heads of the method
+  // a part without a head range acts on all heads of the method
   auto placed = [&](HeadRange part) {
     part = resolved(part, heads.count);
     return HeadRange{heads.first + part.first, part.count};
@@ -162,11 +166,11 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
   add(all.mixers, own.mixers);
   require_apart("normaliser", all.normalizers);
   require_apart("second map", all.second_maps);
-  require_apart("kind of keys without tokens", all.extra_keys);
-  require_apart("mixer in place of weights", all.mixers);
-  if (!own.scores.empty()) scores_of_all_heads(all, in);  // throws Error if two scores meet
+  require_apart("extra keys", all.extra_keys);
+  require_apart("mixer", all.mixers);
+  if (!own.scores.empty()) scores_of_all_heads(all, in);  // throws Error if two scores act on one head
   if (own.focus) {
-    require(!all.focus, "attention: two methods, such as flexible, each carry a focus; an attention can have one");
+    require(!all.focus, "attention: two methods each carry a focus, as flexible does; an attention can have one");
     all.focus = std::move(own.focus);
     all.focus->heads = placed(all.focus->heads);
   }

@@ -1,5 +1,5 @@
-/// The plan of an attention call: what its methods add to the equation, as data. Engines compute a plan; each in its
-/// own way, and with the same result.
+/// The plan of an attention call: all terms that the methods add to the equation, as data. An engine computes the
+/// output from a plan; all engines give the same result.
 ///
 /// For query i and key j of one head:
 ///
@@ -9,10 +9,12 @@
 ///     w_ij = a_ij · Π m_t(i, j)           `windows`, in order, without normalising again
 ///     o_i  = Σ_j w_ij v_j + Σ r_t(w_i)    `values`
 ///
-/// Around the normaliser heads may be mixed (HeadMixing), a second map may be added (SecondMap), and keys that no token
-/// has may take part (ExtraKeys). A PairlessMixer replaces all of this on its heads.
+/// Three further parts change how logits become weights. HeadMixing lets heads read each other's logits or weights.
+/// SecondMap adds a second softmax, with a factor. ExtraKeys adds keys and values that belong to no token. On some
+/// heads a PairlessMixer may replace the whole equation.
 ///
-/// Letters of shapes: B sentences, H heads, h heads of one part of the plan, I queries, J keys, D width of a head.
+/// Letters of shapes: B sentences, H heads of the attention, h heads that one part of the plan acts on, I queries, J
+/// keys, D width of a head.
 #pragma once
 #include <functional>
 #include <memory>
@@ -42,18 +44,19 @@ struct StripForm;
 
 // ---- Scores
 
-/// A score of an author's own.
+/// A score that none of Score's forms expresses, written by hand.
 class CustomScore {
  public:
   virtual ~CustomScore() = default;
-  /// The logits of K keys, [B, h, I, K]. `positions` are those of the keys, i64, and broadcast to the result.
+  /// The logits of K of the keys, [B, h, I, K]. `positions` are the positions of these keys, i64, and broadcast to the
+  /// result.
   virtual Variable logits(const Variable& queries, const Variable& keys, const Variable& weight,
                           const Tensor& positions) const = 0;
   /// The score for the CPU's fused engine (engine/cpu/strip_score.h); by default it has none.
   virtual StripForm<StripScore> strips(const Variable& queries, const Variable& keys, const Variable& weight) const;
 };
 
-/// The logit of a query and a key, computed from something of the query and something of the key.
+/// How the logit of a query and a key is computed: from one row of `queries`, one row of `keys` and parameters.
 struct Score {
   /// With q_i and k_j the rows of `queries` and `keys`, and v or V the `weight`:
   ///   product:              scale q_i · k_j
@@ -61,7 +64,7 @@ struct Score {
   ///   hidden_by_dimension:  tanh(q_i + k_j) V         V [n, D] or [h, n, D]; a logit for each dimension of the values
   ///   location:             (q_i)_j                   keys j ≥ n have the logit of key n − 1
   ///   none:                 0
-  ///   custom:               `custom` says
+  ///   custom:               computed by `custom`
   enum class Form { product, hidden, hidden_by_dimension, location, none, custom };
   Form form = Form::product;
   Variable queries, keys;  ///< [B, h, I, n], [B, h, J, n]
@@ -69,8 +72,7 @@ struct Score {
   double scale = 1;
   std::shared_ptr<const CustomScore> custom = nullptr;
   HeadRange heads = {};
-  /// Whether this is q · k / sqrt(D) of the call's own queries and keys, the score of every plan that says nothing
-  /// else.
+  /// Whether this is q · k / sqrt(D) of the call's own queries and keys, which heads have where no method sets a score.
   bool is_default = false;
 
   /// The variables that the score reads, in the order queries, keys, weight.
@@ -81,42 +83,43 @@ Score default_score(const AttentionContext& in, HeadRange heads);
 
 // ---- Terms
 
-/// A change of the logits or weights of whole rows, written by hand. A term reads what depends on the call through its
-/// captures and through the context, never through members: an engine may call it with some of the queries only.
+/// A change of the logits or weights that needs a whole row at once, written by hand. A term reads tensors of the call
+/// through its captures and through the context, never through members: an engine may call it for a block of the
+/// queries, with the captures of that block.
 class CustomTerm {
  public:
   virtual ~CustomTerm() = default;
-  /// The term on whole matrices [B, h, I, J] or [D, B, h, I, J], in differentiable operations. This is the term's
-  /// definition: tests compare all faster forms with it.
+  /// The term on whole matrices [B, h, I, J] or [D, B, h, I, J], in differentiable operations. This defines the term:
+  /// tests compare all faster forms with it.
   virtual Variable composed(const Variable& pairs, const AttentionContext& in,
                             std::span<const Variable> captured) const = 0;
   /// The term for the CPU's fused engine (engine/cpu/strips.h); by default it has none.
   virtual StripForm<StripTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
-  /// Whether the result for a pair depends on no other key of its row, beside those that the query sees. An engine may
-  /// then leave out keys that no query sees: `in` has the positions of those that are left.
+  /// Whether the result for a pair depends only on keys that its query sees. An engine may then leave out keys that no
+  /// query of a block sees; the context's `key_positions` are the positions of the remaining keys.
   virtual bool is_of_seen_pairs() const { return false; }
 };
 
-/// w_ij / max(Σ_k w_ik, least): weights that sum to 1 again.
+/// Divides a row of weights by its sum: w_ij / max(Σ_k w_ik, least).
 struct Renormalization {
   static constexpr double least = 1e-9;
 };
 
-/// A change of logits before the softmax or of weights after it.
+/// One term of the equation: a change of the logits before the normaliser, or of the weights after it.
 struct PairTerm {
   std::variant<PointwiseFormula, PointerWindow, Renormalization, std::shared_ptr<const CustomTerm>> what;
   std::vector<Capture> captures = {};
   HeadRange heads = {};
 };
 
-/// A term defined by a functor f(z, position, captures...) on one pair (i, j). The author of a method writes the
-/// equation; its derivatives are computed with dual numbers.
+/// A term defined by a functor f(z, position, captures...) of one pair (i, j), where z is the pair's logit or weight.
+/// Derivatives are computed from the functor with dual numbers, so the author writes the equation only.
 template <class F, class... Captures>
 PairTerm pointwise(const F& f, const Captures&... captures) {
   return {pointwise_formula<F, Captures::per...>(f), {captures...}};
 }
 
-/// z + b, where b comes from a matrix or a table.
+/// The bias z + b, where b is a capture: an entry of a matrix (PerPair) or of a table (PerOffset).
 struct AddBias {
   static constexpr const char* name = "add_bias";
   template <class T>
@@ -125,18 +128,18 @@ struct AddBias {
   }
 };
 
-/// An addition to the output Σ_j w_ij v_j, written by hand; CustomTerm says what it may read.
+/// An addition to the output Σ_j w_ij v_j, written by hand. It may read the same tensors as a CustomTerm.
 class CustomValueTerm {
  public:
   virtual ~CustomValueTerm() = default;
-  /// weights as in weighted_sum() → [B, h, I, D]
+  /// The addition [B, h, I, D] for weights [B, h, I, J] or [D, B, h, I, J].
   virtual Variable composed(const Variable& weights, const AttentionContext& in,
                             std::span<const Variable> captured) const = 0;
   virtual StripForm<StripValueTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
 };
 
-/// Σ_j w_ij R_r, r = clip(j − i, −clip, clip) + clip, where the rows R_r are those of the only capture,
-/// [2 clip + 1, D].
+/// Adds Σ_j w_ij R_r to the output, r = clip(j − i, −clip, clip) + clip. The only capture is the table R, [2 clip + 1,
+/// D].
 struct RelativeValues {
   std::int64_t clip;
 };
@@ -148,18 +151,19 @@ struct ValueTerm {
   HeadRange heads = {};
 };
 
-// ---- Normalisers, and what stands around them
+// ---- Normalisers, and changes of how logits become weights
 
-/// A replacement for the softmax, such as sparsemax.
+/// A function other than the softmax that computes weights from logits, such as sparsemax.
 class CustomNormalizer {
  public:
   virtual ~CustomNormalizer() = default;
-  /// Logits z [B, h, I, J] or [D, B, h, I, J] → weights. `allow` broadcasts to z and is false for keys that a query
-  /// does not see: their weights are 0, also in rows where it is false everywhere. Undefined: all keys are seen.
+  /// The weights for logits z [B, h, I, J] or [D, B, h, I, J]; same shape. `allow` is bool, broadcasts to z and is
+  /// false for keys that a query does not see: these must get weight 0, also in rows without any visible key. An
+  /// undefined `allow` means that every query sees every key.
   virtual Variable weights(const Variable& z, const Tensor& allow, std::span<const Variable> captured) const = 0;
 };
 
-/// How the logits of some heads become weights. Heads without one have the softmax.
+/// The function that computes the weights of some heads from their logits. Heads without one use the softmax.
 struct Normalizer {
   enum class Form { density, custom };  ///< density: exp(z_ij), which need not sum to 1
   Form form = Form::density;
@@ -168,40 +172,43 @@ struct Normalizer {
   HeadRange heads = {};
 };
 
-/// Heads that read each other: z'_h = Σ_g before_hg z_g before the normaliser, and w'_h = Σ_g after_hg w_g after it and
-/// the windows. Matrices [h, h]; undefined: none. A key that a head does not see adds nothing to the logits
-/// of other heads.
+/// Linear combinations of heads: z'_h = Σ_g before_hg z_g before the normaliser, and w'_h = Σ_g after_hg w_g after it
+/// and after the windows. Both matrices are [h, h]; an undefined matrix mixes nothing. A key that head g does not see
+/// contributes 0 to the logits of other heads.
 struct HeadMixing {
   Variable before, after;
   HeadRange heads = {};
 };
 
-/// A second map of weights: a = normalise(z) + factor · normalise(z'), where z' is made of this score as z is of the
-/// first one. The factor is per head or per query.
+/// A second attention map: a = normalise(z) + factor · normalise(z'). z' has this score in place of the first one, and
+/// the same score changes, biases and mixing as z. The factor has one number per head or per query.
 struct SecondMap {
   Score score;
   Capture factor;
   HeadRange heads = {};
-  /// An address that stands for the keys of this map in a decoder's memory, where they are kept in their positions.
-  /// Null: all of them are positioned in every call.
+  /// Key under which a decoder's memory caches this map's keys after LocalnessMethod::positioned(). Null: nothing is
+  /// cached, and positioned() is applied to all keys in every call.
   const void* owner = nullptr;
 };
 
-/// Keys and values that belong to no token, [h, N, D] and [h, N, D_v]. Every query sees them, with the logit
-/// q · k / sqrt(D), which biases and windows do not change; they are normalised together with the tokens.
+/// N additional keys and values per head that belong to no token, [h, N, D] and [h, N, D_v]. Every query sees them,
+/// with the logit q · k / sqrt(D), which biases and windows do not change. One softmax normalises them together with
+/// the keys of tokens.
 struct ExtraKeys {
   Variable keys, values;
   HeadRange heads = {};
 };
 
-/// A computation in place of weights of pairs, such as a convolution or linear attention, in less than O(I J). It reads
-/// the keys in AttentionContext::visible only: those of the query's document, of a prefix, before the padding.
+/// A computation that replaces the whole equation on its heads, such as a convolution or linear attention, in less than
+/// O(I J) time. It must respect AttentionContext::visible and `allowed`; hard windows of the plan do not combine with
+/// it.
 class PairlessMixer {
  public:
   virtual ~PairlessMixer() = default;
-  /// → [B, h, I, D_v]
+  /// The output [B, h, I, D_v].
   virtual Variable output(const AttentionContext& in, std::span<const Variable> captured) const = 0;
-  /// The weights w with which output() is Σ_j w_ij v_j, [B, h, I, J]: its definition, for tests and traces.
+  /// The weights w [B, h, I, J] for which output() equals Σ_j w_ij v_j. This defines the mixer; tests and traces use
+  /// it.
   virtual Variable weights(const AttentionContext& in, std::span<const Variable> captured) const = 0;
 };
 struct HeadMixer {
@@ -212,17 +219,17 @@ struct HeadMixer {
 
 // ---- Keys that are seen
 
-/// Keys in an interval around each query, for some heads. Bounds are [B, h, I], broadcast.
+/// A hard window: the interval of keys that each query of some heads sees. Bounds broadcast to [B, h, I].
 struct HeadKeys {
   KeyRange keys;
   HeadRange heads = {};
 };
-/// Every step-th key: a query sees the keys whose distance j − i is a multiple of `step`.
+/// A dilated window: a query sees only the keys whose distance j − i is a multiple of `step`.
 struct HeadDilation {
   std::int64_t step;  ///< in tokens, at least 1
   HeadRange heads = {};
 };
-/// bool or u8 [B or 1, h or 1, I or 1, J]: false where a query does not see a key.
+/// A hard mask of any pattern, bool or u8 [B or 1, h or 1, I or 1, J]: false where a query does not see a key.
 struct HeadMask {
   Tensor mask;
   HeadRange heads = {};
@@ -230,7 +237,7 @@ struct HeadMask {
 
 // ---- The plan
 
-/// What all methods add to one call.
+/// All terms of one attention call.
 struct Plan {
   /// At most one for each head; heads without one have the default_score().
   std::vector<Score> scores;
@@ -244,18 +251,20 @@ struct Plan {
   std::vector<SecondMap> second_maps;   ///< at most one for each head
   std::vector<ExtraKeys> extra_keys;    ///< at most one for each head
   std::vector<HeadMixer> mixers;        ///< at most one for each head
-  std::optional<FocusedSoftmax> focus;  ///< in place of the softmax; queries are computed in order
-  /// Logits [H] of sinks, which take part in the softmax but have no value. −inf: the head has none. Undefined: no head
-  /// has one.
+  std::optional<FocusedSoftmax> focus;  ///< replaces the softmax on its heads; queries are then computed in order
+  /// Attention sinks, one logit per head [H]. A sink takes part in the softmax but has no value, so the other weights
+  /// sum to less than 1. −inf: this head has no sink; undefined: no head has one.
   Variable sink;
 
-  /// Hard windows. A query sees the keys that are in all of these ranges and in AttentionContext::visible.
+  /// Hard windows. A query sees the keys that lie in all of these ranges and in AttentionContext::visible.
   std::vector<HeadKeys> ranges;
-  std::vector<HeadDilation> dilations;  ///< of these keys, every step-th one
-  std::vector<HeadKeys> always;  ///< keys that are seen even outside of `ranges` and `dilations`, if they are visible
-  std::vector<HeadMask> masks;   ///< hard masks that are no intervals
+  std::vector<HeadDilation> dilations;  ///< within the ranges, only every step-th key is seen
+  std::vector<HeadKeys>
+      always;                   ///< keys seen even outside of `ranges` and `dilations`, if in AttentionContext::visible
+  std::vector<HeadMask> masks;  ///< masks, which hide keys of `always` too
 
-  /// Named quantities for AttentionTrace, such as "center" [B, H, I]; computed only when a trace is filled.
+  /// Named quantities for AttentionTrace, such as "center" [B, H, I]. They are computed only if the caller wants a
+  /// trace.
   std::vector<std::pair<std::string, std::function<Variable()>>> quantities;
 
   void quantity(std::string name, std::function<Variable()> compute) {
@@ -266,16 +275,19 @@ struct Plan {
   }
 };
 
-/// Adds the parts of `own`, those of a method on these heads of `in`, to `all`. Throws Error if a head would have two
-/// scores or two sinks, or the attention two FocusedSoftmax.
+/// Adds `own`, the plan of one method on these heads, to `all`, the plan of the attention with context `in`. Throws
+/// Error if two methods give a head a score, sink, normaliser, second map, extra keys or mixer each, if a second method
+/// brings a focus, or if another method changes the heads of a mixer.
 void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange heads);
 
-/// The scores of all heads, in the order of heads: those of the plan and the default_score() of the heads between them.
-/// Throws Error if a score acts on heads that do not exist or have another score.
+/// The scores of all heads, in the order of heads: the plan's scores, with default_score() for the heads that have
+/// none. Throws Error if a score acts on heads that do not exist or that already have a score, or if its queries and
+/// keys do not have the shape that these heads need.
 std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext& in);
 
-/// The variables that the values of a call and its plan are made of, in the order values, scores, score changes,
-/// biases, windows, value terms, parts around the normaliser, focus, sink.
+/// All variables that the output of a call depends on: the values, then those of the plan's scores, score changes,
+/// biases, windows, value terms, normalisers, head mixings, second maps, extra keys, mixers, focus and sink, in this
+/// order.
 std::vector<Variable> variables_of(const AttentionContext& in, const Plan& plan);
 
 /// `heads`, or all H heads if its count is 0.

@@ -79,7 +79,7 @@ std::vector<MethodEntry>& catalogue() {
       method<LocalPredictive>(),
       method<FineGrained>(),
       method<FlexibleAttention>(),
-      // around the softmax, and around the heads
+      // methods that replace the softmax, combine heads, or change the heads' inputs and outputs
       method<Sparsemax>(),
       method<TalkingHeads>(),
       method<DifferentialAttention>(),
@@ -141,7 +141,7 @@ const Combination* find_combination(const std::string& name) {
 }
 
 void register_method(MethodEntry entry) {
-  require(!find_method(entry.card.name), "register_method: there is a method '{}' already", entry.card.name);
+  require(!find_method(entry.card.name), "register_method: a method '{}' is registered already", entry.card.name);
   catalogue().push_back(std::move(entry));
 }
 

@@ -1,4 +1,4 @@
-/// All localness methods by name, and the construction of attentions from a specification, one line of text:
+/// The registry of localness methods, and the construction of an attention from a specification, one line of text:
 ///
 ///   specification = sum | combination
 ///   sum           = term { "+" term }
@@ -10,12 +10,12 @@
 ///   option        = name "=" value
 ///   share         = specification [ "*" count ]                concat(dot*2, additive, head_input=split)
 ///
-/// A sum is multi-head attention with projections and these methods: global + gaussian is multi_head(global +
-/// gaussian). Inside average(...) and concat(...) a sum is one head over the inputs themselves, without projections
-/// (mechanism.h); multi_head(sum) has projections there too: average(multi_head(global), multi_head(gaussian),
-/// laplace). Each method also has the options layers=FIRST-LAST and heads=FIRST-LAST, counted from 1, which restrict
-/// where it acts; inside multi_head(...) heads are those of that mechanism. The method "global" adds nothing: plain
-/// attention.
+/// A sum is multi-head attention with projections and these methods: the specification global + gaussian means
+/// multi_head(global + gaussian). Inside average(...) and concat(...), a sum is one head over the inputs themselves,
+/// without projections (mechanism.h); multi_head(sum) has projections there too: average(multi_head(global),
+/// multi_head(gaussian), laplace). Every method also takes the options layers=FIRST-LAST and heads=FIRST-LAST, counted
+/// from 1, which restrict the layers and heads that it acts on; inside multi_head(...), heads= counts the heads of that
+/// mechanism. The method "global" adds no term: plain attention.
 #pragma once
 #include <functional>
 #include <memory>
@@ -27,19 +27,22 @@
 
 namespace fovea {
 
-/// A visitor of a method's options, which sets them from text or describes them. A method lists its options in one
-/// function, visit(), so that both agree.
+/// A visitor of a method's options. One visitor sets the options from the text of a specification, another one
+/// describes them for the catalogue. A method lists its options once, in its visit(), which serves both.
 class OptionVisitor {
  public:
   virtual ~OptionVisitor() = default;
+  /// A real number in lowest ≤ value ≤ highest. `meaning` is one line of help text.
   virtual void number(const char* name, double& value, double lowest, double highest, const char* meaning) = 0;
+  /// A whole number in lowest ≤ value ≤ highest.
   virtual void integer(const char* name, std::int64_t& value, std::int64_t lowest, std::int64_t highest,
                        const char* meaning) = 0;
+  /// true or false.
   virtual void flag(const char* name, bool& value, const char* meaning) = 0;
-  /// `value` is the index of the choice in `choices`.
+  /// One of several words. `value` is the index of the chosen word in `choices`.
   virtual void choice(const char* name, int& value, const std::vector<std::string>& choices, const char* meaning) = 0;
 
-  /// For an enum whose enumerators 0, 1, ... have the order of `choices`.
+  /// The same for an enum whose enumerators 0, 1, ... are in the order of `choices`.
   template <class Enum>
   void choice(const char* name, Enum& value, const std::vector<std::string>& choices, const char* meaning) {
     int position = static_cast<int>(value);
@@ -50,10 +53,11 @@ class OptionVisitor {
 
 /// A method's entry in the catalogue: `static constexpr MethodCard card` in its class.
 struct MethodCard {
-  const char* name;       ///< in specifications
-  const char* summary;    ///< one line
+  const char* name;       ///< the name in specifications
+  const char* summary;    ///< what the method does, in one line of at most about 80 characters
   const char* reference;  ///< paper and equations
-  const char* formula;    ///< in plain text, one or more lines; parameters have their names
+  const char* formula;  ///< the equation in plain text, one or more lines; parameters have the names that they have in
+                        ///< a checkpoint
 };
 
 using MethodMaker = std::function<std::unique_ptr<LocalnessMethod>(const MethodShape&)>;
@@ -61,8 +65,8 @@ using MethodMaker = std::function<std::unique_ptr<LocalnessMethod>(const MethodS
 /// A registered method.
 struct MethodEntry {
   MethodCard card;
-  /// Visits the options, which have their default values before. Returns a function that constructs the method with
-  /// their values after the visit.
+  /// Passes the options, with their default values, to the visitor, which may change them. Returns a function that
+  /// constructs the method with the resulting values.
   std::function<MethodMaker(OptionVisitor&)> configure;
 };
 
@@ -81,14 +85,14 @@ MethodEntry method() {
 using CombinationMaker =
     std::function<std::unique_ptr<Attention>(const AttentionShape&, const std::vector<AttentionFactory>& mechanisms)>;
 
-/// A combination of mechanisms to one attention: classic(...), multi_head(...), average(...), concat(...).
+/// An entry for a function of specifications that makes one attention of several: classic, multi_head, average, concat.
 struct Combination {
   MethodCard card;
   std::function<CombinationMaker(OptionVisitor&)> configure;  ///< as MethodEntry::configure
 };
 
-/// The entry of a class with a card, Options and visit() as a method has them, and `static std::unique_ptr<Attention>
-/// make(const AttentionShape&, const std::vector<AttentionFactory>&, const Options&)`.
+/// The entry of a class which, like a method, has a card, Options and visit(), and which has `static
+/// std::unique_ptr<Attention> make(const AttentionShape&, const std::vector<AttentionFactory>&, const Options&)`.
 template <class Combined>
 Combination combination() {
   return {Combined::card, [](OptionVisitor& visitor) -> CombinationMaker {
@@ -102,23 +106,26 @@ Combination combination() {
 
 /// All methods, in the order of the catalogue.
 const std::vector<MethodEntry>& registered_methods();
-const MethodEntry* find_method(const std::string& name);  ///< null if there is none
+/// The method of this name; null if there is none.
+const MethodEntry* find_method(const std::string& name);
+/// All combinations, in the order of the catalogue.
 const std::vector<Combination>& combinations();
+/// The combination of this name; null if there is none.
 const Combination* find_combination(const std::string& name);
-/// Registers a method from outside the library. Call it before other threads use the registry. Throws Error if the name
-/// is taken.
+/// Registers a method that is defined outside of the library. Not thread-safe: call it before other threads use the
+/// registry. Throws Error if a method of this name exists.
 void register_method(MethodEntry entry);
 
-/// A description of one option, for the catalogue.
+/// One option as text, for the catalogue: `values` are its range or its choices.
 struct OptionDescription {
   std::string name, values, default_value, meaning;
 };
 std::vector<OptionDescription> describe_options(const MethodEntry& entry);
 std::vector<OptionDescription> describe_options(const Combination& entry);
 
-/// A function that constructs attentions of this specification. Throws Error, with the column and what would be right,
-/// for a specification with a mistake. The returned function throws Error where a method is not defined at a place of
-/// the model.
+/// Returns a function that constructs attentions of this specification. Throws Error if the specification has a
+/// mistake; the message has the column and what would be right there. The returned function throws Error if the
+/// attention is not defined for the given place or sizes.
 AttentionFactory attention_factory(const std::string& specification);
 
 }  // namespace fovea

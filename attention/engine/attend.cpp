@@ -1,4 +1,4 @@
-// The choice of an engine.
+// attend(): chooses the engine, and replaces the heads of mixers.
 #include "attention/engine/attend.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 thread_local AttentionEngine engine_of_thread = AttentionEngine::fastest;
 thread_local std::int64_t block_queries_of_thread = 0;
 
-/// Up to this many keys the composed engine is faster: for a single query, and for methods that do little but matrix
-/// products (plain attention and windows). Measured by `benchmark attention --small`.
+/// Up to this many keys the composed engine is faster: for a single query, and for methods that consist almost only of
+/// matrix products (plain attention and pointer windows). Measured with `benchmark attention --small`.
 constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
 
 bool is_faster_composed(const AttentionContext& in, const Plan& plan) {
@@ -32,7 +32,7 @@ bool is_faster_composed(const AttentionContext& in, const Plan& plan) {
   return in.key.size(2) <= (in.query.size(2) == 1 ? few_of_one_query : products ? few_of_products : 0);
 }
 
-/// From so many elements on, a matrix of all pairs (16 MiB in f32) is not made where it can be avoided.
+/// `fastest` avoids a matrix of all query-key pairs with more elements than this (16 MiB in f32).
 constexpr std::int64_t many_pairs = std::int64_t{1} << 22;
 
 bool is_too_large_composed(const AttentionContext& in) {
@@ -40,11 +40,11 @@ bool is_too_large_composed(const AttentionContext& in) {
 }
 
 void warn_of_blocks(const AttentionContext& in) {
-  static std::atomic_flag said;
-  if (said.test_and_set()) return;
+  static std::atomic_flag warned;
+  if (warned.test_and_set()) return;
   warn(
-      fmt::format("attention: {} queries and {} keys: a part of this method has no fused form on {}, so that blocks of "
-                  "queries are computed one after the other (engine blockwise)",
+      fmt::format("attention: with {} queries and {} keys, the slower blockwise engine is used, because a part of this "
+                  "method has no form for the fused engine on {}",
                   in.query.size(2), in.key.size(2), name(in.query.device())));
 }
 
@@ -64,7 +64,7 @@ AttentionEngineScope::~AttentionEngineScope() {
 
 namespace {
 
-/// The output of the engine that attention_engine() asks for.
+/// The output and focus, computed by the engine that attention_engine() selects.
 AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                  const AttentionDropout& dropout, AttentionTrace* trace) {
   const AttentionEngine engine = attention_engine();
@@ -72,7 +72,8 @@ AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_p
     AttentionOutput made = attend_fused(in, plan, dropout, trace);
     if (made.out.defined()) return made;
     require(engine != AttentionEngine::fused,
-            "attention: a term of this method has no form for the fused engine on {}; use the blockwise engine",
+            "attention: a term of this method has no form for the fused engine on {}; use the engine fastest or "
+            "blockwise",
             name(in.query.device()));
   }
   if (engine == AttentionEngine::blockwise || (engine == AttentionEngine::fastest && is_too_large_composed(in))) {
@@ -82,8 +83,8 @@ AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_p
   return attend_composed(in, *plan, dropout, trace);
 }
 
-/// x [B, H, ...] with the heads of each mixer, which are in order, replaced by `made`. x may be undefined if mixers
-/// have all heads.
+/// x [B, H, ...] with the heads of mixer k replaced by made[k]. Mixers are sorted by heads. x may be undefined if the
+/// mixers cover all heads.
 Variable with_mixed_heads(const Variable& x, const std::vector<HeadMixer>& mixers, const std::vector<Variable>& made) {
   std::vector<Variable> pieces;
   std::int64_t next = 0;
@@ -99,7 +100,8 @@ Variable with_mixed_heads(const Variable& x, const std::vector<HeadMixer>& mixer
   return pieces.size() == 1 ? pieces[0] : concat(pieces, 1);
 }
 
-/// The output of a plan with mixers, which replace the rest of the plan on their heads.
+/// The output of a plan with mixers: mixers compute their heads, attend() with the rest of the plan computes the
+/// others.
 Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
   const std::int64_t H = in.query.size(1);
   std::vector<HeadMixer> mixers = std::exchange(plan.mixers, {});

@@ -1,4 +1,4 @@
-/// Attention for one call, computed by an engine.
+/// Computes one attention call with one of several engines.
 #pragma once
 #include <cstdint>
 
@@ -9,29 +9,30 @@ namespace fovea {
 
 /// The ways in which attend() can compute attention. All give the same result.
 ///
-/// composed: plain differentiable operations on matrices of all pairs, in O(I J) memory.
+/// composed: plain differentiable operations on matrices of all query-key pairs, in O(I J) memory. Any plan.
 ///
-/// blockwise: the same operations on blocks of queries, which the backward pass computes again, in O(I + J) memory; for
-/// any plan.
+/// blockwise: the same operations, one block of queries after the other, in O(I + J) memory beside one block's
+/// matrices. The backward pass recomputes each block. Any plan.
 ///
-/// fused: one pass over strips of the pairs, in O(I + J) memory. attend() throws Error for a method with a part that
-/// has no fused form.
+/// fused: all terms are applied to strips, a few queries and their keys that fit the cache, in O(I + J) memory. On the
+/// CPU. attend() throws Error if a part of the plan has no form for this engine.
 ///
-/// fastest: fused where every part has a fused form and there are more than a few keys; otherwise composed or, from
-/// about four million pairs on, blockwise. A warning says once that the blockwise engine was taken.
+/// fastest: fused if every part of the plan has a form for it and there are more than about 20 keys. Otherwise composed
+/// or, for more than about four million query-key pairs, blockwise. The first use of the blockwise engine by `fastest`
+/// prints a warning.
 ///
-/// A trace gets constants from the fused and the blockwise engine.
+/// Weights that the fused and blockwise engines write to a trace are constants: no gradient flows through them.
 enum class AttentionEngine { fastest, fused, blockwise, composed };
 
 /// The engine of the calling thread: that of its innermost AttentionEngineScope, `fastest` outside of all scopes.
 AttentionEngine attention_engine();
 
-/// The number of queries that the blockwise engine computes at once in the calling thread; 0: as many as have about
-/// a million pairs, at least 16.
+/// The number of queries in a block of the blockwise engine, in the calling thread. 0: chosen so that a block has about
+/// a million query-key pairs, at least 16 queries.
 std::int64_t attention_block_queries();
 
-/// Chooses the engine of the calling thread, and the blocks of the blockwise engine, for the lifetime of this object.
-/// Other threads keep theirs.
+/// Chooses the engine of the calling thread, and the block size of the blockwise engine, for the lifetime of this
+/// object. Other threads are not affected.
 class AttentionEngineScope {
  public:
   explicit AttentionEngineScope(AttentionEngine engine, std::int64_t block_queries = 0);
@@ -44,17 +45,19 @@ class AttentionEngineScope {
   std::int64_t block_queries_before_;
 };
 
-/// Attention for one call, computed by attention_engine() → [B, H, I, D_v]. `dropout` is the probability in [0, 1) with
-/// which a weight is zeroed. Fills `trace` unless it is null.
+/// Computes the output [B, H, I, D_v] of one call with attention_engine(). `dropout` is the probability in [0, 1) with
+/// which a weight is set to 0. Fills `trace` unless it is null. Throws Error if the engine `fused` cannot compute the
+/// plan.
 Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace);
 
-/// Dropout of the attention weights. All engines draw the same mask.
+/// Dropout of the attention weights. The mask is a function of the weight's index, so that all engines drop the same
+/// weights.
 struct AttentionDropout {
   double probability = 0;
-  RandomPosition at = {};  ///< of this call
+  RandomPosition at = {};  ///< position of this call in the random stream
 
-  /// The mask of weights [..., J]. Every row begins a group of the mask, so that an engine draws only the groups of the
-  /// keys that a query sees.
+  /// The mask of weights [..., J], J = `keys`. Random numbers are drawn in groups, and each row starts a new group: an
+  /// engine need only draw the groups with keys that the query sees.
   DropoutMask mask(std::int64_t keys) const { return DropoutMask(probability, at, keys > 1 ? keys : 1); }
 };
 

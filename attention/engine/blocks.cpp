@@ -52,7 +52,7 @@ KeyRange range_of_block(const KeyRange& range, HeadRange part, const PairBlock& 
     const Tensor x = of_block(whole, {.head = 2, .query = 1}, part, block);
     const Indices& keys = block.keys;
     if (!x.defined() || (keys.first == 0 && keys.step == 1)) return x;
-    // ⌈(x − first) / step⌉, as −⌊(first − x) / step⌋; the half step keeps whole numbers what they are
+    // ⌈(x − first) / step⌉ = −⌊(first − x) / step⌋; + 0.5 / step protects exact quotients from rounding errors
     const auto first = static_cast<double>(keys.first), step = static_cast<double>(keys.step);
     const Tensor floor = map(Floor{}, map(Affine{-1 / step, (first + 0.5) / step}, x.to(DType::f64)));
     return map(Affine{-1, 0}, floor).to(DType::i32);
@@ -62,19 +62,23 @@ KeyRange range_of_block(const KeyRange& range, HeadRange part, const PairBlock& 
 
 namespace {
 
-// ---- Heads that are computed apart
+// ---- Groups of heads that are computed separately
 
+/// Whether a capture is Per::whole. Such a capture may have a dimension of heads anywhere, so heads cannot be cut from
+/// it.
 template <class Captures>
 bool has_whole(const Captures& captures) {
   return std::any_of(captures.begin(), captures.end(), [](const Capture& x) { return x.per == Per::whole; });
 }
 
+/// Whether the dimension of heads in the score's weight is not known.
 bool is_by_dimension(const Score& score) {
   return score.form == Score::Form::hidden_by_dimension || score.form == Score::Form::custom;
 }
 
-/// Groups of heads with hard windows of their own, so that none computes the keys of another: all heads together where
-/// heads read each other, or a part of the plan cannot be divided.
+/// Divides the heads into groups with equal hard windows, so that no head computes keys which only another head sees.
+/// Heads stay in one group if they read each other, or if a part of the plan that acts on them cannot be divided by
+/// heads.
 std::vector<HeadRange> head_groups(const AttentionContext& in, const Plan& plan) {
   const std::int64_t H = in.query.size(1);
   if (!plan.mixings.empty() || std::any_of(plan.scores.begin(), plan.scores.end(), is_by_dimension)) return {{0, H}};
@@ -86,7 +90,7 @@ std::vector<HeadRange> head_groups(const AttentionContext& in, const Plan& plan)
     }
   };
   add(plan.ranges), add(plan.dilations), add(plan.always);
-  // a part on both sides of a cut must be known to have heads where its captures say so
+  // a part on both sides of a cut is divided; that requires that the dimension of heads of its captures is known
   auto keep_together = [&](HeadRange part, bool divisible) {
     const HeadRange heads = resolved(part, H);
     if (!divisible)
@@ -105,9 +109,9 @@ std::vector<HeadRange> head_groups(const AttentionContext& in, const Plan& plan)
   return groups;
 }
 
-// ---- Keys that the queries of some heads see
+// ---- The keys that the queries of a group of heads see
 
-/// Whether a part of the plan on these heads reads keys that no query sees, such as pointers over all keys.
+/// Whether a part of the plan on these heads reads also keys that no query sees, as the pointers of a window do.
 bool reads_all_keys(const Plan& plan, HeadRange group, std::int64_t H) {
   auto is_in = [&](HeadRange heads) { return common_heads(resolved(heads, H), group).count > 0; };
   for (const auto* terms : {&plan.score_changes, &plan.biases, &plan.windows})
@@ -122,9 +126,9 @@ bool reads_all_keys(const Plan& plan, HeadRange group, std::int64_t H) {
   });
 }
 
-/// For each query the smallest interval with all keys that it sees in any sentence and any head of the group. On other
-/// devices than the CPU bounds are not looked at, which would wait for the device: there the interval has all keys, in
-/// causal attention up to the query's own.
+/// For each query, the smallest interval that contains all keys which it sees in any sentence and any head of the
+/// group. On other devices than the CPU, where reading the bounds would wait for the device: all keys, or in causal
+/// attention those up to the query's position.
 std::vector<Interval> seen_keys(const AttentionContext& in, const Plan& plan, HeadRange group) {
   const std::int64_t I = in.query.size(2), J = in.key.size(2);
   std::vector<Interval> seen(static_cast<std::size_t>(I), Interval{0, J});
@@ -147,8 +151,8 @@ std::vector<Interval> seen_keys(const AttentionContext& in, const Plan& plan, He
   return seen;
 }
 
-/// The step of the residue classes that the heads of a group compute one after the other; 1: they have no dilation, or
-/// also see keys that are not in the class.
+/// The modulus of the residue classes into which the queries and keys of a group are divided: the least common multiple
+/// of its dilations. 1, which means no division, if some head has no dilation or also sees keys of other classes.
 std::int64_t step_of_classes(const Plan& plan, HeadRange group, std::int64_t H) {
   auto is_in = [&](const auto& part) { return common_heads(resolved(part.heads, H), group).count > 0; };
   if (std::any_of(plan.always.begin(), plan.always.end(), is_in)) return 1;
@@ -161,13 +165,13 @@ std::int64_t step_of_classes(const Plan& plan, HeadRange group, std::int64_t H) 
   return step;
 }
 
-/// The smallest number from `least` on that is `residue` modulo `step`.
+/// The smallest number ≥ `least` that is equal to `residue` modulo `step`.
 std::int64_t first_of_class(std::int64_t least, std::int64_t residue, std::int64_t step) {
   return least + ((residue - least) % step + step) % step;
 }
 
-/// The number of queries of a block: its matrices of pairs have about a million elements. A block of more queries than
-/// the keys that one query sees would compute many pairs that nobody sees.
+/// The number of queries in a block, so that the block has about a million pairs. With hard windows it is at most the
+/// number of keys that a query sees (or 64): in larger blocks most pairs would be masked.
 std::int64_t queries_of_block(const AttentionContext& in, HeadRange group, const std::vector<Interval>& seen,
                               std::int64_t step) {
   std::int64_t total = 0, count = 0;

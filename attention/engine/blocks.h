@@ -1,5 +1,6 @@
-/// Which heads, queries and keys the blockwise engine computes at once: blocks of neighbouring queries with the keys
-/// that any of them sees and no others, and with a dilation one residue class after the other.
+/// The division of a call into blocks for the blockwise engine. A block has neighbouring queries and only the keys from
+/// the first to the last that one of its queries sees. With a dilation of n, a block has queries and keys that are
+/// equal modulo n.
 #pragma once
 #include <vector>
 
@@ -12,34 +13,36 @@ struct Indices {
   std::int64_t first, count, step = 1;
 };
 
-/// The dimensions of heads, queries and keys of a tensor, counted from the last one, which is 1; 0: there is none.
+/// Which dimensions of a tensor are its heads, queries and keys. Dimensions are counted from the end, 1 is the last; 0:
+/// the tensor has no such dimension.
 struct PairDimensions {
   int head = 0, query = 0, key = 0;
 };
-/// The dimensions of what a part of a plan captures.
+/// The dimensions of a capture of this kind.
 PairDimensions dimensions_of(Per per);
 
-/// Pairs that are computed at once. No query of the block sees a key outside of it.
+/// Query-key pairs that are computed together. No query of the block sees a key outside of the block.
 struct PairBlock {
   HeadRange heads;
   Indices queries, keys;
-  /// Whether all pairs are as far apart as the dilations of these heads want.
+  /// Whether every pair of the block satisfies the dilations of its heads, so that no mask for them is needed.
   bool is_dilated = false;
 };
 
-/// The blocks of a call, which cover every head and query once. Blocks have at most `queries` queries; 0: as many as
-/// have about a million pairs. On other devices than the CPU the bounds of hard windows are not looked at, which would
-/// wait for the device: there only causality and dilations leave out keys. `every_key`: each block has all heads and
-/// keys.
+/// The blocks of a call; each pair of a head and a query is in exactly one. Blocks have at most `queries` queries; 0: a
+/// number for which a block has about a million query-key pairs. Only on the CPU do blocks leave out keys outside of
+/// hard windows: on other devices, reading the windows' bounds would wait for the device, and blocks leave out only
+/// keys hidden by causality or dilations. `every_key`: each block has all heads and all keys.
 std::vector<PairBlock> pair_blocks(const AttentionContext& in, const Plan& plan, std::int64_t queries,
                                    bool every_key = false);
 
-/// The indices `rows` of dimension `dimension`, counted from the last one, which is 1: a view. x itself if there is no
-/// such dimension, or it is broadcast.
+/// A view of x with the indices `rows` of one dimension, which is counted from the end: 1 is the last. Returns x itself
+/// if `dimension` is 0, or if x is undefined or has size 1 there.
 Tensor rows_of(const Tensor& x, int dimension, Indices rows);
-/// The heads, queries and keys of the block, from a tensor of a part of the plan that acts on the heads `part`.
+/// A view of x with the heads, queries and keys of the block. x belongs to a part of the plan that acts on the heads
+/// `part`.
 Tensor of_block(const Tensor& x, PairDimensions dimensions, HeadRange part, const PairBlock& block);
-/// The bounds of a block's queries as indices into its keys.
+/// The ranges of the block's queries, with bounds as indices into the block's keys.
 KeyRange range_of_block(const KeyRange& range, HeadRange part, const PairBlock& block);
 
 }  // namespace fovea

@@ -12,14 +12,14 @@ namespace fovea {
 
 namespace {
 
-/// A variable that a call reads, and how blocks cut it.
+/// A variable that a call reads, and its dimensions of heads, queries and keys, along which blocks slice it.
 struct Input {
   Variable value;
   PairDimensions dimensions;
-  HeadRange heads;  ///< of its part of the plan
+  HeadRange heads;  ///< the heads that its part of the plan acts on
 };
 
-/// One call, which both passes share.
+/// One call, for the forward and the backward pass.
 struct BlockwiseCall {
   AttentionContext in;
   std::shared_ptr<const Plan> plan;
@@ -27,8 +27,8 @@ struct BlockwiseCall {
   std::vector<PairBlock> blocks;
 };
 
-/// Calls f(variable, its dimensions, heads of its part) for the queries, keys and values of a call and for all that its
-/// plan reads. f may replace the variables.
+/// Calls f(variable, dimensions, heads) for the queries, keys and values of a call and for each variable that its plan
+/// reads; `heads` are those that the variable's part of the plan acts on. f may replace the variables.
 template <class F>
 void for_inputs(AttentionContext& in, Plan& plan, const F& f) {
   const std::int64_t H = in.query.size(1);
@@ -39,7 +39,7 @@ void for_inputs(AttentionContext& in, Plan& plan, const F& f) {
   auto of_score = [&](Score& score, HeadRange heads) {
     f(score.queries, of_queries, heads);
     f(score.keys, of_keys, heads);
-    // of a hidden layer: one for all heads [n], or one for each head [h, n]
+    // the weight of a hidden layer is [n] for all heads, or [h, n] with one row per head
     const bool by_head = score.form == Score::Form::hidden && score.weight.defined() && score.weight.rank() == 2;
     f(score.weight, PairDimensions{.head = by_head ? 2 : 0}, heads);
   };
@@ -52,7 +52,7 @@ void for_inputs(AttentionContext& in, Plan& plan, const F& f) {
   for (auto* terms : {&plan.score_changes, &plan.biases, &plan.windows}) of_captures(*terms);
   of_captures(plan.values);
   of_captures(plan.normalizers);
-  for (HeadMixing& part : plan.mixings) {  // their heads are in one block
+  for (HeadMixing& part : plan.mixings) {  // heads that read each other are always in one block
     f(part.before, PairDimensions{}, resolved(part.heads, H));
     f(part.after, PairDimensions{}, resolved(part.heads, H));
   }
@@ -64,23 +64,24 @@ void for_inputs(AttentionContext& in, Plan& plan, const F& f) {
     f(part.keys, PairDimensions{.head = 3}, resolved(part.heads, H));
     f(part.values, PairDimensions{.head = 3}, resolved(part.heads, H));
   }
-  if (plan.focus) {  // its heads are in one block
+  if (plan.focus) {  // a block of a plan with a focus has all heads
     f(plan.focus->gate, dimensions_of(Per::query), resolved(plan.focus->heads, H));
     f(plan.focus->previous, PairDimensions{}, resolved(plan.focus->heads, H));
   }
   f(plan.sink, PairDimensions{.head = 1}, HeadRange{0, H});
 }
 
-/// A block as a call of its own, on leaves: the defined ones of for_inputs(), in that order; undefined where the block
-/// does not read the input.
+/// A block as a call of its own. Its variables are leaves of a new tape; `inputs` has them in the order of
+/// for_inputs(), for the defined variables of the whole call, and is undefined where the block does not read one.
 struct Block {
   AttentionContext in;
   Plan plan;
   std::vector<Variable> inputs;
-  Variable focus_before = {};  ///< the focus after the block before, [B, h], where the block begins with it; a leaf
+  Variable focus_before = {};  ///< a leaf: the focus [B, h] after the previous block; undefined in the first block
 };
 
-/// Leaves out the parts that are not on these heads of H, and numbers the heads of the others from `heads.first` on.
+/// Restricts parts of a plan on H heads to `heads`: removes those that act on none of them, and numbers the heads of
+/// the others relative to heads.first.
 template <class Part>
 void keep_heads(std::vector<Part>& parts, HeadRange heads, std::int64_t H) {
   for (Part& part : parts) {
@@ -90,7 +91,7 @@ void keep_heads(std::vector<Part>& parts, HeadRange heads, std::int64_t H) {
   std::erase_if(parts, [](const Part& part) { return part.heads.count == 0; });
 }
 
-/// What the context has beside queries, keys and values.
+/// Restricts all members of the context but queries, keys and values to the block.
 void cut_context(AttentionContext& in, const AttentionContext& whole, const PairBlock& block) {
   const HeadRange all{0, whole.query.size(1)};
   auto cut = [&](Variable& x, PairDimensions dimensions) {
@@ -102,7 +103,7 @@ void cut_context(AttentionContext& in, const AttentionContext& whole, const Pair
   cut(in.step_input, query_rows);
   cut(in.query_grid, query_rows);
   cut(in.key_grid, key_rows);
-  for (Variable* states : {&in.key_states, &in.projected_key})  // those of keys in a memory are not here
+  for (Variable* states : {&in.key_states, &in.projected_key})  // with a memory they may have fewer rows than J
     if (states->defined() && states->size(1) == whole.key.size(2)) cut(*states, key_rows);
   cut(in.mask, pairs);
   in.allowed = of_block(in.allowed, pairs, all, block);
@@ -118,7 +119,7 @@ void cut_context(AttentionContext& in, const AttentionContext& whole, const Pair
   if (block.heads.count < all.count) in.whole = std::make_shared<const AttentionContext>(whole);
 }
 
-/// Lets the block begin with the focus [B, h, 1] after the block before, in place of the call's.
+/// Replaces the call's previous focus, in this block, by the focus [B, h, 1] after the previous block.
 void begin_with_focus(Block& cut, const Tensor& focus) {
   Variable& previous = cut.plan.focus->previous;
   const auto is_previous = [&](const Variable& x) { return previous.defined() && x.is_same(previous); };
@@ -126,7 +127,8 @@ void begin_with_focus(Block& cut, const Tensor& focus) {
   previous = cut.focus_before = Variable(focus.reshape({focus.size(0), focus.size(1)}), true);
 }
 
-/// `focus` is the focus after each query [B, h, I], known up to this block; undefined: the plan has none.
+/// The block as a call of its own. `focus` [B, h, I] is the focus after each query, computed for all previous blocks;
+/// undefined if the plan has no focus.
 Block block_of_call(const BlockwiseCall& call, const PairBlock& block, const Tensor& focus) {
   Block cut{call.in, *call.plan, {}};
   const std::int64_t H = call.in.query.size(1);
@@ -152,8 +154,8 @@ Block block_of_call(const BlockwiseCall& call, const PairBlock& block, const Ten
   return cut;
 }
 
-/// The factors of dropout for the pairs of a block, like `weights` [..., h, I, K]: those that the mask has for these
-/// pairs in the whole matrices [..., H, I, J].
+/// The factors of dropout for the block's weights [..., h, I, K]. They are the entries of the mask of the whole
+/// matrices [..., H, I, J] for these pairs, so that blocks do not change which weights are dropped.
 template <class T>
 Tensor dropout_of_block(const BlockwiseCall& call, const PairBlock& block, const Tensor& weights) {
   const std::int64_t H = call.in.query.size(1), I = call.in.query.size(2), J = call.in.key.size(2);
@@ -174,6 +176,7 @@ Tensor dropout_of_block(const BlockwiseCall& call, const PairBlock& block, const
   return factors;
 }
 
+/// Whether the indices are 0, 1, ..., size − 1.
 bool is_whole(const Indices& rows, std::int64_t size) { return rows.first == 0 && rows.count == size; }
 
 /// The weights of a block after dropout.
@@ -186,7 +189,7 @@ Variable dropped(const BlockwiseCall& call, const PairBlock& block, const Variab
                                                           : dropout_of_block<float>(call, block, weights.value()));
 }
 
-/// The output of a block; also its weights before dropout, if they are wanted.
+/// The output and focus of a block. Stores its weights before dropout unless `weights_of_trace` is null.
 AttentionOutput block_output(const BlockwiseCall& call, const PairBlock& block, const Block& cut,
                              Variable* weights_of_trace) {
   AttentionWeights weights = composed_weights(cut.in, cut.plan);
@@ -195,7 +198,8 @@ AttentionOutput block_output(const BlockwiseCall& call, const PairBlock& block, 
   return {composed_output(cut.in, cut.plan, weights), weights.focus};
 }
 
-/// Copies a block's weights to those of all heads, queries and keys, which are made for the first block.
+/// Copies a block's weights into `weights`, those of all heads, queries and keys. Allocates `weights` at the first
+/// block.
 void add_weights(const BlockwiseCall& call, const PairBlock& block, const Tensor& of_block_alone, Tensor& weights) {
   const HeadRange all{0, call.in.query.size(1)};
   if (!weights.defined()) {
@@ -207,7 +211,7 @@ void add_weights(const BlockwiseCall& call, const PairBlock& block, const Tensor
   of_block(weights, dimensions_of(Per::pair), all, block).copy_from(of_block_alone);
 }
 
-/// The output, and the focus after each query where the plan has one.
+/// The output, and the focus after each query if the plan has a focus.
 struct Result {
   Tensor out, focus;
 };
@@ -234,10 +238,11 @@ Result forward(const BlockwiseCall& call, AttentionTrace* trace) {
 
 /// Gradients of a call's outputs.
 struct OutputGradients {
-  Tensor out, focus;  ///< undefined: zero
+  Tensor out, focus;  ///< an undefined gradient is zero
 };
 
-/// The gradients of `inputs` and, where the block begins with a focus, of that: the last one.
+/// The gradients of `inputs`, from the gradients g of the call's outputs and the gradient `carry` of the focus after
+/// this block, which the next block's backward pass gives.
 Gradients gradients_of_block(const BlockwiseCall& call, const PairBlock& block, const Block& cut,
                              const std::vector<Variable>& inputs, const OutputGradients& g, const Tensor& carry) {
   const AttentionOutput made = block_output(call, block, cut, nullptr);
@@ -251,8 +256,8 @@ Gradients gradients_of_block(const BlockwiseCall& call, const PairBlock& block, 
   return grad(total, inputs);
 }
 
-/// The gradients of the inputs, in the order of for_inputs(): of those for which node.needs() says so. Goes from the
-/// last block to the first, because each one's focus is read by the next.
+/// The gradients of the inputs for which node.needs() is true, in the order of for_inputs(). Blocks are processed from
+/// last to first, because the gradient of the focus flows from each block to the previous one.
 Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& inputs, const Node& node,
                    const Tensor& focus, const OutputGradients& g) {
   AttentionContext in = call.in;
@@ -294,7 +299,7 @@ Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& input
 AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                  const AttentionDropout& dropout, AttentionTrace* trace) {
   if (plan->focus) check_focus(*plan);
-  // the mask of dropout for some of the keys can be computed on the CPU only, and a focus is a sum over all keys
+  // every_key: parts of a dropout mask can be computed on the CPU only, and a focus is a sum over all keys
   const bool every_key = plan->focus || (dropout.probability > 0 && in.query.device() != Device::cpu);
   const BlockwiseCall call{in, plan, dropout, pair_blocks(in, *plan, attention_block_queries(), every_key)};
   std::vector<Variable> inputs;

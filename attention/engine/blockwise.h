@@ -1,5 +1,5 @@
-/// The blockwise engine: the composed engine's operations on blocks of queries, which the backward pass computes again.
-/// It needs O(I + J) memory beside a block's matrices, for any plan and on any device.
+/// The blockwise engine: the composed engine's operations, one block of queries after the other. The backward pass
+/// recomputes each block. Beside one block's matrices it needs O(I + J) memory, for any plan and on any device.
 #pragma once
 #include <memory>
 
@@ -7,7 +7,8 @@
 
 namespace fovea {
 
-/// The result of attend_composed(). Second derivatives use the composed form. A trace gets constants.
+/// The same result as attend_composed(), with blocks of attention_block_queries(). Second derivatives are those of the
+/// composed engine. The weights in a trace are constants, without gradients.
 AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                  const AttentionDropout& dropout, AttentionTrace* trace);
 

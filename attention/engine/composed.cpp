@@ -11,13 +11,13 @@ namespace fovea {
 
 namespace {
 
-/// a and b; an undefined one counts as true everywhere.
+/// a ∧ b for masks, where an undefined mask is true everywhere.
 Tensor both(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() ? a : b;
   return logical_and(a, b);
 }
 
-/// x [B, h or 1, ...] for `heads`, extended by `other` for all other heads → [B, H, ...]; undefined stays undefined.
+/// A mask of all heads [B, H, ...]: x [B, h or 1, ...] on `heads` and `other` on all other heads. Undefined if x is.
 Tensor extend_to_all_heads(const Tensor& x, HeadRange heads, std::int64_t H, bool other) {
   if (!x.defined() || heads.count == 0 || heads.count == H) return x;
   Shape shape = x.shape();
@@ -29,12 +29,12 @@ Tensor extend_to_all_heads(const Tensor& x, HeadRange heads, std::int64_t H, boo
   return out;
 }
 
-/// Whether `step` divides j − i, by the positions of queries and keys: bool [1, 1, I, J].
+/// The pairs with positions i and j for which `step` divides j − i: bool [1, 1, I, J].
 Tensor dilated_pairs(const AttentionContext& in, std::int64_t step) {
   const auto by = static_cast<double>(step);
   auto residue = [&](const Variable& positions) {
     const Tensor t = positions.value().to(DType::f64);
-    const Tensor whole = map(Floor{}, map(Affine{1 / by, 0.5 / by}, t));  // + 0.5: a multiple of `step` stays one
+    const Tensor whole = map(Floor{}, map(Affine{1 / by, 0.5 / by}, t));  // + 0.5 / step: protects exact multiples
     return map(Subtract{}, t, map(Affine{by, 0}, whole));
   };
   const Tensor query = residue(in.query_positions), key = residue(in.key_positions);
@@ -47,7 +47,7 @@ std::vector<Variable> values_of(const std::vector<Capture>& captures) {
   return values;
 }
 
-/// x [..., H, rows, columns] with `change(own heads of x)` on these heads; the other heads stay as they are.
+/// x [..., H, rows, columns] with its slice of these heads replaced by change(slice).
 template <class Change>
 Variable change_heads(const Variable& x, HeadRange heads, const Change& change) {
   heads = resolved(heads, x.size(-3));
@@ -55,7 +55,7 @@ Variable change_heads(const Variable& x, HeadRange heads, const Change& change) 
   return replace_heads(x, change(slice_heads(x, heads)), heads);
 }
 
-/// The rows of `allow` for these heads; undefined stays undefined.
+/// The part of the mask `allow` that belongs to these heads; undefined if `allow` is.
 Tensor allow_of_heads(const Tensor& allow, HeadRange heads) {
   if (!allow.defined() || allow.rank() < 3 || allow.size(-3) == 1 || heads.count == 0) return allow;
   return allow.slice(-3, heads.first, heads.first + heads.count);
@@ -65,7 +65,7 @@ Variable minus_infinity(const Variable& like) {
   return Tensor::full({1}, -std::numeric_limits<double>::infinity(), like.dtype(), like.device());
 }
 
-/// `allow` with `more` columns that are seen everywhere; undefined stays undefined.
+/// The mask `allow` with `more` additional columns that are true everywhere; undefined if `allow` is.
 Tensor with_columns(const Tensor& allow, std::int64_t more) {
   if (!allow.defined()) return allow;
   Shape shape = allow.shape();
@@ -76,8 +76,8 @@ Tensor with_columns(const Tensor& allow, std::int64_t more) {
   return wider;
 }
 
-/// Logits of keys without tokens, [B, H, I, N]: those of ExtraKeys, then sinks. −inf for heads that have none;
-/// undefined if no head has any.
+/// The logits of extra keys and sinks, [B, H, I, N]: those of the plan's ExtraKeys in order, then one column for the
+/// sinks. −inf for heads that have none; undefined if no head has any.
 Variable logits_without_tokens(const AttentionContext& in, const Plan& plan) {
   std::vector<Variable> columns;
   const Shape& q = in.query.shape();
@@ -92,9 +92,9 @@ Variable logits_without_tokens(const AttentionContext& in, const Plan& plan) {
   return columns.empty() ? Variable() : concat(columns, -1);
 }
 
-/// The weights of all heads from logits and the keys that are seen.
+/// The weights of all heads from the logits z, by the softmax or the plan's normalisers, over the keys in `allow`.
 Variable normalize(const Variable& z, const Tensor& allow, const Plan& plan) {
-  // One softmax for all heads; heads with another normaliser are replaced.
+  // One softmax computes all heads; then heads with another normaliser are replaced.
   Variable weights;
   if (plan.normalizers.size() != 1 || resolved(plan.normalizers[0].heads, z.size(-3)).count != z.size(-3))
     weights = softmax(z, allow);
@@ -113,7 +113,7 @@ Variable normalize(const Variable& z, const Tensor& allow, const Plan& plan) {
   return weights;
 }
 
-/// normalize() with columns for the keys that no token has, which follow the tokens in the result.
+/// normalize() of the logits z together with the columns `more` of extra keys and sinks, which come last in the result.
 Variable normalize_with(const Variable& z, const Tensor& allow, const Variable& more, const Plan& plan) {
   if (!more.defined()) return normalize(z, allow, plan);
   Variable columns = more;
@@ -135,8 +135,8 @@ Variable mix_heads(const Variable& x, const Variable& matrix) {
   return reshape(matmul(matrix, reshape(x, folded)), shape);
 }
 
-/// mix_heads() of logits. A key that a head does not see, by `allow` or because its logit is −inf, adds nothing to the
-/// logits of other heads, and a logit of −inf stays −inf.
+/// mix_heads() of logits. Where a head does not see a key, by `allow` or because the logit is −inf, it contributes 0 to
+/// the logits of the other heads. A logit of −inf stays −inf.
 Variable mix_logits(const Variable& z, const Variable& matrix, const Tensor& allow) {
   const Variable nothing = minus_infinity(z), zero = Tensor::zeros({1}, z.dtype(), z.device());
   const Tensor closed = equal(z.value(), nothing.value());
@@ -144,7 +144,7 @@ Variable mix_logits(const Variable& z, const Variable& matrix, const Tensor& all
   return where(closed, nothing, mix_heads(where(hidden, zero, z), matrix));
 }
 
-/// The weights of the softmax with a focus on its heads, and of the plain softmax on the others.
+/// The weights of a plan with a focus: focused_softmax() on the heads of the focus, the plain softmax on the others.
 AttentionWeights focused_weights(const Variable& z, const Tensor& allow, const Plan& plan, const AttentionContext& in) {
   check_focus(plan);
   const std::int64_t H = in.query.size(1);
@@ -158,7 +158,8 @@ AttentionWeights focused_weights(const Variable& z, const Tensor& allow, const P
   return {all_heads ? made.weights : replace_heads(softmax(z, allow), made.weights, heads), {}, made.focus};
 }
 
-/// If one piece has a matrix per dimension of the values, [D, B, h, I, J], broadcasts the others to that.
+/// If one of the pieces has a matrix for each dimension of the values, [D, B, h, I, J], broadcasts the others to that
+/// shape.
 void broadcast_dimensions(std::vector<Variable>& pieces) {
   std::int64_t D = 0;
   for (const Variable& piece : pieces)
@@ -171,8 +172,7 @@ void broadcast_dimensions(std::vector<Variable>& pieces) {
   }
 }
 
-/// The logits of these scores, which act on all heads in order: [B, H, I, J], or one matrix per dimension of the
-/// values, [D, B, H, I, J].
+/// The logits of all heads, [B, H, I, J] or [D, B, H, I, J], from scores that cover the heads in order.
 Variable logits_of_scores(const std::vector<Score>& scores, const AttentionContext& in) {
   const Tensor positions = in.key_positions.defined() ? in.key_positions.value().to(DType::i64)
                                                       : Tensor::arange(in.key.size(2), DType::i64, in.query.device());
@@ -183,14 +183,14 @@ Variable logits_of_scores(const std::vector<Score>& scores, const AttentionConte
   return concat(pieces, -3);
 }
 
-/// The term on its heads; the other heads stay as they are.
+/// Applies the term to its heads of `pairs`; the other heads are not changed.
 Variable apply_on_heads(const PairTerm& term, const Variable& pairs, const AttentionContext& in) {
   const HeadRange heads = resolved(term.heads, in.query.size(1));
   if (heads.count == in.query.size(1)) return apply_term(term, pairs, in);
   return replace_heads(pairs, apply_term(term, slice_heads(pairs, heads), context_of_heads(in, heads)), heads);
 }
 
-/// The logits z from those of the score: its changes, biases, and mixing of heads.
+/// The logits z from the scores: applies score changes, biases and HeadMixing::before.
 Variable logits_of(Variable pairs, const Tensor& allow, const AttentionContext& in, const Plan& plan) {
   for (const PairTerm& change : plan.score_changes) pairs = apply_on_heads(change, pairs, in);
   for (const PairTerm& bias : plan.biases) pairs = apply_on_heads(bias, pairs, in);
@@ -202,7 +202,7 @@ Variable logits_of(Variable pairs, const Tensor& allow, const AttentionContext& 
   return pairs;
 }
 
-/// The weights after the normaliser, before windows.
+/// The weights after the normaliser, with second maps added, before windows.
 AttentionWeights weights_of_maps(const AttentionContext& in, const Plan& plan) {
   const std::vector<Score> scores = scores_of_all_heads(plan, in);
   const Tensor allow = allowed_keys(in, plan);
@@ -226,7 +226,7 @@ AttentionWeights weights_of_maps(const AttentionContext& in, const Plan& plan) {
   return {slice(weights, -1, 0, J), slice(weights, -1, J, weights.size(-1)), {}};
 }
 
-/// Σ_j w_ij R_r. Weights are first summed by offset, [..., I, 2 clip + 1].
+/// Σ_j w_ij R_r. Weights of equal r are added first, [..., I, 2 clip + 1], which avoids a tensor of size I · J · D.
 Variable relative_values(const RelativeValues& values, const Variable& table, const Variable& weights,
                          const AttentionContext& in) {
   Variable by_offset = scatter_last(weights, offset_index(in, values.clip), 2 * values.clip + 1);
@@ -234,7 +234,7 @@ Variable relative_values(const RelativeValues& values, const Variable& table, co
   return weighted_sum(by_offset, reshape(table, {1, 1, table.size(0), table.size(1)}));
 }
 
-/// What a value term adds to the output of all heads.
+/// The addition of a value term to the output, for all H heads: zeros on heads that it does not act on.
 Variable value_of(const ValueTerm& term, const Variable& weights, const AttentionContext& in) {
   const std::int64_t H = in.query.size(1);
   const HeadRange heads = resolved(term.heads, H);
@@ -270,7 +270,7 @@ Variable score_logits(const Score& score, const Variable& queries, const Variabl
       return permute(matmul(hidden(), weight), {4, 0, 1, 2, 3});
     }
     case Score::Form::location: {
-      // keys beyond the table are masked; they read its last entry
+      // keys beyond the table read its last entry; LocationScoring masks them
       Tensor last = Tensor::full({1}, static_cast<double>(queries.size(-1) - 1), DType::i64, positions.device());
       return gather_last(queries, where(less(positions, last), positions, last));
     }
@@ -322,7 +322,7 @@ Tensor allowed_keys(const AttentionContext& in, const Plan& plan) {
   }
   Tensor allow = both(allowed_pairs(in.visible, J), window);
   for (const HeadMask& part : plan.masks) {
-    Tensor mask = part.mask;  // bool, or u8, which is combined with nothing
+    Tensor mask = part.mask;  // u8 is converted to bool, because logical operations take bool only
     if (mask.dtype() == DType::u8) mask = greater(mask, Tensor::zeros({1}, DType::u8, mask.device()));
     allow = both(allow, extend_to_all_heads(mask, part.heads, H, true));
   }
@@ -357,7 +357,7 @@ Variable spread(const Capture& capture, const AttentionContext& in) {
   }
   Tensor index = offset_index(in, capture.clip);
   if (value.rank() >= 2) return gather_last(value, index);
-  // one table for all queries: broadcast to one row per query
+  // a table [2 clip + 1] serves all queries: give each query a row of its own
   return gather_last(broadcast_to(reshape(value, {1, value.size(0)}), {index.size(0), value.size(0)}), index);
 }
 
@@ -426,8 +426,8 @@ Gradients composed_gradients(const AttentionContext& in, const Plan& plan, const
 
 void check_focus(const Plan& plan) {
   require(!plan.sink.defined() && plan.normalizers.empty() && plan.second_maps.empty() && plan.extra_keys.empty(),
-          "attention: a focus carried from query to query, such as that of flexible, does not combine with sinks, "
-          "densities or another normaliser on one attention");
+          "attention: a focus that is carried from query to query, as in flexible, cannot be combined with sinks, "
+          "another normaliser, a second map or extra keys in one attention");
 }
 
 }  // namespace fovea

@@ -11,7 +11,7 @@ namespace fovea {
 
 namespace {
 
-/// Memory for the forward pass's results. `record` says whether a backward pass may follow.
+/// Allocates the results of the forward pass. `record`: a backward pass may follow.
 template <class T>
 FusedResult make_result(const FusedCall<T>& call, bool record) {
   const StripShape& s = call.shape;
@@ -39,25 +39,26 @@ std::vector<SavedTensor> watched_tensors(const FusedCall<T>& call, const FusedRe
   return watched;
 }
 
-/// What the backward pass of a call needs.
+/// Everything that the backward pass of a call needs.
 template <class T>
 struct Kept {
   std::shared_ptr<const FusedCall<T>> call;
   std::vector<Saved> inputs;
   std::vector<SavedTensor> watched;
-  FusedResult result;  ///< without its output: the node must not hold that, and the backward pass does not read it
+  FusedResult result;  ///< without `out`: the node must not own its own output, and the backward pass does not read it
 
+  /// The inputs. Throws Error if an input or watched tensor has changed since the forward pass.
   std::vector<Variable> checked_inputs(const Node& node) const {
     for (const SavedTensor& tensor : watched) tensor.get(node);
     std::vector<Variable> x;
     for (const Saved& input : inputs) x.push_back(input.get(node));
     return x;
   }
-  /// The focus of the heads that have one, [B, h, I], as a part of [B, H, I].
+  /// The heads of Plan::focus.
   HeadRange heads_of_focus() const { return resolved(call->plan->focus->heads, call->shape.heads); }
 };
 
-/// The gradient [B, H, I] of the focus of all heads from that of the heads that have one, [B, h, I].
+/// The gradient of the focus for all heads, [B, H, I], from that of `heads`, [B, h, I]; zeros elsewhere.
 Tensor of_all_heads(const Tensor& gradient, HeadRange heads, std::int64_t H) {
   if (heads.count == H) return gradient;
   Tensor all = Tensor::zeros({gradient.size(0), H, gradient.size(2)}, gradient.dtype());

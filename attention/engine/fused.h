@@ -1,12 +1,12 @@
-/// The fused engine: attention with any terms in O(I + J) memory. strips.h explains how it works.
+/// The fused engine: attention with any terms in O(I + J) memory, on the CPU. cpu/strips.h explains how it works.
 #pragma once
 #include "attention/engine/composed.h"
 
 namespace fovea {
 
-/// The result of attend_composed(), computed on strips. Undefined if a part of the plan or the device does not support
-/// that. Gradients are computed on strips too; second derivatives use the composed form. A trace's weights are
-/// constants.
+/// The same result as attend_composed(), computed on strips; so are the gradients. `out` is undefined if a part of the
+/// plan has no form on strips, or on another device than the CPU. Second derivatives are those of the composed engine.
+/// The weights in a trace are constants, without gradients.
 AttentionOutput attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                              const AttentionDropout& dropout, AttentionTrace* trace);
 

@@ -8,7 +8,7 @@
 
 namespace fovea {
 
-/// Keys first ≤ j < end.
+/// The keys first ≤ j < end.
 struct Interval {
   std::int64_t first, end;
   bool empty() const { return first >= end; }
@@ -22,11 +22,11 @@ struct Interval {
   Interval joined(Interval other) const { return {std::min(first, other.first), std::max(end, other.end)}; }
 };
 
-/// The heads of both; the count is 0 if there are none.
+/// The heads that are in both ranges; count is 0 if there are none.
 HeadRange common_heads(HeadRange a, HeadRange b);
 
-/// Fast access to the bounds of AttentionContext::visible, Plan::ranges and Plan::always. Masks and dilations are not
-/// looked at.
+/// Reads which keys a query sees from AttentionContext::visible, Plan::ranges and Plan::always, number by number. Masks
+/// and dilations are ignored.
 class SeenKeys {
  public:
   SeenKeys() = default;
@@ -35,16 +35,18 @@ class SeenKeys {
 
   /// The keys that query i of a head may see by lengths, causality and documents.
   Interval visible(std::int64_t b, std::int64_t h, std::int64_t i) const { return row().within(visible_.at(b, h, i)); }
-  /// The number of intervals whose union is what a query sees: one by Plan::ranges, and one for each of Plan::always.
+  /// The number of intervals whose union contains the keys that a query sees: one for all Plan::ranges together, and
+  /// one for each part of Plan::always.
   std::size_t intervals() const { return 1 + always_.size(); }
-  /// Interval k of the keys that query i sees, of those that are visible. It may be empty, and intervals may overlap.
+  /// Interval k of the keys that query i sees. `visible` is visible(b, h, i). The result may be empty, and the
+  /// intervals may overlap.
   Interval interval(std::size_t k, Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
 
-  /// Whether the keys depend on the sentence (dimension 0), on which one of these heads it is (1), or on the query (2).
+  /// Whether the keys depend on the sentence (dimension 0), on the head among these heads (1), or on the query (2).
   bool varies(int dimension, HeadRange heads) const;
 
  private:
-  /// A bound for [B, h, I], broadcast.
+  /// A bound, which broadcasts to [B, h, I].
   struct Bound {
     Bound() = default;
     Bound(const Tensor& x, const Shape& pairs, std::int64_t otherwise);
@@ -53,8 +55,8 @@ class SeenKeys {
     }
     Tensor tensor;
     const std::int32_t* numbers = nullptr;
-    std::int64_t otherwise = 0;    ///< where there is no bound
-    std::int64_t strides[3] = {};  ///< 0 where the bound is broadcast
+    std::int64_t otherwise = 0;    ///< the bound's value if the tensor is undefined
+    std::int64_t strides[3] = {};  ///< 0 for dimensions of size 1, which are broadcast
   };
   /// A range on some heads.
   struct Range {

@@ -1,6 +1,8 @@
-/// Captures: the tensors that a pointwise functor reads besides the logit (or weight) and the position.
+/// Captures: the tensors that a term of a plan reads. A pointwise functor gets one number of each capture, besides the
+/// logit (or weight) and the position.
 ///
-/// Letters of shapes: B sentences, H heads of the term, I queries, J keys. Every shape may be broadcast.
+/// Letters of shapes: B sentences, H heads of the term, I queries, J keys. Any dimension may be 1, and leading ones may
+/// be absent: shapes broadcast.
 #pragma once
 #include <cstdint>
 
@@ -8,17 +10,17 @@
 
 namespace fovea {
 
-/// What the entries of a capture belong to.
-///   head, query, key, pair, offset:  numbers; PerHead, PerQuery, ... say which shapes they have
-///   query_vector, key_vector:        a vector for each query or key, [B, H, I, n] or [B, H, J, n]
-///   whole:                           anything that does not depend on queries and keys, such as a parameter
+/// Which index the entries of a capture depend on.
+///   head, query, key, pair, offset:  one number each, in the shapes of PerHead, PerQuery, PerKey, PerPair, PerOffset
+///   query_vector, key_vector:        a vector of n numbers for each query or key, [B, H, I, n] or [B, H, J, n]
+///   whole:                           a tensor that does not depend on queries and keys, such as a parameter
 enum class Per { head, query, key, pair, offset, query_vector, key_vector, whole };
 
-/// A capture as data.
+/// A capture: a tensor and how its entries are indexed.
 struct Capture {
   Per per;
   Variable value;
-  std::int64_t clip = 0;  ///< of Per::offset
+  std::int64_t clip = 0;  ///< with Per::offset, the largest distance with an entry of its own; otherwise 0
 };
 
 /// One number for each head, [H].
@@ -49,8 +51,8 @@ struct PerPair {
   operator Capture() const { return {per, value}; }
 };
 
-/// A table over the relative position, [B, H, I, 2 clip + 1], read at clip(j − i, −clip, clip) + clip. If one table
-/// serves all queries, I is 1 or, for a tensor [2 clip + 1], left out.
+/// A table over the relative position, [B, H, I, 2 clip + 1]. The pair (i, j) reads entry clip(j − i, −clip, clip) +
+/// clip. If one table serves all queries, dimension I is 1, or the tensor is [2 clip + 1].
 struct PerOffset {
   static constexpr Per per = Per::offset;
   Variable value;
@@ -58,7 +60,7 @@ struct PerOffset {
   operator Capture() const { return {per, value, clip}; }
 };
 
-/// Whether a row of pairs reads one number of such a capture for each key, and not one number for the whole row.
+/// Whether the pairs of one query read a number for each key, [J], rather than one number for the whole row.
 constexpr bool is_per_key(Per per) { return per != Per::head && per != Per::query; }
 
 }  // namespace fovea

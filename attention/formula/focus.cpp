@@ -14,12 +14,12 @@ namespace {
 
 Tensor number_like(const Tensor& x, double value) { return Tensor::full({1}, value, x.dtype(), x.device()); }
 
-/// focus_window() for many queries, as [B, h, n] in f64.
+/// The first and last key of focus_window() for many queries at once, [B, h, n] in f64.
 struct Windows {
   Tensor first, last;
 };
 
-/// `focus` and `gate` [B or 1, h or 1, n or 1]; `threshold` and `length` broadcast to them.
+/// The windows for `focus` and `gate` [B or 1, h or 1, n or 1]; `threshold` and `length` broadcast to these shapes.
 Windows windows_of(const FocusedSoftmax& form, const Tensor& focus, const Tensor& gate, const Tensor& threshold,
                    const Tensor& length) {
   const Tensor center = focus.to(DType::f64), strength = gate.to(DType::f64), zero = number_like(center, 0);
@@ -39,15 +39,16 @@ Windows windows_of(const FocusedSoftmax& form, const Tensor& focus, const Tensor
   return {where(is_empty, zero, chosen(first, zero)), where(is_empty, last_key, chosen(last, last_key))};
 }
 
-/// The number of keys that each query sees, f64, broadcast to [B, h, I].
+/// The number of keys that each query may see, f64; broadcasts to [B, h, I].
 Tensor visible_lengths(const AttentionContext& in) {
   if (in.visible.end.defined()) return in.visible.end.to(DType::f64);
   return Tensor::full({1, 1, 1}, static_cast<double>(in.key.size(2)), DType::f64, in.query.device());
 }
 
+/// Query t of x [B, h, I or 1, ...]; x itself if one row serves all queries.
 Tensor of_query(const Tensor& x, std::int64_t t) { return x.size(2) > 1 ? x.slice(2, t, t + 1) : x; }
 
-/// The loop over queries.
+/// The recurrence over queries: computes the weights of one query after the other and keeps the focus.
 class FocusLoop {
  public:
   FocusLoop(const FocusedSoftmax& form, const AttentionContext& in)

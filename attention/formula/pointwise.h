@@ -1,8 +1,9 @@
-/// Pointwise formulas: functors f(z, position, captures...) of one logit or weight, as data.
+/// Pointwise formulas: functors f(z, position, captures...) of one logit or weight, in all forms that engines need.
 ///
-/// The author of a method writes the functor once, for any number type. PointwiseFormula keeps it in all the forms that
-/// engines need: as an expression, from which the text for a device's compiler is made; as a function of numbers; as
-/// loops over rows in the CPU's memory, on SIMD vectors; and as a differentiable operation on whole matrices.
+/// The author of a method writes the functor once, as a template over the number type. PointwiseFormula derives all
+/// forms that engines need from it: an expression, from which source text for a device's compiler is generated; a
+/// function of numbers; loops over rows in the CPU's memory, on SIMD vectors; and a differentiable operation on whole
+/// matrices.
 #pragma once
 #include <array>
 #include <memory>
@@ -32,48 +33,52 @@ struct Pointwise {
   }
 };
 
-/// The forms of one functor type that depend on the type of numbers, T. `f` points to the functor.
+/// The forms of one functor type for numbers of type T. `f` points to the functor.
 template <class T>
 struct PointwiseKernels {
   /// Returns f of x = {z, query position, key position, captures...}.
   T (*value)(const void* f, const T* x);
-  /// Writes the gradients of z and of each capture, given the gradient `g` of f's result.
+  /// Writes the gradients of z and of each capture to `to`, given the gradient `g` of f's result.
   void (*gradients)(const void* f, T g, const T* x, T* to);
   /// to = f(from) for the keys of every row. `to` may be `from`. captures[k * rows.count + r] is capture k of row r.
   void (*forward)(const void* f, const PairRows<T>& rows, const T* from, T* to, const CaptureRow<T>* captures);
-  /// Replaces `gradient`, that of f(from), by that of `from`, and adds to the gradients of captures.
+  /// The backward pass of forward(): `gradient` holds the gradient of f(from) and receives that of `from`; the
+  /// gradients of captures are added to.
   void (*backward)(const void* f, const PairRows<T>& rows, const T* from, T* gradient, const CaptureRow<T>* captures);
 };
 
-/// The forms of one functor type.
+/// All forms of one functor type. `f` points to the functor.
 struct PointwiseFunctions {
   const char* name;
   int captures;
   Expression (*value)(const void* f);
   Expression (*gradients)(const void* f);
-  /// On matrices: x = {z, query positions, key positions, captures...}, which broadcast to each other.
+  /// The differentiable operation on matrices. x = {z, query positions, key positions, captures...} broadcast to each
+  /// other.
   Variable (*map)(const void* f, std::span<const Variable> x);
   PointwiseKernels<float> f32;
   PointwiseKernels<double> f64;
 };
 
-/// A pointwise functor of any type, with its options.
+/// A pointwise functor with its options, where the functor's type is erased.
 class PointwiseFormula {
  public:
-  /// `functions` are those of the functor's type, and must live as long as the program.
+  /// `functions` are the forms of the functor's type; they must have static storage duration.
   PointwiseFormula(const PointwiseFunctions& functions, std::shared_ptr<const void> functor)
       : functions_(&functions), functor_(std::move(functor)) {}
 
   const char* name() const { return functions_->name; }
   int captures() const { return functions_->captures; }
-  /// The formula with the inputs z, position of the query, position of the key, captures... and one result.
+  /// The formula as an expression of z, query position, key position, captures..., with one result.
   Expression value() const { return functions_->value(functor_.get()); }
-  /// The backward pass: the inputs are the gradient of the result and then those of value(); the results are the
-  /// gradients of z and of each capture. A gradient of exactly 0 stays 0, however large the derivative is.
+  /// The derivative as an expression: its inputs are the gradient of the result and then the inputs of value(), its
+  /// results the gradients of z and of each capture. An incoming gradient of exactly 0 gives 0, even where the
+  /// derivative is infinite.
   Expression gradients() const { return functions_->gradients(functor_.get()); }
+  /// PointwiseFunctions::map() of this functor.
   Variable map(std::span<const Variable> x) const { return functions_->map(functor_.get(), x); }
 
-  /// The forms for numbers of type T, float or double, and the functor that they take.
+  /// The forms for numbers of type T, float or double; their argument f is functor().
   template <class T>
   const PointwiseKernels<T>& kernels() const {
     if constexpr (std::is_same_v<T, float>)
@@ -90,8 +95,8 @@ class PointwiseFormula {
 
 namespace pointwise_forms {
 
-/// The gradient of f's input number `wrt` (−1: z; otherwise a capture) from the gradient `g` of its result. A result
-/// that does not depend on the input has the gradient 0, also where g is not finite.
+/// The gradient of one input of f, from the gradient `g` of f's result. wrt = −1 is z, wrt = k ≥ 0 is capture k. A
+/// result that does not depend on the input has the gradient 0, even where g is infinite or NaN.
 template <int wrt, class N, class F, std::size_t... k>
 FOVEA_INLINE N gradient_of(const F& f, N g, N z, Position<N> at, [[maybe_unused]] const N* captures,
                            std::index_sequence<k...>) {
@@ -101,7 +106,7 @@ FOVEA_INLINE N gradient_of(const F& f, N g, N z, Position<N> at, [[maybe_unused]
   return y.is_constant ? y.tangent : gradient_times(g, y.tangent);
 }
 
-/// The forms of functor F. per_key[k] says whether a row reads capture k once for each key (Per).
+/// The forms of functor F. per_key[k] is is_per_key() of capture k.
 template <class F, bool... per_key>
 struct Of {
   static constexpr std::size_t captures = sizeof...(per_key);
@@ -113,8 +118,8 @@ struct Of {
   static FOVEA_INLINE N value_of(const F& f, const N* x, std::index_sequence<k...>) {
     return f(x[0], Position<N>{x[1], x[2]}, x[3 + k]...);
   }
-  /// All gradients, {z, captures...}. They are computed before any is stored, so that the compiler computes their
-  /// common subexpressions once.
+  /// The gradients of all inputs, {z, captures...}. All are computed before any is stored, so that the compiler can
+  /// compute their common subexpressions once.
   template <class N, std::size_t... k>
   static FOVEA_INLINE std::array<N, 1 + captures> gradients_of(const F& f, N g, N z, Position<N> at,
                                                                [[maybe_unused]] const N* x, std::index_sequence<k...>) {
@@ -147,8 +152,8 @@ struct Of {
     std::copy(all_of.begin(), all_of.end(), to);
   }
 
-  /// Capture k as a loop over the keys of one row reads it. A number that serves the whole row is read once, before
-  /// the loop: the compiler cannot know that the loop's results do not overwrite it.
+  /// Loads capture k in a loop over the keys of one row. A number for the whole row is loaded once before the loop,
+  /// because the compiler cannot rule out that the loop's stores overwrite it.
   template <std::size_t k, class T>
   struct Reader {
     const T* numbers;
@@ -200,7 +205,7 @@ struct Of {
       [[maybe_unused]] const std::array<CaptureRow<T>, captures> row{
           captured[static_cast<std::int64_t>(k) * rows.count + r]...};
       [[maybe_unused]] const std::tuple readers{Reader<k, T>(row[k])...};
-      std::array<V, captures> sum;  // of the gradients of captures with one number for the row, lane by lane
+      std::array<V, captures> sum;  // gradients of the captures with one number for the row, one partial sum per lane
       sum.fill(V(T(0)));
       const V query(static_cast<T>(rows.query_position + r));
       const std::int64_t first = rows.first[r];
@@ -237,7 +242,7 @@ struct Of {
 
 }  // namespace pointwise_forms
 
-/// The formula of functor f, whose captures are of these kinds.
+/// The formula of functor f, whose captures are indexed as `per` says, in the order of f's arguments.
 template <class F, Per... per>
 PointwiseFormula pointwise_formula(const F& f) {
   return {pointwise_forms::Of<F, is_per_key(per)...>::functions, std::make_shared<const F>(f)};

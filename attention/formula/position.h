@@ -1,9 +1,9 @@
-/// The position of a pair of a query and a key, which pointwise functors read.
+/// The position of a query-key pair, an argument of pointwise functors.
 #pragma once
 
 namespace fovea {
 
-/// The pair at which a pointwise functor is evaluated. Positions are in tokens, counted from 0.
+/// The positions of the query and the key at which a pointwise functor is evaluated, in tokens, counted from 0.
 template <class T>
 struct Position {
   T query, key;

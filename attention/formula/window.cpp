@@ -10,7 +10,7 @@ namespace fovea {
 
 namespace {
 
-/// The segments of J keys.
+/// The division of J keys into segments.
 struct Segments {
   Tensor first, last, number;  ///< for each key, its segment's first key, last key and number, i64 [J]
   std::int64_t count;          ///< number of segments
@@ -28,8 +28,8 @@ Segments segments_of(std::int64_t J, std::int64_t b, Device device) {
   return {there(first), there(last), there(number), (J + b - 1) / b};
 }
 
-/// 1 at the first maximum of each row, 0 elsewhere. A row of zeros stays zeros, and a row with a NaN as it is. Without
-/// gradients.
+/// For each row, 1 at its first maximum and 0 elsewhere. A row of zeros stays zero, and a row that contains a NaN is
+/// not changed. The result has no gradient.
 Tensor first_largest(const Tensor& phi) {
   std::vector<double> values = phi.to_vector<double>();
   std::int64_t J = phi.size(-1);
@@ -43,6 +43,7 @@ Tensor first_largest(const Tensor& phi) {
   return Tensor::from(values, phi.shape()).to(phi.dtype()).to(phi.device());
 }
 
+/// One pointer φ: the softmax of its logits over the keys in `allow`.
 Variable pointer(const PointerWindow& window, const Variable& query, const Variable& key, const Tensor& allow,
                  const AttentionContext& in) {
   Variable logits = matmul(query, transpose(key, -1, -2), {.scale = window.pointer_scale});
@@ -50,6 +51,7 @@ Variable pointer(const PointerWindow& window, const Variable& query, const Varia
   return softmax(logits, allow);
 }
 
+/// m̂ from both pointers, for all keys.
 Variable mask_of(const PointerWindow& window, const WindowPointers& phi) {
   Segments segments = segments_of(phi.left.size(-1), window.segment, phi.left.device());
   const bool by_token = window.segment == 1;
@@ -61,7 +63,7 @@ Variable mask_of(const PointerWindow& window, const WindowPointers& phi) {
     Variable sums = cumulative_sum(phi, true);
     return by_token ? sums : gather_last(sums, segments.first);
   };
-  auto mass = [&](const Variable& phi) {  // of each key's segment
+  auto mass = [&](const Variable& phi) {  // Σ φ over each key's segment
     return by_token ? phi : gather_last(scatter_last(phi, segments.number, segments.count), segments.number);
   };
   if (window.mask == PointerWindow::Mask::discrete)

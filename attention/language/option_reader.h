@@ -1,4 +1,4 @@
-/// Setting a method's options from the text of a specification.
+/// The visitor that sets a method's options from the text of a specification.
 #pragma once
 #include <algorithm>
 #include <charconv>
@@ -12,7 +12,8 @@
 
 namespace fovea {
 
-/// The visitor that sets options from text. Throws Error with the column for a value that an option does not have.
+/// Sets each visited option to its value in the text, if the text has it. Throws Error with the column for a value
+/// outside of the option's range or choices.
 class OptionReader : public OptionVisitor {
  public:
   OptionReader(const std::string& text, const MethodText& method) : text_(text), method_(method) {}
@@ -39,7 +40,8 @@ class OptionReader : public OptionVisitor {
     value = static_cast<int>(found - choices.begin());
   }
 
-  /// To be called after all visits. Throws Error for an option in the text that was not visited, hence does not exist.
+  /// Call after all visits. Throws Error for an option in the text that was not visited, because the method has no such
+  /// option.
   void refuse_unknown() const {
     for (const OptionText& option : method_.options) {
       if (std::count(known_.begin(), known_.end(), option.name)) continue;
@@ -49,6 +51,7 @@ class OptionReader : public OptionVisitor {
     }
   }
 
+  /// The option of this name in the text, null if it is not there. Throws Error if the text has it twice.
   const OptionText* find(const std::string& name) {
     known_.push_back(name);
     const OptionText* found = nullptr;

@@ -1,5 +1,5 @@
-// From the text of a specification to attentions. Names and options of the whole text are checked first, so that
-// mistakes are found before a model is constructed.
+// Constructs attentions from the text of a specification. All names and options of the text are checked first, so that
+// a mistake is found before any model is constructed.
 #include <charconv>
 #include <map>
 
@@ -14,11 +14,12 @@ namespace {
 
 /// An interval of layers or heads, counted from 1 with both ends included, as in papers.
 struct Range {
-  int first = 1, last = 0;  ///< last = 0: up to the last one
-  std::size_t column = 0;   ///< where the specification has it, for error messages
+  int first = 1, last = 0;  ///< last = 0: up to the last layer or head
+  std::size_t column = 0;   ///< column of the specification, for error messages
 };
 
-/// Reads option `name`, N or FIRST-LAST; all layers or heads without it. Throws Error for other text.
+/// Reads the option `name`, whose value is N or FIRST-LAST. Without the option: all layers or heads. Throws Error for a
+/// value of another form.
 Range read_range(OptionReader& reader, const std::string& text, const char* name) {
   Range range;
   const OptionText* option = reader.find(name);
@@ -49,7 +50,7 @@ struct PlannedGroup {
   int heads = 0;  ///< number of heads that heads(...) distributes; 0: not heads(...)
 };
 
-/// Throws Error for a name that is no method, with the nearest names.
+/// Throws Error for a name that is not a method's; the message suggests similar names.
 [[noreturn]] void refuse_name(const std::string& text, const MethodText& written) {
   if (find_combination(written.name))
     fail_at(text, written.column, written.name + "(...) is a whole attention",
@@ -91,7 +92,7 @@ std::vector<PlannedGroup> plan_sum(const std::string& text, const std::vector<Me
         if (inner.name == "heads") fail_at(text, inner.column, "heads(...) inside heads(...)", "");
         PlannedMethod plan = plan_method(text, inner);
         if (plan.heads.last != 0)
-          fail_at(text, inner.column, "heads= inside heads(...)", "; the share says which heads");
+          fail_at(text, inner.column, "heads= inside heads(...)", "; heads(...) already assigns the heads");
         plan.heads = {first, first + share.heads - 1, inner.column};
         all_shares.sum.push_back(std::move(plan));
       }
@@ -111,7 +112,7 @@ bool is_on_layer(const std::string& text, const PlannedMethod& plan, const Atten
   return plan.layers.last == 0 || (plan.layers.first <= layer && layer <= plan.layers.last);
 }
 
-/// Names for the module's parts: gaussian, gaussian_2, gaussian_3, ...
+/// Distinct names for the module's parts, where a method occurs several times: gaussian, gaussian_2, gaussian_3, ...
 class PartNames {
  public:
   std::string next(const std::string& method) {
@@ -159,7 +160,8 @@ std::vector<MultiHeadAttention::Placed> make_methods(const std::string& text, co
   return placed;
 }
 
-/// Methods may widen the values. Their own shapes depend on that width, so they are constructed again if it differs.
+/// Constructs multi-head attention. A method may change the width of the values (activation), on which the shapes of
+/// the other methods' parameters depend; all methods are then constructed a second time, with that width.
 std::unique_ptr<Attention> make_projected(const std::string& text, const std::vector<PlannedGroup>& groups,
                                           const AttentionShape& shape) {
   auto methods = make_methods(text, groups, shape, shape.model_dim);
@@ -203,7 +205,7 @@ std::unique_ptr<Attention> make_classic(const std::string& text, const std::vect
 /// One mechanism of a combination.
 struct PlannedMechanism {
   AttentionFactory make;
-  std::size_t sums;  ///< number of sums in it, with those of nested combinations
+  std::size_t sums;  ///< number of sums that the mechanism consists of, including those of nested combinations
 };
 
 PlannedMechanism plan_combination(const std::string& text, const MethodText& written);
@@ -214,10 +216,11 @@ PlannedMechanism plan_mechanism(const std::string& text, const std::vector<Metho
   std::vector<PlannedMethod> plans;
   for (const MethodText& written : sum) {
     if (written.name == "heads")
-      fail_at(text, written.column, "heads(...) where there is one head", "; use average(...) or concat(...)");
+      fail_at(text, written.column, "heads(...) in attention of one head", "; use average(...) or concat(...)");
     plans.push_back(plan_method(text, written));
     if (plans.back().heads.last != 0)
-      fail_at(text, plans.back().heads.column, "heads= where there is one head", "; multi_head(...) has several");
+      fail_at(text, plans.back().heads.column, "heads= in attention of one head",
+              "; multi_head(...) has several heads");
   }
   return {[=](const AttentionShape& shape) { return make_classic(text, plans, shape); }, 1};
 }

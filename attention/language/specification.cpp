@@ -67,7 +67,7 @@ class Parser {
     return name == "heads" || name == "classic" || name == "multi_head" || name == "average" || name == "concat";
   }
 
-  /// A word and '='; reads nothing.
+  /// Whether a word and '=' follow. The reading position stays where it is.
   bool is_option_next() {
     std::size_t from = at_;
     skip_spaces();
@@ -140,7 +140,7 @@ class Parser {
             "; expected " + what);
   }
 
-  /// All bytes of it: of UTF-8, those from 0x80 to 0xbf go on with a character.
+  /// The next character with all of its UTF-8 bytes: bytes from 0x80 to 0xbf continue a character.
   std::string next_character() const {
     std::size_t end = at_ + 1;
     while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xc0) == 0x80) ++end;

@@ -1,5 +1,5 @@
-/// The text of a specification, parsed: names and options as written, with their columns. What they mean is for the
-/// registry. The grammar is in registry.h.
+/// The syntax of specifications: parses the text to names and options as written, with their columns. Whether methods
+/// and options of these names exist is checked later (planning.cpp). The grammar is in registry.h.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,19 +8,22 @@ namespace fovea {
 
 struct Share;
 
+/// An option: name=value.
 struct OptionText {
   std::string name, value;
   std::size_t name_column, value_column;  ///< counted from 1
-  std::string written() const;            ///< "name=value" for messages, cut where it is long
+  std::string written() const;            ///< "name=value" for messages, cut after 80 characters
 };
 
+/// A term of a sum: a method, heads(...) or a combination.
 struct MethodText {
   std::string name;
   std::size_t column;
   std::vector<OptionText> options;
-  std::vector<Share> shares;  ///< of heads(...) and combinations
+  std::vector<Share> shares;  ///< the parts of heads(...) or of a combination; empty for a method
 };
 
+/// One part of heads(...) or of a combination: sum*heads, where `heads` is a number of heads or mechanisms.
 struct Share {
   std::vector<MethodText> sum;
   int heads;

@@ -10,11 +10,12 @@ namespace fovea {
 
 namespace {
 
-/// Throws Error for lengths outside 0 … J. Lengths on a GPU are not looked at: that would wait for the device.
+/// Throws Error for lengths outside 0 … J. Lengths on a GPU are not checked, because reading them would wait for the
+/// device.
 void check_lengths(const AttentionInput& input, std::int64_t J) {
   const Tensor& lengths = input.key_lengths;
   require(lengths.shape().elements() == input.key.size(0),
-          "attention: there are {} key lengths for {} sentences; expected one each", lengths.shape().elements(),
+          "attention: there are {} key lengths for {} sentences; expected one for each", lengths.shape().elements(),
           input.key.size(0));
   if (lengths.device() != Device::cpu) return;
   for (std::int64_t end : lengths.to(DType::i64).to_vector<std::int64_t>())
@@ -44,8 +45,8 @@ Variable visible_length(const AttentionInput& input, std::int64_t I, std::int64_
   return length;
 }
 
-/// The first token of each token's document and the one after its last, i32 [B, 1, T]. Throws Error unless documents
-/// are of self-attention without a memory, and their tokens neighbours.
+/// For each token, the interval of the tokens of its document, i32 [B, 1, T]. Throws Error unless this is
+/// self-attention over whole rows without a memory and the tokens of each document are neighbours.
 KeyRange document_of_tokens(const AttentionInput& input, Place place) {
   const Tensor& documents = input.documents;
   const std::int64_t B = input.key.size(0), T = input.key.size(1);
@@ -76,7 +77,7 @@ KeyRange document_of_tokens(const AttentionInput& input, Place place) {
   return {bound(first), bound(end)};
 }
 
-/// Restricts what queries see to their documents.
+/// Restricts queries to the keys of their document, and counts lengths from the document's start.
 void add_documents(const AttentionInput& input, AttentionContext& in) {
   const KeyRange documents = document_of_tokens(input, in.place);
   const DType dtype = input.query.dtype();
@@ -85,11 +86,11 @@ void add_documents(const AttentionInput& input, AttentionContext& in) {
                 before.defined() ? where(less(before, documents.end), before, documents.end) : documents.end};
   in.document_start = documents.first.to(dtype);
   const Tensor length = map(Subtract{}, in.visible.end.to(dtype), in.document_start.value());
-  in.length = map(Maximum{}, length, Tensor::zeros({1}, dtype, input.query.device()));  // 0 in padding
+  in.length = map(Maximum{}, length, Tensor::zeros({1}, dtype, input.query.device()));  // a padded query has length 0
 }
 
-/// The previous focus with a dimension of heads: [B] or [B, H] → [B, H or 1]. Undefined if it is. Throws Error for
-/// other shapes.
+/// The previous focus with a dimension of heads: [B] → [B, 1], and [B, H] as it is; undefined if `focus` is. Throws
+/// Error for other shapes.
 Variable focus_of_heads(const Variable& focus, std::int64_t B) {
   if (!focus.defined()) return focus;
   require((focus.rank() == 1 || focus.rank() == 2) && focus.size(0) == B,
@@ -132,7 +133,8 @@ void require_stored_keys(const AttentionInput& input, const AttentionContext& in
 }
 
 namespace {
-/// Of TokenPositions: queries and keys of documents are the same tokens.
+/// TokenPositions::document_start of the queries. It serves the keys too, because documents occur only in
+/// self-attention, where queries and keys are the same tokens.
 Tensor document_starts(const AttentionContext& in) {
   return in.document_start.defined() ? in.document_start.value() : Tensor();
 }
@@ -154,7 +156,7 @@ void position_second_maps(const AttentionContext& in, Plan& plan, const Position
     Score& score = part.score;
     if (score.form != Score::Form::product || score.queries.size(-1) != in.query.size(-1)) continue;
     const HeadRange heads = resolved(part.heads, in.query.size(1));
-    // positioned() takes all heads; those of others are not used
+    // positioned() takes all H heads; the results for heads outside of the map are discarded
     auto position = [&](Variable& x, const Variable& all, std::int64_t first) {
       x = slice_heads(positioned(replace_heads(all, x, heads), {first, document_starts(in)}), heads);
     };
@@ -202,7 +204,8 @@ Tensor checked_allowed(const Tensor& allowed, const Shape& pairs, Device device)
 
 namespace {
 
-/// AttentionContext::left_pointer or right_pointer from that of the input, whose name is `name`.
+/// AttentionContext::left_pointer or right_pointer from the member of the input called `name`. Throws Error for a wrong
+/// shape or type.
 Variable checked_pointer(const char* name, const Variable& pointer, const Shape& pairs, DType dtype) {
   if (!pointer.defined() || !pointer.value().defined()) return {};
   const bool position = pointer.dtype() == DType::i32 || pointer.dtype() == DType::i64;
@@ -210,12 +213,12 @@ Variable checked_pointer(const char* name, const Variable& pointer, const Shape&
   for (int dim = 0; fits && dim < 3; ++dim) fits = pointer.size(dim) == 1 || pointer.size(dim) == pairs[dim];
   require(fits,
           "attention: {} is {}; expected positions, i32 or i64 [{}, {}, {}], or distributions over the keys, floating "
-          "point {}; all but the keys may be 1",
+          "point {}; all sizes but the number of keys may be 1",
           name, pointer, pairs[0], pairs[1], pairs[2], pairs);
   return position ? Variable(pointer.value().to(dtype)) : cast(pointer, dtype);
 }
 
-/// Rows and columns of the tokens first ≤ t < first + count, [B or 1, 1, count, 2].
+/// Rows and columns of the tokens first ≤ t < first + count, [B or 1, 1, count, 2], in the type of `like`.
 Variable tokens_of_grid(const Tensor& grid, std::int64_t first, std::int64_t count, const Variable& like) {
   const Tensor rows = grid.to(like.dtype()).to(like.device());
   return rows.reshape({rows.rank() == 3 ? rows.size(0) : 1, 1, rows.size(-2), 2}).slice(2, first, first + count);

@@ -14,15 +14,15 @@ AttentionShape with_widths(AttentionShape shape) {
   return shape;
 }
 
-/// Concatenates the mechanisms' weights along the dimension of heads. If one has weights per dimension of the values,
-/// the others are broadcast to that.
+/// Concatenates the mechanisms' weights [B, h, I, J] along the heads. If one mechanism has a weight for each dimension
+/// of the values, [B, h, I, J, D], the others are broadcast to that shape.
 Variable weights_side_by_side(std::vector<Variable> weights) {
   std::int64_t D = 0;
   for (const Variable& w : weights) {
     if (w.rank() != 5) continue;
     require(D == 0 || D == w.size(-1),
-            "attention: mechanisms have weights for each of {} and of {} dimensions of their values; a trace holds one "
-            "width",
+            "attention: one mechanism has weights for each of {} dimensions of its values, another one for each of {}; "
+            "a trace needs equal widths",
             D, w.size(-1));
     D = w.size(-1);
   }
@@ -112,8 +112,8 @@ std::unique_ptr<Attention> Classic::make(const AttentionShape& shape, const std:
 }
 
 void MultiHead::visit(OptionVisitor& visitor, Options& options) {
-  visitor.integer("heads", options.heads, 0, 1024, "number of heads, which divides the width; 0: those of the model");
-  visitor.flag("output", options.output, "the projection W^O; without it the heads are side by side");
+  visitor.integer("heads", options.heads, 0, 1024, "number of heads, a divisor of the width; 0: as many as the model");
+  visitor.flag("output", options.output, "apply the projection W^O; false: the output is the concatenated heads");
 }
 
 std::unique_ptr<Attention> MultiHead::make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
@@ -126,7 +126,7 @@ std::unique_ptr<Attention> MultiHead::make(const AttentionShape& shape, const st
   return mechanisms[0](own);
 }
 
-// ---- Several
+// ---- Combinations of several mechanisms
 
 MixedAttention::MixedAttention(const char* name, const AttentionShape& raw,
                                const std::vector<AttentionFactory>& mechanisms, HeadInput head_input) {
@@ -158,14 +158,16 @@ std::int64_t MixedAttention::heads() const {
   return sum;
 }
 
-/// The part of x [B, heads, ...] that mechanism k, counted from 0, reads. An x of another rank is the mechanism's to
-/// refuse, or has no heads.
+/// The part of x [B, heads, ...] that mechanism k, counted from 0, reads. An x of another rank than `rank` is returned
+/// as it is: either it has no dimension of heads, or the mechanism throws Error for it. `what` names x in the message.
 Variable MixedAttention::part_of_mechanism(const Variable& x, int rank, std::int64_t k, const char* what) const {
   if (!x.defined() || !x.value().defined() || x.rank() != rank || x.size(1) == 1) return x;
   if (x.size(1) == mechanisms()) return slice(x, 1, k, k + 1);
-  require(x.size(1) == heads(),
-          "attention: the {} is {}; expected 1, {} (the mechanisms) or {} (their heads) in place of {}", what, x,
-          mechanisms(), heads(), x.size(1));
+  require(
+      x.size(1) == heads(),
+      "attention: the {} is {}; its dimension of heads is {}, expected 1, {} (one per mechanism) or {} (one per head "
+      "of all mechanisms)",
+      what, x, x.size(1), mechanisms(), heads());
   std::int64_t first = 0;
   for (std::int64_t before = 0; before < k; ++before) first += mechanism(before).heads();
   return slice(x, 1, first, first + mechanism(k).heads());
@@ -175,7 +177,7 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
   auto K = static_cast<std::int64_t>(mechanisms_.size());
   Variable query = input.query, key = input.key, value = input.value;
   if (query_) {
-    // in causal attention the mechanisms store their keys themselves
+    // causal: each mechanism appends its part to the memory, so the projections here see this call's keys only
     DecoderMemory* memory = input.causal ? nullptr : input.memory;
     query = query_->forward(query);
     key = all_keys(memory, false, &key_, [&] { return key_->forward(input.key); });
@@ -221,7 +223,8 @@ Variable MixedAttention::forward(const AttentionInput& input) {
 }
 
 void AverageAttention::visit(OptionVisitor& visitor, Options& options) {
-  visitor.choice("head_input", options.head_input, {"full", "split"}, "the inputs, or parts of their projections");
+  visitor.choice("head_input", options.head_input, {"full", "split"},
+                 "full: each mechanism reads the whole inputs; split: a part of their projections");
 }
 
 std::unique_ptr<Attention> AverageAttention::make(const AttentionShape& shape,
@@ -246,9 +249,10 @@ Variable AverageAttention::combine(const std::vector<Variable>& outputs) const {
 }
 
 void ConcatAttention::visit(OptionVisitor& visitor, Options& options) {
-  visitor.choice("head_input", options.head_input, {"full", "split"}, "the inputs, or parts of their projections");
-  visitor.flag("linear", options.linear, "a linear layer without bias after the concatenation");
-  visitor.integer("width", options.width, 0, 1 << 16, "of the output of that layer; 0: that of the values");
+  visitor.choice("head_input", options.head_input, {"full", "split"},
+                 "full: each mechanism reads the whole inputs; split: a part of their projections");
+  visitor.flag("linear", options.linear, "multiply the concatenation by W, without a bias");
+  visitor.integer("width", options.width, 0, 1 << 16, "width of that layer's output; 0: the width of the values");
 }
 
 std::unique_ptr<Attention> ConcatAttention::make(const AttentionShape& shape,

@@ -1,13 +1,14 @@
-/// Attention without projections, as before the Transformer: one head over the inputs themselves. And combinations of
-/// several mechanisms. Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
+/// Attention without projections, as before the Transformer: one head over the inputs themselves; and combinations of
+/// several attention mechanisms. Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
 ///
 ///   classic(sum)             o_i = Σ_j w_ij v_j
-///   multi_head(sum)          o_i = [head_1; ...; head_H] W^O + b, the attention that a sum alone stands for
+///   multi_head(sum)          o_i = [head_1; ...; head_H] W^O + b, with projections; the same as the sum alone
 ///   average(sum, sum, ...)   o_i = (o_i^1 + ... + o_i^K) / K
 ///   concat(sum, sum, ...)    o_i = [o_i^1; ...; o_i^K] W
 ///
 /// with query [B, m, d_q], key [B, n, d_k], value [B, n, d_v] and W [Σ width of o^k, width]. Each of the K mechanisms
-/// has parameters of its own. It is a sum of methods, which stands for classic(sum), or again one of these four.
+/// has parameters of its own. A mechanism in average(...) or concat(...) is a sum of methods, which means classic(sum)
+/// there, or one of these four combinations.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,16 +20,16 @@
 namespace fovea {
 
 /// One head over the inputs, without projections. The score is the scaled dot product, unless a method sets another
-/// one. The only parameters are those of the methods.
+/// score. Its only parameters are those of the methods.
 class ClassicAttention : public Attention {
  public:
   struct Named {
     std::unique_ptr<LocalnessMethod> method;
-    std::string name;  ///< of the part, for parameters' names
+    std::string name;  ///< prefix of the method's parameter names
   };
 
   ClassicAttention(const AttentionShape& shape, std::vector<Named> methods);
-  /// → [B, m, d_v]. Throws Error for inputs of other widths than those of the shape.
+  /// The output [B, m, d_v]. Throws Error for inputs whose widths differ from those of the shape.
   Variable forward(const AttentionInput& input) override;
   std::int64_t output_dim() const override { return shape_.value_dim; }
   std::int64_t heads() const override { return 1; }
@@ -39,10 +40,10 @@ class ClassicAttention : public Attention {
  private:
   AttentionShape shape_;
   std::vector<Named> methods_;
-  Surroundings surroundings_;  // after all methods have changed them
+  Surroundings surroundings_;  // after the change() of all methods
 };
 
-/// classic(sum): a single mechanism.
+/// classic(sum): attention without projections.
 struct Classic {
   struct Options {};
   static constexpr MethodCard card = {"classic", "attention over the inputs themselves, without projections",
@@ -52,12 +53,12 @@ struct Classic {
                                          const Options&);
 };
 
-/// multi_head(sum): a single mechanism with projections of its own, MultiHeadAttention. In a combination its output is
-/// as wide as the model, so it averages with mechanisms whose values are as wide as that.
+/// multi_head(sum): a MultiHeadAttention, with projections of its own, as one mechanism. Its output has the width of
+/// the model; average(...) combines it only with mechanisms whose values have that width.
 struct MultiHead {
   struct Options {
-    std::int64_t heads = 0;  ///< 0: those of the model
-    bool output = true;      ///< end with W^O; without it the heads are side by side, for the W of concat(...)
+    std::int64_t heads = 0;  ///< 0: the number of heads of the model
+    bool output = true;      ///< apply W^O; false: the output is the concatenated heads, for the W of concat(...)
   };
   static constexpr MethodCard card = {
       "multi_head", "multi-head attention with projections, as a mechanism", "Vaswani et al. 2017, section 3.2.2",
@@ -67,12 +68,13 @@ struct MultiHead {
                                          const Options& options);
 };
 
-/// The base class of average(...) and concat(...): K mechanisms over the inputs, or over parts of their projections. A
-/// mask has one head for all mechanisms, one for each mechanism, or one for each head of theirs, in the order of the
-/// traced weights. The same holds for a previous focus.
+/// The base class of average(...) and concat(...): K mechanisms over the inputs, or over parts of their projections.
+/// AttentionInput::mask, allowed, left_pointer, right_pointer and previous_focus have in their dimension of heads
+/// either 1, which serves all mechanisms, or K, or the number of all heads of all mechanisms, in the order of the
+/// traced weights.
 class MixedAttention : public Attention {
  public:
-  /// The input of mechanism k: the whole inputs, or a part of projected inputs.
+  /// The input of mechanism k: the whole inputs, or its part of the projected inputs.
   enum class HeadInput { full, split };
 
   Variable forward(const AttentionInput& input) override;
@@ -83,10 +85,10 @@ class MixedAttention : public Attention {
   /// counted from 0, reads the columns k d / K to (k + 1) d / K − 1. K must divide d; otherwise throws Error.
   MixedAttention(const char* name, const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                  HeadInput head_input);
-  /// The result, from the outputs of all mechanisms [B, m, ...].
+  /// The result, from the outputs of all mechanisms, each [B, m, its width].
   virtual Variable combine(const std::vector<Variable>& outputs) const = 0;
   std::int64_t mechanisms() const { return static_cast<std::int64_t>(mechanisms_.size()); }
-  std::int64_t value_dim() const;  ///< sum of the widths of combine()'s inputs
+  std::int64_t value_dim() const;  ///< sum of the widths of all mechanisms' outputs
   const Attention& mechanism(std::int64_t k) const { return *mechanisms_[static_cast<std::size_t>(k)]; }
 
  private:

@@ -11,7 +11,7 @@ namespace fovea {
 namespace {
 std::int64_t width_or(std::int64_t width, std::int64_t model_dim) { return width > 0 ? width : model_dim; }
 
-/// x [B, G, T, D] → [B, G · times, T, D]: every head `times` times, one after the other.
+/// Repeats each head `times` times in succession: x [B, G, T, D] → [B, G · times, T, D].
 Variable repeat_heads(const Variable& x, std::int64_t times) {
   if (times == 1) return x;
   const Shape& shape = x.shape();
@@ -19,15 +19,15 @@ Variable repeat_heads(const Variable& x, std::int64_t times) {
   return reshape(each, {shape[0], shape[1] * times, shape[2], shape[3]});
 }
 
-/// x [B, H, I, D_v] with LocalnessMethod::finish() applied to these heads.
+/// Applies LocalnessMethod::finish() to `heads` of x [B, H, I, D_v]; the other heads are not changed.
 Variable finished_heads(LocalnessMethod& method, const Variable& x, const AttentionContext& in, HeadRange heads) {
   if (heads.count == x.size(1)) return method.finish(x, in);
   const Variable own = slice_heads(x, heads), finished = method.finish(own, context_of_heads(in, heads));
   return finished.is_same(own) ? x : replace_heads(x, finished, heads);
 }
 
-/// x [B, H, T, D] with LocalnessMethod::positioned() applied to these of H heads. x may have fewer, the heads of shared
-/// keys, if only methods on all heads position them.
+/// Applies LocalnessMethod::positioned() to `heads` of x [B, H, T, D]; the other heads are not changed. x may have
+/// fewer than H heads, those of shared keys, if every method with positioned() acts on all heads.
 Variable positioned_heads(LocalnessMethod& method, const Variable& x, const TokenPositions& at, HeadRange heads,
                           std::int64_t H) {
   if (heads.count == H) return method.positioned(x, at);
@@ -44,7 +44,8 @@ Surroundings MultiHeadAttention::surroundings(const std::vector<Placed>& methods
 }
 
 namespace {
-/// Whether all methods that position heads act on all of them, so that keys may be positioned before they are repeated.
+/// Whether every method with positioned() acts on all heads. If so, shared keys can be positioned before they are
+/// repeated for the query heads.
 bool are_positioned_alike(const std::vector<MultiHeadAttention::Placed>& methods, const AttentionShape& shape) {
   return std::all_of(methods.begin(), methods.end(), [&](const MultiHeadAttention::Placed& placed) {
     Surroundings own{.value_dim = shape.model_dim};
@@ -66,11 +67,11 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
       value_(width_or(shape.value_dim, shape.model_dim),
              surroundings_.value_dim / std::max(shape.heads, 1) * key_heads_) {
   require(shape.heads > 0 && shape.model_dim % shape.heads == 0,
-          "attention: {} heads do not divide the model's width, {}", shape.heads, shape.model_dim);
+          "attention: {} heads do not divide the width of the model, {}", shape.heads, shape.model_dim);
   require(surroundings_.value_dim % shape.heads == 0, "attention: {} heads do not divide the width of the values, {}",
           shape.heads, surroundings_.value_dim);
-  require(shape.heads % key_heads_ == 0, "attention: {} heads of keys do not divide the {} heads of queries",
-          key_heads_, shape.heads);
+  require(shape.heads % key_heads_ == 0, "attention: {} key heads do not divide the {} query heads", key_heads_,
+          shape.heads);
   child("query", query_);
   child("key", key_);
   child("value", value_);
@@ -83,8 +84,8 @@ bool MultiHeadAttention::has_independent_queries() const {
                      [](const Placed& placed) { return placed.method->has_independent_queries(); });
 }
 
-/// Applies all layers that read the same states in one product. With a decoder's memory layers are applied one by one,
-/// because the memory may have their results.
+/// Applies all layers that read the same states in one matrix product. Not with a decoder's memory: it may hold a
+/// layer's results already, so each layer is applied when they are needed.
 void MultiHeadAttention::project_together(const AttentionInput& input, AttentionContext& in) const {
   if (input.memory) return;
   StateLayers more;
@@ -122,7 +123,7 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   in.projected_query = in.project(query_, input.query);
   in.projected_key = in.all_keys(&key_, [&] { return in.project(key_, input.key); });
   in.query = split_heads(in.projected_query, head_dim_);
-  const std::int64_t shared = shape_.heads / key_heads_;  // query heads that share the keys and values of one head
+  const std::int64_t shared = shape_.heads / key_heads_;  // number of query heads that share one head of keys
   in.key = split_heads(in.projected_key, head_dim_);
   in.value = repeat_heads(split_heads(in.all_keys(&value_, [&] { return in.project(value_, input.value); }),
                                       surroundings_.value_dim / shape_.heads),

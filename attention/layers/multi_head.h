@@ -1,4 +1,4 @@
-/// Multi-head attention (Vaswani et al. 2017) with any localness methods.
+/// Multi-head attention with any localness methods. Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2.
 #pragma once
 #include <memory>
 #include <optional>
@@ -9,23 +9,25 @@
 
 namespace fovea {
 
-/// Q = x_q W^Q + b, K = x_k W^K + b and V = x_v W^V + b are split into H heads. The output is the concatenated results
-/// of the heads, times W^O, plus b, or without that projection where the shape has none. Projections are [d, d], unless
-/// keys or values have other widths or a method changes the width of the values. Each method acts on all heads or on
-/// some of them. Parts: query, key, value, output and the methods.
+/// Q = x_q W^Q + b, K = x_k W^K + b and V = x_v W^V + b are split into H heads. The output is the concatenated outputs
+/// of the heads, times W^O, plus b. AttentionShape::output_projection = false leaves out W^O and b. W^Q, W^K, W^V and
+/// W^O are [d, d], unless keys or values have other widths or a method changes the width of the values or the number of
+/// key heads. Each method acts on all heads or on some of them. Names of the parts: query, key, value, output and those
+/// of the methods.
 class MultiHeadAttention : public Attention {
  public:
   /// A method and the heads first_head ≤ h < first_head + heads that it acts on.
   struct Placed {
     std::unique_ptr<LocalnessMethod> method;
-    std::string name;  ///< of the part, for parameters' names
+    std::string name;  ///< prefix of the method's parameter names
     int first_head, heads;
   };
 
-  /// The properties of the attention after all methods have changed them.
+  /// The properties of the attention after the change() of all methods.
   static Surroundings surroundings(const std::vector<Placed>& methods, std::int64_t model_dim);
 
-  /// Throws Error unless the number of heads divides the width of the model and that of the values.
+  /// Throws Error unless the number of heads divides the width of the model and of the values, and the number of key
+  /// heads divides the number of heads.
   MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods);
 
   Variable forward(const AttentionInput& input) override;
@@ -33,7 +35,7 @@ class MultiHeadAttention : public Attention {
   std::int64_t heads() const override { return shape_.heads; }
   bool has_independent_queries() const override;
 
-  /// The arguments of attend(): projected heads and what all methods add.
+  /// The arguments of attend() for one call: the context with the projected heads, and the terms of all methods.
   struct Call {
     AttentionContext context;
     Plan plan;
@@ -47,11 +49,11 @@ class MultiHeadAttention : public Attention {
   AttentionShape shape_;
   std::int64_t head_dim_;
   std::vector<Placed> methods_;
-  Surroundings surroundings_;  // after all methods have changed them
-  bool positioned_alike_;      // all heads, by the methods that do so
+  Surroundings surroundings_;  // after the change() of all methods
+  bool positioned_alike_;      // whether every method with positioned() acts on all heads
   std::int64_t key_heads_;
   Linear query_, key_, value_;
-  std::optional<Linear> output_;  // none without AttentionShape::output_projection
+  std::optional<Linear> output_;  // W^O; absent if AttentionShape::output_projection is false
 };
 
 }  // namespace fovea

@@ -3,13 +3,14 @@
 namespace fovea {
 
 void HeadActivation::visit(OptionVisitor& visitor, Options& options) {
-  visitor.choice("function", options.function, {"none", "relu", "gelu"}, "F, on the concatenated heads");
-  visitor.integer("width", options.width, 0, 65536, "d_f, of all heads' values together; 0: the model's");
+  visitor.choice("function", options.function, {"none", "relu", "gelu"}, "F, applied to the concatenated heads");
+  visitor.integer("width", options.width, 0, 65536,
+                  "d_f, the width of the values of all heads together; 0: the width of the model");
 }
 
 HeadActivation::HeadActivation(const MethodShape& shape, const Options& options) : options_(options) {
   require(shape.heads * shape.head_dim == shape.model_dim,
-          "activation: it acts on all heads; heads= and heads(...) do not go with it");
+          "activation: it acts on all heads, so heads= and heads(...) cannot be used with it");
 }
 
 void HeadActivation::change(Surroundings& surroundings) const {

@@ -5,11 +5,11 @@
 namespace fovea {
 
 void AdaptiveSpan::visit(OptionVisitor& visitor, Options& options) {
-  visitor.number("ramp", options.ramp, 1e-3, 1e6, "R, over which the mask falls from 1 to 0, in tokens");
-  visitor.number("longest", options.longest, 1e-3, 1e9, "the bound of the spans z, in tokens");
+  visitor.number("ramp", options.ramp, 1e-3, 1e6, "R, the distance over which the mask falls from 1 to 0, in tokens");
+  visitor.number("longest", options.longest, 1e-3, 1e9, "upper bound of the spans z, in tokens");
   visitor.flag("after_softmax", options.after_softmax,
-               "the mask multiplies the weights, which then sum to less than 1");
-  visitor.flag("from_query", options.from_query, "each query has a span of its own, predicted from its state");
+               "multiply the weights after the softmax by the mask; they then sum to at most 1");
+  visitor.flag("from_query", options.from_query, "predict a span for each query from its state");
 }
 
 AdaptiveSpan::AdaptiveSpan(const MethodShape& shape, const Options& options)

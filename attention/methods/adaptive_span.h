@@ -1,15 +1,15 @@
-/// Adaptive attention span: each head learns how far it looks.
+/// Adaptive attention span: each head learns the width of its window.
 /// Sukhbaatar et al. 2019, "Adaptive Attention Span in Transformers", section 2.2.
 ///
 ///   a_ij = m(|i − j|) exp(s_ij) / Σ_k m(|i − k|) exp(s_ik),   m(x) = min(max((R + z_h − x) / R, 0), 1)
 ///
-/// With from_query each query has a span of its own, z_ih = longest · sigmoid(x_i v_h + span_h), where x_i is the input
-/// of the sub-layer.
+/// R is the ramp, and the span is z_h = longest · sigmoid(span_h), in tokens. (The paper learns z itself and clips it
+/// to [0, longest] after each update. The sigmoid needs no clipping, and a span near 0 still has a gradient.) With
+/// from_query the span depends on the query: z_ih = longest · sigmoid(x_i v_h + span_h), where x_i is the input of the
+/// sub-layer.
 ///
-/// R is the ramp. z_h = longest · sigmoid(span_h), in tokens. (The paper learns z and clips it to [0, longest] after
-/// each update. The sigmoid needs no clipping, and a span of nearly 0 still has a gradient.) Keys at distances of R + z
-/// or more, where m = 0, are outside of a hard window; the others have the bias log m. With after_softmax, w_ij = m(|i
-/// − j|) softmax(s)_ij, without normalising again.
+/// Keys at distances of R + z or more have m = 0 and lie outside of a hard window; the other keys have the bias log m.
+/// With after_softmax, w_ij = m(|i − j|) softmax(s)_ij, without normalising again.
 #pragma once
 #include "attention/registry.h"
 
@@ -30,7 +30,7 @@ struct SpanBias {
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T logit, Position<T> at, T reach) const {
     T mask = span_mask(at, reach, ramp);
-    return logit + log(select(mask <= T(0), T(1), mask));  // outside of the window any finite number will do
+    return logit + log(select(mask <= T(0), T(1), mask));  // outside of the hard window any finite number is correct
   }
 };
 
@@ -53,7 +53,7 @@ class AdaptiveSpan : public LocalnessMethod {
     bool from_query = false;  ///< the span depends on the query: the paper's dynamic attention span
   };
   static constexpr MethodCard card = {
-      "adaptive_span", "each head learns how far it looks", "Sukhbaatar et al. 2019, section 2.2",
+      "adaptive_span", "each head learns the width of its window", "Sukhbaatar et al. 2019, section 2.2",
       "a_ij = m_ij exp(s_ij) / sum_k m_ik exp(s_ik); after_softmax: w_ij = m_ij softmax_j(s_ij)\n"
       "m_ij = clamp((ramp + z_h - |i - j|) / ramp, 0, 1), z_h = longest sigmoid(span_h)\n"
       "from_query: z_ih = longest sigmoid(x_i predictor_h + span_h), x_i: the input"};

@@ -1,7 +1,7 @@
 /// Attention with linear biases (ALiBi).
 /// Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation", §3.
 ///
-///   z_ij = s_ij − 2^(−8 h / H) |j − i|        h = 1, ..., H; symmetric if i sees keys on both sides
+///   z_ij = s_ij − 2^(−8 h / H) |j − i|        h = 1, ..., H; the paper has keys j ≤ i only
 ///
 /// H is the number of heads that the method acts on. There are no parameters.
 #pragma once
@@ -21,7 +21,7 @@ struct DistanceBias {
 class LinearBiases : public LocalnessMethod {
  public:
   struct Options {};
-  static constexpr MethodCard card = {"alibi", "a penalty linear in the distance, steeper or flatter by head",
+  static constexpr MethodCard card = {"alibi", "a penalty linear in the distance, with a fixed slope for each head",
                                       "Press et al. 2022, section 3",
                                       "z_ij = q_i . k_j / sqrt(D) - 2^(-8 h / H) |j - i|, h = 1 to H"};
   static void visit(OptionVisitor&, Options&) {}

@@ -1,13 +1,14 @@
-/// Differential attention: the weights of one map less those of another.
+/// Differential attention: the difference of two attention maps.
 /// Ye et al. 2024, "Differential Transformer", eq. 1-3.
 ///
 ///   a_i = softmax(z_i) − λ softmax(z'_i)        z'_ij: z_ij with q'_i · k'_j / sqrt(D) in place of q_i · k_j / sqrt(D)
 ///   λ = exp(λ_q1 · λ_k1) − exp(λ_q2 · λ_k2) + λ_init,  λ_init = 0.8 − 0.6 exp(−0.3 l)     l: the layer, from 0
-///   o_i^h = (1 − λ_init) RMSNorm(Σ_j a_ij v_j)  with one gain for all heads
+///   o_i^h = (1 − λ_init) RMSNorm(Σ_j a_ij v_j)  with one gain vector for all heads
 ///
-/// In the paper a layer has half as many heads, each with values twice as wide; here heads and their widths are those
-/// of plain attention, and q' = x_q W'^Q, k' = x_k W'^K are additional projections. With another normaliser than the
-/// softmax, such as sparsemax, both maps have that one. Rotary positions turn both maps.
+/// In the paper a layer has half as many heads as plain attention, each with values twice as wide. Here the number of
+/// heads and their widths are those of plain attention, and q' = x_q W'^Q, k' = x_k W'^K are additional projections.
+/// Another normaliser, such as sparsemax, replaces the softmax in both maps. Rotary positions rotate the queries and
+/// keys of both maps.
 #pragma once
 #include <cmath>
 
@@ -20,7 +21,7 @@ class DifferentialAttention : public LocalnessMethod {
  public:
   struct Options {};
   static constexpr MethodCard card = {
-      "differential", "weights of one map less those of another, and a norm of each head", "Ye et al. 2024, eq. 1-3",
+      "differential", "the difference of two attention maps, then a norm of each head", "Ye et al. 2024, eq. 1-3",
       "a_i = softmax(z_i) - lambda softmax(z'_i), z'_ij = (x_q query)_i . (x_k key)_j / sqrt(D) + biases\n"
       "lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init\n"
       "lambda_init = 0.8 - 0.6 exp(-0.3 layer), layers from 0\n"

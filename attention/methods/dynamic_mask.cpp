@@ -8,8 +8,8 @@
 namespace fovea {
 
 void DynamicMask::visit(OptionVisitor& visitor, Options& options) {
-  visitor.integer("clip", options.clip, 1, 65536, "largest distance with an entry of its own, on each side, in tokens");
-  visitor.flag("log_floor", options.log_floor, "log M at least log 1e-10, the authors' clamp");
+  visitor.integer("clip", options.clip, 1, 65536, "largest distance with an entry of its own in the tables, in tokens");
+  visitor.flag("log_floor", options.log_floor, "log M is at least log 1e-10, as in the authors' code");
 }
 
 DynamicMask::DynamicMask(const MethodShape& shape, const Options& options)
@@ -30,7 +30,7 @@ void DynamicMask::add_terms(const AttentionContext& in, Plan& plan) {
   Variable row = transpose(matmul(in.query_states, unsqueeze(weight_, 1)), 1, 2);  // x_i W, [B, 1, I]
   LogSigmoidBias bias;
   if (options_.log_floor) bias.floor = std::log(1e-10);
-  std::int64_t clip = std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // skip entries that no pair reads
+  std::int64_t clip = std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // leave out entries no pair reads
   auto term = [=, row = row + unsqueeze(head_, 1), table = offset_table(clip)] {
     return pointwise(bias, PerQuery{row}, PerOffset{table, clip});
   };

@@ -1,11 +1,11 @@
-/// Dynamic mask attention (DMAN): a learned mask that depends on the query, the distance and the head.
+/// Dynamic mask attention (DMAN): a learned soft mask that depends on the query, the distance and the head.
 /// Fan et al. 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer", eq. 12.
 ///
 ///   a_ij = M_ij exp(s_ij) / Σ_k M_ik exp(s_ik),   M_ij = sigmoid(x_i · W + P_{i−j} + U_h)
 ///
-/// Computed as z_ij = s_ij + log M_ij with log sigmoid(x) = −softplus(−x). x_i is the sub-layer's input. W [d] has no
-/// bias. All heads share W and P. P has one table for j < i, `left`, and one for j > i, `right`, whose entry k belongs
-/// to distance k + 1; P_0 = 0. Distances beyond the tables read their last entries.
+/// Computed as z_ij = s_ij + log M_ij with log sigmoid(x) = −softplus(−x). x_i is the input of the sub-layer. W [d] has
+/// no bias. All heads share W and P. P has two tables: `left` for keys j < i, `right` for keys j > i. Entry k of a
+/// table belongs to distance k + 1. P_0 = 0. Distances beyond a table read its last entry.
 #pragma once
 #include <limits>
 
@@ -29,20 +29,20 @@ class DynamicMask : public LocalnessMethod {
  public:
   struct Options {
     std::int64_t clip = 1024;  ///< entries of each table, in tokens
-    bool log_floor = false;    ///< log M at least log 1e-10, as the authors' code
+    bool log_floor = false;    ///< log M is at least log 1e-10, as in the authors' code
   };
 
   static constexpr MethodCard card = {
-      "dman", "a mask learned by query, distance and head", "Fan et al. 2021, eq. 12",
+      "dman", "a learned soft mask of query, distance and head", "Fan et al. 2021, eq. 12",
       "z_ij = s_ij + log sigmoid(x_i . weight + P_(i-j) + head_h), x_i: the input\n"
-      "P_0 = 0; P = left[i - j - 1] for j < i, right[j - i - 1] for j > i; the last entries beyond clip"};
+      "P_0 = 0; P = left[i - j - 1] for j < i, right[j - i - 1] for j > i; beyond clip the last entry"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   DynamicMask(const MethodShape& shape, const Options& options);
   void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
-  /// P over j − i = −clip, ..., clip: [2 clip + 1]
+  /// P for j − i = −clip, ..., clip: [2 clip + 1].
   Variable offset_table(std::int64_t clip) const;
 
   Options options_;

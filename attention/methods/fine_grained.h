@@ -4,7 +4,7 @@
 ///   e_ijk = (V tanh(q_i W + k_j U + b))_k       for each dimension k of the values
 ///   a_ijk = softmax over j,  o_ik = Σ_j a_ijk v_jk
 ///
-/// W [d_q, a], U [d_k, a], b [a], V [a, d_v]. This is additive attention with one head per dimension of the values,
+/// W [d_q, a], U [d_k, a], b [a], V [a, d_v]. This equals additive attention with one head per dimension of the values,
 /// where all heads share the hidden layer.
 #pragma once
 #include "attention/methods/score.h"

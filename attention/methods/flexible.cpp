@@ -9,20 +9,20 @@
 namespace fovea {
 
 void FlexibleAttention::visit(OptionVisitor& visitor, Options& options) {
-  visitor.number("sigma", options.sigma, 1e-3, 1e6, "in tokens");
+  visitor.number("sigma", options.sigma, 1e-3, 1e6, "distance at which the penalty is g / 2, in tokens");
   visitor.number("threshold", options.threshold, 0, std::numeric_limits<double>::infinity(),
-                 "tau: at test time only keys with a smaller penalty; inf: all");
+                 "tau: in evaluation, only keys with a smaller penalty are seen; inf: all keys");
   visitor.choice("p_init", options.p_init, {"0", "-1", "nopen"},
-                 "focus before the first step; nopen: no penalty there");
-  visitor.flag("detach_focus", options.detach_focus, "no gradient through the focus");
+                 "focus before the first step; nopen: no penalty in the first step");
+  visitor.flag("detach_focus", options.detach_focus, "gradients do not flow through the focus");
   visitor.integer("hidden", options.hidden, 0, 1 << 16,
-                  "width of the layer that makes the gate; 0: that of the queries");
+                  "width of the hidden layer that predicts the gate; 0: the width of the queries");
 }
 
 FlexibleAttention::FlexibleAttention(const MethodShape& shape, const Options& options)
     : options_(options), step_dim_(shape.step_dim) {
   require(shape.place == Place::cross,
-          "flexible: a focus on the source is for cross-attention; it is not defined in self-attention");
+          "flexible: the focus is a position in the source; it is defined in cross-attention only");
   std::int64_t a = options.hidden > 0 ? options.hidden : shape.query_dim;
   gate_projection_ = parameter("gate_projection", shape_of_heads(shape, {shape.query_dim + shape.step_dim, a}),
                                Initializer::xavier_uniform());
@@ -46,8 +46,11 @@ Variable FlexibleAttention::gate(const AttentionContext& in) const {
 void FlexibleAttention::add_terms(const AttentionContext& in, Plan& plan) {
   Variable focus = in.previous_focus;
   if (!focus.defined() && in.memory) focus = in.memory->step_state(this);
-  require(focus.defined() || in.query_offset == 0,
-          "flexible: step {} has no previous focus; set previous_focus or decode with a memory", in.query_offset);
+  require(
+      focus.defined() || in.query_offset == 0,
+      "flexible: the first query is at step {}, but there is no previous focus; set previous_focus or decode with a "
+      "memory",
+      in.query_offset);
   Variable g = gate(in);
   const bool opens_without_penalty = options_.p_init == FirstFocus::none && !focus.defined();
   plan.focus = FocusedSoftmax{
@@ -69,8 +72,8 @@ void FlexibleAttention::add_terms(const AttentionContext& in, Plan& plan) {
 
 Variable focus_fine_tuning_loss(const Variable& nll, const Variable& gates, const Tensor& lengths, double beta,
                                 FocusLoss normalisation) {
-  require(nll.rank() == 2 && nll.shape() == gates.shape(), "focus_fine_tuning_loss: nll is {}, gates {}; both [B, T]",
-          nll, gates);
+  require(nll.rank() == 2 && nll.shape() == gates.shape(),
+          "focus_fine_tuning_loss: nll is {}, gates are {}; expected one shape [B, T]", nll, gates);
   std::int64_t B = nll.size(0), T = nll.size(1);
   Tensor count = lengths.defined() ? lengths.to(nll.dtype()).reshape({B, 1})
                                    : Tensor::full({B, 1}, static_cast<double>(T), nll.dtype(), nll.device());

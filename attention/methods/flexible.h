@@ -1,18 +1,19 @@
-/// Flexible attention: a penalty on the distance from the previous step's focus, whose strength the decoder predicts.
+/// Flexible attention: a penalty on the distance from the focus of the previous step. The decoder predicts the
+/// penalty's strength, the gate.
 /// Shu & Nakayama 2017, "An Empirical Study of Adequate Vision Span for Attention-Based Neural Machine Translation",
 /// eq. 5-9.
 ///
 ///     g_t = sigmoid(v · tanh([q_t; i_t] W) + b)            q_t: decoder state, i_t: decoder input (step_input)
 ///     z_ts = s_ts − g_t (s − p_{t−1})² / (2 sigma²)         s_ts: any score
 ///     a_t = softmax_s(z_t)
-///     p_t = Σ_s a_ts s                                      p: the focus, carried from step to step
+///     p_t = Σ_s a_ts s                                      p: the focus, the mean position of the weights
 ///
-/// In step-by-step decoding the focus before the first query comes from AttentionInput::previous_focus or from the
-/// decoder's memory. The focus after each query is the trace's quantity "focus". Gradients flow through the focus,
-/// unless detach_focus is set.
+/// Each step reads the focus of the step before. In step-by-step decoding the focus before the first query comes from
+/// AttentionInput::previous_focus or from the decoder's memory. A trace has the focus after each query as the quantity
+/// "focus". Gradients flow through the focus, unless detach_focus is set.
 ///
-/// In evaluation, a threshold tau restricts the query to keys with g (s − p)² / (2 sigma²) < tau (focus_window() in
-/// formula/focus.h). The fused engine does not compute the scores of other keys.
+/// In evaluation, a threshold tau restricts each query to keys with g (s − p)² / (2 sigma²) < tau (focus_window() in
+/// formula/focus.h). The fused engine does not compute the scores of the other keys.
 #pragma once
 #include <limits>
 
@@ -25,18 +26,18 @@ class FlexibleAttention : public LocalnessMethod {
   enum class FirstFocus { first_word, before_first_word, none };
   struct Options {
     double sigma = 1.5;                                          ///< in tokens
-    double threshold = std::numeric_limits<double>::infinity();  ///< tau, used in evaluation; inf: the whole sentence
+    double threshold = std::numeric_limits<double>::infinity();  ///< tau, used in evaluation only; inf: all keys
     FirstFocus p_init =
-        FirstFocus::first_word;  ///< p before the first step: 0, −1 or none (no penalty in the first step)
-    bool detach_focus = false;   ///< no gradient through p
-    std::int64_t hidden = 0;     ///< a; 0: the width of the queries
+        FirstFocus::first_word;  ///< p before the first step: 0, −1, or none, which is no penalty in the first step
+    bool detach_focus = false;   ///< gradients do not flow through p
+    std::int64_t hidden = 0;     ///< a, the width of the gate's hidden layer; 0: the width of the queries
   };
   static constexpr MethodCard card = {
-      "flexible", "a penalty on the distance from the last step's focus, as strong as the decoder says",
+      "flexible", "a penalty on the distance from the previous step's focus, with a predicted strength",
       "Shu & Nakayama 2017, eq. 5-9",
       "z_ts = s_ts - g_t (s - p_(t-1))^2 / (2 sigma^2), p_t = sum_s a_ts s\n"
       "g_t = sigmoid(gate_vector . tanh([q_t; i_t] gate_projection) + gate_bias), i_t: step_input\n"
-      "not in training: only keys whose penalty is below threshold"};
+      "in evaluation only keys whose penalty is below threshold are seen"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   FlexibleAttention(const MethodShape& shape, const Options& options);
@@ -47,15 +48,16 @@ class FlexibleAttention : public LocalnessMethod {
 
   Options options_;
   std::int64_t step_dim_;
-  Variable gate_projection_, gate_vector_, gate_bias_;  // W [d_q + d_e, a], v [a], b [1]
+  Variable gate_projection_, gate_vector_, gate_bias_;  // W [d_q + d_e, a], v [a], b; on several heads [H, ...]
 };
 
 /// The loss for fine-tuning towards narrow windows (eq. 9): the negative log-likelihood minus beta times the mean gate
-/// of each sentence.
-///   per_sentence: sums of both over sentences, as in the paper
-///   per_token:    the mean over tokens minus beta times the mean over sentences
+/// of each sentence. FocusLoss chooses the normalisation:
+///   per_sentence: both are summed over the sentences of the batch, as in the paper
+///   per_token:    the mean negative log-likelihood of a token minus beta times the mean over sentences
 enum class FocusLoss { per_sentence, per_token };
-/// nll and gates [B, T]; the first lengths[b] steps of sentence b count (i32 [B]; undefined: all) → scalar
+/// The loss, a scalar, from the negative log-likelihood and the gate of each step, nll and gates [B, T]. Only the first
+/// lengths[b] steps of sentence b count; lengths is i32 [B], and undefined if all steps count.
 Variable focus_fine_tuning_loss(const Variable& nll, const Variable& gates, const Tensor& lengths, double beta,
                                 FocusLoss normalisation);
 

@@ -1,4 +1,5 @@
-/// Forgetting attention: a forget gate makes keys fade with every token after them.
+/// Forgetting attention: each token l has a forget gate f_l in (0, 1), which multiplies the unnormalised weights of the
+/// keys before it, for the queries from it on.
 /// Lin et al. 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate", section 3.
 ///
 ///   z_ij = s_ij + Σ_{l=j+1..i} log f_l,   f_l = sigmoid(x_l · w_h + b_h)          per head
@@ -24,7 +25,7 @@ class ForgettingAttention : public LocalnessMethod {
  public:
   struct Options {};
   static constexpr MethodCard card = {
-      "forgetting", "keys fade by a learned forget gate of every token after them", "Lin et al. 2025, section 3",
+      "forgetting", "learned forget gates lower the weights of earlier keys", "Lin et al. 2025, section 3",
       "z_ij = s_ij + sum over l = j + 1 to i of log f_l, f_l = sigmoid(x_l . gate.weight_h + gate.bias_h)\n"
       "x_l: the states of the keys; in a decoder's self-attention only"};
   static void visit(OptionVisitor&, Options&) {}

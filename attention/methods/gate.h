@@ -1,6 +1,7 @@
-/// Gated heads: each number of a head's output is multiplied by a gate that the query's state opens or closes.
+/// Gated heads: each element of a head's output is multiplied by a gate in (0, 1) that is computed from the query's
+/// state.
 /// Qiu et al. 2025, "Gated Attention for Large Language Models: Non-linearity, Sparsity, and Attention-Sink-Free",
-/// eq. 5: the elementwise gate of each head's output (G1).
+/// eq. 5, the elementwise gate on each head's output (G1 in the paper).
 ///
 ///   o'_i = o_i ⊙ sigmoid(x_i W_g)        x_i: query_states; W_g [d, h D_v], no bias
 #pragma once
@@ -12,8 +13,7 @@ namespace fovea {
 class GatedHeads : public LocalnessMethod {
  public:
   struct Options {};
-  static constexpr MethodCard card = {"gate",
-                                      "a gate on each number of the heads' outputs, opened by the query's state",
+  static constexpr MethodCard card = {"gate", "a sigmoid gate on each element of the heads' outputs",
                                       "Qiu et al. 2025, eq. 5", "o'_i = o_i * sigmoid(x_i gate), element by element"};
   static void visit(OptionVisitor&, Options&) {}
 

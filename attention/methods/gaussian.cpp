@@ -7,7 +7,7 @@ namespace fovea {
 
 namespace {
 
-/// [B, T, h] → [B, h, T]
+/// Moves the heads to the front: [B, T, h] → [B, h, T].
 Variable per_head(const Variable& x) { return transpose(x, 1, 2); }
 
 /// The sum of the projected keys that each query may see: [B, 1, d] if all queries of a sentence see the same keys,
@@ -43,14 +43,18 @@ Variable mean_visible_key(const AttentionContext& in) {
 }  // namespace
 
 void GaussianLocalness::visit(OptionVisitor& visitor, Options& options) {
-  visitor.choice("window", options.window, {"fixed", "layer", "query", "head"}, "what the width D depends on");
-  visitor.number("width", options.width, 1e-3, 1e6, "D of window=fixed, in tokens");
-  visitor.number("largest_width", options.largest_width, 1e-3, 1e6, "N of window=head: D = N sigmoid(z), in tokens");
+  visitor.choice("window", options.window, {"fixed", "layer", "query", "head"},
+                 "width D: a constant, predicted for the layer or for each query, or learned for each head");
+  visitor.number("width", options.width, 1e-3, 1e6, "with window=fixed: D, in tokens");
+  visitor.number("largest_width", options.largest_width, 1e-3, 1e6,
+                 "with window=head: N in D = N sigmoid(z), in tokens");
   visitor.choice("center_scale", options.center_scale, {"last", "paper"},
                  "last: P = (len - 1) sigmoid; paper: len sigmoid - 1");
-  visitor.number("epsilon", options.epsilon, 0, 10, "added to D, in tokens; 0: as printed, D at least 1e-3");
-  visitor.choice("center_input", options.center_input, {"query", "q+ctx"}, "q+ctx: also the output of plain attention");
-  visitor.flag("shared_width", options.shared_width, "window=layer: one D for all heads");
+  visitor.number("epsilon", options.epsilon, 0, 10,
+                 "added to D, in tokens; 0: as in the paper, but D is at least 1e-3");
+  visitor.choice("center_input", options.center_input, {"query", "q+ctx"},
+                 "P is predicted from the query; q+ctx: also from the output of plain attention");
+  visitor.flag("shared_width", options.shared_width, "with window=layer: one D for all heads");
 }
 
 GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& options)

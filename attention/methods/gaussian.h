@@ -3,7 +3,7 @@
 ///
 ///   z_ij = s_ij − 2 ((j − P_i) / D_i)²          P: centre, D: window width (sigma = D / 2), in tokens
 ///
-/// u_i = tanh(q_i W_p + b_p)                     q_i: projected query of all heads, without 1 / sqrt(D)
+/// u_i = tanh(q_i W_p + b_p)                     q_i: the projected query of all heads side by side, [d]
 /// P_i = (len − 1) sigmoid(u_i U_p + c)          [B, H, I]; len: number of keys that i may see
 /// D_i by `window`:
 ///   fixed  D = width
@@ -35,15 +35,15 @@ class GaussianLocalness : public LocalnessMethod {
   enum class CenterInput { query, query_and_context };
   struct Options {
     Window window = Window::query;
-    double width = 10;          ///< D of window = fixed, in tokens
-    double largest_width = 50;  ///< N of window = head, in tokens
+    double width = 10;          ///< with window = fixed: D, in tokens
+    double largest_width = 50;  ///< with window = head: N, in tokens
     /// last: P = (len − 1) sigmoid, as in the authors' code; paper: P = len · sigmoid − 1, the paper's formula with
     /// positions counted from 0
     CenterScale center_scale = CenterScale::last;
-    double epsilon = 0.1;  ///< added to D, as in the authors' code; 0: as in the paper, but D is at least 1e-3
+    double epsilon = 0.1;  ///< in tokens, added to D as in the authors' code; 0: as in the paper, but D ≥ 1e-3
     /// The centre is predicted from the query, or from the query and the output of plain attention (footnote 2).
     CenterInput center_input = CenterInput::query;
-    bool shared_width = false;  ///< window = layer: one D for all heads (eq. 8 as printed) instead of one per head
+    bool shared_width = false;  ///< with window = layer: one D for all heads (eq. 8 as printed), not one per head
   };
 
   static constexpr MethodCard card = {

@@ -8,13 +8,13 @@ namespace fovea {
 
 namespace {
 
-/// The capture is c, [1, h, 1, width] or [B, h, I, width].
+/// The convolution of the values. The capture is c, [1, h, 1, width] or [B, h, I, width].
 class Convolution : public PairlessMixer {
  public:
   Variable output(const AttentionContext& in, std::span<const Variable> captured) const override {
     return in.allowed.defined() ? matmul(weights(in, captured), in.value) : convolved(in, in.value, captured[0]);
   }
-  /// The convolution of unit vectors.
+  /// Computed as the convolution of unit vectors in place of the values.
   Variable weights(const AttentionContext& in, std::span<const Variable> captured) const override {
     const std::int64_t J = in.key.size(2);
     const Tensor key = Tensor::arange(J, DType::i32, in.key.device());
@@ -25,18 +25,20 @@ class Convolution : public PairlessMixer {
   }
 
  private:
+  /// The convolution of x [B or 1, h or 1, J, n] with the weights c, for each query: [B, h, I, n].
   static Variable convolved(const AttentionContext& in, const Variable& x, const Variable& c) {
     const std::int64_t width = c.size(3), I = in.query.size(2), J = x.size(2);
     const std::int64_t first = in.query_offset - (in.causal ? width - 1 : (width - 1) / 2), end = first + I + width - 1;
     const std::int64_t from = std::clamp<std::int64_t>(first, 0, J), to = std::clamp<std::int64_t>(end, from, J);
-    const Variable known = slice(without_padding(in, x), 2, from, to);  // the rest of the rows first ... end is 0
+    // a convolution reads the rows first ≤ t < end; those outside of 0 ≤ t < J count as zeros
+    const Variable known = slice(without_padding(in, x), 2, from, to);
     auto zeros = [&](std::int64_t rows) {
       return Tensor::zeros({known.size(0), known.size(1), rows, known.size(3)}, x.dtype(), x.device());
     };
     const std::int64_t before = std::clamp<std::int64_t>(from - first, 0, end - first);
     const Variable rows = concat({zeros(before), known, zeros(end - first - before - (to - from))}, 2);
     const Variable zero = Tensor::zeros({1}, x.dtype(), x.device());
-    auto neighbour = [&](std::int64_t r) {  // of every query
+    auto neighbour = [&](std::int64_t r) {  // c_r v_{i+r−left} for all queries i
       const Variable weighted = slice(c, 3, r, r + 1) * slice(rows, 2, r, r + I);
       return in.document_start.defined() ? where(is_visible(in, first + r), weighted, zero) : weighted;
     };
@@ -55,13 +57,13 @@ class Convolution : public PairlessMixer {
 }  // namespace
 
 void LightConvolution::visit(OptionVisitor& visitor, Options& options) {
-  visitor.integer("width", options.width, 1, 65536, "number of neighbours, with the token itself");
-  visitor.flag("dynamic", options.dynamic, "each query computes the weights");
+  visitor.integer("width", options.width, 1, 65536, "number of tokens in the convolution, including the query's own");
+  visitor.flag("dynamic", options.dynamic, "weights are computed from each query's state instead of learned");
 }
 
 LightConvolution::LightConvolution(const MethodShape& shape, const Options& options) : options_(options) {
   require(shape.place != Place::cross,
-          "light_convolution: the neighbours of a query are tokens of its own sentence; this is not defined in "
+          "light_convolution: it needs the values at the positions around the query, so it is not defined in "
           "cross-attention");
   if (options.dynamic)
     child("filter", filter_.emplace(shape.model_dim, shape.heads * options.width, Linear::Options{.bias = false}));

@@ -10,6 +10,7 @@ namespace {
 
 Variable feature_map(const Variable& x) { return exp(-relu(-x)) + relu(x); }  // elu(x) + 1
 
+/// sums / max(total, 1e-9)
 Variable ratio(const Variable& sums, const Variable& total) {
   return sums / maximum(total, Tensor::full({1}, Renormalization::least, total.dtype(), total.device()));
 }
@@ -28,7 +29,7 @@ class FeatureProducts : public PairlessMixer {
     const Variable sums = in.document_start.defined() ? document_sums(in, q, k, v)
                           : in.causal                 ? prefix_sums(in, q, k, v)
                                                       : matmul(q, matmul(transpose(k, 2, 3), v));
-    if (in.allowed.defined()) return matmul(weights(in, captured), in.value);  // needs all pairs
+    if (in.allowed.defined()) return matmul(weights(in, captured), in.value);  // a mask of pairs needs all pairs
     return ratio(slice(sums, 3, 0, D), slice(sums, 3, D, D + 1));
   }
   Variable weights(const AttentionContext& in, std::span<const Variable>) const override {
@@ -39,10 +40,12 @@ class FeatureProducts : public PairlessMixer {
   }
 
  private:
-  /// Σ_{j≤i} φ(q_i) · φ(k_j) [v_j; 1], by chunks of queries. q, k and v as in output().
+  /// φ(q_i) · Σ_{j≤i} φ(k_j) [v_j; 1] for all queries i, in chunks of queries. q, k and v are φ(queries), φ(keys) and
+  /// [values; 1], as in output().
   Variable prefix_sums(const AttentionContext& in, const Variable& q, const Variable& k, const Variable& v) const {
-    const std::int64_t I = q.size(2), offset = in.query_offset, most = 64;
-    Variable state = in.memory && offset > 0 ? in.memory->step_state(method_) : Variable();  // [S, z] before a chunk
+    const std::int64_t I = q.size(2), offset = in.query_offset, most = 64;  // most: queries in a chunk
+    // state: Σ φ(k_j) [v_j; 1] over the keys before the chunk
+    Variable state = in.memory && offset > 0 ? in.memory->step_state(method_) : Variable();
     if (!state.defined()) state = matmul(transpose(slice(k, 2, 0, offset), 2, 3), slice(v, 2, 0, offset));
     std::vector<Variable> chunks;
     for (std::int64_t first = 0; first < I; first += most) {
@@ -58,22 +61,22 @@ class FeatureProducts : public PairlessMixer {
     return concat(chunks, 2);
   }
 
-  /// φ(q_i) · Σ_j φ(k_j) [v_j; 1] over the keys of i's document that i may see, by chunks of queries. At most one
-  /// document that begins before a chunk has queries in it, that of the chunk's first query; and at most one that ends
-  /// behind it, that of the last query. q, k and v as in output().
+  /// φ(q_i) · Σ_j φ(k_j) [v_j; 1], where j runs over the keys of i's document that i may see, in chunks of queries. Of
+  /// the keys before a chunk only those of one document matter, the document of the chunk's first query; likewise
+  /// behind the chunk only those of the document of its last query. q, k and v as in output().
   static Variable document_sums(const AttentionContext& in, const Variable& q, const Variable& k, const Variable& v) {
     const std::int64_t I = q.size(2), most = 64;
     const Variable zero = Tensor::zeros({1}, q.dtype(), q.device());
     const Tensor first = in.visible.first.unsqueeze(-1), end = in.visible.end.unsqueeze(-1);  // [B, 1, I, 1]
     const Tensor position = Tensor::arange(I, DType::i32, q.device()).reshape({I, 1});
     auto at = [&](std::int64_t i) { return position.slice(0, i, i + 1); };
-    auto behind = [&](std::int64_t a) { return std::min(a + most, I); };
-    auto products = [&](std::int64_t a, const Tensor& wanted) {  // of the wanted keys of the chunk that begins with a
+    auto behind = [&](std::int64_t a) { return std::min(a + most, I); };  // the end of the chunk that begins at a
+    auto products = [&](std::int64_t a, const Tensor& wanted) {  // Σ φ(k_j) [v_j; 1] over the chunk's keys in `wanted`
       const Variable keys = where(wanted, slice(k, 2, a, behind(a)), zero);
       return matmul(transpose(keys, 2, 3), slice(v, 2, a, behind(a)));
     };
     std::vector<Variable> chunks;
-    Variable state;  // [S, z] of the keys before the chunk, from the beginning of the first query's document
+    Variable state;  // Σ φ(k_j) [v_j; 1] over the keys before the chunk that are in the document of its first query
     for (std::int64_t a = 0; a < I; a += most) {
       const std::int64_t b = behind(a);
       const Variable queries = slice(q, 2, a, b);
@@ -87,7 +90,7 @@ class FeatureProducts : public PairlessMixer {
       state = a > 0 ? where(less(begin, at(a)), state, zero) + own : own;
     }
     if (in.causal) return concat(chunks, 2);
-    for (std::int64_t c = std::ssize(chunks) - 1; c >= 0; --c) {  // `state`: now of the keys behind the chunk
+    for (std::int64_t c = std::ssize(chunks) - 1; c >= 0; --c) {  // `state` is now that of the keys behind the chunk
       const std::int64_t a = c * most, b = behind(a);
       Variable& sums = chunks[static_cast<std::size_t>(c)];
       if (b < I) sums = sums + where(less(at(b), end.slice(2, a, b)), matmul(slice(q, 2, a, b), state), zero);
@@ -99,17 +102,18 @@ class FeatureProducts : public PairlessMixer {
     return concat(chunks, 2);
   }
 
-  const void* method_;  // stands for the method in the decoder's memory
+  const void* method_;  // key of the step state in the decoder's memory
 };
 
 }  // namespace
 
 void LinearAttention::add_terms(const AttentionContext& in, Plan& plan) {
   const std::int64_t end = in.query_offset + in.query.size(2), J = in.key.size(2);
-  require(!in.causal || end <= J,
-          "linear: the last query is at position {} of {} keys; causal attention needs a key at the position of every "
-          "query",
-          end - 1, J);
+  require(
+      !in.causal || end <= J,
+      "linear: the last query is at position {}, but there are {} keys; causal attention needs a key at the position "
+      "of every query",
+      end - 1, J);
   plan.mixers.push_back({std::make_shared<const FeatureProducts>(this)});
 }
 

@@ -4,10 +4,11 @@
 ///
 ///   o_i = φ(q_i) S_i / (φ(q_i) · z_i),   S_i = Σ_j φ(k_j) v_jᵀ,   z_i = Σ_j φ(k_j),   φ(x) = elu(x) + 1
 ///
-/// The sums run over the keys that i may see. Without causality S is one product; with it, prefix sums by chunks of 64
-/// queries. In decoding S and z are the step state of the decoder's memory, so that a step takes O(D D_v) for each head
-/// (the memory has the keys and values as well). With several documents in one row the sums of each chunk begin and end
-/// with its documents, in linear time too. The denominator is at least 1e-9.
+/// The sums run over the keys that i may see. If every query sees all keys, S and z are one matrix product; in causal
+/// attention they are prefix sums, computed in chunks of 64 queries. In decoding S and z are the step state of the
+/// decoder's memory, so that a step takes O(D D_v) time per head (the memory also holds keys and values). Several
+/// documents in one row take linear time too. The denominator is at least 1e-9. AttentionInput::allowed requires a
+/// matrix of all pairs, which takes O(I J).
 #pragma once
 #include "attention/registry.h"
 

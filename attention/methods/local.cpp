@@ -25,7 +25,7 @@ struct GaussianWindow {
 }  // namespace
 
 void LocalMonotonic::visit(OptionVisitor& visitor, Options& options) {
-  visitor.integer("half_width", options.half_width, 0, std::int64_t{1} << 31, "D: keys on each side, in tokens");
+  visitor.integer("half_width", options.half_width, 0, std::int64_t{1} << 31, "D: number of keys on each side");
 }
 
 void LocalMonotonic::add_terms(const AttentionContext& in, Plan& plan) {
@@ -37,12 +37,13 @@ void LocalMonotonic::add_terms(const AttentionContext& in, Plan& plan) {
 
 void LocalPredictive::visit(OptionVisitor& visitor, Options& options) {
   visitor.number("half_width", options.half_width, 1e-3, 1e6, "D: keys on each side, in tokens; sigma = D / 2");
-  visitor.integer("hidden", options.hidden, 0, 1 << 16, "width of the layer that predicts p; 0: that of the queries");
+  visitor.integer("hidden", options.hidden, 0, 1 << 16,
+                  "width of the hidden layer that predicts p; 0: the width of the queries");
   visitor.choice("center_scale", options.center_scale, {"last", "paper"},
                  "last: p = (len - 1) sigmoid; paper: len sigmoid");
   visitor.choice("truncation", options.truncation, {"floor", "exact"},
-                 "floor: window around floor(p); exact: around p");
-  visitor.flag("renormalize", options.renormalize, "weights sum to 1 again");
+                 "floor: the hard window is around floor(p); exact: around p");
+  visitor.flag("renormalize", options.renormalize, "divide the weights by their sum after the Gaussian");
 }
 
 LocalPredictive::LocalPredictive(const MethodShape& shape, const Options& options) : options_(options) {
@@ -59,7 +60,7 @@ void LocalPredictive::add_terms(const AttentionContext& in, Plan& plan) {
   if (options_.truncation == Truncation::floor) around = map(Floor{}, around);
   add_range(plan, in, keys_between(map(Affine{1, -D}, around), map(Affine{1, D}, around)));
   if (options_.renormalize) {
-    // normalised weights softmax(s) g / Σ softmax(s) g are softmax(s + log g)
+    // softmax(s) g divided by its sum is softmax(s + log g): the Gaussian becomes a bias
     Variable inverse_width = Tensor::full({1, 1, 1}, 1 / D, center.dtype(), center.device());
     plan.biases.push_back(pointwise(GaussianBias{}, PerQuery{center}, PerQuery{inverse_width}));
   } else {

@@ -2,7 +2,7 @@
 /// Luong, Pham & Manning 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.2.
 ///
 ///   local_m   p_i = min(i, len − 1)                                 i: the decoder's step, or the query's position
-///             w_i = softmax over p_i − D ≤ j ≤ p_i + D
+///             w_i = softmax over the keys p_i − D ≤ j ≤ p_i + D
 ///   local_p   p_i = (len − 1) sigmoid(v · tanh(q_i W))              W [d_q, a], v [a]
 ///             w_ij = a_ij exp(−(j − p_i)² / (2 sigma²)), sigma = D / 2, where a_i = softmax over the window
 ///
@@ -41,7 +41,7 @@ class LocalPredictive : public LocalnessMethod {
     CenterScale center_scale = CenterScale::last;
     /// floor: a window around floor(p), as in the authors' code; exact: p − D ≤ j ≤ p + D
     Truncation truncation = Truncation::floor;
-    bool renormalize = false;  ///< divide by the row's sum, so that weights sum to 1
+    bool renormalize = false;  ///< divide the weights by their sum, so that they sum to 1
   };
   static constexpr MethodCard card = {
       "local_p", "a Gaussian in a hard window around a predicted position", "Luong et al. 2015, eq. 9-10",

@@ -47,13 +47,13 @@ Variable density_sum(const AttentionContext& in, const PairTerm& log_density) {
 void MeanWeights::add_terms(const AttentionContext& in, Plan& plan) { plan.scores.push_back(no_score(in)); }
 
 void LocationDensity::visit(OptionVisitor& visitor, Options& options) {
-  visitor.number("scale", options.scale, 1e-3, 1e6, "b of laplace, sigma of gaussian_location, in tokens");
-  visitor.flag("learned", options.learned, "scale = softplus(rho), which starts at the given scale");
-  visitor.flag("normalize", options.normalize, "divide by the sum over the keys in sight");
+  visitor.number("scale", options.scale, 1e-3, 1e6, "b of laplace, or sigma of gaussian_location, in tokens");
+  visitor.flag("learned", options.learned, "learn scale = softplus(rho); `scale` is the initial value");
+  visitor.flag("normalize", options.normalize, "divide by the sum over the keys that the query sees");
 }
 
 LocationDensity::LocationDensity(const MethodShape& shape, const Options& options) : options_(options) {
-  // solves softplus(rho) = scale; for large scales rho equals scale up to rounding
+  // rho such that softplus(rho) = scale; for large scales, rho equals scale up to rounding
   double rho = options.scale > 30 ? options.scale : std::log(std::expm1(options.scale));
   if (options.learned) rho_ = parameter("rho", {shape.heads}, Initializer::constant(rho));
 }

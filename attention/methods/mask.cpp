@@ -6,11 +6,12 @@
 namespace fovea {
 
 void MaskAttention::visit(OptionVisitor& visitor, Options& options) {
-  visitor.flag("log_floor", options.log_floor, "log max(M, 1e-10), the authors' clamp, instead of no key where M = 0");
+  visitor.flag("log_floor", options.log_floor,
+               "add log max(M, 1e-10), as in the authors' code, so that no key is hidden");
 }
 
 void MaskAttention::add_terms(const AttentionContext& in, Plan& plan) {
-  require(in.mask.defined(), "man: there is no mask; it comes with the input, [B, H, I, J] in [0, 1]");
+  require(in.mask.defined(), "man: there is no mask; give one with the input, [B, H, I, J] with values in [0, 1]");
   const Tensor& mask = in.mask.value();
   double largest = maximum_over(mask).item(), smallest = -maximum_over(map(Affine{-1, 0}, mask)).item();
   require(0 <= smallest && largest <= 1, "man: the mask has values from {} to {}; they must be in [0, 1]", smallest,

@@ -1,10 +1,10 @@
-/// Persistent memory: learned keys and values that every query sees beside the tokens.
+/// Persistent memory: N learned keys and values, which every query sees in addition to those of the tokens.
 /// Sukhbaatar et al. 2019b, "Augmenting Self-attention with Persistent Memory", section 4.
 ///
 ///   a_i = softmax over the keys of tokens and k'_1 ... k'_N,   o_i = Σ_j a_ij v_j + Σ_n a_in v'_n
 ///
-/// The logit of k'_n is q_i · k'_n / sqrt(D): biases, windows and masks do not change it. As in the paper
-/// k'_n = sqrt(D) K_n and v'_n = sqrt(N) V_n, where K and V are the parameters, and heads have their own.
+/// The logit of k'_n is q_i · k'_n / sqrt(D); biases, windows and masks do not change it. As in the paper, k'_n =
+/// sqrt(D) K_n and v'_n = sqrt(N) V_n, where the parameters are K and V, separate for each head.
 #pragma once
 #include <cmath>
 
@@ -15,14 +15,14 @@ namespace fovea {
 class PersistentMemory : public LocalnessMethod {
  public:
   struct Options {
-    std::int64_t vectors = 16;
+    std::int64_t vectors = 16;  ///< N
   };
   static constexpr MethodCard card = {
-      "persistent", "learned keys and values beside those of the tokens", "Sukhbaatar et al. 2019b, section 4",
+      "persistent", "additional learned keys and values, which every query sees", "Sukhbaatar et al. 2019b, section 4",
       "softmax over the keys of tokens and k'_n = sqrt(D) keys_n, o_i = sum_j a_ij v_j + sum_n a_in v'_n\n"
       "v'_n = sqrt(vectors) values_n"};
   static void visit(OptionVisitor& visitor, Options& options) {
-    visitor.integer("vectors", options.vectors, 1, 65536, "learned keys and values of each head, N");
+    visitor.integer("vectors", options.vectors, 1, 65536, "N, the number of learned keys and values of each head");
   }
 
   PersistentMemory(const MethodShape& shape, const Options& options)

@@ -9,7 +9,7 @@ namespace fovea {
 
 namespace {
 
-constexpr double far = 1e9;  // farther than any key
+constexpr double far = 1e9;  // beyond the position of any key
 
 /// ⌊x⌋, at least −far and at most far; far where x is NaN.
 Tensor rounded_down(const Tensor& x) {
@@ -21,7 +21,7 @@ Tensor rounded_down(const Tensor& x) {
 }  // namespace
 
 KeyRange keys_between(const Tensor& low, const Tensor& high) {
-  // ⌈low⌉ = −⌊−low⌋, and the end ⌊high⌋ + 1 = ⌊high + 1⌋
+  // first = ⌈low⌉ = −⌊−low⌋, end = ⌊high⌋ + 1 = ⌊high + 1⌋
   const Affine minus{-1, 0};
   return {map(minus, rounded_down(map(minus, low))).to(DType::i32),
           rounded_down(map(Affine{1, 1}, high)).to(DType::i32)};

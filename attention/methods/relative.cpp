@@ -3,14 +3,13 @@
 namespace fovea {
 
 void RelativePositions::visit(OptionVisitor& visitor, Options& options) {
-  visitor.integer("clip", options.clip, 1, 65536, "largest distance with an entry of its own, in tokens");
-  visitor.flag("values", options.values, "relative values too, not only keys");
+  visitor.integer("clip", options.clip, 1, 65536, "k, the largest distance with vectors of its own, in tokens");
+  visitor.flag("values", options.values, "also add vectors to the values, not only to the keys");
 }
 
 RelativePositions::RelativePositions(const MethodShape& shape, const Options& options) : options_(options) {
-  require(
-      shape.place != Place::cross,
-      "relative: relative positions need queries and keys of one sequence; they are not defined in cross-attention");
+  require(shape.place != Place::cross,
+          "relative: queries and keys must be tokens of one sequence, so it is not defined in cross-attention");
   key_table_ = parameter("key_table", {2 * options.clip + 1, shape.head_dim}, Initializer::xavier_uniform());
   if (options.values)
     value_table_ = parameter("value_table", {2 * options.clip + 1, shape.value_dim}, Initializer::xavier_uniform());
@@ -18,7 +17,7 @@ RelativePositions::RelativePositions(const MethodShape& shape, const Options& op
 
 void RelativePositions::add_terms(const AttentionContext& in, Plan& plan) {
   const std::int64_t clip =
-      std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // skip entries that no pair reads
+      std::clamp<std::int64_t>(in.farthest(), 1, options_.clip);  // leave out entries that no pair reads
   auto read = [&](const Variable& table) {
     return clip == options_.clip ? table : slice(table, 0, options_.clip - clip, options_.clip + clip + 1);
   };

@@ -1,20 +1,20 @@
-/// Relative positions in two dimensions, as of the patches of an image.
+/// Relative positions in two dimensions, for tokens on a grid such as the patches of an image.
 /// Bello et al. 2019, "Attention Augmented Convolutional Networks", section 3.
 ///
 ///   z_ij = q_i · (k_j + R_{row(j) − row(i)} + C_{column(j) − column(i)}) / sqrt(D)
 ///
-/// The rows and columns of tokens come with the call (AttentionInput::grid); without them all tokens are in one row,
-/// and this is `relative` without values. R and C are [2 clip + 1, D], shared by all heads; distances are clipped to
-/// −clip
-/// ... clip (the paper has an entry for each distance in an image of fixed size). No tensor of size I · J · D is
-/// computed: the products q_i · R are [I, 2 clip + 1].
+/// The row and column of each token come with the call (AttentionInput::grid). Without them all tokens are in one row,
+/// and the method is `relative` without values. R and C are [2 clip + 1, D], shared by all heads. Distances are clipped
+/// to −clip ... clip; the paper has an entry for each distance in an image of fixed size. No tensor of size I · J · D
+/// is computed: the products q_i · R and q_i · C are tables [I, 2 clip + 1], from which pairs read.
 #pragma once
 #include "attention/registry.h"
 #include "tensor/map.h"
 
 namespace fovea {
 
-/// The bias. The captures are the products q · R and q · C, [B, H, I, 2 clip + 1], and the grids of queries and keys.
+/// The bias. The captures are the products q · R / sqrt(D) and q · C / sqrt(D), [B, H, I, 2 clip + 1], and the grids of
+/// queries [B or 1, 1, I, 2] and keys [B or 1, 1, J, 2].
 class GridBias : public CustomTerm {
  public:
   Variable composed(const Variable& pairs, const AttentionContext&, std::span<const Variable> captured) const override {
@@ -38,22 +38,22 @@ class GridBias : public CustomTerm {
 class Relative2d : public LocalnessMethod {
  public:
   struct Options {
-    std::int64_t clip = 16;
+    std::int64_t clip = 16;  ///< largest distance with a vector of its own, in rows or columns
   };
   static constexpr MethodCard card = {
-      "relative_2d", "relative positions in rows and columns, added to keys", "Bello et al. 2019, section 3",
+      "relative_2d", "learned vectors of the relative row and column, added to keys", "Bello et al. 2019, section 3",
       "z_ij = q_i . (k_j + rows_r + columns_c) / sqrt(D), r = min(max(row(j) - row(i), -clip), clip) + clip, c "
       "likewise\n"
-      "row and column of each token: the input grid; without it all tokens are in one row"};
+      "row and column of each token are the input grid; without it all tokens are in one row"};
   static void visit(OptionVisitor& visitor, Options& options) {
-    visitor.integer("clip", options.clip, 1, 65536, "largest distance with an entry of its own, in rows or columns");
+    visitor.integer("clip", options.clip, 1, 65536, "largest distance with a vector of its own, in rows or columns");
   }
 
   Relative2d(const MethodShape& shape, const Options& options)
       : rows_(parameter("rows", {2 * options.clip + 1, shape.head_dim}, Initializer::xavier_uniform())),
         columns_(parameter("columns", {2 * options.clip + 1, shape.head_dim}, Initializer::xavier_uniform())) {
     require(shape.place != Place::cross,
-            "relative_2d: queries and keys must be tokens of one grid; this is not defined in cross-attention");
+            "relative_2d: queries and keys must be tokens of one grid, so it is not defined in cross-attention");
   }
   void add_terms(const AttentionContext& in, Plan& plan) override {
     auto products = [&](const Variable& table) -> Capture {

@@ -11,8 +11,8 @@ namespace fovea {
 
 namespace {
 
-/// Rotates one component x of a pair by the pair's angle: x cos + partner sin. The table's sine has the sign that x's
-/// place in the pair gives it. direction = -1 rotates by the opposite angle.
+/// One component x of a pair after the pair's rotation: x cos + partner sin. The sine in the table is negative for the
+/// first component of a pair and positive for the second. direction = −1 rotates by the opposite angle.
 struct RotatePair {
   static constexpr const char* name = "rotate_pair";
   double direction;
@@ -23,8 +23,8 @@ struct RotatePair {
   }
 };
 
-/// x [B, H, T, D] rotated by the angles of `table`, whose rows belong to these T positions. A rotation is orthogonal:
-/// the gradient with respect to x is the output's gradient, rotated by the opposite angles.
+/// x [B, H, T, D] rotated by the angles of `table`, whose rows belong to the T positions. A rotation is orthogonal, so
+/// the gradient with respect to x is the gradient of the output, rotated by the opposite angles.
 Variable rotate(const Variable& x, const RotaryTable& table, double direction) {
   Tensor partners = gather_last(x.value(), table.partner);
   return record(
@@ -35,9 +35,10 @@ Variable rotate(const Variable& x, const RotaryTable& table, double direction) {
 }  // namespace
 
 void RotaryPositions::visit(OptionVisitor& visitor, Options& options) {
-  visitor.choice("pairs", options.pairs, {"neighbours", "halves"}, "(x_2k, x_2k+1) or (x_k, x_k+D/2)");
+  visitor.choice("pairs", options.pairs, {"neighbours", "halves"},
+                 "pair k is (x_2k, x_2k+1), as in the paper, or (x_k, x_k+D/2)");
   visitor.number("base", options.base, 1 + 1e-6, 1e12,
-                 "pair k turns by base^(-2 k / D) per token; D: without the last of an odd width");
+                 "pair k rotates by the angle base^(-2 k / D) per token; for odd D: D - 1");
 }
 
 RotaryPositions::RotaryPositions(const MethodShape& shape, const Options& options)
@@ -77,7 +78,7 @@ RotaryTable RotaryPositions::table_of(const Variable& x, std::int64_t first) {
            table.cosine.device() == x.device();
   };
   std::shared_ptr<const RotaryTable> found = table_.get(fits, [&](const RotaryTable*) {
-    constexpr std::int64_t near = 1 << 16;  // a table of positions farther away does not begin at position 0
+    constexpr std::int64_t near = 1 << 16;  // for positions beyond this, the table does not begin at position 0
     const std::int64_t begin = end <= near ? 0 : first;
     const auto positions = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(end - begin)));
     return make_table(begin, std::max<std::int64_t>(64, positions), x.dtype(), x.device());
@@ -88,7 +89,7 @@ RotaryTable RotaryPositions::table_of(const Variable& x, std::int64_t first) {
 
 Variable RotaryPositions::positioned(const Variable& x, const TokenPositions& at) {
   if (!at.document_start.defined()) return rotate(x, table_of(x, at.first), 1);
-  RotaryTable table = table_of(x, 0);  // no position in a document is larger than the one in the row
+  RotaryTable table = table_of(x, 0);  // positions in documents are at most x's positions in the row
   const Tensor in_row = Tensor::arange(x.size(2), x.dtype(), x.device(), at.first);
   const Tensor row = map(Subtract{}, in_row, at.document_start).to(DType::i64);  // [B, 1, T]
   table.cosine = gather_rows(table.cosine, row);                                 // [B, 1, T, D]

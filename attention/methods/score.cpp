@@ -9,11 +9,11 @@ namespace fovea {
 
 namespace {
 
-/// Throws Error unless queries and keys have one width, as products without a parameter need.
+/// Throws Error unless queries and keys are equally wide, which a product without a matrix requires.
 void require_one_width(const char* name, const MethodShape& shape) {
   require(shape.query_dim == shape.key_dim,
-          "{}: queries have width {}, keys {}; they must be equal (use general or additive for different widths)", name,
-          shape.query_dim, shape.key_dim);
+          "{}: queries have width {}, keys have width {}; they must be equal (general and additive allow two widths)",
+          name, shape.query_dim, shape.key_dim);
 }
 
 }  // namespace
@@ -44,10 +44,10 @@ Variable project_to_number(const Variable& x, const Variable& vector) {
 Score hidden_score(const AttentionContext& in, const HiddenLayer& layer, Score::Form form, const Variable& weight) {
   auto projected = [&] { return transpose(project(in.newest_key(), layer.key_projection, layer.bias), 1, 2); };
   Variable keys = transpose(in.all_keys(layer.key_projection.id(), projected), 1, 2);  // [B, H, J, a]
-  require(
-      keys.size(0) == in.key.size(0) && keys.size(2) == in.key.size(2),
-      "attention: the memory has {} sources of {} keys, but this call has {} of {}; use a new memory for a new source",
-      keys.size(0), keys.size(2), in.key.size(0), in.key.size(2));
+  require(keys.size(0) == in.key.size(0) && keys.size(2) == in.key.size(2),
+          "attention: the memory holds {} sentences of {} keys, but this call has {} of {}; use a new memory for a new "
+          "source",
+          keys.size(0), keys.size(2), in.key.size(0), in.key.size(2));
   return {.form = form, .queries = project(in.query, layer.query_projection), .keys = keys, .weight = weight};
 }
 
@@ -63,7 +63,7 @@ void ScaledDotProduct::add_terms(const AttentionContext& in, Plan& plan) {
   const Score score = default_score(in, {0, in.query.size(1)});
   plan.scores.push_back(score);
   plan.scores.back().heads = {};
-  plan.quantity("scores", [score] {  // the fused engine has no matrix of scores
+  plan.quantity("scores", [score] {  // a trace has "scores" only for scores that are not the default (fill_trace)
     return score_logits(score, score.queries, score.keys, {});
   });
 }
@@ -77,8 +77,8 @@ void GeneralProduct::add_terms(const AttentionContext& in, Plan& plan) {
 }
 
 void HiddenScoring::visit(OptionVisitor& visitor, Options& options) {
-  visitor.integer("hidden", options.hidden, 0, 1 << 16, "width of the hidden layer; 0: that of the queries");
-  visitor.flag("bias", options.bias, "b inside the tanh; Shu & Nakayama 2017 have none");
+  visitor.integer("hidden", options.hidden, 0, 1 << 16, "width of the hidden layer; 0: the width of the queries");
+  visitor.flag("bias", options.bias, "add the bias b inside the tanh; Shu & Nakayama 2017 have none");
 }
 
 HiddenScoring::HiddenScoring(const MethodShape& shape, const Options& options) {
@@ -99,7 +99,7 @@ void AdditiveScoring::add_terms(const AttentionContext& in, Plan& plan) {
 }
 
 void LocationScoring::visit(OptionVisitor& visitor, Options& options) {
-  visitor.integer("longest", options.longest, 1, 1 << 16, "keys that have a score; later ones weigh nothing");
+  visitor.integer("longest", options.longest, 1, 1 << 16, "number of keys that have a score; later keys are hidden");
 }
 
 LocationScoring::LocationScoring(const MethodShape& shape, const Options& options)
@@ -109,12 +109,13 @@ LocationScoring::LocationScoring(const MethodShape& shape, const Options& option
 
 void LocationScoring::add_terms(const AttentionContext& in, Plan& plan) {
   require(!in.document_start.defined(),
-          "location: scores belong to positions in the row; it is not defined for several documents in one row");
+          "location: scores belong to positions in the row, so it is not defined for several documents in one row");
   plan.scores.push_back({.form = Score::Form::location, .queries = project(in.query, weight_), .keys = in.key});
   const std::int64_t J = in.key.size(2);
   if (J <= options_.longest) return;
   const Device device = in.query.device();
-  // The range lets the fused engine skip keys. The mask is needed too, because Plan::always overrides ranges.
+  // The range lets engines skip keys. The mask is needed too, because Plan::always makes keys outside of ranges
+  // visible.
   const Tensor end = Tensor::full({1, 1, 1}, static_cast<double>(options_.longest), DType::i32, device);
   plan.masks.push_back({less(Tensor::arange(J, DType::i32, device), end.reshape({1})).reshape({1, 1, 1, J})});
   plan.ranges.push_back({{{}, end}});

@@ -7,33 +7,35 @@
 ///   additive    s_ij = v · tanh(q_i W + k_j U + b)                  W [d_q, a], U [d_k, a], b [a], v [a]
 ///   location    s_ij = (q_i W)_j                                    W [d_q, longest]; keys j ≥ longest are not seen
 ///
-/// q_i and k_j are a head's query and key; in attention without projections, the inputs themselves. A score on several
-/// heads has separate parameters for each head, whose shapes begin with the number of heads.
+/// q_i and k_j are the query and key of a head; in attention without projections they are the inputs themselves. A
+/// score on H > 1 heads has separate parameters for each head: the shapes above, with H in front.
 #pragma once
 #include "attention/registry.h"
 
 namespace fovea {
 
-/// The score 0 for all pairs, so that weights depend on positions only.
+/// The score 0 for all pairs. Weights then depend on biases only.
 Score no_score(const AttentionContext& in);
 
 // ---- Parameters for several heads
 
 /// The shape of a parameter: `own` for a method on one head, [heads, own...] on several.
 Shape shape_of_heads(const MethodShape& shape, Shape own);
-/// Xavier-uniform for vectors [n] or [heads, n] that a hidden layer of width n is multiplied with.
+/// The Xavier-uniform initialiser of a matrix [n, 1], for vectors [n] or [heads, n] that map a hidden layer to a
+/// number.
 Initializer vector_initializer(std::int64_t n);
-/// x W + b, for each head. x [B, H, T, in], weight [in, out] or [H, in, out], bias [out], [H, out] or undefined
-/// → [B, H, T, out]
+/// x W + b for each head, [B, H, T, out]. x [B, H, T, in]; weight [in, out] for all heads or [H, in, out]; bias [out],
+/// [H, out] or undefined.
 Variable project(const Variable& x, const Variable& weight, const Variable& bias = {});
-/// The products of x [B, H, ..., n] with a vector [n] or one vector per head [H, n] → [B, H, ...]
+/// The products [B, H, ...] of x [B, H, ..., n] with a vector [n], or with one vector per head [H, n].
 Variable project_to_number(const Variable& x, const Variable& vector);
 
 /// Parameters of a score's hidden layer, tanh(q_i W + k_j U + b).
 struct HiddenLayer {
   Variable query_projection, key_projection, bias;  ///< W [d_q, a], U [d_k, a], b [a] or undefined
 };
-/// The score of a hidden layer, whose `weight` makes numbers of tanh(q_i W + k_j U + b).
+/// A score with the hidden layer tanh(q_i W + k_j U + b), which `weight` maps to logits as Score::Form says. `form` is
+/// hidden or hidden_by_dimension.
 Score hidden_score(const AttentionContext& in, const HiddenLayer& layer, Score::Form form, const Variable& weight);
 
 // ---- Methods
@@ -41,8 +43,8 @@ Score hidden_score(const AttentionContext& in, const HiddenLayer& layer, Score::
 class DotProduct : public LocalnessMethod {
  public:
   struct Options {};
-  static constexpr MethodCard card = {"dot", "score: the product of query and key", "Luong et al. 2015, section 3.1",
-                                      "s_ij = q_i . k_j"};
+  static constexpr MethodCard card = {"dot", "score: the product of query and key, not scaled",
+                                      "Luong et al. 2015, section 3.1", "s_ij = q_i . k_j"};
   static void visit(OptionVisitor&, Options&) {}
   DotProduct(const MethodShape& shape, const Options&);
   void add_terms(const AttentionContext& in, Plan& plan) override;
@@ -51,7 +53,7 @@ class DotProduct : public LocalnessMethod {
 class ScaledDotProduct : public LocalnessMethod {
  public:
   struct Options {};
-  static constexpr MethodCard card = {"scaled_dot", "score: the product over the square root of the keys' width",
+  static constexpr MethodCard card = {"scaled_dot", "score: the product of query and key, divided by sqrt(D)",
                                       "Vaswani et al. 2017, eq. 1", "s_ij = q_i . k_j / sqrt(D)"};
   static void visit(OptionVisitor&, Options&) {}
   ScaledDotProduct(const MethodShape& shape, const Options&);
@@ -76,7 +78,7 @@ class HiddenScoring : public LocalnessMethod {
  public:
   struct Options {
     std::int64_t hidden = 0;  ///< a; 0: the width of the queries
-    bool bias = true;         ///< b; Shu & Nakayama 2017, eq. 3, has none
+    bool bias = true;         ///< add b, which Shu & Nakayama 2017, eq. 3, do not have
   };
   static void visit(OptionVisitor& visitor, Options& options);
 
@@ -94,7 +96,7 @@ class AdditiveScoring : public HiddenScoring {
   void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
-  Variable vector_;  // v [a]
+  Variable vector_;  // v [a], or [H, a]
 };
 
 class LocationScoring : public LocalnessMethod {
@@ -102,7 +104,7 @@ class LocationScoring : public LocalnessMethod {
   struct Options {
     std::int64_t longest = 50;  ///< number of keys that have a score, L_max
   };
-  static constexpr MethodCard card = {"location", "score: the query alone says where to look",
+  static constexpr MethodCard card = {"location", "score: a number for each position, computed from the query alone",
                                       "Luong et al. 2015, eq. 8", "s_ij = (q_i W)_j, W [d_q, longest], j < longest"};
   static void visit(OptionVisitor& visitor, Options& options);
   LocationScoring(const MethodShape& shape, const Options& options);

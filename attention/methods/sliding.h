@@ -1,9 +1,9 @@
-/// Sliding window.
+/// Sliding window: a fixed number of keys on each side of the query.
 /// Beltagy et al. 2020, "Longformer: The Long-Document Transformer", §3.1.
 ///
-///   softmax over i − left ≤ j ≤ i + right, among the keys that i may see
+///   softmax over the keys i − left ≤ j ≤ i + right that i may see
 ///
-/// With a dilation every step-th of these keys, dilation · left before the query and dilation · right after it:
+/// With a dilation, the keys of a window are `dilation` tokens apart:
 ///
 ///   softmax over j = i + dilation · r, −left ≤ r ≤ right
 #pragma once
@@ -15,16 +15,16 @@ namespace fovea {
 class SlidingWindow : public LocalnessMethod {
  public:
   struct Options {
-    std::int64_t left = 16, right = 16;  ///< keys
-    std::int64_t dilation = 1;           ///< distance from one of them to the next, in tokens
+    std::int64_t left = 16, right = 16;  ///< number of keys before and after the query
+    std::int64_t dilation = 1;           ///< distance between neighbouring keys of the window, in tokens
   };
-  static constexpr MethodCard card = {"sliding", "keys from a number before to a number after the query",
+  static constexpr MethodCard card = {"sliding", "a hard window: a number of keys before and after the query",
                                       "Beltagy et al. 2020, section 3.1",
                                       "softmax over j = i + dilation r, -left <= r <= right"};
   static void visit(OptionVisitor& visitor, Options& options) {
-    visitor.integer("left", options.left, 0, std::int64_t{1} << 31, "keys before the query");
-    visitor.integer("right", options.right, 0, std::int64_t{1} << 31, "keys after it");
-    visitor.integer("dilation", options.dilation, 1, 1 << 20, "from one of these keys to the next, in tokens");
+    visitor.integer("left", options.left, 0, std::int64_t{1} << 31, "number of keys before the query");
+    visitor.integer("right", options.right, 0, std::int64_t{1} << 31, "number of keys after the query");
+    visitor.integer("dilation", options.dilation, 1, 1 << 20, "distance between neighbouring keys, in tokens");
   }
 
   SlidingWindow(const MethodShape&, const Options& options) : options_(options) {}

@@ -1,4 +1,4 @@
-/// Logits with a soft bound.
+/// A soft bound of the scores.
 /// Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", §2.
 ///
 ///   s_ij = c tanh(q_i · k_j / (c sqrt(D)))        before biases and masks
@@ -7,6 +7,7 @@
 
 namespace fovea {
 
+/// cap · tanh(s / cap)
 struct SoftCapScore {
   static constexpr const char* name = "soft_cap_score";
   double cap;
@@ -20,12 +21,12 @@ struct SoftCapScore {
 class SoftCap : public LocalnessMethod {
  public:
   struct Options {
-    double cap = 50;
+    double cap = 50;  ///< c
   };
   static constexpr MethodCard card = {"soft_cap", "scores bounded by a hyperbolic tangent",
                                       "Gemma Team 2024, section 2", "s_ij = c tanh(q_i . k_j / (c sqrt(D)))"};
   static void visit(OptionVisitor& visitor, Options& options) {
-    visitor.number("cap", options.cap, 1e-3, 1e6, "c, the bound of a score");
+    visitor.number("cap", options.cap, 1e-3, 1e6, "c, the bound of the absolute value of a score");
   }
 
   SoftCap(const MethodShape&, const Options& options) : options_(options) {}

@@ -11,7 +11,7 @@ namespace {
 
 Tensor scalar(double x, const Tensor& like) { return Tensor::full({1}, x, like.dtype(), like.device()); }
 
-/// The number of true elements of each row, at least 1, of the type of `like`.
+/// The number of true elements in each row of `chosen`, at least 1, in the type of `like`.
 Tensor counted(const Tensor& chosen, const Tensor& like) {
   return map(Maximum{}, sum(chosen.to(like.dtype()), {-1}, true), scalar(1, like));
 }
@@ -21,9 +21,10 @@ Tensor counted(const Tensor& chosen, const Tensor& like) {
 Variable sparsemax(const Variable& logits, const Tensor& allow) {
   const Tensor &z = logits.value(), zero = scalar(0, z), nothing = scalar(-std::numeric_limits<double>::infinity(), z);
   const Tensor seen = allow.defined() ? where(allow, z, nothing) : z, largest = maximum_over(seen, {-1}, true);
-  // rows without keys have the maximum -inf
+  // subtract the row's maximum; a row without keys has the maximum -inf, and 0 is subtracted
   const Tensor shifted = map(Subtract{}, seen, where(equal(largest, nothing), zero, largest));
-  // The threshold of a set that contains S is at most that of S: what lies below it is dropped until nothing does.
+  // Find the support S: start with a set that contains S, and drop the elements that are not above its threshold until
+  // none is dropped. No element of S is ever dropped, because the threshold of a set that contains S is at most τ.
   Tensor kept = greater(shifted, scalar(-1, z)), count = counted(kept, z), threshold;
   for (double dropped = 1; dropped > 0;) {
     const Tensor total = sum(where(kept, shifted, zero), {-1}, true);
@@ -32,10 +33,11 @@ Variable sparsemax(const Variable& logits, const Tensor& allow) {
     const Tensor before = std::exchange(count, counted(kept, z));
     dropped = maximum_over(map(Subtract{}, before, count)).item();
   }
-  Tensor weights = where(less_equal(shifted, threshold), zero, map(Subtract{}, shifted, threshold));  // NaN stays
+  // the comparison is false for a NaN, which therefore stays
+  Tensor weights = where(less_equal(shifted, threshold), zero, map(Subtract{}, shifted, threshold));
   if (allow.defined()) weights = where(allow, weights, zero);
   if (!should_record({&logits})) return weights;
-  // S is constant in these operations, as it is between the kinks, so that they can be differentiated again
+  // The gradient for a constant S. Its operations are differentiable, which gives second derivatives.
   auto rule = [result = SavedTensor(weights, "result")](const Variable& g, const Node& node) {
     const Tensor &a = result.get(node), zero = scalar(0, a), support = greater(a, zero);
     const Variable mean = sum(where(support, g, zero), {-1}, true) / counted(support, a);

@@ -6,16 +6,18 @@
 ///   a_ij = max(z_ij − τ_i, 0)            τ_i = (Σ_{j in S_i} z_ij − 1) / |S_i|, S_i: the keys with a_ij > 0
 ///   dz_ij = g_ij − Σ_{k in S_i} g_ik / |S_i|        on S_i, and 0 elsewhere; g: the gradient of a
 ///
-/// Where a key enters S_i the gradient jumps; there it is that of the smaller S_i.
+/// At a point where a key enters S_i the gradient jumps; there the gradient for the smaller S_i is used.
 #pragma once
 #include "attention/registry.h"
 
 namespace fovea {
 
-/// Sparsemax over the last dimension. Masks, −inf and NaN count as in softmax(): elements that are not allowed or are
-/// −inf get weight 0, and so does a row without allowed elements.
+/// Sparsemax over the last dimension. Elements that are −inf or for which `allow` is false get weight 0; a row without
+/// other elements is 0. `allow` is bool and broadcasts to the logits; undefined: all elements are allowed. NaN is
+/// propagated as in softmax().
 Variable sparsemax(const Variable& logits, const Tensor& allow = {});
 
+/// Sparsemax as part of a plan.
 struct SparsemaxNormalizer : CustomNormalizer {
   Variable weights(const Variable& z, const Tensor& allow, std::span<const Variable>) const override {
     return sparsemax(z, allow);
@@ -25,7 +27,7 @@ struct SparsemaxNormalizer : CustomNormalizer {
 class Sparsemax : public LocalnessMethod {
  public:
   struct Options {};
-  static constexpr MethodCard card = {"sparsemax", "few keys get weight: sparsemax in place of the softmax",
+  static constexpr MethodCard card = {"sparsemax", "sparsemax in place of the softmax: most weights are 0",
                                       "Martins & Astudillo 2016, Proposition 1",
                                       "a_ij = max(z_ij - tau_i, 0), tau_i such that sum_j a_ij = 1"};
   static void visit(OptionVisitor&, Options&) {}

@@ -8,7 +8,7 @@ namespace fovea {
 
 namespace {
 
-/// |i − j| ≤ sqrt(len) / 2 for each query: [B or 1, 1, I].
+/// The keys |i − j| ≤ sqrt(len) / 2 for each query; bounds [B or 1, 1, I].
 KeyRange within_half_root(const AttentionContext& in) {
   const Tensor reach = map(Floor{}, map(Affine{0.5, 0}, map(Sqrt{}, in.length.value())));
   const Tensor& query = in.query_positions.value();
@@ -18,8 +18,9 @@ KeyRange within_half_root(const AttentionContext& in) {
 }  // namespace
 
 void StaticMask::visit(OptionVisitor& visitor, Options& options) {
-  visitor.choice("width", options.width, {"sqrt", "fixed"}, "b = sqrt(len) / 2 (SMAN1) or b = distance (SMAN2)");
-  visitor.integer("distance", options.distance, 0, std::int64_t{1} << 31, "b of width=fixed, in tokens");
+  visitor.choice("width", options.width, {"sqrt", "fixed"},
+                 "sqrt: b = sqrt(len) / 2 (SMAN1); fixed: b = distance (SMAN2)");
+  visitor.integer("distance", options.distance, 0, std::int64_t{1} << 31, "with width=fixed: b, in tokens");
 }
 
 void StaticMask::add_terms(const AttentionContext& in, Plan& plan) {

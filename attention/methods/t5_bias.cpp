@@ -16,14 +16,15 @@ std::int64_t t5_bucket(std::int64_t offset, bool causal, std::int64_t buckets, s
   if (distance < exact) return first + distance;
   double fraction = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
                     std::log(static_cast<double>(max_distance) / static_cast<double>(exact));
-  // 1e-9, because a distance at the beginning of a bucket must not fall into the one before by rounding
+  // + 1e-9: rounding must not move the first distance of a bucket into the previous bucket
   auto step = static_cast<std::int64_t>(fraction * static_cast<double>(buckets - exact) + 1e-9);
   return first + std::min(exact + step, buckets - 1);
 }
 
 void BucketBias::visit(OptionVisitor& visitor, Options& options) {
-  visitor.integer("buckets", options.buckets, 4, 65536, "buckets of distances, of both sides together");
-  visitor.integer("max_distance", options.max_distance, 2, 65536, "where the last bucket begins, in tokens");
+  visitor.integer("buckets", options.buckets, 4, 65536, "number of buckets, both sides together");
+  visitor.integer("max_distance", options.max_distance, 2, 65536,
+                  "distances from here on share the last bucket, in tokens");
 }
 
 BucketBias::BucketBias(const MethodShape& shape, const Options& options) : options_(options) {
@@ -34,7 +35,7 @@ BucketBias::BucketBias(const MethodShape& shape, const Options& options) : optio
 
 void BucketBias::require_far_buckets(bool causal) const {
   require(options_.max_distance > options_.buckets / (causal ? 2 : 4),
-          "t5: max_distance={} must be more than {} of buckets={}{}", options_.max_distance,
+          "t5: max_distance={} must be greater than {} of buckets={}{}", options_.max_distance,
           causal ? "half" : "a quarter", options_.buckets, causal ? " in causal attention" : "");
 }
 

@@ -1,12 +1,13 @@
-/// Talking heads: every head's logits and weights are sums of those of all heads.
+/// Talking heads: the logits and the weights of each head are learned linear combinations over all heads.
 /// Shazeer et al. 2020, "Talking-Heads Attention".
 ///
 ///   z'_hij = Σ_g before_hg z_gij        before the softmax, after all biases
 ///   w'_hij = Σ_g after_hg w_gij         after the softmax and windows
 ///
-/// The matrices start near the identity, which is plain attention; the paper draws them at random. It also has
-/// different numbers of heads before, between and after the matrices; here they are one. A key that a head does not see
-/// adds nothing to the other heads' logits; through `after` it may get weight all the same.
+/// The matrices start near the identity, for which the method is plain attention; the paper draws them at random. In
+/// the paper the numbers of heads before, between and after the matrices may differ; here they are equal. A key that
+/// head g does not see contributes 0 to the logits of other heads; the matrix `after` may still give head g a weight
+/// for it.
 #pragma once
 #include "attention/registry.h"
 
@@ -15,18 +16,18 @@ namespace fovea {
 class TalkingHeads : public LocalnessMethod {
  public:
   struct Options {
-    bool before = true, after = true;
+    bool before = true, after = true;  ///< whether the matrix exists
   };
-  static constexpr MethodCard card = {"talking_heads", "heads mixed with each other, before and after the softmax",
+  static constexpr MethodCard card = {"talking_heads", "linear combinations of the heads, before and after the softmax",
                                       "Shazeer et al. 2020",
                                       "z'_hij = sum_g before_hg z_gij, w'_hij = sum_g after_hg w_gij"};
   static void visit(OptionVisitor& visitor, Options& options) {
-    visitor.flag("before", options.before, "mix the logits");
-    visitor.flag("after", options.after, "mix the weights");
+    visitor.flag("before", options.before, "combine the heads' logits");
+    visitor.flag("after", options.after, "combine the heads' weights");
   }
 
   TalkingHeads(const MethodShape& shape, const Options& options) {
-    require(options.before || options.after, "talking_heads: before=false and after=false leave nothing to mix");
+    require(options.before || options.after, "talking_heads: before=false and after=false leave nothing to combine");
     if (options.before) before_ = parameter("before", {shape.heads, shape.heads}, near_identity());
     if (options.after) after_ = parameter("after", {shape.heads, shape.heads}, near_identity());
   }

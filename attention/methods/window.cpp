@@ -10,8 +10,9 @@ namespace {
 
 using Mask = PointerWindow::Mask;
 
-/// w · m̂_j for pointers that are two positions l and r. F^L_j = 1 where l is at or before the end of j's segment, and
-/// S^R_j = 1 where r is at or behind its start. Both compare the numbers of segments.
+/// w · m̂_j for a window between two positions l and r. F^L_j = 1 if l is at or before the end of j's segment,
+/// otherwise 0. S^R_j = 1 if r is at or after the start of j's segment. Both are computed by comparing numbers of
+/// segments.
 struct WindowBetween {
   static constexpr const char* name = "window_between";
   Mask mask;
@@ -19,26 +20,28 @@ struct WindowBetween {
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T w, Position<T> at, T left, T right) const {
     using S = typename ScalarOf<T>::type;
-    auto number = [&](T position) {  // + 0.5: a quotient just below a whole number must not be rounded to it
+    auto number = [&](T position) {  // of its segment; + 0.5 protects exact quotients from rounding errors
       return segment == 1 ? position : T(floor((position + T(S(0.5))) / T(S(segment))));
     };
     const T one(S(1)), zero(S(0)), j = number(at.key), l = number(left), r = number(right);
     const T x = select(l <= j, one, zero) * select(j <= r, one, zero);  // F^L S^R
     if (mask == Mask::discrete) return w * x;
     const T y = select(r <= j, one, zero) * select(j <= l, one, zero);  // F^R S^L
-    return w * (mask == Mask::paper ? x + y : x + y - x * y);           // exact and either: l = j = r counts once
+    return w * (mask == Mask::paper ? x + y : x + y - x * y);  // exact, either: l = j = r counts once, not twice
   }
 };
 
-/// The distribution with all its mass at `position` [B or 1, H or 1, I or 1]; distributions as they are.
+/// A pointer as a distribution over the keys: for positions [B or 1, H or 1, I or 1], the distribution with all its
+/// mass at the position; a distribution is returned as it is.
 Variable distribution(const Variable& pointer, const AttentionContext& in) {
   if (pointer.rank() == 4) return pointer;
   const Tensor there = equal(in.key_positions.value(), pointer.value().unsqueeze(-1));
   return there.to(pointer.dtype());
 }
 
-/// A window between given pointers which needs all pairs: between distributions, or on local logits. The captures are
-/// the pointers and, if it is additive, q^loc [B, H, I, D] and k^loc [B, H, J, D].
+/// A window between given pointers in the cases that need a matrix of all pairs: pointers that are distributions, or
+/// local logits. The captures are the two pointers and, if the window is additive, q^loc [B, H, I, D] and k^loc [B, H,
+/// J, D].
 class GivenWindow : public CustomTerm {
  public:
   GivenWindow(bool additive, Mask mask, std::int64_t segment, double local_scale)
@@ -63,7 +66,7 @@ class GivenWindow : public CustomTerm {
     const Tensor start = scaled(0), end = scaled(static_cast<double>(segment_ - 1));
     auto F = [&](const Variable& phi) { return gather_last(cumulative_sum(phi), end); };
     auto S = [&](const Variable& phi) { return gather_last(cumulative_sum(phi, true), start); };
-    auto mass = [&](const Variable& phi) {  // of each key's segment
+    auto mass = [&](const Variable& phi) {  // Σ φ over each key's segment
       const Tensor segment = number.to(DType::i64);
       return gather_last(scatter_last(phi, segment, last_segment + 1), segment);
     };
@@ -90,15 +93,18 @@ class GivenWindow : public CustomTerm {
 
 void DifferentiableWindow::visit(OptionVisitor& visitor, Options& options) {
   visitor.choice("pointers", options.pointers, {"learned", "given"},
-                 "given: inputs of the call, left_pointer and right_pointer, as positions or distributions");
-  visitor.choice("use", options.use, {"multiplicative", "additive"}, "on the weights (MW) or on local logits (AW)");
-  visitor.integer("segment", options.segment, 1, 1 << 20, "keys per segment, b; 1: by token");
+                 "learned: from projections; given: the inputs left_pointer and right_pointer of the call");
+  visitor.choice("use", options.use, {"multiplicative", "additive"},
+                 "multiplicative: m multiplies the weights (MW); additive: local logits times m are added (AW)");
+  visitor.integer("segment", options.segment, 1, 1 << 20, "b, the number of keys in a segment");
   visitor.choice("mask", options.mask, {"paper", "exact", "prob_or", "discrete"},
-                 "eq. 9; less its double count; x + y - x y; eq. 6");
-  visitor.flag("renormalize", options.renormalize, "use=multiplicative: weights sum to 1 again");
-  visitor.flag("forward_only", options.forward_only, "encoder: left pointer at or before i, right at or after");
-  visitor.number("pointer_scale", options.pointer_scale, -1e3, 1e3, "multiplies the pointers' logits");
-  visitor.flag("pointer_scale_by_length", options.pointer_scale_by_length, "and by the number of keys in sight");
+                 "paper: eq. 9; exact: without its double count; prob_or: x + y - x y; discrete: eq. 6");
+  visitor.flag("renormalize", options.renormalize, "with use=multiplicative: divide the weights by their sum");
+  visitor.flag("forward_only", options.forward_only,
+               "in encoders: restrict the left pointer to keys up to i, the right one to keys from i on");
+  visitor.number("pointer_scale", options.pointer_scale, -1e3, 1e3, "factor of the pointers' logits");
+  visitor.flag("pointer_scale_by_length", options.pointer_scale_by_length,
+               "also multiply the pointers' logits by the number of keys that the query may see");
 }
 
 DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Options& options)
@@ -108,8 +114,8 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
   require(!options.renormalize || options.use == Use::multiplicative, "window: renormalize is for use=multiplicative");
   if (options.segment > 1 && shape.place == Place::decoder)
     warn(fmt::format(
-        "window: segment={} in a decoder's self-attention: its last segments are not finished when they are "
-        "pointed to; nothing later is seen, but the paper has segments in cross-attention alone",
+        "window: segment={} in a decoder's self-attention: a query at the end of the prefix sees only a part of its "
+        "last segment. No later key is read, but the paper uses segments in cross-attention only",
         options.segment));
   require(options.pointers == Pointers::learned ||
               (!options.forward_only && options.pointer_scale == 1 && !options.pointer_scale_by_length),
@@ -144,7 +150,8 @@ Variable DifferentiableWindow::keys(const AttentionContext& in, const Linear& pr
 
 void DifferentiableWindow::add_terms(const AttentionContext& in, Plan& plan) {
   require(options_.segment == 1 || !in.document_start.defined(),
-          "window: segment={} divides the row, not its documents; use segment=1 for several documents in one row",
+          "window: segments are counted from the start of the row, so segment={} is not defined for several documents "
+          "in one row; use segment=1",
           options_.segment);
   if (options_.pointers == Pointers::given) {
     add_given_window(in, plan);
@@ -169,8 +176,7 @@ void DifferentiableWindow::add_given_window(const AttentionContext& in, Plan& pl
   std::vector<Capture> captures{capture(in.left_pointer, first), capture(in.right_pointer, in.length - 1)};
   const bool positions = captures[0].per == Per::query && captures[1].per == Per::query;
   require(positions || options_.mask != Mask::discrete,
-          "window: mask=discrete is a window between two positions, i32 or i64; left_pointer or right_pointer is a "
-          "distribution");
+          "window: mask=discrete needs two positions, i32 or i64, but left_pointer or right_pointer is a distribution");
   add_local_logits(in, captures);
   const bool additive = options_.use == Use::additive;
   const auto term = std::make_shared<const GivenWindow>(additive, options_.mask, options_.segment, in.scale());

@@ -1,18 +1,18 @@
-/// Differentiable windows.
+/// A differentiable window between two soft pointers, which are predicted from the query or given by the caller.
 /// Nguyen et al. 2020, "Differentiable Window for Dynamic Local Attention", eq. 7-17.
 ///
 ///   φ^L_i = softmax_j(q^L_i · k^L_j / sqrt(D))    left pointer, over the keys that i may see; φ^R_i the right one
-///   F_j = Σ_{k ≤ e(j)} φ_k                        e(j), a(j): last and first key of j's segment; j itself by token
+///   F_j = Σ_{k ≤ e(j)} φ_k                        e(j), a(j): last and first key of j's segment; = j if b = 1
 ///   S_j = Σ_{k ≥ a(j)} φ_k
 ///   m̂_j = F^L_j S^R_j + F^R_j S^L_j               in [0, 2], because l = j = r counts twice
 ///
 ///   multiplicative (MW)  w = softmax(s) · m̂                       after the softmax, not normalised again
-///   additive (AW)        z = s + (q^loc · k^loc / sqrt(D)) · m̂    before it
+///   additive (AW)        z = s + (q^loc · k^loc / sqrt(D)) · m̂    before the softmax
 ///
-/// With pointers = given there are no pointer projections: φ^L and φ^R come with the call
-/// (AttentionInput::left_pointer and right_pointer), as distributions or as positions l and r, which stand for
-/// distributions with all their mass in one place. Between positions F and S are 0 or 1, m̂_j is a formula of j, l and
-/// r, and a multiplicative window takes O(I + J) memory in every engine.
+/// With pointers = given there are no pointer projections: φ^L and φ^R come with the call (AttentionInput::left_pointer
+/// and right_pointer), as distributions over the keys or as positions l and r. A position stands for the distribution
+/// with all its mass there. Between two positions m̂_j is a formula of j, l and r, and a multiplicative window takes
+/// O(I + J) memory in the fused and the blockwise engine.
 #pragma once
 #include <optional>
 
@@ -29,23 +29,24 @@ class DifferentiableWindow : public LocalnessMethod {
   struct Options {
     Pointers pointers = Pointers::learned;
     Use use = Use::multiplicative;
-    std::int64_t segment = 1;  ///< b, in tokens
-    Mask mask = Mask::paper;   ///< how m̂ is made of the pointers
-    bool renormalize = false;  ///< with use = multiplicative: divide by the row's sum, or by 1e-9 if that is larger
-    /// For encoder self-attention with mask = paper: the left pointer stays at or before i, the right one at or behind
-    /// it, and m̂ is the first product only.
+    std::int64_t segment = 1;  ///< b, the number of keys in a segment
+    Mask mask = Mask::paper;   ///< how m̂ is computed from the pointers
+    bool renormalize = false;  ///< with use = multiplicative: divide the weights by their sum, or by 1e-9 if greater
+    /// For encoder self-attention with mask = paper: restrict the left pointer to keys j ≤ i and the right one to j ≥
+    /// i. m̂ is then F^L S^R only.
     bool forward_only = false;
-    double pointer_scale = 1;              ///< multiplies the pointers' logits
-    bool pointer_scale_by_length = false;  ///< multiplies them by the number of keys that i may see
+    double pointer_scale = 1;              ///< additional factor of the pointers' logits
+    bool pointer_scale_by_length = false;  ///< multiply the pointers' logits by the number of keys that i may see
   };
 
   static constexpr MethodCard card = {
       "window", "differentiable window between two soft pointers", "Nguyen et al. 2020, eq. 7-17",
       "left_i = softmax_j(q^L_i . k^L_j / sqrt(D)), q^L = x_q left_query, k^L = x_k left_key; right likewise\n"
-      "F_j: sum over the keys to the end of j's segment, S_j: over those from its start\n"
-      "m_j = FL_j SR_j + FR_j SL_j; exact: less the product of the segment's own masses; prob_or: x + y - x y\n"
-      "discrete: m_j = 1 from the segment of left's largest to that of right's, else 0; no gradient to the pointers\n"
-      "pointers=given: left and right are inputs, distributions over the keys, or positions: all mass at one key\n"
+      "F_j: sum over the keys up to the end of j's segment; S_j: sum over the keys from its start on\n"
+      "m_j = FL_j SR_j + FR_j SL_j; exact: minus the product of both pointers' sums over the segment; prob_or: x + y - "
+      "x y\n"
+      "discrete: m_j = 1 from the segment of left's maximum to that of right's, else 0; no gradient to the pointers\n"
+      "pointers=given: left and right are inputs: distributions over the keys, or positions, where all the mass is\n"
       "multiplicative: w = softmax(s) m; additive: z = s + (x_q local_query) . (x_k local_key) / sqrt(D) m"};
   static void visit(OptionVisitor& visitor, Options& options);
 
@@ -64,8 +65,8 @@ class DifferentiableWindow : public LocalnessMethod {
 
   Options options_;
   std::int64_t head_dim_;
-  std::optional<Linear> left_query_, left_key_, right_query_, right_key_;  // of learned pointers
-  std::optional<Linear> local_query_, local_key_;                          // of use = additive
+  std::optional<Linear> left_query_, left_key_, right_query_, right_key_;  // with pointers = learned
+  std::optional<Linear> local_query_, local_key_;                          // with use = additive
 };
 
 }  // namespace fovea

@@ -194,7 +194,8 @@ BOOST_AUTO_TEST_CASE(a_method_without_pairs_is_alone_on_its_heads) {
     Generator generator(54);
     const Tensor x = random_tensor({B, J, d}, generator);
     BOOST_CHECK_EXCEPTION(attention->forward({.query = x, .key = x, .value = x}), Error, [](const Error& error) {
-      return std::string(error.what()).find("is alone on its heads; another method changes head 1") !=
+      return std::string(error.what())
+                 .find("cannot be combined with other terms on a head; another method changes head 1") !=
              std::string::npos;
     });
   }

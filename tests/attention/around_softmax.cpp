@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(heads_talk_before_and_after_the_softmax) {
     BOOST_TEST_CONTEXT(options) { reference.check(reference.heads_of(pairs, reference.H)); }
   }
   BOOST_TEST(error_of([] { Reference("talking_heads(before=false,after=false)"); }) ==
-             "talking_heads: before=false and after=false leave nothing to mix");
+             "talking_heads: before=false and after=false leave nothing to combine");
 }
 
 BOOST_AUTO_TEST_CASE(a_hidden_key_adds_nothing_to_the_logits_of_other_heads) {
@@ -502,12 +502,14 @@ BOOST_AUTO_TEST_CASE(key_heads_that_do_not_fit_are_refused) {
   auto refusal = [](const std::string& specification) {
     return error_of([&] { attention_factory(specification)({.model_dim = 12, .heads = 4}); });
   };
-  BOOST_TEST(refusal("grouped(key_heads=3)") == "grouped: key_heads=3 does not divide the 4 heads of queries");
-  BOOST_TEST(refusal("grouped(key_heads=8)") == "grouped: key_heads=8 does not divide the 4 heads of queries");
-  BOOST_TEST(refusal("grouped(heads=1-2)") == "grouped: it acts on all heads; heads= and heads(...) do not go with it");
+  BOOST_TEST(refusal("grouped(key_heads=3)") == "grouped: key_heads=3 does not divide the number of heads, 4");
+  BOOST_TEST(refusal("grouped(key_heads=8)") == "grouped: key_heads=8 does not divide the number of heads, 4");
+  BOOST_TEST(refusal("grouped(heads=1-2)") ==
+             "grouped: it acts on all heads, so heads= and heads(...) cannot be used with it");
   BOOST_TEST(refusal("heads(grouped*2, global*2)") ==
-             "grouped: it acts on all heads; heads= and heads(...) do not go with it");
-  BOOST_TEST(refusal("grouped(key_heads=1)+grouped") == "grouped: keys and values cannot have both 1 and 2 heads");
+             "grouped: it acts on all heads, so heads= and heads(...) cannot be used with it");
+  BOOST_TEST(refusal("grouped(key_heads=1)+grouped") ==
+             "grouped: two methods set the number of key heads, to 1 and to 2");
   BOOST_TEST(refusal("grouped(key_heads=2)+grouped") == "");
 }
 

@@ -307,8 +307,9 @@ BOOST_AUTO_TEST_CASE(inputs_may_have_three_widths) {
         "concat(additive, mean, width=4)", "concat(dot, fine_grained(hidden=2), head_input=split, width=6)",
         "average(general, concat(mean, laplace))"})
     BOOST_TEST(gradient_difference(specification, shape) == "", specification);
-  BOOST_TEST(error_of("classic(dot)", shape) ==
-             "dot: queries have width 3, keys 2; they must be equal (use general or additive for different widths)");
+  BOOST_TEST(
+      error_of("classic(dot)", shape) ==
+      "dot: queries have width 3, keys have width 2; they must be equal (general and additive allow two widths)");
 }
 
 BOOST_AUTO_TEST_CASE(a_decoder_asks_step_by_step) {
@@ -362,11 +363,13 @@ BOOST_AUTO_TEST_CASE(bad_combinations_point_at_the_column) {
   BOOST_TEST(error("gaussian + classic(dot)") ==
              "'gaussian + classic(dot)': classic(...) is a whole attention "
              "(column 12); a sum goes inside it: classic(dot + gaussian)");
-  BOOST_TEST(error("classic(heads(dot*1))") ==
-             "'classic(heads(dot*1))': heads(...) where there is one head (column 9); use average(...) or concat(...)");
+  BOOST_TEST(
+      error("classic(heads(dot*1))") ==
+      "'classic(heads(dot*1))': heads(...) in attention of one head (column 9); use average(...) or concat(...)");
   BOOST_TEST(error("average(dott)") == "'average(dott)': no method 'dott' (column 9); did you mean 'dot'?");
-  BOOST_TEST(error("average(gaussian(heads=1))") ==
-             "'average(gaussian(heads=1))': heads= where there is one head (column 24); multi_head(...) has several");
+  BOOST_TEST(
+      error("average(gaussian(heads=1))") ==
+      "'average(gaussian(heads=1))': heads= in attention of one head (column 24); multi_head(...) has several heads");
   BOOST_TEST(error("concat(dot, widht=3)") ==
              "'concat(dot, widht=3)': concat has no option 'widht' (column 13); did you mean 'width'?");
   BOOST_TEST(error("average(dot*5, head_input=split)") ==
@@ -435,9 +438,9 @@ BOOST_AUTO_TEST_CASE(a_mask_has_a_head_for_all_or_for_each_mechanism_or_for_each
   } catch (const Error& error) {
     refused = error.what();
   }
-  BOOST_TEST(
-      refused ==
-      "attention: the mask is f64 [1, 2, 4, 4]; expected 1, 3 (the mechanisms) or 5 (their heads) in place of 2");
+  BOOST_TEST(refused ==
+             "attention: the mask is f64 [1, 2, 4, 4]; its dimension of heads is 2, expected 1, 3 (one per mechanism) "
+             "or 5 (one per head of all mechanisms)");
 }
 
 BOOST_AUTO_TEST_CASE(a_head_has_one_score) {

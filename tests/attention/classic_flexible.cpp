@@ -372,13 +372,14 @@ BOOST_AUTO_TEST_CASE(what_is_missing_is_named) {
   auto attention = random_mechanism("classic(general+flexible)");
   input.query_offset = 1;
   BOOST_TEST(error([&] { attention->forward(input); }) ==
-             "flexible: step 1 has no previous focus; set previous_focus or decode with a memory");
+             "flexible: the first query is at step 1, but there is no previous focus; set previous_focus or decode "
+             "with a memory");
   input = random_input();
   input.step_input = {};
   BOOST_TEST(error([&] { attention->forward(input); }) ==
              "flexible: the step input must have width 2; it is undefined");
   BOOST_TEST(error([] { attention_factory("flexible")({.model_dim = 4, .heads = 2}); }) ==
-             "flexible: a focus on the source is for cross-attention; it is not defined in self-attention");
+             "flexible: the focus is a position in the source; it is defined in cross-attention only");
   BOOST_TEST(error([&] { random_mechanism("classic(fine_grained+flexible)")->forward(random_input()); }) ==
              "flexible: a score with weights per dimension of the values (fine_grained) has no single focus; use "
              "another score");

@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_mask_is_refused) {
     }
     return "";
   };
-  BOOST_TEST(error_of({}) == "man: there is no mask; it comes with the input, [B, H, I, J] in [0, 1]");
+  BOOST_TEST(error_of({}) == "man: there is no mask; give one with the input, [B, H, I, J] with values in [0, 1]");
   BOOST_TEST(error_of(Tensor::full({1, 3, 5, 5}, 1, DType::f64)) ==
              "attention: the mask is [1, 3, 5, 5]; expected [2, 2, 5, 5], where all but the last may be 1");
   BOOST_TEST(error_of(Tensor::full({1, 1, 1, 5}, 1, DType::boolean)) == "");
@@ -359,7 +359,7 @@ BOOST_AUTO_TEST_CASE(a_sink_takes_mass) {
 BOOST_AUTO_TEST_CASE(a_head_has_one_sink) {
   auto attention = random_attention("sinks(logit=true)+sinks(logit=true,heads=2)", Place::encoder);
   BOOST_CHECK_EXCEPTION(attention->forward(input_at(Place::encoder)), Error, [](const Error& error) {
-    return std::string(error.what()) == "sinks: a head has two logits; it can have one";
+    return std::string(error.what()) == "sinks: two methods give one head a sink logit each; a head can have one";
   });
 }
 

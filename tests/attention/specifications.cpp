@@ -173,16 +173,15 @@ BOOST_AUTO_TEST_CASE(parameter_counts_are_those_of_the_papers) {
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   BOOST_TEST(error_of("activation(heads=1-2)") ==
-             "activation: it acts on all heads; heads= and heads(...) do not go with it");
+             "activation: it acts on all heads, so heads= and heads(...) cannot be used with it");
   BOOST_TEST(error_of("activation(width=6)") == "attention: 4 heads do not divide the width of the values, 6");
   BOOST_TEST(error_of("t5(buckets=64,max_distance=16)") ==
-             "t5: max_distance=16 must be more than a quarter of buckets=64");
+             "t5: max_distance=16 must be greater than a quarter of buckets=64");
 }
 
 BOOST_AUTO_TEST_CASE(relative_positions_refuse_cross_attention) {
-  BOOST_TEST(
-      error_of("relative", {.model_dim = 8, .heads = 4, .place = Place::cross}) ==
-      "relative: relative positions need queries and keys of one sequence; they are not defined in cross-attention");
+  BOOST_TEST(error_of("relative", {.model_dim = 8, .heads = 4, .place = Place::cross}) ==
+             "relative: queries and keys must be tokens of one sequence, so it is not defined in cross-attention");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

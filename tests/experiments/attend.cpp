@@ -768,7 +768,8 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(toy("gausian"), "--method: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?");
   refused(
       toy("global").with("query.wieght", {1}, {1}),
-      "in.safetensors: global takes no tensor 'query.wieght'; did you mean 'query.weight'?; there are query, key, "
+      "in.safetensors: global has no input or parameter 'query.wieght'; did you mean 'query.weight'?; it has query, "
+      "key, "
       "value, lengths, query_offset, step, documents, allowed, mask, left_pointer, right_pointer, grid, step_input, "
       "previous_focus, cotangent, query.weight, query.bias, "
       "key.weight, key.bias, value.weight, value.bias, output.weight, output.bias");
@@ -778,20 +779,22 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(toy("global").with("query.weight", {1, 2}, {2, 1}),
           "in.safetensors: 'query.weight' is f64 [2, 1]; expected [2, 2]");
   refused(toy("global").with("key", {1, 2}, {1, 1, 2}).with("value", {1, 2, 3, 4}, {1, 2, 2}),
-          "in.safetensors: 'value' is f64 [1, 2, 2]; expected [1, 1, d_v], as the keys are");
+          "in.safetensors: 'value' is f64 [1, 2, 2]; expected [1, 1, d_v], because the keys are [1, 1, 2]");
   refused(toy("global").with("key", {1, 2, 3, 4}, {2, 1, 2}),
-          "in.safetensors: 'key' is f64 [2, 1, 2]; expected [1, n, d_k], as there are 1 queries");
-  refused(toy("global").lengths({4}), "in.safetensors: 'lengths' has 4; the keys go from 0 to 3");
-  refused(toy("global").lengths({-1}), "in.safetensors: 'lengths' has -1; the keys go from 0 to 3");
+          "in.safetensors: 'key' is f64 [2, 1, 2]; expected [1, n, d_k], because 'query' is [1, 3, 2]");
+  refused(toy("global").lengths({4}), "in.safetensors: 'lengths' has 4; a length must be in 0 ... 3");
+  refused(toy("global").lengths({-1}), "in.safetensors: 'lengths' has -1; a length must be in 0 ... 3");
   refused(toy("global").lengths({3, 3}), "in.safetensors: 'lengths' is i32 [2]; expected i32 or i64 [1]");
   refused(toy("global").with("lengths", {3}, {1}), "in.safetensors: 'lengths' is f64 [1]; expected i32 or i64 [1]");
-  refused(toy("global").step(-1), "in.safetensors: 'step' is -1; positions are from 0 to 2147483648");
-  refused(Attend("global").with("key", {1, 2}, {1, 1, 2}), "in.safetensors: there is no 'query', but 'key' or 'value'");
+  refused(toy("global").step(-1), "in.safetensors: 'step' is -1; a position must be in 0 ... 2147483648");
+  refused(Attend("global").with("key", {1, 2}, {1, 1, 2}),
+          "in.safetensors: there is a 'key' or 'value', but no 'query'");
   refused(Attend("global").with("query", {}, {1, 0, 2}),
-          "in.safetensors: 'query' is f64 [1, 0, 2]; expected [B, m, d_q], at least one query");
+          "in.safetensors: 'query' is f64 [1, 0, 2]; expected [B, m, d_q] with m at least 1");
   refused(Attend("global").with("query", {}, {1, 3, 0}),
-          "in.safetensors: 'query' is f64 [1, 3, 0]; expected [B, m, d_q], at least one wide");
-  refused(toy("man"), "--method 'man': man: there is no mask; it comes with the input, [B, H, I, J] in [0, 1]");
+          "in.safetensors: 'query' is f64 [1, 3, 0]; expected [B, m, d_q] with d_q at least 1");
+  refused(toy("man"),
+          "--method 'man': man: there is no mask; give one with the input, [B, H, I, J] with values in [0, 1]");
   refused(
       toy("man").with("mask", {1, 1, 1, 1}, {1, 1, 2, 2}),
       "--method 'man': attention: the mask is [1, 1, 2, 2]; expected [1, 1, 3, 3], where all but the last may be 1");
@@ -810,14 +813,13 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
           "--method 'global': attention: document 1 of row 0 has tokens in two places; those of one document must be "
           "neighbours");
   refused(toy("global").with("documents", apart).flags({"--place", "cross"}),
-          "in.safetensors: 'documents' are for self-attention over whole rows: as many queries as keys, without "
+          "in.safetensors: 'documents' needs self-attention over whole rows: as many queries as keys, without "
           "query_offset");
   for (const char* gradients : {"--gradients", "--no-gradients"})
     refused(toy("global").with("cotangent", {1}, {1}).flags({gradients}),
-            "in.safetensors: 'cotangent' is f64 [1]; expected [1, 3, 2], as the output is");
+            "in.safetensors: 'cotangent' is f64 [1]; expected [1, 3, 2], the shape of the output");
   refused(toy("relative").flags({"--place", "cross"}),
-          "--method 'relative': relative: relative positions need queries and keys of one sequence; they are not "
-          "defined in "
+          "--method 'relative': relative: queries and keys must be tokens of one sequence, so it is not defined in "
           "cross-attention");
   refused(toy("global").flags({"--place", "decoder"}),
           "--place decoder: a decoder's self-attention is causal; add --causal, or give --place encoder");
@@ -826,7 +828,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(toy("global").flags({"--place", "cross", "--causal"}),
           "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
   refused(toy("global").flags({"--heads", "3"}),
-          "--method 'global', --heads 3: attention: 3 heads do not divide the model's width, 2");
+          "--method 'global', --heads 3: attention: 3 heads do not divide the width of the model, 2");
   refused(Attend("global").flags({"--shape", "1,2,3"}), "--shape: expected four sizes B,m,n,d, each at least 1");
   refused(Attend("global").flags({"--in", "/nowhere"}), "/nowhere: cannot be read: No such file or directory");
 

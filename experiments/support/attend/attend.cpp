@@ -11,7 +11,7 @@ namespace fovea {
 
 namespace {
 
-/// Names, types and shapes, and how large the numbers are.
+/// One row for each tensor: name, type and shape, and its smallest, mean and largest number.
 Table summary(const NamedTensors& tensors) {
   Table table({"name", "tensor", "smallest", "mean", "largest"});
   for (const auto& [name, tensor] : tensors) {
@@ -41,18 +41,20 @@ void attend_program(Cli& cli) {
   bool list = false;
   int threads = 0;
   cli.describe(
-      "Runs any attention method on tensors from a file, or on random ones, and writes everything it used and "
-      "computed. Tensors of --in: query [B, m, d_q]; key [B, n, d_k] and value [B, n, d_v], or self-attention; lengths "
-      "[B]; query_offset [1]; documents, i32 or i64 [B, n], the number of each token's document, where several share a "
-      "row; allowed, bool or u8 [B or 1, H or 1, m or 1, n], false where a query must not see a key; mask; "
+      "Computes any attention method on tensors from a file, or on random ones, and writes all inputs, parameters and "
+      "results. Tensors of --in: query [B, m, d_q]; key [B, n, d_k] and value [B, n, d_v], absent in self-attention; "
+      "lengths [B]; query_offset [1]; documents, i32 or i64 [B, n], the number of each token's document, if a row has "
+      "several; allowed, bool or u8 [B or 1, H or 1, m or 1, n], false where a query must not see a key; mask; "
       "left_pointer, right_pointer; grid; step_input, previous_focus; cotangent; and parameters by name. --describe "
-      "says which a method has.");
+      "lists those that a method reads.");
   cli.add(options);
-  cli.option("--in", in, "a .safetensors file of inputs and parameters; what is not there is random");
-  cli.option("--out", out, "the .safetensors file to write; without it a summary is printed").unsaved();
-  cli.option("--threads", threads, "0: one per core").range(0, 1024).unsaved();
-  cli.option("--list", list, "print all methods, and end").unsaved();
-  cli.option("--describe", described, "print all about a method, or any --method, and end").unsaved();
+  cli.option("--in", in, "a .safetensors file of inputs and parameters; query and parameters not in it are random");
+  cli.option("--out", out, "the .safetensors file to write; without it, a summary is printed").unsaved();
+  cli.option("--threads", threads, "number of threads; 0: one per core").range(0, 1024).unsaved();
+  cli.option("--list", list, "print a table of all methods, and exit").unsaved();
+  cli.option("--describe", described,
+             "print equation, options, parameters, inputs and results of a method or specification, and exit")
+      .unsaved();
   cli.parse();
   if (threads > 0) omp_set_num_threads(threads);
   if (list) return fmt::print("{}", attention_table().text());
@@ -69,10 +71,10 @@ void attend_program(Cli& cli) {
     fmt::print(stderr, "attend: {}: {} does not read '{}'\n", given.source, options.method, name);
   if (options.heads > 1 && find_combination(parse_specification(options.method)[0].name) &&
       options.method.find("multi_head") == std::string::npos)
-    fmt::print(stderr, "attend: --heads {}: {} does not read it; what stands in the brackets are its heads\n",
+    fmt::print(stderr, "attend: --heads {} has no effect on {}: each mechanism in its brackets is one head\n",
                options.heads, options.method);
   if (cli.given("--shape") && given.find("query"))
-    fmt::print(stderr, "attend: --shape: the query is in {}\n", given.source);
+    fmt::print(stderr, "attend: --shape has no effect: the query is in {}\n", given.source);
   if (out.empty()) return fmt::print("{}", summary(result.tensors).text());
   write_safetensors(
       out, result.tensors,

@@ -1,4 +1,4 @@
-/// The program of experiments/attend.cpp, for tests too.
+/// The program experiments/attend as a function, so that tests can call it.
 #pragma once
 #include "experiments/support/program/cli.h"
 

@@ -13,36 +13,41 @@
 namespace fovea {
 
 void AttentionCase::add_to(Cli& cli) {
-  cli.option("--method", method, "as in \"gaussian(window=query)\" or \"classic(additive)\"; see --list");
-  cli.option("--shape", shape, "B,m,n,d of random inputs, where there is no query in --in");
-  cli.option("--heads", heads, "heads of projected attention; must divide the width").range(1, 1024);
+  cli.option("--method", method,
+             "a specification, such as \"gaussian(window=query)\" or \"classic(additive)\"; --list shows all methods");
+  cli.option("--shape", shape,
+             "B,m,n,d: sentences, queries, keys and width of random inputs, which are used if --in has no query");
+  cli.option("--heads", heads, "number of heads of attention with projections; must divide the width").range(1, 1024);
   cli.option("--causal", causal,
-             "queries see no later keys; the last query is at the last key where there are as many keys or more, "
-             "unless query_offset is given");
+             "queries see no later keys; with n >= m keys the last query is at the last key, unless query_offset is "
+             "given");
   cli.choice<std::optional<Place>>(
       "--place", place,
       {{"auto", std::nullopt}, {"encoder", Place::encoder}, {"decoder", Place::decoder}, {"cross", Place::cross}},
-      "auto: decoder if causal, encoder if the keys are the queries, else cross; decoder goes with --causal only");
+      "place in a model; auto: decoder with --causal, otherwise encoder if the keys are the queries, and cross if not; "
+      "decoder requires --causal");
   cli.choice(
       "--engine", engine,
       {{"fastest", AttentionEngine::fastest},
        {"fused", AttentionEngine::fused},
        {"blockwise", AttentionEngine::blockwise},
        {"composed", AttentionEngine::composed}},
-      "how it is computed; blockwise: the composed form on blocks of queries; fastest: fused where it can be and "
-      "there are more than a few keys, otherwise composed or, for millions of pairs, blockwise");
+      "composed: plain operations on all query-key pairs; blockwise: the same on blocks of queries; fused: the fast "
+      "engine of the CPU; fastest: fused if the method has a fused form and there are more than about 20 keys, "
+      "otherwise composed or, for millions of pairs, blockwise");
   cli.choice("--precision", precision, {{"f32", Precision::f32}, {"f64", Precision::f64}, {"bf16", Precision::bf16}},
-             "bf16: inputs, parameters and operands of large products rounded to it, the rest in f32");
-  cli.choice("--device", device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}}, "where it is computed");
+             "bf16: inputs, parameters and operands of large matrix products are rounded to bf16, the rest is f32");
+  cli.choice("--device", device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}}, "device that computes the attention");
   cli.option("--gradients", gradients,
-             "grad.NAME of the sum of output * cotangent, for every input and parameter NAME");
-  cli.option("--weights", weights, "the weights of the values, [B, H, m, n]");
-  cli.option("--seed", seed, "of random inputs and parameters");
+             "also compute grad.NAME, the gradient of the sum of output * cotangent, for every input and parameter");
+  cli.option("--weights", weights, "also write the attention weights, [B, H, m, n]");
+  cli.option("--seed", seed, "seed of random inputs and parameters");
 }
 
 namespace {
 
-/// The tensors of a file, in the precision that is asked for. Whatever is wrong is said of the file and the tensor.
+/// Reads the tensors of the file --in in the chosen precision. Error messages have the names of the file and the
+/// tensor.
 class GivenTensors {
  public:
   GivenTensors(const Safetensors& file, const AttentionCase& options) : file_(file), options_(options) {}
@@ -54,17 +59,19 @@ class GivenTensors {
     fail("{}: '{}' is {}; expected {}", file_.source, name, file_.at(name), expected);
   }
 
-  /// Of the precision and device; undefined where there is none.
+  /// The tensor `name` in the chosen precision and on the chosen device; undefined if the file does not have it. Throws
+  /// Error if it is not of a floating-point type.
   Tensor numbers(const std::string& name) const {
     if (!has(name)) return {};
     if (!has_numbers(name)) refuse(name, "f32, f64 or bf16");
     return in_precision(file_.at(name));
   }
+  /// The same. Throws Error unless the tensor has this rank.
   Tensor numbers(const std::string& name, int rank, const char* expected) const {
     if (has(name) && file_.at(name).rank() != rank) refuse(name, expected);
     return numbers(name);
   }
-  /// Of a type for counting, as i64 on the CPU.
+  /// The `count` numbers of the tensor `name`, which must be of an integer type.
   std::vector<std::int64_t> integers(const std::string& name, std::int64_t count) const {
     const Tensor& x = file_.at(name);
     bool whole = x.dtype() == DType::i32 || x.dtype() == DType::i64 || x.dtype() == DType::u8;
@@ -96,7 +103,7 @@ class GivenTensors {
   const AttentionCase& options_;
 };
 
-/// An attention's inputs as leaves, each under its name.
+/// The inputs of the attention. `leaves` has the variables by name.
 struct Inputs {
   AttentionInput input;
   std::vector<std::pair<std::string, Variable>> leaves;
@@ -114,8 +121,8 @@ bool are_equal(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
 }
 
-/// Throws Error for a place that does not fit --causal. As in nn/: a decoder's self-attention is causal, and nothing
-/// else is.
+/// Throws Error for a place that contradicts --causal. As in nn/, a decoder's self-attention is causal, and other
+/// attention is not.
 void require_place_fits(const AttentionCase& options) {
   if (!options.place) return;
   require(*options.place != Place::decoder || options.causal,
@@ -126,55 +133,56 @@ void require_place_fits(const AttentionCase& options) {
           "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
 }
 
-/// query, key and value, given or random. No key: self-attention.
+/// Adds query, key and value, given or random. Without a key this is self-attention.
 void add_states(Inputs& in, const AttentionCase& options, const GivenTensors& given, Generator& generator) {
   const std::vector<int>& shape = options.shape;
   require(shape.size() == 4 && std::all_of(shape.begin(), shape.end(), [](int size) { return size > 0; }),
           "--shape: expected four sizes B,m,n,d, each at least 1");
   bool random = !given.has("query"), cross = options.place == Place::cross;
-  require(!random || (!given.has("key") && !given.has("value")), "{}: there is no 'query', but 'key' or 'value'",
+  require(!random || (!given.has("key") && !given.has("value")), "{}: there is a 'key' or 'value', but no 'query'",
           given.source());
   Tensor query = given.numbers("query", 3, "[B, m, d_q]");
   if (random) with_flag("--shape", [&] { query = given.random({shape[0], shape[1], shape[3]}, generator); });
   Tensor key = given.numbers("key", 3, "[B, n, d_k]"), value = given.numbers("value", 3, "[B, n, d_v]");
   if (random && !key.defined() && (cross || shape[1] != shape[2]))
     with_flag("--shape", [&] { key = given.random({shape[0], shape[2], shape[3]}, generator); });
-  if (query.size(1) == 0) given.refuse("query", "[B, m, d_q], at least one query");
-  if (query.size(2) == 0) given.refuse("query", "[B, m, d_q], at least one wide");
-  if (key.defined() && key.size(2) == 0) given.refuse("key", "[B, n, d_k], at least one wide");
-  if (value.defined() && value.size(2) == 0) given.refuse("value", "[B, n, d_v], at least one wide");
+  if (query.size(1) == 0) given.refuse("query", "[B, m, d_q] with m at least 1");
+  if (query.size(2) == 0) given.refuse("query", "[B, m, d_q] with d_q at least 1");
+  if (key.defined() && key.size(2) == 0) given.refuse("key", "[B, n, d_k] with d_k at least 1");
+  if (value.defined() && value.size(2) == 0) given.refuse("value", "[B, n, d_v] with d_v at least 1");
   in.input.query = in.add("query", query);
   in.input.key = key.defined() ? in.add("key", key) : in.input.query;
   in.input.value = value.defined() ? in.add("value", value) : in.input.key;
 
   std::int64_t B = query.size(0), n = in.input.key.size(1);
   if (key.defined() && key.size(0) != B)
-    given.refuse("key", fmt::format("[{}, n, d_k], as there are {} queries", B, B));
+    given.refuse("key", fmt::format("[{}, n, d_k], because 'query' is {}", B, query.shape()));
   if (value.defined() && (value.size(0) != B || value.size(1) != n))
-    given.refuse("value", fmt::format("[{}, {}, d_v], as the keys are", B, n));
+    given.refuse("value", fmt::format("[{}, {}, d_v], because the keys are {}", B, n, in.input.key.shape()));
   bool self = !key.defined() || are_equal(query, key);
   in.place = options.causal ? Place::decoder : self ? Place::encoder : Place::cross;
   if (options.place) in.place = *options.place;
 }
 
-/// lengths and query_offset.
+/// Adds lengths and query_offset.
 void add_counts(Inputs& in, const AttentionCase& options, const GivenTensors& given) {
   std::int64_t B = in.input.query.size(0), m = in.input.query.size(1), n = in.input.key.size(1);
   if (given.has("lengths")) {
     std::vector<std::int64_t> lengths = given.integers("lengths", B);
     for (std::int64_t length : lengths)
-      require(0 <= length && length <= n, "{}: 'lengths' has {}; the keys go from 0 to {}", given.source(), length, n);
+      require(0 <= length && length <= n, "{}: 'lengths' has {}; a length must be in 0 ... {}", given.source(), length,
+              n);
     in.input.key_lengths = Tensor::from(lengths, {B}).to(DType::i32);
     in.counts.emplace_back("lengths", in.input.key_lengths);
   }
   in.input.causal = options.causal;
   if (options.causal) in.input.query_offset = std::max<std::int64_t>(n - m, 0);
-  require(!given.has("query_offset") || !given.has("step"), "{}: 'step' and 'query_offset' are the same; give one",
+  require(!given.has("query_offset") || !given.has("step"), "{}: 'step' and 'query_offset' mean the same; give one",
           given.source());
   for (const char* name : {"query_offset", "step"}) {
     if (!given.has(name)) continue;
     std::int64_t offset = given.integers(name, 1)[0];
-    require(0 <= offset && offset <= std::int64_t{1} << 31, "{}: '{}' is {}; positions are from 0 to {}",
+    require(0 <= offset && offset <= std::int64_t{1} << 31, "{}: '{}' is {}; a position must be in 0 ... {}",
             given.source(), name, offset, std::int64_t{1} << 31);
     in.input.query_offset = offset;
   }
@@ -192,13 +200,13 @@ void add_documents(Inputs& in, const GivenTensors& given) {
   if (!is_whole(documents) || documents.shape() != Shape{B, n})
     given.refuse("documents", fmt::format("i32 or i64 [{}, {}], the number of each token's document", B, n));
   require(in.place != Place::cross && in.input.query.size(1) == n && in.input.query_offset == 0,
-          "{}: 'documents' are for self-attention over whole rows: as many queries as keys, without query_offset",
+          "{}: 'documents' needs self-attention over whole rows: as many queries as keys, without query_offset",
           given.source());
   in.input.documents = documents;
   in.counts.emplace_back("documents", documents);
 }
 
-/// left_pointer and right_pointer: positions, which are no inputs to differentiate, or distributions, which are.
+/// Adds left_pointer and right_pointer. Distributions are differentiable inputs, positions are not.
 void add_pointers(Inputs& in, const AttentionCase& options, const GivenTensors& given) {
   for (auto [name, pointer] :
        {std::pair("left_pointer", &in.input.left_pointer), std::pair("right_pointer", &in.input.right_pointer)}) {
@@ -247,7 +255,7 @@ Inputs read_inputs(const AttentionCase& options, const GivenTensors& given, Gene
   return in;
 }
 
-/// The flags that say what is computed, before what is refused of it.
+/// The flags that describe the attention, as the beginning of an error message about it.
 std::string asked(const AttentionCase& options) {
   return fmt::format("--method '{}'{}", options.method,
                      options.heads == 1 ? "" : fmt::format(", --heads {}", options.heads));
@@ -268,14 +276,15 @@ std::unique_ptr<Attention> make_attention(const AttentionCase& options, const Gi
   attention->train(false);
   for (const NamedParameter& parameter : attention->parameters()) {
     Tensor values = Variable(parameter.variable).value(), own = given.numbers(parameter.name);
-    if (own.defined() && own.rank() == values.rank() + 1 && own.size(0) == 1) own = own.squeeze(0);  // of one head
+    // a parameter with a dimension of heads is accepted for one head
+    if (own.defined() && own.rank() == values.rank() + 1 && own.size(0) == 1) own = own.squeeze(0);
     if (own.defined() && own.shape() != values.shape()) given.refuse(parameter.name, values.shape().str());
     values.copy_from(own.defined() ? own : given.in_precision(values));
   }
   return attention;
 }
 
-/// Those of the inputs that only some methods read which are there and which the attention does not read.
+/// Names of the given inputs that only some methods read and that this attention does not read.
 std::vector<std::string> unread_inputs(const AttentionCase& options, const GivenTensors& given, const Inputs& in) {
   std::vector<std::string> unread;
   for (const char* name : {"mask", "left_pointer", "right_pointer", "grid", "step_input", "previous_focus"})
@@ -287,7 +296,8 @@ std::vector<std::string> unread_inputs(const AttentionCase& options, const Given
   return unread;
 }
 
-/// The engine of this thread and the precision of this process's matrix products, for the lifetime of this object.
+/// Sets the engine of this thread and the precision of matrix products in this process, for the lifetime of this
+/// object.
 class Settings {
  public:
   explicit Settings(const AttentionCase& options) : engine_(options.engine) {
@@ -302,8 +312,9 @@ class Settings {
   Precision precision_ = matmul_precision();
 };
 
-/// A misspelt name would otherwise be a parameter that silently stays random. Results may stand in the file, which may
-/// be one that attend wrote: they are computed anew.
+/// Throws Error for a tensor that is no input or parameter: under a misspelt name, a parameter would silently stay
+/// random. Results of an earlier run are accepted, because the file may be one that attend wrote; they are computed
+/// anew.
 void refuse_unknown(const GivenTensors& given, const Attention& attention, const std::string& method,
                     const NamedTensors& results) {
   std::vector<std::string> known{"query",         "key",       "value",      "lengths",        "query_offset",
@@ -315,16 +326,17 @@ void refuse_unknown(const GivenTensors& given, const Attention& attention, const
     if (std::count(known.begin(), known.end(), name) || name == "weights" || name.starts_with("grad.") ||
         std::any_of(results.begin(), results.end(), is_it))
       continue;
-    fail("{}: {} takes no tensor '{}'{}; there are {}", given.source(), method, name, did_you_mean(name, known),
+    fail("{}: {} has no input or parameter '{}'{}; it has {}", given.source(), method, name, did_you_mean(name, known),
          listed(known));
   }
 }
 
-/// The cotangent of the file; undefined if there is none. It is checked even if no gradients are computed.
+/// The cotangent of the file; undefined if it has none. Throws Error for a wrong shape, even if no gradients are
+/// computed.
 Tensor given_cotangent(const GivenTensors& given, const Variable& output) {
   Tensor cotangent = given.numbers("cotangent");
   if (cotangent.defined() && cotangent.shape() != output.shape())
-    given.refuse("cotangent", output.shape().str() + ", as the output is");
+    given.refuse("cotangent", output.shape().str() + ", the shape of the output");
   return cotangent;
 }
 
@@ -351,7 +363,7 @@ std::string free_name(const std::string& name, const std::vector<std::string>& t
 
 AttentionResult attend_case(const AttentionCase& options, const Safetensors& file) {
   require_place_fits(options);
-  Tensor::empty({1}, DType::f32, options.device);  // throws where there is no such device
+  Tensor::empty({1}, DType::f32, options.device);  // throws Error if the device does not exist
   GivenTensors given(file, options);
   Generator generator(options.seed);
   Inputs in = read_inputs(options, given, generator);
@@ -386,7 +398,7 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
   auto is_result = [&](const std::string& name) {
     return std::any_of(result.tensors.begin(), result.tensors.end(), [&](const auto& x) { return x.first == name; });
   };
-  std::erase_if(result.unread, is_result);  // of an attend before this one
+  std::erase_if(result.unread, is_result);  // a result of an earlier run, not an input
   Tensor cotangent = given_cotangent(given, output);
   if (options.gradients)
     add_gradients(result.tensors, in, output,

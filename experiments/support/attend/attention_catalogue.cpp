@@ -16,9 +16,9 @@ namespace fovea {
 
 namespace {
 
-// ---- Trying
+// ---- Running an attention on random numbers
 
-constexpr std::int64_t d_e = 7, H = 3, d = 33;
+constexpr std::int64_t d_e = 7, H = 3, d = 33;  // width of the step input, heads and width of the model in trials
 
 /// One attention on random numbers.
 struct Trial {
@@ -28,14 +28,15 @@ struct Trial {
   bool mask = true, pointers = false, grid = false, previous_focus = false;
   std::int64_t query_offset = 0;
   std::int64_t B = 6, m = 5, n = 13;
-  bool own_keys = false;  ///< n keys in self-attention too, where the keys are the m queries otherwise
+  bool own_keys = false;  ///< in self-attention: n keys of their own, instead of the m queries as keys
 };
 
+/// What a trial computed.
 struct Outcome {
   std::int64_t parameters;
   std::vector<float> output;
   std::vector<std::string> parameter_names;
-  std::vector<std::pair<std::string, Shape>> results;  ///< output, weights, and quantities as the method calls them
+  std::vector<std::pair<std::string, Shape>> results;  ///< shapes of output, weights and the method's quantities
   bool operator==(const Outcome& other) const { return parameters == other.parameters && output == other.output; }
 };
 
@@ -46,7 +47,7 @@ Tensor random(const Shape& shape, std::uint64_t seed, double low = -1) {
   return x;
 }
 
-/// Rows of three tokens.
+/// A grid with rows of three tokens, [tokens, 2].
 Tensor grid_of(std::int64_t tokens) {
   std::vector<std::int64_t> grid;
   for (std::int64_t t = 0; t < tokens; ++t) grid.insert(grid.end(), {t / 3, t % 3});
@@ -85,7 +86,7 @@ Outcome outcome_of(const Trial& trial) {
   return out;
 }
 
-/// Nothing where the attention is not defined, or not with this engine.
+/// The outcome of a trial; empty if the attention is not defined for it or the engine cannot compute it.
 std::optional<Outcome> tried(const Trial& trial) {
   AttentionEngineScope engine(trial.engine);
   NoWarnings quiet;
@@ -99,7 +100,7 @@ std::optional<Outcome> tried(const Trial& trial) {
 /// Where and how an attention can be used.
 struct Use {
   std::vector<std::string> places;
-  std::optional<Trial> trial;  ///< one that works, in cross-attention where it does
+  std::optional<Trial> trial;  ///< a trial that works, in cross-attention if possible; empty if none does
   bool fused = false;          ///< whether the fused engine can compute it
 };
 
@@ -120,7 +121,7 @@ Use use_of(const std::string& method, AttentionShape shape = {.model_dim = d, .h
   return use;
 }
 
-/// Collects "window=layer", ...: every value of a choice or flag that is not the default.
+/// Collects every value of a choice or flag that is not its default: "window=layer", ...
 class OtherValues : public OptionVisitor {
  public:
   void number(const char*, double&, double, double, const char*) override {}
@@ -155,8 +156,8 @@ std::vector<Alternative> alternatives_of(const std::string& method) {
   return alternatives;
 }
 
-/// Collects, for each option that is a whole number and by default the smallest one, the next number: "dilation=2", and
-/// what stands for all larger ones, "dilation > 1".
+/// For each integer option whose default is its smallest value, collects the next value, "dilation=2", and a text for
+/// all larger values, "dilation > 1".
 class NextNumbers : public OptionVisitor {
  public:
   void number(const char*, double&, double, double, const char*) override {}
@@ -168,7 +169,8 @@ class NextNumbers : public OptionVisitor {
   std::vector<std::pair<std::string, std::string>> found;
 };
 
-/// "fused (not with mask=discrete), composed", of a method by its name or another specification.
+/// The text for the column "engines", such as "fused (not with mask=discrete), composed". `method` is a method's name
+/// or another specification. The blockwise engine is not listed: it computes whatever the composed one does.
 std::string engines_text(const std::string& method, const Use& use, const std::vector<Alternative>& alternatives) {
   if (!use.trial) return "";
   if (!use.fused) return "composed";
@@ -186,7 +188,7 @@ std::string engines_text(const std::string& method, const Use& use, const std::v
                                : fmt::format("fused (not with {}), composed", listed(composed_only));
 }
 
-/// A combination's name alone is no attention.
+/// The specification itself, or a simple example if it is only the name of a combination.
 std::string completed(const std::string& method) {
   if (method == "classic") return "classic(dot)";
   if (method == "multi_head") return "multi_head(global)";
@@ -195,14 +197,15 @@ std::string completed(const std::string& method) {
 
 // ---- Sizes as letters
 
-/// A shape, and the letters of its sizes.
+/// A shape, and letters for the sizes that occur in it.
 struct Lettered {
   AttentionShape shape;
   std::vector<std::pair<std::string, std::int64_t>> letters;
 };
 using Pair = std::array<Lettered, 2>;
 
-/// What a size is in both: "d", "2 d", "d / 2", "D + d_e", "2 H + 1", or the number where it is one; "": none of these.
+/// The expression for a size that is a for pair[0] and b for pair[1]: "d", "2 d", "d / 2", "D + d_e", "2 H + 1", or the
+/// number if a = b. Empty if no expression fits.
 std::string letter_of(const Pair& pair, std::int64_t a, std::int64_t b) {
   if (a == b) return a == pair[0].shape.step_dim ? "d_e" : std::to_string(a);
   auto find = [&](auto&& text) {
@@ -222,7 +225,7 @@ std::string letter_of(const Pair& pair, std::int64_t a, std::int64_t b) {
   if (!found.empty()) return found;
   return find([&](const std::string& letter, std::int64_t x, std::int64_t y) -> std::string {
     const std::int64_t times = letter == "H" ? (b - a) / (y - x) : 0,
-                       more = a - times * x;  // heads of several mechanisms
+                       more = a - times * x;  // multiples of H plus a number occur where mechanisms are combined
     if (times < 1 || more < 1 || times * y + more != b) return "";
     return times == 1 ? fmt::format("H + {}", more) : fmt::format("{} H + {}", times, more);
   });
@@ -233,7 +236,7 @@ struct Parameter {
   auto operator<=>(const Parameter&) const = default;
 };
 
-/// Throws Error where the attention cannot be made.
+/// The parameters for this shape, with numbers for sizes. Throws Error if the attention is not defined for it.
 std::vector<Parameter> parameters_at(const std::string& method, const AttentionShape& shape) {
   std::vector<Parameter> rows;
   for (auto attention = attention_factory(method)(shape); const NamedParameter& p : attention->parameters())
@@ -241,7 +244,8 @@ std::vector<Parameter> parameters_at(const std::string& method, const AttentionS
   return rows;
 }
 
-/// Nothing where the attention cannot be made in both, or a size has no letter.
+/// The parameters with letters for sizes; empty if the attention is not defined for both shapes or a size has no
+/// letter.
 std::optional<std::vector<Parameter>> parameters_in_letters(const std::string& method, const Pair& pair) try {
   std::vector<Parameter> rows;
   auto a = attention_factory(method)(pair[0].shape), b = attention_factory(method)(pair[1].shape);
@@ -260,13 +264,14 @@ std::optional<std::vector<Parameter>> parameters_in_letters(const std::string& m
   return std::nullopt;
 }
 
-/// Whether heads of projections are in it: a sum, or any multi_head(...).
+/// Whether the attention has heads with projections: a sum, or a combination with multi_head(...).
 bool is_projected(const std::string& method) {
   return !find_combination(parse_specification(method)[0].name) || method.find("multi_head") != std::string::npos;
 }
 
-/// Two sizes of projected attention, of attention without projections: in three widths where there are two sequences,
-/// in one width of queries and keys and another one of values, and in one width.
+/// Pairs of shapes to compare, the most general first. For attention with projections of one sequence: widths d.
+/// Otherwise: queries, keys and values of three widths; queries and keys of one width and values of another; all of one
+/// width.
 std::vector<Pair> pairs_for(const std::string& method, Place place, std::int64_t step_dim) {
   auto lettered = [&](int heads, std::int64_t head_dim) {
     return Lettered{{.model_dim = heads * head_dim, .heads = heads, .place = place, .step_dim = step_dim},
@@ -316,7 +321,7 @@ std::string card_text(const Entry& entry) {
   return rows.empty() ? text : text + options.text();
 }
 
-/// The cards of everything that is named, each once, as it comes.
+/// Appends the card of each method and combination in the sum, each once, in order of appearance.
 void add_cards(const std::vector<MethodText>& sum, std::set<std::string>& seen, std::string& text) {
   for (const MethodText& method : sum) {
     bool is_new = seen.insert(method.name).second;
@@ -331,7 +336,7 @@ std::string parameters_text(const std::string& method, const AttentionShape& sha
                             const std::vector<Alternative>& alternatives) {
   std::vector<Parameter> usual = parameters_of(method, shape);
   std::vector<std::pair<Parameter, std::string>> rows;
-  std::map<std::string, std::vector<std::string>> without;  // by parameter, the options
+  std::map<std::string, std::vector<std::string>> without;  // for each parameter, the options that remove it
   for (const Alternative& alternative : alternatives) {
     if (!alternative.use.trial || alternative.use.trial->shape.place != shape.place) continue;
     const std::vector<Parameter> all = parameters_of(alternative.method, shape);
@@ -344,7 +349,7 @@ std::string parameters_text(const std::string& method, const AttentionShape& sha
   for (const Alternative& alternative : alternatives) {
     AttentionShape own = shape;
     if (alternative.use.trial) own.place = alternative.use.trial->shape.place;
-    auto is_known = [&](const Parameter& p) {  // in another place the widths have other letters
+    auto is_known = [&](const Parameter& p) {  // widths may have other letters in another place, so compare names there
       return std::any_of(usual.begin(), usual.end(), [&](const Parameter& known) {
         return known == p || (own.place != shape.place && known.name == p.name);
       });
@@ -357,15 +362,15 @@ std::string parameters_text(const std::string& method, const AttentionShape& sha
   if (rows.empty()) return "no parameters\n";
   bool by_head =
       std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.first.shape.starts_with("[H, "); });
-  return table.text() + (by_head ? "[H, ...]: without the H where there is one head\n" : "");
+  return table.text() + (by_head ? "[H, ...]: with one head, the dimension H is absent\n" : "");
 }
 
-/// What an attention reads beside states and lengths: found by leaving it out and putting it in.
+/// Which optional inputs an attention reads: those that change the output when they are added or left out.
 struct Reads {
   enum Mask { no, yes, needed } mask = no;
   bool pointers = false, grid = false, step_input = false, previous_focus = false, position = false;
 
-  /// The names of those that a file may have.
+  /// The names of the inputs that are read.
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     if (mask != no) names.emplace_back("mask");
@@ -395,23 +400,23 @@ Reads reads_of(const Trial& trial) {
   changed.previous_focus = true;
   auto focused = tried(changed);
   reads.previous_focus = focused && !(*focused == *with);
-  changed.query_offset = 5000;  // farther than any default window
+  changed.query_offset = 5000;  // beyond the reach of any window with default options
   if (auto out = tried(changed)) reads.position = !(*out == *focused);
   return reads;
 }
 
 std::string inputs_text(const Trial& trial, const Reads& reads, const std::vector<Alternative>& alternatives) {
-  std::vector<std::string> with_pointers;  // options without which the pointers are not read
+  std::vector<std::string> with_pointers;  // the options with which the pointers are read
   for (const Alternative& alternative : alternatives)
     if (!reads.pointers && alternative.use.trial && reads_of(*alternative.use.trial).pointers)
       with_pointers.push_back(alternative.option);
   Table table({"input", "shape", ""});
   table.row({"query, key, value",
              fmt::format("[B, m, {}], [B, n, d_k], [B, n, d_v]", is_projected(trial.method) ? "d" : "d_q"),
-             "no key: self-attention; no value: the keys"});
-  table.row({"lengths", "[B]", "real keys of each sentence; the rest is padding"});
+             "without key: self-attention; without value: the keys"});
+  table.row({"lengths", "[B]", "number of real keys of each sentence; the rest is padding"});
   table.row({"allowed", "[B or 1, H or 1, m or 1, n]", "bool or u8; false where a query must not see a key"});
-  table.row({"documents", "[B, n]", "self-attention: the number of each token's document, where several share a row"});
+  table.row({"documents", "[B, n]", "in self-attention: number of each token's document, if a row has several"});
   if (reads.mask != Reads::no)
     table.row({"mask", "[B or 1, H or 1, m or 1, n]",
                reads.mask == Reads::needed ? "numbers in [0, 1]; needed" : "numbers in [0, 1]"});
@@ -421,11 +426,11 @@ std::string inputs_text(const Trial& trial, const Reads& reads, const std::vecto
                    (reads.pointers ? "" : "; with " + listed(with_pointers))});
   if (reads.grid) table.row({"grid", "[n, 2] or [B or 1, n, 2]", "row and column of each token, i32 or i64"});
   if (reads.step_input)
-    table.row({"step_input", "[B, m, d_e]", "what a decoder reads at each step; changes the parameters"});
+    table.row({"step_input", "[B, m, d_e]", "the decoder's input at each step; with it, parameters have other shapes"});
   if (reads.previous_focus)
-    table.row({"previous_focus", "[B] or [B, H]", "the focus after the step before the first query"});
+    table.row({"previous_focus", "[B] or [B, H]", "the focus before the first query, a position among the keys"});
   table.row({"query_offset or step", "[1]",
-             fmt::format("position of the first query{}", reads.position ? "" : "; only --causal reads it")});
+             fmt::format("position of the first query{}", reads.position ? "" : "; read only with --causal")});
   return table.text();
 }
 
@@ -435,11 +440,11 @@ struct Result {
   auto operator<=>(const Result&) const = default;
 };
 
-/// Nothing where the attention cannot run in both sizes, or a size has no letter.
+/// The results with letters for sizes; empty if the attention cannot run with both shapes or a size has no letter.
 std::optional<std::vector<Result>> results_in_letters(const std::string& method, Pair pair, const Reads& reads) {
   Trial first{.method = method, .shape = pair[0].shape, .own_keys = true}, second = first;
   second.shape = pair[1].shape;
-  first.B = 17, first.m = 13, first.n = 23;  // primes that fall where heads and widths grow: no other size does
+  first.B = 17, first.m = 13, first.n = 23;  // primes, which fall where other sizes grow: no two sizes are proportional
   second.B = 11, second.m = 5, second.n = 19;
   for (auto [trial, sizes] : {std::pair(&first, &pair[0]), std::pair(&second, &pair[1])})
     sizes->letters.insert(sizes->letters.begin(), {{"B", trial->B}, {"m", trial->m}, {"n", trial->n}});
@@ -468,7 +473,7 @@ std::vector<Result> results_of(const std::string& method, const AttentionShape& 
 
 std::string results_text(const Trial& trial, const Reads& reads, const std::vector<Alternative>& alternatives) {
   const std::vector<Result> usual = results_of(trial.method, trial.shape, reads);
-  std::map<Result, std::vector<std::string>> without, with;  // options
+  std::map<Result, std::vector<std::string>> without, with;  // for each result, options that remove or add it
   std::vector<Result> more;
   for (const Alternative& alternative : alternatives) {
     if (!alternative.use.trial) continue;
@@ -496,12 +501,12 @@ std::string results_text(const Trial& trial, const Reads& reads, const std::vect
 
 std::string attention_catalogue() {
   std::string text =
-      "Methods are combined with '+'; each takes layers=FIRST-LAST and heads=FIRST-LAST, counted from 1;\n"
-      "heads(global*2, gaussian*2) gives different heads different methods.\n";
+      "Methods are combined with '+'. Each also takes layers=FIRST-LAST and heads=FIRST-LAST, counted from 1.\n"
+      "heads(global*2, gaussian*2) assigns different methods to different heads.\n";
   for (const MethodEntry& entry : registered_methods()) text += "\n" + card_text(entry);
   text +=
-      "\nAttentions without projections, of sums of these methods: classic(additive), average(dot*2, laplace);\n"
-      "multi_head(...) gives one of several mechanisms projections: average(multi_head(global), "
+      "\nA sum alone is multi-head attention with projections. Attention without projections, and combinations of\n"
+      "several attentions: classic(additive), average(dot*2, laplace), average(multi_head(global), "
       "multi_head(gaussian))\n";
   for (const Combination& entry : combinations()) text += "\n" + card_text(entry);
   return text;
@@ -529,7 +534,7 @@ Table attention_table() {
 
 std::string describe_attention(const std::string& specification, const AttentionShape& given) {
   std::string method = completed(specification), text;
-  attention_factory(method);  // says what is wrong with it
+  attention_factory(method);  // throws Error if the specification has a mistake
   std::set<std::string> seen;
   add_cards(parse_specification(method), seen, text);
   Use use = use_of(method);

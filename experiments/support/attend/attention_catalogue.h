@@ -1,5 +1,5 @@
-/// The catalogue of attention methods, for those who choose one. What is said of a method comes from the method: its
-/// card and options from the registry, everything else from trying.
+/// Descriptions of attention methods for users. A method's card and options come from the registry; everything else,
+/// such as the inputs that it reads and the engines that support it, is found by running the method.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,17 +12,17 @@ namespace fovea {
 /// All methods with their options.
 std::string attention_catalogue();
 
-/// Those of mask, step_input and previous_focus that an attention reads: found by trying. All of them where nothing can
-/// be tried.
+/// The names of the optional inputs (mask, left_pointer, right_pointer, grid, step_input, previous_focus) that an
+/// attention reads, found by running it with and without each. All names if the attention cannot be run.
 std::vector<std::string> inputs_read(const std::string& specification, const AttentionShape& shape);
 
-/// One row for each method and combination: name, what it does, paper, places, and engines with the options that have
-/// no fused form.
+/// One row for each method and combination: name, what it does, paper, places where it is defined, and engines, with
+/// the options that have no fused form.
 Table attention_table();
 
-/// All about a specification: equations, options, where it can be, parameters, what goes in and what comes out. Sizes
-/// are letters where two attentions of other sizes agree on them, and those of `shape` otherwise. A name alone of a
-/// combination stands for one of its simplest: concat(dot*2).
+/// A description of a specification: equations, options, places, parameters, inputs and results with their shapes.
+/// Sizes in shapes are letters, which are found by comparing attentions of two sizes; where no letter fits, they are
+/// the numbers for `shape`. The name of a combination alone stands for a simple example: concat means concat(dot*2).
 std::string describe_attention(const std::string& specification, const AttentionShape& shape);
 
 }  // namespace fovea
