@@ -69,12 +69,9 @@ AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_p
                                  const AttentionDropout& dropout, AttentionTrace* trace) {
   const AttentionEngine engine = attention_engine();
   if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && !is_faster_composed(in, *plan))) {
-    AttentionOutput made = attend_fused(in, plan, dropout, trace);
+    FusedOutput made = attend_fused(in, plan, dropout, trace);
     if (made.out.defined()) return made;
-    require(engine != AttentionEngine::fused,
-            "attention: a term of this method has no form for the fused engine on {}; use the engine fastest or "
-            "blockwise",
-            name(in.query.device()));
+    if (engine == AttentionEngine::fused) throw NoFusedForm(made.missing, in.query.device());
   }
   if (engine == AttentionEngine::blockwise || (engine == AttentionEngine::fastest && is_too_large_composed(in))) {
     if (engine == AttentionEngine::fastest) warn_of_blocks(in);

@@ -24,6 +24,16 @@ namespace fovea {
 /// Weights that the fused and blockwise engines write to a trace are constants: no gradient flows through them.
 enum class AttentionEngine { fastest, fused, blockwise, composed };
 
+/// Thrown by attend() where the fused engine is chosen and a part of the method has no form for it.
+class NoFusedForm : public Error {
+ public:
+  NoFusedForm(const char* part, Device device)
+      : Error(fmt::format("attention: {} has no form for the fused engine on {}; use the engine fastest or blockwise",
+                          part, name(device))),
+        part(part) {}
+  const char* part;  ///< such as "mixing of heads"; a string literal
+};
+
 /// The engine of the calling thread: that of its innermost AttentionEngineScope, `fastest` outside of all scopes.
 AttentionEngine attention_engine();
 

@@ -107,10 +107,10 @@ AttentionOutput record_call(const std::shared_ptr<const FusedCall<T>>& call, con
 }
 
 template <class T>
-AttentionOutput attend_on_strips(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                                 const AttentionDropout& dropout, AttentionTrace* trace) {
-  std::shared_ptr<const FusedCall<T>> call = plan_call<T>(in, plan, dropout);
-  if (!call) return {};
+FusedOutput attend_on_strips(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                             const AttentionDropout& dropout, AttentionTrace* trace) {
+  const auto [call, missing] = plan_call<T>(in, plan, dropout);
+  if (!call) return {{}, missing};
   const StripShape& s = call->shape;
   FusedResult result = make_result(*call, should_record(call->inputs()));
   Tensor weights;
@@ -121,14 +121,14 @@ AttentionOutput attend_on_strips(const AttentionContext& in, const std::shared_p
     if (!call->by_dimension) weights = weights.reshape({s.sentences, s.heads, s.queries, s.keys});
     fill_trace(in, *plan, with_dimensions_last(weights), made.focus, *trace);
   }
-  return made;
+  return {made, nullptr};
 }
 
 }  // namespace
 
-AttentionOutput attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                             const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (in.query.device() != Device::cpu || !plan->dilations.empty()) return {};
+FusedOutput attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                         const AttentionDropout& dropout, AttentionTrace* trace) {
+  if (in.query.device() != Device::cpu) return {{}, "attention"};
   return visit_real("attention", in.query.dtype(), [&](auto type) {
     return attend_on_strips<typename decltype(type)::type>(in, plan, dropout, trace);
   });

@@ -937,7 +937,7 @@ BOOST_AUTO_TEST_CASE(what_has_no_fused_form_is_listed) {
     entry.configure(alternatives);
     for (const std::string& option : alternatives.found) {
       const bool listed = contains(engines, " " + option + ")") || contains(engines, " " + option + ",") ||
-                          !contains(engines, " fused");
+                          contains(engines, "no fused form: ");
       composed_only += listed;
       for (Place place : {Place::encoder, Place::decoder, Place::cross}) {
         auto runs = [&, method = fmt::format("{}({})", name, option)](AttentionEngine engine) {
@@ -950,9 +950,10 @@ BOOST_AUTO_TEST_CASE(what_has_no_fused_form_is_listed) {
   }
   BOOST_TEST(composed_only > 0);
   for (const std::string& text : {list, describe_attention("window", {.model_dim = 8, .heads = 1})})
-    BOOST_TEST(contains(text, "fused (not with mask=discrete), composed\n"));
+    BOOST_TEST(contains(text, "fused (not with mask=discrete), blockwise, composed\n"));
   BOOST_TEST(contains(describe_attention("sliding", {.model_dim = 8, .heads = 1}),
-                      "engines: fused (not with dilation > 1), composed\n"));
+                      "engines: fused (not with dilation > 1), blockwise, composed\n"));
+  BOOST_TEST(contains(list, " blockwise, composed (no fused form: mixing of heads)\n"));
   const std::string window = describe_attention("window", {.model_dim = 8, .heads = 1});
   BOOST_TEST(contains(window, "or distributions over the keys; with pointers=given\n"));
   BOOST_TEST(contains(window, "not with pointers=given\n"));

@@ -68,18 +68,6 @@ void set_heads(Strips& strips, HeadRange part, const AttentionContext& in) {
   strips.heads = heads.count;
 }
 
-/// Adds the forms on strips of all terms. Returns false if a term has none.
-template <class T, class Term, template <class> class Strips>
-bool add_strips(const std::vector<Term>& terms, const AttentionContext& in,
-                std::vector<std::unique_ptr<Strips<T>>>& strips) {
-  for (const Term& term : terms) {
-    strips.push_back(strips_of<T>(term, context_of_heads(in, term.heads)));
-    if (!strips.back()) return false;
-    set_heads(*strips.back(), term.heads, in);
-  }
-  return true;
-}
-
 /// Adds the scores' forms on strips. Returns false if one has none.
 template <class T>
 bool add_scores(FusedCall<T>& call) {
@@ -106,11 +94,49 @@ bool add_focus(FusedCall<T>& call) {
   return true;
 }
 
-/// Whether strips can compute what stands around the normaliser. (Whether a term can, its form says.)
-bool has_strips(const Plan& plan) {
-  return plan.mixings.empty() && plan.second_maps.empty() && plan.extra_keys.empty() && plan.mixers.empty() &&
-         std::all_of(plan.normalizers.begin(), plan.normalizers.end(),
-                     [](const Normalizer& part) { return part.form == Normalizer::Form::density; });
+/// The part around the normaliser that strips cannot compute; null if there is none. (A term's form says whether it
+/// can.)
+const char* part_without_strips(const Plan& plan) {
+  if (!plan.dilations.empty()) return "a dilated window";
+  if (!plan.mixings.empty()) return "mixing of heads";
+  if (!plan.second_maps.empty()) return "a second map of weights";
+  if (!plan.extra_keys.empty()) return "a set of keys without tokens";
+  for (const Normalizer& part : plan.normalizers)
+    if (part.form == Normalizer::Form::custom) return "a normaliser other than the softmax";
+  return nullptr;
+}
+
+/// The name of a term's kind in messages.
+const char* name_of(const PairTerm& term) {
+  return std::holds_alternative<PointerWindow>(term.what) ? "a window with mask=discrete" : "a term of whole rows";
+}
+const char* name_of(const ValueTerm&) { return "an addition to the output"; }
+
+/// Adds the forms on strips of all terms. Returns the kind of a term that has none, or null.
+template <class T, class Term, template <class> class Strips>
+const char* add_strips(const std::vector<Term>& terms, const AttentionContext& in,
+                       std::vector<std::unique_ptr<Strips<T>>>& strips) {
+  for (const Term& term : terms) {
+    strips.push_back(strips_of<T>(term, context_of_heads(in, term.heads)));
+    if (!strips.back()) return name_of(term);
+    set_heads(*strips.back(), term.heads, in);
+  }
+  return nullptr;
+}
+
+/// Adds the forms on strips of all parts. Returns a part that has none, or null.
+template <class T>
+const char* add_parts(FusedCall<T>& call) {
+  const Plan& plan = *call.plan;
+  if (!add_scores(call)) return "a score written by hand";
+  if (!add_focus(call)) return "a focus with weights for each dimension of the values";
+  for (auto [terms, strips] : {std::pair(&plan.score_changes, &call.biases), std::pair(&plan.biases, &call.biases),
+                               std::pair(&plan.windows, &call.windows)})
+    if (const char* missing = add_strips(*terms, call.in, *strips)) return missing;
+  if (const char* missing = add_strips(plan.values, call.in, call.values)) return missing;
+  if (call.by_dimension && !call.values.empty())
+    return "an addition to the output, beside weights for each dimension of the values,";
+  return nullptr;
 }
 
 /// The largest number of a strip's rows: a strip takes about 128 KiB, and the number is a multiple of 16 from 16 to 64,
@@ -180,9 +206,9 @@ void check_inputs(const FusedCall<T>& call) {
 }  // namespace
 
 template <class T>
-std::shared_ptr<const FusedCall<T>> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                                              const AttentionDropout& dropout) {
-  if (!has_strips(*plan)) return nullptr;
+PlannedCall<T> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                         const AttentionDropout& dropout) {
+  if (const char* missing = part_without_strips(*plan)) return {nullptr, missing};
   const std::vector<Score>& scores = plan->scores;
   check_sizes(in, std::all_of(scores.begin(), scores.end(), [](const Score& score) { return score.is_default; }));
   auto call = std::make_shared<FusedCall<T>>();
@@ -190,10 +216,7 @@ std::shared_ptr<const FusedCall<T>> plan_call(const AttentionContext& in, const 
   call->plan = plan;
   call->dropout = dropout;
   const std::int64_t B = in.query.size(0), H = in.query.size(1), I = in.query.size(2);
-  if (!add_scores(*call) || !add_focus(*call) || !add_strips(plan->score_changes, in, call->biases) ||
-      !add_strips(plan->biases, in, call->biases) || !add_strips(plan->windows, in, call->windows) ||
-      !add_strips(plan->values, in, call->values) || (call->by_dimension && !call->values.empty()))
-    return nullptr;
+  if (const char* missing = add_parts(*call)) return {nullptr, missing};
   call->shape = {B, H, I, in.key.size(2), in.query_offset, call->focus ? 1 : parts_of(B * H, I), B >= many_sentences};
   call->rows = strip_rows(*call);
   if (std::min(I, call->shape.keys) >= worth_rounding) call->products = matmul_precision();
@@ -202,14 +225,14 @@ std::shared_ptr<const FusedCall<T>> plan_call(const AttentionContext& in, const 
   call->in_pieces = takes_pieces(*call);
   call->same_keys = !call->seen.varies(2, {0, H}) && !(call->focus && call->focus->chooses_keys());
   for (const HeadMask& mask : plan->masks) call->masks.push_back(fitting_mask(mask, call->shape));
-  return call;
+  return {call, nullptr};
 }
 
 template struct FusedCall<float>;
 template struct FusedCall<double>;
-template std::shared_ptr<const FusedCall<float>> plan_call(const AttentionContext&, const std::shared_ptr<const Plan>&,
-                                                           const AttentionDropout&);
-template std::shared_ptr<const FusedCall<double>> plan_call(const AttentionContext&, const std::shared_ptr<const Plan>&,
-                                                            const AttentionDropout&);
+template PlannedCall<float> plan_call(const AttentionContext&, const std::shared_ptr<const Plan>&,
+                                      const AttentionDropout&);
+template PlannedCall<double> plan_call(const AttentionContext&, const std::shared_ptr<const Plan>&,
+                                       const AttentionDropout&);
 
 }  // namespace fovea

@@ -66,10 +66,15 @@ struct FusedCall {
   void exclude_between_intervals(const StripRows<T>& rows, std::int64_t r, T* row) const;
 };
 
-/// The plan of a call. Null if a term has no form on strips. Throws Error if shapes, types or devices do not fit each
-/// other.
 template <class T>
-std::shared_ptr<const FusedCall<T>> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                                              const AttentionDropout& dropout);
+struct PlannedCall {
+  std::shared_ptr<const FusedCall<T>> call;
+  const char* missing;  ///< where `call` is null: the part of the plan that has no form on strips
+};
+
+/// The plan of a call. Throws Error if shapes, types or devices do not fit each other.
+template <class T>
+PlannedCall<T> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                         const AttentionDropout& dropout);
 
 }  // namespace fovea

@@ -97,11 +97,23 @@ std::optional<Outcome> tried(const Trial& trial) {
   }
 }
 
+/// The part of an attention that the fused engine cannot compute; null if there is none.
+const char* part_without_fused_form(const Trial& trial) {
+  AttentionEngineScope engine(AttentionEngine::fused);
+  NoWarnings quiet;
+  try {
+    outcome_of(trial);
+  } catch (const NoFusedForm& error) {
+    return error.part;
+  }
+  return nullptr;
+}
+
 /// Where and how an attention can be used.
 struct Use {
   std::vector<std::string> places;
-  std::optional<Trial> trial;  ///< a trial that works, in cross-attention if possible; empty if none does
-  bool fused = false;          ///< whether the fused engine can compute it
+  std::optional<Trial> trial;           ///< a trial that works, in cross-attention if possible; empty if none does
+  const char* no_fused_form = nullptr;  ///< NoFusedForm::part; null: the fused engine can compute it
 };
 
 Use use_of(const std::string& method, AttentionShape shape = {.model_dim = d, .heads = H}) {
@@ -115,9 +127,7 @@ Use use_of(const std::string& method, AttentionShape shape = {.model_dim = d, .h
     use.trial = trial;
   }
   if (!use.trial) return use;
-  Trial fused = *use.trial;
-  fused.engine = AttentionEngine::fused;
-  use.fused = tried(fused).has_value();
+  use.no_fused_form = part_without_fused_form(*use.trial);
   return use;
 }
 
@@ -169,23 +179,24 @@ class NextNumbers : public OptionVisitor {
   std::vector<std::pair<std::string, std::string>> found;
 };
 
-/// The text for the column "engines", such as "fused (not with mask=discrete), composed". `method` is a method's name
-/// or another specification. The blockwise engine is not listed: it computes whatever the composed one does.
+/// The text for the column "engines", such as "fused (not with mask=discrete), blockwise, composed". `method` is a
+/// method's name or another specification. The blockwise engine is not listed: it computes whatever the composed one
+/// does.
 std::string engines_text(const std::string& method, const Use& use, const std::vector<Alternative>& alternatives) {
   if (!use.trial) return "";
-  if (!use.fused) return "composed";
-  std::vector<std::string> composed_only;
+  if (use.no_fused_form) return fmt::format("blockwise, composed (no fused form: {})", use.no_fused_form);
+  std::vector<std::string> without;
   for (const Alternative& alternative : alternatives)
-    if (alternative.use.trial && !alternative.use.fused) composed_only.push_back(alternative.option);
+    if (alternative.use.trial && alternative.use.no_fused_form) without.push_back(alternative.option);
   if (const MethodEntry* entry = find_method(method)) {
     NextNumbers numbers;
     entry->configure(numbers);
     for (const auto& [option, larger] : numbers.found)
-      if (const Use next = use_of(fmt::format("{}({})", method, option)); next.trial && !next.fused)
-        composed_only.push_back(larger);
+      if (const Use next = use_of(fmt::format("{}({})", method, option)); next.trial && next.no_fused_form)
+        without.push_back(larger);
   }
-  return composed_only.empty() ? "fused, composed"
-                               : fmt::format("fused (not with {}), composed", listed(composed_only));
+  return without.empty() ? "fused, blockwise, composed"
+                         : fmt::format("fused (not with {}), blockwise, composed", listed(without));
 }
 
 /// The specification itself, or a simple example if it is only the name of a combination.
