@@ -1,4 +1,4 @@
-// Attention on CUDA tensors, by the composed engine: every method is what it is on the CPU.
+// Attention on CUDA tensors, by the composed and the blockwise engine: every method is what it is on the CPU.
 #include <cmath>
 
 #include <boost/test/unit_test.hpp>
@@ -58,15 +58,12 @@ void check_alike(const std::vector<Tensor>& cuda, const std::vector<Tensor>& cpu
   }
 }
 
-}  // namespace
-
-BOOST_AUTO_TEST_SUITE(attention_on_cuda)
-
-BOOST_AUTO_TEST_CASE(every_method_computes_on_cuda_what_it_computes_on_the_cpu, *with_cuda) {
-  AttentionEngineScope composed(AttentionEngine::composed);
-  int computed = 0;  // specifications in a place
+/// Checks all specifications that this thread's engine computes at these places on the CPU. Returns how many, each
+/// place counted.
+int check_every_method(const std::vector<Place>& places) {
+  int computed = 0;
   for (const std::string& specification : all_specifications())
-    for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
+    for (Place place : places) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
         std::unique_ptr<Attention> attention;
         std::vector<Tensor> cpu;
         try {
@@ -82,7 +79,21 @@ BOOST_AUTO_TEST_CASE(every_method_computes_on_cuda_what_it_computes_on_the_cpu, 
           BOOST_ERROR(error.what());
         }
       }
-  BOOST_TEST(computed >= 400);
+  return computed;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(attention_on_cuda)
+
+BOOST_AUTO_TEST_CASE(every_method_computes_on_cuda_what_it_computes_on_the_cpu, *with_cuda) {
+  AttentionEngineScope composed(AttentionEngine::composed);
+  BOOST_TEST(check_every_method(all_places()) >= 400);
+}
+
+BOOST_AUTO_TEST_CASE(so_it_does_in_blocks_of_queries, *with_cuda) {
+  AttentionEngineScope blocks(AttentionEngine::blockwise, 2);
+  BOOST_TEST(check_every_method({Place::decoder}) >= 120);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
