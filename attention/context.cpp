@@ -34,10 +34,11 @@ Variable without_padding(const AttentionContext& in, const Variable& x) {
   return where(real.reshape({real.size(0), 1, J, 1}), x, Tensor::zeros({1}, x.dtype(), x.device()));
 }
 
-Tensor allowed_pairs(const KeyRange& range, std::int64_t J) {
+Tensor allowed_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_key) {
   if (!range.first.defined() && !range.end.defined()) return {};
   auto column = [](const Tensor& bound) { return bound.unsqueeze(-1); };
-  const Tensor key = Tensor::arange(J, DType::i32, (range.end.defined() ? range.end : range.first).device());
+  const Device device = (range.end.defined() ? range.end : range.first).device();
+  const Tensor key = Tensor::arange(J, DType::i32, device, first_key);
   Tensor allow;
   if (range.end.defined()) allow = less(key, column(range.end));
   if (!range.first.defined()) return allow;
@@ -68,6 +69,9 @@ AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads) {
   if (in.mask.defined() && in.mask.size(1) > 1) out.mask = slice_heads(in.mask, heads);
   if (in.allowed.defined() && in.allowed.size(1) > 1)
     out.allowed = in.allowed.slice(1, heads.first, heads.first + heads.count);
+  for (Variable* pointer : {&out.left_pointer, &out.right_pointer})
+    if (pointer->defined() && pointer->size(1) > 1)
+      *pointer = slice(*pointer, 1, heads.first, heads.first + heads.count);
   if (in.previous_focus.defined() && in.previous_focus.size(1) > 1)
     out.previous_focus = slice(in.previous_focus, 1, heads.first, heads.first + heads.count);
   return out;

@@ -24,6 +24,14 @@ struct KeyRange {
   Tensor first, end;
 };
 
+/// The positions of consecutive tokens.
+struct TokenPositions {
+  std::int64_t first;  ///< of the first token, in its row
+  /// Position of the first token of each token's document, [B, 1, T], of a floating-point type. Undefined: there are no
+  /// documents. A position in the document is the one in the row less this number.
+  Tensor document_start = {};
+};
+
 /// Results of linear layers that were applied to the same states in one product.
 struct ProjectedStates {
   Variable states;
@@ -36,13 +44,16 @@ struct AttentionContext {
   /// States of the keys that this call passes, [B, J, d]. Keys of earlier calls, in the decoder's memory, have none
   /// here.
   Variable key_states;
-  /// Projected states of all heads, with bias and without the factor 1 / sqrt(D): [B, I, d], [B, J, d]
+  /// Projected states with bias, without the factor 1 / sqrt(D): [B, I, d], and [B, J, G D] of the G heads of keys
   Variable projected_query, projected_key;
   /// [B, H, I, D], [B, H, J, D], [B, H, J, D]. In attention without projections there is one head, with the widths of
   /// the inputs.
   Variable query, key, value;
-  Variable mask;     ///< AttentionInput::mask, [B or 1, H or 1, I or 1, J], or undefined
-  Tensor allowed;    ///< AttentionInput::allowed, on the device of the queries, or undefined
+  Variable mask;   ///< AttentionInput::mask, [B or 1, H or 1, I or 1, J], or undefined
+  Tensor allowed;  ///< AttentionInput::allowed, on the device of the queries, or undefined
+  /// AttentionInput::left_pointer and right_pointer, or undefined. Floating-point numbers: positions [B or 1, H or 1,
+  /// I or 1] or distributions [B or 1, H or 1, I or 1, J].
+  Variable left_pointer, right_pointer;
   KeyRange visible;  ///< the keys that queries may see by lengths and causality
   bool causal = false;
   std::int64_t query_offset = 0;  ///< position of the first query
@@ -54,6 +65,9 @@ struct AttentionContext {
   Variable document_start;
   Variable query_positions;  ///< in tokens, counted from 0, [I]
   Variable key_positions;    ///< [J]
+  /// AttentionInput::grid: row and column of the tokens of queries and keys, [B or 1, 1, I, 2] and [B or 1, 1, J, 2],
+  /// or undefined.
+  Variable query_grid, key_grid;
 
   Variable step_input;      ///< AttentionInput::step_input, [B, I, d_e], or undefined
   Variable previous_focus;  ///< focus before the first query, [B, H or 1], or undefined
@@ -89,9 +103,9 @@ struct AttentionContext {
 /// x [B, h, J, n], one row for each key, with zeros in the rows of padding.
 Variable without_padding(const AttentionContext& in, const Variable& x);
 
-/// Whether key j is in the range of query i, for J keys: bool [B or 1, H or 1, I or 1, J]; undefined: every query sees
-/// every key.
-Tensor allowed_pairs(const KeyRange& range, std::int64_t J);
+/// Whether key j is in the range of query i, for the J keys from first_key on: bool [B or 1, H or 1, I or 1, J];
+/// undefined: every query sees every key.
+Tensor allowed_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_key = 0);
 
 /// The context restricted to these heads. Its `whole` is the original.
 AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads);

@@ -51,11 +51,11 @@ class LocalnessMethod : public Module {
   virtual bool has_independent_queries() const { return false; }
   /// Lists the layers that add_terms() passes to AttentionContext::project(). Optional; it saves time.
   virtual void add_layers(StateLayers&) const {}
-  /// Replaces queries, and keys, before any method adds its terms; also those of second maps. heads [B, h, T, D], the
-  /// first one at position `first`; all heads alike, since several may share one head of keys (key_heads). Called if
+  /// Replaces queries, and keys, before any method adds its terms; also those of second maps. heads [B, h, T, D], of
+  /// tokens at these positions; all heads alike, since several may share one head of keys (key_heads). Called if
   /// change() sets Surroundings::positioned.
-  virtual Variable positioned(const Variable& heads, std::int64_t first) {
-    (void)first;
+  virtual Variable positioned(const Variable& heads, const TokenPositions& at) {
+    (void)at;
     return heads;
   }
   /// Changes the outputs of this method's heads, [B, h, I, D_v], before the activation and W^O. Called if change() sets

@@ -124,6 +124,7 @@ void require_mixers_alone(const Plan& plan) {
     };
     check(plan.scores), check(plan.score_changes), check(plan.biases), check(plan.windows), check(plan.values);
     check(plan.ranges), check(plan.always), check(plan.masks), check(plan.normalizers), check(plan.mixings);
+    check(plan.dilations);
     check(plan.second_maps), check(plan.extra_keys);
     require(!plan.focus || !meet(mixer.heads, plan.focus->heads),
             "attention: a method without pairs of queries and keys, such as linear, and flexible act on one head");
@@ -151,6 +152,7 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
   add(all.windows, own.windows);
   add(all.values, own.values);
   add(all.ranges, own.ranges);
+  add(all.dilations, own.dilations);
   add(all.always, own.always);
   add(all.masks, own.masks);
   add(all.normalizers, own.normalizers);

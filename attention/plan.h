@@ -92,6 +92,9 @@ class CustomTerm {
                             std::span<const Variable> captured) const = 0;
   /// The term for the CPU's fused engine (engine/cpu/strips.h); by default it has none.
   virtual StripForm<StripTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
+  /// Whether the result for a pair depends on no other key of its row, beside those that the query sees. An engine may
+  /// then leave out keys that no query sees: `in` has the positions of those that are left.
+  virtual bool is_of_seen_pairs() const { return false; }
 };
 
 /// w_ij / max(Σ_k w_ik, least): weights that sum to 1 again.
@@ -179,6 +182,9 @@ struct SecondMap {
   Score score;
   Capture factor;
   HeadRange heads = {};
+  /// An address that stands for the keys of this map in a decoder's memory, where they are kept in their positions.
+  /// Null: all of them are positioned in every call.
+  const void* owner = nullptr;
 };
 
 /// Keys and values that belong to no token, [h, N, D] and [h, N, D_v]. Every query sees them, with the logit
@@ -188,7 +194,8 @@ struct ExtraKeys {
   HeadRange heads = {};
 };
 
-/// A computation in place of weights of pairs, such as a convolution or linear attention, in less than O(I J).
+/// A computation in place of weights of pairs, such as a convolution or linear attention, in less than O(I J). It reads
+/// the keys in AttentionContext::visible only: those of the query's document, of a prefix, before the padding.
 class PairlessMixer {
  public:
   virtual ~PairlessMixer() = default;
@@ -208,6 +215,11 @@ struct HeadMixer {
 /// Keys in an interval around each query, for some heads. Bounds are [B, h, I], broadcast.
 struct HeadKeys {
   KeyRange keys;
+  HeadRange heads = {};
+};
+/// Every step-th key: a query sees the keys whose distance j − i is a multiple of `step`.
+struct HeadDilation {
+  std::int64_t step;  ///< in tokens, at least 1
   HeadRange heads = {};
 };
 /// bool or u8 [B or 1, h or 1, I or 1, J]: false where a query does not see a key.
@@ -239,7 +251,8 @@ struct Plan {
 
   /// Hard windows. A query sees the keys that are in all of these ranges and in AttentionContext::visible.
   std::vector<HeadKeys> ranges;
-  std::vector<HeadKeys> always;  ///< keys that are seen even outside of `ranges`, if they are visible
+  std::vector<HeadDilation> dilations;  ///< of these keys, every step-th one
+  std::vector<HeadKeys> always;  ///< keys that are seen even outside of `ranges` and `dilations`, if they are visible
   std::vector<HeadMask> masks;   ///< hard masks that are no intervals
 
   /// Named quantities for AttentionTrace, such as "center" [B, H, I]; computed only when a trace is filled.

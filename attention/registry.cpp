@@ -21,6 +21,7 @@
 #include "attention/methods/mask.h"
 #include "attention/methods/persistent.h"
 #include "attention/methods/relative.h"
+#include "attention/methods/relative_2d.h"
 #include "attention/methods/rotary.h"
 #include "attention/methods/score.h"
 #include "attention/methods/sinks.h"
@@ -86,6 +87,7 @@ std::vector<MethodEntry>& catalogue() {
       method<GroupedQueries>(),
       method<ForgettingAttention>(),
       method<ContextualPositions>(),
+      method<Relative2d>(),
       method<PersistentMemory>(),
       method<LightConvolution>(),
       method<LinearAttention>(),

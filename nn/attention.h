@@ -44,6 +44,15 @@ struct AttentionInput {
   /// must not see a key. A query that sees no key has weights of 0. Lengths still count hidden keys, and terms that
   /// read all keys before there are weights, such as the pointers of window, still read them.
   Tensor allowed = {};
+  /// The ends of a window that the caller gives for each query, for methods that read them (window(pointers=given)).
+  /// Either positions among the keys that the query may see, i32 or i64 [B or 1, H or 1, I or 1], or distributions over
+  /// the keys, of a floating-point type, [B or 1, H or 1, I or 1, J]. Undefined: the first key, and the last one that
+  /// the query may see.
+  Variable left_pointer = {}, right_pointer = {};
+  /// Two-dimensional positions, as of the patches of an image, for methods that read them (relative_2d): row and column
+  /// of each key's token, i32 or i64 [B or 1, J, 2] or [J, 2]. Query i belongs to token query_offset + i. Undefined:
+  /// all tokens are in one row.
+  Tensor grid = {};
   bool causal = false;              ///< whether a query sees only the keys up to its own position
   std::int64_t query_offset = 0;    ///< position of the first query among the keys; > 0 in step-by-step decoding
   AttentionTrace* trace = nullptr;  ///< the call stores its intermediate results here, unless null

@@ -76,13 +76,8 @@ AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_p
             name(in.query.device()));
   }
   if (engine == AttentionEngine::blockwise || (engine == AttentionEngine::fastest && is_too_large_composed(in))) {
-    AttentionOutput made = attend_blockwise(in, plan, dropout, trace);
-    if (made.out.defined() && engine == AttentionEngine::fastest) warn_of_blocks(in);
-    if (made.out.defined()) return made;
-    require(
-        engine != AttentionEngine::blockwise,
-        "attention: a recurrent method such as flexible goes from query to query, not in blocks; use the fused or the "
-        "composed engine");
+    if (engine == AttentionEngine::fastest) warn_of_blocks(in);
+    return attend_blockwise(in, plan, dropout, trace);
   }
   return attend_composed(in, *plan, dropout, trace);
 }
@@ -106,10 +101,6 @@ Variable with_mixed_heads(const Variable& x, const std::vector<HeadMixer>& mixer
 
 /// The output of a plan with mixers, which replace the rest of the plan on their heads.
 Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
-  require(
-      !in.document_start.defined(),
-      "attention: a method without weights of pairs, such as linear or light_convolution, is not defined for several "
-      "documents in one row");
   const std::int64_t H = in.query.size(1);
   std::vector<HeadMixer> mixers = std::exchange(plan.mixers, {});
   std::int64_t mixed = 0;

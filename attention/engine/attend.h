@@ -14,8 +14,8 @@ namespace fovea {
 /// blockwise: the same operations on blocks of queries, which the backward pass computes again, in O(I + J) memory; for
 /// any plan.
 ///
-/// fused: one pass over strips of the pairs, in O(I + J) memory. attend() throws Error for a method with a part that has
-/// no fused form.
+/// fused: one pass over strips of the pairs, in O(I + J) memory. attend() throws Error for a method with a part that
+/// has no fused form.
 ///
 /// fastest: fused where every part has a fused form and there are more than a few keys; otherwise composed or, from
 /// about four million pairs on, blockwise. A warning says once that the blockwise engine was taken.

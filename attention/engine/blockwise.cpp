@@ -1,17 +1,22 @@
 #include "attention/engine/blockwise.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "attention/engine/blocks.h"
 #include "autograd/node.h"
 #include "autograd/operations.h"
+#include "tensor/cpu/parallel.h"
 
 namespace fovea {
 
 namespace {
 
-/// The queries first ≤ i < first + count.
-struct QueryBlock {
-  std::int64_t first, count;
+/// A variable that a call reads, and how blocks cut it.
+struct Input {
+  Variable value;
+  PairDimensions dimensions;
+  HeadRange heads;  ///< of its part of the plan
 };
 
 /// One call, which both passes share.
@@ -19,183 +24,266 @@ struct BlockwiseCall {
   AttentionContext in;
   std::shared_ptr<const Plan> plan;
   AttentionDropout dropout;
-  std::int64_t block_queries;  ///< the most queries of a block
+  std::vector<PairBlock> blocks;
 };
 
-/// The queries of a block: its matrices of all pairs have about a million elements.
-std::int64_t block_queries(const AttentionContext& in) {
-  if (attention_block_queries() > 0) return attention_block_queries();
-  const std::int64_t pairs_of_query = in.query.size(0) * in.query.size(1) * in.key.size(2);
-  return std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(pairs_of_query, 1), 16,
-                                  std::max<std::int64_t>(in.query.size(2), 16));
-}
-
-template <class Body>
-void for_blocks(const BlockwiseCall& call, const Body& body) {
-  const std::int64_t I = call.in.query.size(2), most = call.block_queries;
-  for (std::int64_t first = 0; first < I; first += most) body(QueryBlock{first, std::min(most, I - first)});
-}
-
-/// Which dimension of a capture is that of the queries, counted from the last one, which is 1; 0: none.
-int query_dimension(Per per) {
-  switch (per) {
-    case Per::query:
-      return 1;
-    case Per::pair:
-    case Per::offset:
-    case Per::query_vector:
-      return 2;
-    case Per::head:
-    case Per::key:
-    case Per::key_vector:
-    case Per::whole:
-      break;
-  }
-  return 0;
-}
-
-/// Calls f(variable, its dimension of queries) for the queries, keys and values of a call and for all that its plan
-/// reads. f may replace the variables.
+/// Calls f(variable, its dimensions, heads of its part) for the queries, keys and values of a call and for all that its
+/// plan reads. f may replace the variables.
 template <class F>
 void for_inputs(AttentionContext& in, Plan& plan, const F& f) {
-  f(in.query, 2);
-  f(in.key, 0);
-  f(in.value, 0);
-  auto of_score = [&](Score& score) {
-    f(score.queries, 2);
-    f(score.keys, 0);
-    f(score.weight, 0);
+  const std::int64_t H = in.query.size(1);
+  const PairDimensions of_queries = dimensions_of(Per::query_vector), of_keys = dimensions_of(Per::key_vector);
+  f(in.query, of_queries, HeadRange{0, H});
+  f(in.key, of_keys, HeadRange{0, H});
+  f(in.value, of_keys, HeadRange{0, H});
+  auto of_score = [&](Score& score, HeadRange heads) {
+    f(score.queries, of_queries, heads);
+    f(score.keys, of_keys, heads);
+    // of a hidden layer: one for all heads [n], or one for each head [h, n]
+    const bool by_head = score.form == Score::Form::hidden && score.weight.defined() && score.weight.rank() == 2;
+    f(score.weight, PairDimensions{.head = by_head ? 2 : 0}, heads);
   };
-  auto of_captures = [&](std::vector<Capture>& captures) {
-    for (Capture& capture : captures) f(capture.value, query_dimension(capture.per));
+  auto of_capture = [&](Capture& capture, HeadRange heads) { f(capture.value, dimensions_of(capture.per), heads); };
+  auto of_captures = [&](auto& parts) {
+    for (auto& part : parts)
+      for (Capture& capture : part.captures) of_capture(capture, resolved(part.heads, H));
   };
-  for (Score& score : plan.scores) of_score(score);
-  for (auto* terms : {&plan.score_changes, &plan.biases, &plan.windows})
-    for (PairTerm& term : *terms) of_captures(term.captures);
-  for (ValueTerm& term : plan.values) of_captures(term.captures);
-  for (Normalizer& part : plan.normalizers) of_captures(part.captures);
-  for (HeadMixing& part : plan.mixings) {
-    f(part.before, 0);
-    f(part.after, 0);
+  for (Score& score : plan.scores) of_score(score, resolved(score.heads, H));
+  for (auto* terms : {&plan.score_changes, &plan.biases, &plan.windows}) of_captures(*terms);
+  of_captures(plan.values);
+  of_captures(plan.normalizers);
+  for (HeadMixing& part : plan.mixings) {  // their heads are in one block
+    f(part.before, PairDimensions{}, resolved(part.heads, H));
+    f(part.after, PairDimensions{}, resolved(part.heads, H));
   }
   for (SecondMap& part : plan.second_maps) {
-    of_score(part.score);
-    f(part.factor.value, query_dimension(part.factor.per));
+    of_score(part.score, resolved(part.heads, H));
+    of_capture(part.factor, resolved(part.heads, H));
   }
   for (ExtraKeys& part : plan.extra_keys) {
-    f(part.keys, 0);
-    f(part.values, 0);
+    f(part.keys, PairDimensions{.head = 3}, resolved(part.heads, H));
+    f(part.values, PairDimensions{.head = 3}, resolved(part.heads, H));
   }
-  f(plan.sink, 0);
+  if (plan.focus) {  // its heads are in one block
+    f(plan.focus->gate, dimensions_of(Per::query), resolved(plan.focus->heads, H));
+    f(plan.focus->previous, PairDimensions{}, resolved(plan.focus->heads, H));
+  }
+  f(plan.sink, PairDimensions{.head = 1}, HeadRange{0, H});
 }
 
-/// The block's queries of x, where they are dimension `dimension` from the end; x itself if it is broadcast there.
-Tensor of_block(const Tensor& x, int dimension, QueryBlock block) {
-  if (!x.defined() || dimension == 0 || x.rank() < dimension || x.size(-dimension) == 1) return x;
-  return x.slice(-dimension, block.first, block.first + block.count);
-}
-bool is_cut(const Tensor& x, int dimension) {
-  return x.defined() && dimension > 0 && x.rank() >= dimension && x.size(-dimension) > 1;
-}
-
-/// A block as a call of its own, on leaves: the inputs of for_inputs(), in that order.
+/// A block as a call of its own, on leaves: the defined ones of for_inputs(), in that order; undefined where the block
+/// does not read the input.
 struct Block {
   AttentionContext in;
   Plan plan;
-  std::vector<Variable> inputs;  ///< undefined where the call's is
+  std::vector<Variable> inputs;
+  Variable focus_before = {};  ///< the focus after the block before, [B, h], where the block begins with it; a leaf
 };
 
-Block block_of_call(const BlockwiseCall& call, QueryBlock queries) {
-  Block block{call.in, *call.plan, {}};
-  AttentionContext& in = block.in;
-  auto cut = [&](Variable& x, int dimension) {
-    if (x.defined()) x = Variable(of_block(x.value(), dimension, queries));
+/// Leaves out the parts that are not on these heads of H, and numbers the heads of the others from `heads.first` on.
+template <class Part>
+void keep_heads(std::vector<Part>& parts, HeadRange heads, std::int64_t H) {
+  for (Part& part : parts) {
+    const HeadRange own = common_heads(resolved(part.heads, H), heads);
+    part.heads = {own.first - heads.first, own.count};
+  }
+  std::erase_if(parts, [](const Part& part) { return part.heads.count == 0; });
+}
+
+/// What the context has beside queries, keys and values.
+void cut_context(AttentionContext& in, const AttentionContext& whole, const PairBlock& block) {
+  const HeadRange all{0, whole.query.size(1)};
+  auto cut = [&](Variable& x, PairDimensions dimensions) {
+    if (x.defined()) x = Variable(of_block(x.value(), dimensions, all, block));
   };
-  auto cut_range = [&](KeyRange& range) {
-    range = {of_block(range.first, 1, queries), of_block(range.end, 1, queries)};
-  };
-  for_inputs(in, block.plan, [&](Variable& x, int dimension) {
-    const bool wanted = x.defined() && x.requires_grad();
-    if (x.defined()) x = Variable(of_block(x.value(), dimension, queries), wanted);
-    block.inputs.push_back(x);
+  const PairDimensions query_rows{.query = 2}, key_rows{.key = 2}, pairs = dimensions_of(Per::pair);
+  cut(in.query_states, query_rows);
+  cut(in.projected_query, query_rows);
+  cut(in.step_input, query_rows);
+  cut(in.query_grid, query_rows);
+  cut(in.key_grid, key_rows);
+  for (Variable* states : {&in.key_states, &in.projected_key})  // those of keys in a memory are not here
+    if (states->defined() && states->size(1) == whole.key.size(2)) cut(*states, key_rows);
+  cut(in.mask, pairs);
+  in.allowed = of_block(in.allowed, pairs, all, block);
+  for (Variable* pointer : {&in.left_pointer, &in.right_pointer})
+    if (pointer->defined()) cut(*pointer, pointer->rank() == 4 ? pairs : dimensions_of(Per::query));
+  in.visible = range_of_block(in.visible, all, block);
+  cut(in.length, {.query = 1});
+  cut(in.document_start, {.query = 1});
+  cut(in.query_positions, {.query = 1});
+  cut(in.key_positions, {.key = 1});
+  cut(in.previous_focus, {.head = 1});
+  in.query_offset += block.queries.first;
+  if (block.heads.count < all.count) in.whole = std::make_shared<const AttentionContext>(whole);
+}
+
+/// Lets the block begin with the focus [B, h, 1] after the block before, in place of the call's.
+void begin_with_focus(Block& cut, const Tensor& focus) {
+  Variable& previous = cut.plan.focus->previous;
+  const auto is_previous = [&](const Variable& x) { return previous.defined() && x.is_same(previous); };
+  std::replace_if(cut.inputs.begin(), cut.inputs.end(), is_previous, Variable());
+  previous = cut.focus_before = Variable(focus.reshape({focus.size(0), focus.size(1)}), true);
+}
+
+/// `focus` is the focus after each query [B, h, I], known up to this block; undefined: the plan has none.
+Block block_of_call(const BlockwiseCall& call, const PairBlock& block, const Tensor& focus) {
+  Block cut{call.in, *call.plan, {}};
+  const std::int64_t H = call.in.query.size(1);
+  for_inputs(cut.in, cut.plan, [&](Variable& x, PairDimensions dimensions, HeadRange part) {
+    if (!x.defined()) return;
+    const bool is_in = common_heads(part, block.heads).count > 0;
+    if (is_in) x = Variable(of_block(x.value(), dimensions, part, block), x.requires_grad());
+    cut.inputs.push_back(is_in ? x : Variable());
   });
-  for (HeadKeys& range : block.plan.ranges) cut_range(range.keys);
-  for (HeadKeys& range : block.plan.always) cut_range(range.keys);
-  for (HeadMask& mask : block.plan.masks) mask.mask = of_block(mask.mask, 2, queries);
-  in.allowed = of_block(in.allowed, 2, queries);
-  cut_range(in.visible);
-  cut(in.query_states, 2);
-  cut(in.projected_query, 2);
-  cut(in.mask, 2);
-  cut(in.step_input, 2);
-  cut(in.length, 1);
-  cut(in.document_start, 1);
-  cut(in.query_positions, 1);
-  in.query_offset += queries.first;
-  return block;
+  Plan& plan = cut.plan;
+  for (auto* ranges : {&plan.ranges, &plan.always})
+    for (HeadKeys& range : *ranges) range.keys = range_of_block(range.keys, resolved(range.heads, H), block);
+  for (HeadMask& mask : plan.masks)
+    mask.mask = of_block(mask.mask, dimensions_of(Per::pair), resolved(mask.heads, H), block);
+  if (block.is_dilated) plan.dilations.clear();
+  auto keep = [&](auto&... parts) { (keep_heads(parts, block.heads, H), ...); };
+  keep(plan.scores, plan.score_changes, plan.biases, plan.windows, plan.values, plan.normalizers, plan.mixings,
+       plan.second_maps, plan.extra_keys, plan.ranges, plan.dilations, plan.always, plan.masks);
+  for (SecondMap& part : plan.second_maps) part.score.heads = part.heads;
+  cut_context(cut.in, call.in, block);
+  if (plan.focus && block.queries.first > 0)
+    begin_with_focus(cut, focus.slice(2, block.queries.first - 1, block.queries.first));
+  return cut;
 }
 
-/// The weights of a block, before and after dropout, and its output.
-Variable block_output(const BlockwiseCall& call, const Block& block, QueryBlock queries, Variable* weights_of_trace) {
-  AttentionWeights weights = composed_weights(block.in, block.plan);
+/// The factors of dropout for the pairs of a block, like `weights` [..., h, I, K]: those that the mask has for these
+/// pairs in the whole matrices [..., H, I, J].
+template <class T>
+Tensor dropout_of_block(const BlockwiseCall& call, const PairBlock& block, const Tensor& weights) {
+  const std::int64_t H = call.in.query.size(1), I = call.in.query.size(2), J = call.in.key.size(2);
+  const std::int64_t h = block.heads.count, n = block.queries.count, K = block.keys.count;
+  const DropoutMask mask = call.dropout.mask(J);
+  Tensor factors = Tensor::empty(weights.shape(), weights.dtype());
+  T* out = factors.mutable_data<T>();
+  parallel_for(weights.elements() / K, 16, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<T> row(static_cast<std::size_t>(J));
+    for (std::int64_t r = begin; r < end; ++r) {
+      const std::int64_t head = r / n % h + block.heads.first, matrix = r / n / h * H + head,
+                         query = block.queries.first + r % n * block.queries.step;
+      const Indices& keys = block.keys;
+      dropout_factors(mask, matrix * I + query, keys.first, keys.first + (K - 1) * keys.step + 1, row.data());
+      for (std::int64_t k = 0; k < K; ++k) out[r * K + k] = row[static_cast<std::size_t>(keys.first + k * keys.step)];
+    }
+  });
+  return factors;
+}
+
+bool is_whole(const Indices& rows, std::int64_t size) { return rows.first == 0 && rows.count == size; }
+
+/// The weights of a block after dropout.
+Variable dropped(const BlockwiseCall& call, const PairBlock& block, const Variable& weights) {
+  const AttentionContext& in = call.in;
+  const std::int64_t H = in.query.size(1), I = in.query.size(2), J = in.key.size(2);
+  if (block.heads.count == H && block.queries.step == 1 && is_whole(block.keys, J))
+    return dropout(weights, call.dropout.mask(J).of_rows(I, block.queries.first, block.queries.count));
+  return weights * Variable(weights.dtype() == DType::f64 ? dropout_of_block<double>(call, block, weights.value())
+                                                          : dropout_of_block<float>(call, block, weights.value()));
+}
+
+/// The output of a block; also its weights before dropout, if they are wanted.
+AttentionOutput block_output(const BlockwiseCall& call, const PairBlock& block, const Block& cut,
+                             Variable* weights_of_trace) {
+  AttentionWeights weights = composed_weights(cut.in, cut.plan);
   if (weights_of_trace) *weights_of_trace = weights.tokens;
-  if (call.dropout.probability > 0)
-    weights.tokens = dropout(
-        weights.tokens,
-        call.dropout.mask(weights.tokens.size(-1)).of_rows(call.in.query.size(2), queries.first, queries.count));
-  return composed_output(block.in, block.plan, weights);
+  if (call.dropout.probability > 0) weights.tokens = dropped(call, block, weights.tokens);
+  return {composed_output(cut.in, cut.plan, weights), weights.focus};
 }
 
-Tensor forward(const BlockwiseCall& call, AttentionTrace* trace) {
+/// Copies a block's weights to those of all heads, queries and keys, which are made for the first block.
+void add_weights(const BlockwiseCall& call, const PairBlock& block, const Tensor& of_block_alone, Tensor& weights) {
+  const HeadRange all{0, call.in.query.size(1)};
+  if (!weights.defined()) {
+    Shape shape = of_block_alone.shape();
+    const int rank = shape.rank();
+    shape[rank - 3] = all.count, shape[rank - 2] = call.in.query.size(2), shape[rank - 1] = call.in.key.size(2);
+    weights = Tensor::zeros(shape, of_block_alone.dtype(), of_block_alone.device());
+  }
+  of_block(weights, dimensions_of(Per::pair), all, block).copy_from(of_block_alone);
+}
+
+/// The output, and the focus after each query where the plan has one.
+struct Result {
+  Tensor out, focus;
+};
+
+Result forward(const BlockwiseCall& call, AttentionTrace* trace) {
   NoGrad off;
   const Shape &q = call.in.query.shape(), &v = call.in.value.shape();
-  Tensor out = Tensor::empty({q[0], q[1], q[2], v[3]}, call.in.query.dtype(), call.in.query.device());
-  std::vector<Variable> weights;
-  for_blocks(call, [&](QueryBlock queries) {
+  const HeadRange all{0, q[1]};
+  auto room = [&](const Shape& shape) { return Tensor::empty(shape, call.in.query.dtype(), call.in.query.device()); };
+  Result made{room({q[0], q[1], q[2], v[3]}), {}};
+  Tensor weights;
+  if (call.plan->focus) made.focus = room(call.plan->focus->gate.shape());
+  for (const PairBlock& block : call.blocks) {
     Variable of_trace;
-    const Block block = block_of_call(call, queries);
-    out.slice(2, queries.first, queries.first + queries.count)
-        .copy_from(block_output(call, block, queries, trace ? &of_trace : nullptr).value());
-    if (trace) weights.push_back(of_trace);
-  });
-  if (trace) fill_trace(call.in, *call.plan, with_dimensions_last(concat(weights, -2)), {}, *trace);
-  return out;
+    const Block cut = block_of_call(call, block, made.focus);
+    const AttentionOutput own = block_output(call, block, cut, trace ? &of_trace : nullptr);
+    of_block(made.out, dimensions_of(Per::query_vector), all, block).copy_from(own.out.value());
+    if (made.focus.defined()) rows_of(made.focus, 1, block.queries).copy_from(own.focus.value());
+    if (trace) add_weights(call, block, of_trace.value(), weights);
+  }
+  if (trace) fill_trace(call.in, *call.plan, with_dimensions_last(weights), made.focus, *trace);
+  return made;
 }
 
-/// The gradients of `inputs`, in the order of for_inputs(): of the defined ones for which node.needs() says so.
-Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& inputs, const Node& node, const Tensor& g) {
-  std::vector<int> dimensions;
-  Plan plan = *call.plan;
+/// Gradients of a call's outputs.
+struct OutputGradients {
+  Tensor out, focus;  ///< undefined: zero
+};
+
+/// The gradients of `inputs` and, where the block begins with a focus, of that: the last one.
+Gradients gradients_of_block(const BlockwiseCall& call, const PairBlock& block, const Block& cut,
+                             const std::vector<Variable>& inputs, const OutputGradients& g, const Tensor& carry) {
+  const AttentionOutput made = block_output(call, block, cut, nullptr);
+  const HeadRange all{0, call.in.query.size(1)};
+  const Tensor of_out = g.out.defined() ? of_block(g.out, dimensions_of(Per::query_vector), all, block)
+                                        : Tensor::zeros(made.out.shape(), made.out.dtype(), made.out.device());
+  if (!made.focus.defined()) return grad(made.out, inputs, of_out);
+  Variable total = sum(made.out * Variable(of_out));
+  if (g.focus.defined()) total = total + sum(made.focus * Variable(rows_of(g.focus, 1, block.queries)));
+  if (carry.defined()) total = total + sum(select(made.focus, 2, block.queries.count - 1) * Variable(carry));
+  return grad(total, inputs);
+}
+
+/// The gradients of the inputs, in the order of for_inputs(): of those for which node.needs() says so. Goes from the
+/// last block to the first, because each one's focus is read by the next.
+Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& inputs, const Node& node,
+                   const Tensor& focus, const OutputGradients& g) {
   AttentionContext in = call.in;
-  for_inputs(in, plan, [&](Variable& x, int dimension) {
-    if (x.defined()) dimensions.push_back(dimension);
+  Plan plan = *call.plan;
+  std::vector<Input> parts;
+  for_inputs(in, plan, [&](Variable& x, PairDimensions dimensions, HeadRange heads) {
+    if (x.defined()) parts.push_back({x, dimensions, heads});
   });
   std::vector<Tensor> total(inputs.size());
+  for (std::size_t k = 0; k < inputs.size(); ++k)
+    if (node.needs(k)) total[k] = Tensor::zeros(inputs[k].shape(), inputs[k].dtype(), inputs[k].device());
   GradMode recording(true);
-  for_blocks(call, [&](QueryBlock queries) {
-    const Block block = block_of_call(call, queries);
+  Tensor carry;  // gradient of the focus after the block, from the next block
+  for (auto block = call.blocks.rbegin(); block != call.blocks.rend(); ++block) {
+    const Block cut = block_of_call(call, *block, focus);
     std::vector<Variable> wanted;
     std::vector<std::size_t> places;
-    std::size_t place = 0;
-    for (const Variable& x : block.inputs) {
-      if (!x.defined()) continue;
-      if (node.needs(place)) {
-        wanted.push_back(x);
-        places.push_back(place);
-      }
-      ++place;
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      if (!cut.inputs[k].defined() || !node.needs(k)) continue;
+      wanted.push_back(cut.inputs[k]);
+      places.push_back(k);
     }
-    const Variable out = block_output(call, block, queries, nullptr);
-    const Gradients own = grad(out, wanted, Variable(of_block(g, 2, queries)));
-    for (std::size_t k = 0; k < own.size(); ++k) {
-      Tensor& sum = total[places[k]];
-      const Tensor& whole = inputs[places[k]].value();
-      const int dimension = dimensions[places[k]];
-      if (!sum.defined()) sum = Tensor::zeros(whole.shape(), whole.dtype(), whole.device());
-      Tensor part = is_cut(whole, dimension) ? of_block(sum, dimension, queries) : sum;
+    if (cut.focus_before.defined()) wanted.push_back(cut.focus_before);
+    const Gradients own = gradients_of_block(call, *block, cut, wanted, g, carry);
+    if (cut.focus_before.defined()) carry = own.back().value();
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      const Input& input = parts[places[k]];
+      Tensor part = of_block(total[places[k]], input.dimensions, input.heads, *block);
       map_into(part, Add{}, part, own[k].value());
     }
-  });
+  }
   Gradients gradients;
   for (Tensor& sum : total) gradients.push_back(sum.defined() ? Variable(std::move(sum)) : Variable());
   return gradients;
@@ -205,19 +293,23 @@ Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& input
 
 AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                  const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (plan->focus) return {};
-  const BlockwiseCall call{in, plan, dropout, block_queries(in)};
+  if (plan->focus) check_focus(*plan);
+  // the mask of dropout for some of the keys can be computed on the CPU only, and a focus is a sum over all keys
+  const bool every_key = plan->focus || (dropout.probability > 0 && in.query.device() != Device::cpu);
+  const BlockwiseCall call{in, plan, dropout, pair_blocks(in, *plan, attention_block_queries(), every_key)};
   std::vector<Variable> inputs;
   Plan visited = *plan;
   AttentionContext context = in;
-  for_inputs(context, visited, [&](Variable& x, int) {
+  for_inputs(context, visited, [&](Variable& x, PairDimensions, HeadRange) {
     if (x.defined()) inputs.push_back(x);
   });
-  Tensor out = forward(call, trace);
-  if (!should_record(inputs)) return {out, {}};
+  const Result made = forward(call, trace);
+  auto focus_of = [&](const auto& focus) { return plan->focus ? Variable(focus) : Variable(); };
+  if (!should_record(inputs)) return {made.out, focus_of(made.focus)};
   struct Kept {
     BlockwiseCall call;
     std::vector<Saved> inputs;
+    SavedTensor focus;
     std::vector<Variable> checked(const Node& node) const {
       std::vector<Variable> x;
       for (const Saved& input : inputs) x.push_back(input.get(node));
@@ -225,13 +317,17 @@ AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_p
     }
   };
   auto blocks = [](const Kept& kept, const Gradients& g, const Node& node) {
-    return backward(kept.call, kept.checked(node), node, g[0].value());
+    auto value = [](const Variable& x) { return x.defined() ? x.value() : Tensor(); };
+    return backward(kept.call, kept.checked(node), node, kept.focus.get(node),
+                    {value(g[0]), g.size() > 1 ? value(g[1]) : Tensor()});
   };
   auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
     return composed_gradients(kept.call.in, *kept.call.plan, kept.call.dropout, kept.checked(node), g);
   };
-  Kept kept{call, std::vector<Saved>(inputs.begin(), inputs.end())};
-  return {record("blockwise_attention", std::move(out), inputs, fused_rule(std::move(kept), blocks, composed)), {}};
+  Kept kept{call, std::vector<Saved>(inputs.begin(), inputs.end()), SavedTensor(made.focus, "second result")};
+  auto node = make_node("blockwise_attention", inputs, fused_rule(std::move(kept), blocks, composed));
+  Variable out = output_of(node, 0, made.out);
+  return {out, plan->focus ? output_of(node, 1, made.focus) : Variable()};
 }
 
 }  // namespace fovea

@@ -7,8 +7,7 @@
 
 namespace fovea {
 
-/// The result of attend_composed(). Undefined if the plan has a focus, which needs the queries one after the
-/// other. Second derivatives use the composed form. A trace's weights are constants.
+/// The result of attend_composed(). Second derivatives use the composed form. A trace gets constants.
 AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                  const AttentionDropout& dropout, AttentionTrace* trace);
 

@@ -29,6 +29,18 @@ Tensor extend_to_all_heads(const Tensor& x, HeadRange heads, std::int64_t H, boo
   return out;
 }
 
+/// Whether `step` divides j − i, by the positions of queries and keys: bool [1, 1, I, J].
+Tensor dilated_pairs(const AttentionContext& in, std::int64_t step) {
+  const auto by = static_cast<double>(step);
+  auto residue = [&](const Variable& positions) {
+    const Tensor t = positions.value().to(DType::f64);
+    const Tensor whole = map(Floor{}, map(Affine{1 / by, 0.5 / by}, t));  // + 0.5: a multiple of `step` stays one
+    return map(Subtract{}, t, map(Affine{by, 0}, whole));
+  };
+  const Tensor query = residue(in.query_positions), key = residue(in.key_positions);
+  return equal(key.reshape({1, 1, 1, key.size(0)}), query.reshape({1, 1, query.size(0), 1}));
+}
+
 std::vector<Variable> values_of(const std::vector<Capture>& captures) {
   std::vector<Variable> values;
   for (const Capture& capture : captures) values.push_back(capture.value);
@@ -162,7 +174,8 @@ void broadcast_dimensions(std::vector<Variable>& pieces) {
 /// The logits of these scores, which act on all heads in order: [B, H, I, J], or one matrix per dimension of the
 /// values, [D, B, H, I, J].
 Variable logits_of_scores(const std::vector<Score>& scores, const AttentionContext& in) {
-  const Tensor positions = Tensor::arange(in.key.size(2), DType::i64, in.query.device());
+  const Tensor positions = in.key_positions.defined() ? in.key_positions.value().to(DType::i64)
+                                                      : Tensor::arange(in.key.size(2), DType::i64, in.query.device());
   std::vector<Variable> pieces;
   for (const Score& score : scores) pieces.push_back(score_logits(score, score.queries, score.keys, positions));
   if (pieces.size() == 1) return pieces[0];
@@ -202,10 +215,10 @@ AttentionWeights weights_of_maps(const AttentionContext& in, const Plan& plan) {
     Plan only = plan;
     only.scores = {part.score};
     only.scores[0].heads = heads;
-    Variable second = normalize_with(logits_of(logits_of_scores(scores_of_all_heads(only, in), in), allow, in, plan),
-                                     allow, more, plan);
-    const Variable factor = spread(part.factor, context_of_heads(in, heads));
+    const Variable second = normalize_with(
+        logits_of(logits_of_scores(scores_of_all_heads(only, in), in), allow, in, plan), allow, more, plan);
     const Variable of_heads = heads.count == weights.size(-3) ? second : slice_heads(second, heads);
+    const Variable factor = spread(part.factor, context_of_heads(in, heads));
     weights = change_heads(weights, heads, [&](const Variable& own) { return own + factor * of_heads; });
   }
   const std::int64_t J = in.key.size(2);
@@ -300,6 +313,8 @@ Tensor allowed_keys(const AttentionContext& in, const Plan& plan) {
   Tensor window;
   for (const HeadKeys& range : plan.ranges)
     window = both(window, extend_to_all_heads(allowed_pairs(range.keys, J), range.heads, H, true));
+  for (const HeadDilation& part : plan.dilations)
+    window = both(window, extend_to_all_heads(dilated_pairs(in, part.step), part.heads, H, true));
   for (const HeadKeys& range : plan.always) {
     Tensor seen = allowed_pairs(range.keys, J);
     if (!seen.defined()) seen = Tensor::full({1, 1, 1, J}, 1, DType::boolean, in.query.device());

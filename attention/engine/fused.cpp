@@ -127,7 +127,7 @@ AttentionOutput attend_on_strips(const AttentionContext& in, const std::shared_p
 
 AttentionOutput attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                              const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (in.query.device() != Device::cpu) return {};
+  if (in.query.device() != Device::cpu || !plan->dilations.empty()) return {};
   return visit_real("attention", in.query.dtype(), [&](auto type) {
     return attend_on_strips<typename decltype(type)::type>(in, plan, dropout, trace);
   });

@@ -131,29 +131,46 @@ void require_stored_keys(const AttentionInput& input, const AttentionContext& in
       input.query.size(0));
 }
 
-void position_heads(AttentionContext& in, const void* owner,
-                    const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned) {
-  in.query = positioned(in.query, in.query_offset);
+namespace {
+/// Of TokenPositions: queries and keys of documents are the same tokens.
+Tensor document_starts(const AttentionContext& in) {
+  return in.document_start.defined() ? in.document_start.value() : Tensor();
+}
+}  // namespace
+
+void position_heads(AttentionContext& in, const void* owner, const PositionHeads& positioned) {
+  in.query = positioned(in.query, {in.query_offset, document_starts(in)});
   in.key = transpose(in.all_keys(owner,
                                  [&] {
                                    Variable newest = in.newest_key();
-                                   return transpose(positioned(newest, in.key.size(2) - newest.size(2)), 1, 2);
+                                   const std::int64_t first = in.key.size(2) - newest.size(2);
+                                   return transpose(positioned(newest, {first, document_starts(in)}), 1, 2);
                                  }),
                      1, 2);
 }
 
-void position_second_maps(const AttentionContext& in, Plan& plan,
-                          const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned) {
+void position_second_maps(const AttentionContext& in, Plan& plan, const PositionHeads& positioned) {
   for (SecondMap& part : plan.second_maps) {
     Score& score = part.score;
     if (score.form != Score::Form::product || score.queries.size(-1) != in.query.size(-1)) continue;
     const HeadRange heads = resolved(part.heads, in.query.size(1));
     // positioned() takes all heads; those of others are not used
     auto position = [&](Variable& x, const Variable& all, std::int64_t first) {
-      x = slice_heads(positioned(replace_heads(all, x, heads), first), heads);
+      x = slice_heads(positioned(replace_heads(all, x, heads), {first, document_starts(in)}), heads);
     };
     position(score.queries, in.query, in.query_offset);
-    position(score.keys, in.key, 0);
+    if (!part.owner) {
+      position(score.keys, in.key, 0);
+      continue;
+    }
+    auto newest = [&] {
+      const Variable all = in.newest_key();
+      const std::int64_t J = in.key.size(2), first = J - all.size(2);
+      Variable keys = first == 0 ? score.keys : slice(score.keys, 2, first, J);
+      position(keys, all, first);
+      return transpose(keys, 1, 2);
+    };
+    score.keys = transpose(in.all_keys(part.owner, newest), 1, 2);
   }
 }
 
@@ -181,6 +198,54 @@ Tensor checked_allowed(const Tensor& allowed, const Shape& pairs, Device device)
           "attention: 'allowed' is {}; expected bool or u8 {}, where all but the last may be 1", allowed, pairs);
   const Tensor mask = allowed.to(device);
   return mask.dtype() == DType::u8 ? greater(mask, Tensor::zeros({1}, DType::u8, device)) : mask;
+}
+
+namespace {
+
+/// AttentionContext::left_pointer or right_pointer from that of the input, whose name is `name`.
+Variable checked_pointer(const char* name, const Variable& pointer, const Shape& pairs, DType dtype) {
+  if (!pointer.defined() || !pointer.value().defined()) return {};
+  const bool position = pointer.dtype() == DType::i32 || pointer.dtype() == DType::i64;
+  bool fits = position ? pointer.rank() == 3 : is_float(pointer.dtype()) && fits_pairs(pointer.shape(), pairs);
+  for (int dim = 0; fits && dim < 3; ++dim) fits = pointer.size(dim) == 1 || pointer.size(dim) == pairs[dim];
+  require(fits,
+          "attention: {} is {}; expected positions, i32 or i64 [{}, {}, {}], or distributions over the keys, floating "
+          "point {}; all but the keys may be 1",
+          name, pointer, pairs[0], pairs[1], pairs[2], pairs);
+  return position ? Variable(pointer.value().to(dtype)) : cast(pointer, dtype);
+}
+
+/// Rows and columns of the tokens first ≤ t < first + count, [B or 1, 1, count, 2].
+Variable tokens_of_grid(const Tensor& grid, std::int64_t first, std::int64_t count, const Variable& like) {
+  const Tensor rows = grid.to(like.dtype()).to(like.device());
+  return rows.reshape({rows.rank() == 3 ? rows.size(0) : 1, 1, rows.size(-2), 2}).slice(2, first, first + count);
+}
+
+void add_grid(AttentionContext& in, const AttentionInput& input, const Shape& pairs) {
+  const Tensor& grid = input.grid;
+  if (!grid.defined()) return;
+  const std::int64_t I = pairs[2], J = pairs[3];
+  require(in.place != Place::cross && in.query_offset + I <= J,
+          "attention: a grid is for self-attention, where each query is the token of a key; there are queries at the "
+          "positions {} to {} of {} keys",
+          in.query_offset, in.query_offset + I - 1, J);
+  require((grid.dtype() == DType::i32 || grid.dtype() == DType::i64) &&
+              (grid.shape() == Shape{J, 2} || grid.shape() == Shape{1, J, 2} || grid.shape() == Shape{pairs[0], J, 2}),
+          "attention: the grid is {}; expected the row and column of each token, i32 or i64 [{}, {}, 2] or [{}, 2]",
+          grid, pairs[0], J, J);
+  in.query_grid = tokens_of_grid(grid, in.query_offset, I, input.query);
+  in.key_grid = tokens_of_grid(grid, 0, J, input.query);
+}
+
+}  // namespace
+
+void add_given(AttentionContext& in, const AttentionInput& input, const Shape& pairs) {
+  const DType dtype = input.query.dtype();
+  in.mask = checked_mask(input.mask, pairs, dtype);
+  in.allowed = checked_allowed(input.allowed, pairs, input.query.device());
+  in.left_pointer = checked_pointer("left_pointer", input.left_pointer, pairs, dtype);
+  in.right_pointer = checked_pointer("right_pointer", input.right_pointer, pairs, dtype);
+  add_grid(in, input, pairs);
 }
 
 Variable AttentionContext::project(const Linear& layer, const Variable& states) const {

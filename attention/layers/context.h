@@ -15,15 +15,21 @@ AttentionContext context_of(const AttentionInput& input, Place place);
 /// should have: a memory must not be used for another source or batch.
 void require_stored_keys(const AttentionInput& input, const AttentionContext& in);
 
-/// Replaces the context's queries and keys by positioned(heads [B, H, T, D], position of the first one). Keys are
-/// positioned once and stored in the decoder's memory under `owner`, if there is one.
-void position_heads(AttentionContext& in, const void* owner,
-                    const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned);
+/// A function from heads [B, H, T, D] and their positions to the heads in these positions.
+using PositionHeads = std::function<Variable(const Variable& heads, const TokenPositions& at)>;
 
-/// Replaces queries and keys of the plan's second maps by positioned(heads, position of the first one), as
-/// position_heads() does those of the context. Maps of another form than the product, or another width, are left alone.
-void position_second_maps(const AttentionContext& in, Plan& plan,
-                          const std::function<Variable(const Variable& heads, std::int64_t first)>& positioned);
+/// Replaces the context's queries and keys by positioned(heads, their positions). Keys are positioned once and stored
+/// in the decoder's memory under `owner`, if there is one.
+void position_heads(AttentionContext& in, const void* owner, const PositionHeads& positioned);
+
+/// Replaces queries and keys of the plan's second maps by positioned(heads, their positions), as position_heads() does
+/// those of the context; keys once, if the map has an owner. Maps of another form than the product, or of another
+/// width, are left alone.
+void position_second_maps(const AttentionContext& in, Plan& plan, const PositionHeads& positioned);
+
+/// Fills in what the caller gives for pairs, queries and keys: mask, allowed keys, pointers and grid. `pairs` is [B, H,
+/// I, J]. Throws Error for what does not fit these sizes.
+void add_given(AttentionContext& in, const AttentionInput& input, const Shape& pairs);
 
 /// The mask [B or 1, H or 1, I or 1, J] cast to `dtype`; undefined if it is. `pairs` is [B, H, I, J]. Throws Error for
 /// a mask of another shape.

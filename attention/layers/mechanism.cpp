@@ -80,11 +80,9 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
   in.value = of_one || !input.appends_keys() ? (of_one ? in.key : unsqueeze(input.value, 1))
                                              : unsqueeze(input.memory->append(&methods_, input.value), 1);
   require_stored_keys(input, in);
-  const Shape pairs{q[0], 1, q[1], input.key_count()};
-  in.mask = checked_mask(input.mask, pairs, input.query.dtype());
-  in.allowed = checked_allowed(input.allowed, pairs, input.query.device());
-  const auto positioned = [&](Variable heads, std::int64_t first) {
-    for (Named& named : methods_) heads = named.method->positioned(heads, first);
+  add_given(in, input, {q[0], 1, q[1], input.key_count()});
+  const auto positioned = [&](Variable heads, const TokenPositions& at) {
+    for (Named& named : methods_) heads = named.method->positioned(heads, at);
     return heads;
   };
   if (surroundings_.positioned) position_heads(in, &surroundings_, positioned);
@@ -196,6 +194,8 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
     own.trace = nullptr;
     own.previous_focus = part_of_mechanism(input.previous_focus, 2, k, "previous focus");
     own.mask = part_of_mechanism(input.mask, 4, k, "mask");
+    for (auto [pointer, name] : {std::pair(&own.left_pointer, "left_pointer"), {&own.right_pointer, "right_pointer"}})
+      if (pointer->defined()) *pointer = part_of_mechanism(*pointer, pointer->rank(), k, name);
     if (input.allowed.defined())
       own.allowed = part_of_mechanism(Variable(input.allowed), 4, k, "mask 'allowed'").value();
     inputs.push_back(own);

@@ -28,11 +28,11 @@ Variable finished_heads(LocalnessMethod& method, const Variable& x, const Attent
 
 /// x [B, H, T, D] with LocalnessMethod::positioned() applied to these of H heads. x may have fewer, the heads of shared
 /// keys, if only methods on all heads position them.
-Variable positioned_heads(LocalnessMethod& method, const Variable& x, std::int64_t first, HeadRange heads,
+Variable positioned_heads(LocalnessMethod& method, const Variable& x, const TokenPositions& at, HeadRange heads,
                           std::int64_t H) {
-  if (heads.count == H) return method.positioned(x, first);
+  if (heads.count == H) return method.positioned(x, at);
   if (x.size(1) < H) return x;
-  Variable own = slice_heads(x, heads), positioned = method.positioned(own, first);
+  Variable own = slice_heads(x, heads), positioned = method.positioned(own, at);
   return positioned.is_same(own) ? x : replace_heads(x, positioned, heads);
 }
 }  // namespace
@@ -127,20 +127,17 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
   in.value = repeat_heads(split_heads(in.all_keys(&value_, [&] { return in.project(value_, input.value); }),
                                       surroundings_.value_dim / shape_.heads),
                           shared);
-  if (shared > 1) in.projected_key = merge_heads(repeat_heads(in.key, shared));
   require_stored_keys(input, in);
-  const Shape pairs{q[0], shape_.heads, q[1], input.key_count()};
-  in.mask = checked_mask(input.mask, pairs, input.query.dtype());
-  in.allowed = checked_allowed(input.allowed, pairs, input.query.device());
+  add_given(in, input, {q[0], shape_.heads, q[1], input.key_count()});
   return in;
 }
 
 MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
   Call out{context(input), {}};
   AttentionContext& in = out.context;
-  const auto positioned = [&](Variable heads, std::int64_t first) {
+  const auto positioned = [&](Variable heads, const TokenPositions& at) {
     for (Placed& placed : methods_)
-      heads = positioned_heads(*placed.method, heads, first, {placed.first_head, placed.heads}, shape_.heads);
+      heads = positioned_heads(*placed.method, heads, at, {placed.first_head, placed.heads}, shape_.heads);
     return heads;
   };
   const std::int64_t shared = shape_.heads / key_heads_;

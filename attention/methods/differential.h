@@ -53,7 +53,9 @@ class DifferentialAttention : public LocalnessMethod {
         exp(sum(lambda_q1_ * lambda_k1_, {0}, true)) - exp(sum(lambda_q2_ * lambda_k2_, {0}, true)) + lambda_init_;
     plan.second_maps.push_back(
         {{.queries = split_heads(queries, head_dim_), .keys = split_heads(keys, head_dim_), .scale = in.scale()},
-         {Per::head, -lambda}});
+         {Per::head, -lambda},
+         {},
+         this});
     plan.quantity("lambda", lambda);
   }
   Variable finish(const Variable& heads, const AttentionContext&) override {

@@ -29,10 +29,15 @@ Variable visible_key_sum(const AttentionContext& in) {
   return transpose(total, 1, 2);
 }
 
-/// The mean of the projected keys that each query may see, [B, 1, d], or [B, I, d] in causal attention.
+/// The mean of the projected keys of all heads that each query may see, [B, 1, d], or [B, I, d] in causal attention.
 Variable mean_visible_key(const AttentionContext& in) {
   Variable count = maximum(transpose(in.length, 1, 2), Tensor::full({1}, 1, in.length.dtype(), in.length.device()));
-  return visible_key_sum(in) / count;
+  const Variable mean = visible_key_sum(in) / count;
+  // heads that share a key have the same mean
+  const std::int64_t D = in.key.size(3), H = (in.whole ? *in.whole : in).query.size(1), G = mean.size(2) / D;
+  if (G == H) return mean;
+  const Variable heads = reshape(mean, {mean.size(0), mean.size(1), G, 1, D});
+  return reshape(broadcast_to(heads, {mean.size(0), mean.size(1), G, H / G, D}), {mean.size(0), mean.size(1), H * D});
 }
 
 }  // namespace

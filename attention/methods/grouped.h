@@ -6,7 +6,8 @@
 ///
 /// W^K is [d, G D] and W^V [d, G D_v]; a decoder's memory holds as little. G = 1 is multi-query attention (Shazeer
 /// 2019), G = H plain attention. With positions on some heads only, rotary(heads=...), the memory also holds the turned
-/// keys of all H heads.
+/// keys of all H heads. A call repeats the heads of its keys and values for the heads of queries: in memory for
+/// 1 < G < H, as a view for G = 1.
 #pragma once
 #include "attention/registry.h"
 

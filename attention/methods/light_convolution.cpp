@@ -35,9 +35,20 @@ class Convolution : public PairlessMixer {
     };
     const std::int64_t before = std::clamp<std::int64_t>(from - first, 0, end - first);
     const Variable rows = concat({zeros(before), known, zeros(end - first - before - (to - from))}, 2);
-    Variable out = slice(c, 3, 0, 1) * slice(rows, 2, 0, I);
-    for (std::int64_t r = 1; r < width; ++r) out = out + slice(c, 3, r, r + 1) * slice(rows, 2, r, r + I);
+    const Variable zero = Tensor::zeros({1}, x.dtype(), x.device());
+    auto neighbour = [&](std::int64_t r) {  // of every query
+      const Variable weighted = slice(c, 3, r, r + 1) * slice(rows, 2, r, r + I);
+      return in.document_start.defined() ? where(is_visible(in, first + r), weighted, zero) : weighted;
+    };
+    Variable out = neighbour(0);
+    for (std::int64_t r = 1; r < width; ++r) out = out + neighbour(r);
     return out;
+  }
+  /// Whether query i sees the key at i + shift: bool [B or 1, 1, I, 1].
+  static Tensor is_visible(const AttentionContext& in, std::int64_t shift) {
+    const std::int64_t I = in.query.size(2);
+    const Tensor key = Tensor::arange(I, DType::i32, in.query.device(), shift);
+    return logical_and(less_equal(in.visible.first, key), less(key, in.visible.end)).unsqueeze(-1);
   }
 };
 

@@ -4,9 +4,10 @@
 ///   o_i = Σ_{r=0..width−1} c_r v_{i+r−left},   c = softmax(W_h), or dynamic: softmax(x_i W_h)
 ///
 /// All dimensions of a head share the weights. left = width − 1 in causal attention, otherwise ⌊(width − 1) / 2⌋.
-/// Padding and positions outside of the sentence count as zeros, as in the authors' code: the other weights keep their
-/// size. The values are a linear layer of the states, without the paper's gated linear unit; the weights are not
-/// dropped. No matrix of all pairs is computed. In decoding the values come from the decoder's memory.
+/// Padding and positions outside of the sentence, or of the query's document, count as zeros, as in the authors' code:
+/// the other weights keep their size. The values are a linear layer of the states, without the paper's gated linear
+/// unit; the weights are not dropped. No matrix of all pairs is computed. In decoding the values come from the
+/// decoder's memory.
 #pragma once
 #include "attention/registry.h"
 #include "nn/linear.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/comparison.h"
+
 namespace fovea {
 
 namespace {
@@ -23,7 +25,9 @@ class FeatureProducts : public PairlessMixer {
     const Variable one = Tensor::full(column, 1, in.value.dtype(), in.value.device());
     const Variable q = feature_map(in.query), k = without_padding(in, feature_map(in.key)),
                    v = concat({without_padding(in, in.value), one}, 3);
-    const Variable sums = in.causal ? prefix_sums(in, q, k, v) : matmul(q, matmul(transpose(k, 2, 3), v));
+    const Variable sums = in.document_start.defined() ? document_sums(in, q, k, v)
+                          : in.causal                 ? prefix_sums(in, q, k, v)
+                                                      : matmul(q, matmul(transpose(k, 2, 3), v));
     if (in.allowed.defined()) return matmul(weights(in, captured), in.value);  // needs all pairs
     return ratio(slice(sums, 3, 0, D), slice(sums, 3, D, D + 1));
   }
@@ -51,6 +55,47 @@ class FeatureProducts : public PairlessMixer {
       state = state + matmul(keys, values);
     }
     if (in.memory) in.memory->step_state(method_) = state;
+    return concat(chunks, 2);
+  }
+
+  /// φ(q_i) · Σ_j φ(k_j) [v_j; 1] over the keys of i's document that i may see, by chunks of queries. At most one
+  /// document that begins before a chunk has queries in it, that of the chunk's first query; and at most one that ends
+  /// behind it, that of the last query. q, k and v as in output().
+  static Variable document_sums(const AttentionContext& in, const Variable& q, const Variable& k, const Variable& v) {
+    const std::int64_t I = q.size(2), most = 64;
+    const Variable zero = Tensor::zeros({1}, q.dtype(), q.device());
+    const Tensor first = in.visible.first.unsqueeze(-1), end = in.visible.end.unsqueeze(-1);  // [B, 1, I, 1]
+    const Tensor position = Tensor::arange(I, DType::i32, q.device()).reshape({I, 1});
+    auto at = [&](std::int64_t i) { return position.slice(0, i, i + 1); };
+    auto behind = [&](std::int64_t a) { return std::min(a + most, I); };
+    auto products = [&](std::int64_t a, const Tensor& wanted) {  // of the wanted keys of the chunk that begins with a
+      const Variable keys = where(wanted, slice(k, 2, a, behind(a)), zero);
+      return matmul(transpose(keys, 2, 3), slice(v, 2, a, behind(a)));
+    };
+    std::vector<Variable> chunks;
+    Variable state;  // [S, z] of the keys before the chunk, from the beginning of the first query's document
+    for (std::int64_t a = 0; a < I; a += most) {
+      const std::int64_t b = behind(a);
+      const Variable queries = slice(q, 2, a, b);
+      const Tensor seen = allowed_pairs({in.visible.first.slice(2, a, b), in.visible.end.slice(2, a, b)}, b - a, a);
+      Variable sums = matmul(where(seen, matmul(queries, transpose(slice(k, 2, a, b), 2, 3)), zero), slice(v, 2, a, b));
+      if (a > 0) sums = sums + where(less(first.slice(2, a, b), at(a)), matmul(queries, state), zero);
+      chunks.push_back(sums);
+      if (b == I) break;
+      const Tensor begin = first.slice(2, b, b + 1);
+      const Variable own = products(a, less_equal(begin, position.slice(0, a, b)));
+      state = a > 0 ? where(less(begin, at(a)), state, zero) + own : own;
+    }
+    if (in.causal) return concat(chunks, 2);
+    for (std::int64_t c = std::ssize(chunks) - 1; c >= 0; --c) {  // `state`: now of the keys behind the chunk
+      const std::int64_t a = c * most, b = behind(a);
+      Variable& sums = chunks[static_cast<std::size_t>(c)];
+      if (b < I) sums = sums + where(less(at(b), end.slice(2, a, b)), matmul(slice(q, 2, a, b), state), zero);
+      if (a == 0) break;
+      const Tensor limit = end.slice(2, a - 1, a);
+      const Variable own = products(a, less(position.slice(0, a, b), limit));
+      state = b < I ? where(less(at(b), limit), state, zero) + own : own;
+    }
     return concat(chunks, 2);
   }
 

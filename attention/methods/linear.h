@@ -6,7 +6,8 @@
 ///
 /// The sums run over the keys that i may see. Without causality S is one product; with it, prefix sums by chunks of 64
 /// queries. In decoding S and z are the step state of the decoder's memory, so that a step takes O(D D_v) for each head
-/// (the memory has the keys and values as well). The denominator is at least 1e-9.
+/// (the memory has the keys and values as well). With several documents in one row the sums of each chunk begin and end
+/// with its documents, in linear time too. The denominator is at least 1e-9.
 #pragma once
 #include "attention/registry.h"
 

@@ -86,6 +86,14 @@ RotaryTable RotaryPositions::table_of(const Variable& x, std::int64_t first) {
   return {first, found->partner, found->cosine.slice(0, row, end_row), found->sine.slice(0, row, end_row)};
 }
 
-Variable RotaryPositions::positioned(const Variable& x, std::int64_t first) { return rotate(x, table_of(x, first), 1); }
+Variable RotaryPositions::positioned(const Variable& x, const TokenPositions& at) {
+  if (!at.document_start.defined()) return rotate(x, table_of(x, at.first), 1);
+  RotaryTable table = table_of(x, 0);  // no position in a document is larger than the one in the row
+  const Tensor in_row = Tensor::arange(x.size(2), x.dtype(), x.device(), at.first);
+  const Tensor row = map(Subtract{}, in_row, at.document_start).to(DType::i64);  // [B, 1, T]
+  table.cosine = gather_rows(table.cosine, row);                                 // [B, 1, T, D]
+  table.sine = gather_rows(table.sine, row);
+  return rotate(x, table, 1);
+}
 
 }  // namespace fovea

@@ -16,7 +16,7 @@ namespace fovea {
 struct RotaryTable {
   std::int64_t first;   ///< position of the first row
   Tensor partner;       ///< for each dimension, the other one of its pair; i64 [D]
-  Tensor cosine, sine;  ///< [positions, D]; a pair's first dimension has −sin, its second +sin
+  Tensor cosine, sine;  ///< [..., positions, D]; a pair's first dimension has −sin, its second +sin
 };
 
 class RotaryPositions : public LocalnessMethod {
@@ -34,8 +34,9 @@ class RotaryPositions : public LocalnessMethod {
 
   RotaryPositions(const MethodShape& shape, const Options& options);
   void change(Surroundings& surroundings) const override { surroundings.positioned = true; }
-  /// x [B, H, T, D] rotated by positions first, first + 1, ... Safe on several threads at once.
-  Variable positioned(const Variable& x, std::int64_t first) override;
+  /// x [B, H, T, D] rotated by the positions of its tokens, in their documents if there are any. Safe on several
+  /// threads at once.
+  Variable positioned(const Variable& x, const TokenPositions& at) override;
   void add_terms(const AttentionContext&, Plan&) override {}
 
  private:

@@ -1,10 +1,96 @@
 #include "attention/methods/window.h"
 
+#include "attention/engine/composed.h"
+#include "tensor/comparison.h"
 #include "tensor/support/warning.h"
 
 namespace fovea {
 
+namespace {
+
+using Mask = PointerWindow::Mask;
+
+/// w · m̂_j for pointers that are two positions l and r. F^L_j = 1 where l is at or before the end of j's segment, and
+/// S^R_j = 1 where r is at or behind its start. Both compare the numbers of segments.
+struct WindowBetween {
+  static constexpr const char* name = "window_between";
+  Mask mask;
+  double segment;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T w, Position<T> at, T left, T right) const {
+    using S = typename ScalarOf<T>::type;
+    auto number = [&](T position) {  // + 0.5: a quotient just below a whole number must not be rounded to it
+      return segment == 1 ? position : T(floor((position + T(S(0.5))) / T(S(segment))));
+    };
+    const T one(S(1)), zero(S(0)), j = number(at.key), l = number(left), r = number(right);
+    const T x = select(l <= j, one, zero) * select(j <= r, one, zero);  // F^L S^R
+    if (mask == Mask::discrete) return w * x;
+    const T y = select(r <= j, one, zero) * select(j <= l, one, zero);  // F^R S^L
+    return w * (mask == Mask::paper ? x + y : x + y - x * y);           // exact and either: l = j = r counts once
+  }
+};
+
+/// The distribution with all its mass at `position` [B or 1, H or 1, I or 1]; distributions as they are.
+Variable distribution(const Variable& pointer, const AttentionContext& in) {
+  if (pointer.rank() == 4) return pointer;
+  const Tensor there = equal(in.key_positions.value(), pointer.value().unsqueeze(-1));
+  return there.to(pointer.dtype());
+}
+
+/// A window between given pointers which needs all pairs: between distributions, or on local logits. The captures are
+/// the pointers and, if it is additive, q^loc [B, H, I, D] and k^loc [B, H, J, D].
+class GivenWindow : public CustomTerm {
+ public:
+  GivenWindow(bool additive, Mask mask, std::int64_t segment, double local_scale)
+      : additive_(additive), mask_(mask), segment_(segment), local_scale_(local_scale) {}
+
+  /// m̂ [B or 1, H or 1, I or 1, J]
+  Variable window(const AttentionContext& in, std::span<const Variable> captured) const {
+    const Variable &left = captured[0], &right = captured[1];
+    if (left.rank() == 3 && right.rank() == 3) {
+      const Variable one = Tensor::full({1, 1, 1, in.key.size(2)}, 1, in.query.dtype(), in.query.device());
+      return apply_term(pointwise(WindowBetween{mask_, static_cast<double>(segment_)}, PerQuery{left}, PerQuery{right}),
+                        one, in);
+    }
+    const Variable l = distribution(left, in), r = distribution(right, in);
+    const std::int64_t J = in.key.size(2), last_segment = (J - 1) / segment_;
+    const Tensor j = Tensor::arange(J, DType::f64, in.query.device());
+    const Tensor number = map(Floor{}, map(Affine{1.0 / static_cast<double>(segment_), 0.5 / double(segment_)}, j));
+    auto scaled = [&](double first) {  // the key `first` of every key's segment, or the last key
+      const Tensor key = map(Affine{static_cast<double>(segment_), first}, number);
+      return map(Minimum{}, key, Tensor::full({1}, static_cast<double>(J - 1), DType::f64, j.device())).to(DType::i64);
+    };
+    const Tensor start = scaled(0), end = scaled(static_cast<double>(segment_ - 1));
+    auto F = [&](const Variable& phi) { return gather_last(cumulative_sum(phi), end); };
+    auto S = [&](const Variable& phi) { return gather_last(cumulative_sum(phi, true), start); };
+    auto mass = [&](const Variable& phi) {  // of each key's segment
+      const Tensor segment = number.to(DType::i64);
+      return gather_last(scatter_last(phi, segment, last_segment + 1), segment);
+    };
+    const Variable x = F(l) * S(r), y = F(r) * S(l);
+    if (mask_ == Mask::exact) return x + y - mass(l) * mass(r);
+    return mask_ == Mask::either ? x + y - x * y : x + y;
+  }
+
+  Variable composed(const Variable& pairs, const AttentionContext& in,
+                    std::span<const Variable> captured) const override {
+    const Variable mask = window(in, captured);
+    if (!additive_) return pairs * mask;
+    return pairs + matmul(captured[2], transpose(captured[3], -1, -2), {.scale = local_scale_}) * mask;
+  }
+
+ private:
+  bool additive_;
+  Mask mask_;
+  std::int64_t segment_;
+  double local_scale_;
+};
+
+}  // namespace
+
 void DifferentiableWindow::visit(OptionVisitor& visitor, Options& options) {
+  visitor.choice("pointers", options.pointers, {"learned", "given"},
+                 "given: inputs of the call, left_pointer and right_pointer, as positions or distributions");
   visitor.choice("use", options.use, {"multiplicative", "additive"}, "on the weights (MW) or on local logits (AW)");
   visitor.integer("segment", options.segment, 1, 1 << 20, "keys per segment, b; 1: by token");
   visitor.choice("mask", options.mask, {"paper", "exact", "prob_or", "discrete"},
@@ -16,12 +102,7 @@ void DifferentiableWindow::visit(OptionVisitor& visitor, Options& options) {
 }
 
 DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Options& options)
-    : options_(options),
-      head_dim_(shape.head_dim),
-      left_query_(shape.model_dim, shape.heads * shape.head_dim),
-      left_key_(shape.key_state_dim, shape.heads * shape.head_dim),
-      right_query_(shape.model_dim, shape.heads * shape.head_dim),
-      right_key_(shape.key_state_dim, shape.heads * shape.head_dim) {
+    : options_(options), head_dim_(shape.head_dim) {
   require(!options.forward_only || (shape.place == Place::encoder && options.mask == Mask::paper),
           "window: forward_only is for encoder self-attention with mask=paper");
   require(!options.renormalize || options.use == Use::multiplicative, "window: renormalize is for use=multiplicative");
@@ -30,42 +111,88 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
         "window: segment={} in a decoder's self-attention: its last segments are not finished when they are "
         "pointed to; nothing later is seen, but the paper has segments in cross-attention alone",
         options.segment));
-  child("left_query", left_query_);
-  child("left_key", left_key_);
-  child("right_query", right_query_);
-  child("right_key", right_key_);
-  if (options.use == Use::additive) {
-    child("local_query", local_query_.emplace(shape.model_dim, shape.heads * shape.head_dim));
-    child("local_key", local_key_.emplace(shape.key_state_dim, shape.heads * shape.head_dim));
+  require(options.pointers == Pointers::learned ||
+              (!options.forward_only && options.pointer_scale == 1 && !options.pointer_scale_by_length),
+          "window: forward_only, pointer_scale and pointer_scale_by_length are for pointers=learned");
+  const std::int64_t width = shape.heads * shape.head_dim;
+  auto add = [&](const char* query_name, std::optional<Linear>& query, const char* key_name,
+                 std::optional<Linear>& key) {
+    child(query_name, query.emplace(shape.model_dim, width));
+    child(key_name, key.emplace(shape.key_state_dim, width));
+  };
+  if (options.pointers == Pointers::learned) {
+    add("left_query", left_query_, "left_key", left_key_);
+    add("right_query", right_query_, "right_key", right_key_);
   }
+  if (options.use == Use::additive) add("local_query", local_query_, "local_key", local_key_);
 }
 
 void DifferentiableWindow::add_layers(StateLayers& layers) const {
-  layers.of_query.insert(layers.of_query.end(), {&left_query_, &right_query_});
-  layers.of_key.insert(layers.of_key.end(), {&left_key_, &right_key_});
-  if (!local_query_) return;
-  layers.of_query.push_back(&*local_query_);
-  layers.of_key.push_back(&*local_key_);
+  for (const std::optional<Linear>* layer : {&left_query_, &right_query_, &local_query_})
+    if (*layer) layers.of_query.push_back(&**layer);
+  for (const std::optional<Linear>* layer : {&left_key_, &right_key_, &local_key_})
+    if (*layer) layers.of_key.push_back(&**layer);
+}
+
+Variable DifferentiableWindow::queries(const AttentionContext& in, const Linear& projection) const {
+  return split_heads(in.project(projection, in.query_states), head_dim_);
+}
+
+Variable DifferentiableWindow::keys(const AttentionContext& in, const Linear& projection) const {
+  return split_heads(in.all_keys(&projection, [&] { return in.project(projection, in.key_states); }), head_dim_);
 }
 
 void DifferentiableWindow::add_terms(const AttentionContext& in, Plan& plan) {
   require(options_.segment == 1 || !in.document_start.defined(),
           "window: segment={} divides the row, not its documents; use segment=1 for several documents in one row",
           options_.segment);
-  auto queries = [&](const Linear& projection) {
-    return split_heads(in.project(projection, in.query_states), head_dim_);
-  };
-  auto keys = [&](const Linear& projection) {
-    return split_heads(in.all_keys(&projection, [&] { return in.project(projection, in.key_states); }), head_dim_);
-  };
-  std::vector<Capture> captures{{Per::query_vector, queries(left_query_)},
-                                {Per::key_vector, keys(left_key_)},
-                                {Per::query_vector, queries(right_query_)},
-                                {Per::key_vector, keys(right_key_)}};
-  if (options_.use == Use::additive) {
-    captures.push_back({Per::query_vector, queries(*local_query_)});
-    captures.push_back({Per::key_vector, keys(*local_key_)});
+  if (options_.pointers == Pointers::given) {
+    add_given_window(in, plan);
+  } else {
+    add_learned_window(in, plan);
   }
+  if (options_.renormalize) plan.windows.push_back({Renormalization{}});
+}
+
+void DifferentiableWindow::add_local_logits(const AttentionContext& in, std::vector<Capture>& captures) const {
+  if (options_.use != Use::additive) return;
+  captures.push_back({Per::query_vector, queries(in, *local_query_)});
+  captures.push_back({Per::key_vector, keys(in, *local_key_)});
+}
+
+void DifferentiableWindow::add_given_window(const AttentionContext& in, Plan& plan) const {
+  auto capture = [&](const Variable& given, const Variable& otherwise) -> Capture {
+    if (given.defined() && given.rank() == 4) return {Per::pair, given};
+    return PerQuery{in.in_row(given.defined() ? given : otherwise)};
+  };
+  const Variable first = Tensor::zeros({1, 1, 1}, in.query.dtype(), in.query.device());
+  std::vector<Capture> captures{capture(in.left_pointer, first), capture(in.right_pointer, in.length - 1)};
+  const bool positions = captures[0].per == Per::query && captures[1].per == Per::query;
+  require(positions || options_.mask != Mask::discrete,
+          "window: mask=discrete is a window between two positions, i32 or i64; left_pointer or right_pointer is a "
+          "distribution");
+  add_local_logits(in, captures);
+  const bool additive = options_.use == Use::additive;
+  const auto term = std::make_shared<const GivenWindow>(additive, options_.mask, options_.segment, in.scale());
+  plan.quantity("window", [term, in, left = captures[0].value, right = captures[1].value] {
+    const Shape pairs{in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2)};
+    const Variable mask = broadcast_to(term->window(in, std::vector<Variable>{left, right}), pairs);
+    const Tensor allow = in.allow();
+    return allow.defined() ? where(allow, mask, Tensor::zeros({1}, mask.dtype(), mask.device())) : mask;
+  });
+  if (positions && !additive)
+    plan.windows.push_back(pointwise(WindowBetween{options_.mask, static_cast<double>(options_.segment)},
+                                     PerQuery{captures[0].value}, PerQuery{captures[1].value}));
+  else
+    (additive ? plan.biases : plan.windows).push_back({term, std::move(captures)});
+}
+
+void DifferentiableWindow::add_learned_window(const AttentionContext& in, Plan& plan) const {
+  std::vector<Capture> captures{{Per::query_vector, queries(in, *left_query_)},
+                                {Per::key_vector, keys(in, *left_key_)},
+                                {Per::query_vector, queries(in, *right_query_)},
+                                {Per::key_vector, keys(in, *right_key_)}};
+  add_local_logits(in, captures);
   const PointerWindow window{.additive = options_.use == Use::additive,
                              .segment = options_.segment,
                              .mask = options_.mask,
@@ -79,7 +206,6 @@ void DifferentiableWindow::add_terms(const AttentionContext& in, Plan& plan) {
   plan.quantity("right_pointer", [=] { return window_pointers(window, captured, in).right; });
   plan.quantity("window", [=] { return window_mask(window, captured, in); });
   (window.additive ? plan.biases : plan.windows).push_back({window, std::move(captures)});
-  if (options_.renormalize) plan.windows.push_back({Renormalization{}});
 }
 
 }  // namespace fovea

@@ -134,17 +134,18 @@ BOOST_AUTO_TEST_CASE(hidden_keys_may_be_anything) {
 // 0, and a row that sees nothing is 0 and has no gradient.
 BOOST_AUTO_TEST_CASE(a_hidden_key_has_no_weight) {
   for_every_engine([](Attention& attention, const std::string& specification, Place place) {
-    // talking heads give a head what other heads see
-    if (specification.find("talking_heads") != std::string::npos) return;
     Generator generator(52);
     const Variable key(random_tensor({B, J, d}, generator), true);
+    // where heads are mixed, one head gives others what it sees: there all hide the same keys
+    const bool mixed = !plan_of(attention, input_of(key, key, place == Place::decoder)).mixings.empty();
     const std::int64_t heads = attention.heads();
     std::vector<std::uint8_t> pattern;
     for (std::int64_t b = 0; b < B; ++b)
       for (std::int64_t h = 0; h < heads; ++h)
         for (std::int64_t i = 0; i < J; ++i)
           for (std::int64_t j = 0; j < J; ++j)
-            pattern.push_back(i == 4 ? 0 : static_cast<std::uint8_t>((3 * i + 5 * j + 2 * b + h) % 4 != 1) * 3);
+            pattern.push_back(
+                i == 4 ? 0 : static_cast<std::uint8_t>((3 * i + 5 * j + 2 * b + (mixed ? 0 : h)) % 4 != 1) * 3);
     AttentionTrace trace;
     AttentionInput input = input_of(key, key, place == Place::decoder);
     if (heads != 2) input.mask = input.mask.value().slice(1, 0, 1);

@@ -6,6 +6,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "attention/layers/multi_head.h"
+#include "attention/methods/differential.h"
 #include "attention/methods/sparsemax.h"
 #include "autograd/gradcheck.h"
 #include "tensor/storage.h"
@@ -335,6 +337,93 @@ BOOST_AUTO_TEST_CASE(both_maps_of_differential_attention_are_positioned) {
     const Row a = trace.weights.value().to_vector<double>(), b = plain_trace.weights.value().to_vector<double>();
     for (std::size_t k = 0; k < a.size(); ++k) BOOST_TEST(std::abs(a[k] - (1 - lambda) * b[k]) < 1e-14, positions);
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_single_head_of_multi_query_attention_is_not_repeated_in_memory) {
+  for (const char* method : {"grouped(key_heads=1)", "grouped(key_heads=1)+rotary"}) {
+    const auto attention = attention_factory(method)({.model_dim = 6, .heads = 3});
+    Generator generator(58);
+    const Variable x = random_tensor({2, 5, 6}, generator).to(DType::f32);
+    const auto in = dynamic_cast<MultiHeadAttention&>(*attention).call({.query = x, .key = x, .value = x}).context;
+    for (const Variable& heads : {in.key, in.value}) {
+      BOOST_TEST(heads.size(1) == 3);
+      BOOST_TEST(heads.value().strides()[1] == 0);
+    }
+    BOOST_TEST(in.projected_key.size(2) == 2);
+  }
+}
+
+// Talking heads that say nothing new, the identity, have the second map computed for all heads.
+BOOST_AUTO_TEST_CASE(a_second_map_on_some_heads_is_that_of_all) {
+  for (const char* sum : {"differential(heads=2)+alibi", "heads(global*1, differential+sparsemax*1)+gaussian",
+                          "differential(heads=1)+sinks(logit=true)+relative(clip=2)+t5",
+                          "differential(heads=2)+persistent(vectors=2)+sliding(left=1,right=1)+man",
+                          "heads(differential+soft_cap*1, cope(longest=2)*1)+laplace(heads=2)"}) {
+    auto some = random_attention(sum, Place::decoder);
+    auto all = random_attention(std::string(sum) + "+talking_heads", Place::decoder);
+    for (auto& parameter : all->parameters()) {
+      Tensor to = Variable(parameter.variable).value();
+      if (parameter.name.starts_with("talking_heads")) to.copy_from(Tensor::of({1, 0, 0, 1}, {2, 2}));
+      for (auto& other : some->parameters())
+        if (other.name == parameter.name) to.copy_from(other.variable.value());
+    }
+    Generator generator(56);
+    const Variable x(random_tensor({2, 5, 6}, generator), true);
+    const Tensor cotangent = random_tensor({2, 5, 6}, generator);
+    auto run = [&](Attention& attention) {
+      const Variable out =
+          attention.forward({.query = x, .key = x, .value = x, .mask = test_mask(5, 5), .causal = true});
+      return std::pair(out.value().to_vector<double>(), grad(out, {x}, cotangent)[0].value().to_vector<double>());
+    };
+    const auto a = run(*some), b = run(*all);
+    for (std::size_t k = 0; k < a.first.size(); ++k) {
+      BOOST_TEST(std::abs(a.first[k] - b.first[k]) < 1e-13, sum);
+      BOOST_TEST(std::abs(a.second[k] - b.second[k]) < 1e-12, sum);
+    }
+  }
+}
+
+namespace {
+/// Counts the tokens whose queries and keys it positions.
+struct CountingPositions : LocalnessMethod {
+  void change(Surroundings& surroundings) const override { surroundings.positioned = true; }
+  Variable positioned(const Variable& heads, const TokenPositions&) override {
+    tokens += heads.size(2);
+    return heads;
+  }
+  void add_terms(const AttentionContext&, Plan&) override {}
+  std::int64_t tokens = 0;
+};
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_decoder_positions_each_key_of_both_maps_once) {
+  const MethodShape shape{.model_dim = 6,
+                          .head_dim = 3,
+                          .heads = 2,
+                          .layer = 0,
+                          .place = Place::decoder,
+                          .query_dim = 3,
+                          .key_dim = 3,
+                          .value_dim = 3,
+                          .step_dim = 0,
+                          .key_state_dim = 6};
+  auto counting = std::make_unique<CountingPositions>();
+  const std::int64_t& tokens = counting->tokens;
+  std::vector<MultiHeadAttention::Placed> methods;
+  methods.push_back({std::make_unique<DifferentialAttention>(shape, DifferentialAttention::Options{}), "a", 0, 2});
+  methods.push_back({std::move(counting), "b", 0, 2});
+  MultiHeadAttention attention({.model_dim = 6, .heads = 2, .place = Place::decoder}, std::move(methods));
+  attention.initialise(1);
+  attention.train(false);
+  Generator generator(57);
+  const Tensor x = random_tensor({1, 9, 6}, generator).to(DType::f32);
+  DecoderMemory memory;
+  for (std::int64_t t = 0; t < 9; ++t) {
+    const Variable step = x.slice(1, t, t + 1);
+    attention.forward(
+        {.query = step, .key = step, .value = step, .causal = true, .query_offset = t, .memory = &memory});
+  }
+  BOOST_TEST(tokens == 4 * 9);  // a query and a key of either map in each step
 }
 
 BOOST_AUTO_TEST_CASE(a_gate_multiplies_the_heads) {

@@ -1,9 +1,16 @@
 /// Small attentions with random parameters, and every specification that the registry can make.
 #pragma once
+#include <algorithm>
+#include <cstdlib>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "attention/engine/attend.h"
+#include "attention/layers/multi_head.h"
 #include "attention/registry.h"
 #include "tensor/random.h"
 
@@ -56,32 +63,36 @@ class Alternatives : public OptionVisitor {
   std::vector<std::string> found;
 };
 
-/// What is meant to have the composed form alone: a specification with such a part is not asked for more.
-inline const std::vector<std::string> composed_only{"mask=discrete",
-                                                    "fine_grained*1, relative",
-                                                    "fine_grained(hidden=3)+relative",
-                                                    "sparsemax",
-                                                    "talking_heads",
-                                                    "differential",
-                                                    "cope",
-                                                    "persistent"};
-
-inline bool is_composed_only(const std::string& specification) {
-  return std::any_of(composed_only.begin(), composed_only.end(),
-                     [&](const std::string& name) { return specification.find(name) != std::string::npos; });
+/// A method with its defaults and with every single change of a choice or flag.
+inline std::vector<std::string> specifications_of(const MethodEntry& entry) {
+  const std::string name = entry.card.name;
+  std::vector<std::string> specifications{name};
+  Alternatives alternatives;
+  entry.configure(alternatives);
+  for (const std::string& change : alternatives.found) specifications.push_back(name + "(" + change + ")");
+  return specifications;
 }
 
-/// Every method with its defaults and with every single change of a choice or flag, then some combinations: a method
-/// that joins the registry is tested with no test written.
+/// The specifications_of() every method, then some combinations: a method that joins the registry is tested with no
+/// test written. The environment variable FOVEA_TEST_METHODS, names separated by ';', chooses methods; each of them is
+/// then also tried in sums and on some heads.
 inline std::vector<std::string> all_specifications() {
   std::vector<std::string> specifications;
-  for (const MethodEntry& entry : registered_methods()) {
-    std::string name = entry.card.name;
-    specifications.push_back(name);
-    Alternatives alternatives;
-    entry.configure(alternatives);
-    for (const std::string& change : alternatives.found) specifications.push_back(name + "(" + change + ")");
+  auto add = [&](const MethodEntry& entry) {
+    for (std::string& specification : specifications_of(entry)) specifications.push_back(std::move(specification));
+  };
+  if (const char* chosen = std::getenv("FOVEA_TEST_METHODS")) {
+    std::istringstream names(chosen);
+    for (std::string name; std::getline(names, name, ';');) {
+      const MethodEntry* entry = find_method(name);
+      require(entry, "FOVEA_TEST_METHODS: no method '{}'", name);
+      add(*entry);
+      for (const char* sum : {"{}+gaussian+relative(clip=2)", "sliding(left=1,right=1)+{}", "heads({}*1, window*1)"})
+        specifications.push_back(fmt::format(fmt::runtime(sum), name));
+    }
+    return specifications;
   }
+  for (const MethodEntry& entry : registered_methods()) add(entry);
   for (const char* combination : {"window(segment=2)",
                                   "window(segment=3,use=additive)",
                                   "window(segment=2,mask=exact)",
@@ -168,7 +179,23 @@ inline std::vector<std::string> all_specifications() {
                                   "heads(gaussian*1, light_convolution(width=2)*1)",
                                   "heads(light_convolution(width=3)*1, linear*1)",
                                   "heads(linear*1, global*1)",
-                                  "heads(fine_grained(hidden=2)*1, linear*1)"})
+                                  "heads(fine_grained(hidden=2)*1, linear*1)",
+                                  "window(pointers=given,segment=2)",
+                                  "window(pointers=given,mask=exact,renormalize=true)+gaussian",
+                                  "window(pointers=given,use=additive,segment=2)",
+                                  "relative_2d(clip=2)+fine_grained(hidden=2)",
+                                  "relative_2d(clip=1)+relative(clip=2)+sliding(left=1,right=2)",
+                                  "sliding(left=1,right=1,dilation=2)",
+                                  "sliding(left=2,right=0,dilation=2)+sinks(tokens=1,logit=true)+alibi",
+                                  "heads(sliding(left=1,right=1,dilation=3)+relative(clip=2)*1, gaussian*1)",
+                                  "sliding(left=3,right=1,dilation=2,heads=2)+t5+talking_heads",
+                                  "sliding(left=1,right=1,heads=1)+sliding(left=1,right=2,dilation=2,heads=2)+"
+                                  "window(heads=2)+gaussian",
+                                  "heads(sliding(left=1,right=1)*1, sliding(left=1,right=1,dilation=2)*1)+dman(clip=2)",
+                                  "sliding(dilation=2)+sliding(dilation=3)+differential+persistent(vectors=2)",
+                                  "grouped+sliding(left=1,right=0,dilation=2)+rotary",
+                                  "concat(multi_head(sliding(left=1,right=1,dilation=2)+general, heads=1), "
+                                  "multi_head(location(longest=3)+sliding(left=0,right=1)))"})
     specifications.emplace_back(combination);
   return specifications;
 }
@@ -176,6 +203,35 @@ inline std::vector<std::string> all_specifications() {
 inline const std::vector<Place>& all_places() {
   static const std::vector<Place> places{Place::encoder, Place::decoder, Place::cross};
   return places;
+}
+
+/// The attention, if it is defined in that place and the engine of this thread can compute it; otherwise null.
+inline std::unique_ptr<Attention> usable_attention(const std::string& specification, Place place) try {
+  auto attention = random_attention(specification, place);
+  Generator generator(1);
+  Variable x(random_tensor({1, 3, 6}, generator));
+  attention->forward({.query = x, .key = x, .value = x, .mask = test_mask(3, 3), .causal = place == Place::decoder});
+  return attention;
+} catch (const Error&) {
+  return nullptr;
+}
+
+/// The plan of a call; empty for an attention that is no MultiHeadAttention, such as a combination.
+inline Plan plan_of(Attention& attention, const AttentionInput& input) {
+  auto* heads = dynamic_cast<MultiHeadAttention*>(&attention);
+  return heads ? heads->call(input).plan : Plan{};
+}
+
+/// Whether the fused engine can compute this attention, in a place where it is defined.
+inline bool has_fused_form(const std::string& specification) {
+  static std::map<std::string, bool> known;
+  static std::mutex one_at_a_time;
+  std::lock_guard lock(one_at_a_time);
+  if (auto found = known.find(specification); found != known.end()) return found->second;
+  AttentionEngineScope fused(AttentionEngine::fused);
+  return known[specification] = std::any_of(all_places().begin(), all_places().end(), [&](Place place) {
+           return usable_attention(specification, place) != nullptr;
+         });
 }
 
 }  // namespace fovea::test

@@ -65,34 +65,19 @@ void check_alike(const std::vector<Tensor>& fused, const std::vector<Tensor>& co
   }
 }
 
-/// Nothing where the attention is not defined in that place, or not with the engine that is set.
-std::unique_ptr<Attention> usable_attention(const std::string& specification, Place place) try {
-  auto attention = random_attention(specification, place);
-  Generator generator(1);
-  Variable x(random_tensor({1, 3, 6}, generator));
-  attention->forward({.query = x, .key = x, .value = x, .mask = test_mask(3, 3), .causal = place == Place::decoder});
-  return attention;
-} catch (const Error&) {
-  return nullptr;
-}
-
-/// Runs body on every specification in every place where it is defined: all others have a fused form.
+/// Runs body on every specification that has a fused form, in every place where it is defined.
 void for_every_fused(const std::function<void(Attention&, Place)>& body) {
-  for (const std::string& specification : all_specifications())
+  for (const std::string& specification : all_specifications()) {
+    if (!has_fused_form(specification)) continue;
     for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
         std::unique_ptr<Attention> attention;
         {
           AttentionEngineScope composed(AttentionEngine::composed);
           attention = usable_attention(specification, place);
         }
-        if (!attention || is_composed_only(specification)) continue;
-        {
-          AttentionEngineScope fused(AttentionEngine::fused);
-          BOOST_TEST((usable_attention(specification, place) != nullptr),
-                     "there is no fused form; where that is meant, composed_only names the method");
-        }
-        body(*attention, place);
+        if (attention) body(*attention, place);
       }
+  }
 }
 
 // Sizes around the strips' and the vectors': one strip and several, a sentence without keys, one part and several,
@@ -149,6 +134,27 @@ struct Scaled {
 
 BOOST_AUTO_TEST_SUITE(attention_engines)
 
+// A method that is not named here may have a fused form or not.
+BOOST_AUTO_TEST_CASE(methods_keep_their_fused_forms) {
+  const std::vector<std::string> without{"window(mask=discrete)", "window(use=additive,pointers=given)"};
+  for (const char* name :
+       {"global",  "relative", "gaussian", "window",       "man",      "sman",     "dman",       "activation",
+        "alibi",   "t5",       "rotary",   "sliding",      "sinks",    "soft_cap", "dot",        "adaptive_span",
+        "general", "additive", "location", "scaled_dot",   "mean",     "laplace",  "gate",       "gaussian_location",
+        "local_m", "local_p",  "grouped",  "fine_grained", "flexible", "linear",   "forgetting", "light_convolution"}) {
+    const MethodEntry* entry = find_method(name);
+    BOOST_REQUIRE_MESSAGE(entry, name);
+    Alternatives alternatives;
+    entry->configure(alternatives);
+    alternatives.found.push_back("");
+    for (const std::string& option : alternatives.found) {
+      const std::string specification = option.empty() ? name : fmt::format("{}({})", name, option);
+      if (std::find(without.begin(), without.end(), specification) == without.end())
+        BOOST_TEST(has_fused_form(specification), specification);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(every_specification_is_defined_somewhere) {
   AttentionEngineScope composed(AttentionEngine::composed);
   for (const std::string& specification : all_specifications()) {
@@ -194,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_is_nan_is_seen_in_the_output) {
         const bool is_read = output().to_vector<double>() != known.to_vector<double>();
         variable.value().fill(nan);
         for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::fused}) {
-          if (engine == AttentionEngine::fused && is_composed_only(specification)) continue;
+          if (engine == AttentionEngine::fused && !has_fused_form(specification)) continue;
           AttentionEngineScope chosen(engine);
           BOOST_TEST((has_nan(output()) || !is_read),
                      specification << " in place " << static_cast<int>(place) << ": " << parameter.name
@@ -205,7 +211,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_is_nan_is_seen_in_the_output) {
     }
 }
 
-// Blocks of 4 queries, the last one shorter. A recurrence goes from query to query and has no blocks.
+// Blocks of 4 queries, the last one shorter.
 BOOST_AUTO_TEST_CASE(blockwise_equals_composed_in_value_and_gradient) {
   for (const std::string& specification : all_specifications())
     for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
@@ -219,10 +225,6 @@ BOOST_AUTO_TEST_CASE(blockwise_equals_composed_in_value_and_gradient) {
           AttentionEngineScope chosen(engine, 4);
           return output_and_gradients(*attention, place, sizes, DType::f64);
         };
-        if (specification.find("flexible") != std::string::npos) {
-          BOOST_CHECK_THROW(run(AttentionEngine::blockwise, all_sizes[0]), Error);
-          continue;
-        }
         for (const Sizes& sizes : {all_sizes[0], all_sizes[1]})
           check_alike(run(AttentionEngine::blockwise, sizes), run(AttentionEngine::composed, sizes), 1e-11);
       }
@@ -632,6 +634,43 @@ BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
   }
 }
 
+// The focus reaches the next block of queries, the next call (as an output with gradients) and comes from the last one.
+BOOST_AUTO_TEST_CASE(a_focus_is_carried_between_blocks_and_calls) {
+  constexpr std::int64_t I = 29, J = 31;
+  for (double threshold : {std::numeric_limits<double>::infinity(), 0.7})
+    for (bool detach : {false, true}) {
+      Generator generator(12);
+      auto random = [&](const Shape& shape, double low = -1) {
+        return Variable(random_tensor(shape, generator, low), true);
+      };
+      AttentionContext in;
+      in.query = random({2, 3, I, 5});
+      in.key = random({2, 3, J, 5});
+      in.value = random({2, 3, J, 5});
+      in.visible = {{}, Tensor::from(std::vector<std::int32_t>{31, 24}, {2, 1, 1})};
+      in.key_positions = Tensor::arange(J, DType::f64);
+      auto plan = std::make_shared<Plan>();
+      plan->focus = FocusedSoftmax{.sigma = 2,
+                                   .threshold = threshold,
+                                   .detach = detach,
+                                   .gate = random({2, 2, I}, 0.05),
+                                   .previous = random({2, 2}, 0),
+                                   .heads = {1, 2}};
+      const std::vector<Variable> inputs{in.query, in.key, in.value, plan->focus->gate, plan->focus->previous};
+      const Tensor of_out = random_tensor({2, 3, I, 5}, generator), of_focus = random_tensor({2, 2, I}, generator);
+      auto results = [&](const AttentionOutput& made) {
+        std::vector<Tensor> all{made.out.value(), made.focus.value()};
+        const Variable total = sum(made.out * Variable(of_out)) + sum(made.focus * Variable(of_focus));
+        for (const Variable& gradient : grad(total, inputs)) all.push_back(gradient.value());
+        return all;
+      };
+      const std::vector<Tensor> composed = results(attend_composed(in, *plan, {}, nullptr));
+      check_alike(results(attend_fused(in, plan, {}, nullptr)), composed, 1e-11);
+      AttentionEngineScope blocks(AttentionEngine::blockwise, 6);
+      check_alike(results(attend_blockwise(in, plan, {}, nullptr)), composed, 1e-11);
+    }
+}
+
 // Intervals so far apart that a strip has a piece for each of them.
 BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_in_several_places) {
   constexpr std::int64_t I = 37, J = 900;
@@ -833,12 +872,26 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
   omp_set_num_threads(before);
 }
 
+/// Whether the plan has a matrix of all pairs, which a method made itself.
+bool has_matrix_of_pairs(const Plan& plan) {
+  for (const auto* terms : {&plan.score_changes, &plan.biases, &plan.windows})
+    for (const PairTerm& term : *terms)
+      for (const Capture& capture : term.captures)
+        if (capture.per == Per::pair && capture.value.size(-2) > 1) return true;
+  return false;
+}
+
 BOOST_AUTO_TEST_CASE(a_forward_pass_takes_memory_as_the_number_of_positions) {
   const int before_test = omp_get_max_threads();
   omp_set_num_threads(1);  // how many threads have strips at one time is chance
   for_every_fused([](Attention& attention, Place place) {
     attention.to(DType::f32);
     AttentionEngineScope fused(AttentionEngine::fused);
+    Generator generator(7);
+    const Variable x(random_tensor({1, 4, 6}, generator).to(DType::f32));
+    const Variable mask = Tensor::full({1, 1, 1, 4}, 0.5, DType::f32);
+    const AttentionInput input{.query = x, .key = x, .value = x, .mask = mask, .causal = place == Place::decoder};
+    if (has_matrix_of_pairs(plan_of(attention, input))) return;
     auto peak_bytes = [&](std::int64_t positions) {
       Generator generator(8);
       auto states = [&] { return Variable(random_tensor({1, positions, 6}, generator).to(DType::f32), true); };

@@ -31,7 +31,7 @@ void for_every_attention(const std::function<void(Attention&, Place)>& body,
       }
       ++places;
       // rows as short as here would not be fused otherwise; engines.cpp compares both
-      AttentionEngineScope engine(is_composed_only(specification) ? AttentionEngine::composed : AttentionEngine::fused);
+      AttentionEngineScope engine(has_fused_form(specification) ? AttentionEngine::fused : AttentionEngine::composed);
       BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) { body(*attention, place); }
     }
     BOOST_TEST(places > 0, specification << " is defined nowhere");
@@ -360,9 +360,13 @@ BOOST_AUTO_TEST_CASE(documents_in_one_row_are_as_in_rows_of_their_own) {
   const Tensor documents = Tensor::from(std::vector<std::int64_t>{5, 5, 5, 2, 2, 2, 2, 9, 9}, {1, 9});
   const Tensor mask = test_mask(9, 9);
   int compared = 0;
-  // local_p predicts from queries that rotary has turned by their positions in the row
+  // methods that read queries which rotary has turned by their positions
   std::vector<std::string> specifications = all_specifications();
-  std::erase_if(specifications, [](const std::string& text) { return text.find("rotary+local_p") != text.npos; });
+  for (const char* more : {"rotary+local_p(half_width=1)", "rotary(pairs=halves)+general+local_p(half_width=2)",
+                           "heads(rotary*1, local_p(half_width=1)*1)", "grouped+rotary+local_p(half_width=1)",
+                           "differential+rotary+local_p(half_width=2)", "rotary+additive(hidden=2)",
+                           "heads(linear*1, light_convolution(width=4)*1)", "linear+gate"})
+    specifications.emplace_back(more);
   auto compare = [&](Attention& attention, Place place) {
     if (place == Place::cross) return;
     auto run = [&](std::int64_t begin, std::int64_t end, bool packed) {
@@ -388,6 +392,59 @@ BOOST_AUTO_TEST_CASE(documents_in_one_row_are_as_in_rows_of_their_own) {
     ++compared;
     BOOST_TEST(largest_difference(together.slice(1, 0, first), run(0, first, false)) < 1e-12);
     BOOST_TEST(largest_difference(together.slice(1, first, first + second), run(first, first + second, false)) < 1e-12);
+  };
+  for_every_attention(compare, specifications);
+  BOOST_TEST(compared > 60);
+}
+
+// Two rows whose documents end in different places, some of them longer than a block or a chunk of an engine, with
+// gradients.
+BOOST_AUTO_TEST_CASE(long_documents_are_as_in_rows_of_their_own) {
+  const std::vector<std::vector<std::int64_t>> lengths{{70, 1, 64, 3, 42}, {5, 150, 25}};
+  constexpr std::int64_t T = 180;
+  std::vector<std::int64_t> numbers;
+  for (const auto& row : lengths)
+    for (std::size_t k = 0; k < row.size(); ++k) numbers.insert(numbers.end(), row[k], static_cast<std::int64_t>(k));
+  const Tensor documents = Tensor::from(numbers, {2, T});
+  std::vector<std::string> specifications{"light_convolution(width=4)", "light_convolution(width=5,dynamic=true)",
+                                          "sliding(left=3,right=9)+sinks(tokens=2)", "rotary+local_p(half_width=5)"};
+  for (const MethodEntry& entry : registered_methods()) specifications.emplace_back(entry.card.name);
+  int compared = 0;
+  auto compare = [&](Attention& attention, Place place) {
+    if (place == Place::cross) return;
+    Generator generator(25);
+    const Variable rows(random_tensor({2, T, d}, generator), true);
+    const Tensor cotangent = random_tensor({2, T, d}, generator);
+    auto run = [&](const Variable& x, std::int64_t first, const Tensor& own) {
+      const std::int64_t end = first + x.size(1);
+      return attention.forward({.query = x,
+                                .key = x,
+                                .value = x,
+                                .documents = own,
+                                .mask = test_mask(T, T).slice(2, first, end).slice(3, first, end),
+                                .causal = place == Place::decoder});
+    };
+    for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::blockwise, AttentionEngine::fastest}) {
+      AttentionEngineScope chosen(engine, 48);
+      Variable together;
+      try {
+        together = run(rows, 0, documents);
+      } catch (const Error& error) {
+        if (engine == AttentionEngine::composed)
+          BOOST_TEST(std::string(error.what()).find("documents in one row") != std::string::npos, error.what());
+        continue;
+      }
+      ++compared;
+      const Tensor gradient = grad(together, {rows}, cotangent)[0].value();
+      for (std::int64_t b = 0; b < 2; ++b)
+        for (std::int64_t k = 0, first = 0; k < std::ssize(lengths[b]); first += lengths[b][k++]) {
+          AttentionEngineScope plain(AttentionEngine::composed);
+          auto own = [&](const Tensor& x) { return x.slice(0, b, b + 1).slice(1, first, first + lengths[b][k]); };
+          const Variable x(own(rows.value()), true), alone = run(x, first, {});
+          BOOST_TEST(largest_difference(own(together.value()), alone.value()) < 1e-11);
+          BOOST_TEST(largest_difference(own(gradient), grad(alone, {x}, own(cotangent))[0].value()) < 1e-10);
+        }
+    }
   };
   for_every_attention(compare, specifications);
   BOOST_TEST(compared > 60);

@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(several_threads_share_one_rotary_module) {
       const std::int64_t T = 1 + 3 * step, first = step % 4 == thread ? 100000 * step : 0;
       Variable x(random_tensor({1, heads, T, D}, generator), true);
       auto run = [&](RotaryPositions& rotary) {
-        Variable out = rotary.positioned(x, first);
+        Variable out = rotary.positioned(x, {first});
         return std::pair(out.value(), grad(sum(square(out) * out), {x})[0].value());
       };
       auto [out, slope] = run(shared);
@@ -98,8 +98,8 @@ BOOST_AUTO_TEST_CASE(several_threads_run_every_method_with_an_engine_each) {
     Attention* attention = placed.attention.get();
     using Results = std::vector<std::vector<double>>;
     auto run = [&](int thread) {
-      AttentionEngineScope engine(is_composed_only(specification) || thread % 2 ? AttentionEngine::composed
-                                                                                : AttentionEngine::fused);
+      AttentionEngineScope engine(!has_fused_form(specification) || thread % 2 ? AttentionEngine::composed
+                                                                               : AttentionEngine::fused);
       Generator generator(static_cast<std::uint64_t>(thread));
       std::vector<Variable> inputs{Variable(random_tensor({B, T + thread, d}, generator), true)};
       for (const NamedParameter& parameter : attention->parameters()) inputs.push_back(parameter.variable);

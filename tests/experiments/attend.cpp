@@ -385,6 +385,25 @@ BOOST_AUTO_TEST_CASE(mask_attention_of_the_worked_example) {
   check(toy("man").with("mask", band).run().values("weights"), near);
   check(toy("global").with("allowed", band).run().values("weights"), near);
   check(toy("global").with("allowed", band.to(DType::u8)).run().values("allowed"), {1, 1, 0, 1, 1, 1, 0, 1, 1});
+  // Two documents: the third token is alone.
+  const Tensor documents = Tensor::from(std::vector<std::int32_t>{4, 4, 7}, {1, 3});
+  Attend packed = toy("global").with("documents", documents).run();
+  check(packed.values("weights"), {0.587479, 0.412521, 0, 0.455921, 0.544079, 0, 0, 0, 1});
+  check(packed.values("documents"), {4, 4, 7});
+  // Pointers between which the window is given, and a grid of two rows.
+  const Tensor left = Tensor::from(std::vector<std::int64_t>{0, 1, 2}, {1, 1, 3}),
+               right = Tensor::from(std::vector<std::int32_t>{1, 1, 2}, {1, 1, 3});
+  Attend between = toy("window(pointers=given,mask=exact)").with("left_pointer", left).with("right_pointer", right);
+  check(between.run().values("window"), {1, 1, 0, 0, 1, 0, 0, 0, 1});
+  check(between.values("left_pointer"), {0, 1, 2});
+  const Tensor grid = Tensor::from(std::vector<std::int64_t>{0, 0, 0, 1, 1, 0}, {3, 2});
+  Attend image = toy("relative_2d(clip=1)")
+                     .with("grid", grid)
+                     .with("relative_2d.rows", {0, 0, 0, 0, 9, 0}, {3, 2})
+                     .with("relative_2d.columns", {0, 0, 0, 0, 0, 0}, {3, 2})
+                     .run();
+  // the key in the row behind has 9 q_0 / sqrt(2) more: only query 0 and 1 have one, and only query 0 has q_0 = 1
+  check(image.values("weights"), {0.001717, 0.001206, 0.997077, 0.276435, 0.329888, 0.393677});
   // Where x W + U is far below 0 the weights are softmax(P), far above there is no mask. Query 2: keys are t - s = 2,
   // ...
   auto shaped = [](double a) {
@@ -747,11 +766,12 @@ BOOST_AUTO_TEST_CASE(a_place_that_fits_changes_nothing) {
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   auto refused = [](Attend attend, const std::string& message) { BOOST_TEST(attend.refusal() == message); };
   refused(toy("gausian"), "--method: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?");
-  refused(toy("global").with("query.wieght", {1}, {1}),
-          "in.safetensors: global takes no tensor 'query.wieght'; did you mean 'query.weight'?; there are query, key, "
-          "value, lengths, query_offset, step, allowed, mask, step_input, previous_focus, cotangent, query.weight, "
-          "query.bias, "
-          "key.weight, key.bias, value.weight, value.bias, output.weight, output.bias");
+  refused(
+      toy("global").with("query.wieght", {1}, {1}),
+      "in.safetensors: global takes no tensor 'query.wieght'; did you mean 'query.weight'?; there are query, key, "
+      "value, lengths, query_offset, step, documents, allowed, mask, left_pointer, right_pointer, grid, step_input, "
+      "previous_focus, cotangent, query.weight, query.bias, "
+      "key.weight, key.bias, value.weight, value.bias, output.weight, output.bias");
   refused(toy("global").with("query", {1, 2}, {1, 2}), "in.safetensors: 'query' is f64 [1, 2]; expected [B, m, d_q]");
   refused(toy("global").with("query", Tensor::arange(6, DType::i32).reshape({1, 3, 2})),
           "in.safetensors: 'query' is i32 [1, 3, 2]; expected f32, f64 or bf16");
@@ -780,6 +800,18 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   refused(toy("global").with("allowed", Tensor::full({1, 1, 2, 3}, 1, DType::u8)),
           "--method 'global': attention: 'allowed' is u8 [1, 1, 2, 3]; expected bool or u8 [1, 1, 3, 3], where all but "
           "the last may be 1");
+  const Tensor two = Tensor::from(std::vector<std::int64_t>{1, 1}, {1, 2}),
+               apart = Tensor::from(std::vector<std::int64_t>{1, 2, 1}, {1, 3});
+  refused(toy("global").with("documents", two),
+          "in.safetensors: 'documents' is i64 [1, 2]; expected i32 or i64 [1, 3], the number of each token's document");
+  refused(toy("global").with("documents", {1, 1, 1}, {1, 3}),
+          "in.safetensors: 'documents' is f64 [1, 3]; expected i32 or i64 [1, 3], the number of each token's document");
+  refused(toy("global").with("documents", apart),
+          "--method 'global': attention: document 1 of row 0 has tokens in two places; those of one document must be "
+          "neighbours");
+  refused(toy("global").with("documents", apart).flags({"--place", "cross"}),
+          "in.safetensors: 'documents' are for self-attention over whole rows: as many queries as keys, without "
+          "query_offset");
   for (const char* gradients : {"--gradients", "--no-gradients"})
     refused(toy("global").with("cotangent", {1}, {1}).flags({gradients}),
             "in.safetensors: 'cotangent' is f64 [1]; expected [1, 3, 2], as the output is");
@@ -917,6 +949,14 @@ BOOST_AUTO_TEST_CASE(what_has_no_fused_form_is_listed) {
   BOOST_TEST(composed_only > 0);
   for (const std::string& text : {list, describe_attention("window", {.model_dim = 8, .heads = 1})})
     BOOST_TEST(contains(text, "fused (not with mask=discrete), composed\n"));
+  BOOST_TEST(contains(describe_attention("sliding", {.model_dim = 8, .heads = 1}),
+                      "engines: fused (not with dilation > 1), composed\n"));
+  const std::string window = describe_attention("window", {.model_dim = 8, .heads = 1});
+  BOOST_TEST(contains(window, "or distributions over the keys; with pointers=given\n"));
+  BOOST_TEST(contains(window, "not with pointers=given\n"));
+  const std::string grid = describe_attention("relative_2d", {.model_dim = 8, .heads = 1});
+  BOOST_TEST(contains(grid, "row and column of each token"));
+  for (const std::string& text : {window, grid}) BOOST_TEST(contains(text, "\ndocuments "));
 }
 
 BOOST_AUTO_TEST_CASE(the_readme_has_every_method_as_the_catalogue_has_it) {

@@ -18,49 +18,40 @@ std::vector<Variable> FusedCall<T>::inputs() const {
 // ---- Which keys a query sees
 
 template <class T>
-Interval FusedCall<T>::keys(std::size_t k, Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const {
-  Interval keys = visible;
-  if (k > 0) {
-    const KeyIntervals& range = always[k - 1];
-    return range.acts_on(h) ? keys.within(within_keys(range.at(b, h, i))) : Interval{0, 0};
-  }
-  for (const KeyIntervals& range : ranges)
-    if (range.acts_on(h)) keys = keys.within(within_keys(range.at(b, h, i)));
-  return keys;
-}
-
-template <class T>
 void FusedCall<T>::exclude_between_intervals(const StripRows<T>& rows, std::int64_t r, T* row) const {
-  const Interval visible{rows.visible_first[r], rows.visible_end[r]};
+  const Interval visible{rows.visible_first[r], rows.visible_end[r]},
+      windowed = seen.interval(0, visible, rows.sentence, rows.head, rows.first_query + r);
+  if (windowed.first <= rows.first[r] && rows.end[r] <= windowed.end) return;
   std::int64_t j = rows.first[r];
   while (j < rows.end[r]) {
     std::int64_t next = rows.end[r];  // the first key from j on that is seen
-    for (std::size_t k = 0; k < intervals(); ++k) {
-      const Interval seen = keys(k, visible, rows.sentence, rows.head, rows.first_query + r);
-      if (!seen.empty() && seen.end > j) next = std::min(next, std::max(j, seen.first));
+    for (std::size_t k = 0; k < seen.intervals(); ++k) {
+      const Interval keys = seen.interval(k, visible, rows.sentence, rows.head, rows.first_query + r);
+      if (!keys.empty() && keys.end > j) next = std::min(next, std::max(j, keys.first));
     }
     std::fill(row + j, row + next, -std::numeric_limits<T>::infinity());
     j = next;
-    for (std::size_t k = 0; k < intervals(); ++k) {
-      const Interval seen = keys(k, visible, rows.sentence, rows.head, rows.first_query + r);
-      if (seen.contains(j)) j = std::max(j, seen.end);
+    for (std::size_t k = 0; k < seen.intervals(); ++k) {
+      const Interval keys = seen.interval(k, visible, rows.sentence, rows.head, rows.first_query + r);
+      if (keys.contains(j)) j = keys.end;
     }
   }
 }
 
 template <class T>
 void FusedCall<T>::exclude(const StripRows<T>& rows, T* strip) const {
-  if (always.empty() && masks.empty()) return;
+  if (seen.intervals() == 1 && masks.empty()) return;
   for (std::int64_t r = 0; r < rows.count; ++r) {
     T* row = strip + r * rows.stride;
-    if (!always.empty()) exclude_between_intervals(rows, r, row);
+    if (seen.intervals() > 1) exclude_between_intervals(rows, r, row);
     for (const HeadMask& part : masks) {
       const std::int64_t h = rows.head - part.heads.first;
       if (h < 0 || part.heads.count <= h) continue;
       const auto* allowed = reinterpret_cast<const std::uint8_t*>(part.mask.address()) +
                             broadcast_offset(part.mask, rows.sentence, h, rows.first_query + r);
-      for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j)
-        if (!allowed[j]) row[j] = -std::numeric_limits<T>::infinity();
+      const std::int64_t end = rows.end[r];
+      for (std::int64_t j = rows.first[r]; j < end; ++j)  // without a branch: the compiler makes vectors of it
+        row[j] = allowed[j] ? row[j] : -std::numeric_limits<T>::infinity();
     }
   }
 }
@@ -151,21 +142,8 @@ bool takes_pieces(const FusedCall<T>& call) {
   auto all = [](const auto& parts) {
     return std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part->takes_pieces(); });
   };
-  return !call.always.empty() && !call.focus && all(call.scores) && all(call.biases) && all(call.windows) &&
+  return call.seen.intervals() > 1 && !call.focus && all(call.scores) && all(call.biases) && all(call.windows) &&
          all(call.values);
-}
-
-/// A range with rank 3. Throws Error unless it is i32 and broadcasts to [B, h, I].
-KeyIntervals fitting_range(const HeadKeys& range, const StripShape& s) {
-  const std::int64_t heads = resolved(range.heads, s.heads).count;
-  auto bound = [&](const Tensor& x) {
-    if (!x.defined()) return x;
-    const Shape pairs{s.sentences, heads, s.queries};
-    require(x.dtype() == DType::i32 && x.rank() <= 3 && broadcast("attention", x.shape(), pairs) == pairs,
-            "attention: a range of keys has the bound {}; it must be i32 and broadcast to {}", x, pairs);
-    return as_rank(x, 3);
-  };
-  return {{{bound(range.keys.first), bound(range.keys.end)}, range.heads}, s.heads, s.keys};
 }
 
 /// A mask with rank 4 and contiguous rows. Throws Error unless it is bool or u8 and broadcasts to [B, h, I, J].
@@ -220,14 +198,9 @@ std::shared_ptr<const FusedCall<T>> plan_call(const AttentionContext& in, const 
   call->rows = strip_rows(*call);
   if (std::min(I, call->shape.keys) >= worth_rounding) call->products = matmul_precision();
   check_inputs(*call);
-  call->visible = fitting_range({in.visible}, call->shape);
-  for (const HeadKeys& range : plan->ranges) call->ranges.push_back(fitting_range(range, call->shape));
-  for (const HeadKeys& range : plan->always) call->always.push_back(fitting_range(range, call->shape));
+  call->seen = SeenKeys(in, *plan);
   call->in_pieces = takes_pieces(*call);
-  auto same = [](const KeyIntervals& range) { return range.same_for_queries(); };
-  call->same_keys = same(call->visible) && std::all_of(call->ranges.begin(), call->ranges.end(), same) &&
-                    std::all_of(call->always.begin(), call->always.end(), same) &&
-                    !(call->focus && call->focus->chooses_keys());
+  call->same_keys = !call->seen.varies(2, {0, H}) && !(call->focus && call->focus->chooses_keys());
   for (const HeadMask& mask : plan->masks) call->masks.push_back(fitting_mask(mask, call->shape));
   return call;
 }

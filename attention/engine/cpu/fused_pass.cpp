@@ -60,7 +60,7 @@ typename FusedPass<T>::Head FusedPass<T>::make_head() const {
     }
   }
   head.values = value_worker<T>(value_, call_.planes, rooms_ ? rooms_->value : Tensor());
-  const std::size_t intervals = call_.intervals(), pieces = call_.in_pieces ? intervals : 0;
+  const std::size_t intervals = call_.seen.intervals(), pieces = call_.in_pieces ? intervals : 0;
   head.bounds.resize((4 + 2 * pieces) * static_cast<std::size_t>(call_.rows));
   head.intervals.resize(intervals);
   return head;
@@ -110,50 +110,53 @@ void FusedPass<T>::prefetch_item(Head& head, std::int64_t number) const {
 // ---- Rows
 
 template <class T>
-StripRows<T> FusedPass<T>::strip(Head& head, std::int64_t first_query, std::int64_t most) const {
+void FusedPass<T>::find_strip(Head& head, std::int64_t first_query, std::int64_t most, bool begins) const {
   std::int64_t *first = bound(head, 0), *end = bound(head, 1), *visible_first = bound(head, 2),
                *visible_end = bound(head, 3);
-  StripRows<T> rows{.sentence = head.item.sentence,
-                    .head = head.item.head,
-                    .part = head.item.part,
-                    .first_query = first_query,
-                    .count = most,
-                    .query_offset = shape_.query_offset,
-                    .keys = shape_.keys,
-                    .first = first,
-                    .end = end,
-                    .visible_first = visible_first,
-                    .visible_end = visible_end,
-                    .hull_first = shape_.keys,
-                    .hull_end = 0,
-                    .stride = stride_};
+  StripRows<T>& rows = head.rows;
+  rows = {.sentence = head.item.sentence,
+          .head = head.item.head,
+          .part = head.item.part,
+          .first_query = first_query,
+          .count = most,
+          .query_offset = shape_.query_offset,
+          .keys = shape_.keys,
+          .first = first,
+          .end = end,
+          .visible_first = visible_first,
+          .visible_end = visible_end,
+          .hull_first = shape_.keys,
+          .hull_end = 0,
+          .stride = stride_,
+          .begins = begins};
   std::fill(head.intervals.begin(), head.intervals.end(), Interval{shape_.keys, 0});
   const bool ends_with_document = call_.in.document_start.defined() && !steps_ && !call_.focus;
   const std::int64_t different = call_.same_keys ? 1 : most;
   for (std::int64_t r = 0; r < different; ++r) {
-    const Interval visible = call_.visible_keys(rows.sentence, rows.head, first_query + r);
+    const Interval visible = call_.seen.visible(rows.sentence, rows.head, first_query + r);
     if (ends_with_document && r > 0 && visible.first >= visible_end[0]) {
       rows.count = r;
       break;
     }
     visible_first[r] = visible.first;
     visible_end[r] = visible.end;
-    find_keys_of_row(head, rows, visible, r);
+    find_keys_of_row(head, visible, r);
   }
   if (call_.same_keys)
     for (std::int64_t* bounds : {first, end, visible_first, visible_end})
       std::fill(bounds + 1, bounds + rows.count, bounds[0]);
   rows.hull_first = std::min(rows.hull_first, rows.hull_end) / Vec<T>::lanes * Vec<T>::lanes;
   if (rows.hull_end == 0) rows.hull_first = 0;
-  cut_in_pieces(head, rows);
-  return rows;
+  head.pieces = {&head.rows, 1};
+  if (call_.in_pieces && !rows.is_empty()) cut_in_pieces(head);
 }
 
 template <class T>
-void FusedPass<T>::find_keys_of_row(Head& head, StripRows<T>& rows, Interval visible, std::int64_t r) const {
+void FusedPass<T>::find_keys_of_row(Head& head, Interval visible, std::int64_t r) const {
+  StripRows<T>& rows = head.rows;
   Interval all{0, 0};
-  for (std::size_t k = 0; k < call_.intervals(); ++k) {
-    const Interval keys = call_.keys(k, visible, rows.sentence, rows.head, rows.first_query + r);
+  for (std::size_t k = 0; k < call_.seen.intervals(); ++k) {
+    const Interval keys = call_.seen.interval(k, visible, rows.sentence, rows.head, rows.first_query + r);
     if (k == 0) all = {keys.first, keys.first};  // where a row that sees nothing stands
     if (keys.empty()) continue;
     all = all.empty() ? keys : all.joined(keys);
@@ -171,9 +174,8 @@ void FusedPass<T>::find_keys_of_row(Head& head, StripRows<T>& rows, Interval vis
 }
 
 template <class T>
-void FusedPass<T>::cut_in_pieces(Head& head, const StripRows<T>& rows) const {
-  head.pieces.assign(1, rows);
-  if (!call_.in_pieces || rows.is_empty()) return;
+void FusedPass<T>::cut_in_pieces(Head& head) const {
+  const StripRows<T>& rows = head.rows;
   std::vector<Interval>& hulls = head.intervals;  // joined, in place, to those of the pieces
   std::sort(hulls.begin(), hulls.end(), [](Interval a, Interval b) { return a.first < b.first; });
   std::size_t count = 0;
@@ -185,9 +187,10 @@ void FusedPass<T>::cut_in_pieces(Head& head, const StripRows<T>& rows) const {
       hulls[count++] = hull;
   }
   if (count < 2) return;
-  head.pieces.assign(count, rows);
+  head.parts.assign(count, rows);
+  head.pieces = head.parts;
   for (std::size_t p = 0; p < count; ++p) {
-    StripRows<T>& piece = head.pieces[p];
+    StripRows<T>& piece = head.parts[p];
     piece.piece = static_cast<std::int64_t>(p);
     piece.begins = rows.begins && p == 0;
     piece.hull_first = hulls[p].first / Vec<T>::lanes * Vec<T>::lanes;

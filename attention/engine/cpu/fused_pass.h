@@ -75,9 +75,11 @@ class FusedPass {
     std::vector<std::vector<std::unique_ptr<ScoreWorker<T>>>> term_scores;  ///< by term: biases, then windows
     // of the current strip:
     Steps steps;
-    std::vector<std::int64_t> bounds;  ///< of the keys of its rows and of its pieces
-    std::vector<Interval> intervals;   ///< the hulls of its intervals of keys, FusedCall::intervals()
-    std::vector<StripRows<T>> pieces;  ///< at least one
+    std::vector<std::int64_t> bounds;      ///< of the keys of its rows and of its pieces
+    std::vector<Interval> intervals;       ///< the hulls of its intervals of keys, SeenKeys::intervals()
+    StripRows<T> rows;                     ///< the whole strip
+    std::vector<StripRows<T>> parts;       ///< its pieces, if there are several
+    std::span<const StripRows<T>> pieces;  ///< `parts`, or `rows` as the only piece
   };
 
   /// `rooms` is null in the forward pass.
@@ -186,13 +188,14 @@ class FusedPass {
   void finish(Head& head) const;
   /// Begins to prefetch for item `number`.
   void prefetch_item(Head& head, std::int64_t number) const;
-  /// The strip of `most` queries from first_query on, or of fewer where a document ends: the queries of a strip belong
-  /// to one document, so that pairs of two documents are not computed. Sets head.pieces.
-  StripRows<T> strip(Head& head, std::int64_t first_query, std::int64_t most) const;
+  /// Sets head.rows and head.pieces to the strip of `most` queries from first_query on, or of fewer where a document
+  /// ends: the queries of a strip belong to one document, so that pairs of two documents are not computed. `begins`:
+  /// whether this is the first strip of the item that is processed.
+  void find_strip(Head& head, std::int64_t first_query, std::int64_t most, bool begins) const;
   /// Writes the keys of row r to the bounds, and adds them to the hull of the strip and to those of its intervals.
-  void find_keys_of_row(Head& head, StripRows<T>& rows, Interval visible, std::int64_t r) const;
+  void find_keys_of_row(Head& head, Interval visible, std::int64_t r) const;
   /// Sets head.pieces: one for each group of intervals with at least least_gap keys between it and the next.
-  void cut_in_pieces(Head& head, const StripRows<T>& rows) const;
+  void cut_in_pieces(Head& head) const;
   void softmax(Head& head, T* matrix, T sink, LogTotal<T>* totals) const;
 
   /// Row r of the bounds begins at bound[r]; these are `first` and `end` of the strip, then of each of its pieces, with
@@ -243,10 +246,9 @@ void FusedPass<T>::for_strips(Head& head, Body&& body) const {
   std::int64_t first = from_last ? begin + (end - begin - 1) / most * most : begin;
   for (bool begins = true; begin <= first && first < end; begins = false) {
     WorkspaceScope taken(head.space);
-    StripRows<T> rows = strip(head, first, std::min(most, end - first));
-    rows.begins = head.pieces[0].begins = begins;
-    body(rows);
-    first += from_last ? -most : rows.count;
+    find_strip(head, first, std::min(most, end - first), begins);
+    body(head.rows);
+    first += from_last ? -most : head.rows.count;
   }
 }
 

@@ -43,8 +43,10 @@ void attend_program(Cli& cli) {
   cli.describe(
       "Runs any attention method on tensors from a file, or on random ones, and writes everything it used and "
       "computed. Tensors of --in: query [B, m, d_q]; key [B, n, d_k] and value [B, n, d_v], or self-attention; lengths "
-      "[B]; query_offset [1]; allowed, bool or u8 [B or 1, H or 1, m or 1, n], false where a query must not see a key; "
-      "mask; step_input, previous_focus; cotangent; and parameters by name. --describe says which a method has.");
+      "[B]; query_offset [1]; documents, i32 or i64 [B, n], the number of each token's document, where several share a "
+      "row; allowed, bool or u8 [B or 1, H or 1, m or 1, n], false where a query must not see a key; mask; "
+      "left_pointer, right_pointer; grid; step_input, previous_focus; cotangent; and parameters by name. --describe "
+      "says which a method has.");
   cli.add(options);
   cli.option("--in", in, "a .safetensors file of inputs and parameters; what is not there is random");
   cli.option("--out", out, "the .safetensors file to write; without it a summary is printed").unsaved();

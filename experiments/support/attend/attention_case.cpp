@@ -100,7 +100,7 @@ class GivenTensors {
 struct Inputs {
   AttentionInput input;
   std::vector<std::pair<std::string, Variable>> leaves;
-  NamedTensors counts;  ///< lengths, query_offset and allowed
+  NamedTensors counts;  ///< lengths, query_offset, allowed, documents and grid
   Place place = Place::encoder;
 
   Variable add(const std::string& name, const Tensor& value, bool differentiable = true) {
@@ -183,6 +183,47 @@ void add_counts(Inputs& in, const AttentionCase& options, const GivenTensors& gi
                            Tensor::from(std::vector<std::int64_t>{offset}, {1}));
 }
 
+bool is_whole(const Tensor& x) { return x.dtype() == DType::i32 || x.dtype() == DType::i64; }
+
+void add_documents(Inputs& in, const GivenTensors& given) {
+  if (!given.has("documents")) return;
+  const std::int64_t B = in.input.key.size(0), n = in.input.key.size(1);
+  const Tensor& documents = given.file().at("documents");
+  if (!is_whole(documents) || documents.shape() != Shape{B, n})
+    given.refuse("documents", fmt::format("i32 or i64 [{}, {}], the number of each token's document", B, n));
+  require(in.place != Place::cross && in.input.query.size(1) == n && in.input.query_offset == 0,
+          "{}: 'documents' are for self-attention over whole rows: as many queries as keys, without query_offset",
+          given.source());
+  in.input.documents = documents;
+  in.counts.emplace_back("documents", documents);
+}
+
+/// left_pointer and right_pointer: positions, which are no inputs to differentiate, or distributions, which are.
+void add_pointers(Inputs& in, const AttentionCase& options, const GivenTensors& given) {
+  for (auto [name, pointer] :
+       {std::pair("left_pointer", &in.input.left_pointer), std::pair("right_pointer", &in.input.right_pointer)}) {
+    if (!given.has(name)) continue;
+    const Tensor& x = given.file().at(name);
+    if (is_whole(x) && x.rank() == 3)
+      *pointer = in.add(name, x.to(options.device), false);
+    else if (given.has_numbers(name) && x.rank() == 4)
+      *pointer = in.add(name, given.numbers(name));
+    else
+      given.refuse(name,
+                   "positions, i32 or i64 [B or 1, H or 1, m or 1], or distributions, f32, f64 or bf16 [B or 1, H or "
+                   "1, m or 1, n]");
+  }
+}
+
+void add_grid(Inputs& in, const GivenTensors& given) {
+  if (!given.has("grid")) return;
+  const Tensor& grid = given.file().at("grid");
+  if (!is_whole(grid) || (grid.rank() != 2 && grid.rank() != 3) || grid.size(-1) != 2)
+    given.refuse("grid", "i32 or i64 [n, 2] or [B or 1, n, 2], the row and column of each token");
+  in.input.grid = grid;
+  in.counts.emplace_back("grid", grid);
+}
+
 Inputs read_inputs(const AttentionCase& options, const GivenTensors& given, Generator& generator) {
   Inputs in;
   add_states(in, options, given, generator);
@@ -198,6 +239,9 @@ Inputs read_inputs(const AttentionCase& options, const GivenTensors& given, Gene
     in.input.allowed = allowed;
     in.counts.emplace_back("allowed", allowed);
   }
+  add_documents(in, given);
+  add_pointers(in, options, given);
+  add_grid(in, given);
   in.input.step_input = in.add("step_input", given.numbers("step_input", 3, "[B, m, d_e]"));
   in.input.previous_focus = in.add("previous_focus", given.numbers("previous_focus"));
   return in;
@@ -231,10 +275,10 @@ std::unique_ptr<Attention> make_attention(const AttentionCase& options, const Gi
   return attention;
 }
 
-/// Those of mask, step_input and previous_focus that are there and that the attention does not read.
+/// Those of the inputs that only some methods read which are there and which the attention does not read.
 std::vector<std::string> unread_inputs(const AttentionCase& options, const GivenTensors& given, const Inputs& in) {
   std::vector<std::string> unread;
-  for (const char* name : {"mask", "step_input", "previous_focus"})
+  for (const char* name : {"mask", "left_pointer", "right_pointer", "grid", "step_input", "previous_focus"})
     if (given.has(name)) unread.emplace_back(name);
   if (unread.empty()) return unread;
   std::vector<std::string> read =
@@ -262,8 +306,9 @@ class Settings {
 /// be one that attend wrote: they are computed anew.
 void refuse_unknown(const GivenTensors& given, const Attention& attention, const std::string& method,
                     const NamedTensors& results) {
-  std::vector<std::string> known{"query",   "key",  "value",      "lengths",        "query_offset", "step",
-                                 "allowed", "mask", "step_input", "previous_focus", "cotangent"};
+  std::vector<std::string> known{"query",         "key",       "value",      "lengths",        "query_offset",
+                                 "step",          "documents", "allowed",    "mask",           "left_pointer",
+                                 "right_pointer", "grid",      "step_input", "previous_focus", "cotangent"};
   for (const NamedParameter& parameter : attention.parameters()) known.push_back(parameter.name);
   for (const auto& [name, tensor] : given.file().tensors) {
     auto is_it = [&, &name = name](const auto& result) { return result.first == name; };
@@ -322,8 +367,11 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
   with_flag(asked(options), [&] { output = attention->forward(in.input); });
 
   AttentionResult result{{}, unread_inputs(options, given, in), in.place};
-  std::erase_if(in.leaves,
-                [&](const auto& leaf) { return std::count(result.unread.begin(), result.unread.end(), leaf.first); });
+  auto is_unread = [&](const auto& input) {
+    return std::count(result.unread.begin(), result.unread.end(), input.first) > 0;
+  };
+  std::erase_if(in.leaves, is_unread);
+  std::erase_if(in.counts, is_unread);
   for (const auto& [name, variable] : in.leaves) result.tensors.emplace_back(name, variable.value());
   result.tensors.insert(result.tensors.end(), in.counts.begin(), in.counts.end());
   result.tensors.emplace_back("output", output.value());

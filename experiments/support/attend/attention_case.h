@@ -52,7 +52,12 @@ std::string free_name(const std::string& name, const std::vector<std::string>& t
 ///   lengths [B]                                              real keys of each sentence
 ///   query_offset or step [1]                                 position of the first query
 ///   allowed [B or 1, H or 1, m or 1, n]                      bool or u8: false where a query must not see a key
+///   documents [B, n]                                         the number of each token's document, several in one row
 ///   mask [B or 1, H or 1, m or 1, n]                         numbers or bool
+///   left_pointer, right_pointer                              of window(pointers=given): positions [B or 1, H or 1, m
+///   or
+///                                                            1], or distributions over the keys [..., n]
+///   grid [n, 2] or [B or 1, n, 2]                            row and column of each token
 ///   step_input [B, m, d_e], previous_focus [B] or [B, H]     of decoders that go step by step
 ///   cotangent, like the output                               of the gradients
 ///   and parameters under their names

@@ -25,7 +25,7 @@ struct Trial {
   std::string method;
   AttentionShape shape = {.model_dim = d, .heads = H};
   AttentionEngine engine = AttentionEngine::composed;
-  bool mask = true, previous_focus = false;
+  bool mask = true, pointers = false, grid = false, previous_focus = false;
   std::int64_t query_offset = 0;
   std::int64_t B = 6, m = 5, n = 13;
   bool own_keys = false;  ///< n keys in self-attention too, where the keys are the m queries otherwise
@@ -44,6 +44,13 @@ Tensor random(const Shape& shape, std::uint64_t seed, double low = -1) {
   Generator generator(seed);
   fill_uniform(x, generator, low, 1);
   return x;
+}
+
+/// Rows of three tokens.
+Tensor grid_of(std::int64_t tokens) {
+  std::vector<std::int64_t> grid;
+  for (std::int64_t t = 0; t < tokens; ++t) grid.insert(grid.end(), {t / 3, t % 3});
+  return Tensor::from(grid, {tokens, 2});
 }
 
 Outcome outcome_of(const Trial& trial) {
@@ -65,6 +72,9 @@ Outcome outcome_of(const Trial& trial) {
   in.query_offset = trial.query_offset + (causal ? keys - trial.m : 0);
   if (trial.mask) in.mask = random({1, 1, trial.m, keys}, 5, 0);
   if (shape.step_dim) in.step_input = random({trial.B, trial.m, shape.step_dim}, 6);
+  if (trial.pointers) in.left_pointer = Tensor::full({1, 1, 1}, 1, DType::i64);
+  if (trial.pointers) in.right_pointer = Tensor::full({1, 1, 1}, 2, DType::i64);
+  if (trial.grid) in.grid = grid_of(keys);
   if (trial.previous_focus) in.previous_focus = Tensor::full({trial.B}, 2);
   NoGrad off;
   Variable output = attention->forward(in);
@@ -145,13 +155,33 @@ std::vector<Alternative> alternatives_of(const std::string& method) {
   return alternatives;
 }
 
-/// "fused (not with mask=discrete), composed"
-std::string engines_text(const Use& use, const std::vector<Alternative>& alternatives) {
+/// Collects, for each option that is a whole number and by default the smallest one, the next number: "dilation=2", and
+/// what stands for all larger ones, "dilation > 1".
+class NextNumbers : public OptionVisitor {
+ public:
+  void number(const char*, double&, double, double, const char*) override {}
+  void integer(const char* name, std::int64_t& value, std::int64_t lowest, std::int64_t, const char*) override {
+    if (value == lowest) found.emplace_back(fmt::format("{}={}", name, value + 1), fmt::format("{} > {}", name, value));
+  }
+  void flag(const char*, bool&, const char*) override {}
+  void choice(const char*, int&, const std::vector<std::string>&, const char*) override {}
+  std::vector<std::pair<std::string, std::string>> found;
+};
+
+/// "fused (not with mask=discrete), composed", of a method by its name or another specification.
+std::string engines_text(const std::string& method, const Use& use, const std::vector<Alternative>& alternatives) {
   if (!use.trial) return "";
   if (!use.fused) return "composed";
   std::vector<std::string> composed_only;
   for (const Alternative& alternative : alternatives)
     if (alternative.use.trial && !alternative.use.fused) composed_only.push_back(alternative.option);
+  if (const MethodEntry* entry = find_method(method)) {
+    NextNumbers numbers;
+    entry->configure(numbers);
+    for (const auto& [option, larger] : numbers.found)
+      if (const Use next = use_of(fmt::format("{}({})", method, option)); next.trial && !next.fused)
+        composed_only.push_back(larger);
+  }
   return composed_only.empty() ? "fused, composed"
                                : fmt::format("fused (not with {}), composed", listed(composed_only));
 }
@@ -301,7 +331,16 @@ std::string parameters_text(const std::string& method, const AttentionShape& sha
                             const std::vector<Alternative>& alternatives) {
   std::vector<Parameter> usual = parameters_of(method, shape);
   std::vector<std::pair<Parameter, std::string>> rows;
-  for (const Parameter& p : usual) rows.emplace_back(p, "always");
+  std::map<std::string, std::vector<std::string>> without;  // by parameter, the options
+  for (const Alternative& alternative : alternatives) {
+    if (!alternative.use.trial || alternative.use.trial->shape.place != shape.place) continue;
+    const std::vector<Parameter> all = parameters_of(alternative.method, shape);
+    for (const Parameter& p : usual)
+      if (std::none_of(all.begin(), all.end(), [&](const Parameter& own) { return own.name == p.name; }))
+        without[p.name].push_back(alternative.option);
+  }
+  for (const Parameter& p : usual)
+    rows.emplace_back(p, without.contains(p.name) ? "not with " + listed(without[p.name]) : "always");
   for (const Alternative& alternative : alternatives) {
     AttentionShape own = shape;
     if (alternative.use.trial) own.place = alternative.use.trial->shape.place;
@@ -324,7 +363,18 @@ std::string parameters_text(const std::string& method, const AttentionShape& sha
 /// What an attention reads beside states and lengths: found by leaving it out and putting it in.
 struct Reads {
   enum Mask { no, yes, needed } mask = no;
-  bool step_input = false, previous_focus = false, position = false;
+  bool pointers = false, grid = false, step_input = false, previous_focus = false, position = false;
+
+  /// The names of those that a file may have.
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    if (mask != no) names.emplace_back("mask");
+    if (pointers) names.insert(names.end(), {"left_pointer", "right_pointer"});
+    if (grid) names.emplace_back("grid");
+    if (step_input) names.emplace_back("step_input");
+    if (previous_focus) names.emplace_back("previous_focus");
+    return names;
+  }
 };
 
 Reads reads_of(const Trial& trial) {
@@ -333,6 +383,12 @@ Reads reads_of(const Trial& trial) {
   none.mask = false;
   auto without = tried(none), with = tried(trial);
   if (!without || !(*without == *with)) reads.mask = without ? Reads::yes : Reads::needed;
+  changed.pointers = true;
+  if (auto out = tried(changed)) reads.pointers = !(*out == *with);
+  changed = trial;
+  changed.grid = true;
+  if (auto out = tried(changed)) reads.grid = !(*out == *with);
+  changed = trial;
   changed.shape.step_dim = d_e;
   if (auto out = tried(changed)) reads.step_input = !(*out == *with);
   changed = trial;
@@ -344,16 +400,26 @@ Reads reads_of(const Trial& trial) {
   return reads;
 }
 
-std::string inputs_text(const Trial& trial, const Reads& reads) {
+std::string inputs_text(const Trial& trial, const Reads& reads, const std::vector<Alternative>& alternatives) {
+  std::vector<std::string> with_pointers;  // options without which the pointers are not read
+  for (const Alternative& alternative : alternatives)
+    if (!reads.pointers && alternative.use.trial && reads_of(*alternative.use.trial).pointers)
+      with_pointers.push_back(alternative.option);
   Table table({"input", "shape", ""});
   table.row({"query, key, value",
              fmt::format("[B, m, {}], [B, n, d_k], [B, n, d_v]", is_projected(trial.method) ? "d" : "d_q"),
              "no key: self-attention; no value: the keys"});
   table.row({"lengths", "[B]", "real keys of each sentence; the rest is padding"});
   table.row({"allowed", "[B or 1, H or 1, m or 1, n]", "bool or u8; false where a query must not see a key"});
+  table.row({"documents", "[B, n]", "self-attention: the number of each token's document, where several share a row"});
   if (reads.mask != Reads::no)
     table.row({"mask", "[B or 1, H or 1, m or 1, n]",
                reads.mask == Reads::needed ? "numbers in [0, 1]; needed" : "numbers in [0, 1]"});
+  if (reads.pointers || !with_pointers.empty())
+    table.row({"left_pointer, right_pointer", "[B or 1, H or 1, m or 1] or [B or 1, H or 1, m or 1, n]",
+               "positions of keys, i32 or i64, or distributions over the keys" +
+                   (reads.pointers ? "" : "; with " + listed(with_pointers))});
+  if (reads.grid) table.row({"grid", "[n, 2] or [B or 1, n, 2]", "row and column of each token, i32 or i64"});
   if (reads.step_input)
     table.row({"step_input", "[B, m, d_e]", "what a decoder reads at each step; changes the parameters"});
   if (reads.previous_focus)
@@ -380,10 +446,8 @@ std::optional<std::vector<Result>> results_in_letters(const std::string& method,
   auto a = tried(first), b = tried(second);
   if (!a || !b) return std::nullopt;
   std::vector<std::string> taken = a->parameter_names;
-  taken.insert(taken.end(), {"query", "key", "value", "lengths", "query_offset", "allowed"});
-  if (reads.mask != Reads::no) taken.emplace_back("mask");
-  if (reads.step_input) taken.emplace_back("step_input");
-  if (reads.previous_focus) taken.emplace_back("previous_focus");
+  taken.insert(taken.end(), {"query", "key", "value", "lengths", "query_offset", "documents", "allowed"});
+  for (const std::string& name : reads.names()) taken.push_back(name);
   std::vector<Result> results;
   for (std::size_t k = 0; k < a->results.size(); ++k) {
     const Shape &x = a->results[k].second, &y = b->results[k].second;
@@ -446,21 +510,16 @@ std::string attention_catalogue() {
 std::vector<std::string> inputs_read(const std::string& specification, const AttentionShape& shape) {
   AttentionShape one_width{.model_dim = shape.model_dim, .heads = shape.heads};
   Use use = use_of(specification, one_width);
-  if (!use.trial) return {"mask", "step_input", "previous_focus"};
-  Reads reads = reads_of(*use.trial);
-  std::vector<std::string> names;
-  if (reads.mask != Reads::no) names.emplace_back("mask");
-  if (reads.step_input) names.emplace_back("step_input");
-  if (reads.previous_focus) names.emplace_back("previous_focus");
-  return names;
+  if (!use.trial) return {"mask", "left_pointer", "right_pointer", "grid", "step_input", "previous_focus"};
+  return reads_of(*use.trial).names();
 }
 
 Table attention_table() {
   Table table({"name", "what it does", "paper", "where", "engines"});
   auto add = [&](const MethodCard& card) {
     Use use = use_of(completed(card.name));
-    table.row(
-        {card.name, card.summary, card.reference, listed(use.places), engines_text(use, alternatives_of(card.name))});
+    table.row({card.name, card.summary, card.reference, listed(use.places),
+               engines_text(card.name, use, alternatives_of(card.name))});
   };
   for (const MethodEntry& entry : registered_methods()) add(entry.card);
   table.rule();
@@ -482,12 +541,13 @@ std::string describe_attention(const std::string& specification, const Attention
     Trial with_steps = *use.trial;
     with_steps.shape.step_dim = d_e;
     if (auto out = tried(with_steps); out && out->parameters != tried(*use.trial)->parameters) shape.step_dim = d_e;
-    text += fmt::format("where: {}; engines: {}\n\n", listed(use.places), engines_text(use, alternatives));
+    text += fmt::format("where: {}; engines: {}\n\n", listed(use.places), engines_text(method, use, alternatives));
   }
   text += parameters_text(method, shape, alternatives);
   if (!use.trial) return text;
   const Reads reads = reads_of(*use.trial);
-  return text + "\n" + inputs_text(*use.trial, reads) + "\n" + results_text(*use.trial, reads, alternatives);
+  return text + "\n" + inputs_text(*use.trial, reads, alternatives) + "\n" +
+         results_text(*use.trial, reads, alternatives);
 }
 
 }  // namespace fovea

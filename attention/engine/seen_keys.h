@@ -1,0 +1,76 @@
+/// The keys that each query of a call sees, as intervals in the CPU's memory.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "attention/plan.h"
+
+namespace fovea {
+
+/// Keys first ≤ j < end.
+struct Interval {
+  std::int64_t first, end;
+  bool empty() const { return first >= end; }
+  bool contains(std::int64_t j) const { return first <= j && j < end; }
+  /// The intersection. If it is empty, the result is {first, first}.
+  Interval within(Interval other) const {
+    Interval both{std::max(first, other.first), std::min(end, other.end)};
+    return both.empty() ? Interval{first, first} : both;
+  }
+  /// The smallest interval that contains both.
+  Interval joined(Interval other) const { return {std::min(first, other.first), std::max(end, other.end)}; }
+};
+
+/// The heads of both; the count is 0 if there are none.
+HeadRange common_heads(HeadRange a, HeadRange b);
+
+/// Fast access to the bounds of AttentionContext::visible, Plan::ranges and Plan::always. Masks and dilations are not
+/// looked at.
+class SeenKeys {
+ public:
+  SeenKeys() = default;
+  /// Throws Error unless every bound is i32, on the CPU, and broadcasts to [B, h, I] for the heads of its part.
+  SeenKeys(const AttentionContext& in, const Plan& plan);
+
+  /// The keys that query i of a head may see by lengths, causality and documents.
+  Interval visible(std::int64_t b, std::int64_t h, std::int64_t i) const { return row().within(visible_.at(b, h, i)); }
+  /// The number of intervals whose union is what a query sees: one by Plan::ranges, and one for each of Plan::always.
+  std::size_t intervals() const { return 1 + always_.size(); }
+  /// Interval k of the keys that query i sees, of those that are visible. It may be empty, and intervals may overlap.
+  Interval interval(std::size_t k, Interval visible, std::int64_t b, std::int64_t h, std::int64_t i) const;
+
+  /// Whether the keys depend on the sentence (dimension 0), on which one of these heads it is (1), or on the query (2).
+  bool varies(int dimension, HeadRange heads) const;
+
+ private:
+  /// A bound for [B, h, I], broadcast.
+  struct Bound {
+    Bound() = default;
+    Bound(const Tensor& x, const Shape& pairs, std::int64_t otherwise);
+    std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t i) const {
+      return numbers ? numbers[b * strides[0] + h * strides[1] + i * strides[2]] : otherwise;
+    }
+    Tensor tensor;
+    const std::int32_t* numbers = nullptr;
+    std::int64_t otherwise = 0;    ///< where there is no bound
+    std::int64_t strides[3] = {};  ///< 0 where the bound is broadcast
+  };
+  /// A range on some heads.
+  struct Range {
+    Bound first, end;
+    HeadRange heads;
+    bool acts_on(std::int64_t h) const { return heads.first <= h && h < heads.first + heads.count; }
+    Interval at(std::int64_t b, std::int64_t h, std::int64_t i) const {
+      return {first.at(b, h - heads.first, i), end.at(b, h - heads.first, i)};
+    }
+  };
+  static Range range_of(const HeadKeys& part, const AttentionContext& in);
+  Interval row() const { return {0, keys_}; }
+
+  std::int64_t keys_ = 0;  ///< J
+  Range visible_;
+  std::vector<Range> ranges_, always_;
+};
+
+}  // namespace fovea

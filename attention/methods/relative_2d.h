@@ -1,0 +1,78 @@
+/// Relative positions in two dimensions, as of the patches of an image.
+/// Bello et al. 2019, "Attention Augmented Convolutional Networks", section 3.
+///
+///   z_ij = q_i · (k_j + R_{row(j) − row(i)} + C_{column(j) − column(i)}) / sqrt(D)
+///
+/// The rows and columns of tokens come with the call (AttentionInput::grid); without them all tokens are in one row,
+/// and this is `relative` without values. R and C are [2 clip + 1, D], shared by all heads; distances are clipped to
+/// −clip
+/// ... clip (the paper has an entry for each distance in an image of fixed size). No tensor of size I · J · D is
+/// computed: the products q_i · R are [I, 2 clip + 1].
+#pragma once
+#include "attention/registry.h"
+#include "tensor/map.h"
+
+namespace fovea {
+
+/// The bias. The captures are the products q · R and q · C, [B, H, I, 2 clip + 1], and the grids of queries and keys.
+class GridBias : public CustomTerm {
+ public:
+  Variable composed(const Variable& pairs, const AttentionContext&, std::span<const Variable> captured) const override {
+    return pairs + of_axis(captured, 0) + of_axis(captured, 1);
+  }
+  bool is_of_seen_pairs() const override { return true; }
+
+ private:
+  static Variable of_axis(std::span<const Variable> captured, int axis) {
+    const Variable& products = captured[static_cast<std::size_t>(axis)];
+    const Tensor of_query = captured[2].value().slice(-1, axis, axis + 1),
+                 of_key = captured[3].value().slice(-1, axis, axis + 1).transpose(-1, -2);
+    const auto clip = static_cast<double>((products.size(-1) - 1) / 2);
+    auto number = [&](double x) { return Tensor::full({1}, x, of_key.dtype(), of_key.device()); };
+    const Tensor distance = map(Subtract{}, of_key, of_query);  // [B or 1, 1, I, J]
+    const Tensor near = map(Minimum{}, map(Maximum{}, distance, number(-clip)), number(clip));
+    return gather_last(products, map(Affine{1, clip}, near).to(DType::i64));
+  }
+};
+
+class Relative2d : public LocalnessMethod {
+ public:
+  struct Options {
+    std::int64_t clip = 16;
+  };
+  static constexpr MethodCard card = {
+      "relative_2d", "relative positions in rows and columns, added to keys", "Bello et al. 2019, section 3",
+      "z_ij = q_i . (k_j + rows_r + columns_c) / sqrt(D), r = min(max(row(j) - row(i), -clip), clip) + clip, c "
+      "likewise\n"
+      "row and column of each token: the input grid; without it all tokens are in one row"};
+  static void visit(OptionVisitor& visitor, Options& options) {
+    visitor.integer("clip", options.clip, 1, 65536, "largest distance with an entry of its own, in rows or columns");
+  }
+
+  Relative2d(const MethodShape& shape, const Options& options)
+      : rows_(parameter("rows", {2 * options.clip + 1, shape.head_dim}, Initializer::xavier_uniform())),
+        columns_(parameter("columns", {2 * options.clip + 1, shape.head_dim}, Initializer::xavier_uniform())) {
+    require(shape.place != Place::cross,
+            "relative_2d: queries and keys must be tokens of one grid; this is not defined in cross-attention");
+  }
+  void add_terms(const AttentionContext& in, Plan& plan) override {
+    auto products = [&](const Variable& table) -> Capture {
+      return {Per::query_vector, matmul(in.query, transpose(table, 0, 1)) * in.scale()};
+    };
+    auto on_grid = [](const Variable& grid, const Variable& positions) {
+      if (grid.defined()) return grid;
+      const Variable column = reshape(positions, {1, 1, positions.size(0), 1});
+      return concat({column * 0.0, column}, -1);
+    };
+    plan.biases.push_back({std::make_shared<const GridBias>(),
+                           {products(rows_),
+                            products(columns_),
+                            {Per::query_vector, on_grid(in.query_grid, in.query_positions)},
+                            {Per::key_vector, on_grid(in.key_grid, in.key_positions)}}});
+  }
+
+ private:
+  Variable rows_, columns_;  // R, C [2 clip + 1, D]
+};
+
+}  // namespace fovea
