@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
+#include <utility>
 
+#include "cuda/index_report.h"
 #include "cuda/stream.h"
 #include "tensor/kernels.h"
 
@@ -25,9 +28,32 @@ std::atomic<std::uint64_t> waits = 0;
 
 }  // namespace
 
+IndexReport* index_report() {
+  static auto* report = [] {
+    void* pinned = nullptr;  // pinned memory, which kernels and the host both reach
+    check(cudaMallocHost(&pinned, sizeof(IndexReport)), "cudaMallocHost");
+    return new (pinned) IndexReport{};
+  }();
+  return report;
+}
+
+namespace {
+
+/// Throws if a kernel has reported an index, and clears the report. The stream is idle.
+void throw_reported_index() {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (!index_report()->is_written) return;
+  const IndexReport report = std::exchange(*index_report(), {});
+  report.check.fail_at(report.position, report.value);
+}
+
+}  // namespace
+
 void wait_for_stream(const char* what) {
   waits.fetch_add(1, std::memory_order_relaxed);
   check(cudaStreamSynchronize(stream()), what);
+  throw_reported_index();
 }
 
 namespace {

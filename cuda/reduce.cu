@@ -1,5 +1,7 @@
 // Reductions on the GPU: one block per row, which joins its threads' totals with CUB. The order of additions depends on
 // the row's length alone, so results repeat.
+#include <cmath>
+
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
 #include "tensor/provide.h"
@@ -81,9 +83,49 @@ void reduce(const Op&, const Tensor& in, Tensor& out) {
   reduce_last<Op>(arranged.reshape(rows), target);
 }
 
+/// Adds the squares of the elements in f64. Block p does it for elements p · piece ≤ i < (p + 1) · piece.
+template <class T>
+__global__ void add_squares(const T* x, std::int64_t count, std::int64_t piece, double* sums) {
+  using BlockReduce = cub::BlockReduce<double, block_threads>;
+  __shared__ typename BlockReduce::TempStorage shared;
+  const std::int64_t begin = blockIdx.x * piece, end = count - begin < piece ? count : begin + piece;
+  double total = 0;
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
+    const auto element = static_cast<double>(x[i]);
+    total += element * element;
+  }
+  total = BlockReduce(shared).Reduce(total, Join<formula::Sum>{});
+  if (threadIdx.x == 0) sums[blockIdx.x] = total;
+}
+
+/// Returns the Euclidean norm of all elements of the tensors. The order of additions depends on the sizes of the
+/// tensors alone. The host waits once, for the result.
+double global_norm(std::span<const Tensor> tensors) {
+  // Pieces have a fixed size, and more elements only where their number would be too large for a grid.
+  auto piece_of = [](const Tensor& x) { return std::max<std::int64_t>(16384, (x.elements() >> 30) + 1); };
+  auto pieces_of = [&](const Tensor& x) { return (x.elements() + piece_of(x) - 1) / piece_of(x); };
+  std::int64_t pieces = 0;
+  for (const Tensor& x : tensors) pieces += pieces_of(x);
+  if (pieces == 0) return 0;
+  Tensor sums = Tensor::empty({pieces}, DType::f64, Device::cuda);
+  double* next = sums.mutable_data<double>();
+  for (const Tensor& x : tensors) {
+    if (x.elements() == 0) continue;
+    const Tensor flat = x.is_dense() ? x : x.contiguous();
+    visit_real("global_norm", flat.dtype(), [&](auto type) {
+      using T = typename decltype(type)::type;
+      launch("global_norm", add_squares<T>, {static_cast<unsigned>(pieces_of(x))}, flat.data<T>(), flat.elements(),
+             piece_of(x), next);
+    });
+    next += pieces_of(x);
+  }
+  return std::sqrt(sum(sums, {0}).item());
+}
+
 const Provide provide(Device::cuda, [](Kernels& table) {
   provide_list(table.reductions, formula::Reductions{},
                [](const auto& op, const Tensor& in, Tensor& out) { reduce(op, in, out); });
+  table.global_norm = global_norm;
 });
 
 }  // namespace

@@ -2,6 +2,7 @@
 /// thread takes every 256th element.
 #pragma once
 #include <array>
+#include <limits>
 
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
@@ -48,7 +49,10 @@ class Row {
   __device__ T allowed_or(int k, std::int64_t j, T otherwise) const {
     return !all_.allow || all_.allow[offset_[operands] + j * all_.allow_step] ? in(k, j) : otherwise;
   }
-  __device__ T element(int k, std::int64_t j) const { return in(k, j); }
+  /// NaN for a place outside of the row, which the check of an index reports later (index_report.h).
+  __device__ T element(int k, std::int64_t j) const {
+    return is_inside(j) ? in(k, j) : std::numeric_limits<T>::quiet_NaN();
+  }
   __device__ T number(int k) const { return *address<T>(k); }
   __device__ double precise_number(int k) const { return *address<double>(k); }
   __device__ std::int64_t index(int k) const { return *address<std::int64_t>(k); }
@@ -105,7 +109,7 @@ class Row {
   }
   /// Writes element j in the thread that also wrote it in write(), so that no barrier is needed between the two.
   __device__ void write_element(int k, std::int64_t j, T x) const {
-    if (j % blockDim.x == threadIdx.x) address<T>(inputs + k)[j * all_.step[inputs + k]] = x;
+    if (is_inside(j) && j % blockDim.x == threadIdx.x) address<T>(inputs + k)[j * all_.step[inputs + k]] = x;
   }
   __device__ void write_number(int k, T x) const {
     if (threadIdx.x == 0) *address<T>(inputs + k) = x;
@@ -119,6 +123,7 @@ class Row {
   }
 
  private:
+  __device__ bool is_inside(std::int64_t j) const { return 0 <= j && j < all_.n; }
   struct Sum {
     __device__ double operator()(double a, double b) const { return a + b; }
   };

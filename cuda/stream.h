@@ -14,7 +14,7 @@ inline void check(cudaError_t status, const char* what) {
 cudaStream_t stream();
 
 /// Waits until all work in the stream has finished, and adds 1 to the count of such waits. Throws Error naming `what`
-/// if a kernel failed.
+/// if a kernel failed, and the error of an index that a kernel found to be outside of its range (index_report.h).
 void wait_for_stream(const char* what);
 
 }  // namespace fovea::cuda

@@ -1,4 +1,7 @@
 /// Gathering elements or rows by index, and the scatter-additions that are the backward passes of gathering.
+///
+/// All functions check that the index is in range. The CPU throws at once. With tensors on a GPU, the Error is thrown
+/// by the next operation that waits for the GPU, so that the check itself need not wait.
 #pragma once
 #include "tensor/tensor.h"
 

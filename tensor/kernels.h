@@ -21,6 +21,7 @@
 namespace fovea {
 
 struct MapFormula;
+struct RangeCheck;
 struct RowOperands;
 struct TopK;
 
@@ -158,11 +159,11 @@ class Kernels {
   /// c = alpha a b + beta c. `c` has any strides, and does not overlap `a` or `b`.
   Kernel<void(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta)> gemm{*this, "gemm"};
 
-  // ---- Gather and scatter: indices are i32 or i64, and in range, which the front has checked with first_outside ----
-  /// Returns the position, in row-major order, of the first index that is neither in 0 ... size − 1 nor equal to
-  /// `ignored`, or −1 if there is none.
-  Kernel<std::int64_t(const Tensor& index, std::int64_t size, std::int64_t ignored)> first_outside{*this,
-                                                                                                   "first_outside"};
+  // ---- Gather and scatter: indices are i32 or i64, and in range, which the front has checked with check_range ----
+  /// Throws check.error() for the first index, in row-major order, that is outside of its range. A device that the host
+  /// would have to wait for throws it later, when the host waits anyway. Until then its kernels must not fail: they
+  /// gather 0 for an index that is outside, and scatter nothing.
+  Kernel<void(const RangeCheck& check, const Tensor& index)> check_range{*this, "check_range"};
   Kernel<void(const Tensor& table, const Tensor& index, Tensor& out)> gather_rows{*this, "gather_rows"};
   /// Adds `rows` to the rows of `table` that `index` names. The table has any strides; `rows` does not overlap it.
   Kernel<void(Tensor& table, const Tensor& index, const Tensor& rows)> scatter_add_rows{*this, "scatter_add_rows"};

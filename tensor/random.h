@@ -1,6 +1,6 @@
 /// Counter-based random numbers: every number is a function of a seed, a position and the index of an element.
 /// Therefore results are the same for any number of threads and on either device, and the backward pass of dropout
-/// computes the mask again instead of storing it.
+/// computes the mask again instead of storing it. Only normal numbers differ between devices, in their last bits.
 ///
 /// A position comes from a Generator, which counts the numbers that it has given out (for initial values and
 /// permutations), or from a RandomScope, which counts the calls of dropout in one micro-batch of one update. Positions

@@ -3,6 +3,7 @@
 #pragma once
 #include <string_view>
 
+#include "tensor/formula/target.h"
 #include "tensor/kernels.h"
 #include "tensor/tensor.h"
 
@@ -25,8 +26,23 @@ inline void require_real(std::string_view what, const Tensor& x) {
   visit_real(what, x.dtype(), [](auto) {});
 }
 
-/// Throws Error naming the first element of `index` that is neither in 0 ... size − 1 nor equal to `ignored`. `which`
-/// is what the message calls such an element, for example "index" or "target".
+/// The range that the elements of an index must lie in: 0 ... size − 1, or `ignored`. Plain data, so that a kernel can
+/// take it by value and report it.
+struct RangeCheck {
+  const char* what;   ///< the operation
+  const char* which;  ///< what the message calls an element, for example "index" or "target"
+  std::int64_t size, ignored;
+  int rank;  ///< of the index
+  std::int64_t shape[Shape::max_rank];
+
+  FOVEA_HD bool holds(std::int64_t index) const { return (0 <= index && index < size) || index == ignored; }
+  /// Throws Error that names the element at `position`, in row-major order, which is `value`.
+  [[noreturn]] void fail_at(std::int64_t position, std::int64_t value) const;
+};
+
+/// Throws Error naming the first element of `index` that is neither in 0 ... size − 1 nor equal to `ignored`; where the
+/// host would have to wait for the device to know, it is thrown when the host next waits. `which` is what the message
+/// calls such an element.
 void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size,
                       std::int64_t ignored = 0);
 

@@ -20,9 +20,9 @@ DynamicMask::DynamicMask(const MethodShape& shape, const Options& options)
       head_(parameter("head", {shape.heads}, Initializer::normal(1))) {}
 
 Variable DynamicMask::offset_table(std::int64_t clip) const {
-  std::vector<std::int64_t> farthest_first;
-  for (std::int64_t k = clip; k-- > 0;) farthest_first.push_back(k);
-  Variable before = gather_last(slice(left_, 0, 0, clip), Tensor::from(farthest_first, {clip}));
+  const Tensor nearest_first = Tensor::arange(clip, DType::f64, left_.device());
+  const Tensor farthest_first = map(Affine{-1, static_cast<double>(clip - 1)}, nearest_first).to(DType::i64);
+  Variable before = gather_last(slice(left_, 0, 0, clip), farthest_first);
   return concat({before, Tensor::zeros({1}, left_.dtype(), left_.device()), slice(right_, 0, 0, clip)}, 0);
 }
 

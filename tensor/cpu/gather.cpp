@@ -6,20 +6,23 @@
 #include "tensor/cpu/row_loop.h"
 #include "tensor/cpu/simd.h"
 #include "tensor/kernels.h"
+#include "tensor/requirements.h"
 
 namespace fovea::cpu {
 
 namespace {
 
-std::int64_t first_outside(const Tensor& index, std::int64_t size, std::int64_t ignored) {
+void check_range(const RangeCheck& check, const Tensor& index) {
   Tensor at = index.contiguous();
-  return visit_index("first_outside", at.dtype(), [&](auto type) {
+  visit_index(check.what, at.dtype(), [&](auto type) {
     using I = typename decltype(type)::type;
     const I *first = at.data<I>(), *last = first + at.elements();
-    auto is_inside = [&](I i) { return (0 <= i && i < size) || i == ignored; };
+    auto is_inside = [&](I i) { return check.holds(i); };
     bool all = true;  // a first pass without branches, which the compiler vectorises
     for (const I* i = first; i != last; ++i) all &= is_inside(*i);
-    return all ? std::int64_t{-1} : std::find_if_not(first, last, is_inside) - first;
+    if (all) return;
+    const I* outside = std::find_if_not(first, last, is_inside);
+    check.fail_at(outside - first, *outside);
   });
 }
 
@@ -142,7 +145,7 @@ void scatter_add_last(const Tensor& x, const Tensor& index, Tensor& out) {
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {
-  table.first_outside = first_outside;
+  table.check_range = check_range;
   table.gather_rows = gather_rows;
   table.scatter_add_rows = scatter_add_rows;
   table.gather_last = gather_last;

@@ -68,14 +68,10 @@ struct UniformPairs {
 };
 inline UniformPairs uniform_pairs(RandomPosition at, std::int64_t group) {
   SixteenBlocks blocks = sixteen_blocks(at, static_cast<std::uint64_t>(16 * group));
-  auto number = [](std::uint32_t low, std::uint32_t high) {
-    std::uint64_t bits = (std::uint64_t{high} << 32 | low) >> 12;
-    return approximation::from_bits<double>(bits | 0x3ff0000000000000U);
-  };
   UniformPairs out;
   for (int lane = 0; lane < 16; ++lane) {
-    out.first[lane] = number(blocks.word[0][lane], blocks.word[1][lane]);
-    out.second[lane] = number(blocks.word[2][lane], blocks.word[3][lane]);
+    out.first[lane] = uniform_number(blocks.word[0][lane], blocks.word[1][lane]);
+    out.second[lane] = uniform_number(blocks.word[2][lane], blocks.word[3][lane]);
   }
   return out;
 }

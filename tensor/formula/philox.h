@@ -4,6 +4,7 @@
 /// Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3": Philox 4x32 with 10 rounds.
 #pragma once
 #include <cstdint>
+#include <cstring>
 
 #include "tensor/formula/target.h"
 
@@ -48,6 +49,14 @@ FOVEA_HD FOVEA_INLINE PhiloxBlock<std::uint32_t> philox(std::uint64_t seed, std:
 /// The number of uniform numbers in a group. A group uses 16 Philox blocks: for i < 16, number i of the group is made
 /// from the first two words of block i, and number 16 + i from the other two words of block i.
 inline constexpr std::int64_t uniform_group = 32;
+
+/// Returns the uniform number in [1, 2) that has 52 of the random bits of two words.
+FOVEA_HD FOVEA_INLINE double uniform_number(std::uint32_t low, std::uint32_t high) {
+  const std::uint64_t bits = (std::uint64_t{high} << 32 | low) >> 12 | 0x3ff0000000000000U;
+  double number;
+  std::memcpy(&number, &bits, sizeof number);
+  return number;
+}
 
 /// The position where a stretch of random numbers begins. `seed` is the key of Philox. In its counter, `stream` is the
 /// upper half and `offset`, which counts blocks, the lower half, so different streams never overlap.

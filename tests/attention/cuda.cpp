@@ -1,7 +1,5 @@
-// Attention on CUDA tensors, by the composed engine: what it is on the CPU, or one clear line.
+// Attention on CUDA tensors, by the composed and the blockwise engine: every method is what it is on the CPU.
 #include <cmath>
-#include <map>
-#include <set>
 
 #include <boost/test/unit_test.hpp>
 
@@ -19,28 +17,6 @@ const boost::unit_test::precondition with_cuda([](boost::unit_test::test_unit_id
   runs.message() << "there is no GPU";
   return runs;
 });
-
-/// Methods that are refused on CUDA, and what the error says. A method that needs a kernel which CUDA lacks is refused
-/// by that kernel, and is in no list.
-struct Refused {
-  const char* part;  ///< of a specification
-  const char* error;
-};
-const std::vector<Refused> refused_on_cuda{
-    // their indices are made on the CPU
-    {"dman", "gather_last: the index is on cpu"},
-};
-
-/// Whether an error of this specification is one that it should have: one line that says what is missing.
-bool is_expected(const std::string& specification, const std::string& error) {
-  if (error.find('\n') != std::string::npos) return false;
-  for (const KernelEntry* entry : kernel_table(Device::cuda).entries())
-    if (!entry->exists() && error.starts_with(fmt::format("{}: there is no kernel for it on cuda", entry->name())))
-      return true;
-  return std::any_of(refused_on_cuda.begin(), refused_on_cuda.end(), [&](const Refused& refused) {
-    return specification.find(refused.part) != std::string::npos && error.starts_with(refused.error);
-  });
-}
 
 /// The output, then the gradients of the states and of every parameter, with one random cotangent.
 std::vector<Tensor> output_and_gradients(Attention& attention, Place place, Device device) {
@@ -82,16 +58,12 @@ void check_alike(const std::vector<Tensor>& cuda, const std::vector<Tensor>& cpu
   }
 }
 
-}  // namespace
-
-BOOST_AUTO_TEST_SUITE(attention_on_cuda)
-
-BOOST_AUTO_TEST_CASE(every_method_computes_on_cuda_what_it_computes_on_the_cpu, *with_cuda) {
-  AttentionEngineScope composed(AttentionEngine::composed);
-  int defined = 0, computed = 0;                          // specifications in a place
-  std::map<std::string, std::set<std::string>> refusals;  // specifications by error
+/// Checks all specifications that this thread's engine computes at these places on the CPU. Returns how many, each
+/// place counted.
+int check_every_method(const std::vector<Place>& places) {
+  int computed = 0;
   for (const std::string& specification : all_specifications())
-    for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
+    for (Place place : places) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
         std::unique_ptr<Attention> attention;
         std::vector<Tensor> cpu;
         try {
@@ -100,21 +72,28 @@ BOOST_AUTO_TEST_CASE(every_method_computes_on_cuda_what_it_computes_on_the_cpu, 
         } catch (const Error&) {
           continue;  // not defined at this place
         }
-        ++defined;
         try {
           check_alike(output_and_gradients(*attention, place, Device::cuda), cpu);
           ++computed;
         } catch (const Error& error) {
-          BOOST_TEST(is_expected(specification, error.what()), error.what());
-          refusals[error.what()].insert(specification);
+          BOOST_ERROR(error.what());
         }
       }
-  BOOST_TEST_MESSAGE(computed << " of " << defined << " run on cuda");
-  for (const auto& [error, specifications] : refusals) {
-    BOOST_TEST_MESSAGE(error);
-    for (const std::string& specification : specifications) BOOST_TEST_MESSAGE("    " << specification);
-  }
-  BOOST_TEST(computed >= 150);
+  return computed;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(attention_on_cuda)
+
+BOOST_AUTO_TEST_CASE(every_method_computes_on_cuda_what_it_computes_on_the_cpu, *with_cuda) {
+  AttentionEngineScope composed(AttentionEngine::composed);
+  BOOST_TEST(check_every_method(all_places()) >= 400);
+}
+
+BOOST_AUTO_TEST_CASE(so_it_does_in_blocks_of_queries, *with_cuda) {
+  AttentionEngineScope blocks(AttentionEngine::blockwise, 2);
+  BOOST_TEST(check_every_method({Place::decoder}) >= 120);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -300,6 +300,7 @@ __global__ void warp_operations(const int* in, int* out) {
   out[at + 3 * n] = __shfl_up_sync(~0u, mine, 4, 8);
   out[at + 4 * n] = static_cast<int>(__ballot_sync(~0u, mine % 3 == 0));
   out[at + 5 * n] = 2 * __any_sync(~0u, mine == 40) + __all_sync(~0u, mine < 40);
+  out[at + 6 * n] = static_cast<int>(__match_any_sync(~0u, mine % 3 - 1));
 }
 __global__ void half_a_warp() {
   if (threadIdx.x % 2 == 0)
@@ -331,7 +332,7 @@ BOOST_AUTO_TEST_CASE(warp_operations_are_cuda_s) {
   constexpr int n = 40;  // a whole warp and a part of one
   std::vector<std::int32_t> in(n);
   std::iota(in.begin(), in.end(), 0);
-  Tensor there = Tensor::from(in, {n}).to(Device::cuda), out = Tensor::zeros({6, n}, DType::i32, Device::cuda);
+  Tensor there = Tensor::from(in, {n}).to(Device::cuda), out = Tensor::zeros({7, n}, DType::i32, Device::cuda);
   launch("warps", warp_operations, {1, n}, there.data<std::int32_t>(), out.mutable_data<std::int32_t>());
   std::vector<std::int32_t> found = out.to_vector<std::int32_t>();
   for (int k = 0; k < 32; ++k) {
@@ -341,6 +342,7 @@ BOOST_AUTO_TEST_CASE(warp_operations_are_cuda_s) {
     BOOST_TEST(found[3 * n + k] == (k % 8 >= 4 ? k - 4 : k));
     BOOST_TEST(static_cast<unsigned>(found[4 * n + k]) == 0b01001001001001001001001001001001u);
     BOOST_TEST(found[5 * n + k] == 1);
+    BOOST_TEST((static_cast<unsigned>(found[6 * n + k]) == 0b01001001001001001001001001001001u << k % 3));
   }
 }
 

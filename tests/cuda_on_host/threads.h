@@ -148,6 +148,18 @@ inline int __any_sync(unsigned mask, int claim, fovea::cuda_on_host::Site site =
 inline int __all_sync(unsigned mask, int claim, fovea::cuda_on_host::Site site = fovea::cuda_on_host::Site::current()) {
   return __ballot_sync(mask, !claim, site) == 0;
 }
+/// Bit k: lane k is in the mask, has not ended, and has the same value; at most 32 bits of it are compared.
+template <class T>
+unsigned __match_any_sync(unsigned mask, T value,
+                          fovea::cuda_on_host::Site site = fovea::cuda_on_host::Site::current()) {
+  static_assert(sizeof(T) <= 4, "64 bits could be those of a lane that brings nothing");
+  const std::uint64_t mine = fovea::cuda_on_host::to_bits(value),
+                      *all = fovea::cuda_on_host::exchange(mask, mine, site);
+  unsigned same = 0;
+  for (int k = 0; k < fovea::cuda_on_host::warp_lanes; ++k)
+    if (all[k] == mine) same |= 1u << k;
+  return same;
+}
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 

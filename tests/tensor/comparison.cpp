@@ -18,7 +18,7 @@ std::vector<double> choose(const Tensor& condition, const Tensor& a, const Tenso
 
 BOOST_AUTO_TEST_SUITE(choosing)
 
-BOOST_AUTO_TEST_CASE(where_chooses_for_every_type_layout_and_broadcast, *needs({"where"})) {
+BOOST_AUTO_TEST_CASE(where_chooses_for_every_type_layout_and_broadcast) {
   Shape shape{3, 5, 17};
   for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8})
     for (const Tensor& a : layouts(random_tensor({3, 5, 17}, dtype, 0, 100)))
@@ -31,12 +31,12 @@ BOOST_AUTO_TEST_CASE(where_chooses_for_every_type_layout_and_broadcast, *needs({
       }
 }
 
-BOOST_AUTO_TEST_CASE(any_byte_but_zero_is_true, *needs({"where"})) {
+BOOST_AUTO_TEST_CASE(any_byte_but_zero_is_true) {
   Tensor condition = here(Tensor::of({0, 1, 2, 255}, {4}, DType::u8));
   check_close(where(condition, here(Tensor::full({1}, 1)), here(Tensor::full({1}, 0))), {0, 1, 1, 1}, 0, "bytes");
 }
 
-BOOST_AUTO_TEST_CASE(comparisons_are_those_of_numbers, *needs({"less", "less_equal", "equal"})) {
+BOOST_AUTO_TEST_CASE(comparisons_are_those_of_numbers) {
   for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8})
     for (const Tensor& a : layouts(random_tensor({5, 17}, dtype, 0, 9)))
       for (const Shape& other : {Shape{1}, Shape{17}, Shape{5, 1}, Shape{5, 17}}) {
@@ -58,14 +58,14 @@ BOOST_AUTO_TEST_CASE(comparisons_are_those_of_numbers, *needs({"less", "less_equ
   check_close(less_equal(nan, nan), {0, 0, 0}, 0, "NaN");
 }
 
-BOOST_AUTO_TEST_CASE(truths_combine, *needs({"logical_and", "logical_or", "logical_not"})) {
+BOOST_AUTO_TEST_CASE(truths_combine) {
   Tensor a = here(Tensor::of({0, 0, 1, 1}, {2, 2}, DType::boolean)), b = here(Tensor::of({0, 1}, {2}, DType::boolean));
   check_close(logical_and(a, b), {0, 0, 0, 1}, 0, "and");
   check_close(logical_or(a, b), {0, 1, 1, 1}, 0, "or");
   check_close(logical_not(a), {1, 1, 0, 0}, 0, "not");
 }
 
-BOOST_AUTO_TEST_CASE(scalars_are_chosen, *needs({"where"})) {
+BOOST_AUTO_TEST_CASE(scalars_are_chosen) {
   Tensor yes = here(Tensor::of({1}, {}, DType::u8)), four = here(Tensor::of({4}, {})), five = here(Tensor::of({5}, {}));
   BOOST_TEST(where(yes, four, five).item() == 4);
 }
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(empty_tensors_are_fine_and_wrong_types_are_named) {
   check_fails_with([&] { less(x, random_tensor({4})); }, "less: [3] and [4] do not broadcast");
 }
 
-BOOST_AUTO_TEST_CASE(long_runs_are_split_without_seams, *needs({"less", "where"})) {
+BOOST_AUTO_TEST_CASE(long_runs_are_split_without_seams) {
   const std::int64_t n = by_device(100003, 3003);
   Tensor a = random_tensor({n}, DType::f32), b = random_tensor({n}, DType::f32, -1, 1, 1);
   check_threads_do_not_matter([&] { return std::vector<Tensor>{less(a, b), where(less(a, b), a, b)}; });

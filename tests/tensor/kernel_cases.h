@@ -47,21 +47,16 @@ inline boost::unit_test::precondition skipped_for(std::function<std::string()> r
     return runs;
   });
 }
-/// Skips the test where the table of the tested device lacks one of these kernels. A name that is in no table skips
-/// nothing, so that a kernel that gets another name is not left untested.
-inline boost::unit_test::precondition needs(std::vector<std::string> kernels) {
-  return skipped_for([kernels]() -> std::string {
-    for (const KernelEntry* entry : kernel_table(test_device()).entries())
-      if (!entry->exists() && std::find(kernels.begin(), kernels.end(), entry->name()) != kernels.end())
-        return fmt::format("{} has no kernel '{}' yet", name(test_device()), entry->name());
-    return "";
-  });
-}
 /// Skips the test on any device but the CPU: it is about the CPU itself, or about no device at all.
 inline boost::unit_test::precondition cpu_only() {
   return skipped_for([] {
     return test_device() == Device::cpu ? std::string() : fmt::format("it is not about {}", name(test_device()));
   });
+}
+
+/// Skips the test on the CPU: it is about a device that computes while the host goes on.
+inline boost::unit_test::precondition not_on_the_cpu() {
+  return skipped_for([] { return std::string(test_device() == Device::cpu ? "it is not about the cpu" : ""); });
 }
 
 inline Tensor random_tensor(const Shape& shape, DType dtype = DType::f64, double low = -1, double high = 1,

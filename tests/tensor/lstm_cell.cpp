@@ -52,7 +52,7 @@ std::vector<double> differences(std::vector<double> x, Compute&& compute) {
 
 BOOST_AUTO_TEST_SUITE(lstm_cell_kernels)
 
-BOOST_AUTO_TEST_CASE(a_step_is_that_of_a_naive_loop, *needs({"lstm_cell"})) {
+BOOST_AUTO_TEST_CASE(a_step_is_that_of_a_naive_loop) {
   for (std::int64_t n : {1, 3, 17, 130})
     for (DType dtype : {DType::f32, DType::f64})
       for (const Tensor& gates : layouts(random_tensor({5, 4 * n}, dtype, -4, 4)))
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_that_of_a_naive_loop, *needs({"lstm_cell"})) {
         }
 }
 
-BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences, *needs({"lstm_cell", "lstm_cell_backward"})) {
+BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences) {
   for (std::int64_t n : {1, 3, 17}) {
     Tensor gates = random_tensor({3, 4 * n}, DType::f64, -2, 2), previous = random_tensor({3, n}, DType::f64, -2, 2);
     LstmCellResult result = lstm_cell(gates, previous);
@@ -90,14 +90,14 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences, *needs({"lstm_cell", "l
   }
 }
 
-BOOST_AUTO_TEST_CASE(saturated_gates_stay_finite, *needs({"lstm_cell"})) {
+BOOST_AUTO_TEST_CASE(saturated_gates_stay_finite) {
   Tensor gates = here(Tensor::of({1e4, -1e4, 1e4, -1e4}, {1, 4}, DType::f32)), previous = here(Tensor::full({1, 1}, 3));
   LstmCellResult result = lstm_cell(gates, previous);
   check_close(result.cell, {1}, 0, "cell");
   check_close(result.hidden, {0}, 0, "hidden");
 }
 
-BOOST_AUTO_TEST_CASE(no_rows_are_fine, *needs({"lstm_cell"})) {
+BOOST_AUTO_TEST_CASE(no_rows_are_fine) {
   BOOST_TEST(lstm_cell(here(Tensor::empty({0, 8})), here(Tensor::empty({0, 2}))).cell.shape().str() == "[0, 2]");
 }
 
@@ -109,8 +109,7 @@ BOOST_AUTO_TEST_CASE(wrong_shapes_are_named) {
       "lstm_cell: the gates are f32 [3, 8], the cell f32 [3, 3]; they must be [B, 4 n] and [B, n]");
 }
 
-BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing,
-                     *needs({"lstm_cell", "lstm_cell_backward"})) {
+BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
   Tensor gates = random_tensor({67, 4 * 33}, DType::f32), previous = random_tensor({67, 33}, DType::f32);
   auto compute = [&] {
     LstmCellResult result = lstm_cell(gates, previous);

@@ -17,8 +17,11 @@ class BlockReduce {
   T Reduce(T mine, Join join) {
     values_[threadIdx.x] = mine;
     __syncthreads();
-    if (threadIdx.x != 0) return fovea::cuda_on_host::from_bits<T>(~std::uint64_t{0});
     T total = values_[0];
+    if (threadIdx.x != 0) {
+      std::memset(static_cast<void*>(&total), 0xff, sizeof total);
+      return total;
+    }
     for (unsigned k = 1; k < blockDim.x; ++k) total = join(total, values_[k]);
     return total;
   }
