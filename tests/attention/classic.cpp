@@ -1,4 +1,5 @@
-// Scores, weights by position, and several mechanisms together: the worked examples of the slides, and what they share.
+// Scores, weights by position, and combinations of mechanisms: the worked examples of Watson's slides, and properties
+// that all mechanisms have.
 #include "autograd/gradcheck.h"
 #include "tests/attention/mechanism.h"
 
@@ -9,7 +10,7 @@ namespace {
 
 const AttentionShape two_wide{.model_dim = 2, .place = Place::cross};
 
-/// h_0, ..., h_3 and s of the slides.
+/// The keys h_0, ..., h_3 and the query s of the slides.
 Tensor toy_keys() { return Tensor::of({1, 0, 0, 1, 1, 1, 0.5, -0.5}, {1, 4, 2}); }
 Tensor toy_query() { return Tensor::of({0.5, 1}, {1, 1, 2}); }
 
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(scores_of_the_slides) {
   check_printed(location.output(), {0.535607, 0.406814});
 }
 
-BOOST_AUTO_TEST_CASE(keys_beyond_the_table_of_locations_weigh_nothing) {
+BOOST_AUTO_TEST_CASE(keys_beyond_the_table_of_location_have_weight_0) {
   Mechanism location = toy("classic(location(longest=2))", {{"location.weight", {1, 0, 0, 1}}});
   double e = std::exp(0.5);
   check_equal(location.weights(), {1 / (1 + e), e / (1 + e), 0, 0});
@@ -211,7 +212,7 @@ BOOST_AUTO_TEST_CASE(fine_grained_is_one_additive_head_for_each_dimension) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(mechanisms_of_the_slides_together) {
+BOOST_AUTO_TEST_CASE(combined_mechanisms_of_the_slides) {
   const AttentionInput second = at_step(1);
   Mechanism average = toy("average(dot, gaussian_location(normalize=true))", {}, second);
   check_printed(average.output(), {0.611285, 0.681345});
@@ -223,7 +224,7 @@ BOOST_AUTO_TEST_CASE(mechanisms_of_the_slides_together) {
                 {0.677208, 0.707409, 0.545363, 0.655282});
 }
 
-BOOST_AUTO_TEST_CASE(weights_of_mechanisms_stand_side_by_side) {
+BOOST_AUTO_TEST_CASE(a_trace_has_the_weights_of_all_mechanisms_in_order) {
   const AttentionShape shape{.model_dim = 2, .place = Place::cross};
   auto mixed = attention_factory("average(mean, average(fine_grained, dot))")(shape);
   mixed->initialise(3);
@@ -312,7 +313,7 @@ BOOST_AUTO_TEST_CASE(inputs_may_have_three_widths) {
       "dot: queries have width 3, keys have width 2; they must be equal (general and additive allow two widths)");
 }
 
-BOOST_AUTO_TEST_CASE(a_decoder_asks_step_by_step) {
+BOOST_AUTO_TEST_CASE(decoding_step_by_step_equals_one_call) {
   AttentionShape shape{.model_dim = 3, .place = Place::cross};
   auto attention = attention_factory("average(additive, general, laplace)")(shape);
   attention->to(DType::f64);

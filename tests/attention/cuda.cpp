@@ -1,4 +1,4 @@
-// Attention on CUDA tensors, by the composed engine: what it is on the CPU, or one clear line.
+// Attention on CUDA tensors with the composed engine gives the results of the CPU, or throws an Error of one line.
 #include <cmath>
 #include <map>
 #include <set>
@@ -20,10 +20,10 @@ const boost::unit_test::precondition with_cuda([](boost::unit_test::test_unit_id
   return runs;
 });
 
-/// Methods that are refused on CUDA, and what the error says. A method that needs a kernel which CUDA lacks is refused
-/// by that kernel, and is in no list.
+/// Methods that throw Error on CUDA by their own check, and the text of the error. A method that needs a kernel which
+/// CUDA lacks is not listed here: the error comes from the missing kernel.
 struct Refused {
-  const char* part;  ///< of a specification
+  const char* part;  ///< the method's part of a specification
   const char* error;
 };
 const std::vector<Refused> refused_on_cuda{
@@ -31,7 +31,7 @@ const std::vector<Refused> refused_on_cuda{
     {"dman", "gather_last: the index is on cpu"},
 };
 
-/// Whether an error of this specification is one that it should have: one line that says what is missing.
+/// Whether the error is one that this specification may throw: one line that names what is missing.
 bool is_expected(const std::string& specification, const std::string& error) {
   if (error.find('\n') != std::string::npos) return false;
   for (const KernelEntry* entry : kernel_table(Device::cuda).entries())
