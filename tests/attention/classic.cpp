@@ -360,10 +360,11 @@ BOOST_AUTO_TEST_CASE(bad_combinations_point_at_the_column) {
   auto error = [](const std::string& specification) { return error_of(specification, two_wide); };
   BOOST_TEST(error("classic()") == "'classic()': classic() is empty (column 1); write classic(additive)");
   BOOST_TEST(error("classic(dot, general)") ==
-             "'classic(dot, general)': classic(...) of several mechanisms (column 1); use average(...) or concat(...)");
+             "'classic(dot, general)': classic(...) takes one mechanism (column 1); use average(...) or concat(...) "
+             "for several");
   BOOST_TEST(error("gaussian + classic(dot)") ==
-             "'gaussian + classic(dot)': classic(...) is a whole attention "
-             "(column 12); a sum goes inside it: classic(dot + gaussian)");
+             "'gaussian + classic(dot)': classic(...) cannot be a term of a sum "
+             "(column 12); put the sum inside it: classic(dot + gaussian)");
   BOOST_TEST(
       error("classic(heads(dot*1))") ==
       "'classic(heads(dot*1))': heads(...) in attention of one head (column 9); use average(...) or concat(...)");
@@ -385,14 +386,14 @@ BOOST_AUTO_TEST_CASE(bad_mechanisms_with_projections_point_at_the_column) {
   };
   BOOST_TEST(error("multi_head()") == "'multi_head()': multi_head() is empty (column 1); write multi_head(additive)");
   BOOST_TEST(error("average(mean, multi_head(dot, general))") ==
-             "'average(mean, multi_head(dot, general))': multi_head(...) of several mechanisms (column 15); use "
-             "average(...) or concat(...)");
+             "'average(mean, multi_head(dot, general))': multi_head(...) takes one mechanism (column 15); use "
+             "average(...) or concat(...) for several");
   BOOST_TEST(error("gaussian + multi_head(dot)") ==
-             "'gaussian + multi_head(dot)': multi_head(...) is a whole attention "
-             "(column 12); a sum goes inside it: multi_head(dot + gaussian)");
+             "'gaussian + multi_head(dot)': multi_head(...) cannot be a term of a sum "
+             "(column 12); put the sum inside it: multi_head(dot + gaussian)");
   BOOST_TEST(error("multi_head(average(dot))") ==
-             "'multi_head(average(dot))': average(...) is a whole attention "
-             "(column 12); a sum goes inside it: average(dot + gaussian)");
+             "'multi_head(average(dot))': average(...) cannot be a term of a sum "
+             "(column 12); put the sum inside it: average(dot + gaussian)");
   BOOST_TEST(
       error("average(multi_head(dot, hedas=2))") ==
       "'average(multi_head(dot, hedas=2))': multi_head has no option 'hedas' (column 25); did you mean 'heads'?");
@@ -402,7 +403,7 @@ BOOST_AUTO_TEST_CASE(bad_mechanisms_with_projections_point_at_the_column) {
              "'average(mean, multi_head(dot, heads=3))': multi_head (column 15) has 3 heads, which do not divide the "
              "width 8; heads=N sets them");
   BOOST_TEST(error("average(multi_head(heads(dot*1, mean*2), heads=2), mean)") ==
-             "'average(multi_head(heads(dot*1, mean*2), heads=2), mean)': heads(...) shares out 3 heads, multi_head "
+             "'average(multi_head(heads(dot*1, mean*2), heads=2), mean)': heads(...) assigns 3 heads, but multi_head "
              "(column 9) has 2");
   BOOST_TEST(error("average(multi_head(gaussian(heads=2-3), heads=2), mean)") ==
              "'average(multi_head(gaussian(heads=2-3), heads=2), mean)': heads=2-3 (column 35), but there are 2 heads");

@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(errors_point_at_the_column) {
   BOOST_TEST(error_of("gaussian(layers=1-3)") ==
              "'gaussian(layers=1-3)': layers=1-3 (column 17), but there are 2 layers");
   BOOST_TEST(error_of("heads(global*2, gaussian*4)") ==
-             "'heads(global*2, gaussian*4)': heads(...) shares out 6 heads, the model has 4");
+             "'heads(global*2, gaussian*4)': heads(...) assigns 6 heads, but the model has 4");
   BOOST_TEST(error_of("heads(global*x)") ==
              "'heads(global*x)': 'x' is not a number of heads (column 14); write name*4");
 }
