@@ -222,7 +222,8 @@ class Context:
         self.seen = self.allowed.sum(-1).to(torch.get_default_dtype())  # [B, m]
         self.quantities = []
         self.prefix = ""
-        self.part = None  # inside a combination: the mechanism's number, the first of its heads, and the numbers of both
+        # inside a combination: number of the mechanism, number of its first head, number of mechanisms and heads
+        self.part = None
         self.begin([])
 
     def begin(self, heads):
