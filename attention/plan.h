@@ -186,8 +186,8 @@ struct SecondMap {
   Score score;
   Capture factor;
   HeadRange heads = {};
-  /// Key under which a decoder's memory caches this map's keys after LocalnessMethod::positioned(). Null: nothing is
-  /// cached, and positioned() is applied to all keys in every call.
+  /// Identifies this map in a decoder's memory, which caches the map's keys after LocalnessMethod::positioned(). Null:
+  /// nothing is cached, and positioned() is applied to all keys in every call.
   const void* owner = nullptr;
 };
 

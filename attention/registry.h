@@ -85,7 +85,8 @@ MethodEntry method() {
 using CombinationMaker =
     std::function<std::unique_ptr<Attention>(const AttentionShape&, const std::vector<AttentionFactory>& mechanisms)>;
 
-/// An entry for a function of specifications that makes one attention of several: classic, multi_head, average, concat.
+/// A combination of attentions to one attention: the entry of classic(...), multi_head(...), average(...) or
+/// concat(...).
 struct Combination {
   MethodCard card;
   std::function<CombinationMaker(OptionVisitor&)> configure;  ///< as MethodEntry::configure

@@ -17,9 +17,10 @@ namespace fovea {
 /// fused: all terms are applied to strips, a few queries and their keys that fit the cache, in O(I + J) memory. On the
 /// CPU. attend() throws Error if a part of the plan has no form for this engine.
 ///
-/// fastest: fused if every part of the plan has a form for it and there are more than about 20 keys. Otherwise composed
-/// or, for more than about four million query-key pairs, blockwise. The first use of the blockwise engine by `fastest`
-/// prints a warning.
+/// fastest: fused if every part of the plan has a form for it, except for a few keys, where composed is faster: at most
+/// 16 for plain attention and windows, at most 24 for a single query. If a part has no form for fused: composed or, for
+/// more than about four million query-key pairs, blockwise. The first use of the blockwise engine by `fastest` prints a
+/// warning.
 ///
 /// Weights that the fused and blockwise engines write to a trace are constants: no gradient flows through them.
 enum class AttentionEngine { fastest, fused, blockwise, composed };

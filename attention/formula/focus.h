@@ -23,7 +23,7 @@ struct FocusedSoftmax {
   bool detach = false;                 ///< gradients do not flow through the focus
   Variable gate;                       ///< g, [B, h, I]
   Variable previous = {};              ///< p before the first query, [B, h or 1]; undefined: first_focus
-  const void* owner = nullptr;         ///< key under which a decoder's memory keeps the focus: the method's address
+  const void* owner = nullptr;         ///< identifies the method in a decoder's memory, which keeps the focus
   HeadRange heads = {};
 
   /// Whether query t of this call has a penalty.

@@ -53,8 +53,8 @@ struct PlannedGroup {
 /// Throws Error for a name that is not a method's; the message suggests similar names.
 [[noreturn]] void refuse_name(const std::string& text, const MethodText& written) {
   if (find_combination(written.name))
-    fail_at(text, written.column, written.name + "(...) is a whole attention",
-            "; a sum goes inside it: " + written.name + "(dot + gaussian)");
+    fail_at(text, written.column, written.name + "(...) cannot be a term of a sum",
+            "; put the sum inside it: " + written.name + "(dot + gaussian)");
   std::vector<std::string> names{"heads"};
   for (const MethodEntry& known : registered_methods()) names.emplace_back(known.card.name);
   for (const Combination& known : combinations()) names.emplace_back(known.card.name);
@@ -176,7 +176,7 @@ AttentionFactory plan_projected(const std::string& text, const std::vector<Metho
   return [=, groups = plan_sum(text, sum)](const AttentionShape& shape) {
     std::string owner = column == 0 ? "the model" : fmt::format("multi_head (column {})", column);
     for (const PlannedGroup& group : groups)
-      require(group.heads == 0 || group.heads == shape.heads, "'{}': heads(...) shares out {} heads, {} has {}", text,
+      require(group.heads == 0 || group.heads == shape.heads, "'{}': heads(...) assigns {} heads, but {} has {}", text,
               group.heads, owner, shape.heads);
     if (column > 0) {
       std::int64_t d = shape.model_dim, query_dim = shape.query_dim == 0 ? d : shape.query_dim;
@@ -245,7 +245,8 @@ PlannedMechanism plan_combination(const std::string& text, const MethodText& wri
   if (mechanisms.empty())
     fail_at(text, written.column, written.name + "() is empty", fmt::format("; write {}(additive)", written.name));
   if (mechanisms.size() > 1 && one)
-    fail_at(text, written.column, written.name + "(...) of several mechanisms", "; use average(...) or concat(...)");
+    fail_at(text, written.column, written.name + "(...) takes one mechanism",
+            "; use average(...) or concat(...) for several");
   return {[=](const AttentionShape& shape) { return make(shape, mechanisms); }, sums};
 }
 

@@ -51,7 +51,7 @@ KeyRange document_of_tokens(const AttentionInput& input, Place place) {
   const Tensor& documents = input.documents;
   const std::int64_t B = input.key.size(0), T = input.key.size(1);
   require(place != Place::cross && !input.memory && input.query_offset == 0 && input.query.size(1) == T,
-          "attention: documents are for self-attention of whole rows, without a decoder's memory");
+          "attention: documents need self-attention over whole rows, without a decoder's memory");
   require(documents.device() == Device::cpu && (documents.dtype() == DType::i32 || documents.dtype() == DType::i64) &&
               documents.shape() == Shape{B, T},
           "attention: the documents are {} on {}; expected the number of each token's document, i32 or i64 [{}, {}] on "

@@ -94,9 +94,10 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
   }
   if (surroundings_.positioned) position_second_maps(in, plan, positioned);
   if (in.allowed.defined()) plan.masks.push_back({in.allowed});
-  require(!plan.scores.empty() || q[2] == k[2],
-          "attention: queries are {} wide and keys {}; their product needs one width (general and additive do not)",
-          q[2], k[2]);
+  require(
+      !plan.scores.empty() || q[2] == k[2],
+      "attention: queries are {} wide and keys {} wide; their product needs equal widths (general and additive do not)",
+      q[2], k[2]);
   Variable heads = attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace);
   if (surroundings_.finished)
     for (Named& named : methods_) heads = named.method->finish(heads, in);

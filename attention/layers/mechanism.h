@@ -136,7 +136,7 @@ class ConcatAttention : public MixedAttention {
   Variable combine(const std::vector<Variable>& outputs) const override;
 
  private:
-  std::optional<Linear> output_;  // W [K d_v, width], no bias
+  std::optional<Linear> output_;  // W [Σ width of o^k, width], no bias; absent if linear is false
 };
 
 }  // namespace fovea

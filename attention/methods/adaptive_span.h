@@ -3,10 +3,10 @@
 ///
 ///   a_ij = m(|i − j|) exp(s_ij) / Σ_k m(|i − k|) exp(s_ik),   m(x) = min(max((R + z_h − x) / R, 0), 1)
 ///
-/// R is the ramp, and the span is z_h = longest · sigmoid(span_h), in tokens. (The paper learns z itself and clips it
-/// to [0, longest] after each update. The sigmoid needs no clipping, and a span near 0 still has a gradient.) With
-/// from_query the span depends on the query: z_ih = longest · sigmoid(x_i v_h + span_h), where x_i is the input of the
-/// sub-layer.
+/// R is the option `ramp`, and the span is z_h = longest · sigmoid(span_h), in tokens. (The paper learns z itself and
+/// clips it to [0, longest] after each update. The sigmoid needs no clipping, and a span near 0 still has a gradient.)
+/// With from_query the span depends on the query: z_ih = longest · sigmoid(x_i v_h + span_h), where x_i is the input of
+/// the sub-layer.
 ///
 /// Keys at distances of R + z or more have m = 0 and lie outside of a hard window; the other keys have the bias log m.
 /// With after_softmax, w_ij = m(|i − j|) softmax(s)_ij, without normalising again.

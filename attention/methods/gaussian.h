@@ -66,7 +66,7 @@ class GaussianLocalness : public LocalnessMethod {
   Linear hidden_;                               // W_p [d, d]
   Linear center_;                               // U_p [d, H]
   std::optional<Linear> context_;               // W_o [H D, d], no bias
-  std::optional<Linear> width_hidden_, width_;  // W_d [d, d], U_d [d, H]
+  std::optional<Linear> width_hidden_, width_;  // W_d [d, d], U_d [d, H], or [d, 1] with shared_width
   Variable head_width_;                         // z [H]
 };
 

@@ -102,7 +102,7 @@ class FeatureProducts : public PairlessMixer {
     return concat(chunks, 2);
   }
 
-  const void* method_;  // key of the step state in the decoder's memory
+  const void* method_;  // identifies the method's step state in the decoder's memory
 };
 
 }  // namespace

@@ -110,8 +110,9 @@ void DifferentiableWindow::visit(OptionVisitor& visitor, Options& options) {
 DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Options& options)
     : options_(options), head_dim_(shape.head_dim) {
   require(!options.forward_only || (shape.place == Place::encoder && options.mask == Mask::paper),
-          "window: forward_only is for encoder self-attention with mask=paper");
-  require(!options.renormalize || options.use == Use::multiplicative, "window: renormalize is for use=multiplicative");
+          "window: forward_only=true needs encoder self-attention and mask=paper");
+  require(!options.renormalize || options.use == Use::multiplicative,
+          "window: renormalize=true needs use=multiplicative");
   if (options.segment > 1 && shape.place == Place::decoder)
     warn(fmt::format(
         "window: segment={} in a decoder's self-attention: a query at the end of the prefix sees only a part of its "
@@ -119,7 +120,7 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
         options.segment));
   require(options.pointers == Pointers::learned ||
               (!options.forward_only && options.pointer_scale == 1 && !options.pointer_scale_by_length),
-          "window: forward_only, pointer_scale and pointer_scale_by_length are for pointers=learned");
+          "window: forward_only, pointer_scale and pointer_scale_by_length need pointers=learned");
   const std::int64_t width = shape.heads * shape.head_dim;
   auto add = [&](const char* query_name, std::optional<Linear>& query, const char* key_name,
                  std::optional<Linear>& key) {

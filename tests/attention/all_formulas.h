@@ -11,7 +11,8 @@
 
 namespace fovea::test {
 
-/// The formulas of all methods with all changes of a choice or flag, by name and values of their constants.
+/// The formulas of all methods with every change of a choice or flag. The keys are a formula's name and the values of
+/// its constants.
 inline std::map<std::string, PointwiseFormula> all_formulas() {
   constexpr std::int64_t B = 2, J = 5, d = 6;
   std::map<std::string, PointwiseFormula> formulas;
@@ -43,7 +44,8 @@ inline std::map<std::string, PointwiseFormula> all_formulas() {
   return formulas;
 }
 
-/// Both are NaN, both the same infinity, or close to each other: compilers round a * b + c once or twice.
+/// Whether a and b are both NaN, the same infinity, or close to each other. They may differ slightly, because compilers
+/// round a * b + c once or twice.
 template <class T>
 bool alike(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);

@@ -1,4 +1,4 @@
-// AttentionInput::allowed: a key that no query may see is a key that is not there, for every method.
+// AttentionInput::allowed, for every method: hiding a key from all queries is the same as leaving it out.
 #include <algorithm>
 #include <cmath>
 
@@ -31,7 +31,7 @@ AttentionInput input_of(const Variable& query, const Variable& key, bool causal)
   return {.query = query, .key = key, .value = key, .mask = test_mask(query.size(1), key.size(1)), .causal = causal};
 }
 
-/// Runs body on every specification in every place where it is defined, in each engine that has it.
+/// Runs body on every specification in every place where it is defined, with each engine that can compute it.
 template <class Body>
 void for_every_engine(const Body& body) {
   for (const std::string& specification : all_specifications())
@@ -58,8 +58,8 @@ void for_every_engine(const Body& body) {
 
 BOOST_AUTO_TEST_SUITE(allowed_keys_of_a_call)
 
-// Lengths of sentences as a mask. Methods whose terms count keys (the length is in their equations) see all six keys
-// with a mask, but four with lengths; the others cannot tell the two apart.
+// A mask that hides the last two of six keys, compared with lengths of four. Methods whose equations contain the number
+// of keys are left out: they count six keys with the mask, but four with the lengths.
 BOOST_AUTO_TEST_CASE(hiding_the_last_keys_is_leaving_them_out) {
   for (const char* specification : {"global",
                                     "sliding(left=1,right=1)",
@@ -111,9 +111,10 @@ BOOST_AUTO_TEST_CASE(hiding_the_last_keys_is_leaving_them_out) {
       }
 }
 
-// Also where lengths count the hidden keys, as in gaussian: what the hidden keys are changes nothing. The exceptions
-// read all keys before there are weights: the pointers of window and a mean of the keys.
-BOOST_AUTO_TEST_CASE(hidden_keys_may_be_anything) {
+// Replacing the states of hidden keys by other numbers changes no output, also for methods whose lengths count hidden
+// keys, such as gaussian. The exceptions read all keys before weights are computed: the pointers of window and the mean
+// key of gaussian(window=layer).
+BOOST_AUTO_TEST_CASE(the_states_of_hidden_keys_change_nothing) {
   for_every_engine([](Attention& attention, const std::string& specification, Place place) {
     if (place != Place::cross) return;
     const bool reads_all_keys = std::ranges::any_of(
@@ -130,13 +131,13 @@ BOOST_AUTO_TEST_CASE(hidden_keys_may_be_anything) {
   });
 }
 
-// A mask of u8 with a pattern of its own for every sentence, head, query and key: hidden keys have weights of exactly
-// 0, and a row that sees nothing is 0 and has no gradient.
+// The mask is u8 with a random pattern for each sentence, head, query and key. Hidden keys have weights of exactly 0.
+// The output for a query that sees no key is 0, and it has no gradient.
 BOOST_AUTO_TEST_CASE(a_hidden_key_has_no_weight) {
   for_every_engine([](Attention& attention, const std::string& specification, Place place) {
     Generator generator(52);
     const Variable key(random_tensor({B, J, d}, generator), true);
-    // where heads are mixed, one head gives others what it sees: there all hide the same keys
+    // with mixed heads, a head may get weight for keys that only another head sees, so all heads hide the same keys
     const bool mixed = !plan_of(attention, input_of(key, key, place == Place::decoder)).mixings.empty();
     const std::int64_t heads = attention.heads();
     std::vector<std::uint8_t> pattern;
@@ -170,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_hidden_key_has_no_weight) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_mask_of_pairs_is_refused_in_one_line) {
+BOOST_AUTO_TEST_CASE(an_allowed_mask_of_a_wrong_shape_or_type_is_an_error_of_one_line) {
   for (const char* specification : {"global", "classic(additive)", "linear"}) {
     auto attention = random_attention(specification, Place::encoder);
     Generator generator(53);
@@ -188,7 +189,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_mask_of_pairs_is_refused_in_one_line) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_method_without_pairs_is_alone_on_its_heads) {
+BOOST_AUTO_TEST_CASE(a_method_without_pairs_combines_with_no_other_term_on_its_heads) {
   for (const char* specification : {"linear+alibi", "sliding+linear", "light_convolution+sinks", "relative+linear"}) {
     auto attention = random_attention(specification, Place::encoder);
     Generator generator(54);

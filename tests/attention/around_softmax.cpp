@@ -1,4 +1,5 @@
-// The methods around the softmax and the heads, each against plain loops over the paper's equation.
+// Methods that replace the softmax, combine heads or change the heads' inputs and outputs, each compared with plain
+// loops over the equation of its paper.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -25,7 +26,7 @@ using Matrix = std::vector<Row>;
 
 // ---- Sparsemax by brute force
 
-/// The point of the simplex on these keys that is nearest to z: of all supports, the best one whose point is in it.
+/// The point of the simplex over these keys that is nearest to z, found by trying all supports.
 Row nearest_of_simplex(const Row& z, const std::vector<bool>& allow) {
   const std::size_t n = z.size();
   Row best(n, 0);
@@ -313,7 +314,8 @@ BOOST_AUTO_TEST_CASE(differential_attention_subtracts_the_second_map) {
     }
 }
 
-// Maps that are the same leave (1 - lambda) of one: the norm makes plain attention's heads of it, also with positions.
+// If both maps are equal, the weights are (1 - lambda) times those of one map, and the norm gives the heads of plain
+// attention. With rotary positions this holds only if both maps are rotated.
 BOOST_AUTO_TEST_CASE(both_maps_of_differential_attention_are_positioned) {
   for (const char* positions : {"rotary", "rotary(heads=2)", "alibi"}) {
     auto attention = random_attention(std::string("differential+") + positions, Place::decoder);
@@ -353,8 +355,8 @@ BOOST_AUTO_TEST_CASE(the_single_head_of_multi_query_attention_is_not_repeated_in
   }
 }
 
-// Talking heads that say nothing new, the identity, have the second map computed for all heads.
-BOOST_AUTO_TEST_CASE(a_second_map_on_some_heads_is_that_of_all) {
+// talking_heads with the identity matrix changes nothing, but makes the second map be computed for all heads together.
+BOOST_AUTO_TEST_CASE(a_second_map_on_some_heads_equals_that_of_all_heads) {
   for (const char* sum : {"differential(heads=2)+alibi", "heads(global*1, differential+sparsemax*1)+gaussian",
                           "differential(heads=1)+sinks(logit=true)+relative(clip=2)+t5",
                           "differential(heads=2)+persistent(vectors=2)+sliding(left=1,right=1)+man",
@@ -447,7 +449,8 @@ BOOST_AUTO_TEST_CASE(neighbouring_heads_share_keys_and_values) {
   BOOST_TEST(key_width(1) == 6);
 }
 
-// With the shared columns written out for every head, all other methods see what they would see of plain attention.
+// Compares grouped heads with plain attention whose projections repeat the shared columns for every head; all other
+// methods must give the same result on both.
 BOOST_AUTO_TEST_CASE(grouped_heads_are_plain_heads_with_repeated_keys) {
   for (Place place : all_places())
     for (const std::string others :
@@ -494,11 +497,11 @@ BOOST_AUTO_TEST_CASE(a_memory_holds_the_shared_keys_once) {
   };
   for (const std::string others : {"gaussian(window=query)", "relative", "alibi"})
     BOOST_TEST(bytes_of("grouped(key_heads=1)+" + others) < bytes_of(others) / 6, others);
-  // and the turned keys, beside the table of angles
+  // rotary on some heads also stores the rotated keys of all heads, and its table of angles
   BOOST_TEST(bytes_of("grouped(key_heads=1)+rotary") < bytes_of("rotary") / 3);
 }
 
-BOOST_AUTO_TEST_CASE(key_heads_that_do_not_fit_are_refused) {
+BOOST_AUTO_TEST_CASE(wrong_numbers_of_key_heads_are_errors) {
   auto refusal = [](const std::string& specification) {
     return error_of([&] { attention_factory(specification)({.model_dim = 12, .heads = 4}); });
   };

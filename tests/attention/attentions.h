@@ -22,7 +22,8 @@ inline Tensor random_tensor(const Shape& shape, Generator& generator, double low
   return out;
 }
 
-/// Two heads of three, the first of two layers, f64, every parameter random: nothing is 0 or 1 by chance.
+/// The attention with two heads of width three, in the first of two layers, in f64. Every parameter is random, so that
+/// none is 0 or 1.
 inline std::unique_ptr<Attention> random_attention(const std::string& specification, Place place,
                                                    std::uint64_t seed = 3) {
   AttentionShape shape{.model_dim = 6, .heads = 2, .layer = 0, .layers = 2, .place = place};
@@ -37,8 +38,8 @@ inline std::unique_ptr<Attention> random_attention(const std::string& specificat
   return attention;
 }
 
-/// A mask for the methods that take one, [1, 2, I, J]: no symmetry, a fifth of it 0, and each (i, j) has its value
-/// whatever the queries and keys around it are.
+/// A mask for the methods that read one, [1, 2, I, J], without symmetry and with a fifth of its entries 0. Entry (i, j)
+/// does not depend on I and J.
 inline Tensor test_mask(std::int64_t I, std::int64_t J, std::int64_t query_offset = 0) {
   std::vector<double> values;
   for (int h = 0; h < 2; ++h)
@@ -73,9 +74,9 @@ inline std::vector<std::string> specifications_of(const MethodEntry& entry) {
   return specifications;
 }
 
-/// The specifications_of() every method, then some combinations: a method that joins the registry is tested with no
-/// test written. The environment variable FOVEA_TEST_METHODS, names separated by ';', chooses methods; each of them is
-/// then also tried in sums and on some heads.
+/// specifications_of() for every method, then some combinations of methods. A new method of the registry is thus tested
+/// without a new test. The environment variable FOVEA_TEST_METHODS, names separated by ';', selects methods; each of
+/// them is then also tested in sums and on some heads.
 inline std::vector<std::string> all_specifications() {
   std::vector<std::string> specifications;
   auto add = [&](const MethodEntry& entry) {
@@ -205,7 +206,7 @@ inline const std::vector<Place>& all_places() {
   return places;
 }
 
-/// The attention, if it is defined in that place and the engine of this thread can compute it; otherwise null.
+/// The attention; null if it is not defined in this place or the engine of this thread cannot compute it.
 inline std::unique_ptr<Attention> usable_attention(const std::string& specification, Place place) try {
   auto attention = random_attention(specification, place);
   Generator generator(1);
@@ -216,7 +217,7 @@ inline std::unique_ptr<Attention> usable_attention(const std::string& specificat
   return nullptr;
 }
 
-/// The plan of a call; empty for an attention that is no MultiHeadAttention, such as a combination.
+/// The plan of a call; empty if the attention is not a MultiHeadAttention but, for example, a combination.
 inline Plan plan_of(Attention& attention, const AttentionInput& input) {
   auto* heads = dynamic_cast<MultiHeadAttention*>(&attention);
   return heads ? heads->call(input).plan : Plan{};

@@ -1,4 +1,5 @@
-// Scores, weights by position, and several mechanisms together: the worked examples of the slides, and what they share.
+// Scores, weights by position, and combinations of mechanisms: the worked examples of Watson's slides, and properties
+// that all mechanisms have.
 #include "autograd/gradcheck.h"
 #include "tests/attention/mechanism.h"
 
@@ -9,7 +10,7 @@ namespace {
 
 const AttentionShape two_wide{.model_dim = 2, .place = Place::cross};
 
-/// h_0, ..., h_3 and s of the slides.
+/// The keys h_0, ..., h_3 and the query s of the slides.
 Tensor toy_keys() { return Tensor::of({1, 0, 0, 1, 1, 1, 0.5, -0.5}, {1, 4, 2}); }
 Tensor toy_query() { return Tensor::of({0.5, 1}, {1, 1, 2}); }
 
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(scores_of_the_slides) {
   check_printed(location.output(), {0.535607, 0.406814});
 }
 
-BOOST_AUTO_TEST_CASE(keys_beyond_the_table_of_locations_weigh_nothing) {
+BOOST_AUTO_TEST_CASE(keys_beyond_the_table_of_location_have_weight_0) {
   Mechanism location = toy("classic(location(longest=2))", {{"location.weight", {1, 0, 0, 1}}});
   double e = std::exp(0.5);
   check_equal(location.weights(), {1 / (1 + e), e / (1 + e), 0, 0});
@@ -211,7 +212,7 @@ BOOST_AUTO_TEST_CASE(fine_grained_is_one_additive_head_for_each_dimension) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(mechanisms_of_the_slides_together) {
+BOOST_AUTO_TEST_CASE(combined_mechanisms_of_the_slides) {
   const AttentionInput second = at_step(1);
   Mechanism average = toy("average(dot, gaussian_location(normalize=true))", {}, second);
   check_printed(average.output(), {0.611285, 0.681345});
@@ -223,7 +224,7 @@ BOOST_AUTO_TEST_CASE(mechanisms_of_the_slides_together) {
                 {0.677208, 0.707409, 0.545363, 0.655282});
 }
 
-BOOST_AUTO_TEST_CASE(weights_of_mechanisms_stand_side_by_side) {
+BOOST_AUTO_TEST_CASE(a_trace_has_the_weights_of_all_mechanisms_in_order) {
   const AttentionShape shape{.model_dim = 2, .place = Place::cross};
   auto mixed = attention_factory("average(mean, average(fine_grained, dot))")(shape);
   mixed->initialise(3);
@@ -312,7 +313,7 @@ BOOST_AUTO_TEST_CASE(inputs_may_have_three_widths) {
       "dot: queries have width 3, keys have width 2; they must be equal (general and additive allow two widths)");
 }
 
-BOOST_AUTO_TEST_CASE(a_decoder_asks_step_by_step) {
+BOOST_AUTO_TEST_CASE(decoding_step_by_step_equals_one_call) {
   AttentionShape shape{.model_dim = 3, .place = Place::cross};
   auto attention = attention_factory("average(additive, general, laplace)")(shape);
   attention->to(DType::f64);
@@ -359,10 +360,11 @@ BOOST_AUTO_TEST_CASE(bad_combinations_point_at_the_column) {
   auto error = [](const std::string& specification) { return error_of(specification, two_wide); };
   BOOST_TEST(error("classic()") == "'classic()': classic() is empty (column 1); write classic(additive)");
   BOOST_TEST(error("classic(dot, general)") ==
-             "'classic(dot, general)': classic(...) of several mechanisms (column 1); use average(...) or concat(...)");
+             "'classic(dot, general)': classic(...) takes one mechanism (column 1); use average(...) or concat(...) "
+             "for several");
   BOOST_TEST(error("gaussian + classic(dot)") ==
-             "'gaussian + classic(dot)': classic(...) is a whole attention "
-             "(column 12); a sum goes inside it: classic(dot + gaussian)");
+             "'gaussian + classic(dot)': classic(...) cannot be a term of a sum "
+             "(column 12); put the sum inside it: classic(dot + gaussian)");
   BOOST_TEST(
       error("classic(heads(dot*1))") ==
       "'classic(heads(dot*1))': heads(...) in attention of one head (column 9); use average(...) or concat(...)");
@@ -384,14 +386,14 @@ BOOST_AUTO_TEST_CASE(bad_mechanisms_with_projections_point_at_the_column) {
   };
   BOOST_TEST(error("multi_head()") == "'multi_head()': multi_head() is empty (column 1); write multi_head(additive)");
   BOOST_TEST(error("average(mean, multi_head(dot, general))") ==
-             "'average(mean, multi_head(dot, general))': multi_head(...) of several mechanisms (column 15); use "
-             "average(...) or concat(...)");
+             "'average(mean, multi_head(dot, general))': multi_head(...) takes one mechanism (column 15); use "
+             "average(...) or concat(...) for several");
   BOOST_TEST(error("gaussian + multi_head(dot)") ==
-             "'gaussian + multi_head(dot)': multi_head(...) is a whole attention "
-             "(column 12); a sum goes inside it: multi_head(dot + gaussian)");
+             "'gaussian + multi_head(dot)': multi_head(...) cannot be a term of a sum "
+             "(column 12); put the sum inside it: multi_head(dot + gaussian)");
   BOOST_TEST(error("multi_head(average(dot))") ==
-             "'multi_head(average(dot))': average(...) is a whole attention "
-             "(column 12); a sum goes inside it: average(dot + gaussian)");
+             "'multi_head(average(dot))': average(...) cannot be a term of a sum "
+             "(column 12); put the sum inside it: average(dot + gaussian)");
   BOOST_TEST(
       error("average(multi_head(dot, hedas=2))") ==
       "'average(multi_head(dot, hedas=2))': multi_head has no option 'hedas' (column 25); did you mean 'heads'?");
@@ -401,7 +403,7 @@ BOOST_AUTO_TEST_CASE(bad_mechanisms_with_projections_point_at_the_column) {
              "'average(mean, multi_head(dot, heads=3))': multi_head (column 15) has 3 heads, which do not divide the "
              "width 8; heads=N sets them");
   BOOST_TEST(error("average(multi_head(heads(dot*1, mean*2), heads=2), mean)") ==
-             "'average(multi_head(heads(dot*1, mean*2), heads=2), mean)': heads(...) shares out 3 heads, multi_head "
+             "'average(multi_head(heads(dot*1, mean*2), heads=2), mean)': heads(...) assigns 3 heads, but multi_head "
              "(column 9) has 2");
   BOOST_TEST(error("average(multi_head(gaussian(heads=2-3), heads=2), mean)") ==
              "'average(multi_head(gaussian(heads=2-3), heads=2), mean)': heads=2-3 (column 35), but there are 2 heads");

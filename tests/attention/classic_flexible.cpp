@@ -74,7 +74,7 @@ void copy_parameters(Attention& from, Attention& to) {
       if (source.name == target.name) target.variable.value().copy_from(source.variable.value());
 }
 
-/// Query t of a whole input, as a decoder asks for it.
+/// Query t of a whole input, as the call of one decoding step.
 AttentionInput step_of(AttentionInput whole, std::int64_t t, const Variable& focus, DecoderMemory& memory,
                        AttentionTrace& trace) {
   whole.query = slice(whole.query, 1, t, t + 1);
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_detached_focus_has_the_same_value_and_another_gradient) {
   check_equal(numbers(none[0]), {0, 0}, 0);
 }
 
-BOOST_AUTO_TEST_CASE(all_steps_at_once_are_the_steps_one_by_one) {
+BOOST_AUTO_TEST_CASE(one_call_with_all_steps_equals_one_call_per_step) {
   for (const char* specification :
        {"classic(additive+flexible)", "classic(general+flexible(p_init=nopen,threshold=0.5))",
         "classic(additive+flexible(p_init=-1,threshold=0.3,sigma=1))"})
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(all_steps_at_once_are_the_steps_one_by_one) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(the_gradient_of_steps_one_by_one_is_that_of_all_at_once) {
+BOOST_AUTO_TEST_CASE(the_gradient_of_one_call_per_step_equals_that_of_one_call) {
   auto attention = random_mechanism("classic(additive+flexible)");
   Generator generator(14);
   Tensor cotangent = random_tensor({2, 4, 2}, generator);
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_steps_one_by_one_is_that_of_all_at_once) {
   for (std::size_t k = 0; k < wanted.size(); ++k) check_equal(numbers(steps[k]), numbers(whole[k]));
 }
 
-BOOST_AUTO_TEST_CASE(skipped_scores_change_nothing_and_are_not_looked_at) {
+BOOST_AUTO_TEST_CASE(scores_outside_of_the_window_are_not_computed_and_change_nothing) {
   for (const char* specification :
        {"classic(additive+flexible(threshold=0.3,sigma=0.7))",
         "classic(location(longest=3)+flexible(threshold=0.4,sigma=1))", "classic(mean+flexible(threshold=0.4,sigma=1))",
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(skipped_scores_change_nothing_and_are_not_looked_at) {
   check_equal(numbers(attention->forward(input)), numbers(before), 0);
 }
 
-BOOST_AUTO_TEST_CASE(thresholds_are_for_test_time) {
+BOOST_AUTO_TEST_CASE(a_threshold_has_no_effect_in_training) {
   auto wide = random_mechanism("classic(general+flexible)"),
        narrow = random_mechanism("classic(general+flexible(threshold=0.1))");
   AttentionInput input = random_input();
@@ -359,7 +359,7 @@ BOOST_AUTO_TEST_CASE(parameters_are_those_of_the_paper) {
   BOOST_TEST(attention->parameter_count() == 10 * 7 + 20 * 7 + 7 + 7 + 7 * (10 + 6) + 1);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_missing_is_named) {
+BOOST_AUTO_TEST_CASE(errors_name_the_missing_input) {
   auto error = [](const std::function<void()>& body) -> std::string {
     try {
       body();

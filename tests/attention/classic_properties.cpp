@@ -1,4 +1,4 @@
-// What every attention without projections owes: gradients, padding, causality, decoding step by step, either engine.
+// Properties of every attention without projections: gradients, padding, causality, step-by-step decoding, engines.
 #include "attention/engine/attend.h"
 #include "autograd/gradcheck.h"
 #include "tests/attention/mechanism.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t B = 2, T = 5, d = 4;
 
-/// Of every mechanism, alone and with others.
+/// Specifications of every mechanism, alone and in combinations.
 const std::vector<std::string>& mechanisms() {
   static const std::vector<std::string> all{
       "classic(dot)",
@@ -51,7 +51,7 @@ Values rows(const Variable& x, std::int64_t sentence, std::int64_t count) {
   return x.value().slice(0, sentence, sentence + 1).slice(1, 0, count).to_vector<double>();
 }
 
-/// body(attention, causal) of every mechanism, in an encoder and in a decoder.
+/// Calls body(attention, causal) for every mechanism, in an encoder and in a decoder.
 template <class Body>
 void for_every_mechanism(const Body& body) {
   for (const std::string& specification : mechanisms())
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(decoding_step_by_step_is_teacher_forcing_and_sees_no_future) {
+BOOST_AUTO_TEST_CASE(decoding_step_by_step_equals_teacher_forcing_and_sees_no_later_key) {
   for_every_mechanism([](Attention& attention, bool causal) {
     if (!causal) return;
     Generator generator(24);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(both_engines_agree) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(mechanisms_with_projections_are_the_attentions_alone) {
+BOOST_AUTO_TEST_CASE(mechanisms_with_projections_equal_the_same_attentions_alone) {
   const AttentionShape shape{.model_dim = 6, .heads = 2, .place = Place::encoder};
   auto f64 = [](const std::string& specification, AttentionShape own) {
     auto attention = attention_factory(specification)(own);
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(mechanisms_with_projections_are_the_attentions_alone) {
         Variable a = output(*first, mask, one), b = output(*second, mask.slice(1, 0, 1), two);
         Variable side_by_side = concat({a, b}, 2);
         Tensor three = concat({Variable(mask), Variable(mask.slice(1, 0, 1))}, 1).value();
-        if (one.weights.rank() == 5) {  // weights for each of 3 dimensions of a head, and of 6: no tensor has both
+        if (one.weights.rank() == 5) {  // weights for 3 dimensions of a value and for 6: a trace cannot hold both
           BOOST_CHECK_THROW(output(*both, three, traced), Error);
         } else {
           check_equal(output(*both, three, traced).value().to_vector<double>(),

@@ -1,4 +1,4 @@
-// The fused engine against the composed form, for every method of the registry in every place.
+// The fused and the blockwise engine compared with the composed one, for every method of the registry in every place.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -40,7 +40,7 @@ std::vector<Tensor> output_and_gradients(Attention& attention, Place place, cons
                          .trace = trace});
   backward(out, random_tensor(out.shape(), generator).to(dtype));
   std::vector<Tensor> all{out.value()};
-  auto add_gradient = [&](const Variable& input) {  // not every method looks at the queries
+  auto add_gradient = [&](const Variable& input) {  // an input that the method does not read has no gradient
     all.push_back(input.grad().defined() ? input.grad().value() : Tensor::zeros(input.shape(), dtype));
   };
   add_gradient(key);
@@ -80,12 +80,13 @@ void for_every_fused(const std::function<void(Attention&, Place)>& body) {
   }
 }
 
-// Sizes around the strips' and the vectors': one strip and several, a sentence without keys, one part and several,
-// and sentences enough for a thread to have whole ones.
+// Sizes {sentences, queries, keys} just below and above those of strips and vectors: one strip and several, a sentence
+// without keys, one part of a head and several, and enough sentences for a thread to process whole ones.
 const std::vector<Sizes> all_sizes{
     {2, 4, 5, {5, 3}}, {3, 17, 33, {33, 0, 16}}, {1, 300, 290, {281}}, {40, 3, 7, std::vector<std::int32_t>(40, 6)}};
 
-/// Both engines' outputs, and gradients of queries, keys, values and what else the plan reads, with a random cotangent.
+/// The outputs of the fused and the composed engine, and the gradients of queries, keys, values and all other variables
+/// that the plan reads, with a random cotangent.
 void check_engines_alike(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                          const std::vector<Variable>& read_by_plan, double tolerance) {
   std::vector<Variable> inputs{in.query, in.key, in.value};
@@ -121,7 +122,7 @@ struct SquareAdded {
   }
 };
 
-/// z · b: no softmax cancels it, whatever b goes with.
+/// z · b: a softmax does not cancel the capture, whichever index it depends on.
 struct Scaled {
   static constexpr const char* name = "scaled";
   template <class T>
@@ -134,7 +135,7 @@ struct Scaled {
 
 BOOST_AUTO_TEST_SUITE(attention_engines)
 
-// A method that is not named here may have a fused form or not.
+// Methods that must have a fused form. Other methods may have one or not.
 BOOST_AUTO_TEST_CASE(methods_keep_their_fused_forms) {
   const std::vector<std::string> without{"window(mask=discrete)", "window(use=additive,pointers=given)"};
   for (const char* name :
@@ -175,7 +176,7 @@ BOOST_AUTO_TEST_CASE(fused_equals_composed_in_value_and_gradient) {
   });
 }
 
-// NaN in, NaN out: a parameter that is NaN must not give a plausible number. In every engine that the method has.
+// A parameter that is NaN must make the output NaN, with every engine that can compute the method.
 BOOST_AUTO_TEST_CASE(a_parameter_that_is_nan_is_seen_in_the_output) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   auto has_nan = [](const Tensor& x) {
@@ -230,9 +231,9 @@ BOOST_AUTO_TEST_CASE(blockwise_equals_composed_in_value_and_gradient) {
       }
 }
 
-// Queries that look far from where their pointers point: what a window is there has digits of its own, which a sum to 1
-// again brings to light.
-BOOST_AUTO_TEST_CASE(a_window_is_exact_where_it_is_nearly_nothing) {
+// Far from its pointers a multiplicative window is nearly 0. Dividing the weights by their sum there shows whether the
+// small numbers are exact.
+BOOST_AUTO_TEST_CASE(a_window_is_exact_where_it_is_nearly_0) {
   for (const char* options : {"", ",mask=exact", ",mask=prob_or", ",segment=5", ",forward_only=true"}) {
     auto attention =
         random_attention(fmt::format("window(renormalize=true,pointer_scale=40{})", options), Place::encoder);
@@ -249,8 +250,9 @@ BOOST_AUTO_TEST_CASE(a_window_is_exact_where_it_is_nearly_nothing) {
   }
 }
 
-// The backward pass makes weights again from the logarithm of their sum, whose rounding is as large as the logits are.
-BOOST_AUTO_TEST_CASE(weights_of_large_logits_are_made_again_as_they_were) {
+// The backward pass recomputes weights from the stored logarithm of their sum, whose rounding error grows with the
+// logits.
+BOOST_AUTO_TEST_CASE(the_backward_pass_recomputes_the_weights_of_large_logits_exactly) {
   auto attention = random_attention("gaussian_location(learned=true,normalize=true)", Place::cross);
   for (auto& parameter : attention->parameters())
     if (parameter.name == "gaussian_location.rho") Variable(parameter.variable).value().fill(3);
@@ -283,7 +285,7 @@ BOOST_AUTO_TEST_CASE(a_sink_beside_large_logits_has_its_gradient) {
   for (int h : {0, 1}) BOOST_TEST(std::abs(fused[h] - exact[h]) < 1e-13 * std::abs(exact[h]));
 }
 
-BOOST_AUTO_TEST_CASE(in_f32_too) {
+BOOST_AUTO_TEST_CASE(fused_equals_composed_in_f32) {
   for_every_fused([](Attention& attention, Place place) {
     attention.to(DType::f32);
     auto run = [&](AttentionEngine engine) {
@@ -295,7 +297,7 @@ BOOST_AUTO_TEST_CASE(in_f32_too) {
   });
 }
 
-/// In that precision, at lengths that fill no vectors.
+/// Runs the attention in that precision, at lengths that are no multiple of a vector's.
 std::vector<Tensor> rounded_or_not(Attention& attention, Place place, Precision precision) {
   AttentionEngineScope chosen(AttentionEngine::fused);
   set_matmul_precision(precision);
@@ -311,8 +313,8 @@ double distance(const Tensor& x, const Tensor& y) {
 }
 double norm(const Tensor& x) { return distance(x, Tensor::zeros(x.shape(), x.dtype())); }
 
-// A rounding of 2^-9 in every operand; the kinks of an activation carry it into gradients.
-BOOST_AUTO_TEST_CASE(in_bf16_nearly) {
+// In bf16 every operand has a rounding error of 2^-9; where an activation has a kink, it changes gradients.
+BOOST_AUTO_TEST_CASE(fused_in_bf16_is_near_f32) {
   int different = 0;
   for_every_fused([&](Attention& attention, Place place) {
     attention.to(DType::f32);
@@ -328,8 +330,9 @@ BOOST_AUTO_TEST_CASE(in_bf16_nearly) {
   BOOST_TEST(different > 100);
 }
 
-// Nor is it larger than elsewhere where the pointers' logits are: it would be the rounding that is multiplied.
-BOOST_AUTO_TEST_CASE(in_bf16_as_nearly_with_any_scale_of_the_pointers) {
+// The error does not grow with the scale of the pointers' logits: those with a large scale are computed in f32, because
+// the rounding errors would be multiplied.
+BOOST_AUTO_TEST_CASE(fused_in_bf16_is_as_near_with_any_scale_of_the_pointers) {
   for (const char* scale :
        {"pointer_scale=1", "pointer_scale=200", "pointer_scale=-200", "pointer_scale_by_length=true"}) {
     auto attention = random_attention(fmt::format("window({})", scale), Place::encoder);
@@ -343,8 +346,8 @@ BOOST_AUTO_TEST_CASE(in_bf16_as_nearly_with_any_scale_of_the_pointers) {
   }
 }
 
-// The last key of a sentence is rounded in a pair with what comes after it.
-BOOST_AUTO_TEST_CASE(in_bf16_too_padding_may_be_anything) {
+// bf16 packs keys in pairs: the last key of a sentence forms a pair with padding.
+BOOST_AUTO_TEST_CASE(padding_changes_nothing_in_bf16) {
   AttentionEngineScope fused(AttentionEngine::fused);
   set_matmul_precision(Precision::bf16);
   for (const char* specification :
@@ -428,7 +431,7 @@ BOOST_AUTO_TEST_CASE(a_weight_is_dropped_by_its_head_query_and_key) {
   }
 }
 
-// A term's demand for memory shows where nothing is spare: long rows, with dropout, in a short strip.
+// Long rows, with dropout, in a short strip: a term that uses more of the thread's memory than it requested fails here.
 BOOST_AUTO_TEST_CASE(long_rows_with_dropout_and_windows_that_see_nothing) {
   for (const char* specification :
        {"window(mask=exact)", "window(use=additive,mask=exact)+relative(clip=3)", "sliding(left=1,right=1)+window"}) {
@@ -446,7 +449,7 @@ BOOST_AUTO_TEST_CASE(long_rows_with_dropout_and_windows_that_see_nothing) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(many_queries_beyond_the_reach_of_a_few_keys) {
+BOOST_AUTO_TEST_CASE(windows_of_many_queries_may_lie_behind_the_last_key) {
   auto attention = random_attention("sliding(left=1,right=1)", Place::cross);
   auto run = [&](AttentionEngine engine) {
     AttentionEngineScope chosen(engine);
@@ -455,8 +458,8 @@ BOOST_AUTO_TEST_CASE(many_queries_beyond_the_reach_of_a_few_keys) {
   check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11);
 }
 
-// Sizes and windows that leave a gap behind the sinks in most strips, with terms that take pieces and terms that do
-// not.
+// Sizes and windows for which most strips have a gap between the sinks and the window, with terms that can process the
+// pieces one by one (takes_pieces) and terms that cannot.
 BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing) {
   const Sizes sizes{3, 150, 260, {260, 97, 0}};
   for (const char* specification :
@@ -489,7 +492,7 @@ BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing) {
       }
 }
 
-// Several parts of a head, whole sentences for a thread; f32 and bf16.
+// Sizes for which threads process parts of a head, or whole sentences; in f32 and bf16.
 BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing_in_any_size_or_precision) {
   auto attention = random_attention("sliding(left=9,right=1)+sinks(tokens=17)+relative(clip=4)+dman", Place::encoder);
   auto run = [&](AttentionEngine engine, const Sizes& sizes, DType dtype) {
@@ -508,7 +511,7 @@ BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing_in_any_size_
   }
 }
 
-/// A few last queries of a decoder with so many positions; the output and the queries' gradient.
+/// The output and the gradient of the queries, for a few last queries of a decoder with this many positions.
 std::vector<Tensor> last_queries(Attention& attention, const Tensor& states, std::int64_t queries) {
   const std::int64_t n = states.size(1);
   Variable query(states.slice(1, n - queries, n).clone(), true), key(states);
@@ -519,7 +522,7 @@ std::vector<Tensor> last_queries(Attention& attention, const Tensor& states, std
   return {out.value(), query.grad().value()};
 }
 
-BOOST_AUTO_TEST_CASE(a_gap_may_be_of_any_size_and_begin_anywhere) {
+BOOST_AUTO_TEST_CASE(the_gap_behind_the_sinks_may_have_any_size_and_start) {
   Generator generator(6);
   for (const char* specification :
        {"sliding(left=5,right=0)+sinks(tokens=3,logit=true)", "sliding(left=5,right=0)+sinks(tokens=16)+alibi",
@@ -536,7 +539,7 @@ BOOST_AUTO_TEST_CASE(a_gap_may_be_of_any_size_and_begin_anywhere) {
   }
 }
 
-// Of every shape that broadcasts, over several strips and parts, and where a thread has whole sentences.
+// Captures of every shape that broadcasts, over several strips and parts, and for threads that process whole sentences.
 BOOST_AUTO_TEST_CASE(captures_of_any_shape_have_their_gradients) {
   struct Extent {
     std::int64_t sentences, queries, keys, query_offset;
@@ -573,7 +576,8 @@ BOOST_AUTO_TEST_CASE(captures_of_any_shape_have_their_gradients) {
   }
 }
 
-// A visible pair may have the logit −inf, and a masked key may have captures that are not finite: nothing else changes.
+// A visible pair may have the logit −inf, and a masked key may have captures that are not finite. Neither changes the
+// results of other pairs.
 BOOST_AUTO_TEST_CASE(infinities_stay_where_they_are) {
   constexpr std::int64_t B = 2, H = 2, I = 5, J = 7, visible = 5;
   for (bool masked : {false, true}) {
@@ -607,8 +611,8 @@ BOOST_AUTO_TEST_CASE(infinities_stay_where_they_are) {
   }
 }
 
-// The registry's methods have what is always seen at the beginning; a term may have it anywhere.
-BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
+// Among the registry's methods only sinks set Plan::always, at the first keys. A plan may set it anywhere.
+BOOST_AUTO_TEST_CASE(keys_that_are_always_seen_may_lie_behind_the_window) {
   constexpr std::int64_t I = 70, J = 230;
   auto at = [&](std::int64_t query, std::int64_t after) { return std::clamp<std::int64_t>(2 * query + after, 0, J); };
   auto range = [&](std::int64_t after, std::int64_t keys) {
@@ -634,7 +638,8 @@ BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_behind_the_window) {
   }
 }
 
-// The focus reaches the next block of queries, the next call (as an output with gradients) and comes from the last one.
+// The focus passes from block to block of the queries, from call to call, where it is an output with gradients, and
+// from AttentionInput::previous_focus to the first block.
 BOOST_AUTO_TEST_CASE(a_focus_is_carried_between_blocks_and_calls) {
   constexpr std::int64_t I = 29, J = 31;
   for (double threshold : {std::numeric_limits<double>::infinity(), 0.7})
@@ -671,8 +676,8 @@ BOOST_AUTO_TEST_CASE(a_focus_is_carried_between_blocks_and_calls) {
     }
 }
 
-// Intervals so far apart that a strip has a piece for each of them.
-BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_in_several_places) {
+// The intervals are so far apart that a strip has a separate piece for each.
+BOOST_AUTO_TEST_CASE(keys_that_are_always_seen_may_lie_in_several_intervals) {
   constexpr std::int64_t I = 37, J = 900;
   auto fixed = [](double first, double end) {
     return HeadKeys{{Tensor::full({1, 1, 1}, first, DType::i32), Tensor::full({1, 1, 1}, end, DType::i32)}};
@@ -696,7 +701,7 @@ BOOST_AUTO_TEST_CASE(what_is_always_seen_may_lie_in_several_places) {
   }
 }
 
-// NaN in one document would reach another through the product of a weight of 0 with a value.
+// The other documents are NaN: 0 · NaN would show any product of a weight of 0 with one of their values.
 BOOST_AUTO_TEST_CASE(keys_of_other_documents_are_not_read) {
   AttentionEngineScope fused(AttentionEngine::fused);
   constexpr std::int64_t T = 230, first = 71, end = 160;  // the second of three documents
@@ -737,7 +742,7 @@ BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_are_not_read) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(matrices_without_rows_or_columns_are_no_work) {
+BOOST_AUTO_TEST_CASE(fused_equals_composed_without_keys_and_with_values_of_width_0) {
   struct Empty {
     std::int64_t keys, width_of_values;
   };
@@ -756,7 +761,7 @@ BOOST_AUTO_TEST_CASE(matrices_without_rows_or_columns_are_no_work) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
+BOOST_AUTO_TEST_CASE(plans_of_wrong_shapes_are_errors_before_anything_is_computed) {
   Generator generator(4);
   auto in = [&] {
     AttentionContext in;
@@ -799,7 +804,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_before_anything_is_computed) {
           "attention: a range of keys has the bound i64 [4]; it must be i32 and broadcast to [2, 3, 4]");
 }
 
-BOOST_AUTO_TEST_CASE(scores_that_meet_or_leave_the_heads_are_refused) {
+BOOST_AUTO_TEST_CASE(scores_on_the_same_head_or_outside_of_the_heads_are_errors) {
   Generator generator(4);
   auto random = [&](std::int64_t heads, std::int64_t length) {
     return random_tensor({1, heads, length, 3}, generator);
@@ -814,7 +819,7 @@ BOOST_AUTO_TEST_CASE(scores_that_meet_or_leave_the_heads_are_refused) {
       plan.scores.push_back({.queries = random(heads.count, 5), .keys = random(heads.count, 6), .heads = heads});
     return std::make_shared<const Plan>(std::move(plan));
   };
-  const auto of_two_heads = with({{1, 2}});  // the others have the default score
+  const auto of_two_heads = with({{1, 2}});  // the other heads have the default score
   check_alike({attend_fused(in, of_two_heads, {}, nullptr).out.value()},
               {attend_composed(in, *of_two_heads, {}, nullptr).out.value()}, 1e-12);
   Plan narrow;
@@ -827,7 +832,7 @@ BOOST_AUTO_TEST_CASE(scores_that_meet_or_leave_the_heads_are_refused) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(masks_and_ranges_that_have_changed_before_the_pass_are_refused) {
+BOOST_AUTO_TEST_CASE(masks_and_ranges_that_change_before_the_backward_pass_are_errors) {
   Generator generator(4);
   AttentionContext in;
   in.query = Variable(random_tensor({2, 3, 4, 5}, generator), true);
@@ -872,7 +877,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
   omp_set_num_threads(before);
 }
 
-/// Whether the plan has a matrix of all pairs, which a method made itself.
+/// Whether the plan has a matrix of all pairs as a capture (PerPair).
 bool has_matrix_of_pairs(const Plan& plan) {
   for (const auto* terms : {&plan.score_changes, &plan.biases, &plan.windows})
     for (const PairTerm& term : *terms)
@@ -881,9 +886,9 @@ bool has_matrix_of_pairs(const Plan& plan) {
   return false;
 }
 
-BOOST_AUTO_TEST_CASE(a_forward_pass_takes_memory_as_the_number_of_positions) {
+BOOST_AUTO_TEST_CASE(the_memory_of_a_forward_pass_is_linear_in_the_number_of_positions) {
   const int before_test = omp_get_max_threads();
-  omp_set_num_threads(1);  // how many threads have strips at one time is chance
+  omp_set_num_threads(1);  // with several threads, the number of strips in memory at one time varies from run to run
   for_every_fused([](Attention& attention, Place place) {
     attention.to(DType::f32);
     AttentionEngineScope fused(AttentionEngine::fused);
@@ -908,7 +913,7 @@ BOOST_AUTO_TEST_CASE(a_forward_pass_takes_memory_as_the_number_of_positions) {
   omp_set_num_threads(before_test);
 }
 
-BOOST_AUTO_TEST_CASE(weights_are_there_for_the_asking) {
+BOOST_AUTO_TEST_CASE(the_fused_engine_traces_the_weights_of_the_composed_one) {
   for_every_fused([](Attention& attention, Place place) {
     auto run = [&](AttentionEngine engine) {
       AttentionEngineScope chosen(engine);
@@ -922,7 +927,7 @@ BOOST_AUTO_TEST_CASE(weights_are_there_for_the_asking) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(second_derivatives_come_from_the_composed_form) {
+BOOST_AUTO_TEST_CASE(second_derivatives_equal_those_of_the_composed_engine) {
   for (const char* specification :
        {"gaussian", "heads(additive(hidden=2)*1, general*1)", "location(longest=3)", "fine_grained(hidden=2)",
         "laplace(learned=true)", "general+flexible", "heads(flexible*1, gaussian*1)"}) {
@@ -944,7 +949,7 @@ BOOST_AUTO_TEST_CASE(second_derivatives_come_from_the_composed_form) {
   }
 }
 
-// A decoder that goes step by step takes the focus from one call to the next, and its gradient back.
+// In step-by-step decoding the focus passes from call to call, and its gradient passes back.
 BOOST_AUTO_TEST_CASE(the_focus_has_a_gradient_of_its_own) {
   for (const char* specification : {"flexible", "general+flexible(detach_focus=true)",
                                     "heads(global*1, flexible(p_init=nopen)*1)", "flexible(threshold=0.5,sigma=1)"}) {

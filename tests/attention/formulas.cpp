@@ -1,5 +1,5 @@
-// Every pointwise formula of the registry as data: its recorded expressions, and the text made from them, compute what
-// the functor computes.
+// For every pointwise formula of the registry, the recorded expressions and the source text generated from them compute
+// what the functor computes.
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -91,7 +91,7 @@ std::vector<T> evaluate(const Expression& expression, const std::vector<T>& x) {
   return results;
 }
 
-/// Inputs of a formula: random numbers, and in half of the cases one of them infinite, NaN or 0.
+/// Inputs of a formula: random numbers; in half of the cases, one of them is infinite, NaN or 0.
 template <class T>
 std::vector<std::vector<T>> many_inputs(int inputs) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -129,7 +129,7 @@ void check_against_functor(const PointwiseFormula& formula, const Value& value, 
   }
 }
 
-/// Functions compiled from the text of all formulas, in a library of their own.
+/// A shared library compiled from the generated text of all formulas, and its functions.
 class CompiledText {
  public:
   explicit CompiledText(const std::map<std::string, PointwiseFormula>& formulas) {
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(recorded_expressions_compute_what_the_functors_compute) {
     }
 }
 
-/// The text is what a device's compiler gets.
+/// The generated text is the source code for a device's compiler.
 BOOST_AUTO_TEST_CASE(the_generated_text_computes_what_the_functors_compute) {
   const auto formulas = all_formulas();
   const CompiledText compiled(formulas);
@@ -232,8 +232,8 @@ BOOST_AUTO_TEST_CASE(the_generated_text_computes_what_the_functors_compute) {
     }
 }
 
-/// A method whose option is a number has one text for all values of it.
-BOOST_AUTO_TEST_CASE(options_are_constants_of_one_text) {
+/// The numbers in a method's options are arguments of the generated text, so one text serves all values.
+BOOST_AUTO_TEST_CASE(one_generated_text_serves_all_values_of_an_option) {
   const auto a = pointwise_formula<Scaled, Per::key>(Scaled{2.5}), b = pointwise_formula<Scaled, Per::key>(Scaled{-7});
   BOOST_TEST(source_of(a.value(), "f") == source_of(b.value(), "f"));
   BOOST_TEST(source_of(a.gradients(), "f") == source_of(b.gradients(), "f"));
@@ -241,8 +241,9 @@ BOOST_AUTO_TEST_CASE(options_are_constants_of_one_text) {
   BOOST_TEST(b.value().constants == std::vector<double>{-7}, boost::test_tools::per_element());
 }
 
-/// x · 0 is NaN for an infinite x and stays so; a derivative that is 0 whatever the inputs are is no product.
-BOOST_AUTO_TEST_CASE(zeros_of_the_structure_fold_and_zeros_of_the_value_do_not) {
+/// A product with a value that happens to be 0 is kept, because x · 0 is NaN for an infinite x. A derivative that is 0
+/// for all inputs is left out.
+BOOST_AUTO_TEST_CASE(derivatives_that_are_always_0_are_left_out_and_other_zeros_are_kept) {
   const auto formula = pointwise_formula<TimesZero, Per::query>(TimesZero{});
   constexpr double infinity = std::numeric_limits<double>::infinity();
   BOOST_TEST(std::isnan(evaluate(formula.value(), std::vector<double>{infinity, 0, 0, 1})[0]));

@@ -1,4 +1,4 @@
-// Every pointwise formula of the registry computes on CUDA what it computes on the CPU.
+// Every pointwise formula of the registry gives the same results on CUDA and on the CPU.
 #include <functional>
 
 #include <boost/test/unit_test.hpp>
@@ -24,8 +24,8 @@ struct Layout {
   std::vector<Shape> shapes;
   bool has_gaps;
 };
-// Of all inputs the first is z. Inputs of one shape have a gradient that no sum rounds, so that they can hold
-// infinities and NaN.
+// The first input is z. With inputs of one shape gradients are no sums, so that inputs can hold infinities and NaN and
+// are still comparable.
 const std::vector<Layout> of_one_shape{
     {"one number", {{1}}, false}, {"one shape", {{3, 7, 17}}, false}, {"one shape with gaps", {{3, 5, 13}}, true}};
 const std::vector<Layout> broadcast_to_each_other{
@@ -85,7 +85,7 @@ void check_alike(const Variable& cuda, const Variable& cpu, const std::string& w
 template <class T>
 void check_first_order(const PointwiseFormula& formula, const Layout& layout, bool with_specials) {
   const DType dtype = dtype_of<T>;
-  // log and divisions of most formulas have numbers of moderate size from 0.3 on; others get specials and negative ones
+  // from 0.3 on, log and divisions of most formulas give moderate numbers; with specials, inputs are negative too
   const Inputs x = random_inputs(3 + formula.captures(), layout, dtype, with_specials ? -3 : 0.3,
                                  with_specials ? 3 : 1.5, with_specials);
   const Variable here = formula.map(x.cpu), there = formula.map(x.cuda);

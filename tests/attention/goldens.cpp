@@ -1,5 +1,5 @@
-// The worked examples of the papers' equations: three tokens of width two, one head, numbers printed to six digits by
-// an independent program.
+// Worked examples of the papers' equations: three tokens of width two, one head. An independent program printed the
+// expected numbers to six digits.
 #include "tests/goldens.h"
 
 #include <cmath>
@@ -77,7 +77,7 @@ class Toy {
   Variable output_;
 };
 
-/// Equal to the printed digits.
+/// Checks that the numbers are equal to the printed digits.
 void check(const Values& computed, const Values& printed) {
   BOOST_REQUIRE(computed.size() >= printed.size());
   for (std::size_t k = 0; k < printed.size(); ++k)

@@ -1,4 +1,5 @@
-// One method as another: what the equations say must be the same is the same, bit for bit where no rounding differs.
+// Identities between methods that follow from their equations, such as a method that equals plain attention for certain
+// parameters. Results agree bit for bit where no rounding differs.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -48,7 +49,7 @@ std::unique_ptr<Attention> sharing(const std::string& specification, Place place
   return attention;
 }
 
-/// Two sentences of five and three words, in every place; cross-attention has four queries.
+/// Inputs for every place: two sentences of five and three words; four queries in cross-attention.
 AttentionInput input_at(Place place, const Tensor& mask = {}) {
   Generator generator(21);
   Tensor key = random_tensor({B, J, d}, generator);
@@ -76,7 +77,8 @@ double largest_difference(const Variable& a, const Variable& b) {
 
 using Change = void (*)(Attention&);
 
-/// The specification with parameters changed gives what plain attention gives, to `tolerance`, in every place it has.
+/// Checks that the specification, with its parameters changed by `change`, gives the output of plain attention to
+/// `tolerance`, in every place where it is defined.
 void check_plain(const std::string& specification, Change change, double tolerance, const Tensor& mask = {}) {
   for (Place place : all_places()) {
     if (place == Place::cross && specification.starts_with("relative")) continue;
@@ -95,7 +97,7 @@ void check_plain(const std::string& specification, Change change, double toleran
 
 void nothing(Attention&) {}
 
-/// The weights of a specification with the projections of plain attention, [B, 2, I, J], and plain attention's.
+/// The weights [B, 2, I, J] of a specification, and those of plain attention with the same projections.
 struct Pair {
   std::vector<double> plain, changed;
   std::int64_t I;
@@ -113,7 +115,7 @@ Pair weights_of(const std::string& specification, Place place, Change change = n
   return {values(one.weights), values(two.weights), one.weights.size(2)};
 }
 
-/// The changed weights are plain weights times factor(h, i, j), normalised again.
+/// Checks that the changed weights are the plain weights times factor(h, i, j), divided by their sum.
 void check_reweighted(const Pair& pair, const std::function<double(int h, std::int64_t i, std::int64_t j)>& factor) {
   for (std::size_t row = 0; row < pair.plain.size() / J; ++row) {
     int h = static_cast<int>(row / pair.I % 2);
@@ -132,8 +134,8 @@ void check_reweighted(const Pair& pair, const std::function<double(int h, std::i
 
 BOOST_AUTO_TEST_SUITE(identities)
 
-BOOST_AUTO_TEST_CASE(what_changes_nothing_is_plain_attention) {
-  // bit for bit: nothing is rounded
+BOOST_AUTO_TEST_CASE(methods_without_effect_equal_plain_attention) {
+  // bit for bit: no rounding differs
   check_plain("man", nothing, 0, Tensor::full({1, 1, 1, J}, 1, DType::f64));
   check_plain("sman(width=fixed,distance=5)", nothing, 0);
   check_plain("sliding(left=4,right=4)", nothing, 0);
@@ -150,7 +152,7 @@ BOOST_AUTO_TEST_CASE(what_changes_nothing_is_plain_attention) {
       [](Attention& a) { fill(a, "window.local_query.weight", 0), fill(a, "window.local_query.bias", 0); }, 0);
   check_plain(
       "relative", [](Attention& a) { fill(a, "relative.key_table", 0), fill(a, "relative.value_table", 0); }, 0);
-  // a limit or another order of sums
+  // to a tolerance: a limit, or another order of sums
   check_plain(
       "sinks(logit=true)", [](Attention& a) { fill(a, "sinks.logit", -800); }, 1e-15);
   check_plain("gaussian(window=fixed,width=1e6)", nothing, 1e-9);
@@ -206,7 +208,7 @@ BOOST_AUTO_TEST_CASE(mask_attention_of_the_identity_is_the_feed_forward_block_bi
   BOOST_TEST(values(attended) == values(block.forward(x)), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_layer_is_shared_only_with_the_states_that_it_was_applied_to) {
+BOOST_AUTO_TEST_CASE(a_projected_result_is_reused_only_for_the_states_that_it_was_computed_from) {
   struct Method : LocalnessMethod {
     Linear of_query{d, 3}, of_key{d, 3}, of_both{d, 3};
     Method() {
@@ -256,7 +258,7 @@ BOOST_AUTO_TEST_CASE(a_mask_has_its_gradient_and_none_where_it_is_0) {
     if (m[k] == 0) BOOST_TEST(gradient[k] == 0.0);
 }
 
-BOOST_AUTO_TEST_CASE(a_row_that_the_mask_closes_is_0_and_has_no_gradient) {
+BOOST_AUTO_TEST_CASE(a_row_whose_mask_is_0_is_0_and_has_no_gradient) {
   for (const char* specification : {"man", "man+gaussian", "man+dman(clip=2)+window"}) {
     auto attention = random_attention(specification, Place::encoder);
     Tensor mask = Tensor::full({1, 1, J, J}, 0.5, DType::f64);
@@ -272,7 +274,7 @@ BOOST_AUTO_TEST_CASE(a_row_that_the_mask_closes_is_0_and_has_no_gradient) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_wrong_mask_is_refused) {
+BOOST_AUTO_TEST_CASE(a_mask_of_a_wrong_shape_or_range_is_an_error) {
   auto attention = random_attention("man", Place::encoder);
   auto error_of = [&](const Tensor& mask) -> std::string {
     try {
@@ -302,7 +304,7 @@ BOOST_AUTO_TEST_CASE(biases_multiply_the_weights_by_their_exponential) {
     check_reweighted(
         weights_of("sliding(left=1,right=0,heads=2)+sinks(tokens=1)", place),
         [](int h, std::int64_t i, std::int64_t j) { return h == 0 || j < 1 || (i - 1 <= j && j <= i) ? 1 : 0; });
-    // reach 2 + 3 sigmoid(0) = 3.5: distances 0 and 1 whole, 2 and 3 on the ramp
+    // reach 2 + 3 sigmoid(0) = 3.5: the mask is 1 at distances 0 and 1, and on the ramp at 2 and 3
     auto span = [](Attention& a) { fill(a, "adaptive_span.span", 0); };
     auto ramp = [](int, std::int64_t i, std::int64_t j) {
       return std::clamp((3.5 - static_cast<double>(std::abs(i - j))) / 2, 0.0, 1.0);
@@ -332,7 +334,7 @@ BOOST_AUTO_TEST_CASE(the_distance_of_sman_is_half_the_root_of_the_length) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_sink_takes_mass) {
+BOOST_AUTO_TEST_CASE(with_a_sink_the_weights_sum_to_less_than_1) {
   for (Place place : all_places()) {
     Pair pair = weights_of("sinks(logit=true)", place, [](Attention& a) {
       set(a, "sinks.logit", Tensor::of({0.3, -0.7}, {2}));
@@ -356,7 +358,7 @@ BOOST_AUTO_TEST_CASE(a_sink_takes_mass) {
   BOOST_TEST(std::abs(values(trace.weights)[1] - 1 / (std::exp(-0.7) + 1)) < 1e-15);
 }
 
-BOOST_AUTO_TEST_CASE(a_head_has_one_sink) {
+BOOST_AUTO_TEST_CASE(two_sinks_on_one_head_are_an_error) {
   auto attention = random_attention("sinks(logit=true)+sinks(logit=true,heads=2)", Place::encoder);
   BOOST_CHECK_EXCEPTION(attention->forward(input_at(Place::encoder)), Error, [](const Error& error) {
     return std::string(error.what()) == "sinks: two methods give one head a sink logit each; a head can have one";
@@ -376,7 +378,7 @@ BOOST_AUTO_TEST_CASE(a_soft_cap_bounds_the_scaled_score_before_the_biases) {
 }
 
 BOOST_AUTO_TEST_CASE(rotary_scores_depend_on_the_distance_only) {
-  // The same words at other places of the sequence, all queries and keys moved together.
+  // The same words at other positions of the sequence: all queries and keys are shifted by the same distance.
   for (const char* specification : {"rotary", "rotary(pairs=halves)", "rotary(base=100)"}) {
     auto attention = random_attention(specification, Place::decoder);
     Generator generator(10);
@@ -398,7 +400,7 @@ BOOST_AUTO_TEST_CASE(rotary_scores_depend_on_the_distance_only) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_rotary_pair_turns_by_its_angle) {
+BOOST_AUTO_TEST_CASE(a_rotary_pair_rotates_by_its_angle) {
   // q = (1, 0) of each pair at position 2, k = (1, 0) at 0: q · k = Σ cos(2 base^(−2 k / D)) over the pairs, D = 4.
   auto attention = attention_factory("rotary(base=100)+sinks(logit=true)")({.model_dim = 4, .heads = 1});
   attention->to(DType::f64);
@@ -411,8 +413,8 @@ BOOST_AUTO_TEST_CASE(a_rotary_pair_turns_by_its_angle) {
   BOOST_TEST(std::abs(values(trace.weights)[0] - 1 / (std::exp(-s) + 1)) < 1e-14);
 }
 
-BOOST_AUTO_TEST_CASE(rotary_turns_every_pair_of_every_head) {
-  // Queries and keys are the states themselves; complex numbers turn the pairs.
+BOOST_AUTO_TEST_CASE(rotary_rotates_every_pair_of_every_head) {
+  // Queries and keys are the states themselves; the expected rotation multiplies complex numbers.
   const std::int64_t T = 5, D = 4;
   for (bool halves : {false, true}) {
     auto attention = attention_factory(halves ? "rotary(pairs=halves)" : "rotary")({.model_dim = 2 * D, .heads = 2});
@@ -476,7 +478,7 @@ BOOST_AUTO_TEST_CASE(learned_tables_are_read_by_head_and_side) {
 }
 
 BOOST_AUTO_TEST_CASE(distances_fall_into_the_buckets_of_t5) {
-  // Where the buckets begin, by an independent program for 32 buckets and a maximum of 128.
+  // The first distance of each bucket, from an independent program for 32 buckets and max_distance = 128.
   const std::int64_t two_sided[]{0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91};
   const std::int64_t one_sided[]{0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                  16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113};

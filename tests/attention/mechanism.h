@@ -31,7 +31,7 @@ class Mechanism {
     attention_->train(false);
   }
 
-  /// The keys are the values, as in an encoder-decoder.
+  /// One tensor is both keys and values, as in an encoder-decoder.
   Mechanism& run(const Tensor& query, const Tensor& key, AttentionInput input = {}) {
     trace_ = {};
     input.query = query;
@@ -60,7 +60,7 @@ class Mechanism {
   Variable output_;
 };
 
-/// Equal to the printed digits.
+/// Checks that the numbers are equal to the printed digits.
 inline void check_printed(const Values& computed, const Values& printed) {
   BOOST_REQUIRE(computed.size() >= printed.size());
   for (std::size_t k = 0; k < printed.size(); ++k)

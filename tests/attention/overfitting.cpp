@@ -1,4 +1,4 @@
-// Every type of model learns thirty-two sentences by heart, and beam search says them.
+// Every type of model learns thirty-two sentences by heart, and beam search reproduces them.
 #include <algorithm>
 #include <set>
 
@@ -51,10 +51,10 @@ RecurrentModelOptions recurrent(QueryState query) {
           .readout_dim = 0};
 }
 
-/// The share of the targets that beam search says, after so many updates on all of them.
+/// The share of the targets that beam search reproduces after this many updates on all of them.
 double learned(SequenceModel& model, int updates, double rate) {
   model.initialise(5);
-  // What a language model is told of a sentence are its first two words.
+  // A language model gets the first two words of a sentence as its prefix.
   const std::vector<Sentence> targets = random_sentences(32, 2, 1),
                               sources = model.has_source() ? random_sentences(32, 3, 2) : std::vector<Sentence>();
   const TeacherForcingBatch sentences = teacher_forcing_batch(sources, targets);

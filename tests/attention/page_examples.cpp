@@ -1,5 +1,5 @@
-// The complete methods that README.md and attention/README.md show, as a reader would add them: the tests of the
-// registry run on them. (page_examples.py writes the header from the pages.)
+// Compiles and registers the example methods of README.md and attention/README.md, as a reader would add them, so that
+// the tests of the registry run on them. page_examples.py writes the header from the pages.
 #include "page_examples.h"
 
 #include <cstdlib>

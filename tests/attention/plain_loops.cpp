@@ -1,4 +1,5 @@
-// Equations of methods against loops over numbers, written from the papers, on two sentences of seven and four words.
+// Methods compared with loops over numbers that are written from the equations in the papers, on two sentences of seven
+// and four words.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -18,8 +19,8 @@ namespace {
 constexpr std::int64_t B = 2, H = 2, T = 7, D = 3, d = 6;
 constexpr std::int64_t lengths[B]{7, 4};
 
-/// The numbers of a call: states [B, T, d]; queries, keys and values [B, H, T, D]; weights [B, H, T, T] and the heads'
-/// outputs [B, H, T, D] as the library computes them.
+/// The tensors of a call as plain numbers: states [B, T, d]; queries, keys and values [B, H, T, D]; and the library's
+/// results, the weights [B, H, T, T] and the heads' outputs [B, H, T, D].
 struct Numbers {
   std::vector<double> x, q, k, v, weights, outputs;
   std::map<std::string, std::vector<double>> parameters;
@@ -61,7 +62,7 @@ Numbers numbers_of(const std::string& specification, Place place) {
 /// weight(b, h, i) is a row of weights [T], of keys that the query sees.
 using Row = std::function<std::vector<double>(std::int64_t b, std::int64_t h, std::int64_t i)>;
 
-/// The weights are those of the loops, and the outputs Σ_j w_ij v_j.
+/// Checks that the weights equal those of the loops, and the outputs Σ_j w_ij v_j.
 void check_weights(const Numbers& n, const Row& weights) {
   double wrong = 0;
   for (std::int64_t b = 0; b < B; ++b)
@@ -93,7 +94,7 @@ double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
 BOOST_AUTO_TEST_SUITE(plain_loops)
 
-BOOST_AUTO_TEST_CASE(forgetting_multiplies_the_gates_after_a_key) {
+BOOST_AUTO_TEST_CASE(forgetting_multiplies_a_weight_by_the_gates_after_its_key) {
   Numbers n = numbers_of("forgetting", Place::decoder);
   const std::vector<double>&w = n.parameters["forgetting.gate.weight"], &bias = n.parameters["forgetting.gate.bias"];
   check_weights(n, [&](auto b, auto h, auto i) {

@@ -1,4 +1,4 @@
-// What every method of the registry owes, in every place that it is defined for.
+// Properties of every method of the registry, in every place where it is defined.
 #include <cmath>
 #include <functional>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t B = 2, I = 4, J = 5, d = 6;
 
-/// Runs body on every specification × place; a place for which the method refuses itself is passed over.
+/// Runs body on every specification in every place where it is defined.
 void for_every_attention(const std::function<void(Attention&, Place)>& body,
                          const std::vector<std::string>& specifications = all_specifications()) {
   for (const std::string& specification : specifications) {
@@ -30,7 +30,7 @@ void for_every_attention(const std::function<void(Attention&, Place)>& body,
         continue;
       }
       ++places;
-      // rows as short as here would not be fused otherwise; engines.cpp compares both
+      // the engine `fastest` would not use the fused one for rows as short as here; engines.cpp compares both
       AttentionEngineScope engine(has_fused_form(specification) ? AttentionEngine::fused : AttentionEngine::composed);
       BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) { body(*attention, place); }
     }
@@ -42,7 +42,7 @@ struct CausalAttention {
   std::unique_ptr<Attention> attention;
   bool causal;
 };
-/// In a decoder; in cross-attention where the method is not defined there.
+/// The attention in a decoder, or in cross-attention if the method is not defined in a decoder.
 CausalAttention causal_where_defined(const std::string& method) {
   try {
     return {random_attention(method, Place::decoder), true};
@@ -51,7 +51,7 @@ CausalAttention causal_where_defined(const std::string& method) {
   }
 }
 
-/// Queries and keys: one sequence in self-attention, two in cross-attention.
+/// Queries and keys: the same sequence in self-attention, two sequences in cross-attention.
 struct States {
   Tensor query, key;
 };
@@ -90,13 +90,13 @@ BOOST_AUTO_TEST_SUITE(attention_properties)
 
 BOOST_AUTO_TEST_CASE(every_input_and_parameter_has_its_gradient) {
   std::vector<std::string> specifications = all_specifications();
-  std::erase(specifications, "flexible(detach_focus=true)");  // which is not the gradient of its output
+  std::erase(specifications, "flexible(detach_focus=true)");  // its gradient leaves out the focus by definition
   auto check = [](Attention& attention, Place place) {
     Generator generator(11);
     States states = random_states(place, generator);
     std::vector<Variable> inputs{Variable(states.query, true)};
     if (place == Place::cross) inputs.emplace_back(states.key, true);
-    // The long tables of distances are checked where an option makes them short.
+    // Tables of many distances are checked in the specifications whose options make them short.
     for (auto& parameter : attention.parameters())
       if (parameter.variable.value().elements() < 200) inputs.push_back(parameter.variable.named(parameter.name));
     auto f = [&](const std::vector<Variable>& x) {
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
     Generator generator(12);
     States states = random_states(place, generator);
     Tensor padded = Tensor::empty({B, J + 3, d}, DType::f64);
-    padded.copy_from(random_tensor({B, J + 3, d}, generator, 50, 100));  // garbage where nothing should look
+    padded.copy_from(random_tensor({B, J + 3, d}, generator, 50, 100));  // large numbers in the padding
     padded.slice(1, 0, J).copy_from(states.key);
     States longer{place == Place::cross ? states.query : padded, padded};
     Variable plain = attention.forward(input_of(states, place, lengths_of({5, 3})));
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
     std::int64_t rows = plain.size(1);
     BOOST_TEST(largest_difference(plain.value().slice(0, 0, 1), with_pads.value().slice(0, 0, 1).slice(1, 0, rows)) <
                1e-12);
-    // The second sentence has three real words: only those rows mean anything in self-attention.
+    // The second sentence has three real words: in self-attention only their rows are compared.
     if (place != Place::cross) rows = 3;
     BOOST_TEST(largest_difference(plain.value().slice(0, 1, 2).slice(1, 0, rows),
                                   with_pads.value().slice(0, 1, 2).slice(1, 0, rows)) < 1e-12);
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(padding_changes_no_gradient) {
     States states = random_states(place, generator);
     Tensor lengths = lengths_of({J, 3});
     std::int64_t rows = states.query.size(1);
-    // What padded queries give is nobody's business.
+    // the outputs of padded queries get no gradient
     Tensor cotangent = random_tensor({B, rows, d}, generator);
     if (place != Place::cross) cotangent.slice(0, 1, 2).slice(1, 3, rows).fill(0);
     auto gradients_of = [&](std::int64_t pads) {
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(padding_changes_no_gradient) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(the_future_changes_nothing) {
+BOOST_AUTO_TEST_CASE(later_tokens_change_nothing_in_causal_attention) {
   for_every_attention([](Attention& attention, Place place) {
     if (place != Place::decoder) return;
     Generator generator(13);
@@ -219,10 +219,10 @@ BOOST_AUTO_TEST_CASE(step_by_step_equals_teacher_forcing) {
 
 namespace {
 
-/// Queries first … end of a call, and what a decoder hands over with them at that step.
+/// The input of queries first ≤ i < end of a call, as a decoder passes it at that step.
 AttentionInput step_of(const States& states, Place place, std::int64_t first, std::int64_t end, DecoderMemory& memory) {
   Tensor query = states.query.slice(1, first, end), key = place == Place::cross ? states.key : query;
-  // a source is looked at once
+  // with a memory, cross-attention reads the source in the first call only
   if (place == Place::cross && first > 0) key = Tensor::full(key.shape(), std::nan(""), DType::f64);
   return {.query = query,
           .key = key,
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(decoding_with_a_memory_equals_teacher_forcing) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_reordered_memory_goes_on_from_the_parents) {
+BOOST_AUTO_TEST_CASE(a_reordered_memory_continues_from_the_parents) {
   for_every_attention([](Attention& attention, Place place) {
     if (place == Place::encoder) return;
     Generator generator(22);
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_reordered_memory_goes_on_from_the_parents) {
     NoGrad off;
     DecoderMemory memory;
     attention.forward(step_of(states, place, 0, 2, memory));
-    // more hypotheses, a swap within their number, fewer: of sentences 1, 0, 1; then 1, 1, 0; then 0
+    // first more hypotheses, then a permutation, then fewer: of sentences 1, 0, 1; then 1, 1, 0; then 0
     std::vector<std::vector<std::int64_t>> parents{{1, 0, 1}, {2, 0, 1}, {2}}, sentences{{1, 0, 1}, {1, 1, 0}, {0}};
     for (std::int64_t t = 2; t < whole.size(1); ++t) {
       auto turn = std::min<std::size_t>(static_cast<std::size_t>(t - 2), 2);
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_reordered_memory_goes_on_from_the_parents) {
 }
 
 BOOST_AUTO_TEST_CASE(a_sentence_with_no_keys_gives_the_output_bias) {
-  std::vector<std::string> specifications = all_specifications();  // keys that belong to no token are always seen
+  std::vector<std::string> specifications = all_specifications();  // extra keys are seen even without tokens
   std::erase_if(specifications, [](const std::string& name) { return name.find("persistent") != std::string::npos; });
   auto check = [](Attention& attention, Place place) {
     Generator generator(15);
@@ -352,15 +352,15 @@ BOOST_AUTO_TEST_CASE(the_traced_weights_are_the_coefficients_of_the_values) {
   });
 }
 
-/// Two documents of 3 and 4 tokens in one row, and padding after them, are what they are in rows of their own.
-BOOST_AUTO_TEST_CASE(documents_in_one_row_are_as_in_rows_of_their_own) {
+/// Two documents of 3 and 4 tokens in one row, with padding after them, give the results of two rows.
+BOOST_AUTO_TEST_CASE(documents_in_one_row_give_the_results_of_separate_rows) {
   constexpr std::int64_t first = 3, second = 4, padding = 2;
   Generator generator(21);
   const Tensor row = random_tensor({1, first + second + padding, d}, generator);
   const Tensor documents = Tensor::from(std::vector<std::int64_t>{5, 5, 5, 2, 2, 2, 2, 9, 9}, {1, 9});
   const Tensor mask = test_mask(9, 9);
   int compared = 0;
-  // methods that read queries which rotary has turned by their positions
+  // methods that read queries after rotary has rotated them by their positions
   std::vector<std::string> specifications = all_specifications();
   for (const char* more : {"rotary+local_p(half_width=1)", "rotary(pairs=halves)+general+local_p(half_width=2)",
                            "heads(rotary*1, local_p(half_width=1)*1)", "grouped+rotary+local_p(half_width=1)",
@@ -397,9 +397,9 @@ BOOST_AUTO_TEST_CASE(documents_in_one_row_are_as_in_rows_of_their_own) {
   BOOST_TEST(compared > 60);
 }
 
-// Two rows whose documents end in different places, some of them longer than a block or a chunk of an engine, with
-// gradients.
-BOOST_AUTO_TEST_CASE(long_documents_are_as_in_rows_of_their_own) {
+// Outputs and gradients for two rows whose documents end at different positions; some documents are longer than a block
+// or a chunk of an engine.
+BOOST_AUTO_TEST_CASE(long_documents_in_one_row_give_the_results_of_separate_rows) {
   const std::vector<std::vector<std::int64_t>> lengths{{70, 1, 64, 3, 42}, {5, 150, 25}};
   constexpr std::int64_t T = 180;
   std::vector<std::int64_t> numbers;
@@ -450,7 +450,7 @@ BOOST_AUTO_TEST_CASE(long_documents_are_as_in_rows_of_their_own) {
   BOOST_TEST(compared > 60);
 }
 
-BOOST_AUTO_TEST_CASE(documents_that_do_not_fit_are_refused) {
+BOOST_AUTO_TEST_CASE(documents_of_a_wrong_shape_order_or_place_are_errors) {
   Generator generator(21);
   auto attention = random_attention("global", Place::encoder);
   const Variable x = random_tensor({1, 4, d}, generator);

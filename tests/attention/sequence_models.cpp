@@ -1,4 +1,4 @@
-// Every method of the registry inside whole models: decoding step by step is teacher forcing.
+// Every method of the registry inside whole models: step-by-step decoding equals teacher forcing.
 #include "tests/nn/sequence_models.h"
 
 #include <boost/test/unit_test.hpp>
@@ -21,7 +21,7 @@ bool defined_at(const std::string& specification, Place place) {
   }
 }
 
-/// In f64, every parameter random; not training.
+/// The model in f64 with random parameters, in evaluation.
 void randomise(SequenceModel& model) {
   Generator generator(31);
   model.to(DType::f64);
@@ -49,10 +49,10 @@ void check_steps(const TestModel& type) {
 
 BOOST_AUTO_TEST_SUITE(models_with_every_method)
 
-BOOST_AUTO_TEST_CASE(decoding_step_by_step_is_teacher_forcing) {
+BOOST_AUTO_TEST_CASE(decoding_step_by_step_equals_teacher_forcing) {
   const AttentionFactory global = attention_factory("global");
   for (const std::string& specification : all_specifications()) {
-    if (specification.starts_with("man")) continue;  // whose mask no model has
+    if (specification.starts_with("man")) continue;  // it needs a mask, which no model has
     if (specification.find("man*") != std::string::npos || specification.ends_with("+man")) continue;
     AttentionFactory own = attention_factory(specification);
     bool in_decoder = defined_at(specification, Place::decoder), across = defined_at(specification, Place::cross);
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(decoding_step_by_step_is_teacher_forcing) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(recurrent_decoders_take_every_mechanism) {
+BOOST_AUTO_TEST_CASE(recurrent_decoders_work_with_every_mechanism) {
   for (const std::string mechanism : {"classic(additive(hidden=4))",
                                       "classic(general)",
                                       "classic(location(longest=4))",
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(recurrent_decoders_take_every_mechanism) {
         }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_carried_goes_with_the_hypotheses_of_a_beam) {
+BOOST_AUTO_TEST_CASE(carried_states_follow_the_hypotheses_of_a_beam) {
   for (const std::string specification :
        {"classic(additive(hidden=4)+flexible)", "classic(general+flexible(threshold=0.3,sigma=1))",
         "heads(additive+flexible(p_init=-1)*1, global*1)", "relative(clip=2)+rotary", "gaussian(window=layer)",

@@ -1,4 +1,5 @@
-// A bad specification names the column and what would be right; a good one means what it says.
+// Specifications: an error has the column and what would be right; a valid specification constructs the attention that
+// it describes.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/attention/attentions.h"
@@ -48,12 +49,12 @@ BOOST_AUTO_TEST_CASE(errors_point_at_the_column) {
   BOOST_TEST(error_of("gaussian(layers=1-3)") ==
              "'gaussian(layers=1-3)': layers=1-3 (column 17), but there are 2 layers");
   BOOST_TEST(error_of("heads(global*2, gaussian*4)") ==
-             "'heads(global*2, gaussian*4)': heads(...) shares out 6 heads, the model has 4");
+             "'heads(global*2, gaussian*4)': heads(...) assigns 6 heads, but the model has 4");
   BOOST_TEST(error_of("heads(global*x)") ==
              "'heads(global*x)': 'x' is not a number of heads (column 14); write name*4");
 }
 
-BOOST_AUTO_TEST_CASE(hostile_text_is_refused_not_followed) {
+BOOST_AUTO_TEST_CASE(hostile_text_is_an_error_and_nothing_worse) {
   std::string deep;
   for (int k = 0; k < 10000; ++k) deep += "heads(";
   BOOST_TEST(error_of(deep).find("nested too deeply") != std::string::npos);
@@ -86,7 +87,7 @@ BOOST_AUTO_TEST_CASE(hostile_text_is_refused_not_followed) {
     BOOST_TEST(error_of(text) != "", text);
 }
 
-BOOST_AUTO_TEST_CASE(a_message_is_one_line_and_short_whatever_the_text) {
+BOOST_AUTO_TEST_CASE(error_messages_are_short_and_of_one_line_for_any_text) {
   BOOST_TEST(error_of("global\n(\xc3\xa4") ==
              R"('global\x0a(ä': unexpected '\x0a' (column 7); expected '+' or the end)");
   BOOST_TEST(error_of("\xc3\xa4") == "'ä': unexpected 'ä' (column 1); expected the name of a method");
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_message_is_one_line_and_short_whatever_the_text) {
              std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(damaged_text_is_read_or_refused_in_one_line) {
+BOOST_AUTO_TEST_CASE(damaged_text_is_valid_or_an_error_of_one_line) {
   std::vector<std::string> wholes{"heads(global*2, gaussian(window=query) + relative*2)",
                                   "classic(additive(hidden=3) + flexible(threshold=1.2))",
                                   "concat(dot*2, average(location, mean), head_input=split, width=6)",
@@ -171,7 +172,7 @@ BOOST_AUTO_TEST_CASE(parameter_counts_are_those_of_the_papers) {
   BOOST_TEST(added("gaussian(window=head)", 512, 8) == 512 * 512 + 512 + 512 * 8 + 8 + 8);
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
+BOOST_AUTO_TEST_CASE(options_that_contradict_the_model_are_errors) {
   BOOST_TEST(error_of("activation(heads=1-2)") ==
              "activation: it acts on all heads, so heads= and heads(...) cannot be used with it");
   BOOST_TEST(error_of("activation(width=6)") == "attention: 4 heads do not divide the width of the values, 6");

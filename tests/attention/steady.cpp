@@ -1,4 +1,5 @@
-// Training steps: one that has been made before asks the system for no memory, and threads change no bit.
+// Training steps: a step of known sizes allocates no memory from the system, and the number of threads changes no bit
+// of the result.
 #include <boost/test/unit_test.hpp>
 #include <omp.h>
 
@@ -14,7 +15,7 @@ using namespace fovea::test;
 
 BOOST_AUTO_TEST_SUITE(steady)
 
-BOOST_AUTO_TEST_CASE(a_steady_training_step_asks_the_system_for_nothing) {
+BOOST_AUTO_TEST_CASE(a_repeated_training_step_allocates_no_memory_from_the_system) {
   for (AttentionEngine engine : {AttentionEngine::fused, AttentionEngine::composed})
     for (const char* attention :
          {"global", "relative", "gaussian", "window(use=additive,segment=2)", "dman+activation",
@@ -45,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_steady_training_step_asks_the_system_for_nothing) {
     }
 }
 
-// In f64; in f32 it holds where the products do (gemm.h).
+// In f64. In f32 it holds where it holds for matrix products (gemm.h).
 BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_no_loss_and_no_norm_of_a_training) {
   auto train = [](int threads) {
     const int before = omp_get_max_threads();

@@ -17,7 +17,7 @@ struct PlacedAttention {
   std::unique_ptr<Attention> attention;
   Place place;
 };
-/// In the first of encoder, cross-attention and decoder where the method is defined.
+/// The attention in the first of encoder, cross-attention and decoder where the method is defined.
 PlacedAttention attention_where_defined(const std::string& specification) {
   for (Place place : {Place::encoder, Place::cross}) try {
       return {random_attention(specification, place), place};
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(several_threads_share_one_rotary_module) {
     Generator generator(static_cast<std::uint64_t>(thread));
     RotaryPositions own(shape, {});
     for (std::int64_t step = 0; step < steps; ++step) {
-      // growing sequences, and every fourth one so far away that its table does not begin at 0
+      // growing sequences; every fourth one has positions so large that its table does not begin at position 0
       const std::int64_t T = 1 + 3 * step, first = step % 4 == thread ? 100000 * step : 0;
       Variable x(random_tensor({1, heads, T, D}, generator), true);
       auto run = [&](RotaryPositions& rotary) {

@@ -1,5 +1,5 @@
-// Windows whose place the caller gives, hard windows with a dilation, positions on a grid; and the blocks of the
-// blockwise engine, which leave out what no query sees.
+// Windows between pointers that the caller gives, hard windows with a dilation, positions on a grid; and the blocks of
+// the blockwise engine, which leave out keys that no query sees.
 #include <algorithm>
 #include <cmath>
 
@@ -32,7 +32,7 @@ double largest_difference(const Variable& a, const Variable& b) {
   return largest;
 }
 
-/// The parameters of `from` in an attention that has those and maybe fewer.
+/// Copies the parameters of `from` to an attention that has the same parameters or some of them.
 void copy_parameters(Attention& to, Attention& from) {
   for (auto& parameter : to.parameters())
     for (auto& other : from.parameters())
@@ -41,7 +41,7 @@ void copy_parameters(Attention& to, Attention& from) {
 
 Tensor integers(const std::vector<std::int64_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
 
-/// Pointers of two sentences, two heads and seven queries: before, at and behind each other.
+/// Positions of left and right pointers for two sentences, two heads and seven queries, in all orders.
 struct Pointers {
   Tensor left, right;
 };
@@ -54,7 +54,7 @@ Pointers some_pointers() {
   return {integers(left, {B, H, T}), integers(right, {B, H, T})};
 }
 
-/// [..., T] with 1 at the position.
+/// Distributions [..., T] with 1 at the position.
 Tensor one_hot(const Tensor& positions) {
   std::vector<double> rows;
   for (std::int64_t at : positions.to_vector<std::int64_t>())
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_SUITE(attention_windows)
 
 // ---- Pointers that the caller gives
 
-BOOST_AUTO_TEST_CASE(positions_are_distributions_with_all_mass_at_one_key) {
+BOOST_AUTO_TEST_CASE(pointers_as_positions_equal_distributions_with_all_mass_at_one_key) {
   const Pointers given = some_pointers();
   for (const char* options : {"", ",mask=exact", ",mask=prob_or", ",use=additive", ",use=additive,mask=exact",
                               ",segment=3", ",segment=2,mask=exact", ",use=additive,segment=3", ",renormalize=true"})
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(positions_are_distributions_with_all_mass_at_one_key) {
         }
 }
 
-BOOST_AUTO_TEST_CASE(learned_pointers_given_again_are_the_same_window) {
+BOOST_AUTO_TEST_CASE(the_distributions_of_learned_pointers_when_given_make_the_same_window) {
   for (const char* options : {"", "mask=exact", "use=additive", "segment=3", "renormalize=true,mask=prob_or"})
     for (bool causal : {false, true}) {
       const Place place = causal ? Place::decoder : Place::encoder;
@@ -134,8 +134,8 @@ BOOST_AUTO_TEST_CASE(learned_pointers_given_again_are_the_same_window) {
     }
 }
 
-// Nguyen et al. 2020, eq. 6 and Figure 1: l = 2 and r = 7 of ten keys are 0011111100; l = 7 and r = 2 are nothing
-// there, and the same window in eq. 9.
+// Nguyen et al. 2020, eq. 6 and Figure 1: for l = 2 and r = 7 of ten keys the window is 0011111100. For l = 7 and r = 2
+// it is empty by eq. 6, and the same window by eq. 9.
 BOOST_AUTO_TEST_CASE(a_window_between_two_positions_is_that_of_the_paper) {
   auto window = [](const std::string& options, std::int64_t l, std::int64_t r) {
     auto attention = random_attention("window(pointers=given" + options + ")", Place::cross);
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(given_distributions_have_their_gradients) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(pointers_that_do_not_fit_are_refused_in_one_line) {
+BOOST_AUTO_TEST_CASE(pointers_of_a_wrong_shape_or_type_are_errors_of_one_line) {
   auto attention = random_attention("window(pointers=given)", Place::encoder);
   auto discrete = random_attention("window(pointers=given,mask=discrete)", Place::encoder);
   Generator generator(66);
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(pointers_that_do_not_fit_are_refused_in_one_line) {
 
 // ---- Dilation
 
-BOOST_AUTO_TEST_CASE(a_dilation_is_a_mask_of_every_step_th_key) {
+BOOST_AUTO_TEST_CASE(a_dilation_equals_a_mask_of_every_nth_key) {
   struct Case {
     const char* specification;
     std::int64_t left, right, step[2];  // of both heads
@@ -267,8 +267,9 @@ BOOST_AUTO_TEST_CASE(every_engine_draws_the_same_dropout_in_blocks_of_some_keys)
 
 // ---- Blocks
 
-// Heads with windows of their own are computed apart: parts of the plan that act on all heads are cut between them.
-BOOST_AUTO_TEST_CASE(heads_that_are_computed_apart_are_as_together) {
+// Heads with different windows are in separate blocks; parts of the plan that act on all heads are then divided between
+// the blocks.
+BOOST_AUTO_TEST_CASE(computing_heads_in_separate_blocks_changes_nothing) {
   const std::vector<std::string> windows{"sliding(left=1,right=1,heads=1)",
                                          "sliding(left=2,right=0,dilation=2,heads=2)",
                                          "sliding(left=1,right=0,heads=1)+sliding(left=1,right=1,dilation=3,heads=2)",
@@ -348,7 +349,7 @@ BOOST_AUTO_TEST_CASE(blocks_leave_out_keys_that_no_query_sees) {
   constexpr std::int64_t n = 4096, all = H * n * n;
   BOOST_TEST(pairs_of("global", n) == all);
   BOOST_TEST(pairs_of("global", n, {}, Place::decoder) < all * 0.6);
-  // a window of w keys: less than three of them for each query
+  // for windows of w keys, a block computes less than 3 w keys for each query
   const std::int64_t band = 3 * H * n * 129;
   BOOST_TEST(pairs_of("sliding(left=64,right=64)", n) < band);
   for (int dilation : {2, 4, 16})
@@ -357,7 +358,7 @@ BOOST_AUTO_TEST_CASE(blocks_leave_out_keys_that_no_query_sees) {
   BOOST_TEST(pairs_of("heads(sliding(left=64,right=64)*1, sliding(left=64,right=64,dilation=8)*1)+t5", n) < band);
   BOOST_TEST(pairs_of("heads(sliding(left=64,right=64)*1, global*1)", n) < all / 2 + band);
   BOOST_TEST(pairs_of("local_m(half_width=5)", n, {}, Place::encoder, 1) < H * n * 12);
-  // pointers over all keys, and heads that read each other
+  // exceptions: pointers over all keys, and heads that read each other
   BOOST_TEST(pairs_of("sliding(left=64,right=64)+window", n) == all);
   BOOST_TEST(pairs_of("heads(sliding(left=64,right=64)*1, global*1)+talking_heads", n) == all);
   std::vector<std::int64_t> numbers;
@@ -366,7 +367,7 @@ BOOST_AUTO_TEST_CASE(blocks_leave_out_keys_that_no_query_sees) {
 }
 
 // A matrix of all pairs would be 16 times as large.
-BOOST_AUTO_TEST_CASE(a_dilated_window_takes_memory_as_the_number_of_positions) {
+BOOST_AUTO_TEST_CASE(the_memory_of_a_dilated_window_is_linear_in_the_number_of_positions) {
   auto attention = random_attention("sliding(left=8,right=8,dilation=4)", Place::encoder);
   AttentionEngineScope blocks(AttentionEngine::blockwise);
   auto peak_bytes = [&](std::int64_t n) {
@@ -384,7 +385,7 @@ BOOST_AUTO_TEST_CASE(a_dilated_window_takes_memory_as_the_number_of_positions) {
 
 // ---- Positions on a grid
 
-BOOST_AUTO_TEST_CASE(a_grid_of_one_row_is_a_sequence) {
+BOOST_AUTO_TEST_CASE(a_grid_of_one_row_equals_relative_positions_of_a_sequence) {
   for (Place place : {Place::encoder, Place::decoder}) {
     auto grid = random_attention("relative_2d(clip=2)", place),
          sequence = random_attention("relative(clip=2,values=false)", place);
@@ -405,7 +406,7 @@ BOOST_AUTO_TEST_CASE(a_grid_of_one_row_is_a_sequence) {
   }
 }
 
-// z_ij = q_i (k_j + R + C) / sqrt(D), by loops over numbers; two sentences with grids of their own.
+// z_ij = q_i (k_j + R + C) / sqrt(D), by loops over numbers, for two sentences with different grids.
 BOOST_AUTO_TEST_CASE(relative_positions_on_a_grid_are_those_of_the_paper) {
   constexpr std::int64_t clip = 1, D = 3;
   auto attention = random_attention("relative_2d(clip=1)", Place::encoder);
@@ -452,7 +453,7 @@ BOOST_AUTO_TEST_CASE(relative_positions_on_a_grid_are_those_of_the_paper) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_grid_goes_with_a_memory) {
+BOOST_AUTO_TEST_CASE(decoding_with_a_memory_works_on_a_grid) {
   auto attention = random_attention("relative_2d(clip=2)", Place::decoder);
   Generator generator(73);
   const Tensor x = random_tensor({B, T, d}, generator);

@@ -33,7 +33,7 @@ void AttentionCase::add_to(Cli& cli) {
        {"blockwise", AttentionEngine::blockwise},
        {"composed", AttentionEngine::composed}},
       "composed: plain operations on all query-key pairs; blockwise: the same on blocks of queries; fused: the fast "
-      "engine of the CPU; fastest: fused if the method has a fused form and there are more than about 20 keys, "
+      "engine of the CPU; fastest: fused if the method has a fused form, except for a few keys; "
       "otherwise composed or, for millions of pairs, blockwise");
   cli.choice("--precision", precision, {{"f32", Precision::f32}, {"f64", Precision::f64}, {"bf16", Precision::bf16}},
              "bf16: inputs, parameters and operands of large matrix products are rounded to bf16, the rest is f32");
