@@ -42,6 +42,7 @@ Tensor rows_of(const Tensor& x, int dimension, Indices rows) {
 
 Tensor of_block(const Tensor& x, PairDimensions dimensions, HeadRange part, const PairBlock& block) {
   const HeadRange own = common_heads(part, block.heads);
+  if (own.count == 0) return {};
   return rows_of(
       rows_of(rows_of(x, dimensions.head, {own.first - part.first, own.count}), dimensions.query, block.queries),
       dimensions.key, block.keys);

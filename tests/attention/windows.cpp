@@ -322,6 +322,27 @@ BOOST_AUTO_TEST_CASE(heads_that_are_computed_apart_are_as_together) {
       }
 }
 
+// The bounds of local_p and the mask of man are of two heads, which may lie before or behind those of a block.
+BOOST_AUTO_TEST_CASE(blocks_of_other_heads_do_not_read_the_windows_of_some) {
+  for (const char* specification : {"heads(local_p(half_width=2)*2, sliding(left=1)*1, sinks(tokens=1)*1)",
+                                    "heads(sinks(tokens=1)*1, sliding(left=1)*1, local_p(half_width=2)*2)",
+                                    "heads(man*2, sliding(left=1)*1, sinks(tokens=1)*1)"}) {
+    auto attention = attention_factory(specification)({.model_dim = 8, .heads = 4, .place = Place::encoder});
+    attention->to(DType::f64);
+    Generator generator(75);
+    for (auto& parameter : attention->parameters())
+      Variable(parameter.variable).value().copy_from(random_tensor(parameter.variable.shape(), generator));
+    const Variable x = random_tensor({B, T, 8}, generator);
+    const Tensor mask = random_tensor({1, 4, T, T}, generator, 0, 1);
+    auto run = [&](AttentionEngine engine) {
+      AttentionEngineScope chosen(engine, 3);
+      return attention->forward({.query = x, .key = x, .value = x, .mask = mask});
+    };
+    BOOST_TEST(largest_difference(run(AttentionEngine::blockwise), run(AttentionEngine::composed)) < 1e-12,
+               specification);
+  }
+}
+
 namespace {
 
 /// The pairs that the blockwise engine computes for all heads of one sentence of n tokens.
