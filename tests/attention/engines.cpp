@@ -737,6 +737,32 @@ BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_are_not_read) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(without_queries_gradients_are_0_and_weights_are_empty) {
+  for (const char* specification :
+       {"global", "relative(clip=2)+gaussian", "soft_cap", "fine_grained(hidden=2)", "linear"}) {
+    const Place place = specification[0] == 'r'   ? Place::encoder
+                        : specification[0] == 'l' ? Place::decoder
+                                                  : Place::cross;
+    auto attention = random_attention(specification, place);
+    for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::blockwise, AttentionEngine::fused}) {
+      if (engine == AttentionEngine::fused && !has_fused_form(specification)) continue;
+      AttentionEngineScope chosen(engine);
+      const std::int64_t keys = place == Place::cross ? 7 : 0;
+      Variable query(Tensor::zeros({2, 0, 6}, DType::f64), true), key(Tensor::full({2, keys, 6}, 1, DType::f64), true);
+      AttentionTrace trace;
+      const Variable out = attention->forward(
+          {.query = query, .key = key, .value = key, .causal = place == Place::decoder, .trace = &trace});
+      BOOST_TEST(out.shape() == Shape({2, 0, 6}));
+      BOOST_TEST(trace.weights.size(3) == keys);
+      std::vector<Variable> inputs{query, key};
+      for (auto& parameter : attention->parameters()) inputs.push_back(parameter.variable);
+      for (const Variable& gradient : grad(out, inputs, Tensor::zeros({2, 0, 6}, DType::f64)))
+        for (double x : gradient.value().to_vector<double>())
+          BOOST_TEST_REQUIRE(x == 0, specification << ", engine " << static_cast<int>(engine));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(matrices_without_rows_or_columns_are_no_work) {
   struct Empty {
     std::int64_t keys, width_of_values;
