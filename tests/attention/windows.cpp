@@ -243,6 +243,19 @@ BOOST_AUTO_TEST_CASE(a_dilation_is_a_mask_of_every_step_th_key) {
           }
 }
 
+// Blocks of queries that are the least common multiple of the steps apart: the sixteenth is beyond 64 bits.
+BOOST_AUTO_TEST_CASE(dilations_may_have_any_common_multiple) {
+  auto attention =
+      random_attention("sliding(dilation=1048576)+sliding(dilation=1048575)+sliding(dilation=1048573)", Place::encoder);
+  Generator generator(76);
+  const Variable x = random_tensor({B, T, d}, generator);
+  auto run = [&](AttentionEngine engine) {
+    AttentionEngineScope chosen(engine);
+    return attention->forward(input_of(x, false));
+  };
+  BOOST_TEST(largest_difference(run(AttentionEngine::blockwise), run(AttentionEngine::composed)) < 1e-12);
+}
+
 BOOST_AUTO_TEST_CASE(every_engine_draws_the_same_dropout_in_blocks_of_some_keys) {
   for (const char* specification :
        {"sliding(left=5,right=3)", "sliding(left=5,right=3,dilation=3)", "heads(sliding(left=5)*1, global*1)",
