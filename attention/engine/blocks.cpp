@@ -42,6 +42,7 @@ Tensor rows_of(const Tensor& x, int dimension, Indices rows) {
 
 Tensor of_block(const Tensor& x, PairDimensions dimensions, HeadRange part, const PairBlock& block) {
   const HeadRange own = common_heads(part, block.heads);
+  if (own.count == 0) return {};
   return rows_of(
       rows_of(rows_of(x, dimensions.head, {own.first - part.first, own.count}), dimensions.query, block.queries),
       dimensions.key, block.keys);
@@ -152,15 +153,17 @@ std::vector<Interval> seen_keys(const AttentionContext& in, const Plan& plan, He
 }
 
 /// The modulus of the residue classes into which the queries and keys of a group are divided: the least common multiple
-/// of its dilations. 1, which means no division, if some head has no dilation or also sees keys of other classes.
-std::int64_t step_of_classes(const Plan& plan, HeadRange group, std::int64_t H) {
+/// of its dilations. 1, which means no division, if some head has no dilation or also sees keys of other classes. Beyond
+/// the largest distance all multiples are alike: a class is one position.
+std::int64_t step_of_classes(const AttentionContext& in, const Plan& plan, HeadRange group) {
+  const std::int64_t H = in.query.size(1);
   auto is_in = [&](const auto& part) { return common_heads(resolved(part.heads, H), group).count > 0; };
   if (std::any_of(plan.always.begin(), plan.always.end(), is_in)) return 1;
   std::int64_t step = 1;
   for (const HeadDilation& part : plan.dilations) {
     if (!is_in(part)) continue;
     if (common_heads(resolved(part.heads, H), group).count < group.count) return 1;
-    step = std::lcm(step, part.step);
+    step = std::min(std::lcm(step, part.step), in.farthest() + 1);
   }
   return step;
 }
@@ -192,7 +195,7 @@ std::vector<PairBlock> pair_blocks(const AttentionContext& in, const Plan& plan,
     const bool all_keys = every_key || J == 0 || reads_all_keys(plan, group, H);
     const std::vector<Interval> seen =
         all_keys ? std::vector<Interval>(static_cast<std::size_t>(I), Interval{0, J}) : seen_keys(in, plan, group);
-    const std::int64_t step = all_keys ? 1 : step_of_classes(plan, group, H),
+    const std::int64_t step = all_keys ? 1 : step_of_classes(in, plan, group),
                        most = queries > 0 ? queries : queries_of_block(in, group, seen, step);
     for (std::int64_t start = 0; start < std::min(step, I); ++start)
       for (std::int64_t first = start; first < I; first += most * step) {

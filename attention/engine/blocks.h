@@ -40,7 +40,7 @@ std::vector<PairBlock> pair_blocks(const AttentionContext& in, const Plan& plan,
 /// if `dimension` is 0, or if x is undefined or has size 1 there.
 Tensor rows_of(const Tensor& x, int dimension, Indices rows);
 /// A view of x with the heads, queries and keys of the block. x belongs to a part of the plan that acts on the heads
-/// `part`.
+/// `part`. Undefined if the block has none of these heads.
 Tensor of_block(const Tensor& x, PairDimensions dimensions, HeadRange part, const PairBlock& block);
 /// The ranges of the block's queries, with bounds as indices into the block's keys.
 KeyRange range_of_block(const KeyRange& range, HeadRange part, const PairBlock& block);

@@ -20,6 +20,7 @@ class FeatureProducts : public PairlessMixer {
   explicit FeatureProducts(const void* method) : method_(method) {}
 
   Variable output(const AttentionContext& in, std::span<const Variable> captured) const override {
+    if (in.query.size(2) == 0) return matmul(weights(in, captured), in.value);
     const std::int64_t D = in.value.size(3);
     Shape column = in.value.shape();
     column[3] = 1;

@@ -243,6 +243,19 @@ BOOST_AUTO_TEST_CASE(a_dilation_equals_a_mask_of_every_nth_key) {
           }
 }
 
+// Blocks of queries that are the least common multiple of the steps apart: the sixteenth is beyond 64 bits.
+BOOST_AUTO_TEST_CASE(dilations_may_have_any_common_multiple) {
+  auto attention =
+      random_attention("sliding(dilation=1048576)+sliding(dilation=1048575)+sliding(dilation=1048573)", Place::encoder);
+  Generator generator(76);
+  const Variable x = random_tensor({B, T, d}, generator);
+  auto run = [&](AttentionEngine engine) {
+    AttentionEngineScope chosen(engine);
+    return attention->forward(input_of(x, false));
+  };
+  BOOST_TEST(largest_difference(run(AttentionEngine::blockwise), run(AttentionEngine::composed)) < 1e-12);
+}
+
 BOOST_AUTO_TEST_CASE(every_engine_draws_the_same_dropout_in_blocks_of_some_keys) {
   for (const char* specification :
        {"sliding(left=5,right=3)", "sliding(left=5,right=3,dilation=3)", "heads(sliding(left=5)*1, global*1)",
@@ -321,6 +334,27 @@ BOOST_AUTO_TEST_CASE(computing_heads_in_separate_blocks_changes_nothing) {
         for (std::size_t k = 0; k < together.size(); ++k)
           BOOST_TEST(largest_difference(together[k], apart[k]) < 1e-11, "result " << k);
       }
+}
+
+// The bounds of local_p and the mask of man are of two heads, which may lie before or behind those of a block.
+BOOST_AUTO_TEST_CASE(blocks_of_other_heads_do_not_read_the_windows_of_some) {
+  for (const char* specification : {"heads(local_p(half_width=2)*2, sliding(left=1)*1, sinks(tokens=1)*1)",
+                                    "heads(sinks(tokens=1)*1, sliding(left=1)*1, local_p(half_width=2)*2)",
+                                    "heads(man*2, sliding(left=1)*1, sinks(tokens=1)*1)"}) {
+    auto attention = attention_factory(specification)({.model_dim = 8, .heads = 4, .place = Place::encoder});
+    attention->to(DType::f64);
+    Generator generator(75);
+    for (auto& parameter : attention->parameters())
+      Variable(parameter.variable).value().copy_from(random_tensor(parameter.variable.shape(), generator));
+    const Variable x = random_tensor({B, T, 8}, generator);
+    const Tensor mask = random_tensor({1, 4, T, T}, generator, 0, 1);
+    auto run = [&](AttentionEngine engine) {
+      AttentionEngineScope chosen(engine, 3);
+      return attention->forward({.query = x, .key = x, .value = x, .mask = mask});
+    };
+    BOOST_TEST(largest_difference(run(AttentionEngine::blockwise), run(AttentionEngine::composed)) < 1e-12,
+               specification);
+  }
 }
 
 namespace {

@@ -869,6 +869,27 @@ BOOST_AUTO_TEST_CASE(every_method_is_listed_and_described) {
   BOOST_TEST(contains(describe_attention("multi_head", {}), "\noutput   [B, m, d] "));
 }
 
+BOOST_AUTO_TEST_CASE(a_description_holds_for_one_head_and_for_many) {
+  const std::string note = ": with one head, the dimension H is absent\n";
+  auto described = [](const char* method) { return describe_attention(method, {.model_dim = 8, .heads = 1}); };
+  for (const char* method : {"additive", "general", "local_p", "flexible"})
+    BOOST_TEST(contains(described(method), "\n[H, ...]" + note), method);
+  for (const char* method : {"persistent", "talking_heads", "light_convolution", "gaussian"})
+    BOOST_TEST(!contains(described(method), note), method);
+  BOOST_TEST(contains(described("persistent + general"), "\ngeneral.weight" + note));
+  BOOST_TEST(contains(described("grouped"), "\nvalue.weight   [d_v, d / 2] "));
+}
+
+BOOST_AUTO_TEST_CASE(a_description_says_why_an_attention_cannot_run) {
+  auto described = [](const char* method) { return describe_attention(method, {.model_dim = 8, .heads = 1}); };
+  BOOST_TEST(
+      contains(described("dot + general"), "\nwhere: nowhere\n  not encoder, decoder, cross: attention: two scores"));
+  BOOST_TEST(contains(described("fine_grained + flexible"), "\nwhere: nowhere\n  not cross: flexible: "));
+  BOOST_TEST(!contains(described("location"), "\ndocuments "));  // refused there
+  BOOST_TEST(!contains(described("flexible"), "\ndocuments "));  // in cross-attention only
+  BOOST_TEST(!contains(described("flexible"), "only with --causal"));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_writes_the_names_and_shapes_that_its_description_has) {
   std::vector<std::string> methods = test::all_specifications();
   for (const std::string& method : methods_and_options()) methods.push_back("classic(" + method + ")");
@@ -929,7 +950,7 @@ BOOST_AUTO_TEST_CASE(a_description_says_which_options_change_the_results) {
 
 BOOST_AUTO_TEST_CASE(what_has_no_fused_form_is_listed) {
   const std::string list = attention_table().text();
-  int composed_only = 0;
+  int not_fused = 0;
   for (const MethodEntry& entry : registered_methods()) {
     const std::string name = entry.card.name, row = list.substr(list.find("\n" + name + " ") + 1);
     const std::string engines = row.substr(0, row.find('\n')) + "\n";
@@ -938,7 +959,7 @@ BOOST_AUTO_TEST_CASE(what_has_no_fused_form_is_listed) {
     for (const std::string& option : alternatives.found) {
       const bool listed = contains(engines, " " + option + ")") || contains(engines, " " + option + ",") ||
                           contains(engines, "no fused form: ");
-      composed_only += listed;
+      not_fused += listed;
       for (Place place : {Place::encoder, Place::decoder, Place::cross}) {
         auto runs = [&, method = fmt::format("{}({})", name, option)](AttentionEngine engine) {
           return run_in_place(method, place, false, engine).has_value();
@@ -948,7 +969,7 @@ BOOST_AUTO_TEST_CASE(what_has_no_fused_form_is_listed) {
       }
     }
   }
-  BOOST_TEST(composed_only > 0);
+  BOOST_TEST(not_fused > 0);
   for (const std::string& text : {list, describe_attention("window", {.model_dim = 8, .heads = 1})})
     BOOST_TEST(contains(text, "fused (not with mask=discrete), blockwise, composed\n"));
   BOOST_TEST(contains(describe_attention("sliding", {.model_dim = 8, .heads = 1}),

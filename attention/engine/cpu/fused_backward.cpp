@@ -26,6 +26,15 @@ GradientRooms make_rooms(const FusedCall<T>& call, const std::vector<bool>& want
   return rooms;
 }
 
+/// The gradients of a call without queries. Elsewhere the first strip begins them, and there is none.
+template <class T>
+std::vector<Tensor> zeros_of_inputs(const FusedCall<T>& call, const std::vector<bool>& wanted) {
+  std::vector<Tensor> gradients;
+  for (const Variable& input : call.inputs())
+    gradients.push_back(wanted[gradients.size()] ? Tensor::zeros(input.shape(), input.dtype()) : Tensor());
+  return gradients;
+}
+
 /// Computes a strip's weights again and goes through the steps in the opposite order.
 template <class T>
 class BackwardPass : FusedPass<T> {
@@ -182,6 +191,7 @@ class BackwardPass : FusedPass<T> {
 template <class T>
 std::vector<Tensor> fused_backward(const FusedCall<T>& call, const FusedResult& result, const Tensor& out_gradient,
                                    const Tensor& focus_gradient, const std::vector<bool>& wanted) {
+  if (call.shape.queries == 0) return zeros_of_inputs(call, wanted);
   GradientRooms rooms = make_rooms(call, wanted);
   BackwardPass<T>(call, result, out_gradient, focus_gradient, rooms).run();
   std::vector<Tensor> gradients{rooms.value};

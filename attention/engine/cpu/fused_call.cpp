@@ -68,10 +68,19 @@ void set_heads(Strips& strips, HeadRange part, const AttentionContext& in) {
   strips.heads = heads.count;
 }
 
+/// The plan with the scores of all heads. The default_score() of some heads reads slices of queries and keys, and
+/// second derivatives are those of the very slices that the engine has read.
+std::shared_ptr<const Plan> with_all_scores(const std::shared_ptr<const Plan>& plan, const AttentionContext& in) {
+  if (plan->scores.empty()) return plan;
+  auto complete = std::make_shared<Plan>(*plan);
+  complete->scores = scores_of_all_heads(*plan, in);
+  return complete;
+}
+
 /// Adds the scores' forms on strips. Returns false if one has none.
 template <class T>
 bool add_scores(FusedCall<T>& call) {
-  for (const Score& score : scores_of_all_heads(*call.plan, call.in)) {
+  for (const Score& score : call.plan->scores) {
     call.scores.push_back(strips_of<T>(score));
     if (!call.scores.back()) return false;
     set_heads(*call.scores.back(), score.heads, call.in);
@@ -213,7 +222,7 @@ PlannedCall<T> plan_call(const AttentionContext& in, const std::shared_ptr<const
   check_sizes(in, std::all_of(scores.begin(), scores.end(), [](const Score& score) { return score.is_default; }));
   auto call = std::make_shared<FusedCall<T>>();
   call->in = in;
-  call->plan = plan;
+  call->plan = with_all_scores(plan, in);
   call->dropout = dropout;
   const std::int64_t B = in.query.size(0), H = in.query.size(1), I = in.query.size(2);
   if (const char* missing = add_parts(*call)) return {nullptr, missing};

@@ -25,7 +25,7 @@ struct Trial {
   std::string method;
   AttentionShape shape = {.model_dim = d, .heads = H};
   AttentionEngine engine = AttentionEngine::composed;
-  bool mask = true, pointers = false, grid = false, previous_focus = false;
+  bool mask = true, pointers = false, grid = false, documents = false, previous_focus = false;
   std::int64_t query_offset = 0;
   std::int64_t B = 6, m = 5, n = 13;
   bool own_keys = false;  ///< in self-attention: n keys of their own, instead of the m queries as keys
@@ -76,6 +76,7 @@ Outcome outcome_of(const Trial& trial) {
   if (trial.pointers) in.left_pointer = Tensor::full({1, 1, 1}, 1, DType::i64);
   if (trial.pointers) in.right_pointer = Tensor::full({1, 1, 1}, 2, DType::i64);
   if (trial.grid) in.grid = grid_of(keys);
+  if (trial.documents) in.documents = Tensor::zeros({trial.B, keys}, DType::i64);
   if (trial.previous_focus) in.previous_focus = Tensor::full({trial.B}, 2);
   NoGrad off;
   Variable output = attention->forward(in);
@@ -109,10 +110,28 @@ const char* part_without_fused_form(const Trial& trial) {
   return nullptr;
 }
 
+/// The error of a trial whose attention can be constructed but cannot run; "" if it runs, or cannot be constructed: a
+/// method that is not defined in a place refuses to be constructed there.
+std::string failure_of(const Trial& trial) {
+  AttentionEngineScope engine(trial.engine);
+  NoWarnings quiet;
+  bool is_made = false;
+  try {
+    attention_factory(trial.method)(trial.shape);
+    is_made = true;
+    outcome_of(trial);
+  } catch (const Error& error) {
+    return is_made ? error.what() : "";
+  }
+  return "";
+}
+
 /// Where and how an attention can be used.
 struct Use {
   std::vector<std::string> places;
+  std::map<std::string, std::vector<std::string>> failures;  ///< the places where it cannot run, by failure_of()
   std::optional<Trial> trial;           ///< a trial that works, in cross-attention if possible; empty if none does
+  std::optional<Place> place;           ///< that of the trial, or else one where the attention can be constructed
   const char* no_fused_form = nullptr;  ///< NoFusedForm::part; null: the fused engine can compute it
 };
 
@@ -122,11 +141,18 @@ Use use_of(const std::string& method, AttentionShape shape = {.model_dim = d, .h
        {std::pair(Place::encoder, "encoder"), std::pair(Place::decoder, "decoder"), std::pair(Place::cross, "cross")}) {
     shape.place = place;
     Trial trial{.method = method, .shape = shape};
-    if (!tried(trial)) continue;
+    if (!tried(trial)) {
+      const std::string failure = failure_of(trial);
+      if (failure.empty()) continue;
+      use.failures[failure].emplace_back(name);
+      use.place = place;
+      continue;
+    }
     use.places.emplace_back(name);
     use.trial = trial;
   }
   if (!use.trial) return use;
+  use.place = use.trial->shape.place;
   use.no_fused_form = part_without_fused_form(*use.trial);
   return use;
 }
@@ -180,8 +206,7 @@ class NextNumbers : public OptionVisitor {
 };
 
 /// The text for the column "engines", such as "fused (not with mask=discrete), blockwise, composed". `method` is a
-/// method's name or another specification. The blockwise engine is not listed: it computes whatever the composed one
-/// does.
+/// method's name or another specification.
 std::string engines_text(const std::string& method, const Use& use, const std::vector<Alternative>& alternatives) {
   if (!use.trial) return "";
   if (use.no_fused_form) return fmt::format("blockwise, composed (no fused form: {})", use.no_fused_form);
@@ -247,6 +272,13 @@ struct Parameter {
   auto operator<=>(const Parameter&) const = default;
 };
 
+/// A row of the table of parameters, and a method and place that have the parameter.
+struct ParameterRow {
+  Parameter parameter;
+  std::string when, method;
+  Place place;
+};
+
 /// The parameters for this shape, with numbers for sizes. Throws Error if the attention is not defined for it.
 std::vector<Parameter> parameters_at(const std::string& method, const AttentionShape& shape) {
   std::vector<Parameter> rows;
@@ -288,7 +320,8 @@ std::vector<Pair> pairs_for(const std::string& method, Place place, std::int64_t
     return Lettered{{.model_dim = heads * head_dim, .heads = heads, .place = place, .step_dim = step_dim},
                     {{"d", heads * head_dim}, {"D", head_dim}, {"H", heads}}};
   };
-  const Pair projected{lettered(2, 60), lettered(3, 140)};
+  // numbers of heads of which half are a number: heads of keys, say, are "d / 2" wide and not "D"
+  const Pair projected{lettered(4, 30), lettered(6, 70)};
   if (!find_combination(parse_specification(method)[0].name) && place != Place::cross) return {projected};
   Pair three = projected, two = projected, one = projected;
   for (std::size_t k = 0; k < 2; ++k) {
@@ -343,10 +376,36 @@ void add_cards(const std::vector<MethodText>& sum, std::set<std::string>& seen, 
   }
 }
 
+/// A note on the parameters of shape [H, ...] which have the shape [...] with one head; "" if there is none.
+std::string without_heads_text(const std::vector<ParameterRow>& rows) {
+  std::vector<std::string> without;
+  std::size_t with = 0;
+  for (const ParameterRow& row : rows) {
+    if (!row.parameter.shape.starts_with("[H, ")) continue;
+    const auto dimensions = std::count(row.parameter.shape.begin(), row.parameter.shape.end(), ',');
+    AttentionShape one_head{.model_dim = d, .heads = 1, .place = row.place};
+    std::vector<Parameter> all;
+    try {
+      all = parameters_at(row.method, one_head);
+    } catch (const Error&) {
+      continue;  // not defined for one head
+    }
+    for (const Parameter& p : all) {
+      if (p.name != row.parameter.name) continue;
+      if (std::count(p.shape.begin(), p.shape.end(), ',') == dimensions)
+        ++with;
+      else
+        without.push_back(p.name);
+    }
+  }
+  if (without.empty()) return "";
+  return fmt::format("{}: with one head, the dimension H is absent\n", with == 0 ? "[H, ...]" : listed(without));
+}
+
 std::string parameters_text(const std::string& method, const AttentionShape& shape,
                             const std::vector<Alternative>& alternatives) {
   std::vector<Parameter> usual = parameters_of(method, shape);
-  std::vector<std::pair<Parameter, std::string>> rows;
+  std::vector<ParameterRow> rows;
   std::map<std::string, std::vector<std::string>> without;  // for each parameter, the options that remove it
   for (const Alternative& alternative : alternatives) {
     if (!alternative.use.trial || alternative.use.trial->shape.place != shape.place) continue;
@@ -356,7 +415,8 @@ std::string parameters_text(const std::string& method, const AttentionShape& sha
         without[p.name].push_back(alternative.option);
   }
   for (const Parameter& p : usual)
-    rows.emplace_back(p, without.contains(p.name) ? "not with " + listed(without[p.name]) : "always");
+    rows.push_back(
+        {p, without.contains(p.name) ? "not with " + listed(without[p.name]) : "always", method, shape.place});
   for (const Alternative& alternative : alternatives) {
     AttentionShape own = shape;
     if (alternative.use.trial) own.place = alternative.use.trial->shape.place;
@@ -366,20 +426,19 @@ std::string parameters_text(const std::string& method, const AttentionShape& sha
       });
     };
     for (const Parameter& p : parameters_of(alternative.method, own))
-      if (!is_known(p)) rows.emplace_back(p, alternative.option);
+      if (!is_known(p)) rows.push_back({p, alternative.option, alternative.method, own.place});
   }
   Table table({"parameter", "shape", "initial values", "present when"});
-  for (const auto& [p, when] : rows) table.row({p.name, p.shape, p.initial, when});
+  for (const ParameterRow& row : rows)
+    table.row({row.parameter.name, row.parameter.shape, row.parameter.initial, row.when});
   if (rows.empty()) return "no parameters\n";
-  bool by_head =
-      std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.first.shape.starts_with("[H, "); });
-  return table.text() + (by_head ? "[H, ...]: with one head, the dimension H is absent\n" : "");
+  return table.text() + without_heads_text(rows);
 }
 
 /// Which optional inputs an attention reads: those that change the output when they are added or left out.
 struct Reads {
   enum Mask { no, yes, needed } mask = no;
-  bool pointers = false, grid = false, step_input = false, previous_focus = false, position = false;
+  bool pointers = false, grid = false, documents = false, step_input = false, previous_focus = false, position = false;
 
   /// The names of the inputs that are read.
   std::vector<std::string> names() const {
@@ -404,6 +463,12 @@ Reads reads_of(const Trial& trial) {
   changed = trial;
   changed.grid = true;
   if (auto out = tried(changed)) reads.grid = !(*out == *with);
+  for (Place place : {Place::encoder, Place::decoder}) {
+    changed = trial;
+    changed.shape.place = place;
+    changed.documents = true;
+    reads.documents = reads.documents || tried(changed);
+  }
   changed = trial;
   changed.shape.step_dim = d_e;
   if (auto out = tried(changed)) reads.step_input = !(*out == *with);
@@ -427,7 +492,8 @@ std::string inputs_text(const Trial& trial, const Reads& reads, const std::vecto
              "without key: self-attention; without value: the keys"});
   table.row({"lengths", "[B]", "number of real keys of each sentence; the rest is padding"});
   table.row({"allowed", "[B or 1, H or 1, m or 1, n]", "bool or u8; false where a query must not see a key"});
-  table.row({"documents", "[B, n]", "in self-attention: number of each token's document, if a row has several"});
+  if (reads.documents)
+    table.row({"documents", "[B, n]", "in self-attention: number of each token's document, if a row has several"});
   if (reads.mask != Reads::no)
     table.row({"mask", "[B or 1, H or 1, m or 1, n]",
                reads.mask == Reads::needed ? "numbers in [0, 1]; needed" : "numbers in [0, 1]"});
@@ -440,8 +506,11 @@ std::string inputs_text(const Trial& trial, const Reads& reads, const std::vecto
     table.row({"step_input", "[B, m, d_e]", "the decoder's input at each step; with it, parameters have other shapes"});
   if (reads.previous_focus)
     table.row({"previous_focus", "[B] or [B, H]", "the focus before the first query, a position among the keys"});
-  table.row({"query_offset or step", "[1]",
-             fmt::format("position of the first query{}", reads.position ? "" : "; read only with --causal")});
+  table.row(
+      {"query_offset or step", "[1]",
+       fmt::format("position of the first query{}", reads.previous_focus ? "; after position 0 with previous_focus"
+                                                    : reads.position     ? ""
+                                                                         : "; read only with --causal")});
   return table.text();
 }
 
@@ -552,13 +621,17 @@ std::string describe_attention(const std::string& specification, const Attention
   if (!use.trial) use = use_of(method, given);
   const std::vector<Alternative> alternatives = alternatives_of(method);
   AttentionShape shape = given;
+  if (use.place) shape.place = *use.place;
   if (use.trial) {
-    shape.place = use.trial->shape.place;
     Trial with_steps = *use.trial;
     with_steps.shape.step_dim = d_e;
     if (auto out = tried(with_steps); out && out->parameters != tried(*use.trial)->parameters) shape.step_dim = d_e;
-    text += fmt::format("where: {}; engines: {}\n\n", listed(use.places), engines_text(method, use, alternatives));
   }
+  text +=
+      fmt::format("where: {}\n",
+                  use.trial ? listed(use.places) + "; engines: " + engines_text(method, use, alternatives) : "nowhere");
+  for (const auto& [failure, places] : use.failures) text += fmt::format("  not {}: {}\n", listed(places), failure);
+  text += "\n";
   text += parameters_text(method, shape, alternatives);
   if (!use.trial) return text;
   const Reads reads = reads_of(*use.trial);
