@@ -80,7 +80,7 @@ std::shared_ptr<const Plan> with_all_scores(const std::shared_ptr<const Plan>& p
 /// Adds the scores' forms on strips. Returns false if one has none.
 template <class T>
 bool add_scores(FusedCall<T>& call) {
-  for (const Score& score : call.plan->scores) {
+  for (const Score& score : scores_of_all_heads(*call.plan, call.in)) {
     call.scores.push_back(strips_of<T>(score));
     if (!call.scores.back()) return false;
     set_heads(*call.scores.back(), score.heads, call.in);
