@@ -6,7 +6,8 @@
 The second implementation is this file: the papers' equations in PyTorch, in f64, head by head, with nothing of fovea in
 it (pip install torch numpy). A case is a random specification (a method with random options, a sum of methods,
 heads(...), classic(...), average(...) or concat(...) of sums and multi_head(...)), a place, shapes, lengths, masks,
-allowed keys and parameters, some of which attend has to initialise. `attend --precision f64 --gradients --weights` must
+allowed keys, documents, a grid, given pointers and parameters, some of which attend has to initialise. Documents that
+share a row are computed here one by one, as rows of their own. `attend --precision f64 --gradients --weights` must
 give the same output, weights, quantities and gradients to 1e-9, by every engine, f32 to 1e-4 and bf16 roughly. Prints
 what differs, with what repeats it, then which methods, places and options no case had, and the largest differences. The
 exit code is 1 if anything differed, or if attend lists a method that is not here. Building and testing fovea does not
@@ -241,13 +242,13 @@ class Context:
     def distance(self):
         return self.j - self.i[:, None]  # [m, n]
 
-    def of_head(self, pairs, h):
+    def of_head(self, pairs, h, n=None):
         """[B or 1, H or 1, m or 1, n] of one head, [B, m, n]. A combination has one for all heads, one for each
         mechanism, or one for each of the heads of all mechanisms."""
         if self.part is not None and pairs.shape[1] > 1:
             mechanism, first, mechanisms, heads = self.part
             h = first + h if pairs.shape[1] == heads else mechanism
-        return pairs[:, h if pairs.shape[1] > 1 else 0].expand(self.B, self.m, self.n)
+        return pairs[:, h if pairs.shape[1] > 1 else 0].expand(self.B, self.m, n or self.n)
 
     def shown(self, h):
         """Where the caller allows the keys of this head."""
@@ -264,7 +265,7 @@ def stacked(parts):
 def relative(c, o, heads, name):
     k = o["clip"]
     r = c.distance().clamp(-k, k) + k
-    D, D_v = c.heads[heads[0]].k.shape[-1], c.heads[heads[0]].v.shape[-1]
+    D, D_v = c.heads[heads[0]].q.shape[-1], c.heads[heads[0]].v.shape[-1]
     keys = c.parameter(f"{name}.key_table", 2 * k + 1, D)
     for h in heads:
         q = c.heads[h].q
@@ -274,6 +275,22 @@ def relative(c, o, heads, name):
         for h in heads:
             c.heads[h].values.append(
                 lambda w: torch.einsum("bmnd,mnd->bmd" if w.dim() == 4 else "bmn,mnd->bmd", w, values[r]))
+
+
+def relative_2d(c, o, heads, name):
+    k, grid = o["clip"], c.case.get("grid")
+    D = c.heads[heads[0]].q.shape[-1]
+    if grid is None:  # one row
+        of_query, of_key = (torch.stack([torch.zeros_like(at), at], -1)[None] for at in (c.i, c.j))
+    else:
+        of_key = grid if grid.dim() == 3 else grid[None]  # [B or 1, n, 2]
+        of_query = of_key[:, c.i]
+    tables = c.parameter(f"{name}.rows", 2 * k + 1, D), c.parameter(f"{name}.columns", 2 * k + 1, D)
+    for axis, table in enumerate(tables):
+        r = (of_key[:, None, :, axis] - of_query[:, :, None, axis]).clamp(-k, k) + k  # [B or 1, m, n]
+        near = table[r].expand(c.B, c.m, c.n, D)
+        for h in heads:
+            c.heads[h].bias = c.heads[h].bias + torch.einsum("bmd,bmnd->bmn", c.heads[h].q, near) / math.sqrt(D)
 
 
 def gaussian(c, o, heads, name):
@@ -319,6 +336,20 @@ def one_hot(pointer):
     return largest * (pointer.sum(-1, keepdim=True) > 0).to(pointer.dtype)
 
 
+def given_pointer(c, h, side):
+    """The distribution, [B, m, n], that the caller gives for this head: as it is, or all mass at one key."""
+    pointer = c.case.get(f"{side}_pointer")
+    last = (c.lengths - 1).clamp(min=0)[:, None]  # [B, 1]
+    if pointer is None:
+        at = torch.zeros(c.B, c.m, dtype=torch.long) if side == "left" else c.i.expand(c.B, c.m).minimum(
+            last) if c.causal else last.expand(c.B, c.m)
+    elif pointer.is_floating_point():
+        return c.of_head(pointer, h)
+    else:
+        at = c.of_head(pointer.long()[..., None], h, 1)[..., 0].clamp(min=0).minimum(last)
+    return torch.nn.functional.one_hot(at, c.n).to(torch.get_default_dtype())
+
+
 def window(c, o, heads, name):
     """Pointers, masses up to the end and from the start of each key's segment, and the window between them."""
     D = c.heads[heads[0]].q.shape[-1]
@@ -339,7 +370,10 @@ def window(c, o, heads, name):
     left_allowed, right_allowed = allowed, allowed
     if o["forward_only"]:
         left_allowed, right_allowed = allowed & (c.distance() <= 0), allowed & (c.distance() >= 0)
-    left, right = softmax(scale * product("left"), left_allowed), softmax(scale * product("right"), right_allowed)
+    if o["pointers"] == "given":
+        left, right = (stacked([given_pointer(c, h, side) for h in heads]) for side in ("left", "right"))
+    else:
+        left, right = softmax(scale * product("left"), left_allowed), softmax(scale * product("right"), right_allowed)
     segment = c.j // o["segment"]
     up_to = (segment[:, None] <= segment).to(left.dtype)  # [i, j] = 1: i is in j's segment or before
     quantities = left, right
@@ -365,8 +399,9 @@ def window(c, o, heads, name):
                 lambda w, at=at: w * m[:, at] / (w * m[:, at]).sum(-1, keepdim=True).clamp(min=1e-9))
         else:
             c.heads[h].windows.append(lambda w, at=at: w * m[:, at])
-    c.quantity("left_pointer", quantities[0])
-    c.quantity("right_pointer", quantities[1])
+    if o["pointers"] == "learned":
+        c.quantity("left_pointer", quantities[0])
+        c.quantity("right_pointer", quantities[1])
     c.quantity("window", m, allowed)
 
 
@@ -380,11 +415,12 @@ def man(c, o, heads, name):
             c.heads[h].masked = c.heads[h].masked & (M > 0)
 
 
-def add_range(c, heads, visible):
-    """A hard window, [B, m, n], of each head; and its first and last key, where it has one."""
+def add_range(c, heads, visible, interval=None):
+    """A hard window, [B, m, n], of each head; and its first and last key, where it has one. `interval`: what the window
+    lies in, where it has gaps."""
     for at, h in enumerate(heads):
         c.heads[h].visible = c.heads[h].visible & visible[at]
-    shown = stacked(visible) & c.allowed[:, None]
+    shown = stacked(interval or visible) & c.allowed[:, None]
     c.quantity("range", ends_of(shown), shown.any(-1)[..., None])
 
 
@@ -465,8 +501,11 @@ def rotary(c, o, heads, name):
 
 
 def sliding(c, o, heads, name):
-    visible = (c.distance() >= -o["left"]) & (c.distance() <= o["right"])
-    add_range(c, heads, [visible.expand(c.B, c.m, c.n)] * len(heads))
+    step = o["dilation"]
+    interval = (c.distance() >= -o["left"] * step) & (c.distance() <= o["right"] * step)
+    visible = interval & (c.distance() % step == 0)
+    interval, visible = ([x.expand(c.B, c.m, c.n)] * len(heads) for x in (interval, visible))
+    add_range(c, heads, visible, interval)
 
 
 def sinks(c, o, heads, name):
@@ -812,14 +851,15 @@ HIDDEN = {"hidden": one_of(0, 0, 1, 5), "bias": one_of(True, True, False)}
 OPTIONS = {
     "global": {},
     "relative": {"clip": one_of(1, 2, 3, 16), "values": one_of(True, True, False)},
+    "relative_2d": {"clip": one_of(1, 2, 3, 16)},
     "gaussian": {"window": one_of("fixed", "layer", "query", "head"), "width": uniform(0.5, 12),
                  "largest_width": uniform(1, 60), "center_scale": one_of("last", "last", "paper"),
                  "epsilon": one_of(0.1, 0.1, 0, 0.37), "center_input": one_of("query", "query", "q+ctx"),
                  "shared_width": yes_or_no},
-    "window": {"use": one_of("multiplicative", "additive"), "segment": one_of(1, 1, 2, 3, 5, 40),
-               "mask": one_of("paper", "paper", "exact", "prob_or", "discrete"), "renormalize": yes_or_no,
-               "forward_only": yes_or_no, "pointer_scale": one_of(1, 1, 0.3, 2.5, -1),
-               "pointer_scale_by_length": yes_or_no},
+    "window": {"pointers": one_of("learned", "learned", "given"), "use": one_of("multiplicative", "additive"),
+               "segment": one_of(1, 1, 2, 3, 5, 40), "renormalize": yes_or_no, "forward_only": yes_or_no,
+               "mask": one_of("paper", "paper", "exact", "prob_or", "discrete"),
+               "pointer_scale": one_of(1, 1, 0.3, 2.5, -1), "pointer_scale_by_length": yes_or_no},
     "man": {"log_floor": yes_or_no},
     "sman": {"width": one_of("sqrt", "fixed"), "distance": one_of(0, 1, 2, 3, 4, 50)},
     "dman": {"clip": one_of(1, 2, 4, 12, 1024), "log_floor": yes_or_no},
@@ -827,7 +867,7 @@ OPTIONS = {
     "alibi": {},
     "t5": {"buckets": one_of(32, 32, 4, 8, 16, 18), "max_distance": one_of(128, 128, 20, 12)},
     "rotary": {"pairs": one_of("neighbours", "halves"), "base": one_of(10000, 10000, 50, 3)},
-    "sliding": {"left": one_of(0, 1, 2, 3, 16), "right": one_of(0, 1, 2, 3, 16)},
+    "sliding": {"left": one_of(0, 1, 2, 3, 16), "right": one_of(0, 1, 2, 3, 16), "dilation": one_of(1, 1, 2, 3, 5)},
     "sinks": {"tokens": one_of(0, 1, 2, 4), "logit": yes_or_no},
     "soft_cap": {"cap": one_of(50, 5, 0.7)},
     "adaptive_span": {"ramp": one_of(32, 4, 2.5, 1), "longest": one_of(1024, 10, 3), "after_softmax": yes_or_no,
@@ -846,14 +886,14 @@ OPTIONS = {
     "light_convolution": {"width": one_of(7, 1, 2, 3, 4, 20), "dynamic": yes_or_no}, "linear": {},
 }
 DEFAULTS = {
-    "relative": {"clip": 16, "values": True},
+    "relative": {"clip": 16, "values": True}, "relative_2d": {"clip": 16},
     "gaussian": {"window": "query", "width": 10, "largest_width": 50, "center_scale": "last", "epsilon": 0.1,
                  "center_input": "query", "shared_width": False},
-    "window": {"use": "multiplicative", "segment": 1, "mask": "paper", "renormalize": False, "forward_only": False,
-               "pointer_scale": 1, "pointer_scale_by_length": False},
+    "window": {"pointers": "learned", "use": "multiplicative", "segment": 1, "mask": "paper", "renormalize": False,
+               "forward_only": False, "pointer_scale": 1, "pointer_scale_by_length": False},
     "man": {"log_floor": False}, "sman": {"width": "sqrt", "distance": 4}, "dman": {"clip": 1024, "log_floor": False},
     "activation": {"function": "relu", "width": 0}, "t5": {"buckets": 32, "max_distance": 128},
-    "rotary": {"pairs": "neighbours", "base": 10000}, "sliding": {"left": 16, "right": 16},
+    "rotary": {"pairs": "neighbours", "base": 10000}, "sliding": {"left": 16, "right": 16, "dilation": 1},
     "sinks": {"tokens": 4, "logit": False}, "soft_cap": {"cap": 50},
     "adaptive_span": {"ramp": 32, "longest": 1024, "after_softmax": False, "from_query": False},
     "additive": {"hidden": 0, "bias": True}, "fine_grained": {"hidden": 0, "bias": True}, "location": {"longest": 50},
@@ -896,6 +936,9 @@ def random_term(rng, name, place, projected=True):
             options.pop("renormalize", None)
         if place != "encoder" or options.get("mask", "paper") != "paper":
             options.pop("forward_only", None)
+        if options.get("pointers") == "given":
+            for learned in ("forward_only", "pointer_scale", "pointer_scale_by_length"):
+                options.pop(learned, None)
     if name == "t5" and options.get("max_distance", 128) <= options.get("buckets", 32) / 2:
         options.pop("max_distance")
     if name == "activation" and not projected:
@@ -1073,9 +1116,79 @@ class Combined:
         return o, whole
 
 
+# ---- several documents in one row -----------------------------------------------------------------------------------
+
+OF_PAIRS = ["scores", "left_pointer", "right_pointer", "window", "mask"]  # quantities, [B, H, m, n]
+OF_KEYS_IN_ROW = ["center", "range"]  # positions of keys
+
+
+def documents_of(numbers):
+    """(first token, end) of each run of one number."""
+    cuts = [0, *(at for at in range(1, len(numbers)) if numbers[at] != numbers[at - 1]), len(numbers)]
+    return list(zip(cuts, cuts[1:]))
+
+
+def document_alone(case, b, s, e):
+    """The inputs of this document's tokens, in a row of its own."""
+    alone = {key: value for key, value in case.items() if key != "documents"}
+    for name in ("query", "key", "value"):
+        alone[name] = case[name][b:b + 1, s:e]
+    n = case["query"].shape[1]
+    length = case["lengths"][b].item() if "lengths" in case else n
+    alone["lengths"] = torch.tensor([min(max(length - s, 0), e - s)])
+
+    def of_row(x):
+        return x[b:b + 1] if x.shape[0] > 1 else x
+
+    def of_queries(x):
+        return x[:, :, s:e] if x.shape[2] > 1 else x
+
+    for name in ("allowed", "mask", "left_pointer", "right_pointer"):
+        if name in case:
+            x = of_queries(of_row(case[name]))
+            alone[name] = x[..., s:e] if x.dim() == 4 else x
+    if "grid" in case:
+        alone["grid"] = case["grid"][s:e] if case["grid"].dim() == 2 else of_row(case["grid"])[:, s:e]
+    return alone
+
+
+def forward_alone(attention, case, parameters):
+    """Each document in a row of its own, and the results as the row of all has them."""
+    B, n = case["query"].shape[:2]
+    outputs, whole, quantities = [], None, []
+    for b in range(B):
+        row = []
+        for s, e in documents_of(case["documents"][b].tolist()):
+            c = Context(document_alone(case, b, s, e), parameters)
+            output, weights = attention.forward(c)
+            row.append(output)
+            if weights is not None:
+                if whole is None:
+                    whole = torch.zeros(B, weights.shape[1], n, n, *weights.shape[4:])
+                whole[b, :, s:e, s:e] = weights[0].detach()
+            for at, (name, value, there) in enumerate(c.quantities):
+                there = torch.ones((), dtype=torch.bool) if there is None else there
+                there, value, kind = there.expand(value.shape), value.detach(), name.split(".")[-1]
+                if value.dim() == 1:  # of the heads: the same for each document
+                    if at == len(quantities):
+                        quantities.append((name, value, there))
+                    continue
+                pairs = kind in OF_PAIRS
+                if at == len(quantities):
+                    shape = [B, value.shape[1], n, *([n, *value.shape[4:]] if pairs else value.shape[3:])]
+                    inside = torch.full(shape, kind in ("left_pointer", "right_pointer"))
+                    quantities.append((name, torch.zeros(shape), inside))
+                block = (b, slice(None), slice(s, e), *([slice(s, e)] if pairs else []))
+                quantities[at][1][block] = value[0] + (s if kind in OF_KEYS_IN_ROW else 0)
+                quantities[at][2][block] = there[0]
+        outputs.append(torch.cat(row, 1))
+    return torch.cat(outputs), whole, quantities
+
+
 # ---- random cases ---------------------------------------------------------------------------------------------------
 
-CROSS_ONLY, NOT_CROSS, DECODER_ONLY = ["flexible"], ["relative", "light_convolution"], ["forgetting", "cope"]
+CROSS_ONLY, NOT_CROSS, DECODER_ONLY = ["flexible"], ["relative", "relative_2d", "light_convolution"], [
+    "forgetting", "cope"]
 PAIRLESS = ["light_convolution", "linear"]
 BESIDE_PAIRLESS = [*PAIRLESS, "global", "gate", "grouped", "activation", "rotary"]
 WHOLE = ["activation", "grouped"]  # these act on all heads
@@ -1234,8 +1347,9 @@ def random_inputs(rng, generator, attention, place, H, d):
     if place == "decoder":
         case["offset"] = n - m
     key_for_each = place == "decoder" and any(name in names for name in ("forgetting", "linear"))
+    grid = "relative_2d" in names and rng.random() < 0.7
     if rng.random() < 0.2 and not key_for_each and not names.get("window", {}).get("forward_only"):
-        case["offset"] = rng.randint(0, n) if place == "cross" else max(n - m, 0) + rng.choice([0, 0, 1])
+        case["offset"] = rng.randint(0, n) if place == "cross" else max(n - m, 0) + rng.choice([0, 0, 0 if grid else 1])
         given[rng.choice(["step", "query_offset"])] = torch.tensor([case["offset"]])
     counts = [attention.head_count(H)]
     if isinstance(attention, Combined):
@@ -1260,7 +1374,55 @@ def random_inputs(rng, generator, attention, place, H, d):
             by_head = projected and len(attention.terms) == 1 and rng.random() < 0.4
             given["previous_focus"] = torch.rand((B, H) if by_head and attention.terms[0].first is None else (B,),
                                                  generator=generator) * n
+    if grid:
+        given["grid"] = random_grid(rng, B, n)
+    if place != "cross" and m == n and not case["offset"] and has_documents(attention) and rng.random() < 0.35:
+        given["documents"] = random_documents(rng, B, n)
+    if any(term.name == "window" and term.options["pointers"] == "given" for term in attention.terms):
+        for side in ("left_pointer", "right_pointer"):
+            if rng.random() < 0.85:
+                given[side] = random_pointer(rng, generator, given, [rng.choice([1, B]), rng.choice([1, *counts]),
+                                                                     rng.choice([1, m, m])], n)
     return case
+
+
+def has_documents(attention):
+    """Whether it is defined for several documents in one row; attend refuses the others."""
+    return not any(term.name == "location" or term.name == "window" and term.options["segment"] > 1
+                   for term in attention.terms)
+
+
+def random_documents(rng, B, n):
+    rows = []
+    for _ in range(B):
+        cuts = sorted(rng.sample(range(1, n), min(rng.choice([0, 1, 2, 3, n]), n - 1)))
+        numbers = rng.sample(range(-3, 40), len(cuts) + 1)
+        ends = [*cuts, n]
+        rows.append([numbers[sum(at >= end for end in ends)] for at in range(n)])
+    return torch.tensor(rows, dtype=rng.choice([torch.int32, torch.int64]))
+
+
+def random_grid(rng, B, n):
+    """A picture's rows from left to right, or any cells."""
+    width, rows = rng.choice([1, 2, 3, 4]), []
+    for _ in range(rng.choice([1, B])):
+        rows.append([[at // width, at % width] for at in range(n)] if rng.random() < 0.5 else
+                    [[rng.randint(-6, 6), rng.randint(0, 300)] for _ in range(n)])
+    grid = torch.tensor(rows, dtype=rng.choice([torch.int32, torch.int64]))
+    return grid[0] if len(rows) == 1 and rng.random() < 0.5 else grid
+
+
+def random_pointer(rng, generator, given, shape, n):
+    """Positions, or distributions over the keys of each query's document."""
+    if rng.random() < 0.5:
+        return torch.randint(0, n, shape, generator=generator).to(rng.choice([torch.int32, torch.int64]))
+    numbers = given.get("documents")
+    if numbers is None:
+        z = torch.randn([*shape, n], generator=generator) * rng.choice([1, 4])
+        return torch.softmax(z, -1) * rng.choice([1, 1, 1, 1.7])
+    B, H = numbers.shape[0], shape[1]  # each row, and each query, has documents of its own
+    same = (numbers[:, :, None] == numbers[:, None])[:, None].expand(B, H, n, n)
+    return softmax(torch.randn(same.shape, generator=generator), same)
 
 
 class Case:
@@ -1300,9 +1462,12 @@ class Case:
         case = {**self.case, "query": given["query"]}
         case["key"] = given.get("key", case["query"])
         case["value"] = given.get("value", case["key"])
-        for name in ("lengths", "allowed", "mask", "step_input", "previous_focus"):
+        for name in ("lengths", "allowed", "mask", "step_input", "previous_focus", "grid", "documents", "left_pointer",
+                     "right_pointer"):
             if name in given:
                 case[name] = given[name]
+        if "documents" in case:
+            return forward_alone(self.attention, case, parameters)
         c = Context(case, parameters)
         output, weights = self.attention.forward(c)
         return output, weights, c.quantities
@@ -1347,7 +1512,8 @@ class Case:
             return leaf(name)
 
         given = self.case["given"]
-        inputs = {name: leaf(name) for name in ("query", "key", "value", "mask", "step_input", "previous_focus")
+        inputs = {name: leaf(name) for name in ("query", "key", "value", "mask", "step_input", "previous_focus",
+                                                "left_pointer", "right_pointer")
                   if name in given and given[name].is_floating_point()}
         output, weights, quantities = self.forward(parameter, inputs)
         explained = {"output", "weights", "cotangent", *given, *leaves}
@@ -1437,10 +1603,24 @@ def check(case, program, folder, other_precisions):
         yield from (f"--precision {precision}: {line}" for line in lines)
 
 
+INPUTS = {"relative_2d": {"grid": ("integers", "absent")},
+          "window": {side: ("integers", "distributions", "absent") for side in ("left_pointer", "right_pointer")}}
+
+
+def kind_of_input(name, value):
+    return f"{name}: {'absent' if value is None else 'distributions' if value.is_floating_point() else 'integers'}"
+
+
 def tried_of(case):
-    """(method, place, option=value) of a case; without an option: the method in this place."""
+    """(method, place, option=value) of a case; without an option: the method in this place, alone or with documents."""
+    given = case.case["given"]
     for term in case.attention.terms:
         yield term.name, case.place, ""
+        if "documents" in given:
+            yield term.name, case.place, "documents"
+        for name in INPUTS.get(term.name, ()):
+            if term.options.get("pointers") != "learned":
+                yield term.name, "", kind_of_input(name, given.get(name))
         for option, value in term.options.items():
             yield term.name, "", f"{option}={value}"
 
@@ -1453,6 +1633,11 @@ def not_tried(tried, only):
         for place in ("encoder", "decoder", "cross"):
             if usable(name, place) and (name, place, "") not in tried:
                 yield f"{name} as {place}"
+            if usable(name, place) and place != "cross" and name != "location" and (
+                    name, place, "documents") not in tried:
+                yield f"{name} as {place} with documents"
+        for entry, kinds in INPUTS.get(name, {}).items():
+            yield from (f"{name} with {entry}: {kind}" for kind in kinds if (name, "", f"{entry}: {kind}") not in tried)
         for option, draw in options.items():
             for value in dict.fromkeys(getattr(draw, "values", ())):
                 if (name, "", f"{option}={value}") not in tried:
@@ -1483,8 +1668,8 @@ def main():
             tried.update(tried_of(case))
             try:
                 lines = list(check(case, options.program, pathlib.Path(folder), seed % 4 == 0 and not case.huge))
-            except RuntimeError as error:
-                lines = [str(error)]
+            except (RuntimeError, KeyError) as error:
+                lines = [f"{type(error).__name__}: {error}"]
             if lines:
                 wrong += 1
                 print(f"--seed {seed} --cases 1: {case.method}, {case.place}, {case.case['heads']} heads, "
