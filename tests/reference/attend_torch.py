@@ -336,18 +336,30 @@ def one_hot(pointer):
     return largest * (pointer.sum(-1, keepdim=True) > 0).to(pointer.dtype)
 
 
+class Masses:
+    """What one pointer has up to the end of each key's segment, from its start, and inside, [B, H, m, n]."""
+
+    def __init__(self, pointer, segment):
+        """`pointer`: a distribution, [B, H, m, n], or the position where all mass is, [B, H, m]."""
+        if pointer.is_floating_point():
+            up_to = (segment[:, None] <= segment).to(pointer.dtype)  # [i, j] = 1: i is in j's segment or before
+            self.before, self.after = pointer @ up_to, pointer @ up_to.T
+            self.inside = pointer @ (segment[:, None] == segment).to(pointer.dtype)
+        else:  # the position's segment; there need not be a key at this position
+            at, kind = pointer[..., None], torch.get_default_dtype()
+            self.before, self.after, self.inside = (x.to(kind) for x in (at <= segment, at >= segment, at == segment))
+
+
 def given_pointer(c, h, side):
-    """The distribution, [B, m, n], that the caller gives for this head: as it is, or all mass at one key."""
+    """What the caller gives for this head; else the first key, or the last one that the query may see."""
     pointer = c.case.get(f"{side}_pointer")
-    last = (c.lengths - 1).clamp(min=0)[:, None]  # [B, 1]
     if pointer is None:
-        at = torch.zeros(c.B, c.m, dtype=torch.long) if side == "left" else c.i.expand(c.B, c.m).minimum(
-            last) if c.causal else last.expand(c.B, c.m)
-    elif pointer.is_floating_point():
+        last = c.lengths.long()[:, None] - 1  # [B, 1]
+        return torch.zeros(c.B, c.m, dtype=torch.long) if side == "left" else (
+            torch.minimum(c.i, last) if c.causal else last.expand(c.B, c.m))
+    if pointer.is_floating_point():
         return c.of_head(pointer, h)
-    else:
-        at = c.of_head(pointer.long()[..., None], h, 1)[..., 0].clamp(min=0).minimum(last)
-    return torch.nn.functional.one_hot(at, c.n).to(torch.get_default_dtype())
+    return c.of_head(pointer.long()[..., None], h, 1)[..., 0]
 
 
 def window(c, o, heads, name):
@@ -375,16 +387,16 @@ def window(c, o, heads, name):
     else:
         left, right = softmax(scale * product("left"), left_allowed), softmax(scale * product("right"), right_allowed)
     segment = c.j // o["segment"]
-    up_to = (segment[:, None] <= segment).to(left.dtype)  # [i, j] = 1: i is in j's segment or before
     quantities = left, right
-    if o["mask"] == "discrete":
+    if o["pointers"] == "given":
+        left, right = (x if x.is_floating_point() else x // o["segment"] for x in (left, right))
+    elif o["mask"] == "discrete":
         left, right = one_hot(left), one_hot(right)
-    F_left, F_right, S_left, S_right = left @ up_to, right @ up_to, left @ up_to.T, right @ up_to.T
-    first, second = F_left * S_right, F_right * S_left
+    left, right = Masses(left, segment), Masses(right, segment)
+    first, second = left.before * right.after, right.before * left.after
     m = first + second
     if o["mask"] == "exact":
-        same = (segment[:, None] == segment).to(left.dtype)
-        m = m - (left @ same) * (right @ same)
+        m = m - left.inside * right.inside
     elif o["mask"] == "prob_or":
         m = m - first * second
     if o["forward_only"] or o["mask"] == "discrete":
@@ -1381,8 +1393,8 @@ def random_inputs(rng, generator, attention, place, H, d):
     if any(term.name == "window" and term.options["pointers"] == "given" for term in attention.terms):
         for side in ("left_pointer", "right_pointer"):
             if rng.random() < 0.85:
-                given[side] = random_pointer(rng, generator, given, [rng.choice([1, B]), rng.choice([1, *counts]),
-                                                                     rng.choice([1, m, m])], n)
+                shape = [rng.choice([1, B]), rng.choice([1, *counts]), rng.choice([1, m, m])]
+                given[side] = random_pointer(rng, generator, given, shape, n, is_discrete(attention))
     return case
 
 
@@ -1412,17 +1424,20 @@ def random_grid(rng, B, n):
     return grid[0] if len(rows) == 1 and rng.random() < 0.5 else grid
 
 
-def random_pointer(rng, generator, given, shape, n):
-    """Positions, or distributions over the keys of each query's document."""
-    if rng.random() < 0.5:
+def is_discrete(attention):
+    """Whether given pointers must be positions."""
+    return any(term.name == "window" and term.options["pointers"] == "given" and term.options["mask"] == "discrete"
+               for term in attention.terms)
+
+
+def random_pointer(rng, generator, given, shape, n, position):
+    """A position, or a distribution over the keys."""
+    if position or rng.random() < 0.5:
+        if "documents" in given:
+            n = min(e - s for row in given["documents"].tolist() for s, e in documents_of(row))
         return torch.randint(0, n, shape, generator=generator).to(rng.choice([torch.int32, torch.int64]))
-    numbers = given.get("documents")
-    if numbers is None:
-        z = torch.randn([*shape, n], generator=generator) * rng.choice([1, 4])
-        return torch.softmax(z, -1) * rng.choice([1, 1, 1, 1.7])
-    B, H = numbers.shape[0], shape[1]  # each row, and each query, has documents of its own
-    same = (numbers[:, :, None] == numbers[:, None])[:, None].expand(B, H, n, n)
-    return softmax(torch.randn(same.shape, generator=generator), same)
+    z = torch.randn([*shape, n], generator=generator) * rng.choice([1, 4])
+    return torch.softmax(z, -1) * rng.choice([1, 1, 1, 1.7])
 
 
 class Case:
