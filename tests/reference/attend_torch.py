@@ -1388,7 +1388,7 @@ def random_inputs(rng, generator, attention, place, H, d):
                                                  generator=generator) * n
     if grid:
         given["grid"] = random_grid(rng, B, n)
-    if place != "cross" and m == n and not case["offset"] and has_documents(attention) and rng.random() < 0.35:
+    if place != "cross" and m == n and not case["offset"] and has_documents(attention) and rng.random() < 0.5:
         given["documents"] = random_documents(rng, B, n)
     if any(term.name == "window" and term.options["pointers"] == "given" for term in attention.terms):
         for side in ("left_pointer", "right_pointer"):
