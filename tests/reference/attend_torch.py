@@ -6,7 +6,8 @@
 The second implementation is this file: the papers' equations in PyTorch, in f64, head by head, with nothing of fovea in
 it (pip install torch numpy). A case is a random specification (a method with random options, a sum of methods,
 heads(...), classic(...), average(...) or concat(...) of sums and multi_head(...)), a place, shapes, lengths, masks,
-allowed keys and parameters, some of which attend has to initialise. `attend --precision f64 --gradients --weights` must
+allowed keys, documents, a grid, given pointers and parameters, some of which attend has to initialise. Documents that
+share a row are computed here one by one, as rows of their own. `attend --precision f64 --gradients --weights` must
 give the same output, weights, quantities and gradients to 1e-9, by every engine, f32 to 1e-4 and bf16 roughly. Prints
 what differs, with what repeats it, then which methods, places and options no case had, and the largest differences. The
 exit code is 1 if anything differed, or if attend lists a method that is not here. Building and testing fovea does not
@@ -242,13 +243,13 @@ class Context:
     def distance(self):
         return self.j - self.i[:, None]  # [m, n]
 
-    def of_head(self, pairs, h):
+    def of_head(self, pairs, h, n=None):
         """[B or 1, H or 1, m or 1, n] of one head, [B, m, n]. A combination has one for all heads, one for each
         mechanism, or one for each of the heads of all mechanisms."""
         if self.part is not None and pairs.shape[1] > 1:
             mechanism, first, mechanisms, heads = self.part
             h = first + h if pairs.shape[1] == heads else mechanism
-        return pairs[:, h if pairs.shape[1] > 1 else 0].expand(self.B, self.m, self.n)
+        return pairs[:, h if pairs.shape[1] > 1 else 0].expand(self.B, self.m, n or self.n)
 
     def shown(self, h):
         """Where the caller allows the keys of this head."""
@@ -265,7 +266,7 @@ def stacked(parts):
 def relative(c, o, heads, name):
     k = o["clip"]
     r = c.distance().clamp(-k, k) + k
-    D, D_v = c.heads[heads[0]].k.shape[-1], c.heads[heads[0]].v.shape[-1]
+    D, D_v = c.heads[heads[0]].q.shape[-1], c.heads[heads[0]].v.shape[-1]
     keys = c.parameter(f"{name}.key_table", 2 * k + 1, D)
     for h in heads:
         q = c.heads[h].q
@@ -275,6 +276,22 @@ def relative(c, o, heads, name):
         for h in heads:
             c.heads[h].values.append(
                 lambda w: torch.einsum("bmnd,mnd->bmd" if w.dim() == 4 else "bmn,mnd->bmd", w, values[r]))
+
+
+def relative_2d(c, o, heads, name):
+    k, grid = o["clip"], c.case.get("grid")
+    D = c.heads[heads[0]].q.shape[-1]
+    if grid is None:  # one row
+        of_query, of_key = (torch.stack([torch.zeros_like(at), at], -1)[None] for at in (c.i, c.j))
+    else:
+        of_key = grid if grid.dim() == 3 else grid[None]  # [B or 1, n, 2]
+        of_query = of_key[:, c.i]
+    tables = c.parameter(f"{name}.rows", 2 * k + 1, D), c.parameter(f"{name}.columns", 2 * k + 1, D)
+    for axis, table in enumerate(tables):
+        r = (of_key[:, None, :, axis] - of_query[:, :, None, axis]).clamp(-k, k) + k  # [B or 1, m, n]
+        near = table[r].expand(c.B, c.m, c.n, D)
+        for h in heads:
+            c.heads[h].bias = c.heads[h].bias + torch.einsum("bmd,bmnd->bmn", c.heads[h].q, near) / math.sqrt(D)
 
 
 def gaussian(c, o, heads, name):
@@ -320,6 +337,32 @@ def one_hot(pointer):
     return largest * (pointer.sum(-1, keepdim=True) > 0).to(pointer.dtype)
 
 
+class Masses:
+    """What one pointer has up to the end of each key's segment, from its start, and inside, [B, H, m, n]."""
+
+    def __init__(self, pointer, segment):
+        """`pointer`: a distribution, [B, H, m, n], or the position where all mass is, [B, H, m]."""
+        if pointer.is_floating_point():
+            up_to = (segment[:, None] <= segment).to(pointer.dtype)  # [i, j] = 1: i is in j's segment or before
+            self.before, self.after = pointer @ up_to, pointer @ up_to.T
+            self.inside = pointer @ (segment[:, None] == segment).to(pointer.dtype)
+        else:  # the position's segment; there need not be a key at this position
+            at, kind = pointer[..., None], torch.get_default_dtype()
+            self.before, self.after, self.inside = (x.to(kind) for x in (at <= segment, at >= segment, at == segment))
+
+
+def given_pointer(c, h, side):
+    """What the caller gives for this head; else the first key, or the last one that the query may see."""
+    pointer = c.case.get(f"{side}_pointer")
+    if pointer is None:
+        last = c.lengths.long()[:, None] - 1  # [B, 1]
+        return torch.zeros(c.B, c.m, dtype=torch.long) if side == "left" else (
+            torch.minimum(c.i, last) if c.causal else last.expand(c.B, c.m))
+    if pointer.is_floating_point():
+        return c.of_head(pointer, h)
+    return c.of_head(pointer.long()[..., None], h, 1)[..., 0]
+
+
 def window(c, o, heads, name):
     """Pointers, masses up to the end and from the start of each key's segment, and the window between them."""
     D = c.heads[heads[0]].q.shape[-1]
@@ -340,18 +383,21 @@ def window(c, o, heads, name):
     left_allowed, right_allowed = allowed, allowed
     if o["forward_only"]:
         left_allowed, right_allowed = allowed & (c.distance() <= 0), allowed & (c.distance() >= 0)
-    left, right = softmax(scale * product("left"), left_allowed), softmax(scale * product("right"), right_allowed)
+    if o["pointers"] == "given":
+        left, right = (stacked([given_pointer(c, h, side) for h in heads]) for side in ("left", "right"))
+    else:
+        left, right = softmax(scale * product("left"), left_allowed), softmax(scale * product("right"), right_allowed)
     segment = c.j // o["segment"]
-    up_to = (segment[:, None] <= segment).to(left.dtype)  # [i, j] = 1: i is in j's segment or before
     quantities = left, right
-    if o["mask"] == "discrete":
+    if o["pointers"] == "given":
+        left, right = (x if x.is_floating_point() else x // o["segment"] for x in (left, right))
+    elif o["mask"] == "discrete":
         left, right = one_hot(left), one_hot(right)
-    F_left, F_right, S_left, S_right = left @ up_to, right @ up_to, left @ up_to.T, right @ up_to.T
-    first, second = F_left * S_right, F_right * S_left
+    left, right = Masses(left, segment), Masses(right, segment)
+    first, second = left.before * right.after, right.before * left.after
     m = first + second
     if o["mask"] == "exact":
-        same = (segment[:, None] == segment).to(left.dtype)
-        m = m - (left @ same) * (right @ same)
+        m = m - left.inside * right.inside
     elif o["mask"] == "prob_or":
         m = m - first * second
     if o["forward_only"] or o["mask"] == "discrete":
@@ -366,8 +412,9 @@ def window(c, o, heads, name):
                 lambda w, at=at: w * m[:, at] / (w * m[:, at]).sum(-1, keepdim=True).clamp(min=1e-9))
         else:
             c.heads[h].windows.append(lambda w, at=at: w * m[:, at])
-    c.quantity("left_pointer", quantities[0])
-    c.quantity("right_pointer", quantities[1])
+    if o["pointers"] == "learned":
+        c.quantity("left_pointer", quantities[0])
+        c.quantity("right_pointer", quantities[1])
     c.quantity("window", m, allowed)
 
 
@@ -381,11 +428,12 @@ def man(c, o, heads, name):
             c.heads[h].masked = c.heads[h].masked & (M > 0)
 
 
-def add_range(c, heads, visible):
-    """A hard window, [B, m, n], of each head; and its first and last key, where it has one."""
+def add_range(c, heads, visible, interval=None):
+    """A hard window, [B, m, n], of each head; and its first and last key, where it has one. `interval`: what the window
+    lies in, where it has gaps."""
     for at, h in enumerate(heads):
         c.heads[h].visible = c.heads[h].visible & visible[at]
-    shown = stacked(visible) & c.allowed[:, None]
+    shown = stacked(interval or visible) & c.allowed[:, None]
     c.quantity("range", ends_of(shown), shown.any(-1)[..., None])
 
 
@@ -466,8 +514,11 @@ def rotary(c, o, heads, name):
 
 
 def sliding(c, o, heads, name):
-    visible = (c.distance() >= -o["left"]) & (c.distance() <= o["right"])
-    add_range(c, heads, [visible.expand(c.B, c.m, c.n)] * len(heads))
+    step = o["dilation"]
+    interval = (c.distance() >= -o["left"] * step) & (c.distance() <= o["right"] * step)
+    visible = interval & (c.distance() % step == 0)
+    interval, visible = ([x.expand(c.B, c.m, c.n)] * len(heads) for x in (interval, visible))
+    add_range(c, heads, visible, interval)
 
 
 def sinks(c, o, heads, name):
@@ -813,14 +864,15 @@ HIDDEN = {"hidden": one_of(0, 0, 1, 5), "bias": one_of(True, True, False)}
 OPTIONS = {
     "global": {},
     "relative": {"clip": one_of(1, 2, 3, 16), "values": one_of(True, True, False)},
+    "relative_2d": {"clip": one_of(1, 2, 3, 16)},
     "gaussian": {"window": one_of("fixed", "layer", "query", "head"), "width": uniform(0.5, 12),
                  "largest_width": uniform(1, 60), "center_scale": one_of("last", "last", "paper"),
                  "epsilon": one_of(0.1, 0.1, 0, 0.37), "center_input": one_of("query", "query", "q+ctx"),
                  "shared_width": yes_or_no},
-    "window": {"use": one_of("multiplicative", "additive"), "segment": one_of(1, 1, 2, 3, 5, 40),
-               "mask": one_of("paper", "paper", "exact", "prob_or", "discrete"), "renormalize": yes_or_no,
-               "forward_only": yes_or_no, "pointer_scale": one_of(1, 1, 0.3, 2.5, -1),
-               "pointer_scale_by_length": yes_or_no},
+    "window": {"pointers": one_of("learned", "learned", "given"), "use": one_of("multiplicative", "additive"),
+               "segment": one_of(1, 1, 2, 3, 5, 40), "renormalize": yes_or_no, "forward_only": yes_or_no,
+               "mask": one_of("paper", "paper", "exact", "prob_or", "discrete"),
+               "pointer_scale": one_of(1, 1, 0.3, 2.5, -1), "pointer_scale_by_length": yes_or_no},
     "man": {"log_floor": yes_or_no},
     "sman": {"width": one_of("sqrt", "fixed"), "distance": one_of(0, 1, 2, 3, 4, 50)},
     "dman": {"clip": one_of(1, 2, 4, 12, 1024), "log_floor": yes_or_no},
@@ -828,7 +880,7 @@ OPTIONS = {
     "alibi": {},
     "t5": {"buckets": one_of(32, 32, 4, 8, 16, 18), "max_distance": one_of(128, 128, 20, 12)},
     "rotary": {"pairs": one_of("neighbours", "halves"), "base": one_of(10000, 10000, 50, 3)},
-    "sliding": {"left": one_of(0, 1, 2, 3, 16), "right": one_of(0, 1, 2, 3, 16)},
+    "sliding": {"left": one_of(0, 1, 2, 3, 16), "right": one_of(0, 1, 2, 3, 16), "dilation": one_of(1, 1, 2, 3, 5)},
     "sinks": {"tokens": one_of(0, 1, 2, 4), "logit": yes_or_no},
     "soft_cap": {"cap": one_of(50, 5, 0.7)},
     "adaptive_span": {"ramp": one_of(32, 4, 2.5, 1), "longest": one_of(1024, 10, 3), "after_softmax": yes_or_no,
@@ -847,14 +899,14 @@ OPTIONS = {
     "light_convolution": {"width": one_of(7, 1, 2, 3, 4, 20), "dynamic": yes_or_no}, "linear": {},
 }
 DEFAULTS = {
-    "relative": {"clip": 16, "values": True},
+    "relative": {"clip": 16, "values": True}, "relative_2d": {"clip": 16},
     "gaussian": {"window": "query", "width": 10, "largest_width": 50, "center_scale": "last", "epsilon": 0.1,
                  "center_input": "query", "shared_width": False},
-    "window": {"use": "multiplicative", "segment": 1, "mask": "paper", "renormalize": False, "forward_only": False,
-               "pointer_scale": 1, "pointer_scale_by_length": False},
+    "window": {"pointers": "learned", "use": "multiplicative", "segment": 1, "mask": "paper", "renormalize": False,
+               "forward_only": False, "pointer_scale": 1, "pointer_scale_by_length": False},
     "man": {"log_floor": False}, "sman": {"width": "sqrt", "distance": 4}, "dman": {"clip": 1024, "log_floor": False},
     "activation": {"function": "relu", "width": 0}, "t5": {"buckets": 32, "max_distance": 128},
-    "rotary": {"pairs": "neighbours", "base": 10000}, "sliding": {"left": 16, "right": 16},
+    "rotary": {"pairs": "neighbours", "base": 10000}, "sliding": {"left": 16, "right": 16, "dilation": 1},
     "sinks": {"tokens": 4, "logit": False}, "soft_cap": {"cap": 50},
     "adaptive_span": {"ramp": 32, "longest": 1024, "after_softmax": False, "from_query": False},
     "additive": {"hidden": 0, "bias": True}, "fine_grained": {"hidden": 0, "bias": True}, "location": {"longest": 50},
@@ -897,6 +949,9 @@ def random_term(rng, name, place, projected=True):
             options.pop("renormalize", None)
         if place != "encoder" or options.get("mask", "paper") != "paper":
             options.pop("forward_only", None)
+        if options.get("pointers") == "given":
+            for learned in ("forward_only", "pointer_scale", "pointer_scale_by_length"):
+                options.pop(learned, None)
     if name == "t5" and options.get("max_distance", 128) <= options.get("buckets", 32) / 2:
         options.pop("max_distance")
     if name == "activation" and not projected:
@@ -1074,9 +1129,79 @@ class Combined:
         return o, whole
 
 
+# ---- several documents in one row -----------------------------------------------------------------------------------
+
+OF_PAIRS = ["scores", "left_pointer", "right_pointer", "window", "mask"]  # quantities, [B, H, m, n]
+OF_KEYS_IN_ROW = ["center", "range"]  # positions of keys
+
+
+def documents_of(numbers):
+    """(first token, end) of each run of one number."""
+    cuts = [0, *(at for at in range(1, len(numbers)) if numbers[at] != numbers[at - 1]), len(numbers)]
+    return list(zip(cuts, cuts[1:]))
+
+
+def document_alone(case, b, s, e):
+    """The inputs of this document's tokens, in a row of its own."""
+    alone = {key: value for key, value in case.items() if key != "documents"}
+    for name in ("query", "key", "value"):
+        alone[name] = case[name][b:b + 1, s:e]
+    n = case["query"].shape[1]
+    length = case["lengths"][b].item() if "lengths" in case else n
+    alone["lengths"] = torch.tensor([min(max(length - s, 0), e - s)])
+
+    def of_row(x):
+        return x[b:b + 1] if x.shape[0] > 1 else x
+
+    def of_queries(x):
+        return x[:, :, s:e] if x.shape[2] > 1 else x
+
+    for name in ("allowed", "mask", "left_pointer", "right_pointer"):
+        if name in case:
+            x = of_queries(of_row(case[name]))
+            alone[name] = x[..., s:e] if x.dim() == 4 else x
+    if "grid" in case:
+        alone["grid"] = case["grid"][s:e] if case["grid"].dim() == 2 else of_row(case["grid"])[:, s:e]
+    return alone
+
+
+def forward_alone(attention, case, parameters):
+    """Each document in a row of its own, and the results as the row of all has them."""
+    B, n = case["query"].shape[:2]
+    outputs, whole, quantities = [], None, []
+    for b in range(B):
+        row = []
+        for s, e in documents_of(case["documents"][b].tolist()):
+            c = Context(document_alone(case, b, s, e), parameters)
+            output, weights = attention.forward(c)
+            row.append(output)
+            if weights is not None:
+                if whole is None:
+                    whole = torch.zeros(B, weights.shape[1], n, n, *weights.shape[4:])
+                whole[b, :, s:e, s:e] = weights[0].detach()
+            for at, (name, value, there) in enumerate(c.quantities):
+                there = torch.ones((), dtype=torch.bool) if there is None else there
+                there, value, kind = there.expand(value.shape), value.detach(), name.split(".")[-1]
+                if value.dim() == 1:  # of the heads: the same for each document
+                    if at == len(quantities):
+                        quantities.append((name, value, there))
+                    continue
+                pairs = kind in OF_PAIRS
+                if at == len(quantities):
+                    shape = [B, value.shape[1], n, *([n, *value.shape[4:]] if pairs else value.shape[3:])]
+                    inside = torch.full(shape, kind in ("left_pointer", "right_pointer"))
+                    quantities.append((name, torch.zeros(shape), inside))
+                block = (b, slice(None), slice(s, e), *([slice(s, e)] if pairs else []))
+                quantities[at][1][block] = value[0] + (s if kind in OF_KEYS_IN_ROW else 0)
+                quantities[at][2][block] = there[0]
+        outputs.append(torch.cat(row, 1))
+    return torch.cat(outputs), whole, quantities
+
+
 # ---- random cases ---------------------------------------------------------------------------------------------------
 
-CROSS_ONLY, NOT_CROSS, DECODER_ONLY = ["flexible"], ["relative", "light_convolution"], ["forgetting", "cope"]
+CROSS_ONLY, NOT_CROSS, DECODER_ONLY = ["flexible"], ["relative", "relative_2d", "light_convolution"], [
+    "forgetting", "cope"]
 PAIRLESS = ["light_convolution", "linear"]
 BESIDE_PAIRLESS = [*PAIRLESS, "global", "gate", "grouped", "activation", "rotary"]
 WHOLE = ["activation", "grouped"]  # these act on all heads
@@ -1197,9 +1322,10 @@ def random_attention(rng, place, H, d, only):
 
 
 def is_refused(attention):
-    """A focus that goes from query to query needs heads beside it that have the softmax over the tokens."""
+    """A focus that goes from query to query is the only one, beside heads that have the softmax over the tokens."""
     by = {term.name: term.options for term in attention.terms}
     return "flexible" in by and (
+        all(term.name == "flexible" for term in attention.terms) or
         by.get("sinks", {}).get("logit") or any(name in by for name in ("sparsemax", "differential", "persistent")) or
         any(name in by and not by[name]["normalize"] for name in ("laplace", "gaussian_location")))
 
@@ -1209,6 +1335,8 @@ def random_inputs(rng, generator, attention, place, H, d):
         return torch.randn(shape, generator=generator)
 
     B, m, n = rng.choice([1, 2, 3]), rng.choice([1, 2, 4, 5, 7, 11]), rng.choice([1, 2, 3, 5, 6, 9, 13])
+    if rng.random() < 0.06:  # several strips and blocks
+        B, m, n = 1, rng.choice([30, 67, 130]), rng.choice([40, 66, 129])
     case = {"heads": H, "causal": place == "decoder", "offset": 0, "place": place, "given": {}}
     given = case["given"]
     given["query"] = normal(B, m, d)
@@ -1235,8 +1363,9 @@ def random_inputs(rng, generator, attention, place, H, d):
     if place == "decoder":
         case["offset"] = n - m
     key_for_each = place == "decoder" and any(name in names for name in ("forgetting", "linear"))
+    grid = "relative_2d" in names and rng.random() < 0.7
     if rng.random() < 0.2 and not key_for_each and not names.get("window", {}).get("forward_only"):
-        case["offset"] = rng.randint(0, n) if place == "cross" else max(n - m, 0) + rng.choice([0, 0, 1])
+        case["offset"] = rng.randint(0, n) if place == "cross" else max(n - m, 0) + rng.choice([0, 0, 0 if grid else 1])
         given[rng.choice(["step", "query_offset"])] = torch.tensor([case["offset"]])
     counts = [attention.head_count(H)]
     if isinstance(attention, Combined):
@@ -1261,7 +1390,58 @@ def random_inputs(rng, generator, attention, place, H, d):
             by_head = projected and len(attention.terms) == 1 and rng.random() < 0.4
             given["previous_focus"] = torch.rand((B, H) if by_head and attention.terms[0].first is None else (B,),
                                                  generator=generator) * n
+    if grid:
+        given["grid"] = random_grid(rng, B, n)
+    if place != "cross" and m == n and not case["offset"] and has_documents(attention) and rng.random() < 0.5:
+        given["documents"] = random_documents(rng, B, n)
+    if any(term.name == "window" and term.options["pointers"] == "given" for term in attention.terms):
+        for side in ("left_pointer", "right_pointer"):
+            if rng.random() < 0.85:
+                shape = [rng.choice([1, B]), rng.choice([1, *counts]), rng.choice([1, m, m])]
+                given[side] = random_pointer(rng, generator, given, shape, n, is_discrete(attention))
     return case
+
+
+def has_documents(attention):
+    """Whether it is defined for several documents in one row; attend refuses the others."""
+    return not any(term.name == "location" or term.name == "window" and term.options["segment"] > 1
+                   for term in attention.terms)
+
+
+def random_documents(rng, B, n):
+    rows = []
+    for _ in range(B):
+        cuts = sorted(rng.sample(range(1, n), min(rng.choice([0, 1, 2, 3, n]), n - 1)))
+        numbers = rng.sample(range(-3, 200), len(cuts) + 1)
+        ends = [*cuts, n]
+        rows.append([numbers[sum(at >= end for end in ends)] for at in range(n)])
+    return torch.tensor(rows, dtype=rng.choice([torch.int32, torch.int64]))
+
+
+def random_grid(rng, B, n):
+    """A picture's rows from left to right, or any cells."""
+    width, rows = rng.choice([1, 2, 3, 4]), []
+    for _ in range(rng.choice([1, B])):
+        rows.append([[at // width, at % width] for at in range(n)] if rng.random() < 0.5 else
+                    [[rng.randint(-6, 6), rng.randint(0, 300)] for _ in range(n)])
+    grid = torch.tensor(rows, dtype=rng.choice([torch.int32, torch.int64]))
+    return grid[0] if len(rows) == 1 and rng.random() < 0.5 else grid
+
+
+def is_discrete(attention):
+    """Whether given pointers must be positions."""
+    return any(term.name == "window" and term.options["pointers"] == "given" and term.options["mask"] == "discrete"
+               for term in attention.terms)
+
+
+def random_pointer(rng, generator, given, shape, n, position):
+    """A position, or a distribution over the keys."""
+    if position or rng.random() < 0.5:
+        if "documents" in given:
+            n = min(e - s for row in given["documents"].tolist() for s, e in documents_of(row))
+        return torch.randint(0, n, shape, generator=generator).to(rng.choice([torch.int32, torch.int64]))
+    z = torch.randn([*shape, n], generator=generator) * rng.choice([1, 4])
+    return torch.softmax(z, -1) * rng.choice([1, 1, 1, 1.7])
 
 
 class Case:
@@ -1301,9 +1481,12 @@ class Case:
         case = {**self.case, "query": given["query"]}
         case["key"] = given.get("key", case["query"])
         case["value"] = given.get("value", case["key"])
-        for name in ("lengths", "allowed", "mask", "step_input", "previous_focus"):
+        for name in ("lengths", "allowed", "mask", "step_input", "previous_focus", "grid", "documents", "left_pointer",
+                     "right_pointer"):
             if name in given:
                 case[name] = given[name]
+        if "documents" in case:
+            return forward_alone(self.attention, case, parameters)
         c = Context(case, parameters)
         output, weights = self.attention.forward(c)
         return output, weights, c.quantities
@@ -1348,7 +1531,8 @@ class Case:
             return leaf(name)
 
         given = self.case["given"]
-        inputs = {name: leaf(name) for name in ("query", "key", "value", "mask", "step_input", "previous_focus")
+        inputs = {name: leaf(name) for name in ("query", "key", "value", "mask", "step_input", "previous_focus",
+                                                "left_pointer", "right_pointer")
                   if name in given and given[name].is_floating_point()}
         output, weights, quantities = self.forward(parameter, inputs)
         explained = {"output", "weights", "cotangent", *given, *leaves}
@@ -1438,10 +1622,24 @@ def check(case, program, folder, other_precisions):
         yield from (f"--precision {precision}: {line}" for line in lines)
 
 
+INPUTS = {"relative_2d": {"grid": ("integers", "absent")},
+          "window": {side: ("integers", "distributions", "absent") for side in ("left_pointer", "right_pointer")}}
+
+
+def kind_of_input(name, value):
+    return f"{name}: {'absent' if value is None else 'distributions' if value.is_floating_point() else 'integers'}"
+
+
 def tried_of(case):
-    """(method, place, option=value) of a case; without an option: the method in this place."""
+    """(method, place, option=value) of a case; without an option: the method in this place, alone or with documents."""
+    given = case.case["given"]
     for term in case.attention.terms:
         yield term.name, case.place, ""
+        if "documents" in given:
+            yield term.name, case.place, "documents"
+        for name in INPUTS.get(term.name, ()):
+            if term.options.get("pointers") != "learned":
+                yield term.name, "", kind_of_input(name, given.get(name))
         for option, value in term.options.items():
             yield term.name, "", f"{option}={value}"
 
@@ -1454,6 +1652,11 @@ def not_tried(tried, only):
         for place in ("encoder", "decoder", "cross"):
             if usable(name, place) and (name, place, "") not in tried:
                 yield f"{name} as {place}"
+            if usable(name, place) and place != "cross" and name != "location" and (
+                    name, place, "documents") not in tried:
+                yield f"{name} as {place} with documents"
+        for entry, kinds in INPUTS.get(name, {}).items():
+            yield from (f"{name} with {entry}: {kind}" for kind in kinds if (name, "", f"{entry}: {kind}") not in tried)
         for option, draw in options.items():
             for value in dict.fromkeys(getattr(draw, "values", ())):
                 if (name, "", f"{option}={value}") not in tried:
@@ -1484,8 +1687,8 @@ def main():
             tried.update(tried_of(case))
             try:
                 lines = list(check(case, options.program, pathlib.Path(folder), seed % 4 == 0 and not case.huge))
-            except RuntimeError as error:
-                lines = [str(error)]
+            except (RuntimeError, KeyError) as error:
+                lines = [f"{type(error).__name__}: {error}"]
             if lines:
                 wrong += 1
                 print(f"--seed {seed} --cases 1: {case.method}, {case.place}, {case.case['heads']} heads, "
