@@ -883,7 +883,7 @@ BOOST_AUTO_TEST_CASE(a_description_holds_for_one_head_and_for_many) {
 BOOST_AUTO_TEST_CASE(a_description_says_why_an_attention_cannot_run) {
   auto described = [](const char* method) { return describe_attention(method, {.model_dim = 8, .heads = 1}); };
   BOOST_TEST(
-      contains(described("dot + general"), "\nwhere: nowhere\n  not encoder, decoder, cross: attention: two scores"));
+      contains(described("dot + general"), "\nwhere: nowhere\n  not encoder, decoder, cross: attention: two methods"));
   BOOST_TEST(contains(described("fine_grained + flexible"), "\nwhere: nowhere\n  not cross: flexible: "));
   BOOST_TEST(!contains(described("location"), "\ndocuments "));  // refused there
   BOOST_TEST(!contains(described("flexible"), "\ndocuments "));  // in cross-attention only

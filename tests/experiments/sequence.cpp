@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
     BOOST_TEST(!std::filesystem::exists(folder / "out"));  // whatever some row is refused for, none is trained
   };
   refused({"--heads", "3"}, "--heads 3: must divide --model-dim 8");
-  refused({"--cross-attention", "relative"}, "--cross-attention: relative: relative positions need");
+  refused({"--cross-attention", "relative"}, "--cross-attention: relative: queries and keys must be tokens of one");
   refused({"--compare", "global; wide: --data x"}, "--compare: 'wide': --data: cannot differ between the rows");
   refused({"--compare", "a: --heads 2; a: --heads 4"}, "--compare: 'a' is there twice");
   refused({"--compare", "gausian"}, "--compare: 'gausian': --attention: 'gausian': no method 'gausian'");
