@@ -1,19 +1,69 @@
-// Sentiment of sentences and reviews: the Stanford Sentiment Treebank, IMDB, or a table of one's own.
+// Sentiment of sentences and reviews: the Stanford Sentiment Treebank, IMDB, or a table of your own.
+#include "autograd/operations.h"
+#include "experiments/support/attend/attention_catalogue.h"
+#include "experiments/support/classification/classification_testing.h"
 #include "experiments/support/data/sentiment_data.h"
 #include "experiments/support/program/program.h"
-#include "experiments/support/training/classification_experiment.h"
+#include "experiments/support/training/experiment.h"
+#include "nn/auxiliary_losses.h"
+#include "nn/loss.h"
 
-int main(int argc, char** argv) {
-  using namespace fovea;
-  return run("sentiment", argc, argv, [](Cli& cli) {
-    cli.describe(
-        "Trains Transformer encoders to label sentences or reviews with their sentiment, or any labels of your own.");
-    SentimentOptions data;
-    ClassificationExperiment experiment("sentiment");
+namespace {
+
+using namespace fovea;
+
+struct Options : ClassificationOptions {
+  SentimentOptions data;
+
+  void add_to(Cli& cli) {
     cli.group("Data");
     cli.add(data);
-    cli.add(experiment);
-    cli.parse();
-    experiment.run(cli, [&] { return load(data); });
+    ClassificationOptions::add_to(cli);
+  }
+};
+
+/// Trains one row with one seed. `model` has its initial values, and has the best ones at the end.
+TrainingResult train(EncoderClassifier& model, const Options& options, const LabelledData& data, const Run& run) {
+  TextBatches batches(data.train, options.batches, run.seed);
+  Training training(run, model, options.training, batches);
+  auto dev_scores = [&] { return std::vector{DevScore{"accuracy", accuracy(model, data.dev, options.batches)}}; };
+  while (training.has_next_update()) {
+    for (std::int64_t k = 0; k < options.batches.accumulate; ++k) {
+      RandomScope random = training.random(k);  // of dropout
+      AuxiliaryLosses auxiliary;                // of attention methods
+      const TextBatch batch = batches.next();
+      const Tensor lengths = batch.length_tensor();
+      const Variable logits = model.forward(batch.token_tensor(), lengths);
+      Variable loss = cross_entropy_loss(logits, batch.label_tensor(), {}, Total::sum);
+      const double plain = loss.item();
+      if (!auxiliary.empty()) loss = loss + sum(auxiliary.per_sentence(lengths));
+      training.add(loss, static_cast<double>(batch.rows), plain);
+    }
+    training.update(dev_scores);
+  }
+  return training.finish(dev_scores);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run("sentiment", argc, argv, [](Cli& cli) {
+    Experiment<Options> experiment(
+        cli,
+        "Trains Transformer encoders to label sentences or reviews with their sentiment, or any labels of your own.");
+    const Options& options = experiment.options();
+    if (options.list_attentions) return fmt::print("{}", attention_catalogue());
+    options.training.apply();
+    experiment.check([](const Options& row) { row.check(); });
+    if (!options.label.empty()) return label_texts(options);
+    const LabelledData data(load(options.data), options.text, experiment.directory());
+    experiment.check([&](const Options& row) { data.require_fitting(row.batches); });
+    experiment.train(data, [&](const Options& row, const Run& run) {
+      const std::unique_ptr<EncoderClassifier> model = row.make_model(data, run.seed);
+      const TrainingResult training = train(*model, row, data, run);
+      RunResult result = test_model(*model, data, row, run);
+      result.training = training;
+      return result;
+    });
   });
 }

@@ -47,7 +47,7 @@ Tensor counted_rows(const Tensor& targets, std::int64_t ignored) {
 /// The sum of the losses so far, and its gradients with respect to states, weight and bias. A gradient that is not
 /// needed is undefined; the other gradients start at zero.
 struct LossAndGradients {
-  double loss = 0;
+  double loss = 0, unsmoothed = 0;
   Tensor states, weight, bias;
 };
 
@@ -61,6 +61,10 @@ void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weig
   gemm(states, weight, logits, 1, bias.defined() ? 1 : 0);
   CrossEntropyResult result = cross_entropy(logits, targets, options.label_smoothing, options.ignored);
   for (double loss : result.loss.to_vector<double>()) total.loss += loss;
+  if (options.label_smoothing > 0) {
+    const Tensor of_target = gather_last(logits, targets.reshape({-1, 1})).reshape({-1}).to(DType::f64);
+    total.unsmoothed += sum(map(Subtract{}, result.log_sum_exp, of_target)).item();
+  }
   if (!states_gradient.defined() && !total.weight.defined() && !total.bias.defined()) return;
   Tensor ones = Tensor::full({states.size(0)}, 1, states.dtype(), states.device());
   Tensor g =
@@ -80,7 +84,7 @@ LossAndGradients project(const Variable& states, const Variable& weight, const V
     if (records && x.defined() && x.requires_grad()) (zeros = Tensor::empty_like(x.value())).fill(0);
     return zeros;
   };
-  LossAndGradients total{0, zeros_for(states), zeros_for(weight), zeros_for(bias)};
+  LossAndGradients total{0, 0, zeros_for(states), zeros_for(weight), zeros_for(bias)};
   const Tensor rows = counted_rows(targets, options.ignored).to(states.device());
   const std::int64_t N = rows.size(0), V = weight.size(1);
   const Tensor counted = gather_rows(states.value(), rows);
@@ -94,13 +98,14 @@ LossAndGradients project(const Variable& states, const Variable& weight, const V
               counted_gradient.defined() ? counted_gradient.slice(0, begin, end) : Tensor());
   }
   if (counted_gradient.defined()) scatter_add_rows(total.states, rows, counted_gradient);
+  if (options.label_smoothing == 0) total.unsmoothed = total.loss;
   return total;
 }
 
 }  // namespace
 
 Variable projected_cross_entropy(const Variable& states, const Variable& weight, const Variable& bias,
-                                 const Tensor& targets, const CrossEntropyOptions& options) {
+                                 const Tensor& targets, const CrossEntropyOptions& options, double* unsmoothed) {
   require(states.rank() >= 1 && weight.rank() == 2 && states.size(-1) == weight.size(0),
           "projected_cross_entropy: the states are {}, the weight {}; the states' last size must be the weight's first",
           states, weight);
@@ -111,6 +116,7 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
   const Variable x = reshape(states, {-1, states.size(-1)});
   const Tensor classes = targets.reshape({-1});
   LossAndGradients result = project(x, weight, bias, classes, options);
+  if (unsmoothed) *unsmoothed = result.unsmoothed;
   Tensor loss = Tensor::full({}, result.loss, states.dtype(), states.device());
   if (!should_record({&x, &weight, &bias})) return loss;
   struct Kept {

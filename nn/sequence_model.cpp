@@ -18,10 +18,10 @@ Variable SequenceModel::logits(const SequenceBatch& batch, SequenceTrace* trace)
 }
 
 Variable SequenceModel::loss(const SequenceBatch& batch, const Tensor& targets, const CrossEntropyOptions& options,
-                             SequenceTrace* trace) {
-  Variable hidden_states = states(batch, trace);
+                             double* unsmoothed) {
+  Variable hidden_states = states(batch, nullptr);
   auto [weight, bias] = output();
-  return projected_cross_entropy(hidden_states, weight, bias, targets, options);
+  return projected_cross_entropy(hidden_states, weight, bias, targets, options, unsmoothed);
 }
 
 void check_tokens(const char* what, const Tensor& tokens, const Tensor& lengths) {

@@ -44,9 +44,10 @@ class SequenceModel : public Module {
   Variable logits(const SequenceBatch& batch, SequenceTrace* trace = nullptr);
 
   /// Teacher forcing: returns the sum of the cross-entropies of the targets [B, T] that are not options.ignored. Needs
-  /// less memory than logits(), because it never holds all logits at once (projected_cross_entropy()).
+  /// less memory than logits(), because it never holds all logits at once (projected_cross_entropy()). `unsmoothed`
+  /// gets the same sum without label smoothing, unless it is null.
   Variable loss(const SequenceBatch& batch, const Tensor& targets, const CrossEntropyOptions& options,
-                SequenceTrace* trace = nullptr);
+                double* unsmoothed = nullptr);
 
   /// Runs the encoder, and returns the decoding state before the first token, with one hypothesis per source. `source`
   /// has the source tokens, i32 [B, J], and `lengths` the number of real tokens of each, i32 [B]. For a language model

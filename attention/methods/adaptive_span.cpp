@@ -1,6 +1,7 @@
 #include "attention/methods/adaptive_span.h"
 
 #include "attention/methods/ranges.h"
+#include "nn/auxiliary_losses.h"
 
 namespace fovea {
 
@@ -10,6 +11,7 @@ void AdaptiveSpan::visit(OptionVisitor& visitor, Options& options) {
   visitor.flag("after_softmax", options.after_softmax,
                "multiply the weights after the softmax by the mask; they then sum to at most 1");
   visitor.flag("from_query", options.from_query, "predict a span for each query from its state");
+  visitor.number("penalty", options.penalty, 0, 1e3, "penalty on the mean span in training, per token of the span");
 }
 
 AdaptiveSpan::AdaptiveSpan(const MethodShape& shape, const Options& options)
@@ -22,6 +24,11 @@ void AdaptiveSpan::add_terms(const AttentionContext& in, Plan& plan) {
   Variable z = reshape(sigmoid(span_) * options_.longest, {1, span_.size(0), 1});  // [1, H, 1] or [B, H, I]
   if (predictor_.defined())
     z = sigmoid(transpose(matmul(in.query_states, predictor_) + span_, 1, 2)) * options_.longest;
+  if (options_.penalty > 0 && training())
+    if (AuxiliaryLosses* losses = AuxiliaryLosses::current()) {
+      const bool knows_lengths = in.place == Place::encoder && in.length.size(2) == 1;
+      losses->add(this, options_.penalty, z, knows_lengths ? in.length.value().reshape({-1}) : Tensor());
+    }
   const Variable reach = z + options_.ramp;
   plan.quantity("span", predictor_.defined() ? z : reshape(z, {span_.size(0)}));
   if (options_.after_softmax) {

@@ -51,6 +51,7 @@ class AdaptiveSpan : public LocalnessMethod {
     double ramp = 32, longest = 1024;  ///< in tokens
     bool after_softmax = false;
     bool from_query = false;  ///< the span depends on the query: the paper's dynamic attention span
+    double penalty = 0;       ///< lambda: in training, the loss grows by penalty times the mean span, in tokens (eq. 8)
   };
   static constexpr MethodCard card = {
       "adaptive_span", "each head learns the width of its window", "Sukhbaatar et al. 2019, section 2.2",

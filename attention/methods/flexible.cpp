@@ -4,7 +4,7 @@
 
 #include "attention/methods/score.h"
 #include "autograd/operations.h"
-#include "tensor/comparison.h"
+#include "nn/auxiliary_losses.h"
 
 namespace fovea {
 
@@ -17,6 +17,7 @@ void FlexibleAttention::visit(OptionVisitor& visitor, Options& options) {
   visitor.flag("detach_focus", options.detach_focus, "gradients do not flow through the focus");
   visitor.integer("hidden", options.hidden, 0, 1 << 16,
                   "width of the hidden layer that predicts the gate; 0: the width of the queries");
+  visitor.number("beta", options.beta, 0, 1e3, "reward for large gates in training, for fine-tuning: 0.1 in the paper");
 }
 
 FlexibleAttention::FlexibleAttention(const MethodShape& shape, const Options& options)
@@ -63,26 +64,14 @@ void FlexibleAttention::add_terms(const AttentionContext& in, Plan& plan) {
       .previous = focus,
       .owner = this,
   };
-  plan.quantity("gate", [g, opens_without_penalty] {
+  auto applied_gate = [g, opens_without_penalty] {
     if (!opens_without_penalty) return g;
     Tensor zero = Tensor::zeros({g.size(0), g.size(1), 1}, g.dtype(), g.device());
     return concat({zero, slice(g, 2, 1, g.size(2))}, 2);
-  });
-}
-
-Variable focus_fine_tuning_loss(const Variable& nll, const Variable& gates, const Tensor& lengths, double beta,
-                                FocusLoss normalisation) {
-  require(nll.rank() == 2 && nll.shape() == gates.shape(),
-          "focus_fine_tuning_loss: nll is {}, gates are {}; expected one shape [B, T]", nll, gates);
-  std::int64_t B = nll.size(0), T = nll.size(1);
-  Tensor count = lengths.defined() ? lengths.to(nll.dtype()).reshape({B, 1})
-                                   : Tensor::full({B, 1}, static_cast<double>(T), nll.dtype(), nll.device());
-  Tensor counts = less(Tensor::arange(T, nll.dtype(), nll.device()), count);  // [B, T]
-  Variable zero = Tensor::zeros({1}, nll.dtype(), nll.device());
-  Variable total = sum(where(counts, nll, zero));
-  Variable mean_gates = sum(where(counts, gates, zero), {-1}, true) / maximum(count, zero + 1);
-  if (normalisation == FocusLoss::per_sentence) return total - beta * sum(mean_gates);
-  return total / sum(count).item() - beta * mean(mean_gates);
+  };
+  plan.quantity("gate", applied_gate);
+  if (options_.beta > 0 && training())
+    if (AuxiliaryLosses* losses = AuxiliaryLosses::current()) losses->add(this, -options_.beta, applied_gate());
 }
 
 }  // namespace fovea

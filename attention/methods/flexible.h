@@ -12,6 +12,9 @@
 /// AttentionInput::previous_focus or from the decoder's memory. A trace has the focus after each query as the quantity
 /// "focus". Gradients flow through the focus, unless detach_focus is set.
 ///
+/// Fine-tuning towards narrow windows (eq. 9): with beta > 0, training adds −beta times the mean gate of a sentence to
+/// the AuxiliaryLosses of its caller. Large gates let a threshold skip more keys.
+///
 /// In evaluation, a threshold tau restricts each query to keys with g (s − p)² / (2 sigma²) < tau (focus_window() in
 /// formula/focus.h). The fused engine does not compute the scores of the other keys.
 #pragma once
@@ -31,6 +34,7 @@ class FlexibleAttention : public LocalnessMethod {
         FirstFocus::first_word;  ///< p before the first step: 0, −1, or none, which is no penalty in the first step
     bool detach_focus = false;   ///< gradients do not flow through p
     std::int64_t hidden = 0;     ///< a, the width of the gate's hidden layer; 0: the width of the queries
+    double beta = 0;             ///< in training, the loss is lowered by beta times the mean gate (eq. 9)
   };
   static constexpr MethodCard card = {
       "flexible", "a penalty on the distance from the previous step's focus, with a predicted strength",
@@ -50,15 +54,5 @@ class FlexibleAttention : public LocalnessMethod {
   std::int64_t step_dim_;
   Variable gate_projection_, gate_vector_, gate_bias_;  // W [d_q + d_e, a], v [a], b; on several heads [H, ...]
 };
-
-/// The loss for fine-tuning towards narrow windows (eq. 9): the negative log-likelihood minus beta times the mean gate
-/// of each sentence. FocusLoss chooses the normalisation:
-///   per_sentence: both are summed over the sentences of the batch, as in the paper
-///   per_token:    the mean negative log-likelihood of a token minus beta times the mean over sentences
-enum class FocusLoss { per_sentence, per_token };
-/// The loss, a scalar, from the negative log-likelihood and the gate of each step, nll and gates [B, T]. Only the first
-/// lengths[b] steps of sentence b count; lengths is i32 [B], and undefined if all steps count.
-Variable focus_fine_tuning_loss(const Variable& nll, const Variable& gates, const Tensor& lengths, double beta,
-                                FocusLoss normalisation);
 
 }  // namespace fovea

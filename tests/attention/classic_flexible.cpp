@@ -3,6 +3,7 @@
 
 #include "attention/methods/flexible.h"
 #include "autograd/gradcheck.h"
+#include "nn/auxiliary_losses.h"
 #include "tests/attention/mechanism.h"
 
 using namespace fovea;
@@ -163,17 +164,17 @@ BOOST_AUTO_TEST_CASE(the_gate_of_the_worked_example) {
 }
 
 BOOST_AUTO_TEST_CASE(the_fine_tuning_loss_of_the_worked_example) {
-  Variable nll = Tensor::of({1.2, 0.7, 2, 0.4, 0.9, 77}, {2, 3}),
-           gates = Tensor::of({0.2, 0.8, 0.5, 0.9, 0.7, 99}, {2, 3});
-  auto loss = [&](FocusLoss normalisation) {
-    return focus_fine_tuning_loss(nll, gates, key_lengths({3, 2}), 0.1, normalisation).item();
+  // two sentences of 3 and 2 steps; the negative log-likelihoods of their tokens sum to 5.2
+  Variable gates = Tensor::of({0.2, 0.8, 0.5, 0.9, 0.7, 99}, {2, 1, 3});
+  auto rewards = [](const std::vector<Variable>& x) {
+    AuxiliaryLosses losses;
+    losses.add(&losses, -0.1, slice(x[0], 2, 0, 2));  // a recurrent decoder adds consecutive queries
+    losses.add(&losses, -0.1, slice(x[0], 2, 2, 3));
+    return losses.per_sentence(key_lengths({3, 2}));
   };
-  BOOST_TEST(std::abs(loss(FocusLoss::per_sentence) - 5.07) < 1e-12);
-  BOOST_TEST(std::abs(loss(FocusLoss::per_token) - 0.975) < 1e-12);
-  auto f = [](const std::vector<Variable>& x) {
-    return focus_fine_tuning_loss(x[0], x[1], key_lengths({3, 2}), 0.1, FocusLoss::per_token);
-  };
-  BOOST_TEST(gradcheck(f, {Variable(nll.value(), true), Variable(gates.value(), true)}) == "");
+  BOOST_TEST(std::abs(5.2 + sum(rewards({gates})).item() - 5.07) < 1e-12);           // as printed, over sentences
+  BOOST_TEST(std::abs(5.2 / 5 + mean(rewards({gates})).item() - 0.975) < 1e-12);     // a token's mean
+  BOOST_TEST(gradcheck([&](const auto& x) { return sum(rewards(x)); }, {Variable(gates.value(), true)}) == "");
 }
 
 BOOST_AUTO_TEST_CASE(gradients_flow_through_the_focus_and_the_gate) {

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "tensor/error.h"
+
 namespace fovea {
 
 namespace {
@@ -85,8 +87,20 @@ std::string tokenized(std::string_view text, Tokenization how) {
   return std::string(text);
 }
 
+std::vector<std::pair<std::string, Tokenization>> named_tokenizations() {
+  return {{"none", Tokenization::none}, {"13a", Tokenization::mteval_13a}, {"char", Tokenization::characters}};
+}
+
 std::string name_of(Tokenization how) {
-  return how == Tokenization::mteval_13a ? "13a" : how == Tokenization::characters ? "char" : "none";
+  for (const auto& [name, tokenization] : named_tokenizations())
+    if (tokenization == how) return name;
+  return "";
+}
+
+Tokenization tokenization_of(const std::string& name) {
+  for (const auto& [known, tokenization] : named_tokenizations())
+    if (known == name) return tokenization;
+  fail("there is no tokenization '{}'", name);
 }
 
 std::string split_compounds(std::string_view text) {

@@ -2,6 +2,8 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace fovea {
 
@@ -16,6 +18,10 @@ std::string tokenized(std::string_view text, Tokenization how);
 
 /// As sacreBLEU's signatures call it: none, 13a, char.
 std::string name_of(Tokenization how);
+/// All tokenizations with their names.
+std::vector<std::pair<std::string, Tokenization>> named_tokenizations();
+/// The tokenization with this name. Throws Error if there is none.
+Tokenization tokenization_of(const std::string& name);
 
 /// `high-quality` becomes `high ##AT##-##AT## quality`: the splitting of compounds that goes with tokenised BLEU on
 /// WMT's English-German (tensor2tensor's get_ende_bleu.sh; \S-\S, byte by byte).

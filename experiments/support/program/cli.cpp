@@ -49,7 +49,7 @@ struct Cli::Entry {
   std::string description, group, unit, placeholder;
   std::string allowed;  ///< the range in words, for --help
   bool is_positional = false, is_switch = false, is_list = false;
-  bool required = false, saved = true, configures = false, comparable = false, given = false;
+  bool required = false, saved = true, configures = false, comparable = false, rare = false, given = false;
   std::function<void(const std::vector<std::string>&)> set_texts;
   std::function<void(const Json&)> set_json;
   std::function<Json()> get;
@@ -157,6 +157,7 @@ Cli::Option& Cli::Option::unit(std::string unit) { return entry_->unit = std::mo
 Cli::Option& Cli::Option::required() { return entry_->required = true, *this; }
 Cli::Option& Cli::Option::also(const std::string& name) { return entry_->other_name = name.substr(2), *this; }
 Cli::Option& Cli::Option::unsaved() { return entry_->saved = false, *this; }
+Cli::Option& Cli::Option::rare() { return entry_->rare = true, *this; }
 Cli::Option& Cli::Option::saved_as(std::function<std::string(const std::string&)> lasting) {
   return entry_->lasting = std::move(lasting), *this;
 }
@@ -169,8 +170,8 @@ Cli::Option& Cli::Option::configures(std::function<Json(const std::string&)> val
 
 struct Cli::Implementation {
   std::string program, about, group = "Flags";
-  bool comparable = false;
-  std::vector<std::string> arguments;
+  bool comparable = false, rare = false;
+  std::vector<std::string> arguments, row;
   std::vector<std::unique_ptr<Entry>> entries;
   std::filesystem::path config;
 
@@ -181,8 +182,9 @@ struct Cli::Implementation {
     return nullptr;
   }
 
-  /// What the command line gives to each option, as texts, in order.
-  std::vector<std::pair<Entry*, std::vector<std::string>>> given;
+  /// The texts that the command line gives to each option, in order.
+  using Given = std::vector<std::pair<Entry*, std::vector<std::string>>>;
+  Given given;
 
   void give(Entry* entry, std::string text) {
     auto at = std::find_if(given.begin(), given.end(), [&](const auto& g) { return g.first == entry; });
@@ -191,41 +193,46 @@ struct Cli::Implementation {
     at->second.push_back(std::move(text));
   }
 
-  void read_arguments();
-  std::size_t read_flag(std::size_t at);
+  Given read_arguments(const std::vector<std::string>& all);
+  std::size_t read_flag(const std::vector<std::string>& all, std::size_t at);
   void read_positional(const std::string& text);
-  std::string help() const;
+  void assign(const Given& texts);
+  std::string help(bool all) const;
+  std::string help_of(const std::string& group, std::size_t indent, bool all) const;
 };
 
-void Cli::Implementation::read_arguments() {
+Cli::Implementation::Given Cli::Implementation::read_arguments(const std::vector<std::string>& all) {
+  given.clear();
   bool only_positionals = false;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!only_positionals && arguments[i] == "--") {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!only_positionals && all[i] == "--") {
       only_positionals = true;
-    } else if (!only_positionals && is_flag_like(arguments[i])) {
-      i = read_flag(i);
+    } else if (!only_positionals && is_flag_like(all[i])) {
+      i = read_flag(all, i);
     } else {
-      read_positional(arguments[i]);
+      read_positional(all[i]);
     }
   }
+  return std::exchange(given, {});
 }
 
-/// Takes the flag at `at`, and its value where that is an argument of its own; the index of the last one taken.
-std::size_t Cli::Implementation::read_flag(std::size_t at) {
-  const std::string& argument = arguments[at];
+/// Takes the flag at `at`, and its value where that is an argument of its own. Returns the index of the last argument
+/// taken.
+std::size_t Cli::Implementation::read_flag(const std::vector<std::string>& all, std::size_t at) {
+  const std::string& argument = all[at];
   std::size_t equals = argument.find('=');
   bool has_value = equals != std::string::npos;
   std::string flag = argument.substr(0, equals);
   std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
-  if (flag == "--help" || flag == "-h") {
-    fmt::print("{}", help());
+  if (flag == "--help" || flag == "--help-all" || flag == "-h") {
+    fmt::print("{}", help(flag == "--help-all"));
     throw HelpShown{};
   }
   Entry* entry = find(name);
   bool negated = !entry && name.starts_with("no-") && find(name.substr(3)) && find(name.substr(3))->is_switch;
   if (negated) entry = find(name.substr(3));
   if (!entry || entry->is_positional || !flag.starts_with("--")) {
-    std::vector<std::string> flags{"--help"};
+    std::vector<std::string> flags{"--help", "--help-all"};
     for (const auto& e : entries) {
       if (!e->is_positional) flags.push_back("--" + e->name);
       if (!e->other_name.empty()) flags.push_back("--" + e->other_name);
@@ -241,9 +248,9 @@ std::size_t Cli::Implementation::read_flag(std::size_t at) {
     give(entry, argument.substr(equals + 1));
     return at;
   }
-  bool has_next = at + 1 < arguments.size();
+  bool has_next = at + 1 < all.size();
   require(has_next, "{}: a value is missing ({})", flag, entry->placeholder);
-  const std::string& next = arguments[at + 1];
+  const std::string& next = all[at + 1];
   require(!next.starts_with("--"), "{0}: a value is missing ({1}) before {2}; if {2} is the value: {0}={2}", flag,
           entry->placeholder, next);
   give(entry, next);
@@ -259,15 +266,33 @@ void Cli::Implementation::read_positional(const std::string& text) {
   fail("'{}': unexpected argument{}", text, find(name) ? fmt::format("; did you mean '--{}'?", text) : "");
 }
 
-std::string Cli::Implementation::help() const {
+/// The lines of the flags of one group.
+std::string Cli::Implementation::help_of(const std::string& group, std::size_t indent, bool all) const {
+  std::string text;
+  for (const auto& entry : entries) {
+    if (entry->group != group || (entry->rare && !all)) continue;
+    std::string left = "  " + entry->help_left();
+    bool fits = display_width(left) + 2 <= indent;
+    text += fits ? left : left + "\n";
+    std::size_t column = fits ? display_width(left) : 0;
+    text += std::string(indent - column, ' ') + wrapped(entry->help_right(), indent, indent) + "\n";
+  }
+  return text;
+}
+
+std::string Cli::Implementation::help(bool all) const {
   std::string text = about.empty() ? "" : wrapped(program + ": " + about, 0, 0) + "\n\n";
   text += fmt::format("usage: {} [flags]", program);
   std::vector<std::string> groups;
-  std::size_t left_width = 0;
+  std::size_t left_width = 0, hidden = 0;
   for (const auto& entry : entries) {
     if (entry->is_positional) {
       std::string name = entry->name + (entry->is_list ? "..." : "");
       text += entry->required ? " " + name : " [" + name + "]";
+    }
+    if (entry->rare && !all) {
+      ++hidden;
+      continue;
     }
     if (std::find(groups.begin(), groups.end(), entry->group) == groups.end()) groups.push_back(entry->group);
     left_width = std::max(left_width, display_width(entry->help_left()));
@@ -275,18 +300,11 @@ std::string Cli::Implementation::help() const {
   constexpr std::size_t widest_left = 30;
   std::size_t indent = std::min(left_width, widest_left) + 4;
   text += "\n";
-  for (const std::string& group : groups) {
-    text += fmt::format("\n{}:\n", group);
-    for (const auto& entry : entries) {
-      if (entry->group != group) continue;
-      std::string left = "  " + entry->help_left();
-      bool fits = display_width(left) + 2 <= indent;
-      text += fits ? left : left + "\n";
-      std::size_t column = fits ? display_width(left) : 0;
-      text += std::string(indent - column, ' ') + wrapped(entry->help_right(), indent, indent) + "\n";
-    }
-  }
-  text += "  --help" + std::string(indent - 8, ' ') + "this text\n";
+  for (const std::string& group : groups) text += fmt::format("\n{}:\n", group) + help_of(group, indent, all);
+  const std::string help = "  --help", help_all = "  --help-all";
+  text += help + std::string(indent - help.size(), ' ') + "this text\n";
+  if (hidden > 0)
+    text += help_all + std::string(indent - help_all.size(), ' ') + fmt::format("{} more flags\n", hidden);
   return text;
 }
 
@@ -295,11 +313,18 @@ Cli::Cli(std::string program, int argc, const char* const* argv) : self_(std::ma
   for (int i = 1; i < argc; ++i) self_->arguments.emplace_back(argv[i]);
 }
 
+Cli::Cli(const Cli& whole, std::vector<std::string> row) : self_(std::make_unique<Implementation>()) {
+  self_->program = whole.self_->program;
+  self_->arguments = whole.self_->arguments;
+  self_->row = std::move(row);
+}
+
 Cli::~Cli() = default;
 
 void Cli::describe(const std::string& text) { self_->about = text; }
 void Cli::group(std::string title) { self_->group = std::move(title); }
 void Cli::comparable(bool may_differ) { self_->comparable = may_differ; }
+void Cli::rare(bool only_in_help_all) { self_->rare = only_in_help_all; }
 
 Cli::Entry& Cli::declare(const std::string& name, const std::string& description) {
   auto entry = std::make_unique<Entry>();
@@ -308,8 +333,9 @@ Cli::Entry& Cli::declare(const std::string& name, const std::string& description
   entry->description = description;
   entry->group = entry->is_positional ? "Arguments" : self_->group;
   entry->comparable = self_->comparable;
+  entry->rare = self_->rare;
   bool is_new = self_->find(entry->name) == nullptr;
-  if (!is_new || entry->name == "help" || entry->name == "program") {
+  if (!is_new || entry->name == "help" || entry->name == "help-all" || entry->name == "program") {
     throw std::logic_error("the option '" + name + "' is declared twice");
   }
   self_->entries.push_back(std::move(entry));
@@ -403,67 +429,68 @@ void with_flag(const std::string& flag, const std::function<void()>& action) {
   }
 }
 
+void Cli::Implementation::assign(const Given& all) {
+  for (const auto& [entry, texts] : all)
+    entry->assign(entry->flag(), [&entry = entry, &texts = texts] { entry->set_texts(texts); });
+}
+
 void Cli::parse() {
   group("General");
-  option("--config", self_->config, "read options from this JSON file first (a run's config.json, say)")
+  option("--config", self_->config, "read options from this JSON file first (a run's config.json, for example)")
       .unsaved()
+      .rare()
       .configures();
-  self_->read_arguments();
+  const Implementation::Given line = self_->read_arguments(self_->arguments), row = self_->read_arguments(self_->row);
   Entry* source = nullptr;
-  for (auto& [entry, texts] : self_->given) {
+  for (const auto& [entry, texts] : line) {
     if (!entry->configures) continue;
     require(!source, "{} and {} exclude each other: both bring a configuration", source ? source->flag() : "",
             entry->flag());
     source = entry;
-    if (entry->configuration) {
-      entry->assign(entry->flag(), [&entry = entry, &texts = texts] { entry->set_texts(texts); });
-      Json values;
-      with_flag(entry->flag(),
-                [&values, entry = entry, &texts = texts] { values = entry->configuration(texts.back()); });
-      configure(values, entry->flag() + " " + texts.back());
-      continue;
-    }
-    std::filesystem::path path = texts.back();
-    std::error_code error;
-    bool exists = std::filesystem::exists(path, error);
-    require(!error, "{} {}: cannot be read: {}", entry->flag(), texts.back(), error.message());
-    require(exists, "{} {}: there is no such file or directory", entry->flag(), texts.back());
-    bool is_run = std::filesystem::is_directory(path);
-    if (is_run) path /= "config.json";
-    require(!is_run || std::filesystem::exists(path),
-            "{} {}: not the directory of a run: there is no config.json in it", entry->flag(), texts.back());
-    configure(load_json(path), path.string());
+    configure_from(*entry, texts.back());
   }
-  for (auto& [entry, texts] : self_->given) {
-    entry->assign(entry->flag(), [&entry = entry, &texts = texts] { entry->set_texts(texts); });
-  }
+  for (const auto& [entry, texts] : row)
+    require(entry->comparable && !entry->configures, "{}: cannot differ between the rows of a comparison",
+            entry->flag());
+  self_->assign(line);
+  self_->assign(row);
   for (const auto& entry : self_->entries) {
     require(entry->given || !entry->required, "{} is required: {}", entry->flag(), entry->description);
   }
 }
 
-void Cli::with(const std::vector<std::string>& arguments, const std::function<void()>& action) {
-  auto before = std::exchange(self_->given, {});
-  self_->arguments = arguments;
-  self_->read_arguments();
-  auto own = std::exchange(self_->given, std::move(before));
-  for (const auto& [entry, texts] : own)
-    require(entry->comparable && !entry->configures, "{}: cannot differ between the rows of a comparison",
-            entry->flag());
-  std::vector<std::pair<Entry*, Json>> kept;
-  for (const auto& [entry, texts] : own) kept.emplace_back(entry, entry->get());
-  auto put_back = [&] {
-    for (const auto& [entry, value] : kept) entry->set_json(value);
-  };
-  try {
-    for (const auto& [entry, texts] : own)
-      entry->assign(entry->flag(), [&entry = entry, &texts = texts] { entry->set_texts(texts); });
-    action();
-  } catch (...) {
-    put_back();
-    throw;
+/// Reads the configuration that the value of such a flag names.
+void Cli::configure_from(Entry& entry, const std::string& name) {
+  if (entry.configuration) {
+    entry.assign(entry.flag(), [&] { entry.set_texts({name}); });
+    Json values;
+    with_flag(entry.flag(), [&] { values = entry.configuration(name); });
+    return configure(values, entry.flag() + " " + name);
   }
-  put_back();
+  std::filesystem::path path = name;
+  std::error_code error;
+  bool exists = std::filesystem::exists(path, error);
+  require(!error, "{} {}: cannot be read: {}", entry.flag(), name, error.message());
+  require(exists, "{} {}: there is no such file or directory", entry.flag(), name);
+  bool is_run = std::filesystem::is_directory(path);
+  if (is_run) path /= "config.json";
+  require(!is_run || std::filesystem::exists(path), "{} {}: not the directory of a run: there is no config.json in it",
+          entry.flag(), name);
+  configure(load_json(path), path.string());
+}
+
+const std::string& Cli::program() const { return self_->program; }
+
+std::string Cli::command() const {
+  std::string text = self_->program;
+  for (const std::string& argument : self_->arguments) {
+    const bool is_plain =
+        !argument.empty() && argument.find_first_of(" \t\n\"'\\$`;&|<>()*?[]#~!{}") == std::string::npos;
+    std::string quoted = "'";
+    for (char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += " " + (is_plain ? argument : quoted + "'");
+  }
+  return text;
 }
 
 bool Cli::declares(const std::string& name) const { return self_->find(name) != nullptr; }

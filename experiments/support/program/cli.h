@@ -18,7 +18,7 @@
 
 namespace fovea {
 
-/// Thrown by Cli::parse() when --help has been printed: there is nothing more to do. run() exits with 0.
+/// Thrown by Cli::parse() after it has printed --help. run() then exits with 0.
 struct HelpShown {};
 
 /// What a flag can set.
@@ -60,13 +60,16 @@ class Cli {
     Option& required();
     /// Another name of the flag, which is the same one; --help shows it behind the description.
     Option& also(const std::string& name);
-    /// No part of the configuration: where output goes, how many threads, what to do rather than what to compute.
+    /// Not part of the configuration: where output goes, how many threads, what to do rather than what to compute.
     Option& unsaved();
-    /// How the configuration has its value: a path from the root, say.
+    /// Only --help-all lists it.
+    Option& rare();
+    /// The configuration keeps lasting(value) instead of the value: an absolute path, for example.
     Option& saved_as(std::function<std::string(const std::string&)> lasting);
-    /// Its value names a configuration file, or a run directory whose config.json is read, before other flags count.
+    /// The value names a configuration file, or a run directory whose config.json is read. The file is read first;
+    /// other flags override it.
     Option& configures();
-    /// The same, but the value is the name of a configuration that `values` knows, or throws Error.
+    /// The value is the name of a configuration. values(name) returns it, or throws Error for an unknown name.
     Option& configures(std::function<nlohmann::ordered_json(const std::string& name)> values);
 
    private:
@@ -76,6 +79,9 @@ class Cli {
   };
 
   Cli(std::string program, int argc, const char* const* argv);
+  /// The command line of one row of a comparison: that of `whole`, and the row's own arguments, which override it. Only
+  /// flags declared under comparable(true) may be among them; parse() refuses others.
+  Cli(const Cli& whole, std::vector<std::string> row);
   ~Cli();
   Cli(const Cli&) = delete;
   Cli& operator=(const Cli&) = delete;
@@ -84,8 +90,10 @@ class Cli {
   void describe(const std::string& text);
   /// The heading in --help of the flags that follow.
   void group(std::string title);
-  /// Whether the flags that are declared from here on may differ between the rows of a comparison, see with().
+  /// Whether the flags declared from here on may differ between the rows of a comparison.
   void comparable(bool may_differ);
+  /// Whether only --help-all lists the flags declared from here on.
+  void rare(bool only_in_help_all);
 
   /// Declares `--name`, or a positional argument if the name has no dashes. The variable must outlive the Cli.
   template <FlagValue T>
@@ -110,15 +118,15 @@ class Cli {
   /// value.
   void parse();
 
-  /// Does `action` with these arguments on top of what parse() has set, and puts everything back: a row of a
-  /// comparison. Only flags that are comparable, others are refused.
-  void with(const std::vector<std::string>& arguments, const std::function<void()>& action);
-
   /// Whether there is an option `--name`.
   bool declares(const std::string& name) const;
 
   /// Whether the command line or a file set `--name`.
   bool given(const std::string& name) const;
+
+  const std::string& program() const;
+  /// The command line as it was given, quoted for a shell.
+  std::string command() const;
 
   /// Every saved option with its value, in order of declaration, after "program". Usable with --config as it is.
   nlohmann::ordered_json configuration() const;
@@ -130,6 +138,7 @@ class Cli {
   Entry& declare(const std::string& name, const std::string& description);
   Entry& declare_choice(const std::string& name, std::vector<std::string> names, std::function<std::size_t()> chosen,
                         std::function<void(std::size_t)> choose, const std::string& description);
+  void configure_from(Entry& entry, const std::string& name);
   std::vector<std::string> names() const;
 
   struct Implementation;

@@ -65,7 +65,9 @@ RunDirectory RunDirectory::open(const std::string& program, const Options& optio
           "--resume goes on in its own directory: leave out --out");
   if (resuming) {
     RunDirectory run = resume(options.resume);
-    require_same_configuration(run.configuration(), load_json(run.configuration()), configuration);
+    require_same_configuration(run.configuration(), load_json(run.configuration()), configuration,
+                               options_of_extension);
+    save_json(run.configuration(), configuration);
     return run;
   }
   RunDirectory run = create(program, options.out);

@@ -2,6 +2,7 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "experiments/support/program/json_file.h"
 
@@ -9,14 +10,16 @@ namespace fovea {
 
 class Cli;
 
+/// The options that may be others when a run continues: with more updates it goes on beyond its end.
+inline const std::vector<std::string> options_of_extension{"updates", "patience", "evaluate-every", "checkpoint-every"};
+
 /// A directory that belongs to one run, and to one process at a time (it is locked until the object goes).
 ///
-///   config.json              the resolved configuration; usable as --config
-///   metrics.csv              one row per logged step
-///   checkpoint.safetensors   where to resume
+///   checkpoint.safetensors   where --resume continues
 ///   best.safetensors         the best model on the development set
-///   hypotheses.tsv           what the best model makes of the test examples
 ///   report.html              tables and pictures
+///
+/// training/record.h lists the other files.
 class RunDirectory {
  public:
   struct Options {
@@ -50,7 +53,7 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(const std::string& name) const { return path_ / name; }
   std::filesystem::path configuration() const { return file("config.json"); }
-  std::filesystem::path metrics() const { return file("metrics.csv"); }
+  std::filesystem::path log() const { return file("log.jsonl"); }
   std::filesystem::path checkpoint() const { return file("checkpoint.safetensors"); }
   std::filesystem::path best() const { return file("best.safetensors"); }
   std::filesystem::path report() const { return file("report.html"); }

@@ -82,6 +82,11 @@ void mark_centers(HeadMaps& weights, const Quantity& center, const Quantity* wid
   }
 }
 
+/// The number of tokens by which a text is too short or too long for a small map; 0: it fits.
+std::int64_t misfit_of_map(std::int64_t tokens) {
+  return tokens < shortest_shown ? shortest_shown - tokens : std::max<std::int64_t>(tokens - longest_shown, 0);
+}
+
 constexpr int no_layer = 1 << 30;
 
 /// Counted from 1; no_layer where every method is global.
@@ -100,26 +105,25 @@ int first_layer(const std::vector<MethodText>& sum) {
 
 }  // namespace
 
-std::int64_t misfit_of_map(std::int64_t tokens) {
-  return tokens < shortest_shown ? shortest_shown - tokens : std::max<std::int64_t>(tokens - longest_shown, 0);
-}
-
-std::vector<std::size_t> sentences_to_show(const EncodedExamples& examples, std::size_t count) {
+std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& examples,
+                                          std::span<const std::int64_t> lengths, std::size_t count) {
   std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), 0);
-  auto misfit = [&](std::size_t k) { return misfit_of_map(examples.lengths[k]); };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::pair(misfit(a), -examples.groups[a]) < std::pair(misfit(b), -examples.groups[b]);
+    return std::pair(misfit_of_map(lengths[a]), -examples[a].group) <
+           std::pair(misfit_of_map(lengths[b]), -examples[b].group);
   });
   std::vector<std::size_t> chosen;
-  std::set<std::vector<int>> texts;
+  std::set<std::string> texts;
   while (chosen.size() < count) {
-    std::set<int> classes;
-    std::size_t before = chosen.size();
+    std::set<std::string> classes;
+    const std::size_t before = chosen.size();
     for (std::size_t k : order) {
       if (chosen.size() == count) break;
-      if (classes.count(examples.labels[k]) || !texts.insert(examples.tokens[k]).second) continue;
-      classes.insert(examples.labels[k]);
+      const TestedExample& example = examples[k];
+      const std::string& kind = example.probabilities.empty() ? std::string() : example.reference;
+      if (classes.count(kind) || !texts.insert(example.input + "\n" + example.reference).second) continue;
+      classes.insert(kind);
       chosen.push_back(k);
     }
     if (chosen.size() == before) break;
@@ -164,57 +168,66 @@ SentencePictures pictures_of(const AttentionTrace& trace, const std::string& pla
   return pictures;
 }
 
-SentencePictures pictures_of(EncoderClassifier& model, const std::vector<int>& tokens, const Tokenizer& tokenizer,
-                             int layer) {
-  NoGrad off;
-  auto length = static_cast<std::int64_t>(tokens.size());
-  std::vector<AttentionTrace> traces;
-  model.forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{std::int32_t(length)}, {1}),
-                &traces);
-  std::vector<std::string> words;
-  for (int token : tokens) words.push_back(tokenizer.token(token));
-  return pictures_of(traces.at(static_cast<std::size_t>(layer)), "", words, words);
+void save_pictures(const std::filesystem::path& run, const std::vector<ShownSentence>& sentences) {
+  Json all = Json::array();
+  for (const ShownSentence& sentence : sentences) {
+    Json figures = Json::array();
+    for (const HeadMaps& maps : sentence.pictures.maps) figures.push_back(svg(maps));
+    for (const LineChart& curves : sentence.pictures.curves) figures.push_back(svg(curves));
+    all.push_back({{"text", sentence.text}, {"figures", std::move(figures)}});
+  }
+  save_json(run / "pictures.json", all);
 }
 
 namespace {
 
-std::size_t bytes_of(const SentencePictures& pictures) {
-  std::size_t bytes = 0;
-  for (const HeadMaps& maps : pictures.maps) bytes += svg(maps).size();
-  for (const LineChart& curves : pictures.curves) bytes += svg(curves).size();
-  return bytes;
-}
-
-/// How many sentences of each model there is room for.
-std::vector<std::size_t> shown_sentences(const std::vector<ModelPictures>& models, std::size_t most_bytes) {
-  std::vector<std::size_t> shown(models.size());
+/// The number of sentences of each run that there is room for.
+std::vector<std::size_t> shown_sentences(const std::vector<Json>& runs, std::size_t most_bytes) {
+  std::vector<std::size_t> shown(runs.size());
   std::size_t bytes = 0, most = 0;
-  for (const ModelPictures& model : models) most = std::max(most, model.sentences.size());
+  for (const Json& run : runs) most = std::max(most, run.size());
   for (std::size_t k = 0; k < most; ++k) {
-    for (std::size_t m = 0; m < models.size(); ++m) {
-      if (k >= models[m].sentences.size()) continue;
-      bytes += bytes_of(models[m].sentences[k].pictures);
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      if (k >= runs[r].size()) continue;
+      for (const Json& figure : runs[r][k].at("figures")) bytes += figure.get_ref<const std::string&>().size();
       if (bytes > most_bytes) return shown;
-      shown[m] = k + 1;
+      shown[r] = k + 1;
     }
   }
   return shown;
 }
 
+constexpr const char* explanation =
+    "The weights of the values after masks and windows, before dropout. Rows are queries, columns keys. Over the "
+    "source, "
+    "a row is the word that is about to be written; in the decoder, the word that was just read. Each kind of "
+    "attention "
+    "is shown in the first layer whose method computes something of its own (over the source, otherwise in the last "
+    "layer). Below the weights are the quantities that a method computes. Orange dots and bars are a Gaussian's centre "
+    "and width, one standard deviation to each side, or the focus of flexible attention. Each model is the best seed "
+    "on "
+    "the development set.";
+
 }  // namespace
 
-void add_attention_section(Report& report, const std::string& explanation, const std::vector<ModelPictures>& models,
-                           std::size_t most_bytes) {
+void add_attention_section(Report& report, const std::vector<PicturedRun>& runs, std::size_t most_bytes) {
+  std::vector<Json> pictures;
+  std::vector<const PicturedRun*> pictured;
+  for (const PicturedRun& run : runs) {
+    const std::filesystem::path file = run.directory / "pictures.json";
+    if (!std::filesystem::exists(file)) continue;
+    pictured.push_back(&run);
+    pictures.push_back(load_json(file));
+  }
+  if (pictured.empty()) return;
   report.section("Attention").text(explanation);
-  const std::vector<std::size_t> shown = shown_sentences(models, most_bytes);
-  for (std::size_t m = 0; m < models.size(); ++m) {
-    const ModelPictures& model = models[m];
-    report.subsection(model.title);
-    report.text(shown[m] ? model.note : "No pictures: the page would grow over its size.");
-    for (std::size_t k = 0; k < shown[m]; ++k) {
-      report.text(model.sentences[k].text);
-      for (const HeadMaps& maps : model.sentences[k].pictures.maps) report.add(maps);
-      for (const LineChart& curves : model.sentences[k].pictures.curves) report.add(curves);
+  const std::vector<std::size_t> shown = shown_sentences(pictures, most_bytes);
+  for (std::size_t r = 0; r < pictured.size(); ++r) {
+    report.subsection(pictured[r]->title);
+    report.text(shown[r] ? pictured[r]->note : "Left out: the page would grow over its size.");
+    for (std::size_t k = 0; k < shown[r]; ++k) {
+      report.text(pictures[r][k].at("text"));
+      for (const Json& figure : pictures[r][k].at("figures")) report.add_figure(figure);
     }
   }
 }

@@ -37,6 +37,8 @@ class Report {
   Report& add(const Histogram& chart);
   Report& add(const HeatMap& chart);
   Report& add(const HeadMaps& maps);
+  /// A drawing: an <svg> element.
+  Report& add_figure(const std::string& svg);
   /// Keys and values of a resolved configuration, in columns.
   Report& configuration(const Json& values);
 
@@ -45,7 +47,6 @@ class Report {
   void write(const std::filesystem::path& path) const;
 
  private:
-  Report& add_figure(const std::string& svg);
   Report& add_block(const std::string& html);
 
   std::string title_, subtitle_, body_;

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "experiments/support/metrics/statistics.h"
-#include "experiments/support/program/csv.h"
+#include "experiments/support/program/run_log.h"
 
 namespace fovea {
 
@@ -28,56 +28,55 @@ Series mean_series(const std::string& name, const Points& points) {
 }
 
 /// A run's points by stretches of x, each called after its end.
-Points in_stretches(const std::pair<std::vector<double>, std::vector<double>>& curve, double stretch) {
+Points in_stretches(const std::vector<std::pair<double, double>>& curve, double stretch) {
   Points stretches;
-  for (std::size_t k = 0; k < curve.first.size(); ++k)
-    stretches[std::ceil(curve.first[k] / stretch) * stretch].push_back(curve.second[k]);
+  for (const auto& [x, y] : curve) stretches[std::ceil(x / stretch) * stretch].push_back(y);
   return stretches;
 }
 
-std::pair<std::vector<double>, std::vector<double>> curve_of(const std::filesystem::path& run,
-                                                             const std::string& column) {
-  return read_metrics(run / "metrics.csv").curve("update", column);
+/// The logs of each curve's runs.
+using Logs = std::vector<std::vector<std::vector<Json>>>;
+
+LineChart score_curves(const std::vector<CurveRuns>& curves, const Logs& logs, const std::string& score) {
+  LineChart chart{.title = "Development set", .x = {"updates"}, .y = {score}};
+  for (std::size_t c = 0; c < curves.size(); ++c) {
+    Points points;
+    for (const std::vector<Json>& log : logs[c])
+      for (const auto& [update, value] : curve(log, "dev." + score)) points[update].push_back(value);
+    chart.series.push_back(mean_series(curves[c].name, points));
+  }
+  return chart;
+}
+
+/// The loss of training batches without label smoothing, averaged over stretches of updates and over runs.
+LineChart loss_curves(const std::vector<CurveRuns>& curves, const Logs& logs) {
+  LineChart chart{.title = "Training loss", .x = {"updates"}, .y = {"nats"}};
+  constexpr double most_points = 25, between_lines = 10;
+  double updates = 0;
+  for (const auto& runs : logs)
+    for (const std::vector<Json>& log : runs)
+      for (const auto& [update, loss] : curve(log, "unsmoothed_loss")) updates = std::max(updates, update);
+  const double stretch = std::max(std::ceil(updates / most_points), between_lines);
+  for (std::size_t c = 0; c < curves.size(); ++c) {
+    Points points;
+    for (const std::vector<Json>& log : logs[c])
+      for (const auto& [x, losses] : in_stretches(curve(log, "unsmoothed_loss"), stretch))
+        points[x].push_back(mean(losses));
+    chart.series.push_back(mean_series(curves[c].name, points));
+  }
+  return chart;
 }
 
 }  // namespace
 
-LineChart score_curves(const std::vector<CurveRuns>& curves, const std::string& column, const std::string& title,
-                       const Axis& y) {
-  LineChart chart{.title = title, .x = {"updates"}, .y = y};
+void add_learning_curves(Report& report, const std::vector<CurveRuns>& curves, const std::string& dev_score) {
+  Logs logs;
   for (const CurveRuns& each : curves) {
-    Points points;
-    for (const std::filesystem::path& run : each.runs) {
-      auto [updates, scores] = curve_of(run, column);
-      for (std::size_t k = 0; k < updates.size(); ++k) points[updates[k]].push_back(scores[k]);
-    }
-    chart.series.push_back(mean_series(each.name, points));
+    logs.emplace_back();
+    for (const std::filesystem::path& run : each.runs) logs.back().push_back(read_log(run / "log.jsonl"));
   }
-  return chart;
-}
-
-LineChart loss_curves(const std::vector<CurveRuns>& curves) {
-  LineChart chart{.title = "Training loss", .x = {"updates"}, .y = {"nats"}};
-  constexpr double most_points = 25, between_rows = 10;
-  double updates = 0;
-  for (const CurveRuns& each : curves) {
-    for (const std::filesystem::path& run : each.runs)
-      for (double update : curve_of(run, "loss").first) updates = std::max(updates, update);
-  }
-  double stretch = std::max(std::ceil(updates / most_points), between_rows);
-  for (const CurveRuns& each : curves) {
-    Points points;
-    for (const std::filesystem::path& run : each.runs) {
-      for (const auto& [x, losses] : in_stretches(curve_of(run, "loss"), stretch)) points[x].push_back(mean(losses));
-    }
-    chart.series.push_back(mean_series(each.name, points));
-  }
-  return chart;
-}
-
-void add_learning_curves(Report& report, const std::vector<CurveRuns>& curves, const LineChart& scores) {
-  report.section("Learning curves").add(scores).add(loss_curves(curves));
-  std::size_t seeds = curves.front().runs.size();
+  report.section("Learning curves").add(score_curves(curves, logs, dev_score)).add(loss_curves(curves, logs));
+  const std::size_t seeds = curves.front().runs.size();
   if (seeds > 1) report.text(fmt::format("Means over {} seeds; the bands are their standard deviation.", seeds));
 }
 

@@ -1,4 +1,4 @@
-/// Learning curves from what runs leave in metrics.csv.
+/// Learning curves from the logs of runs.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -14,14 +14,8 @@ struct CurveRuns {
   std::vector<std::filesystem::path> runs;
 };
 
-/// A column of the evaluations over the updates, the mean of each curve's runs; a band is the deviation.
-LineChart score_curves(const std::vector<CurveRuns>& curves, const std::string& column, const std::string& title,
-                       const Axis& y);
-
-/// The loss of training batches, averaged over stretches of updates and over runs.
-LineChart loss_curves(const std::vector<CurveRuns>& curves);
-
-/// Both, and what the bands are.
-void add_learning_curves(Report& report, const std::vector<CurveRuns>& curves, const LineChart& scores);
+/// Adds a section with the curves of the development scores and of the training loss (without label smoothing): the
+/// means over each curve's runs. A band is their standard deviation.
+void add_learning_curves(Report& report, const std::vector<CurveRuns>& curves, const std::string& dev_score);
 
 }  // namespace fovea

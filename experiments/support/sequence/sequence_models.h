@@ -50,6 +50,11 @@ struct SequenceModelOptions : TransformerFlags {
   /// memory: training keeps four, with gradients and Adam's state.
   void require_memory(std::int64_t vocabulary, int copies) const;
 
+  /// The number of tokens that learned positions are there for; 0: any number.
+  std::int64_t positions_limit() const {
+    return architecture == Architecture::transformer && positions == Positions::learned ? longest : 0;
+  }
+
   /// source_vocabulary 0: a language model, whose attention is `decoder_attention` or else `attention`. Throws Error,
   /// with the flag, for what does not go together.
   std::unique_ptr<SequenceModel> make(std::int64_t source_vocabulary, std::int64_t vocabulary) const;

@@ -1,72 +1,151 @@
 #include "experiments/support/sequence/sequence_testing.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "autograd/operations.h"
+#include "experiments/support/metrics/attention_spread.h"
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/progress.h"
-#include "experiments/support/program/spent_time.h"
-#include "experiments/support/sequence/sequence_training.h"
+#include "experiments/support/sequence/sequence_pictures.h"
 #include "experiments/support/sequence/word_alignment.h"
+#include "experiments/support/training/run.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 
-namespace {
-
-/// Of all texts; the units that are not tokens only where the tokens are all of the text.
-Likelihood likelihood_of_texts(const SequenceTest& test, const SequenceData& data, std::int64_t max_length) {
-  Likelihood text = total(test.sentences);
-  const std::span<const std::int64_t> lengths = data.test.target.lengths();
-  if (max_length > 0 && *std::max_element(lengths.begin(), lengths.end()) >= max_length) return text;
-  for (const TextPair& pair : data.test_texts) text += units_of_line(pair.target);
-  return text;
+void for_teaching_batches(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
+                          const std::function<void(const PairBatch&, const SequenceBatch& read)>& body) {
+  NoGrad off;
+  model.train(false);
+  for (const PlannedBatch& plan : evaluation_batches(pairs.lengths, batches)) {
+    PairBatch batch = fill(plan, pairs, batches);
+    body(batch, batch.read(model.has_source()));
+  }
 }
 
-/// Hears of every batch.
-SentenceProgress stopping_when_interrupted(const SequenceTestOptions& options) {
-  return [&options](std::int64_t) {
-    if (interrupted()) throw Interrupted(options.when_stopped);
+std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
+                                    const std::function<void(std::int64_t sentences)>& progress) {
+  std::vector<Likelihood> all(pairs.size());
+  for_teaching_batches(model, pairs, batches, [&](const PairBatch& batch, const SequenceBatch& read) {
+    Variable logits = model.logits(read);
+    const std::int64_t tokens = batch.rows * batch.target_length;
+    Variable each = cross_entropy(reshape(logits, {tokens, model.vocabulary()}), batch.targets().reshape({tokens}),
+                                  {.ignored = pad_id});
+    std::vector<double> nll = each.value().to_vector<double>();
+    for (std::size_t row = 0; row < batch.indices.size(); ++row) {
+      Likelihood& sentence = all[static_cast<std::size_t>(batch.indices[row])];
+      auto first = nll.begin() + static_cast<std::ptrdiff_t>(row) * batch.target_length;
+      sentence.tokens = batch.target_lengths[row];
+      sentence.negative_log = std::accumulate(first, first + sentence.tokens, 0.0);
+    }
+    if (progress) progress(batch.rows);
+  });
+  return all;
+}
+
+namespace {
+
+std::vector<TestedExample> examples_of(const PairSet& set, const std::vector<std::string>& hypotheses) {
+  std::vector<TestedExample> examples;
+  for (std::size_t k = 0; k < set.texts.size(); ++k)
+    examples.push_back({.input = set.texts[k].source,
+                        .reference = set.texts[k].target,
+                        .hypothesis = hypotheses.empty() ? "" : hypotheses[k]});
+  return examples;
+}
+
+}  // namespace
+
+std::vector<DevScore> development_scores(SequenceModel& model, const PairData& data, const SequenceOptions& options) {
+  const Likelihood dev = total(likelihoods(model, data.dev.pairs, options.batches));
+  const DevScore perplexity{"perplexity", token_perplexity(dev), false};
+  if (options.select == "loss") return {perplexity};
+  BeamFlags greedy = options.beam;
+  greedy.beam.beam = 1;
+  const std::vector<std::string> texts = best_texts(decode(model, data.dev.pairs, data.tokenizers, greedy));
+  std::vector<std::string> metrics{options.select};
+  for (const std::string& metric : options.metrics)
+    if (metric != options.select) metrics.push_back(metric);
+  std::vector<DevScore> scores;
+  const TextMetricOptions how{.tokenization = options.tokenization};
+  for (const TextScore& score : scores_of(examples_of(data.dev, texts), metrics, how))
+    scores.push_back({score.name, score.metric.value(), score.metric.higher_is_better});
+  scores.push_back(perplexity);
+  return scores;
+}
+
+namespace {
+
+/// Calls after every batch: throws Interrupted after Ctrl-C.
+SentenceProgress stopping_when_interrupted(const std::string& when_stopped) {
+  return [&when_stopped](std::int64_t) {
+    if (interrupted()) throw Interrupted(when_stopped);
   };
 }
 
-void decode_and_score(SequenceTest& test, SequenceModel& model, const SequenceData& data,
-                      const SequenceTestOptions& options) {
-  Progress::Options shown;
-  shown.unit = "sentences";
-  Progress progress("decoding", static_cast<std::int64_t>(data.test.size()), shown);
-  const SpentTime before = SpentTime::until_now();
-  test.hypotheses = best_texts(decode(model, data.test, data.tokenizers, options.beam, [&](std::int64_t count) {
-    progress.advance(count);
-    stopping_when_interrupted(options)(count);
-  }));
-  test.decoding = SpentTime::until_now() - before;
-  progress.finish();
-  TextFile hypotheses{"hypotheses", test.hypotheses}, references{"references", {}};
-  for (const TextPair& pair : data.test_texts) references.lines.push_back(pair.target);
-  for (const std::string& metric : options.metrics)
-    for (TextScore& score : text_scores(metric, hypotheses, {&references, 1})) test.scores.push_back(std::move(score));
+/// The likelihoods, in the examples. Blocks of several lines, which only language models have, take the place of lines.
+void add_likelihoods(TestResult& test, SequenceModel& model, const PairSet& set, const SequenceOptions& options,
+                     const SentenceProgress& stopping) {
+  const std::vector<Likelihood> sentences = likelihoods(model, set.pairs, options.batches, stopping);
+  const std::span<const std::int64_t> lengths = set.pairs.target.lengths();
+  const std::int64_t cut = options.data.text.text.max_length;
+  const bool is_whole = cut == 0 || *std::max_element(lengths.begin(), lengths.end()) < cut;
+  if (sentences.size() != test.examples.size()) {
+    Likelihood units;  // of all lines
+    for (const TestedExample& example : test.examples) units += units_of_line(example.reference);
+    test.examples.assign(sentences.size(), {});
+    if (is_whole) test.examples.front().likelihood = units;
+  } else if (is_whole) {
+    for (TestedExample& example : test.examples) example.likelihood = units_of_line(example.reference);
+  }
+  for (std::size_t k = 0; k < sentences.size(); ++k) test.examples[k].likelihood += sentences[k];
 }
 
-std::optional<double> alignment_error(SequenceModel& model, const SequenceData& data, BeamFlags flags,
-                                      const SentenceProgress& progress) {
-  const std::vector<GoldAlignment> gold = gold_alignments(data.test_texts);
+void add_hypotheses(TestResult& test, SequenceModel& model, const PairSet& set, const PairTokenizers& tokenizers,
+                    const SequenceOptions& options, const SentenceProgress& stopping) {
+  Progress::Options shown;
+  shown.unit = "sentences";
+  Progress progress("decoding " + set.name, static_cast<std::int64_t>(set.pairs.size()), shown);
+  const SpentTime before = SpentTime::until_now();
+  const auto decoded = decode(model, set.pairs, tokenizers, options.beam, [&](std::int64_t count) {
+    progress.advance(count);
+    stopping(count);
+  });
+  test.decoding = SpentTime::until_now() - before;
+  progress.finish();
+  const std::vector<std::string> texts = best_texts(decoded);
+  for (std::size_t k = 0; k < texts.size(); ++k) test.examples[k].hypothesis = texts[k];
+}
+
+std::optional<double> alignment_error(SequenceModel& model, const PairSet& set, const PairTokenizers& tokenizers,
+                                      BeamFlags flags, const SentenceProgress& stopping) {
+  const std::vector<GoldAlignment> gold = gold_alignments(set.texts);
   if (gold.empty()) return {};
   flags.beam.alignments = true;
-  std::vector<Hypothesis> forced = force(model, data.test, flags, progress);
+  std::vector<Hypothesis> forced = force(model, set.pairs, flags, stopping);
   AlignmentStatistics sums;
   for (std::size_t k = 0; k < gold.size(); ++k) {
-    const TextPair& pair = data.test_texts[k];
-    sums += alignment_statistics(word_links(forced[k].alignment, words_of_tokens(*data.tokenizers.source, pair.source),
-                                            words_of_tokens(*data.tokenizers.target, pair.target)),
+    const TextPair& pair = set.texts[k];
+    sums += alignment_statistics(word_links(forced[k].alignment, words_of_tokens(*tokenizers.source, pair.source),
+                                            words_of_tokens(*tokenizers.target, pair.target)),
                                  gold[k]);
   }
   return alignment_error_rate(sums);
 }
 
+/// How much of an attention lies near the query's own position, or, over the source, near its peak.
+struct AttentionShare {
+  std::string name;  ///< "encoder.0.attention", "decoder.2.cross"
+  enum class Place { encoder, decoder, source } place;
+  double percent;
+};
+
 std::vector<std::int64_t> whole_numbers(const std::vector<std::int32_t>& x) { return {x.begin(), x.end()}; }
 
-/// Sums each attention's shares over sentences, by teacher forcing.
+/// Sums the shares of each attention over sentences, by teacher forcing.
 class SpreadSums {
  public:
   explicit SpreadSums(std::int64_t distance) : distance_(distance) {}
@@ -107,37 +186,90 @@ class SpreadSums {
   std::vector<AttentionShare> shares_;
 };
 
-std::vector<AttentionShare> attention_shares(SequenceModel& model, const EncodedPairs& pairs,
-                                             const BatchOptions& batches, std::int64_t distance,
-                                             const SentenceProgress& progress) {
-  SpreadSums sums(distance);
-  for_teaching_batches(model, pairs, batches, [&](const PairBatch& batch, const SequenceBatch& read, const Tensor&) {
+/// The percentages of each attention, and the means over each stack: encoder %, decoder %, cross %.
+void add_attention_shares(TestResult& test, SequenceModel& model, const PairSet& set, const SequenceOptions& options,
+                          const SentenceProgress& stopping) {
+  SpreadSums sums(*options.spread);
+  for_teaching_batches(model, set.pairs, options.batches, [&](const PairBatch& batch, const SequenceBatch& read) {
     SequenceTrace trace;
     model.logits(read, &trace);
     sums.add(trace, batch);
-    progress(batch.rows);
+    stopping(batch.rows);
   });
-  return sums.means();
+  using Place = AttentionShare::Place;
+  const std::vector<AttentionShare> shares = sums.means();
+  for (auto [place, name] :
+       {std::pair(Place::encoder, "encoder %"), {Place::decoder, "decoder %"}, {Place::source, "cross %"}}) {
+    std::vector<double> percents;
+    for (const AttentionShare& share : shares)
+      if (share.place == place) percents.push_back(share.percent);
+    if (!percents.empty()) test.measurements.push_back({name, mean(percents), 1});
+  }
+  for (const AttentionShare& share : shares) test.attention_within[share.name] = share.percent;
 }
 
 }  // namespace
 
-SequenceTest test_model(SequenceModel& model, const SequenceData& data, const SequenceTestOptions& options) {
+TestResult test_model(SequenceModel& model, const PairSet& set, const PairTokenizers& tokenizers,
+                      const SequenceOptions& options, const std::string& when_stopped) {
   InterruptGuard guard("stopping soon (Ctrl-C again ends at once)");
-  const SentenceProgress stopping = stopping_when_interrupted(options);
-  SequenceTest test;
-  test.sentences = likelihoods(model, data.test, options.batches, stopping);
-  test.text = likelihood_of_texts(test, data, options.max_length);
-  if (!options.metrics.empty()) decode_and_score(test, model, data, options);
-  if (model.has_source()) {
-    const std::span<const std::int64_t> lengths = data.test.source.lengths();
+  const SentenceProgress stopping = stopping_when_interrupted(when_stopped);
+  TestResult test{.set = set.name, .examples = examples_of(set, {}), .metrics = options.metrics};
+  test.options.tokenization = options.tokenization;
+  test.metrics.emplace_back("perplexity");
+  add_likelihoods(test, model, set, options, stopping);
+  if (!options.decodes()) {
+    test.metrics.insert(test.metrics.end(), {"word-perplexity", "bits-per-character"});
+  } else {
+    add_hypotheses(test, model, set, tokenizers, options, stopping);
+    if (auto rate = alignment_error(model, set, tokenizers, options.beam, stopping))
+      test.measurements.push_back({"AER", *rate, 3});
+    // global attention's window is the whole source
+    const std::span<const std::int64_t> lengths = set.pairs.source.lengths();
     test.source_length = mean(std::vector<double>(lengths.begin(), lengths.end()));
-    if (has_source_windows(model)) test.window = source_span(model, data.test, options.beam, false, stopping);
-    test.alignment_error = alignment_error(model, data, options.beam, stopping);
+    if (has_source_windows(model)) {
+      const VisionSpan span = source_span(model, set.pairs, options.beam, false, stopping);
+      test.measurements.push_back({"window", span.average, 1});
+      test.pooled_window = span.pooled;
+    }
   }
-  if (options.spread) test.shares = attention_shares(model, data.test, options.batches, *options.spread, stopping);
+  if (options.spread) add_attention_shares(test, model, set, options, stopping);
   stopping(0);
   return test;
+}
+
+namespace {
+
+void write_lines(const std::filesystem::path& path, const std::vector<TestedExample>& examples,
+                 std::string TestedExample::*text) {
+  AtomicFile file(path);
+  for (const TestedExample& example : examples) file.write(example.*text + "\n");
+  file.commit();
+}
+
+/// hypotheses.txt and references.txt, for `score`; with the set's name if it is not the only one.
+void write_texts(const RunDirectory& directory, const std::vector<TestResult>& tests) {
+  for (const TestResult& test : tests) {
+    const std::string ending = tests.size() > 1 ? "." + file_name_for(test.set) + ".txt" : ".txt";
+    write_lines(directory.file("hypotheses" + ending), test.examples, &TestedExample::hypothesis);
+    write_lines(directory.file("references" + ending), test.examples, &TestedExample::reference);
+  }
+}
+
+}  // namespace
+
+RunResult test_model(SequenceModel& model, const PairData& data, const SequenceOptions& options, const Run& run) {
+  RunResult result{.parameters = model.parameter_count()};
+  const std::string when_stopped =
+      run.resume.empty() ? "stopped"
+                         : fmt::format("stopped during the test; --resume {} tests again", run.resume.string());
+  for (const PairSet& set : data.tests)
+    result.tests.push_back(test_model(model, set, data.tokenizers, options, when_stopped));
+  if (!run.directory) return result;
+  if (options.decodes()) write_texts(*run.directory, result.tests);
+  save_pictures(run.directory->path(),
+                attention_pictures(model, data.tests.front(), result.tests.front(), data.tokenizers));
+  return result;
 }
 
 }  // namespace fovea

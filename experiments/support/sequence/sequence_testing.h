@@ -1,52 +1,32 @@
-/// What a trained sequence model says of a part of the data.
+/// Scores of sequence models on development and test sets.
 #pragma once
-#include <cstdint>
-#include <optional>
-#include <string>
+#include <functional>
 #include <vector>
 
-#include "experiments/support/metrics/attention_spread.h"
 #include "experiments/support/metrics/perplexity.h"
-#include "experiments/support/metrics/text_metrics.h"
-#include "experiments/support/program/spent_time.h"
-#include "experiments/support/sequence/sequence_data.h"
-#include "experiments/support/sequence/text_decoding.h"
-#include "nn/sequence_model.h"
+#include "experiments/support/sequence/sequence_options.h"
+#include "experiments/support/training/record.h"
 
 namespace fovea {
 
-struct SequenceTestOptions {
-  std::vector<std::string> metrics;  ///< of decoded texts (text_metrics.h); none: no decoding
-  const BeamFlags& beam;
-  const BatchOptions& batches;
-  std::int64_t max_length = 0;     ///< tokens that were kept of a text; 0: all
-  std::optional<int> spread = {};  ///< measure the attention within so many tokens
-  std::string when_stopped = {};   ///< what is said after Ctrl-C
-};
+/// Calls body(batch, its input) for batches of the pairs, without gradients and dropout.
+void for_teaching_batches(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
+                          const std::function<void(const PairBatch&, const SequenceBatch& read)>& body);
 
-/// How much of an attention lies near the query's own position, or of one over the source near its peak.
-struct AttentionShare {
-  std::string name;  ///< "encoder.0.attention", "decoder.2.cross"
-  enum class Place { encoder, decoder, source } place;
-  double percent;
-};
+/// The likelihood of each pair's target by teacher forcing, in the order of the pairs; words are not counted.
+/// progress(n) is called after every batch of n sentences.
+std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
+                                    const std::function<void(std::int64_t sentences)>& progress = {});
 
-struct SequenceTest {
-  std::vector<Likelihood> sentences;      ///< of each pair that is encoded
-  Likelihood text;                        ///< of all; words and characters are 0 where the texts were cut
-  std::vector<TextScore> scores;          ///< sentence by sentence
-  std::vector<std::string> hypotheses;    ///< best texts
-  SpentTime decoding;                     ///< of beam search
-  std::optional<VisionSpan> window;       ///< positions of the source that decoding scored; of models with windows
-  std::optional<double> source_length;    ///< mean, in tokens with </s>: the window of models without windows
-  std::optional<double> alignment_error;  ///< of the forced references' attention, where there are gold links
-  std::vector<AttentionShare> shares;     ///< where `spread` asks for it
+/// The scores of the development set, first the one that selects the model.
+std::vector<DevScore> development_scores(SequenceModel& model, const PairData& data, const SequenceOptions& options);
 
-  double sentences_per_second() const { return static_cast<double>(hypotheses.size()) / decoding.wall; }
-};
+/// Tests on one set: the likelihood by teacher forcing, beam search and its metrics, and what attention did. After
+/// Ctrl-C throws Interrupted with the text `when_stopped`.
+TestResult test_model(SequenceModel& model, const PairSet& set, const PairTokenizers& tokenizers,
+                      const SequenceOptions& options, const std::string& when_stopped);
 
-/// Tests on data.test, until Ctrl-C: the likelihood by teacher forcing; beam search and its metrics; what attention
-/// did.
-SequenceTest test_model(SequenceModel& model, const SequenceData& data, const SequenceTestOptions& options);
+/// Tests on all sets of the data, and leaves hypotheses and pictures in the run's directory, if it has one.
+RunResult test_model(SequenceModel& model, const PairData& data, const SequenceOptions& options, const Run& run);
 
 }  // namespace fovea

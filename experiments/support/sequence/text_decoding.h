@@ -7,7 +7,7 @@
 
 #include "experiments/support/data/pair_vocabulary.h"
 #include "experiments/support/metrics/attention_spread.h"
-#include "experiments/support/sequence/sequence_data.h"
+#include "experiments/support/sequence/pair_data.h"
 #include "nn/decoding.h"
 
 namespace fovea {

@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/run_directory.h"
 #include "experiments/support/program/spent_time.h"
+#include "experiments/support/sequence/sequence_options.h"
 #include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
@@ -86,6 +88,10 @@ Use TrainedModelOptions::use(const Cli& cli) const {
   require(is_asked || directory.empty(), "--model: goes with --evaluate or {}; to train on from a model: --init",
           translates_ ? "--decode" : "--sample");
   return evaluates ? Use::evaluation : decodes ? Use::decoding : draws ? Use::sampling : Use::training;
+}
+
+Part TrainedModelOptions::part() const {
+  return evaluated == "train" ? Part::train : evaluated == "dev" ? Part::dev : Part::test;
 }
 
 void load_parameters(Module& model, const std::filesystem::path& from) {
@@ -190,14 +196,18 @@ void print_forced(const Sums& sums, bool json) {
 
 class TextDecoder {
  public:
-  TextDecoder(SequenceModel& model, const PairTokenizers& tokenizers, const TrainedModelOptions& options,
-              const BeamFlags& flags, const ReadingLimits& limits)
-      : model_(model), tokenizers_(tokenizers), options_(options), flags_(flags), limits_(limits) {
-    flags_.beam.best = options.n_best;
-    flags_.beam.beam = std::max(flags_.beam.beam, options.n_best);
-    flags_.beam.alignments = !options.alignments.empty();
-    if (!options.alignments.empty()) links_.emplace(options.alignments);
-    has_windows_ = !options.forced.empty() && has_source_windows(model);
+  TextDecoder(SequenceModel& model, const PairTokenizers& tokenizers, const SequenceOptions& options)
+      : model_(model),
+        tokenizers_(tokenizers),
+        options_(options.trained),
+        flags_(options.beam),
+        longest_(options.data.text.text.max_length),
+        positions_(options.model.positions_limit()) {
+    flags_.beam.best = options_.n_best;
+    flags_.beam.beam = std::max(flags_.beam.beam, options_.n_best);
+    flags_.beam.alignments = !options_.alignments.empty();
+    if (!options_.alignments.empty()) links_.emplace(options_.alignments);
+    has_windows_ = !options_.forced.empty() && has_source_windows(model);
   }
 
   void run() {
@@ -219,20 +229,20 @@ class TextDecoder {
   }
 
  private:
-  std::vector<int> read(const std::string& source) const { return tokens_of(*tokenizers_.source, source, limits_.cut); }
+  std::vector<int> read(const std::string& source) const { return tokens_of(*tokenizers_.source, source, longest_); }
 
   std::string fault_of_source(const std::string& line) const {
-    if (limits_.most == 0) return {};
+    if (positions_ == 0) return {};
     const std::int64_t padded = decoded_length(std::ssize(read(line)) + 1);
-    if (padded <= limits_.most) return {};
+    if (padded <= positions_) return {};
     return fmt::format("{} tokens with </s> and padding, --max-positions is {}: set --max-length to cut what is longer",
-                       padded, limits_.most);
+                       padded, positions_);
   }
   std::string fault_of_target(const std::string& line) const {
-    if (limits_.most == 0) return {};
+    if (positions_ == 0) return {};
     const std::int64_t tokens = std::ssize(tokenizers_.target->encode(line)) + 1;
-    if (tokens <= limits_.most) return {};
-    return fmt::format("{} tokens with </s>, --max-positions is {}", tokens, limits_.most);
+    if (tokens <= positions_) return {};
+    return fmt::format("{} tokens with </s>, --max-positions is {}", tokens, positions_);
   }
 
   void decode_lines(const TextLines::Some& some) {
@@ -289,7 +299,8 @@ class TextDecoder {
   const PairTokenizers& tokenizers_;
   const TrainedModelOptions& options_;
   BeamFlags flags_;
-  ReadingLimits limits_;
+  std::int64_t longest_;    ///< tokens that are read of a source, its first ones; 0: all
+  std::int64_t positions_;  ///< of learned position vectors, for a text with padding and </s>; 0: any number
   std::optional<AtomicFile> links_;
   bool has_windows_ = false;
   Sums sums_;
@@ -297,28 +308,36 @@ class TextDecoder {
 
 }  // namespace
 
-void decode_texts(SequenceModel& model, const PairTokenizers& tokenizers, const TrainedModelOptions& options,
-                  const BeamFlags& flags, const ReadingLimits& limits) {
-  TextDecoder(model, tokenizers, options, flags, limits).run();
+void decode_texts(const SequenceOptions& options) {
+  require_trained(options.trained.directory);
+  options.check();
+  const PairTokenizers tokenizers = load_tokenizers(options.trained.directory);
+  const std::unique_ptr<SequenceModel> model = options.load_model(tokenizers);
+  TextDecoder(*model, tokenizers, options).run();
 }
 
-void sample_texts(SequenceModel& model, const Tokenizer& tokenizer, const TrainedModelOptions& options,
-                  std::uint64_t seed) {
-  SamplingOptions sampling = options.sampling;
-  sampling.seed = seed;
+void sample_texts(const SequenceOptions& options) {
+  require_trained(options.trained.directory);
+  options.check();
+  const PairTokenizers tokenizers = load_tokenizers(options.trained.directory);
+  const Tokenizer& tokenizer = *tokenizers.target;
+  const std::unique_ptr<SequenceModel> model = options.load_model(tokenizers);
+  const TrainedModelOptions& trained = options.trained;
+  SamplingOptions sampling = trained.sampling;
+  sampling.seed = options.training.seed;
   sampling.never.push_back(unknown_id);
   auto print_samples = [&](const std::string& prompt) {
     const std::vector<int> begin = tokenizer.encode(prompt);
     constexpr std::int64_t at_once = 100;
-    for (std::int64_t done = 0; done < options.samples; done += at_once) {
+    for (std::int64_t done = 0; done < trained.samples; done += at_once) {
       DecodingBatch batch;
-      batch.prefixes.assign(static_cast<std::size_t>(std::min(at_once, options.samples - done)), begin);
-      for (const Hypothesis& one : sample(model, batch, sampling)) fmt::print("{}\n", tokenizer.decode(one.tokens));
+      batch.prefixes.assign(static_cast<std::size_t>(std::min(at_once, trained.samples - done)), begin);
+      for (const Hypothesis& one : sample(*model, batch, sampling)) fmt::print("{}\n", tokenizer.decode(one.tokens));
       std::fflush(stdout);
       ++sampling.seed;  // others are drawn next
     }
   };
-  if (options.prompt != "-") return print_samples(options.prompt);
+  if (trained.prompt != "-") return print_samples(trained.prompt);
   LineReader reader("-");
   for (std::string line; reader.next(line);) print_samples(line);
 }

@@ -1,15 +1,15 @@
-/// What is done with a trained sequence model in place of training: texts are decoded, forced, sampled.
+/// Uses of a trained sequence model: decoding, scoring of given texts, sampling.
 #pragma once
 #include <filesystem>
 #include <memory>
 #include <string>
 
-#include "experiments/support/sequence/sequence_models.h"
 #include "experiments/support/sequence/text_decoding.h"
 
 namespace fovea {
 
 class Cli;
+struct SequenceOptions;
 
 enum class Use { training, evaluation, decoding, sampling };
 
@@ -31,6 +31,8 @@ struct TrainedModelOptions {
   void add_to(Cli& cli, bool translates);
   /// What the flags ask for. Throws Error where some are there without the one that they belong to.
   Use use(const Cli& cli) const;
+  /// The part of the data that --evaluate names.
+  Part part() const;
 
  private:
   bool translates_ = true;
@@ -39,20 +41,12 @@ struct TrainedModelOptions {
 /// The parameters of a .safetensors file, or of the best model in a run's directory.
 void load_parameters(Module& model, const std::filesystem::path& from);
 
-/// How much of a text a model reads, in tokens.
-struct ReadingLimits {
-  std::int64_t cut = 0;   ///< the first ones of a source; 0: all
-  std::int64_t most = 0;  ///< there are positions for, of any text with padding and </s>; 0: for all
-};
+/// Prints what beam search finds for each line of --decode; lines that are typed are decoded one by one. With --force,
+/// prints instead the log-probability and the number of tokens, </s> among them, of each line's given translation. The
+/// time goes to standard error.
+void decode_texts(const SequenceOptions& options);
 
-/// Prints what beam search finds for each line of options.decoded; lines that are typed are decoded one by one. Or,
-/// with options.forced, the log-probability and the number of tokens, </s> among them, of each line's translation
-/// there. What it took goes to standard error.
-void decode_texts(SequenceModel& model, const PairTokenizers& tokenizers, const TrainedModelOptions& options,
-                  const BeamFlags& flags, const ReadingLimits& limits);
-
-/// Prints options.samples lines that begin with the prompt, or with each line of standard input.
-void sample_texts(SequenceModel& model, const Tokenizer& tokenizer, const TrainedModelOptions& options,
-                  std::uint64_t seed);
+/// Prints --sample texts that begin with --prompt, or with each line of standard input.
+void sample_texts(const SequenceOptions& options);
 
 }  // namespace fovea

@@ -132,8 +132,8 @@ EncodedExamples encode(std::span<const Example> examples, const Tokenizer& token
   return encoded;
 }
 
-Batch fill(const PlannedBatch& plan, const EncodedExamples& examples) {
-  Batch batch;
+TextBatch fill(const PlannedBatch& plan, const EncodedExamples& examples) {
+  TextBatch batch;
   batch.rows = static_cast<std::int64_t>(plan.examples.size());
   batch.length = plan.length;
   batch.tokens.assign(static_cast<std::size_t>(batch.rows * batch.length), pad_id);
@@ -148,24 +148,24 @@ Batch fill(const PlannedBatch& plan, const EncodedExamples& examples) {
   return batch;
 }
 
-BatchStream::BatchStream(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed)
+BatchPlans::BatchPlans(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed)
     : lengths_(lengths), options_(options), seed_(seed) {
   require(!lengths.empty(), "batches: no example");
   seek(0, 0);
 }
 
-PlannedBatch BatchStream::next() {
-  PlannedBatch batch = plan_[static_cast<std::size_t>(position_)];
+PlannedBatch BatchPlans::next() {
+  PlannedBatch batch = plans_[static_cast<std::size_t>(position_)];
   if (++position_ == batches_per_epoch()) seek(epoch_ + 1, 0);
   return batch;
 }
 
-void BatchStream::seek(std::int64_t epoch, std::int64_t position) {
+void BatchPlans::seek(std::int64_t epoch, std::int64_t position) {
   require(epoch >= 0, "batches: epoch {}, expected 0 or more", epoch);
   auto plan = training_batches(lengths_, options_, seed_, epoch);
   require(position >= 0 && position < static_cast<std::int64_t>(plan.size()),
           "batches: position {} of epoch {}, expected 0 to {}", position, epoch, plan.size() - 1);
-  plan_ = std::move(plan);
+  plans_ = std::move(plan);
   epoch_ = epoch;
   position_ = position;
 }

@@ -1,12 +1,15 @@
-/// Batches of texts of similar length, so that little is padding, by a budget of tokens. Which examples share a batch
-/// is a pure function of lengths, options, seed and epoch: to continue a run, its epoch and position are enough.
+/// Batches of texts of similar length, with little padding, by a budget of tokens. Which examples share a batch depends
+/// only on lengths, options, seed and epoch: to continue a run, its epoch and position suffice.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <span>
 #include <vector>
 
 #include "experiments/support/data/classification.h"
 #include "experiments/support/text/vocabulary.h"
+#include "tensor/tensor.h"
 
 namespace fovea {
 
@@ -57,40 +60,90 @@ struct EncodedExamples {
 /// The first max_length tokens of each text (0: all). A text without a token becomes <unk>: no row is all padding.
 EncodedExamples encode(std::span<const Example> examples, const Tokenizer& tokenizer, std::int64_t max_length);
 
-/// Padded and flat, as tensors take it.
-struct Batch {
-  std::int64_t rows = 0, length = 0;
-  std::vector<std::int32_t> tokens;   ///< [rows, length], pad_id after a row's end
-  std::vector<std::int32_t> lengths;  ///< [rows]
-  std::vector<std::int32_t> labels;   ///< [rows]
-  std::vector<std::int64_t> indices;  ///< [rows], the examples
+/// Texts that are computed together, padded to one length T.
+struct TextBatch {
+  std::int64_t rows = 0, length = 0;  ///< B and T
+  std::vector<std::int32_t> tokens;   ///< [B, T], pad_id after a row's end
+  std::vector<std::int32_t> lengths;  ///< [B]
+  std::vector<std::int32_t> labels;   ///< [B]
+  std::vector<std::int64_t> indices;  ///< [B], the examples
+
+  Tensor token_tensor() const { return Tensor::from(tokens, {rows, length}); }
+  Tensor length_tensor() const { return Tensor::from(lengths, {rows}); }
+  Tensor label_tensor() const { return Tensor::from(labels, {rows}); }
 };
 
-Batch fill(const PlannedBatch& plan, const EncodedExamples& examples);
+TextBatch fill(const PlannedBatch& plan, const EncodedExamples& examples);
 
-/// Which examples are trained on together, without end: epoch after epoch, from any place.
-class BatchStream {
+/// The place of a training in its data. A checkpoint keeps it.
+class BatchPlace {
  public:
-  /// `lengths` must outlive the stream.
-  BatchStream(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed);
+  virtual ~BatchPlace() = default;
+  /// Epoch and position of the next batch. Epochs count from 0, positions from 0 to the epoch's number of batches − 1.
+  virtual std::int64_t epoch() const = 0;
+  virtual std::int64_t position() const = 0;
+  /// Continues from there. Throws Error unless the position is one of the epoch's.
+  virtual void seek(std::int64_t epoch, std::int64_t position) = 0;
+};
 
-  /// The batch at (epoch, position); moves on.
+/// The plans of training batches without end, epoch after epoch.
+class BatchPlans : public BatchPlace {
+ public:
+  /// `lengths` must outlive this object.
+  BatchPlans(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed);
+
+  /// The plan at (epoch, position). Moves on.
   PlannedBatch next();
 
-  /// Of the batch that `next` gives: epochs count from 0, positions from 0 to batches_per_epoch() - 1.
-  std::int64_t epoch() const { return epoch_; }
-  std::int64_t position() const { return position_; }
-  std::int64_t batches_per_epoch() const { return static_cast<std::int64_t>(plan_.size()); }
-
-  /// Continues from there. Throws Error unless the position is one of the epoch's.
-  void seek(std::int64_t epoch, std::int64_t position);
+  std::int64_t epoch() const override { return epoch_; }
+  std::int64_t position() const override { return position_; }
+  std::int64_t batches_per_epoch() const { return static_cast<std::int64_t>(plans_.size()); }
+  void seek(std::int64_t epoch, std::int64_t position) override;
 
  private:
   std::span<const std::int64_t> lengths_;
   BatchOptions options_;
   std::uint64_t seed_;
   std::int64_t epoch_ = 0, position_ = 0;
-  std::vector<PlannedBatch> plan_;
+  std::vector<PlannedBatch> plans_;
+};
+
+/// Training batches without end. Another thread fills each batch while the one before it is trained on.
+template <class Batch>
+class TrainingBatches : public BatchPlace {
+ public:
+  /// fill(plan) makes a batch. `lengths`, and all that `fill` reads, must outlive this object.
+  TrainingBatches(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed,
+                  std::function<Batch(const PlannedBatch&)> fill)
+      : plans_(lengths, options, seed), fill_(std::move(fill)) {
+    prepare();
+  }
+
+  Batch next() {
+    Batch batch = prepared_.get();
+    prepare();
+    return batch;
+  }
+  std::int64_t epoch() const override { return epoch_; }
+  std::int64_t position() const override { return position_; }
+  std::int64_t batches_per_epoch() const { return plans_.batches_per_epoch(); }
+  void seek(std::int64_t epoch, std::int64_t position) override {
+    prepared_.wait();
+    plans_.seek(epoch, position);
+    prepare();
+  }
+
+ private:
+  void prepare() {
+    epoch_ = plans_.epoch();
+    position_ = plans_.position();
+    prepared_ = std::async(std::launch::async, [this, plan = plans_.next()] { return fill_(plan); });
+  }
+
+  BatchPlans plans_;
+  std::function<Batch(const PlannedBatch&)> fill_;
+  std::int64_t epoch_ = 0, position_ = 0;  ///< of the batch that is being prepared
+  std::future<Batch> prepared_;
 };
 
 }  // namespace fovea

@@ -1,9 +1,12 @@
 #include "experiments/support/training/comparison.h"
 
-#include <optional>
 #include <set>
 
+#include <fmt/core.h>
+
+#include "experiments/support/program/run_directory.h"
 #include "experiments/support/text/words.h"
+#include "tensor/error.h"
 
 namespace fovea {
 
@@ -20,8 +23,34 @@ std::string unquoted(const std::string& text) {
   return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
-/// "--a x y --b" as it would be on a command line: "--a", "x y", "--b". A value goes to the next flag, with quotes or
-/// without.
+/// The values between commas; commas in parentheses separate nothing: "gaussian(window=query, layers=1), global" has
+/// two.
+std::vector<std::string> listed_values(std::string_view text) {
+  std::vector<std::string> values(1);
+  int depth = 0;
+  for (char c : text) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (c == ',' && depth == 0)
+      values.emplace_back();
+    else
+      values.back() += c;
+  }
+  for (std::string& value : values) value = trimmed(value);
+  return values;
+}
+
+/// "name: --flag value" or a value of the main flag. The choices of a grid are part of the title.
+Comparison::Row row_of(const GridPoint& row, const std::string& main_flag) {
+  const std::size_t flags = row.text.starts_with("--") ? 0 : row.text.find(": --");
+  if (flags == std::string::npos) return {row.text, {main_flag + "=" + row.text}};
+  if (flags == 0) return {row.text, arguments_of(row.text)};
+  const std::string name = trimmed(row.text.substr(0, flags));
+  return {name + (row.choice.empty() ? "" : " " + row.choice),
+          arguments_of(std::string_view(row.text).substr(flags + 2))};
+}
+
+}  // namespace
+
 std::vector<std::string> arguments_of(std::string_view flags) {
   std::vector<std::string> arguments;
   while (!flags.empty()) {
@@ -36,19 +65,26 @@ std::vector<std::string> arguments_of(std::string_view flags) {
   return arguments;
 }
 
-}  // namespace
-
-void Comparison::add_rows_to(Cli& cli) {
-  cli.option(
-      "--compare", compare_,
-      fmt::format("models to compare, separated by ';': values of {}, or flags, as in \"global; wide: --model-dim "
-                  "256 --heads 8\"",
-                  main_flag_));
+std::vector<GridPoint> grid_points(const std::string& grid) {
+  const std::size_t open = grid.find('{'), close = grid.find('}', open == std::string::npos ? 0 : open);
+  if (open == std::string::npos && close == std::string::npos) return {{grid, ""}};
+  require(open != std::string::npos && close != std::string::npos, "'{}': a '{}' without its '{}'", grid,
+          open == std::string::npos ? "}" : "{", open == std::string::npos ? "{" : "}");
+  std::vector<GridPoint> all;
+  for (const std::string& chosen : listed_values(std::string_view(grid).substr(open + 1, close - open - 1))) {
+    for (const GridPoint& rest : grid_points(grid.substr(close + 1)))
+      all.push_back(
+          {grid.substr(0, open) + chosen + rest.text, chosen + (rest.choice.empty() ? "" : " " + rest.choice)});
+  }
+  return all;
 }
 
 void Comparison::add_to(Cli& cli) {
-  add_rows_to(cli);
-  cli.option("--seeds", seeds_, "runs of each, with seeds --seed, --seed + 1, ...").range(1, 1000);
+  cli.option(
+      "--compare", compare_,
+      fmt::format("rows to compare, separated by ';': values of {}, or flags after a name, as in \"global; wide: "
+                  "--model-dim 256 --heads 8\"; {{64,128}} in a row makes a grid",
+                  main_flag_));
 }
 
 std::vector<Comparison::Row> Comparison::rows(const Cli& cli) const {
@@ -59,54 +95,16 @@ std::vector<Comparison::Row> Comparison::rows(const Cli& cli) const {
   std::vector<Row> rows;
   std::set<std::string> titles;
   for (std::string_view text : split_columns(compare_, ';')) {
-    std::string row = trimmed(text);
-    if (row.empty()) continue;
-    std::size_t flags = row.starts_with("--") ? 0 : row.find(": --");
-    if (flags == std::string::npos)
-      rows.push_back({row, {main_flag_ + "=" + row}});
-    else if (flags == 0)
-      rows.push_back({row, arguments_of(row)});
-    else
-      rows.push_back({trimmed(row.substr(0, flags)), arguments_of(std::string_view(row).substr(flags + 2))});
-    require(titles.insert(file_name_for(rows.back().title)).second, "--compare: '{}' is there twice",
-            rows.back().title);
+    const std::string whole = trimmed(text);
+    if (whole.empty()) continue;
+    with_flag("--compare", [&] {
+      for (const GridPoint& one : grid_points(whole)) rows.push_back(row_of(one, main_flag_));
+    });
   }
+  for (const Row& row : rows)
+    require(titles.insert(file_name_for(row.title)).second, "--compare: '{}' is there twice", row.title);
   require(!rows.empty(), "--compare: there is nothing in '{}'; write \"global; gaussian\"", compare_);
   return rows;
-}
-
-void Comparison::check(Cli& cli, const std::function<void()>& check) const {
-  for (const Row& row : rows(cli)) {
-    if (compare_.empty())
-      check();
-    else
-      with_flag(fmt::format("--compare: '{}'", row.title), [&] { cli.with(row.arguments, check); });
-  }
-}
-
-void Comparison::run(Cli& cli, std::uint64_t& seed, const RunDirectory& directory,
-                     const std::function<void(const RunDirectory&)>& prepare,
-                     const std::function<void(const Training&)>& train) const {
-  for (const Row& row : rows(cli)) {
-    for (std::int64_t k = 0; k < seeds_; ++k) {
-      cli.with(row.arguments, [&] {
-        const std::uint64_t first_seed = seed;
-        seed += static_cast<std::uint64_t>(k);
-        std::string title = fmt::format("{} seed {}", row.title, seed);
-        Json configuration = cli.configuration();
-        std::optional<RunDirectory> part;
-        if (!is_alone()) {
-          configuration["compare"] = "";
-          configuration["seeds"] = 1;
-          part = directory.part(title);
-          save_json(part->configuration(), configuration);
-          prepare(*part);
-        }
-        train({row, seed, {part ? *part : directory, configuration, title, directory.path()}});
-        seed = first_seed;
-      });
-    }
-  }
 }
 
 }  // namespace fovea

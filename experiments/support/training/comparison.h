@@ -1,19 +1,15 @@
-/// What programs that train models share where several are compared: rows, which differ in their flags, and seeds.
+/// Comparisons: rows, which differ in their flags.
 #pragma once
-#include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "experiments/support/program/cli.h"
-#include "experiments/support/program/run_directory.h"
-#include "experiments/support/training/training.h"
 
 namespace fovea {
 
 /// --compare "global; gaussian; both: --encoder-attention gaussian --decoder-attention relative". Rows are separated by
-/// ';'. A row is what the command line may have, after a name and ':' if it has one; or, without flags, the value of
-/// the program's main flag.
+/// ';'. A row is either flags, after a name and ':' if it has one, or without flags a value of the program's main flag.
+/// Values in braces make a grid: "wide: --model-dim {64,128} --heads {2,4}" is four rows.
 class Comparison {
  public:
   struct Row {
@@ -21,37 +17,40 @@ class Comparison {
     std::vector<std::string> arguments;  ///< as on a command line
   };
 
-  /// A row without flags is a value of `main_flag`.
   explicit Comparison(std::string main_flag) : main_flag_(std::move(main_flag)) {}
-  /// Declares --compare and --seeds.
+  /// Declares --compare.
   void add_to(Cli& cli);
-  /// Declares --compare alone.
-  void add_rows_to(Cli& cli);
 
-  /// One row without arguments, called as the main flag's value, where there is no --compare. Throws Error for rows
-  /// that are empty or of the same title.
+  /// Without --compare, one row without arguments whose title is the main flag's value. Throws Error for rows that are
+  /// empty or have the same title.
   std::vector<Row> rows(const Cli& cli) const;
-  bool is_alone() const { return compare_.empty() && seeds_ == 1; }
-  std::int64_t seeds() const { return seeds_; }
-
-  /// Does `check` with the flags of every row; what it throws is put down to the row.
-  void check(Cli& cli, const std::function<void()>& check) const;
-
-  /// One training, with the flags of its row and `seed` set to its own.
-  struct Training {
-    const Row& row;
-    std::uint64_t seed;
-    TrainingRun run;
-  };
-  /// Every row with every seed. Each has a run directory in its own right, in `directory`, which `prepare` fills before
-  /// the first update; where there is one training alone, the directory itself is its.
-  void run(Cli& cli, std::uint64_t& seed, const RunDirectory& directory,
-           const std::function<void(const RunDirectory& part)>& prepare,
-           const std::function<void(const Training&)>& train) const;
+  bool is_given() const { return !compare_.empty(); }
 
  private:
   std::string main_flag_, compare_;
-  std::int64_t seeds_ = 1;
 };
+
+/// "--a x y --b" as it would be on a command line: "--a=x y", "--b". A value reaches to the next flag, with quotes or
+/// without.
+std::vector<std::string> arguments_of(std::string_view flags);
+
+/// The combinations of a grid, each with what its braces stand for: "--rate {1,2}" is {"--rate 1", "1"} and {"--rate
+/// 2", "2"}. Text without braces is one combination. Throws Error for a brace without its partner.
+struct GridPoint {
+  std::string text, choice;
+};
+std::vector<GridPoint> grid_points(const std::string& grid);
+
+/// The value of an Options that a row's flags give: those of the command line, overridden by the row's own. `declare`
+/// declares the same flags as for the command line. Errors begin with the row's title.
+template <class Options, class Declare>
+Options options_of(const Cli& line, const Comparison::Row& row, const Declare& declare) {
+  Options options;
+  Cli cli(line, row.arguments);
+  declare(cli, options);
+  auto parse = [&] { cli.parse(); };
+  row.arguments.empty() ? parse() : with_flag("--compare: '" + row.title + "'", parse);
+  return options;
+}
 
 }  // namespace fovea

@@ -51,27 +51,15 @@ PairBatch fill(const PlannedBatch& plan, const EncodedPairs& pairs, const BatchO
   return batch;
 }
 
-PairStream::PairStream(const EncodedPairs& pairs, const BatchOptions& options, std::uint64_t seed)
-    : pairs_(pairs), options_(options), plan_(pairs.lengths, options, seed) {
-  prepare();
-}
-
-void PairStream::prepare() {
-  epoch_ = plan_.epoch();
-  position_ = plan_.position();
-  prepared_ = std::async(std::launch::async, [this, plan = plan_.next()] { return fill(plan, pairs_, options_); });
-}
-
-PairBatch PairStream::next() {
-  PairBatch batch = prepared_.get();
-  prepare();
+SequenceBatch PairBatch::read(bool has_source) const {
+  SequenceBatch batch;
+  if (has_source) {
+    batch.source = Tensor::from(source, {rows, source_length});
+    batch.source_lengths = Tensor::from(source_lengths, {rows});
+  }
+  batch.input = Tensor::from(target_in, {rows, target_length});
+  batch.lengths = Tensor::from(target_lengths, {rows});
   return batch;
-}
-
-void PairStream::seek(std::int64_t epoch, std::int64_t position) {
-  prepared_.wait();
-  plan_.seek(epoch, position);
-  prepare();
 }
 
 }  // namespace fovea

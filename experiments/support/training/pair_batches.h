@@ -1,13 +1,12 @@
 /// Batches of sentence pairs: what an encoder reads, what a decoder reads, and what it shall say.
 #pragma once
 #include <cstdint>
-#include <functional>
-#include <future>
 #include <vector>
 
 #include "experiments/support/data/text_pairs.h"
 #include "experiments/support/data/token_store.h"
 #include "experiments/support/training/batches.h"
+#include "nn/sequence_model.h"
 
 namespace fovea {
 
@@ -31,31 +30,22 @@ struct PairBatch {
   std::vector<std::int32_t> target_lengths;  ///< [rows], </s> included
   std::int64_t target_tokens = 0;            ///< their sum
   std::vector<std::int64_t> indices;         ///< [rows], the pairs
+
+  /// The input of a model; the source is left out for a language model.
+  SequenceBatch read(bool has_source) const;
+  Tensor targets() const { return Tensor::from(target_out, {rows, target_length}); }
+  Tensor target_length_tensor() const { return Tensor::from(target_lengths, {rows}); }
 };
 
 PairBatch fill(const PlannedBatch& plan, const EncodedPairs& pairs, const BatchOptions& options);
 
-/// Training batches without end, each made by another thread while the one before is trained on.
-class PairStream {
+/// The training batches of the pairs, without end.
+class PairBatches : public TrainingBatches<PairBatch> {
  public:
-  /// `pairs` must outlive the stream.
-  PairStream(const EncodedPairs& pairs, const BatchOptions& options, std::uint64_t seed);
-
-  PairBatch next();
-  /// Of the batch that `next` gives, as a BatchStream's.
-  std::int64_t epoch() const { return epoch_; }
-  std::int64_t position() const { return position_; }
-  std::int64_t batches_per_epoch() const { return plan_.batches_per_epoch(); }
-  void seek(std::int64_t epoch, std::int64_t position);
-
- private:
-  void prepare();
-
-  const EncodedPairs& pairs_;
-  BatchOptions options_;
-  BatchStream plan_;
-  std::int64_t epoch_ = 0, position_ = 0;
-  std::future<PairBatch> prepared_;
+  /// `pairs` must outlive this object.
+  PairBatches(const EncodedPairs& pairs, const BatchOptions& options, std::uint64_t seed)
+      : TrainingBatches(pairs.lengths, options, seed,
+                        [&pairs, options](const PlannedBatch& plan) { return fill(plan, pairs, options); }) {}
 };
 
 }  // namespace fovea

@@ -15,11 +15,13 @@ void require_same_data(const std::filesystem::path& file, const Json& now) {
   std::string list;
   auto differs = [&](const std::string& what) { list += (list.empty() ? "" : "; ") + what; };
   reading_run_file(file.string(), [&] {
-    for (const char* part : {"train", "dev", "test"}) {
-      std::int64_t had = before.at(part).at("examples"), has = now.at(part).at("examples");
+    for (const auto& [part, of_part] : now.items()) {
+      if (!of_part.is_object()) continue;  // the classes
+      require(before.contains(part), "{}: has no part '{}'", file.string(), part);
+      std::int64_t had = before.at(part).at("examples"), has = of_part.at("examples");
       if (had != has)
         differs(fmt::format("{} has {} examples, it had {}", part, has, had));
-      else if (before.at(part).at("hash") != now.at(part).at("hash"))
+      else if (before.at(part).at("hash") != of_part.at("hash"))
         differs(fmt::format("{} has other texts or labels", part));
     }
     if (before.value("classes", Json()) != now.value("classes", Json()))

@@ -1,16 +1,14 @@
 #include "experiments/support/training/training.h"
 
-#include <chrono>
-#include <filesystem>
-#include <limits>
+#include <cmath>
 
 #include <omp.h>
 
-#include "experiments/support/program/csv.h"
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/progress.h"
-#include "experiments/support/program/spent_time.h"
+#include "experiments/support/program/run_log.h"
+#include "experiments/support/training/run.h"
 #include "nn/checkpoint.h"
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
@@ -20,6 +18,7 @@
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"
+#include "tensor/reduce.h"
 
 namespace fovea {
 
@@ -51,7 +50,7 @@ void TrainingOptions::add_to(Cli& cli) {
   cli.option("--beta1", adam.beta1, "Adam's decay of the mean").range(0, 0.9999);
   cli.option("--beta2", adam.beta2, "Adam's decay of the mean square").range(0, 0.999999);
   cli.option("--epsilon", adam.epsilon, "Adam's, beside the root of the mean square").positive();
-  cli.option("--checkpoint-every", checkpoint_every, "between checkpoints").at_least(1).unit("steps").unsaved();
+  cli.option("--checkpoint-every", checkpoint_every, "between checkpoints").at_least(1).unit("steps");
   cli.option("--seed", seed, "of initial values, order of batches and dropout");
   cli.option("--precision", precision, "of matrix products").one_of({"f32", "bf16"});
   cli.option("--device", device, "where to compute").one_of({"cpu", "cuda"});
@@ -73,84 +72,174 @@ void TrainingOptions::apply() const {
 
 namespace {
 
-/// One run between two updates: everything that a checkpoint holds besides tensors.
+/// The state of a training between two updates: everything in a checkpoint besides tensors.
 struct Progression {
-  std::int64_t updates = 0, best_update = 0, evaluations = 0, evaluations_since_best = 0;
-  double best_score = -std::numeric_limits<double>::infinity();
+  std::int64_t updates = 0, best_update = 0, evaluations_since_best = 0;
+  double best_score = 0, first_loss = 0;
   double seconds = 0;
-  SpentTime earlier;  ///< by the processes before this one
+  SpentTime earlier;               ///< by the processes before this one
+  std::vector<std::int64_t> kept;  ///< updates of the models that are kept for --average, oldest first
 };
 
-class Run {
- public:
-  Run(Module& model, TrainingTask& task, const TrainingOptions& options, const TrainingRun& run)
-      : model_(model),
-        task_(task),
-        run_(run),
-        directory_(run.directory),
-        options_(options),
-        schedule_(Schedule::parse(options.schedule, options.updates)),
-        optimizer_(model.parameters(), options.adam) {}
+using TensorList = std::vector<std::pair<std::string, Tensor>>;
 
-  TrainingResult run() {
+TensorList prefixed(const std::string& prefix, const NamedTensors& tensors) {
+  TensorList out;
+  for (const auto& [name, tensor] : tensors) out.emplace_back(prefix + name, tensor);
+  return out;
+}
+
+NamedTensors with_prefix(const std::string& prefix, const TensorList& all) {
+  NamedTensors found;
+  for (const auto& [name, tensor] : all)
+    if (name.starts_with(prefix)) found[name.substr(prefix.size())] = tensor;
+  return found;
+}
+
+Safetensors readable_checkpoint(const std::string& path) {
+  try {
+    return read_safetensors(path);
+  } catch (const Error& error) {
+    fail("{}; without this file the run begins anew", error.what());
+  }
+}
+
+Json metadata(const Safetensors& file, const std::string& path, const char* key) {
+  auto found = file.metadata.find(key);
+  require(found != file.metadata.end(), "{}: no '{}' in the metadata; this is not a checkpoint of a run", path, key);
+  return Json::parse(found->second);
+}
+
+/// Parameters of this size have no use, and their next loss overflows.
+bool has_lost_its_parameters(const Module& model) {
+  constexpr double largest_norm = 1e8;
+  for (const NamedParameter& parameter : model.parameters()) {
+    const Tensor& value = parameter.variable.value();
+    const double norm = std::sqrt(sum(map(Multiply{}, value, value)).item());
+    if (!(norm < largest_norm)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+class Training::Implementation {
+ public:
+  Implementation(const Run& run, Module& model, const TrainingOptions& options, BatchPlace& place)
+      : run_(run),
+        directory_(*run.directory),
+        model_(model),
+        options_(options),
+        place_(place),
+        schedule_(Schedule::parse(options.schedule, options.updates)),
+        optimizer_(model.parameters(), options.adam) {
     if (std::filesystem::exists(directory_.checkpoint())) restore();
-    MetricsFile metrics = MetricsFile::resume(
-        directory_.metrics(),
-        {"update", "epoch", "loss", "learning_rate", "gradient_norm", "dev_" + task_.score_name()}, now_.updates);
-    InterruptGuard guard;
+    log_ = std::make_unique<RunLog>(directory_.log(), now_.updates);
     Progress::Options shown;
     shown.start = now_.updates;
-    Progress progress(run_.title, options_.updates, shown);
-    while (now_.updates < options_.updates && !out_of_patience()) {
-      if (interrupted()) stop(progress, metrics);
-      std::int64_t epoch = task_.epoch();
-      Update update = step();
-      std::vector<CsvValue> row{epoch, update.loss, update.rate, update.norm};
-      if (now_.updates % options_.evaluate_every == 0 || now_.updates == options_.updates) row.emplace_back(evaluate());
-      progress.note(fmt::format("loss {:.3f}{}", update.loss, best_note()));
-      progress.advance();
-      if (row.size() > 4 || now_.updates % 10 == 0) metrics.row(now_.updates, row);
-      if (now_.updates % options_.checkpoint_every == 0) save(metrics);
-    }
-    save(metrics);
-    if (options_.average > 0) average();
-    load_best();
+    progress_ = std::make_unique<Progress>(progress_title(), options.updates, shown);
+  }
+
+  bool has_next_update() {
+    if (now_.updates >= options_.updates || out_of_patience()) return false;
+    if (interrupted()) stop();
+    begin_update();
+    return true;
+  }
+
+  RandomSource random(std::int64_t micro_batch) const {
+    return {.seed = run_.seed, .update = now_.updates, .micro_batch = micro_batch};
+  }
+
+  void add(const Variable& loss, double count, double unsmoothed) {
+    backward(loss);
+    sums_.loss += loss.item();
+    sums_.unsmoothed += unsmoothed;
+    sums_.count += count;
+  }
+
+  void update(const DevScores& dev_scores) {
+    const double loss = sums_.loss / sums_.count, norm = gradient_norm(optimizer_.parameters()) / sums_.count;
+    require_convergence(loss, norm);
+    const double rate = schedule_.rate(now_.updates, epoch_ + 1);
+    optimizer_.step(rate, clip_scale(norm, options_.clip) / sums_.count);
+    ++now_.updates;
+    now_.seconds += (SpentTime::until_now() - update_began_).wall;
+    Json line = {{"update", now_.updates}, {"epoch", epoch_},
+                 {"loss", loss},           {"unsmoothed_loss", sums_.unsmoothed / sums_.count},
+                 {"learning_rate", rate},  {"gradient_norm", norm}};
+    const bool evaluates = now_.updates % options_.evaluate_every == 0 || now_.updates == options_.updates;
+    if (evaluates)
+      for (const DevScore& score : evaluate(dev_scores)) line["dev"][score.name] = score.value;
+    if (evaluates || now_.updates % 10 == 0) log_->write(line);
+    progress_->note(fmt::format("loss {:.3f}{}{}", loss, best_note(), whole_note()));
+    progress_->advance();
+    if (now_.updates % options_.checkpoint_every == 0) save();
+  }
+
+  TrainingResult finish(const DevScores& dev_scores) {
+    save();
+    progress_->finish();
+    if (options_.average > 0) average(dev_scores);
+    require(now_.best_update > 0,
+            "training: at no evaluation was the development set's {} a finite number; a smaller learning rate "
+            "(--schedule) in a new run may help",
+            score_name_);
+    load_state(model_, directory_.best());
+    model_.train(false);
     const SpentTime all = spent();
-    return {now_.updates, now_.best_update, now_.best_score, now_.seconds, all.wall, all.cpu};
+    return {.updates = now_.updates,
+            .best_update = now_.best_update,
+            .score_name = score_name_,
+            .best_score = now_.best_score,
+            .higher_is_better = higher_is_better_,
+            .seconds = now_.seconds,
+            .wall_seconds = all.wall,
+            .cpu_seconds = all.cpu};
   }
 
  private:
-  struct Update {
-    double loss, rate, norm;
-  };
-
-  Update step() {
-    auto begin = std::chrono::steady_clock::now();
+  void begin_update() {
+    update_began_ = SpentTime::until_now();
+    epoch_ = place_.epoch();
     model_.train(true);
     optimizer_.zero_grad();
-    double rate = schedule_.rate(now_.updates, task_.epoch() + 1), value = 0;
-    double divisor = task_.next_update(now_.updates, [&value](const Variable& loss) {
-      backward(loss);
-      value += loss.item();
-    });
-    value /= divisor;
-    double norm = gradient_norm(optimizer_.parameters()) / divisor;
-    require(
-        std::isfinite(value) && std::isfinite(norm),
-        "training: at update {} the loss is {} and the gradient's norm {}; a smaller learning rate (--schedule) in a "
-        "run of its own may help",
-        now_.updates + 1, value, norm);
-    optimizer_.step(rate, clip_scale(norm, options_.clip) / divisor);
-    ++now_.updates;
-    now_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return {value, rate, norm};
+    sums_ = {};
   }
 
-  double evaluate() {
+  /// Checked before the parameters change, so that the checkpoint is always of a model that was still good.
+  void require_convergence(double loss, double norm) {
+    if (now_.updates == 0) now_.first_loss = std::abs(loss);
+    constexpr double most_growth = 100;
+    const bool has_exploded = std::abs(loss) > most_growth * (now_.first_loss + 1);
+    if (std::isfinite(loss) && std::isfinite(norm) && !has_exploded) return;
+    fail_as_diverged(now_.updates + 1, fmt::format("the loss is {:.4g} (at the first update {:.4g}) and the norm of "
+                                                   "its gradient {:.4g}",
+                                                   loss, now_.first_loss, norm));
+  }
+
+  [[noreturn]] void fail_as_diverged(std::int64_t update, const std::string& what) {
+    const std::string kept = saved_ > 0 ? fmt::format("; the checkpoint of update {} is kept", saved_) : "";
+    throw Diverged(fmt::format(
+        "training diverged at update {}: {}{}. A smaller learning rate or a longer warm-up (--schedule), or "
+        "a smaller --clip (here {}), may help",
+        update, what, kept, options_.clip));
+  }
+
+  std::vector<DevScore> scores(const DevScores& dev_scores) {
     model_.train(false);
     NoGrad off;
-    double score = task_.score();
-    if (score > now_.best_score) {
+    std::vector<DevScore> scores = dev_scores();
+    score_name_ = scores.front().name;
+    higher_is_better_ = scores.front().higher_is_better;
+    return scores;
+  }
+
+  std::vector<DevScore> evaluate(const DevScores& dev_scores) {
+    std::vector<DevScore> scores = this->scores(dev_scores);
+    const double score = scores.front().value;
+    const bool is_better = higher_is_better_ ? score > now_.best_score : score < now_.best_score;
+    if (std::isfinite(score) && (now_.best_update == 0 || is_better)) {
       now_.best_score = score;
       now_.best_update = now_.updates;
       now_.evaluations_since_best = 0;
@@ -158,141 +247,150 @@ class Run {
     } else {
       ++now_.evaluations_since_best;
     }
-    if (options_.average > 0) keep_snapshot();
-    return score;
+    if (options_.average > 0) keep_model();
+    return scores;
   }
 
-  std::filesystem::path snapshot(std::int64_t evaluation) const {
-    return directory_.file(fmt::format("snapshot-{}.safetensors", evaluation % options_.average));
+  std::filesystem::path kept_model(std::int64_t update) const {
+    return directory_.file(fmt::format("model-{}.safetensors", update));
   }
 
-  /// The last `average` models are in files that take turns.
-  void keep_snapshot() {
-    write_safetensors(snapshot(now_.evaluations), prefixed("", state(model_)), {});
-    ++now_.evaluations;
+  /// Keeps the model of this evaluation, and as many of those before it as --average needs.
+  void keep_model() {
+    write_safetensors(kept_model(now_.updates), prefixed("", state(model_)), {});
+    now_.kept.push_back(now_.updates);
   }
 
-  /// Makes the mean of the snapshots the best model, with its own score.
-  void average() {
-    std::int64_t count = std::min(now_.evaluations, options_.average);
+  /// Removes models that no average needs. Called when the checkpoint no longer lists them.
+  void remove_old_models() {
+    while (std::ssize(now_.kept) > options_.average) {
+      std::filesystem::remove(kept_model(now_.kept.front()));
+      now_.kept.erase(now_.kept.begin());
+    }
+  }
+
+  /// Makes the mean of the last models the best model, with its own score.
+  void average(const DevScores& dev_scores) {
     NamedTensors mean;
-    for (std::int64_t k = now_.evaluations - count; k < now_.evaluations; ++k)
-      for (auto& [name, tensor] : read_safetensors(snapshot(k)).tensors) {
-        Tensor part = map(Multiply{}, tensor, Tensor::full({}, 1 / static_cast<double>(count), tensor.dtype()));
+    for (std::int64_t update : now_.kept)
+      for (auto& [name, tensor] : read_safetensors(kept_model(update)).tensors) {
+        const double share = 1 / static_cast<double>(now_.kept.size());
+        Tensor part = map(Multiply{}, tensor, Tensor::full({}, share, tensor.dtype()));
         mean[name] = mean.contains(name) ? map(Add{}, mean[name], part) : part;
       }
     load_state(model_, mean, "the mean of the last models");
-    model_.train(false);
-    NoGrad off;
-    now_.best_score = task_.score();
+    now_.best_score = scores(dev_scores).front().value;
     now_.best_update = now_.updates;
     write_safetensors(directory_.best(), prefixed("", mean), {});
   }
 
   bool out_of_patience() const { return options_.patience > 0 && now_.evaluations_since_best >= options_.patience; }
 
+  std::string progress_title() const {
+    return run_.runs > 1 ? fmt::format("[{}/{}] {}", run_.number, run_.runs, run_.title()) : run_.title();
+  }
   std::string best_note() const {
-    return now_.best_update ? fmt::format(" · best dev {} {:.2f}", task_.score_name(), now_.best_score) : "";
+    return now_.best_update && !score_name_.empty() ? fmt::format(" · best dev {} {:.2f}", score_name_, now_.best_score)
+                                                    : "";
+  }
+  /// The time that is left of the whole comparison, as far as this run tells.
+  std::string whole_note() const {
+    if (run_.runs == run_.number) return "";
+    const double own = (SpentTime::until_now() - began_).wall / static_cast<double>(now_.updates - restored_);
+    const double left = own * static_cast<double>(options_.updates - now_.updates);
+    const double later = run_.seconds_of_others > 0
+                             ? run_.seconds_of_others
+                             : own * static_cast<double>(options_.updates * (run_.runs - run_.number));
+    return fmt::format(" · {} left of all", duration_text(left + later));
   }
 
-  [[noreturn]] void stop(Progress& progress, MetricsFile& metrics) {
-    progress.finish();
-    save(metrics);
-    throw Interrupted(fmt::format("stopped after update {}; --resume {} goes on, with the same configuration",
-                                  now_.updates, run_.resume.string()));
+  [[noreturn]] void stop() {
+    progress_->finish();
+    save();
+    throw Interrupted(
+        fmt::format("stopped after update {}; --resume {} continues", now_.updates, run_.resume.string()));
   }
 
   SpentTime spent() const { return now_.earlier + (SpentTime::until_now() - began_); }
 
-  using TensorList = std::vector<std::pair<std::string, Tensor>>;
-
-  static TensorList prefixed(const std::string& prefix, const NamedTensors& tensors) {
-    TensorList out;
-    for (const auto& [name, tensor] : tensors) out.emplace_back(prefix + name, tensor);
-    return out;
-  }
-
-  void save(MetricsFile& metrics) {
-    metrics.sync();
+  void save() {
+    if (has_lost_its_parameters(model_)) fail_as_diverged(now_.updates, "a parameter is not finite or above 1e8");
+    log_->sync();
     TensorList tensors = prefixed("model.", state(model_));
     for (auto& entry : prefixed("optimizer.", optimizer_.state())) tensors.push_back(std::move(entry));
-    Json where = {{"updates", now_.updates},
-                  {"best_update", now_.best_update},
-                  {"best_score", now_.best_update ? Json(now_.best_score) : Json(nullptr)},
-                  {"evaluations", now_.evaluations},
-                  {"evaluations_since_best", now_.evaluations_since_best},
-                  {"seconds", now_.seconds},
-                  {"wall_seconds", spent().wall},
-                  {"cpu_seconds", spent().cpu},
-                  {"place", task_.place()}};
+    const Json where = {{"updates", now_.updates},
+                        {"best_update", now_.best_update},
+                        {"best_score", now_.best_score},
+                        {"score_name", score_name_},
+                        {"higher_is_better", higher_is_better_},
+                        {"evaluations_since_best", now_.evaluations_since_best},
+                        {"first_loss", now_.first_loss},
+                        {"kept", now_.kept},
+                        {"seconds", now_.seconds},
+                        {"wall_seconds", spent().wall},
+                        {"cpu_seconds", spent().cpu},
+                        {"epoch", place_.epoch()},
+                        {"position", place_.position()}};
     write_safetensors(directory_.checkpoint(), tensors,
                       {{"run", where.dump()}, {"configuration", run_.configuration.dump()}});
-  }
-
-  static Safetensors readable(const std::string& path) {
-    try {
-      return read_safetensors(path);
-    } catch (const Error& error) {
-      fail("{}; without this file the run begins anew", error.what());
-    }
+    saved_ = now_.updates;
+    remove_old_models();
   }
 
   void restore() {
-    std::string path = directory_.checkpoint();
-    Safetensors file = readable(path);
-    auto metadata = [&](const char* key) {
-      auto found = file.metadata.find(key);
-      require(found != file.metadata.end(), "{}: no '{}' in the metadata; this is not a checkpoint of a run", path,
-              key);
-      return Json::parse(found->second);
-    };
+    const std::string path = directory_.checkpoint();
+    const Safetensors file = readable_checkpoint(path);
     reading_run_file(path, [&] {
-      require_same_configuration(path, metadata("configuration"), run_.configuration);
-      NamedTensors model, optimizer;
-      for (auto& [name, tensor] : file.tensors) {
-        if (name.starts_with("model."))
-          model[name.substr(6)] = tensor;
-        else if (name.starts_with("optimizer."))
-          optimizer[name.substr(10)] = tensor;
-      }
-      load_state(model_, model, path);
-      optimizer_.load_state(optimizer, path);
-      Json where = metadata("run");
-      now_.updates = where.at("updates");
-      now_.best_update = where.at("best_update");
-      if (!where.at("best_score").is_null()) now_.best_score = where.at("best_score");
-      now_.evaluations = where.at("evaluations");
-      now_.evaluations_since_best = where.at("evaluations_since_best");
-      now_.seconds = where.at("seconds");
-      now_.earlier = {where.value("wall_seconds", now_.seconds), where.value("cpu_seconds", now_.seconds)};
-      task_.seek(where.at("place"));
-      // Checkpoints of earlier versions also have "random". It is ignored: dropout follows from the number of updates.
+      require_same_configuration(path, metadata(file, path, "configuration"), run_.configuration, options_of_extension);
+      load_state(model_, with_prefix("model.", file.tensors), path);
+      optimizer_.load_state(with_prefix("optimizer.", file.tensors), path);
+      const Json where = metadata(file, path, "run");
+      now_ = {.updates = where.at("updates"),
+              .best_update = where.at("best_update"),
+              .evaluations_since_best = where.at("evaluations_since_best"),
+              .best_score = where.at("best_score"),
+              .first_loss = where.at("first_loss"),
+              .seconds = where.at("seconds"),
+              .earlier = {where.at("wall_seconds"), where.at("cpu_seconds")},
+              .kept = where.at("kept")};
+      score_name_ = where.at("score_name");
+      higher_is_better_ = where.at("higher_is_better");
+      place_.seek(where.at("epoch"), where.at("position"));
+      restored_ = saved_ = now_.updates;
     });
   }
 
-  void load_best() {
-    require(now_.best_update > 0,
-            "training: at no evaluation was the development set's {} a finite number; a smaller learning rate "
-            "(--schedule) in a run of its own may help",
-            task_.score_name());
-    load_state(model_, directory_.best());
-  }
+  struct Sums {
+    double loss = 0, unsmoothed = 0, count = 0;
+  };
 
-  Module& model_;
-  TrainingTask& task_;
-  const TrainingRun& run_;
+  const Run& run_;
   const RunDirectory& directory_;
+  Module& model_;
   const TrainingOptions& options_;
+  BatchPlace& place_;
   Schedule schedule_;
   AdamW optimizer_;
   Progression now_;
-  SpentTime began_ = SpentTime::until_now();
+  std::string score_name_;
+  bool higher_is_better_ = true;
+  std::int64_t restored_ = 0, saved_ = 0;  ///< updates when this process began; of the last checkpoint
+  Sums sums_;
+  std::int64_t epoch_ = 0;  ///< of the first batch of the update
+  SpentTime began_ = SpentTime::until_now(), update_began_;
+  InterruptGuard guard_;
+  std::unique_ptr<RunLog> log_;
+  std::unique_ptr<Progress> progress_;
 };
 
-}  // namespace
+Training::Training(const Run& run, Module& model, const TrainingOptions& options, BatchPlace& place)
+    : self_(std::make_unique<Implementation>(run, model, options, place)) {}
+Training::~Training() = default;
 
-TrainingResult train(Module& model, TrainingTask& task, const TrainingOptions& options, const TrainingRun& run) {
-  return Run(model, task, options, run).run();
-}
+bool Training::has_next_update() { return self_->has_next_update(); }
+RandomScope Training::random(std::int64_t micro_batch) const { return RandomScope(self_->random(micro_batch)); }
+void Training::add(const Variable& loss, double count, double unsmoothed) { self_->add(loss, count, unsmoothed); }
+void Training::update(const DevScores& dev_scores) { self_->update(dev_scores); }
+TrainingResult Training::finish(const DevScores& dev_scores) { return self_->finish(dev_scores); }
 
 }  // namespace fovea

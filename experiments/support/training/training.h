@@ -1,18 +1,34 @@
-/// The training loop that every experiment shares: updates, evaluation, model selection, checkpoints, exact resuming.
+/// Training, as every program does it: updates, evaluation, model selection, checkpoints, exact resuming.
+///
+///   Training training(run, *model, options.training, batches);
+///   while (training.has_next_update()) {
+///     for (std::int64_t k = 0; k < options.batches.accumulate; ++k) {
+///       RandomScope random = training.random(k);
+///       Batch batch = batches.next();
+///       training.add(loss of the batch, number of its tokens);
+///     }
+///     training.update([&] { return scores of the development set; });
+///   }
+///   training.finish(...);  // now *model is the best model, or the mean of the last ones
 #pragma once
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "experiments/support/program/json_file.h"
-#include "experiments/support/program/run_directory.h"
+#include "experiments/support/training/batches.h"
+#include "experiments/support/training/record.h"
 #include "nn/module.h"
+#include "tensor/error.h"
 #include "tensor/optimizer_step.h"
+#include "tensor/random.h"
 
 namespace fovea {
 
 class Cli;
+struct Run;
 
 struct TrainingOptions {
   std::int64_t updates = 3000;
@@ -33,48 +49,45 @@ struct TrainingOptions {
   void apply() const;
 };
 
-/// The parts of a training that differ from task to task. A task is deterministic: its batches depend on its seed and
-/// its place in the data, its dropout on its seed and the numbers of the update and the micro-batch.
-class TrainingTask {
+/// A score of the development set. The first one of an evaluation selects the model.
+struct DevScore {
+  std::string name;
+  double value = 0;
+  bool higher_is_better = true;
+};
+using DevScores = std::function<std::vector<DevScore>()>;
+
+/// The loss is NaN, infinite or far above the first one. The message says at which update, and what to try.
+class Diverged : public Error {
  public:
-  virtual ~TrainingTask() = default;
-
-  /// Hands the loss of each micro-batch of the next update, recorded, to `add`, which runs the backward pass. Their sum
-  /// over what is returned (a number of tokens, or 1) is the update's loss. Each micro-batch has a RandomScope of its
-  /// own, made of the task's seed, `update`, which counts from 0, and the micro-batch's number.
-  virtual double next_update(std::int64_t update, const std::function<void(const Variable& loss)>& add) = 0;
-  /// Where the next batch comes from, to be put into a checkpoint and back.
-  virtual Json place() const = 0;
-  virtual void seek(const Json& place) = 0;
-  virtual std::int64_t epoch() const = 0;
-
-  /// The model's score on the development set: larger is better.
-  virtual double score() = 0;
-  virtual std::string score_name() const = 0;
+  using Error::Error;
 };
 
-struct TrainingResult {
-  std::int64_t updates = 0;
-  std::int64_t best_update = 0;
-  double best_score = 0;
-  double seconds = 0;  ///< in updates alone, without evaluation
-  /// From the first update to the last and to the choice of the model, evaluation included; of all threads. The time
-  /// between a stop and the --resume is not counted.
-  double wall_seconds = 0, cpu_seconds = 0;
-};
+class Training {
+ public:
+  /// Continues from the run's checkpoint if there is one, bit for bit as if the training had never stopped. `model` has
+  /// its initial values. All arguments must outlive this object.
+  Training(const Run& run, Module& model, const TrainingOptions& options, BatchPlace& place);
+  ~Training();
 
-/// Where a run lives and what it is called.
-struct TrainingRun {
-  const RunDirectory& directory;
-  const Json& configuration;  ///< a checkpoint of another one is refused
-  std::string title;          ///< of the progress bar
-  std::filesystem::path
-      resume;  ///< what --resume gets to go on: the directory, or that of the comparison it is part of
-};
+  /// Whether there is another update to make: false after options.updates, or if patience ran out. After Ctrl-C writes
+  /// a checkpoint and throws Interrupted, with the command that continues.
+  bool has_next_update();
+  /// The random numbers of dropout in one micro-batch of the next update: a function of seed, update and micro-batch.
+  RandomScope random(std::int64_t micro_batch) const;
+  /// Runs the backward pass of `loss`, the sum of the losses of `count` tokens or examples. `unsmoothed` is the same
+  /// sum without label smoothing and without auxiliary losses; the log has both.
+  void add(const Variable& loss, double count, double unsmoothed);
+  void add(const Variable& loss, double count) { add(loss, count, loss.item()); }
+  /// Clips the gradient of the mean loss and updates the parameters. Evaluates and writes checkpoints where they are
+  /// due: then the model is in evaluation mode and dev_scores() is called. Throws Diverged.
+  void update(const DevScores& dev_scores);
+  /// Loads the best parameters into the model, or the mean of the last ones. The model is in evaluation mode then.
+  TrainingResult finish(const DevScores& dev_scores);
 
-/// Trains `model`, which has been initialised, and leaves the best parameters (or the mean of the last) in it. Where
-/// the directory has a checkpoint the run goes on from there, bit for bit as if it had never stopped. On Ctrl-C writes
-/// a checkpoint and throws Interrupted with how to resume.
-TrainingResult train(Module& model, TrainingTask& task, const TrainingOptions& options, const TrainingRun& run);
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> self_;
+};
 
 }  // namespace fovea

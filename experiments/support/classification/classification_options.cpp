@@ -1,0 +1,40 @@
+#include "experiments/support/classification/classification_options.h"
+
+#include "experiments/support/program/cli.h"
+#include "nn/shapes_only.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+void ClassificationOptions::add_to(Cli& cli) {
+  cli.group("Text");
+  cli.add(text);
+  cli.comparable(true);
+  cli.add(model);
+  cli.add(training);
+  cli.add(batches);
+  cli.comparable(false);
+  cli.group("Instead of training");
+  cli.option("--list-attentions", list_attentions, "print every attention method with its options, and end").unsaved();
+  cli.option("--model", trained, "the directory of a trained run, for --label").unsaved().configures();
+  cli.option("--label", label, "label the lines of this file (- for standard input) with --model").unsaved();
+  cli.option("--probabilities", probabilities, "with --label: print the probability of each class after the label")
+      .unsaved();
+}
+
+void ClassificationOptions::check() const {
+  require(label.empty() == trained.empty(), "--label and --model go together: --model runs/NAME --label FILE");
+  require(!probabilities || !label.empty(), "--probabilities: goes with --label");
+  model.require_memory();
+  ShapesOnly instead_of_a_model;
+  model.make(model.attention, special_tokens, 2);
+}
+
+std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const LabelledData& data,
+                                                                     std::uint64_t seed) const {
+  std::unique_ptr<EncoderClassifier> made = model.make(model.attention, data.tokenizer->size(), data.classes());
+  made->initialise(seed);
+  return made;
+}
+
+}  // namespace fovea

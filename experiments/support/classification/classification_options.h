@@ -1,0 +1,30 @@
+/// The flags of programs that classify texts, and what can be refused before anything is trained.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "experiments/support/classification/labelled_data.h"
+#include "experiments/support/training/encoder_model.h"
+#include "experiments/support/training/training.h"
+
+namespace fovea {
+
+/// Everything that the flags of one row say, beside those of the data.
+struct ClassificationOptions {
+  TextOptions text;
+  EncoderModelOptions model;
+  TrainingOptions training;
+  BatchOptions batches;
+  bool list_attentions = false, probabilities = false;
+  std::string label;              ///< the file whose lines are labelled; empty: none
+  std::filesystem::path trained;  ///< --model
+
+  void add_to(Cli& cli);
+  /// Throws Error, with the flag, for flags that do not go together.
+  void check() const;
+  /// A model for the data with initial values.
+  std::unique_ptr<EncoderClassifier> make_model(const LabelledData& data, std::uint64_t seed) const;
+};
+
+}  // namespace fovea

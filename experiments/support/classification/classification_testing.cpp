@@ -1,0 +1,168 @@
+#include "experiments/support/classification/classification_testing.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <map>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "autograd/operations.h"
+#include "experiments/support/program/terminal.h"
+#include "experiments/support/report/attention_pictures.h"
+#include "experiments/support/text/lines.h"
+#include "experiments/support/training/run.h"
+#include "nn/checkpoint.h"
+
+namespace fovea {
+
+namespace {
+
+std::size_t most_probable(const std::vector<double>& probabilities) {
+  return static_cast<std::size_t>(std::max_element(probabilities.begin(), probabilities.end()) - probabilities.begin());
+}
+
+/// The percentage of right answers in each group of examples.
+std::vector<Measurement> accuracy_by_group(const std::vector<TestedExample>& examples, const std::string& group) {
+  struct Count {
+    double right = 0, all = 0;
+  };
+  std::map<int, Count> counts;
+  for (const TestedExample& example : examples) {
+    if (example.group < 0) continue;
+    counts[example.group].right += example.hypothesis == example.reference;
+    counts[example.group].all += 1;
+  }
+  std::vector<Measurement> measurements;
+  for (const auto& [value, count] : counts)
+    measurements.push_back({fmt::format("{} {}", value, group), 100 * count.right / count.all, 1});
+  return measurements;
+}
+
+ShownSentence shown_sentence(EncoderClassifier& model, const TestedExample& example, const std::vector<int>& tokens,
+                             const Tokenizer& tokenizer, int layer) {
+  NoGrad off;
+  const auto length = static_cast<std::int64_t>(tokens.size());
+  std::vector<AttentionTrace> traces;
+  model.forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{std::int32_t(length)}, {1}),
+                &traces);
+  std::vector<std::string> words;
+  for (int token : tokens) words.push_back(tokenizer.token(token));
+  constexpr std::size_t longest = 300;
+  return {fmt::format("“{}”: {}, predicted {}.", shortened(example.input, longest), example.reference,
+                      example.hypothesis == example.reference ? "rightly" : "wrongly as " + example.hypothesis),
+          pictures_of(traces.at(static_cast<std::size_t>(layer)), fmt::format("layer {}", layer + 1), words, words)};
+}
+
+}  // namespace
+
+std::vector<std::vector<double>> class_probabilities(EncoderClassifier& model, const EncodedExamples& examples,
+                                                     const BatchOptions& batches) {
+  NoGrad off;
+  model.train(false);
+  std::vector<std::vector<double>> all(examples.size());
+  for (const PlannedBatch& plan : evaluation_batches(examples.lengths, batches)) {
+    const TextBatch batch = fill(plan, examples);
+    const Variable probabilities = softmax(model.forward(batch.token_tensor(), batch.length_tensor()));
+    const std::vector<double> values = probabilities.value().to_vector<double>();
+    const std::int64_t classes = probabilities.size(1);
+    for (std::size_t row = 0; row < batch.indices.size(); ++row) {
+      const auto first = values.begin() + static_cast<std::ptrdiff_t>(row) * classes;
+      all[static_cast<std::size_t>(batch.indices[row])].assign(first, first + classes);
+    }
+  }
+  return all;
+}
+
+double accuracy(EncoderClassifier& model, const EncodedExamples& examples, const BatchOptions& batches) {
+  const std::vector<std::vector<double>> probabilities = class_probabilities(model, examples, batches);
+  double right = 0;
+  for (std::size_t k = 0; k < examples.size(); ++k)
+    right += most_probable(probabilities[k]) == static_cast<std::size_t>(examples.labels[k]);
+  return 100 * right / static_cast<double>(examples.size());
+}
+
+RunResult test_model(EncoderClassifier& model, const LabelledData& data, const ClassificationOptions& options,
+                     const Run& run) {
+  TestResult test{.metrics = {"accuracy"}};
+  std::vector<std::vector<double>> probabilities = class_probabilities(model, data.test, options.batches);
+  auto class_of = [&](std::size_t label) { return data.texts.classes[label]; };
+  for (std::size_t k = 0; k < data.test.size(); ++k)
+    test.examples.push_back({.input = data.texts.test[k].text,
+                             .reference = class_of(static_cast<std::size_t>(data.test.labels[k])),
+                             .hypothesis = class_of(most_probable(probabilities[k])),
+                             .group = data.test.groups[k],
+                             .probabilities = probabilities[k]});
+  test.measurements = accuracy_by_group(test.examples, data.texts.group);
+  constexpr std::size_t sentences = 3;
+  const int layer = std::min(first_layer_of(options.model.attention), options.model.layers - 1);
+  std::vector<ShownSentence> shown;
+  for (std::size_t k : examples_to_show(test.examples, data.test.lengths, sentences))
+    shown.push_back(shown_sentence(model, test.examples[k], data.test.tokens[k], *data.tokenizer, layer));
+  save_pictures(run.directory->path(), shown);
+  return {.parameters = model.parameter_count(), .tests = {std::move(test)}};
+}
+
+namespace {
+
+/// A trained model and what it needs to label texts.
+class Labeller {
+ public:
+  explicit Labeller(const ClassificationOptions& options)
+      : options_(options), tokenizer_(load_tokenizer(options.trained)), classes_(classes_of(options.trained)) {
+    model_ = options.model.make(options.model.attention, tokenizer_->size(), std::ssize(classes_));
+    load_state(*model_, options.trained / "best.safetensors");
+  }
+
+  std::int64_t tokens(const Example& example) const {
+    return encode({&example, 1}, *tokenizer_, options_.text.max_length).lengths[0];
+  }
+
+  void print_labels(const std::vector<Example>& examples) {
+    const EncodedExamples encoded = encode(examples, *tokenizer_, options_.text.max_length);
+    for (const std::vector<double>& probabilities : class_probabilities(*model_, encoded, options_.batches)) {
+      fmt::print("{}", classes_[most_probable(probabilities)]);
+      for (std::size_t c = 0; options_.probabilities && c < classes_.size(); ++c)
+        fmt::print("\t{}={:.4f}", classes_[c], probabilities[c]);
+      fmt::print("\n");
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  const ClassificationOptions& options_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<std::string> classes_;
+  std::unique_ptr<EncoderClassifier> model_;
+};
+
+}  // namespace
+
+void label_texts(const ClassificationOptions& options) {
+  require_trained(options.trained);
+  Labeller labeller(options);
+  LineReader reader(options.label);
+  const bool is_typed = options.label == "-" && ::isatty(STDIN_FILENO);
+  const std::size_t at_once = is_typed ? 1 : 1000;
+  for (bool more = true; more;) {
+    std::vector<Example> examples;
+    std::exception_ptr trouble;  // the lines before it get their labels
+    try {
+      for (std::string line; examples.size() < at_once && (more = reader.next(line));) {
+        Example example{.text = line};
+        const std::int64_t tokens = labeller.tokens(example);
+        reader.require_here(fits(tokens, options.batches),
+                            "{} tokens, --batch-tokens is {}: raise it, or set --max-length to cut what is longer",
+                            tokens, options.batches.tokens);
+        examples.push_back(std::move(example));
+      }
+    } catch (const Error&) {
+      trouble = std::current_exception();
+    }
+    labeller.print_labels(examples);
+    if (trouble) std::rethrow_exception(trouble);
+  }
+}
+
+}  // namespace fovea

@@ -1,0 +1,82 @@
+/// The data of programs with sequence models, as token numbers.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/support/data/pair_vocabulary.h"
+#include "experiments/support/data/parallel_corpus.h"
+#include "experiments/support/metrics/alignment.h"
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/program/run_directory.h"
+#include "experiments/support/training/pair_batches.h"
+
+namespace fovea {
+
+/// The flags of the data.
+struct PairDataOptions {
+  ParallelCorpusOptions corpus;
+  PairTextOptions text;
+  std::int64_t block =
+      0;  ///< language models: lines are joined to texts of about so many tokens; 0: each line is a text
+  /// Makes the pairs of --data generated[:...].
+  std::function<std::unique_ptr<PairSource>(const std::string& specification)> generate;
+  bool has_source = true;
+
+  /// Declares the flags of the corpus. `description` says what --data is.
+  void add_corpus_to(Cli& cli, const std::string& description);
+  /// Declares the flags of the text.
+  void add_text_to(Cli& cli);
+  /// Opens the data for one test set. `trains`: the training set is needed too.
+  std::unique_ptr<PairSource> open(const std::string& test_set, bool trains) const;
+  /// The names in --test-set; "test" without it.
+  std::vector<std::string> test_sets() const;
+};
+
+/// Pairs with the texts they were made from.
+struct PairSet {
+  std::string name;
+  EncodedPairs pairs;
+  std::vector<TextPair> texts;  ///< as they were read
+};
+
+class PairData {
+ public:
+  PairTokenizers tokenizers;
+  EncodedPairs train;
+  PairSet dev;
+  std::vector<PairSet> tests;
+
+  /// Reads training, development and test sets and prints a line about each. The vocabulary is learnt, or read from
+  /// `directory` if a run continues there. Throws Error if a set is empty, if a text does not fit into a batch, and if
+  /// the data are others than those the run began with.
+  PairData(const PairDataOptions& options, const BatchOptions& batches, const RunDirectory& directory);
+  /// Reads one part of the data as test set (or sets), for the vocabulary of a trained model.
+  PairData(const PairDataOptions& options, const BatchOptions& batches, PairTokenizers tokenizers, Part part,
+           bool prints);
+
+  const std::string& description() const { return description_; }
+  /// Writes the vocabulary and the fingerprint of the data into a run's directory.
+  void save(const std::filesystem::path& directory) const;
+  /// The length of the longest pair, in tokens.
+  std::int64_t longest() const;
+  /// The numbers of tokens of source and target; 0 for the source of a language model.
+  std::int64_t source_size() const { return has_source_ ? tokenizers.source->size() : 0; }
+  std::int64_t target_size() const { return tokenizers.target->size(); }
+
+ private:
+  Json fingerprint() const;
+
+  bool has_source_;
+  std::string description_;
+};
+
+/// The first `max_length` tokens of the text; 0: all.
+std::vector<int> tokens_of(const Tokenizer& tokenizer, const std::string& text, std::int64_t max_length);
+
+/// The links of the pairs' words that are known to be right, a set for each; empty if none are known. Throws Error for
+/// links beyond the texts.
+std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs);
+
+}  // namespace fovea

@@ -1,0 +1,149 @@
+#include "experiments/support/sequence/sequence_options.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "experiments/support/program/program.h"
+#include "experiments/support/training/run.h"
+#include "nn/shapes_only.h"
+
+namespace fovea {
+
+namespace {
+
+/// Batches and learned positions have an end. It is better to say so now than when the turn of the longest text comes.
+void require_room(const SequenceOptions& options, std::int64_t longest) {
+  require(fits(longest, options.batches),
+          "--batch-tokens {}: the longest text has {} tokens: raise it, or make texts shorter", options.batches.tokens,
+          longest);
+  const std::int64_t decoded = options.decodes() ? decoded_length(longest) : 0;
+  const std::int64_t padded = std::max(padded_length(longest, options.batches), decoded);
+  require(options.model.positions_limit() == 0 || padded <= options.model.longest,
+          "--max-positions {}: the longest text has {} tokens with its padding: raise it, or set --max-length or "
+          "--max-words",
+          options.model.longest, padded);
+}
+
+/// Embeddings of other tokens are worth nothing, even if there are as many.
+void require_same_tokens(const std::filesystem::path& run, const PairTokenizers& ours) {
+  const PairTokenizers theirs = load_tokenizers(run);
+  for (auto side : {&PairTokenizers::source, &PairTokenizers::target}) {
+    const Tokenizer &a = *(theirs.*side), &b = *(ours.*side);
+    bool same = a.size() == b.size();
+    for (int id = 0; same && id < a.size(); ++id) same = a.token(id) == b.token(id);
+    require(same, "--init {}: its vocabulary ({}) is not that of these data ({})", run.string(), theirs.description(),
+            ours.description());
+  }
+}
+
+/// The shortest length of decoded texts is at most the longest, and every token has a position.
+void require_lengths(const SequenceModelOptions& model, const DecodingOptions& decoding) {
+  require(decoding.min_length <= decoding.max_length, "--min-length {}: is more than --longest, {}",
+          decoding.min_length, decoding.max_length);
+  require(model.positions_limit() == 0 || decoding.max_length < model.longest,
+          "--longest {}: <s> and so many tokens are more than --max-positions, {}", decoding.max_length, model.longest);
+}
+
+}  // namespace
+
+SequenceOptions::SequenceOptions() {
+  training.updates = 3000;
+  training.schedule = "cosine(rate=4e-3, warmup=300)";
+  batches.tokens = 1024;
+}
+
+void SequenceOptions::add_to(Cli& cli) {
+  data.add_corpus_to(cli, data_help);
+  data.add_text_to(cli);
+  cli.comparable(true);
+  cli.add(model);
+  cli.add(training);
+  cli.add(batches);
+  cli.option("--label-smoothing", label_smoothing, "probability that is spread over the whole vocabulary")
+      .range(0, 0.99);
+  cli.choice("--loss-per", loss_per, {{"token", LossPer::token}, {"sentence", LossPer::sentence}},
+             "what the loss is a mean over: tokens, or sentences, whose tokens' losses are summed")
+      .rare();
+  if (decodes()) {
+    cli.group("Decoding");
+    cli.add(beam);
+    cli.option("--select", select,
+               "the score of the development set that selects the model: loss, or a metric of greedily decoded texts, "
+               "such as bleu or sentence-bleu");
+    cli.option("--metrics", metrics, "scores of decoded texts; `score --help` lists them");
+    cli.choice("--tokenize", tokenization, named_tokenizations(), "how sacrebleu splits texts into words");
+  }
+  cli.option("--init", initial, "begin with the parameters of this .safetensors file, or of this run's best model")
+      .saved_as(lasting_path)
+      .rare();
+  cli.comparable(false);
+  cli.group("Testing");
+  cli.option(
+         "--spread", spread,
+         "measure the percentage of attention within so many tokens of the query's own position, or over the source "
+         "of the most attended one")
+      .range(0, 1e6)
+      .unsaved()
+      .rare();
+  cli.group("Instead of training");
+  cli.option("--parameters", parameters, "print the parameters of each part of the model, and end").unsaved().rare();
+  trained.add_to(cli, decodes());
+}
+
+void SequenceOptions::check() const {
+  ShapesOnly instead_of_models;
+  model.require_memory(0, 4);
+  model.make(decodes() ? special_tokens : 0, special_tokens);
+  if (decodes())
+    require_lengths(model, trained.samples > 0 ? static_cast<const DecodingOptions&>(trained.sampling)
+                                               : static_cast<const DecodingOptions&>(beam.beam));
+  require(initial.empty() || std::filesystem::exists(initial), "--init {}: there is no such file or directory",
+          initial.string());
+  // an unknown metric is refused here
+  const std::vector<TestedExample> example{{.reference = "a b c d", .hypothesis = "a b c d"}};
+  for (const std::string& metric : metrics) with_flag("--metrics", [&] { scores_of(example, {metric}, {}); });
+  if (select != "loss") with_flag("--select", [&] { scores_of(example, {select}, {}); });
+}
+
+void SequenceOptions::check(const PairData& data) const {
+  model.require_memory(data.target_size(), 4);
+  require_room(*this, data.longest());
+  if (initial.empty()) {
+    ShapesOnly instead_of_models;
+    empty_model(data.tokenizers);
+    return;
+  }
+  if (std::filesystem::is_directory(initial)) require_same_tokens(initial, data.tokenizers);
+  load_parameters(*empty_model(data.tokenizers), initial);
+}
+
+std::unique_ptr<SequenceModel> SequenceOptions::empty_model(const PairTokenizers& tokenizers) const {
+  return model.make(decodes() ? tokenizers.source->size() : 0, tokenizers.target->size());
+}
+
+std::unique_ptr<SequenceModel> SequenceOptions::make_model(const PairData& data, const Run& run) const {
+  std::unique_ptr<SequenceModel> model = empty_model(data.tokenizers);
+  model->initialise(run.seed);
+  if (!initial.empty() && !std::filesystem::exists(run.directory->checkpoint())) load_parameters(*model, initial);
+  return model;
+}
+
+std::unique_ptr<SequenceModel> SequenceOptions::load_model(const PairTokenizers& tokenizers) const {
+  model.require_memory(tokenizers.target->size(), 1);
+  std::unique_ptr<SequenceModel> trained_model = empty_model(tokenizers);
+  load_parameters(*trained_model, trained.directory);
+  trained_model->train(false);
+  return trained_model;
+}
+
+void SequenceOptions::print_parameters() const {
+  const std::int64_t source = data.text.text.vocabulary_size;
+  const bool is_joint = data.text.joint || data.text.target_vocabulary_size == 0;
+  const std::int64_t target = is_joint ? source : data.text.target_vocabulary_size;
+  require(source > 0, "--parameters: needs --vocabulary-size, and a --target-vocabulary-size if it differs");
+  ShapesOnly instead_of_a_model;
+  fmt::print("{}", parameter_table(*model.make(decodes() ? source : 0, target)));
+}
+
+}  // namespace fovea

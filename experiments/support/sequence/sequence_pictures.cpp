@@ -1,0 +1,104 @@
+#include "experiments/support/sequence/sequence_pictures.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "experiments/support/program/terminal.h"
+
+namespace fovea {
+
+namespace {
+
+std::string text_of(const TokenStore& store, std::size_t k, const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(store.lengths()[k]));
+  store.read(k, tokens);
+  return tokenizer.decode(tokens);
+}
+
+/// One pair as the model reads it, and its tokens as words.
+struct ShownPair {
+  SequenceBatch batch;
+  std::string text;
+  std::vector<std::string> source, input, output;
+};
+
+std::vector<std::string> words_of(const std::vector<std::int32_t>& tokens, const Tokenizer& tokenizer) {
+  std::vector<std::string> words;
+  for (std::int32_t token : tokens) words.push_back(tokenizer.token(token));
+  return words;
+}
+
+ShownPair shown_pair(const PairSet& set, const PairTokenizers& tokenizers, std::size_t k, bool has_source) {
+  BatchOptions alone;
+  alone.length_multiple = 1;
+  PairBatch pair = fill({set.pairs.lengths[k], {static_cast<std::int64_t>(k)}}, set.pairs, alone);
+  ShownPair shown;
+  shown.text = text_of(set.pairs.target, k, *tokenizers.target);
+  shown.batch = pair.read(has_source);
+  if (has_source) {
+    shown.source = words_of(pair.source, *tokenizers.source);
+    shown.text = text_of(set.pairs.source, k, *tokenizers.source) + " → " + shown.text;
+  }
+  shown.input = words_of(pair.target_in, *tokenizers.target);
+  shown.output = words_of(pair.target_out, *tokenizers.target);
+  return shown;
+}
+
+/// ", layer 2" of "1.cross"; "" of an attention that is alone.
+std::string layer_of(const AttentionTrace& trace) {
+  int layer = 0;
+  const char* end = trace.name.data() + trace.name.size();
+  if (std::from_chars(trace.name.data(), end, layer).ec != std::errc()) return "";
+  return fmt::format(", layer {}", layer + 1);
+}
+
+/// The first attention whose method says something of itself; where none does, the first one, or of those over the
+/// source the last, which is nearest to the words.
+const AttentionTrace* telling(const std::vector<const AttentionTrace*>& traces, bool over_source) {
+  if (traces.empty()) return nullptr;
+  auto first = std::find_if(traces.begin(), traces.end(), [](auto* trace) { return !trace->quantities.empty(); });
+  return first != traces.end() ? *first : over_source ? traces.back() : traces.front();
+}
+
+void append(SentencePictures& all, SentencePictures more) {
+  std::move(more.maps.begin(), more.maps.end(), std::back_inserter(all.maps));
+  std::move(more.curves.begin(), more.curves.end(), std::back_inserter(all.curves));
+}
+
+/// One attention of each kind that the model has.
+SentencePictures pictures_of(SequenceModel& model, const ShownPair& pair) {
+  NoGrad off;
+  SequenceTrace trace;
+  model.logits(pair.batch, &trace);
+  std::vector<const AttentionTrace*> encoder, decoder, over_source;
+  for (const AttentionTrace& each : trace.encoder) encoder.push_back(&each);
+  for (const AttentionTrace& each : trace.decoder) {
+    // "2.cross", or the one of a recurrent model
+    bool is_over_source = each.name == "attention" || each.name.find(".cross") != std::string::npos;
+    (is_over_source ? over_source : decoder).push_back(&each);
+  }
+  SentencePictures pictures;
+  auto add = [&](const AttentionTrace* shown, const char* name, const auto& queries, const auto& keys) {
+    if (shown) append(pictures, pictures_of(*shown, name + layer_of(*shown), queries, keys));
+  };
+  add(telling(over_source, true), "over the source", pair.output, pair.source);
+  add(telling(encoder, false), "encoder", pair.source, pair.source);
+  add(telling(decoder, false), "decoder", pair.input, pair.input);
+  return pictures;
+}
+
+}  // namespace
+
+std::vector<ShownSentence> attention_pictures(SequenceModel& model, const PairSet& set, const TestResult& tested,
+                                              const PairTokenizers& tokenizers) {
+  constexpr std::size_t sentences = 2, longest = 300;
+  model.train(false);
+  std::vector<ShownSentence> shown;
+  for (std::size_t k : examples_to_show(tested.examples, set.pairs.lengths, sentences)) {
+    const ShownPair pair = shown_pair(set, tokenizers, k, model.has_source());
+    shown.push_back({shortened(pair.text, longest), pictures_of(model, pair)});
+  }
+  return shown;
+}
+
+}  // namespace fovea

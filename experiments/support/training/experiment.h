@@ -1,0 +1,135 @@
+/// An experiment: the rows of a comparison times seeds, each of which is a run of its own.
+///
+///   struct Options { ...; void add_to(Cli& cli); };           // everything that the flags of one row say
+///   Experiment<Options> experiment(cli, "what the program does");
+///   experiment.check([](const Options& row) { ... });         // refuses a row before anything is computed
+///   const Data data(experiment.options(), experiment.directory());
+///   experiment.train(data, [&](const Options& row, const Run& run) { ...; return result; });
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/support/program/cli.h"
+#include "experiments/support/training/comparison.h"
+#include "experiments/support/training/run.h"
+#include "experiments/support/training/training.h"
+
+namespace fovea {
+
+/// --compare, --seeds, --search, --out, --resume.
+struct ExperimentFlags {
+  Comparison comparison{"--attention"};
+  std::int64_t seeds = 1;
+  std::string search;
+  RunDirectory::Options directory;
+
+  void add_to(Cli& cli);
+  /// Whether there is only one run, which is then the experiment's directory itself.
+  bool is_alone() const { return !comparison.is_given() && seeds == 1 && search.empty(); }
+};
+
+/// A run that is still to be made: a row with the values of a --search and a seed.
+struct Plan {
+  std::string row, trial;
+  std::uint64_t seed = 1;
+  std::vector<std::string> arguments;  ///< what the plan adds to the command line
+  Json configuration;                  ///< every option with its value
+};
+
+/// What all experiments share, whatever their options are.
+class ExperimentBase {
+ public:
+  ~ExperimentBase();
+  ExperimentBase(const ExperimentBase&) = delete;
+  ExperimentBase& operator=(const ExperimentBase&) = delete;
+
+  /// The directory of the experiment: a new one, or that of --resume. Opened, and locked, at the first call. If the
+  /// experiment fails before its first run begins, a new directory is removed again.
+  const RunDirectory& directory();
+
+ protected:
+  using Body = std::function<RunResult(std::size_t plan, const Run&)>;
+  using SaveData = std::function<void(const std::filesystem::path& directory)>;
+
+  explicit ExperimentBase(Cli& cli) : cli_(cli) {}
+  /// The plans of the parsed command line, without their configurations.
+  std::vector<Plan> plans() const;
+  void train(const std::vector<Plan>& plans, const std::string& data_description, const SaveData& save_data,
+             const Body& body);
+  void test(const std::vector<Plan>& plans, bool json, const Body& body);
+
+  Cli& cli_;
+  ExperimentFlags flags_;
+
+ private:
+  Run run_of(const std::vector<Plan>& plans, std::size_t k);
+  RunResult result_of(const Run& run, const Plan& plan, const std::function<RunResult()>& body);
+
+  std::shared_ptr<RunDirectory> directory_;
+  bool has_begun_ = false;
+};
+
+template <class Options>
+class Experiment : public ExperimentBase {
+ public:
+  /// Parses the command line, and every row's.
+  Experiment(Cli& cli, const std::string& about) : ExperimentBase(cli) {
+    cli.describe(about);
+    options_.add_to(cli);
+    flags_.add_to(cli);
+    cli.parse();
+    plans_ = plans();
+    for (Plan& plan : plans_) {
+      auto declare_and_parse = [&] {
+        ExperimentFlags flags;
+        Cli own(cli, plan.arguments);
+        rows_.emplace_back().add_to(own);
+        flags.add_to(own);
+        own.parse();
+        plan.configuration = own.configuration();
+      };
+      flags_.is_alone() ? declare_and_parse() : with_flag(name_of(plan), declare_and_parse);
+    }
+  }
+
+  /// The options of the command line, without any row's.
+  const Options& options() const { return options_; }
+
+  /// Calls check(options of the row) for every row. An error names the row.
+  void check(const std::function<void(const Options&)>& check) const {
+    for (std::size_t k = 0; k < plans_.size(); ++k) {
+      if (k > 0 && plans_[k].row == plans_[k - 1].row && plans_[k].trial == plans_[k - 1].trial) continue;  // a seed
+      auto one = [&] { check(rows_[k]); };
+      flags_.comparison.is_given() ? with_flag(name_of(plans_[k]), one) : one();
+    }
+  }
+
+  /// Trains every row with every seed: body(options, run) trains and tests a model and returns what came out. Runs that
+  /// are finished are not repeated. Prints the table and leaves the report. data.description() is a line for the
+  /// report; data.save(directory) writes what a run's directory has of the data.
+  template <class Data>
+  void train(const Data& data, const std::function<RunResult(const Options&, const Run&)>& body) {
+    ExperimentBase::train(
+        plans_, data.description(), [&](const std::filesystem::path& directory) { data.save(directory); },
+        [&](std::size_t k, const Run& run) { return body(rows_[k], run); });
+  }
+
+  /// Tests a trained model with the options of every row: body(options, run) loads it, tests it and returns the result.
+  /// Prints the table, or with `json` an object for each row. Keeps records if --out is given.
+  void test(bool json, const std::function<RunResult(const Options&, const Run&)>& body) {
+    ExperimentBase::test(plans_, json, [&](std::size_t k, const Run& run) { return body(rows_[k], run); });
+  }
+
+ private:
+  static std::string name_of(const Plan& plan) {
+    return "--compare: '" + plan.row + (plan.trial.empty() ? "" : " " + plan.trial) + "'";
+  }
+
+  Options options_;
+  std::vector<Plan> plans_;
+  std::vector<Options> rows_;  ///< the options of each plan
+};
+
+}  // namespace fovea

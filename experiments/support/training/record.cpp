@@ -1,0 +1,264 @@
+#include "experiments/support/training/record.h"
+
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+
+#include <fmt/chrono.h>
+#include <omp.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "experiments/support/program/run_directory.h"
+#include "experiments/version.h"
+#include "tensor/error.h"
+#include "tensor/support/atomic_file.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string examples_file(const std::string& set) { return "examples." + file_name_for(set) + ".jsonl"; }
+
+/// The CRC-32 of a file, in hexadecimal.
+std::string checksum_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), "{}: cannot be read", path.string());
+  uLong sum = ::crc32(0, nullptr, 0);
+  std::array<char, 1 << 16> bytes;
+  while (file.read(bytes.data(), bytes.size()), file.gcount() > 0)
+    sum = ::crc32(sum, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(file.gcount()));
+  return fmt::format("{:08x}", sum);
+}
+
+Json to_json(const TestedExample& example) {
+  Json json;
+  if (!example.input.empty()) json["input"] = example.input;
+  json["reference"] = example.reference;
+  if (!example.hypothesis.empty()) json["hypothesis"] = example.hypothesis;
+  const Likelihood& likelihood = example.likelihood;
+  if (likelihood.tokens > 0) {
+    json["negative_log_likelihood"] = likelihood.negative_log;
+    json["tokens"] = likelihood.tokens;
+  }
+  if (likelihood.words > 0) json.update({{"words", likelihood.words}, {"characters", likelihood.characters}});
+  if (example.group >= 0) json["group"] = example.group;
+  if (!example.probabilities.empty()) json["probabilities"] = example.probabilities;
+  return json;
+}
+
+TestedExample example_of(const Json& json) {
+  return {.input = json.value("input", ""),
+          .reference = json.at("reference"),
+          .hypothesis = json.value("hypothesis", ""),
+          .likelihood = {.negative_log = json.value("negative_log_likelihood", 0.0),
+                         .tokens = json.value("tokens", std::int64_t{0}),
+                         .words = json.value("words", std::int64_t{0}),
+                         .characters = json.value("characters", std::int64_t{0})},
+          .group = json.value("group", -1),
+          .probabilities = json.value("probabilities", std::vector<double>())};
+}
+
+void save_examples(const fs::path& path, const std::vector<TestedExample>& examples) {
+  AtomicFile file(path);
+  for (const TestedExample& example : examples)
+    file.write(to_json(example).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  file.commit();
+}
+
+std::vector<TestedExample> load_examples(const fs::path& path) {
+  std::vector<TestedExample> examples;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    reading_run_file(fmt::format("{}:{}", path.string(), examples.size() + 1),
+                     [&] { examples.push_back(example_of(Json::parse(line))); });
+  return examples;
+}
+
+Json to_json(const TrainingResult& training) {
+  return {{"updates", training.updates},
+          {"best_update", training.best_update},
+          {"selected_by", training.score_name},
+          {"higher_is_better", training.higher_is_better},
+          {"best_score", training.best_score},
+          {"update_seconds", training.seconds},
+          {"steps_per_second", training.steps_per_second()},
+          {"wall_seconds", training.wall_seconds},
+          {"cpu_seconds", training.cpu_seconds},
+          {"threads", omp_get_max_threads()}};
+}
+
+TrainingResult training_of(const Json& json) {
+  return {.updates = json.at("updates"),
+          .best_update = json.at("best_update"),
+          .score_name = json.at("selected_by"),
+          .best_score = json.at("best_score"),
+          .higher_is_better = json.at("higher_is_better"),
+          .seconds = json.at("update_seconds"),
+          .wall_seconds = json.at("wall_seconds"),
+          .cpu_seconds = json.at("cpu_seconds")};
+}
+
+/// Perplexity and bits per character have no value where the texts were cut: then there are no words to count.
+Json to_json(const TestResult& test) {
+  Json json = {{"examples", test.examples.size()}, {"metrics", test.metrics}};
+  json["tokenize"] = name_of(test.options.tokenization);
+  for (const TextScore& score : test.scores()) json["scores"][score.name] = score.metric.value();
+  for (const Measurement& one : test.measurements)
+    json["measurements"].push_back({{"name", one.name}, {"value", one.value}, {"decimals", one.decimals}});
+  if (test.source_length) json["source_length"] = *test.source_length;
+  if (test.pooled_window) json["pooled_window"] = *test.pooled_window;
+  for (const auto& [name, percent] : test.attention_within) json["attention_within"][name] = percent;
+  if (test.decoding)
+    json.update({{"decoding_seconds", test.decoding->wall}, {"decoding_cpu_seconds", test.decoding->cpu}});
+  return json;
+}
+
+TestResult test_of(const std::string& set, const Json& json, const fs::path& directory) {
+  TestResult test{.set = set, .examples = load_examples(directory / examples_file(set)), .metrics = json.at("metrics")};
+  test.options.tokenization = tokenization_of(json.at("tokenize").get<std::string>());
+  for (const Json& one : json.value("measurements", Json::array()))
+    test.measurements.push_back({one.at("name"), one.at("value"), one.at("decimals")});
+  auto number = [&](const char* key) { return json.contains(key) ? std::optional<double>(json[key]) : std::nullopt; };
+  test.source_length = number("source_length");
+  test.pooled_window = number("pooled_window");
+  test.attention_within = json.value("attention_within", test.attention_within);
+  if (json.contains("decoding_seconds"))
+    test.decoding = SpentTime{json.at("decoding_seconds"), json.at("decoding_cpu_seconds")};
+  return test;
+}
+
+void require_undamaged(const fs::path& directory, const Json& checksums) {
+  for (const auto& [name, sum] : checksums.items()) {
+    require(fs::exists(directory / name), "{}: the file is missing; result.json has its checksum",
+            (directory / name).string());
+    const std::string now = checksum_of(directory / name);
+    require(now == sum, "{}: damaged: its checksum is {}, result.json has {}", (directory / name).string(), now,
+            sum.get<std::string>());
+  }
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+/// "Intel(R) Xeon(R) ...", as Linux calls it.
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(':') + 2, line.size()));
+  return "unknown";
+}
+
+}  // namespace
+
+std::vector<TextScore> TestResult::scores() const { return scores_of(examples, metrics, options); }
+
+Json to_json(const RunResult& result) {
+  Json json = {{"row", result.row}, {"seed", result.seed}, {"parameters", result.parameters}};
+  if (!result.trial.empty()) json["trial"] = result.trial;
+  if (!result.goal.is_null()) json["goal"] = result.goal;
+  if (!result.failure.empty()) json["failure"] = result.failure;
+  if (result.training) json["training"] = to_json(*result.training);
+  json["tests"] = Json::object();
+  for (const TestResult& test : result.tests) json["tests"][test.set] = to_json(test);
+  return json;
+}
+
+void save_result(const RunResult& result) {
+  Json json = to_json(result);
+  json["checksums"] = Json::object();
+  auto add_checksum = [&](const std::string& name) {
+    if (fs::exists(result.directory / name)) json["checksums"][name] = checksum_of(result.directory / name);
+  };
+  for (const TestResult& test : result.tests) {
+    save_examples(result.directory / examples_file(test.set), test.examples);
+    add_checksum(examples_file(test.set));
+  }
+  add_checksum("log.jsonl");
+  save_json(result.directory / "result.json", json);
+}
+
+std::optional<RunResult> load_result(const fs::path& directory) {
+  const fs::path path = directory / "result.json";
+  if (!fs::exists(path)) return {};
+  const Json json = load_json(path);
+  RunResult result;
+  reading_run_file(path.string(), [&] {
+    require_undamaged(directory, json.at("checksums"));
+    result = {.row = json.at("row"),
+              .trial = json.value("trial", ""),
+              .seed = json.at("seed"),
+              .directory = directory,
+              .parameters = json.at("parameters"),
+              .goal = json.value("goal", Json()),
+              .failure = json.value("failure", "")};
+    if (json.contains("training")) result.training = training_of(json.at("training"));
+    for (const auto& [set, test] : json.at("tests").items()) result.tests.push_back(test_of(set, test, directory));
+  });
+  return result;
+}
+
+void save_start(const fs::path& directory, const std::string& command) {
+  const fs::path path = directory / "run.json";
+  Json starts = fs::exists(path) ? load_json(path) : Json::array();
+  starts.push_back({{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+                    {"command", command},
+                    {"directory", fs::current_path().string()},
+                    {"version", version_text},
+                    {"commit", commit_text},
+                    {"machine", host_name()},
+                    {"processor", processor_name()},
+                    {"threads", omp_get_max_threads()}});
+  save_json(path, starts);
+}
+
+namespace {
+
+/// A metric of the examples' likelihoods: of_sums(Σ negative logarithms, Σ counts).
+TextScore likelihood_score(const std::string& name, const std::vector<TestedExample>& examples,
+                           std::int64_t Likelihood::*count, double (*of_sums)(double, double)) {
+  SummedMetric metric{
+      .width = 2, .of_sums = [of_sums](auto sums) { return of_sums(sums[0], sums[1]); }, .higher_is_better = false};
+  for (const TestedExample& example : examples) {
+    const double counted = static_cast<double>(example.likelihood.*count);
+    metric.statistics.insert(metric.statistics.end(), {example.likelihood.negative_log, counted});
+  }
+  return {.name = name, .metric = std::move(metric), .decimals = 3};
+}
+
+double perplexity(double negative_log, double count) { return std::exp(negative_log / count); }
+double bits(double negative_log, double count) { return negative_log / count / std::log(2.0); }
+
+}  // namespace
+
+std::vector<TextScore> scores_of(const std::vector<TestedExample>& examples, const std::vector<std::string>& metrics,
+                                 const TextMetricOptions& options) {
+  TextFile hypotheses{"hypotheses", {}}, references{"references", {}};
+  bool has_words = false;
+  for (const TestedExample& example : examples) {
+    hypotheses.lines.push_back(example.hypothesis);
+    references.lines.push_back(example.reference);
+    has_words = has_words || example.likelihood.words > 0;
+  }
+  std::vector<TextScore> scores;
+  for (const std::string& metric : metrics) {
+    if (metric == "perplexity") {
+      scores.push_back(likelihood_score("perplexity", examples, &Likelihood::tokens, perplexity));
+    } else if (metric == "word-perplexity") {
+      if (has_words) scores.push_back(likelihood_score("per word", examples, &Likelihood::words, perplexity));
+    } else if (metric == "bits-per-character") {
+      if (has_words) scores.push_back(likelihood_score("bits/char", examples, &Likelihood::characters, bits));
+    } else {
+      for (TextScore& score : text_scores(metric, hypotheses, {&references, 1}, options))
+        scores.push_back(std::move(score));
+    }
+  }
+  return scores;
+}
+
+}  // namespace fovea

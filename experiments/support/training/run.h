@@ -1,0 +1,28 @@
+/// One training of an experiment: a row of the comparison with one seed.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "experiments/support/program/run_directory.h"
+#include "experiments/support/training/record.h"
+
+namespace fovea {
+
+struct Run {
+  std::string row = {};    ///< title of the row: "gaussian"
+  std::string trial = {};  ///< values of a --search: "rate=0.001"; empty without one
+  std::uint64_t seed = 1;
+  Json configuration = {};  ///< every option of this run; a checkpoint with another one is refused
+  std::filesystem::path resume =
+      {};  ///< the argument of --resume that continues: the run's directory, or the comparison's
+  std::int64_t number = 1, runs = 1;                   ///< this is run `number` of `runs`
+  double seconds_of_others = 0;                        ///< what the runs after this one will take; 0: unknown
+  std::shared_ptr<const RunDirectory> directory = {};  ///< null: a trained model is tested, and nothing is kept
+
+  /// "gaussian rate=0.001 seed 1"
+  std::string title() const { return row + (trial.empty() ? "" : " " + trial) + " seed " + std::to_string(seed); }
+};
+
+}  // namespace fovea
