@@ -27,6 +27,7 @@ enum class Task { translate, language_model, classify };
 struct StepOptions {
   Task task = Task::translate;
   SequenceModelOptions model;
+  Comparison comparison{"--attention"};
   std::int64_t vocabulary = 8000, batch_tokens = 4096, length = 32;
   double label_smoothing = 0.1;
   Precision precision = Precision::f32;
@@ -151,7 +152,7 @@ struct StepResult {
   std::vector<double> seconds = {};      ///< per step, one entry a round
 };
 
-void add_flags(Cli& cli, StepOptions& options, Comparison& comparison) {
+void add_flags(Cli& cli, StepOptions& options) {
   cli.describe("Times whole training steps (forward, backward, clipping, Adam) of a model on one random batch.");
   cli.option("--model", options.classifier,
              "an encoder that labels sentences, of 8192 words: tiny has 2 layers of 128, base 6 of 512; --preset and "
@@ -167,7 +168,7 @@ void add_flags(Cli& cli, StepOptions& options, Comparison& comparison) {
   cli.choice("--precision", options.precision, {{"f32", Precision::f32}, {"bf16", Precision::bf16}},
              "of matrix products");
   cli.comparable(false);
-  comparison.add_rows_to(cli);
+  options.comparison.add_to(cli);
   cli.option("--vocabulary", options.vocabulary, "tokens of source and target").range(8, 1e7);
   cli.option("--batch-tokens", options.batch_tokens, "tokens of a batch, of targets where there are any, with padding")
       .range(1, 1e9)
@@ -188,29 +189,30 @@ void add_flags(Cli& cli, StepOptions& options, Comparison& comparison) {
   cli.option("--json", options.json, "one JSON object a line instead of the table");
 }
 
-/// Made and warmed up: the model as the flags have it but with plain attention, then what is compared with it.
-std::vector<StepResult> prepared_rows(Cli& cli, StepOptions& options, const Comparison& comparison) {
-  std::vector<StepResult> rows;
-  auto add = [&](const std::string& title) {
-    std::size_t before = allocator_statistics().bytes_in_use;
-    reset_peak();
-    auto trainee = std::make_unique<Trainee>(options);
-    for (int step = 0; step < 3; ++step) trainee->step();  // warms up caches and the allocator
-    std::size_t peak = allocator_statistics().peak_bytes - before;
-    rows.push_back({.title = title, .trainee = std::move(trainee), .peak_bytes = peak});
-    rows.back().flops = flops_of_step(*rows.back().trainee);
-  };
+/// A model, made and warmed up.
+StepResult prepared_row(const std::string& title, const StepOptions& options) {
+  const std::size_t before = allocator_statistics().bytes_in_use;
+  reset_peak();
+  StepResult row{.title = title, .trainee = std::make_unique<Trainee>(options)};
+  for (int step = 0; step < 3; ++step) row.trainee->step();  // warms up caches and the allocator
+  row.peak_bytes = allocator_statistics().peak_bytes - before;
+  row.flops = flops_of_step(*row.trainee);
+  return row;
+}
+
+/// The model of the flags with plain attention, then the rows that are compared with it.
+std::vector<StepResult> prepared_rows(const Cli& cli, const StepOptions& options) {
   const std::string plain = options.model.architecture == Architecture::transformer ? "global" : "classic(additive)";
-  const SequenceModelOptions given = options.model;
   auto is_plain = [&](const std::string& attention) { return attention.empty() || attention == plain; };
-  const bool only_plain = comparison.is_alone() && is_plain(given.attention) && is_plain(given.decoder_attention) &&
-                          is_plain(given.cross_attention);
-  options.model.attention = options.model.decoder_attention = options.model.cross_attention = "";
-  add(plain);
-  options.model = given;
-  if (only_plain) return rows;
-  for (const Comparison::Row& row : comparison.rows(cli))
-    if (row.title != plain) cli.with(row.arguments, [&] { add(row.title); });
+  StepOptions first = options;
+  first.model.attention = first.model.decoder_attention = first.model.cross_attention = "";
+  std::vector<StepResult> rows;
+  rows.push_back(prepared_row(plain, first));
+  if (!options.comparison.is_given() && is_plain(options.model.attention) &&
+      is_plain(options.model.decoder_attention) && is_plain(options.model.cross_attention))
+    return rows;
+  for (const Comparison::Row& row : options.comparison.rows(cli))
+    if (row.title != plain) rows.push_back(prepared_row(row.title, options_of<StepOptions>(cli, row, add_flags)));
   return rows;
 }
 
@@ -237,8 +239,7 @@ void time_steps(std::vector<StepResult>& results, const StepOptions& options) {
 
 void benchmark_step(Cli& cli) {
   StepOptions options;
-  Comparison comparison("--attention");
-  add_flags(cli, options, comparison);
+  add_flags(cli, options);
   cli.parse();
   require(options.batch_tokens >= options.length, "--batch-tokens {}: less than one sentence of --length {}",
           options.batch_tokens, options.length);
@@ -247,8 +248,11 @@ void benchmark_step(Cli& cli) {
   AttentionEngineScope engine(options.engine);
   if (options.task == Task::classify) options.encoder().require_memory(options.batch_tokens);
 
-  comparison.check(cli, [&] { options.check_model(); });
-  std::vector<StepResult> results = prepared_rows(cli, options, comparison);
+  for (const Comparison::Row& row : options.comparison.rows(cli)) {
+    const StepOptions own = options_of<StepOptions>(cli, row, add_flags);
+    row.arguments.empty() ? own.check_model() : with_flag("--compare: '" + row.title + "'", [&] { own.check_model(); });
+  }
+  std::vector<StepResult> results = prepared_rows(cli, options);
   time_steps(results, options);
 
   Table table({"attention", "tokens/s", "steps/s", "ratio to first", "by FLOPs", "efficiency", "gemm share", "peak MiB",
