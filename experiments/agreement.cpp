@@ -54,7 +54,6 @@ int main(int argc, char** argv) {
                                    "number of attractors: nouns of the other number between subject and verb.");
     const Options& options = experiment.options();
     if (options.list_attentions) return fmt::print("{}", attention_catalogue());
-    options.training.apply();
     experiment.check([](const Options& row) { row.check(); });
     if (!options.label.empty()) return label_texts(options);
     const LabelledData data(load(options.data), options.text, experiment.directory());

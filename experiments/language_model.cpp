@@ -49,7 +49,6 @@ int main(int argc, char** argv) {
                                    "Trains Transformer decoders to predict the next word of a text, and reports "
                                    "perplexity; or makes up text with a trained one.");
     const Options& options = experiment.options();
-    options.training.apply();
     const Use use = options.trained.use(cli);
     if (use == Use::sampling) return sample_texts(options);
     experiment.check([](const Options& row) { row.check(); });

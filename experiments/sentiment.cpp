@@ -53,7 +53,6 @@ int main(int argc, char** argv) {
         "Trains Transformer encoders to label sentences or reviews with their sentiment, or any labels of your own.");
     const Options& options = experiment.options();
     if (options.list_attentions) return fmt::print("{}", attention_catalogue());
-    options.training.apply();
     experiment.check([](const Options& row) { row.check(); });
     if (!options.label.empty()) return label_texts(options);
     const LabelledData data(load(options.data), options.text, experiment.directory());

@@ -50,7 +50,6 @@ int main(int argc, char** argv) {
         cli,
         "Trains encoder-decoders to summarize, and reports ROUGE and speed; or summarizes text with a trained one.");
     const Options& options = experiment.options();
-    options.training.apply();
     const Use use = options.trained.use(cli);
     if (use == Use::decoding) return decode_texts(options);
     experiment.check([](const Options& row) { row.check(); });

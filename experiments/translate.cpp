@@ -50,7 +50,6 @@ int main(int argc, char** argv) {
                                    "Trains encoder-decoders to translate, and reports BLEU, RIBES and speed; or "
                                    "translates text with a trained one.");
     const Options& options = experiment.options();
-    options.training.apply();
     const Use use = options.trained.use(cli);
     if (use == Use::decoding) return decode_texts(options);
     experiment.check([](const Options& row) { row.check(); });

@@ -10,9 +10,7 @@ void ClassificationOptions::add_to(Cli& cli) {
   cli.group("Text");
   cli.add(text);
   cli.comparable(true);
-  cli.add(model);
-  cli.add(training);
-  cli.add(batches);
+  cli.add(model, training, batches);
   cli.comparable(false);
   cli.group("Instead of training");
   cli.option("--list-attentions", list_attentions, "print every attention method with its options, and end").unsaved();

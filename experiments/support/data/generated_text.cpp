@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include "experiments/support/data/lexicon.h"
+#include "experiments/support/metrics/alignment.h"
+#include "experiments/support/text/words.h"
 
 namespace fovea {
 
@@ -141,6 +144,29 @@ class TranslationGrammar {
   }
 };
 
+// ---- Tags
+
+/// The source of a translation; the tags say where the translation of each word goes.
+class TaggingGrammar : public TranslationGrammar {
+ public:
+  TextPair draw(SplitMix& random) const {
+    const TextPair pair = TranslationGrammar::draw(random);
+    const std::set<Link> links = parse_alignment(pair.alignment).sure;  // in the order of the source
+    TextPair tagged{.source = pair.source, .target = {}, .alignment = {}};
+    auto link = links.begin();
+    std::int64_t translated = 0;  // words before this one that have a translation
+    for (std::int64_t word = 0; word < std::ssize(split_words(pair.source)); ++word) {
+      if (link == links.end() || link->source != word) {
+        append_word(tagged.target, "none");
+        continue;
+      }
+      append_word(tagged.target, link->target < translated ? "left" : link->target > translated ? "right" : "stay");
+      ++link, ++translated;
+    }
+    return tagged;
+  }
+};
+
 // ---- Summaries
 
 class SummaryGrammar {
@@ -231,15 +257,28 @@ class LineGrammar {
 
 }  // namespace
 
-std::unique_ptr<PairSource> generate_translation(std::string_view specification) {
+namespace {
+
+template <class Grammar>
+std::unique_ptr<PairSource> generate_phrases(std::string_view specification) {
+  Grammar grammar;
   GeneratedSizes sizes = default_sizes();
-  TranslationGrammar grammar;
   auto options = sizes.options();
   options.push_back(GeneratedOption::integer("words", grammar.words, {4, 100}));
   options.push_back(GeneratedOption::interval("phrases", grammar.phrases, {1, 50}));
   options.push_back(GeneratedOption::interval("length", grammar.length, {1, 20}));
   options.push_back(GeneratedOption::number("swap", grammar.swap, 0, 1));
   return pairs_of(specification, sizes, options, grammar);
+}
+
+}  // namespace
+
+std::unique_ptr<PairSource> generate_translation(std::string_view specification) {
+  return generate_phrases<TranslationGrammar>(specification);
+}
+
+std::unique_ptr<PairSource> generate_tags(std::string_view specification) {
+  return generate_phrases<TaggingGrammar>(specification);
 }
 
 std::unique_ptr<PairSource> generate_summaries(std::string_view specification) {

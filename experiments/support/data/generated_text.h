@@ -27,6 +27,11 @@ namespace fovea {
 /// Throws Error naming the option and its column.
 std::unique_ptr<PairSource> generate_translation(std::string_view specification);
 
+/// The sources of generate_translation(), and as target a tag for each word, which says where its translation goes:
+/// left, right or stay, compared with a word-by-word translation; none for the particle, which is not translated. The
+/// options are those of generate_translation().
+std::unique_ptr<PairSource> generate_tags(std::string_view specification);
+
 /// Articles and headlines. The headline says in as few words what the first sentence says; the rest is beside the
 /// point.
 ///

@@ -146,6 +146,19 @@ Scores accuracy_scores(const Files& files, const TextMetricOptions&) {
   return {{.name = "accuracy %", .metric = mean_metric(right)}};
 }
 
+/// The words of all lines that are the reference's word at the same place; missing and additional words are wrong.
+Scores word_accuracy_scores(const Files& files, const TextMetricOptions&) {
+  const TextFile& reference = only_reference(files, "word-accuracy");
+  SummedMetric metric{.width = 2, .of_sums = [](auto sums) { return 100 * sums[0] / sums[1]; }};
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto words = split_words(files.hypotheses.lines[i]), right = split_words(reference.lines[i]);
+    double equal = 0;
+    for (std::size_t k = 0; k < std::min(words.size(), right.size()); ++k) equal += words[k] == right[k];
+    metric.statistics.insert(metric.statistics.end(), {equal, double(std::max(words.size(), right.size()))});
+  }
+  return {{.name = "word accuracy %", .metric = std::move(metric)}};
+}
+
 /// The negative log-likelihoods of a line, and the words of its text.
 Likelihood likelihood_of(const TextFile& file, std::size_t i, const std::string& text) {
   Likelihood result;
@@ -204,6 +217,7 @@ constexpr Entry entries[] = {
     {"rouge", "ROUGE-1, -2, -L and -L at the summary level (sentences end at '.'), F1 of documents, averaged",
      rouge_scores},
     {"accuracy", "lines that are the reference's, in percent", accuracy_scores},
+    {"word-accuracy", "words that are the reference's word at the same place, in percent", word_accuracy_scores},
     {"perplexity", "hypotheses are negative log-likelihoods of tokens, </s> included, references the text",
      perplexity_scores},
     {"aer", "alignment error rate of links like 0-2; the reference's 0?2 are only possible", alignment_scores},

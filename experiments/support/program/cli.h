@@ -104,14 +104,10 @@ class Cli {
   Option choice(const std::string& name, E& value, const std::vector<std::pair<std::string, E>>& names,
                 const std::string& description);
 
-  /// Declares the flags of a group of options: `options.add_to(cli)` or `add_options(cli, options)`.
-  template <class Options>
-  void add(Options& options) {
-    if constexpr (requires { options.add_to(*this); }) {
-      options.add_to(*this);
-    } else {
-      add_options(*this, options);
-    }
+  /// Declares the flags of groups of options: `options.add_to(cli)` or `add_options(cli, options)`.
+  template <class... Options>
+  void add(Options&... options) {
+    (add_one(options), ...);
   }
 
   /// Sets all variables. Throws Error for a misspelt flag or key (with the nearest right one), a missing or wrong
@@ -138,6 +134,14 @@ class Cli {
   Entry& declare(const std::string& name, const std::string& description);
   Entry& declare_choice(const std::string& name, std::vector<std::string> names, std::function<std::size_t()> chosen,
                         std::function<void(std::size_t)> choose, const std::string& description);
+  template <class Options>
+  void add_one(Options& options) {
+    if constexpr (requires { options.add_to(*this); }) {
+      options.add_to(*this);
+    } else {
+      add_options(*this, options);
+    }
+  }
   void configure_from(Entry& entry, const std::string& name);
   std::vector<std::string> names() const;
 

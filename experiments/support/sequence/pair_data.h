@@ -59,6 +59,8 @@ class PairData {
   const std::string& description() const { return description_; }
   /// Writes the vocabulary and the fingerprint of the data into a run's directory.
   void save(const std::filesystem::path& directory) const;
+  /// Throws Error, with the pair, unless every target has as many tokens as its source: a tag for each word.
+  void require_word_by_word() const;
   /// The length of the longest pair, in tokens.
   std::int64_t longest() const;
   /// The numbers of tokens of source and target; 0 for the source of a language model.

@@ -57,9 +57,7 @@ void SequenceOptions::add_to(Cli& cli) {
   data.add_corpus_to(cli, data_help);
   data.add_text_to(cli);
   cli.comparable(true);
-  cli.add(model);
-  cli.add(training);
-  cli.add(batches);
+  cli.add(model, training, batches);
   cli.option("--label-smoothing", label_smoothing, "probability that is spread over the whole vocabulary")
       .range(0, 0.99);
   cli.choice("--loss-per", loss_per, {{"token", LossPer::token}, {"sentence", LossPer::sentence}},

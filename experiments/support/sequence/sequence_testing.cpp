@@ -66,13 +66,11 @@ std::vector<DevScore> development_scores(SequenceModel& model, const PairData& d
   BeamFlags greedy = options.beam;
   greedy.beam.beam = 1;
   const std::vector<std::string> texts = best_texts(decode(model, data.dev.pairs, data.tokenizers, greedy));
-  std::vector<std::string> metrics{options.select};
+  TestResult test{.examples = examples_of(data.dev, texts), .metrics = {options.select}};
+  test.options.tokenization = options.tokenization;
   for (const std::string& metric : options.metrics)
-    if (metric != options.select) metrics.push_back(metric);
-  std::vector<DevScore> scores;
-  const TextMetricOptions how{.tokenization = options.tokenization};
-  for (const TextScore& score : scores_of(examples_of(data.dev, texts), metrics, how))
-    scores.push_back({score.name, score.metric.value(), score.metric.higher_is_better});
+    if (metric != options.select) test.metrics.push_back(metric);
+  std::vector<DevScore> scores = dev_scores_of(test);
   scores.push_back(perplexity);
   return scores;
 }

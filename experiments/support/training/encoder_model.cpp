@@ -25,20 +25,21 @@ void EncoderModelOptions::require_memory(std::int64_t tokens) const {
           parameters / 1e6, needed / gibibyte, there / gibibyte);
 }
 
+TransformerOptions EncoderModelOptions::encoder() const {
+  require_heads();
+  return {.layers = layers,
+          .model_dim = model_dim,
+          .heads = heads,
+          .feed_forward_dim = feed_forward_dim,
+          .norm = norm,
+          .dropout = dropout,
+          .attention_dropout = dropout,
+          .feed_forward_dropout = dropout};
+}
+
 std::unique_ptr<EncoderClassifier> EncoderModelOptions::make(const std::string& specification, std::int64_t vocabulary,
                                                              std::int64_t classes) const {
-  require_heads();
-  EncoderClassifierOptions options;
-  options.vocabulary = vocabulary;
-  options.classes = classes;
-  options.encoder = {.layers = layers,
-                     .model_dim = model_dim,
-                     .heads = heads,
-                     .feed_forward_dim = feed_forward_dim,
-                     .norm = norm,
-                     .dropout = dropout,
-                     .attention_dropout = dropout,
-                     .feed_forward_dropout = dropout};
+  const EncoderClassifierOptions options{.vocabulary = vocabulary, .classes = classes, .encoder = encoder()};
   return std::make_unique<EncoderClassifier>(options, flagged_attention("--attention", specification));
 }
 

@@ -20,6 +20,10 @@ struct EncoderModelOptions : TransformerFlags {
   /// Throws Error where the machine cannot hold the encoder with its gradients and Adam's state, and what the layers
   /// keep of so many tokens.
   void require_memory(std::int64_t tokens = 0) const;
+  /// The encoder's sizes and dropout. Throws Error unless the heads divide the width.
+  TransformerOptions encoder() const;
+  /// Makes the attentions.
+  AttentionFactory factory() const { return flagged_attention("--attention", attention); }
   /// A classifier whose attentions are `specification`.
   std::unique_ptr<EncoderClassifier> make(const std::string& specification, std::int64_t vocabulary,
                                           std::int64_t classes) const;

@@ -74,12 +74,13 @@ class ExperimentBase {
 template <class Options>
 class Experiment : public ExperimentBase {
  public:
-  /// Parses the command line, and every row's.
+  /// Parses the command line, and every row's. Sets threads and precision for this process (options.training).
   Experiment(Cli& cli, const std::string& about) : ExperimentBase(cli) {
     cli.describe(about);
     options_.add_to(cli);
     flags_.add_to(cli);
     cli.parse();
+    options_.training.apply();
     plans_ = plans();
     for (Plan& plan : plans_) {
       auto declare_and_parse = [&] {

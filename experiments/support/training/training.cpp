@@ -383,6 +383,13 @@ class Training::Implementation {
   std::unique_ptr<Progress> progress_;
 };
 
+std::vector<DevScore> dev_scores_of(const TestResult& test) {
+  std::vector<DevScore> scores;
+  for (const TextScore& score : test.scores())
+    scores.push_back({score.name, score.metric.value(), score.metric.higher_is_better});
+  return scores;
+}
+
 Training::Training(const Run& run, Module& model, const TrainingOptions& options, BatchPlace& place)
     : self_(std::make_unique<Implementation>(run, model, options, place)) {}
 Training::~Training() = default;

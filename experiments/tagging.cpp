@@ -1,0 +1,102 @@
+// Tagging, a label for every word of a sentence: a complete task of one's own, with its model.
+#include "autograd/operations.h"
+#include "experiments/support/data/generated_text.h"
+#include "experiments/support/program/program.h"
+#include "experiments/support/sequence/pair_data.h"
+#include "experiments/support/training/encoder_model.h"
+#include "experiments/support/training/experiment.h"
+#include "nn/loss.h"
+#include "tensor/top_k.h"
+
+namespace {
+
+using namespace fovea;
+
+struct Options {
+  PairDataOptions data;  // the words are the source, the tags the target
+  EncoderModelOptions model;
+  TrainingOptions training;
+  BatchOptions batches;
+
+  void add_to(Cli& cli) {
+    data.generate = generate_tags;
+    data.text.joint = false;  // words and tags have vocabularies of their own
+    data.add_corpus_to(cli, "files of words and tags, a sentence a line, or generated[:words=25,swap=0.3,...]");
+    cli.comparable(true);
+    cli.add(model, training, batches);
+  }
+};
+
+/// logits = encoder(dropout(embedding + position)) W + b, for each word.
+class Tagger : public Module {
+ public:
+  Tagger(const EncoderModelOptions& options, std::int64_t words, std::int64_t tags)
+      : embedding_(words, options.model_dim, {.padding = pad_id, .scale = true}),
+        positions_(Positions::sinusoidal, options.model_dim, 0),
+        encoder_(options.encoder(), Place::encoder, encoder_layer(options.factory())),
+        output_(options.model_dim, tags) {
+    child("embedding", embedding_);
+    child("encoder", encoder_);
+    child("output", output_);
+  }
+  Variable forward(const SequenceBatch& batch) {  // [B, T] → [B, T, tags]
+    const Variable embedded = positions_.forward(embedding_.forward(batch.source));
+    return output_.forward(encoder_.forward({.states = embedded, .lengths = batch.source_lengths}));
+  }
+
+ private:
+  Embedding embedding_;
+  PositionEncoding positions_;
+  TransformerStack encoder_;
+  Linear output_;
+};
+
+/// The most probable tags of each sentence, beside the right ones.
+TestResult test(Tagger& model, const PairSet& set, const PairTokenizers& tokenizers, const BatchOptions& batches) {
+  NoGrad off;
+  model.train(false);
+  TestResult result{.set = set.name, .metrics = {"word-accuracy"}};
+  for (const TextPair& pair : set.texts) result.examples.push_back({.input = pair.source, .reference = pair.target});
+  for (const PlannedBatch& plan : evaluation_batches(set.pairs.lengths, batches)) {
+    const PairBatch batch = fill(plan, set.pairs, batches);
+    const std::vector<int> tags = top_k(model.forward(batch.read(true)).value(), 1).index.to_vector<int>();  // [B, T]
+    for (std::size_t row = 0; row < batch.indices.size(); ++row) {
+      const std::span own(tags.data() + row * batch.source_length, batch.target_lengths[row] - 1);  // without </s>
+      result.examples[batch.indices[row]].hypothesis = tokenizers.target->decode(own);
+    }
+  }
+  return result;
+}
+
+/// Trains and tests one row with one seed.
+RunResult train_and_test(const Options& options, const PairData& data, const Run& run) {
+  Tagger model(options.model, data.source_size(), data.target_size());
+  model.initialise(run.seed);
+  PairBatches batches(data.train, options.batches, run.seed);
+  Training training(run, model, options.training, batches);
+  auto dev_scores = [&] { return dev_scores_of(test(model, data.dev, data.tokenizers, options.batches)); };
+  while (training.has_next_update()) {
+    for (std::int64_t k = 0; k < options.batches.accumulate; ++k) {
+      RandomScope random = training.random(k);  // of dropout
+      const PairBatch batch = batches.next();
+      Variable loss =
+          cross_entropy_loss(model.forward(batch.read(true)), batch.targets(), {.ignored = pad_id}, Total::sum);
+      training.add(loss, static_cast<double>(batch.target_tokens));
+    }
+    training.update(dev_scores);
+  }
+  RunResult result{.parameters = model.parameter_count(), .training = training.finish(dev_scores)};
+  for (const PairSet& set : data.tests) result.tests.push_back(test(model, set, data.tokenizers, options.batches));
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run("tagging", argc, argv, [](Cli& cli) {
+    Experiment<Options> experiment(cli, "Trains Transformer encoders to tag every word of a sentence.");
+    const PairData data(experiment.options().data, experiment.options().batches, experiment.directory());
+    data.require_word_by_word();
+    experiment.train(data, [&](const Options& row, const Run& run) { return train_and_test(row, data, run); });
+  });
+}
