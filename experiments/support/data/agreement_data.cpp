@@ -1,7 +1,6 @@
 #include "experiments/support/data/agreement_data.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -10,6 +9,7 @@
 #include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/lines.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -83,11 +83,9 @@ AgreementColumns columns_of(const LineReader& reader, std::string_view header) {
 }
 
 std::int64_t integer(const LineReader& reader, const std::string& text, const char* column) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  reader.require_here(error == std::errc() && end == text.data() + text.size(), "{} '{}', expected an integer", column,
-                      text);
-  return value;
+  const auto value = number<std::int64_t>(text);
+  reader.require_here(value.has_value(), "{} '{}', expected an integer", column, text);
+  return *value;
 }
 
 int number_label(const LineReader& reader, const std::string& text) {

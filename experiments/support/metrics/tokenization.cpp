@@ -3,13 +3,14 @@
 #include <array>
 #include <utility>
 
+#include "experiments/support/text/utf8.h"
+
 namespace fovea {
 
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_period_or_comma(char c) { return c == '.' || c == ','; }
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
 std::string replaced(std::string_view text, std::string_view part, std::string_view by) {
   std::string result;
@@ -70,9 +71,9 @@ std::string mteval_13a(std::string_view line) {
 
 std::string characters(std::string_view text) {
   std::string result;
-  for (char c : text) {
-    if (!is_continuation(c)) result += ' ';
-    result += c;
+  for (std::string_view character : split_characters(text)) {
+    result += ' ';
+    result += character;
   }
   return result;
 }

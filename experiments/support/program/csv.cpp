@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -14,6 +13,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "experiments/support/text/number.h"
 #include "tensor/error.h"
 #include "tensor/support/atomic_file.h"
 #include "tensor/support/suggestion.h"
@@ -51,14 +51,6 @@ std::string whole_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), "{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-template <class T>
-std::optional<T> number(const std::string& text) {
-  T value{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool is_whole = error == std::errc() && end == text.data() + text.size();
-  return is_whole ? std::optional(value) : std::nullopt;
 }
 
 /// The bytes of the header and of the rows up to `last_step`.

@@ -1,7 +1,6 @@
 /// A flag's value as text and as JSON. The errors say only what is wrong with the value: whoever calls puts the flag,
 /// or the file and the key, before them.
 #pragma once
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "experiments/support/program/json_file.h"
+#include "experiments/support/text/number.h"
 #include "tensor/error.h"
 
 namespace fovea::flag_value {
@@ -47,15 +47,6 @@ const char* placeholder() {
   if constexpr (std::is_same_v<T, std::filesystem::path>) return "PATH";
   if constexpr (std::is_same_v<T, std::string>) return "TEXT";
   return std::is_floating_point_v<T> ? "X" : "N";
-}
-
-/// The whole text as a number, or nothing.
-template <class T>
-std::optional<T> number(const std::string& text) {
-  T value{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool whole_text = error == std::errc() && end == text.data() + text.size() && !text.empty();
-  return whole_text ? std::optional(value) : std::nullopt;
 }
 
 /// 1e5 and 5.0 are whole numbers too. Every double below the bound converts exactly.

@@ -4,11 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace fovea {
+#include "experiments/support/text/utf8.h"
 
-/// Columns that UTF-8 text takes: 2 for East Asian wide characters and emoji, 0 for combining marks and control
-/// characters, 1 for anything else and for each byte that is not UTF-8.
-std::size_t display_width(std::string_view text);
+namespace fovea {
 
 /// The text if it fits, otherwise its beginning with "…", in at most `columns`.
 std::string shortened(std::string_view text, std::size_t columns);
@@ -29,11 +27,5 @@ bool can_redraw(int descriptor);
 
 /// Whether colours are welcome there: can_redraw, and NO_COLOR (no-color.org) is unset or empty.
 bool wants_colour(int descriptor);
-
-/// The next character of UTF-8 text at `position`, which is moved behind it; U+FFFD, one byte on, where it is no UTF-8.
-char32_t next_character(std::string_view text, std::size_t& position);
-
-/// Appends the character in UTF-8.
-void append_utf8(std::string& text, char32_t character);
 
 }  // namespace fovea

@@ -84,8 +84,4 @@ std::string text_fault(std::string_view line);
 /// Nothing but white space?
 bool is_blank(std::string_view line);
 
-/// Where the first byte lies that is not part of valid UTF-8 (RFC 3629: no overlong forms, no surrogates, at most
-/// U+10FFFF), or npos.
-std::size_t invalid_utf8(std::string_view text);
-
 }  // namespace fovea

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -13,6 +12,7 @@
 #include <zlib.h>
 
 #include "experiments/support/program/json_file.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/sentencepiece_model.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -76,11 +76,7 @@ class TrainingLines : public sentencepiece::SentenceIterator {
 std::optional<std::int64_t> number_after(const std::string& message, std::string_view before) {
   const std::size_t at = message.find(before);
   if (at == std::string::npos) return std::nullopt;
-  const char* begin = message.c_str() + at + before.size();
-  char* end = nullptr;
-  const long value = std::strtol(begin, &end, 10);
-  if (end == begin) return std::nullopt;
-  return value;
+  return leading_number<std::int64_t>(std::string_view(message).substr(at + before.size()));
 }
 
 sentencepiece::util::Status train_model(const TextOptions& options, std::span<const std::string_view> texts,

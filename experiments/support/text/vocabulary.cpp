@@ -1,10 +1,9 @@
 #include "experiments/support/text/vocabulary.h"
 
-#include <charconv>
-
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/bpe_tokenizer.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/subword_tokenizer.h"
 #include "experiments/support/text/word_tokenizer.h"
 #include "tensor/error.h"
@@ -67,11 +66,9 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   if (units == "codes") return BpeTokenizer::load(directory, size, lower_case);
   require(units == "unigram" || units == "bpe" || units == "characters",
           "{}: units is '{}', expected words, unigram, bpe, characters or codes", path.string(), units);
-  std::uint32_t sum = 0;
-  const auto [end, error] = std::from_chars(checksum.data(), checksum.data() + checksum.size(), sum, 16);
-  require(error == std::errc() && end == checksum.data() + checksum.size(), "{}: crc32 is '{}', expected 8 hex digits",
-          path.string(), checksum);
-  return SubwordTokenizer::load(directory, size, sum, lower_case);
+  const auto sum = hexadecimal<std::uint32_t>(checksum);
+  require(sum.has_value(), "{}: crc32 is '{}', expected 8 hex digits", path.string(), checksum);
+  return SubwordTokenizer::load(directory, size, *sum, lower_case);
 }
 
 }  // namespace fovea

@@ -7,10 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/support/text/utf8.h"
+
 namespace fovea {
 
-/// The words of UTF-8 text, in order: views into `text`. White space is what Unicode calls so (White_Space), thus also
-/// the no-break and the ideographic space.
+/// The words of UTF-8 text, in order: views into `text`. White space is what `is_space` says.
 std::vector<std::string_view> split_words(std::string_view text);
 
 /// Lets a hash table with std::string keys be asked for a std::string_view.
@@ -21,9 +22,6 @@ struct WordHash {
 
 /// The words with one space between.
 std::string join_words(std::span<const std::string_view> words);
-
-/// Lower case by the one-to-one mappings of Latin (up to U+017F), Greek and Cyrillic; other letters stay as they are.
-std::string lower_case(std::string_view text);
 
 /// The columns of a line: views into `line`, at least one.
 std::vector<std::string_view> split_columns(std::string_view line, char separator = '\t');
