@@ -75,13 +75,21 @@ std::optional<T> meaning(const std::string& text) {
   }
 }
 
+/// Whether the text is a whole number, of any size: digits, or a number like 1e30.
+inline bool is_whole(const std::string& text) {
+  auto real = number<double>(text);
+  return is_whole_number(text) || (real && std::isfinite(*real) && *real == std::floor(*real));
+}
+
 template <class T>
 T from_text(const std::string& text) {
   auto value = meaning<T>(text);
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
-    if (auto real = number<double>(text); !value && real && std::isfinite(*real) && *real == std::floor(*real))
-      fail("{} is out of range; it goes from {} to {}", text, std::numeric_limits<T>::min(),
-           std::numeric_limits<T>::max());
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    if (!value && is_whole(text)) {
+      require(!text.starts_with('-'), "{} is too small, the least is {}", text, std::numeric_limits<T>::min());
+      fail("{} is too large, the most is {}", text, std::numeric_limits<T>::max());
+    }
+  }
   if (!value) fail("'{}' is not {}", text, expectation<T>());
   return *value;
 }
