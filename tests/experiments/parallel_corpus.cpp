@@ -115,6 +115,13 @@ BOOST_AUTO_TEST_CASE(bad_lines_are_refused_with_their_place) {
   BOOST_TEST(Reading("a b\n", "x y\n", {.max_words = 2}).refusal == "");
 }
 
+BOOST_AUTO_TEST_CASE(blank_lines_of_texts_alone_are_no_fault) {
+  Folder folder;
+  PairReader reader({{}, write(folder / "t", " \n = Title =\n\nText\n"), {}}, {});
+  BOOST_TEST((read(reader) == Pairs{{"", " = Title ="}, {"", "Text"}}));
+  BOOST_TEST(reader.skipped().blank == 2);
+}
+
 BOOST_AUTO_TEST_CASE(bad_lines_are_skipped_and_counted) {
   const Reading some("a\n\nc\nd d d d\ne\n\xc0 f\ng\n", "A\nB\n\xfe\nD\n\nF\nG\nH\nI\n", {BadLines::skip, 3});
   BOOST_TEST((some.pairs == Pairs{{"a", "A"}, {"g", "G"}}));
@@ -196,6 +203,60 @@ BOOST_AUTO_TEST_CASE(one_file_has_its_parts_in_order) {
   BOOST_TEST(contains(refusal(options), "is one file; --source and --target name files of a directory"));
 }
 
+BOOST_AUTO_TEST_CASE(texts_alone_need_no_target) {
+  using Names = std::vector<std::string>;
+  for (const Names& names : {Names{"train.txt", "valid.txt", "test.txt"}, Names{"train", "dev", "test"},
+                             Names{"ptb.train.txt", "ptb.valid.txt", "ptb.test.txt"},
+                             Names{"wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens"}}) {
+    Folder folder;
+    for (std::size_t k = 0; k < 3; ++k) write(folder / names[k], "text " + std::to_string(k) + "\n");
+    write(folder / "README", "about these texts");
+    ParallelCorpusOptions directory, file;
+    directory.data = folder.path.string();
+    file.data = (folder / names[0]).string();  // brings the others along
+    for (const ParallelCorpusOptions& options : {directory, file}) {
+      const ParallelCorpus corpus(options);
+      BOOST_TEST((visited(corpus, Part::train) == Pairs{{"", "text 0"}}));
+      BOOST_TEST((visited(corpus, Part::dev) == Pairs{{"", "text 1"}}));
+      BOOST_TEST((visited(corpus, Part::test) == Pairs{{"", "text 2"}}));
+      BOOST_TEST(corpus.description() ==
+                 fmt::format("{}: train {}; dev {}; test {}", options.data, names[0], names[1], names[2]));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sets_belong_together_by_their_names) {
+  Folder folder;
+  for (const char* name : {"wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens", "ptb.train.txt"})
+    write(folder / name, std::string(name) + "\n");
+  ParallelCorpusOptions options;
+  options.data = folder.path.string();
+  BOOST_TEST(
+      contains(refusal(options), "several train sets: choose one with --train-set: ptb.train or wiki.train.tokens"));
+  options.train_set = "wiki.train";
+  const ParallelCorpus wiki(options);
+  write(folder / "wiki.test.tokens", "wiki.test.tokens\n\n");
+  write(folder / "wiki.valid.tokens", "\nwiki.valid.tokens\n");
+  visited(wiki, Part::dev);
+  BOOST_TEST((visited(wiki, Part::test) == Pairs{{"", "wiki.test.tokens"}}));
+  BOOST_TEST(contains(wiki.left_out(), "dev: 1 line skipped: 1 blank; the first: "));
+  BOOST_TEST(contains(wiki.left_out(), "wiki.valid.tokens:1: a blank line; test: 1 line skipped: "));
+  BOOST_TEST(contains(wiki.description(), "dev wiki.valid.tokens; test wiki.test.tokens; not used: ptb.train.txt"));
+  options.train_set = "ptb.train.txt";
+  const ParallelCorpus ptb(options);
+  BOOST_TEST(contains(ptb.description(),
+                      "train ptb.train.txt; dev 10 % of train by hash; test 10 % of train by hash; not used: "
+                      "wiki.test.tokens, wiki.train.tokens, wiki.valid.tokens"));
+  options.train_set = "wiki.valid";  // the set that is trained on is not the development set, too
+  BOOST_TEST(contains(ParallelCorpus(options).description(),
+                      "train wiki.valid.tokens; dev 10 % of train by hash; test "
+                      "wiki.test.tokens;"));
+  options.train_set = "books";
+  BOOST_TEST(contains(refusal(options), "has no such set; it has ptb.train, wiki.test.tokens, wiki.train.tokens, "));
+  options.target = "de";
+  BOOST_TEST(contains(refusal(options), "has no such set; it has ptb.train.txt, wiki.test.tokens, "));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_missing_is_said) {
   Folder folder;
   ParallelCorpusOptions options = options_of(folder);
@@ -207,6 +268,10 @@ BOOST_AUTO_TEST_CASE(what_is_missing_is_said) {
   BOOST_TEST(contains(refusal(options), "are train.de"));
   options.target = "";
   BOOST_TEST(contains(refusal(options), "--target is missing"));
+  Folder empty;
+  ParallelCorpusOptions alone;
+  alone.data = empty.path.string();
+  BOOST_TEST(contains(refusal(alone), "no training set: the name of a file must have the word train in it"));
   options.target = "en";
   BOOST_TEST(contains(refusal(options), "--source and --target are both 'en'"));
   options.data = (folder / "nowhere").string();

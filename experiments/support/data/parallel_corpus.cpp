@@ -1,10 +1,9 @@
 #include "experiments/support/data/parallel_corpus.h"
 
-#include <algorithm>
-#include <map>
 #include <vector>
 
 #include "experiments/support/data/classification.h"
+#include "experiments/support/data/text_sets.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -14,74 +13,6 @@ namespace fovea {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr const char* part_names[] = {"train", "dev", "test"};
-
-/// `train.lc.en.txt.gz`, `en`: `train.lc`; nothing if the file is of another language.
-std::optional<std::string> set_of(std::string file, const std::string& language) {
-  for (const char* ending : {".gz", ".txt"}) {
-    if (file.ends_with(ending) && file.size() > std::string_view(ending).size()) {
-      file.erase(file.size() - std::string_view(ending).size());
-    }
-  }
-  const std::string ending = "." + language;
-  if (!file.ends_with(ending) || file.size() == ending.size()) return {};
-  return file.substr(0, file.size() - ending.size());
-}
-
-/// Does the name begin with the word, and not go on with a letter? `test_2016`, `train.lc`, not `training`.
-bool begins_with_word(const std::string& name, std::string_view word) {
-  if (!name.starts_with(word)) return false;
-  const char next = name.size() > word.size() ? name[word.size()] : '.';
-  return !(next >= 'a' && next <= 'z') && !(next >= 'A' && next <= 'Z');
-}
-
-bool is_set_of(const std::string& name, Part part) {
-  if (part == Part::train) return begins_with_word(name, "train");
-  if (part == Part::test) return begins_with_word(name, "test");
-  return begins_with_word(name, "dev") || begins_with_word(name, "val") || begins_with_word(name, "valid") ||
-         begins_with_word(name, "validation");
-}
-
-/// The sets of a language in a directory, with their files.
-std::map<std::string, fs::path> sets_of(const fs::path& directory, const std::string& language) {
-  std::map<std::string, fs::path> sets;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    const auto set = entry.is_regular_file() ? set_of(entry.path().filename().string(), language) : std::nullopt;
-    if (!set) continue;
-    const auto [other, is_new] = sets.emplace(*set, entry.path());
-    require(is_new, "{}: both {} and {} are {}", directory.string(), other->second.filename().string(),
-            entry.path().filename().string(), *set + "." + language);
-  }
-  return sets;
-}
-
-/// The set that is asked for: `test_2016` may also be the beginning of one name, `test_2016.lc`.
-std::string asked_set(const std::vector<std::string>& sets, const std::string& asked) {
-  if (std::count(sets.begin(), sets.end(), asked) > 0) return asked;
-  const auto fits = [&](const std::string& set) { return set.starts_with(asked + "."); };
-  return std::count_if(sets.begin(), sets.end(), fits) == 1 ? *std::find_if(sets.begin(), sets.end(), fits) : "";
-}
-
-/// The one set of the part; empty where there is none.
-std::string chosen_set(const std::map<std::string, fs::path>& sets, Part part, const std::string& asked,
-                       const fs::path& directory) {
-  const char* name = part_names[static_cast<std::size_t>(part)];
-  std::vector<std::string> all, fitting;
-  for (const auto& [set, path] : sets) {
-    all.push_back(set);
-    if (is_set_of(set, part)) fitting.push_back(set);
-  }
-  if (!asked.empty()) {
-    const std::string set = asked_set(all, asked);
-    require(!set.empty(), "--{}-set {}: {} has no such set; it has {}", name, asked, directory.string(),
-            listed(all, ", "));
-    return set;
-  }
-  require(fitting.size() <= 1, "{}: several {} sets: choose one with --{}-set: {}", directory.string(), name, name,
-          listed(fitting));
-  return fitting.empty() ? "" : fitting[0];
-}
 
 std::string joined_reasons(const SkippedPairs& skipped) {
   std::vector<std::string> reasons;
@@ -97,9 +28,9 @@ std::string joined_reasons(const SkippedPairs& skipped) {
 
 }  // namespace
 
-std::string describe(const SkippedPairs& skipped) {
+std::string describe(const SkippedPairs& skipped, std::string_view noun) {
   if (skipped.total() == 0) return "";
-  return fmt::format("{} skipped: {}; the first: {}", counted(static_cast<std::size_t>(skipped.total()), "pair"),
+  return fmt::format("{} skipped: {}; the first: {}", counted(static_cast<std::size_t>(skipped.total()), noun),
                      joined_reasons(skipped), skipped.first);
 }
 
@@ -130,13 +61,13 @@ bool PairReader::has_fault(const LineReader& file, const std::string& line) {
   const auto at = [&](const std::string& fault) { return fmt::format("{}:{}: {}", file.name(), file.number(), fault); };
   if (const std::string fault = text_fault(line); !fault.empty()) return report(&SkippedPairs::no_text, at(fault));
   const auto words = static_cast<std::int64_t>(split_words(line).size());
-  if (words == 0) return report(&SkippedPairs::blank, at("a blank line"));
+  if (words == 0) return report(&SkippedPairs::blank, at("a blank line"), !source_);  // between paragraphs, say
   if (rules_.max_words == 0 || words <= rules_.max_words) return false;
   return report(&SkippedPairs::too_long, at(fmt::format("{} words, --max-words is {}", words, rules_.max_words)));
 }
 
-bool PairReader::report(std::int64_t SkippedPairs::*kind, const std::string& message) {
-  require(rules_.bad_lines == BadLines::skip, "{} (--bad-lines skip leaves such pairs out)", message);
+bool PairReader::report(std::int64_t SkippedPairs::*kind, const std::string& message, bool is_harmless) {
+  require(is_harmless || rules_.bad_lines == BadLines::skip, "{} (--bad-lines skip leaves such pairs out)", message);
   if (skipped_.total() == 0) skipped_.first = message;
   ++(skipped_.*kind);
   return true;
@@ -158,12 +89,14 @@ void PairReader::end_together(bool source, bool target, bool alignment) {
 }
 
 void add_options(Cli& cli, ParallelCorpusOptions& options) {
-  cli.option("--source", options.source, "what is read: how the names of its files end, en for train.en");
-  cli.option("--target", options.target, "what is to be written, likewise");
-  cli.option("--train-set", options.train_set, "files of --data without that ending; empty: those called train...");
+  cli.option("--source", options.source, "how the names of the source's files end: en for train.en");
+  cli.option("--target", options.target,
+             "how the names of the target's files end: de for train.de; language models need none for train.txt");
+  cli.option("--train-set", options.train_set,
+             "the training set of a directory, without that ending; default: the one called train...");
   cli.option("--dev-set", options.dev_set,
-             "likewise; empty: dev..., val... or valid..., or a tenth of the training set");
-  cli.option("--test-set", options.test_set, "likewise; empty: test..., or a tenth of the training set");
+             "the development set; default: dev..., val... or valid..., otherwise a tenth of the training set");
+  cli.option("--test-set", options.test_set, "the test set; default: test..., otherwise a tenth of the training set");
   cli.choice("--bad-lines", options.lines.bad_lines, {{"refuse", BadLines::refuse}, {"skip", BadLines::skip}},
              "what to do with pairs that are blank, not UTF-8, too long or without a partner");
   cli.option("--max-words", options.lines.max_words, "longer texts are bad lines; 0: none are")
@@ -173,34 +106,38 @@ void add_options(Cli& cli, ParallelCorpusOptions& options) {
 
 ParallelCorpus::ParallelCorpus(const ParallelCorpusOptions& options) : options_(options) {
   const fs::path path = existing_data(options.data);
-  if (fs::is_regular_file(path)) {
-    find_parts(path);
+  require(fs::is_directory(path) || fs::is_regular_file(path), "--data: '{}' is neither a file nor a directory",
+          options_.data);
+  if (fs::is_directory(path)) {
+    find_sets(path, options_.train_set);
   } else {
-    find_files(path);
+    find_parts(path);
   }
 }
 
 void ParallelCorpus::find_parts(const fs::path& file) {
   require(options_.source.empty() && options_.target.empty(),
           "--data: '{}' is one file; --source and --target name files of a directory", options_.data);
-  files_[static_cast<std::size_t>(Part::train)].target = file;
+  const auto name = part_named(set_name(file));
+  if (name && name->part == Part::train) find_sets(file.has_parent_path() ? file.parent_path() : ".", set_name(file));
+  if (!files(Part::dev).empty() || !files(Part::test).empty()) return;
+  files_ = {};
+  files_[0].target = file;
   LineReader reader(file);
   for (std::string line; reader.next_of_any_kind(line);) continue;
   lines_ = reader.number();
 }
 
-void ParallelCorpus::find_files(const fs::path& directory) {
-  require(!options_.target.empty(),
+void ParallelCorpus::find_sets(const fs::path& directory, const std::string& train_set) {
+  require(!options_.target.empty() || options_.source.empty(),
           "--target is missing: the names of the target's files end with it, as de in train.de");
-  require(options_.source != options_.target, "--source and --target are both '{}'", options_.source);
-  require(fs::is_directory(directory), "--data: '{}' is no directory of files like train.{}", options_.data,
-          options_.target);
-  const auto targets = sets_of(directory, options_.target), alignments = sets_of(directory, "align");
-  const auto sources = options_.source.empty() ? targets : sets_of(directory, options_.source);
-  const std::array<std::string, 3> asked = {options_.train_set, options_.dev_set, options_.test_set};
-  for (const Part part : {Part::train, Part::dev, Part::test}) {
-    const auto k = static_cast<std::size_t>(part);
-    const std::string set = chosen_set(targets, part, asked[k], directory);
+  require(options_.source.empty() || options_.source != options_.target, "--source and --target are both '{}'",
+          options_.source);
+  const TextSets targets = sets_of(directory, options_.target), alignments = sets_of(directory, "align");
+  const TextSets sources = options_.source.empty() ? targets : sets_of(directory, options_.source);
+  const ChosenSets chosen = choose_sets(targets, {train_set, options_.dev_set, options_.test_set}, directory);
+  for (std::size_t k = 0; k < 3; ++k) {
+    const std::string& set = chosen.names[k];
     if (set.empty()) continue;
     require(sources.contains(set), "{}: there is {}, but no {}.{}", directory.string(),
             targets.at(set).filename().string(), set, options_.source);
@@ -208,9 +145,17 @@ void ParallelCorpus::find_files(const fs::path& directory) {
     files_[k].target = targets.at(set);
     if (alignments.contains(set)) files_[k].alignment = alignments.at(set);
   }
-  require(!files(Part::train).empty() || !options_.needs_training_set,
-          "{}: no training set train.{} (.txt and .gz too); found {}", directory.string(), options_.target,
-          contents_of(directory));
+  for (const std::string& set : chosen.unused) unused_.push_back(targets.at(set).filename().string());
+  if (files(Part::train).empty() && options_.needs_training_set) fail_without_training_set(directory);
+}
+
+void ParallelCorpus::fail_without_training_set(const fs::path& directory) const {
+  require(!options_.target.empty(),
+          "{}: no training set: the name of a file must have the word train in it, as train.txt or wiki.train.tokens "
+          "(.gz too), or --train-set NAME must choose one; found {}",
+          directory.string(), contents_of(directory));
+  fail("{}: no training set train.{} (.txt and .gz too); found {}", directory.string(), options_.target,
+       contents_of(directory));
 }
 
 Part ParallelCorpus::part_of(const TextPair& pair, std::int64_t line) const {
@@ -228,7 +173,7 @@ void ParallelCorpus::visit(Part part, const std::function<void(const TextPair&)>
   require(has_files || !files(Part::train).empty(),
           "--data: '{}' has neither a {} set nor a training set, of which it "
           "would be a tenth",
-          options_.data, part_names[static_cast<std::size_t>(part)]);
+          options_.data, name_of(part));
   PairReader reader(files(has_files ? part : Part::train), options_.lines);
   const bool whole = has_files && part != Part::train;
   for (TextPair pair; reader.next(pair);) {
@@ -242,7 +187,7 @@ std::string ParallelCorpus::description() const {
   std::string text = options_.data + ":";
   for (const Part part : {Part::train, Part::dev, Part::test}) {
     const PairFiles& of_part = files(part);
-    const char* name = part_names[static_cast<std::size_t>(part)];
+    const char* name = name_of(part);
     if (of_part.empty() && files(Part::train).empty()) continue;
     if (of_part.empty()) {
       text += fmt::format(" {} 10 % of train by hash;", name);
@@ -252,17 +197,18 @@ std::string ParallelCorpus::description() const {
     text += fmt::format(" {} {}{};", name, source, of_part.target.filename().string());
   }
   text.pop_back();
+  if (!unused_.empty()) text += "; not used: " + listed(unused_, ", ");
   return text;
 }
 
 std::string ParallelCorpus::left_out() const {
-  std::vector<std::string> parts;
+  std::string text;
   for (const Part part : {Part::train, Part::dev, Part::test}) {
-    const std::string skipped_pairs = describe(skipped(part));
-    const char* name = part_names[static_cast<std::size_t>(part)];
-    if (!skipped_pairs.empty()) parts.push_back(fmt::format("{}: {}", name, skipped_pairs));
+    const std::string skipped_pairs = describe(skipped(part), files(part).source.empty() ? "line" : "pair");
+    if (skipped_pairs.empty()) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name_of(part), skipped_pairs);
   }
-  return listed(parts, "; ");
+  return text;
 }
 
 }  // namespace fovea

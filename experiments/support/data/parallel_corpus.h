@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiments/support/data/text_pairs.h"
 #include "experiments/support/text/lines.h"
@@ -41,10 +42,11 @@ struct SkippedPairs {
 };
 
 /// "3 pairs skipped: 1 not UTF-8, 2 blank; the first: train.en:17: ..."; empty for none.
-std::string describe(const SkippedPairs& skipped);
+std::string describe(const SkippedPairs& skipped, std::string_view noun = "pair");
 
 /// Reads pair by pair; only one is in memory. What is no good is refused with `file:line: ...`, or skipped and counted:
-/// invalid UTF-8, blank lines, lines of too many words, files of different length.
+/// invalid UTF-8, blank lines, lines of too many words, files of different length. Blank lines of texts alone are
+/// always skipped.
 class PairReader {
  public:
   PairReader(const PairFiles& files, const LineRules& rules);
@@ -59,7 +61,7 @@ class PairReader {
  private:
   bool has_fault(const TextPair& pair);
   bool has_fault(const LineReader& file, const std::string& line);
-  bool report(std::int64_t SkippedPairs::*kind, const std::string& message);
+  bool report(std::int64_t SkippedPairs::*kind, const std::string& message, bool is_harmless = false);
   void end_together(bool source, bool target, bool alignment);
 
   LineRules rules_;
@@ -80,11 +82,12 @@ struct ParallelCorpusOptions {
 /// program describes itself.
 void add_options(Cli& cli, ParallelCorpusOptions& options);
 
-/// The files `NAME.LANGUAGE` of a directory, also with .txt or .gz behind it or both. NAME is the set that is asked for
-/// (`test_2016` finds `test_2016.lc.norm`), or begins with train; dev, val or valid; or test. `NAME.align` has gold
+/// The files `SET.LANGUAGE` of a directory, also with .txt or .gz behind it or both; texts alone need no language:
+/// train.txt, wiki.valid.tokens. `choose_sets` (text_sets.h) says which set is which part. `SET.align` has gold
 /// alignments. A part without files is split off the training pairs by a hash of the source (10 % each).
 ///
-/// Or one file, without a source: its last tenth of lines is the test part, the tenth before the development part.
+/// Or one file, without a source: its last tenth of lines is the test part, the tenth before the development part. A
+/// training file brings the development and test file beside it along.
 class ParallelCorpus : public PairSource {
  public:
   /// Throws Error where there is no training file, if it is needed, a file without its partner, or several sets for a
@@ -102,12 +105,14 @@ class ParallelCorpus : public PairSource {
 
  private:
   void find_parts(const std::filesystem::path& file);
-  void find_files(const std::filesystem::path& directory);
+  void find_sets(const std::filesystem::path& directory, const std::string& train_set);
+  [[noreturn]] void fail_without_training_set(const std::filesystem::path& directory) const;
   Part part_of(const TextPair& pair, std::int64_t line) const;
 
   ParallelCorpusOptions options_;
   std::array<PairFiles, 3> files_;
-  std::int64_t lines_ = 0;  ///< of the one file; 0 for a directory
+  std::vector<std::string> unused_;  ///< files that are called after a part, but belong to none
+  std::int64_t lines_ = 0;           ///< of the one file; 0 for a directory
   mutable std::array<SkippedPairs, 3> skipped_;
 };
 
