@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(one_file_has_its_parts_in_order) {
   BOOST_TEST((visited(corpus, Part::dev) == Pairs{{"", "33"}, {"", "34"}, {"", "35"}, {"", "36"}}));
   BOOST_TEST((visited(corpus, Part::test) == Pairs{{"", "37"}, {"", "38"}, {"", "39"}, {"", "40"}}));
   options.source = "en";
-  BOOST_TEST(contains(refusal(options), "is one file; --source and --target name files of a directory"));
+  BOOST_TEST(contains(refusal(options), "is one file of lines; --source and --target name files of a directory"));
 }
 
 BOOST_AUTO_TEST_CASE(texts_alone_need_no_target) {
@@ -255,6 +255,88 @@ BOOST_AUTO_TEST_CASE(sets_belong_together_by_their_names) {
   BOOST_TEST(contains(refusal(options), "has no such set; it has ptb.train, wiki.test.tokens, wiki.train.tokens, "));
   options.target = "de";
   BOOST_TEST(contains(refusal(options), "has no such set; it has ptb.train.txt, wiki.test.tokens, "));
+}
+
+BOOST_AUTO_TEST_CASE(pairs_are_fields_of_records) {
+  Folder folder;
+  const Pairs expected = {{"a b", "A B"}, {"c, \"d\"", "C"}};
+  const auto pairs_of = [&](const std::string& name, const std::string& text, const std::string& columns) {
+    ParallelCorpusOptions options;
+    options.data = write(folder / name, text).string();
+    options.columns = columns;
+    options.needs_source = true;
+    const ParallelCorpus corpus(options);
+    Pairs pairs = visited(corpus, Part::train);
+    for (const Part part : {Part::dev, Part::test}) {
+      const Pairs others = visited(corpus, part);
+      pairs.insert(pairs.end(), others.begin(), others.end());
+    }
+    std::sort(pairs.begin(), pairs.end());
+    return pairs;
+  };
+  BOOST_TEST((pairs_of("a.tsv", "a b\tA B\n\nc, \"d\"\tC\n", "") == expected));
+  BOOST_TEST((pairs_of("b.tsv", "1\tA B\ta b\n2\tC\tc, \"d\"\n", "3,2") == expected));
+  BOOST_TEST((pairs_of("c.txt", "de\ten\nA B\ta b\nC\tc, \"d\"\n", "en,de") == expected));
+  BOOST_TEST((pairs_of("d.csv", "en,de\na b,A B\n\"c, \"\"d\"\"\",C\n", "en, de") == expected));
+  BOOST_TEST((pairs_of("e.jsonl",
+                       R"({"de": "A B", "en": "a b", "id": 1})"
+                       "\n"
+                       R"({"en": "c, \"d\"", "de": "C"})",
+                       "en,de") == expected));
+  BOOST_TEST((pairs_of("f.jsonl",
+                       R"({"t": {"en": "a b", "de": "A B"}})"
+                       "\n"
+                       R"({"t": {"en": "c, \"d\"", "de": "C"}})",
+                       "t.en,t.de") == expected));
+  BOOST_TEST((pairs_of("g.csv", "\"a\r\nb\",A B\n\"c, \"\"d\"\"\",C\n", "1,2") == expected));  // on one line
+}
+
+BOOST_AUTO_TEST_CASE(records_are_found_in_a_directory) {
+  Folder folder;
+  for (const char* part : {"train", "valid", "test"})
+    write(folder / (std::string(part) + ".jsonl"),
+          fmt::format(R"({{"text": "text of {}", "title": "{}"}})", part, part));
+  ParallelCorpusOptions options;
+  options.data = folder.path.string();
+  options.source = "text";
+  options.target = "title";
+  options.needs_source = true;
+  for (const std::string& data : {folder.path.string(), (folder / "train.jsonl").string()}) {
+    options.data = data;
+    const ParallelCorpus corpus(options);
+    BOOST_TEST((visited(corpus, Part::test) == Pairs{{"text of test", "test"}}));
+    BOOST_TEST(corpus.description() ==
+               data + ": train train.jsonl; dev valid.jsonl; test test.jsonl; keys text, title");
+  }
+  ParallelCorpusOptions alone;
+  alone.data = folder.path.string();
+  BOOST_TEST((visited(ParallelCorpus(alone), Part::dev) == Pairs{{"", "text of valid"}}));  // the key text by itself
+  alone.columns = "title";
+  BOOST_TEST((visited(ParallelCorpus(alone), Part::dev) == Pairs{{"", "valid"}}));
+  options.source = options.target = "";
+  BOOST_TEST(
+      contains(refusal(options),
+               "train.jsonl: which are the two fields to read? Say --columns SOURCE,TARGET, by key: text, title"));
+  options.columns = "text";
+  BOOST_TEST(contains(refusal(options), "--columns text: 1 field, expected 2 (source, target)"));
+  options.data = write(folder / "list.txt", "a\n").string();
+  options.columns = "";
+  BOOST_TEST(contains(refusal(options), "list.txt' is one file of lines; "));
+}
+
+BOOST_AUTO_TEST_CASE(broken_records_are_skipped_where_bad_lines_are) {
+  Folder folder;
+  ParallelCorpusOptions options;
+  options.data =
+      write(folder / "x.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\nnonsense\n{\"text\": \"\"}\n").string();
+  BOOST_TEST(
+      contains(message_of([&] { visited(ParallelCorpus(options), Part::train); }),
+               "x.jsonl:2: there is no key 'text'; the keys are txt; did you mean 'txt'? (--bad-lines skip leaves"));
+  options.lines = skip;
+  const ParallelCorpus corpus(options);
+  BOOST_TEST((visited(corpus, Part::train) == Pairs{{"", "a"}}));
+  BOOST_TEST(corpus.skipped(Part::train).broken == 2);
+  BOOST_TEST(corpus.skipped(Part::train).blank == 1);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_missing_is_said) {

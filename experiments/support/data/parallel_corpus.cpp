@@ -1,5 +1,6 @@
 #include "experiments/support/data/parallel_corpus.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "experiments/support/data/classification.h"
@@ -14,6 +15,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// The set's name without the ending of records: `train` for train.jsonl.
+std::string without_format(const std::string& set) {
+  return record_format(set) == RecordFormat::lines ? set : fs::path(set).stem().string();
+}
+
+/// "; columns 1, 2", "; keys text, summary"
+std::string describe(const RecordFields& fields, RecordFormat format) {
+  if (fields.names.empty()) return "";
+  return fmt::format("; {}{} {}", format == RecordFormat::jsonl ? "key" : "column", fields.names.size() > 1 ? "s" : "",
+                     listed(fields.names, ", "));
+}
+
 std::string joined_reasons(const SkippedPairs& skipped) {
   std::vector<std::string> reasons;
   const auto add = [&](std::int64_t count, const char* reason) {
@@ -23,6 +36,7 @@ std::string joined_reasons(const SkippedPairs& skipped) {
   add(skipped.blank, "blank");
   add(skipped.too_long, "too long");
   add(skipped.unpaired, "without a partner");
+  add(skipped.broken, "no proper record");
   return listed(reasons, ", ");
 }
 
@@ -34,36 +48,65 @@ std::string describe(const SkippedPairs& skipped, std::string_view noun) {
                      joined_reasons(skipped), skipped.first);
 }
 
-PairReader::PairReader(const PairFiles& files, const LineRules& rules) : rules_(rules), target_(files.target) {
-  if (!files.source.empty()) source_.emplace(files.source);
+PairReader::PairReader(const PairFiles& files, const LineRules& rules) : rules_(rules) {
+  if (files.format == RecordFormat::lines) {
+    has_source_ = !files.source.empty();
+    if (has_source_) source_.emplace(files.source);
+    target_.emplace(files.target);
+  } else {
+    has_source_ = files.fields.names.size() == 2;
+    records_.emplace(files.target, files.format, files.fields);
+  }
   if (!files.alignment.empty()) alignment_.emplace(files.alignment);
 }
 
 bool PairReader::next(TextPair& pair) {
   pair = {};
+  return records_ ? next_record(pair) : next_lines(pair);
+}
+
+bool PairReader::next_lines(TextPair& pair) {
+  const auto has_fault_in = [&](const LineReader& file, const std::string& line) {
+    return has_fault(line, fmt::format("{}:{}", file.name(), file.number()), "a blank line");
+  };
   do {
     const bool source = source_ && source_->next_of_any_kind(pair.source);
-    const bool target = target_.next_of_any_kind(pair.target);
+    const bool target = target_->next_of_any_kind(pair.target);
     const bool alignment = alignment_ && alignment_->next(pair.alignment);
     if (!target || source != source_.has_value() || alignment != alignment_.has_value()) {
       end_together(source, target, alignment);
       return false;
     }
-  } while (has_fault(pair));
+  } while ((source_ && has_fault_in(*source_, pair.source)) || has_fault_in(*target_, pair.target));
   return true;
 }
 
-bool PairReader::has_fault(const TextPair& pair) {
-  return (source_ && has_fault(*source_, pair.source)) || has_fault(target_, pair.target);
+bool PairReader::next_record(TextPair& pair) {
+  for (std::vector<std::string> texts;;) {
+    try {
+      if (!records_->next(texts)) return false;
+    } catch (const RecordFault& fault) {
+      report(&SkippedPairs::broken, fault.what());
+      continue;
+    }
+    const std::string place = fmt::format("{}:{}", records_->name(), records_->number());
+    if (has_source_ && has_fault(texts[0], place, "the source is blank")) continue;
+    if (has_fault(texts.back(), place, has_source_ ? "the target is blank" : "the text is blank")) continue;
+    if (has_source_) pair.source = std::move(texts[0]);
+    pair.target = std::move(texts.back());
+    return true;
+  }
 }
 
-bool PairReader::has_fault(const LineReader& file, const std::string& line) {
-  const auto at = [&](const std::string& fault) { return fmt::format("{}:{}: {}", file.name(), file.number(), fault); };
-  if (const std::string fault = text_fault(line); !fault.empty()) return report(&SkippedPairs::no_text, at(fault));
-  const auto words = static_cast<std::int64_t>(split_words(line).size());
-  if (words == 0) return report(&SkippedPairs::blank, at("a blank line"), !source_);  // between paragraphs, say
+bool PairReader::has_fault(const std::string& text, const std::string& place, std::string_view if_blank) {
+  if (const std::string fault = text_fault(text); !fault.empty())
+    return report(&SkippedPairs::no_text, fmt::format("{}: {}", place, fault));
+  const auto words = static_cast<std::int64_t>(split_words(text).size());
+  if (words == 0)  // blank lines of texts alone stand between paragraphs
+    return report(&SkippedPairs::blank, fmt::format("{}: {}", place, if_blank), !has_source_);
   if (rules_.max_words == 0 || words <= rules_.max_words) return false;
-  return report(&SkippedPairs::too_long, at(fmt::format("{} words, --max-words is {}", words, rules_.max_words)));
+  return report(&SkippedPairs::too_long,
+                fmt::format("{}: {} words, --max-words is {}", place, words, rules_.max_words));
 }
 
 bool PairReader::report(std::int64_t SkippedPairs::*kind, const std::string& message, bool is_harmless) {
@@ -75,7 +118,7 @@ bool PairReader::report(std::int64_t SkippedPairs::*kind, const std::string& mes
 
 void PairReader::end_together(bool source, bool target, bool alignment) {
   std::vector<LineReader*> ended, going_on;
-  (target ? going_on : ended).push_back(&target_);
+  (target ? going_on : ended).push_back(&*target_);
   if (source_) (source ? going_on : ended).push_back(&*source_);
   if (alignment_) (alignment ? going_on : ended).push_back(&*alignment_);
   if (going_on.empty()) return;
@@ -89,9 +132,18 @@ void PairReader::end_together(bool source, bool target, bool alignment) {
 }
 
 void add_options(Cli& cli, ParallelCorpusOptions& options) {
-  cli.option("--source", options.source, "how the names of the source's files end: en for train.en");
-  cli.option("--target", options.target,
-             "how the names of the target's files end: de for train.de; language models need none for train.txt");
+  cli.option("--source", options.source,
+             "how the names of the source's files end: en for train.en; or its column or JSON key");
+  cli.option(
+      "--target", options.target,
+      "how the names of the target's files end: de for train.de; or its column or JSON key; language models need "
+      "none for train.txt");
+  cli.option(
+      "--columns", options.columns,
+      "columns of a table (.tsv, .csv) by number from 1 or by name, or keys of JSON lines (.jsonl): SOURCE,TARGET, "
+      "or the one of a language model's texts");
+  cli.choice("--header", options.header, {{"auto", Header::automatic}, {"yes", Header::yes}, {"no", Header::no}},
+             "tables: whether the first line names the columns; auto: where --columns has names");
   cli.option("--train-set", options.train_set,
              "the training set of a directory, without that ending; default: the one called train...");
   cli.option("--dev-set", options.dev_set,
@@ -109,41 +161,107 @@ ParallelCorpus::ParallelCorpus(const ParallelCorpusOptions& options) : options_(
   require(fs::is_directory(path) || fs::is_regular_file(path), "--data: '{}' is neither a file nor a directory",
           options_.data);
   if (fs::is_directory(path)) {
-    find_sets(path, options_.train_set);
+    find_sets(path);
   } else {
     find_parts(path);
   }
 }
 
 void ParallelCorpus::find_parts(const fs::path& file) {
-  require(options_.source.empty() && options_.target.empty(),
-          "--data: '{}' is one file; --source and --target name files of a directory", options_.data);
-  const auto name = part_named(set_name(file));
-  if (name && name->part == Part::train) find_sets(file.has_parent_path() ? file.parent_path() : ".", set_name(file));
+  const bool has_names = !options_.source.empty() || !options_.target.empty();
+  require(format_of(file) != RecordFormat::lines || (!has_names && !options_.needs_source),
+          "--data: '{}' is one file of lines; --source and --target name files of a directory, or fields of records "
+          "(.jsonl, .tsv, .csv); --columns 1,2 reads tab-separated columns",
+          options_.data);
+  const auto name = part_named(without_format(set_name(file)));
+  if (name && name->part == Part::train) {
+    const fs::path directory = file.has_parent_path() ? file.parent_path() : ".";
+    TextSets sets = sets_of(directory, "");
+    std::erase_if(sets, [&](const auto& set) { return record_format(set.second) != record_format(file); });
+    choose_files(sets, set_name(file), directory);
+  }
   if (!files(Part::dev).empty() || !files(Part::test).empty()) return;
-  files_ = {};
-  files_[0].target = file;
+  files_ = {records_or_lines(file), {}, {}};
+  if (options_.needs_source) return;
   LineReader reader(file);
   for (std::string line; reader.next_of_any_kind(line);) continue;
   lines_ = reader.number();
 }
 
-void ParallelCorpus::find_sets(const fs::path& directory, const std::string& train_set) {
-  require(!options_.target.empty() || options_.source.empty(),
+RecordFormat ParallelCorpus::format_of(const fs::path& file) const {
+  const RecordFormat format = record_format(file);
+  return format == RecordFormat::lines && !options_.columns.empty() ? RecordFormat::tsv : format;
+}
+
+RecordFields ParallelCorpus::fields_of(const fs::path& file, RecordFormat format) const {
+  RecordFields fields{.names = {}, .header = options_.header};
+  if (!options_.columns.empty()) fields.names = split_fields(options_.columns);
+  for (const std::string& name : {options_.source, options_.target}) {
+    if (options_.columns.empty() && !name.empty()) fields.names.push_back(name);
+  }
+  const std::size_t texts = options_.needs_source ? 2 : 1;
+  if (fields.names.empty()) {
+    const std::vector<std::string> found = first_fields(file, format);
+    require(!found.empty(), "{}: the file is empty", file.string());
+    const bool is_json = format == RecordFormat::jsonl;
+    if (is_json && texts == 1 && std::find(found.begin(), found.end(), "text") != found.end()) {
+      fields.names = {"text"};
+    } else if (!is_json && found.size() == texts) {
+      for (std::size_t k = 1; k <= texts; ++k) fields.names.push_back(std::to_string(k));
+    } else {
+      fail("{}: which {} to read? Say --columns {}, by {}: {}", file.string(),
+           texts == 2 ? "are the two fields" : "is the field", texts == 2 ? "SOURCE,TARGET" : "TEXT",
+           is_json ? "key" : "number from 1 or by the name in the first line", listed(found, ", "));
+    }
+  }
+  require(fields.names.size() == texts, "--columns {}: {}, expected {}", listed(fields.names, ","),
+          counted(fields.names.size(), "field"), texts == 2 ? "2 (source, target)" : "1");
+  return fields;
+}
+
+PairFiles ParallelCorpus::records_or_lines(const fs::path& file) const {
+  PairFiles files{.source = {}, .target = file, .alignment = {}, .format = format_of(file), .fields = {}};
+  if (files.format == RecordFormat::lines) return files;
+  files.fields = fields_of(file, files.format);
+  RecordReader refuses_wrong_columns(file, files.format, files.fields);
+  return files;
+}
+
+TextSets ParallelCorpus::sets_of_records(const fs::path& directory) const {
+  TextSets sets = sets_of(directory, "");
+  std::erase_if(sets, [&](const auto& set) { return format_of(set.second) == RecordFormat::lines; });
+  return sets;
+}
+
+void ParallelCorpus::find_sets(const fs::path& directory) {
+  require(!options_.columns.empty() || !options_.target.empty() || options_.source.empty(),
           "--target is missing: the names of the target's files end with it, as de in train.de");
   require(options_.source.empty() || options_.source != options_.target, "--source and --target are both '{}'",
           options_.source);
-  const TextSets targets = sets_of(directory, options_.target), alignments = sets_of(directory, "align");
-  const TextSets sources = options_.source.empty() ? targets : sets_of(directory, options_.source);
+  if (options_.target.empty() && !options_.needs_source)
+    return choose_files(sets_of(directory, ""), options_.train_set, directory);
+  const TextSets targets = options_.target.empty() ? TextSets() : sets_of(directory, options_.target);
+  const TextSets records = targets.empty() ? sets_of_records(directory) : TextSets();
+  if (!records.empty()) return choose_files(records, options_.train_set, directory);
+  require(!options_.needs_source || !options_.source.empty(),
+          "--source is missing: the names of the source's files end with it, as en in train.en, and those of the "
+          "target's files with --target; there are no records either (train.jsonl, train.tsv, train.csv)");
+  choose_files(targets, options_.train_set, directory);
+}
+
+void ParallelCorpus::choose_files(const TextSets& targets, const std::string& train_set, const fs::path& directory) {
+  const TextSets alignments = sets_of(directory, "align");
   const ChosenSets chosen = choose_sets(targets, {train_set, options_.dev_set, options_.test_set}, directory);
   for (std::size_t k = 0; k < 3; ++k) {
     const std::string& set = chosen.names[k];
     if (set.empty()) continue;
+    files_[k] = records_or_lines(targets.at(set));
+    if (alignments.contains(set)) files_[k].alignment = alignments.at(set);
+    if (files_[k].format != RecordFormat::lines || options_.source.empty()) continue;
+    const TextSets sources = sets_of(directory, options_.source);
     require(sources.contains(set), "{}: there is {}, but no {}.{}", directory.string(),
             targets.at(set).filename().string(), set, options_.source);
-    if (!options_.source.empty()) files_[k].source = sources.at(set);
-    files_[k].target = targets.at(set);
-    if (alignments.contains(set)) files_[k].alignment = alignments.at(set);
+    files_[k].source = sources.at(set);
   }
   for (const std::string& set : chosen.unused) unused_.push_back(targets.at(set).filename().string());
   if (files(Part::train).empty() && options_.needs_training_set) fail_without_training_set(directory);
@@ -183,28 +301,31 @@ void ParallelCorpus::visit(Part part, const std::function<void(const TextPair&)>
 }
 
 std::string ParallelCorpus::description() const {
-  if (lines_ > 0) return options_.data + ": the last tenth of its lines is test, the tenth before dev";
+  std::string how;
+  for (const PairFiles& files : files_) {
+    if (how.empty()) how = describe(files.fields, files.format);
+  }
+  if (!unused_.empty()) how += "; not used: " + listed(unused_, ", ");
+  if (lines_ > 0) return options_.data + ": the last tenth of its lines is test, the tenth before dev" + how;
   std::string text = options_.data + ":";
   for (const Part part : {Part::train, Part::dev, Part::test}) {
     const PairFiles& of_part = files(part);
-    const char* name = name_of(part);
     if (of_part.empty() && files(Part::train).empty()) continue;
     if (of_part.empty()) {
-      text += fmt::format(" {} 10 % of train by hash;", name);
+      text += fmt::format(" {} 10 % of train by hash;", name_of(part));
       continue;
     }
     const std::string source = of_part.source.empty() ? "" : of_part.source.filename().string() + " and ";
-    text += fmt::format(" {} {}{};", name, source, of_part.target.filename().string());
+    text += fmt::format(" {} {}{};", name_of(part), source, of_part.target.filename().string());
   }
   text.pop_back();
-  if (!unused_.empty()) text += "; not used: " + listed(unused_, ", ");
-  return text;
+  return text + how;
 }
 
 std::string ParallelCorpus::left_out() const {
   std::string text;
   for (const Part part : {Part::train, Part::dev, Part::test}) {
-    const std::string skipped_pairs = describe(skipped(part), files(part).source.empty() ? "line" : "pair");
+    const std::string skipped_pairs = describe(skipped(part), files(part).has_source() ? "pair" : "line");
     if (skipped_pairs.empty()) continue;
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name_of(part), skipped_pairs);
   }

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/data/records.h"
 #include "experiments/support/data/text_pairs.h"
+#include "experiments/support/data/text_sets.h"
 #include "experiments/support/text/lines.h"
 
 namespace fovea {
@@ -21,13 +23,17 @@ struct LineRules {
   std::int64_t max_words = 0;  ///< between white space, on either side; 0: any number
 };
 
-/// The files of one part; line i of each belongs together. Plain or gzip-compressed.
+/// The files of one part, plain or gzip-compressed: line i of each belongs together. Or one file of records, in which
+/// both texts of a pair are fields.
 struct PairFiles {
-  std::filesystem::path source;  ///< empty: the texts have no source
+  std::filesystem::path source;  ///< empty: the texts have no source, or it is a field of the target's file
   std::filesystem::path target;
   std::filesystem::path alignment;  ///< gold links; empty: none are known
+  RecordFormat format = RecordFormat::lines;
+  RecordFields fields = {};  ///< of records: source and target, or the texts alone
 
   bool empty() const { return target.empty(); }
+  bool has_source() const { return !source.empty() || fields.names.size() == 2; }
 };
 
 /// Pairs that were left out, and why.
@@ -36,9 +42,10 @@ struct SkippedPairs {
   std::int64_t blank = 0;     ///< nothing on one side
   std::int64_t too_long = 0;  ///< more than max_words
   std::int64_t unpaired = 0;  ///< beyond the end of the other file
+  std::int64_t broken = 0;    ///< records without the fields, or of the wrong form
   std::string first;          ///< "train.en:17: byte 3 is 0xef: ..."
 
-  std::int64_t total() const { return no_text + blank + too_long + unpaired; }
+  std::int64_t total() const { return no_text + blank + too_long + unpaired + broken; }
 };
 
 /// "3 pairs skipped: 1 not UTF-8, 2 blank; the first: train.en:17: ..."; empty for none.
@@ -55,39 +62,49 @@ class PairReader {
   bool next(TextPair& pair);
 
   /// The number of the line that `next` gave last.
-  std::int64_t number() const { return target_.number(); }
+  std::int64_t number() const { return records_ ? records_->number() : target_->number(); }
   const SkippedPairs& skipped() const { return skipped_; }
 
  private:
-  bool has_fault(const TextPair& pair);
-  bool has_fault(const LineReader& file, const std::string& line);
+  bool next_lines(TextPair& pair);
+  bool next_record(TextPair& pair);
+  bool has_fault(const std::string& text, const std::string& place, std::string_view if_blank);
   bool report(std::int64_t SkippedPairs::*kind, const std::string& message, bool is_harmless = false);
   void end_together(bool source, bool target, bool alignment);
 
   LineRules rules_;
-  std::optional<LineReader> source_, alignment_;
-  LineReader target_;
+  bool has_source_ = false;
+  std::optional<LineReader> source_, target_, alignment_;
+  std::optional<RecordReader> records_;  ///< in the place of source_ and target_
   SkippedPairs skipped_;
 };
 
 struct ParallelCorpusOptions {
-  std::string data;            ///< a directory, or one file of texts alone
-  std::string source, target;  ///< how the names of the files end: "en", "de"; an empty source: texts alone
+  std::string data;  ///< a directory, or one file of texts alone or of records
+  std::string source,
+      target;           ///< how the names of the files end: "en", "de"; or fields of records; no source: texts alone
+  std::string columns;  ///< records: "1,2" or "source,target", in the place of source and target
+  Header header = Header::automatic;
+  bool needs_source = false;                 ///< true: texts alone are refused
   std::string train_set, dev_set, test_set;  ///< names without the language; empty: found
   LineRules lines;
   bool needs_training_set = true;  ///< false: for other parts that have files of their own
 };
 
-/// Declares --source, --target, --train-set, --dev-set, --test-set, --bad-lines and --max-words; not --data, which a
-/// program describes itself.
+/// Declares --source, --target, --columns, --header, --train-set, --dev-set, --test-set, --bad-lines and --max-words;
+/// not --data, which a program describes itself.
 void add_options(Cli& cli, ParallelCorpusOptions& options);
 
 /// The files `SET.LANGUAGE` of a directory, also with .txt or .gz behind it or both; texts alone need no language:
 /// train.txt, wiki.valid.tokens. `choose_sets` (text_sets.h) says which set is which part. `SET.align` has gold
 /// alignments. A part without files is split off the training pairs by a hash of the source (10 % each).
 ///
-/// Or one file, without a source: its last tenth of lines is the test part, the tenth before the development part. A
-/// training file brings the development and test file beside it along.
+/// Sets may also be files of records, train.jsonl, train.tsv or train.csv: pairs are two of their fields, texts alone
+/// one.
+///
+/// Or one file: a training file brings the development and test file beside it along. Of another one, or one that is
+/// alone, parts of the pairs are split off by hash; of texts alone the last tenth of the lines is the test part, the
+/// tenth before it the development part.
 class ParallelCorpus : public PairSource {
  public:
   /// Throws Error where there is no training file, if it is needed, a file without its partner, or several sets for a
@@ -105,7 +122,12 @@ class ParallelCorpus : public PairSource {
 
  private:
   void find_parts(const std::filesystem::path& file);
-  void find_sets(const std::filesystem::path& directory, const std::string& train_set);
+  RecordFormat format_of(const std::filesystem::path& file) const;
+  RecordFields fields_of(const std::filesystem::path& file, RecordFormat format) const;
+  PairFiles records_or_lines(const std::filesystem::path& file) const;
+  TextSets sets_of_records(const std::filesystem::path& directory) const;
+  void find_sets(const std::filesystem::path& directory);
+  void choose_files(const TextSets& targets, const std::string& train_set, const std::filesystem::path& directory);
   [[noreturn]] void fail_without_training_set(const std::filesystem::path& directory) const;
   Part part_of(const TextPair& pair, std::int64_t line) const;
 

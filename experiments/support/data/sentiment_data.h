@@ -4,6 +4,7 @@
 #include <string>
 
 #include "experiments/support/data/classification.h"
+#include "experiments/support/data/records.h"
 
 namespace fovea {
 
@@ -24,7 +25,6 @@ enum class Phrases {
 };
 
 enum class Columns { automatic, text_label, label_text };
-enum class Header { automatic, yes, no };
 
 struct SentimentOptions : ExampleLimits {
   std::string data =

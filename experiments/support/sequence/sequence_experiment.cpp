@@ -350,10 +350,7 @@ int run_sequence_program(int argc, const char* const* argv, const SequenceProgra
     cli.parse();
     experiment.run(cli, [&](bool trains) -> std::unique_ptr<PairSource> {
       if (is_generated(corpus.data)) return program.generate(corpus.data);
-      require(
-          program.metrics.empty() || !corpus.source.empty(),
-          "--source is missing: the names of the files with what is read end with it, as en in train.en; --target is "
-          "that of what is to be said");
+      corpus.needs_source = !program.metrics.empty();
       corpus.needs_training_set = trains;
       return std::make_unique<ParallelCorpus>(corpus);
     });
