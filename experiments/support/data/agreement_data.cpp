@@ -6,6 +6,7 @@
 #include <span>
 
 #include "experiments/support/data/generated.h"
+#include "experiments/support/data/records.h"
 #include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/lines.h"
@@ -74,6 +75,8 @@ AgreementColumns columns_of(const LineReader& reader, std::string_view header) {
         "agr_50_mostcommon_10K.tsv, or sentence, verb_idx (from 0) and label, as in sva_train.tsv",
         header.substr(0, 80));
   }
+  const std::string repeated = repeated_name(names);
+  reader.require_here(repeated.empty(), "{}", repeated);
   columns.sentence = *sentence;
   columns.verb = *verb;
   columns.number = *number;

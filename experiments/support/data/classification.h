@@ -64,7 +64,7 @@ struct SplitFiles {
 };
 
 /// Finds files called train, dev (or val, valid, validation) and test, with a common prefix (`sva_`) or none, ending in
-/// .tsv or .txt, or that with .gz. `train` is empty where the directory has no such training file.
+/// .tsv, .csv, .jsonl or .txt, or that with .gz. `train` is empty where the directory has no such training file.
 /// Throws Error where two files claim the same part.
 SplitFiles find_split_files(const std::filesystem::path& directory);
 

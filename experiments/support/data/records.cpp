@@ -122,11 +122,12 @@ void TableReader::read_csv(std::vector<std::string>& fields) {
   }
 }
 
-void require_different_names(const TableReader& table, const std::vector<std::string>& names) {
+std::string repeated_name(const std::vector<std::string>& names) {
   for (std::size_t j = 0; j < names.size(); ++j) {
     const auto i = static_cast<std::size_t>(std::find(names.begin(), names.end(), names[j]) - names.begin());
-    if (i < j) table.fail_here("columns {} and {} are both called '{}'", i + 1, j + 1, names[j]);
+    if (i < j) return fmt::format("columns {} and {} are both called '{}'", i + 1, j + 1, names[j]);
   }
+  return "";
 }
 
 std::vector<std::string> split_fields(std::string_view text) {
@@ -151,7 +152,8 @@ void RecordReader::find_columns() {
   width_ = row.size();
   const bool are_numbers = std::all_of(fields_.names.begin(), fields_.names.end(), is_whole_number);
   const bool has_header = fields_.header == Header::yes || (fields_.header == Header::automatic && !are_numbers);
-  if (has_header) require_different_names(table_, row);
+  const std::string repeated = has_header ? repeated_name(row) : "";
+  if (!repeated.empty()) table_.fail_here("{}", repeated);
   for (const std::string& field : fields_.names) {
     const auto named = has_header ? std::find(row.begin(), row.end(), field) : row.end();
     const std::size_t column =

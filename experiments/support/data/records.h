@@ -55,8 +55,8 @@ class TableReader {
   std::int64_t number_ = 0;
 };
 
-/// Refuses a header that has a name twice, with the name and both positions.
-void require_different_names(const TableReader& table, const std::vector<std::string>& names);
+/// "columns 1 and 3 are both called 'x'"; empty where all names are different.
+std::string repeated_name(const std::vector<std::string>& names);
 
 enum class Header { automatic, yes, no };
 

@@ -68,6 +68,8 @@ std::vector<Example> read_packed_reviews(const TextFile& file, std::vector<Examp
   if (label == header.size() || text == header.size()) {
     file.fail_at(first, "columns {}, expected a header with at least label and text", file.lines[first].substr(0, 80));
   }
+  if (const std::string repeated = repeated_name({header.begin(), header.end()}); !repeated.empty())
+    file.fail_at(first, "{}", repeated);
   std::vector<Example> examples;
   for (std::size_t i = first + 1; i < file.lines.size(); ++i) {
     if (is_blank(file.lines[i])) continue;

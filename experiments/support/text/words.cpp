@@ -49,4 +49,10 @@ std::string listed(std::span<const std::string> items, std::string_view last) {
   return text;
 }
 
+std::string first_few(std::span<const std::string> items) {
+  constexpr std::size_t shown = 8;
+  if (items.size() <= shown) return listed(items, ", ");
+  return fmt::format("{} and {} more", listed(items.first(shown), ", "), items.size() - shown);
+}
+
 }  // namespace fovea

@@ -32,4 +32,7 @@ std::string counted(std::size_t count, std::string_view noun);
 /// "a, b or c", for messages.
 std::string listed(std::span<const std::string> items, std::string_view last = " or ");
 
+/// "a, b, c", of more than eight the first ones: "a, b, c, d, e, f, g, h and 192 more".
+std::string first_few(std::span<const std::string> items);
+
 }  // namespace fovea
