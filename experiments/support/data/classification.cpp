@@ -7,6 +7,7 @@
 #include "experiments/support/data/generated.h"
 #include "experiments/support/data/records.h"
 #include "experiments/support/data/split_mix.h"
+#include "experiments/support/data/text_overlap.h"
 #include "experiments/support/data/text_sets.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/text/words.h"
@@ -55,6 +56,14 @@ std::string describe(const ClassificationData& data) {
   const std::string count = data.classes.size() > few ? fmt::format("{} classes:", data.classes.size()) : "classes";
   return fmt::format("{}: {} train, {} dev, {} test, {} {}", data.source, data.train.size(), data.dev.size(),
                      data.test.size(), count, first_few(data.classes));
+}
+
+std::string overlap_warning(const ClassificationData& data) {
+  TextOverlap overlap;
+  for (const Example& example : data.train) overlap.add(Part::train, example.text);
+  for (const Example& example : data.dev) overlap.add(Part::dev, example.text);
+  for (const Example& example : data.test) overlap.add(Part::test, example.text);
+  return overlap.warning("texts");
 }
 
 void check(const ClassificationData& data) {

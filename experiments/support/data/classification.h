@@ -28,6 +28,10 @@ struct ClassificationData {
 /// The line that a program prints and a run directory keeps: source, sizes, classes.
 std::string describe(const ClassificationData& data);
 
+/// "112 of 500 test texts and 3 of 50 development texts are also training texts"; empty where they are less than 1 % of
+/// their part.
+std::string overlap_warning(const ClassificationData& data);
+
 /// Refuses a data set with an empty part or with fewer than two classes in its training part.
 void check(const ClassificationData& data);
 

@@ -24,26 +24,6 @@ std::string on_one_line(std::string text) {
   return result;
 }
 
-/// The JSON object of a line. Throws RecordFault for anything else, and for an object with a key twice.
-Json parse_object(const TableReader& reader, const std::string& line) {
-  std::set<std::string> keys;
-  const auto watch_keys = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(value.get<std::string>()).second)
-      reader.fail_here("the key '{}' occurs twice", value.get<std::string>());
-    return true;
-  };
-  try {
-    Json record = Json::parse(line, watch_keys);
-    if (!record.is_object())
-      reader.fail_here("a JSON {}, expected an object like {{\"text\": ...}}", record.type_name());
-    return record;
-  } catch (const Json::parse_error& error) {
-    const std::string what = error.what();
-    const std::size_t reason = what.find(": ", what.find("parse error"));
-    reader.fail_here("not JSON: byte {}{}", error.byte, reason == std::string::npos ? "" : what.substr(reason));
-  }
-}
-
 std::vector<std::string> keys_of(const Json& record) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : record.items()) keys.push_back(key);
@@ -122,6 +102,35 @@ void TableReader::read_csv(std::vector<std::string>& fields) {
   }
 }
 
+Json parse_record(const TableReader& at, const std::string& line) {
+  std::set<std::string> keys;
+  const auto watch_keys = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(value.get<std::string>()).second)
+      at.fail_here("the key '{}' occurs twice", value.get<std::string>());
+    return true;
+  };
+  try {
+    Json record = Json::parse(line, watch_keys);
+    if (!record.is_object()) at.fail_here("a JSON {}, expected an object like {{\"text\": ...}}", record.type_name());
+    return record;
+  } catch (const Json::parse_error& error) {
+    const std::string what = error.what();
+    const std::size_t reason = what.find(": ", what.find("parse error"));
+    at.fail_here("not JSON: byte {}{}", error.byte, reason == std::string::npos ? "" : what.substr(reason));
+  }
+}
+
+std::string text_field(const TableReader& at, const Json& record, const std::string& key, bool takes_numbers) {
+  const Json* value = find_value(record, key);
+  const auto keys = keys_of(record);
+  if (value == nullptr)
+    at.fail_here("there is no key '{}'; the keys are {}{}", key, listed(keys, ", "), did_you_mean(key, keys));
+  if (value->is_string()) return on_one_line(value->get<std::string>());
+  if (takes_numbers && (value->is_number() || value->is_boolean())) return value->dump();
+  at.fail_here("'{}' is {}, expected a string", key,
+               value->is_null() ? "null" : fmt::format("a JSON {}", value->type_name()));
+}
+
 std::string repeated_name(const std::vector<std::string>& names) {
   for (std::size_t j = 0; j < names.size(); ++j) {
     const auto i = static_cast<std::size_t>(std::find(names.begin(), names.end(), names[j]) - names.begin());
@@ -170,18 +179,6 @@ void RecordReader::find_columns() {
   if (!has_header) first_ = std::move(row);
 }
 
-std::string RecordReader::text_of(const Json& record, std::size_t field) const {
-  const std::string& name = fields_.names[field];
-  const Json* value = find_value(record, name);
-  const auto keys = keys_of(record);
-  if (value == nullptr)
-    table_.fail_here("there is no key '{}'; the keys are {}{}", name, listed(keys, ", "), did_you_mean(name, keys));
-  if (value->is_string()) return value->get<std::string>();
-  if (takes_numbers_[field] && (value->is_number() || value->is_boolean())) return value->dump();
-  table_.fail_here("'{}' is {}, expected a string", name,
-                   value->is_null() ? "null" : fmt::format("a JSON {}", value->type_name()));
-}
-
 bool RecordReader::next(std::vector<std::string>& values) {
   std::vector<std::string> row = std::move(first_);
   first_.clear();
@@ -192,8 +189,9 @@ bool RecordReader::next(std::vector<std::string>& values) {
   }
   values.clear();
   if (format_ == RecordFormat::jsonl) {
-    const Json record = parse_object(table_, row[0]);
-    for (std::size_t k = 0; k < fields_.names.size(); ++k) values.push_back(text_of(record, k));
+    const Json record = parse_record(table_, row[0]);
+    for (std::size_t k = 0; k < fields_.names.size(); ++k)
+      values.push_back(text_field(table_, record, fields_.names[k], takes_numbers_[k]));
   } else {
     if (row.size() != width_)
       table_.fail_here("{}, expected {} as in the first line", counted(row.size(), "column"), width_);
@@ -211,7 +209,7 @@ std::vector<std::string> first_fields(const fs::path& file, RecordFormat format)
   std::vector<std::string> row;
   while (table.next(row)) {
     if (row.size() == 1 && is_blank(row[0])) continue;
-    return format == RecordFormat::jsonl ? keys_of(parse_object(table, row[0])) : row;
+    return format == RecordFormat::jsonl ? keys_of(parse_record(table, row[0])) : row;
   }
   return {};
 }

@@ -55,6 +55,14 @@ class TableReader {
   std::int64_t number_ = 0;
 };
 
+/// The JSON object of the line that `at` gave last. Throws RecordFault for anything else, and for a key that occurs
+/// twice.
+Json parse_record(const TableReader& at, const std::string& line);
+
+/// The text of a key, on one line. `translation.en` is the key `en` of the object `translation`. Throws RecordFault
+/// where the key is missing, with those that there are, or has no text.
+std::string text_field(const TableReader& at, const Json& record, const std::string& key, bool takes_numbers = false);
+
 /// "columns 1 and 3 are both called 'x'"; empty where all names are different.
 std::string repeated_name(const std::vector<std::string>& names);
 
@@ -90,8 +98,6 @@ class RecordReader {
 
  private:
   void find_columns();
-  std::string text_of(const Json& record, std::size_t field) const;
-
   TableReader table_;
   RecordFormat format_;
   RecordFields fields_;
