@@ -154,4 +154,20 @@ BOOST_AUTO_TEST_CASE(words_lie_between_any_white_space) {
   BOOST_TEST(is_blank(" \xc2\xa0"));
 }
 
+BOOST_AUTO_TEST_CASE(texts_without_spaces_are_known_as_such) {
+  using Texts = std::vector<std::string_view>;
+  BOOST_TEST(has_few_spaces(Texts{"我们今天去北京学习人工智能。", "他说明天会下雨。"}));
+  BOOST_TEST(!has_few_spaces(Texts{"我们 今天 去 北京", "We go to Beijing"}));
+  BOOST_TEST(!has_few_spaces(Texts{"Donaudampfschifffahrtsgesellschaft ist ein Wort"}));
+  BOOST_TEST(!has_few_spaces(Texts{"", " "}));
+  const auto shown = [](std::string_view text) {
+    const TextLength length = length_of(text);
+    return std::to_string(length.count) + " " + length.unit;
+  };
+  BOOST_TEST(shown("我们今天用 GPU 训练这个模型") == "14 characters");
+  BOOST_TEST(shown("我们 今天 去 北京") == "4 words");
+  BOOST_TEST(shown("Donaudampfschifffahrt") == "1 words");
+  BOOST_TEST(shown(" ") == "0 words");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

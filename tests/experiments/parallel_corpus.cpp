@@ -110,6 +110,8 @@ BOOST_AUTO_TEST_CASE(bad_lines_are_refused_with_their_place) {
   BOOST_TEST(Reading(std::string("a\0b\n", 4), "x\n", {}).refusal == "s:1: byte 2 is NUL: not a text file" + hint);
   BOOST_TEST(Reading("a\n \xc2\xa0\n", "x\ny\n", {}).refusal == "s:2: a blank line" + hint);
   BOOST_TEST(Reading("a b\n", "x y z\n", {.max_words = 2}).refusal == "t:1: 3 words, --max-words is 2" + hint);
+  BOOST_TEST(Reading("a\n", "我们今天去北京\n", {.max_words = 5}).refusal ==
+             "t:1: 7 characters, --max-words is 5" + hint);
   BOOST_TEST(Reading("a\n", "x\ny\nz\n", {}).refusal == "t:2: a line without a partner: s has 1 line" + hint);
   BOOST_TEST(Reading("a\nb\n", "", {}).refusal == "s:1: a line without a partner: t has 0 lines" + hint);
   BOOST_TEST(Reading("a b\n", "x y\n", {.max_words = 2}).refusal == "");

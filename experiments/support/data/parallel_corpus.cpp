@@ -101,12 +101,12 @@ bool PairReader::next_record(TextPair& pair) {
 bool PairReader::has_fault(const std::string& text, const std::string& place, std::string_view if_blank) {
   if (const std::string fault = text_fault(text); !fault.empty())
     return report(&SkippedPairs::no_text, fmt::format("{}: {}", place, fault));
-  const auto words = static_cast<std::int64_t>(split_words(text).size());
-  if (words == 0)  // blank lines of texts alone stand between paragraphs
+  const TextLength length = length_of(text);
+  if (length.count == 0)  // blank lines of texts alone stand between paragraphs
     return report(&SkippedPairs::blank, fmt::format("{}: {}", place, if_blank), !has_source_);
-  if (rules_.max_words == 0 || words <= rules_.max_words) return false;
+  if (rules_.max_words == 0 || length.count <= rules_.max_words) return false;
   return report(&SkippedPairs::too_long,
-                fmt::format("{}: {} words, --max-words is {}", place, words, rules_.max_words));
+                fmt::format("{}: {} {}, --max-words is {}", place, length.count, length.unit, rules_.max_words));
 }
 
 bool PairReader::report(std::int64_t SkippedPairs::*kind, const std::string& message, bool is_harmless) {
@@ -151,7 +151,8 @@ void add_options(Cli& cli, ParallelCorpusOptions& options) {
   cli.option("--test-set", options.test_set, "the test set; default: test..., otherwise a tenth of the training set");
   cli.choice("--bad-lines", options.lines.bad_lines, {{"refuse", BadLines::refuse}, {"skip", BadLines::skip}},
              "what to do with pairs that are blank, not UTF-8, too long or without a partner");
-  cli.option("--max-words", options.lines.max_words, "longer texts are bad lines; 0: none are")
+  cli.option("--max-words", options.lines.max_words,
+             "longer texts are bad lines, without spaces (Chinese, Japanese) as many characters; 0: none are")
       .unit("words")
       .at_least(0);
 }

@@ -20,7 +20,7 @@ enum class BadLines { refuse, skip };
 
 struct LineRules {
   BadLines bad_lines = BadLines::refuse;
-  std::int64_t max_words = 0;  ///< between white space, on either side; 0: any number
+  std::int64_t max_words = 0;  ///< on either side, as length_of counts them; 0: any number
 };
 
 /// The files of one part, plain or gzip-compressed: line i of each belongs together. Or one file of records, in which

@@ -1,5 +1,7 @@
 #include "experiments/support/text/words.h"
 
+#include <algorithm>
+
 #include <fmt/core.h>
 
 namespace fovea {
@@ -15,6 +17,29 @@ std::vector<std::string_view> split_words(std::string_view text) {
   }
   if (begin < text.size()) words.push_back(text.substr(begin));
   return words;
+}
+
+bool has_few_spaces(std::span<const std::string_view> texts) {
+  constexpr std::int64_t few = 50;
+  std::int64_t spaces = 0, characters = 0;
+  for (const std::string_view text : texts) {
+    const std::vector<std::string_view> words = split_words(text);
+    spaces += std::max<std::int64_t>(std::ssize(words) - 1, 0);
+    for (const std::string_view word : words) characters += character_count(word);
+  }
+  return characters > 0 && spaces * few < characters;
+}
+
+TextLength length_of(std::string_view text) {
+  constexpr std::int64_t longest_average = 4;  // of words that East Asian text is split into: 1 to 3 characters
+  const std::vector<std::string_view> words = split_words(text);
+  std::int64_t characters = 0, wide = 0;
+  for (const std::string_view word : words) {
+    for (std::size_t at = 0; at < word.size(); ++characters) wide += character_width(next_character(word, at)) == 2;
+  }
+  const auto count = static_cast<std::int64_t>(words.size());
+  if (2 * wide < characters || characters <= longest_average * count) return {count, "words"};
+  return {characters, "characters"};
 }
 
 std::string join_words(std::span<const std::string_view> words) {

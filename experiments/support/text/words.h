@@ -1,6 +1,7 @@
 /// Words of a text: what lies between white space.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -19,6 +20,17 @@ struct WordHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
 };
+
+/// Whether the texts are written without spaces between words, as Chinese and Japanese are: less than 1 space to 50
+/// characters. Words and scores of words then mean little. Texts of one word each count as such.
+bool has_few_spaces(std::span<const std::string_view> texts);
+
+/// How long a text is: in words, or in characters where most of it is East Asian and words do not lie between spaces.
+struct TextLength {
+  std::int64_t count = 0;
+  const char* unit = "words";  ///< or "characters"
+};
+TextLength length_of(std::string_view text);
 
 /// The words with one space between.
 std::string join_words(std::span<const std::string_view> words);
