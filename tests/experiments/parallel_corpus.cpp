@@ -317,8 +317,7 @@ BOOST_AUTO_TEST_CASE(records_are_found_in_a_directory) {
   BOOST_TEST((visited(ParallelCorpus(alone), Part::dev) == Pairs{{"", "valid"}}));
   options.source = options.target = "";
   BOOST_TEST(
-      contains(refusal(options),
-               "train.jsonl: which are the two fields to read? Say --columns SOURCE,TARGET, by key: text, title"));
+      contains(refusal(options), "train.jsonl: --columns SOURCE,TARGET must choose two of the 2 keys: text, title"));
   options.columns = "text";
   BOOST_TEST(contains(refusal(options), "--columns text: 1 field, expected 2 (source, target)"));
   options.data = write(folder / "list.txt", "a\n").string();

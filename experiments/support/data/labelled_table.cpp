@@ -129,10 +129,9 @@ TableLayout chosen_layout(const Table& table, const std::vector<std::string>& fi
     const std::size_t column =
         is_name ? std::size_t(named - first.fields.begin()) + 1 : number<std::size_t>(fields[k]).value_or(0);
     if (column == 0 || column > first.fields.size()) {
-      table.fail_at(first, "there is no column {}; the {} in the first line: {}{}",
+      table.fail_at(first, "there is no column {}; the first line has {}: {}{}",
                     is_whole_number(fields[k]) ? fields[k] : "'" + fields[k] + "'",
-                    counted(first.fields.size(), "column"), listed(first.fields, ", "),
-                    did_you_mean(fields[k], first.fields));
+                    counted(first.fields.size(), "column"), shown(first.fields), did_you_mean(fields[k], first.fields));
     }
     *places[k] = column - 1;
     layout.header = layout.header || is_name;
@@ -157,10 +156,11 @@ TableLayout found_layout(const Table& table, const SentimentOptions& options) {
   } else {
     if (const std::string repeated = repeated_name(first.fields); !repeated.empty() && options.header != Header::no)
       table.fail_at(first, "{}", repeated);
-    table.fail_at(first,
-                  "{}, expected 2 (sentence and label), or a header that names one column {} and one {}; --columns "
-                  "TEXT,LABEL chooses two by number from 1 or by name",
-                  counted(first.fields.size(), "column"), listed(text_names), listed(label_names));
+    table.fail_at(
+        first,
+        "{} ({}), expected 2 (sentence and label), or a header that names one column {} and one {}; --columns "
+        "TEXT,LABEL chooses two by number from 1 or by name",
+        counted(first.fields.size(), "column"), shown(first.fields), listed(text_names), listed(label_names));
   }
   return layout;
 }

@@ -210,9 +210,9 @@ RecordFields ParallelCorpus::fields_of(const fs::path& file, RecordFormat format
     } else if (!is_json && found.size() == texts) {
       for (std::size_t k = 1; k <= texts; ++k) fields.names.push_back(std::to_string(k));
     } else {
-      fail("{}: which {} to read? Say --columns {}, by {}: {}", file.string(),
-           texts == 2 ? "are the two fields" : "is the field", texts == 2 ? "SOURCE,TARGET" : "TEXT",
-           is_json ? "key" : "number from 1 or by the name in the first line", listed(found, ", "));
+      fail("{}: --columns {} must choose {} of the {}: {}{}", file.string(), texts == 2 ? "SOURCE,TARGET" : "TEXT",
+           texts == 2 ? "two" : "one", counted(found.size(), is_json ? "key" : "column"), shown(found),
+           is_json ? "" : " (by number from 1, or by name where the first line has names)");
     }
   }
   require(fields.names.size() == texts, "--columns {}: {}, expected {}", listed(fields.names, ","),

@@ -36,10 +36,10 @@ struct PairFiles {
   bool has_source() const { return !source.empty() || fields.names.size() == 2; }
 };
 
-/// Pairs that were left out, and why.
+/// The number of pairs that were left out, for each reason.
 struct SkippedPairs {
   std::int64_t no_text = 0;   ///< invalid UTF-8 or a NUL byte
-  std::int64_t blank = 0;     ///< nothing on one side
+  std::int64_t blank = 0;     ///< one side is empty or white space
   std::int64_t too_long = 0;  ///< more than max_words
   std::int64_t unpaired = 0;  ///< beyond the end of the other file
   std::int64_t broken = 0;    ///< records without the fields, or of the wrong form
@@ -51,7 +51,7 @@ struct SkippedPairs {
 /// "3 pairs skipped: 1 not UTF-8, 2 blank; the first: train.en:17: ..."; empty for none.
 std::string describe(const SkippedPairs& skipped, std::string_view noun = "pair");
 
-/// Reads pair by pair; only one is in memory. What is no good is refused with `file:line: ...`, or skipped and counted:
+/// Reads pair by pair; only one is in memory. Bad pairs are refused with `file:line: ...`, or skipped and counted:
 /// invalid UTF-8, blank lines, lines of too many words, files of different length. Blank lines of texts alone are
 /// always skipped.
 class PairReader {
@@ -86,13 +86,13 @@ struct ParallelCorpusOptions {
   std::string columns;  ///< records: "1,2" or "source,target", in the place of source and target
   Header header = Header::automatic;
   bool needs_source = false;                 ///< true: texts alone are refused
-  std::string train_set, dev_set, test_set;  ///< names without the language; empty: found
+  std::string train_set, dev_set, test_set;  ///< names without the language; empty: found by their names
   LineRules lines;
-  bool needs_training_set = true;  ///< false: for other parts that have files of their own
+  bool needs_training_set = true;  ///< false: a directory of other parts alone will do
 };
 
 /// Declares --source, --target, --columns, --header, --train-set, --dev-set, --test-set, --bad-lines and --max-words;
-/// not --data, which a program describes itself.
+/// --data is the program's own flag.
 void add_options(Cli& cli, ParallelCorpusOptions& options);
 
 /// The files `SET.LANGUAGE` of a directory, also with .txt or .gz behind it or both; texts alone need no language:
@@ -102,13 +102,13 @@ void add_options(Cli& cli, ParallelCorpusOptions& options);
 /// Sets may also be files of records, train.jsonl, train.tsv or train.csv: pairs are two of their fields, texts alone
 /// one.
 ///
-/// Or one file: a training file brings the development and test file beside it along. Of another one, or one that is
-/// alone, parts of the pairs are split off by hash; of texts alone the last tenth of the lines is the test part, the
-/// tenth before it the development part.
+/// Or one file. If it is called a training file, the development and test file beside it are read too. Otherwise it is
+/// split: pairs by hash; of texts alone the last tenth of the lines is the test part, the tenth before it the
+/// development part.
 class ParallelCorpus : public PairSource {
  public:
-  /// Throws Error where there is no training file, if it is needed, a file without its partner, or several sets for a
-  /// part. Reads the one file once, to count its lines.
+  /// Throws Error where a needed training file is missing, a file has no partner, or several sets could be a part.
+  /// Reads a single file of texts once, to count its lines.
   explicit ParallelCorpus(const ParallelCorpusOptions& options);
 
   void visit(Part part, const std::function<void(const TextPair&)>& visitor) const override;
@@ -117,7 +117,7 @@ class ParallelCorpus : public PairSource {
   std::string left_out() const override;
 
   const PairFiles& files(Part part) const { return files_[static_cast<std::size_t>(part)]; }
-  /// What the last visit of the part's files left out.
+  /// The pairs that the last visit of the part's files left out.
   const SkippedPairs& skipped(Part part) const { return skipped_[static_cast<std::size_t>(part)]; }
 
  private:
@@ -133,7 +133,7 @@ class ParallelCorpus : public PairSource {
 
   ParallelCorpusOptions options_;
   std::array<PairFiles, 3> files_;
-  std::vector<std::string> unused_;  ///< files that are called after a part, but belong to none
+  std::vector<std::string> unused_;  ///< names of files that look like a part of the data but are not used
   std::int64_t lines_ = 0;           ///< of the one file; 0 for a directory
   mutable std::array<SkippedPairs, 3> skipped_;
 };

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "experiments/support/program/terminal.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/suggestion.h"
@@ -131,6 +132,13 @@ std::string text_field(const TableReader& at, const Json& record, const std::str
                value->is_null() ? "null" : fmt::format("a JSON {}", value->type_name()));
 }
 
+std::string shown(const std::vector<std::string>& fields) {
+  constexpr std::size_t widest = 24;
+  std::vector<std::string> short_fields;
+  for (const std::string& field : fields) short_fields.push_back(printable(shortened(field, widest)));
+  return first_few(short_fields);
+}
+
 std::string repeated_name(const std::vector<std::string>& names) {
   for (std::size_t j = 0; j < names.size(); ++j) {
     const auto i = static_cast<std::size_t>(std::find(names.begin(), names.end(), names[j]) - names.begin());
@@ -170,7 +178,7 @@ void RecordReader::find_columns() {
     if (column == 0 || column > row.size()) {
       table_.fail_here("there is no column {}; {}{}", is_whole_number(field) ? field : "'" + field + "'",
                        has_header
-                           ? "the columns are " + listed(row, ", ")
+                           ? "the columns are " + shown(row)
                            : "there " + std::string(row.size() == 1 ? "is " : "are ") + counted(row.size(), "column"),
                        has_header ? did_you_mean(field, row) : "");
     }

@@ -14,7 +14,7 @@ namespace fovea {
 
 enum class RecordFormat {
   lines,  ///< no records: each line is a text
-  tsv,    ///< columns between tabs; quotes are characters as any other
+  tsv,    ///< columns between tabs; quotes have no meaning
   csv,    ///< RFC 4180: columns between commas; quoted ones may have commas, doubled quotes and line breaks in them
   jsonl   ///< a JSON object a line
 };
@@ -22,7 +22,7 @@ enum class RecordFormat {
 /// By the file's ending, before .gz: .tsv and .tab, .csv, .jsonl and .ndjson; everything else is lines.
 RecordFormat record_format(const std::filesystem::path& file);
 
-/// A record that is wrong in itself, so that a reader may skip it: "file:line: ...".
+/// The error of a single record, "file:line: ...": the records after it can still be read.
 struct RecordFault : Error {
   using Error::Error;
 };
@@ -32,11 +32,11 @@ class TableReader {
  public:
   TableReader(const std::filesystem::path& file, RecordFormat format);
 
-  /// False at the end. A blank line is a row of one blank field. Throws RecordFault for invalid UTF-8 and NUL bytes,
-  /// and for what RFC 4180 does not allow.
+  /// Reads the next row; false at the end. A blank line is a row of one blank field. Throws RecordFault for invalid
+  /// UTF-8, NUL bytes and quotes that are not closed.
   bool next(std::vector<std::string>& fields);
 
-  /// The line in which the row begins that `next` gave last.
+  /// The number of the line in which the last row begins.
   std::int64_t number() const { return number_; }
   const std::string& name() const { return reader_.name(); }
 
@@ -55,13 +55,16 @@ class TableReader {
   std::int64_t number_ = 0;
 };
 
-/// The JSON object of the line that `at` gave last. Throws RecordFault for anything else, and for a key that occurs
-/// twice.
+/// Parses the last line of `at`, a JSON object. Throws RecordFault for invalid JSON, for other values, and for a key
+/// that occurs twice.
 Json parse_record(const TableReader& at, const std::string& line);
 
 /// The text of a key, on one line. `translation.en` is the key `en` of the object `translation`. Throws RecordFault
-/// where the key is missing, with those that there are, or has no text.
+/// where the key is missing, with the keys that the object has, or its value is not a string.
 std::string text_field(const TableReader& at, const Json& record, const std::string& key, bool takes_numbers = false);
+
+/// The first fields of a row, cut short, for messages: "id, review, rating".
+std::string shown(const std::vector<std::string>& fields);
 
 /// "columns 1 and 3 are both called 'x'"; empty where all names are different.
 std::string repeated_name(const std::vector<std::string>& names);
@@ -82,15 +85,15 @@ std::vector<std::string> split_fields(std::string_view text);
 /// The chosen fields of a file's records, one record at a time. Blank lines are no records.
 class RecordReader {
  public:
-  /// Throws Error where a table has not the columns.
+  /// Throws Error where a table does not have the columns.
   RecordReader(const std::filesystem::path& file, RecordFormat format, RecordFields fields);
 
-  /// The values of the fields, in their order; line breaks in them are spaces. False at the end. Throws RecordFault for
-  /// a record that has not the fields: other numbers of columns, no JSON, a missing key, a value that is no text. In
-  /// JSON a value that is a number, true or false is a text only where `takes_numbers`.
+  /// Reads the values of the next record, in the order of the fields; false at the end. Line breaks in values become
+  /// spaces. Throws RecordFault for a wrong number of columns, invalid JSON, a missing key, and values that are not
+  /// strings.
   bool next(std::vector<std::string>& values);
 
-  /// Lets JSON numbers, true and false count as texts: for labels.
+  /// Accepts JSON numbers, true and false as values of the field, for labels.
   void take_numbers(std::size_t field) { takes_numbers_.at(field) = true; }
 
   std::int64_t number() const { return table_.number(); }
@@ -101,9 +104,9 @@ class RecordReader {
   TableReader table_;
   RecordFormat format_;
   RecordFields fields_;
-  std::vector<std::size_t> columns_;  ///< of tables: where the fields are
+  std::vector<std::size_t> columns_;  ///< of tables: the positions of the fields
   std::size_t width_ = 0;             ///< of tables: the columns that each row has
-  std::vector<std::string> first_;    ///< of tables: a first row that is no header
+  std::vector<std::string> first_;    ///< of tables: the first row, unless it is a header
   std::vector<bool> takes_numbers_;
 };
 

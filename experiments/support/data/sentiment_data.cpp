@@ -43,7 +43,7 @@ SplitFiles files_in(const fs::path& directory, SentimentFormat format) {
     if (!files.train.empty()) return files;
   }
   fail(
-      "{}: no data set that is known; looked for train.{{txt,tsv,csv,jsonl}}[.gz] (also *_train.*, trees/, classes/) "
+      "{}: no data set found; looked for train.{{txt,tsv,csv,jsonl}}[.gz] (also *_train.*, trees/, classes/) "
       "and for "
       "train/{{pos,neg}}/*.txt; found {}",
       directory.string(), contents_of(directory));
@@ -87,9 +87,9 @@ void add_options(Cli& cli, SentimentOptions& options) {
               {"lines", SentimentFormat::lines},
               {"table", SentimentFormat::table},
               {"imdb", SentimentFormat::imdb}},
-             "what --data is; auto: seen from the path and the first line");
+             "the layout of --data; auto: found out from the path and the first line");
   cli.option("--classes", options.classes,
-             "SST: 5, or 2 without what is neutral; 0: 2 for SST, otherwise all there are")
+             "SST: 5, or 2 without the neutral texts; default: 2 for SST, otherwise all labels of the data")
       .at_least(0);
   cli.choice("--phrases", options.phrases, {{"all", Phrases::all}, {"sentences", Phrases::sentences}},
              "SST trees: train on all phrases (each once) or on sentences");

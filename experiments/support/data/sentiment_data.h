@@ -43,7 +43,7 @@ void add_options(Cli& cli, SentimentOptions& options);
 
 /// Reads the data set. Where dev or test files are missing, they are split off (split_off_missing_parts).
 /// PTB escapes (`\/`, `-LRB-`) and IMDB's `<br />` are undone.
-/// Throws Error with file and line, or with what was looked for and what was found.
+/// Throws Error with file and line; where there is no data set, with the names that were looked for and those found.
 ClassificationData load(const SentimentOptions& options);
 
 }  // namespace fovea

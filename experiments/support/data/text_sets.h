@@ -14,35 +14,35 @@ namespace fovea {
 /// "train", "dev" or "test".
 const char* name_of(Part part);
 
-/// A name with the word for a part in it: `wiki.valid.tokens` is `wiki.`, dev, `.tokens`.
+/// A file name with the word for a part in it: `wiki.valid.tokens` is `wiki.`, dev and `.tokens`.
 struct PartName {
   Part part = Part::train;
   std::string before, after;
 };
 
-/// Takes a name apart at its first word that begins with train; dev, val, valid or validation; test, and goes on with
-/// no letter. Words lie between `.`, `_` and `-`. Nothing where there is no such word: `training.de`.
+/// Splits a name at its first word for a part: train; dev, val, valid or validation; test. Words lie between `.`, `_`
+/// and `-`; digits may follow (`test2016`), letters may not (`training`). Returns nothing where there is no such word.
 std::optional<PartName> part_named(const std::string& name);
 
-/// Files by the name of their set: the file's name without .gz, .txt and, where files are of a language, that.
+/// Files by the name of their set: the file's name without .gz, .txt and the language, if there is one.
 using TextSets = std::map<std::string, std::filesystem::path>;
 
 /// The files `SET.LANGUAGE` of the directory; with an empty language all files. Throws Error where two files are the
 /// same set.
 TextSets sets_of(const std::filesystem::path& directory, const std::string& language);
 
-/// The name of a file's set where files are of no language: `wiki.train.tokens`, and `train` for train.txt.gz.
+/// The name of a file's set without a language: `wiki.train.tokens`, and `train` for train.txt.gz.
 std::string set_name(const std::filesystem::path& file);
 
 struct ChosenSets {
   std::array<std::string, 3> names;  ///< by part; empty: there is none
-  std::vector<std::string> unused;   ///< sets that are called after a part, but are none
+  std::vector<std::string> unused;   ///< sets whose names have the word for a part but were not chosen
 };
 
-/// Chooses a set for each part: the one that is asked for (`test_2016` finds `test_2016.lc.norm`), otherwise the one
-/// that is called after the part. Of several, those count whose names are the training set's but for the part, then
-/// those that begin as it does; beside a training set that was asked for no others count. Throws Error where a set
-/// that is asked for does not exist, and where several are left.
+/// Chooses a set for each part: the one in `asked` (`test_2016` finds `test_2016.lc.norm`), otherwise the one whose
+/// name has the word for the part. Of several, first those count whose names differ from the training set's only in
+/// that word, then those that begin like it. If the training set is in `asked`, sets that begin otherwise are never
+/// chosen. Throws Error where a set in `asked` does not exist, and where several sets are left for a part.
 ChosenSets choose_sets(const TextSets& sets, const std::array<std::string, 3>& asked,
                        const std::filesystem::path& directory);
 

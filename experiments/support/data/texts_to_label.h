@@ -10,22 +10,23 @@
 
 namespace fovea {
 
-/// Reads text by text, as it comes: from standard input ("-") too. Every line or record but a header is one text, blank
-/// lines are blank ones.
+/// Reads one text at a time, also from standard input ("-") while a person types. Every line or record except a header
+/// is one text; a blank line is a blank text.
 ///
 /// In JSON lines the text is the key, in tables the column, that `columns` (SentimentOptions::columns) says, or the one
 /// whose name says that it has texts (sentence, text, ...). Of two columns without a header it is the one beside a
-/// label, one of the `classes`. Lines that have no such column are texts as they are.
+/// label, one of the `classes`. Other lines are texts as a whole.
 class TextsToLabel {
  public:
   TextsToLabel(const std::filesystem::path& file, std::vector<std::string> classes,
                std::string columns = automatic_columns);
 
-  /// False at the end. Throws Error "file:line: ..." for what is no text, and for rows of other numbers of columns.
+  /// Reads the next text; false at the end. Throws Error "file:line: ..." for invalid text and for rows with another
+  /// number of columns.
   bool next(std::string& text);
 
-  /// What is read, once there was a first text: "new.tsv: labels are for column 1, 'sentence'"; empty where lines are
-  /// texts as they are.
+  /// The column that is read, known after the first text: "new.tsv: labels are for column 1 of 2, 'sentence'". Empty
+  /// where whole lines are texts.
   const std::string& note() const { return note_; }
 
   std::int64_t number() const { return table_.number(); }
@@ -47,10 +48,10 @@ class TextsToLabel {
   TableReader table_;
   RecordFormat format_;
   std::vector<std::string> classes_;
-  std::string column_;  ///< its name or number, as `columns` says; empty: not said
+  std::string column_;  ///< its name or number from `columns`; empty: to be found out
   std::string note_;
   bool has_begun_ = false;
-  std::optional<std::size_t> place_;  ///< of the column; nothing: lines as they are
+  std::optional<std::size_t> place_;  ///< the position of the column; nothing: whole lines are texts
   std::size_t width_ = 1;
 };
 

@@ -1,5 +1,5 @@
-/// A flag's value as text and as JSON. The errors say only what is wrong with the value: whoever calls puts the flag,
-/// or the file and the key, before them.
+/// A flag's value as text and as JSON. The errors describe the value only: the caller puts the flag, or the
+/// file and the key, before them.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -57,7 +57,7 @@ std::optional<T> whole(double value) {
   return fits ? std::optional(T(value)) : std::nullopt;
 }
 
-/// What the text says, or nothing.
+/// The value that the text spells, or nothing.
 template <class T>
 std::optional<T> meaning(const std::string& text) {
   if constexpr (std::is_same_v<T, bool>) {

@@ -12,7 +12,7 @@ namespace fovea {
 std::string shortened(std::string_view text, std::size_t columns);
 
 /// The text on one line, with nothing in it that acts on a terminal or a page: control characters become their pictures
-/// (U+2400 and on), characters that turn the direction of writing and what is not UTF-8 become U+FFFD.
+/// (U+2400 and on), characters that turn the direction of writing and bytes that are not UTF-8 become U+FFFD.
 std::string printable(std::string_view text);
 
 /// The words in lines of at most `width` columns (0: the terminal's, at most 100); lines after the first begin with
@@ -25,7 +25,7 @@ std::size_t terminal_width(int descriptor);
 /// Whether lines can be redrawn there: a terminal, and TERM is not "dumb".
 bool can_redraw(int descriptor);
 
-/// Whether colours are welcome there: can_redraw, and NO_COLOR (no-color.org) is unset or empty.
+/// Whether colours may be printed there: can_redraw, and NO_COLOR (no-color.org) is unset or empty.
 bool wants_colour(int descriptor);
 
 }  // namespace fovea

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view end_of_word = "</w>", version_line = "#version:";
 constexpr int no_merge = std::numeric_limits<int>::max();
 
-/// Every place of the pair, from the left; in `x x x` the first two.
+/// Merges the pair wherever it occurs, from the left: of `x x x` the first two.
 void merge(std::vector<std::string>& units, const std::string& left, const std::string& right) {
   std::vector<std::string> merged;
   for (std::size_t i = 0; i < units.size(); ++i) {
@@ -44,7 +44,7 @@ BpeCodes::BpeCodes(const std::filesystem::path& path) {
     reader.require_here(units.size() == 2 && !units[0].empty() && !units[1].empty(),
                         "{}, expected 2 with a space between, as subword-nmt writes them",
                         counted(split_words(line).size(), "unit"));
-    ranks_.emplace(line, static_cast<int>(ranks_.size()));  // of a pair that comes twice the first counts
+    ranks_.emplace(line, static_cast<int>(ranks_.size()));  // the first of two equal pairs counts
   }
   require(!ranks_.empty(), "{}: no merges, expected the codes that subword-nmt learnt", reader.name());
 }

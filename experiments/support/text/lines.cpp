@@ -19,7 +19,7 @@ constexpr std::size_t longest_line = std::size_t{64} << 20;
 
 }  // namespace
 
-/// The bytes of a file through zlib, which passes on what is not compressed. Standard input is read directly, because
+/// The bytes of a file, read by zlib, which passes plain text on unchanged. Standard input is read directly, because
 /// zlib waits until a buffer is full, and a person who types wants an answer after each line.
 class LineReader::Source {
  public:

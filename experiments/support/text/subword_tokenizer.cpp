@@ -27,12 +27,12 @@ namespace {
 constexpr std::int64_t default_size = 8'000, most_units = 1'000'000;
 constexpr std::size_t most_training_bytes = 8'000'000;  // 12 s of unigram training; all of IMDB would take 45 s
 
-/// One space between words: what SentencePiece is trained on and asked to encode.
+/// The text with one space between words, as SentencePiece is trained on it.
 std::string prepared(std::string_view text, bool lower) {
   return lower ? join_words(split_words(lower_case(text))) : join_words(split_words(text));
 }
 
-/// A word in pieces of at most so many bytes, of whole characters: text without spaces is one long word.
+/// Cuts a word into pieces of whole characters and at most `most_bytes`: text without spaces is one long word.
 std::vector<std::string_view> pieces_of(std::string_view word, std::size_t most_bytes) {
   std::vector<std::string_view> pieces;
   while (word.size() > most_bytes) {
@@ -146,8 +146,7 @@ std::unique_ptr<SubwordTokenizer> SubwordTokenizer::train(const TextOptions& opt
   std::string model;
   auto status = train_model(options, texts, size, model);
   const auto largest = number_after(status.ToString(), "value <= ");
-  const bool is_limit =
-      !chosen || options.units == Units::characters;  // there are not so many characters to choose from
+  const bool is_limit = !chosen || options.units == Units::characters;  // a larger number of characters is no mistake
   if (!status.ok() && largest && is_limit) status = train_model(options, texts, size = *largest, model);
   if (!status.ok()) {
     const std::string why = status.ToString();

@@ -1,4 +1,4 @@
-/// Tokens of words, found once.
+/// A cache of the tokens of words.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -12,8 +12,8 @@
 
 namespace fovea {
 
-/// For tokenizers none of whose tokens spans two words: a text is its words' tokens, one after the other, and a word
-/// need be looked at once. 6 s instead of 27 for the BPE of IMDB's training texts. Threads may share it.
+/// For tokenizers whose tokens never span two words: the tokens of a text are those of its words, and each word is
+/// encoded once. The BPE of IMDB's training texts takes 6 s instead of 27. Threads may share it.
 class WordMemo {
  public:
   std::vector<int> encode(std::span<const std::string_view> words,

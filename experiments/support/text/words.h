@@ -15,7 +15,7 @@ namespace fovea {
 /// The words of UTF-8 text, in order: views into `text`. White space is what `is_space` says.
 std::vector<std::string_view> split_words(std::string_view text);
 
-/// Lets a hash table with std::string keys be asked for a std::string_view.
+/// Lets a hash table with std::string keys be searched for a std::string_view.
 struct WordHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
@@ -44,7 +44,7 @@ std::string counted(std::size_t count, std::string_view noun);
 /// "a, b or c", for messages.
 std::string listed(std::span<const std::string> items, std::string_view last = " or ");
 
-/// "a, b, c", of more than eight the first ones: "a, b, c, d, e, f, g, h and 192 more".
+/// "a, b, c"; the first eight of a longer list: "a, b, c, d, e, f, g, h and 192 more".
 std::string first_few(std::span<const std::string> items);
 
 }  // namespace fovea
