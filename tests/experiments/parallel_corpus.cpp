@@ -110,9 +110,18 @@ BOOST_AUTO_TEST_CASE(bad_lines_are_refused_with_their_place) {
   BOOST_TEST(Reading(std::string("a\0b\n", 4), "x\n", {}).refusal == "s:1: byte 2 is NUL: not a text file" + hint);
   BOOST_TEST(Reading("a\n \xc2\xa0\n", "x\ny\n", {}).refusal == "s:2: a blank line" + hint);
   BOOST_TEST(Reading("a b\n", "x y z\n", {.max_words = 2}).refusal == "t:1: 3 words, --max-words is 2" + hint);
+  BOOST_TEST(Reading("a\n", "我们今天去北京\n", {.max_words = 5}).refusal ==
+             "t:1: 7 characters, --max-words is 5" + hint);
   BOOST_TEST(Reading("a\n", "x\ny\nz\n", {}).refusal == "t:2: a line without a partner: s has 1 line" + hint);
   BOOST_TEST(Reading("a\nb\n", "", {}).refusal == "s:1: a line without a partner: t has 0 lines" + hint);
   BOOST_TEST(Reading("a b\n", "x y\n", {.max_words = 2}).refusal == "");
+}
+
+BOOST_AUTO_TEST_CASE(blank_lines_of_texts_alone_are_no_fault) {
+  Folder folder;
+  PairReader reader({{}, write(folder / "t", " \n = Title =\n\nText\n"), {}}, {});
+  BOOST_TEST((read(reader) == Pairs{{"", " = Title ="}, {"", "Text"}}));
+  BOOST_TEST(reader.skipped().blank == 2);
 }
 
 BOOST_AUTO_TEST_CASE(bad_lines_are_skipped_and_counted) {
@@ -193,7 +202,142 @@ BOOST_AUTO_TEST_CASE(one_file_has_its_parts_in_order) {
   BOOST_TEST((visited(corpus, Part::dev) == Pairs{{"", "33"}, {"", "34"}, {"", "35"}, {"", "36"}}));
   BOOST_TEST((visited(corpus, Part::test) == Pairs{{"", "37"}, {"", "38"}, {"", "39"}, {"", "40"}}));
   options.source = "en";
-  BOOST_TEST(contains(refusal(options), "is one file; --source and --target name files of a directory"));
+  BOOST_TEST(contains(refusal(options), "is one file of lines; --source and --target name files of a directory"));
+}
+
+BOOST_AUTO_TEST_CASE(texts_alone_need_no_target) {
+  using Names = std::vector<std::string>;
+  for (const Names& names : {Names{"train.txt", "valid.txt", "test.txt"}, Names{"train", "dev", "test"},
+                             Names{"ptb.train.txt", "ptb.valid.txt", "ptb.test.txt"},
+                             Names{"wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens"}}) {
+    Folder folder;
+    for (std::size_t k = 0; k < 3; ++k) write(folder / names[k], "text " + std::to_string(k) + "\n");
+    write(folder / "README", "about these texts");
+    ParallelCorpusOptions directory, file;
+    directory.data = folder.path.string();
+    file.data = (folder / names[0]).string();  // brings the others along
+    for (const ParallelCorpusOptions& options : {directory, file}) {
+      const ParallelCorpus corpus(options);
+      BOOST_TEST((visited(corpus, Part::train) == Pairs{{"", "text 0"}}));
+      BOOST_TEST((visited(corpus, Part::dev) == Pairs{{"", "text 1"}}));
+      BOOST_TEST((visited(corpus, Part::test) == Pairs{{"", "text 2"}}));
+      BOOST_TEST(corpus.description() ==
+                 fmt::format("{}: train {}; dev {}; test {}", options.data, names[0], names[1], names[2]));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sets_belong_together_by_their_names) {
+  Folder folder;
+  for (const char* name : {"wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens", "ptb.train.txt"})
+    write(folder / name, std::string(name) + "\n");
+  ParallelCorpusOptions options;
+  options.data = folder.path.string();
+  BOOST_TEST(
+      contains(refusal(options), "several train sets: choose one with --train-set: ptb.train or wiki.train.tokens"));
+  options.train_set = "wiki.train";
+  const ParallelCorpus wiki(options);
+  write(folder / "wiki.test.tokens", "wiki.test.tokens\n\n");
+  write(folder / "wiki.valid.tokens", "\nwiki.valid.tokens\n");
+  visited(wiki, Part::dev);
+  BOOST_TEST((visited(wiki, Part::test) == Pairs{{"", "wiki.test.tokens"}}));
+  BOOST_TEST(contains(wiki.left_out(), "dev: 1 line skipped: 1 blank; the first: "));
+  BOOST_TEST(contains(wiki.left_out(), "wiki.valid.tokens:1: a blank line; test: 1 line skipped: "));
+  BOOST_TEST(contains(wiki.description(), "dev wiki.valid.tokens; test wiki.test.tokens; not used: ptb.train.txt"));
+  options.train_set = "ptb.train.txt";
+  const ParallelCorpus ptb(options);
+  BOOST_TEST(contains(ptb.description(),
+                      "train ptb.train.txt; dev 10 % of train by hash; test 10 % of train by hash; not used: "
+                      "wiki.test.tokens, wiki.train.tokens, wiki.valid.tokens"));
+  options.train_set = "wiki.valid";  // the set that is trained on is not the development set, too
+  BOOST_TEST(contains(ParallelCorpus(options).description(),
+                      "train wiki.valid.tokens; dev 10 % of train by hash; test "
+                      "wiki.test.tokens;"));
+  options.train_set = "books";
+  BOOST_TEST(contains(refusal(options), "has no such set; it has ptb.train, wiki.test.tokens, wiki.train.tokens, "));
+  options.target = "de";
+  BOOST_TEST(contains(refusal(options), "has no such set; it has ptb.train.txt, wiki.test.tokens, "));
+}
+
+BOOST_AUTO_TEST_CASE(pairs_are_fields_of_records) {
+  Folder folder;
+  const Pairs expected = {{"a b", "A B"}, {"c, \"d\"", "C"}};
+  const auto pairs_of = [&](const std::string& name, const std::string& text, const std::string& columns) {
+    ParallelCorpusOptions options;
+    options.data = write(folder / name, text).string();
+    options.columns = columns;
+    options.needs_source = true;
+    const ParallelCorpus corpus(options);
+    Pairs pairs = visited(corpus, Part::train);
+    for (const Part part : {Part::dev, Part::test}) {
+      const Pairs others = visited(corpus, part);
+      pairs.insert(pairs.end(), others.begin(), others.end());
+    }
+    std::sort(pairs.begin(), pairs.end());
+    return pairs;
+  };
+  BOOST_TEST((pairs_of("a.tsv", "a b\tA B\n\nc, \"d\"\tC\n", "") == expected));
+  BOOST_TEST((pairs_of("b.tsv", "1\tA B\ta b\n2\tC\tc, \"d\"\n", "3,2") == expected));
+  BOOST_TEST((pairs_of("c.txt", "de\ten\nA B\ta b\nC\tc, \"d\"\n", "en,de") == expected));
+  BOOST_TEST((pairs_of("d.csv", "en,de\na b,A B\n\"c, \"\"d\"\"\",C\n", "en, de") == expected));
+  BOOST_TEST((pairs_of("e.jsonl",
+                       R"({"de": "A B", "en": "a b", "id": 1})"
+                       "\n"
+                       R"({"en": "c, \"d\"", "de": "C"})",
+                       "en,de") == expected));
+  BOOST_TEST((pairs_of("f.jsonl",
+                       R"({"t": {"en": "a b", "de": "A B"}})"
+                       "\n"
+                       R"({"t": {"en": "c, \"d\"", "de": "C"}})",
+                       "t.en,t.de") == expected));
+  BOOST_TEST((pairs_of("g.csv", "\"a\r\nb\",A B\n\"c, \"\"d\"\"\",C\n", "1,2") == expected));  // on one line
+}
+
+BOOST_AUTO_TEST_CASE(records_are_found_in_a_directory) {
+  Folder folder;
+  for (const char* part : {"train", "valid", "test"})
+    write(folder / (std::string(part) + ".jsonl"),
+          fmt::format(R"({{"text": "text of {}", "title": "{}"}})", part, part));
+  ParallelCorpusOptions options;
+  options.data = folder.path.string();
+  options.source = "text";
+  options.target = "title";
+  options.needs_source = true;
+  for (const std::string& data : {folder.path.string(), (folder / "train.jsonl").string()}) {
+    options.data = data;
+    const ParallelCorpus corpus(options);
+    BOOST_TEST((visited(corpus, Part::test) == Pairs{{"text of test", "test"}}));
+    BOOST_TEST(corpus.description() ==
+               data + ": train train.jsonl; dev valid.jsonl; test test.jsonl; keys text, title");
+  }
+  ParallelCorpusOptions alone;
+  alone.data = folder.path.string();
+  BOOST_TEST((visited(ParallelCorpus(alone), Part::dev) == Pairs{{"", "text of valid"}}));  // the key text by itself
+  alone.columns = "title";
+  BOOST_TEST((visited(ParallelCorpus(alone), Part::dev) == Pairs{{"", "valid"}}));
+  options.source = options.target = "";
+  BOOST_TEST(
+      contains(refusal(options), "train.jsonl: --columns SOURCE,TARGET must choose two of the 2 keys: text, title"));
+  options.columns = "text";
+  BOOST_TEST(contains(refusal(options), "--columns text: 1 field, expected 2 (source, target)"));
+  options.data = write(folder / "list.txt", "a\n").string();
+  options.columns = "";
+  BOOST_TEST(contains(refusal(options), "list.txt' is one file of lines; "));
+}
+
+BOOST_AUTO_TEST_CASE(broken_records_are_skipped_where_bad_lines_are) {
+  Folder folder;
+  ParallelCorpusOptions options;
+  options.data =
+      write(folder / "x.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\nnonsense\n{\"text\": \"\"}\n").string();
+  BOOST_TEST(
+      contains(message_of([&] { visited(ParallelCorpus(options), Part::train); }),
+               "x.jsonl:2: there is no key 'text'; the keys are txt; did you mean 'txt'? (--bad-lines skip leaves"));
+  options.lines = skip;
+  const ParallelCorpus corpus(options);
+  BOOST_TEST((visited(corpus, Part::train) == Pairs{{"", "a"}}));
+  BOOST_TEST(corpus.skipped(Part::train).broken == 2);
+  BOOST_TEST(corpus.skipped(Part::train).blank == 1);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_missing_is_said) {
@@ -207,6 +351,10 @@ BOOST_AUTO_TEST_CASE(what_is_missing_is_said) {
   BOOST_TEST(contains(refusal(options), "are train.de"));
   options.target = "";
   BOOST_TEST(contains(refusal(options), "--target is missing"));
+  Folder empty;
+  ParallelCorpusOptions alone;
+  alone.data = empty.path.string();
+  BOOST_TEST(contains(refusal(alone), "no training set: the name of a file must have the word train in it"));
   options.target = "en";
   BOOST_TEST(contains(refusal(options), "--source and --target are both 'en'"));
   options.data = (folder / "nowhere").string();

@@ -129,9 +129,13 @@ BOOST_AUTO_TEST_CASE(wrong_flags_and_values_are_named) {
              "--attention: a value is missing (TEXT) before --layers; if --layers is the value: --attention=--layers");
   BOOST_TEST(refusal({"--layers", "two"}) == "--layers: 'two' is not a whole number");
   BOOST_TEST(refusal({"--layers", "2.5"}) == "--layers: '2.5' is not a whole number");
-  BOOST_TEST(refusal({"--layers", "3e9"}) == "--layers: 3e9 is out of range; it goes from -2147483648 to 2147483647");
+  BOOST_TEST(refusal({"--layers", "3e9"}) == "--layers: 3e9 is too large, the most is 2147483647");
+  BOOST_TEST(refusal({"--seed", "99999999999999999999"}) ==
+             "--seed: 99999999999999999999 is too large, the most is 18446744073709551615");
+  const std::string huge(400, '9');
+  BOOST_TEST(refusal({"--layers", huge.c_str()}) == "--layers: " + huge + " is too large, the most is 2147483647");
   BOOST_TEST(refusal({"--layers", ""}) == "--layers: '' is not a whole number");
-  BOOST_TEST(refusal({"--seed", "-1"}) == "--seed: -1 is out of range; it goes from 0 to 18446744073709551615");
+  BOOST_TEST(refusal({"--seed", "-1"}) == "--seed: -1 is too small, the least is 0");
   BOOST_TEST(refusal({"--learning-rate", "1e-3x"}) == "--learning-rate: '1e-3x' is not a number");
   BOOST_TEST(refusal({"--learning-rate", "nan"}) == "--learning-rate: 'nan' is not a number");
   BOOST_TEST(refusal({"--learning-rate", "-1"}) == "--learning-rate: -1 must be above 0");

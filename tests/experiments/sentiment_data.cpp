@@ -174,6 +174,9 @@ BOOST_AUTO_TEST_CASE(number_labels_are_in_the_order_of_numbers) {
   const ClassificationData data = load(options(folder.path));
   BOOST_TEST(data.classes == (Texts{"-1", "9", "10"}));  // the header is the only label that is no number
   BOOST_TEST(data.train.size() == 4u);
+  const std::string large = rows + "h\t99999999999999999999\n";  // a label as any other
+  for (const char* name : {"train.tsv", "dev.tsv", "test.tsv"}) write(folder / name, "text\tstars\n" + large);
+  BOOST_TEST(load(options(folder.path)).classes == (Texts{"-1", "9", "10", "99999999999999999999"}));
 }
 
 BOOST_AUTO_TEST_CASE(order_and_header_can_be_asked_for) {
@@ -181,11 +184,11 @@ BOOST_AUTO_TEST_CASE(order_and_header_can_be_asked_for) {
   for (const char* name : {"train.tsv", "dev.tsv", "test.tsv"}) write(folder / name, "text\tlabel\nlabel\tx\n");
   SentimentOptions chosen = options(folder.path);
   chosen.header = Header::no;
-  chosen.columns = Columns::label_text;
+  chosen.columns = label_before_text;
   BOOST_TEST(shown(load(chosen).train) == (Texts{"1:label", "0:x"}));
-  chosen.columns = Columns::text_label;
+  chosen.columns = text_before_label;
   BOOST_TEST(shown(load(chosen).train) == (Texts{"0:text", "1:label"}));
-  chosen.columns = Columns::automatic;
+  chosen.columns = automatic_columns;
   BOOST_TEST(contains(refusal(chosen), "say --columns text-label or label-text"));
   chosen.header = Header::yes;
   BOOST_TEST(contains(refusal(chosen), "all 1 training examples are of the class 'x'"));
@@ -197,6 +200,94 @@ BOOST_AUTO_TEST_CASE(a_header_chooses_among_more_columns) {
   for (const char* name : {"x_train.tsv", "x_dev.tsv", "x_test.tsv"}) write(folder / name, text);
   BOOST_TEST(shown(load(options(folder.path)).train) == (Texts{"1:good film", "0:bad film"}));
   BOOST_TEST(shown(load(options(folder / "x_train.tsv")).test) == (Texts{"1:good film", "0:bad film"}));
+}
+
+BOOST_AUTO_TEST_CASE(columns_are_chosen_by_name_or_number) {
+  const std::string rows = "1\tgood film\t.9\tp\n2\tbad film\t.1\tn\n", header = "id\ttitle\tscore\tjudgement\n";
+  for (const auto& [text, columns] :
+       {std::pair(header + rows, "title,judgement"), std::pair(header + rows, "2,4"), std::pair(rows, "2,4")}) {
+    Folder folder;
+    for (const char* name : {"train.tsv", "dev.tsv", "test.tsv"}) write(folder / name, text);
+    SentimentOptions chosen = options(folder.path);
+    chosen.columns = columns;
+    if (text != header + rows || chosen.columns != "2,4") {
+      const ClassificationData data = load(chosen);
+      BOOST_TEST(shown(data.train) == (Texts{"1:good film", "0:bad film"}), columns);
+      BOOST_TEST(shown(data.test) == shown(data.train));
+    }
+    chosen.header = text == rows ? Header::no : Header::yes;
+    BOOST_TEST(shown(load(chosen).dev) == (Texts{"1:good film", "0:bad film"}), columns);
+    chosen.columns = "title,rating";
+    chosen.header = Header::automatic;
+    BOOST_TEST(contains(refusal(chosen), text == rows
+                                             ? "train.tsv:1: there is no column 'title'; the first line has"
+                                             : "train.tsv:1: there is no column 'rating'; the first line has"));
+    chosen.columns = "2,9";
+    BOOST_TEST(contains(refusal(chosen), "train.tsv:1: there is no column 9; the first line has 4 columns: "));
+    chosen.columns = "2";
+    BOOST_TEST(contains(refusal(chosen), "--columns 2: expected auto, text-label, label-text, or the columns of text"));
+    chosen.columns = "2,2";
+    BOOST_TEST(contains(refusal(chosen), "--columns 2,2: one column cannot be text and label"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(csv_and_json_lines_are_tables) {
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"csv", "label,text\np,\"good, \"\"very\"\"\nfilm\"\nn,bad film\n"},
+      {"jsonl", R"({"text": "good, \"very\"\nfilm", "label": "p"})"
+                "\n"
+                R"({"label": "n", "text": "bad film"})"
+                "\n"}};
+  for (const auto& [ending, text] : files) {
+    Folder folder;
+    for (const char* name : {"train.", "valid.", "test."}) write(folder / (name + ending), text);
+    for (const fs::path& path : {folder.path, folder / ("train." + ending)}) {
+      SentimentOptions chosen = options(path);
+      for (const char* columns : {"auto", "text,label"}) {
+        chosen.columns = columns;
+        const ClassificationData data = load(chosen);
+        BOOST_TEST(shown(data.train) == (Texts{"1:good, \"very\" film", "0:bad film"}));
+        BOOST_TEST(shown(data.dev) == shown(data.train));
+        BOOST_TEST(shown(data.test) == shown(data.train));
+        BOOST_TEST(data.classes == (Texts{"n", "p"}));
+      }
+    }
+  }
+  Folder folder;
+  const std::string numbers = "{\"t\": \"a b\", \"stars\": 10}\n{\"t\": \"c\", \"stars\": 9}\n";
+  for (const char* name : {"train.jsonl", "dev.jsonl", "test.jsonl"}) write(folder / name, numbers);
+  SentimentOptions chosen = options(folder.path);
+  BOOST_TEST(contains(refusal(chosen),
+                      "train.jsonl: which keys are text and label? Say --columns TEXT,LABEL with two of t, stars"));
+  chosen.columns = "t,stars";
+  BOOST_TEST(load(chosen).classes == (Texts{"9", "10"}));
+  chosen.columns = "t,star";
+  BOOST_TEST(
+      contains(refusal(chosen), "train.jsonl:1: there is no key 'star'; the keys are t, stars; did you mean 'stars'?"));
+}
+
+BOOST_AUTO_TEST_CASE(a_name_of_two_columns_is_refused) {
+  Folder folder;
+  const auto message_for = [&](const std::string& header) {
+    write(folder / "train.tsv", header + "\na b\tx\t1\nc\ty\t0\n");
+    return refusal(options(folder.path));
+  };
+  BOOST_TEST(contains(message_for("sentence\tlabel\tlabel"), "train.tsv:1: columns 2 and 3 are both called 'label'"));
+  BOOST_TEST(contains(message_for("sentence\tsentence\tlabel"), "columns 1 and 2 are both called 'sentence'"));
+  write(folder / "train.tsv", "sentence\tid\tlabel\tid\na b\t1\t0\t1\n");
+  BOOST_TEST(contains(refusal(options(folder.path)), "train.tsv:1: columns 2 and 4 are both called 'id'"));
+  write(folder / "train.tsv", "label\tsubset\ttext\ttext\n1\ttrain\ta\tb\n");
+  BOOST_TEST(contains(refusal(options(folder.path)), "train.tsv:1: columns 3 and 4 are both called 'text'"));
+}
+
+BOOST_AUTO_TEST_CASE(many_classes_are_described_by_the_first_ones) {
+  ClassificationData data;
+  data.source = "x.tsv";
+  for (int i = 0; i < 200; ++i) data.classes.push_back("c" + std::to_string(i));
+  BOOST_TEST(describe(data) ==
+             "x.tsv: 0 train, 0 dev, 0 test, 200 classes: c0, c1, c2, c3, c4, c5, c6, c7 and 192 more");
+  data.classes = {"a", "b"};
+  BOOST_TEST(describe(data) == "x.tsv: 0 train, 0 dev, 0 test, classes a, b");
 }
 
 BOOST_AUTO_TEST_CASE(broken_tables_are_refused_with_their_line) {
@@ -211,7 +302,7 @@ BOOST_AUTO_TEST_CASE(broken_tables_are_refused_with_their_line) {
   BOOST_TEST(contains(message_for("good film\tpos\nbad film neg\n"), "train.tsv:2: 1 column, expected 2"));
   BOOST_TEST(contains(message_for(good + "x\t \n"), "train.tsv:4: the label is empty"));
   BOOST_TEST(contains(message_for(good + " \t1\n"), "train.tsv:4: the sentence is empty"));
-  BOOST_TEST(contains(message_for("1\tx\ty\n"), "train.tsv:1: 3 columns, expected 2"));
+  BOOST_TEST(contains(message_for("1\tx\ty\n"), "train.tsv:1: 3 columns (1, x, y), expected 2"));
   BOOST_TEST(contains(message_for("just text\n"), "train.tsv:1: neither an SST tree"));
   BOOST_TEST(contains(message_for(""), "train.tsv: the file is empty"));
 
@@ -228,7 +319,7 @@ BOOST_AUTO_TEST_CASE(broken_tables_are_refused_with_their_line) {
   for (int i = 0; i < 1002; ++i) many += fmt::format("word\tlabel{}\n", i);
   write(folder / "train.tsv", many);
   SentimentOptions wrong_order = options(folder.path);
-  wrong_order.columns = Columns::text_label;
+  wrong_order.columns = text_before_label;
   BOOST_TEST(contains(refusal(wrong_order), "train.tsv:1001: more than 1000 different labels"));
   SentimentOptions three = options(folder.path);
   three.classes = 3;
@@ -332,11 +423,11 @@ BOOST_AUTO_TEST_CASE(errors_say_what_was_looked_for_and_found) {
   Folder folder;
   BOOST_TEST(contains(refusal(options(folder / "none")), "none' does not exist; expected a file, a directory, or gen"));
   BOOST_TEST(contains(refusal(options(folder.path)), "found nothing (the directory is empty)"));
-  write(folder / "train.csv", "a,1\n");
+  write(folder / "train.xml", "<a/>\n");
   fs::create_directories(folder / "sub");
   const std::string message = refusal(options(folder.path));
-  BOOST_TEST(contains(message, "looked for train.{txt,tsv}[.gz]"), message);
-  BOOST_TEST(contains(message, "found sub/, train.csv"), message);
+  BOOST_TEST(contains(message, "looked for train.{txt,tsv,csv,jsonl}[.gz]"), message);
+  BOOST_TEST(contains(message, "found sub/, train.xml"), message);
   write(folder / "train.tsv", "a b\t1\nc\t0\n");
   write(folder / "train.txt", "1 ||| a\n");
   const std::string two = refusal(options(folder.path));
@@ -353,7 +444,7 @@ BOOST_AUTO_TEST_CASE(flags_set_the_options) {
   cli.parse();
   BOOST_TEST(chosen.data == "x.tsv");
   BOOST_TEST((chosen.format == SentimentFormat::table && chosen.phrases == Phrases::sentences));
-  BOOST_TEST((chosen.columns == Columns::label_text && chosen.header == Header::no));
+  BOOST_TEST((chosen.columns == "label-text" && chosen.header == Header::no));
   BOOST_TEST(chosen.classes == 5);
   BOOST_TEST(chosen.train_examples == 1000);
 }

@@ -6,14 +6,6 @@ using namespace fovea;
 
 BOOST_AUTO_TEST_SUITE(terminal)
 
-BOOST_AUTO_TEST_CASE(width_counts_columns_not_bytes) {
-  BOOST_TEST(display_width("") == 0u);
-  BOOST_TEST(display_width("80.31 ± 0.42") == 12u);
-  BOOST_TEST(display_width("日本語") == 6u);
-  BOOST_TEST(display_width("e\u0301") == 1u);   // e and a combining accent
-  BOOST_TEST(display_width("\xff\xc3") == 2u);  // no UTF-8: one column for each byte
-}
-
 BOOST_AUTO_TEST_CASE(shortening_never_exceeds_the_columns_or_cuts_a_character) {
   std::string text = "aé日本\u0301語z";
   for (std::size_t columns = 0; columns < 12; ++columns) {
@@ -23,22 +15,6 @@ BOOST_AUTO_TEST_CASE(shortening_never_exceeds_the_columns_or_cuts_a_character) {
   }
   BOOST_TEST(shortened("attention", 6) == "atten…");
   BOOST_TEST(shortened("attention", 9) == "attention");
-}
-
-BOOST_AUTO_TEST_CASE(utf8_is_read_strictly_and_written_back) {
-  for (char32_t c : {U'a', U'é', U'日', U'\U0001f600', U'\U0010ffff'}) {
-    std::string text;
-    append_utf8(text, c);
-    std::size_t at = 0;
-    BOOST_TEST((next_character(text, at) == c));
-    BOOST_TEST(at == text.size());
-  }
-  // overlong, surrogate, too large, cut off, stray
-  for (const char* wrong : {"\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe6\x97", "\x80"}) {
-    std::size_t at = 0;
-    BOOST_TEST((next_character(wrong, at) == 0xfffd));
-    BOOST_TEST(at == 1u);
-  }
 }
 
 BOOST_AUTO_TEST_CASE(hostile_text_becomes_visible_and_harmless) {

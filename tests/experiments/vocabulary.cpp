@@ -166,6 +166,22 @@ BOOST_AUTO_TEST_CASE(a_size_that_does_not_fit_the_text_is_refused_with_one_that_
   }
 }
 
+BOOST_AUTO_TEST_CASE(text_without_spaces_comes_back_as_it_was) {
+  std::string book, rare;
+  for (char32_t c = 0x4e00; c < 0x4e00 + 9000; ++c) append_utf8(rare, c);  // more characters than sub-words by default
+  for (int i = 0; i < 3000; ++i) book += "我們在東京學習";                 // one line of 63000 bytes
+  const Texts texts = {"我们今天用 GPU 训练模型，好吗？", "彼は東京で　カタカナを習う。", "A man's word", book, rare};
+  const auto tokenizer = train_tokenizer(subwords(Units::characters, 0), texts);
+  BOOST_TEST(tokenizer->size() > 9000);
+  for (const std::string_view text : {texts[0], texts[2], texts[3], texts[4]})
+    BOOST_TEST(tokenizer->decode(tokenizer->encode(text)) == text);
+  BOOST_TEST(tokenizer->decode(tokenizer->encode(texts[1])) == "彼は東京で カタカナを習う。");
+  BOOST_TEST(tokenizer->decode(tokenizer->encode("我ж们")) == "我\u2047们");
+  const auto pieces = train_tokenizer(subwords(Units::bpe, 50), Texts{book});
+  BOOST_TEST(pieces->decode(pieces->encode(book)) == book);
+  BOOST_TEST(pieces->encode(book).size() * 4 < 7 * 3000u);
+}
+
 BOOST_AUTO_TEST_CASE(long_texts_are_trained_on_in_full) {
   std::string text;
   for (int i = 0; i < 3000; ++i) text += "word" + std::to_string(i % 50) + " ";

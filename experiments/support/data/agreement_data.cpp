@@ -1,15 +1,16 @@
 #include "experiments/support/data/agreement_data.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
 #include <span>
 
 #include "experiments/support/data/generated.h"
+#include "experiments/support/data/records.h"
 #include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/lines.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -49,7 +50,7 @@ std::vector<std::string> plain_columns(std::string_view line) {
   return {columns.begin(), columns.end()};
 }
 
-/// Where the header has what is read.
+/// The positions of the columns that are read.
 struct AgreementColumns {
   bool linzen = false;  ///< Linzen's file: quoted fields, verb positions from 1
   std::size_t count = 0, sentence = 0, verb = 0, number = 0;
@@ -74,6 +75,8 @@ AgreementColumns columns_of(const LineReader& reader, std::string_view header) {
         "agr_50_mostcommon_10K.tsv, or sentence, verb_idx (from 0) and label, as in sva_train.tsv",
         header.substr(0, 80));
   }
+  const std::string repeated = repeated_name(names);
+  reader.require_here(repeated.empty(), "{}", repeated);
   columns.sentence = *sentence;
   columns.verb = *verb;
   columns.number = *number;
@@ -83,11 +86,9 @@ AgreementColumns columns_of(const LineReader& reader, std::string_view header) {
 }
 
 std::int64_t integer(const LineReader& reader, const std::string& text, const char* column) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  reader.require_here(error == std::errc() && end == text.data() + text.size(), "{} '{}', expected an integer", column,
-                      text);
-  return value;
+  const auto value = number<std::int64_t>(text);
+  reader.require_here(value.has_value(), "{} '{}', expected an integer", column, text);
+  return *value;
 }
 
 int number_label(const LineReader& reader, const std::string& text) {
@@ -143,7 +144,7 @@ AgreementFile read_agreement(const fs::path& path) {
   return file;
 }
 
-/// Adds the sentence to the test part, unless only the hard subset is wanted and it is not in there.
+/// Adds the sentence to the test part; with `hard_subset`, only if it belongs to that subset.
 void add_test(ClassificationData& data, Sentence& sentence, bool hard_subset) {
   if (sentence.hard || !hard_subset) data.test.push_back(std::move(sentence.example));
 }
@@ -153,7 +154,7 @@ std::string hard_subset_note(const AgreementFile& file) {
                                  : " (test: hard subset, at least one attractor)";
 }
 
-/// Linzen's file: 9 % train, 1 % dev, the rest test, of a shuffled order.
+/// Linzen's file, shuffled: 9 % train, 1 % dev, the rest test.
 void share_out_shuffled(ClassificationData& data, std::vector<Sentence> sentences, const AgreementOptions& options) {
   SplitMix(static_cast<std::uint64_t>(options.split_seed)).shuffle(std::span(sentences));
   const std::size_t train = sentences.size() * 9 / 100, dev = sentences.size() / 100;
@@ -165,7 +166,7 @@ void share_out_shuffled(ClassificationData& data, std::vector<Sentence> sentence
   data.source += fmt::format(" (9 % train, 1 % dev, 90 % test, split seed {})", options.split_seed);
 }
 
-/// Other files without a test file: the tenth that split_off_missing_parts would take.
+/// Files of other layouts without a test file: the test part is the tenth that split_off_missing_parts would take.
 void share_out_by_hash(ClassificationData& data, std::vector<Sentence> sentences, const AgreementOptions& options) {
   for (Sentence& sentence : sentences) {
     if (split_place(sentence.example.text) < 0.1) {
@@ -184,7 +185,7 @@ SplitFiles files_in(const fs::path& directory) {
   for (const char* name : {"agr_50_mostcommon_10K.tsv", "agr_50_mostcommon_10K.tsv.gz"}) {
     if (fs::exists(directory / name)) return {.train = directory / name, .dev = {}, .test = {}};
   }
-  fail("{}: no agreement data that is known; looked for *train.tsv[.gz] and agr_50_mostcommon_10K.tsv[.gz]; found {}",
+  fail("{}: no agreement data found; looked for *train.tsv[.gz] and agr_50_mostcommon_10K.tsv[.gz]; found {}",
        directory.string(), contents_of(directory));
 }
 

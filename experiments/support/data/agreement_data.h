@@ -12,8 +12,8 @@ class Cli;
 
 struct AgreementOptions : ExampleLimits {
   std::string data =
-      "generated";              ///< a file, a directory, or generated[:options] (experiments/support/data/generated.h)
-  bool hard_subset = false;     ///< test only where every noun between subject and verb is an attractor, see load
+      "generated";           ///< a file, a directory, or generated[:options] (experiments/support/data/generated.h)
+  bool hard_subset = false;  ///< test only sentences whose nouns between subject and verb are all attractors, see load
   std::int64_t split_seed = 1;  ///< shuffles Linzen's single file before it is split
 };
 
@@ -24,9 +24,8 @@ void add_options(Cli& cli, AgreementOptions& options);
 /// - Linzen's `agr_50_mostcommon_10K.tsv`: sentence, verb_index (from 1), verb_pos (VBZ, VBP), n_intervening,
 ///   n_diff_intervening and others; fields may be quoted. One file: shuffled by split_seed, then 9 % train, 1 % dev,
 ///   the rest test, which are Tensor2Tensor's shares.
-/// - `sva_{train,dev,test}.tsv`: sentence, verb_idx (from 0), label (SING, PLUR), n_attractors (-1: not known). One
-/// file
-///   alone: 10 % dev and 10 % test are split off by hash.
+/// - `sva_{train,dev,test}.tsv`: sentence, verb_idx (from 0), label (SING, PLUR), n_attractors (-1: not known). Of one
+///   file alone, 10 % dev and 10 % test are split off by hash.
 /// The text is the words before the verb; classes are singular and plural; the group is the number of attractors, nouns
 /// between subject and verb of the other number: 0-4, and -1 for unknown or more, as Linzen reports them.
 ///

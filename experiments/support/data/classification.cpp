@@ -1,12 +1,14 @@
 #include "experiments/support/data/classification.h"
 
 #include <algorithm>
-#include <numeric>
-#include <span>
+#include <optional>
 #include <unordered_set>
 
 #include "experiments/support/data/generated.h"
+#include "experiments/support/data/records.h"
 #include "experiments/support/data/split_mix.h"
+#include "experiments/support/data/text_overlap.h"
+#include "experiments/support/data/text_sets.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -17,27 +19,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-enum class Part { none, train, dev, test };
-
-struct PartFile {
-  Part part = Part::none;
-  std::string prefix;  ///< what precedes the part's name, separator included: "sva_"
-};
-
-/// "sva_train.tsv.gz" is the training part, with prefix "sva_".
-PartFile part_of(const fs::path& file) {
+/// "sva_train.tsv.gz" is the training part, with "sva_" before it; nothing if the name does not end with the part, or
+/// the file is of no format that is read.
+std::optional<PartName> part_of(const fs::path& file) {
   fs::path name = file.filename();
   if (name.extension() == ".gz") name = name.stem();
-  if (name.extension() != ".tsv" && name.extension() != ".txt") return {};
-  const std::string stem = name.stem().string();
-  const std::size_t separator = stem.find_last_of("_.-");
-  const std::size_t begin = separator == std::string::npos ? 0 : separator + 1;
-  const std::string word = lower_case(stem.substr(begin));
-  PartFile result{.part = Part::none, .prefix = stem.substr(0, begin)};
-  if (word == "train") result.part = Part::train;
-  if (word == "dev" || word == "val" || word == "valid" || word == "validation") result.part = Part::dev;
-  if (word == "test") result.part = Part::test;
-  return result;
+  if (record_format(name) == RecordFormat::lines && name.extension() != ".txt") return {};
+  const auto part = part_named(name.stem().string());
+  return part && part->after.empty() ? part : std::nullopt;
 }
 
 /// The files of the directory that are called after a part and that `belongs` accepts.
@@ -50,9 +39,9 @@ SplitFiles collect(const fs::path& directory, Predicate belongs) {
   }
   std::sort(names.begin(), names.end());
   for (const fs::path& name : names) {
-    const PartFile is = part_of(name);
-    if (is.part == Part::none || !belongs(name, is)) continue;
-    fs::path& slot = is.part == Part::train ? files.train : is.part == Part::dev ? files.dev : files.test;
+    const auto is = part_of(name);
+    if (!is || !belongs(name, *is)) continue;
+    fs::path& slot = is->part == Part::train ? files.train : is->part == Part::dev ? files.dev : files.test;
     require(slot.empty(), "{}: which is meant, '{}' or '{}'? Move one away, or name a file with --data",
             directory.string(), slot.filename().string(), name.filename().string());
     slot = name;
@@ -63,8 +52,18 @@ SplitFiles collect(const fs::path& directory, Predicate belongs) {
 }  // namespace
 
 std::string describe(const ClassificationData& data) {
-  return fmt::format("{}: {} train, {} dev, {} test, classes {}", data.source, data.train.size(), data.dev.size(),
-                     data.test.size(), listed(data.classes, ", "));
+  constexpr std::size_t few = 8;
+  const std::string count = data.classes.size() > few ? fmt::format("{} classes:", data.classes.size()) : "classes";
+  return fmt::format("{}: {} train, {} dev, {} test, {} {}", data.source, data.train.size(), data.dev.size(),
+                     data.test.size(), count, first_few(data.classes));
+}
+
+std::string overlap_warning(const ClassificationData& data) {
+  TextOverlap overlap;
+  for (const Example& example : data.train) overlap.add(Part::train, example.text);
+  for (const Example& example : data.dev) overlap.add(Part::dev, example.text);
+  for (const Example& example : data.test) overlap.add(Part::test, example.text);
+  return overlap.warning("texts");
 }
 
 void check(const ClassificationData& data) {
@@ -129,15 +128,15 @@ ClassificationData completed(ClassificationData data, const ExampleLimits& limit
 }
 
 SplitFiles find_split_files(const fs::path& directory) {
-  return collect(directory, [](const fs::path&, const PartFile&) { return true; });
+  return collect(directory, [](const fs::path&, const PartName&) { return true; });
 }
 
 SplitFiles with_siblings(const fs::path& file) {
-  const PartFile is = part_of(file);
-  if (is.part != Part::train) return {.train = file, .dev = {}, .test = {}};
+  const auto is = part_of(file);
+  if (!is || is->part != Part::train) return {.train = file, .dev = {}, .test = {}};
   const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  SplitFiles files = collect(directory, [&](const fs::path& other, const PartFile& part) {
-    return part.part != Part::train && part.prefix == is.prefix && other.extension() == file.extension();
+  SplitFiles files = collect(directory, [&](const fs::path& other, const PartName& part) {
+    return part.part != Part::train && part.before == is->before && other.extension() == file.extension();
   });
   files.train = file;
   return files;
@@ -158,10 +157,7 @@ std::string contents_of(const fs::path& directory) {
   }
   if (names.empty()) return "nothing (the directory is empty)";
   std::sort(names.begin(), names.end());
-  constexpr std::size_t shown = 8;
-  const std::size_t more = names.size() > shown ? names.size() - shown : 0;
-  names.resize(names.size() - more);
-  return listed(names, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
+  return first_few(names);
 }
 
 std::string lasting_data(const std::string& data) {

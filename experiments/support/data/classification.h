@@ -1,5 +1,5 @@
-/// Labelled texts in three parts, and what every reader of them shares: finding the files of a data set, splitting what
-/// comes in one piece, limiting, checking.
+/// Labelled texts in three parts, and the steps that all their readers share: finding the files of a data set,
+/// splitting a single file, limiting the number of examples, checking.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -21,18 +21,22 @@ struct ClassificationData {
   std::vector<Example> train, dev, test;
   std::vector<std::string> classes;
   std::string group;   ///< what Example::group counts, e.g. "attractors"; empty: the examples have no groups
-  std::string source;  ///< where they come from and how they were read, one line
-  std::string corpus;  ///< as papers name the data set: "SST-2", "IMDB", "SVA"; empty: none of these
+  std::string source;  ///< one line: the files, and how they were read
+  std::string corpus;  ///< the data set's name in papers: "SST-2", "IMDB", "SVA"; empty for other data
 };
 
 /// The line that a program prints and a run directory keeps: source, sizes, classes.
 std::string describe(const ClassificationData& data);
 
+/// "112 of 500 test texts and 3 of 50 development texts are also training texts"; empty where they are less than 1 % of
+/// their part.
+std::string overlap_warning(const ClassificationData& data);
+
 /// Refuses a data set with an empty part or with fewer than two classes in its training part.
 void check(const ClassificationData& data);
 
-/// Where in [0, 1) its hash puts a text: the same text always falls to the same part, whatever else is in the file, so
-/// that no text is in two parts.
+/// The hash of a text as a number in [0, 1). Splits use it: a text falls to the same part whatever else is in the file,
+/// and no text is in two parts.
 double split_place(std::string_view text);
 
 /// Moves out of `from` the examples whose place is in [begin, end).
@@ -47,11 +51,11 @@ struct ExampleLimits {
 /// Declares --train-examples and --test-examples.
 void add_limits(Cli& cli, ExampleLimits& limits);
 
-/// What every loader does last: splits off missing parts, keeps what the limits say, and checks the result.
+/// The last step of every loader: splits off missing parts, applies the limits and checks the result.
 ClassificationData completed(ClassificationData data, const ExampleLimits& limits);
 
-/// Splits off what a data set has no file for: 10 % of the training texts become the test part, another 10 % the
-/// development part (split_off's [0, 0.1) and [0.1, 0.2)). Adds to `data.source` what it did.
+/// Splits off the parts that have no file of their own: 10 % of the training texts become the test part, another 10 %
+/// the development part (split_off's [0, 0.1) and [0.1, 0.2)). Adds to `data.source` which parts were split off.
 void split_off_missing_parts(ClassificationData& data);
 
 /// Keeps `limit` of the examples in their order, those with the smallest hash of text, so that a smaller selection is
@@ -64,7 +68,7 @@ struct SplitFiles {
 };
 
 /// Finds files called train, dev (or val, valid, validation) and test, with a common prefix (`sva_`) or none, ending in
-/// .tsv or .txt, or that with .gz. `train` is empty where the directory has no such training file.
+/// .tsv, .csv, .jsonl or .txt, or that with .gz. `train` is empty where the directory has no such training file.
 /// Throws Error where two files claim the same part.
 SplitFiles find_split_files(const std::filesystem::path& directory);
 
@@ -72,16 +76,16 @@ SplitFiles find_split_files(const std::filesystem::path& directory);
 /// prefix and extension.
 SplitFiles with_siblings(const std::filesystem::path& file);
 
-/// The files that were found, for ClassificationData::source: "sst/trees/{train,dev,test}.txt".
+/// The names of the files, for ClassificationData::source: "sst/trees/train.txt, dev.txt, test.txt".
 std::string named(const SplitFiles& files);
 
-/// What is in a directory, for errors: the first names, "empty", ...
+/// The first names in a directory, for error messages: "sub/, train.xml and 12 more".
 std::string contents_of(const std::filesystem::path& directory);
 
-/// --data as a configuration keeps it: a path from the root, so that a run goes on from any directory.
+/// The value of --data for config.json: an absolute path, so that a run can be resumed from any directory.
 std::string lasting_data(const std::string& data);
 
-/// The path, if it exists; otherwise throws Error naming --data and what it may be.
+/// Returns `data` as a path. Throws Error where it does not exist, with the values that --data takes.
 std::filesystem::path existing_data(const std::string& data);
 
 }  // namespace fovea

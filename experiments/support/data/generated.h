@@ -11,7 +11,7 @@ namespace fovea {
 
 /// The number of a verb from the words before it.
 ///
-///   S    -> [NP V NP Conj] [P NP] Head [Adv]    the verb that follows is what the number is asked of
+///   S    -> [NP V NP Conj] [P NP] Head [Adv]    the label is the number of the verb that follows
 ///   Head -> Det [Adj] N Mod{0,5}                N is the head: its number is the label
 ///   NP   -> Det [Adj] N [Mod]
 ///   Mod  -> P Det [Adj] N | that V Det [Adj] N | that Det [Adj] N V

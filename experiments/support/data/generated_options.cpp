@@ -1,8 +1,8 @@
 #include "experiments/support/data/generated_options.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"
@@ -15,10 +15,9 @@ constexpr std::string_view name_of_generated = "generated";
 
 template <class Number>
 bool parse(std::string_view text, Number low, Number high, Number& into) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= low && value <= high)) return false;
-  into = value;
+  const auto value = number<Number>(text);
+  if (!value || !(*value >= low && *value <= high)) return false;
+  into = *value;
   return true;
 }
 

@@ -1,4 +1,4 @@
-/// What generated data sets share: `generated:name=value,...`, and which part may have a text.
+/// The options of generated data sets, `generated:name=value,...`, and the choice of a part for each generated text.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -19,7 +19,7 @@ struct IntegerRange {
   std::int64_t low, high;
 };
 
-/// One option: its name, what is right, and what takes the value; `set` answers false for a value that is wrong.
+/// One option: its name, a description of its values, and a setter, which returns false for a wrong value.
 struct GeneratedOption {
   std::string name, expected;
   std::function<bool(std::string_view)> set;
@@ -30,19 +30,19 @@ struct GeneratedOption {
   static GeneratedOption interval(std::string name, IntegerRange& value, IntegerRange range);
 };
 
-/// Examples of each part, and the seed of all.
+/// The number of examples of each part, and the seed of the generator.
 struct GeneratedSizes {
   std::int64_t train = 20000, dev = 500, test = 2000, seed = 1;
   std::vector<GeneratedOption> options();
 };
 
-/// Gives every `name=value` of the specification to its option; what is not named keeps its default. Throws Error
-/// naming the option and its column.
+/// Gives every `name=value` of the specification to its option; options that are not named keep their defaults. Throws
+/// Error naming the option and its column.
 void read_generated_options(std::string_view specification, const std::vector<GeneratedOption>& options);
 
 enum class GeneratedPart { train, dev, test };
 
-/// A text that was drawn, and what keeps it; or nothing, where it is not wanted.
+/// A generated text and the function that stores it; nothing where the text is not wanted.
 struct DrawnText {
   std::string text;
   std::function<void()> keep;

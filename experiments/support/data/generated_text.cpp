@@ -40,7 +40,7 @@ class GeneratedPairs : public PairSource {
   std::function<TextPair(SplitMix&)> grammar_;
 };
 
-/// The options are the grammar's and the sizes'; what they are set to is what is drawn.
+/// Reads the options of the grammar and of the sizes, and draws the pairs.
 template <class Grammar>
 std::unique_ptr<PairSource> pairs_of(std::string_view specification, const GeneratedSizes& sizes,
                                      const std::vector<GeneratedOption>& options, const Grammar& grammar) {
@@ -119,7 +119,7 @@ class TranslationGrammar {
     bool moves = false;
   };
 
-  /// Neighbours differ, or nobody could tell where one phrase ends.
+  /// Neighbours differ in type: otherwise the end of a phrase could not be seen.
   static std::uint64_t another_type(SplitMix& random, std::uint64_t type) {
     return (type + 1 + random.below(types - 1)) % types;
   }
@@ -188,7 +188,7 @@ class SummaryGrammar {
     return random.chance(.5) ? drawn.singular : drawn.plural;
   }
 
-  /// The headline, if asked for, gets what is said of whom.
+  /// Adds subject, verb and object to the headline, if there is one.
   void append_sentence(SplitMix& random, std::string& text, std::string* headline) const {
     auto say = [&](std::string_view word, bool is_content) {
       append_word(text, word);

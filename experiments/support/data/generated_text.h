@@ -1,5 +1,6 @@
-/// Texts made by grammars, for translation, summarization and language modelling: nothing to download, and what is to
-/// be learnt is known. The same specification gives the same texts on every machine; no source is in two parts.
+/// Texts made by grammars, for translation, summarization and language modelling: nothing to download, and the
+/// rules to be learnt are known. The same specification gives the same texts on every machine; no source is in two
+/// parts.
 #pragma once
 #include <memory>
 #include <string>
@@ -32,12 +33,11 @@ std::unique_ptr<PairSource> generate_translation(std::string_view specification)
 /// options are those of generate_translation().
 std::unique_ptr<PairSource> generate_tags(std::string_view specification);
 
-/// Articles and headlines. The headline says in as few words what the first sentence says; the rest is beside the
-/// point.
+/// Articles and headlines. The headline shortens the first sentence; the other sentences do not matter.
 ///
 ///   article  -> sentence{3,6}
 ///   sentence -> Det [Adj] N [P Det N] V Det [Adj] N [Adv] .
-///   headline -> [Adj] N V N                                   of the first sentence: who did it, and to whom
+///   headline -> [Adj] N V N                                   subject, verb and object of the first sentence
 ///
 /// Options: train=20000, dev=500, test=500, seed=1, sentences=3-6, nouns=150 (10-150).
 /// Throws Error naming the option and its column.

@@ -1,15 +1,15 @@
 #include "experiments/support/data/labelled_table.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
@@ -24,167 +24,221 @@ bool is_one_of(std::string_view name, const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), lower_case(name)) != names.end();
 }
 
-/// Which columns of a table are read, and whether its first line only names them.
+struct Row {
+  std::vector<std::string> fields;
+  std::int64_t line = 0;
+};
+
+/// The rows of a file that are not blank, at least one.
+struct Table {
+  std::string name;
+  std::vector<Row> rows;
+
+  template <class... Args>
+  [[noreturn]] void fail_at(const Row& row, fmt::format_string<Args...> format, Args&&... args) const {
+    fail("{}:{}: {}", name, row.line, fmt::format(format, std::forward<Args>(args)...));
+  }
+};
+
+/// Which columns of a table are read, and whether its first row only names them.
 struct TableLayout {
   std::size_t columns = 2, text = 0, label = 1;
   bool header = false;
-  std::string first_line;  ///< the training file's header: other parts may repeat it
+  std::vector<std::string> names;  ///< the training file's header: other parts may repeat it
 };
 
-bool is_integer(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-/// What a column looks like from its second line on.
+/// What a column looks like from its second row on.
 struct ColumnFacts {
   std::unordered_set<std::string_view> values;
   std::size_t words = 0;
   bool integers = true;
 };
 
-std::array<ColumnFacts, 2> facts_of_two(const TextFile& file, std::size_t first) {
-  std::array<ColumnFacts, 2> facts;
-  for (std::size_t i = first + 1; i < file.lines.size(); ++i) {
-    const auto columns = split_columns(file.lines[i]);
-    if (columns.size() != 2) continue;  // reported with its line when the rows are read
-    for (std::size_t c = 0; c < 2; ++c) {
-      facts[c].values.insert(columns[c]);
-      facts[c].words += split_words(columns[c]).size();
-      facts[c].integers = facts[c].integers && is_integer(columns[c]);
-    }
+ColumnFacts facts_of(const Table& table, std::size_t column) {
+  ColumnFacts facts;
+  const std::size_t columns = table.rows[0].fields.size();
+  for (std::size_t i = 1; i < table.rows.size(); ++i) {
+    const auto& fields = table.rows[i].fields;
+    if (fields.size() != columns) continue;  // reported with its line when the rows are read
+    facts.values.insert(fields[column]);
+    facts.words += split_words(fields[column]).size();
+    facts.integers = facts.integers && is_whole_number(fields[column]);
   }
   return facts;
 }
 
 /// Which of two columns holds the labels: the one with fewer different values, unless its texts are the longer ones.
-std::optional<std::size_t> label_column(const std::array<ColumnFacts, 2>& facts) {
-  const auto looks_like_label = [&](std::size_t c) {
-    const std::size_t o = 1 - c;
-    return facts[c].values.size() <= facts[o].values.size() && facts[c].words <= facts[o].words &&
-           (facts[c].values.size() < facts[o].values.size() || facts[c].words < facts[o].words);
+std::optional<std::size_t> label_column(const ColumnFacts& first, const ColumnFacts& second) {
+  const auto looks_like_label = [](const ColumnFacts& column, const ColumnFacts& other) {
+    return column.values.size() <= other.values.size() && column.words <= other.words &&
+           (column.values.size() < other.values.size() || column.words < other.words);
   };
-  if (looks_like_label(0)) return 0;
-  if (looks_like_label(1)) return 1;
+  if (looks_like_label(first, second)) return 0;
+  if (looks_like_label(second, first)) return 1;
   return std::nullopt;
 }
 
 /// The positions of the one text and the one label column that a header names.
-std::optional<std::pair<std::size_t, std::size_t>> named_columns(const std::vector<std::string_view>& row) {
+std::optional<std::pair<std::size_t, std::size_t>> named_columns(const std::vector<std::string>& row) {
   std::vector<std::size_t> texts, labels;
   for (std::size_t c = 0; c < row.size(); ++c) {
-    if (is_one_of(row[c], text_names)) texts.push_back(c);
-    if (is_one_of(row[c], label_names)) labels.push_back(c);
+    if (names_texts(row[c])) texts.push_back(c);
+    if (names_labels(row[c])) labels.push_back(c);
   }
   if (texts.size() != 1 || labels.size() != 1) return std::nullopt;
   return std::pair(texts[0], labels[0]);
 }
 
-/// Where nothing can be made of two columns, a line that has another number of them is the likelier trouble.
-void require_two_columns(const TextFile& file) {
-  for (std::size_t i = 0; i < file.lines.size(); ++i) {
-    const std::size_t columns = split_columns(file.lines[i]).size();
-    if (columns != 2 && !is_blank(file.lines[i]))
-      file.fail_at(i, "{}, expected 2 (sentence and label)", counted(columns, "column"));
+/// Where nothing can be made of two columns, a row that has another number of them is the likelier trouble.
+void require_two_columns(const Table& table) {
+  for (const Row& row : table.rows) {
+    if (row.fields.size() != 2)
+      table.fail_at(row, "{}, expected 2 (sentence and label)", counted(row.fields.size(), "column"));
   }
 }
 
-TableLayout two_column_layout(const TextFile& file, std::size_t first, const SentimentOptions& options) {
+std::size_t label_of_two_columns(const Table& table, const SentimentOptions& options) {
+  if (options.columns != automatic_columns) return options.columns == text_before_label ? 1 : 0;
+  const ColumnFacts first = facts_of(table, 0), second = facts_of(table, 1);
+  const auto label = label_column(first, second);
+  if (!label) require_two_columns(table);
+  require(label.has_value(),
+          "{}: which of the two columns is the label? The first has {} different values, the second {}: "
+          "say --columns text-label or label-text",
+          table.name, first.values.size(), second.values.size());
+  return *label;
+}
+
+/// A header's label occurs in no other row, and names a column or is the only one that is not a whole number.
+bool first_row_is_header(const Table& table, const TableLayout& layout) {
+  const auto& row = table.rows[0].fields;
+  const ColumnFacts labels = facts_of(table, layout.label);
+  const bool names_one = names_labels(row[layout.label]) || names_texts(row[layout.text]);
+  const bool odd_one_out = !is_whole_number(row[layout.label]) && labels.integers;
+  return !labels.values.empty() && !labels.values.contains(row[layout.label]) && (names_one || odd_one_out);
+}
+
+/// Columns that --columns names or counts.
+TableLayout chosen_layout(const Table& table, const std::vector<std::string>& fields) {
+  const Row& first = table.rows[0];
   TableLayout layout;
-  const auto facts = facts_of_two(file, first);
-  if (options.columns == Columns::automatic) {
-    const auto label = label_column(facts);
-    if (!label) require_two_columns(file);
-    require(label.has_value(),
-            "{}: which of the two columns is the label? The first has {} different values, the second {}: "
-            "say --columns text-label or label-text",
-            file.name, facts[0].values.size(), facts[1].values.size());
-    layout.label = *label;
-  } else {
-    layout.label = options.columns == Columns::text_label ? 1 : 0;
+  std::size_t* const places[] = {&layout.text, &layout.label};
+  for (std::size_t k = 0; k < 2; ++k) {
+    const auto named = std::find(first.fields.begin(), first.fields.end(), fields[k]);
+    const bool is_name = named != first.fields.end() && !is_whole_number(fields[k]);
+    const std::size_t column =
+        is_name ? std::size_t(named - first.fields.begin()) + 1 : number<std::size_t>(fields[k]).value_or(0);
+    if (column == 0 || column > first.fields.size()) {
+      table.fail_at(first, "there is no column {}; the first line has {}: {}{}",
+                    is_whole_number(fields[k]) ? fields[k] : "'" + fields[k] + "'",
+                    counted(first.fields.size(), "column"), shown(first.fields), did_you_mean(fields[k], first.fields));
+    }
+    *places[k] = column - 1;
+    layout.header = layout.header || is_name;
   }
-  layout.text = 1 - layout.label;
-  const auto row = split_columns(file.lines[first]);
-  const ColumnFacts& labels = facts[layout.label];
-  const bool names_one = is_one_of(row[layout.label], label_names) || is_one_of(row[layout.text], text_names);
-  const bool odd_one_out = !is_integer(row[layout.label]) && labels.integers;
-  layout.header = !labels.values.empty() && !labels.values.contains(row[layout.label]) && (names_one || odd_one_out);
+  require(layout.text != layout.label, "--columns {}: one column cannot be text and label", listed(fields, ","));
+  layout.header = layout.header || first_row_is_header(table, layout);
   return layout;
 }
 
-TableLayout layout_of(const TextFile& file, const SentimentOptions& options) {
-  const std::size_t first = file.first_line();
-  const auto row = split_columns(file.lines[first]);
-  const auto names = options.header == Header::no ? std::nullopt : named_columns(row);
+TableLayout found_layout(const Table& table, const SentimentOptions& options) {
+  const Row& first = table.rows[0];
+  const auto names = options.header == Header::no ? std::nullopt : named_columns(first.fields);
   TableLayout layout;
-  if (row.size() == 2 && (!names.has_value() || options.columns != Columns::automatic)) {
-    layout = two_column_layout(file, first, options);
+  if (first.fields.size() == 2 && (!names.has_value() || options.columns != automatic_columns)) {
+    layout.label = label_of_two_columns(table, options);
+    layout.text = 1 - layout.label;
+    layout.header = first_row_is_header(table, layout);
   } else if (names.has_value()) {
     layout.text = names->first;
     layout.label = names->second;
     layout.header = true;
   } else {
-    file.fail_at(first, "{}, expected 2 (sentence and label), or a header that names one column {} and one {}",
-                 counted(row.size(), "column"), listed(text_names), listed(label_names));
+    if (const std::string repeated = repeated_name(first.fields); !repeated.empty() && options.header != Header::no)
+      table.fail_at(first, "{}", repeated);
+    table.fail_at(
+        first,
+        "{} ({}), expected 2 (sentence and label), or a header that names one column {} and one {}; --columns "
+        "TEXT,LABEL chooses two by number from 1 or by name",
+        counted(first.fields.size(), "column"), shown(first.fields), listed(text_names), listed(label_names));
   }
-  layout.columns = row.size();
+  return layout;
+}
+
+/// The text's and the label's column of --columns; empty where they are to be found out.
+std::vector<std::string> chosen_fields(const std::string& columns) {
+  if (columns == automatic_columns || columns == text_before_label || columns == label_before_text) return {};
+  std::vector<std::string> fields = split_fields(columns);
+  require(fields.size() == 2 && !fields[0].empty() && !fields[1].empty(),
+          "--columns {}: expected auto, text-label, label-text, or the columns of text and label by number or name: "
+          "1,2 or sentence,label",
+          columns);
+  return fields;
+}
+
+TableLayout layout_of(const Table& table, const SentimentOptions& options) {
+  const auto fields = chosen_fields(options.columns);
+  TableLayout layout = fields.empty() ? found_layout(table, options) : chosen_layout(table, fields);
+  layout.columns = table.rows[0].fields.size();
   if (options.header != Header::automatic) layout.header = options.header == Header::yes;
-  if (layout.header) layout.first_line = lower_case(file.lines[first]);
+  if (!layout.header) return layout;
+  layout.names = table.rows[0].fields;
+  if (const std::string repeated = repeated_name(layout.names); !repeated.empty())
+    table.fail_at(table.rows[0], "{}", repeated);
+  for (std::string& name : layout.names) name = lower_case(name);
   return layout;
 }
 
 std::string row_shape(const TableLayout& layout) {
-  if (layout.columns > 2) return "as the header has";
+  if (layout.columns > 2) return layout.header ? "as the header has" : "as the first line has";
   return layout.label == 1 ? "sentence, label" : "label, sentence";
 }
 
 struct TableRow {
   std::string_view text, label;
-  std::size_t line;
+  const Row* row;
 };
 
-/// The rows of a file of the layout; `header` says whether the first line is one.
-std::vector<TableRow> table_rows(const TextFile& file, const TableLayout& layout, bool header) {
+/// The texts and labels of a table of the layout; `header` says whether the first row is one.
+std::vector<TableRow> table_rows(const Table& table, const TableLayout& layout, bool header) {
   std::vector<TableRow> rows;
-  const std::size_t first = file.first_line() + (header ? 1 : 0);
-  for (std::size_t i = first; i < file.lines.size(); ++i) {
-    if (is_blank(file.lines[i])) continue;
-    const auto columns = split_columns(file.lines[i]);
-    if (columns.size() != layout.columns) {
-      file.fail_at(i, "{}, expected {} ({})", counted(columns.size(), "column"), layout.columns, row_shape(layout));
+  for (std::size_t i = header ? 1 : 0; i < table.rows.size(); ++i) {
+    const Row& row = table.rows[i];
+    if (row.fields.size() != layout.columns) {
+      table.fail_at(row, "{}, expected {} ({})", counted(row.fields.size(), "column"), layout.columns,
+                    row_shape(layout));
     }
-    const auto label = split_words(columns[layout.label]);
-    if (label.empty()) file.fail_at(i, "the label is empty");
-    if (is_blank(columns[layout.text])) file.fail_at(i, "the sentence is empty");
+    const auto label = split_words(row.fields[layout.label]);
+    if (label.empty()) table.fail_at(row, "the label is empty");
+    if (is_blank(row.fields[layout.text])) table.fail_at(row, "the sentence is empty");
     const char* begin = label.front().data();
     const std::string_view trimmed(begin, static_cast<std::size_t>(label.back().data() + label.back().size() - begin));
-    rows.push_back({.text = columns[layout.text], .label = trimmed, .line = i});
+    rows.push_back({.text = row.fields[layout.text], .label = trimmed, .row = &row});
   }
   return rows;
 }
 
-/// The labels in the order of their numbers, or of their bytes where they are not all numbers.
-std::vector<std::string> classes_of(const TextFile& file, const std::vector<TableRow>& rows) {
+/// The labels in the order of their numbers, or of their bytes where they are not all whole numbers.
+std::vector<std::string> classes_of(const Table& table, const std::vector<TableRow>& rows) {
   std::set<std::string> distinct;
   for (const TableRow& row : rows) {
     distinct.emplace(row.label);
     if (distinct.size() > 1000) {
-      file.fail_at(row.line,
-                   "more than 1000 different labels, the last '{}': is this the column of the sentences? "
-                   "(--columns)",
-                   row.label.substr(0, 40));
+      table.fail_at(*row.row,
+                    "more than 1000 different labels, the last '{}': is this the column of the sentences? "
+                    "(--columns)",
+                    row.label.substr(0, 40));
     }
   }
   std::vector<std::string> classes(distinct.begin(), distinct.end());
-  if (std::all_of(classes.begin(), classes.end(), is_integer)) {
-    std::stable_sort(classes.begin(), classes.end(),
-                     [](const auto& a, const auto& b) { return std::stoi(a) < std::stoi(b); });
+  if (std::all_of(classes.begin(), classes.end(), is_whole_number)) {
+    const auto value = [](const std::string& label) { return number<double>(label).value_or(0); };
+    std::stable_sort(classes.begin(), classes.end(), [&](const auto& a, const auto& b) { return value(a) < value(b); });
   }
   return classes;
 }
 
-std::vector<Example> labelled(const TextFile& file, const std::vector<TableRow>& rows,
+std::vector<Example> labelled(const Table& table, const std::vector<TableRow>& rows,
                               const std::vector<std::string>& classes, const std::string& train_name) {
   std::unordered_map<std::string_view, int> index;
   for (std::size_t c = 0; c < classes.size(); ++c) index.emplace(classes[c], static_cast<int>(c));
@@ -193,45 +247,105 @@ std::vector<Example> labelled(const TextFile& file, const std::vector<TableRow>&
   for (const TableRow& row : rows) {
     const auto found = index.find(row.label);
     if (found == index.end()) {
-      file.fail_at(row.line, "label '{}' does not occur in {} ({})", row.label, train_name, listed(classes));
+      table.fail_at(*row.row, "label '{}' does not occur in {} ({})", row.label, train_name, first_few(classes));
     }
     examples.push_back({.text = join_words(split_words(row.text)), .label = found->second});
   }
   return examples;
 }
 
-/// Another part of the table: its first line is a header if it is the training file's.
-std::vector<Example> load_table_part(const fs::path& path, const TableLayout& train,
-                                     const std::vector<std::string>& classes, const std::string& train_name) {
-  const TextFile file = read_lines(path);
-  const std::size_t first = file.first_line();
-  const auto row = split_columns(file.lines[first]);
-  if (row.size() == 2 && lower_case(row[0]) == "index" && is_one_of(row[1], text_names)) {
-    file.fail_at(first,
-                 "columns {} and {}, no label (GLUE's hidden test labels?): move this file away, and 10 % of the "
-                 "training texts become the test part",
-                 row[0], row[1]);
+/// Another part of the table: its first row is a header if it is the training file's.
+std::vector<Example> load_part(const Table& table, TableLayout layout, const SentimentOptions& options,
+                               const std::vector<std::string>& classes, const std::string& train_name) {
+  const Row& first = table.rows[0];
+  if (first.fields.size() == 2 && lower_case(first.fields[0]) == "index" && names_texts(first.fields[1])) {
+    table.fail_at(first,
+                  "columns {} and {}, no label (GLUE's hidden test labels?): move this file away, and 10 % of the "
+                  "training texts become the test part",
+                  first.fields[0], first.fields[1]);
   }
-  const bool header = train.header && lower_case(file.lines[first]) == train.first_line;
-  return labelled(file, table_rows(file, train, header), classes, train_name);
+  if (layout.header && !chosen_fields(options.columns).empty()) {
+    layout = layout_of(table, options);  // its columns may have another order
+    return labelled(table, table_rows(table, layout, layout.header), classes, train_name);
+  }
+  std::vector<std::string> names = first.fields;
+  for (std::string& name : names) name = lower_case(name);
+  return labelled(table, table_rows(table, layout, layout.header && names == layout.names), classes, train_name);
 }
 
-}  // namespace
+/// Two columns, text and label, made of the objects' keys.
+Table read_json_table(const fs::path& file, const SentimentOptions& options) {
+  std::vector<std::string> fields = chosen_fields(options.columns);
+  if (fields.empty()) {
+    const std::vector<std::string> keys = first_fields(file, RecordFormat::jsonl);
+    require(!keys.empty(), "{}: the file is empty", file.string());
+    const auto named = named_columns(keys);
+    require(named.has_value(), "{}: which keys are text and label? Say --columns TEXT,LABEL with two of {}",
+            file.string(), listed(keys, ", "));
+    fields = {keys[named->first], keys[named->second]};
+  }
+  RecordReader reader(file, RecordFormat::jsonl, {.names = fields});
+  reader.take_numbers(1);
+  Table table{.name = reader.name(), .rows = {}};
+  for (Row row; reader.next(row.fields); table.rows.push_back(row)) row.line = reader.number();
+  require(!table.rows.empty(), "{}: the file is empty", table.name);
+  return table;
+}
 
-ClassificationData load_table(const SentimentOptions& options, const SplitFiles& files, const TextFile& train) {
-  const TableLayout layout = layout_of(train, options);
+Table read_table(const fs::path& file, const SentimentOptions& options) {
+  const RecordFormat format = record_format(file);
+  if (format == RecordFormat::jsonl) return read_json_table(file, options);
+  TableReader reader(file, format == RecordFormat::csv ? format : RecordFormat::tsv);
+  Table table{.name = reader.name(), .rows = {}};
+  for (Row row; reader.next(row.fields);) {
+    row.line = reader.number();
+    if (row.fields.size() > 1 || !is_blank(row.fields[0])) table.rows.push_back(row);
+  }
+  require(!table.rows.empty(), "{}: the file is empty", table.name);
+  return table;
+}
+
+Table table_of(const TextFile& file) {
+  Table table{.name = file.name, .rows = {}};
+  for (std::size_t i = 0; i < file.lines.size(); ++i) {
+    if (is_blank(file.lines[i])) continue;
+    const auto columns = split_columns(file.lines[i]);
+    table.rows.push_back({{columns.begin(), columns.end()}, static_cast<std::int64_t>(i) + 1});
+  }
+  return table;
+}
+
+ClassificationData load_parts(const SentimentOptions& options, const SplitFiles& files, const Table& train) {
+  const bool is_json = record_format(files.train) == RecordFormat::jsonl;
+  const TableLayout layout = is_json ? TableLayout() : layout_of(train, options);
   const auto rows = table_rows(train, layout, layout.header);
   ClassificationData data;
   data.classes = classes_of(train, rows);
   require(options.classes == 0 || static_cast<std::size_t>(options.classes) == data.classes.size(),
           "{}: {} different labels ({}), --classes asks for {}", train.name, data.classes.size(),
-          listed(data.classes, ", "), options.classes);
+          first_few(data.classes), options.classes);
   data.source = fmt::format("{}: table, {}{}", named(files), layout.label > layout.text ? "text, label" : "label, text",
                             layout.header ? " under a header" : "");
   data.train = labelled(train, rows, data.classes, train.name);
-  if (!files.dev.empty()) data.dev = load_table_part(files.dev, layout, data.classes, train.name);
-  if (!files.test.empty()) data.test = load_table_part(files.test, layout, data.classes, train.name);
+  const auto part = [&](const fs::path& file) {
+    return load_part(read_table(file, options), layout, options, data.classes, train.name);
+  };
+  if (!files.dev.empty()) data.dev = part(files.dev);
+  if (!files.test.empty()) data.test = part(files.test);
   return data;
+}
+
+}  // namespace
+
+bool names_texts(std::string_view column) { return is_one_of(column, text_names); }
+bool names_labels(std::string_view column) { return is_one_of(column, label_names); }
+
+ClassificationData load_table(const SentimentOptions& options, const SplitFiles& files, const TextFile& train) {
+  return load_parts(options, files, table_of(train));
+}
+
+ClassificationData load_records(const SentimentOptions& options, const SplitFiles& files) {
+  return load_parts(options, files, read_table(files.train, options));
 }
 
 }  // namespace fovea

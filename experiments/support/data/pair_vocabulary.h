@@ -12,33 +12,33 @@ namespace fovea {
 class Cli;
 
 struct PairTextOptions {
-  TextOptions text;                         ///< of both sides, but for what follows
+  TextOptions text;                         ///< for both sides, unless a member below differs
   bool joint = true;                        ///< one vocabulary, learnt on both sides
-  std::int64_t target_vocabulary_size = 0;  ///< of separate ones; 0: as the source's
-  std::string target_codes;                 ///< of separate ones; empty: the source's codes
+  std::int64_t target_vocabulary_size = 0;  ///< of a separate vocabulary; 0: the source's size
+  std::string target_codes;                 ///< of a separate vocabulary; empty: the source's codes
 };
 
-/// Declares what TextOptions have, and --joint-vocabulary, --target-vocabulary-size, --target-codes.
+/// Declares the flags of TextOptions, and --joint-vocabulary, --target-vocabulary-size, --target-codes.
 void add_options(Cli& cli, PairTextOptions& options);
 
 struct PairTokenizers {
-  std::shared_ptr<const Tokenizer> source, target;  ///< the same one where the vocabulary is joint
+  std::shared_ptr<const Tokenizer> source, target;  ///< the same object where the vocabulary is joint
 
   bool joint() const { return source == target; }
   std::string description() const;
 
-  /// Into the directory where they are one, else into its subdirectories source/ and target/.
+  /// Writes a joint vocabulary into the directory, separate ones into its subdirectories source/ and target/.
   void save(const std::filesystem::path& directory) const;
 };
 
-/// For the training pairs, of which at most 64 MB a side are looked at, evenly chosen. Texts without a source (language
+/// Trains on the training pairs, at most 64 MB of each side, evenly chosen. Texts without a source (language
 /// models) have one vocabulary. Throws Error as train_tokenizer does.
 PairTokenizers train_tokenizers(const PairSource& pairs, const PairTextOptions& options);
 
-/// What `save` wrote.
+/// Reads the tokenizers that `save` wrote.
 PairTokenizers load_tokenizers(const std::filesystem::path& directory);
 
-/// Every k-th of many texts, k a power of two, so that they stay below a number of bytes.
+/// A sample of many texts: every k-th, where k is the smallest power of two that keeps them below a number of bytes.
 class TextSample {
  public:
   explicit TextSample(std::size_t most_bytes) : most_bytes_(most_bytes) {}

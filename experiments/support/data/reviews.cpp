@@ -1,8 +1,8 @@
 #include "experiments/support/data/reviews.h"
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -39,11 +39,11 @@ std::vector<Example> read_review_directory(const fs::path& directory) {
     const fs::path folder = directory / (label == 0 ? "neg" : "pos");
     require(fs::is_directory(folder), "{}: no such directory; expected {{train,test}}/{{pos,neg}}/*.txt",
             folder.string());
-    std::vector<std::pair<long, fs::path>> names;
+    std::vector<std::pair<std::int64_t, fs::path>> names;
     for (const auto& entry : fs::directory_iterator(folder)) {
       const fs::path name = entry.path().filename();
       const bool text = name.extension() == ".txt" || (name.extension() == ".gz" && name.stem().extension() == ".txt");
-      if (text) names.emplace_back(std::strtol(name.c_str(), nullptr, 10), entry.path());
+      if (text) names.emplace_back(leading_number<std::int64_t>(name.string()).value_or(0), entry.path());
     }
     require(!names.empty(), "{}: no .txt file; it has {}", folder.string(), contents_of(folder));
     std::sort(names.begin(), names.end());
@@ -68,6 +68,8 @@ std::vector<Example> read_packed_reviews(const TextFile& file, std::vector<Examp
   if (label == header.size() || text == header.size()) {
     file.fail_at(first, "columns {}, expected a header with at least label and text", file.lines[first].substr(0, 80));
   }
+  if (const std::string repeated = repeated_name({header.begin(), header.end()}); !repeated.empty())
+    file.fail_at(first, "{}", repeated);
   std::vector<Example> examples;
   for (std::size_t i = first + 1; i < file.lines.size(); ++i) {
     if (is_blank(file.lines[i])) continue;

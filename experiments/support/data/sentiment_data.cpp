@@ -43,7 +43,8 @@ SplitFiles files_in(const fs::path& directory, SentimentFormat format) {
     if (!files.train.empty()) return files;
   }
   fail(
-      "{}: no data set that is known; looked for train.{{txt,tsv}}[.gz] (also *_train.*, trees/, classes/) and for "
+      "{}: no data set found; looked for train.{{txt,tsv,csv,jsonl}}[.gz] (also *_train.*, trees/, classes/) "
+      "and for "
       "train/{{pos,neg}}/*.txt; found {}",
       directory.string(), contents_of(directory));
 }
@@ -55,6 +56,11 @@ ClassificationData load_files(SentimentOptions options, const fs::path& path) {
     if (is_review_tree(path / "aclImdb")) return load_review_tree(path / "aclImdb");
   }
   const SplitFiles files = fs::is_directory(path) ? files_in(path, options.format) : with_siblings(path);
+  const bool may_be_table = options.format == SentimentFormat::automatic || options.format == SentimentFormat::table;
+  const RecordFormat format = record_format(files.train);
+  if (may_be_table && (format == RecordFormat::csv || format == RecordFormat::jsonl)) {
+    return load_records(options, files);
+  }
   const TextFile train = read_lines(files.train);
   if (options.format == SentimentFormat::automatic) options.format = format_of(train);
   switch (options.format) {
@@ -72,7 +78,7 @@ ClassificationData load_files(SentimentOptions options, const fs::path& path) {
 
 void add_options(Cli& cli, SentimentOptions& options) {
   cli.option("--data", options.data,
-             "file or directory: SST trees or lines, IMDB, a table of sentences and labels (.gz too); or "
+             "file or directory: SST trees or lines, IMDB, sentences and labels as .tsv, .csv or .jsonl (.gz too); or "
              "generated[:train=20000,dev=500,test=2000,seed=1,length=10-20,polar=0.3,not=0.3]")
       .saved_as(lasting_data);
   cli.choice("--format", options.format,
@@ -81,15 +87,16 @@ void add_options(Cli& cli, SentimentOptions& options) {
               {"lines", SentimentFormat::lines},
               {"table", SentimentFormat::table},
               {"imdb", SentimentFormat::imdb}},
-             "what --data is; auto: seen from the path and the first line");
+             "the layout of --data; auto: found out from the path and the first line");
   cli.option("--classes", options.classes,
-             "SST: 5, or 2 without what is neutral; 0: 2 for SST, otherwise all there are")
+             "SST: 5, or 2 without the neutral texts; default: 2 for SST, otherwise all labels of the data")
       .at_least(0);
   cli.choice("--phrases", options.phrases, {{"all", Phrases::all}, {"sentences", Phrases::sentences}},
              "SST trees: train on all phrases (each once) or on sentences");
-  cli.choice("--columns", options.columns,
-             {{"auto", Columns::automatic}, {"text-label", Columns::text_label}, {"label-text", Columns::label_text}},
-             "tables: the order of the two columns");
+  cli.option(
+      "--columns", options.columns,
+      "tables and JSON lines: TEXT,LABEL, columns by number from 1 or by name, or keys; text-label, label-text: the "
+      "order of two columns; auto: found out");
   cli.choice("--header", options.header, {{"auto", Header::automatic}, {"yes", Header::yes}, {"no", Header::no}},
              "tables: whether the first line names the columns");
   add_limits(cli, options);

@@ -7,20 +7,20 @@ namespace fovea {
 
 struct TextPair {
   std::string source, target;
-  std::string alignment;  ///< gold links "i-j i-j", words of source and target counted from 0; empty: none are known
+  std::string alignment;  ///< gold links "i-j i-j", word numbers of source and target from 0; empty: unknown
 };
 
 enum class Part { train, dev, test };
 
-/// Where pairs come from. They are visited, not held: a corpus may be larger than memory.
+/// A source of pairs, which are visited and not stored: a corpus may be larger than memory.
 class PairSource {
  public:
   virtual ~PairSource() = default;
-  /// Visits every pair of the part in order; the same ones each time.
+  /// Calls the visitor with every pair of the part, in the same order each time.
   virtual void visit(Part part, const std::function<void(const TextPair&)>& visitor) const = 0;
-  /// Where they come from and how they are read, one line.
+  /// One line: the files, and how they are read.
   virtual std::string description() const = 0;
-  /// What the last visits left out because it was no good, and why; empty: nothing.
+  /// The number of bad pairs that the last visits left out, with the reasons; empty for none.
   virtual std::string left_out() const { return {}; }
 };
 

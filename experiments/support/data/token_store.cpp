@@ -18,8 +18,9 @@ namespace {
 std::filesystem::path place_of_temporary_files() {
   std::error_code error;
   std::filesystem::path place = std::filesystem::temp_directory_path(error);
-  const char* told = std::getenv("TMPDIR");
-  require(!error, "TMPDIR: '{}' is no directory; tokens that do not fit into memory need one", told ? told : "/tmp");
+  const char* place_in_environment = std::getenv("TMPDIR");
+  require(!error, "TMPDIR: '{}' is no directory; tokens that do not fit into memory need one",
+          place_in_environment ? place_in_environment : "/tmp");
   return place;
 }
 

@@ -1,5 +1,5 @@
-/// Texts as token numbers, as many as a disk holds: what exceeds a budget of memory goes to a file without a name,
-/// which is gone when the process is.
+/// Texts as token numbers, as many as a disk holds: tokens beyond a budget of memory are in a temporary file without a
+/// name, which the system deletes when the process ends.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace fovea {
 
-/// Open as long as this lives.
+/// An open temporary file; closed by the destructor.
 struct NamelessFile {
   int descriptor = -1;
 
@@ -32,7 +32,7 @@ class TokenStore {
   std::size_t size() const { return lengths_.size(); }
   /// Tokens of each text.
   std::span<const std::int64_t> lengths() const { return lengths_; }
-  /// Copies text k to `to`, which has room for its length. From several threads at a time, once all are there.
+  /// Copies text k to `to`, which has room for its length. Several threads may call it once all texts are appended.
   void read(std::size_t k, std::span<std::int32_t> to) const;
 
   static constexpr std::size_t default_memory = std::size_t{1} << 28;
@@ -43,7 +43,7 @@ class TokenStore {
   std::size_t memory_;
   std::filesystem::path directory_;
   std::vector<std::int64_t> lengths_, begins_;  ///< in tokens
-  std::vector<std::int32_t> tokens_;            ///< what is not in the file: from on_disk_ on
+  std::vector<std::int32_t> tokens_;            ///< the tokens from number on_disk_ on, which are not in the file
   std::int64_t on_disk_ = 0;                    ///< tokens in the file
   NamelessFile file_;
 };

@@ -7,8 +7,8 @@
 namespace fovea {
 
 /// Reads trees (options.format = trees: a label 0-4 on every node) or lines `label ||| sentence`. `train` is the
-/// content of files.train. Two classes drop what is neutral; a file of lines whose labels are 0 and 1 alone is binary
-/// already. Parts without a file stay empty.
+/// content of files.train. With two classes neutral texts are dropped; a file of lines whose labels are only 0 and 1
+/// is binary already. Parts without a file stay empty.
 ClassificationData load_treebank(const SentimentOptions& options, const SplitFiles& files, const TextFile& train);
 
 }  // namespace fovea

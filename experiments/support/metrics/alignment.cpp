@@ -1,11 +1,11 @@
 #include "experiments/support/metrics/alignment.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include <fmt/core.h>
 
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -14,10 +14,8 @@ namespace fovea {
 namespace {
 
 std::optional<std::int64_t> index(std::string_view digits) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) return {};
-  return value;
+  const auto value = number<std::int64_t>(digits);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 std::int64_t size_of(const std::set<Link>& links) { return std::int64_t(links.size()); }

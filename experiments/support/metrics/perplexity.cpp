@@ -10,8 +10,7 @@ Likelihood units_of_line(std::string_view line) {
   Likelihood units;
   for (std::string_view word : split_words(line)) {
     ++units.words;
-    // a character's first byte is not one of those that go on
-    units.characters += std::count_if(word.begin(), word.end(), [](char byte) { return (byte & 0xc0) != 0x80; });
+    units.characters += character_count(word);
   }
   units.characters += std::max<std::int64_t>(units.words, 1);  // spaces, and the line's end
   ++units.words;

@@ -1,6 +1,5 @@
 #include "experiments/support/metrics/text_metrics.h"
 
-#include <charconv>
 #include <cmath>
 #include <functional>
 
@@ -8,6 +7,7 @@
 #include "experiments/support/metrics/bleu.h"
 #include "experiments/support/metrics/perplexity.h"
 #include "experiments/support/metrics/ribes.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"
@@ -163,12 +163,11 @@ Scores word_accuracy_scores(const Files& files, const TextMetricOptions&) {
 Likelihood likelihood_of(const TextFile& file, std::size_t i, const std::string& text) {
   Likelihood result;
   for (std::string_view word : split_words(file.lines[i])) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(value)) {
+    const auto value = number<double>(word);
+    if (!value || !std::isfinite(*value)) {
       file.fail_at(i, "'{}', expected a token's negative log-likelihood, in nats", word);
     }
-    result += {.negative_log = value, .tokens = 1};
+    result += {.negative_log = *value, .tokens = 1};
   }
   if (result.tokens == 0) file.fail_at(i, "no token, expected at least that of the sentence's end");
   result.words = std::int64_t(split_words(text).size()) + 1;

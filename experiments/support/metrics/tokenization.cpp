@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "experiments/support/text/utf8.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -11,7 +12,6 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_period_or_comma(char c) { return c == '.' || c == ','; }
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
 std::string replaced(std::string_view text, std::string_view part, std::string_view by) {
   std::string result;
@@ -72,9 +72,9 @@ std::string mteval_13a(std::string_view line) {
 
 std::string characters(std::string_view text) {
   std::string result;
-  for (char c : text) {
-    if (!is_continuation(c)) result += ' ';
-    result += c;
+  for (std::string_view character : split_characters(text)) {
+    result += ' ';
+    result += character;
   }
   return result;
 }

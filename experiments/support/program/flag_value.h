@@ -1,7 +1,6 @@
-/// A flag's value as text and as JSON. The errors say only what is wrong with the value: whoever calls puts the flag,
-/// or the file and the key, before them.
+/// A flag's value as text and as JSON. The errors describe the value only: the caller puts the flag, or the
+/// file and the key, before them.
 #pragma once
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "experiments/support/program/json_file.h"
+#include "experiments/support/text/number.h"
 #include "tensor/error.h"
 
 namespace fovea::flag_value {
@@ -49,15 +49,6 @@ const char* placeholder() {
   return std::is_floating_point_v<T> ? "X" : "N";
 }
 
-/// The whole text as a number, or nothing.
-template <class T>
-std::optional<T> number(const std::string& text) {
-  T value{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  bool whole_text = error == std::errc() && end == text.data() + text.size() && !text.empty();
-  return whole_text ? std::optional(value) : std::nullopt;
-}
-
 /// 1e5 and 5.0 are whole numbers too. Every double below the bound converts exactly.
 template <class T>
 std::optional<T> whole(double value) {
@@ -66,7 +57,7 @@ std::optional<T> whole(double value) {
   return fits ? std::optional(T(value)) : std::nullopt;
 }
 
-/// What the text says, or nothing.
+/// The value that the text spells, or nothing.
 template <class T>
 std::optional<T> meaning(const std::string& text) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -84,13 +75,21 @@ std::optional<T> meaning(const std::string& text) {
   }
 }
 
+/// Whether the text is a whole number, of any size: digits, or a number like 1e30.
+inline bool is_whole(const std::string& text) {
+  auto real = number<double>(text);
+  return is_whole_number(text) || (real && std::isfinite(*real) && *real == std::floor(*real));
+}
+
 template <class T>
 T from_text(const std::string& text) {
   auto value = meaning<T>(text);
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
-    if (auto real = number<double>(text); !value && real && std::isfinite(*real) && *real == std::floor(*real))
-      fail("{} is out of range; it goes from {} to {}", text, std::numeric_limits<T>::min(),
-           std::numeric_limits<T>::max());
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    if (!value && is_whole(text)) {
+      require(!text.starts_with('-'), "{} is too small, the least is {}", text, std::numeric_limits<T>::min());
+      fail("{} is too large, the most is {}", text, std::numeric_limits<T>::max());
+    }
+  }
   if (!value) fail("'{}' is not {}", text, expectation<T>());
   return *value;
 }

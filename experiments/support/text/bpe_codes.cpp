@@ -12,17 +12,7 @@ namespace {
 constexpr std::string_view end_of_word = "</w>", version_line = "#version:";
 constexpr int no_merge = std::numeric_limits<int>::max();
 
-std::vector<std::string> characters(std::string_view word) {
-  std::vector<std::string> result;
-  for (char byte : word) {
-    const bool continues = (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
-    if (!continues || result.empty()) result.emplace_back();
-    result.back() += byte;
-  }
-  return result;
-}
-
-/// Every place of the pair, from the left; in `x x x` the first two.
+/// Merges the pair wherever it occurs, from the left: of `x x x` the first two.
 void merge(std::vector<std::string>& units, const std::string& left, const std::string& right) {
   std::vector<std::string> merged;
   for (std::size_t i = 0; i < units.size(); ++i) {
@@ -54,7 +44,7 @@ BpeCodes::BpeCodes(const std::filesystem::path& path) {
     reader.require_here(units.size() == 2 && !units[0].empty() && !units[1].empty(),
                         "{}, expected 2 with a space between, as subword-nmt writes them",
                         counted(split_words(line).size(), "unit"));
-    ranks_.emplace(line, static_cast<int>(ranks_.size()));  // of a pair that comes twice the first counts
+    ranks_.emplace(line, static_cast<int>(ranks_.size()));  // the first of two equal pairs counts
   }
   require(!ranks_.empty(), "{}: no merges, expected the codes that subword-nmt learnt", reader.name());
 }
@@ -65,7 +55,8 @@ int BpeCodes::rank(const std::string& left, const std::string& right) const {
 }
 
 std::vector<std::string> BpeCodes::units(std::string_view word) const {
-  std::vector<std::string> units = characters(word);
+  const std::vector<std::string_view> characters = split_characters(word);
+  std::vector<std::string> units(characters.begin(), characters.end());
   if (units.size() < 2) return units;
   if (end_is_a_unit_) {
     units.emplace_back(end_of_word);

@@ -12,20 +12,20 @@
 
 namespace fovea {
 
-/// The merges of a codes file, `e r</w>` a line, the first one first. With `#version: 0.2` at the top `</w>` is part of
-/// a word's last character, without it (0.1) a unit of its own.
+/// The merges of a codes file, one a line (`e r</w>`), in the order in which they apply. With `#version: 0.2` at the
+/// top `</w>` is part of a word's last character, without it (0.1) a unit of its own.
 class BpeCodes {
  public:
   /// Throws Error with file and line for lines that are not two units, and for other versions.
   explicit BpeCodes(const std::filesystem::path& path);
 
-  /// The units of a word: its characters, of which the pairs in the file are merged, the earliest in the file first.
+  /// The units of a word: its characters, merged by the pairs in the file, in their order there.
   std::vector<std::string> units(std::string_view word) const;
 
-  /// What subword-nmt's apply-bpe writes: words, between spaces, in units; all but a word's last have `@@` behind them.
+  /// The output of subword-nmt's apply-bpe: units between spaces; all but the last of a word end in `@@`.
   std::string apply(std::string_view line) const;
 
-  /// How many there are.
+  /// The number of merges.
   std::size_t merges() const { return ranks_.size(); }
 
   /// The file, line by line.

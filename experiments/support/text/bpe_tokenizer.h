@@ -9,7 +9,7 @@
 
 namespace fovea {
 
-/// Words lie between spaces. What is decoded has no `@@` any more.
+/// Words lie between spaces. Decoded text has no `@@`.
 class BpeTokenizer : public Tokenizer {
  public:
   /// `vocabulary` has the units as subword-nmt writes them: `hou@@`, `se`.

@@ -3,8 +3,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
-#include <fcntl.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -17,128 +17,65 @@ namespace {
 constexpr std::size_t chunk_bytes = 1 << 16;
 constexpr std::size_t longest_line = std::size_t{64} << 20;
 
-/// Length of the well-formed UTF-8 sequence that starts the text, or 0 (the table of RFC 3629, section 4).
-std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const auto within = [&](std::size_t i, unsigned low, unsigned high) { return byte(i) >= low && byte(i) <= high; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return within(1, 0x80, 0xbf) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const bool second = within(1, lead == 0xe0 ? 0xa0 : 0x80, lead == 0xed ? 0x9f : 0xbf);
-    return second && within(2, 0x80, 0xbf) ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const bool second = within(1, lead == 0xf0 ? 0x90 : 0x80, lead == 0xf4 ? 0x8f : 0xbf);
-    return second && within(2, 0x80, 0xbf) && within(3, 0x80, 0xbf) ? 4 : 0;
-  }
-  return 0;
-}
-
 }  // namespace
 
-/// The file's bytes, inflated where they are a gzip stream (or several, one after the other).
+/// The bytes of a file, read by zlib, which passes plain text on unchanged. Standard input is read directly, because
+/// zlib waits until a buffer is full, and a person who types wants an answer after each line.
 class LineReader::Source {
  public:
   Source(const std::filesystem::path& path, const std::string& name) : name_(name) {
-    if (path == "-") {
-      file_ = ::dup(0);
-    } else {
-      const auto status = std::filesystem::status(path);
-      if (std::filesystem::is_directory(status)) fail("{}: a directory, expected a text file", name);
-      file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    }
-    if (file_ < 0) fail("{}: cannot be opened: {}", name, std::strerror(errno));
-    must_be_gzip_ = path.extension() == ".gz";
+    if (path == "-") return;
+    require(!std::filesystem::is_directory(path), "{}: a directory, expected a text file", name);
+    file_ = ::gzopen(path.c_str(), "rbe");
+    require(file_ != nullptr, "{}: cannot be opened: {}", name, std::strerror(errno));
+    ::gzbuffer(file_, chunk_bytes);
+    must_be_compressed_ = path.extension() == ".gz";
   }
   ~Source() {
-    if (inflating_) ::inflateEnd(&stream_);
-    ::close(file_);
+    if (file_ != nullptr) ::gzclose_r(file_);
   }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
   /// Appends some more bytes; false at the end. `line` is named in errors.
   bool append_to(std::string& text, std::int64_t line) {
-    if (!recognised_) recognise();
-    if (!inflating_) {
-      if (begin_ == end_ && !refill()) return false;
-      text.append(input_.data() + begin_, end_ - begin_);
-      begin_ = end_;
-      return true;
-    }
-    return inflate_to(text, line);
+    std::array<char, chunk_bytes> chunk;
+    const auto bytes = file_ == nullptr ? bytes_of_standard_input(chunk) : bytes_of_file(chunk, line);
+    text.append(chunk.data(), bytes);
+    return bytes > 0;
   }
 
  private:
-  /// Only when something is asked for: a person at the keyboard need not type before the program goes on.
-  void recognise() {
-    while ((end_ == 0 || (end_ == 1 && input_[0] == '\x1f')) && refill(end_)) continue;
-    recognised_ = true;
-    const bool compressed = end_ >= 2 && input_[0] == '\x1f' && input_[1] == '\x8b';
-    require(compressed || !must_be_gzip_, "{}: not a gzip file (it does not start with the bytes 1f 8b)", name_);
-    if (compressed) {
-      constexpr int gzip_only = 15 + 16;
-      require(::inflateInit2(&stream_, gzip_only) == Z_OK, "{}: zlib cannot start: out of memory", name_);
-      inflating_ = true;
-    }
-  }
-
-  bool refill(std::size_t from = 0) {
-    begin_ = 0;
-    ssize_t got = 0;
+  std::size_t bytes_of_standard_input(std::span<char> chunk) {
+    ssize_t bytes = 0;
     do {
-      got = ::read(file_, input_.data() + from, input_.size() - from);
-    } while (got < 0 && errno == EINTR);
-    if (got < 0) fail("{}: cannot be read: {}", name_, std::strerror(errno));
-    end_ = from + static_cast<std::size_t>(got);
-    return got > 0;
+      bytes = ::read(STDIN_FILENO, chunk.data(), chunk.size());
+    } while (bytes < 0 && errno == EINTR);
+    require(bytes >= 0, "{}: cannot be read: {}", name_, std::strerror(errno));
+    const bool compressed = is_first_ && std::string_view(chunk.data(), std::size_t(bytes)).starts_with("\x1f\x8b");
+    require(!compressed, "{}: is compressed with gzip; zcat FILE | ... sends the text itself", name_);
+    is_first_ = false;
+    return std::size_t(bytes);
   }
 
-  bool inflate_to(std::string& text, std::int64_t line) {
-    const std::size_t before = text.size();
-    while (text.size() == before) {
-      if (begin_ == end_ && !refill()) {
-        require(between_members_, "{}:{}: the gzip stream is truncated: the file ends inside it", name_, line);
-        return false;
-      }
-      if (between_members_ && !first_member_ && input_[begin_] != '\x1f') {  // zero padding, as tar and tapes add it
-        require(input_[begin_] == '\0', "{}:{}: bytes that are no gzip stream follow the end of one", name_, line);
-        ++begin_;
-        continue;
-      }
-      inflate_chunk(text, line);
-    }
-    return true;
-  }
-
-  void inflate_chunk(std::string& text, std::int64_t line) {
-    between_members_ = false;
-    std::array<char, chunk_bytes> output;
-    stream_.next_in = reinterpret_cast<Bytef*>(input_.data() + begin_);
-    stream_.avail_in = static_cast<uInt>(end_ - begin_);
-    stream_.next_out = reinterpret_cast<Bytef*>(output.data());
-    stream_.avail_out = static_cast<uInt>(output.size());
-    const int result = ::inflate(&stream_, Z_NO_FLUSH);
-    begin_ = end_ - stream_.avail_in;
-    text.append(output.data(), output.size() - stream_.avail_out);
-    if (result == Z_STREAM_END) {
-      between_members_ = true;
-      first_member_ = false;
-      ::inflateReset(&stream_);
-    } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      fail("{}:{}: the gzip stream is damaged: {}", name_, line,
-           stream_.msg != nullptr ? stream_.msg : "unknown fault");
-    }
+  std::size_t bytes_of_file(std::span<char> chunk, std::int64_t line) {
+    const bool is_plain = must_be_compressed_ && is_first_ && ::gzdirect(file_) == 1;
+    require(!is_plain, "{}: not a gzip file (it does not start with the bytes 1f 8b)", name_);
+    is_first_ = false;
+    const int bytes = ::gzread(file_, chunk.data(), static_cast<unsigned>(chunk.size()));
+    if (bytes > 0) return std::size_t(bytes);
+    int fault = Z_OK;
+    std::string_view reason = ::gzerror(file_, &fault);
+    if (reason.starts_with(name_ + ": ")) reason.remove_prefix(name_.size() + 2);
+    require(fault != Z_ERRNO, "{}: cannot be read: {}", name_, std::strerror(errno));
+    require(fault != Z_BUF_ERROR, "{}:{}: the gzip stream is truncated: the file ends inside it", name_, line);
+    require(fault == Z_OK, "{}:{}: the gzip stream is damaged: {}", name_, line, reason);
+    return 0;
   }
 
   std::string name_;
-  int file_ = -1;
-  std::array<char, chunk_bytes> input_{};
-  std::size_t begin_ = 0, end_ = 0;
-  bool must_be_gzip_ = false, recognised_ = false, inflating_ = false;
-  bool between_members_ = false, first_member_ = true;
-  z_stream stream_{};
+  gzFile file_ = nullptr;
+  bool must_be_compressed_ = false, is_first_ = true;
 };
 
 LineReader::LineReader(const std::filesystem::path& path)
@@ -209,15 +146,6 @@ std::string read_text(const std::filesystem::path& path, std::string_view separa
     text += line;
   }
   return text;
-}
-
-std::size_t invalid_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = sequence_length(text.substr(i));
-    if (length == 0) return i;
-    i += length;
-  }
-  return std::string::npos;
 }
 
 }  // namespace fovea

@@ -11,13 +11,13 @@
 
 namespace fovea {
 
-/// Reads the lines of a text file. Compression is seen from the content, a byte order mark and a carriage return before
-/// the line feed are dropped, a last line without line feed counts. Everything that is not text is refused with
-/// `file:line: ...`: invalid UTF-8, NUL bytes, a truncated or damaged gzip stream, a .gz file that is none, a line of
-/// more than 64 MiB.
+/// Reads the lines of a text file. gzip files are recognised by their content. A byte order mark, and a carriage return
+/// before the line feed, are dropped; a last line without a line feed counts. Refused with `file:line: ...` are invalid
+/// UTF-8, NUL bytes, a truncated or damaged gzip stream, a .gz file that is not compressed, and a line of more than
+/// 64 MiB. Bytes behind the last gzip stream are ignored, as gzip does it.
 class LineReader {
  public:
-  /// "-" is standard input, which is read no further than asked, so that a person can type to it.
+  /// "-" is standard input, which is read no further than necessary, so that a person can type lines.
   /// Throws Error where the path is missing, a directory or unreadable.
   explicit LineReader(const std::filesystem::path& path);
   ~LineReader();
@@ -27,7 +27,7 @@ class LineReader {
   /// Puts the next line into `line`, without its end; false at the end of the file.
   bool next(std::string& line);
 
-  /// As `next`, but a line that is no text comes as it is: `text_fault` says what is wrong with it.
+  /// Like `next`, but also returns lines that are not valid text: `text_fault` describes the fault.
   bool next_of_any_kind(std::string& line);
 
   /// Number of the line that `next` gave last, from 1; 0 before the first.
@@ -42,7 +42,7 @@ class LineReader {
     throw Error(fmt::format("{}:{}: {}", name_, number_, fmt::format(format, std::forward<Args>(args)...)));
   }
 
-  /// fail_here unless the claim holds.
+  /// Calls fail_here unless the claim holds.
   template <class... Args>
   void require_here(bool claim, fmt::format_string<Args...> format, Args&&... args) const {
     if (!claim) [[unlikely]]
@@ -53,7 +53,7 @@ class LineReader {
   class Source;
   std::unique_ptr<Source> source_;
   std::string name_, pending_;
-  std::size_t used_ = 0;  ///< bytes of pending_ that are already given out
+  std::size_t used_ = 0;  ///< bytes of pending_ that were returned as lines
   std::int64_t number_ = 0;
 };
 
@@ -78,14 +78,11 @@ TextFile read_lines(const std::filesystem::path& path);
 /// The whole text of a small file, its lines joined by `separator`. Throws as LineReader does.
 std::string read_text(const std::filesystem::path& path, std::string_view separator = "\n");
 
-/// Why a line is no text: "byte 3 is 0xef: not valid UTF-8 (...)", or a NUL byte; empty where it is one.
+/// The fault of a line that is not valid text: "byte 3 is 0xef: not valid UTF-8 (...)", or a NUL byte; empty for valid
+/// text.
 std::string text_fault(std::string_view line);
 
-/// Nothing but white space?
+/// Whether the line is empty or white space.
 bool is_blank(std::string_view line);
-
-/// Where the first byte lies that is not part of valid UTF-8 (RFC 3629: no overlong forms, no surrogates, at most
-/// U+10FFFF), or npos.
-std::size_t invalid_utf8(std::string_view text);
 
 }  // namespace fovea

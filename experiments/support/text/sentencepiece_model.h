@@ -1,5 +1,5 @@
-/// Is a file a SentencePiece model that can be trusted? SentencePiece trusts every one: on a hostile or damaged model
-/// it may end the program or read out of bounds.
+/// Checks SentencePiece models. SentencePiece itself does not: a hostile or damaged model may make it end the program
+/// or read out of bounds.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,14 +8,14 @@
 
 namespace fovea {
 
-/// What a model must be for SentencePiece to be trusted with it.
+/// The properties of a model that has passed the checks.
 struct CheckedModel {
   Units units = Units::unigram;
   int size = 0;  ///< pieces
 };
 
-/// Walks the serialised model (a protocol buffer) and checks lengths, the special pieces, that every other piece is a
-/// normal one, not empty, not twice, with a finite score, and that there is no character map. Throws Error, starting
+/// Checks a serialised model (a protocol buffer): its lengths, the special pieces, that every other piece is a normal
+/// one, is not empty, occurs once and has a finite score, and that there is no character map. Throws Error, starting
 /// with `name`.
 CheckedModel check_sentencepiece_model(std::string_view model, const std::string& name);
 

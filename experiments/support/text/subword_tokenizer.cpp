@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -13,6 +12,7 @@
 #include <zlib.h>
 
 #include "experiments/support/program/json_file.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/sentencepiece_model.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -24,12 +24,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::int64_t default_size = 8'000;
+constexpr std::int64_t default_size = 8'000, most_units = 1'000'000;
 constexpr std::size_t most_training_bytes = 8'000'000;  // 12 s of unigram training; all of IMDB would take 45 s
 
-/// One space between words: what SentencePiece is trained on and asked to encode.
+/// The text with one space between words, as SentencePiece is trained on it.
 std::string prepared(std::string_view text, bool lower) {
   return lower ? join_words(split_words(lower_case(text))) : join_words(split_words(text));
+}
+
+/// Cuts a word into pieces of whole characters and at most `most_bytes`: text without spaces is one long word.
+std::vector<std::string_view> pieces_of(std::string_view word, std::size_t most_bytes) {
+  std::vector<std::string_view> pieces;
+  while (word.size() > most_bytes) {
+    std::size_t end = 0;
+    for (std::size_t at = 0; at <= most_bytes; next_character(word, at)) end = at;
+    pieces.push_back(word.substr(0, end));
+    word.remove_prefix(end);
+  }
+  pieces.push_back(word);
+  return pieces;
 }
 
 /// Hands the trainer the texts in pieces that are below its limit of 4192 bytes a line: it skips longer lines.
@@ -58,12 +71,16 @@ class TrainingLines : public sentencepiece::SentenceIterator {
     for (; lines_.empty() && next_ < texts_.size(); next_ += stride_) {
       const std::string cased = prepared(texts_[next_], lower_case_);
       for (const std::string_view word : split_words(cased)) {
-        const bool fits = !lines_.empty() && lines_.back().size() + 1 + word.size() <= most_bytes;
-        if (!fits) lines_.emplace_back();
-        if (fits) lines_.back() += ' ';
-        lines_.back() += word;
+        for (const std::string_view piece : pieces_of(word, most_bytes)) add(piece, most_bytes);
       }
     }
+  }
+
+  void add(std::string_view piece, std::size_t most_bytes) {
+    const bool fits = !lines_.empty() && lines_.back().size() + 1 + piece.size() <= most_bytes;
+    if (!fits) lines_.emplace_back();
+    if (fits) lines_.back() += ' ';
+    lines_.back() += piece;
   }
 
   std::span<const std::string_view> texts_;
@@ -76,19 +93,16 @@ class TrainingLines : public sentencepiece::SentenceIterator {
 std::optional<std::int64_t> number_after(const std::string& message, std::string_view before) {
   const std::size_t at = message.find(before);
   if (at == std::string::npos) return std::nullopt;
-  const char* begin = message.c_str() + at + before.size();
-  char* end = nullptr;
-  const long value = std::strtol(begin, &end, 10);
-  if (end == begin) return std::nullopt;
-  return value;
+  return leading_number<std::int64_t>(std::string_view(message).substr(at + before.size()));
 }
 
 sentencepiece::util::Status train_model(const TextOptions& options, std::span<const std::string_view> texts,
                                         std::int64_t size, std::string& model) {
   TrainingLines lines(texts, options.lower_case);
   model.clear();
+  const bool characters = options.units == Units::characters;
   return sentencepiece::SentencePieceTrainer::Train(
-      {{"model_type", options.units == Units::characters ? "char" : name_of(options.units)},
+      {{"model_type", characters ? "char" : name_of(options.units)},
        {"vocab_size", std::to_string(size)},
        {"pad_id", std::to_string(pad_id)},
        {"unk_id", std::to_string(unknown_id)},
@@ -96,7 +110,8 @@ sentencepiece::util::Status train_model(const TextOptions& options, std::span<co
        {"eos_id", std::to_string(end_id)},
        {"normalization_rule_name", "identity"},
        {"character_coverage", "1"},
-       {"num_threads", "1"},  // sums in another order give other pieces
+       {"unk_surface", characters ? "\u2047" : " \u2047 "},  // an unknown character is no word of its own
+       {"num_threads", "1"},                                 // sums in another order give other pieces
        {"minloglevel", "2"}},
       &lines, &model);
 }
@@ -124,14 +139,14 @@ SubwordTokenizer::~SubwordTokenizer() = default;
 std::unique_ptr<SubwordTokenizer> SubwordTokenizer::train(const TextOptions& options,
                                                           std::span<const std::string_view> texts) {
   const bool chosen = options.vocabulary_size != 0;
-  std::int64_t size = chosen ? options.vocabulary_size : default_size;
-  require(size > special_tokens && size <= 1'000'000, "--vocabulary-size {}: expected {} to 1000000", size,
-          special_tokens + 1);
+  const std::int64_t largest_default = options.units == Units::characters ? most_units : default_size;
+  std::int64_t size = chosen ? options.vocabulary_size : largest_default;
+  require(size > special_tokens && size <= most_units, "--vocabulary-size {}: expected {} to {}", size,
+          special_tokens + 1, most_units);
   std::string model;
   auto status = train_model(options, texts, size, model);
   const auto largest = number_after(status.ToString(), "value <= ");
-  const bool is_limit =
-      !chosen || options.units == Units::characters;  // there are not so many characters to choose from
+  const bool is_limit = !chosen || options.units == Units::characters;  // a larger number of characters is no mistake
   if (!status.ok() && largest && is_limit) status = train_model(options, texts, size = *largest, model);
   if (!status.ok()) {
     const std::string why = status.ToString();

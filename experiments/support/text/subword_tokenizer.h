@@ -9,12 +9,12 @@ class SentencePieceProcessor;
 
 namespace fovea {
 
-/// Text goes in as it is, with one space between words (SentencePiece's own Unicode normalisation is off), so that what
-/// is decoded is what was read.
+/// SentencePiece's Unicode normalisation is off: decoded text equals the text that was encoded, with one space between
+/// words. Text without spaces (Chinese, Japanese) comes back without spaces.
 class SubwordTokenizer : public Tokenizer {
  public:
-  /// `model` is a serialised SentencePiece model. Throws Error, starting with `name`, unless it is one that `train`
-  /// could have made: SentencePiece itself trusts a model and may end the program or read out of bounds on others.
+  /// `model` is a serialised SentencePiece model. Throws Error, starting with `name`, unless it passes
+  /// check_sentencepiece_model.
   SubwordTokenizer(std::string model, bool lower_case, const std::string& name);
   ~SubwordTokenizer() override;
 

@@ -1,10 +1,9 @@
 #include "experiments/support/text/vocabulary.h"
 
-#include <charconv>
-
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/bpe_tokenizer.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/subword_tokenizer.h"
 #include "experiments/support/text/word_tokenizer.h"
 #include "tensor/error.h"
@@ -29,14 +28,13 @@ void add_options(Cli& cli, TextOptions& options) {
   for (const Units units : all_units) choices.emplace_back(name_of(units), units);
   cli.choice("--units", options.units, choices,
              "tokens: words, SentencePiece sub-words or characters, or sub-words by the codes of subword-nmt");
-  cli.option(
-         "--vocabulary-size", options.vocabulary_size,
-         "most tokens, the 4 special ones included; 0: 30000 words, 8000 sub-words, all units of codes, or as many as "
-         "there are")
+  cli.option("--vocabulary-size", options.vocabulary_size,
+             "most tokens, the 4 special ones included; 0: 30000 words, 8000 sub-words (or as many as there are), all "
+             "characters, all units of codes")
       .at_least(0);
   cli.option("--min-count", options.min_count, "words: rarer ones in the training texts are <unk>").at_least(1);
   cli.option("--lower-case", options.lower_case, "lower-case all text");
-  cli.option("--max-length", options.max_length, "tokens kept of a text, its first ones; 0: all").at_least(0);
+  cli.option("--max-length", options.max_length, "keep only this many tokens of a text, the first; 0: all").at_least(0);
   cli.option("--codes", options.codes, "the byte-pair codes: a file of subword-nmt").saved_as(lasting_path);
 }
 
@@ -67,11 +65,9 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   if (units == "codes") return BpeTokenizer::load(directory, size, lower_case);
   require(units == "unigram" || units == "bpe" || units == "characters",
           "{}: units is '{}', expected words, unigram, bpe, characters or codes", path.string(), units);
-  std::uint32_t sum = 0;
-  const auto [end, error] = std::from_chars(checksum.data(), checksum.data() + checksum.size(), sum, 16);
-  require(error == std::errc() && end == checksum.data() + checksum.size(), "{}: crc32 is '{}', expected 8 hex digits",
-          path.string(), checksum);
-  return SubwordTokenizer::load(directory, size, sum, lower_case);
+  const auto sum = hexadecimal<std::uint32_t>(checksum);
+  require(sum.has_value(), "{}: crc32 is '{}', expected 8 hex digits", path.string(), checksum);
+  return SubwordTokenizer::load(directory, size, *sum, lower_case);
 }
 
 }  // namespace fovea

@@ -21,19 +21,19 @@ enum class Units {
   words,       ///< what lies between white space
   unigram,     ///< SentencePiece: Kudo 2018, "Subword Regularization"
   bpe,         ///< SentencePiece: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"
-  characters,  ///< SentencePiece: each is a token, and each word begins with one for the space before it
+  characters,  ///< SentencePiece: each character is a token, and so is the space before each word
   codes        ///< subword-nmt: byte-pair codes from a file
 };
 
-/// As flags and files call it: "words".
+/// The name in flags and files: "words".
 const char* name_of(Units units);
 
 struct TextOptions {
   Units units = Units::words;
-  std::int64_t vocabulary_size = 0;  ///< at most, special tokens included; 0: 30000 words, 8000 sub-words if there are
-  std::int64_t min_count = 2;        ///< words only: rarer words are <unk>, which is thereby trained
-  bool lower_case = false;           ///< before anything else, also in later use
-  std::int64_t max_length = 0;       ///< tokens that are kept of a text, its first ones; 0: all
+  std::int64_t vocabulary_size = 0;  ///< at most, with special tokens; 0: 30000 words, 8000 sub-words, all characters
+  std::int64_t min_count = 2;        ///< words only: rarer words are <unk>, so that <unk> is trained
+  bool lower_case = false;           ///< lower-case all text before it is split
+  std::int64_t max_length = 0;       ///< keep only this many tokens of a text, the first; 0: all
   std::string codes = {};            ///< units codes only: the file
 };
 
@@ -47,8 +47,9 @@ class Tokenizer {
   /// The tokens of the text, without <s> and </s>; empty for white space.
   virtual std::vector<int> encode(std::string_view text) const = 0;
 
-  /// A text that encodes to the tokens; special tokens are left out, but <unk> shows. For sub-words,
-  /// decode(encode(text)) is the text but for white space and for characters that the training texts do not have.
+  /// The text of the tokens; special tokens are left out, except <unk>. For sub-words and characters,
+  /// decode(encode(text)) equals the text with one space between words; characters that the training texts do not
+  /// have become U+2047.
   /// Throws Error for a number that is no token.
   virtual std::string decode(std::span<const int> tokens) const = 0;
 
@@ -68,8 +69,8 @@ class Tokenizer {
 
 /// A tokenizer for the texts, the same for the same texts and options: words by falling count, equal counts by bytes;
 /// sub-words trained on one thread and on at most 8 MB of the texts, evenly chosen. Throws Error where there is no
-/// text, or where the text has too many characters or too few pieces for the vocabulary size that is asked for, with
-/// the size that would be right.
+/// text, or where the text has too many characters or too few sub-words for options.vocabulary_size, with the nearest
+/// size that fits.
 std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts);
 
 /// The tokenizer that `save` wrote into the directory. Throws Error, with the file, where that is missing, truncated,

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/text/lines.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/atomic_file.h"
@@ -108,10 +108,9 @@ std::unique_ptr<WordTokenizer> WordTokenizer::load(const fs::path& directory, st
   for (std::string line; reader.next(line);) {
     const auto columns = split_columns(line);
     reader.require_here(columns.size() == 2, "{}, expected 2 (word, count)", counted(columns.size(), "column"));
-    Entry entry{.word = std::string(columns[0]), .count = 0};
-    const auto [end, error] = std::from_chars(columns[1].data(), columns[1].data() + columns[1].size(), entry.count);
-    reader.require_here(error == std::errc() && end == columns[1].data() + columns[1].size() && entry.count >= 0,
-                        "count '{}', expected a number", columns[1]);
+    const std::int64_t count = number<std::int64_t>(columns[1]).value_or(-1);
+    reader.require_here(count >= 0, "count '{}', expected a number", columns[1]);
+    Entry entry{.word = std::string(columns[0]), .count = count};
     reader.require_here(split_words(entry.word).size() == 1 && split_words(entry.word)[0] == entry.word,
                         "'{}' is not a word without white space", entry.word);
     const auto [first, is_new] = seen.emplace(entry.word, reader.number());

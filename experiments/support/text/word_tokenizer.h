@@ -8,7 +8,7 @@
 
 namespace fovea {
 
-/// How often words occur.
+/// The number of times that each word occurs.
 class WordCounts {
  public:
   struct Entry {
@@ -19,7 +19,8 @@ class WordCounts {
 
   void add(std::string_view word, std::int64_t times = 1);
   const Map& counts() const { return counts_; }
-  /// At most so many, by falling count, equal counts by bytes; not those that spell special tokens.
+  /// The `most` most frequent words that occur min_count times, by falling count and then by bytes, without words that
+  /// spell special tokens.
   std::vector<Entry> most_frequent(std::int64_t min_count, std::int64_t most) const;
 
  private:

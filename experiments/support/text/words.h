@@ -1,29 +1,39 @@
 /// Words of a text: what lies between white space.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "experiments/support/text/utf8.h"
+
 namespace fovea {
 
-/// The words of UTF-8 text, in order: views into `text`. White space is what Unicode calls so (White_Space), thus also
-/// the no-break and the ideographic space.
+/// The words of UTF-8 text, in order: views into `text`. White space is what `is_space` says.
 std::vector<std::string_view> split_words(std::string_view text);
 
-/// Lets a hash table with std::string keys be asked for a std::string_view.
+/// Lets a hash table with std::string keys be searched for a std::string_view.
 struct WordHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
 };
 
+/// Whether the texts are written without spaces between words, as Chinese and Japanese are: less than 1 space to 50
+/// characters. Words and scores of words then mean little. Texts of one word each count as such.
+bool has_few_spaces(std::span<const std::string_view> texts);
+
+/// How long a text is: in words, or in characters where most of it is East Asian and words do not lie between spaces.
+struct TextLength {
+  std::int64_t count = 0;
+  const char* unit = "words";  ///< or "characters"
+};
+TextLength length_of(std::string_view text);
+
 /// The words with one space between.
 std::string join_words(std::span<const std::string_view> words);
-
-/// Lower case by the one-to-one mappings of Latin (up to U+017F), Greek and Cyrillic; other letters stay as they are.
-std::string lower_case(std::string_view text);
 
 /// The columns of a line: views into `line`, at least one.
 std::vector<std::string_view> split_columns(std::string_view line, char separator = '\t');
@@ -33,5 +43,8 @@ std::string counted(std::size_t count, std::string_view noun);
 
 /// "a, b or c", for messages.
 std::string listed(std::span<const std::string> items, std::string_view last = " or ");
+
+/// "a, b, c"; the first eight of a longer list: "a, b, c, d, e, f, g, h and 192 more".
+std::string first_few(std::span<const std::string> items);
 
 }  // namespace fovea

@@ -1,0 +1,225 @@
+#include "experiments/support/data/records.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "experiments/support/program/terminal.h"
+#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
+#include "tensor/support/suggestion.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Texts stand on one line wherever they are written: line breaks, "\r\n" as one, become spaces.
+std::string on_one_line(std::string text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n') continue;
+    result += text[i] == '\n' || text[i] == '\r' ? ' ' : text[i];
+  }
+  return result;
+}
+
+std::vector<std::string> keys_of(const Json& record) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : record.items()) keys.push_back(key);
+  return keys;
+}
+
+/// The value of `translation.en`, or of a key that has the point in it.
+const Json* find_value(const Json& record, const std::string& path) {
+  if (!record.is_object()) return nullptr;
+  if (const auto found = record.find(path); found != record.end()) return &*found;
+  const std::size_t point = path.find('.');
+  if (point == std::string::npos) return nullptr;
+  const auto inner = record.find(path.substr(0, point));
+  return inner == record.end() ? nullptr : find_value(*inner, path.substr(point + 1));
+}
+
+}  // namespace
+
+RecordFormat record_format(const fs::path& file) {
+  const std::string ending = lower_case((file.extension() == ".gz" ? file.stem() : file).extension().string());
+  if (ending == ".tsv" || ending == ".tab") return RecordFormat::tsv;
+  if (ending == ".csv") return RecordFormat::csv;
+  return ending == ".jsonl" || ending == ".ndjson" ? RecordFormat::jsonl : RecordFormat::lines;
+}
+
+TableReader::TableReader(const fs::path& file, RecordFormat format) : reader_(file), format_(format) {}
+
+bool TableReader::next_line() {
+  if (!reader_.next_of_any_kind(line_)) return false;
+  if (const std::string fault = text_fault(line_); !fault.empty())
+    throw RecordFault(fmt::format("{}:{}: {}", name(), reader_.number(), fault));
+  return true;
+}
+
+bool TableReader::next(std::vector<std::string>& fields) {
+  number_ = reader_.number() + 1;
+  if (!next_line()) return false;
+  fields.clear();
+  if (format_ == RecordFormat::csv) {
+    read_csv(fields);
+  } else if (format_ == RecordFormat::tsv) {
+    for (const std::string_view column : split_columns(line_)) fields.emplace_back(column);
+  } else {
+    fields.push_back(line_);
+  }
+  return true;
+}
+
+void TableReader::read_csv(std::vector<std::string>& fields) {
+  constexpr std::size_t longest_field = std::size_t{64} << 20;
+  fields.emplace_back();
+  bool quoted = false, closed = false;
+  for (;;) {
+    for (std::size_t i = 0; i < line_.size(); ++i) {
+      const char c = line_[i];
+      if (quoted && c == '"') {
+        const bool doubled = i + 1 < line_.size() && line_[i + 1] == '"';
+        if (doubled) fields.back() += line_[++i];
+        quoted = doubled;
+        closed = !doubled;
+      } else if (!quoted && c == ',') {
+        fields.emplace_back();
+        closed = false;
+      } else if (!quoted && c == '"' && fields.back().empty() && !closed) {
+        quoted = true;
+      } else {
+        if (closed)
+          fail_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(), c);
+        fields.back() += c;
+      }
+    }
+    if (!quoted) return;
+    if (fields.back().size() > longest_field || !next_line())
+      fail_here("column {}: the opening quote has no closing one", fields.size());
+    fields.back() += '\n';
+  }
+}
+
+Json parse_record(const TableReader& at, const std::string& line) {
+  std::set<std::string> keys;
+  const auto watch_keys = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(value.get<std::string>()).second)
+      at.fail_here("the key '{}' occurs twice", value.get<std::string>());
+    return true;
+  };
+  try {
+    Json record = Json::parse(line, watch_keys);
+    if (!record.is_object()) at.fail_here("a JSON {}, expected an object like {{\"text\": ...}}", record.type_name());
+    return record;
+  } catch (const Json::parse_error& error) {
+    const std::string what = error.what();
+    const std::size_t reason = what.find(": ", what.find("parse error"));
+    at.fail_here("not JSON: byte {}{}", error.byte, reason == std::string::npos ? "" : what.substr(reason));
+  }
+}
+
+std::string text_field(const TableReader& at, const Json& record, const std::string& key, bool takes_numbers) {
+  const Json* value = find_value(record, key);
+  const auto keys = keys_of(record);
+  if (value == nullptr)
+    at.fail_here("there is no key '{}'; the keys are {}{}", key, listed(keys, ", "), did_you_mean(key, keys));
+  if (value->is_string()) return on_one_line(value->get<std::string>());
+  if (takes_numbers && (value->is_number() || value->is_boolean())) return value->dump();
+  at.fail_here("'{}' is {}, expected a string", key,
+               value->is_null() ? "null" : fmt::format("a JSON {}", value->type_name()));
+}
+
+std::string shown(const std::vector<std::string>& fields) {
+  constexpr std::size_t widest = 24;
+  std::vector<std::string> short_fields;
+  for (const std::string& field : fields) short_fields.push_back(printable(shortened(field, widest)));
+  return first_few(short_fields);
+}
+
+std::string repeated_name(const std::vector<std::string>& names) {
+  for (std::size_t j = 0; j < names.size(); ++j) {
+    const auto i = static_cast<std::size_t>(std::find(names.begin(), names.end(), names[j]) - names.begin());
+    if (i < j) return fmt::format("columns {} and {} are both called '{}'", i + 1, j + 1, names[j]);
+  }
+  return "";
+}
+
+std::vector<std::string> split_fields(std::string_view text) {
+  std::vector<std::string> fields;
+  for (const std::string_view field : split_columns(text, ',')) {
+    const auto words = split_words(field);
+    fields.push_back(join_words(words));
+  }
+  return fields;
+}
+
+RecordReader::RecordReader(const fs::path& file, RecordFormat format, RecordFields fields)
+    : table_(file, format), format_(format), fields_(std::move(fields)), takes_numbers_(fields_.names.size()) {
+  if (format_ != RecordFormat::jsonl) find_columns();
+}
+
+void RecordReader::find_columns() {
+  std::vector<std::string> row;
+  do {
+    require(table_.next(row), "{}: the file is empty", name());
+  } while (row.size() == 1 && is_blank(row[0]));
+  width_ = row.size();
+  const bool are_numbers = std::all_of(fields_.names.begin(), fields_.names.end(), is_whole_number);
+  const bool has_header = fields_.header == Header::yes || (fields_.header == Header::automatic && !are_numbers);
+  const std::string repeated = has_header ? repeated_name(row) : "";
+  if (!repeated.empty()) table_.fail_here("{}", repeated);
+  for (const std::string& field : fields_.names) {
+    const auto named = has_header ? std::find(row.begin(), row.end(), field) : row.end();
+    const std::size_t column =
+        named != row.end() ? std::size_t(named - row.begin() + 1) : fovea::number<std::size_t>(field).value_or(0);
+    if (column == 0 || column > row.size()) {
+      table_.fail_here("there is no column {}; {}{}", is_whole_number(field) ? field : "'" + field + "'",
+                       has_header
+                           ? "the columns are " + shown(row)
+                           : "there " + std::string(row.size() == 1 ? "is " : "are ") + counted(row.size(), "column"),
+                       has_header ? did_you_mean(field, row) : "");
+    }
+    columns_.push_back(column - 1);
+  }
+  if (!has_header) first_ = std::move(row);
+}
+
+bool RecordReader::next(std::vector<std::string>& values) {
+  std::vector<std::string> row = std::move(first_);
+  first_.clear();
+  if (row.empty()) {
+    do {
+      if (!table_.next(row)) return false;
+    } while (row.size() == 1 && is_blank(row[0]) && width_ != 1);
+  }
+  values.clear();
+  if (format_ == RecordFormat::jsonl) {
+    const Json record = parse_record(table_, row[0]);
+    for (std::size_t k = 0; k < fields_.names.size(); ++k)
+      values.push_back(text_field(table_, record, fields_.names[k], takes_numbers_[k]));
+  } else {
+    if (row.size() != width_)
+      table_.fail_here("{}, expected {} as in the first line", counted(row.size(), "column"), width_);
+    for (const std::size_t column : columns_) values.push_back(row[column]);
+  }
+  for (std::string& value : values) {
+    value = on_one_line(std::move(value));
+    if (const std::string fault = text_fault(value); !fault.empty()) table_.fail_here("{}", fault);
+  }
+  return true;
+}
+
+std::vector<std::string> first_fields(const fs::path& file, RecordFormat format) {
+  TableReader table(file, format);
+  std::vector<std::string> row;
+  while (table.next(row)) {
+    if (row.size() == 1 && is_blank(row[0])) continue;
+    return format == RecordFormat::jsonl ? keys_of(parse_record(table, row[0])) : row;
+  }
+  return {};
+}
+
+}  // namespace fovea

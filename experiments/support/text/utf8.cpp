@@ -1,0 +1,98 @@
+#include "experiments/support/text/utf8.h"
+
+#include <algorithm>
+
+#include <utf8proc.h>
+
+namespace fovea {
+
+namespace {
+
+/// A character and its bytes in UTF-8; no bytes where the text does not begin with UTF-8.
+struct Decoded {
+  utf8proc_int32_t character = 0;
+  std::size_t bytes = 0;
+};
+
+Decoded first_character(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text.front());
+  if (lead < 0x80) return {lead, 1};  // most text is ASCII, which needs no library
+  Decoded result;
+  const auto* begin = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  const auto length = utf8proc_iterate(begin, static_cast<utf8proc_ssize_t>(text.size()), &result.character);
+  if (length > 0) result.bytes = static_cast<std::size_t>(length);
+  return result;
+}
+
+}  // namespace
+
+char32_t next_character(std::string_view text, std::size_t& position) {
+  const Decoded next = first_character(text.substr(position));
+  position += std::max<std::size_t>(next.bytes, 1);
+  return next.bytes == 0 ? replacement_character : static_cast<char32_t>(next.character);
+}
+
+void append_utf8(std::string& text, char32_t character) {
+  utf8proc_uint8_t bytes[4];
+  const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes);
+  text.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(length));
+}
+
+std::size_t invalid_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t bytes = first_character(text.substr(at)).bytes;
+    if (bytes == 0) return at;
+    at += bytes;
+  }
+  return std::string_view::npos;
+}
+
+std::vector<std::string_view> split_characters(std::string_view text) {
+  std::vector<std::string_view> characters;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    next_character(text, end);
+    characters.push_back(text.substr(begin, end - begin));
+  }
+  return characters;
+}
+
+std::int64_t character_count(std::string_view text) {
+  std::int64_t count = 0;
+  for (std::size_t at = 0; at < text.size(); ++count) next_character(text, at);
+  return count;
+}
+
+bool is_space(char32_t character) {
+  if (character < 0x80)
+    return character == ' ' || (character >= 0x09 && character <= 0x0d) || (character >= 0x1c && character <= 0x1f);
+  if (character == 0x85) return true;  // next line, which Unicode calls a control character
+  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
+  return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
+}
+
+std::size_t character_width(char32_t character) {
+  return static_cast<std::size_t>(utf8proc_charwidth(static_cast<utf8proc_int32_t>(character)));
+}
+
+std::size_t display_width(std::string_view text) {
+  std::size_t width = 0;
+  for (std::size_t at = 0; at < text.size();) width += character_width(next_character(text, at));
+  return width;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    const char32_t character = next_character(text, end);
+    const auto lower = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character)));
+    if (lower == character) {
+      result += text.substr(begin, end - begin);
+    } else {
+      append_utf8(result, lower);
+    }
+  }
+  return result;
+}
+
+}  // namespace fovea
