@@ -78,10 +78,12 @@ BOOST_AUTO_TEST_CASE(keys_of_json_objects_are_fields) {
   BOOST_TEST(fault("t.jsonl", "{\"text\": 3}\n", {"text"}) == "1: 'text' is a JSON number, expected a string");
   BOOST_TEST(fault("t.jsonl", "{\"text\": null}\n", {"text"}) == "1: 'text' is null, expected a string");
   BOOST_TEST(fault("t.jsonl", "\n{\"a\": \"x\", \"a\": \"y\"}\n", {"a"}) == "2: the key 'a' occurs twice");
-  BOOST_TEST(fault("t.jsonl", "[1]\n", {"a"}) == "1: a JSON array, expected an object like {\"text\": ...}");
+  BOOST_TEST(fault("t.json", "3\n", {"a"}) == "1: a JSON number, expected an object like {\"text\": ...}");
+  BOOST_TEST(fault("t.jsonl", "[1]\n", {"a"}) ==
+             "1: a JSON array, expected an object on each line; jq -c '.[]' FILE writes an array's objects so");
   BOOST_TEST(fault("t.jsonl", "{\"a\": \"x\"}\n{\"a\": \n", {"a"}).starts_with("2: not JSON: byte "));
   BOOST_TEST(fault("t.jsonl", "{\"a\": \"x\\u0000\"}\n", {"a"}) == "1: byte 2 is NUL: not a text file");
-  BOOST_TEST(fault("t.jsonl", std::string(100'000, '['), {"a"}).starts_with("1: not JSON: byte 100001"));
+  BOOST_TEST(fault("t.jsonl", "{\"a\":" + std::string(100'000, '['), {"a"}).starts_with("1: not JSON: byte 100006"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

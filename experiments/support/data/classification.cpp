@@ -136,7 +136,8 @@ SplitFiles with_siblings(const fs::path& file) {
   if (!is || is->part != Part::train) return {.train = file, .dev = {}, .test = {}};
   const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
   SplitFiles files = collect(directory, [&](const fs::path& other, const PartName& part) {
-    return part.part != Part::train && part.before == is->before && other.extension() == file.extension();
+    return part.part != Part::train && part.before == is->before && other.extension() == file.extension() &&
+           record_format(other) == record_format(file);
   });
   files.train = file;
   return files;

@@ -47,7 +47,8 @@ RecordFormat record_format(const fs::path& file) {
   const std::string ending = lower_case((file.extension() == ".gz" ? file.stem() : file).extension().string());
   if (ending == ".tsv" || ending == ".tab") return RecordFormat::tsv;
   if (ending == ".csv") return RecordFormat::csv;
-  return ending == ".jsonl" || ending == ".ndjson" ? RecordFormat::jsonl : RecordFormat::lines;
+  const bool is_json = ending == ".jsonl" || ending == ".ndjson" || ending == ".json";
+  return is_json ? RecordFormat::jsonl : RecordFormat::lines;
 }
 
 TableReader::TableReader(const fs::path& file, RecordFormat format) : reader_(file), format_(format) {}
@@ -110,6 +111,8 @@ Json parse_record(const TableReader& at, const std::string& line) {
       at.fail_here("the key '{}' occurs twice", value.get<std::string>());
     return true;
   };
+  if (line.find_first_not_of(" \t") == line.find('['))
+    at.fail_here("a JSON array, expected an object on each line; jq -c '.[]' FILE writes an array's objects so");
   try {
     Json record = Json::parse(line, watch_keys);
     if (!record.is_object()) at.fail_here("a JSON {}, expected an object like {{\"text\": ...}}", record.type_name());

@@ -19,7 +19,7 @@ enum class RecordFormat {
   jsonl   ///< a JSON object a line
 };
 
-/// By the file's ending, before .gz: .tsv and .tab, .csv, .jsonl and .ndjson; everything else is lines.
+/// By the file's ending, before .gz: .tsv and .tab; .csv; .jsonl, .ndjson and .json; everything else is lines.
 RecordFormat record_format(const std::filesystem::path& file);
 
 /// The error of a single record, "file:line: ...": the records after it can still be read.
