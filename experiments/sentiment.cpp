@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
     const Options& options = experiment.options();
     if (options.list_attentions) return fmt::print("{}", attention_catalogue());
     experiment.check([](const Options& row) { row.check(); });
-    if (!options.label.empty()) return label_texts(options);
+    if (!options.label.empty()) return label_texts(options, options.data.columns);
     const LabelledData data(load(options.data), options.text, experiment.directory());
     experiment.check([&](const Options& row) { data.require_fitting(row.batches); });
     experiment.train(data, [&](const Options& row, const Run& run) {

@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
       });
     }
     const PairData data(options.data, options.batches, experiment.directory());
+    options.print_warnings(data);
     experiment.check([&](const Options& row) { row.check(data); });
     experiment.train(data, [&](const Options& row, const Run& run) {
       const std::unique_ptr<SequenceModel> model = row.make_model(data, run);

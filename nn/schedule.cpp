@@ -180,6 +180,20 @@ double Schedule::rate(std::int64_t updates, std::int64_t epoch) const {
   return kind_->rate(values_, static_cast<double>(updates), static_cast<double>(epoch));
 }
 
+Schedule Schedule::with_peak(double peak) const {
+  Schedule other = *this;
+  for (const char* key : {"rate", "peak"})
+    if (auto value = other.values_.find(key); value != other.values_.end()) value->second = peak;
+  if (auto scale = other.values_.find("scale"); scale != other.values_.end())
+    scale->second = peak * std::sqrt(values_.at("dim") * values_.at("warmup"));
+  return other;
+}
+
+double Schedule::warmup() const {
+  auto value = values_.find("warmup");
+  return value == values_.end() ? 0 : value->second;
+}
+
 namespace {
 
 template <class Value>

@@ -26,6 +26,11 @@ class Schedule {
   /// The learning rate of the next update, after `updates` updates have been made, in epoch `epoch`.
   double rate(std::int64_t updates, std::int64_t epoch = 1) const;
 
+  /// The same schedule with another peak: `rate` or `peak`; for noam the rate at the end of the warm-up.
+  Schedule with_peak(double peak) const;
+  /// The number of updates of the warm-up; 0: there is none.
+  double warmup() const;
+
   /// The description with the values of all keys. parse(str()) gives the same schedule.
   std::string str() const;
 

@@ -57,6 +57,18 @@ BOOST_AUTO_TEST_CASE(a_cosine_ends_with_the_training_unless_it_is_told_when) {
   BOOST_TEST(Schedule::parse("cosine(rate=0.5)", 100).str() == "cosine(rate=0.5, updates=100, warmup=0, floor=0)");
 }
 
+BOOST_AUTO_TEST_CASE(another_peak_is_the_largest_rate) {
+  for (const char* text : {"constant(warmup=10)", "inverse_sqrt(warmup=20, init=0)", "noam(dim=64, warmup=15)",
+                           "cosine(warmup=30)", "halving(epoch=9)"}) {
+    const Schedule schedule = Schedule::parse(text, 100).with_peak(0.037);
+    double largest = 0;
+    for (std::int64_t u = 0; u < 100; ++u) largest = std::max(largest, schedule.rate(u));
+    BOOST_TEST(std::abs(largest - 0.037) < 1e-12, text);
+  }
+  BOOST_TEST(Schedule::parse("noam(warmup=15)").warmup() == 15);
+  BOOST_TEST(Schedule::parse("halving").warmup() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_description_reads_back_as_the_same_schedule) {
   for (const char* text : {"constant", "noam()", "inverse_sqrt(peak=0.00013)", " cosine ( rate = 1e-3 ,floor=1e-05 ) ",
                            "halving(update=100,every=7)"}) {

@@ -16,6 +16,11 @@ void ClassificationOptions::add_to(Cli& cli) {
   cli.option("--list-attentions", list_attentions, "print every attention method with its options, and end").unsaved();
   cli.option("--model", trained, "the directory of a trained run, for --label").unsaved().configures();
   cli.option("--label", label, "label the lines of this file (- for standard input) with --model").unsaved();
+  cli.option("--average-kept", average,
+             "use the mean of this many last kept models of --model (--keep); 0: its best one")
+      .range(0, 1000)
+      .unsaved()
+      .rare();
   cli.option("--probabilities", probabilities, "with --label: print the probability of each class after the label")
       .unsaved();
 }

@@ -19,6 +19,7 @@ struct ClassificationOptions {
   bool list_attentions = false, probabilities = false;
   std::string label;              ///< the file whose lines are labelled; empty: none
   std::filesystem::path trained;  ///< --model
+  std::int64_t average = 0;       ///< --average-kept
 
   void add_to(Cli& cli);
   /// Throws Error, with the flag, for flags that do not go together.

@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #include "autograd/operations.h"
+#include "experiments/support/data/texts_to_label.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
-#include "experiments/support/text/lines.h"
 #include "experiments/support/training/run.h"
-#include "nn/checkpoint.h"
 
 namespace fovea {
 
@@ -112,7 +111,7 @@ class Labeller {
   explicit Labeller(const ClassificationOptions& options)
       : options_(options), tokenizer_(load_tokenizer(options.trained)), classes_(classes_of(options.trained)) {
     model_ = options.model.make(options.model.attention, tokenizer_->size(), std::ssize(classes_));
-    load_state(*model_, options.trained / "best.safetensors");
+    load_parameters(*model_, options.trained, options.average);
   }
 
   std::int64_t tokens(const Example& example) const {
@@ -139,27 +138,30 @@ class Labeller {
 
 }  // namespace
 
-void label_texts(const ClassificationOptions& options) {
+void label_texts(const ClassificationOptions& options, const std::string& columns) {
   require_trained(options.trained);
   Labeller labeller(options);
-  LineReader reader(options.label);
+  TextsToLabel texts(options.label, classes_of(options.trained), columns);
   const bool is_typed = options.label == "-" && ::isatty(STDIN_FILENO);
   const std::size_t at_once = is_typed ? 1 : 1000;
+  bool has_note = false;
   for (bool more = true; more;) {
     std::vector<Example> examples;
     std::exception_ptr trouble;  // the lines before it get their labels
     try {
-      for (std::string line; examples.size() < at_once && (more = reader.next(line));) {
-        Example example{.text = line};
+      for (std::string text; examples.size() < at_once && (more = texts.next(text));) {
+        Example example{.text = text};
         const std::int64_t tokens = labeller.tokens(example);
-        reader.require_here(fits(tokens, options.batches),
-                            "{} tokens, --batch-tokens is {}: raise it, or set --max-length to cut what is longer",
-                            tokens, options.batches.tokens);
+        texts.require_here(fits(tokens, options.batches),
+                           "{} tokens, --batch-tokens is {}: raise it, or set --max-length to cut what is longer",
+                           tokens, options.batches.tokens);
         examples.push_back(std::move(example));
       }
     } catch (const Error&) {
       trouble = std::current_exception();
     }
+    if (!has_note && !texts.note().empty()) fmt::print(stderr, "{}\n", texts.note());
+    has_note = true;
     labeller.print_labels(examples);
     if (trouble) std::rethrow_exception(trouble);
   }

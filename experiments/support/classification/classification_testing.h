@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "experiments/support/classification/classification_options.h"
+#include "experiments/support/data/records.h"
 #include "experiments/support/training/record.h"
 
 namespace fovea {
@@ -18,7 +19,8 @@ double accuracy(EncoderClassifier& model, const EncodedExamples& examples, const
 RunResult test_model(EncoderClassifier& model, const LabelledData& data, const ClassificationOptions& options,
                      const Run& run);
 
-/// Prints the most probable class of each line of the file --label, and with --probabilities those of all classes.
-void label_texts(const ClassificationOptions& options);
+/// Prints the most probable class of each text in the file --label, and with --probabilities those of all classes.
+/// `columns` says which column of a table has the texts (TextsToLabel).
+void label_texts(const ClassificationOptions& options, const std::string& columns = automatic_columns);
 
 }  // namespace fovea

@@ -39,6 +39,7 @@ Json fingerprint_of(const std::vector<Example>& texts, const EncodedExamples& ex
 LabelledData::LabelledData(ClassificationData all, const TextOptions& options, const RunDirectory& directory)
     : texts(std::move(all)), tokenizer(tokenizer_of(options, texts, directory)) {
   fmt::print("{}\n{}\n", description(), tokenizer->description());
+  if (const std::string warning = overlap_warning(texts); !warning.empty()) fmt::print("warning: {}\n", warning);
   std::fflush(stdout);
   train = encode(texts.train, *tokenizer, options.max_length);
   dev = encode(texts.dev, *tokenizer, options.max_length);

@@ -50,6 +50,7 @@ struct Cli::Entry {
   std::string allowed;  ///< the range in words, for --help
   bool is_positional = false, is_switch = false, is_list = false;
   bool required = false, saved = true, configures = false, comparable = false, rare = false, given = false;
+  std::function<std::string()> long_description;  ///< for --help-all; may be empty
   std::function<void(const std::vector<std::string>&)> set_texts;
   std::function<void(const Json&)> set_json;
   std::function<Json()> get;
@@ -90,7 +91,7 @@ struct Cli::Entry {
     return "--" + name + " " + placeholder;
   }
 
-  std::string help_right() const {
+  std::string help_right(bool all) const {
     std::string notes;
     auto note = [&](const std::string& text) {
       if (!text.empty()) notes += (notes.empty() ? "" : "; ") + text;
@@ -106,7 +107,8 @@ struct Cli::Entry {
     } else if (auto value = default_text(); !value.empty()) {
       note("default: " + value);
     }
-    return description + (notes.empty() ? "" : " (" + notes + ")");
+    const std::string& shown = all && long_description ? long_description() : description;
+    return shown + (notes.empty() ? "" : " (" + notes + ")");
   }
 };
 
@@ -158,6 +160,9 @@ Cli::Option& Cli::Option::required() { return entry_->required = true, *this; }
 Cli::Option& Cli::Option::also(const std::string& name) { return entry_->other_name = name.substr(2), *this; }
 Cli::Option& Cli::Option::unsaved() { return entry_->saved = false, *this; }
 Cli::Option& Cli::Option::rare() { return entry_->rare = true, *this; }
+Cli::Option& Cli::Option::long_help(std::function<std::string()> text) {
+  return entry_->long_description = std::move(text), *this;
+}
 Cli::Option& Cli::Option::saved_as(std::function<std::string(const std::string&)> lasting) {
   return entry_->lasting = std::move(lasting), *this;
 }
@@ -275,7 +280,7 @@ std::string Cli::Implementation::help_of(const std::string& group, std::size_t i
     bool fits = display_width(left) + 2 <= indent;
     text += fits ? left : left + "\n";
     std::size_t column = fits ? display_width(left) : 0;
-    text += std::string(indent - column, ' ') + wrapped(entry->help_right(), indent, indent) + "\n";
+    text += std::string(indent - column, ' ') + wrapped(entry->help_right(all), indent, indent) + "\n";
   }
   return text;
 }

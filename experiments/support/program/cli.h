@@ -64,6 +64,8 @@ class Cli {
     Option& unsaved();
     /// Only --help-all lists it.
     Option& rare();
+    /// --help-all prints text() instead of the description.
+    Option& long_help(std::function<std::string()> text);
     /// The configuration keeps lasting(value) instead of the value: an absolute path, for example.
     Option& saved_as(std::function<std::string(const std::string&)> lasting);
     /// The value names a configuration file, or a run directory whose config.json is read. The file is read first;

@@ -5,6 +5,7 @@
 
 #include "experiments/support/data/classification.h"
 #include "experiments/support/data/generated_options.h"
+#include "experiments/support/data/text_overlap.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/words.h"
@@ -44,11 +45,12 @@ void require_fitting(const EncodedPairs& pairs, const TextPair& text, const Batc
 }
 
 /// Encodes one part of the data. Its texts go to `texts`, unless that is null.
-void encode_part(EncodedPairs& to, std::vector<TextPair>* texts, const PairTokenizers& tokenizers,
+void encode_part(EncodedPairs& to, std::vector<TextPair>* texts, TextOverlap& overlap, const PairTokenizers& tokenizers,
                  const PairSource& pairs, Part part, const PairDataOptions& options, const BatchOptions& batches) {
   const std::int64_t max_length = options.text.text.max_length;
   Blocks blocks(to, options.block);
   pairs.visit(part, [&](const TextPair& pair) {
+    overlap.add(part, pair);
     std::vector<int> source, target = tokens_of(*tokenizers.target, pair.target, max_length);
     if (!pair.source.empty()) source = tokens_of(*tokenizers.source, pair.source, max_length);
     if (texts) texts->push_back(pair);
@@ -109,6 +111,7 @@ std::unique_ptr<PairSource> PairDataOptions::open(const std::string& test_set, b
   ParallelCorpusOptions one = corpus;
   if (!corpus.test_set.empty()) one.test_set = test_set;
   one.needs_training_set = trains;
+  one.needs_source = has_source;
   return std::make_unique<ParallelCorpus>(one);
 }
 
@@ -121,19 +124,23 @@ PairData::PairData(const PairDataOptions& options, const BatchOptions& batches, 
   const bool is_known = std::filesystem::exists(directory.file(data_file));
   tokenizers = is_known ? load_tokenizers(directory.path()) : train_tokenizers(*pairs, options.text);
   print_line(tokenizers.description());
-  encode_part(train, nullptr, tokenizers, *pairs, Part::train, options, batches);
+  TextOverlap overlap;
+  encode_part(train, nullptr, overlap, tokenizers, *pairs, Part::train, options, batches);
   dev.name = "dev";
-  encode_part(dev.pairs, &dev.texts, tokenizers, *pairs, Part::dev, options, batches);
+  encode_part(dev.pairs, &dev.texts, overlap, tokenizers, *pairs, Part::dev, options, batches);
   require(train.size() > 0, "{}: there is no text to train on", description_);
   require(dev.pairs.size() > 0, "{}: there is no text to select models on", description_);
   for (const std::string& set : sets) {
     const std::unique_ptr<PairSource> own = set == sets.front() ? nullptr : options.open(set, false);
     tests.push_back({set, {}, {}});
-    encode_part(tests.back().pairs, &tests.back().texts, tokenizers, own ? *own : *pairs, Part::test, options, batches);
+    encode_part(tests.back().pairs, &tests.back().texts, overlap, tokenizers, own ? *own : *pairs, Part::test, options,
+                batches);
     require(tests.back().pairs.size() > 0, "{}: there is no text to test on", own ? own->description() : description_);
     gold_alignments(tests.back().texts);  // links that are wrong are refused before the training
   }
   print_line(pairs->left_out());
+  if (const std::string warning = overlap.warning(has_source_ ? "pairs" : "texts"); !warning.empty())
+    print_line("warning: " + warning);
   std::string sizes;
   for (const PairSet& test : tests) sizes += fmt::format(", {} in {}", test.pairs.size(), test.name);
   print_line(fmt::format("{} pairs to train on, {} to select models{}", train.size(), dev.pairs.size(), sizes));
@@ -148,7 +155,8 @@ PairData::PairData(const PairDataOptions& options, const BatchOptions& batches, 
     const std::unique_ptr<PairSource> pairs = options.open(set, false);
     description_ = pairs->description();
     tests.push_back({part == Part::test ? set : part == Part::dev ? "dev" : "train", {}, {}});
-    encode_part(tests.back().pairs, &tests.back().texts, tokenizers, *pairs, part, options, batches);
+    TextOverlap overlap;
+    encode_part(tests.back().pairs, &tests.back().texts, overlap, tokenizers, *pairs, part, options, batches);
     require(tests.back().pairs.size() > 0, "{}: there is no text to test on", description_);
     if (!prints) continue;
     print_line(description_);

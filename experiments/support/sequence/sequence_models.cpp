@@ -12,81 +12,6 @@ namespace fovea {
 
 namespace {
 
-/// What is not said is as the defaults have it; of published ones everything is said that the paper says.
-struct Preset {
-  const char *name, *meaning, *values;
-};
-
-constexpr std::array presets{
-    Preset{"tiny-rnn", "a recurrent encoder-decoder for generated texts: 128 wide, additive attention", R"json({
-      "architecture": "rnn", "layers": 1, "readout-dim": 128, "schedule": "cosine(rate=5e-3, warmup=200)"})json"},
-    Preset{"mini", "a Transformer for tens of thousands of real pairs: 4 + 4 layers of 128, much dropout", R"json({
-      "layers": 4, "dropout": 0.3, "label-smoothing": 0.1, "batch-tokens": 4096, "updates": 4000,
-      "schedule": "inverse_sqrt(peak=5e-3, warmup=1000)", "average": 5})json"},
-    Preset{"mini-rnn", "a recurrent encoder-decoder for the same: 256 wide, additive attention", R"json({
-      "architecture": "rnn", "layers": 1, "model-dim": 256, "embedding-dim": 256, "readout-dim": 256, "dropout": 0.3,
-      "label-smoothing": 0.1, "batch-sentences": 64, "updates": 5000,
-      "schedule": "cosine(rate=4e-3, warmup=300)"})json"},
-    Preset{"nguyen-base", "Nguyen et al. 2020: post-norm, 6 + 6 layers of 512, one table of tokens", R"json({
-      "layers": 6, "model-dim": 512, "heads": 8, "feed-forward-dim": 2048, "norm": "post", "dropout": 0.1,
-      "label-smoothing": 0.1, "batch-tokens": 4096, "accumulate": 8, "updates": 200000,
-      "schedule": "inverse_sqrt(peak=7e-4, warmup=4000)", "average": 5, "length-penalty": 0.6})json"},
-    Preset{"yang-base", "Yang et al. 2018: pre-norm, 6 + 6 layers of 512, three tables", R"json({
-      "layers": 6, "model-dim": 512, "heads": 8, "feed-forward-dim": 2048, "tied": "none", "dropout": 0.1,
-      "label-smoothing": 0.1, "batch-tokens": 4096, "accumulate": 8, "schedule": "noam(dim=512, warmup=4000)",
-      "beam": 4, "length-penalty": 0.6})json"},
-    Preset{"yang-big", "Yang et al. 2018: pre-norm, 6 + 6 layers of 1024, three tables", R"json({
-      "layers": 6, "model-dim": 1024, "heads": 16, "feed-forward-dim": 4096, "tied": "none", "dropout": 0.3,
-      "label-smoothing": 0.1, "batch-tokens": 4096, "accumulate": 8, "schedule": "noam(dim=1024, warmup=4000)",
-      "beam": 4, "length-penalty": 0.6})json"},
-    Preset{"fan-small", "Fan et al. 2021, IWSLT: dynamic mask attention in the encoder, feed-forward 512", R"json({
-      "layers": 6, "model-dim": 512, "heads": 4, "feed-forward-dim": 512, "dropout": 0.3, "attention-dropout": 0.1,
-      "feed-forward-dropout": 0.1, "block-order": "C5", "block-order-in": "encoder", "label-smoothing": 0.1,
-      "batch-tokens": 8192, "updates": 80000, "schedule": "inverse_sqrt(peak=7e-3, warmup=8000)"})json"},
-    Preset{"fan-base", "Fan et al. 2021, WMT: dynamic mask attention in both stacks, feed-forward 1024", R"json({
-      "layers": 6, "model-dim": 512, "heads": 8, "feed-forward-dim": 1024, "dropout": 0.1, "attention-dropout": 0.1,
-      "feed-forward-dropout": 0.1, "block-order": "C5", "label-smoothing": 0.1, "batch-tokens": 12288,
-      "accumulate": 3, "updates": 80000, "schedule": "inverse_sqrt(peak=1e-2, warmup=8000)", "beam": 4,
-      "length-penalty": 0.6})json"},
-    Preset{"fan-big", "Fan et al. 2021, WMT: the same, 1024 wide", R"json({
-      "layers": 6, "model-dim": 1024, "heads": 16, "feed-forward-dim": 2048, "dropout": 0.3, "attention-dropout": 0.1,
-      "feed-forward-dropout": 0.1, "block-order": "C5", "label-smoothing": 0.1, "batch-tokens": 4096,
-      "accumulate": 16, "updates": 50000, "schedule": "inverse_sqrt(peak=1.5e-2, warmup=8000)", "beam": 4,
-      "length-penalty": 0.6})json"},
-    Preset{"fan-summarization", "Fan et al. 2021: post-norm, learned positions, 768 wide, GELU", R"json({
-      "layers": 6, "model-dim": 768, "heads": 12, "feed-forward-dim": 1536, "norm": "post", "activation": "gelu",
-      "positions": "learned", "max-positions": 512, "embedding-norm": true, "dropout": 0.1,
-      "attention-dropout": 0.1, "feed-forward-dropout": 0.1,
-      "block-order": "dman(clip=512) > attention > feed-forward", "label-smoothing": 0.1, "batch-tokens": 8192,
-      "updates": 50000, "schedule": "inverse_sqrt(peak=1e-3, warmup=8000)", "clip": 0.1, "no-repeat": 3})json"},
-    Preset{"shu-word", "Shu & Nakayama 2017, words: LSTM of 1000, bidirectional encoder, additive attention", R"json({
-      "architecture": "rnn", "layers": 1, "model-dim": 1000, "embedding-dim": 1000, "readout-dim": 600, "dropout": 0,
-      "attention": "classic(additive(hidden=1000, bias=false))", "label-smoothing": 0, "batch-sentences": 64,
-      "clip": 3, "schedule": "halving(rate=1e-4, epoch=4)", "select": "smoothed-bleu", "beam": 20,
-      "longest-ratio": 3})json"},
-    Preset{"shu-char", "Shu & Nakayama 2017, characters: LSTM of 500, embeddings of 100", R"json({
-      "architecture": "rnn", "layers": 1, "model-dim": 500, "embedding-dim": 100, "readout-dim": 600, "dropout": 0,
-      "attention": "classic(additive(hidden=1000, bias=false))", "label-smoothing": 0, "batch-sentences": 64,
-      "clip": 3, "schedule": "halving(rate=1e-4, epoch=18)", "select": "smoothed-bleu", "beam": 20,
-      "longest-ratio": 3})json"},
-};
-
-/// Without what this program has no options for: not every one trains or decodes.
-Json known_values(const std::string& preset, const Cli& cli) {
-  const Json all = preset_values(preset);
-  Json known;
-  for (const auto& [key, value] : all.items())
-    if (cli.declares(key)) known[key] = value;
-  return known;
-}
-
-std::string preset_help() {
-  std::string text = "a model and how it is trained, in values that other flags override:";
-  for (const Preset& preset : presets) text += fmt::format(" {}: {};", preset.name, preset.meaning);
-  text.back() = '.';
-  return text;
-}
-
 /// Fan et al. 2021, section 4.3.
 struct NamedOrder {
   const char *name, *order;
@@ -100,18 +25,6 @@ constexpr std::array named_orders{
 };
 
 }  // namespace
-
-std::vector<std::string> preset_names() {
-  std::vector<std::string> names;
-  for (const Preset& preset : presets) names.emplace_back(preset.name);
-  return names;
-}
-
-Json preset_values(const std::string& name) {
-  for (const Preset& preset : presets)
-    if (name == preset.name) return Json::parse(preset.values);
-  fail("there is no preset '{}'{}", name, did_you_mean(name, preset_names()));
-}
 
 std::vector<std::string> parts_of_order(const std::string& order) {
   for (const NamedOrder& named : named_orders)
@@ -138,9 +51,7 @@ SequenceModelOptions::SequenceModelOptions() {
 
 void SequenceModelOptions::add_to(Cli& cli) {
   cli.group("Model");
-  cli.option("--preset", preset, preset_help()).unsaved().configures([&cli](const std::string& name) {
-    return known_values(name, cli);
-  });
+  cli.add(preset);
   cli.choice("--architecture", architecture,
              {{"transformer", Architecture::transformer}, {"rnn", Architecture::recurrent}},
              "kind of model; of an rnn --model-dim is the width of each direction of the encoder, and of the decoder");

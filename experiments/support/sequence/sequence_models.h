@@ -1,11 +1,11 @@
-/// The flags of a model of sequences, the papers' configurations by name, and the models they make.
+/// The flags of a model of sequences, and the models they make.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "experiments/support/program/json_file.h"
+#include "experiments/support/training/presets.h"
 #include "experiments/support/training/transformer_flags.h"
 #include "nn/recurrent_model.h"
 #include "nn/transformer_model.h"
@@ -21,7 +21,7 @@ enum class Stacks { encoder, decoder, both };
 struct SequenceModelOptions : TransformerFlags {
   SequenceModelOptions();
 
-  std::string preset;
+  PresetFlag preset;
   Architecture architecture = Architecture::transformer;
   int encoder_layers = 0, decoder_layers = 0;  ///< 0: `layers`
   double attention_dropout = 0;
@@ -65,11 +65,6 @@ struct SequenceModelOptions : TransformerFlags {
   TransformerOptions stack(int own_layers) const;
   SubLayers sub_layers(bool decoder, const std::string& own_attention, bool has_source) const;
 };
-
-/// What may be said after --preset.
-std::vector<std::string> preset_names();
-/// What --preset sets, as --config would. Throws Error for a name that is none.
-Json preset_values(const std::string& name);
 
 /// The parts of a --block-order, between the >, without the spaces around them; those of C1 to C5 by their names.
 std::vector<std::string> parts_of_order(const std::string& order);

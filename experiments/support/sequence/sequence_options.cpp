@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "experiments/support/program/program.h"
+#include "experiments/support/text/words.h"
 #include "experiments/support/training/run.h"
 #include "nn/shapes_only.h"
 
@@ -116,6 +117,22 @@ void SequenceOptions::check(const PairData& data) const {
   load_parameters(*empty_model(data.tokenizers), initial);
 }
 
+void SequenceOptions::print_warnings(const PairData& data) const {
+  std::vector<std::string_view> targets;
+  for (const TextPair& pair : data.dev.texts) targets.push_back(pair.target);
+  std::string of_words;  // metrics that compare words between spaces
+  std::vector<std::string> used = metrics;
+  used.push_back(select);
+  for (const char* metric : {"bleu", "sentence-bleu", "ribes", "rouge"})
+    if (std::count(used.begin(), used.end(), metric) > 0)
+      of_words += (of_words.empty() ? "" : ", ") + std::string(metric);
+  if (of_words.empty() || !has_few_spaces(targets)) return;
+  fmt::print(
+      "warning: the targets have next to no spaces, and {} compare what lies between spaces: take --metrics chrf, "
+      "or --metrics sacrebleu --tokenize zh or char, and --select likewise\n",
+      of_words);
+}
+
 std::unique_ptr<SequenceModel> SequenceOptions::empty_model(const PairTokenizers& tokenizers) const {
   return model.make(decodes() ? tokenizers.source->size() : 0, tokenizers.target->size());
 }
@@ -130,7 +147,7 @@ std::unique_ptr<SequenceModel> SequenceOptions::make_model(const PairData& data,
 std::unique_ptr<SequenceModel> SequenceOptions::load_model(const PairTokenizers& tokenizers) const {
   model.require_memory(tokenizers.target->size(), 1);
   std::unique_ptr<SequenceModel> trained_model = empty_model(tokenizers);
-  load_parameters(*trained_model, trained.directory);
+  load_parameters(*trained_model, trained.directory, trained.average);
   trained_model->train(false);
   return trained_model;
 }

@@ -48,6 +48,8 @@ struct SequenceOptions {
   void check() const;
   /// Throws Error for data that the model or the batches have no room for, and for an --init of other data.
   void check(const PairData& data) const;
+  /// Prints a warning if the metrics cannot mean much for these data.
+  void print_warnings(const PairData& data) const;
   /// A model for the data, with initial values; those of --init unless the run continues.
   std::unique_ptr<SequenceModel> make_model(const PairData& data, const Run& run) const;
   /// The trained model of --model.

@@ -28,6 +28,11 @@ void TrainedModelOptions::add_to(Cli& cli, bool translates) {
   cli.option("--model", directory, "a trained run's directory, whose flags hold but for those that are given")
       .unsaved()
       .configures();
+  cli.option("--average-kept", average,
+             "use the mean of this many last kept models of --model (--keep); 0: its best one")
+      .range(0, 1000)
+      .unsaved()
+      .rare();
   cli.option("--evaluate", evaluated,
              "test --model on this part of --data: train, dev or test; other data, text and model flags may be given "
              "(threshold=1.2 of its attention, say), and --compare")
@@ -92,10 +97,6 @@ Use TrainedModelOptions::use(const Cli& cli) const {
 
 Part TrainedModelOptions::part() const {
   return evaluated == "train" ? Part::train : evaluated == "dev" ? Part::dev : Part::test;
-}
-
-void load_parameters(Module& model, const std::filesystem::path& from) {
-  load_state(model, std::filesystem::is_directory(from) ? from / "best.safetensors" : from);
 }
 
 namespace {

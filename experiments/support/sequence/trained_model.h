@@ -15,6 +15,7 @@ enum class Use { training, evaluation, decoding, sampling };
 
 struct TrainedModelOptions {
   std::filesystem::path directory;   ///< --model: a run's
+  std::int64_t average = 0;          ///< --average-kept
   std::string evaluated;             ///< the part of the data that it is tested on; empty: none
   std::string decoded, forced;       ///< files of sources, and of what is to be said of them
   std::filesystem::path alignments;  ///< where the links of what is decoded go
@@ -37,9 +38,6 @@ struct TrainedModelOptions {
  private:
   bool translates_ = true;
 };
-
-/// The parameters of a .safetensors file, or of the best model in a run's directory.
-void load_parameters(Module& model, const std::filesystem::path& from);
 
 /// Prints what beam search finds for each line of --decode; lines that are typed are decoded one by one. With --force,
 /// prints instead the log-probability and the number of tokens, </s> among them, of each line's given translation. The

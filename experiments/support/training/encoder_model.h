@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "experiments/support/training/presets.h"
 #include "experiments/support/training/transformer_flags.h"
 #include "nn/encoder_classifier.h"
 
@@ -14,6 +15,7 @@ class Cli;
 /// Nguyen et al. 2020, §5.3: the "tiny" Transformer. Dropout is everywhere: embeddings, attention weights, inside and
 /// after each block.
 struct EncoderModelOptions : TransformerFlags {
+  PresetFlag preset;
   EncoderModelOptions() { attention = "global"; }
 
   void add_to(Cli& cli);

@@ -1,6 +1,9 @@
 #include "experiments/support/training/training.h"
 
+#include <cinttypes>
 #include <cmath>
+#include <cstdio>
+#include <map>
 
 #include <omp.h>
 
@@ -39,6 +42,7 @@ void TrainingOptions::add_to(Cli& cli) {
   cli.option("--updates", updates, "optimizer steps").at_least(1);
   cli.option("--schedule", schedule,
              "of the learning rate; a cosine with updates=0 ends with the training: " + schedules());
+  cli.option("--rate", rate, "the peak of the learning rate, in place of the schedule's").positive();
   cli.option("--clip", clip, "largest global norm of the gradient; 0: any").at_least(0);
   cli.option("--weight-decay", adam.weight_decay, "decoupled weight decay").range(0, 1);
   cli.option("--evaluate-every", evaluate_every, "between evaluations on the development set")
@@ -47,6 +51,7 @@ void TrainingOptions::add_to(Cli& cli) {
   cli.option("--patience", patience, "evaluations without a better one before training ends; 0: never").at_least(0);
   cli.option("--average", average, "the model is the mean of those of this many last evaluations; 0: the best one")
       .range(0, 1000);
+  cli.option("--keep", keep, "keep the models of this many last evaluations, for --average-kept").range(0, 1000);
   cli.option("--beta1", adam.beta1, "Adam's decay of the mean").range(0, 0.9999);
   cli.option("--beta2", adam.beta2, "Adam's decay of the mean square").range(0, 0.999999);
   cli.option("--epsilon", adam.epsilon, "Adam's, beside the root of the mean square").positive();
@@ -96,6 +101,34 @@ NamedTensors with_prefix(const std::string& prefix, const TensorList& all) {
   return found;
 }
 
+Schedule schedule_of(const TrainingOptions& options) {
+  const Schedule schedule = Schedule::parse(options.schedule, options.updates);
+  return options.rate ? schedule.with_peak(*options.rate) : schedule;
+}
+
+/// The mean of the tensors with the same names, in the order of the files.
+NamedTensors mean_of_models(const std::vector<std::filesystem::path>& files) {
+  NamedTensors mean;
+  for (const std::filesystem::path& file : files)
+    for (auto& [name, tensor] : read_safetensors(file).tensors) {
+      const double share = 1 / static_cast<double>(files.size());
+      Tensor part = map(Multiply{}, tensor, Tensor::full({}, share, tensor.dtype()));
+      mean[name] = mean.contains(name) ? map(Add{}, mean[name], part) : part;
+    }
+  return mean;
+}
+
+/// The models that a run kept, by their updates.
+std::map<std::int64_t, std::filesystem::path> kept_models(const std::filesystem::path& run) {
+  std::map<std::int64_t, std::filesystem::path> models;
+  for (const auto& entry : std::filesystem::directory_iterator(run)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t update = 0;
+    if (std::sscanf(name.c_str(), "model-%" SCNd64 ".safetensors", &update) == 1) models[update] = entry.path();
+  }
+  return models;
+}
+
 Safetensors readable_checkpoint(const std::string& path) {
   try {
     return read_safetensors(path);
@@ -131,13 +164,16 @@ class Training::Implementation {
         model_(model),
         options_(options),
         place_(place),
-        schedule_(Schedule::parse(options.schedule, options.updates)),
+        schedule_(schedule_of(options)),
         optimizer_(model.parameters(), options.adam) {
     if (std::filesystem::exists(directory_.checkpoint())) restore();
     log_ = std::make_unique<RunLog>(directory_.log(), now_.updates);
     Progress::Options shown;
     shown.start = now_.updates;
     progress_ = std::make_unique<Progress>(progress_title(), options.updates, shown);
+    if (schedule_.warmup() > static_cast<double>(options.updates))
+      progress_->print(fmt::format("warning: --schedule: the warm-up of {} updates is longer than the training of {}",
+                                   schedule_.warmup(), options.updates));
   }
 
   bool has_next_update() {
@@ -247,7 +283,7 @@ class Training::Implementation {
     } else {
       ++now_.evaluations_since_best;
     }
-    if (options_.average > 0) keep_model();
+    if (kept_count() > 0) keep_model();
     return scores;
   }
 
@@ -255,15 +291,17 @@ class Training::Implementation {
     return directory_.file(fmt::format("model-{}.safetensors", update));
   }
 
-  /// Keeps the model of this evaluation, and as many of those before it as --average needs.
+  std::int64_t kept_count() const { return std::max(options_.average, options_.keep); }
+
+  /// Keeps the model of this evaluation.
   void keep_model() {
     write_safetensors(kept_model(now_.updates), prefixed("", state(model_)), {});
     now_.kept.push_back(now_.updates);
   }
 
-  /// Removes models that no average needs. Called when the checkpoint no longer lists them.
+  /// Removes the oldest models beyond those that are kept. Called after a checkpoint was written.
   void remove_old_models() {
-    while (std::ssize(now_.kept) > options_.average) {
+    while (std::ssize(now_.kept) > kept_count()) {
       std::filesystem::remove(kept_model(now_.kept.front()));
       now_.kept.erase(now_.kept.begin());
     }
@@ -271,13 +309,11 @@ class Training::Implementation {
 
   /// Makes the mean of the last models the best model, with its own score.
   void average(const DevScores& dev_scores) {
-    NamedTensors mean;
-    for (std::int64_t update : now_.kept)
-      for (auto& [name, tensor] : read_safetensors(kept_model(update)).tensors) {
-        const double share = 1 / static_cast<double>(now_.kept.size());
-        Tensor part = map(Multiply{}, tensor, Tensor::full({}, share, tensor.dtype()));
-        mean[name] = mean.contains(name) ? map(Add{}, mean[name], part) : part;
-      }
+    std::vector<std::filesystem::path> last;
+    for (std::size_t k = now_.kept.size() - static_cast<std::size_t>(std::min(options_.average, std::ssize(now_.kept)));
+         k < now_.kept.size(); ++k)
+      last.push_back(kept_model(now_.kept[k]));
+    const NamedTensors mean = mean_of_models(last);
     load_state(model_, mean, "the mean of the last models");
     now_.best_score = scores(dev_scores).front().value;
     now_.best_update = now_.updates;
@@ -382,6 +418,17 @@ class Training::Implementation {
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<Progress> progress_;
 };
+
+void load_parameters(Module& model, const std::filesystem::path& from, std::int64_t average) {
+  if (!std::filesystem::is_directory(from)) return load_state(model, from);
+  if (average == 0) return load_state(model, from / "best.safetensors");
+  std::vector<std::filesystem::path> models;
+  for (const auto& [update, file] : kept_models(from)) models.push_back(file);
+  require(std::ssize(models) >= average, "--average-kept {}: {} has {} kept models (train with --keep or --average)",
+          average, from.string(), models.size());
+  models.erase(models.begin(), models.end() - average);
+  load_state(model, mean_of_models(models), "the mean of the kept models");
+}
 
 std::vector<DevScore> dev_scores_of(const TestResult& test) {
   std::vector<DevScore> scores;

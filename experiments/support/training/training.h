@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,14 @@ struct Run;
 struct TrainingOptions {
   std::int64_t updates = 3000;
   std::string schedule = "inverse_sqrt(peak=1e-3, warmup=400)";
+  std::optional<double> rate;         ///< the peak of the learning rate; nothing: that of the schedule
   double clip = 1;                    ///< largest global norm of the gradient; 0: any
   AdamOptions adam;                   ///< of AdamW
   std::int64_t evaluate_every = 250;  ///< updates between evaluations on the development set
   std::int64_t patience = 0;          ///< evaluations without a better one after which training ends; 0: never
   std::int64_t checkpoint_every = 250;
   std::int64_t average = 0;  ///< the model is the mean of those of this many last evaluations; 0: the best one
+  std::int64_t keep = 0;     ///< models of this many last evaluations stay in the run's directory
   std::uint64_t seed = 1;
   std::string precision = "f32";  ///< of matrix products: f32 or bf16
   std::string device = "cpu";
@@ -48,6 +51,11 @@ struct TrainingOptions {
   /// Checks what only training knows, and sets threads, precision and the handling of denormals for this process.
   void apply() const;
 };
+
+/// Loads the parameters of a trained run into the model: the best ones, or with average > 0 the mean of the last
+/// `average` models that the run kept (--keep). `from` may also be a .safetensors file. Throws Error if there are
+/// fewer.
+void load_parameters(Module& model, const std::filesystem::path& from, std::int64_t average = 0);
 
 /// A score of the development set. The first one of an evaluation selects the model.
 struct DevScore {

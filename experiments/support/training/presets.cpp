@@ -1,0 +1,66 @@
+#include "experiments/support/training/presets.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "experiments/support/program/cli.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+#include "tensor/support/suggestion.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The folder of the source tree that the programs were built from.
+fs::path presets_folder() { return FOVEA_PRESETS; }
+
+std::string preset_help() {
+  std::string text = "a model and its training, in values that other flags override: a .json file, or";
+  for (const std::string& name : preset_names())
+    text += fmt::format(" {}: {};", name, load_json(presets_folder() / (name + ".json")).value("about", ""));
+  text.back() = '.';
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(presets_folder(), ignored))
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Json preset_values(const std::string& name) {
+  const bool is_file = name.ends_with(".json");
+  const fs::path path = is_file ? fs::path(name) : presets_folder() / (name + ".json");
+  const std::vector<std::string> names = preset_names();
+  require(is_file || fs::exists(path), "there is no preset '{}'{}; there are {}, and any .json file", name,
+          did_you_mean(name, names), listed(names, ", "));
+  Json values = load_json(path);
+  require(values.is_object(), "{}: expected an object with the values of flags, found {}", path.string(),
+          values.type_name());
+  values.erase("about");
+  return values;
+}
+
+void PresetFlag::add_to(Cli& cli) {
+  cli.option("--preset", name, "a model and its training under a name; --help-all lists them")
+      .long_help(preset_help)
+      .unsaved()
+      .configures([&cli](const std::string& wanted) {
+        Json known;
+        for (const auto& [key, value] : preset_values(wanted).items())
+          if (cli.declares(key)) known[key] = value;
+        return known;
+      });
+}
+
+}  // namespace fovea
