@@ -250,6 +250,8 @@ BOOST_AUTO_TEST_CASE(csv_and_json_lines_are_tables) {
         BOOST_TEST(shown(data.dev) == shown(data.train));
         BOOST_TEST(shown(data.test) == shown(data.train));
         BOOST_TEST(data.classes == (Texts{"n", "p"}));
+        BOOST_TEST(contains(data.source, ending == "jsonl" ? "train.jsonl, valid.jsonl, test.jsonl: JSON lines, text"
+                                                           : "train.csv, valid.csv, test.csv: table, "));
       }
     }
   }

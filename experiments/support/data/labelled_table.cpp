@@ -324,7 +324,10 @@ ClassificationData load_parts(const SentimentOptions& options, const SplitFiles&
   require(options.classes == 0 || static_cast<std::size_t>(options.classes) == data.classes.size(),
           "{}: {} different labels ({}), --classes asks for {}", train.name, data.classes.size(),
           first_few(data.classes), options.classes);
-  data.source = fmt::format("{}: table, {}{}", named(files), layout.label > layout.text ? "text, label" : "label, text",
+  const auto fields = chosen_fields(options.columns);
+  const std::string order = layout.label > layout.text ? "text, label" : "label, text";
+  data.source = fmt::format("{}: {}, {}{}", named(files), is_json ? "JSON lines" : "table",
+                            fields.empty() ? order : fmt::format("text {}, label {}", fields[0], fields[1]),
                             layout.header ? " under a header" : "");
   data.train = labelled(train, rows, data.classes, train.name);
   const auto part = [&](const fs::path& file) {

@@ -231,7 +231,8 @@ PairFiles ParallelCorpus::records_or_lines(const fs::path& file) const {
 TextSets ParallelCorpus::sets_of_records(const fs::path& directory) const {
   TextSets sets = sets_of(directory, "");
   std::erase_if(sets, [&](const auto& set) { return format_of(set.second) == RecordFormat::lines; });
-  return sets;
+  const bool has_part = std::any_of(sets.begin(), sets.end(), [](const auto& set) { return !!part_named(set.first); });
+  return has_part || !options_.train_set.empty() ? sets : TextSets();  // config.json is no data
 }
 
 void ParallelCorpus::find_sets(const fs::path& directory) {

@@ -85,6 +85,10 @@ std::string lower_case(std::string_view text) {
   result.reserve(text.size());
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     const char32_t character = next_character(text, end);
+    if (character < 0x80) {
+      result += static_cast<char>(character >= 'A' && character <= 'Z' ? character + ('a' - 'A') : character);
+      continue;
+    }
     const auto lower = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character)));
     if (lower == character) {
       result += text.substr(begin, end - begin);
