@@ -15,7 +15,7 @@ struct Options : SequenceOptions {
   Options() {
     data.generate = generate_summaries;
     data_help = "a directory of parallel files, or generated[:sentences=3-6,...]";
-    metrics = {"rouge"};
+    metrics = "rouge";
     select = "bleu";
   }
 };

@@ -15,7 +15,7 @@ struct Options : SequenceOptions {
   Options() {
     data.generate = generate_translation;
     data_help = "a directory of parallel files, or generated[:words=25,swap=0.3,...]";
-    metrics = {"bleu", "ribes"};
+    metrics = "bleu,ribes";
     select = "bleu";
   }
 };

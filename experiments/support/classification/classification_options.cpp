@@ -14,8 +14,10 @@ void ClassificationOptions::add_to(Cli& cli) {
   cli.comparable(false);
   cli.group("Instead of training");
   cli.option("--list-attentions", list_attentions, "print every attention method with its options, and end").unsaved();
-  cli.option("--model", trained, "the directory of a trained run, for --label").unsaved().configures();
-  cli.option("--label", label, "label the lines of this file (- for standard input) with --model").unsaved();
+  cli.option("--model", trained, "the directory of a trained run; its flags hold, except for those that are given")
+      .unsaved()
+      .configures();
+  cli.option("--label", label, "label the lines of this file with --model; - is standard input").unsaved();
   cli.option("--average-kept", average,
              "use the mean of this many last kept models of --model (--keep); 0: its best one")
       .range(0, 1000)

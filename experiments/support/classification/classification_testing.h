@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "experiments/support/classification/classification_options.h"
-#include "experiments/support/data/records.h"
+#include "experiments/support/data/sentiment_data.h"
 #include "experiments/support/training/record.h"
 
 namespace fovea {

@@ -224,10 +224,12 @@ void add_options(Cli& cli, AgreementOptions& options) {
              "generated[:train=20000,dev=500,test=2000,seed=1,attractors=4,nouns=150]")
       .saved_as(lasting_data);
   cli.option("--hard-subset", options.hard_subset,
-             "test only where n_intervening = n_diff_intervening (no noun between subject and verb, or attractors "
-             "only); in files without n_intervening: where there is an attractor");
-  cli.option("--split-seed", options.split_seed, "shuffles Linzen's file before its 9 % / 1 % / 90 % split")
-      .at_least(0);
+             "test on hard sentences only; those with n_intervening = n_diff_intervening (no noun between subject and "
+             "verb, or attractors only); in files without n_intervening: those with an attractor");
+  cli.option("--split-seed", options.split_seed,
+             "the seed that shuffles Linzen's file before its 9 % / 1 % / 90 % split")
+      .at_least(0)
+      .rare();
   add_limits(cli, options);
 }
 

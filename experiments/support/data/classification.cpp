@@ -115,8 +115,12 @@ void keep_some(std::vector<Example>& examples, std::int64_t limit) {
 }
 
 void add_limits(Cli& cli, ExampleLimits& limits) {
-  cli.option("--train-examples", limits.train_examples, "use this many, chosen by hash; 0: all").at_least(0);
-  cli.option("--test-examples", limits.test_examples, "use this many, chosen by hash; 0: all").at_least(0);
+  cli.option("--train-examples", limits.train_examples, "the number of training examples, chosen by hash; 0: all")
+      .at_least(0)
+      .rare();
+  cli.option("--test-examples", limits.test_examples, "the number of test examples, chosen by hash; 0: all")
+      .at_least(0)
+      .rare();
 }
 
 ClassificationData completed(ClassificationData data, const ExampleLimits& limits) {

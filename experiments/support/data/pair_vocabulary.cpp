@@ -23,12 +23,14 @@ void append_views(const TextSample& sample, std::vector<std::string_view>& views
 
 void add_options(Cli& cli, PairTextOptions& options) {
   add_options(cli, options.text);
-  cli.option("--joint-vocabulary", options.joint, "one vocabulary for source and target, learnt on both");
+  cli.option("--joint-vocabulary", options.joint, "one vocabulary for source and target").rare();
   cli.option("--target-vocabulary-size", options.target_vocabulary_size,
-             "of the target's own vocabulary; 0: as --vocabulary-size")
-      .at_least(0);
-  cli.option("--target-codes", options.target_codes, "byte-pair codes of the target; empty: those of --codes")
-      .saved_as(lasting_path);
+             "the target's vocabulary size; 0: as --vocabulary-size")
+      .at_least(0)
+      .rare();
+  cli.option("--target-codes", options.target_codes, "the target's byte-pair codes; default: those of --codes")
+      .saved_as(lasting_path)
+      .rare();
 }
 
 void TextSample::add(const std::string& text) {

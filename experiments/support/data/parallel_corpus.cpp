@@ -133,28 +133,34 @@ void PairReader::end_together(bool source, bool target, bool alignment) {
 
 void add_options(Cli& cli, ParallelCorpusOptions& options) {
   cli.option("--source", options.source,
-             "how the names of the source's files end: en for train.en; or its column or JSON key");
-  cli.option(
-      "--target", options.target,
-      "how the names of the target's files end: de for train.de; or its column or JSON key; language models need "
-      "none for train.txt");
-  cli.option(
-      "--columns", options.columns,
-      "columns of a table (.tsv, .csv) by number from 1 or by name, or keys of JSON lines (.jsonl): SOURCE,TARGET, "
-      "or the one of a language model's texts");
+             "the source's files, by the end of their names; en for train.en, or a column or JSON key");
+  cli.option("--target", options.target,
+             "the target's files, by the end of their names; de for train.de, or a column or JSON key; language models "
+             "need none for train.txt");
+  cli.option("--columns", options.columns,
+             "the columns of source and target in a table; by number from 1 or by name: 1,2, or keys of JSON lines "
+             "(.jsonl): dialogue,summary; of a language model's data one");
   cli.choice("--header", options.header, {{"auto", Header::automatic}, {"yes", Header::yes}, {"no", Header::no}},
-             "tables: whether the first line names the columns; auto: where --columns has names");
-  cli.option("--train-set", options.train_set,
-             "the training set of a directory, without that ending; default: the one called train...");
+             "whether the first line of a table names the columns; auto: where --columns has names")
+      .rare();
+  cli.option(
+         "--train-set", options.train_set,
+         "the training set of a directory; a file name without its language ending; default: the one called train...")
+      .rare();
   cli.option("--dev-set", options.dev_set,
-             "the development set; default: dev..., val... or valid..., otherwise a tenth of the training set");
-  cli.option("--test-set", options.test_set, "the test set; default: test..., otherwise a tenth of the training set");
+             "the development set; default: dev..., val... or valid..., otherwise a tenth of the training set")
+      .rare();
+  cli.option("--test-set", options.test_set,
+             "the test set, or several: news,talks; default: test..., otherwise a tenth of the training set");
   cli.choice("--bad-lines", options.lines.bad_lines, {{"refuse", BadLines::refuse}, {"skip", BadLines::skip}},
-             "what to do with pairs that are blank, not UTF-8, too long or without a partner");
+             "what to do with pairs that are blank, not UTF-8, too long or without a partner")
+      .rare();
   cli.option("--max-words", options.lines.max_words,
-             "longer texts are bad lines, without spaces (Chinese, Japanese) as many characters; 0: none are")
+             "the most words of a text; pairs with longer texts are bad lines (Chinese and Japanese: characters); 0: "
+             "any number")
       .unit("words")
-      .at_least(0);
+      .at_least(0)
+      .rare();
 }
 
 ParallelCorpus::ParallelCorpus(const ParallelCorpusOptions& options) : options_(options) {

@@ -87,18 +87,22 @@ void add_options(Cli& cli, SentimentOptions& options) {
               {"lines", SentimentFormat::lines},
               {"table", SentimentFormat::table},
               {"imdb", SentimentFormat::imdb}},
-             "the layout of --data; auto: found out from the path and the first line");
+             "the layout of --data; auto: found out from the path and the first line")
+      .rare();
   cli.option("--classes", options.classes,
-             "SST: 5, or 2 without the neutral texts; default: 2 for SST, otherwise all labels of the data")
-      .at_least(0);
+             "the number of classes of SST; 5, or 2 without the neutral texts; default: 2 for SST, otherwise all "
+             "labels of the data")
+      .at_least(0)
+      .rare();
   cli.choice("--phrases", options.phrases, {{"all", Phrases::all}, {"sentences", Phrases::sentences}},
-             "SST trees: train on all phrases (each once) or on sentences");
-  cli.option(
-      "--columns", options.columns,
-      "tables and JSON lines: TEXT,LABEL, columns by number from 1 or by name, or keys; text-label, label-text: the "
-      "order of two columns; auto: found out");
+             "SST trees: train on all phrases (each once) or on sentences")
+      .rare();
+  cli.option("--columns", options.columns,
+             "the columns of text and label in a table; by number from 1 or by name: sentence,label, or keys of JSON "
+             "lines (.jsonl); text-label and label-text give the order of two columns; auto: found out");
   cli.choice("--header", options.header, {{"auto", Header::automatic}, {"yes", Header::yes}, {"no", Header::no}},
-             "tables: whether the first line names the columns");
+             "whether the first line of a table names the columns")
+      .rare();
   add_limits(cli, options);
 }
 

@@ -91,15 +91,17 @@ struct Cli::Entry {
     return "--" + name + " " + placeholder;
   }
 
+  /// The description with its range, unit and default; without --help-all only its part before the first ';', and the
+  /// default.
   std::string help_right(bool all) const {
     std::string notes;
     auto note = [&](const std::string& text) {
       if (!text.empty()) notes += (notes.empty() ? "" : "; ") + text;
     };
-    if (!other_name.empty()) note("also --" + other_name);
-    note(unit);
-    note(allowed);
-    if (is_list) note("may be repeated");
+    if (all && !other_name.empty()) note("also --" + other_name);
+    if (all) note(unit);
+    if (all || allowed.starts_with("one of")) note(allowed);
+    if (all && is_list) note("may be repeated");
     if (required) {
       note("required");
     } else if (is_switch) {
@@ -107,7 +109,8 @@ struct Cli::Entry {
     } else if (auto value = default_text(); !value.empty()) {
       note("default: " + value);
     }
-    const std::string& shown = all && long_description ? long_description() : description;
+    const std::string shown =
+        all ? (long_description ? long_description() : description) : description.substr(0, description.find(';'));
     return shown + (notes.empty() ? "" : " (" + notes + ")");
   }
 };

@@ -55,7 +55,7 @@ fs::path first_free(const std::string& program) {
 
 void RunDirectory::Options::add_to(Cli& cli) {
   cli.group("Run directory");
-  cli.option("--out", out, "new directory for what the run makes (default: runs/PROGRAM-DATE-N)").unsaved();
+  cli.option("--out", out, "new directory for the run; default: runs/PROGRAM-DATE-N").unsaved();
   cli.option("--resume", resume, "continue the run in this directory, with its configuration").unsaved().configures();
 }
 

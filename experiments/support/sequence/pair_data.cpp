@@ -94,9 +94,10 @@ void PairDataOptions::add_text_to(Cli& cli) {
   cli.group("Text");
   cli.add(text);
   if (has_source) return;
-  cli.option("--block", block, "lines are joined to texts of about so many tokens; 0: each line is a text")
+  cli.option("--block", block, "join lines to texts of about this many tokens; 0: each line is a text")
       .at_least(0)
-      .unit("tokens");
+      .unit("tokens")
+      .rare();
 }
 
 std::vector<std::string> PairDataOptions::test_sets() const {

@@ -54,43 +54,55 @@ void SequenceModelOptions::add_to(Cli& cli) {
   cli.add(preset);
   cli.choice("--architecture", architecture,
              {{"transformer", Architecture::transformer}, {"rnn", Architecture::recurrent}},
-             "kind of model; of an rnn --model-dim is the width of each direction of the encoder, and of the decoder");
-  add_sizes(cli, "embeddings and of each block's output",
+             "kind of model; in an rnn --model-dim is the width of the decoder and of each direction of the encoder");
+  add_sizes(cli, "embeddings and the outputs of blocks",
             "of an rnn its one attention, classic(additive) by default; of a language model its own");
-  cli.option("--encoder-layers", encoder_layers, "of the encoder alone; 0: --layers").range(0, 1000);
-  cli.option("--decoder-layers", decoder_layers, "of the decoder alone; 0: --layers").range(0, 1000);
-  cli.option("--attention-dropout", attention_dropout, "of attention weights").range(0, 0.99);
+  cli.option("--encoder-layers", encoder_layers, "layers of the encoder alone; 0: --layers").range(0, 1000).rare();
+  cli.option("--decoder-layers", decoder_layers, "layers of the decoder alone; 0: --layers").range(0, 1000).rare();
+  cli.option("--attention-dropout", attention_dropout, "dropout of attention weights").range(0, 0.99).rare();
   cli.option("--decoder-attention", decoder_attention, "self-attention of a Transformer's decoder");
-  cli.option("--cross-attention", cross_attention, "of a Transformer's decoder over the source");
+  cli.option("--cross-attention", cross_attention, "attention of a Transformer's decoder over the source");
 
   cli.group("Transformer");
   cli.option("--block-order", block_order,
-             "sub-layers of a layer: attention (--attention, --decoder-attention), feed-forward, cross (before the "
-             "last feed-forward where none is named) or the specification of another attention, as in \"dman > "
-             "attention > feed-forward\"; or C1 to C5 of Fan et al. 2021");
+             "the sub-layers of a layer; attention (--attention, --decoder-attention), feed-forward, cross (where none "
+             "is named: before the last feed-forward) or the specification of another attention, as in \"dman > "
+             "attention > feed-forward\"; or C1 to C5 of Fan et al. 2021")
+      .rare();
   cli.choice("--block-order-in", block_order_in,
              {{"encoder", Stacks::encoder}, {"decoder", Stacks::decoder}, {"both", Stacks::both}},
-             "stacks with that order; others have attention > feed-forward");
+             "the stacks that have --block-order; others have attention > feed-forward")
+      .rare();
   add_blocks(cli);
-  cli.option("--feed-forward-dropout", feed_forward_dropout, "inside the feed-forward blocks").range(0, 0.99);
-  cli.option("--final-norm", final_norm, "one more norm after a pre-norm stack");
+  cli.option("--feed-forward-dropout", feed_forward_dropout, "dropout inside the feed-forward blocks")
+      .range(0, 0.99)
+      .rare();
+  cli.option("--final-norm", final_norm, "a last norm after a stack with --norm pre").rare();
   cli.choice("--activation", activation, {{"relu", Activation::relu}, {"gelu", Activation::gelu}},
-             "of the feed-forward blocks");
+             "activation of the feed-forward blocks")
+      .rare();
   cli.choice("--positions", positions,
              {{"none", Positions::none}, {"sinusoidal", Positions::sinusoidal}, {"learned", Positions::learned}},
-             "what is added to embeddings");
-  cli.option("--max-positions", longest, "learned positions").unit("tokens").range(1, 1 << 20);
+             "the encoding that is added to embeddings")
+      .rare();
+  cli.option("--max-positions", longest, "the number of learned positions").unit("tokens").range(1, 1 << 20).rare();
   cli.choice("--tied", tied, {{"none", Tied::none}, {"decoder", Tied::decoder}, {"all", Tied::all}},
-             "tables that are one: none; the target's and the output's; the source's as well");
-  cli.option("--embedding-norm", embedding_norm, "a norm of embeddings and positions");
+             "tables of parameters that are shared; decoder: target embedding and output; all: source embedding too")
+      .rare();
+  cli.option("--embedding-norm", embedding_norm, "normalise the sum of embedding and position").rare();
 
   cli.group("Recurrent model");
-  cli.option("--embedding-dim", embedding_dim, "width of embeddings").range(1, 65536);
-  cli.option("--readout-dim", readout_dim, "width of the layer before the logits; 0: none").range(0, 65536);
+  cli.option("--embedding-dim", embedding_dim, "width of an rnn's embeddings").range(1, 65536).rare();
+  cli.option("--readout-dim", readout_dim, "width of an rnn's layer before the logits; 0: no such layer")
+      .range(0, 65536)
+      .rare();
   cli.choice("--query", query, {{"previous", QueryState::previous}, {"current", QueryState::current}},
-             "the decoder's state that asks: the last step's (Bahdanau et al. 2015) or this one's (Luong et al. 2015)");
-  cli.option("--bidirectional", bidirectional, "the encoder");
-  cli.option("--input-feeding", input_feeding, "--query current: what was read out is part of the next input");
+             "the rnn decoder's state that is the query; previous: of the step before (Bahdanau et al. 2015), current: "
+             "of this step (Luong et al. 2015)")
+      .rare();
+  cli.option("--bidirectional", bidirectional, "the rnn encoder reads in both directions").rare();
+  cli.option("--input-feeding", input_feeding, "with --query current: the readout is part of the next step's input")
+      .rare();
 }
 
 void SequenceModelOptions::require_memory(std::int64_t vocabulary, int copies) const {

@@ -62,16 +62,17 @@ void SequenceOptions::add_to(Cli& cli) {
   cli.option("--label-smoothing", label_smoothing, "probability that is spread over the whole vocabulary")
       .range(0, 0.99);
   cli.choice("--loss-per", loss_per, {{"token", LossPer::token}, {"sentence", LossPer::sentence}},
-             "what the loss is a mean over: tokens, or sentences, whose tokens' losses are summed")
+             "the loss is a mean over tokens, or over sentences, whose tokens' losses are summed")
       .rare();
   if (decodes()) {
     cli.group("Decoding");
     cli.add(beam);
     cli.option("--select", select,
-               "the score of the development set that selects the model: loss, or a metric of greedily decoded texts, "
-               "such as bleu or sentence-bleu");
-    cli.option("--metrics", metrics, "scores of decoded texts; `score --help` lists them");
-    cli.choice("--tokenize", tokenization, named_tokenizations(), "how sacrebleu splits texts into words");
+               "score of the development set that selects the model; loss, or a metric of greedily decoded texts, such "
+               "as bleu, chrf or sentence-bleu")
+        .rare();
+    cli.option("--metrics", metrics, "scores of decoded texts, with commas; `score --help` lists them");
+    cli.choice("--tokenize", tokenization, named_tokenizations(), "how sacrebleu splits texts into words").rare();
   }
   cli.option("--init", initial, "begin with the parameters of this .safetensors file, or of this run's best model")
       .saved_as(lasting_path)
@@ -90,6 +91,13 @@ void SequenceOptions::add_to(Cli& cli) {
   trained.add_to(cli, decodes());
 }
 
+std::vector<std::string> SequenceOptions::metric_names() const {
+  std::vector<std::string> names;
+  for (std::string_view name : split_columns(metrics, ','))
+    if (!name.empty()) names.emplace_back(name);
+  return names;
+}
+
 void SequenceOptions::check() const {
   ShapesOnly instead_of_models;
   model.require_memory(0, 4);
@@ -101,7 +109,7 @@ void SequenceOptions::check() const {
           initial.string());
   // an unknown metric is refused here
   const std::vector<TestedExample> example{{.reference = "a b c d", .hypothesis = "a b c d"}};
-  for (const std::string& metric : metrics) with_flag("--metrics", [&] { scores_of(example, {metric}, {}); });
+  for (const std::string& metric : metric_names()) with_flag("--metrics", [&] { scores_of(example, {metric}, {}); });
   if (select != "loss") with_flag("--select", [&] { scores_of(example, {select}, {}); });
 }
 
@@ -121,7 +129,7 @@ void SequenceOptions::print_warnings(const PairData& data) const {
   std::vector<std::string_view> targets;
   for (const TextPair& pair : data.dev.texts) targets.push_back(pair.target);
   std::string of_words;  // metrics that compare words between spaces
-  std::vector<std::string> used = metrics;
+  std::vector<std::string> used = metric_names();
   used.push_back(select);
   for (const char* metric : {"bleu", "sentence-bleu", "ribes", "rouge"})
     if (std::count(used.begin(), used.end(), metric) > 0)

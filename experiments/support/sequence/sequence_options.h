@@ -30,8 +30,8 @@ struct SequenceOptions {
   double label_smoothing = 0;
   LossPer loss_per = LossPer::token;
   BeamFlags beam;
-  std::string select = "loss";       ///< the score of the development set that selects the model
-  std::vector<std::string> metrics;  ///< of decoded texts (scores_of)
+  std::string select = "loss";  ///< the score of the development set that selects the model
+  std::string metrics;          ///< of decoded texts (scores_of), with commas
   Tokenization tokenization = Tokenization::mteval_13a;
   std::filesystem::path initial;  ///< --init; empty: none
   std::optional<int> spread;
@@ -43,6 +43,7 @@ struct SequenceOptions {
   SequenceOptions();
   void add_to(Cli& cli);
 
+  std::vector<std::string> metric_names() const;
   bool decodes() const { return data.has_source; }
   /// Throws Error, with the flag, for flags that do not go together. Makes the model without memory for its parameters.
   void check() const;

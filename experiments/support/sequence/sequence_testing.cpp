@@ -68,7 +68,7 @@ std::vector<DevScore> development_scores(SequenceModel& model, const PairData& d
   const std::vector<std::string> texts = best_texts(decode(model, data.dev.pairs, data.tokenizers, greedy));
   TestResult test{.examples = examples_of(data.dev, texts), .metrics = {options.select}};
   test.options.tokenization = options.tokenization;
-  for (const std::string& metric : options.metrics)
+  for (const std::string& metric : options.metric_names())
     if (metric != options.select) test.metrics.push_back(metric);
   std::vector<DevScore> scores = dev_scores_of(test);
   scores.push_back(perplexity);
@@ -212,7 +212,7 @@ TestResult test_model(SequenceModel& model, const PairSet& set, const PairTokeni
                       const SequenceOptions& options, const std::string& when_stopped) {
   InterruptGuard guard("stopping soon (Ctrl-C again ends at once)");
   const SentenceProgress stopping = stopping_when_interrupted(when_stopped);
-  TestResult test{.set = set.name, .examples = examples_of(set, {}), .metrics = options.metrics};
+  TestResult test{.set = set.name, .examples = examples_of(set, {}), .metrics = options.metric_names()};
   test.options.tokenization = options.tokenization;
   test.metrics.emplace_back("perplexity");
   add_likelihoods(test, model, set, options, stopping);

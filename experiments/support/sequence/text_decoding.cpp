@@ -8,21 +8,30 @@
 namespace fovea {
 
 void BeamFlags::add_to(Cli& cli) {
-  cli.option("--beam", beam.beam, "hypotheses that are kept of a sentence; 1: greedy").range(1, 1000);
-  cli.option("--length-penalty", beam.length_penalty, "hypotheses are compared by log p / length^this").range(0, 10);
-  cli.option("--min-length", beam.min_length, "tokens before a text may end").range(0, 1e6);
-  cli.option("--longest", beam.max_length, "tokens after which a text must end").range(1, 1e6);
-  cli.option("--longest-ratio", beam.max_per_source_token, "as many tokens for each of the source's; 0: any number")
-      .range(0, 1000);
-  cli.option("--no-repeat", beam.no_repeat, "no as many tokens in a row twice (trigram blocking: 3); 0: whatever")
-      .range(0, 100);
+  cli.option("--beam", beam.beam, "hypotheses kept for each sentence; 1: greedy").range(1, 1000);
+  cli.option("--length-penalty", beam.length_penalty,
+             "exponent of the length; hypotheses are compared by log p / length^this")
+      .range(0, 10)
+      .rare();
+  cli.option("--min-length", beam.min_length, "fewest tokens of a text").range(0, 1e6).rare();
+  cli.option("--longest", beam.max_length, "most tokens of a text").range(1, 1e6).rare();
+  cli.option("--longest-ratio", beam.max_per_source_token,
+             "most tokens of a text for each token of its source; 0: any number")
+      .range(0, 1000)
+      .rare();
+  cli.option("--no-repeat", beam.no_repeat,
+             "n-gram blocking; no n tokens in a row occur twice in a hypothesis (3: trigram blocking); 0 turns it off")
+      .range(0, 100)
+      .rare();
   cli.option("--decode-tokens", batch_tokens, "source tokens that are decoded together, for each hypothesis")
       .range(1, 1e9)
-      .unsaved();
+      .unsaved()
+      .rare();
   cli.option("--decode-sentences", batch_sentences,
              "sentences that are decoded together; 0: as many as --decode-tokens allows")
       .range(0, 1e6)
-      .unsaved();
+      .unsaved()
+      .rare();
 }
 
 namespace {

@@ -25,7 +25,7 @@ namespace fovea {
 
 void TrainedModelOptions::add_to(Cli& cli, bool translates) {
   translates_ = translates;
-  cli.option("--model", directory, "a trained run's directory, whose flags hold but for those that are given")
+  cli.option("--model", directory, "the directory of a trained run; its flags hold, except for those that are given")
       .unsaved()
       .configures();
   cli.option("--average-kept", average,
@@ -34,40 +34,50 @@ void TrainedModelOptions::add_to(Cli& cli, bool translates) {
       .unsaved()
       .rare();
   cli.option("--evaluate", evaluated,
-             "test --model on this part of --data: train, dev or test; other data, text and model flags may be given "
-             "(threshold=1.2 of its attention, say), and --compare")
+             "test --model on this part of --data; other flags of data, text and model may be given (threshold=1.2 of "
+             "its attention, for example), and --compare")
       .one_of({"train", "dev", "test"})
       .unsaved();
-  cli.option("--json", json, "print what --evaluate or --force finds as a JSON object, one for each model").unsaved();
+  cli.option("--json", json, "print the results of --evaluate or --force as a JSON object for each row")
+      .unsaved()
+      .rare();
   if (!translates) {
-    cli.option("--sample", samples, "print as many texts that --model makes up, drawn with --seed")
+    cli.option("--sample", samples, "print this many texts that --model makes up, drawn with --seed")
         .range(0, 1e9)
         .unsaved();
-    cli.option("--prompt", prompt, "what each of them begins with; -: each line of standard input").unsaved();
+    cli.option("--prompt", prompt, "the beginning of each text; -: each line of standard input").unsaved();
     cli.option("--temperature", sampling.temperature,
-               "divides the logits: below 1, what is probable is drawn more often")
+               "divides the logits; below 1, probable tokens are drawn more often")
         .range(1e-3, 1e3)
-        .unsaved();
-    cli.option("--top-k", sampling.top_k, "draw from as many of the most probable tokens; 0: from all")
+        .unsaved()
+        .rare();
+    cli.option("--top-k", sampling.top_k, "draw from this many of the most probable tokens; 0: from all")
         .at_least(0)
-        .unsaved();
-    cli.option("--top-p", sampling.top_p, "draw from the fewest tokens that have this probability together")
+        .unsaved()
+        .rare();
+    cli.option("--top-p", sampling.top_p, "draw from the fewest tokens whose probabilities sum to this")
         .range(1e-6, 1)
-        .unsaved();
-    cli.option("--min-length", sampling.min_length, "tokens before a text may end").range(0, 1e6).unsaved();
-    cli.option("--longest", sampling.max_length, "tokens after which a text must end").range(1, 1e6).unsaved();
+        .unsaved()
+        .rare();
+    cli.option("--min-length", sampling.min_length, "fewest tokens of a text").range(0, 1e6).unsaved().rare();
+    cli.option("--longest", sampling.max_length, "most tokens of a text").range(1, 1e6).unsaved().rare();
     return;
   }
-  cli.option("--decode", decoded, "decode the lines of this file (- for standard input) with --model").unsaved();
+  cli.option("--decode", decoded, "decode the lines of this file with --model; - is standard input").unsaved();
   cli.option("--force", forced,
-             "with --decode, in place of beam search: print log p and tokens of this file's lines, as what is said of "
-             "--decode's; with speed, and the source tokens that are scored in a step")
-      .unsaved();
-  cli.option("--n-best", n_best, "print as many texts of each, with their scores").range(1, 1000).unsaved();
+             "with --decode: score the lines of this file instead, as translations of the lines of --decode; prints "
+             "log p and number of tokens of each line, the speed, and the source tokens that a step scores")
+      .unsaved()
+      .rare();
+  cli.option("--n-best", n_best, "print this many texts for each line, with their scores")
+      .range(1, 1000)
+      .unsaved()
+      .rare();
   cli.option("--alignments", alignments,
-             "with --decode: write for each text, to this file, links i-j: word j of it looks most at word i of the "
-             "source")
-      .unsaved();
+             "with --decode: write the links i-j of each text to this file; word j of the text looks most at word i of "
+             "the source")
+      .unsaved()
+      .rare();
 }
 
 Use TrainedModelOptions::use(const Cli& cli) const {

@@ -27,15 +27,19 @@ void add_options(Cli& cli, TextOptions& options) {
   std::vector<std::pair<std::string, Units>> choices;
   for (const Units units : all_units) choices.emplace_back(name_of(units), units);
   cli.choice("--units", options.units, choices,
-             "tokens: words, SentencePiece sub-words or characters, or sub-words by the codes of subword-nmt");
+             "tokens; sub-words and characters come from SentencePiece, codes are those of subword-nmt");
   cli.option("--vocabulary-size", options.vocabulary_size,
-             "most tokens, the 4 special ones included; 0: 30000 words, 8000 sub-words (or as many as there are), all "
+             "the most tokens, with the 4 special ones; 0: 30000 words, 8000 sub-words (or as many as there are), all "
              "characters, all units of codes")
       .at_least(0);
-  cli.option("--min-count", options.min_count, "words: rarer ones in the training texts are <unk>").at_least(1);
-  cli.option("--lower-case", options.lower_case, "lower-case all text");
-  cli.option("--max-length", options.max_length, "keep only this many tokens of a text, the first; 0: all").at_least(0);
-  cli.option("--codes", options.codes, "the byte-pair codes: a file of subword-nmt").saved_as(lasting_path);
+  cli.option("--min-count", options.min_count, "the least count of a word in the training texts; rarer words are <unk>")
+      .at_least(1)
+      .rare();
+  cli.option("--lower-case", options.lower_case, "turn all text to lower case").rare();
+  cli.option("--max-length", options.max_length, "the most tokens of a text, from its beginning; 0: all")
+      .at_least(0)
+      .rare();
+  cli.option("--codes", options.codes, "the file of byte-pair codes, for --units codes").saved_as(lasting_path).rare();
 }
 
 std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts) {

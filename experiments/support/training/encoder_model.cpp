@@ -8,7 +8,7 @@ namespace fovea {
 void EncoderModelOptions::add_to(Cli& cli) {
   cli.group("Model");
   cli.add(preset);
-  add_sizes(cli, "embeddings, attention weights, and inside and after each block", "see --list-attentions");
+  add_sizes(cli, "embeddings, attention weights, hidden layers and outputs of blocks", "see --list-attentions");
   add_blocks(cli);
 }
 

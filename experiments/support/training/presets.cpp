@@ -56,8 +56,9 @@ void PresetFlag::add_to(Cli& cli) {
       .long_help(preset_help)
       .unsaved()
       .configures([&cli](const std::string& wanted) {
-        Json known;
-        for (const auto& [key, value] : preset_values(wanted).items())
+        Json known = Json::object();
+        const Json all = preset_values(wanted);
+        for (const auto& [key, value] : all.items())
           if (cli.declares(key)) known[key] = value;
         return known;
       });

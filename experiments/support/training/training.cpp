@@ -39,27 +39,31 @@ std::string schedules() {
 
 void TrainingOptions::add_to(Cli& cli) {
   cli.group("Training");
-  cli.option("--updates", updates, "optimizer steps").at_least(1);
+  cli.option("--updates", updates, "optimizer steps; with --resume, more steps continue a finished run").at_least(1);
   cli.option("--schedule", schedule,
-             "of the learning rate; a cosine with updates=0 ends with the training: " + schedules());
-  cli.option("--rate", rate, "the peak of the learning rate, in place of the schedule's").positive();
-  cli.option("--clip", clip, "largest global norm of the gradient; 0: any").at_least(0);
-  cli.option("--weight-decay", adam.weight_decay, "decoupled weight decay").range(0, 1);
-  cli.option("--evaluate-every", evaluate_every, "between evaluations on the development set")
+             "schedule of the learning rate; a cosine with updates=0 ends with the training: " + schedules());
+  cli.option("--rate", rate, "peak of the learning rate, in place of the schedule's").positive();
+  cli.option("--clip", clip, "largest norm of the gradient; 0: any").at_least(0).rare();
+  cli.option("--weight-decay", adam.weight_decay, "decoupled weight decay (AdamW)").range(0, 1).rare();
+  cli.option("--evaluate-every", evaluate_every, "steps between evaluations on the development set")
       .at_least(1)
       .unit("steps");
-  cli.option("--patience", patience, "evaluations without a better one before training ends; 0: never").at_least(0);
-  cli.option("--average", average, "the model is the mean of those of this many last evaluations; 0: the best one")
+  cli.option("--patience", patience, "evaluations without a better score after which training ends; 0: never")
+      .at_least(0)
+      .rare();
+  cli.option("--average", average, "use the mean of the models of this many last evaluations; 0: the best model")
       .range(0, 1000);
-  cli.option("--keep", keep, "keep the models of this many last evaluations, for --average-kept").range(0, 1000);
-  cli.option("--beta1", adam.beta1, "Adam's decay of the mean").range(0, 0.9999);
-  cli.option("--beta2", adam.beta2, "Adam's decay of the mean square").range(0, 0.999999);
-  cli.option("--epsilon", adam.epsilon, "Adam's, beside the root of the mean square").positive();
-  cli.option("--checkpoint-every", checkpoint_every, "between checkpoints").at_least(1).unit("steps");
-  cli.option("--seed", seed, "of initial values, order of batches and dropout");
-  cli.option("--precision", precision, "of matrix products").one_of({"f32", "bf16"});
-  cli.option("--device", device, "where to compute").one_of({"cpu", "cuda"});
-  cli.option("--threads", threads, "0: one per core").range(0, 1024).unsaved();
+  cli.option("--keep", keep, "keep the models of this many last evaluations, for --average-kept").range(0, 1000).rare();
+  cli.option("--beta1", adam.beta1, "Adam's decay of the mean of gradients").range(0, 0.9999).rare();
+  cli.option("--beta2", adam.beta2, "Adam's decay of the mean of squared gradients").range(0, 0.999999).rare();
+  cli.option("--epsilon", adam.epsilon, "Adam's epsilon, which is added to the root of the mean square")
+      .positive()
+      .rare();
+  cli.option("--checkpoint-every", checkpoint_every, "steps between checkpoints").at_least(1).unit("steps").rare();
+  cli.option("--seed", seed, "seed of initial values, order of batches and dropout");
+  cli.option("--precision", precision, "precision of matrix products").one_of({"f32", "bf16"}).rare();
+  cli.option("--device", device, "where to compute").one_of({"cpu", "cuda"}).rare();
+  cli.option("--threads", threads, "threads; 0: one per core").range(0, 1024).unsaved().rare();
 }
 
 void TrainingOptions::apply() const {

@@ -6,18 +6,20 @@
 namespace fovea {
 
 void TransformerFlags::add_sizes(Cli& cli, const std::string& dropped_out, const std::string& attention_note) {
-  cli.option("--layers", layers, "layers of the encoder, and of a decoder").range(1, 1000);
+  cli.option("--layers", layers, "layers of the encoder, and of the decoder").range(1, 1000);
   cli.option("--model-dim", model_dim, "width of the states").range(1, 65536);
   cli.option("--heads", heads, "attention heads; must divide the width").range(1, 1024);
-  cli.option("--dropout", dropout, "of " + dropped_out).range(0, 0.99);
+  cli.option("--dropout", dropout, "probability of dropping an activation; of " + dropped_out).range(0, 0.99);
   cli.option("--attention", attention,
-             "of the encoder, as in \"gaussian(window=query, layers=1-3)\"; " + attention_note)
+             "attention of the encoder, as in \"gaussian(window=query, layers=1-3)\"; " + attention_note)
       .also("--encoder-attention");
 }
 
 void TransformerFlags::add_blocks(Cli& cli) {
-  cli.option("--feed-forward-dim", feed_forward_dim, "width inside the feed-forward blocks").range(1, 262144);
-  cli.choice("--norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}}, "where sub-layers are normalised");
+  cli.option("--feed-forward-dim", feed_forward_dim, "width of the feed-forward blocks").range(1, 262144);
+  cli.choice("--norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}},
+             "place of the layer norms; pre: before each sub-layer, post: after it")
+      .rare();
 }
 
 void TransformerFlags::require_heads() const {
