@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(p_is_that_of_all_seeds_pooled) {
   std::istringstream lines(table);
   Texts line(4);
   for (std::string& one : line) std::getline(lines, one);
-  BOOST_TEST(line[0] == "model,accuracy,accuracy deviation,p,parameters,steps/s,relative");
+  BOOST_TEST(line[0] == "model,accuracy %,accuracy % deviation,p,parameters,steps/s,relative");
   BOOST_TEST(contains(line[2], ",1,10,5,1"), table);  // the same answers: p is 1
   const double p = paired_bootstrap(pooled_score(rows[0], 0, 0).metric, pooled_score(rows[2], 0, 0).metric).p_two_sided;
   BOOST_TEST(p < 0.05);

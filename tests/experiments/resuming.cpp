@@ -100,6 +100,8 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_with_other_data) {
   const Ended ended = sentiment({"--resume", run});
   BOOST_TEST(ended.status == 0, ended.err);
   write(folder / "run" / "data.json", "[1]\n");
+  BOOST_TEST(refusal({"--resume", run}) == fmt::format("sentiment: {}/data.json: has no part 'train'\n", run));
+  write(folder / "run" / "data.json", R"({"train": {"examples": "x"}})");
   BOOST_TEST(
       refusal({"--resume", run}).starts_with(fmt::format("sentiment: {}/data.json: not what a run writes", run)));
 }
