@@ -98,8 +98,8 @@ void SequenceOptions::check() const {
   if (decodes())
     require_lengths(model, trained.samples > 0 ? static_cast<const DecodingOptions&>(trained.sampling)
                                                : static_cast<const DecodingOptions&>(beam.beam));
-  require(initial.empty() || std::filesystem::exists(initial), "--init {}: there is no such file or directory",
-          initial.string());
+  require(initial.empty() || !begins() || std::filesystem::exists(initial),
+          "--init {}: there is no such file or directory", initial.string());
   // an unknown metric is refused here
   const std::vector<TestedExample> example{{.reference = "a b c d", .hypothesis = "a b c d"}};
   for (const std::string& metric : metrics) with_flag("--metrics", [&] { scores_of(example, {metric}, {}); });
@@ -109,7 +109,7 @@ void SequenceOptions::check() const {
 void SequenceOptions::check(const PairData& data) const {
   model.require_memory(data.target_size(), 4);
   require_room(*this, data.longest());
-  if (initial.empty()) {
+  if (initial.empty() || !begins()) {
     ShapesOnly instead_of_models;
     empty_model(data.tokenizers);
     return;

@@ -88,6 +88,8 @@ class Experiment : public ExperimentBase {
         rows_.emplace_back().add_to(own);
         flags.add_to(own);
         own.parse();
+        if constexpr (requires(Options& row) { row.continues = true; })
+          rows_.back().continues = !flags.directory.resume.empty();
         plan.configuration = own.configuration();
       };
       flags_.is_alone() ? declare_and_parse() : with_flag(name_of(plan), declare_and_parse);
