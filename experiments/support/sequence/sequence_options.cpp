@@ -71,8 +71,10 @@ void SequenceOptions::add_to(Cli& cli) {
     cli.option("--select", select,
                "the score of the development set that selects the model: loss, or a metric of greedily decoded texts, "
                "such as bleu or sentence-bleu");
+    cli.comparable(false);  // a table's columns are the same in every row
     cli.option("--metrics", metrics, "scores of decoded texts; `score --help` lists them");
     cli.choice("--tokenize", tokenization, named_tokenizations(), "how sacrebleu splits texts into words");
+    cli.comparable(true);
   }
   cli.option("--init", initial, "begin with the parameters of this .safetensors file, or of this run's best model")
       .saved_as(lasting_path)
