@@ -94,6 +94,7 @@ void SequenceOptions::add_to(Cli& cli) {
 }
 
 void SequenceOptions::check() const {
+  training.check();
   ShapesOnly instead_of_models;
   model.require_memory(0, 4);
   model.make(decodes() ? special_tokens : 0, special_tokens);

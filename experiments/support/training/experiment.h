@@ -115,16 +115,21 @@ class Experiment : public ExperimentBase {
   void train(const Data& data, const std::function<RunResult(const Options&, const Run&)>& body) {
     ExperimentBase::train(
         plans_, data.description(), [&](const std::filesystem::path& directory) { data.save(directory); },
-        [&](std::size_t k, const Run& run) { return body(rows_[k], run); });
+        [&](std::size_t k, const Run& run) { return result(k, run, body); });
   }
 
   /// Tests a trained model with the options of every row: body(options, run) loads it, tests it and returns the result.
   /// Prints the table, or with `json` an object for each row. Keeps records if --out is given.
   void test(bool json, const std::function<RunResult(const Options&, const Run&)>& body) {
-    ExperimentBase::test(plans_, json, [&](std::size_t k, const Run& run) { return body(rows_[k], run); });
+    ExperimentBase::test(plans_, json, [&](std::size_t k, const Run& run) { return result(k, run, body); });
   }
 
  private:
+  /// Rows may differ in precision and threads.
+  RunResult result(std::size_t k, const Run& run, const std::function<RunResult(const Options&, const Run&)>& body) {
+    rows_[k].training.apply();
+    return body(rows_[k], run);
+  }
   static std::string name_of(const Plan& plan) {
     return "--compare: '" + plan.row + (plan.trial.empty() ? "" : " " + plan.trial) + "'";
   }
