@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_the_budget_is_refused) {
 
 BOOST_AUTO_TEST_CASE(a_batch_is_flat_and_padded) {
   const EncodedExamples examples = numbered({2, 3, 1});
-  const Batch batch = fill({.length = 4, .examples = {2, 1}}, examples);
+  const TextBatch batch = fill({.length = 4, .examples = {2, 1}}, examples);
   BOOST_TEST(batch.rows == 2);
   BOOST_TEST(batch.length == 4);
   BOOST_TEST(batch.tokens == (std::vector<std::int32_t>{6, 0, 0, 0, 5, 5, 5, 0}));
@@ -174,10 +174,10 @@ BOOST_AUTO_TEST_CASE(texts_are_cut_and_never_empty) {
   BOOST_TEST(all.groups == (std::vector<int>{3, -1}));
 }
 
-BOOST_AUTO_TEST_CASE(a_stream_continues_from_any_place) {
+BOOST_AUTO_TEST_CASE(plans_continue_from_any_place) {
   const EncodedExamples examples = numbered(random_lengths(300, 30, 9));
   const BatchOptions options{.tokens = 256, .sentences = 0, .length_multiple = 8};
-  BatchStream whole(examples.lengths, options, 5);
+  BatchPlans whole(examples.lengths, options, 5);
   std::vector<PlannedBatch> expected;
   const std::int64_t per_epoch = whole.batches_per_epoch();
   BOOST_REQUIRE(per_epoch > 4);
@@ -187,19 +187,19 @@ BOOST_AUTO_TEST_CASE(a_stream_continues_from_any_place) {
     expected.push_back(whole.next());
   }
   for (const std::int64_t start : {std::int64_t{0}, std::int64_t{3}, per_epoch - 1, per_epoch, 2 * per_epoch + 2}) {
-    BatchStream stream(examples.lengths, options, 5);
-    stream.seek(start / per_epoch, start % per_epoch);
+    BatchPlans plans(examples.lengths, options, 5);
+    plans.seek(start / per_epoch, start % per_epoch);
     for (std::int64_t i = start; i < 3 * per_epoch; ++i) {
-      const PlannedBatch batch = stream.next();
+      const PlannedBatch batch = plans.next();
       BOOST_TEST(batch.length == expected[static_cast<std::size_t>(i)].length);
       BOOST_TEST(batch.examples == expected[static_cast<std::size_t>(i)].examples);
     }
   }
-  BatchStream stream(examples.lengths, options, 5);
-  BOOST_TEST(contains(message_of([&] { stream.seek(0, per_epoch); }), "position"));
-  BOOST_TEST(contains(message_of([&] { stream.seek(-1, 0); }), "epoch -1"));
+  BatchPlans plans(examples.lengths, options, 5);
+  BOOST_TEST(contains(message_of([&] { plans.seek(0, per_epoch); }), "position"));
+  BOOST_TEST(contains(message_of([&] { plans.seek(-1, 0); }), "epoch -1"));
   const EncodedExamples none;
-  BOOST_TEST(contains(message_of([&] { BatchStream(none.lengths, options, 1); }), "no example"));
+  BOOST_TEST(contains(message_of([&] { BatchPlans(none.lengths, options, 1); }), "no example"));
 }
 
 BOOST_AUTO_TEST_CASE(batches_by_sentences_have_as_many_rows_whatever_their_length) {

@@ -1,280 +1,231 @@
+// Classifiers as the programs train them, and what they leave.
+#include <cmath>
+
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/data/agreement_data.h"
 #include "experiments/support/data/generated.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/attention_pictures.h"
-#include "experiments/support/report/classification_report.h"
+#include "experiments/support/report/comparison_report.h"
 #include "experiments/support/report/paper_numbers.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/classification_experiment.h"
 #include "tests/experiments/markup.h"
-#include "tests/files.h"
+#include "tests/experiments/programs.h"
 
 using namespace fovea;
 
 namespace {
 
-/// Tiny classifiers on generated sentences, trained for a moment.
-struct Trained {
-  Folder folder;
-  ClassificationData data = generate_agreement("generated:train=300,dev=40,test=60", false);
-  std::unique_ptr<Tokenizer> tokenizer;
-  EncodedData encoded;
-  EncoderModelOptions model;
-  BatchOptions batches;
-  TrainingOptions training;
-  std::vector<ComparedClassifier> compared;
+Ended agreement(const std::vector<std::string>& flags) { return ended("agreement", flags); }
 
-  explicit Trained(const std::vector<std::string>& attentions, int seeds = 1) {
-    std::vector<std::string_view> texts;
-    for (const Example& example : data.train) texts.push_back(example.text);
-    tokenizer = train_tokenizer({}, texts);
-    encoded = encode(data, *tokenizer, 0);
-    model.model_dim = 16;
-    model.feed_forward_dim = 16;
-    training.updates = 30;
-    training.evaluate_every = 10;
-    for (const std::string& attention : attentions) {
-      model.attention = attention;
-      ComparedClassifier each{attention, model, {}};
-      for (int seed = 1; seed <= seeds; ++seed) each.runs.push_back(run(seed));
-      compared.push_back(each);
-    }
-  }
-
-  ClassificationSetting setting() const { return {data, encoded, tokenizer->size(), model, batches, training}; }
-
-  FinishedRun run(int seed) const {
-    const std::string& attention = model.attention;
-    auto path = folder / file_name_for(attention + std::to_string(seed));
-    auto directory = RunDirectory::create("test", path);
-    Json configuration{{"attention", attention}};
-    auto outcome = train_classifier(setting(), std::uint64_t(seed), {directory, configuration, attention, path});
-    return {outcome, path};
-  }
-
-  std::string page() const {
-    write_report(folder / "report.html", "agreement", setting(), *tokenizer, compared, Json{{"layers", 2}});
-    return contents(folder / "report.html");
-  }
-};
-
-bool paper_number_shown(const std::vector<ComparedClassifier>& compared, const std::string& corpus,
-                        const std::string& number) {
-  return contains(paper_table(compared, corpus)->text(), number);
-}
-
-EncodedExamples examples_of(const std::vector<std::pair<int, std::int64_t>>& labels_and_lengths) {
-  EncodedExamples examples;
-  for (auto [label, length] : labels_and_lengths) {
-    examples.tokens.emplace_back(std::size_t(length), int(examples.size()) + special_tokens);
-    examples.lengths.push_back(length);
-    examples.labels.push_back(label);
-    examples.groups.push_back(-1);
-  }
+std::vector<TestedExample> examples_of(const std::vector<std::pair<std::string, std::size_t>>& classes_and_lengths) {
+  std::vector<TestedExample> examples;
+  for (const auto& [name, length] : classes_and_lengths)
+    examples.push_back({.input = fmt::format("text {}", examples.size()), .reference = name, .probabilities = {1, 0}});
   return examples;
-}
-
-/// Runs a program of these flags, with a tiny model; the message of what it refuses, or "no error".
-std::string message_with(std::vector<std::string> flags, int* loads = nullptr) {
-  flags.insert(flags.begin(), "agreement");
-  std::vector<const char*> arguments;
-  for (const std::string& flag : flags) arguments.push_back(flag.c_str());
-  return message_of([&] {
-    Cli cli("agreement", int(arguments.size()), arguments.data());
-    AgreementOptions data;
-    ClassificationExperiment experiment("agreement");
-    cli.add(data);
-    cli.add(experiment);
-    cli.parse();
-    experiment.run(cli, [&] {
-      if (loads) ++*loads;
-      return load(data);
-    });
-  });
-}
-
-std::vector<std::string> tiny(const std::filesystem::path& out, std::vector<std::string> more) {
-  std::vector<std::string> flags{"--data",
-                                 "generated:train=100,dev=20,test=20",
-                                 "--model-dim",
-                                 "8",
-                                 "--updates",
-                                 "2",
-                                 "--feed-forward-dim",
-                                 "8",
-                                 "--threads",
-                                 "1",
-                                 "--out",
-                                 out.string()};
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(classification)
 
-BOOST_AUTO_TEST_CASE(a_comparison_leaves_its_page_its_hypotheses_and_runs_that_label_text) {
+BOOST_AUTO_TEST_CASE(a_comparison_leaves_its_page_its_examples_and_runs_that_label_text) {
   Folder folder;
-  auto out = folder / "out";
-  BOOST_TEST(message_with(tiny(out, {"--compare", "global; gaussian"})) == "no error");
-  for (const char* file :
-       {"report.html", "hypotheses.tsv", "global-seed-1/hypotheses.tsv", "gaussian-seed-1/report.html"})
-    BOOST_TEST(std::filesystem::exists(out / file) == !contains(file, "1/report"), file);
-  BOOST_TEST(markup_error(contents(out / "report.html")) == "");
-  std::ofstream(folder / "new.txt") << "the boy near the dogs\n";
-  auto label = [&](const std::string& model) {
-    return message_with({"--model", model, "--label", (folder / "new.txt").string()});
+  const std::string out = (folder / "out").string();
+  const Ended trained = agreement(tiny_classifier(out, {"--compare", "global; gaussian"}));
+  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+  for (const char* file : {"report.html", "config.json", "run.json", "data.json", "global-seed-1/examples.test.jsonl",
+                           "global-seed-1/log.jsonl", "global-seed-1/config.json", "gaussian-seed-1/pictures.json",
+                           "gaussian-seed-1/result.json", "gaussian-seed-1/report.html"})
+    BOOST_TEST(std::filesystem::exists(folder / "out" / file) == !contains(file, "1/report"), file);
+  BOOST_TEST(markup_error(contents(folder / "out" / "report.html")) == "");
+  std::ofstream(folder / "new.txt") << "the boy near the dogs\nthe boys\n";
+  auto label = [&](const std::string& model, const std::vector<std::string>& more = {}) {
+    return agreement(joined({"--model", model, "--label", (folder / "new.txt").string()}, more));
   };
-  BOOST_TEST(label((out / "global-seed-1").string()) == "no error");
-  BOOST_TEST(label(out.string()) == "--model " + out.string() +
-                                        ": the directory of a comparison; name one of its runs: gaussian-seed-1 or "
-                                        "global-seed-1");
+  const std::string model = out + "/global-seed-1";
+  const Ended labels = label(model), probabilities = label(model, {"--probabilities"});
+  BOOST_TEST(labels.status == 0, labels.err);
+  BOOST_TEST_REQUIRE(probabilities.status == 0, probabilities.err);
+  std::istringstream of_labels(labels.out), of_both(probabilities.out);
+  int lines = 0;
+  for (std::string name, line; std::getline(of_labels, name); ++lines) {
+    BOOST_TEST((name == "singular" || name == "plural"), name);
+    BOOST_TEST_REQUIRE(bool(std::getline(of_both, line)));
+    const auto columns = split_columns(line);
+    BOOST_TEST_REQUIRE(columns.size() == 3u, line);
+    BOOST_TEST(columns[0] == name);
+    double sum = 0, largest = 0, own = 0;
+    for (std::string_view column : {columns[1], columns[2]}) {
+      const double p = std::stod(std::string(column.substr(column.find('=') + 1)));
+      if (column.substr(0, column.find('=')) == name) own = p;
+      sum += p;
+      largest = std::max(largest, p);
+    }
+    BOOST_TEST(sum == 1, boost::test_tools::tolerance(2e-4));
+    BOOST_TEST(own == largest, line);
+  }
+  BOOST_TEST(lines == 2);
+  BOOST_TEST(label(out).err == "agreement: --model " + out +
+                                   ": the directory of a comparison; name one of its runs: gaussian-seed-1 or "
+                                   "global-seed-1\n");
+  BOOST_TEST(agreement({"--model", model}).err ==
+             "agreement: --label and --model go together: --model runs/NAME --label FILE\n");
+  BOOST_TEST(agreement({"--probabilities"}).err == "agreement: --probabilities: goes with --label\n");
 }
 
 BOOST_AUTO_TEST_CASE(rows_of_a_comparison_differ_in_any_flags_of_model_and_training) {
   Folder folder;
-  auto out = folder / "out";
-  BOOST_TEST(message_with(tiny(out, {"--compare",
-                                     "global; wide: --model-dim 12 --attention gaussian(layers=2); "
-                                     "--updates 3",
-                                     "--seeds", "2", "--seed", "5"})) == "no error");
+  const std::filesystem::path out = folder / "out";
+  const Ended trained = agreement(tiny_classifier(
+      out.string(), {"--compare", "global; wide: --model-dim 12 --attention gaussian(layers=2); --updates 3", "--seeds",
+                     "2", "--seed", "5"}));
+  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
   for (const char* run : {"global-seed-5", "wide-seed-6", "updates-3-seed-6"})
     BOOST_TEST(std::filesystem::exists(out / run / "best.safetensors"), run);
-  Json wide = load_json(out / "wide-seed-6" / "config.json");
+  const Json wide = load_json(out / "wide-seed-6" / "config.json");
   BOOST_TEST(wide.at("model-dim") == 12);
   BOOST_TEST(wide.at("attention") == "gaussian(layers=2)");
   BOOST_TEST(wide.at("seed") == 6);
   BOOST_TEST(wide.at("compare") == "");
-  BOOST_TEST(load_json(out / "updates-3-seed-5" / "result.json").at("updates") == 3);
-  std::string page = contents(out / "report.html");
+  BOOST_TEST(load_json(out / "updates-3-seed-5" / "result.json").at("training").at("updates") == 3);
+  const std::string page = contents(out / "report.html");
   BOOST_TEST(contains(page, "<h3>wide</h3>"));
-  BOOST_TEST(contains(page, ">Layer 2, seed "));  // of the row's own attention, in its own width
+  BOOST_TEST(contains(page, ">layer 2: weights</text>"));  // of the row's own attention, in its own width
   // A row is what a run of its flags alone would be.
-  auto alone = folder / "alone";
-  BOOST_TEST(message_with(tiny(alone, {"--model-dim", "12", "--attention", "gaussian(layers=2)", "--seed", "6"})) ==
-             "no error");
+  const std::filesystem::path alone = folder / "alone";
+  BOOST_TEST(agreement(tiny_classifier(alone.string(),
+                                       {"--model-dim", "12", "--attention", "gaussian(layers=2)", "--seed", "6"}))
+                 .status == 0);
   BOOST_TEST(contents(alone / "best.safetensors") == contents(out / "wide-seed-6" / "best.safetensors"));
-  BOOST_TEST(message_with({"--resume", out.string()}) == "no error");  // all is there already
+  BOOST_TEST(agreement({"--resume", out.string()}).status == 0);  // all is there already
 }
 
 BOOST_AUTO_TEST_CASE(a_comparison_of_one_attention_can_label_text_too) {
   Folder folder;
-  auto out = folder / "out";
-  BOOST_TEST(message_with(tiny(out, {"--compare", "gaussian"})) == "no error");
+  const std::string out = (folder / "out").string();
+  BOOST_TEST(agreement(tiny_classifier(out, {"--compare", "gaussian"})).status == 0);
   std::ofstream(folder / "new.txt") << "the boy near the dogs\n";
-  BOOST_TEST(message_with({"--model", (out / "gaussian-seed-1").string(), "--label", (folder / "new.txt").string()}) ==
-             "no error");
+  BOOST_TEST(agreement({"--model", out + "/gaussian-seed-1", "--label", (folder / "new.txt").string()}).status == 0);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_nothing) {
   Folder folder;
-  auto out = folder / "out";
-  int loads = 0;
-  auto refusal = [&](std::vector<std::string> more) {
-    std::string message = message_with(tiny(out, more), &loads);
+  const std::string out = (folder / "out").string();
+  bool has_read = false;
+  auto refusal = [&](const std::vector<std::string>& more) {
+    const Ended refused = agreement(tiny_classifier(out, more));
+    BOOST_TEST(refused.status == 2);
     BOOST_TEST(!std::filesystem::exists(out));
-    return message;
+    has_read = contains(refused.out, "sentences");  // the line about the data
+    return refused.err;
   };
-  BOOST_TEST(refusal({"--encoder-attention", "gausian"}) ==
-             "--attention: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?");
-  BOOST_TEST(refusal({"--compare", "global; gausian"}).starts_with("--compare: 'gausian': --attention: 'gausian'"));
-  BOOST_TEST(refusal({"--compare", "global; far: --min-count 3"}) ==
-             "--compare: 'far': --min-count: cannot differ between the rows of a comparison");
-  BOOST_TEST(refusal({"--seed", "18446744073709551615", "--seeds", "2"}) ==
-             "--seed 18446744073709551615: too large for --seeds 2");
-  BOOST_TEST(refusal({"--compare", "global; gaussian;global"}) == "--compare: 'global' is there twice");
-  BOOST_TEST(refusal({"--heads", "5"}) == "--heads 5: must divide --model-dim 8");
-  BOOST_TEST(refusal({"--schedule", "cosin"}).starts_with("--schedule: "));
-  BOOST_TEST(loads == 0);
-  BOOST_TEST(refusal({"--batch-tokens", "4"}).starts_with("--batch-tokens 4: "));
-  BOOST_TEST(
-      refusal({"--compare", "global; few: --batch-tokens 4"}).starts_with("--compare: 'few': --batch-tokens 4: "));
-  BOOST_TEST(loads == 2);
+  auto refuses = [&](const std::vector<std::string>& more, const std::string& message, bool reads = false) {
+    const std::string error = refusal(more);
+    BOOST_TEST(error.starts_with("agreement: " + message), error);
+    BOOST_TEST(has_read == reads);
+  };
+  refuses({"--encoder-attention", "gausian"},
+          "--attention: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?\n");
+  refuses({"--compare", "global; gausian"}, "--compare: 'gausian': --attention: 'gausian'");
+  refuses({"--compare", "global; far: --min-count 3"},
+          "--compare: 'far': --min-count: cannot differ between the rows of a comparison\n");
+  refuses({"--compare", "global; far: --seeds 3"}, "--compare: 'far': --seeds: cannot differ between the rows");
+  refuses({"--compare", "global; far: --label x"}, "--compare: 'far': --label: cannot differ between the rows");
+  refuses({"--compare", "global; far: --config x"}, "--compare: 'far': --config: cannot differ between the rows");
+  refuses({"--compare", "global; far: --layer 3"}, "--compare: 'far': --layer: no such flag; did you mean '--layers'?");
+  refuses({"--seed", "18446744073709551615", "--seeds", "2"}, "--seed 18446744073709551615: too large for --seeds 2\n");
+  refuses({"--compare", "global; gaussian;global"}, "--compare: 'global' is there twice\n");
+  refuses({"--heads", "5"}, "--heads 5: must divide --model-dim 8\n");
+  refuses({"--schedule", "cosin"}, "--schedule: ");
+  refuses({"--compare", "global; bad: --schedule cosin"}, "--compare: 'bad': --schedule: ");
+  refuses({"--batch-tokens", "4"}, "--batch-tokens 4: ", true);
+  refuses({"--compare", "global; few: --batch-tokens 4"}, "--compare: 'few': --batch-tokens 4: ", true);
 }
 
 BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
-  Trained trained({"global", "relative(layers=2)", "gaussian", "window(use=additive)"}, 2);
-  std::string html = trained.page();
+  Folder folder;
+  const std::filesystem::path out = folder / "out";
+  const Ended trained = agreement(
+      tiny_classifier(out.string(), {"--compare", "global; relative(layers=2); gaussian; window(use=additive)",
+                                     "--seeds", "2", "--updates", "30", "--evaluate-every", "10"}));
+  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+  const std::string html = contents(out / "report.html");
   BOOST_TEST(markup_error(html) == "");
   BOOST_TEST(html.size() < 1'000'000u);
-  for (const char* part : {"Development accuracy", "Training loss", "<h3>global</h3>", "<h3>window(use=additive)</h3>",
-                           ">Layer 2, seed ", ">left pointer<", ">window<", "best seed", "over 2 seeds"})
+  for (const char* part : {"Development set", "Training loss", "<h3>global</h3>", "<h3>window(use=additive)</h3>",
+                           ">layer 2: weights</text>", ">layer 1: left pointer<", ">layer 1: window<", "<p>Seed ",
+                           "over 2 seeds", "0 attractors", ">Examples<"})
     BOOST_TEST(contains(html, part), part << " is missing");
-  BOOST_TEST(count(html, "<path class=\"band") == 8u);    // a curve with its deviation for each attention, twice
-  BOOST_TEST(count(html, ">weights</text>") == 4u * 3u);  // three sentences
-  BOOST_TEST(count(html, ">window</text>") == 3u);
+  BOOST_TEST(count(html, "<path class=\"band") == 8u);     // a curve with its deviation for each attention, twice
+  BOOST_TEST(count(html, ": weights</text>") == 4u * 3u);  // three sentences
+  BOOST_TEST(count(html, ": window</text>") == 3u);
   BOOST_TEST(contains(html, "<circle class=\"center\""));  // of gaussian
-  BOOST_TEST(!contains(html, "Nguyen"));                   // the paper has nothing on generated sentences
-  trained.data.corpus = "SVA";
-  BOOST_TEST(contains(trained.page(), "<td class=\"number\">96.19</td>"));
-  trained.compared.back().model.layers = 3;  // something else than the first row with another attention
-  BOOST_TEST(!paper_number_shown(trained.compared, "SVA", "96.19"));
-  BOOST_TEST(paper_number_shown(trained.compared, "SVA", "95.27"));
+  BOOST_TEST(contains(html, "<td class=\"number\">96.19</td>"));
+
+  // A page of very many attentions stays small.
+  const RunResult run = *load_result(out / "window-use=additive-seed-1");
+  ComparisonReport report{"agreement", "data", {}, {}, Json{{"layers", 2}}};
+  report.rows.resize(80, {"window(use=additive)", "", {run}});
+  write_report(folder / "many.html", report);
+  const std::string many = contents(folder / "many.html");
+  BOOST_TEST(many.size() < 1'000'000u);
+  BOOST_TEST(markup_error(many) == "");
+  BOOST_TEST(contains(many, "Left out: the page would grow over its size."));
 }
 
-BOOST_AUTO_TEST_CASE(a_page_of_very_many_attentions_stays_small) {
-  Trained trained({"window"});
-  trained.compared.resize(40, trained.compared.front());
-  std::string html = trained.page();
-  BOOST_TEST(html.size() < 1'000'000u);
-  BOOST_TEST(contains(html, "No pictures"));
-}
-
-BOOST_AUTO_TEST_CASE(hypotheses_are_the_test_texts_with_gold_and_predicted_class) {
-  Trained trained({"global"});
-  const FinishedRun& run = trained.compared.front().runs.front();
-  auto lines = read_lines(run.directory / hypotheses_file).lines;
-  BOOST_TEST(lines.front() == "text\tgold\tpredicted");
-  BOOST_TEST_REQUIRE(lines.size() == trained.data.test.size() + 1);
-  for (std::size_t k = 0; k < trained.data.test.size(); ++k) {
-    auto columns = split_columns(lines[k + 1]);
-    BOOST_TEST_REQUIRE(columns.size() == 3u);
-    BOOST_TEST(columns[0] == trained.data.test[k].text);
-    BOOST_TEST(columns[1] == trained.data.classes[std::size_t(trained.data.test[k].label)]);
-    BOOST_TEST((columns[1] == columns[2]) == (run.outcome.correct[k] == '1'));
+BOOST_AUTO_TEST_CASE(examples_are_the_test_texts_with_gold_and_predicted_class) {
+  Folder folder;
+  const std::string out = (folder / "out").string();
+  BOOST_TEST_REQUIRE(agreement(tiny_classifier(out)).status == 0);
+  const ClassificationData data = generate_agreement("generated:train=100,dev=20,test=20", false);
+  const std::optional<RunResult> run = load_result(out);
+  const std::vector<TestedExample>& examples = run->tests.at(0).examples;
+  BOOST_TEST_REQUIRE(examples.size() == data.test.size());
+  double right = 0, right_without_attractors = 0, without_attractors = 0;
+  for (std::size_t k = 0; k < data.test.size(); ++k) {
+    const TestedExample& example = examples[k];
+    BOOST_TEST(example.input == data.test[k].text);
+    BOOST_TEST(example.reference == data.classes[static_cast<std::size_t>(data.test[k].label)]);
+    BOOST_TEST(example.group == data.test[k].group);
+    BOOST_TEST_REQUIRE(example.probabilities.size() == 2u);
+    BOOST_TEST(example.probabilities[0] + example.probabilities[1] == 1, boost::test_tools::tolerance(1e-5));
+    BOOST_TEST(example.hypothesis == data.classes[example.probabilities[0] < example.probabilities[1]]);
+    const bool is_right = example.hypothesis == example.reference;
+    right += is_right;
+    if (example.group == 0) right_without_attractors += is_right, ++without_attractors;
   }
-}
-
-BOOST_AUTO_TEST_CASE(a_finished_run_is_not_repeated_and_must_fit_the_data) {
-  Trained trained({"global"});
-  const FinishedRun& first = trained.compared.front().runs.front();
-  auto directory = RunDirectory::resume(first.directory);
-  Json configuration{{"attention", "global"}};
-  TrainingRun run{directory, configuration, "global", first.directory};
-  std::filesystem::remove(directory.checkpoint());
-  BOOST_TEST(train_classifier(trained.setting(), 1, run).correct == first.outcome.correct);
-  BOOST_TEST(!std::filesystem::exists(directory.checkpoint()));
-  trained.data.test.pop_back();
-  BOOST_TEST(contains(message_of([&] { train_classifier(trained.setting(), 1, run); }),
-                      "result.json: the result of 60 test examples; the data has 59"));
-}
-
-BOOST_AUTO_TEST_CASE(the_best_run_is_the_best_on_the_development_set) {
-  auto with = [](double dev, const std::string& correct) {
-    FinishedRun run;
-    run.outcome.dev_accuracy = dev;
-    run.outcome.correct = correct;
-    return run;
-  };
-  std::vector<ComparedClassifier> compared{{"a", {}, {with(50, "11"), with(70, "01")}}, {"b", {}, {with(60, "11")}}};
-  BOOST_TEST(best_of(compared).title == "a");
-  BOOST_TEST(best_of(compared).best().outcome.dev_accuracy == 70);
-  BOOST_TEST((compared[0].accuracies() == std::vector<double>{100, 50}));
-  BOOST_TEST((compared[0].scores_by_example() == std::vector<double>{50, 100}));
+  const Json result = load_json(folder / "out" / "result.json"), test = result.at("tests").at("test");
+  BOOST_TEST(test.at("scores").at("accuracy %").get<double>() == 100 * right / 20, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(test.at("measurements")[0].at("name") == "0 attractors");
+  BOOST_TEST(
+      test.at("measurements")[0].at("value").get<double>() == 100 * right_without_attractors / without_attractors,
+      boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(result.at("row") == "global");
+  BOOST_TEST(result.at("seed") == 1);
+  BOOST_TEST(result.at("training").at("updates") == 2);
+  BOOST_TEST(result.at("training").at("selected_by") == "accuracy");
+  BOOST_TEST(result.at("goal").at("updates") == 2);
+  BOOST_TEST(result.at("parameters").get<int>() > 100);
+  BOOST_TEST(result.at("checksums").size() == 2u);  // of examples and log
+  const Json starts = load_json(folder / "out" / "run.json");
+  BOOST_TEST(starts.at(0).at("command").get<std::string>().starts_with("agreement --data generated:train=100"));
 }
 
 BOOST_AUTO_TEST_CASE(shown_sentences_are_of_all_classes_and_fit_a_map) {
-  auto examples = examples_of({{0, 300}, {0, 9}, {0, 12}, {1, 40}, {1, 17}, {0, 16}, {1, 5}});
-  BOOST_TEST((sentences_to_show(examples, 3) == std::vector<std::size_t>{1, 4, 2}));
-  examples.groups[5] = 4;
-  BOOST_TEST((sentences_to_show(examples, 2) == std::vector<std::size_t>{5, 4}));
-  examples.tokens[1] = examples.tokens[2] = examples.tokens[5];
-  BOOST_TEST((sentences_to_show(examples, 3) == std::vector<std::size_t>{5, 4, 6}));
-  BOOST_TEST(sentences_to_show(examples, 99).size() == 5u);
+  const std::vector<std::int64_t> lengths{300, 9, 12, 40, 17, 16, 5};
+  std::vector<TestedExample> examples =
+      examples_of({{"a", 300}, {"a", 9}, {"a", 12}, {"b", 40}, {"b", 17}, {"a", 16}, {"b", 5}});
+  using Indices = std::vector<std::size_t>;
+  BOOST_TEST((examples_to_show(examples, lengths, 3) == Indices{1, 4, 2}));
+  examples[5].group = 4;
+  BOOST_TEST((examples_to_show(examples, lengths, 2) == Indices{5, 4}));
+  examples[1].input = examples[2].input = examples[5].input;
+  BOOST_TEST((examples_to_show(examples, lengths, 3) == Indices{5, 4, 6}));
+  BOOST_TEST(examples_to_show(examples, lengths, 99).size() == 5u);
+  for (TestedExample& example : examples) example.probabilities.clear();  // without classes, the order alone counts
+  BOOST_TEST((examples_to_show(examples, lengths, 3) == Indices{5, 4, 6}));
 }
 
 BOOST_AUTO_TEST_CASE(the_layer_shown_carries_the_method) {
@@ -286,18 +237,24 @@ BOOST_AUTO_TEST_CASE(the_layer_shown_carries_the_method) {
 }
 
 BOOST_AUTO_TEST_CASE(the_papers_numbers_stand_beside_the_papers_methods_only) {
-  auto number = [](const std::string& corpus, const std::string& attention) {
-    auto row = paper_row(corpus, attention);
-    return row ? row->accuracy : 0;
+  // Of the row of `attention`, beside plain attention and relative positions.
+  auto numbers = [](const std::string& program, const std::string& attention) {
+    const std::vector<PaperTable> tables = paper_tables(
+        program,
+        {Json{{"attention", "global"}}, Json{{"attention", "relative(clip=8)"}}, Json{{"attention", attention}}});
+    BOOST_TEST_REQUIRE(tables.size() == 1u);
+    const auto& row = tables[0].rows.at(2);
+    return row ? row->values : std::vector<double>{};
   };
-  BOOST_TEST(number("SST-2", "global") == 79.36);
-  BOOST_TEST(number("IMDB", "relative(clip=8)") == 84.61);
-  BOOST_TEST(number("SVA", "gaussian(layers=1)") == 95.00);
-  BOOST_TEST(number("IMDB", "window(layers=1)") == 85.09);
-  BOOST_TEST(number("SST-2", "window(use=additive, layers=1)") == 82.13);
+  using Values = std::vector<double>;
+  BOOST_TEST((numbers("sentiment", "global") == Values{79.36, 83.65}));
+  BOOST_TEST((numbers("sentiment", "relative") == Values{79.73, 84.61}));
+  BOOST_TEST((numbers("agreement", "gaussian(layers=1)") == Values{95.00}));
+  BOOST_TEST((numbers("sentiment", "window(layers=1)") == Values{79.70, 85.09}));
+  BOOST_TEST((numbers("sentiment", "window(use=additive, layers=1)") == Values{82.13, 87.98}));
   for (const char* other : {"gaussian(window=fixed)", "relative + gaussian", "window(segment=5)", "heads(global*4)"})
-    BOOST_TEST(number("SVA", other) == 0, other);
-  BOOST_TEST(number("", "global") == 0);
+    BOOST_TEST(numbers("agreement", other).empty(), other);
+  BOOST_TEST(paper_tables("agreement", {Json{{"attention", "global"}}, Json{{"attention", "global"}}}).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

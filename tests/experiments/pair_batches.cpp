@@ -76,12 +76,12 @@ BOOST_AUTO_TEST_CASE(a_batch_has_what_is_read_and_what_is_said) {
   BOOST_TEST(batch.target_tokens == 6);
 }
 
-BOOST_AUTO_TEST_CASE(a_stream_gives_every_pair_once_and_continues_from_any_place) {
+BOOST_AUTO_TEST_CASE(batches_give_every_pair_once_and_continue_from_any_place) {
   EncodedPairs pairs;
   std::mt19937_64 random(11);
   add_pairs(pairs, 200, random);
   const BatchOptions options{.tokens = 256, .sentences = 0, .length_multiple = 8};
-  PairStream whole(pairs, options, 5);
+  PairBatches whole(pairs, options, 5);
   const std::int64_t per_epoch = whole.batches_per_epoch();
   std::vector<PairBatch> expected;
   std::vector<int> seen(200, 0);
@@ -93,12 +93,12 @@ BOOST_AUTO_TEST_CASE(a_stream_gives_every_pair_once_and_continues_from_any_place
   }
   BOOST_TEST(seen == std::vector<int>(200, 2));
   for (const std::int64_t start : {std::int64_t{2}, per_epoch - 1, per_epoch + 3}) {
-    PairStream stream(pairs, options, 5);
-    stream.next();
-    stream.seek(start / per_epoch, start % per_epoch);
-    BOOST_TEST(stream.position() == start % per_epoch);
+    PairBatches batches(pairs, options, 5);
+    batches.next();
+    batches.seek(start / per_epoch, start % per_epoch);
+    BOOST_TEST(batches.position() == start % per_epoch);
     for (std::int64_t i = start; i < 2 * per_epoch; ++i) {
-      PairBatch batch = stream.next();
+      PairBatch batch = batches.next();
       BOOST_TEST(batch.source == expected[static_cast<std::size_t>(i)].source);
       BOOST_TEST(batch.target_out == expected[static_cast<std::size_t>(i)].target_out);
     }

@@ -3,10 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/data/sentiment_data.h"
-#include "experiments/support/program/program.h"
-#include "experiments/support/training/classification_experiment.h"
-#include "tests/files.h"
+#include "experiments/support/program/json_file.h"
+#include "tests/experiments/programs.h"
 
 using namespace fovea;
 
@@ -44,34 +42,7 @@ void write_parts(const std::filesystem::path& folder) {
   write(folder / "test.tsv", table(10, 70));
 }
 
-struct Program {
-  int status;
-  std::string out, err;
-};
-
-/// Runs `sentiment` with these flags in a child process.
-Program sentiment(std::vector<std::string> flags) {
-  Folder folder;
-  flags.insert(flags.begin(), "sentiment");
-  flags.insert(flags.end(), {"--threads", "1"});
-  int status = status_in_child([&] {
-    if (!std::freopen((folder / "out").c_str(), "w", stdout)) return 99;
-    if (!std::freopen((folder / "err").c_str(), "w", stderr)) return 99;
-    std::vector<const char*> arguments;
-    for (const std::string& flag : flags) arguments.push_back(flag.c_str());
-    int result = run("sentiment", int(arguments.size()), arguments.data(), [](Cli& cli) {
-      SentimentOptions data;
-      ClassificationExperiment experiment("sentiment");
-      cli.add(data);
-      cli.add(experiment);
-      cli.parse();
-      experiment.run(cli, [&] { return load(data); });
-    });
-    std::fflush(nullptr);
-    return result;
-  });
-  return {status, contents(folder / "out"), contents(folder / "err")};
-}
+Ended sentiment(const std::vector<std::string>& flags) { return ended("sentiment", flags); }
 
 std::vector<std::string> training(const std::string& data, const std::string& out) {
   return {"--data", data, "--model-dim", "8", "--feed-forward-dim", "8", "--updates", "3", "--out", out};
@@ -79,7 +50,7 @@ std::vector<std::string> training(const std::string& data, const std::string& ou
 
 /// The one line of what is refused, after the program's name.
 std::string refusal(const std::vector<std::string>& flags) {
-  Program ended = sentiment(flags);
+  const Ended ended = sentiment(flags);
   BOOST_TEST(ended.status == 2, ended.err);
   return ended.err;
 }
@@ -96,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_from_any_directory) {
     BOOST_TEST(sentiment(training("./train.tsv", "run")).status == 0);
   }
   Within elsewhere("/");
-  Program ended = sentiment({"--resume", (folder / "run").string()});
+  const Ended ended = sentiment({"--resume", (folder / "run").string()});
   BOOST_TEST(ended.status == 0, ended.err);
   BOOST_TEST(load_json(folder / "run" / "config.json")["data"] == (folder / "train.tsv").string());
 }
@@ -126,9 +97,11 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_with_other_data) {
   const std::string part = run + "/global-seed-2";  // a run of its own
   BOOST_TEST(refusal({"--resume", part}) == says(part, "dev has other texts or labels"));
   write_parts(folder.path);
-  Program ended = sentiment({"--resume", run});
+  const Ended ended = sentiment({"--resume", run});
   BOOST_TEST(ended.status == 0, ended.err);
   write(folder / "run" / "data.json", "[1]\n");
+  BOOST_TEST(refusal({"--resume", run}) == fmt::format("sentiment: {}/data.json: has no part 'train'\n", run));
+  write(folder / "run" / "data.json", R"({"train": {"examples": "x"}})");
   BOOST_TEST(
       refusal({"--resume", run}).starts_with(fmt::format("sentiment: {}/data.json: not what a run writes", run)));
 }
@@ -154,7 +127,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_labelled_is_said_with_its_line_behind_the_la
   for (int k = 1; k < 1500; ++k) lines += "word1 is number\n";
   auto labels_before = [&](const std::string& line, const std::string& error) {
     write(texts, lines + line + "\nword2\n");
-    Program ended = sentiment({"--model", run, "--label", texts, "--batch-tokens", "16"});
+    const Ended ended = sentiment({"--model", run, "--label", texts, "--batch-tokens", "16"});
     BOOST_TEST(ended.status == 2);
     BOOST_TEST(std::count(ended.out.begin(), ended.out.end(), '\n') == 1499);
     BOOST_TEST(ended.err == fmt::format("sentiment: {}:1500: {}\n", texts, error));
@@ -163,7 +136,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_labelled_is_said_with_its_line_behind_the_la
   for (int k = 0; k < 17; ++k) many += "is ";
   labels_before(many, "17 tokens, --batch-tokens is 16: raise it, or set --max-length to cut what is longer");
   labels_before("caf\xe9", "byte 4 is 0xe9: not valid UTF-8 (another encoding? try iconv -t UTF-8)");
-  Program cut = sentiment({"--model", run, "--label", texts, "--batch-tokens", "16", "--max-length", "16"});
+  const Ended cut = sentiment({"--model", run, "--label", texts, "--batch-tokens", "16", "--max-length", "16"});
   BOOST_TEST(cut.status == 2);  // the bytes are still no text
 }
 

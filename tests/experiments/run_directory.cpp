@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(a_directory_with_something_in_it_is_refused) {
   auto path = folder / "a/b";
   { RunDirectory::create("agreement", path); }
   { RunDirectory::create("agreement", path); }  // empty: fine
-  for (const char* name : {"config.json", "checkpoint.safetensors", "metrics.csv"}) std::ofstream(path / name) << "{}";
+  for (const char* name : {"config.json", "checkpoint.safetensors", "log.jsonl"}) std::ofstream(path / name) << "{}";
   BOOST_TEST(
       message_of([&] { RunDirectory::create("agreement", path); }) ==
       fmt::format("--out {0}: the directory is not empty (checkpoint.safetensors, config.json and 1 more); name a "
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(parts_have_names_that_every_shell_can_type) {
   Folder folder;
   auto run = RunDirectory::create("agreement", folder / "a");
   auto part = run.part("heads(global*4)");
-  BOOST_TEST(part.metrics().string() == (folder / "a/heads-global-4/metrics.csv").string());
+  BOOST_TEST(part.log().string() == (folder / "a/heads-global-4/log.jsonl").string());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

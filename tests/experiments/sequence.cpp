@@ -1,10 +1,11 @@
-// Sequence models as the programs train, test and use them.
-#include <fstream>
-
+// Sequence models as the programs train them.
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/program/run_log.h"
+#include "experiments/support/sequence/sequence_testing.h"
 #include "tests/experiments/markup.h"
-#include "tests/experiments/sequence_programs.h"
+#include "tests/experiments/programs.h"
+#include "tests/experiments/small_sequences.h"
 
 using namespace fovea;
 
@@ -13,7 +14,19 @@ namespace {
 Ended translate(std::vector<std::string> flags) {
   if (std::find(flags.begin(), flags.end(), "--model") == flags.end())
     flags.insert(flags.begin(), {"--data", few_sentences, "--longest", "12"});
-  return ended(translation(), flags);
+  return ended("translate", flags);
+}
+
+/// The tokens of the pairs' targets, each with </s>, one after the other.
+std::vector<std::int32_t> all_tokens(const EncodedPairs& pairs) {
+  std::vector<std::int32_t> all;
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(pairs.target.lengths()[k]));
+    pairs.target.read(k, tokens);
+    all.insert(all.end(), tokens.begin(), tokens.end());
+    all.push_back(end_id);
+  }
+  return all;
 }
 
 }  // namespace
@@ -21,117 +34,78 @@ Ended translate(std::vector<std::string> flags) {
 BOOST_AUTO_TEST_SUITE(sequence_experiments)
 
 BOOST_AUTO_TEST_CASE(a_loss_does_not_depend_on_the_batch) {
-  PairTextOptions text;
-  text.text.min_count = 1;
-  BatchOptions all, single;
+  const SequenceOptions options = small_options();
+  BatchOptions single = options.batches;
   single.sentences = 1;
-  SequenceData data = small_data(text, all);
-  auto model = small_model(data.tokenizers, "classic(additive)");
-  std::vector<Likelihood> together = likelihoods(*model, data.train, all),
-                          apart = likelihoods(*model, data.train, single);
+  const PairData data = small_data(options, Part::train);
+  const EncodedPairs& pairs = data.tests.front().pairs;
+  auto model = small_model(options, data.tokenizers);
+  std::vector<Likelihood> together = likelihoods(*model, pairs, options.batches),
+                          apart = likelihoods(*model, pairs, single);
   std::int64_t tokens = 0;
   for (std::size_t k = 0; k < together.size(); ++k) {
     BOOST_TEST(together[k].negative_log == apart[k].negative_log, boost::test_tools::tolerance(1e-4));
-    BOOST_TEST(together[k].tokens == data.train.target.lengths()[k] + 1);
+    BOOST_TEST(together[k].tokens == pairs.target.lengths()[k] + 1);
     tokens += together[k].tokens;
   }
   BOOST_TEST(total(together).tokens == tokens);
 }
 
 BOOST_AUTO_TEST_CASE(the_loss_of_an_update_is_the_mean_of_its_tokens_and_gates_lower_it) {
-  PairTextOptions text;
-  text.text.min_count = 1;
-  BatchOptions batches;
-  batches.sentences = 3;
-  batches.accumulate = 3;  // nine pairs: the whole part
-  SequenceData data = small_data(text, batches);
-  auto model = small_model(data.tokenizers, "classic(additive + flexible)");
-  model->train(false);
-  auto update = [&](const SequenceLossOptions& loss) {
-    SequenceTask task(*model, data.train, batches, loss, 1, "score", [] { return 0.0; });
-    double sum = 0;
-    double divisor = task.next_update(0, [&](const Variable& part) { sum += part.item(); });
-    return std::pair(sum, divisor);
+  Folder folder;
+  // the first update, whose micro-batches of three sentences are all pairs
+  auto first_line = [&](const std::string& attention, const std::vector<std::string>& more) {
+    static int runs = 0;
+    const std::string out = (folder / std::to_string(runs++)).string();
+    const Ended one = translate(
+        joined(tiny(out, {"--architecture", "rnn", "--embedding-dim", "6", "--attention", attention, "--dropout", "0",
+                          "--select", "loss", "--updates", "1", "--batch-sentences", "3", "--accumulate", "20"}),
+               more));
+    BOOST_TEST_REQUIRE(one.status == 0, one.err);
+    return read_log(std::filesystem::path(out) / "log.jsonl").front();
   };
-  SequenceLossOptions plain{.label_smoothing = 0};
-  Likelihood expected = total(likelihoods(*model, data.train, batches));
-  auto [sum, tokens] = update(plain);
-  BOOST_TEST(tokens == static_cast<double>(expected.tokens));
-  BOOST_TEST(sum == expected.negative_log, boost::test_tools::tolerance(1e-4));
+  const std::string plain = "classic(additive + flexible)", gated = "classic(additive + flexible(beta=0.25))";
+  auto loss = [](const Json& line) { return line.at("loss").get<double>(); };
+  auto unsmoothed = [](const Json& line) { return line.at("unsmoothed_loss").get<double>(); };
+  const Json by_token = first_line(plain, {}), by_sentence = first_line(plain, {"--loss-per", "sentence"});
+  BOOST_TEST(loss(by_token) == unsmoothed(by_token), boost::test_tools::tolerance(1e-7));
+  BOOST_TEST((2 < loss(by_token) && loss(by_token) < 6), loss(by_token));
+  const double tokens_per_sentence = loss(by_sentence) / loss(by_token);
+  BOOST_TEST((2 < tokens_per_sentence && tokens_per_sentence < 20), tokens_per_sentence);
+  BOOST_TEST(
+      by_sentence.at("gradient_norm").get<double>() == by_token.at("gradient_norm").get<double>() * tokens_per_sentence,
+      boost::test_tools::tolerance(1e-4));
 
-  SequenceLossOptions gated{.label_smoothing = 0, .gate = 0.25};
-  auto [by_token, same_tokens] = update(gated);
-  gated.gate_norm = GateNorm::sentence;
-  auto [by_sentence, sentences] = update(gated);
-  BOOST_TEST(same_tokens == tokens);
-  BOOST_TEST(sentences == 9.0);
-  double mean_gate = (expected.negative_log - by_sentence) / (0.25 * 9);
-  BOOST_TEST((mean_gate > 0.2 && mean_gate < 0.8));  // a sigmoid of small numbers
+  const Json gated_by_token = first_line(gated, {}), gated_by_sentence = first_line(gated, {"--loss-per", "sentence"});
+  BOOST_TEST(unsmoothed(gated_by_token) == loss(by_token), boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(unsmoothed(gated_by_sentence) == loss(by_sentence), boost::test_tools::tolerance(1e-9));
+  const double mean_gate = (loss(by_sentence) - loss(gated_by_sentence)) / 0.25;
+  BOOST_TEST((mean_gate > 0.2 && mean_gate < 0.8), mean_gate);  // a sigmoid of small numbers
   // Micro-batches of three sentences: their mean gates, weighted by their tokens.
-  BOOST_TEST((expected.negative_log - by_token) / (0.25 * tokens) == mean_gate, boost::test_tools::tolerance(0.2));
-}
+  BOOST_TEST((loss(by_token) - loss(gated_by_token)) / 0.25 == mean_gate, boost::test_tools::tolerance(0.2));
 
-BOOST_AUTO_TEST_CASE(dropout_depends_on_the_number_of_the_update_and_not_on_the_updates_before_it) {
-  PairTextOptions text;
-  text.text.min_count = 1;
-  BatchOptions batches;
-  batches.sentences = 2;
-  batches.accumulate = 2;
-  SequenceData data = small_data(text, batches);
-  auto model = small_model(data.tokenizers, "classic(additive)", 0.4);
-  const SequenceLossOptions plain{.label_smoothing = 0};
-  auto task = [&] { return SequenceTask(*model, data.train, batches, plain, 1, "score", [] { return 0.0; }); };
-  auto losses = [&](SequenceTask& task, std::int64_t update) {
-    std::vector<double> parts;
-    task.next_update(update, [&](const Variable& part) { parts.push_back(part.item()); });
-    return parts;
-  };
-  SequenceTask whole = task(), resumed = task(), other = task();
-  for (std::int64_t update = 0; update < 3; ++update) losses(whole, update);
-  resumed.seek(whole.place());
-  other.seek(whole.place());
-  const std::vector<double> expected = losses(whole, 3);
-  BOOST_TEST(losses(resumed, 3) == expected, boost::test_tools::per_element());
-  BOOST_TEST(losses(other, 4) != expected);
-}
-
-BOOST_AUTO_TEST_CASE(gates_need_flexible_attention) {
-  PairTextOptions text;
-  text.text.min_count = 1;
-  BatchOptions batches;
-  SequenceData data = small_data(text, batches);
-  auto plain = small_model(data.tokenizers, "classic(additive)"),
-       flexible = small_model(data.tokenizers, "classic(additive + flexible)");
-  SequenceLossOptions gated{.gate = 0.1};
-  BOOST_TEST(message_of([&] { gated.require_gates(*plain); }) ==
-             "--gate 0.1: no attention of this model has a gate; flexible attention does");
-  gated.require_gates(*flexible);
-  SequenceLossOptions{}.require_gates(*plain);
+  const Json smooth = first_line(plain, {"--label-smoothing", "0.2"});
+  BOOST_TEST(unsmoothed(smooth) == loss(by_token), boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(std::abs(loss(smooth) - loss(by_token)) > 1e-4);
 }
 
 BOOST_AUTO_TEST_CASE(lines_make_blocks) {
-  auto lines = generate_lines("generated:train=40,dev=5,test=5,length=5-9");
-  PairTextOptions text;
-  text.text.min_count = 1;
-  BatchOptions batches;
-  SequenceData apart{train_tokenizers(*lines, text), {}, {}, {}, {}, {}}, joined{apart.tokenizers, {}, {}, {}, {}, {}};
-  encode_parts(apart, *lines, {}, batches);
-  encode_parts(joined, *lines, {.block = 30}, batches);
-  std::vector<std::int32_t> all, blocks;
-  auto append = [](std::vector<std::int32_t>& to, const TokenStore& store) {
-    for (std::size_t k = 0; k < store.size(); ++k) {
-      std::vector<std::int32_t> tokens(static_cast<std::size_t>(store.lengths()[k]));
-      store.read(k, tokens);
-      to.insert(to.end(), tokens.begin(), tokens.end());
-      to.push_back(end_id);
-    }
+  PairDataOptions options;
+  options.generate = generate_lines;
+  options.has_source = false;
+  options.corpus.data = "generated:train=40,dev=5,test=5,length=5-9";
+  options.text.text.min_count = 1;
+  auto data = [&] {
+    return PairData(options, {}, train_tokenizers(*options.open("test", true), options.text), Part::train, false);
   };
-  append(all, apart.train.target);
-  append(blocks, joined.train.target);
-  BOOST_TEST(all == blocks, boost::test_tools::per_element());
-  BOOST_TEST(apart.train.size() == 40u);
-  BOOST_TEST(joined.train.size() < 20u);
-  for (std::int64_t length : joined.train.target.lengths()) BOOST_TEST(length <= 30);
+  const PairData apart = data();
+  options.block = 30;
+  const PairData blocks = data();
+  const EncodedPairs &lines = apart.tests.front().pairs, &joined = blocks.tests.front().pairs;
+  BOOST_TEST(all_tokens(lines) == all_tokens(joined), boost::test_tools::per_element());
+  BOOST_TEST(lines.size() == 40u);
+  BOOST_TEST(joined.size() < 20u);
+  for (std::int64_t length : joined.target.lengths()) BOOST_TEST(length <= 30);
 }
 
 BOOST_AUTO_TEST_CASE(a_comparison_trains_tests_and_leaves_runs_that_decode) {
@@ -170,6 +144,48 @@ BOOST_AUTO_TEST_CASE(seeds_are_runs_of_their_own) {
   BOOST_TEST(contents(folder / "alone" / "best.safetensors") == contents(run("model-seed-8") / "best.safetensors"));
 }
 
+BOOST_AUTO_TEST_CASE(several_test_sets_are_tested_one_after_the_other) {
+  Folder folder;
+  std::filesystem::create_directory(folder / "data");
+  auto write = [&](const std::string& name, int lines, const std::string& words) {
+    for (const char* side : {"xx", "yy"}) {
+      std::ofstream file(folder / "data" / (name + "." + side));
+      for (int k = 0; k < lines; ++k) file << words << " " << k % 3 << "\n";
+    }
+  };
+  write("train", 30, "one two");
+  write("dev", 4, "two one");
+  write("news", 5, "one one two");
+  write("talks", 7, "two two one");
+  const std::vector<std::string> data{
+      "--data", (folder / "data").string(), "--source", "xx", "--target", "yy", "--longest", "6"};
+  const std::string out = (folder / "out").string();
+  const Ended trained = ended("translate", tiny(out, joined(data, {"--test-set", "news,talks"})));
+  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+  for (const char* part : {" news BLEU ", " talks BLEU ", "news: 5 examples; talks: 7 examples"})
+    BOOST_TEST(contains(trained.out, part), trained.out);
+  const Json tests = load_json(folder / "out" / "result.json").at("tests");
+  BOOST_TEST(tests.size() == 2u);
+  BOOST_TEST(tests.at("news").at("examples") == 5);
+  BOOST_TEST(tests.at("talks").at("examples") == 7);
+  for (const char* file :
+       {"examples.news.jsonl", "examples.talks.jsonl", "hypotheses.news.txt", "references.talks.txt"})
+    BOOST_TEST(std::filesystem::exists(folder / "out" / file), file);
+  BOOST_TEST(!std::filesystem::exists(folder / "out" / "hypotheses.txt"));
+  const std::string page = contents(folder / "out" / "report.html");
+  for (const char* part : {"the test set news,", "the test set talks,"}) BOOST_TEST(contains(page, part), part);
+  // Each is what it would be alone.
+  for (const char* set : {"news", "talks"}) {
+    const Ended alone = ended("translate", {"--model", out, "--evaluate", "test", "--test-set", set, "--json"});
+    BOOST_TEST_REQUIRE(alone.status == 0, alone.err);
+    BOOST_TEST((Json::parse(alone.out).at("tests").at(set).at("scores") == tests.at(set).at("scores")), alone.out);
+  }
+  const Ended missing = ended("translate", tiny((folder / "no").string(), joined(data, {"--test-set", "news,tlks"})));
+  BOOST_TEST(missing.status == 2);
+  BOOST_TEST(contains(missing.err, "tlks"), missing.err);
+  BOOST_TEST(!std::filesystem::exists(folder / "no"));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   Folder folder;
   std::string out = (folder / "out").string();
@@ -182,10 +198,13 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   refused({"--heads", "3"}, "--heads 3: must divide --model-dim 8");
   refused({"--cross-attention", "relative"}, "--cross-attention: relative: queries and keys must be tokens of one");
   refused({"--compare", "global; wide: --data x"}, "--compare: 'wide': --data: cannot differ between the rows");
+  refused({"--compare", "global; other: --metrics rouge"}, "--compare: 'other': --metrics: cannot differ between");
   refused({"--compare", "a: --heads 2; a: --heads 4"}, "--compare: 'a' is there twice");
   refused({"--compare", "gausian"}, "--compare: 'gausian': --attention: 'gausian': no method 'gausian'");
   refused({"--compare", "both: --attention \"relative + gausian\" --heads 2"},
           "--compare: 'both': --attention: 'relative + gausian': no method 'gausian'");
+  refused({"--metrics", "blue"}, "--metrics: ");
+  refused({"--select", "blue"}, "--select: ");
   refused({"--decode", "x"}, "--decode: needs --model");
   refused({"--parameters"}, "--parameters: needs --vocabulary-size");
   refused({"--init", "/nowhere.safetensors"}, "--init /nowhere.safetensors: there is no such file");

@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/program/program.h"
-#include "experiments/support/sequence/sequence_experiment.h"
+#include "experiments/support/sequence/sequence_options.h"
 #include "nn/shapes_only.h"
 #include "tensor/storage.h"
 #include "tests/refusal.h"
@@ -83,10 +83,10 @@ BOOST_AUTO_TEST_CASE(fan_et_al) {
 
 BOOST_AUTO_TEST_CASE(a_preset_sets_options_that_a_program_has) {
   for (const std::string& name : preset_names()) {
-    SequenceExperiment experiment({.name = "translate", .metrics = {"bleu"}});
+    SequenceOptions options;
     const char* arguments[] = {"translate"};
     Cli cli("translate", 1, arguments);
-    cli.add(experiment);
+    cli.add(options);
     BOOST_CHECK_NO_THROW(cli.configure(preset_values(name), name));
   }
 }

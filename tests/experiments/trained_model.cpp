@@ -11,7 +11,8 @@
 #include "experiments/support/sequence/sequence_testing.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
-#include "tests/experiments/sequence_programs.h"
+#include "tests/experiments/programs.h"
+#include "tests/experiments/small_sequences.h"
 
 using namespace fovea;
 
@@ -20,12 +21,12 @@ namespace {
 /// A run of `program`, four updates long, in a folder of its own.
 struct TrainedRun {
   Folder folder;
-  SequenceProgram program;
+  std::string program;
   std::string directory = (folder / "run").string();
   Json result;
 
-  TrainedRun(const SequenceProgram& of, std::vector<std::string> flags) : program(of) {
-    if (!program.metrics.empty()) flags.insert(flags.end(), {"--longest", "12"});
+  TrainedRun(const std::string& of, std::vector<std::string> flags) : program(of) {
+    if (program == "translate") flags.insert(flags.end(), {"--longest", "12"});
     Ended trained = ended(program, tiny(directory, flags));
     BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
     result = load_json(folder / "run" / "result.json");
@@ -41,6 +42,16 @@ struct TrainedRun {
     return Json::parse(done.out);
   }
 
+  /// The tested part: scores and measurements.
+  const Json& test() const { return result.at("tests").at("test"); }
+  /// Of all test examples together.
+  Likelihood likelihood() const {
+    Likelihood sum;
+    const std::optional<RunResult> tested = load_result(directory);
+    for (const TestedExample& example : tested->tests.front().examples) sum += example.likelihood;
+    return sum;
+  }
+
   /// The test part's sources and targets as files.
   void write_texts() const {
     std::ofstream sources(folder / "sources"), targets(folder / "targets");
@@ -52,8 +63,14 @@ struct TrainedRun {
 };
 
 Json without_times(Json test) {
-  for (const char* time : {"decoding_seconds", "decoding_cpu_seconds", "sentences_per_second"}) test.erase(time);
+  for (const char* time : {"decoding_seconds", "decoding_cpu_seconds"}) test.erase(time);
   return test;
+}
+
+double measurement(const Json& test, const std::string& name) {
+  for (const Json& one : test.at("measurements"))
+    if (one.at("name") == name) return one.at("value");
+  return std::nan("");
 }
 
 std::vector<std::string> translating(const std::vector<std::string>& more = {}) {
@@ -75,27 +92,28 @@ std::vector<std::string> recurrent_with(const std::string& attention) {
 BOOST_AUTO_TEST_SUITE(trained_models)
 
 BOOST_AUTO_TEST_CASE(a_model_tested_again_has_the_same_result) {
-  TrainedRun run(translation(), translating({"--spread", "1"}));
+  TrainedRun run("translate", translating({"--spread", "1"}));
   const Json& training = run.result.at("training");
   BOOST_TEST(training.at("updates") == 4);
   BOOST_TEST(training.at("wall_seconds") >= training.at("update_seconds"));
   BOOST_TEST(training.at("cpu_seconds").get<double>() > 0);
   const Json again =
       run.json({"--evaluate", "test", "--json", "--spread", "1", "--out", (run.folder / "new").string()});
-  BOOST_TEST(without_times(again.at("test")) == without_times(run.result.at("test")));
+  const Json& test = again.at("tests").at("test");
+  BOOST_TEST(without_times(test) == without_times(run.test()));
   BOOST_TEST(again.at("parameters") == run.result.at("parameters"));
   BOOST_TEST(!again.contains("training"));
-  for (const char* file : {"hypotheses.txt", "references.txt"})
+  for (const char* file : {"hypotheses.txt", "references.txt", "examples.test.jsonl"})
     BOOST_TEST(contents(run.folder / "new" / file) == contents(run.folder / "run" / file));
-  BOOST_TEST(load_json(run.folder / "new" / "result.json").at("test") == again.at("test"));
+  BOOST_TEST(load_json(run.folder / "new" / "result.json").at("tests").at("test") == test);
   // Other parts, other flags: a row for each.
-  BOOST_TEST(run.json({"--evaluate", "dev", "--json"}).at("test").at("sentences") == 10);
+  BOOST_TEST(run.json({"--evaluate", "dev", "--json"}).at("tests").at("dev").at("examples") == 10);
   Ended rows = run.use({"--evaluate", "test", "--compare", "greedy: --beam 1; global"});
   for (const char* part : {"\ngreedy ", "\nglobal ", " p ", " AER "}) BOOST_TEST(contains(rows.out, part), rows.out);
 }
 
 BOOST_AUTO_TEST_CASE(texts_are_cut_in_use_as_they_were_in_training) {
-  TrainedRun run(translation(), translating({"--max-length", "2"}));
+  TrainedRun run("translate", translating({"--max-length", "2"}));
   run.write_texts();
   const std::string sources = (run.folder / "sources").string(), targets = (run.folder / "targets").string();
   Ended decoded = run.use({"--decode", sources});
@@ -106,7 +124,7 @@ BOOST_AUTO_TEST_CASE(texts_are_cut_in_use_as_they_were_in_training) {
 }
 
 BOOST_AUTO_TEST_CASE(a_text_without_positions_is_named_behind_those_before_it) {
-  TrainedRun run(translation(), translating({"--positions", "learned", "--max-positions", "16"}));
+  TrainedRun run("translate", translating({"--positions", "learned", "--max-positions", "16"}));
   const std::string texts = (run.folder / "texts").string(), few = (run.folder / "few").string();
   std::string many;
   for (int k = 0; k < 20; ++k) many += "fafi ";
@@ -125,19 +143,19 @@ BOOST_AUTO_TEST_CASE(a_text_without_positions_is_named_behind_those_before_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_began_with_another_model_is_used_without_it_and_from_anywhere) {
-  TrainedRun first(translation(), translating({"--select", "loss"}));
+  TrainedRun first("translate", translating({"--select", "loss"}));
   Folder folder;
   const std::string second = (folder / "second").string();
   auto flags = tiny(second, {"--longest", "12", "--init", std::filesystem::relative(first.directory).string()});
   flags.insert(flags.begin(), {"--data", few_sentences});
-  Ended trained = ended(translation(), flags);
+  Ended trained = ended("translate", flags);
   BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
   const std::filesystem::path init = load_json(folder / "second" / "config.json").at("init").get<std::string>();
   BOOST_TEST(init.is_absolute());
   std::filesystem::remove_all(first.directory);
   for (const std::vector<std::string>& use :
        std::vector<std::vector<std::string>>{{"--resume", second}, {"--model", second, "--evaluate", "test"}}) {
-    Ended used = ended(translation(), use);
+    Ended used = ended("translate", use);
     BOOST_TEST(used.status == 0, used.err);
   }
 }
@@ -150,10 +168,10 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_begin_with_a_model_of_other_tokens) {
       for (const char* side : {"xx", "yy"}) std::ofstream(folder / name / fmt::format("{}.{}", set, side)) << words;
     return std::vector<std::string>{"--data", (folder / name).string(), "--source", "xx", "--target", "yy"};
   };
-  TrainedRun first(translation(), data("a", "one two three\n"));
+  TrainedRun first("translate", data("a", "one two three\n"));
   auto begun = [&](const std::string& out, std::vector<std::string> flags) {
     flags.insert(flags.end(), {"--init", first.directory});
-    return ended(translation(), tiny((folder / out).string(), flags));
+    return ended("translate", tiny((folder / out).string(), flags));
   };
   BOOST_TEST(begun("same", data("b", "two three one\n")).status == 0);
   Ended other = begun("other", data("c", "uno two three\n"));  // as many
@@ -166,21 +184,19 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_begin_with_a_model_of_other_tokens) {
 BOOST_AUTO_TEST_CASE(a_test_stops_between_batches) {
   int status = status_in_child([] {
     if (!std::freopen("/dev/null", "w", stderr)) return 99;
-    BatchOptions batches;
-    PairTextOptions text;
-    text.text.min_count = 1;
-    SequenceData data = small_data(text, batches);
-    auto model = small_model(data.tokenizers, "classic(additive)");
+    SequenceOptions options = small_options();
+    const PairData data = small_data(options, Part::test);
+    auto model = small_model(options, data.tokenizers);
     InterruptGuard guard;
     int steps = 0;
-    BeamFlags beam;
-    beam.batch_sentences = 1;
-    beam.beam.max_length = 2;
-    beam.beam.observe = [&](const auto&, auto) {
+    options.beam.batch_sentences = 1;
+    options.beam.beam.max_length = 2;
+    options.beam.beam.observe = [&](const auto&, auto) {
       if (++steps == 1) std::raise(SIGTERM);
     };
+    options.metrics = {"bleu"};
     try {
-      test_model(*model, data, {.metrics = {"bleu"}, .beam = beam, .batches = batches, .when_stopped = "stopped"});
+      test_model(*model, data.tests.front(), data.tokenizers, options, "stopped");
     } catch (const Interrupted&) {
       return steps <= 3 ? 0 : 1;  // two tokens and the end of the first sentence; there are five
     }
@@ -190,16 +206,17 @@ BOOST_AUTO_TEST_CASE(a_test_stops_between_batches) {
 }
 
 BOOST_AUTO_TEST_CASE(other_data_need_no_training_set) {
-  TrainedRun run(translation(), translating());
+  TrainedRun run("translate", translating());
   run.write_texts();
   std::filesystem::create_directory(run.folder / "data");
   std::filesystem::rename(run.folder / "sources", run.folder / "data" / "test.xx");
   std::filesystem::rename(run.folder / "targets", run.folder / "data" / "test.yy");
   const std::string data = (run.folder / "data").string();
-  Json found =
-      run.json({"--evaluate", "test", "--json", "--data", data, "--source", "xx", "--target", "yy"}).at("test");
-  Json expected = without_times(run.result.at("test"));
-  expected.erase("alignment_error_rate");  // these files have no gold links
+  Json found = run.json({"--evaluate", "test", "--json", "--data", data, "--source", "xx", "--target", "yy"})
+                   .at("tests")
+                   .at("test");
+  Json expected = without_times(run.test());
+  expected.erase("measurements");  // these files have no gold links
   BOOST_TEST(without_times(found) == expected);
   Ended dev = run.use({"--evaluate", "dev", "--data", data, "--source", "xx", "--target", "yy"});
   BOOST_TEST(dev.status == 2);
@@ -207,7 +224,7 @@ BOOST_AUTO_TEST_CASE(other_data_need_no_training_set) {
 }
 
 BOOST_AUTO_TEST_CASE(forced_texts_have_the_likelihood_of_the_test) {
-  TrainedRun run(translation(), translating());
+  TrainedRun run("translate", translating());
   run.write_texts();
   const std::string sources = (run.folder / "sources").string(), targets = (run.folder / "targets").string();
   Ended forced = run.use({"--decode", sources, "--force", targets, "--decode-sentences", "5"});
@@ -216,13 +233,12 @@ BOOST_AUTO_TEST_CASE(forced_texts_have_the_likelihood_of_the_test) {
   double sum = 0, log_probability = 0;
   std::int64_t all_tokens = 0, tokens = 0;
   while (lines >> log_probability >> tokens) sum += log_probability, all_tokens += tokens;
-  const Json& test = run.result.at("test");
-  BOOST_TEST(-sum == test.at("negative_log_likelihood").get<double>(), boost::test_tools::tolerance(1e-4));
-  BOOST_TEST(all_tokens == test.at("tokens").get<std::int64_t>());
+  BOOST_TEST(-sum == run.likelihood().negative_log, boost::test_tools::tolerance(1e-4));
+  BOOST_TEST(all_tokens == run.likelihood().tokens);
   Json total = run.json({"--decode", sources, "--force", targets, "--json"});
-  BOOST_TEST(total.at("perplexity").get<double>() == test.at("perplexity").get<double>(),
+  BOOST_TEST(total.at("perplexity").get<double>() == run.test().at("scores").at("perplexity").get<double>(),
              boost::test_tools::tolerance(1e-4));
-  BOOST_TEST(total.at("window") == test.at("source_length"));  // global attention scores everything
+  BOOST_TEST(total.at("window") == run.test().at("source_length"));  // global attention scores everything
   std::ofstream(run.folder / "targets", std::ios::app) << "one more\n";
   Ended unpaired = run.use({"--decode", sources, "--force", targets});
   BOOST_TEST(unpaired.status == 2);
@@ -231,31 +247,29 @@ BOOST_AUTO_TEST_CASE(forced_texts_have_the_likelihood_of_the_test) {
 }
 
 BOOST_AUTO_TEST_CASE(windows_are_what_was_scored) {
-  BatchOptions batches;
-  PairTextOptions text;
-  text.text.min_count = 1;
-  SequenceData data = small_data(text, batches);
+  const PairData data = small_data(small_options(), Part::test);
+  const EncodedPairs& pairs = data.tests.front().pairs;
   BeamFlags flags;
   flags.beam.max_length = 9;
   double whole = 0, near = 0;
-  for (std::size_t k = 0; k < data.test.size(); ++k) {
-    const std::int64_t length = data.test.source.lengths()[k], steps = data.test.target.lengths()[k] + 1;
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    const std::int64_t length = pairs.source.lengths()[k], steps = pairs.target.lengths()[k] + 1;
     double sum = 0;  // one position to each side of the step's own, or of the last
     for (std::int64_t t = 0; t < steps; ++t) {
       const std::int64_t p = std::min(t, length - 1);
       sum += static_cast<double>(std::min(p + 1, length - 1) - std::max<std::int64_t>(p - 1, 0) + 1);
     }
-    whole += static_cast<double>(length) / static_cast<double>(data.test.size());
-    near += sum / static_cast<double>(steps * static_cast<std::int64_t>(data.test.size()));
+    whole += static_cast<double>(length) / static_cast<double>(pairs.size());
+    near += sum / static_cast<double>(steps * static_cast<std::int64_t>(pairs.size()));
   }
-  auto model_of = [&](const char* attention) { return small_model(data.tokenizers, attention); };
+  auto model_of = [&](const char* attention) { return small_model(small_options(attention), data.tokenizers); };
   auto global = model_of("classic(additive)"), flexible = model_of("classic(additive + flexible)"),
        local = model_of("classic(general + local_m(half_width=1))"),
        narrow = model_of("classic(additive + flexible(threshold=0.1))"),
        heads = model_of("average(general + local_m(half_width=1), general)");
   BOOST_TEST(!has_source_windows(*global));
   for (auto* model : {&flexible, &local, &narrow, &heads}) BOOST_TEST(has_source_windows(**model));
-  auto span = [&](auto& model, bool forced) { return source_span(*model, data.test, flags, forced).average; };
+  auto span = [&](auto& model, bool forced) { return source_span(*model, pairs, flags, forced).average; };
   for (bool forced : {false, true}) {
     BOOST_TEST(span(global, forced) == whole, boost::test_tools::tolerance(1e-12));
     BOOST_TEST(span(flexible, forced) == whole, boost::test_tools::tolerance(1e-12));
@@ -268,7 +282,7 @@ BOOST_AUTO_TEST_CASE(windows_are_what_was_scored) {
 
 BOOST_AUTO_TEST_CASE(alignments_are_those_of_the_attention) {
   // Its one head sees at each step t the source's word t alone.
-  TrainedRun run(translation(), recurrent_with("classic(general + local_m(half_width=0))"));
+  TrainedRun run("translate", recurrent_with("classic(general + local_m(half_width=0))"));
   run.write_texts();
   AlignmentStatistics expected;
   std::string diagonals;
@@ -278,8 +292,7 @@ BOOST_AUTO_TEST_CASE(alignments_are_those_of_the_attention) {
     expected += alignment_statistics(diagonal, parse_alignment(pair.alignment));
     diagonals += alignment_text(diagonal) + "\n";
   });
-  BOOST_TEST(run.result.at("test").at("alignment_error_rate").get<double>() == alignment_error_rate(expected),
-             boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(measurement(run.test(), "AER") == alignment_error_rate(expected), boost::test_tools::tolerance(1e-9));
   BOOST_TEST((0.05 < alignment_error_rate(expected) && alignment_error_rate(expected) < 0.95));
   const std::string links = (run.folder / "links").string(), sources = (run.folder / "sources").string();
   Ended forced = run.use({"--decode", sources, "--force", (run.folder / "targets").string(), "--alignments", links});
@@ -296,9 +309,9 @@ BOOST_AUTO_TEST_CASE(alignments_are_those_of_the_attention) {
 }
 
 BOOST_AUTO_TEST_CASE(attention_within_a_distance_is_that_of_each_stack) {
-  TrainedRun run(translation(), translating({"--attention", "sliding(left=1,right=1)", "--decoder-attention",
-                                             "sliding(left=2,right=0)", "--spread", "1", "--select", "loss"}));
-  const Json within = run.result.at("test").at("attention_within");
+  TrainedRun run("translate", translating({"--attention", "sliding(left=1,right=1)", "--decoder-attention",
+                                           "sliding(left=2,right=0)", "--spread", "1", "--select", "loss"}));
+  const Json within = run.test().at("attention_within");
   BOOST_TEST(within.size() == 3u);
   BOOST_TEST(within.at("encoder.0.attention").get<double>() == 100, boost::test_tools::tolerance(1e-4));
   for (const char* partly : {"decoder.0.attention", "decoder.0.cross"})
@@ -307,25 +320,34 @@ BOOST_AUTO_TEST_CASE(attention_within_a_distance_is_that_of_each_stack) {
 
 BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_makes_up_texts) {
   const std::vector<std::string> data{"--data", "generated:train=60,dev=10,test=12,length=4-9,words=10"};
-  TrainedRun run(language_modelling(), data);
-  const Json& test = run.result.at("test");
+  TrainedRun run("language_model", data);
+  const Likelihood test = run.likelihood();
   std::int64_t words = 0, characters = 0;
   generate_lines(data[1])->visit(Part::test, [&](const TextPair& pair) {
     words += std::ssize(split_words(pair.target)) + 1;
     characters += std::ssize(pair.target) + 1;
   });
-  BOOST_TEST(test.at("words") == words);
-  BOOST_TEST(test.at("characters") == characters);
-  const double nats = test.at("negative_log_likelihood");
-  BOOST_TEST(test.at("word_perplexity").get<double>() == std::exp(nats / static_cast<double>(words)),
+  BOOST_TEST(test.words == words);
+  BOOST_TEST(test.characters == characters);
+  const double nats = test.negative_log;
+  const Json& scores = run.test().at("scores");
+  BOOST_TEST(scores.at("per word").get<double>() == std::exp(nats / static_cast<double>(words)),
              boost::test_tools::tolerance(1e-9));
-  BOOST_TEST(test.at("bits_per_character").get<double>() == nats / static_cast<double>(characters) / std::log(2.0),
+  BOOST_TEST(scores.at("bits/char").get<double>() == nats / static_cast<double>(characters) / std::log(2.0),
              boost::test_tools::tolerance(1e-9));
   // Texts that are cut have no words and characters that their tokens would be all of; blocks are the same texts.
-  BOOST_TEST(!run.json({"--evaluate", "test", "--json", "--max-length", "5"}).at("test").contains("words"));
-  Json blocks = run.json({"--evaluate", "test", "--json", "--block", "40"}).at("test");
-  BOOST_TEST(blocks.at("sentences").get<int>() < 6);
-  for (const char* same : {"words", "characters", "tokens"}) BOOST_TEST(blocks.at(same) == test.at(same));
+  auto tested = [&](const std::vector<std::string>& flags) {
+    return run.json(joined({"--evaluate", "test", "--json"}, flags)).at("tests").at("test");
+  };
+  BOOST_TEST(!tested({"--max-length", "5"}).at("scores").contains("per word"));
+  const std::string out = (run.folder / "blocks").string();
+  BOOST_TEST(tested({"--block", "40", "--out", out}).at("examples").get<int>() < 6);
+  Likelihood blocks;
+  const std::optional<RunResult> of_blocks = load_result(out);
+  for (const TestedExample& example : of_blocks->tests.front().examples) blocks += example.likelihood;
+  BOOST_TEST(blocks.words == test.words);
+  BOOST_TEST(blocks.characters == test.characters);
+  BOOST_TEST(blocks.tokens == test.tokens);
 
   auto sampled = [&](std::vector<std::string> flags, const std::string& input = "") {
     flags.insert(flags.end(), {"--longest", "8"});
@@ -356,11 +378,11 @@ BOOST_AUTO_TEST_CASE(what_has_no_text_is_refused) {
   Folder folder;
   std::ofstream(folder / "empty") << "";
   const std::string empty = (folder / "empty").string(), out = (folder / "out").string();
-  Ended untrained = ended(language_modelling(), tiny(out, {"--data", empty}));
+  Ended untrained = ended("language_model", tiny(out, {"--data", empty}));
   BOOST_TEST(untrained.status == 2);
   BOOST_TEST(contains(untrained.err, "there is no text to train on"), untrained.err);
   BOOST_TEST(!std::filesystem::exists(folder / "out"));
-  TrainedRun run(translation(), translating({"--select", "loss"}));
+  TrainedRun run("translate", translating({"--select", "loss"}));
   Ended forced = run.use({"--decode", empty, "--force", empty});
   BOOST_TEST(forced.status == 2);
   BOOST_TEST(forced.err == "translate: " + empty + ": there is no line\n");
@@ -368,27 +390,27 @@ BOOST_AUTO_TEST_CASE(what_has_no_text_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
-  auto refused = [](const SequenceProgram& program, const std::vector<std::string>& flags, const std::string& says) {
+  auto refused = [](const std::string& program, const std::vector<std::string>& flags, const std::string& says) {
     Ended done = ended(program, flags);
     BOOST_TEST(done.status == 2);
-    BOOST_TEST(done.err.starts_with(program.name + ": " + says), done.err);
+    BOOST_TEST(done.err.starts_with(program + ": " + says), done.err);
   };
   Folder folder;
   std::ofstream(folder / "config.json") << R"({"program": "translate"})";
   const std::string model = folder.path.string();
-  refused(translation(), {"--evaluate", "test"}, "--evaluate: needs --model");
-  refused(translation(), {"--force", "x"}, "--force: goes with --decode");
-  refused(translation(), {"--model", model, "--decode", "x", "--json"}, "--json: goes with --evaluate or --force");
-  refused(translation(), {"--model", model, "--decode", "x", "--evaluate", "dev"}, "--evaluate and --decode: one at a");
-  refused(translation(), {"--model", model, "--decode", "x"}, "--model " + model + ": no trained model is there");
-  refused(translation(), {"--model", model, "--decode", "x", "--out", "y"}, "--out: goes with training or --evaluate");
-  refused(translation(), {"--model", model, "--evaluate", "tset"}, "--evaluate: 'tset' is none of train, dev, test");
-  refused(translation(), {"--data", model}, "--source is missing");
-  refused(translation(), {"--model-dim", "65536", "--layers", "1000", "--out", model + "/new"},
+  refused("translate", {"--evaluate", "test"}, "--evaluate: needs --model");
+  refused("translate", {"--force", "x"}, "--force: goes with --decode");
+  refused("translate", {"--model", model, "--decode", "x", "--json"}, "--json: goes with --evaluate or --force");
+  refused("translate", {"--model", model, "--decode", "x", "--evaluate", "dev"}, "--evaluate and --decode: one at a");
+  refused("translate", {"--model", model, "--decode", "x"}, "--model " + model + ": no trained model is there");
+  refused("translate", {"--model", model, "--decode", "x", "--out", "y"}, "--out: goes with training or --evaluate");
+  refused("translate", {"--model", model, "--evaluate", "tset"}, "--evaluate: 'tset' is none of train, dev, test");
+  refused("translate", {"--data", model}, "--source is missing");
+  refused("translate", {"--model-dim", "65536", "--layers", "1000", "--out", model + "/new"},
           "--model-dim 65536, --layers 1000: ");
   BOOST_TEST(!std::filesystem::exists(folder / "new"));
-  refused(language_modelling(), {"--temperature", "2"}, "--temperature: goes with --sample");
-  refused(language_modelling(), {"--sample", "2"}, "--sample: needs --model");
+  refused("language_model", {"--temperature", "2"}, "--temperature: goes with --sample");
+  refused("language_model", {"--sample", "2"}, "--sample: needs --model");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,14 @@
-// The training loop, on a model of one parameter whose updates can be computed by hand.
+// Training, on a model of two numbers whose updates can be followed by hand.
 #include "experiments/support/training/training.h"
+
+#include <cmath>
+#include <limits>
 
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/operations.h"
+#include "experiments/support/program/run_log.h"
+#include "experiments/support/training/run.h"
 #include "nn/checkpoint.h"
 #include "tensor/format/safetensors.h"
 #include "tests/files.h"
@@ -17,64 +22,106 @@ struct Point : Module {
   Variable place;
 };
 
-/// Minimises Σ (x − t)² of `parts` micro-batches, whose targets are 1, 2, ...; the score is minus the distance from 0.
-class Pulling : public TrainingTask {
+/// Batches 0, 1, ... of epochs of five batches.
+class Batches : public BatchPlace {
  public:
-  Pulling(Point& point, int parts, bool together) : point_(point), parts_(parts), together_(together) {}
-
-  double next_update(std::int64_t update, const std::function<void(const Variable&)>& add) override {
-    updates_ = update + 1;
-    Variable all;
-    for (int k = 0; k < parts_; ++k) {
-      Variable distance = point_.place - static_cast<double>(k + 1);
-      Variable loss = sum(distance * distance);
-      if (!together_) add(loss);
-      all = all.defined() ? all + loss : loss;
-    }
-    if (together_) add(all);
-    return parts_;
-  }
-  Json place() const override { return updates_; }
-  void seek(const Json& place) override { updates_ = place; }
-  std::int64_t epoch() const override { return 0; }
-  double score() override {
-    seen.push_back(point_.place.value().to_vector<double>());
-    return -std::abs(seen.back()[0]);
-  }
-  std::string score_name() const override { return "nearness"; }
-
-  std::vector<std::vector<double>> seen;
+  std::int64_t next() { return next_++; }
+  std::int64_t epoch() const override { return next_ / per_epoch; }
+  std::int64_t position() const override { return next_ % per_epoch; }
+  void seek(std::int64_t epoch, std::int64_t position) override { next_ = epoch * per_epoch + position; }
 
  private:
-  Point& point_;
-  int parts_;
-  bool together_;
-  std::int64_t updates_ = 0;
+  static constexpr std::int64_t per_epoch = 5;
+  std::int64_t next_ = 0;
 };
 
+/// Moves a point towards 1 and 2 and away from 0: the loss of batch b is (x − 1 − b mod 2)², the development score
+/// minus the distance from 0.
+struct Task {
+  TrainingOptions options;
+  std::int64_t accumulate = 2;
+  bool adds_once = false;  ///< the batches of an update as one sum
+  double dropout = 0;
+  std::function<double(std::int64_t update)> factor = [](auto) { return 1; };  ///< of the loss
+  std::function<double(double)> score = [](double place) { return -std::abs(place); };
+  std::int64_t killed_before = -1;      ///< the update
+  std::int64_t killed_in_dev_set = -1;  ///< the evaluation, counted from 0
+
+  Task() {
+    options.updates = 6;
+    options.evaluate_every = 1;
+    options.checkpoint_every = 2;
+    options.schedule = "constant(rate=0.01)";
+  }
+};
+
+struct Killed {};
+
 struct Trained {
-  std::vector<double> place;
-  std::vector<std::vector<double>> seen;
+  std::vector<double> place;              ///< at the end
+  std::vector<std::vector<double>> seen;  ///< at each evaluation
   TrainingResult result;
 };
 
-Trained trained(const std::filesystem::path& out, TrainingOptions options, int parts = 2, bool together = false) {
-  Point point;
+std::vector<double> numbers(const Point& point) { return point.place.value().to_vector<double>(); }
+
+/// Trains in a new directory, or continues the training there. `point` shows what became of the model.
+Trained trained(const std::filesystem::path& out, const Task& task, Point& point) {
   point.initialise(1);
-  Pulling task(point, parts, together);
-  Json configuration = {{"average", options.average}};
-  RunDirectory directory = RunDirectory::create("test", out);
-  TrainingResult result = train(point, task, options, {directory, configuration, "point", out});
-  return {point.place.value().to_vector<double>(), task.seen, result};
+  Trained trained;
+  const bool is_there = std::filesystem::exists(out);
+  Run run{.row = "point", .seed = 3, .configuration = {{"average", task.options.average}}, .resume = out};
+  run.directory =
+      std::make_shared<RunDirectory>(is_there ? RunDirectory::resume(out) : RunDirectory::create("test", out));
+  Batches batches;
+  Training training(run, point, task.options, batches);
+  auto dev_scores = [&] {
+    if (std::ssize(trained.seen) == task.killed_in_dev_set) throw Killed{};
+    trained.seen.push_back(numbers(point));
+    return std::vector{DevScore{"nearness", task.score(trained.seen.back()[0])}};
+  };
+  while (training.has_next_update()) {
+    const std::int64_t update = batches.epoch() * 5 + batches.position();
+    if (update == task.killed_before * task.accumulate) throw Killed{};
+    Variable all;
+    for (std::int64_t k = 0; k < task.accumulate; ++k) {
+      RandomScope random = training.random(k);
+      const Variable kept = task.dropout > 0 ? dropout(point.place, task.dropout) : point.place;
+      const Variable distance = kept - static_cast<double>(1 + batches.next() % 2);
+      const Variable loss = sum(distance * distance) * task.factor(update / task.accumulate);
+      if (!task.adds_once) training.add(loss, 1);
+      all = all.defined() ? all + loss : loss;
+    }
+    if (task.adds_once) training.add(all, static_cast<double>(task.accumulate));
+    training.update(dev_scores);
+  }
+  trained.result = training.finish(dev_scores);
+  trained.place = numbers(point);
+  return trained;
 }
 
-TrainingOptions options() {
-  TrainingOptions options;
-  options.updates = 6;
-  options.evaluate_every = 1;
-  options.checkpoint_every = 2;
-  options.schedule = "constant(rate=0.01)";
-  return options;
+Trained trained(const std::filesystem::path& out, const Task& task) {
+  Point point;
+  return trained(out, task, point);
+}
+
+void kill(const std::filesystem::path& out, const Task& task) { BOOST_CHECK_THROW(trained(out, task), Killed); }
+
+/// The tensors of a checkpoint, and what it says of the run without its times and files.
+std::string checkpoint_of(const std::filesystem::path& run) {
+  const Safetensors file = read_safetensors((run / "checkpoint.safetensors").string());
+  std::string text;
+  for (const auto& [name, tensor] : file.tensors)
+    for (double value : tensor.to_vector<double>()) text += fmt::format("{} {}\n", name, value);
+  Json where = Json::parse(file.metadata.at("run"));
+  for (const char* other : {"seconds", "wall_seconds", "cpu_seconds", "kept"}) where.erase(other);
+  return text + where.dump();
+}
+
+void check_same_runs(const std::filesystem::path& whole, const std::filesystem::path& other) {
+  BOOST_TEST(contents(whole / "log.jsonl") == contents(other / "log.jsonl"));
+  BOOST_TEST(contents(whole / "best.safetensors") == contents(other / "best.safetensors"));
+  BOOST_TEST(checkpoint_of(whole) == checkpoint_of(other));
 }
 
 }  // namespace
@@ -84,11 +131,12 @@ BOOST_AUTO_TEST_SUITE(training)
 BOOST_AUTO_TEST_CASE(micro_batches_add_up_to_one_batch) {
   Folder folder;
   for (double clip : {0.0, 0.5}) {
-    TrainingOptions clipped = options();
-    clipped.clip = clip;
-    std::string name = fmt::format("{}", clip);
-    Trained apart = trained(folder / (name + "a"), clipped),
-            together = trained(folder / (name + "b"), clipped, 2, true);
+    Task task;
+    task.options.clip = clip;
+    const std::string name = fmt::format("{}", clip);
+    Trained apart = trained(folder / (name + "a"), task);
+    task.adds_once = true;
+    Trained together = trained(folder / (name + "b"), task);
     for (std::size_t k = 0; k < apart.seen.size(); ++k)
       BOOST_TEST(apart.seen[k] == together.seen[k], boost::test_tools::per_element());
     BOOST_TEST(apart.seen.back()[0] > 0.52);  // it moved
@@ -97,9 +145,10 @@ BOOST_AUTO_TEST_CASE(micro_batches_add_up_to_one_batch) {
 
 BOOST_AUTO_TEST_CASE(the_best_model_is_kept_unless_the_last_are_averaged) {
   Folder folder;
-  TrainingOptions averaged = options();
-  averaged.average = 4;
-  Trained best = trained(folder / "best", options()), mean = trained(folder / "mean", averaged);
+  Task task;
+  Trained best = trained(folder / "best", task);
+  task.options.average = 4;
+  Trained mean = trained(folder / "mean", task);
   BOOST_TEST(best.place == best.seen.front(), boost::test_tools::per_element());  // nearest to 0: it runs away from it
   BOOST_TEST(best.result.best_update == 1);
   std::vector<double> expected(2);
@@ -108,27 +157,196 @@ BOOST_AUTO_TEST_CASE(the_best_model_is_kept_unless_the_last_are_averaged) {
   for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(mean.place[i] == expected[i], boost::test_tools::tolerance(1e-6));
   BOOST_TEST(mean.seen.size() == 7u);  // the mean is scored too
   BOOST_TEST(mean.result.best_score == -std::abs(mean.place[0]));
-  BOOST_TEST(read_safetensors(folder / "mean" / "best.safetensors").at("place").to_vector<double>() == mean.place,
-             boost::test_tools::per_element());
+  BOOST_TEST(
+      read_safetensors((folder / "mean" / "best.safetensors").string()).at("place").to_vector<double>() == mean.place,
+      boost::test_tools::per_element());
+  for (int update = 1; update <= 6; ++update)  // models that no average needs are gone
+    BOOST_TEST(std::filesystem::exists(folder / "mean" / fmt::format("model-{}.safetensors", update)) == (update > 2));
+}
+
+BOOST_AUTO_TEST_CASE(a_lower_score_is_better_where_the_score_says_so) {
+  Folder folder;
+  Point point;
+  point.initialise(1);
+  Task task;
+  Run run{.directory = std::make_shared<RunDirectory>(RunDirectory::create("test", folder / "run"))};
+  Batches batches;
+  Training training(run, point, task.options, batches);
+  auto distance = [&] { return std::vector{DevScore{"distance", numbers(point)[0], false}}; };
+  while (training.has_next_update()) {
+    batches.next();
+    training.add(sum(point.place * -1.0), 1);  // to the right, away from 0
+    training.update(distance);
+  }
+  BOOST_TEST(training.finish(distance).best_update == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_is_no_good_at_any_evaluation_is_refused) {
   Folder folder;
-  TrainingOptions far = options();
-  far.updates = 1;
-  far.schedule = "constant(rate=1e39)";
-  const std::string message = message_of([&] { trained(folder / "far", far); });
+  Task task;
+  task.score = [](double) { return std::nan(""); };
+  const std::string message = message_of([&] { trained(folder / "far", task); });
   BOOST_TEST(contains(message, "at no evaluation was the development set's nearness a finite number"), message);
 }
 
 BOOST_AUTO_TEST_CASE(the_mean_of_fewer_evaluations_than_asked_for_is_that_of_all) {
   Folder folder;
-  TrainingOptions averaged = options();
-  averaged.average = 100;
-  Trained mean = trained(folder / "mean", averaged);
+  Task task;
+  task.options.average = 100;
+  Trained mean = trained(folder / "mean", task);
   double expected = 0;
   for (std::size_t k = 0; k < 6; ++k) expected += mean.seen[k][1] / 6;
   BOOST_TEST(mean.place[1] == expected, boost::test_tools::tolerance(1e-6));
+}
+
+BOOST_AUTO_TEST_CASE(a_training_without_a_better_score_ends_when_its_patience_does) {
+  Folder folder;
+  Task task;
+  task.options.updates = 100;
+  task.options.patience = 3;
+  Trained ended = trained(folder / "run", task);
+  BOOST_TEST(ended.result.updates == 4);
+  BOOST_TEST(ended.result.best_update == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_training_resumes_bit_for_bit) {
+  for (std::int64_t average : {0, 2}) {
+    Folder folder;
+    Task task;
+    task.dropout = 0.3;  // its random numbers depend on the update, not on those before it
+    task.options.updates = 23;
+    task.options.checkpoint_every = 4;
+    task.options.average = average;
+    task.score = [](double place) { return std::sin(1000 * place); };  // the best may be anywhere
+    const Trained whole = trained(folder / "whole", task);
+    for (std::int64_t evaluation : {1, 6}) {
+      task.killed_in_dev_set = evaluation;
+      kill(folder / "killed", task);
+    }
+    task.killed_in_dev_set = -1;
+    for (std::int64_t update : {6, 7, 15, 22}) {
+      task.killed_before = update;  // the last evaluations came after the last checkpoint
+      kill(folder / "killed", task);
+    }
+    task.killed_before = -1;
+    const Trained resumed = trained(folder / "killed", task);
+    check_same_runs(folder / "whole", folder / "killed");
+    BOOST_TEST(resumed.place == whole.place, boost::test_tools::per_element());
+    BOOST_TEST(resumed.result.best_update == whole.result.best_update);
+    BOOST_TEST(resumed.result.best_score == whole.result.best_score);
+    const Trained again = trained(folder / "killed", task);  // there is nothing left to do
+    BOOST_TEST(again.place == whole.place, boost::test_tools::per_element());
+    BOOST_TEST(again.result.best_score == whole.result.best_score);
+    check_same_runs(folder / "whole", folder / "killed");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_finished_training_that_is_extended_equals_a_longer_one) {
+  for (std::int64_t average : {0, 3}) {
+    Folder folder;
+    Task task;
+    task.options.evaluate_every = 2;
+    task.options.average = average;
+    task.score = [](double place) { return std::sin(1000 * place); };
+    trained(folder / "extended", task);
+    task.options.updates = 13;
+    const Trained whole = trained(folder / "whole", task), extended = trained(folder / "extended", task);
+    check_same_runs(folder / "whole", folder / "extended");
+    BOOST_TEST(whole.place == extended.place, boost::test_tools::per_element());
+  }
+  Folder folder;
+  Task task;
+  task.options.updates = 10;
+  task.options.patience = 2;
+  BOOST_TEST(trained(folder / "extended", task).result.updates == 3);
+  task.options.patience = 5;
+  BOOST_TEST(trained(folder / "extended", task).result.updates == 6);
+  trained(folder / "whole", task);
+  check_same_runs(folder / "whole", folder / "extended");
+}
+
+BOOST_AUTO_TEST_CASE(a_training_that_diverges_stops_before_its_parameters_change) {
+  for (double factor : {std::nan(""), std::numeric_limits<double>::infinity(), 1e3}) {
+    Folder folder;
+    Task task;
+    const Trained whole = trained(folder / "whole", task);
+    Task broken = task;
+    broken.factor = [&](std::int64_t update) { return update == 4 ? factor : 1; };
+    Point point;
+    std::string message;
+    try {
+      trained(folder / "run", broken, point);
+    } catch (const Diverged& diverged) {
+      message = diverged.what();
+    }
+    BOOST_TEST(message.starts_with("training diverged at update 5: the loss is "), message);
+    BOOST_TEST(contains(message, "the checkpoint of update 4 is kept"), message);
+    for (const char* remedy : {"--schedule", "--clip"}) BOOST_TEST(contains(message, remedy), message);
+    BOOST_TEST(numbers(point) == whole.seen[3], boost::test_tools::per_element());
+    trained(folder / "run", task);  // the checkpoint is of a good model
+    check_same_runs(folder / "whole", folder / "run");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_may_grow_a_hundredfold) {
+  Folder folder;
+  Task task;
+  task.factor = [](std::int64_t update) { return update == 4 ? 50 : 1; };
+  BOOST_TEST(trained(folder / "run", task).result.updates == 6);
+}
+
+BOOST_AUTO_TEST_CASE(parameters_that_are_lost_never_reach_a_checkpoint) {
+  Folder folder;
+  Task task;
+  task.options.updates = 2;
+  trained(folder / "run", task);
+  const std::string checkpoint = contents(folder / "run" / "checkpoint.safetensors");
+  task.options.updates = 6;
+  task.options.checkpoint_every = 1;
+  task.options.evaluate_every = 100;
+  for (const char* rate : {"1e20", "1e39"}) {
+    task.options.schedule = fmt::format("constant(rate={})", rate);
+    const std::string message = message_of([&] { trained(folder / "run", task); });
+    BOOST_TEST(message.starts_with(
+                   "training diverged at update 3: a parameter is not finite or above 1e8; the checkpoint of update 2"),
+               message);
+    BOOST_TEST(contents(folder / "run" / "checkpoint.safetensors") == checkpoint);
+    BOOST_CHECK_THROW(trained(folder / (std::string("new") + rate), task), Diverged);
+    BOOST_TEST(!std::filesystem::exists(folder / (std::string("new") + rate) / "checkpoint.safetensors"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_log_has_a_line_every_ten_updates_and_at_evaluations) {
+  Folder folder;
+  Task task;
+  task.options.updates = 25;
+  task.options.evaluate_every = 4;
+  Point point;
+  trained(folder / "run", task, point);
+  std::vector<std::int64_t> updates, evaluations;
+  for (const Json& line : read_log(folder / "run" / "log.jsonl")) {
+    updates.push_back(line.at("update"));
+    if (line.contains("dev")) evaluations.push_back(line.at("update"));
+    for (const char* key : {"epoch", "loss", "unsmoothed_loss", "learning_rate", "gradient_norm"})
+      BOOST_TEST(line.at(key).is_number(), line.dump());
+    BOOST_TEST(line.at("epoch").get<std::int64_t>() == (line.at("update").get<std::int64_t>() - 1) * 2 / 5);
+  }
+  BOOST_TEST((updates == std::vector<std::int64_t>{4, 8, 10, 12, 16, 20, 24, 25}));
+  BOOST_TEST((evaluations == std::vector<std::int64_t>{4, 8, 12, 16, 20, 24, 25}));
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_no_checkpoint_is_named) {
+  Folder folder;
+  Task task;
+  trained(folder / "run", task);
+  const std::filesystem::path path = folder / "run" / "checkpoint.safetensors";
+  std::filesystem::copy_file(folder / "run" / "best.safetensors", path,
+                             std::filesystem::copy_options::overwrite_existing);
+  BOOST_TEST(contains(message_of([&] { trained(folder / "run", task); }), path.string() + ": no 'configuration'"));
+  std::ofstream(path) << "broken";
+  const std::string message = message_of([&] { trained(folder / "run", task); });
+  BOOST_TEST(message.starts_with(path.string() + ": "), message);
+  BOOST_TEST(message.ends_with("without this file the run begins anew"), message);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

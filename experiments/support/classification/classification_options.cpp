@@ -30,6 +30,7 @@ void ClassificationOptions::add_to(Cli& cli) {
 void ClassificationOptions::check() const {
   require(label.empty() == trained.empty(), "--label and --model go together: --model runs/NAME --label FILE");
   require(!probabilities || !label.empty(), "--probabilities: goes with --label");
+  training.check();
   model.require_memory();
   ShapesOnly instead_of_a_model;
   model.make(model.attention, special_tokens, 2);

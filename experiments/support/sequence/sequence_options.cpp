@@ -71,8 +71,10 @@ void SequenceOptions::add_to(Cli& cli) {
                "score of the development set that selects the model; loss, or a metric of greedily decoded texts, such "
                "as bleu, chrf or sentence-bleu")
         .rare();
+    cli.comparable(false);  // a table's columns are the same in every row
     cli.option("--metrics", metrics, "scores of decoded texts, with commas; `score --help` lists them");
     cli.choice("--tokenize", tokenization, named_tokenizations(), "how sacrebleu splits texts into words").rare();
+    cli.comparable(true);
   }
   cli.option("--init", initial, "begin with the parameters of this .safetensors file, or of this run's best model")
       .saved_as(lasting_path)
@@ -99,14 +101,15 @@ std::vector<std::string> SequenceOptions::metric_names() const {
 }
 
 void SequenceOptions::check() const {
+  training.check();
   ShapesOnly instead_of_models;
   model.require_memory(0, 4);
   model.make(decodes() ? special_tokens : 0, special_tokens);
   if (decodes())
     require_lengths(model, trained.samples > 0 ? static_cast<const DecodingOptions&>(trained.sampling)
                                                : static_cast<const DecodingOptions&>(beam.beam));
-  require(initial.empty() || std::filesystem::exists(initial), "--init {}: there is no such file or directory",
-          initial.string());
+  require(initial.empty() || !begins() || std::filesystem::exists(initial),
+          "--init {}: there is no such file or directory", initial.string());
   // an unknown metric is refused here
   const std::vector<TestedExample> example{{.reference = "a b c d", .hypothesis = "a b c d"}};
   for (const std::string& metric : metric_names()) with_flag("--metrics", [&] { scores_of(example, {metric}, {}); });
@@ -116,7 +119,7 @@ void SequenceOptions::check() const {
 void SequenceOptions::check(const PairData& data) const {
   model.require_memory(data.target_size(), 4);
   require_room(*this, data.longest());
-  if (initial.empty()) {
+  if (initial.empty() || !begins()) {
     ShapesOnly instead_of_models;
     empty_model(data.tokenizers);
     return;

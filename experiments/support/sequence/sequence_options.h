@@ -37,6 +37,7 @@ struct SequenceOptions {
   std::optional<int> spread;
   bool parameters = false;
   TrainedModelOptions trained;
+  bool continues = false;         ///< a run is resumed, which needs no --init any more
   std::string data_help;  ///< the description of --data
 
   /// Sets defaults that suit generated texts. Presets are for others.
@@ -59,6 +60,7 @@ struct SequenceOptions {
   void print_parameters() const;
 
  private:
+  bool begins() const { return !continues && trained.directory.empty(); }
   std::unique_ptr<SequenceModel> empty_model(const PairTokenizers& tokenizers) const;
 };
 

@@ -66,10 +66,11 @@ std::vector<std::string> arguments_of(std::string_view flags) {
 }
 
 std::vector<GridPoint> grid_points(const std::string& grid) {
-  const std::size_t open = grid.find('{'), close = grid.find('}', open == std::string::npos ? 0 : open);
+  const std::size_t open = grid.find('{'), close = grid.find('}');
   if (open == std::string::npos && close == std::string::npos) return {{grid, ""}};
-  require(open != std::string::npos && close != std::string::npos, "'{}': a '{}' without its '{}'", grid,
-          open == std::string::npos ? "}" : "{", open == std::string::npos ? "{" : "}");
+  const std::size_t second = open == std::string::npos ? open : grid.find('{', open + 1);
+  require(open < close, "'{}': a '}}' without its '{{'", grid);
+  require(close != std::string::npos && close < second, "'{}': a '{{' without its '}}'", grid);
   std::vector<GridPoint> all;
   for (const std::string& chosen : listed_values(std::string_view(grid).substr(open + 1, close - open - 1))) {
     for (const GridPoint& rest : grid_points(grid.substr(close + 1)))

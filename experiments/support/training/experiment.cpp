@@ -155,6 +155,8 @@ void ExperimentBase::train(const std::vector<Plan>& plans, const std::string& da
     Run run = run_of(plans, k);
     std::optional<RunResult> result = load_result(run.directory->path());
     if (!is_finished(result, plans[k])) {
+      // A result describes files that change from here on; if this run is stopped, it has none.
+      std::filesystem::remove(run.directory->path() / "result.json");
       if (run.directory != directory_) save_data(run.directory->path());
       if (trained > 0)
         run.seconds_of_others = seconds / static_cast<double>(trained) * static_cast<double>(plans.size() - k - 1);

@@ -89,6 +89,8 @@ class Experiment : public ExperimentBase {
         rows_.emplace_back().add_to(own);
         flags.add_to(own);
         own.parse();
+        if constexpr (requires(Options& row) { row.continues = true; })
+          rows_.back().continues = !flags.directory.resume.empty();
         plan.configuration = own.configuration();
       };
       flags_.is_alone() ? declare_and_parse() : with_flag(name_of(plan), declare_and_parse);
@@ -114,16 +116,21 @@ class Experiment : public ExperimentBase {
   void train(const Data& data, const std::function<RunResult(const Options&, const Run&)>& body) {
     ExperimentBase::train(
         plans_, data.description(), [&](const std::filesystem::path& directory) { data.save(directory); },
-        [&](std::size_t k, const Run& run) { return body(rows_[k], run); });
+        [&](std::size_t k, const Run& run) { return result(k, run, body); });
   }
 
   /// Tests a trained model with the options of every row: body(options, run) loads it, tests it and returns the result.
   /// Prints the table, or with `json` an object for each row. Keeps records if --out is given.
   void test(bool json, const std::function<RunResult(const Options&, const Run&)>& body) {
-    ExperimentBase::test(plans_, json, [&](std::size_t k, const Run& run) { return body(rows_[k], run); });
+    ExperimentBase::test(plans_, json, [&](std::size_t k, const Run& run) { return result(k, run, body); });
   }
 
  private:
+  /// Rows may differ in precision and threads.
+  RunResult result(std::size_t k, const Run& run, const std::function<RunResult(const Options&, const Run&)>& body) {
+    rows_[k].training.apply();
+    return body(rows_[k], run);
+  }
   static std::string name_of(const Plan& plan) {
     return "--compare: '" + plan.row + (plan.trial.empty() ? "" : " " + plan.trial) + "'";
   }

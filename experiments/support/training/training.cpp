@@ -66,7 +66,7 @@ void TrainingOptions::add_to(Cli& cli) {
   cli.option("--threads", threads, "threads; 0: one per core").range(0, 1024).unsaved().rare();
 }
 
-void TrainingOptions::apply() const {
+void TrainingOptions::check() const {
   with_flag("--schedule", [&] { Schedule::parse(schedule); });
   if (parse_device(device) == Device::cuda) {
     kernels(Device::cuda);  // throws where there is no GPU
@@ -74,7 +74,12 @@ void TrainingOptions::apply() const {
         "--device cuda: training needs kernels that are there for the CPU only (softmax, layer norm, ...); use "
         "--device cpu");
   }
-  if (threads > 0) omp_set_num_threads(threads);
+}
+
+void TrainingOptions::apply() const {
+  check();
+  static const int all_threads = omp_get_max_threads();
+  omp_set_num_threads(threads > 0 ? threads : all_threads);
   set_matmul_precision(precision == "bf16" ? Precision::bf16 : Precision::f32);
   set_flush_denormals(true);  // tails of Gaussians and of softmax are denormal, and slow
 }

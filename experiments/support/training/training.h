@@ -48,7 +48,9 @@ struct TrainingOptions {
   int threads = 0;  ///< 0: as many as there are cores
 
   void add_to(Cli& cli);
-  /// Checks what only training knows, and sets threads, precision and the handling of denormals for this process.
+  /// Throws Error, with the flag, for a schedule or a device that there is not.
+  void check() const;
+  /// Checks, and sets threads, precision and the handling of denormals for this process.
   void apply() const;
 };
 

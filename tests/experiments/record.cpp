@@ -1,0 +1,196 @@
+// What a run leaves behind, and how damage to it is noticed.
+#include "experiments/support/training/record.h"
+
+#include <cmath>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/files.h"
+
+using namespace fovea;
+
+namespace {
+
+/// A result in which everything is there, with files that it describes.
+RunResult full_result(const std::filesystem::path& directory) {
+  RunResult result{.row = "gaussian(window=query)",
+                   .trial = "dropout=0.1",
+                   .seed = 7,
+                   .directory = directory,
+                   .parameters = 12345,
+                   .goal = {{"updates", 10}, {"patience", 0}}};
+  result.training = TrainingResult{.updates = 10,
+                                   .best_update = 8,
+                                   .score_name = "BLEU",
+                                   .best_score = 27.125,
+                                   .higher_is_better = true,
+                                   .seconds = 1.5,
+                                   .wall_seconds = 2.5,
+                                   .cpu_seconds = 3.5};
+  TestResult news{.set = "news/2014",
+                  .examples = {{.input = "das Haus",
+                                .reference = "the house .",
+                                .hypothesis = "the house .",
+                                .likelihood = {.negative_log = 1.25, .tokens = 4, .words = 3, .characters = 12}},
+                               {.input = "\"ein\"\n\tBaum",
+                                .reference = "a tree is there .",
+                                .hypothesis = "",
+                                .likelihood = {.negative_log = 0.1, .tokens = 3, .words = 2, .characters = 7}}},
+                  .metrics = {"bleu", "perplexity", "word-perplexity"},
+                  .measurements = {{"AER", 0.25, 3}, {"window", 4.5, 1}},
+                  .decoding = SpentTime{0.5, 0.75},
+                  .source_length = 5.5,
+                  .pooled_window = 3.25,
+                  .attention_within = {{"encoder.0.attention", 99.5}}};
+  news.options.tokenization = tokenization_of("char");
+  TestResult classes{
+      .set = "reviews",
+      .examples =
+          {{.input = "good", .reference = "yes", .hypothesis = "no", .group = 2, .probabilities = {0.25, 0.75}}},
+      .metrics = {"accuracy"}};
+  result.tests = {news, classes};
+  std::ofstream(directory / "log.jsonl") << "{\"update\":10}\n";
+  return result;
+}
+
+std::string text_of(const RunResult& result) {
+  std::string text = to_json(result).dump(1);
+  for (const TestResult& test : result.tests)
+    for (const TestedExample& one : test.examples)
+      text += fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}\n", one.input, one.reference, one.hypothesis,
+                          one.likelihood.negative_log, one.likelihood.tokens, one.likelihood.words,
+                          one.likelihood.characters, one.group, one.probabilities.size());
+  return text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(records)
+
+BOOST_AUTO_TEST_CASE(a_result_that_is_saved_and_loaded_is_the_same) {
+  Folder folder;
+  const RunResult saved = full_result(folder.path);
+  save_result(saved);
+  const std::optional<RunResult> loaded = load_result(folder.path);
+  BOOST_TEST_REQUIRE(loaded.has_value());
+  BOOST_TEST(text_of(*loaded) == text_of(saved));
+  BOOST_TEST(loaded->directory == folder.path);
+  BOOST_TEST((loaded->goal == saved.goal));
+  BOOST_TEST(loaded->tests[1].examples[0].probabilities == saved.tests[1].examples[0].probabilities,
+             boost::test_tools::per_element());
+  BOOST_TEST(loaded->tests[0].decoding->cpu == 0.75);
+  BOOST_TEST(loaded->tests[0].scores()[0].metric.value() == saved.tests[0].scores()[0].metric.value());
+  BOOST_TEST(!loaded->tests[1].decoding.has_value());
+  for (const char* file : {"examples.news-2014.jsonl", "examples.reviews.jsonl"})
+    BOOST_TEST(std::filesystem::exists(folder / file), file);
+}
+
+BOOST_AUTO_TEST_CASE(a_failure_is_a_result_too) {
+  Folder folder;
+  save_result({.row = "a", .directory = folder.path, .failure = "training diverged at update 3"});
+  const std::optional<RunResult> loaded = load_result(folder.path);
+  BOOST_TEST_REQUIRE(loaded.has_value());
+  BOOST_TEST(loaded->failure == "training diverged at update 3");
+  BOOST_TEST(!loaded->training.has_value());
+  BOOST_TEST(loaded->tests.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_not_finished_has_no_result) {
+  Folder folder;
+  BOOST_TEST(!load_result(folder.path).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_finite_comes_back_too) {
+  Folder folder;
+  RunResult result = full_result(folder.path);
+  result.tests[0].measurements = {{"AER", std::nan(""), 3}};
+  result.tests[0].source_length = std::nan("");
+  result.tests[0].examples[0].likelihood.negative_log = std::numeric_limits<double>::infinity();
+  result.tests[1].examples[0].probabilities = {std::nan(""), 1};
+  save_result(result);
+  const std::optional<RunResult> loaded = load_result(folder.path);
+  BOOST_TEST_REQUIRE(loaded.has_value());
+  BOOST_TEST(!std::isfinite(loaded->tests[0].measurements.at(0).value));
+  BOOST_TEST(!std::isfinite(loaded->tests[0].examples[0].likelihood.negative_log));
+  BOOST_TEST(!std::isfinite(loaded->tests[1].examples[0].probabilities.at(0)));
+}
+
+BOOST_AUTO_TEST_CASE(a_flipped_byte_is_noticed_and_its_file_named) {
+  Folder folder;
+  save_result(full_result(folder.path));
+  auto message = [&] { return message_of([&] { load_result(folder.path); }); };
+  for (const char* name : {"examples.news-2014.jsonl", "examples.reviews.jsonl", "log.jsonl"}) {
+    const std::string path = (folder / name).string(), text = contents(path);
+    for (std::size_t at = 0; at < text.size(); at += 7) {
+      std::string flipped = text;
+      flipped[at] = static_cast<char>(flipped[at] ^ 1);
+      std::ofstream(path) << flipped;
+      BOOST_TEST(message().starts_with(path + ": damaged: its checksum is "), message());
+    }
+    std::ofstream(path) << text + "\n";
+    BOOST_TEST(contains(message(), path + ": damaged"), message());
+    std::filesystem::remove(path);
+    BOOST_TEST(message() == path + ": the file is missing; result.json has its checksum");
+    std::ofstream(path) << text;
+    BOOST_TEST(message() == "no error");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_result_that_no_run_writes_is_refused) {
+  Folder folder;
+  save_result(full_result(folder.path));
+  const std::string path = (folder / "result.json").string();
+  const Json whole = load_json(path);
+  auto message_without = [&](const std::function<void(Json&)>& damage) {
+    Json json = whole;
+    damage(json);
+    save_json(path, json);
+    return message_of([&] { load_result(folder.path); });
+  };
+  for (const char* key : {"row", "seed", "parameters", "tests", "checksums"})
+    BOOST_TEST(message_without([&](Json& json) {
+                 json.erase(key);
+               }).starts_with(path + ": not what a run writes: key '" + key + "' not found"));
+  BOOST_TEST(message_without([](Json& json) { json["seed"] = "x"; }).starts_with(path + ": not what a run writes: "));
+  BOOST_TEST(message_without([](Json& json) { json["tests"]["reviews"]["tokenize"] = "words"; }) != "no error");
+  std::ofstream(path) << "{";
+  BOOST_TEST(message_of([&] { load_result(folder.path); }).starts_with(path + ": not JSON: "));
+}
+
+BOOST_AUTO_TEST_CASE(every_start_is_recorded) {
+  Folder folder;
+  save_start(folder.path, "translate --data 'a b'");
+  save_start(folder.path, "translate --resume x");
+  const Json starts = load_json(folder / "run.json");
+  BOOST_TEST_REQUIRE(starts.size() == 2u);
+  BOOST_TEST(starts[0].at("command") == "translate --data 'a b'");
+  BOOST_TEST(starts[1].at("command") == "translate --resume x");
+  BOOST_TEST(starts[0].at("directory") == std::filesystem::current_path().string());
+  for (const char* key : {"started", "version", "commit", "machine", "processor"})
+    BOOST_TEST(!starts[0].at(key).get<std::string>().empty(), key);
+  BOOST_TEST(starts[0].at("threads") >= 1);
+}
+
+BOOST_AUTO_TEST_CASE(scores_are_those_of_texts_and_of_likelihoods) {
+  const double nats = 3 * std::log(2.0);
+  const std::vector<TestedExample> examples{
+      {.reference = "a b c d e",
+       .hypothesis = "a b c d e",
+       .likelihood = {.negative_log = nats, .tokens = 2, .words = 3, .characters = 6}},
+      {.reference = "f g h i",
+       .hypothesis = "f g h i",
+       .likelihood = {.negative_log = nats, .tokens = 1, .words = 3, .characters = 6}}};
+  const std::vector<TextScore> scores =
+      scores_of(examples, {"bleu", "perplexity", "word-perplexity", "bits-per-character"}, {});
+  BOOST_TEST_REQUIRE(scores.size() == 4u);
+  const double expected[] = {100, 4, 2, 0.5};
+  for (std::size_t k = 0; k < 4; ++k)
+    BOOST_TEST(scores[k].metric.value() == expected[k], boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(!scores[1].metric.higher_is_better);
+  // texts that were cut have no words
+  const std::vector<TestedExample> cut{{.reference = "a", .likelihood = {.negative_log = 1, .tokens = 2}}};
+  BOOST_TEST(scores_of(cut, {"perplexity", "word-perplexity", "bits-per-character"}, {}).size() == 1u);
+  BOOST_TEST(contains(message_of([&] { scores_of(examples, {"blue"}, {}); }), "blue"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
