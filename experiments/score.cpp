@@ -35,8 +35,13 @@ struct ScoreOptions {
     cli.choice("--letters", letters, {{"usual", Letters::usual}, {"lower", Letters::lower}, {"mixed", Letters::mixed}},
                "case: as a metric's own program has it (RIBES, ROUGE, mteval: lower), or for all but ROUGE the same");
     cli.choice("--tokenize", text.tokenization,
-               {{"13a", Tokenization::mteval_13a}, {"none", Tokenization::none}, {"char", Tokenization::characters}},
-               "what words are to sacreBLEU");
+               {{"13a", Tokenization::mteval_13a},
+                {"none", Tokenization::none},
+                {"char", Tokenization::characters},
+                {"intl", Tokenization::international},
+                {"zh", Tokenization::chinese}},
+               "tokenization of --metrics sacrebleu: char for single characters, intl for punctuation of all scripts, "
+               "zh for Chinese");
     cli.option("--join-subwords", join_subwords, "join what subword-nmt split at '@@ ', in all files");
     cli.option("--split-compounds", split_compounds, "a-b to a ##AT##-##AT## b in all files, as for WMT's En-De");
     cli.option("--lead", lead, "score the first sentences of the hypotheses, which are articles")

@@ -31,7 +31,7 @@ struct TextMetric {
   std::string name, description;
 };
 
-/// All there are: bleu, sacrebleu, mteval, ngrams, sentence-bleu, ribes, rouge, accuracy, perplexity, aer.
+/// All metrics: bleu, sacrebleu, mteval, ngrams, sentence-bleu, chrf, chrf++, ribes, rouge, accuracy, perplexity, aer.
 std::vector<TextMetric> text_metrics();
 
 /// The scores of a metric: one for most of them. Line i of every reference belongs to line i of the hypotheses.

@@ -3,6 +3,9 @@
 #include <array>
 #include <utility>
 
+#include "experiments/support/metrics/unicode_tokenization.h"
+#include "experiments/support/text/words.h"
+
 namespace fovea {
 
 namespace {
@@ -54,18 +57,30 @@ std::string rewritten_pairs(std::string_view text, Matches matches, bool space_b
   return result;
 }
 
-std::string mteval_13a(std::string_view line) {
-  std::string text = " " + replaced(line, "<skipped>", "") + " ";
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> entities = {
-      {{"&quot;", "\""}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}}};
-  for (const auto& [entity, character] : entities) text = replaced(text, entity, character);
-  text = with_space_around_punctuation(text);
+/// The part of mteval-v13a for languages of the West, which sacreBLEU's zh has too.
+std::string western_tokens(std::string_view line) {
+  std::string text = with_space_around_punctuation(line);
   auto not_behind_digit = [](char a, char b) { return !is_digit(a) && is_period_or_comma(b); };
   auto not_before_digit = [](char a, char b) { return is_period_or_comma(a) && !is_digit(b); };
   auto dash_behind_digit = [](char a, char b) { return is_digit(a) && b == '-'; };
   text = rewritten_pairs(text, not_behind_digit, false, true, true);
   text = rewritten_pairs(text, not_before_digit, true, true, false);
   return rewritten_pairs(text, dash_behind_digit, false, true, true);
+}
+
+std::string mteval_13a(std::string_view line) {
+  std::string text = " " + replaced(line, "<skipped>", "") + " ";
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> entities = {
+      {{"&quot;", "\""}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}}};
+  for (const auto& [entity, character] : entities) text = replaced(text, entity, character);
+  return western_tokens(text);
+}
+
+/// sacreBLEU's zh strips the line: a period at its end has no character behind it.
+std::string_view without_outer_spaces(std::string_view text) {
+  const std::vector<std::string_view> words = split_words(text);
+  if (words.empty()) return {};
+  return {words.front().data(), std::size_t(words.back().data() + words.back().size() - words.front().data())};
 }
 
 std::string characters(std::string_view text) {
@@ -80,13 +95,24 @@ std::string characters(std::string_view text) {
 }  // namespace
 
 std::string tokenized(std::string_view text, Tokenization how) {
-  if (how == Tokenization::mteval_13a) return mteval_13a(text);
-  if (how == Tokenization::characters) return characters(text);
+  switch (how) {
+    case Tokenization::none:
+      return std::string(text);
+    case Tokenization::mteval_13a:
+      return mteval_13a(text);
+    case Tokenization::characters:
+      return characters(text);
+    case Tokenization::international:
+      return international_tokens(text);
+    case Tokenization::chinese:
+      return western_tokens(with_spaces_around_chinese(without_outer_spaces(text)));
+  }
   return std::string(text);
 }
 
 std::string name_of(Tokenization how) {
-  return how == Tokenization::mteval_13a ? "13a" : how == Tokenization::characters ? "char" : "none";
+  constexpr std::array names = {"none", "13a", "char", "intl", "zh"};
+  return names[std::size_t(how)];
 }
 
 std::string split_compounds(std::string_view text) {

@@ -6,15 +6,17 @@
 namespace fovea {
 
 enum class Tokenization {
-  none,        ///< what lies between white space
-  mteval_13a,  ///< NIST's mteval-v13a, sacreBLEU's 13a
-  characters,  ///< every character that is no white space, sacreBLEU's char
+  none,           ///< what lies between white space
+  mteval_13a,     ///< NIST's mteval-v13a, sacreBLEU's 13a
+  characters,     ///< every character that is no white space, sacreBLEU's char
+  international,  ///< mteval-v14's international tokenization, sacreBLEU's intl
+  chinese,        ///< Chinese characters are words of their own, the rest is as in 13a; sacreBLEU's zh
 };
 
 /// The words with white space between.
 std::string tokenized(std::string_view text, Tokenization how);
 
-/// As sacreBLEU's signatures call it: none, 13a, char.
+/// The name in sacreBLEU's signatures: none, 13a, char, intl, zh.
 std::string name_of(Tokenization how);
 
 /// `high-quality` becomes `high ##AT##-##AT## quality`: the splitting of compounds that goes with tokenised BLEU on
