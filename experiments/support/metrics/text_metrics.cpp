@@ -30,7 +30,7 @@ std::string prepared(const std::string& line, Tokenization tokenization, bool lo
   return tokenized(lower ? lower_case(line) : line, tokenization);
 }
 
-/// All of a sentence's references.
+/// Returns all references of sentence i.
 std::vector<std::string> references_of(const Files& files, std::size_t i, Tokenization tokenization, bool lower) {
   std::vector<std::string> references;
   for (const TextFile& file : files.references) references.push_back(prepared(file.lines[i], tokenization, lower));
@@ -160,7 +160,7 @@ Scores accuracy_scores(const Files& files, const TextMetricOptions&) {
   return {{.name = "accuracy %", .metric = mean_metric(right)}};
 }
 
-/// The negative log-likelihoods of a line, and the words of its text.
+/// Returns the sum of the negative log-likelihoods of line i, with the numbers of tokens and of the words of `text`.
 Likelihood likelihood_of(const TextFile& file, std::size_t i, const std::string& text) {
   Likelihood result;
   for (std::string_view word : split_words(file.lines[i])) {

@@ -24,7 +24,7 @@ std::string replaced(std::string_view text, std::string_view part, std::string_v
   return result += text.substr(begin);
 }
 
-/// ASCII punctuation but ' , - and .
+/// Puts spaces around ASCII punctuation, except ' , - and .
 std::string with_space_around_punctuation(std::string_view text) {
   constexpr std::string_view punctuation = "{|}~[\\]^_`!\"#$%&()*+:;<=>?@/";
   std::string result;
@@ -38,7 +38,8 @@ std::string with_space_around_punctuation(std::string_view text) {
   return result;
 }
 
-/// As a regular expression does it whose match is both characters: the second is not looked at again as a first.
+/// Puts spaces into pairs of characters that match, as a regular expression that matches both characters does: the
+/// second character of a match is not the first of another.
 template <class Matches>
 std::string rewritten_pairs(std::string_view text, Matches matches, bool space_before_first, bool space_in_between,
                             bool space_behind_second) {
@@ -57,7 +58,7 @@ std::string rewritten_pairs(std::string_view text, Matches matches, bool space_b
   return result;
 }
 
-/// The part of mteval-v13a for languages of the West, which sacreBLEU's zh has too.
+/// The rules of mteval-v13a for Western languages, which sacreBLEU's zh also applies.
 std::string western_tokens(std::string_view line) {
   std::string text = with_space_around_punctuation(line);
   auto not_behind_digit = [](char a, char b) { return !is_digit(a) && is_period_or_comma(b); };
@@ -76,7 +77,7 @@ std::string mteval_13a(std::string_view line) {
   return western_tokens(text);
 }
 
-/// sacreBLEU's zh strips the line: a period at its end has no character behind it.
+/// Removes white space at both ends, as sacreBLEU's zh does. A period that ends the line is then not split off.
 std::string_view without_outer_spaces(std::string_view text) {
   const std::vector<std::string_view> words = split_words(text);
   if (words.empty()) return {};
