@@ -1,12 +1,18 @@
 #include "experiments/support/program/csv.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <system_error>
 #include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "tensor/error.h"
 #include "tensor/support/atomic_file.h"
@@ -37,6 +43,14 @@ std::optional<std::vector<std::string>> next_row(std::string_view text, std::siz
     }
   }
   return std::nullopt;
+}
+
+std::string whole_file(const std::filesystem::path& path) {
+  require(!std::filesystem::is_directory(path), "{}: is a directory, expected a file", path.string());
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), "{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 template <class T>
@@ -86,25 +100,57 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::vector<std::string> co
 
 MetricsFile MetricsFile::resume(std::filesystem::path path, std::vector<std::string> columns, std::int64_t last_step) {
   std::string header = csv_row(columns);
-  std::string text = std::filesystem::exists(path) ? contents_of_file(path) : "";
+  std::string text = std::filesystem::exists(path) ? whole_file(path) : "";
   std::size_t kept = bytes_to_keep(path.string(), text, header, last_step);
   MetricsFile file;
-  file.file_ = GrowingFile(std::move(path), kept);
+  file.path_ = std::move(path);
   file.columns_ = std::move(columns);
   file.last_step_ = last_step;
-  if (kept == 0) file.file_.append(header);
+  file.descriptor_ = ::open(file.path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  bool is_open = file.descriptor_ >= 0 && ::ftruncate(file.descriptor_, off_t(kept)) == 0;
+  require(is_open, "{}: cannot be written: {}", file.path_.string(), std::generic_category().message(errno));
+  if (kept == 0) file.append(header);
   return file;
+}
+
+MetricsFile::MetricsFile(MetricsFile&& other) noexcept { *this = std::move(other); }
+
+MetricsFile& MetricsFile::operator=(MetricsFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(columns_, other.columns_);
+  std::swap(last_step_, other.last_step_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+MetricsFile::~MetricsFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void MetricsFile::row(std::int64_t step, const std::vector<CsvValue>& values) {
   require(values.size() < columns_.size(), "{}: a row has {} values, there are {} columns after the step",
-          file_.path().string(), values.size(), columns_.size() - 1);
-  require(step >= last_step_, "{}: step {} comes after step {}", file_.path().string(), step, last_step_);
+          path_.string(), values.size(), columns_.size() - 1);
+  require(step >= last_step_, "{}: step {} comes after step {}", path_.string(), step, last_step_);
   last_step_ = step;
   std::vector<std::string> fields{std::to_string(step)};
   for (const CsvValue& value : values) fields.push_back(value.text);
   fields.resize(columns_.size());
-  file_.append(csv_row(fields));
+  append(csv_row(fields));
+}
+
+void MetricsFile::append(const std::string& text) {
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    ssize_t written = ::write(descriptor_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    require(written >= 0, "{}: cannot be written: {}", path_.string(), std::generic_category().message(errno));
+    rest.remove_prefix(std::size_t(written));
+  }
+}
+
+void MetricsFile::sync() {
+  bool is_synced = ::fsync(descriptor_) == 0 || errno == EINVAL;
+  require(is_synced, "{}: cannot be written: {}", path_.string(), std::generic_category().message(errno));
 }
 
 std::vector<double> Metrics::numbers(const std::string& column) const {
@@ -133,7 +179,7 @@ std::pair<std::vector<double>, std::vector<double>> Metrics::curve(const std::st
 }
 
 Metrics read_metrics(const std::filesystem::path& path) {
-  std::string text = contents_of_file(path);
+  std::string text = whole_file(path);
   std::size_t position = 0;
   auto columns = next_row(text, position);
   require(columns.has_value(), "{}: has no header", path.string());

@@ -10,8 +10,6 @@
 
 #include <fmt/core.h>
 
-#include "experiments/support/program/growing_file.h"
-
 namespace fovea {
 
 /// A field as RFC 4180 writes it: quoted if it has a comma, a quote or a line break in it.
@@ -43,18 +41,24 @@ class MetricsFile {
   /// as if the run had never stopped. Throws Error if its columns are others. A missing file begins anew.
   static MetricsFile resume(std::filesystem::path path, std::vector<std::string> columns, std::int64_t last_step);
 
+  MetricsFile(MetricsFile&& other) noexcept;
+  MetricsFile& operator=(MetricsFile&& other) noexcept;
+  ~MetricsFile();
+
   /// Appends a row. `values` are those of the columns after the step; empty ones at the end may be left out.
   void row(std::int64_t step, const std::vector<CsvValue>& values);
 
-  /// Waits until all rows are on the disk: before a checkpoint is written, for example.
-  void sync() { file_.sync(); }
+  /// Waits until all rows are on the disk: before a checkpoint is written, say.
+  void sync();
 
  private:
   MetricsFile() = default;
+  void append(const std::string& text);
 
-  GrowingFile file_;
+  std::filesystem::path path_;
   std::vector<std::string> columns_;
   std::int64_t last_step_ = INT64_MIN;
+  int descriptor_ = -1;
 };
 
 /// What a MetricsFile holds.
