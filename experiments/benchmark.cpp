@@ -1,5 +1,5 @@
-// How fast training steps, attention and matrix products are on this machine. Machines are shared and noisy: trust
-// ratios of one run, which alternates what it compares.
+// Times training steps, beam search, attention, matrix products and kernels on this machine. Other work on the machine
+// changes the times; ratios within one run are reliable, because a run times in turns what it compares.
 #include "experiments/benchmark.h"
 
 #include "tensor/formula/philox.h"
@@ -30,8 +30,8 @@ int main(int argc, char** argv) {
   using namespace fovea;
   return run("benchmark", argc, argv,
              {{"step", "whole training steps of a model", benchmark_step},
-              {"decode", "beam search with a model of sequences", benchmark_decode},
-              {"attention", "one attention, without its projections", benchmark_attention},
+              {"decode", "beam search with a sequence model", benchmark_decode},
+              {"attention", "one attention without its projections", benchmark_attention},
               {"gemm", "matrix products", benchmark_gemm},
-              {"kernels", "every kernel of every device, and its rate", benchmark_kernels}});
+              {"kernels", "the kernels of every device, and their rates", benchmark_kernels}});
 }

@@ -1,4 +1,4 @@
-/// What the commands of `benchmark` share.
+/// The commands of `benchmark`, and functions that several of them use.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -18,7 +18,7 @@ void benchmark_gemm(Cli& cli);
 void benchmark_attention(Cli& cli);
 void benchmark_kernels(Cli& cli);
 
-/// GFLOP/s of one product [size, size] by [size, size], f32: what the machine can do, now.
+/// Returns the rate of one f32 product [size, size] by [size, size] on this machine now, in GFLOP/s.
 double machine_gemm_gflops(std::int64_t size);
 
 inline double seconds_of(const std::function<void()>& work) {
@@ -33,11 +33,11 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Random sentences of tokens that are neither padding nor marks.
+/// Draws random sentences. The tokens are at least 4: smaller ones are padding, <unk>, <s> and </s>.
 class RandomTokens {
  public:
   explicit RandomTokens(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
-  /// Of `shortest` to `longest` tokens.
+  /// Returns a sentence of `shortest` to `longest` tokens.
   std::vector<std::int32_t> sentence(std::int64_t shortest, std::int64_t longest);
   std::int32_t between(std::int64_t least, std::int64_t most);
 
@@ -46,7 +46,7 @@ class RandomTokens {
   std::uint64_t drawn_ = 0;
 };
 
-/// "a; b" → "a", "b"
+/// Splits "a; b" into "a" and "b".
 std::vector<std::string> split_at_semicolons(const std::string& text);
 
 }  // namespace fovea

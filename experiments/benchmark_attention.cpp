@@ -1,4 +1,4 @@
-// One attention without its projections: how near it comes to the machine's matrix products, and to plain attention.
+// Times one attention without its projections, and compares it with matrix products and with plain attention.
 #include <memory>
 
 #include <omp.h>
@@ -8,6 +8,7 @@
 #include "attention/layers/multi_head.h"
 #include "attention/registry.h"
 #include "experiments/benchmark.h"
+#include "experiments/support/attend/engine_flags.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/report/table.h"
 #include "tensor/cpu/parallel.h"
@@ -61,7 +62,7 @@ class Case {
     fill_normal(cotangent_, generator);
   }
 
-  /// The passes that are timed.
+  /// Runs the pass that is timed.
   void run() {
     set_precision();
     if (options_.pass == "forward")
@@ -72,7 +73,7 @@ class Case {
       results_ = grad(forward(), inputs_, cotangent_);
   }
 
-  /// Peak beyond what was there before and what the pass gives back.
+  /// Returns the most bytes that the pass held at a time, beyond its inputs and its results.
   std::size_t extra_bytes() {
     results_.clear();
     std::size_t before = allocator_statistics().bytes_in_use;
@@ -85,7 +86,7 @@ class Case {
   }
 
  private:
-  /// Of this case's products: each turn is another case's.
+  /// Sets the precision of this case's matrix products, because the cases take turns.
   void set_precision() const { set_matmul_precision(options_.precision == "bf16" ? Precision::bf16 : Precision::f32); }
   Variable forward() const {
     const AttentionDropout dropout{options_.dropout, {.seed = 1}};
@@ -112,7 +113,7 @@ class Case {
   Tensor cotangent_;
 };
 
-/// Of plain attention's products: two forward, five backward, over the pairs that are looked at.
+/// Returns the FLOPs of plain attention's matrix products over the visible pairs: two products forward, five backward.
 double flops_of(const AttentionOptions& o) {
   double pairs = 0;
   for (std::int64_t i = 0; i < o.queries; ++i)
@@ -121,12 +122,12 @@ double flops_of(const AttentionOptions& o) {
   return 2 * products * static_cast<double>(o.batch * o.heads * o.head_dim) * pairs;
 }
 
-/// The middle of so many turns, which time each case once: what else the machine does slows all of them alike.
+/// Times of cases that took turns, so that other work on the machine slowed all of them alike.
 struct Turns {
-  std::vector<std::vector<double>> seconds;  ///< of each case
+  std::vector<std::vector<double>> seconds;  ///< [cases, turns]
 
   double middle(std::size_t of) const { return median(seconds[of]); }
-  /// How many times as fast `of` is as `other`.
+  /// Returns how many times as fast case `of` is as case `other`: the median over the turns.
   double speed_against(std::size_t of, std::size_t other) const {
     std::vector<double> ratios;
     for (std::size_t turn = 0; turn < seconds[of].size(); ++turn)
@@ -149,8 +150,8 @@ Turns alternate(const std::vector<Case*>& cases, const AttentionOptions& options
   return turns;
 }
 
-/// A method's numbers, beside plain attention's and, with --engine both, the composed form's; in bf16 beside those in
-/// f32.
+/// Times a method in turns with plain attention; with --engine both also with the composed form, and with --precision
+/// bf16 also with the method in f32.
 Json measure(const std::string& method, const AttentionOptions& options, double gemm) {
   const bool both = options.engine == "both", rounded = options.precision == "bf16";
   const std::string engine = both ? "fused" : options.engine;
@@ -181,7 +182,7 @@ Json measure(const std::string& method, const AttentionOptions& options, double 
   return json;
 }
 
-/// How many times as fast as the composed form the fused one is at the sizes of small models.
+/// Prints how many times as fast the fused engine is as the composed form, at the sizes of small models.
 void print_small_sizes(AttentionOptions options, const std::vector<std::string>& methods) {
   constexpr std::int64_t lengths[] = {12, 20, 32, 60}, widths[] = {16, 32, 64};
   std::vector<std::string> titles{"method"};
@@ -199,7 +200,7 @@ void print_small_sizes(AttentionOptions options, const std::vector<std::string>&
           row.push_back(Cell::number(alternate({&fused, &composed}, options).speed_against(0, 1), 2));
         }
       table.row(std::move(row));
-    } catch (const Error& error) {  // of --table, what has no fused form or wants an input of its own is left out
+    } catch (const Error& error) {  // --table skips methods without a fused form, and those that need further inputs
       if (!options.table) throw;
       fmt::print(stderr, "{}: {}\n", method, error.what());
     }
@@ -212,43 +213,42 @@ void print_small_sizes(AttentionOptions options, const std::vector<std::string>&
 void benchmark_attention(Cli& cli) {
   AttentionOptions options;
   cli.describe(
-      "Times one attention, forward or backward, without the projections before and after it. GFLOP/s count the "
-      "products of plain attention, whatever else a method computes.");
-  cli.option("--method", options.method, "as in \"gaussian(window=query)\"");
-  cli.option("--batch", options.batch, "sentences").range(1, 65536);
-  cli.option("--heads", options.heads, "heads").range(1, 1024);
-  cli.option("--queries", options.queries, "of a sentence").range(1, 1e7);
-  cli.option("--keys", options.keys, "of a sentence; 0: as many as queries").range(0, 1e7);
+      "Times one attention, forward or backward, without the projections before and after it. GFLOP/s count the matrix "
+      "products of plain attention, for every method.");
+  cli.option("--method", options.method, "attention method, such as \"gaussian(window=query)\"");
+  cli.option("--batch", options.batch, "number of sentences").range(1, 65536);
+  cli.option("--heads", options.heads, "number of heads").range(1, 1024);
+  cli.option("--queries", options.queries, "queries per sentence").range(1, 1e7);
+  cli.option("--keys", options.keys, "keys per sentence; 0: as many as queries").range(0, 1e7);
   cli.option("--head-dim", options.head_dim, "width of a head").range(1, 65536);
   cli.option("--causal", options.causal, "queries see no later keys");
-  cli.option("--pass", options.pass, "what is timed").one_of({"forward", "backward", "both"});
+  cli.option("--pass", options.pass, "pass to time").one_of({"forward", "backward", "both"});
   cli.option("--backward", options.backward, "the same as --pass backward");
-  cli.option(
-         "--engine", options.engine,
-         "how it is computed; blockwise: the composed form on blocks of queries; linear: fused, or blockwise where a "
-         "method has no fused form; both: fused, beside composed in the same run")
+  cli.option("--engine", options.engine,
+             engine_help +
+                 "; linear: fused, or blockwise if the method has no fused form; both: fused and composed in turn")
       .one_of({"fused", "blockwise", "linear", "composed", "both"});
-  cli.option("--dropout", options.dropout, "probability with which a weight is dropped").range(0, 0.99);
-  cli.option(
-         "--precision", options.precision,
-         "of everything; bf16: operands of large products rounded to it, the rest in f32, and timed beside f32; the "
-         "fused engine rounds from 65 queries and keys on, the composed one where there is one head of one sentence")
+  cli.option("--dropout", options.dropout, "probability of dropping an attention weight").range(0, 0.99);
+  cli.option("--precision", options.precision,
+             precision_help +
+                 ", and f32 is timed in turn with it; the fused engine rounds if there are at least 65 queries and "
+                 "keys, the composed form only for a single head of a single sentence")
       .one_of({"f32", "f64", "bf16"});
-  cli.option("--rounds", options.rounds, "each times the method and plain attention once").range(1, 1000);
-  cli.option("--threads", options.threads, "0: one per core").range(0, 1024);
-  cli.option("--table", options.table, "all methods of the registry instead of --method");
-  cli.option("--small", options.small,
-             "a table of how many times as fast the fused engine is as the composed one, for few positions and narrow "
-             "heads; --method may be several, separated by ';'");
-  cli.option("--json", options.json, "one JSON object a line instead of the table");
+  cli.option("--rounds", options.rounds, "rounds; each round times the method and plain attention once").range(1, 1000);
+  cli.option("--threads", options.threads, "number of threads; 0: one per core").range(0, 1024);
+  cli.option("--table", options.table, "time all methods instead of --method");
+  cli.option(
+      "--small", options.small,
+      "print how many times as fast the fused engine is as the composed form, for few positions and narrow heads; "
+      "--method may name several methods, separated by ';'");
+  cli.option("--json", options.json, "print one JSON object per row instead of the table");
   cli.parse();
   if (options.backward) options.pass = "backward";
   if (options.keys == 0) options.keys = options.queries;
   require(!options.causal || options.keys == options.queries, "--causal: needs as many keys as queries, not {} and {}",
           options.keys, options.queries);
-  require(
-      !options.small || options.precision != "bf16",
-      "--small: its sizes are below those that bf16 rounds, and would be timed in f32; give --precision f32 or f64");
+  require(!options.small || options.precision != "bf16",
+          "--small: products of these sizes are not rounded to bf16; use --precision f32 or f64");
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_flush_denormals(options.precision != "f64");
 

@@ -1,9 +1,10 @@
-// Beam search, in sentences a second.
+// Times beam search.
 #include <memory>
 
 #include <omp.h>
 
 #include "experiments/benchmark.h"
+#include "experiments/support/attend/engine_flags.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/sequence/sequence_models.h"
 #include "nn/decoding.h"
@@ -17,11 +18,11 @@ namespace {
 struct DecodeOptions {
   std::int64_t vocabulary = 8000, sentences = 128, batch = 32, length = 20;
   int beam = 5, rounds = 5, threads = 0;
-  std::string precision = "f32";
+  Precision precision = Precision::f32;
   bool json = false;
 };
 
-/// Random sentences of half to the whole length, side by side in batches.
+/// Returns batches of random sentences of --length / 2 to --length tokens, sorted by length.
 std::vector<DecodingBatch> random_batches(const DecodeOptions& options) {
   RandomTokens random(options.vocabulary);
   std::vector<std::vector<std::int32_t>> sentences;
@@ -43,22 +44,22 @@ void benchmark_decode(Cli& cli) {
   DecodeOptions options;
   SequenceModelOptions model_options;
   cli.describe(
-      "Times beam search with a model that nobody has trained: every hypothesis is made as long as the longest "
-      "source. tests/reference/decode_torch.py does the same in PyTorch.");
+      "Times beam search with an untrained model. Every hypothesis is as long as the longest source. "
+      "tests/reference/decode_torch.py does the same in PyTorch.");
   cli.add(model_options);
   cli.group("Decoding");
-  cli.option("--vocabulary", options.vocabulary, "tokens of source and target").range(8, 1e7);
-  cli.option("--sentences", options.sentences, "sentences that are decoded").range(1, 1e7);
+  cli.option("--vocabulary", options.vocabulary, "size of the vocabulary, of source and target each").range(8, 1e7);
+  cli.option("--sentences", options.sentences, "number of sentences").range(1, 1e7);
   cli.option("--batch", options.batch, "sentences that are decoded together").range(1, 1e5);
   cli.option("--length", options.length, "tokens of the longest source, and of each hypothesis").range(2, 1e5);
-  cli.option("--beam", options.beam, "hypotheses of a sentence").range(1, 1000);
-  cli.option("--precision", options.precision, "of matrix products").one_of({"f32", "bf16"});
-  cli.option("--rounds", options.rounds, "times that all sentences are decoded").range(1, 1000);
-  cli.option("--threads", options.threads, "0: one per core").range(0, 1024);
-  cli.option("--json", options.json, "a JSON object instead of text");
+  cli.option("--beam", options.beam, "hypotheses kept per sentence").range(1, 1000);
+  precision_flag(cli, options.precision);
+  cli.option("--rounds", options.rounds, "rounds; each round decodes all sentences once").range(1, 1000);
+  cli.option("--threads", options.threads, "number of threads; 0: one per core").range(0, 1024);
+  cli.option("--json", options.json, "print a JSON object instead of text");
   cli.parse();
   if (options.threads > 0) omp_set_num_threads(options.threads);
-  set_matmul_precision(options.precision == "bf16" ? Precision::bf16 : Precision::f32);
+  set_matmul_precision(options.precision);
   set_flush_denormals(true);
 
   std::unique_ptr<SequenceModel> model = model_options.make(options.vocabulary, options.vocabulary);

@@ -1,4 +1,4 @@
-// Matrix products of the shapes that models have.
+// Times matrix products of the shapes that occur in models.
 #include <omp.h>
 
 #include "experiments/benchmark.h"
@@ -42,9 +42,12 @@ double machine_gemm_gflops(std::int64_t size) { return gflops_of({1, size, size,
 void benchmark_gemm(Cli& cli) {
   bool json = false;
   int threads = 0;
-  cli.describe("Times matrix products of the shapes that models have, in f32, bf16 mode and f64; the best of eight.");
-  cli.option("--threads", threads, "0: one per core").range(0, 1024);
-  cli.option("--json", json, "one JSON object a line instead of the table");
+  cli.describe(
+      "Times matrix products of shapes that occur in models, in f32, bf16 mode and f64. The rate is that of the "
+      "fastest of "
+      "eight trials.");
+  cli.option("--threads", threads, "number of threads; 0: one per core").range(0, 1024);
+  cli.option("--json", json, "print one JSON object per product and type instead of the table");
   cli.parse();
   if (threads > 0) omp_set_num_threads(threads);
   const std::vector<Product> products{{1, 4096, 128, 128},   {1, 4096, 512, 128},  {1, 4096, 128, 512},

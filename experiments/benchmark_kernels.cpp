@@ -1,4 +1,4 @@
-// Every kernel of every device: whether the device has it, and how fast it moves memory.
+// Lists every kernel of every device, and times the rate at which it reads and writes memory.
 #include <map>
 
 #include "experiments/benchmark.h"
@@ -22,8 +22,8 @@ namespace fovea {
 
 namespace {
 
-/// f32 operands of one size, and a call of the front that runs a kernel on them; `tensors` of that size are read or
-/// written. A call of the front takes what it allocates and checks, too.
+/// A call that runs a kernel on f32 operands of one size, through the library's function, so that its checks and its
+/// allocations are timed too. The call reads and writes as many bytes as `tensors` operands have.
 struct Timing {
   double tensors;
   std::function<void()> call;
@@ -31,7 +31,7 @@ struct Timing {
 
 constexpr std::int64_t columns = 512;
 
-/// Calls for the kernels that have a simple one, by the kernel's name.
+/// Returns calls by the kernel's name, for the kernels that a simple call can run.
 std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
   Generator generator(3);
   auto random = [&](const Shape& shape) {
@@ -91,14 +91,14 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
   };
 }
 
-/// A call of a functor on x, as every one of its operands.
+/// Returns a call of a functor with x as each of its operands.
 template <class F, std::size_t... k>
 Timing timing_of(const Tensor& x, std::index_sequence<k...>) {
   return {1.0 + sizeof...(k), [x] { map(F{}, (static_cast<void>(k), x)...); }};
 }
 
-/// Returns the rate in GB/s of the median call: of as many as fit into 50 ms, but for the first, which warms the
-/// caches; of the first if one call takes longer. Each call waits for the device.
+/// Returns the rate of the median call in GB/s. Calls are repeated for 50 ms after a first one that warms the caches;
+/// if the first takes longer than that, its rate is returned. Each call waits for the device.
 double rate(const Timing& timing, Device device, std::int64_t rows) {
   constexpr double limit = 0.05;
   Tensor waited_for = Tensor::zeros({1}, DType::f32, device);

@@ -1,4 +1,4 @@
-// Whole training steps of any model of the programs, one variant of it against another.
+// Times whole training steps of any model that the programs have, and compares variants of the model.
 #include <memory>
 #include <numeric>
 
@@ -7,6 +7,7 @@
 #include "attention/engine/attend.h"
 #include "attention/method.h"
 #include "experiments/benchmark.h"
+#include "experiments/support/attend/engine_flags.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/report/table.h"
 #include "experiments/support/sequence/sequence_models.h"
@@ -46,7 +47,7 @@ struct StepOptions {
     static_cast<TransformerFlags&>(encoder) = model;
     return encoder;
   }
-  /// Throws Error for what does not go together, before anything is computed.
+  /// Throws Error for options that contradict each other, before anything is computed.
   void check_model() const {
     if (task == Task::classify)
       with_flag("--attention", [&] { encoder().make(model.attention.empty() ? "global" : model.attention, 4, 2); });
@@ -55,7 +56,7 @@ struct StepOptions {
   }
 };
 
-/// Nguyen et al. 2020, §5.3 and §5.1.
+/// The flags that --model stands for. tiny and base are the models of Nguyen et al. 2020, §5.3 and §5.1.
 Json classifier(const std::string& name) {
   require(name == "tiny" || name == "base", "there is no model '{}'; use tiny or base", name);
   Json values = {{"task", "classify"}, {"vocabulary", 8192}, {"dropout", 0.1}};
@@ -66,7 +67,7 @@ Json classifier(const std::string& name) {
   return values;
 }
 
-/// A model that is trained on one batch again and again.
+/// A model with one random batch, on which each step trains it.
 class Trainee {
  public:
   explicit Trainee(const StepOptions& options) : precision_(options.precision) {
@@ -89,7 +90,7 @@ class Trainee {
   std::int64_t parameters() const { return model_->parameter_count(); }
 
  private:
-  /// Sentences of half to the whole length, random words and labels.
+  /// Makes an encoder with random labels, and random sentences of --length / 2 to --length tokens.
   void classify(const StepOptions& options) {
     std::shared_ptr<EncoderClassifier> model = options.encoder().make(
         options.model.attention.empty() ? "global" : options.model.attention, options.vocabulary, 2);
@@ -108,7 +109,8 @@ class Trainee {
     model_ = model;
   }
 
-  /// Pairs as the programs put them into a batch, by the length of the longer side: within an eighth of it here.
+  /// Makes a sequence model and random sentences for it. The programs batch sentences of similar length; here the
+  /// shortest has 7/8 of --length.
   void continue_sentences(const StepOptions& options) {
     const bool translates = options.task == Task::translate;
     std::shared_ptr<SequenceModel> model = options.model.make(translates ? options.vocabulary : 0, options.vocabulary);
@@ -134,7 +136,8 @@ class Trainee {
   std::unique_ptr<AdamW> optimizer_;
 };
 
-/// The fused engine's own products are not counted where they are made; the composed form's are.
+/// Returns the FLOPs of the matrix products of one step. Counts them in the composed form, because the fused engine
+/// does not count its own products.
 double flops_of_step(Trainee& trainee) {
   AttentionEngineScope composed(AttentionEngine::composed);
   reset_gemm_statistics();
@@ -146,47 +149,44 @@ struct StepResult {
   std::string title;
   std::unique_ptr<Trainee> trainee;
   std::size_t peak_bytes = 0;
-  std::uint64_t system_allocations = 0;  ///< in the timed steps
-  double flops = 0;                      ///< of a step's products, as the composed form has them
-  double gemm_seconds = 0;               ///< of all timed steps
-  std::vector<double> seconds = {};      ///< per step, one entry a round
+  std::uint64_t system_allocations = 0;  ///< during the timed steps
+  double flops = 0;                      ///< of the matrix products of one step, counted in the composed form
+  double gemm_seconds = 0;               ///< in matrix products, summed over the timed steps
+  std::vector<double> seconds = {};      ///< per step, one entry per round
 };
 
 void add_flags(Cli& cli, StepOptions& options) {
   cli.describe("Times whole training steps (forward, backward, clipping, Adam) of a model on one random batch.");
-  cli.option("--model", options.classifier,
-             "an encoder that labels sentences, of 8192 words: tiny has 2 layers of 128, base 6 of 512; --preset and "
-             "the flags below for other models")
+  cli.option(
+         "--model", options.classifier,
+         "an encoder that labels sentences, with 8192 words: tiny has 2 layers of width 128, base 6 layers of width "
+         "512; the flags below change it")
       .unsaved()
       .configures(classifier);
   cli.choice("--task", options.task,
              {{"translate", Task::translate}, {"language_model", Task::language_model}, {"classify", Task::classify}},
-             "what the model is for: an encoder-decoder, a decoder alone, an encoder that labels sentences");
+             "translate: an encoder-decoder; language_model: a decoder; classify: an encoder that labels sentences");
   cli.comparable(true);
   cli.add(options.model);
   cli.group("Steps");
-  cli.choice("--precision", options.precision, {{"f32", Precision::f32}, {"bf16", Precision::bf16}},
-             "of matrix products");
+  precision_flag(cli, options.precision);
   cli.comparable(false);
   options.comparison.add_to(cli);
-  cli.option("--vocabulary", options.vocabulary, "tokens of source and target").range(8, 1e7);
-  cli.option("--batch-tokens", options.batch_tokens, "tokens of a batch, of targets where there are any, with padding")
+  cli.option("--vocabulary", options.vocabulary, "size of the vocabulary, of source and target each").range(8, 1e7);
+  cli.option("--batch-tokens", options.batch_tokens,
+             "target tokens of the batch, or source tokens with --task classify; padding included")
       .range(1, 1e9)
       .unit("tokens");
   cli.option("--length", options.length,
-             "padded length; real ones have 7/8 of it to all, of --task classify half to all")
+             "padded length of the sentences; the sentences have 7/8 of it or more, with --task classify half of it or "
+             "more")
       .range(4, 1e6);
-  cli.option("--label-smoothing", options.label_smoothing, "of the loss over the vocabulary").range(0, 0.99);
-  cli.option("--rounds", options.rounds, "each times every row once").range(1, 1000);
-  cli.option("--steps", options.steps, "per round and row").range(1, 1000);
-  cli.choice("--engine", options.engine,
-             {{"fastest", AttentionEngine::fastest},
-              {"fused", AttentionEngine::fused},
-              {"blockwise", AttentionEngine::blockwise},
-              {"composed", AttentionEngine::composed}},
-             "how attention is computed");
-  cli.option("--threads", options.threads, "0: one per core").range(0, 1024);
-  cli.option("--json", options.json, "one JSON object a line instead of the table");
+  cli.option("--label-smoothing", options.label_smoothing, "label smoothing of the loss").range(0, 0.99);
+  cli.option("--rounds", options.rounds, "rounds; each round times every row once").range(1, 1000);
+  cli.option("--steps", options.steps, "training steps per round and row").range(1, 1000);
+  engine_flag(cli, options.engine);
+  cli.option("--threads", options.threads, "number of threads; 0: one per core").range(0, 1024);
+  cli.option("--json", options.json, "print one JSON object per row instead of the table");
 }
 
 /// A model, made and warmed up.
@@ -216,9 +216,9 @@ std::vector<StepResult> prepared_rows(const Cli& cli, const StepOptions& options
   return rows;
 }
 
-/// Alternates, so that what else the machine does falls on all of them.
+/// Times the rows in turns, so that other work on the machine slows all of them alike.
 void time_steps(std::vector<StepResult>& results, const StepOptions& options) {
-  // Blocks that one model freed serve another: once around settles who needs what.
+  // The models share the allocator's cache of free blocks. After two rounds it has the blocks that a round needs.
   for (int warming = 0; warming < 2; ++warming)
     for (StepResult& result : results) result.trainee->step();
   for (int round = 0; round < options.rounds; ++round) {

@@ -1,4 +1,4 @@
-// Metrics of text files: hypotheses and references in, a table out.
+// Computes metrics of text files: reads hypotheses and references, prints a table.
 #include <algorithm>
 
 #include <fmt/core.h>
@@ -26,26 +26,30 @@ struct ScoreOptions {
   void add_to(Cli& cli) {
     std::vector<std::string> names;
     for (const TextMetric& metric : text_metrics()) names.push_back(metric.name);
-    cli.option("HYPOTHESES", hypotheses, "a file with a text a line, .gz too; - for standard input");
-    cli.option("--reference", references, "such a file of what would be right; several: any of them is");
-    cli.option("--compare", compared, "hypotheses of another system, to be tested against the first");
-    cli.option("--metrics", metrics,
-               "with commas between, of " + listed(names, " and ") + "; --list says what they are");
-    cli.option("--list", list, "say what the metrics are, and end");
+    cli.option("HYPOTHESES", hypotheses, "file with one text per line, also .gz; - is standard input");
+    cli.option("--reference", references,
+               "file with the reference of each line; give the flag several times for several references");
+    cli.option("--compare", compared,
+               "hypotheses of another system, which is tested against HYPOTHESES; may be given several times");
+    cli.option("--metrics", metrics, "metrics, separated by commas: " + listed(names) + "; --list describes them");
+    cli.option("--list", list, "print what the metrics are, and exit");
     cli.choice("--letters", letters, {{"usual", Letters::usual}, {"lower", Letters::lower}, {"mixed", Letters::mixed}},
-               "case: as a metric's own program has it (RIBES, ROUGE, mteval: lower), or for all but ROUGE the same");
-    cli.choice("--tokenize", text.tokenization,
-               {{"13a", Tokenization::mteval_13a}, {"none", Tokenization::none}, {"char", Tokenization::characters}},
-               "what words are to sacreBLEU");
-    cli.option("--join-subwords", join_subwords, "join what subword-nmt split at '@@ ', in all files");
-    cli.option("--split-compounds", split_compounds, "a-b to a ##AT##-##AT## b in all files, as for WMT's En-De");
-    cli.option("--lead", lead, "score the first sentences of the hypotheses, which are articles")
+               "usual: each metric as its original program (RIBES, ROUGE and mteval in lower case); lower, mixed: all "
+               "metrics but ROUGE in lower case, or as the text is");
+    cli.choice("--tokenize", text.tokenization, named_tokenizations(),
+               "tokenization of --metrics sacrebleu: char for single characters, intl for punctuation of all scripts, "
+               "zh for Chinese");
+    cli.option("--join-subwords", join_subwords, "join the units of subword-nmt, which end in '@@', in all files");
+    cli.option("--split-compounds", split_compounds,
+               "replace a-b by a ##AT##-##AT## b in all files, as papers on WMT's English-German do");
+    cli.option("--lead", lead,
+               "score only the first sentences of each hypothesis, which is an article; 0: the whole text")
         .at_least(0)
         .unit("sentences");
-    cli.option("--stem", text.rouge.stem, "ROUGE of stems, as with its -m");
-    cli.option("--resamples", bootstrap.resamples, "of the bootstrap; 0: none").at_least(0);
-    cli.option("--seed", bootstrap.seed, "of the bootstrap");
-    cli.option("--json", json, "print an object a row, instead of a table");
+    cli.option("--stem", text.rouge.stem, "ROUGE compares Porter stems, as with -m of ROUGE-1.5.5");
+    cli.option("--resamples", bootstrap.resamples, "resamples of the bootstrap; 0: no bootstrap").at_least(0);
+    cli.option("--seed", bootstrap.seed, "seed of the bootstrap");
+    cli.option("--json", json, "print one JSON object per row instead of the table");
   }
 };
 
@@ -66,11 +70,11 @@ TextFile read(const ScoreOptions& options, const std::string& path, bool is_refe
 }
 
 void require_inputs(const ScoreOptions& options) {
-  require(!options.hypotheses.empty(), "HYPOTHESES, a file of texts to score, is missing");
-  require(!options.references.empty(), "--reference, a file of what would be right, is missing");
+  require(!options.hypotheses.empty(), "HYPOTHESES, the file of texts to score, is missing");
+  require(!options.references.empty(), "--reference, the file of reference texts, is missing");
   auto from_input = int(options.hypotheses == "-");
   for (const auto& paths : {options.references, options.compared}) from_input += int(std::ranges::count(paths, "-"));
-  require(from_input <= 1, "standard input ('-') is to be {} of the files; it can be one", from_input);
+  require(from_input <= 1, "standard input ('-') is given {} times; only one file can be read from it", from_input);
 }
 
 std::vector<TextScore> scores_of(const TextFile& system, std::span<const TextFile> references,

@@ -1,5 +1,5 @@
-// A tour of automatic differentiation: attention over three tokens, built step by step, and its backward pass watched.
-#include <fstream>
+// A tour of automatic differentiation: attention over three tokens, computed step by step, and its backward pass.
+#include <vector>
 
 #include "autograd/gradcheck.h"
 #include "autograd/node.h"
@@ -18,11 +18,36 @@ std::string indented(const std::string& rows) {
   return out;
 }
 
-void show(const char* formula, const Variable& x) {
-  fmt::print("{}   {}\n{}\n\n", formula, x.shape().str(), indented(values_text(x.value())));
+void show(const std::string& heading, const Variable& x) {
+  fmt::print("{}   {}\n{}\n\n", heading, x.shape().str(), indented(values_text(x.value())));
 }
 
-/// softmax(Q Kᵀ / sqrt(2)) V of three tokens of width two; the loss is the sum of the output's squares.
+/// The operations of the forward pass in the order in which they are recorded. Their numbers, from #1, are those that
+/// tape_text() prints.
+class Steps {
+ public:
+  /// Prints the result of the next operation, and returns it.
+  Variable add(const std::string& name, const std::string& formula, const Variable& result) {
+    steps_.push_back({name, formula, result.node().get()});
+    show(fmt::format("#{}  {} = {}", steps_.size(), name, formula), result);
+    return result;
+  }
+  /// "#7  dL / dO, where O = A V" for the node that computed O.
+  std::string gradient_heading(const Node& node) const {
+    std::size_t k = 0;
+    while (steps_[k].node != &node) ++k;
+    return fmt::format("#{}  dL / d{}, where {} = {}", k + 1, steps_[k].name, steps_[k].name, steps_[k].formula);
+  }
+
+ private:
+  struct Step {
+    std::string name, formula;
+    const Node* node;
+  };
+  std::vector<Step> steps_;
+};
+
+/// softmax(Q K^T / sqrt(2)) V for three tokens of width two; the loss is the sum of the output's squares.
 struct TinyAttention {
   Variable x, query, key, value;
 
@@ -37,66 +62,78 @@ struct TinyAttention {
   }
   std::vector<Variable> leaves() const { return {x, query, key, value}; }
 
-  Variable loss(bool aloud) const {
-    auto say = [&](const char* formula, const Variable& result) {
-      if (aloud) show(formula, result);
-      return result;
+  /// If there are `steps`, each operation is added to them.
+  Variable loss(Steps* steps) const {
+    auto step = [&](const char* name, const char* formula, const Variable& result) {
+      return steps ? steps->add(name, formula, result) : result;
     };
-    Variable q = say("Q = X W_Q", matmul(x, query));
-    Variable k = say("K = X W_K", matmul(x, key));
-    Variable v = say("V = X W_V", matmul(x, value));
-    Variable z = say("Z = Q K^T / sqrt(2)", matmul(q, transpose(k, 0, 1), {.scale = 0.70710678118654752}));
-    Variable a = say("A = softmax(Z)", softmax(z));
-    Variable o = say("O = A V", matmul(a, v));
-    return say("L = sum of O * O", sum(o * o));
+    Variable q = step("Q", "X W_Q", matmul(x, query));
+    Variable k = step("K", "X W_K", matmul(x, key));
+    Variable v = step("V", "X W_V", matmul(x, value));
+    Variable t = step("K^T", "K transposed", transpose(k, 0, 1));
+    Variable z = step("Z", "Q K^T / sqrt(2)", matmul(q, t, {.scale = 0.70710678118654752}));
+    Variable a = step("A", "softmax(Z), row by row", softmax(z));
+    Variable o = step("O", "A V", matmul(a, v));
+    Variable s = step("S", "O * O, element by element", o * o);
+    return step("L", "sum of S", sum(s));
   }
 };
+
+void tour(const TinyAttention& attention) {
+  fmt::print("1. The forward pass. The inputs X, W_Q, W_K and W_V are the leaves of the tape.\n\n");
+  for (const Variable& leaf : attention.leaves()) show(leaf.name(), leaf);
+  fmt::print("   Each operation computes a value and adds one node to the tape. The number is the node's.\n\n");
+  KeepValues keep;
+  Steps steps;
+  Variable loss = attention.loss(&steps);
+
+  fmt::print(
+      "2. The tape. Each node has its operation, its inputs, the shape and the bytes of its result, and here\n"
+      "   also the values of the result.\n\n{}\n",
+      tape_text(loss));
+
+  fmt::print(
+      "3. The backward pass visits the nodes in reverse order. When it comes to a node, the gradient of the node's\n"
+      "   result is complete: all nodes that used the result have larger numbers. The node's rule then computes\n"
+      "   the gradients of its inputs.\n\n");
+  backward(loss, {}, {.observer = [&](const Node& node, const Gradients& gradients) {
+             show(steps.gradient_heading(node), gradients[0]);
+           }});
+
+  fmt::print("4. The gradients of the leaves.\n\n");
+  for (const Variable& leaf : attention.leaves()) show("dL / d" + leaf.name(), leaf.grad());
+
+  fmt::print(
+      "5. A check of these gradients. Each element of the leaves is changed a little, and the change of L is\n"
+      "   compared with the gradient: ");
+  std::string difference =
+      gradcheck([&](const std::vector<Variable>&) { return attention.loss(nullptr); }, attention.leaves());
+  require(difference.empty(), "gradcheck: {}", difference);
+  fmt::print("all agree to six digits.\n");
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   return run("tape_tour", argc, argv, [](Cli& cli) {
-    std::string device = "cpu", drawing = "tape.dot";
+    std::string device = "cpu", drawing;
     cli.describe(
-        "A tour of automatic differentiation, to read beside autograd/README.md. It builds attention over three tokens "
-        "of two numbers each, L = sum of (softmax(Q K^T / sqrt(2)) V)^2, and prints in five parts: every formula with "
-        "its value; the tape, one line for each operation with its inputs, shape and bytes; the gradient that arrives "
-        "at each operation as the tape is walked back; the gradients of X, W_Q, W_K and W_V; and whether finite "
-        "differences agree. Then it draws the tape.");
-    cli.option("--device", device, "where to compute").one_of({"cpu", "cuda"});
+        "A tour of automatic differentiation, to read beside autograd/README.md. It computes attention over three "
+        "tokens of two numbers each, with the loss L = sum of (softmax(Q K^T / sqrt(2)) V)^2, and prints in five "
+        "parts: "
+        "the inputs, weights and the result of every operation; the tape, with one node for each operation; the "
+        "gradient at each node in the order of the backward pass; the gradients of X, W_Q, W_K and W_V; and a check of "
+        "these by finite differences.");
+    cli.option("--device", device, "device that computes").one_of({"cpu", "cuda"});
     cli.option("--drawing", drawing,
-               "the file to write for Graphviz, which makes a picture of it: dot -Tsvg tape.dot -o tape.svg");
+               "also draw the tape into this file, in Graphviz's language: dot -Tsvg tape.dot -o tape.svg");
     cli.parse();
-    require(!drawing.empty(), "--drawing: the name of a file is missing");
 
     TinyAttention attention(parse_device(device));
-    fmt::print("1. The forward pass. Each line computes a value, and appends one entry to the tape.\n\n");
-    show("X", attention.x);
+    tour(attention);
+    if (drawing.empty()) return;
     KeepValues keep;
-    Variable loss = attention.loss(true);
-
-    fmt::print("2. The tape: the operations in the order in which they were made.\n\n{}\n", tape_text(loss));
-
-    fmt::print(
-        "3. The backward pass: one walk from the end of the tape to its beginning. An operation's turn comes when the "
-        "gradient\n"
-        "   of its result is complete, because everything that used the result was recorded after it.\n\n");
-    backward(loss, {}, {.observer = [](const Node& node, const Gradients& gradients) {
-               fmt::print("dL / d {}(...)   {}\n{}\n\n", node.name(), gradients[0].shape().str(),
-                          indented(values_text(gradients[0].value())));
-             }});
-
-    fmt::print("4. What arrives at the leaves.\n\n");
-    for (const Variable& leaf : attention.leaves()) show(("dL / d " + leaf.name()).c_str(), leaf.grad());
-
-    fmt::print("5. Is it right? The same gradients by finite differences, element by element: ");
-    std::string difference =
-        gradcheck([&](const std::vector<Variable>&) { return attention.loss(false); }, attention.leaves());
-    require(difference.empty(), "gradcheck: {}", difference);
-    fmt::print("they agree to six digits.\n");
-
-    Variable again = attention.loss(false);
-    write_file_atomically(drawing, tape_graphviz(again));
-    fmt::print("\nThe drawing is in {}: dot -Tsvg {} -o tape.svg\n", drawing, drawing);
+    write_file_atomically(drawing, tape_graphviz(attention.loss(nullptr)));
+    fmt::print("\n{0} has the drawing of the tape; `dot -Tsvg {0} -o tape.svg` makes a picture of it.\n", drawing);
   });
 }

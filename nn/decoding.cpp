@@ -72,6 +72,7 @@ class Decoding {
   /// Feeds the last token of each live hypothesis to the model. Afterwards, logits() and log_total() are those of the
   /// next token.
   void step() {
+    if (options_.on_step) options_.on_step();
     Tensor tokens = Tensor::empty({std::ssize(live)}, DType::i32);
     auto* token = tokens.mutable_data<std::int32_t>();
     for (const LiveHypothesis& one : live) *token++ = one.last < 0 ? options_.begin : node(one.last).token;

@@ -33,6 +33,9 @@ struct DecodingOptions {
   /// If set, called after each step with the traces of the decoder's attentions, which have one row per unfinished
   /// hypothesis, and with the index of the sentence of each of these hypotheses.
   std::function<void(const std::vector<AttentionTrace>& traces, std::span<const std::size_t> sentences)> observe = {};
+  /// If set, called before each step of the model. It may throw, to stop the decoding: the exception reaches the
+  /// caller, and the model is as before the call.
+  std::function<void()> on_step = {};
 };
 
 struct BeamOptions : DecodingOptions {

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include <nlohmann/json.hpp>
+#include <zlib.h>
 
+#include "tensor/cpu/parallel.h"
 #include "tensor/error.h"
 #include "tensor/format/byte_source.h"
 #include "tensor/support/atomic_file.h"
@@ -20,6 +23,21 @@ namespace {
 constexpr std::size_t length_bytes = 8;
 constexpr std::size_t header_limit = 100'000'000;  // the limit that the format sets
 constexpr std::string_view metadata_key = "__metadata__";
+
+// The metadata's entry with checksums, which read() removes: "fovea.checksums":"fovea.crc32 HEADER TENSOR TENSOR ...".
+// Each is a CRC-32 of 8 hexadecimal digits: the header's, with zeros in place of its own digits, then those of the
+// tensors' data in the header's order. Key and value each say what the entry is, so that the entry is still found, and
+// the damage with it, when a byte of either has changed.
+constexpr std::string_view checksums_key = "fovea.checksums", checksums_mark = "fovea.crc32";
+constexpr std::size_t checksum_digits = 8;
+
+std::string as_digits(std::uint32_t checksum) { return fmt::format("{:08x}", checksum); }
+std::uint32_t checksum(std::string_view text) {
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
+}
+std::uint32_t checksum(const Tensor& dense) {
+  return checksum({reinterpret_cast<const char*>(dense.address()), dense.bytes()});
+}
 
 struct TypeName {
   std::string_view name;
@@ -257,26 +275,68 @@ std::string read_header_text(const ByteSource& source) {
   return text;
 }
 
+/// Removes the entry with checksums from the header's metadata and returns its value, or nothing if there is none.
+std::optional<std::string> extract_checksums(Header& header) {
+  auto is_checksums = [](auto& entry) {
+    return entry.first == checksums_key || entry.second.starts_with(checksums_mark);
+  };
+  auto found = std::find_if(header.metadata.begin(), header.metadata.end(), is_checksums);
+  if (found == header.metadata.end()) return {};
+  std::string checksums = found->second;
+  header.metadata.erase(found);
+  return checksums;
+}
+
+/// Removes the checksums from the header's metadata, compares the first with that of the header's `text`, and returns
+/// the others, one for each tensor as hexadecimal digits. Returns nothing if there are no checksums. Throws Error if
+/// the text is not the one that was written.
+std::vector<std::string> checked_checksums(const std::string& source, Header& header, std::string text) {
+  const std::optional<std::string> extracted = extract_checksums(header);
+  if (!extracted) return {};
+  const std::string& checksums = *extracted;
+  const std::size_t first = checksums_mark.size() + 1, step = checksum_digits + 1;
+  const std::size_t begin = text.find(checksums);
+  bool matches = checksums.size() == first + checksum_digits + step * header.entries.size() && begin != text.npos;
+  if (matches) {
+    text.replace(begin + first, checksum_digits, checksum_digits, '0');
+    matches = checksums.substr(first, checksum_digits) == as_digits(checksum(text));
+  }
+  require(matches,
+          "{}: damaged: the checksum of the header does not match; a program that changes this file must remove {} "
+          "from its metadata",
+          source, in_quotes(checksums_key));
+  std::vector<std::string> of_tensors;
+  for (std::size_t at = first + step; at < checksums.size(); at += step)
+    of_tensors.push_back(checksums.substr(at, checksum_digits));
+  return of_tensors;
+}
+
 Safetensors read(const ByteSource& source) {
   Header header;
-  std::size_t data_begin = length_bytes;
-  {
-    std::string text = read_header_text(source);
-    HeaderReader reader(source.name(), header);
-    nlohmann::json::sax_parse(text, &reader);
-    data_begin += text.size();
-  }
+  std::string text = read_header_text(source);
+  const std::size_t data_begin = length_bytes + text.size();
+  HeaderReader reader(source.name(), header);
+  nlohmann::json::sax_parse(text, &reader);
+  const std::vector<std::string> checksums = checked_checksums(source.name(), header, std::move(text));
   require_distinct_names(source.name(), header.entries);
   require_exact_cover(source.name(), header.entries, source.size() - data_begin);
 
   Safetensors out{source.name(), {}, std::move(header.metadata)};
   out.tensors.reserve(header.entries.size());
-  for (Entry& entry : header.entries) {
-    Tensor tensor = Tensor::empty(entry.shape, entry.dtype);
-    read_elements(source, data_begin + entry.begin(),
-                  fmt::format("{}: tensor {}", source.name(), in_quotes(entry.name)), tensor);
-    out.tensors.emplace_back(std::move(entry.name), std::move(tensor));
-  }
+  for (Entry& entry : header.entries)
+    out.tensors.emplace_back(std::move(entry.name), Tensor::empty(entry.shape, entry.dtype));
+  std::vector<std::uint32_t> found(checksums.size());
+  parallel_for(std::ssize(out.tensors), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const auto& [name, tensor] = out.tensors[i];
+      read_elements(source, data_begin + header.entries[i].begin(),
+                    fmt::format("{}: tensor {}", source.name(), in_quotes(name)), tensor);
+      if (!found.empty()) found[i] = checksum(tensor);
+    }
+  });
+  for (std::size_t i = 0; i < found.size(); ++i)
+    require(checksums[i] == as_digits(found[i]), "{}: damaged: the checksum of tensor {} does not match its data",
+            source.name(), in_quotes(out.tensors[i].first));
   return out;
 }
 
@@ -301,15 +361,24 @@ void check_tensors(const std::string& path, const std::vector<std::pair<std::str
   require_distinct_names(path, entries);
 }
 
-/// Returns the metadata as a JSON object, {"key":"value",...}.
-std::string metadata_text(const std::string& path, const std::map<std::string, std::string>& metadata) {
-  std::string text;
+/// Returns the metadata as a JSON object, {"key":"value",...}, that begins with the checksums.
+std::string metadata_text(const std::string& path, const std::map<std::string, std::string>& metadata,
+                          const std::string& checksums) {
+  std::string text = fmt::format("{{\"{}\":\"{}\"", checksums_key, checksums);
   for (const auto& [key, value] : metadata) {
     auto what = fmt::format("{}: {} {}", path, metadata_key, in_quotes(key));
     require(key.find('\0') == std::string::npos, "{} has a NUL in its name", what);
-    text += fmt::format("{}{}:{}", text.empty() ? '{' : ',', json_string(what, key), json_string(what, value));
+    require(key != checksums_key && !value.starts_with(checksums_mark), "{}: is kept for checksums", what);
+    text += fmt::format(",{}:{}", json_string(what, key), json_string(what, value));
   }
   return text + "}";
+}
+
+/// Returns the checksums of the tensors as the metadata has them, with zeros for that of the header.
+std::string checksums_text(const std::vector<std::pair<std::string, Tensor>>& packed) {
+  std::string text = fmt::format("{} {}", checksums_mark, as_digits(0));
+  for (const auto& [name, tensor] : packed) text += fmt::format(" {}", as_digits(checksum(tensor)));
+  return text;
 }
 
 /// Returns the offset of each tensor's data if the data is written in the order `data_order`.
@@ -324,23 +393,24 @@ std::vector<std::size_t> data_offsets(const std::vector<std::pair<std::string, T
   return offsets;
 }
 
-/// Returns the JSON header, padded with spaces so that the data begins at a multiple of 8 bytes.
+/// Returns the JSON header of packed tensors, padded with spaces so that the data begins at a multiple of 8 bytes.
 std::string header_text(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                         const std::vector<std::size_t>& offsets, const std::map<std::string, std::string>& metadata) {
-  std::string text;
-  if (!metadata.empty()) text = fmt::format("{{\"{}\":{}", metadata_key, metadata_text(path, metadata));
+  std::string checksums = checksums_text(tensors);
+  std::string text = fmt::format("{{\"{}\":{}", metadata_key, metadata_text(path, metadata, checksums));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, tensor] = tensors[i];
     std::string sizes = tensor.shape().str();
     std::erase(sizes, ' ');
-    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}", text.empty() ? '{' : ',',
+    text += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
                         json_string(fmt::format("{}: tensor {}", path, in_quotes(name)), name),
                         stored_name(tensor.dtype()), sizes, offsets[i], offsets[i] + tensor.bytes());
   }
-  text += text.empty() ? "{}" : "}";
+  text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
   require(text.size() <= header_limit, "{}: the header would have {} bytes, the format's limit is {}", path,
           text.size(), header_limit);
+  text.replace(text.find(checksums) + checksums_mark.size() + 1, checksum_digits, as_digits(checksum(text)));
   return text;
 }
 
@@ -368,21 +438,20 @@ Safetensors parse_safetensors(std::span<const std::byte> bytes, const std::strin
 void write_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                        const std::map<std::string, std::string>& metadata) {
   check_tensors(path.string(), tensors);
+  std::vector<std::pair<std::string, Tensor>> packed;  // shares memory with tensors that are packed already
+  for (const auto& [name, tensor] : tensors) packed.emplace_back(name, tensor.to(Device::cpu).contiguous());
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   auto element_size = [&](std::size_t i) { return size_of(tensors[i].second.dtype()); };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return element_size(a) > element_size(b); });
 
-  std::string header = header_text(path.string(), tensors, data_offsets(tensors, order), metadata);
+  std::string header = header_text(path.string(), packed, data_offsets(packed, order), metadata);
   std::uint64_t length = header.size();
   AtomicFile file(path);
   file.write(&length, length_bytes);
   file.write(header);
-  for (std::size_t i : order) {
-    Tensor packed = tensors[i].second.to(Device::cpu).contiguous();
-    file.write(packed.address(), packed.bytes());
-  }
+  for (std::size_t i : order) file.write(packed[i].second.address(), packed[i].second.bytes());
   file.commit();
 }
 

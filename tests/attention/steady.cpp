@@ -2,6 +2,7 @@
 // of the result.
 #include <boost/test/unit_test.hpp>
 #include <omp.h>
+#include <sched.h>
 
 #include "attention/engine/attend.h"
 #include "attention/registry.h"
@@ -12,6 +13,29 @@
 
 using namespace fovea;
 using namespace fovea::test;
+
+namespace {
+
+/// Lets all threads run on these processors only; returns where the calling one was allowed to run before.
+cpu_set_t set_processors(const cpu_set_t& processors) {
+  cpu_set_t before;
+  sched_getaffinity(0, sizeof before, &before);
+#pragma omp parallel
+  sched_setaffinity(0, sizeof processors, &processors);
+  return before;
+}
+
+cpu_set_t first_processor() {
+  cpu_set_t all, first;
+  sched_getaffinity(0, sizeof all, &all);
+  int processor = 0;
+  while (!CPU_ISSET(processor, &all)) ++processor;
+  CPU_ZERO(&first);
+  CPU_SET(processor, &first);
+  return first;
+}
+
+}  // namespace
 
 BOOST_AUTO_TEST_SUITE(steady)
 
@@ -44,6 +68,30 @@ BOOST_AUTO_TEST_CASE(a_repeated_training_step_allocates_no_memory_from_the_syste
       for (int steady = 0; steady < 5; ++steady) step();
       BOOST_TEST(allocator_statistics().system_allocations == before, attention);
     }
+}
+
+// On one processor, threads run one after the other; memory that one gave back would serve the next.
+BOOST_AUTO_TEST_CASE(a_step_on_a_busy_machine_takes_as_much_memory_as_one_with_all_threads_at_once) {
+  const cpu_set_t all = set_processors(first_processor());
+  for (const char* attention : {"global", "gaussian", "relative", "window(use=additive,segment=2)", "additive"}) {
+    auto mechanism = attention_factory(attention)({.model_dim = 64, .heads = 4, .layers = 1, .place = Place::encoder});
+    mechanism->initialise(1);
+    Generator generator(3);
+    Tensor x = Tensor::empty({8, 70, 64});
+    fill_normal(x, generator);
+    AttentionEngineScope chosen(AttentionEngine::fused);
+    release_cache();
+    auto step = [&] {
+      Variable states(x);
+      backward(sum(mechanism->forward({.query = states, .key = states, .value = states})));
+    };
+    set_processors(first_processor());
+    for (int warming = 0; warming < 2; ++warming) step();
+    set_processors(all);
+    const std::uint64_t before = allocator_statistics().system_allocations;
+    for (int steady = 0; steady < 20; ++steady) step();
+    BOOST_TEST(allocator_statistics().system_allocations == before, attention);
+  }
 }
 
 // In f64. In f32 it holds where it holds for matrix products (gemm.h).

@@ -9,6 +9,7 @@
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/metrics/attention_spread.h"
 #include "experiments/support/metrics/bleu.h"
+#include "experiments/support/metrics/chrf.h"
 #include "experiments/support/metrics/lead.h"
 #include "experiments/support/metrics/perplexity.h"
 #include "experiments/support/metrics/porter_stemmer.h"
@@ -43,10 +44,19 @@ void check_near(double value, double printed, double tolerance) {
   BOOST_TEST(std::abs(value - printed) <= tolerance, value << ", printed " << printed);
 }
 
-std::string words13a(const std::string& text) {
-  const std::string tokens = tokenized(text, Tokenization::mteval_13a);
+double corpus_chrf(const Lines& hypotheses, const References& references, bool with_words) {
+  std::vector<ChrfStatistics> sentences;
+  for (std::size_t i = 0; i < hypotheses.size(); ++i)
+    sentences.push_back(chrf_statistics(hypotheses[i], references[i], with_words));
+  return chrf_metric(sentences).value();
+}
+
+std::string words_by(Tokenization how, const std::string& text) {
+  const std::string tokens = tokenized(text, how);
   return join_words(split_words(tokens));
 }
+
+std::string words13a(const std::string& text) { return words_by(Tokenization::mteval_13a, text); }
 
 /// Lines of a few words each, so that they share n-grams.
 Lines random_lines(std::size_t count, std::uint64_t seed) {
@@ -175,6 +185,11 @@ BOOST_AUTO_TEST_CASE(other_programs_agree) {
       check_near(score(Tokenization::mteval_13a, false, BleuSmoothing::exponential), expected("sacrebleu_13a"), 1e-9);
       check_near(score(Tokenization::mteval_13a, true, BleuSmoothing::exponential), expected("sacrebleu_lower"), 1e-9);
       check_near(score(Tokenization::characters, false, BleuSmoothing::exponential), expected("sacrebleu_char"), 1e-9);
+      check_near(score(Tokenization::international, false, BleuSmoothing::exponential), expected("sacrebleu_intl"),
+                 1e-9);
+      check_near(score(Tokenization::chinese, false, BleuSmoothing::exponential), expected("sacrebleu_zh"), 1e-9);
+      check_near(corpus_chrf(hypotheses, references, false), expected("chrf"), 1e-9);
+      check_near(corpus_chrf(hypotheses, references, true), expected("chrf++"), 1e-9);
       for (bool stem : {false, true}) {
         Rouge sums;
         const auto add = [](RougeScore& to, const RougeScore& score) {
@@ -207,12 +222,33 @@ BOOST_AUTO_TEST_CASE(other_programs_agree) {
       }
     }
   }
-  for (const auto& [text, tokens] : file.at("tokenized").get<std::vector<std::pair<std::string, std::string>>>()) {
-    BOOST_TEST(words13a(text) == tokens);
+  for (Tokenization how : {Tokenization::mteval_13a, Tokenization::international, Tokenization::chinese}) {
+    const auto lines = file.at("tokenized").at(name_of(how)).get<std::vector<std::pair<std::string, std::string>>>();
+    for (const auto& [text, tokens] : lines) BOOST_TEST(words_by(how, text) == tokens);
   }
   for (const auto& [word, stem] : file.at("stems").get<std::vector<std::pair<std::string, std::string>>>()) {
     BOOST_TEST(porter_stem(word) == stem, word << ": " << porter_stem(word) << ", expected " << stem);
   }
+}
+
+BOOST_AUTO_TEST_CASE(chrf_of_edges) {
+  const auto score = [](const char* hypothesis, const Lines& references, bool with_words = false) {
+    return chrf(chrf_statistics(hypothesis, references, with_words));
+  };
+  check_near(score("ab", {"ab"}), 100, 1e-12);
+  check_near(score("a b", {"ab"}), 100, 1e-12);  // white space does not count
+  BOOST_TEST(score("a b", {"ab"}, true) < 90);   // but words do
+  BOOST_TEST(score("", {"a"}) == 0.0);
+  BOOST_TEST(score("a", {""}) == 0.0);
+  BOOST_TEST(score("", {""}) == 0.0);
+  BOOST_TEST(score("x", {"y"}) == 0.0);
+  check_near(score("abc", {"x", "abc", "ab"}), 100, 1e-12);  // the best reference
+  // 3 of 4 letters, 2 of 3 pairs, 1 of 2 triples in the hypothesis; all of the reference's; it has no 4 letters
+  const double precision = (3.0 / 4 + 2.0 / 3 + 1.0 / 2) / 3;
+  check_near(score("abcd", {"abc"}), 100 * 5 * precision / (4 * precision + 1), 1e-12);
+  BOOST_TEST(chrf_line(48.718, 2, false, true) ==
+             "chrF2++|nrefs:2|case:mixed|eff:yes|nc:6|nw:2|space:no|version:fovea.0.1.0 = 48.72");
+  BOOST_TEST(contains(message_of([] { chrf_statistics("a", Lines{}, false); }), "there is no reference"));
 }
 
 BOOST_AUTO_TEST_CASE(ribes_has_the_worked_numbers) {

@@ -7,8 +7,11 @@
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/json_file.h"
@@ -85,6 +88,25 @@ Outcome outcome_of(std::vector<const char*> arguments, const std::function<void(
     return result;
   });
   return {status, contents(folder / "out"), contents(folder / "err")};
+}
+
+/// Executes this program, which ends at once. If it is `watched`, by this process, returns how often the tracer saw an
+/// execution; -1 where tracing is not allowed.
+int executions_of_this_program(bool watched) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (const char* name : {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "LD_PRELOAD", "LD_AUDIT"}) ::unsetenv(name);
+    const bool is_traced = watched && ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0;
+    if (!std::freopen("/dev/null", "w", stdout) || (watched && !is_traced)) ::_exit(99);
+    ::execl("/proc/self/exe", "test", "--version", nullptr);
+    ::_exit(99);
+  }
+  int executions = 0, status = 0;
+  while (::waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+    executions += WSTOPSIG(status) == SIGTRAP;
+    ::ptrace(PTRACE_CONT, child, nullptr, nullptr);
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? executions : -1;
 }
 
 }  // namespace
@@ -340,6 +362,12 @@ BOOST_AUTO_TEST_CASE(commands_have_their_own_flags) {
     });
     BOOST_TEST(result == 2);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_debugger_sees_a_program_start_once) {
+  BOOST_TEST(executions_of_this_program(false) == 0);
+  const int executions = executions_of_this_program(true);
+  BOOST_TEST((executions == 1 || executions == -1));  // -1 where nobody may trace a process
 }
 
 BOOST_AUTO_TEST_SUITE_END()

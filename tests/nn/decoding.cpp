@@ -382,4 +382,35 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {
              "decoding: there are 1 prefixes for 4 sentences; expected one each, or none");
 }
 
+BOOST_AUTO_TEST_CASE(a_hook_stops_decoding_at_any_step_and_leaves_the_model_as_it_was) {
+  struct Stop {};
+  for_every_model([](SequenceModel& model) {
+    const DecodingBatch batch = batch_of(model, sources);
+    DecodingBatch forced_batch = batch;
+    forced_batch.prefixes = {{1, 4}, {7}, {5, 1, 4}, {}};
+    auto search = [&](BeamOptions options) { return beam_search(model, batch, options)[0]; };
+    auto draw = [&](SamplingOptions options) { return sample(model, batch, options); };
+    auto follow = [&](DecodingOptions options) { return force(model, forced_batch, options); };
+    auto check = [&](const auto& decode, auto options) {
+      int steps = 0;
+      options.on_step = [&] { ++steps; };
+      const std::vector<Hypothesis> whole = decode(options);
+      BOOST_TEST(steps > 1);
+      for (int last = 1; last <= steps; ++last) {
+        int left = last;
+        options.on_step = [&] {
+          if (--left == 0) throw Stop{};
+        };
+        BOOST_CHECK_THROW(decode(options), Stop);
+        BOOST_TEST(model.training());
+        options.on_step = {};
+        BOOST_TEST(same(decode(options), whole));
+      }
+    };
+    check(search, beam_options(3, 2));
+    check(draw, short_options<SamplingOptions>());
+    check(follow, DecodingOptions{});
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()

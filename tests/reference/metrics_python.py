@@ -21,13 +21,20 @@ import subprocess
 import tempfile
 
 import sacrebleu.metrics
-import sacrebleu.tokenizers.tokenizer_13a
 from nltk.stem.porter import PorterStemmer
 from rouge_score import rouge_scorer
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacrebleu.tokenizers.tokenizer_intl import TokenizerV14International
+from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 
 pieces = ["a", "b", "the", "The", "cat", "cats", "running", "1", "23", "1,000.5", "é", "Ü", "日本", "ΔΕ", "don't", "x-y",
           "U.S.", "2-3", "&amp;", "&quot;", "<skipped>", ".", ",", ";", "-", "(", ")", "!", "'", "/", "_", "@", "..",
-          "%"]
+          "%", "«", "»", "l’été", "…", "—", "“", "”", "¿", "中文", "我", "。", "，", "日本語です", "e\u0301te\u0301",
+          "\U0001f44d\U0001f3fd", "\U0001f469\u200d\U0001f680", "½", "2²", "٣", "€", "+", "№", "\U00020000", "한국어"]
+raw_texts = ["Elle dit : « L’été 2023, c’est 1 234,5 € – n’est-ce pas ? »", "他说：“今天是2023年5月3日。”价格是1,000.5元！",
+             "これはペンです。「はい、そうです」と言った…", "Naïve café – déjà vu; e\u0301te\u0301 ½ or 2² (№ 5)?",
+             "Good job \U0001f44d\U0001f3fd! \U0001f469\u200d\U0001f680 flies at 3,5 km/s.", "٣٫٥ كتب، أليس كذلك؟",
+             "The end is 2023."]
 stemmer = PorterStemmer(mode=PorterStemmer.MARTIN_EXTENSIONS)
 words_to_stem = """
 caresses ponies ties caress cats feed agreed plastered bled motoring sing conflated troubled sized hopping tanned
@@ -94,6 +101,9 @@ def scores(hypotheses, references, ribes_lower=False):
     def bleu(**options):
         return sacrebleu.metrics.BLEU(force=True, **options).corpus_score(hypotheses, streams).score
 
+    def chrf(**options):
+        return sacrebleu.metrics.CHRF(**options).corpus_score(hypotheses, streams).score
+
     def cased(text):
         return text.lower() if ribes_lower else text
 
@@ -101,6 +111,8 @@ def scores(hypotheses, references, ribes_lower=False):
         "bleu": bleu(tokenize="none", smooth_method="none"),
         "bleu_lower": bleu(tokenize="none", smooth_method="none", lowercase=True),
         "sacrebleu_13a": bleu(), "sacrebleu_lower": bleu(lowercase=True), "sacrebleu_char": bleu(tokenize="char"),
+        "sacrebleu_intl": bleu(tokenize="intl"), "sacrebleu_zh": bleu(tokenize="zh"),
+        "chrf": chrf(), "chrf_lower": chrf(lowercase=True), "chrf++": chrf(word_order=2),
         "ribes": sum(max(ribes(cased(h), cased(r)) for r in those) for h, those in zip(hypotheses, references))
         / len(hypotheses),
         "rouge": rouge(hypotheses, references, False), "rouge_stemmed": rouge(hypotheses, references, True),
@@ -139,11 +151,12 @@ def write_goldens(folder: pathlib.Path) -> None:
         hypotheses, those = random_corpus(draw, lines, references)
         cases.append({"name": f"{lines} lines, {references} references", "hypotheses": hypotheses, "references": those,
                       **scores(hypotheses, those)})
-    tokenize = sacrebleu.tokenizers.tokenizer_13a.Tokenizer13a()
-    texts = [random_line(draw) for _ in range(30)]
+    tokenizers = {"13a": Tokenizer13a(), "intl": TokenizerV14International(), "zh": TokenizerZh()}
+    texts = [random_line(draw) for _ in range(30)] + raw_texts
+    tokenized = {name: [[text, tokenize(text)] for text in texts] for name, tokenize in tokenizers.items()}
     document = {
         "about": "sacreBLEU, rouge-score (precision, recall, F1; '.' ends sentences) and RIBES of random text",
-        "cases": cases, "tokenized": [[text, tokenize(text)] for text in texts],
+        "cases": cases, "tokenized": tokenized,
         "stems": [[word, stemmer.stem(word)] for word in words_to_stem]}
     text = json.dumps(document, indent=1, ensure_ascii=False)
     text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: "[" + re.sub(r"\n +", " ", found[1]) + "]", text)
@@ -168,13 +181,17 @@ def differences(program, folder, hypotheses, references):
     def ours(metrics, *flags):
         return program_scores(program, folder, hypotheses, references, "--metrics", metrics, *flags)
 
-    plain, lower = ours("bleu,sacrebleu,ribes,rouge"), ours("bleu,mteval", "--letters", "lower")
-    stemmed, characters = ours("rouge", "--stem"), ours("sacrebleu", "--tokenize", "char")
+    plain, lower = ours("bleu,sacrebleu,chrf,chrf++,ribes,rouge"), ours("bleu,mteval,chrf", "--letters", "lower")
+    stemmed = ours("rouge", "--stem")
+    tokenized = {name: ours("sacrebleu", "--tokenize", name)["sacreBLEU"] for name in ("char", "intl", "zh")}
     pairs = {"bleu": (plain["BLEU"], theirs["bleu"]), "bleu_lower": (lower["BLEU"], theirs["bleu_lower"]),
              "sacrebleu_13a": (plain["sacreBLEU"], theirs["sacrebleu_13a"]),
              "sacrebleu_lower": (lower["mteval BLEU, lower case"], theirs["sacrebleu_lower"]),
-             "sacrebleu_char": (characters["sacreBLEU"], theirs["sacrebleu_char"]),
+             "chrf": (plain["chrF2"], theirs["chrf"]), "chrf++": (plain["chrF2++"], theirs["chrf++"]),
+             "chrf_lower": (lower["chrF2"], theirs["chrf_lower"]),
              "ribes": (plain["RIBES"], theirs["ribes"])}
+    for name, score in tokenized.items():
+        pairs["sacrebleu_" + name] = score, theirs["sacrebleu_" + name]
     for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum"):
         name = kind.replace("rouge", "ROUGE-")
         pairs[kind] = plain[name + " F1"], theirs["rouge"][kind][2]

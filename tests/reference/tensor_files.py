@@ -4,8 +4,10 @@
 tensor_files.py write   makes the files of tests/goldens that fovea reads
 tensor_files.py check   reads with both packages every file there, those that fovea wrote as well
 """
+import json
 import pathlib
 import sys
+import zlib
 
 import ml_dtypes
 import numpy as np
@@ -63,6 +65,20 @@ def same(name, found, expected):
     assert found.tobytes() == expected.tobytes(), (name, found, expected)
 
 
+def check_checksums(file):
+    """What tensor/format/safetensors.cpp says of its checksums, with another CRC-32."""
+    length = int.from_bytes(file[:8], "little")
+    text, data = file[8:8 + length], file[8 + length:]
+    header = json.loads(text)
+    checksums = header.pop("__metadata__")["fovea.checksums"]
+    mark, of_header, *of_tensors = checksums.split()
+    blank = checksums.replace(f"{mark} {of_header}", f"{mark} 00000000")
+    assert mark == "fovea.crc32" and f"{zlib.crc32(text.replace(checksums.encode(), blank.encode())):08x}" == of_header
+    spans = [tensor["data_offsets"] for tensor in header.values()]
+    assert of_tensors == [f"{zlib.crc32(data[begin:end]):08x}" for begin, end in spans]
+    print("checksums of written_by_fovea.safetensors")
+
+
 def check():
     for name, expected in (("every_type.safetensors", EVERY_TYPE), ("written_by_fovea.safetensors", IN_ORDER)):
         with safetensors.safe_open(folder / name, "np") as file:
@@ -70,6 +86,7 @@ def check():
             for key, dtype, shape in expected:
                 same(f"{name}: {key}", file.get_tensor(key), values(dtype, shape))
             print(name, file.metadata())
+    check_checksums((folder / "written_by_fovea.safetensors").read_bytes())
     for name, (dtype, shape) in NPY.items():
         same(name, np.load(folder / name), values(dtype, shape))
         print(name)

@@ -40,6 +40,18 @@ Named package_tensors() {
           {"mask", values(DType::boolean, {7})}};
 }
 
+/// The file as a program writes it that knows nothing of checksums.
+std::string without_checksums(const std::string& file) {
+  std::uint64_t length = 0;
+  std::memcpy(&length, file.data(), 8);
+  std::string header = file.substr(8, length);
+  std::size_t begin = header.find("\"fovea.checksums\""), end = header.find("\",", begin) + 2;
+  header.erase(begin, end - begin);
+  header.erase(header.find_last_not_of(' ') + 1);
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  return file_of(header, 0) + file.substr(8 + length);
+}
+
 void require_same(const Named& found, const Named& expected) {
   BOOST_REQUIRE(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -59,10 +71,10 @@ BOOST_AUTO_TEST_CASE(a_file_of_the_safetensors_package_is_read) {
   BOOST_TEST(file.metadata.at("format") == "np");
 }
 
-BOOST_AUTO_TEST_CASE(the_same_tensors_are_written_byte_for_byte_as_the_package_writes_them) {
+BOOST_AUTO_TEST_CASE(but_for_checksums_the_same_tensors_are_written_byte_for_byte_as_the_package_writes_them) {
   Folder folder;
   write_safetensors(folder / "a", package_tensors(), {{"format", "np"}});
-  BOOST_TEST((contents(folder / "a") == contents(golden("every_type.safetensors"))));
+  BOOST_TEST((without_checksums(contents(folder / "a")) == contents(golden("every_type.safetensors"))));
 }
 
 // tests/reference/tensor_files.py shows that the package reads this file
@@ -104,8 +116,52 @@ BOOST_AUTO_TEST_CASE(every_bit_survives_and_views_are_written_in_row_major_order
 BOOST_AUTO_TEST_CASE(nothing_is_a_file_too) {
   Folder folder;
   write_safetensors(folder / "a", {});
-  BOOST_TEST((contents(folder / "a") == file_of("{}      ", 0)));
-  BOOST_TEST(read_safetensors(folder / "a").tensors.empty());
+  BOOST_TEST(contains(contents(folder / "a"), R"({"__metadata__":{"fovea.checksums":"fovea.crc32 )"));
+  auto file = read_safetensors(folder / "a");
+  BOOST_TEST(file.tensors.empty());
+  BOOST_TEST(file.metadata.empty());
+}
+
+BOOST_AUTO_TEST_CASE(every_bit_that_flips_in_a_written_file_is_found) {
+  Folder folder;
+  write_safetensors(folder / "a", package_tensors(), {{"step", "12"}, {"config", R"({"model-dim": 64})"}});
+  const std::string whole = contents(folder / "a");
+  BOOST_TEST(refusal(whole) == "no error");
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string file = whole;
+    file[bit / 8] = static_cast<char>(file[bit / 8] ^ (1 << bit % 8));
+    std::string message = refusal(file);
+    BOOST_REQUIRE_MESSAGE(message.starts_with("f: "), "bit " << bit % 8 << " of byte " << bit / 8 << ": " << message);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(damage_is_named) {
+  Folder folder;
+  write_safetensors(folder / "a", package_tensors(), {{"step", "12"}});
+  const std::string whole = contents(folder / "a");
+  auto with = [&](std::size_t at, char byte) { return std::string(whole).replace(at, 1, 1, byte); };
+  const std::size_t weight = contents(folder / "a").find("\"weight\"");
+  BOOST_TEST(refusal(with(whole.size() - 20, '\x55')) ==
+             "f: damaged: the checksum of tensor 'half' does not match its data");
+  const std::string of_header =
+      "f: damaged: the checksum of the header does not match; a program that changes this file must remove "
+      "'fovea.checksums' from its metadata";
+  BOOST_TEST(refusal(with(weight + 3, 'x')) == of_header);
+  BOOST_TEST(refusal(with(whole.find("\"12\"") + 1, '3')) == of_header);
+  BOOST_TEST(refusal(with(whole.find("fovea.checksums"), 'x')) == of_header);
+  BOOST_TEST(refusal(with(whole.find("fovea.crc32"), 'x')) == of_header);
+  BOOST_TEST(refusal(with(whole.find("fovea.crc32") + 13, 'x')) == of_header);
+  BOOST_TEST(refusal(R"({"__metadata__":{"fovea.checksums":""}})", 0) == of_header);
+}
+
+// as a checkpoint that was written before there were checksums
+BOOST_AUTO_TEST_CASE(a_file_without_checksums_is_read_whatever_its_data) {
+  Folder folder;
+  write_safetensors(folder / "a", package_tensors(), {{"step", "12"}});
+  std::string file = without_checksums(contents(folder / "a"));
+  BOOST_TEST(refusal(file) == "no error");
+  file[file.size() - 20] = '\x55';
+  BOOST_TEST(refusal(file) == "no error");
 }
 
 BOOST_AUTO_TEST_CASE(a_tensor_is_found_by_its_name_and_a_wrong_name_gets_the_nearest) {
@@ -132,6 +188,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_named_and_the_old_file_stays) {
   BOOST_TEST(contains(write({{std::string("w\0x", 3), x}}), R"('w\x00x' has a NUL)"));
   BOOST_TEST(contains(write({{"w\xff", x}}), "is not UTF-8"));
   BOOST_TEST(contains(write({{"w", x}}, {{"key", "\xff"}}), "__metadata__ 'key': is not UTF-8"));
+  BOOST_TEST(contains(write({{"w", x}}, {{"fovea.checksums", "1"}}), "'fovea.checksums': is kept for checksums"));
   BOOST_TEST(contents(folder / "a") == "old");
 }
 

@@ -18,7 +18,9 @@
 /// pass then makes all steps again, from these logarithms. Where a head has few keys and queries, the forward pass
 /// stores its steps, and the backward pass finds them (room_for_steps()).
 #pragma once
+#include <list>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -223,8 +225,15 @@ void FusedPass<T>::for_heads(Body&& body) const {
                      items_at_once = shape_.whole_sentences ? shape_.heads * shape_.parts : 1,
                      width = call_.in.key.size(-1) + call_.in.value.size(-1),
                      work = shape_.queries * shape_.keys * width / shape_.parts * items_at_once;
+  // The heads of all threads live until the last thread is done. A thread that ended early would otherwise hand its
+  // memory to one that begins late, and the number of blocks that a pass needs would depend on how busy the machine is.
+  std::list<Head> heads;
+  std::mutex mutex;
   parallel_for(items / items_at_once, 1 + 16 * element_grain / (work + 1), [&](std::int64_t begin, std::int64_t end) {
-    Head head = make_head();
+    std::unique_lock lock(mutex);
+    Head& head = heads.emplace_back();
+    lock.unlock();
+    head = make_head();
     for (std::int64_t k = begin * items_at_once; k < end * items_at_once; ++k) {
       WorkspaceScope taken(head.space);
       start(head, k);

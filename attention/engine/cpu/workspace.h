@@ -12,7 +12,9 @@
 namespace fovea {
 
 /// A stack of memory that grows by pieces when needed. Sizes need not be known before. A loop that returns to the same
-/// mark and takes the same sizes gets the same memory, so that only its first iteration can allocate.
+/// mark and takes the same sizes gets the same memory, so that only its first iteration can allocate. No memory goes
+/// back to the allocator before the workspace ends: how many blocks a thread holds then depends on its own work alone,
+/// not on when other threads take theirs.
 class Workspace {
  public:
   struct Mark {
@@ -43,6 +45,7 @@ class Workspace {
   void next_piece(std::size_t bytes);
 
   std::vector<Piece> pieces_;
+  std::vector<Tensor> outgrown_;  ///< pieces that were too small
   Mark at_ = {0, 0};
 };
 

@@ -7,6 +7,7 @@
 #include "attention/language/specification.h"
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_catalogue.h"
+#include "experiments/support/attend/engine_flags.h"
 #include "tensor/gemm.h"
 #include "tensor/support/suggestion.h"
 
@@ -26,15 +27,7 @@ void AttentionCase::add_to(Cli& cli) {
       {{"auto", std::nullopt}, {"encoder", Place::encoder}, {"decoder", Place::decoder}, {"cross", Place::cross}},
       "place in a model; auto: decoder with --causal, otherwise encoder if the keys are the queries, and cross if not; "
       "decoder requires --causal");
-  cli.choice(
-      "--engine", engine,
-      {{"fastest", AttentionEngine::fastest},
-       {"fused", AttentionEngine::fused},
-       {"blockwise", AttentionEngine::blockwise},
-       {"composed", AttentionEngine::composed}},
-      "composed: plain operations on all query-key pairs; blockwise: the same on blocks of queries; fused: the fast "
-      "engine of the CPU; fastest: fused if the method has a fused form, except for a few keys; "
-      "otherwise composed or, for millions of pairs, blockwise");
+  engine_flag(cli, engine);
   cli.choice("--precision", precision, {{"f32", Precision::f32}, {"f64", Precision::f64}, {"bf16", Precision::bf16}},
              "bf16: inputs, parameters and operands of large matrix products are rounded to bf16, the rest is f32");
   cli.choice("--device", device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}}, "device that computes the attention");

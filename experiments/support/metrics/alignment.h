@@ -1,4 +1,4 @@
-/// Word alignments, and how far they are from gold ones: Och & Ney 2003, "A Systematic Comparison of Various
+/// Word alignments, and their error rate against gold alignments: Och & Ney 2003, "A Systematic Comparison of Various
 /// Statistical Alignment Models".
 #pragma once
 #include <compare>
@@ -34,7 +34,8 @@ std::string alignment_text(const std::set<Link>& links);
 /// of weights over the `sources` for each target word.
 std::set<Link> strongest_links(std::span<const double> attention, std::int64_t sources);
 
-/// Of one sentence pair, or summed over many: A are the links to be judged, S the sure, P the possible ones.
+/// Counts of one sentence pair, or their sums over several. A are the links to be judged, S the sure and P the possible
+/// links of the gold alignment.
 struct AlignmentStatistics {
   std::int64_t links = 0, sure = 0;                 ///< |A|, |S|
   std::int64_t among_sure = 0, among_possible = 0;  ///< |A and S|, |A and P|
@@ -46,7 +47,7 @@ AlignmentStatistics alignment_statistics(const std::set<Link>& links, const Gold
 /// AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), 0 to 1, lower is better; 0 where there is no link at all.
 double alignment_error_rate(const AlignmentStatistics& statistics);
 
-/// AER of resamples.
+/// AER as a metric that can be resampled.
 SummedMetric alignment_error_metric(std::span<const AlignmentStatistics> sentences);
 
 }  // namespace fovea

@@ -10,7 +10,7 @@ namespace fovea {
 
 namespace {
 
-/// The sum of a row's weights that are at most `distance` away from `center`, among the first `keys`.
+/// Sums the weights of a row, among the first `keys`, that are at most `distance` away from `center`.
 double sum_around(const double* row, std::int64_t center, std::int64_t keys, std::int64_t distance) {
   double sum = 0;
   for (std::int64_t j = std::max<std::int64_t>(0, center - distance); j <= std::min(keys - 1, center + distance); ++j)
@@ -26,7 +26,8 @@ void require_lengths(std::span<const std::int64_t> lengths, std::int64_t sentenc
             lengths[b], most);
 }
 
-/// In percent, the mean over heads and queries of each sentence; center(row of weights, query, keys) says where.
+/// Returns, for each sentence, the percentage of the weights near a center, averaged over heads and queries.
+/// center(row of weights, query, keys) returns the center of a row.
 template <class Center>
 std::vector<double> share_around(const Tensor& weights, std::span<const std::int64_t> queries,
                                  std::span<const std::int64_t> keys, std::int64_t distance, const Center& center) {

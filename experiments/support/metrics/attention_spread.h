@@ -1,4 +1,4 @@
-/// How far attention looks: what a decoder scores, and what falls near the query.
+/// How far attention looks: the number of keys that a decoder scores, and the share of the weights near the query.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -8,29 +8,29 @@
 
 namespace fovea {
 
-/// How many encoder states each live hypothesis scored in one step of decoding; the mean where heads differ.
+/// The number of encoder states that each live hypothesis scored in one step of decoding, averaged over heads.
 using StepSpans = std::vector<double>;
 
-/// Shu & Nakayama 2017: the mean over a step's hypotheses, then over the sentence's steps. In this order global
-/// attention has the sentence's length.
+/// The vision span of one sentence, Shu & Nakayama 2017: the mean over the hypotheses of each step, then over the
+/// steps. For global attention this is the length of the sentence.
 double vision_span(std::span<const StepSpans> steps);
 
 struct VisionSpan {
-  double average = 0;  ///< of `vision_span` over the sentences: what the paper prints as the average window
-  double pooled = 0;   ///< of every hypothesis of every step of every sentence, all the same
+  double average = 0;  ///< mean over the sentences, which the paper calls the average window
+  double pooled = 0;   ///< mean over all hypotheses of all steps of all sentences
 };
 
 VisionSpan vision_span(std::span<const std::vector<StepSpans>> sentences);
 
-/// Fan et al. 2021, eq. 13: how much of a query's attention lies on keys at most `distance` away, in percent; the mean
-/// over heads and queries of each sentence. `weights` is [B, H, n, n], `lengths` says how many of the n are real. The
-/// corpus's is the mean over the sentences.
+/// Fan et al. 2021, eq. 13: the percentage of a query's attention weights on keys at most `distance` away from the
+/// query. Returns the mean over heads and queries of each sentence. `weights` is [B, H, n, n]; the first lengths[b] of
+/// the n tokens of sentence b are real.
 std::vector<double> attention_within(const Tensor& weights, std::span<const std::int64_t> lengths,
                                      std::int64_t distance);
 
-/// Likewise of cross-attention, which has no place of its own: how much of each query's attention lies on keys at most
-/// `distance` away from the one that has the most. `weights` is [B, H, I, J]; the first `queries` of the I and `keys`
-/// of the J are real.
+/// The same for cross-attention, where a query has no position among the keys: the percentage of the weights on keys at
+/// most `distance` away from the key with the largest weight. `weights` is [B, H, I, J]; the first queries[b] of the I
+/// queries and keys[b] of the J keys are real.
 std::vector<double> attention_near_peak(const Tensor& weights, std::span<const std::int64_t> queries,
                                         std::span<const std::int64_t> keys, std::int64_t distance);
 

@@ -2,10 +2,11 @@
 ///
 ///   BLEU = 100 BP exp(1/N sum_n log p_n),  p_n = c_n / t_n,  BP = min(1, exp(1 - r / h))
 ///
-/// c_n: the n-grams of the hypotheses that a reference has too (each at most as often as one reference has it), t_n:
-/// all of them, h: words of the hypotheses, r: of the references; of several the one nearest in length, the shorter of
-/// two. All are sums over the sentences. What a word is, `tokenization.h` says; here it is what lies between white
-/// space.
+/// c_n is the number of n-grams of the hypotheses that a reference also has (each counts at most as often as it occurs
+/// in one reference), t_n the number of all their n-grams, h the number of words of the hypotheses and r that of the
+/// references. If a sentence has several references, r counts the one nearest in length, and the shorter of two equally
+/// near. All are sums over the sentences. Words are separated by white space here; tokenization.h has other
+/// definitions.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace fovea {
 
-/// Of one sentence, or summed over many.
+/// The counts of one sentence, or their sums over several.
 struct BleuStatistics {
   static constexpr int orders = 9;  ///< as many as mteval reports
   std::int64_t hypothesis_length = 0, reference_length = 0;
@@ -29,7 +30,7 @@ struct BleuStatistics {
 
 BleuStatistics bleu_statistics(const std::string& hypothesis, std::span<const std::string> references);
 
-/// Of every sentence: `references[i]` are those of hypothesis i.
+/// The statistics of each sentence. `references[i]` are the references of hypothesis i.
 std::vector<BleuStatistics> bleu_statistics(std::span<const std::string> hypotheses,
                                             std::span<const std::vector<std::string>> references);
 
@@ -41,11 +42,11 @@ enum class BleuSmoothing {
   add_one,      ///< Lin & Och 2004: (c_n + 1) / (t_n + 1) for every n; for single sentences
 };
 
-/// 0 to 100. 0 without any match, unless every order has one more; 0 where the sentences are too short for an n-gram of
-/// the highest order.
+/// Returns BLEU, 0 to 100. It is 0 if no n-gram matches, except with add_one, and if the sentences are too short for an
+/// n-gram of the highest order.
 double bleu(const BleuStatistics& statistics, int order = 4, BleuSmoothing smoothing = BleuSmoothing::none);
 
-/// p_n, 0 to 100: mteval's individual n-gram score.
+/// Returns p_n, 0 to 100, which mteval calls the individual n-gram score.
 double ngram_precision(const BleuStatistics& statistics, int n, BleuSmoothing smoothing = BleuSmoothing::none);
 
 double brevity_penalty(const BleuStatistics& statistics);
@@ -53,10 +54,11 @@ double brevity_penalty(const BleuStatistics& statistics);
 /// Smoothed BLEU-4 of single sentences (add_one), averaged.
 double smoothed_sentence_bleu(std::span<const BleuStatistics> sentences);
 
-/// What multi-bleu.perl prints: `BLEU = 56.96, 92.0/77.3/47.4/31.2 (BP=1.000, ratio=1.000, hyp_len=25, ref_len=25)`.
+/// The line that multi-bleu.perl prints: `BLEU = 56.96, 92.0/77.3/47.4/31.2 (BP=1.000, ratio=1.000, hyp_len=25,
+/// ref_len=25)`.
 std::string multi_bleu_line(const BleuStatistics& statistics);
 
-/// What sacreBLEU prints, after its signature:
+/// The line that sacreBLEU prints, with its signature:
 /// `BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:... = 56.96 92.0/77.3/47.4/31.2 (BP = 1.000 ratio =
 /// ...)`.
 std::string sacrebleu_line(const BleuStatistics& statistics, const std::string& signature);
@@ -64,10 +66,10 @@ std::string sacrebleu_line(const BleuStatistics& statistics, const std::string& 
 /// nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:fovea.0.1.0
 std::string sacrebleu_signature(std::size_t references, bool lower_case, const std::string& tokenization);
 
-/// BLEU of resamples.
+/// BLEU as a metric that can be resampled.
 SummedMetric bleu_metric(std::span<const BleuStatistics> sentences, int order, BleuSmoothing smoothing);
 
-/// p_n of resamples.
+/// p_n as a metric that can be resampled.
 SummedMetric precision_metric(std::span<const BleuStatistics> sentences, int n, BleuSmoothing smoothing);
 
 }  // namespace fovea

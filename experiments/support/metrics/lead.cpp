@@ -35,7 +35,7 @@ bool is_abbreviation(std::string_view word_before_point) {
          std::find(abbreviations.begin(), abbreviations.end(), lower) != abbreviations.end();
 }
 
-/// Tokenised text has points of their own, which always end a sentence.
+/// In tokenised text a point that is a word of its own always ends a sentence.
 bool ends_sentence(std::string_view word) {
   word = without_closing(word);
   if (word.ends_with('!') || word.ends_with('?')) return true;

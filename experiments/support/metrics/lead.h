@@ -1,4 +1,4 @@
-/// LEAD-n, the baseline that is hard to beat on news: an article's first n sentences are its summary.
+/// LEAD-n, a strong baseline for summaries of news: the first n sentences of the article.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace fovea {
 
-/// The sentences of English text, tokenised or not: they end at `.`, `!`, `?` and what closes quotes and brackets
-/// behind it, if white space follows. Not at the point of a single letter (J. Smith) or of a few abbreviations (Mr.,
-/// e.g.).
+/// Splits English text, tokenised or not, into sentences. A sentence ends at `.`, `!` or `?`, with the closing quotes
+/// and brackets behind it, if white space follows. The point of a single letter (J. Smith) or of an abbreviation that
+/// the function knows (Mr., e.g.) ends no sentence.
 std::vector<std::string> sentences(std::string_view text);
 
-/// The first `count` sentences, or all.
+/// Returns the first `count` sentences of the text, or the whole text if it has fewer.
 std::string lead(std::string_view text, std::int64_t count);
 
 }  // namespace fovea

@@ -1,4 +1,4 @@
-/// n-grams of a few short texts, counted fast: what BLEU, ROUGE and RIBES have in common.
+/// Counts the n-grams of a few short texts, for BLEU, chrF, ROUGE and RIBES.
 #pragma once
 #include <span>
 #include <string_view>
@@ -8,21 +8,21 @@ namespace fovea {
 
 using Words = std::vector<std::string_view>;
 
-/// The n-grams of a few texts as numbers, for n = 1 at first: equal n-grams, of any of the texts, have equal numbers.
+/// Numbers the n-grams of a few texts: equal n-grams have equal numbers, in all texts. n is 1 at first.
 class NgramNumbers {
  public:
   explicit NgramNumbers(std::span<const Words> texts);
 
-  /// From n-grams to (n + 1)-grams.
+  /// Replaces the n-grams by (n + 1)-grams.
   void lengthen();
 
   /// The n-grams of a text in their order: as many as words, less n - 1.
   std::span<const int> of(std::size_t text) const { return ngrams_[text]; }
 
-  /// How many different ones the texts have: all numbers are below.
+  /// Returns how many different n-grams the texts have. Their numbers are 0 to distinct() - 1.
   int distinct() const { return distinct_; }
 
-  /// How often each number occurs in a text.
+  /// Returns how often each number occurs in a text.
   std::vector<int> counts(std::size_t text) const;
 
  private:
@@ -31,7 +31,7 @@ class NgramNumbers {
   std::size_t order_ = 1;
 };
 
-/// Sum over all numbers of min(a, b): how many n-grams two texts share, each as often as both have it.
+/// Returns how many n-grams two texts share: the sum over all numbers of min(a, b).
 int overlap(std::span<const int> counts_a, std::span<const int> counts_b);
 
 }  // namespace fovea

@@ -1,4 +1,4 @@
-/// Perplexity: how many equally likely tokens the model chooses between.
+/// Perplexity: the exponential of the mean negative log-likelihood of a token or word.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 namespace fovea {
 
-/// What a model says of a text: plain negative log-likelihoods in nats, without label smoothing, </s> included.
+/// The negative log-likelihood that a model gives a text, in nats, without label smoothing and with </s>; and the units
+/// that it can be divided by.
 struct Likelihood {
   double negative_log = 0;      ///< sum over the predicted tokens
-  std::int64_t tokens = 0;      ///< predicted, </s> included
-  std::int64_t words = 0;       ///< of the text, and one for each </s>
-  std::int64_t characters = 0;  ///< of the text, one space between words, and one for each </s>, which ends a line
+  std::int64_t tokens = 0;      ///< predicted tokens, with </s>
+  std::int64_t words = 0;       ///< words of the text, and one for each </s>
+  std::int64_t characters = 0;  ///< characters of the text, one space between words, and one for each </s>
   Likelihood& operator+=(const Likelihood& other) {
     negative_log += other.negative_log;
     tokens += other.tokens;
@@ -32,16 +33,16 @@ inline Likelihood total(std::span<const Likelihood> texts) {
 
 inline double token_perplexity(const Likelihood& text) { return std::exp(text.negative_log / double(text.tokens)); }
 
-/// Comparable between vocabularies, which token perplexity is not.
+/// Unlike token_perplexity(), comparable between models with different vocabularies.
 inline double word_perplexity(const Likelihood& text) { return std::exp(text.negative_log / double(text.words)); }
 
-/// Bits per character, say: units of the text that the likelihood is of.
+/// Bits per unit of the text, for example per character.
 inline double bits_per(std::int64_t units, double negative_log) { return negative_log / double(units) / std::log(2.0); }
 
-/// Likelihood::words and characters (code points) of a line of text, the other numbers 0.
+/// Counts the words and characters (code points) of a line of text. The other numbers are 0.
 Likelihood units_of_line(std::string_view line);
 
-/// Perplexity of resamples: exp(sum of the negative logarithms / sum of the counts).
+/// Perplexity as a metric that can be resampled: exp(sum of the negative log-likelihoods / sum of the counts).
 inline SummedMetric perplexity_metric(std::span<const Likelihood> sentences, std::int64_t Likelihood::*count) {
   SummedMetric metric{
       .width = 2, .of_sums = [](auto sums) { return std::exp(sums[0] / sums[1]); }, .higher_is_better = false};

@@ -14,7 +14,7 @@ bool is_consonant(Stem word, std::size_t i) {
   return word[i] != 'y' || i == 0 || !is_consonant(word, i - 1);
 }
 
-/// m in [C](VC)^m[V]: how often a consonant follows a vowel.
+/// Returns the measure m of a word [C](VC)^m[V]: how often a consonant follows a vowel.
 int measure(Stem stem) {
   int m = 0;
   for (std::size_t i = 1; i < stem.size(); ++i) m += is_consonant(stem, i) && !is_consonant(stem, i - 1);
@@ -33,7 +33,7 @@ bool ends_in_double_consonant(Stem word) {
   return n >= 2 && word[n - 1] == word[n - 2] && is_consonant(word, n - 1);
 }
 
-/// Consonant, vowel, consonant, and the last is not w, x or y: hop, not snow.
+/// Whether the word ends in consonant, vowel, consonant, and the last is not w, x or y: hop does, snow does not.
 bool ends_in_short_syllable(Stem word) {
   const std::size_t n = word.size();
   return n >= 3 && is_consonant(word, n - 3) && !is_consonant(word, n - 2) && is_consonant(word, n - 1) &&
@@ -42,7 +42,7 @@ bool ends_in_short_syllable(Stem word) {
 
 Stem without(Stem word, Stem ending) { return word.substr(0, word.size() - ending.size()); }
 
-/// The first of the endings that the word has decides: it is replaced if the measure of what is before is larger.
+/// Finds the first ending that the word has, and replaces it if the measure of the rest exceeds a limit.
 void replace_ending(std::string& word, int larger_than,
                     std::initializer_list<std::pair<const char*, const char*>> endings) {
   for (const auto& [ending, replacement] : endings) {

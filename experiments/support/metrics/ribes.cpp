@@ -17,7 +17,7 @@ bool occurs(Numbers ngram, Numbers text) {
   return std::search(text.begin(), text.end(), ngram.begin(), ngram.end()) != text.end();
 }
 
-/// Where the n-gram stands in the text if it does so once.
+/// Returns the position of the n-gram in the text if it occurs exactly once.
 std::optional<std::size_t> only_place(Numbers ngram, Numbers text) {
   const auto first = std::search(text.begin(), text.end(), ngram.begin(), ngram.end());
   if (first == text.end()) return {};
@@ -29,7 +29,7 @@ std::optional<std::size_t> place_of_unique(Numbers ngram, Numbers hypothesis, Nu
   return only_place(ngram, hypothesis) ? only_place(ngram, reference) : std::nullopt;
 }
 
-/// Where the reference has word i of the hypothesis.
+/// Returns the position in the reference with which word i of the hypothesis is aligned.
 std::optional<std::size_t> aligned_place(std::size_t i, Numbers hypothesis, Numbers reference) {
   if (!occurs(hypothesis.subspan(i, 1), reference)) return {};
   if (auto place = place_of_unique(hypothesis.subspan(i, 1), hypothesis, reference)) return place;

@@ -17,12 +17,13 @@ struct RibesOptions {
   double alpha = 0.25, beta = 0.10;
 };
 
-/// The places in the reference of the hypothesis's aligned words, in the hypothesis's order. A word that occurs once in
-/// both is aligned; any other by the shortest n-gram around it (to its left, else to its right) that does.
+/// Returns the positions in the reference of the aligned words, in the order of the hypothesis. A word that occurs once
+/// in both texts is aligned. Another word is aligned if an n-gram with it (the shortest one to its left, or else to its
+/// right) occurs once in both.
 std::vector<int> ribes_alignment(const Words& hypothesis, const Words& reference);
 
-/// Of one sentence, 0 to 1, with the best of the references; words are what lies between white space, case counts. That
-/// of a corpus is the mean of its sentences.
+/// Returns RIBES of one sentence, 0 to 1: the largest value over the references. Words are separated by white space;
+/// upper and lower case differ. RIBES of a corpus is the mean over its sentences.
 double ribes(const std::string& hypothesis, std::span<const std::string> references, const RibesOptions& options = {});
 
 }  // namespace fovea

@@ -19,7 +19,7 @@ RougeScore score(std::size_t matches, std::size_t hypothesis, std::size_t refere
   return {.precision = p, .recall = r, .f1 = 2 * p * r / (p + r)};
 }
 
-/// Lengths of the longest common subsequences of all beginnings: [reference + 1, hypothesis + 1].
+/// Lengths of the longest common subsequences of all pairs of prefixes: [reference + 1, hypothesis + 1].
 class CommonSubsequences {
  public:
   CommonSubsequences(Numbers reference, Numbers hypothesis)
@@ -33,8 +33,8 @@ class CommonSubsequences {
 
   std::size_t longest() { return std::size_t(at(reference_.size(), hypothesis_.size())); }
 
-  /// Marks the reference's words that are part of one; of equally long ones that which leaves out the reference's word
-  /// rather than the hypothesis's, walking back.
+  /// Marks the words of the reference that are part of a longest common subsequence. Walks back from the ends; where
+  /// two subsequences are equally long, it skips the word of the reference rather than that of the hypothesis.
   void mark(std::vector<bool>& words) {
     std::size_t i = reference_.size(), j = hypothesis_.size();
     while (i > 0 && j > 0) {

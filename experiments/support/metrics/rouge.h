@@ -2,10 +2,10 @@
 ///
 ///   P = matches / words of the hypothesis,  R = matches / words of the reference,  F1 = 2 P R / (P + R)
 ///
-/// matches: shared words (ROUGE-1), shared pairs of words (ROUGE-2), the longest common subsequence (ROUGE-L), or for
-/// each sentence of the reference the union of its longest common subsequences with all of the hypothesis's (summary
-/// level). Text is lower-cased, and whatever is neither a-z nor 0-9 separates words. A corpus has the mean over its
-/// documents of P, of R and of F1.
+/// matches: shared words (ROUGE-1), shared pairs of words (ROUGE-2), words of the longest common subsequence (ROUGE-L),
+/// or at the summary level, for each sentence of the reference, the union of its longest common subsequences with the
+/// sentences of the hypothesis. Text is lower-cased; characters other than a-z and 0-9 separate words. P, R and F1 of a
+/// corpus are the means over its documents.
 #pragma once
 #include <span>
 #include <string>
@@ -18,7 +18,7 @@ struct RougeScore {
   double precision = 0, recall = 0, f1 = 0;
 };
 
-/// Of one document.
+/// The scores of one document.
 struct Rouge {
   RougeScore one, two;
   RougeScore sentence_l;  ///< ROUGE-L of the whole text as one sentence
@@ -26,18 +26,18 @@ struct Rouge {
 };
 
 struct RougeOptions {
-  bool stem = false;  ///< ROUGE-1.5.5's -m: Porter's stems of words of more than three letters
+  bool stem = false;  ///< compare Porter stems of words with more than three letters, as -m of ROUGE-1.5.5 does
 };
 
-/// Sentences end at '.', every one, as files2rouge has it. With several references each score is that with the largest
-/// F1.
+/// Every '.' ends a sentence, as in files2rouge. With several references, each score is the one with the largest F1.
 Rouge rouge(std::string_view hypothesis, std::span<const std::string> references, const RougeOptions& options = {});
 
-/// ROUGE-L at the summary level, of texts in sentences. A word counts at most as often as both texts have it.
+/// ROUGE-L at the summary level, of texts that are split into sentences. A word counts at most as often as it occurs in
+/// either text.
 RougeScore rouge_l_summary(std::span<const std::string_view> hypothesis, std::span<const std::string_view> reference,
                            const RougeOptions& options = {});
 
-/// The words of a text as ROUGE sees them, with one space between.
+/// Returns the words of a text that ROUGE compares, with one space between them.
 std::string rouge_words(std::string_view text, const RougeOptions& options = {});
 
 }  // namespace fovea

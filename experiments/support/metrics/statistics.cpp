@@ -19,7 +19,7 @@ double mean_at(std::span<const double> values, std::span<const std::size_t> indi
   return sum / double(indices.size());
 }
 
-/// The statistic of every resample.
+/// Returns the statistic of each resample.
 std::vector<double> resampled(std::size_t examples,
                               const std::function<double(std::span<const std::size_t>)>& statistic,
                               const BootstrapOptions& options) {
@@ -45,7 +45,7 @@ double fraction_of(const std::vector<double>& values, Claim claim) {
   return double(std::count_if(values.begin(), values.end(), claim)) / double(values.size());
 }
 
-/// A p-value from so many random draws is never 0.
+/// Returns (count + 1) / (draws + 1): a p-value from a finite number of random draws is never 0.
 double with_one_more(double fraction, int resamples) { return (fraction * resamples + 1) / (resamples + 1); }
 
 }  // namespace

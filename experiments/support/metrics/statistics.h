@@ -1,4 +1,4 @@
-/// Is the difference between two systems more than chance?
+/// Statistics of test results: means, deviations, and bootstrap tests of the difference between two systems.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,13 +9,14 @@
 
 namespace fovea {
 
-/// Arithmetic mean; NaN of nothing.
+/// Arithmetic mean; NaN if there are no values.
 double mean(std::span<const double> values);
 
-/// Sample standard deviation (divided by n - 1); NaN of fewer than two values.
+/// Sample standard deviation (divided by n - 1); NaN if there are fewer than two values.
 double sample_standard_deviation(std::span<const double> values);
 
-/// The value below which `fraction` (0 to 1) of the values lie, interpolated linearly; NaN of nothing.
+/// The value below which `fraction` (0 to 1) of the values lie, interpolated linearly; NaN if there are
+/// none.
 double percentile(std::vector<double> values, double fraction);
 
 struct Interval {
@@ -28,26 +29,27 @@ struct BootstrapOptions {
   double confidence = 0.95;
 };
 
-/// What resampling the test examples says about challenger - baseline.
+/// The difference challenger - baseline, and its distribution over resamples of the test examples.
 struct PairedBootstrap {
   double difference;  ///< on the whole test set
   Interval interval;  ///< percentiles of the resampled differences
   /// Koehn 2004: the fraction of resamples in which the challenger is not better; ties count against it. One-sided.
   double p_koehn;
-  /// Two-sided, centred: how often a resampled difference lies at least as far from their mean as the difference from
-  /// 0, (count + 1) / (resamples + 1). A system against itself has 1.
+  /// Two-sided and centred: (count + 1) / (resamples + 1), where count is the number of resampled differences that are
+  /// at least as far from their mean as `difference` is from 0. A system compared with itself has 1.
   double p_two_sided;
-  /// What Moses and sacreBLEU print: as p_two_sided, but the absolute differences are centred, |d_b| - mean |d| > |d|.
-  /// (Theirs gives a system against itself 1 / (resamples + 1); here it is 1.)
+  /// The p of Moses and sacreBLEU: as p_two_sided, but the absolute differences are centred, |d_b| - mean |d| > |d|. A
+  /// system compared with itself has 1 here, and 1 / (resamples + 1) there.
   double p_moses;
 };
 
-/// From per-example scores whose mean is the metric: 0 or 1 for accuracy. Element i of both is example i.
+/// For metrics that are the mean of one score per example, such as 0 or 1 for accuracy. Element i of both is the score
+/// of example i.
 PairedBootstrap paired_bootstrap(std::span<const double> baseline, std::span<const double> challenger,
                                  const BootstrapOptions& options = {});
 
-/// For metrics that are no mean of examples (BLEU): `difference` gets the indices of the examples in the sample, with
-/// repetitions, and returns challenger - baseline on it.
+/// For metrics that are not a mean over examples, such as BLEU: `difference` gets the indices of the examples in the
+/// sample, with repetitions, and returns challenger - baseline on it.
 PairedBootstrap paired_bootstrap(std::size_t examples,
                                  const std::function<double(std::span<const std::size_t>)>& difference,
                                  const BootstrapOptions& options = {});
@@ -66,11 +68,11 @@ struct SummedMetric {
   std::size_t examples() const { return statistics.size() / width; }
   std::vector<double> sums() const;
   double value() const { return of_sums(sums()); }
-  /// On the examples of these indices, with repetitions.
+  /// The metric on the examples with these indices, which may occur several times.
   double value(std::span<const std::size_t> sample) const;
 };
 
-/// The mean of the scores, as such a metric.
+/// The mean of the scores as a metric that can be resampled.
 SummedMetric mean_metric(std::vector<double> scores);
 
 /// `difference` is challenger - baseline also where lower is better; p_koehn then counts the resamples in which the

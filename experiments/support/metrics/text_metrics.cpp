@@ -5,6 +5,7 @@
 
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/metrics/bleu.h"
+#include "experiments/support/metrics/chrf.h"
 #include "experiments/support/metrics/perplexity.h"
 #include "experiments/support/metrics/ribes.h"
 #include "experiments/support/text/number.h"
@@ -29,7 +30,7 @@ std::string prepared(const std::string& line, Tokenization tokenization, bool lo
   return tokenized(lower ? lower_case(line) : line, tokenization);
 }
 
-/// All of a sentence's references.
+/// Returns all references of sentence i.
 std::vector<std::string> references_of(const Files& files, std::size_t i, Tokenization tokenization, bool lower) {
   std::vector<std::string> references;
   for (const TextFile& file : files.references) references.push_back(prepared(file.lines[i], tokenization, lower));
@@ -92,6 +93,19 @@ Scores sentence_bleu_scores(const Files& files, const TextMetricOptions& options
     scores.push_back(bleu(sentence, 4, BleuSmoothing::add_one));
   }
   return {{.name = "sentence BLEU", .metric = mean_metric(scores)}};
+}
+
+template <bool with_words>
+Scores chrf_scores(const Files& files, const TextMetricOptions& options) {
+  const bool lower = options.lower_case.value_or(false);
+  std::vector<ChrfStatistics> sentences;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    sentences.push_back(chrf_statistics(prepared(files.hypotheses.lines[i], Tokenization::none, lower),
+                                        references_of(files, i, Tokenization::none, lower), with_words));
+  }
+  SummedMetric metric = chrf_metric(sentences);
+  std::string line = chrf_line(metric.value(), files.references.size(), lower, with_words);
+  return {{.name = with_words ? "chrF2++" : "chrF2", .metric = std::move(metric), .line = std::move(line)}};
 }
 
 Scores ribes_scores(const Files& files, const TextMetricOptions& options) {
@@ -159,7 +173,7 @@ Scores word_accuracy_scores(const Files& files, const TextMetricOptions&) {
   return {{.name = "word accuracy %", .metric = std::move(metric)}};
 }
 
-/// The negative log-likelihoods of a line, and the words of its text.
+/// Returns the sum of the negative log-likelihoods of line i, with the numbers of tokens and of the words of `text`.
 Likelihood likelihood_of(const TextFile& file, std::size_t i, const std::string& text) {
   Likelihood result;
   for (std::string_view word : split_words(file.lines[i])) {
@@ -212,6 +226,9 @@ constexpr Entry entries[] = {
     {"mteval", "BLEU of NIST's mteval-v13a, in lower case and cased", mteval_scores},
     {"ngrams", "mteval's scores by n-grams: of n words alone, and BLEU-n up to n words, for n = 1 to 9", ngram_scores},
     {"sentence-bleu", "BLEU of each sentence, smoothed by 1 (Lin & Och), averaged", sentence_bleu_scores},
+    {"chrf", "chrF2: F-score of n-grams of 1 to 6 characters, recall counts more; sacreBLEU's value and signature",
+     chrf_scores<false>},
+    {"chrf++", "chrF2++: the same with n-grams of 1 and 2 words", chrf_scores<true>},
     {"ribes", "RIBES 1.03, alpha 0.25, beta 0.10", ribes_scores},
     {"rouge", "ROUGE-1, -2, -L and -L at the summary level (sentences end at '.'), F1 of documents, averaged",
      rouge_scores},

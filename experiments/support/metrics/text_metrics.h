@@ -1,4 +1,4 @@
-/// The metrics of text files by name: what `score` offers and training watches.
+/// The metrics of text files by name, for `score` and for the evaluation of sequence models.
 #pragma once
 #include <optional>
 #include <span>
@@ -14,12 +14,12 @@ namespace fovea {
 
 struct TextMetricOptions {
   Tokenization tokenization = Tokenization::mteval_13a;  ///< of sacreBLEU
-  /// Nothing: as the metric's own program does by default, which is in lower case for RIBES, ROUGE and mteval.
+  /// If not set, each metric treats case as its original program: RIBES, ROUGE and mteval compare lower-cased text.
   std::optional<bool> lower_case = {};
   RougeOptions rouge = {};
 };
 
-/// A score of a set of sentences, ready to be resampled.
+/// A score of a set of sentences, which can be resampled.
 struct TextScore {
   std::string name;  ///< "BLEU", "ROUGE-2 F1"
   SummedMetric metric;
@@ -31,12 +31,12 @@ struct TextMetric {
   std::string name, description;
 };
 
-/// All there are: bleu, sacrebleu, mteval, ngrams, sentence-bleu, ribes, rouge, accuracy, perplexity, aer.
+/// All metrics: bleu, sacrebleu, mteval, ngrams, sentence-bleu, chrf, chrf++, ribes, rouge, accuracy, perplexity, aer.
 std::vector<TextMetric> text_metrics();
 
-/// The scores of a metric: one for most of them. Line i of every reference belongs to line i of the hypotheses.
-/// Throws Error for a name that is none, with the nearest that is; for files of different length; with file and line
-/// for lines that the metric cannot read.
+/// Returns the scores of a metric; most metrics have one. Line i of every reference belongs to line i of the
+/// hypotheses. Throws Error for an unknown metric, with the most similar name; for files with different numbers of
+/// lines; and, with file and line, for a line that the metric cannot read.
 std::vector<TextScore> text_scores(const std::string& metric, const TextFile& hypotheses,
                                    std::span<const TextFile> references, const TextMetricOptions& options = {});
 

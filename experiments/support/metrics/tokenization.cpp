@@ -3,7 +3,9 @@
 #include <array>
 #include <utility>
 
+#include "experiments/support/metrics/unicode_tokenization.h"
 #include "experiments/support/text/utf8.h"
+#include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -23,7 +25,7 @@ std::string replaced(std::string_view text, std::string_view part, std::string_v
   return result += text.substr(begin);
 }
 
-/// ASCII punctuation but ' , - and .
+/// Puts spaces around ASCII punctuation, except ' , - and .
 std::string with_space_around_punctuation(std::string_view text) {
   constexpr std::string_view punctuation = "{|}~[\\]^_`!\"#$%&()*+:;<=>?@/";
   std::string result;
@@ -37,7 +39,8 @@ std::string with_space_around_punctuation(std::string_view text) {
   return result;
 }
 
-/// As a regular expression does it whose match is both characters: the second is not looked at again as a first.
+/// Puts spaces into pairs of characters that match, as a regular expression that matches both characters does: the
+/// second character of a match is not the first of another.
 template <class Matches>
 std::string rewritten_pairs(std::string_view text, Matches matches, bool space_before_first, bool space_in_between,
                             bool space_behind_second) {
@@ -56,18 +59,30 @@ std::string rewritten_pairs(std::string_view text, Matches matches, bool space_b
   return result;
 }
 
-std::string mteval_13a(std::string_view line) {
-  std::string text = " " + replaced(line, "<skipped>", "") + " ";
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> entities = {
-      {{"&quot;", "\""}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}}};
-  for (const auto& [entity, character] : entities) text = replaced(text, entity, character);
-  text = with_space_around_punctuation(text);
+/// The rules of mteval-v13a for Western languages, which sacreBLEU's zh also applies.
+std::string western_tokens(std::string_view line) {
+  std::string text = with_space_around_punctuation(line);
   auto not_behind_digit = [](char a, char b) { return !is_digit(a) && is_period_or_comma(b); };
   auto not_before_digit = [](char a, char b) { return is_period_or_comma(a) && !is_digit(b); };
   auto dash_behind_digit = [](char a, char b) { return is_digit(a) && b == '-'; };
   text = rewritten_pairs(text, not_behind_digit, false, true, true);
   text = rewritten_pairs(text, not_before_digit, true, true, false);
   return rewritten_pairs(text, dash_behind_digit, false, true, true);
+}
+
+std::string mteval_13a(std::string_view line) {
+  std::string text = " " + replaced(line, "<skipped>", "") + " ";
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> entities = {
+      {{"&quot;", "\""}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}}};
+  for (const auto& [entity, character] : entities) text = replaced(text, entity, character);
+  return western_tokens(text);
+}
+
+/// Removes white space at both ends, as sacreBLEU's zh does. A period that ends the line is then not split off.
+std::string_view without_outer_spaces(std::string_view text) {
+  const std::vector<std::string_view> words = split_words(text);
+  if (words.empty()) return {};
+  return {words.front().data(), std::size_t(words.back().data() + words.back().size() - words.front().data())};
 }
 
 std::string characters(std::string_view text) {
@@ -82,13 +97,27 @@ std::string characters(std::string_view text) {
 }  // namespace
 
 std::string tokenized(std::string_view text, Tokenization how) {
-  if (how == Tokenization::mteval_13a) return mteval_13a(text);
-  if (how == Tokenization::characters) return characters(text);
+  switch (how) {
+    case Tokenization::none:
+      return std::string(text);
+    case Tokenization::mteval_13a:
+      return mteval_13a(text);
+    case Tokenization::characters:
+      return characters(text);
+    case Tokenization::international:
+      return international_tokens(text);
+    case Tokenization::chinese:
+      return western_tokens(with_spaces_around_chinese(without_outer_spaces(text)));
+  }
   return std::string(text);
 }
 
 std::vector<std::pair<std::string, Tokenization>> named_tokenizations() {
-  return {{"none", Tokenization::none}, {"13a", Tokenization::mteval_13a}, {"char", Tokenization::characters}};
+  return {{"none", Tokenization::none},
+          {"13a", Tokenization::mteval_13a},
+          {"char", Tokenization::characters},
+          {"intl", Tokenization::international},
+          {"zh", Tokenization::chinese}};
 }
 
 std::string name_of(Tokenization how) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/support/program/growing_file.h"
 #include "experiments/support/program/json_file.h"
 
 namespace fovea {
@@ -16,18 +17,14 @@ class RunLog {
   /// Continues a file, or begins it if there is none. Every line after update `last`, and a half-written line, is cut
   /// off, so that the file continues as if the run had never stopped. Throws Error, with file and line, for a line that
   /// is not one of a log, and if the file cannot be written.
-  RunLog(std::filesystem::path path, std::int64_t last);
-  ~RunLog();
-  RunLog(const RunLog&) = delete;
-  RunLog& operator=(const RunLog&) = delete;
+  RunLog(const std::filesystem::path& path, std::int64_t last);
 
-  void write(const Json& line);
+  void write(const Json& line) { file_.append(line.dump() + "\n"); }
   /// Returns when all lines are on the disk.
-  void sync();
+  void sync() { file_.sync(); }
 
  private:
-  std::filesystem::path path_;
-  int descriptor_ = -1;
+  GrowingFile file_;
 };
 
 /// The lines of a log. A half-written last line is left out, so that a log can be read while it is written. Throws

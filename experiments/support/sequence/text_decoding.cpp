@@ -4,6 +4,7 @@
 
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/interrupt.h"
 
 namespace fovea {
 
@@ -55,6 +56,17 @@ void for_batches(SequenceModel& model, const EncodedPairs& pairs, const BeamFlag
   }
 }
 
+/// Returns options with which a search stops at its next step after Ctrl-C: `progress` may throw Interrupted with the
+/// caller's message; otherwise the message is a general one.
+BeamOptions stopping_when_interrupted(BeamOptions options, const SentenceProgress& progress) {
+  options.on_step = [&progress] {
+    if (!interrupted()) return;
+    if (progress) progress(0);
+    throw Interrupted("stopped while decoding");
+  };
+  return options;
+}
+
 /// Without <s> and </s>.
 std::vector<std::vector<std::int32_t>> targets_of(const PairBatch& batch) {
   std::vector<std::vector<std::int32_t>> targets;
@@ -73,9 +85,10 @@ std::int64_t decoded_length(std::int64_t tokens) {
 
 std::vector<DecodedText> decode(SequenceModel& model, const EncodedPairs& pairs, const PairTokenizers& tokenizers,
                                 const BeamFlags& flags, const SentenceProgress& progress) {
+  const BeamOptions beam = stopping_when_interrupted(flags.beam, progress);
   std::vector<DecodedText> decoded(pairs.size());
   for_batches(model, pairs, flags, [&](const PairBatch& batch, const DecodingBatch& sources) {
-    std::vector<std::vector<Hypothesis>> found = beam_search(model, sources, flags.beam);
+    std::vector<std::vector<Hypothesis>> found = beam_search(model, sources, beam);
     for (std::size_t row = 0; row < found.size(); ++row) {
       DecodedText& to = decoded[static_cast<std::size_t>(batch.indices[row])];
       for (const Hypothesis& hypothesis : found[row]) to.texts.push_back(tokenizers.target->decode(hypothesis.tokens));
@@ -94,10 +107,11 @@ std::vector<std::string> best_texts(const std::vector<DecodedText>& decoded) {
 
 std::vector<Hypothesis> force(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags,
                               const SentenceProgress& progress) {
+  const BeamOptions beam = stopping_when_interrupted(flags.beam, progress);
   std::vector<Hypothesis> forced(pairs.size());
   for_batches(model, pairs, flags, [&](const PairBatch& batch, DecodingBatch sources) {
     sources.prefixes = targets_of(batch);
-    std::vector<Hypothesis> found = force(model, sources, flags.beam);
+    std::vector<Hypothesis> found = force(model, sources, beam);
     for (std::size_t row = 0; row < found.size(); ++row)
       forced[static_cast<std::size_t>(batch.indices[row])] = std::move(found[row]);
     if (progress) progress(batch.rows);
@@ -184,7 +198,7 @@ VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const Be
                        const SentenceProgress& progress) {
   std::vector<std::vector<StepSpans>> spans(pairs.size());
   for_batches(model, pairs, flags, [&](const PairBatch& batch, DecodingBatch sources) {
-    BeamOptions options = flags.beam;
+    BeamOptions options = stopping_when_interrupted(flags.beam, progress);
     std::size_t step = 0;
     options.observe = [&](const std::vector<AttentionTrace>& traces, std::span<const std::size_t> sentences) {
       std::vector<double> lengths;

@@ -133,7 +133,8 @@ TestResult test_of(const std::string& set, const Json& json, const fs::path& dir
   };
   test.source_length = number("source_length");
   test.pooled_window = number("pooled_window");
-  for (const auto& [name, percent] : json.value("attention_within", Json::object()).items())
+  const Json attention_within = json.value("attention_within", Json::object());
+  for (const auto& [name, percent] : attention_within.items())
     test.attention_within[name] = number_of(percent);
   if (json.contains("decoding_seconds"))
     test.decoding = SpentTime{json.at("decoding_seconds"), json.at("decoding_cpu_seconds")};

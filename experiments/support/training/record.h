@@ -3,6 +3,7 @@
 ///   config.json             every option with its value; --config reads it
 ///   run.json                fovea's version and commit, the machine, the command line: an entry for each start
 ///   log.jsonl               a line every 10 updates: loss, learning rate, gradient norm; scores of evaluations
+///   events.out.tfevents.*   the numbers of log.jsonl for TensorBoard: `tensorboard --logdir runs`
 ///   examples.SET.jsonl      a line for each example of the test set SET: what the model made of it
 ///   result.json             scores and other results, and the checksums of the files that they come from
 #pragma once

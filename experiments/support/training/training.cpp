@@ -11,6 +11,7 @@
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/progress.h"
 #include "experiments/support/program/run_log.h"
+#include "experiments/support/program/tensorboard.h"
 #include "experiments/support/training/run.h"
 #include "nn/checkpoint.h"
 #include "nn/optimizer.h"
@@ -177,6 +178,7 @@ class Training::Implementation {
         optimizer_(model.parameters(), options.adam) {
     if (std::filesystem::exists(directory_.checkpoint())) restore();
     log_ = std::make_unique<RunLog>(directory_.log(), now_.updates);
+    curves_ = TensorBoardFile::resume(directory_.file(tensorboard_file), now_.updates);
     Progress::Options shown;
     shown.start = now_.updates;
     progress_ = std::make_unique<Progress>(progress_title(), options.updates, shown);
@@ -216,7 +218,7 @@ class Training::Implementation {
     const bool evaluates = now_.updates % options_.evaluate_every == 0 || now_.updates == options_.updates;
     if (evaluates)
       for (const DevScore& score : evaluate(dev_scores)) line["dev"][score.name] = score.value;
-    if (evaluates || now_.updates % 10 == 0) log_->write(line);
+    if (evaluates || now_.updates % 10 == 0) write_log(line);
     progress_->note(fmt::format("loss {:.3f}{}{}", loss, best_note(), whole_note()));
     progress_->advance();
     if (now_.updates % options_.checkpoint_every == 0) save();
@@ -269,6 +271,16 @@ class Training::Implementation {
         "training diverged at update {}: {}{}. A smaller learning rate or a longer warm-up (--schedule), or "
         "a smaller --clip (here {}), may help",
         update, what, kept, options_.clip));
+  }
+
+  /// A line of the log, and its numbers as points of TensorBoard's curves.
+  void write_log(const Json& line) {
+    log_->write(line);
+    for (const char* key : {"loss", "unsmoothed_loss", "learning_rate", "gradient_norm"})
+      curves_.scalar(std::string("training/") + key, now_.updates, line.at(key));
+    if (!line.contains("dev")) return;
+    for (const auto& [name, value] : line.at("dev").items())
+      curves_.scalar("development/" + name, now_.updates, value);
   }
 
   std::vector<DevScore> scores(const DevScores& dev_scores) {
@@ -361,6 +373,7 @@ class Training::Implementation {
   void save() {
     if (has_lost_its_parameters(model_)) fail_as_diverged(now_.updates, "a parameter is not finite or above 1e8");
     log_->sync();
+    curves_.sync();
     TensorList tensors = prefixed("model.", state(model_));
     for (auto& entry : prefixed("optimizer.", optimizer_.state())) tensors.push_back(std::move(entry));
     const Json where = {{"updates", now_.updates},
@@ -425,6 +438,7 @@ class Training::Implementation {
   SpentTime began_ = SpentTime::until_now(), update_began_;
   InterruptGuard guard_;
   std::unique_ptr<RunLog> log_;
+  TensorBoardFile curves_;
   std::unique_ptr<Progress> progress_;
 };
 

@@ -1,0 +1,40 @@
+/// chrF: Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation"; chrF++ counts words too: Popović
+/// 2017, "chrF++: words helping character n-grams".
+///
+///   chrF = 100 (1 + b^2) P R / (b^2 P + R),  b = 2
+///
+/// P and R are the means of the precisions and recalls of n-grams of characters, n = 1 to 6, and in chrF++ also of
+/// n-grams of words, n = 1 and 2. Orders of which the hypotheses or the references have no n-gram do not count. White
+/// space is removed before characters are counted. n-grams are counted over all sentences; a sentence with several
+/// references counts with the one that gives it the highest score. The values are those of sacreBLEU 2.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/support/metrics/statistics.h"
+
+namespace fovea {
+
+/// The n-grams of one order.
+struct ChrfCounts {
+  std::int64_t hypothesis = 0, reference = 0, matches = 0;
+};
+
+/// The n-grams of one sentence, or of several: of 1 to 6 characters, then of 1 and 2 words. chrF has no words: zeros.
+using ChrfStatistics = std::array<ChrfCounts, 8>;
+
+/// `with_words` for chrF++. Throws Error if there is no reference.
+ChrfStatistics chrf_statistics(const std::string& hypothesis, std::span<const std::string> references, bool with_words);
+
+/// 0 to 100; 0 where nothing matches.
+double chrf(const ChrfStatistics& statistics);
+
+SummedMetric chrf_metric(std::span<const ChrfStatistics> sentences);
+
+/// What sacreBLEU prints: chrF2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:fovea.0.1.0 = 48.72
+std::string chrf_line(double score, std::size_t references, bool lower_case, bool with_words);
+
+}  // namespace fovea

@@ -1,0 +1,34 @@
+/// A file that grows while a run goes on, and survives a kill.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace fovea {
+
+/// Appends to a file. What append() was given has reached the operating system when it returns, so that a killed run
+/// loses none of it; sync() makes it survive a power cut as well. Every failure throws Error with the file's name.
+class GrowingFile {
+ public:
+  GrowingFile() = default;  ///< no file yet: can only be assigned to
+  /// Opens the file and cuts off everything behind the first `kept` bytes. A missing file begins empty.
+  GrowingFile(std::filesystem::path path, std::size_t kept);
+  GrowingFile(GrowingFile&& other) noexcept;
+  GrowingFile& operator=(GrowingFile&& other) noexcept;
+  ~GrowingFile();
+
+  void append(std::string_view bytes);
+  /// Waits until everything is on the disk: before a checkpoint is written, for example.
+  void sync();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+/// The bytes of a file. Throws Error for a directory and for a file that cannot be read.
+std::string contents_of_file(const std::filesystem::path& path);
+
+}  // namespace fovea
