@@ -56,7 +56,8 @@ int main(int argc, char** argv) {
     if (options.list_attentions) return fmt::print("{}", attention_catalogue());
     experiment.check([](const Options& row) { row.check(); });
     if (!options.label.empty()) return label_texts(options);
-    const LabelledData data(load(options.data), options.text, experiment.directory());
+    ClassificationData texts = load(options.data);
+    const LabelledData data(std::move(texts), options.text, experiment.directory());
     experiment.check([&](const Options& row) { data.require_fitting(row.batches); });
     experiment.train(data, [&](const Options& row, const Run& run) {
       const std::unique_ptr<EncoderClassifier> model = row.make_model(data, run.seed);

@@ -266,13 +266,16 @@ BOOST_AUTO_TEST_CASE(a_wrong_configuration_file_is_named_with_its_key) {
 }
 
 BOOST_AUTO_TEST_CASE(help_shows_groups_defaults_and_units) {
-  auto result = outcome_of({"--help"}, [](Cli& cli) {
-    Settings settings;
-    cli.describe("tests the flags");
-    cli.add(settings);
-    cli.parse();
-    fmt::print("not reached\n");
-  });
+  auto help = [](const char* flag) {
+    return outcome_of({flag}, [](Cli& cli) {
+      Settings settings;
+      cli.describe("tests the flags");
+      cli.add(settings);
+      cli.parse();
+      fmt::print("not reached\n");
+    });
+  };
+  auto result = help("--help-all");
   BOOST_TEST(result.status == 0);
   BOOST_TEST(result.err == "");
   for (const char* part :
@@ -283,6 +286,10 @@ BOOST_AUTO_TEST_CASE(help_shows_groups_defaults_and_units) {
     BOOST_TEST(contains(result.out, part), part << " is missing in\n" << result.out);
   }
   BOOST_TEST(!contains(result.out, "not reached"));
+  // Without -all: descriptions up to their first semicolon, defaults, and no ranges.
+  const std::string brief = help("--help").out;
+  BOOST_TEST(contains(brief, "encoder layers (default: 2)\n"), brief);
+  BOOST_TEST(contains(brief, "  --help-all  "), brief);
 }
 
 BOOST_AUTO_TEST_CASE(exit_statuses_say_who_can_put_it_right) {

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_scored_is_refused_with_its_place) {
   BOOST_TEST(
       refusal("blue", hypotheses, references) ==
       "--metrics: there is no metric 'blue': one of bleu, sacrebleu, mteval, ngrams, sentence-bleu, chrf, chrf++, "
-      "ribes, rouge, accuracy, perplexity or aer; did you mean 'bleu'?");
+      "ribes, rouge, accuracy, word-accuracy, perplexity or aer; did you mean 'bleu'?");
   BOOST_TEST(refusal("bleu", hypotheses, {file("short", {"one"})}) == "short: 1 line, hyp has 3");
   BOOST_TEST(refusal("bleu", file("none", {}), references) == "none: the file is empty");
   BOOST_TEST(contains(refusal("bleu", hypotheses, {}), "no reference"));

@@ -148,7 +148,9 @@ BOOST_AUTO_TEST_CASE(parameters_are_listed_by_part) {
 
 BOOST_AUTO_TEST_CASE(what_does_not_go_together_is_refused_with_its_flag) {
   BOOST_TEST(refusal({"--preset", "nguyen-bass"}) ==
-             "--preset: there is no preset 'nguyen-bass'; did you mean 'nguyen-base'?");
+             "--preset: there is no preset 'nguyen-bass'; there are fan-base, fan-big, fan-small, "
+             "fan-summarization, mini, mini-rnn, nguyen-base, nguyen-tiny, shu-char, shu-word, tiny-rnn, yang-base, "
+             "yang-big, and any .json file; did you mean 'nguyen-base'?");
   BOOST_TEST(refusal({"--tied", "all"}, 50, 60) ==
              "--tied all: source and target need one vocabulary; they have 50 and 60 tokens (--tied decoder does not)");
   BOOST_TEST(refusal({"--heads", "3"}) == "--heads 3: must divide --model-dim 128");

@@ -42,8 +42,8 @@ Json preset_values(const std::string& name) {
   const bool is_file = name.ends_with(".json");
   const fs::path path = is_file ? fs::path(name) : presets_folder() / (name + ".json");
   const std::vector<std::string> names = preset_names();
-  require(is_file || fs::exists(path), "there is no preset '{}'{}; there are {}, and any .json file", name,
-          did_you_mean(name, names), listed(names, ", "));
+  require(is_file || fs::exists(path), "there is no preset '{}'; there are {}, and any .json file{}", name,
+          listed(names, ", "), did_you_mean(name, names));
   Json values = load_json(path);
   require(values.is_object(), "{}: expected an object with the values of flags, found {}", path.string(),
           values.type_name());
