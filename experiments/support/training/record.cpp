@@ -50,16 +50,22 @@ Json to_json(const TestedExample& example) {
   return json;
 }
 
+/// JSON has no number that is not finite: it writes null.
+double number_of(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
+
 TestedExample example_of(const Json& json) {
+  std::vector<double> probabilities;
+  for (const Json& probability : json.value("probabilities", Json::array()))
+    probabilities.push_back(number_of(probability));
   return {.input = json.value("input", ""),
           .reference = json.at("reference"),
           .hypothesis = json.value("hypothesis", ""),
-          .likelihood = {.negative_log = json.value("negative_log_likelihood", 0.0),
+          .likelihood = {.negative_log = number_of(json.value("negative_log_likelihood", Json(0.0))),
                          .tokens = json.value("tokens", std::int64_t{0}),
                          .words = json.value("words", std::int64_t{0}),
                          .characters = json.value("characters", std::int64_t{0})},
           .group = json.value("group", -1),
-          .probabilities = json.value("probabilities", std::vector<double>())};
+          .probabilities = std::move(probabilities)};
 }
 
 void save_examples(const fs::path& path, const std::vector<TestedExample>& examples) {
@@ -121,11 +127,15 @@ TestResult test_of(const std::string& set, const Json& json, const fs::path& dir
   TestResult test{.set = set, .examples = load_examples(directory / examples_file(set)), .metrics = json.at("metrics")};
   test.options.tokenization = tokenization_of(json.at("tokenize").get<std::string>());
   for (const Json& one : json.value("measurements", Json::array()))
-    test.measurements.push_back({one.at("name"), one.at("value"), one.at("decimals")});
-  auto number = [&](const char* key) { return json.contains(key) ? std::optional<double>(json[key]) : std::nullopt; };
+    test.measurements.push_back({one.at("name"), number_of(one.at("value")), one.at("decimals")});
+  auto number = [&](const char* key) {
+    return json.contains(key) ? std::optional<double>(number_of(json[key])) : std::nullopt;
+  };
   test.source_length = number("source_length");
   test.pooled_window = number("pooled_window");
-  test.attention_within = json.value("attention_within", test.attention_within);
+  if (json.contains("attention_within"))
+    for (const auto& [name, percent] : json["attention_within"].items())
+      test.attention_within[name] = number_of(percent);
   if (json.contains("decoding_seconds"))
     test.decoding = SpentTime{json.at("decoding_seconds"), json.at("decoding_cpu_seconds")};
   return test;
