@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_not
     const Ended refused = agreement(tiny_classifier(out, more));
     BOOST_TEST(refused.status == 2);
     BOOST_TEST(!std::filesystem::exists(out));
-    has_read = contains(refused.out, "sentences");  // the line about the data
+    has_read = !refused.out.empty();  // the line about the data
     return refused.err;
   };
   auto refuses = [&](const std::vector<std::string>& more, const std::string& message, bool reads = false) {
