@@ -102,6 +102,21 @@ BOOST_AUTO_TEST_CASE(rows_of_a_comparison_differ_in_any_flags_of_model_and_train
   BOOST_TEST(agreement({"--resume", out.string()}).status == 0);  // all is there already
 }
 
+BOOST_AUTO_TEST_CASE(a_row_has_its_own_precision) {
+  Folder folder;
+  const std::filesystem::path out = folder / "out", alone = folder / "alone";
+  const std::vector<std::string> model{"--model-dim", "32", "--precision", "bf16"};
+  BOOST_TEST_REQUIRE(agreement(tiny_classifier(alone.string(), model)).status == 0);
+  BOOST_TEST_REQUIRE(agreement(tiny_classifier(out.string(), {"--model-dim", "32", "--compare",
+                                                              "f32: --precision f32; half: --precision bf16; "
+                                                              "again: --precision f32"}))
+                         .status == 0);
+  auto best = [](const std::filesystem::path& run) { return contents(run / "best.safetensors"); };
+  BOOST_TEST(best(out / "half-seed-1") == best(alone));
+  BOOST_TEST(best(out / "half-seed-1") != best(out / "f32-seed-1"));
+  BOOST_TEST(best(out / "again-seed-1") == best(out / "f32-seed-1"));
+}
+
 BOOST_AUTO_TEST_CASE(a_comparison_of_one_attention_can_label_text_too) {
   Folder folder;
   const std::string out = (folder / "out").string();
@@ -118,7 +133,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_not
     const Ended refused = agreement(tiny_classifier(out, more));
     BOOST_TEST(refused.status == 2);
     BOOST_TEST(!std::filesystem::exists(out));
-    has_read = contains(refused.out, " train, ");  // the line about the data
+    has_read = !refused.out.empty();  // the line about the data
     return refused.err;
   };
   auto refuses = [&](const std::vector<std::string>& more, const std::string& message, bool reads = false) {

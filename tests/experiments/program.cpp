@@ -292,6 +292,94 @@ BOOST_AUTO_TEST_CASE(help_shows_groups_defaults_and_units) {
   BOOST_TEST(contains(brief, "  --help-all  "), brief);
 }
 
+BOOST_AUTO_TEST_CASE(rare_flags_are_in_help_all_alone) {
+  auto help = [](const char* flag) {
+    return outcome_of({flag},
+                      [](Cli& cli) {
+                        int layers = 2, heads = 4, epsilon = 1;
+                        cli.option("--layers", layers, "encoder layers");
+                        cli.option("--heads", heads, "attention heads").rare();
+                        cli.rare(true);
+                        cli.group("Numerics");
+                        cli.option("--epsilon", epsilon, "a small number");
+                        cli.rare(false);
+                        cli.parse();
+                      })
+        .out;
+  };
+  const std::string some = help("--help"), all = help("--help-all");
+  for (const char* part : {"--layers N", "--help ", "--help-all ", "3 more flags\n"})  // --config is the third
+    BOOST_TEST(contains(some, part), some);
+  for (const char* part : {"--heads", "Numerics", "--epsilon"}) {
+    BOOST_TEST(!contains(some, part), some);
+    BOOST_TEST(contains(all, part), all);
+  }
+  BOOST_TEST(!contains(all, "more flags"), all);
+  int epsilon = 1;
+  const char* arguments[] = {"test", "--epsilon", "7"};  // they work like others
+  Cli cli("test", 3, arguments);
+  cli.option("--epsilon", epsilon, "a small number").rare();
+  cli.parse();
+  BOOST_TEST(epsilon == 7);
+  BOOST_TEST(cli.configuration().at("epsilon") == 7);
+}
+
+BOOST_AUTO_TEST_CASE(a_row_overrides_what_the_command_line_says_where_rows_may_differ) {
+  struct Row {
+    int layers = 2;
+    std::string data = "generated", attention = "global";
+    std::vector<std::string> metrics{"bleu"};
+    void add_to(Cli& cli) {
+      cli.option("--data", data, "where the files are");
+      cli.comparable(true);
+      cli.option("--layers", layers, "encoder layers").range(1, 9);
+      cli.option("--attention", attention, "attention method");
+      cli.option("--metrics", metrics, "scores");
+      cli.comparable(false);
+    }
+  };
+  const char* arguments[] = {"test", "--layers", "3", "--data", "x", "--metrics", "ribes", "--metrics", "rouge"};
+  Row of_line;
+  Cli line("test", static_cast<int>(std::size(arguments)), arguments);
+  line.add(of_line);
+  line.parse();
+  Json configuration;
+  auto row_of = [&](const std::vector<std::string>& flags) {
+    Row row;
+    Cli cli(line, flags);
+    cli.add(row);
+    cli.parse();
+    configuration = cli.configuration();
+    return row;
+  };
+  const Row same = row_of({}), other = row_of({"--layers=5", "--attention", "gaussian", "--metrics=bleu"});
+  BOOST_TEST(same.layers == 3);
+  BOOST_TEST(same.metrics == (std::vector<std::string>{"ribes", "rouge"}), boost::test_tools::per_element());
+  BOOST_TEST(other.layers == 5);
+  BOOST_TEST(other.data == "x");
+  BOOST_TEST(other.attention == "gaussian");
+  BOOST_TEST(other.metrics == std::vector<std::string>{"bleu"}, boost::test_tools::per_element());
+  BOOST_TEST(configuration.at("layers") == 5);
+  BOOST_TEST(configuration.at("data") == "x");
+  BOOST_TEST(of_line.layers == 3);
+  auto refusal_of = [&](const std::vector<std::string>& flags) { return message_of([&] { row_of(flags); }); };
+  BOOST_TEST(refusal_of({"--data=y"}) == "--data: cannot differ between the rows of a comparison");
+  BOOST_TEST(refusal_of({"--config=y"}) == "--config: cannot differ between the rows of a comparison");
+  BOOST_TEST(refusal_of({"--layer=5"}) == "--layer: no such flag; did you mean '--layers'?");
+  BOOST_TEST(refusal_of({"--layers=10"}) == "--layers: 10 is outside [1, 9]");
+}
+
+BOOST_AUTO_TEST_CASE(the_command_can_be_pasted_into_a_shell) {
+  const char* arguments[] = {"/some/where/test", "--data", "a b", "--out=it's", "--empty", "", "$HOME", "plain-1.5,x"};
+  const std::string command = Cli("test", static_cast<int>(std::size(arguments)), arguments).command();
+  BOOST_TEST(command == R"(test --data 'a b' '--out=it'\''s' --empty '' '$HOME' plain-1.5,x)");
+  Folder folder;
+  std::ofstream(folder / "test") << "for one in \"$@\"; do printf '%s\\n' \"$one\"; done\n";
+  const std::string line = "sh " + (folder / "test").string() + command.substr(4) + " >" + (folder / "out").string();
+  BOOST_TEST(std::system(line.c_str()) == 0);
+  BOOST_TEST(contents(folder / "out") == "--data\na b\n--out=it's\n--empty\n\n$HOME\nplain-1.5,x\n");
+}
+
 BOOST_AUTO_TEST_CASE(exit_statuses_say_who_can_put_it_right) {
   auto ends = [](auto action) { return outcome_of({}, [&](Cli&) { action(); }); };
   BOOST_TEST(ends([] { fmt::print("ok\n"); }).status == 0);

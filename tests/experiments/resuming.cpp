@@ -1,4 +1,5 @@
 // Runs on files of one's own: going on with them, labelling with what was trained, and models that are too large.
+#include <csignal>
 #include <fstream>
 
 #include <boost/test/unit_test.hpp>
@@ -104,6 +105,70 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_with_other_data) {
   write(folder / "run" / "data.json", R"({"train": {"examples": "x"}})");
   BOOST_TEST(
       refusal({"--resume", run}).starts_with(fmt::format("sentiment: {}/data.json: not what a run writes", run)));
+}
+
+BOOST_AUTO_TEST_CASE(a_finished_run_goes_on_with_more_updates_as_if_it_had_been_asked_for_them) {
+  Folder folder;
+  const std::string whole = (folder / "whole").string(), run = (folder / "run").string();
+  auto flags = [](const std::string& out, const std::string& updates) {
+    return joined(training("generated:train=80,dev=20,test=20", out),
+                  {"--updates", updates, "--schedule", "constant(rate=1e-3)", "--evaluate-every", "5",
+                   "--checkpoint-every", "5", "--average", "2"});
+  };
+  auto same = [&](const char* file) {
+    BOOST_TEST(contents(folder / "whole" / file) == contents(folder / "run" / file), file);
+  };
+  BOOST_TEST_REQUIRE(sentiment(flags(whole, "20")).status == 0);
+  BOOST_TEST_REQUIRE(sentiment(flags(run, "10")).status == 0);
+  const Ended extended = sentiment({"--resume", run, "--updates", "20"});
+  BOOST_TEST_REQUIRE(extended.status == 0, extended.err);
+  for (const char* file : {"best.safetensors", "log.jsonl", "examples.test.jsonl"}) same(file);
+  const Json result = load_json(folder / "run" / "result.json");
+  BOOST_TEST(result.at("training").at("updates") == 20);
+  BOOST_TEST(result.at("goal").at("updates") == 20);
+  BOOST_TEST(load_json(folder / "run" / "config.json").at("updates") == 20);
+  BOOST_TEST(load_json(folder / "run" / "run.json").size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(an_extension_that_is_stopped_goes_on_too) {
+  Folder folder;
+  const std::string run = (folder / "run").string();
+  write_parts(folder.path);
+  const std::vector<std::string> flags =
+      joined(training((folder / "train.tsv").string(), run), {"--evaluate-every", "10", "--checkpoint-every", "10"});
+  BOOST_TEST_REQUIRE(sentiment(flags).status == 0);
+  const std::string log = (folder / "run" / "log.jsonl").string(), before = contents(log);
+  // as many updates as no test waits for, killed when the log has grown
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::freopen("/dev/null", "w", stdout);
+    std::freopen("/dev/null", "w", stderr);
+    ::execl(FOVEA_PROGRAMS "/sentiment", "sentiment", "--resume", run.c_str(), "--updates", "1000000", nullptr);
+    ::_exit(98);
+  }
+  for (int k = 0; k < 1000 && contents(log).size() < before.size() + 500; ++k) ::usleep(10'000);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  BOOST_TEST(contents(log).size() > before.size());
+  const Ended ended = sentiment({"--resume", run, "--updates", "5"});
+  BOOST_TEST(ended.status == 0, ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(what_may_change_when_a_run_goes_on_is_remembered) {
+  Folder folder;
+  const std::string run = (folder / "run").string();
+  write_parts(folder.path);
+  BOOST_TEST(sentiment(training((folder / "train.tsv").string(), run)).status == 0);
+  const Ended ended = sentiment({"--resume", run, "--checkpoint-every", "7", "--evaluate-every", "2"});
+  BOOST_TEST(ended.status == 0, ended.err);
+  auto remembered = [&](const char* key) { return load_json(folder / "run" / "config.json").at(key); };
+  BOOST_TEST(remembered("checkpoint-every") == 7);
+  BOOST_TEST(sentiment({"--resume", run}).status == 0);
+  BOOST_TEST(remembered("checkpoint-every") == 7);
+  BOOST_TEST(remembered("evaluate-every") == 2);
+  BOOST_TEST(refusal({"--resume", run, "--clip", "2"}) ==
+             fmt::format("sentiment: {}/config.json: another configuration: clip was 1.0 and is 2.0\n", run));
+  BOOST_TEST(remembered("clip") == 1.0);
 }
 
 BOOST_AUTO_TEST_CASE(a_text_that_fits_no_batch_is_named) {

@@ -406,6 +406,7 @@ BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
   refused("translate", {"--model", model, "--decode", "x", "--out", "y"}, "--out: goes with training or --evaluate");
   refused("translate", {"--model", model, "--evaluate", "tset"}, "--evaluate: 'tset' is none of train, dev, test");
   refused("translate", {"--data", model}, "--source is missing");
+  refused("translate", {"--data", model, "--target", "de"}, "--source is missing");
   refused("translate", {"--model-dim", "65536", "--layers", "1000", "--out", model + "/new"},
           "--model-dim 65536, --layers 1000: ");
   BOOST_TEST(!std::filesystem::exists(folder / "new"));

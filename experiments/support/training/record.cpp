@@ -133,9 +133,9 @@ TestResult test_of(const std::string& set, const Json& json, const fs::path& dir
   };
   test.source_length = number("source_length");
   test.pooled_window = number("pooled_window");
-  const Json attention_within = json.value("attention_within", Json::object());
-  for (const auto& [name, percent] : attention_within.items())
-    test.attention_within[name] = number_of(percent);
+  if (json.contains("attention_within"))
+    for (const auto& [name, percent] : json["attention_within"].items())
+      test.attention_within[name] = number_of(percent);
   if (json.contains("decoding_seconds"))
     test.decoding = SpentTime{json.at("decoding_seconds"), json.at("decoding_cpu_seconds")};
   return test;
