@@ -279,8 +279,7 @@ class Training::Implementation {
     for (const char* key : {"loss", "unsmoothed_loss", "learning_rate", "gradient_norm"})
       curves_.scalar(std::string("training/") + key, now_.updates, line.at(key));
     if (!line.contains("dev")) return;
-    for (const auto& [name, value] : line.at("dev").items())
-      curves_.scalar("development/" + name, now_.updates, value);
+    for (const auto& [name, value] : line.at("dev").items()) curves_.scalar("development/" + name, now_.updates, value);
   }
 
   std::vector<DevScore> scores(const DevScores& dev_scores) {
