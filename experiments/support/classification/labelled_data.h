@@ -17,7 +17,13 @@ class LabelledData {
  public:
   ClassificationData texts;
   std::unique_ptr<Tokenizer> tokenizer;
-  EncodedExamples train, dev, test;
+  EncodedExamples train, dev;
+  struct TestSet {
+    std::string name;
+    const std::vector<Example>& texts;
+    EncodedExamples examples;
+  };
+  std::vector<TestSet> tests;  ///< the test part, then those of --also-test
 
   /// Prints a line about the data and one about the vocabulary, which is learnt, or read from `directory` if a run
   /// continues there. Throws Error if the data are others than those the run began with.

@@ -1,9 +1,9 @@
 #include "experiments/support/sequence/sequence_pictures.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "experiments/support/program/terminal.h"
+#include "experiments/support/text/number.h"
 
 namespace fovea {
 
@@ -46,10 +46,8 @@ ShownPair shown_pair(const PairSet& set, const PairTokenizers& tokenizers, std::
 
 /// ", layer 2" of "1.cross"; "" of an attention that is alone.
 std::string layer_of(const AttentionTrace& trace) {
-  int layer = 0;
-  const char* end = trace.name.data() + trace.name.size();
-  if (std::from_chars(trace.name.data(), end, layer).ec != std::errc()) return "";
-  return fmt::format(", layer {}", layer + 1);
+  const std::optional<int> layer = leading_number<int>(trace.name);
+  return layer ? fmt::format(", layer {}", *layer + 1) : "";
 }
 
 /// The first attention whose method says something of itself; where none does, the first one, or of those over the

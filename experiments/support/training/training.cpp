@@ -1,8 +1,6 @@
 #include "experiments/support/training/training.h"
 
-#include <cinttypes>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include <omp.h>
@@ -12,6 +10,7 @@
 #include "experiments/support/program/progress.h"
 #include "experiments/support/program/run_log.h"
 #include "experiments/support/program/tensorboard.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/training/run.h"
 #include "nn/checkpoint.h"
 #include "nn/optimizer.h"
@@ -133,8 +132,9 @@ std::map<std::int64_t, std::filesystem::path> kept_models(const std::filesystem:
   std::map<std::int64_t, std::filesystem::path> models;
   for (const auto& entry : std::filesystem::directory_iterator(run)) {
     const std::string name = entry.path().filename().string();
-    std::int64_t update = 0;
-    if (std::sscanf(name.c_str(), "model-%" SCNd64 ".safetensors", &update) == 1) models[update] = entry.path();
+    if (!name.starts_with("model-") || !name.ends_with(".safetensors")) continue;
+    if (const auto update = leading_number<std::int64_t>(std::string_view(name).substr(6)))
+      models[*update] = entry.path();
   }
   return models;
 }
