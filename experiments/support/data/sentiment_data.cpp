@@ -112,7 +112,9 @@ ClassificationData load(const SentimentOptions& options) {
   require(options.classes == 0 || static_cast<std::size_t>(options.classes) == data.classes.size(),
           "{}: {} classes, --classes asks for {}", data.source, data.classes.size(), options.classes);
   data = completed(std::move(data), options);
-  add_test_sets(data, options.also_test, [&](const fs::path& path) { return load_files(options, path); });
+  SentimentOptions of_tests = options;
+  of_tests.phrases = Phrases::sentences;
+  add_test_sets(data, options.also_test, [&](const fs::path& path) { return load_files(of_tests, path); });
   return data;
 }
 
