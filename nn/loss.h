@@ -22,7 +22,8 @@ Variable cross_entropy_loss(const Variable& logits, const Tensor& targets, const
 /// options.ignored. states [..., n], weight [n, V], bias [V] or undefined, targets [...] → scalar. Computes the logits
 /// of one block of rows at a time and skips rows whose target is ignored, so that the logits of all rows and their
 /// gradient are never in memory as a whole. (In a small model they would take as much memory as everything else.) The
-/// gradients are computed during the forward pass. `unsmoothed` gets the sum without label smoothing, unless it is null.
+/// gradients are computed during the forward pass. `unsmoothed` gets the sum without label smoothing, unless it is
+/// null.
 Variable projected_cross_entropy(const Variable& states, const Variable& weight, const Variable& bias,
                                  const Tensor& targets, const CrossEntropyOptions& options = {},
                                  double* unsmoothed = nullptr);

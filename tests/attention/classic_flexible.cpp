@@ -172,8 +172,8 @@ BOOST_AUTO_TEST_CASE(the_fine_tuning_loss_of_the_worked_example) {
     losses.add(&losses, -0.1, slice(x[0], 2, 2, 3));
     return losses.per_sentence(key_lengths({3, 2}));
   };
-  BOOST_TEST(std::abs(5.2 + sum(rewards({gates})).item() - 5.07) < 1e-12);           // as printed, over sentences
-  BOOST_TEST(std::abs(5.2 / 5 + mean(rewards({gates})).item() - 0.975) < 1e-12);     // a token's mean
+  BOOST_TEST(std::abs(5.2 + sum(rewards({gates})).item() - 5.07) < 1e-12);        // as printed, over sentences
+  BOOST_TEST(std::abs(5.2 / 5 + mean(rewards({gates})).item() - 0.975) < 1e-12);  // a token's mean
   BOOST_TEST(gradcheck([&](const auto& x) { return sum(rewards(x)); }, {Variable(gates.value(), true)}) == "");
 }
 

@@ -49,7 +49,8 @@ BOOST_AUTO_TEST_CASE(a_page_has_scores_curves_examples_and_what_every_model_look
   for (const char* heading : {">Test<", ">Learning curves<", ">Examples<", ">Attention<", ">Configuration<"})
     BOOST_TEST(contains(page, heading), heading);
   // Tables: the test's, each metric with p and interval, and the texts.
-  for (const char* text : {"its 95 % interval", "p (Koehn)", "steps/s", "over 2 seeds", "reference", "input, example 1"})
+  for (const char* text :
+       {"its 95 % interval", "p (Koehn)", "steps/s", "over 2 seeds", "reference", "input, example 1"})
     BOOST_TEST(contains(page, text), text);
   BOOST_TEST(count(page, "<td>&lt;b&gt;window&lt;/b&gt;</td>") >= 1u + 2u + 6u);
   BOOST_TEST(contains(page, "der &lt;script&gt;alert(&#39;&amp;&#39;)&lt;/script&gt; hund"));

@@ -37,8 +37,8 @@ struct SequenceOptions {
   std::optional<int> spread;
   bool parameters = false;
   TrainedModelOptions trained;
-  bool continues = false;         ///< a run is resumed, which needs no --init any more
-  std::string data_help;  ///< the description of --data
+  bool continues = false;  ///< a run is resumed, which needs no --init any more
+  std::string data_help;   ///< the description of --data
 
   /// Sets defaults that suit generated texts. Presets are for others.
   SequenceOptions();

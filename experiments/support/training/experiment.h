@@ -88,7 +88,7 @@ class Experiment : public ExperimentBase {
         rows_.emplace_back().add_to(own);
         flags.add_to(own);
         own.parse();
-        if constexpr (requires(Options& row) { row.continues = true; })
+        if constexpr (requires(Options & row) { row.continues = true; })
           rows_.back().continues = !flags.directory.resume.empty();
         plan.configuration = own.configuration();
       };
