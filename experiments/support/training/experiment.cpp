@@ -133,7 +133,7 @@ RunResult ExperimentBase::result_of(const Run& run, const Plan& plan, const std:
     result = body();
   } catch (const Diverged& diverged) {
     result.failure = diverged.what();
-    fmt::print(stderr, "{}: {}\n", run.title(), diverged.what());
+    if (run.runs > 1) fmt::print(stderr, "{}: {}\n", run.title(), diverged.what());
   }
   result.row = run.row;
   result.trial = run.trial;
