@@ -183,6 +183,7 @@ class Training::Implementation {
   }
 
   TrainingResult finish(const DevScores& dev_scores) {
+    if (score_name_.empty()) evaluate(dev_scores);  // resumed to end at an update before the first evaluation
     save();
     progress_->finish();
     if (options_.average > 0) average(dev_scores);
