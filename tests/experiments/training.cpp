@@ -265,6 +265,20 @@ BOOST_AUTO_TEST_CASE(a_finished_training_that_is_extended_equals_a_longer_one) {
   check_same_runs(folder / "whole", folder / "extended");
 }
 
+BOOST_AUTO_TEST_CASE(a_training_may_end_before_its_first_evaluation) {
+  Folder folder;
+  Task task;
+  task.options.evaluate_every = 100;
+  task.killed_before = 4;
+  kill(folder / "run", task);
+  task.killed_before = -1;
+  task.options.updates = 3;
+  const Trained ended = trained(folder / "run", task);
+  BOOST_TEST(ended.result.updates == 4);  // of the checkpoint
+  BOOST_TEST(ended.result.best_update == 4);
+  BOOST_TEST(ended.place == ended.seen.at(0), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_training_that_diverges_stops_before_its_parameters_change) {
   for (double factor : {std::nan(""), std::numeric_limits<double>::infinity(), 1e3}) {
     Folder folder;
