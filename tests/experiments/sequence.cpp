@@ -226,6 +226,10 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
           "--compare: 'both': --attention: 'relative + gausian': no method 'gausian'");
   refused({"--metrics", "blue"}, "--metrics: ");
   refused({"--select", "blue"}, "--select: ");
+  for (const char* metric : {"perplexity", "word-perplexity", "bits-per-character", "aer"}) {
+    refused({"--select", metric}, "--select: ");
+    refused({"--metrics", metric}, "--metrics: ");
+  }
   refused({"--decode", "x"}, "--decode: needs --model");
   refused({"--parameters"}, "--parameters: needs --vocabulary-size");
   refused({"--init", "/nowhere.safetensors"}, "--init /nowhere.safetensors: there is no such file");
