@@ -187,10 +187,11 @@ class Training::Implementation {
     save();
     progress_->finish();
     if (options_.average > 0) average(dev_scores);
-    require(now_.best_update > 0,
-            "training: at no evaluation was the development set's {} a finite number; a smaller learning rate "
-            "(--schedule) in a new run may help",
-            score_name_);
+    if (now_.best_update == 0)
+      throw Diverged(
+          fmt::format("training diverged: at no evaluation was the development set's {} a finite number; a "
+                      "smaller learning rate (--schedule) may help",
+                      score_name_));
     load_state(model_, directory_.best());
     model_.train(false);
     const SpentTime all = spent();

@@ -59,7 +59,8 @@ struct DevScore {
 };
 using DevScores = std::function<std::vector<DevScore>()>;
 
-/// The loss is NaN, infinite or far above the first one. The message says at which update, and what to try.
+/// The loss is NaN, infinite or far above the first one, or every score of the development set is NaN or infinite. The
+/// message says at which update, and what to try.
 class Diverged : public Error {
  public:
   using Error::Error;
