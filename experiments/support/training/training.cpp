@@ -227,10 +227,11 @@ class Training::Implementation {
 
   [[noreturn]] void fail_as_diverged(std::int64_t update, const std::string& what) {
     const std::string kept = saved_ > 0 ? fmt::format("; the checkpoint of update {} is kept", saved_) : "";
+    const std::string clip = options_.clip > 0 ? fmt::format("a smaller --clip (here {})", options_.clip) : "a --clip";
     throw Diverged(fmt::format(
-        "training diverged at update {}: {}{}. A smaller learning rate or a longer warm-up (--schedule), or "
-        "a smaller --clip (here {}), may help",
-        update, what, kept, options_.clip));
+        "training diverged at update {}: {}{}. A smaller learning rate or a longer warm-up (--schedule), or {}, may "
+        "help",
+        update, what, kept, clip));
   }
 
   std::vector<DevScore> scores(const DevScores& dev_scores) {
