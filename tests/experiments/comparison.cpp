@@ -223,6 +223,7 @@ BOOST_AUTO_TEST_CASE(an_experiment_of_which_all_runs_diverge_fails) {
     const Ended diverged = agreement(tiny_classifier((folder / "one").string(), one));
     BOOST_TEST(diverged.status == 2);
     BOOST_TEST(count(diverged.err, "training diverged at update ") == 1u, diverged.err);
+    BOOST_TEST(contains(diverged.err, "(--schedule), or a --clip, may help"), diverged.err);
     BOOST_TEST(!std::filesystem::exists(folder / "one" / "report.html"));
     // models that decode before the loss is seen again
     const Ended decoded =
