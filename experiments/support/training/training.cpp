@@ -225,13 +225,15 @@ class Training::Implementation {
   }
 
   TrainingResult finish(const DevScores& dev_scores) {
+    if (score_name_.empty()) evaluate(dev_scores);  // resumed to end at an update before the first evaluation
     save();
     progress_->finish();
     if (options_.average > 0) average(dev_scores);
-    require(now_.best_update > 0,
-            "training: at no evaluation was the development set's {} a finite number; a smaller learning rate "
-            "(--schedule) in a new run may help",
-            score_name_);
+    if (now_.best_update == 0)
+      throw Diverged(
+          fmt::format("training diverged: at no evaluation was the development set's {} a finite number; a "
+                      "smaller learning rate (--schedule) may help",
+                      score_name_));
     load_state(model_, directory_.best());
     model_.train(false);
     const SpentTime all = spent();
@@ -267,10 +269,11 @@ class Training::Implementation {
 
   [[noreturn]] void fail_as_diverged(std::int64_t update, const std::string& what) {
     const std::string kept = saved_ > 0 ? fmt::format("; the checkpoint of update {} is kept", saved_) : "";
+    const std::string clip = options_.clip > 0 ? fmt::format("a smaller --clip (here {})", options_.clip) : "a --clip";
     throw Diverged(fmt::format(
-        "training diverged at update {}: {}{}. A smaller learning rate or a longer warm-up (--schedule), or "
-        "a smaller --clip (here {}), may help",
-        update, what, kept, options_.clip));
+        "training diverged at update {}: {}{}. A smaller learning rate or a longer warm-up (--schedule), or {}, may "
+        "help",
+        update, what, kept, clip));
   }
 
   /// A line of the log, and its numbers as points of TensorBoard's curves.

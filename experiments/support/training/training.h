@@ -70,7 +70,8 @@ using DevScores = std::function<std::vector<DevScore>()>;
 /// All scores of a test on the development set, in their order.
 std::vector<DevScore> dev_scores_of(const TestResult& test);
 
-/// The loss is NaN, infinite or far above the first one. The message says at which update, and what to try.
+/// The loss is NaN, infinite or far above the first one, or every score of the development set is NaN or infinite. The
+/// message says at which update, and what to try.
 class Diverged : public Error {
  public:
   using Error::Error;
