@@ -1,5 +1,4 @@
 // Tagging, a label for every word of a sentence: a complete task of one's own, with its model.
-#include "autograd/operations.h"
 #include "experiments/support/data/generated_text.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/sequence/pair_data.h"
@@ -79,8 +78,7 @@ RunResult train_and_test(const Options& options, const PairData& data, const Run
     for (std::int64_t k = 0; k < options.batches.accumulate; ++k) {
       RandomScope random = training.random(k);  // of dropout
       const PairBatch batch = batches.next();
-      Variable loss =
-          cross_entropy_loss(model.forward(batch.read(true)), batch.targets(), {.ignored = pad_id}, Total::sum);
+      auto loss = cross_entropy_loss(model.forward(batch.read(true)), batch.targets(), {.ignored = pad_id}, Total::sum);
       training.add(loss, static_cast<double>(batch.target_tokens));
     }
     training.update(dev_scores);
