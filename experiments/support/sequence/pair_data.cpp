@@ -113,8 +113,6 @@ std::vector<std::string> PairDataOptions::test_sets() const {
 
 std::unique_ptr<PairSource> PairDataOptions::open(const std::string& test_set, bool trains) const {
   if (is_generated(corpus.data)) return generate(corpus.data);
-  require(!has_source || !corpus.source.empty(),
-          "--source is missing: the names of the sources' files end with it, as en in train.en");
   ParallelCorpusOptions one = corpus;
   if (!corpus.test_set.empty()) one.test_set = test_set;
   one.needs_training_set = trains;
