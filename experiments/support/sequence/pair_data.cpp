@@ -83,14 +83,11 @@ constexpr const char* data_file = "data.json";
 
 }  // namespace
 
-void PairDataOptions::add_corpus_to(Cli& cli, const std::string& description) {
+void PairDataOptions::add_to(Cli& cli, const std::string& description) {
   cli.group("Data");
   corpus.data = "generated";
   cli.option("--data", corpus.data, description).saved_as(lasting_data);
   cli.add(corpus);
-}
-
-void PairDataOptions::add_text_to(Cli& cli) {
   cli.group("Text");
   cli.add(text);
   if (has_source) return;

@@ -80,6 +80,7 @@ struct RunResult {
   std::filesystem::path directory = {};  ///< empty: the run left none
   std::int64_t parameters = 0;
   std::optional<TrainingResult> training = {};  ///< nothing: a trained model was tested
+  Json configuration = {};                      ///< every option of the run
   Json goal = {};                               ///< the options that say when the run is finished
   std::string failure = {};                     ///< why the training did not reach its end; empty: it did
   std::vector<TestResult> tests = {};           ///< empty after a failure
