@@ -195,7 +195,6 @@ ClassificationData load_files(const AgreementOptions& options, const fs::path& p
   data.classes = {"singular", "plural"};
   data.group = "attractors";
   data.source = named(files);
-  data.corpus = "SVA";
   AgreementFile train = read_agreement(files.train);
   std::string note = options.hard_subset ? hard_subset_note(train) : "";
   if (!files.test.empty()) {

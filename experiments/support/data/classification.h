@@ -29,7 +29,6 @@ struct ClassificationData {
   std::vector<std::string> classes;
   std::string group;   ///< what Example::group counts, e.g. "attractors"; empty: the examples have no groups
   std::string source;  ///< one line: the files, and how they were read
-  std::string corpus;  ///< the data set's name in papers: "SST-2", "IMDB", "SVA"; empty for other data
 };
 
 /// The line that a program prints and a run directory keeps: source, sizes, classes.

@@ -93,7 +93,6 @@ bool is_review_tree(const fs::path& directory) {
 ClassificationData load_review_tree(const fs::path& directory) {
   ClassificationData data;
   data.classes = review_classes;
-  data.corpus = "IMDB";
   data.source = fmt::format("{}/{{train,test}}/{{pos,neg}}: IMDB", directory.string());
   data.train = read_review_directory(directory / "train");
   for (const char* name : {"val", "dev"}) {
@@ -106,7 +105,6 @@ ClassificationData load_review_tree(const fs::path& directory) {
 ClassificationData load_packed_reviews(const SplitFiles& files, const TextFile& train) {
   ClassificationData data;
   data.classes = review_classes;
-  data.corpus = "IMDB";
   data.source = fmt::format("{}: IMDB", named(files));
   data.train = read_packed_reviews(train, files.dev.empty() ? &data.dev : nullptr);
   if (!data.dev.empty()) data.source += " (dev: subset val)";

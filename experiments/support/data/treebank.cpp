@@ -206,7 +206,6 @@ ClassificationData load_treebank(const SentimentOptions& options, const SplitFil
 
   ClassificationData data;
   data.classes = classes == 5 ? five_classes : two_classes;
-  if (classes == 2) data.corpus = "SST-2";
   data.source = fmt::format("{}: SST, {}", named(files),
                             phrases ? "all phrases (each once), dev and test whole sentences" : "whole sentences");
   data.train = classified(std::move(texts), classes, already_binary, train.name);
