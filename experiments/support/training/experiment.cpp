@@ -36,7 +36,7 @@ std::vector<Comparison::Row> trials_of(const std::string& search) {
   return trials;
 }
 
-/// What a run must reach to be finished; --resume with other values continues it.
+/// The options that decide when a run is finished. --resume with other values continues the run.
 Json goal_of(const Json& configuration) {
   return {{"updates", configuration.at("updates")}, {"patience", configuration.at("patience")}};
 }
@@ -55,7 +55,7 @@ std::vector<ComparedRow> grouped(const std::vector<RunResult>& results) {
   return rows;
 }
 
-/// Of several trials of a row the best on the development set.
+/// Keeps one trial of each row: the one with the best score on the development set.
 std::vector<ComparedRow> without_lost_trials(const std::vector<ComparedRow>& trials) {
   std::vector<ComparedRow> rows;
   for (const ComparedRow& trial : trials) {
@@ -126,7 +126,8 @@ Run ExperimentBase::run_of(const std::vector<Plan>& plans, std::size_t k) {
   return run;
 }
 
-/// What body() returns, as a record of the run; if the training diverges, a record that says so.
+/// Calls body() and completes its result with row, trial, seed and directory. If the training diverges, the result has
+/// the message as its failure.
 RunResult ExperimentBase::result_of(const Run& run, const Plan& plan, const std::function<RunResult()>& body) {
   RunResult result;
   try {
@@ -155,7 +156,7 @@ void ExperimentBase::train(const std::vector<Plan>& plans, const std::string& da
     Run run = run_of(plans, k);
     std::optional<RunResult> result = load_result(run.directory->path());
     if (!is_finished(result, plans[k])) {
-      // A result describes files that change from here on; if this run is stopped, it has none.
+      // The old result describes files that change from here on. A run that is stopped must have no result.
       std::filesystem::remove(run.directory->path() / "result.json");
       if (run.directory != directory_) save_data(run.directory->path());
       if (trained > 0)
