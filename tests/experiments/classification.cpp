@@ -68,11 +68,11 @@ BOOST_AUTO_TEST_CASE(a_comparison_leaves_its_page_its_examples_and_runs_that_lab
   }
   BOOST_TEST(lines == 2);
   BOOST_TEST(label(out).err == "agreement: --model " + out +
-                                   ": the directory of a comparison; name one of its runs: gaussian-seed-1 or "
+                                   ": is the directory of a comparison; name one of its runs: gaussian-seed-1 or "
                                    "global-seed-1\n");
   BOOST_TEST(agreement({"--model", model}).err ==
-             "agreement: --label and --model go together: --model runs/NAME --label FILE\n");
-  BOOST_TEST(agreement({"--probabilities"}).err == "agreement: --probabilities: goes with --label\n");
+             "agreement: --label and --model need each other: --model runs/NAME --label FILE\n");
+  BOOST_TEST(agreement({"--probabilities"}).err == "agreement: --probabilities: only with --label\n");
 }
 
 BOOST_AUTO_TEST_CASE(rows_of_a_comparison_differ_in_any_flags_of_model_and_training) {
@@ -153,7 +153,8 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_not
   refuses({"--compare", "global; far: --config x"}, "--compare: 'far': --config: cannot differ between the rows");
   refuses({"--compare", "global; far: --layer 3"}, "--compare: 'far': --layer: no such flag; did you mean '--layers'?");
   refuses({"--seed", "18446744073709551615", "--seeds", "2"}, "--seed 18446744073709551615: too large for --seeds 2\n");
-  refuses({"--compare", "global; gaussian;global"}, "--compare: 'global' is there twice\n");
+  refuses({"--compare", "global; gaussian;global"},
+          "--compare: there are two rows 'global'; rows need different names\n");
   refuses({"--heads", "5"}, "--heads 5: must divide --model-dim 8\n");
   refuses({"--schedule", "cosin"}, "--schedule: ");
   refuses({"--compare", "global; bad: --schedule cosin"}, "--compare: 'bad': --schedule: ");
@@ -189,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
   const std::string many = contents(folder / "many.html");
   BOOST_TEST(many.size() < 1'000'000u);
   BOOST_TEST(markup_error(many) == "");
-  BOOST_TEST(contains(many, "Left out: the page would grow over its size."));
+  BOOST_TEST(contains(many, "Left out, because the page would become too large."));
 }
 
 BOOST_AUTO_TEST_CASE(examples_are_the_test_texts_with_gold_and_predicted_class) {

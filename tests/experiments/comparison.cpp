@@ -111,10 +111,11 @@ BOOST_AUTO_TEST_CASE(rows_have_titles) {
 }
 
 BOOST_AUTO_TEST_CASE(rows_that_are_none_or_the_same_are_refused) {
-  BOOST_TEST(refusal("global; gaussian;global") == "--compare: 'global' is there twice");
-  BOOST_TEST(refusal("a b; a-b") == "--compare: 'a-b' is there twice");  // their directories would be one
-  BOOST_TEST(refusal("w: --dim {1,1}") == "--compare: 'w 1' is there twice");
-  BOOST_TEST(refusal(" ; ").starts_with("--compare: there is nothing in ' ; '"));
+  BOOST_TEST(refusal("global; gaussian;global") == "--compare: there are two rows 'global'; rows need different names");
+  BOOST_TEST(refusal("a b; a-b") ==
+             "--compare: there are two rows 'a-b'; rows need different names");  // their directories would be one
+  BOOST_TEST(refusal("w: --dim {1,1}") == "--compare: there are two rows 'w 1'; rows need different names");
+  BOOST_TEST(refusal(" ; ").starts_with("--compare: ' ; ' has no rows"));
   BOOST_TEST(refusal("global; wide: --dim {1,2") == "--compare: 'wide: --dim {1,2': a '{' without its '}'");
 }
 

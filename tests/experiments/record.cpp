@@ -164,8 +164,9 @@ BOOST_AUTO_TEST_CASE(a_result_that_no_run_writes_is_refused) {
   for (const char* key : {"row", "seed", "parameters", "tests", "checksums"})
     BOOST_TEST(message_without([&](Json& json) {
                  json.erase(key);
-               }).starts_with(path + ": not what a run writes: key '" + key + "' not found"));
-  BOOST_TEST(message_without([](Json& json) { json["seed"] = "x"; }).starts_with(path + ": not what a run writes: "));
+               }).starts_with(path + ": not a file that a run wrote: key '" + key + "' not found"));
+  BOOST_TEST(
+      message_without([](Json& json) { json["seed"] = "x"; }).starts_with(path + ": not a file that a run wrote: "));
   BOOST_TEST(message_without([](Json& json) { json["tests"]["reviews"]["tokenize"] = "words"; }) != "no error");
   std::ofstream(path) << "{";
   BOOST_TEST(message_of([&] { load_result(folder.path); }).starts_with(path + ": not JSON: "));

@@ -120,21 +120,21 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_with_other_data) {
   BOOST_TEST(sentiment(flags).status == 0);
   BOOST_TEST(sentiment({"--resume", run}).status == 0);
   const std::string refused =
-      "sentiment: {}: the data have changed since the run began, which cannot go on with them: {}\n";
+      "sentiment: {}: the data have changed since the run began, so that it cannot continue: {}\n";
   auto says = [&](const std::string& where, const std::string& what) {
     return fmt::format(fmt::runtime(refused), where, what);
   };
   write(folder / "train.tsv", table(41));
   write(folder / "test.tsv", table(9, 70));
   BOOST_TEST(refusal({"--resume", run}) ==
-             says(run, "train has 41 examples, it had 40; test has 9 examples, it had 10"));
+             says(run, "train had 40 examples and has 41; test had 10 examples and has 9"));
   write_parts(folder.path);
   std::string other = table(10, 50);
   other.replace(other.find("no\n"), 3, "yes\n");
   write(folder / "dev.tsv", other);
-  BOOST_TEST(refusal({"--resume", run}) == says(run, "dev has other texts or labels"));
+  BOOST_TEST(refusal({"--resume", run}) == says(run, "dev has different texts or labels"));
   const std::string part = run + "/global-seed-2";  // a run of its own
-  BOOST_TEST(refusal({"--resume", part}) == says(part, "dev has other texts or labels"));
+  BOOST_TEST(refusal({"--resume", part}) == says(part, "dev has different texts or labels"));
   write_parts(folder.path);
   const Ended ended = sentiment({"--resume", run});
   BOOST_TEST(ended.status == 0, ended.err);
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_with_other_data) {
   BOOST_TEST(refusal({"--resume", run}) == fmt::format("sentiment: {}/data.json: has no part 'train'\n", run));
   write(folder / "run" / "data.json", R"({"train": {"examples": "x"}})");
   BOOST_TEST(
-      refusal({"--resume", run}).starts_with(fmt::format("sentiment: {}/data.json: not what a run writes", run)));
+      refusal({"--resume", run}).starts_with(fmt::format("sentiment: {}/data.json: not a file that a run wrote", run)));
 }
 
 BOOST_AUTO_TEST_CASE(a_finished_run_goes_on_with_more_updates_as_if_it_had_been_asked_for_them) {
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(a_text_that_fits_no_batch_is_named) {
   auto flags = training((folder / "train.tsv").string(), (folder / "run").string());
   flags.insert(flags.end(), {"--batch-tokens", "8"});
   BOOST_TEST(refusal(flags) ==
-             "sentiment: --batch-tokens 8: a development text has 9 tokens: raise --batch-tokens or set --max-length "
+             "sentiment: --batch-tokens 8: a development text has 9 tokens; raise --batch-tokens or set --max-length "
              "('word1 is a sentence of nine words, not …')\n");
   BOOST_TEST(!std::filesystem::exists(folder / "run"));
 }
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_labelled_is_said_with_its_line_behind_the_la
   };
   std::string many;
   for (int k = 0; k < 17; ++k) many += "is ";
-  labels_before(many, "17 tokens, --batch-tokens is 16: raise it, or set --max-length to cut what is longer");
+  labels_before(many, "17 tokens, --batch-tokens is 16; raise it, or set --max-length to cut longer texts");
   labels_before("caf\xe9", "byte 4 is 0xe9: not valid UTF-8 (another encoding? try iconv -t UTF-8)");
   const Ended cut = sentiment({"--model", run, "--label", texts, "--batch-tokens", "16", "--max-length", "16"});
   BOOST_TEST(cut.status == 2);  // the bytes are still no text
@@ -270,10 +270,11 @@ BOOST_AUTO_TEST_CASE(a_model_that_the_machine_cannot_hold_is_refused_before_anyt
     return message;
   };
   std::string message = refused({"--model-dim", "65536", "--feed-forward-dim", "262144", "--layers", "1000"});
-  BOOST_TEST(message.starts_with("sentiment: --model-dim 65536, --feed-forward-dim 262144, --layers 1000: 51539607.6 "
-                                 "million parameters with their gradients and Adam's state, and what is kept for the "
-                                 "backward pass, take 768000.0 GiB; this machine has "),
-             message);
+  BOOST_TEST(
+      message.starts_with("sentiment: --model-dim 65536, --feed-forward-dim 262144, --layers 1000: 51539607.6 "
+                          "million parameters with their gradients and Adam's state, and the values kept for the "
+                          "backward pass, take 768000.0 GiB; this machine has "),
+      message);
   BOOST_TEST(refused({"--model-dim", "1e12"}) == "sentiment: --model-dim: 1000000000000 is outside [1, 65536]\n");
   BOOST_TEST(refused({"--batch-tokens", "1e18"}) == "sentiment: --batch-tokens: 1e+18 is outside [1, 1000000000]\n");
 }

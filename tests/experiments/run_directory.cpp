@@ -52,13 +52,13 @@ BOOST_AUTO_TEST_CASE(a_directory_with_something_in_it_is_refused) {
   BOOST_TEST(
       message_of([&] { RunDirectory::create("agreement", path); }) ==
       fmt::format("--out {0}: the directory is not empty (checkpoint.safetensors, config.json and 1 more); name a "
-                  "new one, or go on with that run: --resume {0}",
+                  "new one, or continue that run: --resume {0}",
                   path.string()));
   std::ofstream(folder / "file") << "x";
   BOOST_TEST(contains(message_of([&] { RunDirectory::create("agreement", folder / "file"); }),
-                      "the directory cannot be made"));
+                      "the directory cannot be created"));
   BOOST_TEST(contains(message_of([&] { RunDirectory::create("agreement", folder / "file/in"); }),
-                      "the directory cannot be made"));
+                      "the directory cannot be created"));
   BOOST_TEST(message_of([&] { RunDirectory::resume(folder / "none"); }) ==
              fmt::format("--resume {}: there is no such directory", (folder / "none").string()));
 }
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_with_its_own_configuration_and_no_other) {
              path + "/config.json: another configuration: layers was 5 and is 3");
   BOOST_TEST(contains(refusal({"--resume", path.c_str(), "--out", "b"}), "leave out --out"));
   BOOST_TEST(contains(refusal({"--resume", path.c_str(), "--config", path.c_str()}), "exclude each other"));
-  BOOST_TEST(contains(refusal({"--resume", folder.path.c_str()}), "there is no config.json in it"));
+  BOOST_TEST(contains(refusal({"--resume", folder.path.c_str()}), "it has no config.json"));
 }
 
 BOOST_AUTO_TEST_CASE(parts_have_names_that_every_shell_can_type) {

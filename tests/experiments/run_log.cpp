@@ -105,9 +105,9 @@ BOOST_AUTO_TEST_CASE(what_is_no_log_is_refused_and_named) {
     BOOST_TEST(contents(path) == text);  // nothing is lost
     return message;
   };
-  BOOST_TEST(refusal("{\"update\":1}\nx\n").starts_with(path + ":2: not what a run writes: "));
-  BOOST_TEST(refusal("{\"update\":1}\n{\"step\":2}\n").starts_with(path + ":2: not what a run writes: "));
-  BOOST_TEST(refusal("{\"update\":\"1\"}\n").starts_with(path + ":1: not what a run writes: "));
+  BOOST_TEST(refusal("{\"update\":1}\nx\n").starts_with(path + ":2: not a file that a run wrote: "));
+  BOOST_TEST(refusal("{\"update\":1}\n{\"step\":2}\n").starts_with(path + ":2: not a file that a run wrote: "));
+  BOOST_TEST(refusal("{\"update\":\"1\"}\n").starts_with(path + ":1: not a file that a run wrote: "));
   BOOST_TEST(message_of([&] { read_log(folder / "none"); }) ==
              (folder / "none").string() + ": cannot be read: No such file or directory");
   BOOST_TEST(message_of([&] { RunLog(folder.path, 1); }) == folder.path.string() + ": is a directory, expected a file");

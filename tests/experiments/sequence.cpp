@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   refused({"--cross-attention", "relative"}, "--cross-attention: relative: queries and keys must be tokens of one");
   refused({"--compare", "global; wide: --data x"}, "--compare: 'wide': --data: cannot differ between the rows");
   refused({"--compare", "global; other: --metrics rouge"}, "--compare: 'other': --metrics: cannot differ between");
-  refused({"--compare", "a: --heads 2; a: --heads 4"}, "--compare: 'a' is there twice");
+  refused({"--compare", "a: --heads 2; a: --heads 4"}, "--compare: there are two rows 'a'; rows need different names");
   refused({"--compare", "gausian"}, "--compare: 'gausian': --attention: 'gausian': no method 'gausian'");
   refused({"--compare", "both: --attention \"relative + gausian\" --heads 2"},
           "--compare: 'both': --attention: 'relative + gausian': no method 'gausian'");
@@ -233,9 +233,9 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   refused({"--decode", "x"}, "--decode: needs --model");
   refused({"--parameters"}, "--parameters: needs --vocabulary-size");
   refused({"--init", "/nowhere.safetensors"}, "--init /nowhere.safetensors: there is no such file");
-  refused({"--min-length", "13"}, "--min-length 13: is more than --longest, 12");
+  refused({"--min-length", "13"}, "--min-length 13: must be at most --longest 12");
   refused({"--positions", "learned", "--max-positions", "12"},
-          "--longest 12: <s> and so many tokens are more than --max-positions, 12");
+          "--longest 12: with <s>, these are more tokens than --max-positions 12");
   refused({"--positions", "learned", "--max-positions", "13", "--max-length", "20", "--length-multiple", "16"},
           "--max-positions 13: the longest text has 16 tokens with its padding");
   std::filesystem::create_directory(folder / "long");

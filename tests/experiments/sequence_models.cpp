@@ -152,14 +152,14 @@ BOOST_AUTO_TEST_CASE(what_does_not_go_together_is_refused_with_its_flag) {
              "fan-summarization, mini, mini-rnn, nguyen-base, nguyen-tiny, shu-char, shu-word, tiny-rnn, yang-base, "
              "yang-big, and any .json file; did you mean 'nguyen-base'?");
   BOOST_TEST(refusal({"--tied", "all"}, 50, 60) ==
-             "--tied all: source and target need one vocabulary; they have 50 and 60 tokens (--tied decoder does not)");
+             "--tied all: source and target need one vocabulary, but have 50 and 60 tokens; use --tied decoder");
   BOOST_TEST(refusal({"--heads", "3"}) == "--heads 3: must divide --model-dim 128");
   BOOST_TEST(refusal({"--cross-attention", "relative"}).starts_with("--cross-attention: relative: "));
   BOOST_TEST(refusal({"--decoder-attention", "gausian"}).starts_with("--decoder-attention: 'gausian'"));
   BOOST_TEST(refusal({"--block-order", "attention > > feed-forward"}) ==
-             "--block-order: 'attention > > feed-forward': nothing stands beside a '>'");
+             "--block-order: 'attention > > feed-forward': a sub-layer is missing before or after '>'");
   BOOST_TEST(refusal({"--architecture", "rnn", "--cross-attention", "global"}) ==
-             "--architecture rnn: has one attention, --attention; no --decoder-attention and no --cross-attention");
+             "--architecture rnn: has one attention, --attention; leave out --decoder-attention and --cross-attention");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

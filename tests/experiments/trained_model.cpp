@@ -134,8 +134,8 @@ BOOST_AUTO_TEST_CASE(a_text_without_positions_is_named_behind_those_before_it) {
   BOOST_TEST(decoded.status == 2);
   BOOST_TEST(std::count(decoded.out.begin(), decoded.out.end(), '\n') == 2);
   BOOST_TEST(decoded.err == "translate: " + texts +
-                                ":3: 22 tokens with </s> and padding, --max-positions is 16: set "
-                                "--max-length to cut what is longer\n");
+                                ":3: 22 tokens with </s> and padding, --max-positions is 16; set "
+                                "--max-length to cut longer texts\n");
   BOOST_TEST(run.use({"--decode", texts, "--max-length", "15"}).status == 0);
   Ended forced = run.use({"--decode", few, "--force", texts});
   BOOST_TEST(forced.status == 2);
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_begin_with_a_model_of_other_tokens) {
   Ended other = begun("other", data("c", "uno two three\n"));  // as many
   BOOST_TEST(other.status == 2);
   BOOST_TEST(other.err == "translate: --init " + first.directory +
-                              ": its vocabulary (7 words) is not that of these data (7 words)\n");
+                              ": its vocabulary (7 words) differs from that of these data (7 words)\n");
   BOOST_TEST(!std::filesystem::exists(folder / "other"));
 }
 
@@ -385,7 +385,7 @@ BOOST_AUTO_TEST_CASE(what_has_no_text_is_refused) {
   TrainedRun run("translate", translating({"--select", "loss"}));
   Ended forced = run.use({"--decode", empty, "--force", empty});
   BOOST_TEST(forced.status == 2);
-  BOOST_TEST(forced.err == "translate: " + empty + ": there is no line\n");
+  BOOST_TEST(forced.err == "translate: " + empty + ": the file has no lines\n");
   BOOST_TEST(run.use({"--decode", empty}).status == 0);
 }
 
@@ -399,18 +399,20 @@ BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
   std::ofstream(folder / "config.json") << R"({"program": "translate"})";
   const std::string model = folder.path.string();
   refused("translate", {"--evaluate", "test"}, "--evaluate: needs --model");
-  refused("translate", {"--force", "x"}, "--force: goes with --decode");
-  refused("translate", {"--model", model, "--decode", "x", "--json"}, "--json: goes with --evaluate or --force");
-  refused("translate", {"--model", model, "--decode", "x", "--evaluate", "dev"}, "--evaluate and --decode: one at a");
-  refused("translate", {"--model", model, "--decode", "x"}, "--model " + model + ": no trained model is there");
-  refused("translate", {"--model", model, "--decode", "x", "--out", "y"}, "--out: goes with training or --evaluate");
+  refused("translate", {"--force", "x"}, "--force: only with --decode");
+  refused("translate", {"--model", model, "--decode", "x", "--json"}, "--json: only with --evaluate or --force");
+  refused("translate", {"--model", model, "--decode", "x", "--evaluate", "dev"},
+          "--evaluate and --decode: give only one");
+  refused("translate", {"--model", model, "--decode", "x"},
+          "--model " + model + ": the directory has no trained model");
+  refused("translate", {"--model", model, "--decode", "x", "--out", "y"}, "--out: only with training or --evaluate");
   refused("translate", {"--model", model, "--evaluate", "tset"}, "--evaluate: 'tset' is none of train, dev, test");
   refused("translate", {"--data", model}, "--source is missing");
   refused("translate", {"--data", model, "--target", "de"}, "--source is missing");
   refused("translate", {"--model-dim", "65536", "--layers", "1000", "--out", model + "/new"},
           "--model-dim 65536, --layers 1000: ");
   BOOST_TEST(!std::filesystem::exists(folder / "new"));
-  refused("language_model", {"--temperature", "2"}, "--temperature: goes with --sample");
+  refused("language_model", {"--temperature", "2"}, "--temperature: only with --sample");
   refused("language_model", {"--sample", "2"}, "--sample: needs --model");
 }
 

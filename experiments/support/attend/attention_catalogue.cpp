@@ -31,7 +31,7 @@ struct Trial {
   bool own_keys = false;  ///< in self-attention: n keys of their own, instead of the m queries as keys
 };
 
-/// What a trial computed.
+/// The results of a trial.
 struct Outcome {
   std::int64_t parameters;
   std::vector<float> output;
@@ -126,7 +126,7 @@ std::string failure_of(const Trial& trial) {
   return "";
 }
 
-/// Where and how an attention can be used.
+/// The places and engines that support an attention.
 struct Use {
   std::vector<std::string> places;
   std::map<std::string, std::vector<std::string>> failures;  ///< the places where it cannot run, by failure_of()
@@ -320,7 +320,7 @@ std::vector<Pair> pairs_for(const std::string& method, Place place, std::int64_t
     return Lettered{{.model_dim = heads * head_dim, .heads = heads, .place = place, .step_dim = step_dim},
                     {{"d", heads * head_dim}, {"D", head_dim}, {"H", heads}}};
   };
-  // numbers of heads of which half are a number: heads of keys, say, are "d / 2" wide and not "D"
+  // the numbers of heads are even and differ, so that half of the width d is "d / 2" and not a multiple of D
   const Pair projected{lettered(4, 30), lettered(6, 70)};
   if (!find_combination(parse_specification(method)[0].name) && place != Place::cross) return {projected};
   Pair three = projected, two = projected, one = projected;

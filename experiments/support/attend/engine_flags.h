@@ -8,12 +8,12 @@
 
 namespace fovea {
 
-/// What the engines are, without `fastest`.
+/// A description of the engines except `fastest`.
 inline const std::string engine_help =
     "composed: plain operations on all query-key pairs; blockwise: the same on blocks of queries; fused: the fast "
     "engine of the CPU";
 
-/// What bf16 means where only matrix products are rounded.
+/// A description of --precision bf16 for programs that round only matrix products.
 inline const std::string precision_help =
     "bf16: the operands of large matrix products are rounded to bf16, the rest is f32";
 

@@ -13,7 +13,7 @@ void ClassificationOptions::add_to(Cli& cli) {
   cli.add(model, training, batches);
   cli.comparable(false);
   cli.group("Instead of training");
-  cli.option("--list-attentions", list_attentions, "print every attention method with its options, and end").unsaved();
+  cli.option("--list-attentions", list_attentions, "print every attention method with its options, and exit").unsaved();
   cli.option("--model", trained, "the directory of a trained run; its flags hold, except for those that are given")
       .unsaved()
       .configures();
@@ -28,8 +28,8 @@ void ClassificationOptions::add_to(Cli& cli) {
 }
 
 void ClassificationOptions::check() const {
-  require(label.empty() == trained.empty(), "--label and --model go together: --model runs/NAME --label FILE");
-  require(!probabilities || !label.empty(), "--probabilities: goes with --label");
+  require(label.empty() == trained.empty(), "--label and --model need each other: --model runs/NAME --label FILE");
+  require(!probabilities || !label.empty(), "--probabilities: only with --label");
   training.check();
   model.require_memory();
   ShapesOnly instead_of_a_model;

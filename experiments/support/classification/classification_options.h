@@ -1,4 +1,4 @@
-/// The flags of programs that classify texts, and what can be refused before anything is trained.
+/// The flags of programs that classify texts, and the checks that precede training.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -10,21 +10,21 @@
 
 namespace fovea {
 
-/// Everything that the flags of one row say, beside those of the data.
+/// The values of all flags of one row except those of the data.
 struct ClassificationOptions {
   TextOptions text;
   EncoderModelOptions model;
   TrainingOptions training;
   BatchOptions batches;
   bool list_attentions = false, probabilities = false;
-  std::string label;              ///< the file whose lines are labelled; empty: none
+  std::string label;              ///< --label: the file whose lines are labelled; empty: none
   std::filesystem::path trained;  ///< --model
   std::int64_t average = 0;       ///< --average-kept
 
   void add_to(Cli& cli);
-  /// Throws Error, with the flag, for flags that do not go together.
+  /// Throws Error, with the flag, for flags that contradict each other.
   void check() const;
-  /// A model for the data with initial values.
+  /// Makes a model for the data with random initial values.
   std::unique_ptr<EncoderClassifier> make_model(const LabelledData& data, std::uint64_t seed) const;
 };
 

@@ -118,7 +118,7 @@ RunResult test_model(EncoderClassifier& model, const LabelledData& data, const C
 
 namespace {
 
-/// A trained model and what it needs to label texts.
+/// A trained model with its vocabulary and classes.
 class Labeller {
  public:
   explicit Labeller(const ClassificationOptions& options)
@@ -166,8 +166,8 @@ void label_texts(const ClassificationOptions& options, const std::string& column
         Example example{.text = text};
         const std::int64_t tokens = labeller.tokens(example);
         texts.require_here(fits(tokens, options.batches),
-                           "{} tokens, --batch-tokens is {}: raise it, or set --max-length to cut what is longer",
-                           tokens, options.batches.tokens);
+                           "{} tokens, --batch-tokens is {}; raise it, or set --max-length to cut longer texts", tokens,
+                           options.batches.tokens);
         examples.push_back(std::move(example));
       }
     } catch (const Error&) {

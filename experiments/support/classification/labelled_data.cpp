@@ -68,7 +68,7 @@ void LabelledData::require_fitting(const BatchOptions& batches) const {
     for (std::size_t k = 0; k < examples.size(); ++k) {
       if (fits(encoded.lengths[k], batches)) continue;
       constexpr std::size_t shown = 40;
-      fail("--batch-tokens {}: a {} text has {} tokens: raise --batch-tokens or set --max-length ('{}')",
+      fail("--batch-tokens {}: a {} text has {} tokens; raise --batch-tokens or set --max-length ('{}')",
            batches.tokens, part, encoded.lengths[k], printable(shortened(examples[k].text, shown)));
     }
   };

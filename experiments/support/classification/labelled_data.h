@@ -25,8 +25,8 @@ class LabelledData {
   };
   std::vector<TestSet> tests;  ///< the test part, then those of --also-test
 
-  /// Prints a line about the data and one about the vocabulary, which is learnt, or read from `directory` if a run
-  /// continues there. Throws Error if the data are others than those the run began with.
+  /// Prints a line about the data and one about the vocabulary. Learns the vocabulary and saves it in `directory`; if a
+  /// run continues there, reads it from there. Throws Error if the data of a run have changed.
   LabelledData(ClassificationData texts, const TextOptions& options, const RunDirectory& directory);
 
   std::string description() const { return describe(texts); }
@@ -40,7 +40,7 @@ class LabelledData {
   Json fingerprint() const;
 };
 
-/// The training batches of labelled texts, without end.
+/// The endless training batches of labelled texts.
 class TextBatches : public TrainingBatches<TextBatch> {
  public:
   /// `examples` must outlive this object.

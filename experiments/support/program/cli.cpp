@@ -55,12 +55,12 @@ struct Cli::Entry {
   std::function<void(const Json&)> set_json;
   std::function<Json()> get;
   std::function<std::string(const std::string&)> lasting;  ///< may be empty
-  std::function<Json(const std::string&)> configuration;   ///< of a name, where that is no file; may be empty
+  std::function<Json(const std::string&)> configuration;   ///< of a name that is no file; may be empty
   std::vector<std::function<void(const Json&)>> checks;    ///< each gets one element; throws Error with the reason
 
   std::string flag() const { return is_positional ? name : "--" + name; }
 
-  /// Sets the variable through `set` and checks it; `where` begins the message of what goes wrong.
+  /// Sets the variable through set() and checks it. Error messages begin with `where`.
   template <class Set>
   void assign(const std::string& where, Set set) {
     try {
@@ -197,7 +197,7 @@ struct Cli::Implementation {
   void give(Entry* entry, std::string text) {
     auto at = std::find_if(given.begin(), given.end(), [&](const auto& g) { return g.first == entry; });
     if (at == given.end()) at = given.insert(given.end(), {entry, {}});
-    if (!entry->is_list) at->second.clear();  // the last one counts
+    if (!entry->is_list) at->second.clear();  // the last value counts
     at->second.push_back(std::move(text));
   }
 
@@ -224,8 +224,7 @@ Cli::Implementation::Given Cli::Implementation::read_arguments(const std::vector
   return std::exchange(given, {});
 }
 
-/// Takes the flag at `at`, and its value where that is an argument of its own. Returns the index of the last argument
-/// taken.
+/// Reads the flag at `at`, and its value if that is the next argument. Returns the index of the last argument read.
 std::size_t Cli::Implementation::read_flag(const std::vector<std::string>& all, std::size_t at) {
   const std::string& argument = all[at];
   std::size_t equals = argument.find('=');
@@ -452,7 +451,7 @@ void Cli::parse() {
   Entry* source = nullptr;
   for (const auto& [entry, texts] : line) {
     if (!entry->configures) continue;
-    require(!source, "{} and {} exclude each other: both bring a configuration", source ? source->flag() : "",
+    require(!source, "{} and {} exclude each other: both name a configuration", source ? source->flag() : "",
             entry->flag());
     source = entry;
     configure_from(*entry, texts.back());
@@ -467,7 +466,7 @@ void Cli::parse() {
   }
 }
 
-/// Reads the configuration that the value of such a flag names.
+/// Reads the configuration that `name`, the value of a flag with configures(), refers to.
 void Cli::configure_from(Entry& entry, const std::string& name) {
   if (entry.configuration) {
     entry.assign(entry.flag(), [&] { entry.set_texts({name}); });
@@ -482,7 +481,7 @@ void Cli::configure_from(Entry& entry, const std::string& name) {
   require(exists, "{} {}: there is no such file or directory", entry.flag(), name);
   bool is_run = std::filesystem::is_directory(path);
   if (is_run) path /= "config.json";
-  require(!is_run || std::filesystem::exists(path), "{} {}: not the directory of a run: there is no config.json in it",
+  require(!is_run || std::filesystem::exists(path), "{} {}: not the directory of a run: it has no config.json",
           entry.flag(), name);
   configure(load_json(path), path.string());
 }
@@ -523,7 +522,7 @@ void Cli::configure(const Json& values, const std::string& origin) {
   require(values.is_object(), "{}: expected an object with the options' values, found {}", origin, values.type_name());
   for (const auto& [key, value] : values.items()) {
     if (key == "program") {
-      require(value == self_->program, "{}: is a configuration of {}, this is '{}'", origin, value.dump(),
+      require(value == self_->program, "{}: is a configuration of {}, not of '{}'", origin, value.dump(),
               self_->program);
       continue;
     }

@@ -1,8 +1,9 @@
 /// Flags and configuration files: one declaration serves the command line, --help, JSON and checkpoints.
 ///
-/// Why not CLI11 (2.1.2, Debian 12's): of these 700 lines it replaces the 80 that take arguments apart. Values (1e5 is
-/// a whole number, nan is none), their JSON, resolved configurations, suggestions and wrapped help stay, and the
-/// adapters between are nearly as long as what they save. It also reads `--data= --layers 3` as the data "--layers".
+/// Why not CLI11 (2.1.2, Debian 12's): it would replace 80 of these 700 lines, those that split arguments. Values (1e5
+/// is a whole number, nan is not a number), their JSON, configurations, suggestions and wrapped help would remain, and
+/// the adapters would be nearly as long as the replaced lines. CLI11 also reads `--data= --layers 3` as the data
+/// "--layers".
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -21,7 +22,7 @@ namespace fovea {
 /// Thrown by Cli::parse() after it has printed --help. run() then exits with 0.
 struct HelpShown {};
 
-/// What a flag can set.
+/// The types of variables that a flag can set.
 template <class T>
 concept FlagValue = std::is_same_v<T, bool> || std::is_same_v<T, int> || std::is_same_v<T, std::int64_t> ||
     std::is_same_v<T, std::uint64_t> || std::is_same_v<T, float> || std::is_same_v<T, double> ||
@@ -31,10 +32,11 @@ concept FlagValue = std::is_same_v<T, bool> || std::is_same_v<T, int> || std::is
     std::is_same_v<T, std::vector<double>> || std::is_same_v<T, std::vector<std::string>>;
 
 /// The flags of a program. The same names are the keys of its configuration file (without the dashes), and a run's
-/// config.json is such a file. What a variable holds when it is declared is its default.
+/// config.json is such a file. The value of a variable when it is declared is its default.
 ///
-/// A flag wins over a file, a file over the defaults. A `bool` is `--name` or `--no-name`. A vector's flag is repeated;
-/// numbers may also be given as `1,2,3`. An optional is null in a file. Whole numbers may be written `1e5`.
+/// A flag has precedence over a file, and a file over the defaults. A `bool` is `--name` or `--no-name`. A vector's
+/// flag is repeated; numbers may also be given as `1,2,3`. An optional is null in a file. Whole numbers may be written
+/// `1e5`.
 ///
 ///   TrainingOptions training;             // struct TrainingOptions { double rate = 1e-3; void add_to(Cli& cli); };
 ///   cli.add(training);                    // cli.option("--rate", rate, "peak learning rate").positive();
@@ -43,26 +45,27 @@ class Cli {
  public:
   struct Entry;
 
-  /// What has just been declared, to be described further.
+  /// The option just declared, to be described further.
   class Option {
    public:
-    /// Only values in [low, high]; the error says so.
+    /// Allows only values in [low, high].
     Option& range(double low, double high);
-    /// Only values >= low.
+    /// Allows only values >= low.
     Option& at_least(double low);
-    /// Only values > 0.
+    /// Allows only values > 0.
     Option& positive();
-    /// Only these texts.
+    /// Allows only these texts.
     Option& one_of(std::vector<std::string> texts);
-    /// What one is: "tokens", "steps", "examples"; for --help.
+    /// The unit of the value, for --help-all: "tokens", "steps", "examples".
     Option& unit(std::string unit);
-    /// Must be given, by flag or file.
+    /// The option must be given, by flag or file.
     Option& required();
-    /// Another name of the flag, which is the same one; --help shows it behind the description.
+    /// Declares a second name of the flag; --help-all shows it behind the description.
     Option& also(const std::string& name);
-    /// Not part of the configuration: where output goes, how many threads, what to do rather than what to compute.
+    /// The option is not part of the configuration. For options that do not change results, such as the place of
+    /// output, and for those that select another use of the program.
     Option& unsaved();
-    /// Only --help-all lists it.
+    /// Only --help-all lists the option.
     Option& rare();
     /// --help-all prints text() instead of the description.
     Option& long_help(std::function<std::string()> text);
@@ -81,16 +84,16 @@ class Cli {
   };
 
   Cli(std::string program, int argc, const char* const* argv);
-  /// The command line of one row of a comparison: that of `whole`, and the row's own arguments, which override it. Only
-  /// flags declared under comparable(true) may be among them; parse() refuses others.
+  /// The command line of one row of a comparison: that of `whole`, overridden by the row's own arguments. parse()
+  /// throws Error for a flag of the row that was not declared under comparable(true).
   Cli(const Cli& whole, std::vector<std::string> row);
   ~Cli();
   Cli(const Cli&) = delete;
   Cli& operator=(const Cli&) = delete;
 
-  /// What the program does, in a sentence or two: the top of --help.
+  /// Sets the text at the top of --help: the purpose of the program in a sentence or two.
   void describe(const std::string& text);
-  /// The heading in --help of the flags that follow.
+  /// Begins a group of flags in --help, with this heading.
   void group(std::string title);
   /// Whether the flags declared from here on may differ between the rows of a comparison.
   void comparable(bool may_differ);
@@ -126,10 +129,11 @@ class Cli {
   /// The command line as it was given, quoted for a shell.
   std::string command() const;
 
-  /// Every saved option with its value, in order of declaration, after "program". Usable with --config as it is.
+  /// Every saved option with its value, in order of declaration, after "program". --config reads a file of this.
   nlohmann::ordered_json configuration() const;
 
-  /// Sets options from such an object; `origin` (a file) is for messages. "program", if there, must be this one.
+  /// Sets options from an object like configuration(); `origin` (a file) is for messages. Throws Error if the key
+  /// "program" is present and names another program.
   void configure(const nlohmann::ordered_json& values, const std::string& origin);
 
  private:
@@ -165,11 +169,11 @@ Cli::Option Cli::choice(const std::string& name, E& value, const std::vector<std
   return Option(declare_choice(name, std::move(texts), chosen, choose, description));
 }
 
-/// The path from the root, for saved_as(); empty as it is.
+/// The absolute path, for saved_as(); an empty path stays empty.
 std::string lasting_path(const std::string& path);
 
-/// Does what depends on the value of a flag; the flag is put before what is refused:
-/// "--schedule: no schedule 'cosin'; did you mean 'cosine'?"
+/// Calls action(), which depends on the value of a flag, and puts the flag before the message of an Error: "--schedule:
+/// no schedule 'cosin'; did you mean 'cosine'?"
 void with_flag(const std::string& flag, const std::function<void()>& action);
 
 }  // namespace fovea

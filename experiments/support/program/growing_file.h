@@ -1,4 +1,4 @@
-/// A file that grows while a run goes on, and survives a kill.
+/// A file that grows during a run and survives a kill.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -7,12 +7,12 @@
 
 namespace fovea {
 
-/// Appends to a file. What append() was given has reached the operating system when it returns, so that a killed run
-/// loses none of it; sync() makes it survive a power cut as well. Every failure throws Error with the file's name.
+/// Appends to a file. When append() returns, the operating system has the bytes, so that a killed run loses none;
+/// sync() makes them survive a power cut as well. All functions throw Error, with the file's name, if they fail.
 class GrowingFile {
  public:
   GrowingFile() = default;  ///< no file yet: can only be assigned to
-  /// Opens the file and cuts off everything behind the first `kept` bytes. A missing file begins empty.
+  /// Opens the file and removes all but its first `kept` bytes. Creates a missing file.
   GrowingFile(std::filesystem::path path, std::size_t kept);
   GrowingFile(GrowingFile&& other) noexcept;
   GrowingFile& operator=(GrowingFile&& other) noexcept;

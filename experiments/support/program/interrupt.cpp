@@ -17,7 +17,7 @@ int living_guards = 0;
 std::string notice_line;  // changed only while no handler is installed
 std::array<struct sigaction, 2> previous_actions;
 
-/// Only calls what POSIX allows in a handler.
+/// Calls only functions that POSIX allows in a handler.
 extern "C" void remember_signal(int signal) {
   int saved_errno = errno;
   caught_signal = signal;

@@ -1,4 +1,4 @@
-/// Ctrl-C asks a long run to stop at the next step, where it can leave a checkpoint.
+/// Ctrl-C makes a long run stop at its next step, where it can write a checkpoint.
 #pragma once
 #include <exception>
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace fovea {
 
-/// While one lives, the first Ctrl-C (SIGINT) or SIGTERM says `notice` on standard error and only makes interrupted()
-/// true; the second ends the process at once, as if no guard were there. The destructor restores what was before.
-/// Guards may be nested: the outermost counts. A signal that the process was started to ignore stays ignored.
+/// While a guard exists, the first Ctrl-C (SIGINT) or SIGTERM prints `notice` on standard error and makes interrupted()
+/// true; the second ends the process at once. The destructor restores the previous handlers. Guards may be nested: only
+/// the outermost has an effect. A signal that the process ignored from its start stays ignored.
 class InterruptGuard {
  public:
   explicit InterruptGuard(std::string notice = "stopping at the next step (Ctrl-C again ends at once)");
@@ -17,11 +17,12 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 };
 
-/// Whether a signal has come since the outermost living (or last) guard was made. Costs nothing: poll it every step.
+/// Whether a signal has arrived since the construction of the outermost guard (if there is none, of the last one).
+/// Cheap enough to be polled at every step.
 bool interrupted();
 
-/// Thrown by a loop that stopped because of interrupted(). run() prints the message (how to resume, say) and exits with
-/// 128 + the signal, as shells expect of interrupted programs.
+/// Thrown by a loop that stopped because of interrupted(). run() prints the message, such as the command that resumes,
+/// and exits with 128 + the signal, as shells expect of interrupted programs.
 class Interrupted : public std::exception {
  public:
   explicit Interrupted(std::string message);

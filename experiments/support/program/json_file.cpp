@@ -29,7 +29,7 @@ void collect(const std::string& key, const Json& before, const Json& after, std:
   }
 }
 
-/// What the library says, without its error number.
+/// The library's message without its error number.
 std::string reason_of(const Json::exception& error) {
   std::string reason = error.what();
   if (auto end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);
@@ -54,12 +54,12 @@ void reading_run_file(const std::string& origin, const std::function<void()>& re
   try {
     read();
   } catch (const Json::exception& error) {
-    fail("{}: not what a run writes: {}", origin, reason_of(error));
+    fail("{}: not a file that a run wrote: {}", origin, reason_of(error));
   }
 }
 
 void save_json(const std::filesystem::path& path, const Json& value) {
-  // what is not UTF-8 (a path can be anything) is replaced rather than refused
+  // invalid UTF-8, which a path may contain, is replaced rather than refused
   write_file_atomically(path, value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

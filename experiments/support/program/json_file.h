@@ -1,4 +1,4 @@
-/// Configurations as JSON: files, and what distinguishes two of them.
+/// JSON files, and the differences between two configurations.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -14,11 +14,11 @@ using Json = nlohmann::ordered_json;  ///< keys keep the order in which they wer
 /// Reads one JSON value. Throws Error naming the file and, where it is not JSON, line and column.
 Json load_json(const std::filesystem::path& path);
 
-/// Does what reads JSON that a run has written. Throws Error with `origin`, a file, before what is missing or is not of
-/// the type that a run writes.
+/// Calls read(), which reads JSON that a run has written. Throws Error, with the file `origin`, if a key is missing or
+/// has a type that a run does not write.
 void reading_run_file(const std::string& origin, const std::function<void()>& read);
 
-/// Writes the value, indented, in one step (AtomicFile).
+/// Writes the value, indented, atomically (AtomicFile).
 void save_json(const std::filesystem::path& path, const Json& value);
 
 /// A key whose value differs; a key inside an object is `object.key`. "nothing" stands for an absent key.
@@ -26,7 +26,8 @@ struct Difference {
   std::string key, before, after;
 };
 
-/// What differs, in the order of `before`, then keys that only `after` has. Numbers are compared as numbers (1 = 1.0).
+/// The differences in the order of `before`, then the keys that only `after` has. Numbers are compared as numbers (1 =
+/// 1.0).
 std::vector<Difference> differences(const Json& before, const Json& after);
 
 /// Throws Error unless `stored` and `present` agree in everything but the keys in `may_differ`; the message names

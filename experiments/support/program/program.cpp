@@ -57,7 +57,7 @@ class ShortWaits {
 
 enum ExitStatus { done = 0, internal_error = 1, can_be_put_right = 2, reader_gone = 141 };
 
-/// Says it on standard error, in one line whatever the message holds.
+/// Prints the message on standard error as one line, and returns `status`.
 int complain(const std::string& program, std::string message, int status) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fflush(stdout);
@@ -65,7 +65,7 @@ int complain(const std::string& program, std::string message, int status) {
   return status;
 }
 
-/// What buffered output still meets: a full disk, or a reader that is gone.
+/// Flushes standard output and returns the exit status: `status`, or that of a full disk or of a reader that is gone.
 int flush_output(const std::string& program, int status) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
   if (errno == EPIPE) return reader_gone;
@@ -98,7 +98,7 @@ int guarded(const std::string& program, const std::function<void()>& body) {
 }  // namespace
 
 int run(const std::string& program, int argc, const char* const* argv, const std::function<void(Cli&)>& body) {
-  std::signal(SIGPIPE, SIG_IGN);  // a write then fails, and what is half done can be put away
+  std::signal(SIGPIPE, SIG_IGN);  // a write then fails with an error, and unfinished files can be removed
   std::signal(SIGXFSZ, SIG_IGN);  // likewise, at the limit of a file's size
   ShortWaits short_waits;
   int status = guarded(program, [&] {
@@ -122,7 +122,7 @@ int run(const std::string& program, int argc, const char* const* argv, const std
   }
   return run(program, argc, argv, [&](Cli&) {
     if (wanted == "--help" || wanted == "-h") {
-      fmt::print("usage: {0} COMMAND [flags]\n\n{1}\n{0} COMMAND --help says more.\n", program, list);
+      fmt::print("usage: {0} COMMAND [flags]\n\n{1}\n{0} COMMAND --help lists its flags.\n", program, list);
       throw HelpShown{};
     }
     require(!wanted.empty(), "a command is missing: one of {}", all_names);

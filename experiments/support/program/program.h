@@ -1,4 +1,4 @@
-/// The frame of every program: one-line errors and exit statuses.
+/// The main function of every program: one-line errors and exit statuses.
 ///
 ///   int main(int argc, char** argv) {
 ///     return run("agreement", argc, argv, [](Cli& cli) {
@@ -24,13 +24,13 @@ namespace fovea {
 ///   141  the reader of standard output is gone (`... | head`): nothing is printed
 int run(const std::string& program, int argc, const char* const* argv, const std::function<void(Cli&)>& body);
 
-/// One of several things that a program does: `benchmark gemm`.
+/// A command of a program that has several: `benchmark gemm`.
 struct Command {
   std::string name, description;
   std::function<void(Cli&)> body;
 };
 
-/// As above, for `program COMMAND [flags]`; each command has its own flags and --help.
+/// Runs `program COMMAND [flags]` in the same way; each command has its own flags and --help.
 int run(const std::string& program, int argc, const char* const* argv, const std::vector<Command>& commands);
 
 }  // namespace fovea

@@ -43,7 +43,7 @@ std::string repeated(const char* glyph, std::size_t count) {
   return result;
 }
 
-/// A locale that was chosen to be plain ASCII; terminals that say nothing understand UTF-8.
+/// Whether the locale was set to plain ASCII. Without a locale, terminals are assumed to understand UTF-8.
 bool wants_ascii() {
   const char* locale = std::getenv("LC_ALL");
   return locale && (std::string_view(locale) == "C" || std::string_view(locale) == "POSIX");
@@ -60,7 +60,7 @@ std::string drawn_bar(double fraction, std::size_t columns, bool colour) {
 }  // namespace
 
 std::string duration_text(double seconds) {
-  constexpr double longest = 1e9;  // 30 years: nobody waits for the rest
+  constexpr double longest = 1e9;  // 30 years; longer durations are not worth printing
   auto s = std::int64_t(std::round(std::clamp(seconds, 0.0, longest)));
   std::int64_t days = s / 86400, hours = s / 3600 % 24, minutes = s / 60 % 60;
   if (days > 0) return fmt::format("{} d {:02}:{:02}", days, hours, minutes);
@@ -165,7 +165,7 @@ std::string Progress::plain_line(double now, bool is_last) const {
 }
 
 void Progress::write(std::string_view text) const {
-  // what cannot be shown is no reason to stop the work
+  // a failure to show progress must not stop the work
   while (!text.empty()) {
     ssize_t written = ::write(options_.descriptor, text.data(), text.size());
     if (written <= 0) return;

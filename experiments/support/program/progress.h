@@ -1,4 +1,4 @@
-/// How far a long piece of work has come.
+/// Progress of long work on standard error.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -23,13 +23,13 @@ class Progress {
 
   struct Options {
     std::string unit = "steps";      ///< in the plural
-    std::int64_t start = 0;          ///< what a resumed run had done before; no part of the rate
+    std::int64_t start = 0;          ///< steps of earlier processes of a resumed run; not part of the rate
     int descriptor = STDERR_FILENO;  ///< where to write
     Style style = Style::automatic;
     std::function<double()> clock;  ///< seconds; empty: the monotonic clock
   };
 
-  /// `total`: how much there is to do; 0 if nobody knows, then there is no bar and no time left.
+  /// `total`: the number of steps to do; 0 if it is unknown: then neither a bar nor the time left is shown.
   Progress(std::string title, std::int64_t total) : Progress(std::move(title), total, Options()) {}
   Progress(std::string title, std::int64_t total, Options options);
 
@@ -38,7 +38,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Says that `count` more are done.
+  /// Counts `count` more steps as done.
   void advance(std::int64_t count = 1);
 
   /// A short text for the end of the line: "loss 0.412 lr 1e-3". Shown at the next redrawing.
@@ -47,7 +47,7 @@ class Progress {
   /// Writes a line of its own; the bar stays below it.
   void print(std::string_view line);
 
-  /// The last state and the time it took. Done by the destructor unless it was called.
+  /// Prints the last state and the total time. The destructor calls it if nobody else did.
   void finish();
 
  private:
@@ -68,7 +68,7 @@ class Progress {
   Options options_;
   std::int64_t total_, done_;
   double began_, next_refresh_;
-  std::deque<Sample> recent_;  ///< what the rate is measured over
+  std::deque<Sample> recent_;  ///< recent states, over which the rate is measured
   bool is_drawn_ = false, is_finished_ = false;
 };
 

@@ -23,16 +23,16 @@ namespace {
 
 std::string today() { return fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))); }
 
-/// Makes the directory (and those above it). False if it was there before.
+/// Creates the directory and those above it. Returns false if it existed.
 bool make_directory(const fs::path& path) {
   std::error_code error;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
   bool made = !error && fs::create_directory(path, error);
-  require(!error, "{}: the directory cannot be made: {}", path.string(), error.message());
+  require(!error, "{}: the directory cannot be created: {}", path.string(), error.message());
   return made;
 }
 
-/// "config.json, metrics.csv and 3 more", in alphabetical order.
+/// "config.json, data.json and 3 more", in alphabetical order.
 std::string listing(const fs::path& directory) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename().string());
@@ -62,7 +62,7 @@ void RunDirectory::Options::add_to(Cli& cli) {
 RunDirectory RunDirectory::open(const std::string& program, const Options& options, const Json& configuration) {
   bool resuming = !options.resume.empty();
   require(!resuming || options.out.empty() || options.out == options.resume,
-          "--resume goes on in its own directory: leave out --out");
+          "--resume continues in its own directory; leave out --out");
   if (resuming) {
     RunDirectory run = resume(options.resume);
     require_same_configuration(run.configuration(), load_json(run.configuration()), configuration,
@@ -79,7 +79,7 @@ RunDirectory RunDirectory::create(const std::string& program, const fs::path& ou
   if (out.empty()) return RunDirectory(first_free(program), true);
   bool made = make_directory(out);
   require(made || fs::is_empty(out),
-          "--out {0}: the directory is not empty ({1}); name a new one, or go on with that run: --resume {0}",
+          "--out {0}: the directory is not empty ({1}); name a new one, or continue that run: --resume {0}",
           out.string(), made ? "" : listing(out));
   return RunDirectory(out, made);
 }
@@ -137,9 +137,9 @@ void require_trained(const fs::path& directory) {
     }
   }
   std::sort(runs.begin(), runs.end());
-  require(runs.empty(), "--model {}: the directory of a comparison; name one of its runs: {}", directory.string(),
+  require(runs.empty(), "--model {}: is the directory of a comparison; name one of its runs: {}", directory.string(),
           listed(runs));
-  fail("--model {}: no trained model is there (best.safetensors)", directory.string());
+  fail("--model {}: the directory has no trained model (best.safetensors)", directory.string());
 }
 
 std::string file_name_for(const std::string& label) {

@@ -1,4 +1,4 @@
-/// Where a run keeps what it makes.
+/// The directory of a run's files.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -10,7 +10,7 @@ namespace fovea {
 
 class Cli;
 
-/// The options that may be others when a run continues: with more updates it goes on beyond its end.
+/// The options that may change when a run continues; with more updates a finished run is extended.
 inline const std::vector<std::string> options_of_extension{"updates", "patience", "evaluate-every", "checkpoint-every"};
 
 /// A directory that belongs to one run, and to one process at a time (it is locked until the object goes).
@@ -28,26 +28,25 @@ class RunDirectory {
     void add_to(Cli& cli);
   };
 
-  /// What a program calls: a new directory with config.json in it, or the one to resume, after checking that its
-  /// config.json agrees with `configuration`.
+  /// Opens the directory of a program's run: a new one, with config.json in it, or the one to resume. Throws Error if
+  /// the config.json of that differs from `configuration`, apart from options_of_extension.
   static RunDirectory open(const std::string& program, const Options& options, const Json& configuration);
 
-  /// Makes `out`, or `runs/PROGRAM-DATE-N` with the first free N = 1, 2, ... if it is empty.
-  /// Throws Error if `out` has anything in it or cannot be made.
+  /// Creates the directory `out`; if `out` is empty, runs/PROGRAM-DATE-N with the first free N = 1, 2, ... Throws Error
+  /// if the directory has files in it or cannot be created.
   static RunDirectory create(const std::string& program, const std::filesystem::path& out);
 
-  /// Takes an existing run's directory. Throws Error if there is none, or another process is writing it.
+  /// Opens the directory of an existing run. Throws Error if there is none, or if another process has opened it.
   static RunDirectory resume(const std::filesystem::path& path);
 
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory& operator=(RunDirectory&& other) noexcept;
   ~RunDirectory();
 
-  /// A run of its own inside this one: one seed of one method, say. `label` may be any text; it is made a file name.
-  /// Opens what is there already, so that a resumed comparison finds its parts.
+  /// Opens or creates a directory inside this one for one run of a comparison. Its name is file_name_for(label).
   RunDirectory part(const std::string& label) const;
 
-  /// Removes all that is in the directory, and the directory unless it was there before.
+  /// Removes all files of the directory, and the directory itself if this object created it.
   void discard() const;
 
   const std::filesystem::path& path() const { return path_; }
@@ -62,17 +61,17 @@ class RunDirectory {
   explicit RunDirectory(std::filesystem::path path, bool made = false);
 
   std::filesystem::path path_;
-  bool made_ = false;  ///< was not there before
+  bool made_ = false;  ///< whether this object created the directory
   int lock_ = -1;
 };
 
-/// Throws Error, about --model, unless a run has left a model in the directory; in that of a comparison the runs are
-/// named.
+/// Throws Error, about --model, unless the directory has a trained model. For the directory of a comparison the message
+/// names its runs.
 void require_trained(const std::filesystem::path& directory);
 
-/// A text as a file name: letters, digits and "._+=" stay, everything else becomes one '-'.
-/// A long one is cut, with a hash of the whole behind.
-/// `window(use=additive, segment=5)` becomes `window-use=additive-segment=5`.
+/// A text as a file name: letters, digits and "._+=" stay, each run of other characters becomes one '-'. A long name is
+/// cut, and a hash of the whole text is appended. `window(use=additive, segment=5)` becomes
+/// `window-use=additive-segment=5`.
 std::string file_name_for(const std::string& label);
 
 }  // namespace fovea

@@ -1,4 +1,4 @@
-/// The log of a training: JSON lines that grow and survive a kill.
+/// The log of a training: a growing file of JSON lines that survives a kill.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -10,13 +10,14 @@
 
 namespace fovea {
 
-/// A file with one JSON object per line. Each has the key "update", which never falls. A line reaches the operating
-/// system before write() returns, so that a killed run loses none; sync() makes the lines survive a power cut as well.
+/// A file with one JSON object per line. Each has the key "update", whose values never decrease. A line reaches the
+/// operating system before write() returns, so that a killed run loses none; sync() makes the lines survive a power cut
+/// as well.
 class RunLog {
  public:
-  /// Continues a file, or begins it if there is none. Every line after update `last`, and a half-written line, is cut
-  /// off, so that the file continues as if the run had never stopped. Throws Error, with file and line, for a line that
-  /// is not one of a log, and if the file cannot be written.
+  /// Opens the file, or creates it. Removes every line after update `last`, and a half-written line, so that the file
+  /// continues as if the run had never stopped. Throws Error, with file and line, for a line that is not one of a log,
+  /// and if the file cannot be written.
   RunLog(const std::filesystem::path& path, std::int64_t last);
 
   void write(const Json& line) { file_.append(line.dump() + "\n"); }

@@ -1,14 +1,14 @@
-/// How long something takes, by the clock and in work. On a machine that others use, work is what can be compared.
+/// Durations by the clock and in CPU time. On a shared machine only CPU times can be compared.
 #pragma once
 #include <ctime>
 
 namespace fovea {
 
-/// Seconds of the clock, and seconds that the threads of this process have worked, all together.
+/// Seconds of the clock, and CPU seconds of all threads of this process.
 struct SpentTime {
   double wall = 0, cpu = 0;
 
-  /// Since some moment in the past, always the same: a difference of two means something.
+  /// The time since a fixed moment in the past. The difference of two is a duration.
   static SpentTime until_now() {
     auto seconds_of = [](clockid_t clock) {
       timespec time = {};

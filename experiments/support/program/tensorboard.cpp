@@ -27,7 +27,7 @@ std::string raw(T value) {
   return bytes;
 }
 
-/// 7 bits a byte, lowest first; the highest bit says whether more follow.
+/// A varint: 7 bits in each byte, the lowest first; the highest bit of a byte is set if more follow.
 std::string as_varint(std::uint64_t value) {
   std::string bytes;
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);

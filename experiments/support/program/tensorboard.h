@@ -21,19 +21,19 @@ namespace fovea {
 /// Name of the file in a run's directory. TensorBoard reads files whose names have "tfevents" in them.
 inline constexpr const char* tensorboard_file = "events.out.tfevents.fovea";
 
-/// Scalars by step. Every event has reached the operating system when scalar() returns, so that a killed run loses
-/// none. Everything throws Error with the file's name when the file cannot be read or written.
+/// Scalars by step. When scalar() returns, the operating system has the event, so that a killed run loses none. All
+/// functions throw Error, with the file's name, if the file cannot be read or written.
 class TensorBoardFile {
  public:
   /// A new file; an old one is replaced.
   explicit TensorBoardFile(std::filesystem::path path);
 
-  /// Goes on with a file. Events after `last_step`, and a half-written one, are cut off, so that the file continues as
-  /// if the run had never stopped. A missing file begins anew. Throws Error for a file that is not TensorBoard's.
+  /// Continues a file. Removes events after `last_step`, and a half-written one, so that the file continues as if the
+  /// run had never stopped. Creates a missing file. Throws Error for a file that is not TensorBoard's.
   static TensorBoardFile resume(std::filesystem::path path, std::int64_t last_step);
 
   /// Appends a point of the curve `tag` ("loss", "development/accuracy"; curves are grouped by what precedes the
-  /// slash), with the time of now. The value is stored as f32. Steps must not fall.
+  /// slash), with the current time. The value is stored as f32. Steps must not decrease.
   void scalar(std::string_view tag, std::int64_t step, double value);
 
   /// Waits until all events are on the disk: before a checkpoint is written, for example.

@@ -15,14 +15,14 @@ namespace {
 
 constexpr std::int64_t shortest_shown = 8, longest_shown = 16, most_tokens = 32, most_heads = 8;
 
-/// What a method says of itself for one sentence, of one shape: [h, I, J] of pairs or [h, I] of queries.
+/// A quantity of a method for one sentence: [h, I, J] for pairs or [h, I] for queries.
 struct Quantity {
   std::string name;
   Tensor values;
 };
 
-/// Its first heads, queries and keys, spread from [B, h, I, J], or from what broadcasts to [B, h, I] as PerQuery
-/// captures do. Nothing for what has another shape.
+/// The quantity's first heads, queries and keys for the first sentence. `values` is [B, h, I, J] or broadcasts to [B,
+/// h, I] as PerQuery captures do; the result is empty for other shapes.
 std::optional<Quantity> for_one_sentence(const std::string& name, Tensor values, std::int64_t queries,
                                          std::int64_t keys) {
   while (values.rank() < 3) values = values.unsqueeze(0);
@@ -40,7 +40,7 @@ std::optional<Quantity> for_one_sentence(const std::string& name, Tensor values,
 
 std::vector<double> row(const Tensor& values, std::int64_t head) { return values.select(0, head).to_vector<double>(); }
 
-/// One of the quantities by its name, for every one of `heads`; null if there is none.
+/// The quantity `name` if it is of queries and of one or all `heads`; otherwise null.
 const Quantity* find(const std::vector<Quantity>& quantities, const std::string& name, std::int64_t heads) {
   for (const Quantity& quantity : quantities) {
     bool is_for_all = quantity.values.size(0) == heads || quantity.values.size(0) == 1;
@@ -49,7 +49,7 @@ const Quantity* find(const std::vector<Quantity>& quantities, const std::string&
   return nullptr;
 }
 
-/// "left pointer" for left_pointer.
+/// The name with spaces: "left pointer" for left_pointer.
 std::string title_of(const Quantity& quantity) {
   std::string title = quantity.name;
   std::replace(title.begin(), title.end(), '_', ' ');
@@ -90,7 +90,7 @@ std::int64_t misfit_of_map(std::int64_t tokens) {
 
 constexpr int no_layer = 1 << 30;
 
-/// Counted from 1; no_layer where every method is global.
+/// The first layer on which a method acts, counted from 1; no_layer if every method is global.
 int first_layer(const std::vector<MethodText>& sum) {
   int first = no_layer;
   for (const MethodText& method : sum) {
@@ -235,7 +235,7 @@ void add_attention_section(Report& report, const std::vector<PicturedRun>& runs,
   const std::vector<std::size_t> shown = shown_sentences(pictures, most_bytes);
   for (std::size_t r = 0; r < pictured.size(); ++r) {
     report.subsection(pictured[r]->title);
-    report.text(shown[r] ? pictured[r]->note : "Left out: the page would grow over its size.");
+    report.text(shown[r] ? pictured[r]->note : "Left out, because the page would become too large.");
     for (std::size_t k = 0; k < shown[r]; ++k) {
       report.text(pictures[r][k].at("text"));
       for (const Json& figure : pictures[r][k].at("figures")) report.add_figure(figure);

@@ -1,4 +1,4 @@
-/// Where the attentions of a trained model look: pictures of a few sentences.
+/// Pictures of a trained model's attentions for a few sentences.
 #pragma once
 #include <filesystem>
 #include <span>
@@ -11,22 +11,22 @@
 
 namespace fovea {
 
-/// Examples worth a picture, at most `count`: of a length (in tokens) that fits a small map, a large group (many
-/// attractors) before a small one, and, if the examples have classes, one of each class in turn.
+/// Chooses at most `count` examples for pictures. Prefers lengths (in tokens) that fit a small map, then large groups
+/// (many attractors). If the examples have classes, takes one of each class in turn.
 std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& examples,
                                           std::span<const std::int64_t> lengths, std::size_t count);
 
-/// The first layer, counted from 0, on which a method of the specification acts: what layers=FIRST-LAST says.
+/// The first layer, counted from 0, on which a method of the specification acts (layers=FIRST-LAST).
 int first_layer_of(const std::string& attention);
 
-/// What attentions computed for one sentence.
+/// The pictures of one sentence.
 struct SentencePictures {
-  std::vector<HeadMaps> maps;     ///< the weights, with a method's centre and width in them; then its matrices
-  std::vector<LineChart> curves;  ///< a method's other numbers, by query
+  std::vector<HeadMaps> maps;     ///< the weights, with the method's centre and width drawn in; then its matrices
+  std::vector<LineChart> curves;  ///< the method's other quantities, by query
 };
 
-/// Pictures of the first sentence of a trace, with a word for each query and key; long sentences are cut. The titles
-/// begin with `place` if there is one: "decoder, layer 1".
+/// Pictures of the first sentence of a trace, with a word for each query and key; long sentences are cut. Titles begin
+/// with `place`, such as "decoder, layer 1", unless it is empty.
 SentencePictures pictures_of(const AttentionTrace& trace, const std::string& place, std::vector<std::string> queries,
                              std::vector<std::string> keys);
 
@@ -39,8 +39,8 @@ struct ShownSentence {
 /// Writes a run's pictures.json: sentences and their drawings, for the report of its comparison.
 void save_pictures(const std::filesystem::path& run, const std::vector<ShownSentence>& sentences);
 
-/// A section with the pictures of several runs: the first sentence of every run, then the second ones, and so on, as
-/// long as they take less than `most_bytes`. Runs without pictures are left out.
+/// Adds a section with the pictures of several runs. Takes the first sentence of every run, then the second ones, and
+/// so on, up to `most_bytes` of pictures. Leaves out runs without pictures.
 struct PicturedRun {
   std::string title, note;
   std::filesystem::path directory;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int wanted_ticks = 5;
 
-/// The nearest of 1, 2, 5, 10 times a power of ten above `value`.
+/// The smallest of 1, 2, 5, 10 times a power of ten that is at least `value`.
 double round_up(double value) {
   double power = std::pow(10, std::floor(std::log10(value)));
   for (double factor : {1.0, 2.0, 5.0}) {
@@ -33,7 +33,7 @@ std::string with_true_minus(std::string text) {
   return text;
 }
 
-/// 2e-5 rather than 2e-05 or 0.00002
+/// Formats 2e-5 as such, rather than as 2e-05 or 0.00002.
 std::string logarithmic_label(double value) {
   constexpr double smallest_plain = 1e-3, largest_plain = 1e4;
   if (value >= smallest_plain * 0.99 && value <= largest_plain * 1.01) return fmt::format("{:.6g}", value);

@@ -1,4 +1,4 @@
-/// From values to pixels, with ticks at round numbers.
+/// The scale of an axis: values to pixels, with ticks at round numbers.
 #pragma once
 #include <span>
 #include <string>
@@ -13,17 +13,17 @@ class AxisScale {
  public:
   enum class Ends { at_ticks, at_data };
 
-  /// The range comes from the axis where it says so, otherwise from the values (all that can be shown); one value, or
-  /// none, gets some room around it.
+  /// The range is that of the axis if it has one, otherwise that of all values that can_show(). A range without width
+  /// is widened.
   AxisScale(const Axis& axis, const std::vector<std::span<const double>>& values, Ends ends, double first_pixel,
             double last_pixel);
 
-  /// Finite, and positive on a logarithmic axis.
+  /// Whether the value is finite and, on a logarithmic axis, positive.
   bool can_show(double value) const;
   double pixel(double value) const;
 
-  /// 1, 2 or 5 times a power of ten apart, or on a logarithmic axis at powers of ten (over less than three decades at
-  /// their 2 and 5 fold as well); all inside the range.
+  /// Ticks inside the range, 1, 2 or 5 times a power of ten apart. On a logarithmic axis they are powers of ten, over
+  /// less than three decades also 2 and 5 times these.
   std::vector<double> ticks() const;
   std::string label(double tick) const;
 

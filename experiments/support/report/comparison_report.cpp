@@ -23,7 +23,7 @@ Rows finished_rows(const Rows& rows) {
   return finished;
 }
 
-/// The scores of one test set with intervals and tests, pooled over seeds.
+/// Adds the scores of one test set with intervals and tests, pooled over seeds.
 void add_scores(Report& report, const Rows& rows, std::size_t set) {
   std::vector<std::string> titles;
   std::vector<std::vector<TextScore>> scores;
@@ -76,7 +76,8 @@ void add_papers(Report& report, const std::string& program, const Rows& rows) {
   }
 }
 
-/// Inputs, references and the hypotheses of each row's best run, at even distances through the first test set.
+/// Adds examples at even distances through the first test set: input, reference, and the hypothesis of each row's best
+/// run.
 void add_examples(Report& report, const Rows& rows) {
   constexpr std::size_t most = 6, longest = 600;
   const std::vector<TestedExample>& examples = rows.front().best().tests.front().examples;

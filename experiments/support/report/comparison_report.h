@@ -1,5 +1,5 @@
-/// The page that a comparison leaves: table, scores, the papers' numbers, learning curves, examples, and where the
-/// attentions look.
+/// The HTML page of a comparison: table, scores, the papers' numbers, learning curves, examples, and pictures of
+/// attentions.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -11,13 +11,13 @@
 namespace fovea {
 
 struct ComparisonReport {
-  std::string program, data;        ///< name; a line about the data
+  std::string program, data;        ///< the program's name; a line about the data
   std::vector<ComparedRow> rows;    ///< one trial each
-  std::vector<ComparedRow> trials;  ///< all of them; the same as `rows` without a search
+  std::vector<ComparedRow> trials;  ///< all trials of a search; without one the same as `rows`
   Json configuration;
 };
 
-/// Writes the page, which is below 1 MB. It is made from the records in the runs' directories alone.
+/// Writes the page, of less than 1 MB. Reads only the records in the runs' directories.
 void write_report(const std::filesystem::path& path, const ComparisonReport& report);
 
 }  // namespace fovea

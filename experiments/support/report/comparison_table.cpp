@@ -13,7 +13,7 @@ namespace {
 
 using Runs = std::vector<const RunResult*>;
 
-/// The mean score on the development set, such that larger is better; -inf if no run was finished.
+/// The mean score on the development set, negated if smaller is better; -inf if no run is finished.
 double dev_score(const ComparedRow& row) {
   std::vector<double> scores;
   for (const RunResult* run : row.finished())
@@ -25,14 +25,14 @@ double dev_score(const RunResult& run) {
   return run.training ? (run.training->higher_is_better ? 1 : -1) * run.training->best_score : 0;
 }
 
-/// A column with the mean over each row's runs. The value is NaN for a run that does not have it.
+/// A column with the mean over each row's runs. value() is NaN for a run without it.
 struct Column {
   std::string heading;
   int decimals;
   std::function<double(const RunResult&)> value;
 };
 
-/// The first finished run: it tells which columns there are.
+/// The first finished run, whose scores determine the columns.
 const RunResult& example_of(const std::vector<ComparedRow>& rows) {
   for (const ComparedRow& row : rows)
     if (!row.finished().empty()) return *row.finished().front();
@@ -45,7 +45,7 @@ double measurement(const TestResult& test, const std::string& name) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Every measurement that some run has, in their order.
+/// Every measurement of any run, in order of appearance.
 std::vector<Measurement> measurements(const std::vector<ComparedRow>& rows, std::size_t set) {
   std::vector<Measurement> all;
   for (const ComparedRow& row : rows)
@@ -56,7 +56,7 @@ std::vector<Measurement> measurements(const std::vector<ComparedRow>& rows, std:
   return all;
 }
 
-/// "BLEU", or "news BLEU" of one of several test sets.
+/// The heading of a score: "BLEU", or "news BLEU" if there are several test sets.
 std::string heading_of(const RunResult& example, std::size_t set, const std::string& name) {
   return example.tests.size() > 1 ? example.tests[set].set + " " + name : name;
 }
@@ -87,7 +87,7 @@ double sentences_per_second(const RunResult& run) {
   return static_cast<double>(test.examples.size()) / test.decoding->wall;
 }
 
-/// The mean over the row's finished runs.
+/// The values of the row's finished runs.
 std::vector<double> values_of(const ComparedRow& row, const std::function<double(const RunResult&)>& value) {
   std::vector<double> values;
   for (const RunResult* run : row.finished()) values.push_back(value(*run));

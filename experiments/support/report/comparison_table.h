@@ -8,16 +8,16 @@
 
 namespace fovea {
 
-/// The runs of one row, or of one trial of a row: a seed each.
+/// The runs of one row, or of one trial of a row, one for each seed.
 struct ComparedRow {
   std::string title, trial;
   std::vector<RunResult> runs;
 
-  /// Without the runs that failed.
+  /// The runs that did not fail.
   std::vector<const RunResult*> finished() const;
-  /// The best run on the development set; the first one of equals. There must be a finished run.
+  /// The best run on the development set, the first of several equal ones. There must be a finished run.
   const RunResult& best() const;
-  /// By the mean score on the development set.
+  /// Whether the mean score on the development set is better.
   bool is_better_than(const ComparedRow& other) const;
 };
 
@@ -25,15 +25,15 @@ struct ComparedRow {
 const ComparedRow& best_of(const std::vector<ComparedRow>& rows);
 bool all_failed(const std::vector<ComparedRow>& rows);
 
-/// The score `k` of the row's test set `set`, pooled over its seeds: the statistics of an example are the mean of those
-/// of its seeds. There must be a finished run.
+/// Score `k` of the row's test set `set`, pooled over seeds: the statistics of an example are the means over the runs.
+/// There must be a finished run.
 TextScore pooled_score(const ComparedRow& row, std::size_t set, std::size_t k);
 
-/// A row for each: the scores and measurements of every test set, p of the first score against the first row,
-/// parameters and speed.
+/// The table, with a line for each row: scores and measurements of every test set, p of the first score against the
+/// first row, parameters and speed.
 Table comparison_table(const std::vector<ComparedRow>& rows);
 
-/// What the table's columns are, and which runs failed.
+/// The text below the table: sizes of the test sets, explanations of columns, and failed runs.
 std::string comparison_caption(const std::vector<ComparedRow>& rows);
 
 /// Every trial of a search with its score on the development set.

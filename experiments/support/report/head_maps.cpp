@@ -30,7 +30,7 @@ double longest_label(const std::vector<std::string>& tokens, double size) {
   return longest;
 }
 
-/// As large as `most_columns` heads beside each other may be on a page.
+/// The layout, as large as `most_columns` heads fit beside each other on a page.
 Layout layout_of(const HeadMaps& maps) {
   constexpr double smallest_cell = 3, largest_cell = 17;
   Layout layout;
@@ -46,7 +46,8 @@ Layout layout_of(const HeadMaps& maps) {
   return layout;
 }
 
-/// The cells of a head as one path for each of a few strengths, one unit a cell: some 12 bytes for each that is seen.
+/// Draws the cells of a head as one path for each of a few strengths, which takes about 12 bytes for a visible cell. A
+/// cell is one unit wide.
 void draw_cells(Drawing& drawing, const HeadMaps& maps, const HeadMaps::Head& head, double x, double y, double cell,
                 double full) {
   constexpr int strengths = 24;
@@ -74,7 +75,7 @@ void draw_cells(Drawing& drawing, const HeadMaps& maps, const HeadMaps::Head& he
   drawing.raw("</g>\n");
 }
 
-/// Key j is the interval [j, j + 1] of the drawing, its centre j + 0.5.
+/// Draws centres and widths. Key j is the interval [j, j + 1] of the drawing, with the centre j + 0.5.
 void draw_centers(Drawing& drawing, const HeadMaps::Head& head, double x, double y, double cell, double keys) {
   auto pixel = [&](double key) { return x + std::clamp(key + 0.5, 0.0, keys) * cell; };
   for (std::size_t i = 0; i < head.center.size(); ++i) {

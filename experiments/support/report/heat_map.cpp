@@ -26,7 +26,7 @@ double longest_label(const std::vector<std::string>& tokens, double size) {
   return longest;
 }
 
-/// As wide as a chart where the cells can be 4 pixels, with labels where they can be 8.
+/// The layout: as wide as a chart if cells can have 4 pixels, with labels if they can have 8.
 HeatLayout heat_layout(const HeatMap& map) {
   constexpr double smallest_cell = 4, largest_cell = 24, smallest_side = 240;
   constexpr double smallest_labelled_cell = 8, smallest_slanted_cell = 14;
@@ -68,7 +68,7 @@ void draw_heat_labels(Drawing& drawing, const HeatMap& map, const HeatLayout& at
   drawing.raw("</g>\n");
 }
 
-/// How far to the right the slanted labels of the keys reach.
+/// The right end of the slanted labels of the keys, in pixels.
 double end_of_labels(const HeatMap& map, const HeatLayout& at) {
   double end = 0;
   for (std::size_t j = 0; at.slanted && j < map.keys.size(); ++j) {
@@ -78,7 +78,7 @@ double end_of_labels(const HeatMap& map, const HeatLayout& at) {
   return end;
 }
 
-/// What the strongest colour stands for.
+/// The value of the strongest colour.
 double full_colour(const HeatMap& map) {
   double largest = 0;
   for (double value : map.values) {

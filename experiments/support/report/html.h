@@ -1,4 +1,4 @@
-/// A report as one HTML file: styles and drawings are in it, nothing is fetched, light and dark.
+/// Reports as one HTML file with styles and drawings inside, in light and dark colours.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -12,24 +12,24 @@
 
 namespace fovea {
 
-/// Text as the content of an element or a quoted attribute of HTML or SVG. Control characters become visible.
+/// Escapes text for the content of an element or a quoted attribute of HTML or SVG. Control characters become visible.
 std::string escape_html(std::string_view text);
 
-/// Sections of text, tables and charts; charts that follow each other stand side by side where there is room.
+/// Sections of text, tables and charts. Successive charts stand side by side if there is room.
 ///
 ///   Report report("agreement");
 ///   report.section("Accuracy").add(table).add(LineChart{...});
 ///   report.write("runs/a1/report.html");
 class Report {
  public:
-  /// `subtitle`: a line below the title; the command that was run, say.
+  /// `subtitle`: a line below the title, such as the command of the run.
   explicit Report(std::string title, std::string subtitle = "");
 
   Report& section(const std::string& heading);
-  /// A heading inside a section; it is not among the links at the top.
+  /// Adds a heading inside a section, without a link at the top of the page.
   Report& subsection(const std::string& heading);
   Report& text(const std::string& paragraph);
-  /// Text whose spaces and line breaks count: a command, an error.
+  /// Adds text whose spaces and line breaks are kept: a command, an error.
   Report& code(const std::string& text);
   Report& add(const Table& table, const std::string& caption = "");
   Report& add(const LineChart& chart);
@@ -37,13 +37,13 @@ class Report {
   Report& add(const Histogram& chart);
   Report& add(const HeatMap& chart);
   Report& add(const HeadMaps& maps);
-  /// A drawing: an <svg> element.
+  /// Adds a drawing, an <svg> element.
   Report& add_figure(const std::string& svg);
-  /// Keys and values of a resolved configuration, in columns.
+  /// Adds the keys and values of a configuration, in columns.
   Report& configuration(const Json& values);
 
   std::string html() const;
-  /// Writes the page in one step (AtomicFile).
+  /// Writes the page atomically (AtomicFile).
   void write(const std::filesystem::path& path) const;
 
  private:

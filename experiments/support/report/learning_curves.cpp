@@ -13,7 +13,7 @@ namespace {
 
 using Points = std::map<double, std::vector<double>>;  ///< x → the y of each run that has it
 
-/// Means over the runs, with their deviation where every point has several.
+/// The means over the runs, with standard deviations if every point has several values.
 Series mean_series(const std::string& name, const Points& points) {
   Series series{.name = name};
   bool has_deviation = !points.empty();
@@ -27,7 +27,7 @@ Series mean_series(const std::string& name, const Points& points) {
   return series;
 }
 
-/// A run's points by stretches of x, each called after its end.
+/// The values of a curve by stretches of x. The key of a stretch is its end.
 Points in_stretches(const std::vector<std::pair<double, double>>& curve, double stretch) {
   Points stretches;
   for (const auto& [x, y] : curve) stretches[std::ceil(x / stretch) * stretch].push_back(y);

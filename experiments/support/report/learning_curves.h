@@ -8,7 +8,7 @@
 
 namespace fovea {
 
-/// The runs of one curve, a seed each: their directories.
+/// The runs of one curve: a directory for each seed.
 struct CurveRuns {
   std::string name;
   std::vector<std::filesystem::path> runs;

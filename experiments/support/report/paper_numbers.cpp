@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char *multiplicative = "window", *additive = "window(use=additive)";
 
-/// Where a method acts and how wide its tables are: no other row of a table.
+/// Whether an option does not distinguish rows of a paper's table, such as the layers on which a method acts.
 bool is_detail(const std::string& option) {
   for (const char* detail : {"layers", "heads", "clip", "hidden", "bias"})
     if (option == detail) return true;
@@ -36,13 +36,13 @@ std::string joined(const std::set<std::string>& parts, const char* between) {
   return text;
 }
 
-/// A number in one way: 1.0 is 1.
+/// The value in a unique form: 1.0 becomes 1.
 std::string plain_value(const std::string& value) {
   const std::optional<double> known = number<double>(value);
   return known ? fmt::format("{}", *known) : value;
 }
 
-/// The methods of a sum in order of their names, with the options that are not as by default; "global" adds nothing.
+/// The methods of a sum, sorted by name, with their non-default options. "global" is left out unless it is alone.
 std::string canonical(const std::vector<MethodText>& sum) {
   std::set<std::string> methods;
   for (const MethodText& method : sum) {
@@ -69,7 +69,7 @@ std::string canonical(const std::string& specification) {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-/// A row of a table, and the model it belongs to. An empty attention is plain attention.
+/// A row of a paper's table and the model that it belongs to. An empty attention is plain attention.
 struct Published {
   const char* name;
   std::vector<double> values;
@@ -213,7 +213,7 @@ const std::vector<PublishedTable> published = {
       {"Flexible, τ = 1.0", {26.18, 0.757}, "classic(additive + flexible(threshold=1.0))"}}},
 };
 
-/// The parts of an order, with what stands for attentions in canonical form.
+/// The parts of an order, with specifications of attentions in canonical form.
 std::string canonical_order(const std::string& order) {
   std::string text;
   for (const std::string& part : parts_of_order(order)) {

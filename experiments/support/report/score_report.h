@@ -16,19 +16,20 @@ struct ScoreRow {
   std::string metric, system, line;
   double value = 0;
   int decimals = 2;
-  std::optional<double> difference;              ///< from the first system; nothing of itself
-  std::optional<Interval> interval;              ///< nothing without resamples
-  std::optional<PairedBootstrap> against_first;  ///< likewise
+  std::optional<double> difference;              ///< from the first system; empty for the first system itself
+  std::optional<Interval> interval;              ///< empty without resamples
+  std::optional<PairedBootstrap> against_first;  ///< empty for the first system and without resamples
 };
 
-/// Row k of each system must be of the same metric. `resamples` 0: neither intervals nor tests.
+/// The rows of all systems, metric by metric. Score k of each system must be of the same metric. With options.resamples
+/// 0 there are no intervals and no tests.
 std::vector<ScoreRow> score_rows(const std::vector<std::string>& systems,
                                  const std::vector<std::vector<TextScore>>& scores, const BootstrapOptions& options);
 
-/// Metrics down; of several systems the values have the papers' marks of significance (Koehn's p).
+/// The table of the rows. With several systems, values have the papers' marks of significance (Koehn's p).
 Table table_of(const std::vector<ScoreRow>& rows);
 
-/// For a terminal; the metrics' own lines follow.
+/// The table for a terminal, followed by the metrics' own lines.
 std::string score_table(const std::vector<ScoreRow>& rows);
 
 /// {"metric": "BLEU", "system": "a.txt", "value": 24.77, "low": ..., "high": ..., "difference": ..., "p_koehn": ...}

@@ -131,7 +131,7 @@ std::string point_text(const Series& series, std::size_t i) {
 
 // --- curves --------------------------------------------------------------------------------------------------------
 
-/// The indices that matter at this size: of long curves only the lowest and the highest point of each stretch, and a
+/// The indices that are visible at this size: of long curves the lowest and the highest point of each stretch, and a
 /// gap if there is one.
 std::vector<std::size_t> visible_points(const std::vector<double>& y) {
   constexpr std::size_t most = 1000, stretches = most / 2;

@@ -24,8 +24,8 @@ struct Axis {
 struct Series {
   std::string name{};
   std::vector<double> x{}, y{};
-  std::vector<double> deviation{};  ///< of y; drawn as a band. Empty: none.
-  bool dashed = false;              ///< a reference: the paper's number, a baseline
+  std::vector<double> deviation{};  ///< of y, drawn as a band; empty: none
+  bool dashed = false;              ///< for a reference, such as a paper's number or a baseline
 };
 
 struct LineChart {
@@ -51,39 +51,39 @@ struct Histogram {
   int bins = 30;                ///< of equal width over the range of all groups
 };
 
-/// Attention weights, a window, a bias: values[i * keys.size() + j] for query i and key j.
-/// Weights (nothing below 0) go from the paper's colour to blue; where there are negative values, they are red.
+/// A map of numbers for queries and keys, such as weights, a window or a bias: values[i * keys.size() + j] for query i
+/// and key j. Values from 0 up go from the background's colour to blue; negative values are red.
 struct HeatMap {
   std::string title{};
   std::vector<std::string> queries{}, keys{};  ///< rows and columns
   std::vector<double> values{};                ///< [I, J] row-major; NaN and infinities are left white
   std::optional<double> low{}, high{};  ///< ends of the colour scale; empty: 0 (or -high), and the largest magnitude
-  std::vector<std::pair<int, int>> marked{};  ///< (i, j) to be outlined: gold alignments
+  std::vector<std::pair<int, int>> marked{};  ///< outlined cells (i, j), such as gold alignments
   std::string query_label = "query", key_label = "key";
 };
 
-/// The same for the heads of an attention, small and side by side, all on one colour scale. There are no tooltips: a
-/// page may have hundreds of these.
+/// Small maps of the heads of an attention, side by side, on one colour scale. They have no tooltips, because a page
+/// may have hundreds of maps.
 struct HeadMaps {
   struct Head {
     std::string name{};
     std::vector<double> values{};           ///< [I, J] row-major; NaN and infinities are left white
-    std::vector<double> center{}, width{};  ///< [I], in keys: drawn as a dot with a bar of that width. Empty: none
+    std::vector<double> center{}, width{};  ///< [I], in keys: drawn as a dot with a bar of this width; empty: none
   };
   std::string title{};
   std::vector<std::string> queries{}, keys{};
   std::vector<Head> heads{};
 };
 
-/// An <svg> element for a page that has palette_style() and chart_style(). Throws Error where x and y (or queries, keys
-/// and values) do not fit each other.
+/// An <svg> element for a page that has palette_style() and chart_style(). Throws Error if the sizes of x and y, or of
+/// queries, keys and values, contradict each other.
 std::string svg(const LineChart& chart);
 std::string svg(const ScatterPlot& chart);
 std::string svg(const Histogram& chart);
 std::string svg(const HeatMap& chart);
 std::string svg(const HeadMaps& maps);
 
-/// Writes such an element, with the styles in it, as a file of its own.
+/// Writes an <svg> element, with the styles inside, as a file of its own.
 void write_svg(const std::filesystem::path& path, const std::string& svg);
 
 /// The colours of pages and charts, light and dark, as CSS variables.

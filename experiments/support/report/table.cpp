@@ -24,7 +24,7 @@ std::string padding(std::size_t width, const std::string& text) {
 std::string on_the_left(const std::string& text, std::size_t width) { return text + padding(width, text); }
 std::string on_the_right(const std::string& text, std::size_t width) { return padding(width, text).append(text); }
 
-/// Markdown's own signs would make `heads(global*4, gaussian*4)` half italic.
+/// Escapes Markdown's signs: without this, `heads(global*4, gaussian*4)` would be half italic.
 std::string escape_markdown(const std::string& text) {
   std::string result;
   for (char c : text) {
@@ -70,7 +70,7 @@ std::string Cell::shown() const {
   return text + mark_;
 }
 
-/// Widths of a column's parts: "80.31", "0.42" behind the ±, the mark; and of the whole.
+/// The widths of a column and of its parts: "80.31", "0.42" behind the ±, the mark.
 struct Table::Layout {
   bool is_numeric = false;
   std::size_t value = 0, deviation = 0, mark = 0, column = 0;
@@ -209,7 +209,7 @@ std::string Table::html() const {
   auto element = [](const char* tag, bool number, const std::string& content) {
     return fmt::format("<{0}{1}>{2}</{0}>", tag, number ? " class=\"number\"" : "", content);
   };
-  std::vector<std::optional<std::string>> deviations(headings_.size());  // one of each column that has them
+  std::vector<std::optional<std::string>> deviations(headings_.size());  // a deviation of each column that has any
   for (const auto& row : rows_) {
     for (std::size_t c = 0; c < row.size(); ++c) {
       if (!row[c].deviation_.empty()) deviations[c] = row[c].deviation_;
@@ -225,7 +225,7 @@ std::string Table::html() const {
       std::string text = escape_html(cell.is_empty() ? nothing : cell.text_);
       if (cell.strong_) text = "<strong>" + text + "</strong>";
       if (deviations[c]) {
-        // cells without one keep its place free, so that the numbers stay below each other
+        // cells without a deviation have an invisible one, so that the numbers stay aligned
         const char* absent = cell.deviation_.empty() ? " absent" : "";
         std::string deviation = cell.deviation_.empty() ? *deviations[c] : cell.deviation_;
         text += fmt::format(" <span class=\"deviation{}\">± {}</span>", absent, deviation);

@@ -17,16 +17,16 @@ class Cell {
   template <std::integral T>
   Cell(T value) : Cell(whole(std::int64_t(value))) {}
 
-  /// 80.31 for (80.308, 2); "–" for NaN.
+  /// A number with `decimals` decimals: 80.31 for (80.308, 2). "–" for NaN.
   static Cell number(double value, int decimals);
-  /// 80.31 ± 0.42; without the deviation where it is NaN (a single run).
+  /// A mean with its deviation, 80.31 ± 0.42; without the deviation if that is NaN (a single run).
   static Cell mean(double mean, double deviation, int decimals);
-  /// Mean and sample standard deviation of some runs.
+  /// The mean and sample standard deviation of the values of several runs.
   static Cell mean_of(std::span<const double> values, int decimals);
 
-  /// A sign of significance, or anything short, behind the value: 24.77↑
+  /// Adds a sign of significance, or another short text, behind the value: 24.77↑
   Cell& mark(std::string sign) { return mark_ = std::move(sign), *this; }
-  /// The best of its column, say: bold where there is bold.
+  /// Makes the cell bold in Markdown and HTML; for the best value of a column, for example.
   Cell& strong(bool is_strong = true) { return strong_ = is_strong, *this; }
 
  private:
@@ -36,30 +36,30 @@ class Cell {
   bool is_empty() const { return text_.empty(); }
   std::string shown() const;
 
-  std::string text_;       ///< rounded; empty: nothing
+  std::string text_;       ///< rounded; empty: no value
   std::string deviation_;  ///< rounded; empty: none
   std::string mark_;
   std::string exact_text_, exact_deviation_;  ///< for CSV
   bool is_number_ = false, strong_ = false;
 };
 
-/// Rows under headings. A column of numbers is set to the right, everything else to the left; control characters in
-/// texts are shown as pictures. Columns with a ± align at it.
+/// Rows under headings. Columns of numbers are aligned to the right, or at their ±, other columns to the left. Control
+/// characters in texts are shown as pictures.
 class Table {
  public:
   explicit Table(std::vector<std::string> headings);
 
-  /// Appends a row with one cell for each heading; std::logic_error otherwise.
+  /// Appends a row. Throws std::logic_error unless it has one cell for each heading.
   Table& row(std::vector<Cell> cells);
-  /// A line between the rows before and those after.
+  /// Draws a line after the rows added so far.
   Table& rule();
 
-  /// For a terminal, with a line break at the end.
+  /// The table for a terminal, with a line break at the end.
   std::string text() const;
   std::string markdown() const;
-  /// Full precision; a column with deviations is followed by `HEADING deviation`.
+  /// The table in full precision. A column with deviations is followed by a column `HEADING deviation`.
   std::string csv() const;
-  /// A <table>, escaped.
+  /// The table as a <table> element.
   std::string html() const;
 
  private:

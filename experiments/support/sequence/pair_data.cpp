@@ -16,7 +16,7 @@ namespace fovea {
 
 namespace {
 
-/// Joins lines, with </s> between them, until they make a block.
+/// Joins lines to blocks of at most `length` tokens, with </s> between lines. A longer line is a block of its own.
 class Blocks {
  public:
   Blocks(EncodedPairs& to, std::int64_t length) : to_(to), length_(static_cast<std::size_t>(length)) {}
@@ -40,11 +40,11 @@ class Blocks {
 void require_fitting(const EncodedPairs& pairs, const TextPair& text, const BatchOptions& batches) {
   constexpr std::size_t shown = 40;
   require(fits(pairs.lengths.back(), batches),
-          "--batch-tokens {}: a text has {} tokens: raise --batch-tokens, or set --max-length or --max-words ('{}')",
+          "--batch-tokens {}: a text has {} tokens; raise --batch-tokens, or set --max-length or --max-words ('{}')",
           batches.tokens, pairs.lengths.back(), printable(shortened(text.target, shown)));
 }
 
-/// Encodes one part of the data. Its texts go to `texts`, unless that is null.
+/// Encodes one part of the data and appends it to `to`. Also appends its texts to `texts`, unless that is null.
 void encode_part(EncodedPairs& to, std::vector<TextPair>* texts, TextOverlap& overlap, const PairTokenizers& tokenizers,
                  const PairSource& pairs, Part part, const PairDataOptions& options, const BatchOptions& batches) {
   const std::int64_t max_length = options.text.text.max_length;
@@ -138,7 +138,7 @@ PairData::PairData(const PairDataOptions& options, const BatchOptions& batches, 
     encode_part(tests.back().pairs, &tests.back().texts, overlap, tokenizers, own ? *own : *pairs, Part::test, options,
                 batches);
     require(tests.back().pairs.size() > 0, "{}: there is no text to test on", own ? own->description() : description_);
-    gold_alignments(tests.back().texts);  // links that are wrong are refused before the training
+    gold_alignments(tests.back().texts);  // throws for wrong links before the training
   }
   print_line(pairs->left_out());
   if (const std::string warning = overlap.warning(has_source_ ? "pairs" : "texts"); !warning.empty())

@@ -1,4 +1,4 @@
-/// The data of programs with sequence models, as token numbers.
+/// The data of the sequence programs as token numbers.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,14 +19,14 @@ struct PairDataOptions {
   ParallelCorpusOptions corpus;
   PairTextOptions text;
   std::int64_t block =
-      0;  ///< language models: lines are joined to texts of about so many tokens; 0: each line is a text
+      0;  ///< language models: lines are joined to texts of about this many tokens; 0: each line is a text
   /// Makes the pairs of --data generated[:...].
   std::function<std::unique_ptr<PairSource>(const std::string& specification)> generate;
   bool has_source = true;
 
-  /// Declares the flags of the corpus and of the text. `description` says what --data is.
+  /// Declares the flags of the corpus and of the text. `description` is that of --data.
   void add_to(Cli& cli, const std::string& description);
-  /// Opens the data for one test set. `trains`: the training set is needed too.
+  /// Opens the data with one of the test sets. `trains`: whether the training set must exist.
   std::unique_ptr<PairSource> open(const std::string& test_set, bool trains) const;
   /// The names in --test-set; "test" without it.
   std::vector<std::string> test_sets() const;
@@ -36,7 +36,7 @@ struct PairDataOptions {
 struct PairSet {
   std::string name;
   EncodedPairs pairs;
-  std::vector<TextPair> texts;  ///< as they were read
+  std::vector<TextPair> texts;  ///< as read from the files
 };
 
 class PairData {
@@ -46,18 +46,18 @@ class PairData {
   PairSet dev;
   std::vector<PairSet> tests;
 
-  /// Reads training, development and test sets and prints a line about each. The vocabulary is learnt, or read from
-  /// `directory` if a run continues there. Throws Error if a set is empty, if a text does not fit into a batch, and if
-  /// the data are others than those the run began with.
+  /// Reads training, development and test sets and prints a line about each. Learns the vocabulary and saves it in
+  /// `directory`; if a run continues there, reads it from there. Throws Error if a set is empty, if a text does not fit
+  /// into a batch, and if the data of a run have changed.
   PairData(const PairDataOptions& options, const BatchOptions& batches, const RunDirectory& directory);
-  /// Reads one part of the data as test set (or sets), for the vocabulary of a trained model.
+  /// Reads one part of the data as the test set (or sets), with the vocabulary of a trained model.
   PairData(const PairDataOptions& options, const BatchOptions& batches, PairTokenizers tokenizers, Part part,
            bool prints);
 
   const std::string& description() const { return description_; }
   /// Writes the vocabulary and the fingerprint of the data into a run's directory.
   void save(const std::filesystem::path& directory) const;
-  /// Throws Error, with the pair, unless every target has as many tokens as its source: a tag for each word.
+  /// Throws Error, with the pair, unless every target has as many tokens as its source: one tag for each word.
   void require_word_by_word() const;
   /// The length of the longest pair, in tokens.
   std::int64_t longest() const;
@@ -75,8 +75,7 @@ class PairData {
 /// The first `max_length` tokens of the text; 0: all.
 std::vector<int> tokens_of(const Tokenizer& tokenizer, const std::string& text, std::int64_t max_length);
 
-/// The links of the pairs' words that are known to be right, a set for each; empty if none are known. Throws Error for
-/// links beyond the texts.
+/// The gold links of each pair; empty if no pair has any. Throws Error for links to words that the texts do not have.
 std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs);
 
 }  // namespace fovea

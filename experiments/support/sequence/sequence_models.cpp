@@ -39,7 +39,7 @@ std::vector<std::string> parts_of_order(const std::string& order) {
   for (std::string& part : parts) {
     auto first = part.find_first_not_of(' '), last = part.find_last_not_of(' ');
     part = first == std::string::npos ? "" : part.substr(first, last - first + 1);
-    require(!part.empty(), "--block-order: '{}': nothing stands beside a '>'", order);
+    require(!part.empty(), "--block-order: '{}': a sub-layer is missing before or after '>'", order);
   }
   return parts;
 }
@@ -56,7 +56,7 @@ void SequenceModelOptions::add_to(Cli& cli) {
              {{"transformer", Architecture::transformer}, {"rnn", Architecture::recurrent}},
              "kind of model; in an rnn --model-dim is the width of the decoder and of each direction of the encoder");
   add_sizes(cli, "embeddings and the outputs of blocks",
-            "of an rnn its one attention, classic(additive) by default; of a language model its own");
+            "in an rnn the only attention, classic(additive) by default; in a language model that of the decoder");
   cli.option("--encoder-layers", encoder_layers, "layers of the encoder alone; 0: --layers").range(0, 1000).rare();
   cli.option("--decoder-layers", decoder_layers, "layers of the decoder alone; 0: --layers").range(0, 1000).rare();
   cli.option("--attention-dropout", attention_dropout, "dropout of attention weights").range(0, 0.99).rare();
@@ -64,20 +64,21 @@ void SequenceModelOptions::add_to(Cli& cli) {
   cli.option("--cross-attention", cross_attention, "attention of a Transformer's decoder over the source");
 
   cli.group("Transformer");
-  cli.option("--block-order", block_order,
-             "the sub-layers of a layer; attention (--attention, --decoder-attention), feed-forward, cross (where none "
-             "is named: before the last feed-forward) or the specification of another attention, as in \"dman > "
-             "attention > feed-forward\"; or C1 to C5 of Fan et al. 2021")
+  cli.option(
+         "--block-order", block_order,
+         "the sub-layers of a layer; attention (--attention, --decoder-attention), feed-forward, cross (if it is not "
+         "named: before the last feed-forward) or the specification of another attention, as in \"dman > "
+         "attention > feed-forward\"; or C1 to C5 of Fan et al. 2021")
       .rare();
   cli.choice("--block-order-in", block_order_in,
              {{"encoder", Stacks::encoder}, {"decoder", Stacks::decoder}, {"both", Stacks::both}},
-             "the stacks that have --block-order; others have attention > feed-forward")
+             "the stacks with the order of --block-order; the other stack has attention > feed-forward")
       .rare();
   add_blocks(cli);
   cli.option("--feed-forward-dropout", feed_forward_dropout, "dropout inside the feed-forward blocks")
       .range(0, 0.99)
       .rare();
-  cli.option("--final-norm", final_norm, "a last norm after a stack with --norm pre").rare();
+  cli.option("--final-norm", final_norm, "with --norm pre: a last norm after each stack").rare();
   cli.choice("--activation", activation, {{"relu", Activation::relu}, {"gelu", Activation::gelu}},
              "activation of the feed-forward blocks")
       .rare();
@@ -108,7 +109,7 @@ void SequenceModelOptions::add_to(Cli& cli) {
 void SequenceModelOptions::require_memory(std::int64_t vocabulary, int copies) const {
   const auto d = static_cast<double>(model_dim), f = static_cast<double>(feed_forward_dim);
   const bool is_transformer = architecture == Architecture::transformer;
-  // four projections and the feed-forward block; the four gates of an LSTM, of its input and its state
+  // Transformer: four projections and the feed-forward block; LSTM: four gates of input and state
   const double of_a_layer = is_transformer ? d * (4 * d + 2 * f) : 8 * d * d;
   const double parameters = std::max({layers, encoder_layers, decoder_layers}) * of_a_layer +
                             static_cast<double>(vocabulary) * (is_transformer ? d : static_cast<double>(embedding_dim));
@@ -170,7 +171,7 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make_transformer(std::int64
                                                                       std::int64_t vocabulary) const {
   require_heads();
   require(tied != Tied::all || source_vocabulary == 0 || source_vocabulary == vocabulary,
-          "--tied all: source and target need one vocabulary; they have {} and {} tokens (--tied decoder does not)",
+          "--tied all: source and target need one vocabulary, but have {} and {} tokens; use --tied decoder",
           source_vocabulary, vocabulary);
   auto or_global = [](const std::string& specification) { return specification.empty() ? "global" : specification; };
   const bool translates = source_vocabulary > 0;
@@ -190,10 +191,10 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make_transformer(std::int64
 
 std::unique_ptr<SequenceModel> SequenceModelOptions::make_recurrent(std::int64_t source_vocabulary,
                                                                     std::int64_t vocabulary) const {
-  require(source_vocabulary > 0, "--architecture rnn: an encoder-decoder; a language model is a transformer");
+  require(source_vocabulary > 0, "--architecture rnn: only for encoder-decoders; language models are transformers");
   require(decoder_attention.empty() && cross_attention.empty(),
-          "--architecture rnn: has one attention, --attention; no --decoder-attention and no --cross-attention");
-  require(encoder_layers == decoder_layers, "--encoder-layers {}: an rnn has as many as --decoder-layers, {}",
+          "--architecture rnn: has one attention, --attention; leave out --decoder-attention and --cross-attention");
+  require(encoder_layers == decoder_layers, "--encoder-layers {}: must equal --decoder-layers {} in an rnn",
           encoder_layers, decoder_layers);
   return std::make_unique<RecurrentModel>(
       RecurrentModelOptions{.source_vocabulary = source_vocabulary,

@@ -1,4 +1,4 @@
-/// The flags of a model of sequences, and the models they make.
+/// The flags of sequence models, and the models that they make.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -46,17 +46,17 @@ struct SequenceModelOptions : TransformerFlags {
 
   void add_to(Cli& cli);
 
-  /// Throws Error where so many copies of the parameters (of large matrices, at least) are more than the machine's
-  /// memory: training keeps four, with gradients and Adam's state.
+  /// Throws Error if the machine's memory is too small for `copies` copies of the parameters. Training keeps four:
+  /// parameters, gradients and Adam's two moments. Only the large matrices are counted.
   void require_memory(std::int64_t vocabulary, int copies) const;
 
-  /// The number of tokens that learned positions are there for; 0: any number.
+  /// The number of tokens that have learned positions; 0: any number.
   std::int64_t positions_limit() const {
     return architecture == Architecture::transformer && positions == Positions::learned ? longest : 0;
   }
 
-  /// source_vocabulary 0: a language model, whose attention is `decoder_attention` or else `attention`. Throws Error,
-  /// with the flag, for what does not go together.
+  /// Makes the model; with source_vocabulary 0 a language model, whose attention is `decoder_attention` or, if that is
+  /// empty, `attention`. Throws Error, with the flag, for options that contradict each other.
   std::unique_ptr<SequenceModel> make(std::int64_t source_vocabulary, std::int64_t vocabulary) const;
 
  private:
@@ -66,10 +66,11 @@ struct SequenceModelOptions : TransformerFlags {
   SubLayers sub_layers(bool decoder, const std::string& own_attention, bool has_source) const;
 };
 
-/// The parts of a --block-order, between the >, without the spaces around them; those of C1 to C5 by their names.
+/// The parts of a --block-order that '>' separates, without spaces around them. The names C1 to C5 stand for their
+/// orders. Throws Error for an empty part.
 std::vector<std::string> parts_of_order(const std::string& order);
 
-/// Every part of the model that has parameters with their number, and the total: for --parameters.
+/// A table for --parameters: the number of parameters of every part of the model, and the total.
 std::string parameter_table(const Module& model);
 
 }  // namespace fovea

@@ -14,28 +14,28 @@ namespace fovea {
 
 namespace {
 
-/// Batches and learned positions have an end. It is better to say so now than when the turn of the longest text comes.
+/// Throws Error if the longest text does not fit into a batch or has more tokens than learned positions.
 void require_room(const SequenceOptions& options, std::int64_t longest) {
   require(fits(longest, options.batches),
-          "--batch-tokens {}: the longest text has {} tokens: raise it, or make texts shorter", options.batches.tokens,
-          longest);
+          "--batch-tokens {}: the longest text has {} tokens; raise --batch-tokens, or cut texts with --max-length",
+          options.batches.tokens, longest);
   const std::int64_t decoded = options.decodes() ? decoded_length(longest) : 0;
   const std::int64_t padded = std::max(padded_length(longest, options.batches), decoded);
   require(options.model.positions_limit() == 0 || padded <= options.model.longest,
-          "--max-positions {}: the longest text has {} tokens with its padding: raise it, or set --max-length or "
+          "--max-positions {}: the longest text has {} tokens with its padding; raise it, or set --max-length or "
           "--max-words",
           options.model.longest, padded);
 }
 
-/// Embeddings of other tokens are worth nothing, even if there are as many.
+/// Throws Error unless the run --init has the same vocabulary: embeddings of other tokens are useless.
 void require_same_tokens(const std::filesystem::path& run, const PairTokenizers& ours) {
   const PairTokenizers theirs = load_tokenizers(run);
   for (auto side : {&PairTokenizers::source, &PairTokenizers::target}) {
     const Tokenizer &a = *(theirs.*side), &b = *(ours.*side);
     bool same = a.size() == b.size();
     for (int id = 0; same && id < a.size(); ++id) same = a.token(id) == b.token(id);
-    require(same, "--init {}: its vocabulary ({}) is not that of these data ({})", run.string(), theirs.description(),
-            ours.description());
+    require(same, "--init {}: its vocabulary ({}) differs from that of these data ({})", run.string(),
+            theirs.description(), ours.description());
   }
 }
 
@@ -49,12 +49,12 @@ void require_text_metric(const std::string& metric) {
   text_scores(metric, example, {&example, 1});
 }
 
-/// The shortest length of decoded texts is at most the longest, and every token has a position.
+/// Throws Error unless --min-length is at most --longest and every decoded token has a learned position.
 void require_lengths(const SequenceModelOptions& model, const DecodingOptions& decoding) {
-  require(decoding.min_length <= decoding.max_length, "--min-length {}: is more than --longest, {}",
+  require(decoding.min_length <= decoding.max_length, "--min-length {}: must be at most --longest {}",
           decoding.min_length, decoding.max_length);
   require(model.positions_limit() == 0 || decoding.max_length < model.longest,
-          "--longest {}: <s> and so many tokens are more than --max-positions, {}", decoding.max_length, model.longest);
+          "--longest {}: with <s>, these are more tokens than --max-positions {}", decoding.max_length, model.longest);
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ void SequenceOptions::add_to(Cli& cli) {
   cli.option("--label-smoothing", label_smoothing, "probability that is spread over the whole vocabulary")
       .range(0, 0.99);
   cli.choice("--loss-per", loss_per, {{"token", LossPer::token}, {"sentence", LossPer::sentence}},
-             "the loss is a mean over tokens, or over sentences, whose tokens' losses are summed")
+             "token: the mean loss of a token; sentence: the mean over sentences of the sum of their tokens' losses")
       .rare();
   if (decodes()) {
     cli.group("Decoding");
@@ -82,24 +82,27 @@ void SequenceOptions::add_to(Cli& cli) {
                "as bleu, chrf or sentence-bleu")
         .rare();
     cli.comparable(false);  // a table's columns are the same in every row
-    cli.option("--metrics", metrics, "scores of decoded texts, with commas; `score --help` lists them");
+    cli.option("--metrics", metrics, "scores of decoded texts, separated by commas; `score --list` describes them");
     cli.choice("--tokenize", tokenization, named_tokenizations(), "how sacrebleu splits texts into words").rare();
     cli.comparable(true);
   }
-  cli.option("--init", initial, "begin with the parameters of this .safetensors file, or of this run's best model")
+  cli.option("--init", initial,
+             "begin with the parameters of this .safetensors file, or of the best model of this run directory")
       .saved_as(lasting_path)
       .rare();
   cli.comparable(false);
   cli.group("Testing");
   cli.option(
          "--spread", spread,
-         "measure the percentage of attention within so many tokens of the query's own position, or over the source "
-         "of the most attended one")
+         "measure the percentage of attention within this many tokens of the query's position, or, over the source, "
+         "of the most attended token")
       .range(0, 1e6)
       .unsaved()
       .rare();
   cli.group("Instead of training");
-  cli.option("--parameters", parameters, "print the parameters of each part of the model, and end").unsaved().rare();
+  cli.option("--parameters", parameters, "print the number of parameters of each part of the model, and exit")
+      .unsaved()
+      .rare();
   trained.add_to(cli, decodes());
 }
 
@@ -147,7 +150,7 @@ void SequenceOptions::print_warnings(const PairData& data) const {
       of_words += (of_words.empty() ? "" : ", ") + std::string(metric);
   if (of_words.empty() || !has_few_spaces(targets)) return;
   fmt::print(
-      "warning: the targets have next to no spaces, and {} compare what lies between spaces: take --metrics chrf, "
+      "warning: the targets have next to no spaces, and {} compare words between spaces: use --metrics chrf, "
       "or --metrics sacrebleu --tokenize zh or char, and --select likewise\n",
       of_words);
 }
@@ -175,7 +178,7 @@ void SequenceOptions::print_parameters() const {
   const std::int64_t source = data.text.text.vocabulary_size;
   const bool is_joint = data.text.joint || data.text.target_vocabulary_size == 0;
   const std::int64_t target = is_joint ? source : data.text.target_vocabulary_size;
-  require(source > 0, "--parameters: needs --vocabulary-size, and a --target-vocabulary-size if it differs");
+  require(source > 0, "--parameters: needs --vocabulary-size, and --target-vocabulary-size if that differs");
   ShapesOnly instead_of_a_model;
   fmt::print("{}", parameter_table(*model.make(decodes() ? source : 0, target)));
 }

@@ -1,4 +1,4 @@
-/// The flags of programs with sequence models, and what can be refused before anything is trained.
+/// The flags of programs with sequence models, and the checks that precede training.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -15,13 +15,13 @@
 
 namespace fovea {
 
-/// By what the loss of an update is divided. Auxiliary losses, which are means over sentences, are multiplied by it.
+/// The divisor of an update's loss. Auxiliary losses, which are means over sentences, are multiplied by it.
 enum class LossPer {
   token,    ///< the mean loss of a token
   sentence  ///< the sum over a sentence's tokens, in the mean over sentences, as in Shu & Nakayama 2017, eq. 9
 };
 
-/// Everything that the flags of one row say.
+/// The values of all flags of one row.
 struct SequenceOptions {
   PairDataOptions data;
   SequenceModelOptions model;
@@ -31,32 +31,33 @@ struct SequenceOptions {
   LossPer loss_per = LossPer::token;
   BeamFlags beam;
   std::string select = "loss";  ///< the score of the development set that selects the model
-  std::string metrics;          ///< of decoded texts (scores_of), with commas
+  std::string metrics;          ///< of decoded texts, separated by commas (scores_of)
   Tokenization tokenization = Tokenization::mteval_13a;
   std::filesystem::path initial;  ///< --init; empty: none
   std::optional<int> spread;
   bool parameters = false;
   TrainedModelOptions trained;
-  bool continues = false;  ///< a run is resumed, which needs no --init any more
+  bool continues = false;  ///< a run is resumed, so that --init is not read again
   std::string data_help;   ///< the description of --data
 
-  /// Sets defaults that suit generated texts. Presets are for others.
+  /// Sets defaults that suit generated texts; presets suit real ones.
   SequenceOptions();
   void add_to(Cli& cli);
 
   std::vector<std::string> metric_names() const;
   bool decodes() const { return data.has_source; }
-  /// Throws Error, with the flag, for flags that do not go together. Makes the model without memory for its parameters.
+  /// Throws Error, with the flag, for flags that contradict each other. Makes the model without memory for its
+  /// parameters.
   void check() const;
-  /// Throws Error for data that the model or the batches have no room for, and for an --init of other data.
+  /// Throws Error for texts too long for the model or the batches, and for an --init run with another vocabulary.
   void check(const PairData& data) const;
   /// Prints a warning if the metrics cannot mean much for these data.
   void print_warnings(const PairData& data) const;
-  /// A model for the data, with initial values; those of --init unless the run continues.
+  /// Makes a model for the data with random initial values, or those of --init if the run does not continue.
   std::unique_ptr<SequenceModel> make_model(const PairData& data, const Run& run) const;
-  /// The trained model of --model.
+  /// Loads the trained model of --model, in evaluation mode.
   std::unique_ptr<SequenceModel> load_model(const PairTokenizers& tokenizers) const;
-  /// Prints the parameters of each part of the model, with vocabularies of the sizes that the flags say.
+  /// Prints the numbers of parameters of the model's parts, for the vocabulary sizes of the flags.
   void print_parameters() const;
 
  private:

@@ -15,7 +15,7 @@ std::string text_of(const TokenStore& store, std::size_t k, const Tokenizer& tok
   return tokenizer.decode(tokens);
 }
 
-/// One pair as the model reads it, and its tokens as words.
+/// One pair as the model's input, with its tokens as words.
 struct ShownPair {
   SequenceBatch batch;
   std::string text;
@@ -44,14 +44,14 @@ ShownPair shown_pair(const PairSet& set, const PairTokenizers& tokenizers, std::
   return shown;
 }
 
-/// ", layer 2" of "1.cross"; "" of an attention that is alone.
+/// ", layer 2" for the trace "1.cross"; "" for a model's only attention.
 std::string layer_of(const AttentionTrace& trace) {
   const std::optional<int> layer = leading_number<int>(trace.name);
   return layer ? fmt::format(", layer {}", *layer + 1) : "";
 }
 
-/// The first attention whose method says something of itself; where none does, the first one, or of those over the
-/// source the last, which is nearest to the words.
+/// The attention to show: the first whose method has quantities of its own. If there is none, the first layer; over the
+/// source the last layer, which is nearest to the output.
 const AttentionTrace* telling(const std::vector<const AttentionTrace*>& traces, bool over_source) {
   if (traces.empty()) return nullptr;
   auto first = std::find_if(traces.begin(), traces.end(), [](auto* trace) { return !trace->quantities.empty(); });
@@ -63,7 +63,7 @@ void append(SentencePictures& all, SentencePictures more) {
   std::move(more.curves.begin(), more.curves.end(), std::back_inserter(all.curves));
 }
 
-/// One attention of each kind that the model has.
+/// Pictures of one attention of each kind that the model has.
 SentencePictures pictures_of(SequenceModel& model, const ShownPair& pair) {
   NoGrad off;
   SequenceTrace trace;

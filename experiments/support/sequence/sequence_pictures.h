@@ -9,8 +9,8 @@
 
 namespace fovea {
 
-/// Pictures of two pairs of a test set while the model is given source and reference. Each has one attention of each
-/// kind that the model has: over the source, in the encoder, in the decoder. `tested` are the pairs' results.
+/// Pictures of two pairs of a test set under teacher forcing. Each pair has one attention of each kind that the model
+/// has: over the source, in the encoder, in the decoder. `tested` has the results of the pairs.
 std::vector<ShownSentence> attention_pictures(SequenceModel& model, const PairSet& set, const TestResult& tested,
                                               const PairTokenizers& tokenizers);
 

@@ -77,14 +77,15 @@ std::vector<DevScore> development_scores(SequenceModel& model, const PairData& d
 
 namespace {
 
-/// Calls after every batch: throws Interrupted after Ctrl-C.
+/// A progress function that throws Interrupted after Ctrl-C. Called after every batch.
 SentenceProgress stopping_when_interrupted(const std::string& when_stopped) {
   return [&when_stopped](std::int64_t) {
     if (interrupted()) throw Interrupted(when_stopped);
   };
 }
 
-/// The likelihoods, in the examples. Blocks of several lines, which only language models have, take the place of lines.
+/// Adds the likelihoods to the examples. If a language model's texts are blocks of several lines (--block), the
+/// examples become blocks.
 void add_likelihoods(TestResult& test, SequenceModel& model, const PairSet& set, const SequenceOptions& options,
                      const SentenceProgress& stopping) {
   const std::vector<Likelihood> sentences = likelihoods(model, set.pairs, options.batches, stopping);
@@ -134,7 +135,7 @@ std::optional<double> alignment_error(SequenceModel& model, const PairSet& set, 
   return alignment_error_rate(sums);
 }
 
-/// How much of an attention lies near the query's own position, or, over the source, near its peak.
+/// The share of an attention near the query's own position, or, over the source, near its peak.
 struct AttentionShare {
   std::string name;  ///< "encoder.0.attention", "decoder.2.cross"
   enum class Place { encoder, decoder, source } place;
@@ -143,7 +144,7 @@ struct AttentionShare {
 
 std::vector<std::int64_t> whole_numbers(const std::vector<std::int32_t>& x) { return {x.begin(), x.end()}; }
 
-/// Sums the shares of each attention over sentences, by teacher forcing.
+/// Sums the shares of each attention over the sentences under teacher forcing.
 class SpreadSums {
  public:
   explicit SpreadSums(std::int64_t distance) : distance_(distance) {}
@@ -175,7 +176,7 @@ class SpreadSums {
   }
 
  private:
-  /// [B, H, I, J], in the mean over dimensions where each has its own.
+  /// The weights, [B, H, I, J]. Weights of each dimension, [B, H, I, J, D], are averaged over the dimensions.
   static Tensor weights(const AttentionTrace& trace) {
     return trace.weights.rank() == 5 ? mean(trace.weights, {4}).value() : trace.weights.value();
   }
@@ -184,7 +185,7 @@ class SpreadSums {
   std::vector<AttentionShare> shares_;
 };
 
-/// The percentages of each attention, and the means over each stack: encoder %, decoder %, cross %.
+/// Adds the percentage of each attention, and the means of each kind: encoder %, decoder %, cross %.
 void add_attention_shares(TestResult& test, SequenceModel& model, const PairSet& set, const SequenceOptions& options,
                           const SentenceProgress& stopping) {
   SpreadSums sums(*options.spread);
@@ -245,7 +246,7 @@ void write_lines(const std::filesystem::path& path, const std::vector<TestedExam
   file.commit();
 }
 
-/// hypotheses.txt and references.txt, for `score`; with the set's name if it is not the only one.
+/// Writes hypotheses.txt and references.txt for `score`. With several test sets, the names contain that of the set.
 void write_texts(const RunDirectory& directory, const std::vector<TestResult>& tests) {
   for (const TestResult& test : tests) {
     const std::string ending = tests.size() > 1 ? "." + file_name_for(test.set) + ".txt" : ".txt";

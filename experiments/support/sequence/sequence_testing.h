@@ -9,24 +9,25 @@
 
 namespace fovea {
 
-/// Calls body(batch, its input) for batches of the pairs, without gradients and dropout.
+/// Calls body(batch, input of the batch) for batches of the pairs, without gradients and dropout.
 void for_teaching_batches(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
                           const std::function<void(const PairBatch&, const SequenceBatch& read)>& body);
 
-/// The likelihood of each pair's target by teacher forcing, in the order of the pairs; words are not counted.
-/// progress(n) is called after every batch of n sentences.
+/// The likelihood of each pair's target by teacher forcing, in the order of the pairs, without counts of words and
+/// characters. Calls progress(n) after every batch of n sentences.
 std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
                                     const std::function<void(std::int64_t sentences)>& progress = {});
 
-/// The scores of the development set, first the one that selects the model.
+/// The scores of the development set; the first selects the model.
 std::vector<DevScore> development_scores(SequenceModel& model, const PairData& data, const SequenceOptions& options);
 
-/// Tests on one set: the likelihood by teacher forcing, beam search and its metrics, and what attention did. After
-/// Ctrl-C throws Interrupted with the text `when_stopped`.
+/// Tests the model on one set: likelihoods by teacher forcing, metrics of beam search, alignment error, windows and,
+/// with --spread, shares of the attention. After Ctrl-C, throws Interrupted with the text `when_stopped`.
 TestResult test_model(SequenceModel& model, const PairSet& set, const PairTokenizers& tokenizers,
                       const SequenceOptions& options, const std::string& when_stopped);
 
-/// Tests on all sets of the data, and leaves hypotheses and pictures in the run's directory, if it has one.
+/// Tests the model on all test sets of the data. Writes hypotheses and pictures into the run's directory, if it has
+/// one.
 RunResult test_model(SequenceModel& model, const PairData& data, const SequenceOptions& options, const Run& run);
 
 }  // namespace fovea

@@ -39,7 +39,7 @@ namespace {
 
 constexpr std::int64_t decoded_length_multiple = 1;
 
-/// body(batch, its sources) for batches of sources of similar length.
+/// Calls body(batch, sources) for batches of sources of similar length.
 template <class Body>
 void for_batches(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, const Body& body) {
   NoGrad off;
@@ -67,7 +67,7 @@ BeamOptions stopping_when_interrupted(BeamOptions options, const SentenceProgres
   return options;
 }
 
-/// Without <s> and </s>.
+/// The target of each row, without <s> and </s>.
 std::vector<std::vector<std::int32_t>> targets_of(const PairBatch& batch) {
   std::vector<std::vector<std::int32_t>> targets;
   for (std::int64_t row = 0; row < batch.rows; ++row) {
@@ -121,7 +121,7 @@ std::vector<Hypothesis> force(SequenceModel& model, const EncodedPairs& pairs, c
 
 namespace {
 
-/// The windows of an attention: "range", or that of one of its heads, "head_2.range".
+/// Whether a quantity is a window: "range", or that of one head, "head_2.range".
 bool is_range(const std::pair<std::string, Variable>& quantity) {
   return quantity.first == "range" || quantity.first.ends_with(".range");
 }
@@ -136,8 +136,9 @@ struct Window {
   double size() const { return std::max(0.0, end - first); }
 };
 
-/// Of each row of a step's attention, [R, H, 1, J], the keys that were scored, in the mean over heads. The windows of
-/// all heads narrow one another; those of some heads are one head's after the other, and the rest see every key.
+/// The number of keys that each row of a step's attention [R, H, 1, J] scored, averaged over heads. A window of all
+/// heads applies to every head, and several such windows intersect. Windows of single heads belong to the first heads
+/// in order; the other heads score every key.
 std::vector<double> scored_keys(const AttentionTrace& trace, const std::vector<double>& source_lengths) {
   const auto H = static_cast<std::size_t>(trace.weights.size(1)), R = source_lengths.size();
   std::vector<std::vector<Window>> windows;  // [R, H]
@@ -164,7 +165,7 @@ std::vector<double> scored_keys(const AttentionTrace& trace, const std::vector<d
   return spans;
 }
 
-/// The mean over the attentions that look at the source.
+/// The mean of scored_keys() over the attentions over the source.
 std::vector<double> scored_positions(const std::vector<AttentionTrace>& traces, const std::vector<double>& lengths) {
   std::vector<double> mean_spans(lengths.size(), 0);
   const auto count = static_cast<double>(std::count_if(traces.begin(), traces.end(), looks_at_source));
@@ -206,7 +207,7 @@ VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const Be
       std::vector<double> scored = scored_positions(traces, lengths);
       for (std::size_t row = 0; row < scored.size(); ++row) {
         auto& own = spans[static_cast<std::size_t>(batch.indices[sentences[row]])];
-        own.resize(step + 1);  // a sentence lives from its first step to its last
+        own.resize(step + 1);  // no step of a sentence is missing before its last
         own[step].push_back(scored[row]);
       }
       ++step;

@@ -1,4 +1,4 @@
-/// From texts to what a sequence model makes of them.
+/// Decoding of texts with sequence models.
 #pragma once
 #include <functional>
 #include <span>
@@ -17,14 +17,14 @@ class Cli;
 /// The flags of beam search.
 struct BeamFlags {
   BeamOptions beam = {};
-  std::int64_t batch_tokens = 4096;  ///< source tokens that are decoded together, padding included, of all hypotheses
-  std::int64_t batch_sentences = 0;  ///< rows of a batch, whatever their length; 0: as many as batch_tokens allows
+  std::int64_t batch_tokens = 4096;  ///< source tokens that are decoded together for each hypothesis, padding included
+  std::int64_t batch_sentences = 0;  ///< sentences of a batch, of any length; 0: as many as batch_tokens allows
 
   /// Declares --beam, --length-penalty, --min-length, --longest, ...
   void add_to(Cli& cli);
 };
 
-/// The length to which a source of so many tokens, </s> among them, may be padded where it is decoded.
+/// The padded length with which decode() reads a source of `tokens` tokens, </s> included.
 std::int64_t decoded_length(std::int64_t tokens);
 
 struct DecodedText {
@@ -34,23 +34,26 @@ struct DecodedText {
 
 using SentenceProgress = std::function<void(std::int64_t sentences)>;
 
-/// What beam search finds for each of the encoded pairs' sources, in their order. `progress` hears of every sentence.
+/// Decodes the source of each pair by beam search. Results are in the order of the pairs. Calls progress(n) after every
+/// n sentences.
 std::vector<DecodedText> decode(SequenceModel& model, const EncodedPairs& pairs, const PairTokenizers& tokenizers,
                                 const BeamFlags& flags, const SentenceProgress& progress = {});
 
-/// The best text of each.
+/// The best hypothesis of each text.
 std::vector<std::string> best_texts(const std::vector<DecodedText>& decoded);
 
-/// Forced decoding: what the model says of each pair's target, token by token.
+/// Forced decoding: the log-probability, and with flags.beam.alignments the attention, of each pair's given target,
+/// step by step.
 std::vector<Hypothesis> force(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags,
                               const SentenceProgress& progress = {});
 
-/// Whether an attention over the source has a window, of which it computes no more: local and flexible attention. A
-/// model that has none scores the whole source at each step.
+/// Whether an attention over the source computes scores only in a window, as local and flexible attention do. Models
+/// without such an attention score the whole source at each step.
 bool has_source_windows(SequenceModel& model);
 
-/// How many positions of the source, </s> among them, each step of decoding scored, over heads and layers; in a search
-/// of its own, for to look on costs time. `forced`: through the pairs' targets, not by beam search.
+/// The number of source positions, </s> included, that a step of decoding scores, averaged over heads and layers. Runs
+/// a decoding of its own, because tracing costs time: beam search, or if `forced` is set forced decoding of the pairs'
+/// targets.
 VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
                        const SentenceProgress& progress = {});
 

@@ -82,11 +82,12 @@ void TrainedModelOptions::add_to(Cli& cli, bool translates) {
 
 Use TrainedModelOptions::use(const Cli& cli) const {
   auto belongs = [&](const char* flag, bool is_there, const char* to) {
-    require(!cli.given(flag) || is_there, "{}: goes with {}", flag, to);
+    require(!cli.given(flag) || is_there, "{}: only with {}", flag, to);
   };
   const bool evaluates = cli.given("--evaluate"), decodes = cli.given("--decode"), draws = cli.given("--sample");
   const char* flag = evaluates ? "--evaluate" : decodes ? "--decode" : "--sample";
-  require(!(evaluates && (decodes || draws)), "--evaluate and {}: one at a time", decodes ? "--decode" : "--sample");
+  require(!(evaluates && (decodes || draws)), "--evaluate and {}: give only one of them",
+          decodes ? "--decode" : "--sample");
   if (translates_) {
     belongs("--force", decodes, "--decode, which has the sources");
     belongs("--json", evaluates || cli.given("--force"), "--evaluate or --force");
@@ -100,7 +101,8 @@ Use TrainedModelOptions::use(const Cli& cli) const {
   const bool is_asked = evaluates || decodes || draws;
   require(!is_asked || !directory.empty(), "{}: needs --model, the directory of a trained run", flag);
   for (const char* own : {"--out", "--spread"}) belongs(own, !decodes && !draws, "training or --evaluate");
-  require(is_asked || directory.empty(), "--model: goes with --evaluate or {}; to train on from a model: --init",
+  require(is_asked || directory.empty(),
+          "--model: only with --evaluate or {}; to continue training from a model, use --init",
           translates_ ? "--decode" : "--sample");
   return evaluates ? Use::evaluation : decodes ? Use::decoding : draws ? Use::sampling : Use::training;
 }
@@ -111,21 +113,22 @@ Part TrainedModelOptions::part() const {
 
 namespace {
 
-/// Up to so many lines at a time, and with them what is said of them, if a file of it is given.
+/// Reads the lines of --decode in portions, with the lines of --force if that is given.
 class TextLines {
  public:
   struct Some {
     std::vector<std::string> sources, targets;
-    std::exception_ptr trouble;  ///< with the line behind them
+    std::exception_ptr trouble;  ///< the error of the line after these
   };
 
-  /// What is wrong with a source, and with what is said of it; empty: nothing.
+  /// Functions that return an error message for a line of --decode or --force; empty: the line is fine.
   struct Faults {
     std::function<std::string(const std::string&line)> of_source, of_target;
   };
 
   TextLines(const TrainedModelOptions& options, Faults faults) : faults_(std::move(faults)), sources_(options.decoded) {
-    require(options.decoded != "-" || options.forced != "-", "--decode and --force: standard input ('-') can be one");
+    require(options.decoded != "-" || options.forced != "-",
+            "--decode and --force: only one of them can be standard input ('-')");
     if (!options.forced.empty()) targets_.emplace(options.forced);
     if (options.decoded == "-" && ::isatty(STDIN_FILENO)) at_once_ = 1;
   }
@@ -168,12 +171,12 @@ class TextLines {
   bool more_ = true;
 };
 
-/// What decoding came to, of all lines.
+/// Sums over all decoded lines.
 struct Sums {
   std::int64_t sentences = 0, tokens = 0, source_tokens = 0;
   SpentTime time;
   double log_probability = 0;
-  double window = 0;  ///< of each sentence
+  double window = 0;  ///< the sum of each sentence's mean
 };
 
 void print_decoding(const Sums& sums) {
@@ -231,7 +234,7 @@ class TextDecoder {
       if (some.trouble) std::rethrow_exception(some.trouble);
     }
     if (links_) links_->commit();
-    require(options_.forced.empty() || sums_.sentences > 0, "{}: there is no line", options_.forced);
+    require(options_.forced.empty() || sums_.sentences > 0, "{}: the file has no lines", options_.forced);
     if (sums_.sentences == 0) return;
     if (!options_.forced.empty())
       print_forced(sums_, options_.json);
@@ -246,7 +249,7 @@ class TextDecoder {
     if (positions_ == 0) return {};
     const std::int64_t padded = decoded_length(std::ssize(read(line)) + 1);
     if (padded <= positions_) return {};
-    return fmt::format("{} tokens with </s> and padding, --max-positions is {}: set --max-length to cut what is longer",
+    return fmt::format("{} tokens with </s> and padding, --max-positions is {}; set --max-length to cut longer texts",
                        padded, positions_);
   }
   std::string fault_of_target(const std::string& line) const {
@@ -310,8 +313,9 @@ class TextDecoder {
   const PairTokenizers& tokenizers_;
   const TrainedModelOptions& options_;
   BeamFlags flags_;
-  std::int64_t longest_;    ///< tokens that are read of a source, its first ones; 0: all
-  std::int64_t positions_;  ///< of learned position vectors, for a text with padding and </s>; 0: any number
+  std::int64_t longest_;  ///< the most tokens of a source, from its beginning; 0: all
+  std::int64_t
+      positions_;  ///< number of learned positions; a text with padding and </s> has at most this many; 0: any number
   std::optional<AtomicFile> links_;
   bool has_windows_ = false;
   Sums sums_;
@@ -345,7 +349,7 @@ void sample_texts(const SequenceOptions& options) {
       batch.prefixes.assign(static_cast<std::size_t>(std::min(at_once, trained.samples - done)), begin);
       for (const Hypothesis& one : sample(*model, batch, sampling)) fmt::print("{}\n", tokenizer.decode(one.tokens));
       std::fflush(stdout);
-      ++sampling.seed;  // others are drawn next
+      ++sampling.seed;  // the next batch draws other texts
     }
   };
   if (trained.prompt != "-") return print_samples(trained.prompt);

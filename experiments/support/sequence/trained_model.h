@@ -14,23 +14,22 @@ struct SequenceOptions;
 enum class Use { training, evaluation, decoding, sampling };
 
 struct TrainedModelOptions {
-  std::filesystem::path directory;   ///< --model: a run's
+  std::filesystem::path directory;   ///< --model: the directory of a run
   std::int64_t average = 0;          ///< --average-kept
-  std::string evaluated;             ///< the part of the data that it is tested on; empty: none
-  std::string decoded, forced;       ///< files of sources, and of what is to be said of them
-  std::filesystem::path alignments;  ///< where the links of what is decoded go
+  std::string evaluated;             ///< --evaluate: the part of the data to test on; empty: none
+  std::string decoded, forced;       ///< --decode, --force: files of sources, and of their given translations
+  std::filesystem::path alignments;  ///< --alignments: the file for the links of decoded texts
   int n_best = 1;
-  bool json = false;  ///< results as objects, in place of tables and lines
+  bool json = false;  ///< print results as JSON objects instead of tables and lines
 
   std::int64_t samples = 0;
   std::string prompt;  ///< "-": each line of standard input
   SamplingOptions sampling = {};
 
-  /// Declares --model, --evaluate, --json; --decode, --force, --n-best, --alignments for models that translate,
-  /// --sample,
-  /// --prompt, ... for language models.
+  /// Declares --model, --evaluate, --json; for models that translate --decode, --force, --n-best, --alignments; for
+  /// language models --sample, --prompt, ...
   void add_to(Cli& cli, bool translates);
-  /// What the flags ask for. Throws Error where some are there without the one that they belong to.
+  /// The use that the flags choose. Throws Error for flags that belong to another use.
   Use use(const Cli& cli) const;
   /// The part of the data that --evaluate names.
   Part part() const;
@@ -39,12 +38,12 @@ struct TrainedModelOptions {
   bool translates_ = true;
 };
 
-/// Prints what beam search finds for each line of --decode; lines that are typed are decoded one by one. With --force,
-/// prints instead the log-probability and the number of tokens, </s> among them, of each line's given translation. The
-/// time goes to standard error.
+/// Decodes each line of --decode by beam search and prints the result; lines that a person types are decoded one by
+/// one. With --force, prints instead the log-probability and the number of tokens, </s> included, of each line's given
+/// translation. Prints the time to standard error.
 void decode_texts(const SequenceOptions& options);
 
-/// Prints --sample texts that begin with --prompt, or with each line of standard input.
+/// Prints --sample texts that begin with --prompt, or, if that is "-", with each line of standard input.
 void sample_texts(const SequenceOptions& options);
 
 }  // namespace fovea

@@ -18,8 +18,7 @@ std::vector<std::int64_t> words_of_tokens(const Tokenizer& tokenizer, std::span<
   std::int64_t number = 0;
   std::size_t begin = 0;  // of the word
   for (std::size_t k = 0; k < tokens.size(); ++k) {
-    // As long as it is one word that the tokens are decoded to, they are it: some tokenizers mark beginnings, some
-    // ends.
+    // Tokens form one word as long as they decode to one word. Some tokenizers mark beginnings of words, some ends.
     if (split_words(tokenizer.decode(tokens.subspan(begin, k + 1 - begin))).size() > 1) {
       ++number;
       begin = k;
@@ -41,7 +40,7 @@ std::set<Link> word_links(const std::vector<std::vector<float>>& attention,
       sums[static_cast<std::size_t>(target_words[t]) * S + static_cast<std::size_t>(source_words[j])] +=
           attention[t][j];
   std::set<Link> links = strongest_links(sums, static_cast<std::int64_t>(S));
-  std::erase_if(links, [&](const Link& link) {  // of a word that looks at </s> alone
+  std::erase_if(links, [&](const Link& link) {  // the target word attends to </s> alone
     return sums[static_cast<std::size_t>(link.target) * S + static_cast<std::size_t>(link.source)] == 0;
   });
   return links;

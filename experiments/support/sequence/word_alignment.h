@@ -1,4 +1,4 @@
-/// Links between words, from what attention says of tokens.
+/// Links between words, from the attention between tokens.
 #pragma once
 #include <cstdint>
 #include <set>
@@ -11,14 +11,14 @@
 
 namespace fovea {
 
-/// The word, from 0, of each token that the text is encoded to.
+/// For each token of the encoded text, the number of its word, from 0.
 std::vector<std::int64_t> words_of_tokens(const Tokenizer& tokenizer, std::string_view text);
-/// The word of each of these tokens, in the text that they are decoded to.
+/// For each of the tokens, the number of its word in the decoded text, from 0.
 std::vector<std::int64_t> words_of_tokens(const Tokenizer& tokenizer, std::span<const int> tokens);
 
-/// For each word of the target the word of the source that its tokens look at most, all together. `attention` has a row
-/// for each token of the target and for </s>, of the source's tokens and </s>, as Hypothesis::alignment; </s> is no
-/// word. No links to a source without words.
+/// Links each word of the target with the source word to which its tokens attend most, summed over the tokens.
+/// `attention` has a row for each target token and </s>, with a weight for each source token and </s>, as
+/// Hypothesis::alignment. </s> is no word: a target word that attends to </s> alone has no link.
 std::set<Link> word_links(const std::vector<std::vector<float>>& attention,
                           const std::vector<std::int64_t>& source_words, const std::vector<std::int64_t>& target_words);
 

@@ -28,9 +28,10 @@ void add_options(Cli& cli, TextOptions& options) {
   for (const Units units : all_units) choices.emplace_back(name_of(units), units);
   cli.choice("--units", options.units, choices,
              "tokens; sub-words and characters come from SentencePiece, codes are those of subword-nmt");
-  cli.option("--vocabulary-size", options.vocabulary_size,
-             "the most tokens, with the 4 special ones; 0: 30000 words, 8000 sub-words (or as many as there are), all "
-             "characters, all units of codes")
+  cli.option(
+         "--vocabulary-size", options.vocabulary_size,
+         "the most tokens, or 0 for the usual number; with the 4 special ones; the usual number is 30000 words, 8000 "
+         "sub-words (or as many as there are), all characters, or all units of codes")
       .at_least(0);
   cli.option("--min-count", options.min_count, "the least count of a word in the training texts; rarer words are <unk>")
       .at_least(1)

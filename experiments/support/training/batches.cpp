@@ -16,13 +16,13 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// The padded length after this one: at least an eighth more, which keeps them few and padding below that for long
-/// texts.
+/// The padded length after `length`: at least an eighth longer. Few lengths occur, and long texts have less than an
+/// eighth of padding.
 std::int64_t next_padded_length(std::int64_t length, std::int64_t multiple) {
   return rounded_up(std::max(length + multiple, length + length / 8), multiple);
 }
 
-/// Padded lengths up to the longest.
+/// All padded lengths up to that of `longest`.
 std::vector<std::int64_t> padded_lengths(std::int64_t longest, std::int64_t multiple) {
   const std::int64_t last = rounded_up(longest, multiple);
   std::vector<std::int64_t> lengths;
@@ -48,8 +48,8 @@ void check_options(const BatchOptions& options, std::span<const std::int64_t> le
   }
 }
 
-/// Fills bucket after bucket, the shortest first. `arrange` puts a bucket's examples, and what came over from the one
-/// before, into the order in which they are dealt out.
+/// Makes the batches bucket by bucket, the shortest first. `arrange` orders the examples of a bucket, together with the
+/// rest of the bucket before it.
 std::vector<PlannedBatch> deal(std::span<const std::int64_t> lengths, const BatchOptions& options,
                                const std::function<void(std::span<std::int64_t>)>& arrange) {
   check_options(options, lengths);
@@ -96,7 +96,7 @@ std::int64_t padded_length(std::int64_t tokens, const BatchOptions& options) {
 void add_options(Cli& cli, BatchOptions& options) {
   cli.option("--batch-tokens", options.tokens, "most tokens of a batch, with padding").range(1, 1e9);
   cli.option("--batch-sentences", options.sentences,
-             "texts of a batch, whatever their length; 0: as many as --batch-tokens allows")
+             "texts of a batch, of any length; 0: as many as --batch-tokens allows")
       .range(0, 1e6)
       .rare();
   cli.option("--length-multiple", options.length_multiple, "padded lengths are multiples of this")

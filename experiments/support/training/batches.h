@@ -17,36 +17,36 @@ class Cli;
 
 struct BatchOptions {
   std::int64_t tokens = 4096;        ///< most tokens of a batch, padding included
-  std::int64_t sentences = 0;        ///< rows of a batch, whatever their length; 0: as many as `tokens` allows
+  std::int64_t sentences = 0;        ///< rows of a batch of any length; 0: as many as `tokens` allows
   std::int64_t length_multiple = 8;  ///< padded lengths are multiples of this
-  std::int64_t accumulate = 1;       ///< batches of an update, whose gradients are added up
+  std::int64_t accumulate = 1;       ///< batches of an update; their gradients are added
 };
 
 /// Declares --batch-tokens, --batch-sentences, --length-multiple and --accumulate.
 void add_options(Cli& cli, BatchOptions& options);
 
-/// Examples that are computed together, before they are padded.
+/// The choice of the examples of one batch.
 struct PlannedBatch {
-  std::int64_t length = 0;             ///< padded length; every example's is at most this
+  std::int64_t length = 0;             ///< padded length; no example is longer
   std::vector<std::int64_t> examples;  ///< indices into the lengths
 };
 
-/// Whether a text of so many tokens, padded, fits into a batch.
+/// Whether a text of `tokens` tokens, padded, fits into a batch.
 bool fits(std::int64_t tokens, const BatchOptions& options);
 
-/// The length to which a text of so many tokens is padded: multiples of length_multiple that are at least an eighth
-/// apart, so that few shapes occur.
+/// The length to which a text of `tokens` tokens is padded. Padded lengths are multiples of length_multiple at least an
+/// eighth apart, so that few shapes occur.
 std::int64_t padded_length(std::int64_t tokens, const BatchOptions& options);
 
-/// Every example once. Lengths fall into buckets (multiples of length_multiple, at least an eighth apart); a batch has
-/// as many rows as the budget allows, in eights where there are eight, and what is left of a bucket moves to the next
-/// if it is less than half a batch. Which shapes occur, and how often, depends on the lengths and options alone and is
-/// the same in every epoch: at most two row counts for a padded length. Examples and batches are in random order.
-/// Throws Error where an example does not fit into the budget.
+/// The batches of one epoch: every example once, examples and batches in random order. Examples of the same
+/// padded_length() form a bucket. A batch has as many rows as the budget of tokens allows, rounded down to a multiple
+/// of 8 if there are 8; a rest of less than half a batch moves to the next bucket. The shapes of batches, and how often
+/// each occurs, depend on lengths and options alone and are the same in every epoch: at most two row counts for a
+/// padded length. Throws Error if an example does not fit into the budget.
 std::vector<PlannedBatch> training_batches(std::span<const std::int64_t> lengths, const BatchOptions& options,
                                            std::uint64_t seed, std::int64_t epoch);
 
-/// The same shapes, short texts first and examples in their order: for evaluation.
+/// Batches of the same shapes for evaluation: short texts first, examples in their order.
 std::vector<PlannedBatch> evaluation_batches(std::span<const std::int64_t> lengths, const BatchOptions& options);
 
 /// Examples as token numbers.
@@ -57,10 +57,11 @@ struct EncodedExamples {
   std::size_t size() const { return tokens.size(); }
 };
 
-/// The first max_length tokens of each text (0: all). A text without a token becomes <unk>: no row is all padding.
+/// Encodes the first max_length tokens of each text (0: all). A text without tokens becomes <unk>, because no row may
+/// be padding alone.
 EncodedExamples encode(std::span<const Example> examples, const Tokenizer& tokenizer, std::int64_t max_length);
 
-/// Texts that are computed together, padded to one length T.
+/// A batch of B texts, padded to the length T.
 struct TextBatch {
   std::int64_t rows = 0, length = 0;  ///< B and T
   std::vector<std::int32_t> tokens;   ///< [B, T], pad_id after a row's end
@@ -75,24 +76,24 @@ struct TextBatch {
 
 TextBatch fill(const PlannedBatch& plan, const EncodedExamples& examples);
 
-/// The place of a training in its data. A checkpoint keeps it.
+/// The position of a training in its data, which is part of a checkpoint.
 class BatchPlace {
  public:
   virtual ~BatchPlace() = default;
   /// Epoch and position of the next batch. Epochs count from 0, positions from 0 to the epoch's number of batches − 1.
   virtual std::int64_t epoch() const = 0;
   virtual std::int64_t position() const = 0;
-  /// Continues from there. Throws Error unless the position is one of the epoch's.
+  /// Continues from this position. Throws Error if the epoch has no such position.
   virtual void seek(std::int64_t epoch, std::int64_t position) = 0;
 };
 
-/// The plans of training batches without end, epoch after epoch.
+/// The endless plans of training batches, epoch after epoch.
 class BatchPlans : public BatchPlace {
  public:
   /// `lengths` must outlive this object.
   BatchPlans(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed);
 
-  /// The plan at (epoch, position). Moves on.
+  /// Returns the plan at (epoch, position) and moves to the next position.
   PlannedBatch next();
 
   std::int64_t epoch() const override { return epoch_; }
@@ -108,7 +109,7 @@ class BatchPlans : public BatchPlace {
   std::vector<PlannedBatch> plans_;
 };
 
-/// Training batches without end. Another thread fills each batch while the one before it is trained on.
+/// Endless training batches. Another thread fills the next batch during an update.
 template <class Batch>
 class TrainingBatches : public BatchPlace {
  public:

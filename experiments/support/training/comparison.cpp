@@ -17,14 +17,14 @@ std::string trimmed(std::string_view text) {
   return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
 }
 
-/// 'x y' and "x y" as a shell reads them.
+/// The text without the quotes around it: 'x y' and "x y" are x y.
 std::string unquoted(const std::string& text) {
   const bool quoted = text.size() > 1 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'');
   return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
-/// The values between commas; commas in parentheses separate nothing: "gaussian(window=query, layers=1), global" has
-/// two.
+/// The values between commas. Commas in parentheses do not separate values: "gaussian(window=query, layers=1), global"
+/// has two.
 std::vector<std::string> listed_values(std::string_view text) {
   std::vector<std::string> values(1);
   int depth = 0;
@@ -39,7 +39,7 @@ std::vector<std::string> listed_values(std::string_view text) {
   return values;
 }
 
-/// "name: --flag value" or a value of the main flag. The choices of a grid are part of the title.
+/// Parses a row: "name: --flag value", or a value of the main flag. The choices of a grid become part of the title.
 Comparison::Row row_of(const GridPoint& row, const std::string& main_flag) {
   const std::size_t flags = row.text.starts_with("--") ? 0 : row.text.find(": --");
   if (flags == std::string::npos) return {row.text, {main_flag + "=" + row.text}};
@@ -83,9 +83,10 @@ std::vector<GridPoint> grid_points(const std::string& grid) {
 void Comparison::add_to(Cli& cli) {
   cli.option(
       "--compare", compare_,
-      fmt::format("rows to compare, separated by ';': values of {}, or flags after a name, as in \"global; wide: "
-                  "--model-dim 256 --heads 8\"; {{64,128}} in a row makes a grid",
-                  main_flag_));
+      fmt::format(
+          "rows to compare, with semicolons between them; values of {}, or flags after a name, as in \"global; wide: "
+          "--model-dim 256 --heads 8\"; {{64,128}} in a row makes a grid",
+          main_flag_));
 }
 
 std::vector<Comparison::Row> Comparison::rows(const Cli& cli) const {
@@ -103,8 +104,9 @@ std::vector<Comparison::Row> Comparison::rows(const Cli& cli) const {
     });
   }
   for (const Row& row : rows)
-    require(titles.insert(file_name_for(row.title)).second, "--compare: '{}' is there twice", row.title);
-  require(!rows.empty(), "--compare: there is nothing in '{}'; write \"global; gaussian\"", compare_);
+    require(titles.insert(file_name_for(row.title)).second,
+            "--compare: there are two rows '{}'; rows need different names", row.title);
+  require(!rows.empty(), "--compare: '{}' has no rows; write \"global; gaussian\"", compare_);
   return rows;
 }
 

@@ -34,8 +34,8 @@ class Comparison {
 /// without.
 std::vector<std::string> arguments_of(std::string_view flags);
 
-/// The combinations of a grid, each with what its braces stand for: "--rate {1,2}" is {"--rate 1", "1"} and {"--rate
-/// 2", "2"}. Text without braces is one combination. Throws Error for a brace without its partner.
+/// The combinations of a grid, each with the values that its braces stand for: "--rate {1,2}" gives {"--rate 1", "1"}
+/// and {"--rate 2", "2"}. Text without braces is one combination. Throws Error for a brace without its partner.
 struct GridPoint {
   std::string text, choice;
 };

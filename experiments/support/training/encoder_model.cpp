@@ -13,15 +13,15 @@ void EncoderModelOptions::add_to(Cli& cli) {
 }
 
 void EncoderModelOptions::require_memory(std::int64_t tokens) const {
-  // At least: each layer has four projections of the states and two of the feed-forward block, and keeps the inputs of
-  // its two norms, the queries, keys, values and attention's result, and the inside of the feed-forward block.
+  // A lower bound. Each layer has four projections of the states and two of the feed-forward block. It keeps the inputs
+  // of its two norms, queries, keys, values, the attention's result, and the hidden layer of the feed-forward block.
   double d = static_cast<double>(model_dim), f = static_cast<double>(feed_forward_dim);
   double parameters = layers * d * (4 * d + 2 * f), kept = static_cast<double>(tokens) * layers * (6 * d + f);
   double needed = (parameters * 4 + kept) * sizeof(float), there = static_cast<double>(machine_memory().total);
   constexpr double gibibyte = 1 << 30;
   require(needed <= there,
           "--model-dim {}, --feed-forward-dim {}, --layers {}{}: {:.1f} million parameters with their gradients and "
-          "Adam's state, and what is kept for the backward pass, take {:.1f} GiB; this machine has {:.1f} GiB",
+          "Adam's state, and the values kept for the backward pass, take {:.1f} GiB; this machine has {:.1f} GiB",
           model_dim, feed_forward_dim, layers, tokens ? fmt::format(", --batch-tokens {}", tokens) : "",
           parameters / 1e6, needed / gibibyte, there / gibibyte);
 }

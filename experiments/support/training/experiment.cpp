@@ -36,7 +36,7 @@ std::vector<Comparison::Row> trials_of(const std::string& search) {
   return trials;
 }
 
-/// What a run must reach to be finished; --resume with other values continues it.
+/// The options that decide when a run is finished. --resume with other values continues the run.
 Json goal_of(const Json& configuration) {
   return {{"updates", configuration.at("updates")}, {"patience", configuration.at("patience")}};
 }
@@ -59,7 +59,7 @@ std::vector<ComparedRow> grouped(const std::vector<RunResult>& results) {
   return rows;
 }
 
-/// Of several trials of a row the best on the development set.
+/// Keeps one trial of each row: the one with the best score on the development set.
 std::vector<ComparedRow> without_lost_trials(const std::vector<ComparedRow>& trials) {
   std::vector<ComparedRow> rows;
   for (const ComparedRow& trial : trials) {
@@ -133,7 +133,8 @@ Run ExperimentBase::run_of(const std::vector<Plan>& plans, std::size_t k) {
   return run;
 }
 
-/// What body() returns, as a record of the run; if the training diverges, a record that says so.
+/// Calls body() and completes its result with row, trial, seed and directory. If the training diverges, the result has
+/// the message as its failure.
 RunResult ExperimentBase::result_of(const Run& run, const Plan& plan, const std::function<RunResult()>& body) {
   RunResult result;
   try {
@@ -166,7 +167,7 @@ void ExperimentBase::train(const std::vector<Plan>& plans, const std::string& da
       const std::int64_t wanted = run.configuration.at("updates");
       if (result && result->training && result->training->updates > wanted)
         fail("--updates {}: {} has made {} updates already", wanted, run.title(), result->training->updates);
-      // A result describes files that change from here on; if this run is stopped, it has none.
+      // The old result describes files that change from here on. A run that is stopped must have no result.
       std::filesystem::remove(run.directory->path() / "result.json");
       if (run.directory != directory_) save_data(run.directory->path());
       if (trained > 0)

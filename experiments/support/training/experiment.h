@@ -1,6 +1,6 @@
 /// An experiment: the rows of a comparison times seeds, each of which is a run of its own.
 ///
-///   struct Options { ...; void add_to(Cli& cli); };           // everything that the flags of one row say
+///   struct Options { ...; void add_to(Cli& cli); };           // the values of all flags of one row
 ///   Experiment<Options> experiment(cli, "what the program does");
 ///   experiment.check([](const Options& row) { ... });         // refuses a row before anything is computed
 ///   const Data data(experiment.options(), experiment.directory());
@@ -34,11 +34,11 @@ struct ExperimentFlags {
 struct Plan {
   std::string row, trial;
   std::uint64_t seed = 1;
-  std::vector<std::string> arguments;  ///< what the plan adds to the command line
+  std::vector<std::string> arguments;  ///< those of row and trial, after those of the command line
   Json configuration;                  ///< every option with its value
 };
 
-/// What all experiments share, whatever their options are.
+/// The part of Experiment that does not depend on the type of the options.
 class ExperimentBase {
  public:
   ~ExperimentBase();
@@ -109,9 +109,9 @@ class Experiment : public ExperimentBase {
     }
   }
 
-  /// Trains every row with every seed: body(options, run) trains and tests a model and returns what came out. Runs that
-  /// are finished are not repeated. Prints the table and leaves the report. data.description() is a line for the
-  /// report; data.save(directory) writes what a run's directory has of the data.
+  /// Trains every row with every seed: body(options, run) trains and tests a model and returns the results. Finished
+  /// runs are not repeated. Prints the table and writes the report. data.description() is a line for the report;
+  /// data.save(directory) writes vocabulary and data.json into a run's directory.
   template <class Data>
   void train(const Data& data, const std::function<RunResult(const Options&, const Run&)>& body) {
     ExperimentBase::train(
@@ -126,7 +126,7 @@ class Experiment : public ExperimentBase {
   }
 
  private:
-  /// Rows may differ in precision and threads.
+  /// Applies the row's own precision and threads first.
   RunResult result(std::size_t k, const Run& run, const std::function<RunResult(const Options&, const Run&)>& body) {
     rows_[k].training.apply();
     return body(rows_[k], run);

@@ -1,4 +1,4 @@
-/// Batches of sentence pairs: what an encoder reads, what a decoder reads, and what it shall say.
+/// Batches of sentence pairs: the encoder's input, the decoder's input, and the target.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,14 +13,14 @@ namespace fovea {
 /// One part of a corpus as token numbers.
 struct EncodedPairs {
   TokenStore source, target;          ///< the target without <s> and </s>
-  std::vector<std::int64_t> lengths;  ///< of the longer side, </s> included: what batches are planned by
+  std::vector<std::int64_t> lengths;  ///< tokens of the longer side, </s> included; batches are planned by them
   std::int64_t skipped = 0;           ///< pairs that were too long, or empty on one side
 
   std::size_t size() const { return lengths.size(); }
   void append(std::vector<int> source_tokens, std::span<const int> target_tokens);
 };
 
-/// Padded and flat, as tensors take it. S and T are padded lengths.
+/// A batch of pairs as row-major arrays, padded to S source and T target tokens.
 struct PairBatch {
   std::int64_t rows = 0, source_length = 0, target_length = 0;
   std::vector<std::int32_t> source;          ///< [rows, S], each ends with </s>; pad_id after that
@@ -39,7 +39,7 @@ struct PairBatch {
 
 PairBatch fill(const PlannedBatch& plan, const EncodedPairs& pairs, const BatchOptions& options);
 
-/// The training batches of the pairs, without end.
+/// The endless training batches of the pairs.
 class PairBatches : public TrainingBatches<PairBatch> {
  public:
   /// `pairs` must outlive this object.

@@ -20,8 +20,8 @@ struct PresetFlag {
 
 /// The names of the files in experiments/presets, sorted.
 std::vector<std::string> preset_names();
-/// The values of a preset, without "about". Throws Error, with the presets that there are, if there is none with this
-/// name and no such file.
+/// The values of a preset, without "about". Throws Error if there is no such preset or file; the message lists the
+/// presets.
 Json preset_values(const std::string& name);
 
 }  // namespace fovea

@@ -57,7 +57,7 @@ Json to_json(const TestedExample& example) {
   return json;
 }
 
-/// JSON has no number that is not finite: it writes null.
+/// JSON has no NaN and no infinity; they are saved as null.
 double number_of(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
 
 TestedExample example_of(const Json& json) {
@@ -115,7 +115,7 @@ TrainingResult training_of(const Json& json) {
           .cpu_seconds = json.at("cpu_seconds")};
 }
 
-/// Perplexity and bits per character have no value where the texts were cut: then there are no words to count.
+/// The JSON of one test set, without its examples.
 Json to_json(const TestResult& test) {
   Json json = {{"examples", test.examples.size()}, {"metrics", test.metrics}};
   json["tokenize"] = name_of(test.options.tokenization);
@@ -164,7 +164,7 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// "Intel(R) Xeon(R) ...", as Linux calls it.
+/// The processor's name, from Linux: "Intel(R) Xeon(R) ...".
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)

@@ -1,10 +1,10 @@
-/// What a run leaves behind, the same for all tasks. Programs write records; tables and reports read them.
+/// The record of a run, the same for all tasks. Programs write records; tables and reports read them.
 ///
 ///   config.json             every option with its value; --config reads it
 ///   run.json                fovea's version and commit, the machine, the command line: an entry for each start
 ///   log.jsonl               a line every 10 updates: loss, learning rate, gradient norm; scores of evaluations
 ///   events.out.tfevents.*   the numbers of log.jsonl for TensorBoard: `tensorboard --logdir runs`
-///   examples.SET.jsonl      a line for each example of the test set SET: what the model made of it
+///   examples.SET.jsonl      a line for each example of the test set SET, with the model's answer
 ///   result.json             scores and other results, and the checksums of the files that they come from
 #pragma once
 #include <cstdint>
@@ -24,25 +24,25 @@ namespace fovea {
 
 /// One test example. Metrics compare `hypothesis` with `reference`: texts, or classes, or one tag for each word.
 struct TestedExample {
-  std::string input = {};  ///< what the model read; empty for language models
+  std::string input = {};  ///< the text that the model read; empty for language models
   std::string reference = {}, hypothesis = {};
-  Likelihood likelihood = {};              ///< of the reference; no tokens: the task has none
+  Likelihood likelihood = {};              ///< of the reference; 0 tokens: the task has no likelihoods
   int group = -1;                          ///< the group that the example belongs to; -1: none
   std::vector<double> probabilities = {};  ///< of each class; empty: the task has no classes
 };
 
-/// A number that is no mean of examples, such as the width of a window in tokens.
+/// A number that is not a mean over examples, such as the width of a window in tokens.
 struct Measurement {
   std::string name;
   double value = 0;
   int decimals = 2;
 };
 
-/// A test set and what the model made of it.
+/// A test set with the model's results.
 struct TestResult {
   std::string set = "test";
   std::vector<TestedExample> examples = {};
-  std::vector<std::string> metrics = {};  ///< names of text_metrics(); the first is the one that is tested
+  std::vector<std::string> metrics = {};  ///< names for scores_of(); bootstrap tests use the first
   TextMetricOptions options = {};
   std::vector<Measurement> measurements = {};
   std::optional<SpentTime> decoding = {};  ///< of all hypotheses together
@@ -57,7 +57,7 @@ struct TestResult {
   mutable std::shared_ptr<const std::vector<TextScore>> known_scores = {};  ///< those of the first call
 };
 
-/// What training came to.
+/// The result of a training.
 struct TrainingResult {
   std::int64_t updates = 0;
   std::int64_t best_update = 0;
@@ -72,36 +72,36 @@ struct TrainingResult {
   double steps_per_second() const { return static_cast<double>(updates) / seconds; }
 };
 
-/// Everything that a finished run has to say.
+/// The result of a finished run.
 struct RunResult {
   std::string row = {};    ///< title of its row in the comparison
   std::string trial = {};  ///< of a --search: "rate=0.001"; otherwise empty
   std::uint64_t seed = 1;
-  std::filesystem::path directory = {};  ///< empty: the run left none
+  std::filesystem::path directory = {};  ///< empty: the run has none
   std::int64_t parameters = 0;
-  std::optional<TrainingResult> training = {};  ///< nothing: a trained model was tested
+  std::optional<TrainingResult> training = {};  ///< empty: a trained model was tested
   Json configuration = {};                      ///< every option of the run
-  Json goal = {};                               ///< the options that say when the run is finished
-  std::string failure = {};                     ///< why the training did not reach its end; empty: it did
+  Json goal = {};                               ///< the options that decide when the run is finished
+  std::string failure = {};                     ///< the message of a training that diverged; empty: none
   std::vector<TestResult> tests = {};           ///< empty after a failure
 };
 
-/// The metrics of the examples by name: those of text_metrics(), and of likelihoods "perplexity" (per token),
-/// "word-perplexity" and "bits-per-character". Throws Error for a name that is none.
+/// Scores of the examples by the names of metrics: those of text_metrics(), and from the likelihoods "perplexity" (per
+/// token), "word-perplexity" and "bits-per-character". Throws Error for an unknown name.
 std::vector<TextScore> scores_of(const std::vector<TestedExample>& examples, const std::vector<std::string>& metrics,
                                  const TextMetricOptions& options);
 
 /// Writes examples.SET.jsonl of every test set, then result.json, into the run's directory.
 void save_result(const RunResult& result);
 
-/// What save_result() wrote; nothing if there is no result.json. Throws Error, with the file, for a file that is
-/// damaged (its checksum is another) or not what save_result() writes.
+/// Reads the result that save_result() wrote; empty if there is no result.json. Throws Error, with the file, for a file
+/// with a wrong checksum and for one that save_result() did not write.
 std::optional<RunResult> load_result(const std::filesystem::path& directory);
 
 /// The result without single examples.
 Json to_json(const RunResult& result);
 
-/// Adds an entry to run.json: when, where and by which command and version the run was started.
+/// Adds an entry to run.json: time, command, version and machine of this start.
 void save_start(const std::filesystem::path& directory, const std::string& command);
 
 }  // namespace fovea

@@ -18,7 +18,7 @@ struct Run {
   std::filesystem::path resume =
       {};  ///< the argument of --resume that continues: the run's directory, or the comparison's
   std::int64_t number = 1, runs = 1;                   ///< this is run `number` of `runs`
-  double seconds_of_others = 0;                        ///< what the runs after this one will take; 0: unknown
+  double seconds_of_others = 0;                        ///< estimated duration of the runs after this one; 0: unknown
   std::shared_ptr<const RunDirectory> directory = {};  ///< null: a trained model is tested, and nothing is kept
 
   /// "gaussian rate=0.001 seed 1"

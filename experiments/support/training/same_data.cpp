@@ -20,15 +20,15 @@ void require_same_data(const std::filesystem::path& file, const Json& now) {
       require(before.contains(part), "{}: has no part '{}'", file.string(), part);
       std::int64_t had = before.at(part).at("examples"), has = of_part.at("examples");
       if (had != has)
-        differs(fmt::format("{} has {} examples, it had {}", part, has, had));
+        differs(fmt::format("{} had {} examples and has {}", part, had, has));
       else if (before.at(part).at("hash") != of_part.at("hash"))
-        differs(fmt::format("{} has other texts or labels", part));
+        differs(fmt::format("{} has different texts or labels", part));
     }
     if (before.value("classes", Json()) != now.value("classes", Json()))
-      differs(fmt::format("the classes are {}, they were {}", now.value("classes", Json()).dump(),
-                          before.value("classes", Json()).dump()));
+      differs(fmt::format("the classes were {} and are {}", before.value("classes", Json()).dump(),
+                          now.value("classes", Json()).dump()));
   });
-  require(list.empty(), "{}: the data have changed since the run began, which cannot go on with them: {}",
+  require(list.empty(), "{}: the data have changed since the run began, so that it cannot continue: {}",
           file.parent_path().string(), list);
 }
 

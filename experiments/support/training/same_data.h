@@ -1,4 +1,4 @@
-/// Whether a run that goes on has the data it began with.
+/// Compares the data of a run that continues with the data it began with.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace fovea {
 
-/// The hash of a part of the data, in any order of additions that is always the same.
+/// The hash of a part of the data. It depends on the order in which values are added.
 class DataHash {
  public:
   void add(std::int64_t value) { hash_ = mix_bits(hash_ * 3 + static_cast<std::uint64_t>(value)); }
@@ -23,8 +23,8 @@ class DataHash {
   std::uint64_t hash_ = 0;
 };
 
-/// Throws Error unless `now`, of the form {"train": part, "dev": part, "test": part, "classes": any}, is what the file
-/// has; what differs is named.
+/// Throws Error unless the data.json `file` equals `now`, which has the form {"train": part, "dev": part, "test": part,
+/// "classes": any}. The message lists the differences.
 void require_same_data(const std::filesystem::path& file, const Json& now);
 
 }  // namespace fovea

@@ -43,15 +43,15 @@ void TrainingOptions::add_to(Cli& cli) {
   cli.option("--schedule", schedule,
              "schedule of the learning rate; a cosine with updates=0 ends with the training: " + schedules());
   cli.option("--rate", rate, "peak of the learning rate, in place of the schedule's").positive();
-  cli.option("--clip", clip, "largest norm of the gradient; 0: any").at_least(0).rare();
+  cli.option("--clip", clip, "largest norm of the gradient; 0: no limit").at_least(0).rare();
   cli.option("--weight-decay", adam.weight_decay, "decoupled weight decay (AdamW)").range(0, 1).rare();
   cli.option("--evaluate-every", evaluate_every, "steps between evaluations on the development set")
       .at_least(1)
       .unit("steps");
-  cli.option("--patience", patience, "evaluations without a better score after which training ends; 0: never")
+  cli.option("--patience", patience, "end the training after this many evaluations without a better score; 0: never")
       .at_least(0)
       .rare();
-  cli.option("--average", average, "use the mean of the models of this many last evaluations; 0: the best model")
+  cli.option("--average", average, "use the mean of the models of this many last evaluations, or with 0 the best model")
       .range(0, 1000);
   cli.option("--keep", keep, "keep the models of this many last evaluations, for --average-kept").range(0, 1000).rare();
   cli.option("--beta1", adam.beta1, "Adam's decay of the mean of gradients").range(0, 0.9999).rare();
@@ -71,7 +71,7 @@ void TrainingOptions::check() const {
   if (parse_device(device) == Device::cuda) {
     kernels(Device::cuda);  // throws where there is no GPU
     fail(
-        "--device cuda: training needs kernels that are there for the CPU only (softmax, layer norm, ...); use "
+        "--device cuda: training needs kernels that only the CPU has (softmax, layer norm, ...); use "
         "--device cpu");
   }
 }
@@ -115,7 +115,7 @@ Schedule schedule_of(const TrainingOptions& options) {
   return options.rate ? schedule.with_peak(*options.rate) : schedule;
 }
 
-/// The mean of the tensors with the same names, in the order of the files.
+/// The mean of the tensors with the same names. The sums are in the order of the files.
 NamedTensors mean_of_models(const std::vector<std::filesystem::path>& files) {
   NamedTensors mean;
   for (const std::filesystem::path& file : files)
@@ -143,7 +143,7 @@ Safetensors readable_checkpoint(const std::string& path) {
   try {
     return read_safetensors(path);
   } catch (const Error& error) {
-    fail("{}; without this file the run begins anew", error.what());
+    fail("{}; if you delete this file, the run begins anew", error.what());
   }
 }
 
@@ -153,7 +153,7 @@ Json metadata(const Safetensors& file, const std::string& path, const char* key)
   return Json::parse(found->second);
 }
 
-/// Parameters of this size have no use, and their next loss overflows.
+/// Whether a parameter is not finite or so large that the next loss would overflow.
 bool has_lost_its_parameters(const Module& model) {
   constexpr double largest_norm = 1e8;
   for (const NamedParameter& parameter : model.parameters()) {
@@ -232,7 +232,7 @@ class Training::Implementation {
     if (options_.average > 0) average(dev_scores);
     if (now_.best_update == 0 || !std::isfinite(now_.best_score))
       throw Diverged(
-          fmt::format("training diverged: at no evaluation was the development set's {} a finite number; a "
+          fmt::format("training diverged: the development set's {} was not a finite number at any evaluation; a "
                       "smaller learning rate (--schedule) may help",
                       score_name_));
     load_state(model_, directory_.best());
@@ -257,7 +257,7 @@ class Training::Implementation {
     sums_ = {};
   }
 
-  /// Checked before the parameters change, so that the checkpoint is always of a model that was still good.
+  /// Called before the parameters change, so that a checkpoint never has a diverged model.
   void require_convergence(double loss, double norm) {
     if (now_.updates == 0) now_.first_loss = std::abs(loss);
     constexpr double most_growth = 100;
@@ -362,7 +362,7 @@ class Training::Implementation {
     return now_.best_update && !score_name_.empty() ? fmt::format(" · best dev {} {:.2f}", score_name_, now_.best_score)
                                                     : "";
   }
-  /// The time that is left of the whole comparison, as far as this run tells.
+  /// An estimate of the time left for the whole comparison, from the speed of this run.
   std::string whole_note() const {
     if (run_.runs == run_.number) return "";
     const double own = (SpentTime::until_now() - began_).wall / static_cast<double>(now_.updates - restored_);

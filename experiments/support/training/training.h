@@ -1,4 +1,4 @@
-/// Training, as every program does it: updates, evaluation, model selection, checkpoints, exact resuming.
+/// The training that all programs share: updates, evaluation, model selection, checkpoints, exact resuming.
 ///
 ///   Training training(run, *model, options.training, batches);
 ///   while (training.has_next_update()) {
@@ -34,21 +34,21 @@ struct Run;
 struct TrainingOptions {
   std::int64_t updates = 3000;
   std::string schedule = "inverse_sqrt(peak=1e-3, warmup=400)";
-  std::optional<double> rate;         ///< the peak of the learning rate; nothing: that of the schedule
-  double clip = 1;                    ///< largest global norm of the gradient; 0: any
+  std::optional<double> rate;         ///< the peak of the learning rate; empty: the schedule's own
+  double clip = 1;                    ///< largest global norm of the gradient; 0: no limit
   AdamOptions adam;                   ///< of AdamW
   std::int64_t evaluate_every = 250;  ///< updates between evaluations on the development set
-  std::int64_t patience = 0;          ///< evaluations without a better one after which training ends; 0: never
+  std::int64_t patience = 0;          ///< training ends after this many evaluations without a better one; 0: never
   std::int64_t checkpoint_every = 250;
-  std::int64_t average = 0;  ///< the model is the mean of those of this many last evaluations; 0: the best one
-  std::int64_t keep = 0;     ///< models of this many last evaluations stay in the run's directory
+  std::int64_t average = 0;  ///< the final model is the mean of this many last evaluations' models; 0: the best one
+  std::int64_t keep = 0;     ///< the models of this many last evaluations stay in the run's directory
   std::uint64_t seed = 1;
   std::string precision = "f32";  ///< of matrix products: f32 or bf16
   std::string device = "cpu";
   int threads = 0;  ///< 0: as many as there are cores
 
   void add_to(Cli& cli);
-  /// Throws Error, with the flag, for a schedule or a device that there is not.
+  /// Throws Error, with the flag, for an unknown schedule or a missing device.
   void check() const;
   /// Checks, and sets threads, precision and the handling of denormals for this process.
   void apply() const;
@@ -70,8 +70,8 @@ using DevScores = std::function<std::vector<DevScore>()>;
 /// All scores of a test on the development set, in their order.
 std::vector<DevScore> dev_scores_of(const TestResult& test);
 
-/// The loss is NaN, infinite or far above the first one, or every score of the development set is NaN or infinite. The
-/// message says at which update, and what to try.
+/// Thrown if the loss is NaN, infinite or far above the first one, or if no score of the development set is finite. The
+/// message has the update and advice.
 class Diverged : public Error {
  public:
   using Error::Error;
@@ -79,24 +79,27 @@ class Diverged : public Error {
 
 class Training {
  public:
-  /// Continues from the run's checkpoint if there is one, bit for bit as if the training had never stopped. `model` has
-  /// its initial values. All arguments must outlive this object.
+  /// `model` has its initial values. If the run has a checkpoint, the training continues from it, bit for bit as if it
+  /// had never stopped. All arguments must outlive this object. Throws Error for a checkpoint of another configuration.
   Training(const Run& run, Module& model, const TrainingOptions& options, BatchPlace& place);
   ~Training();
 
-  /// Whether there is another update to make: false after options.updates, or if patience ran out. After Ctrl-C writes
-  /// a checkpoint and throws Interrupted, with the command that continues.
+  /// Whether there is another update to make: false after options.updates, or if patience ran out. After Ctrl-C, writes
+  /// a checkpoint and throws Interrupted with the command that continues.
   bool has_next_update();
-  /// The random numbers of dropout in one micro-batch of the next update: a function of seed, update and micro-batch.
+  /// Dropout draws from this scope in one micro-batch of the next update. The numbers are a function of seed, update
+  /// and micro-batch.
   RandomScope random(std::int64_t micro_batch) const;
   /// Runs the backward pass of `loss`, the sum of the losses of `count` tokens or examples. `unsmoothed` is the same
   /// sum without label smoothing and without auxiliary losses; the log has both.
   void add(const Variable& loss, double count, double unsmoothed);
   void add(const Variable& loss, double count) { add(loss, count, loss.item()); }
-  /// Clips the gradient of the mean loss and updates the parameters. Evaluates and writes checkpoints where they are
-  /// due: then the model is in evaluation mode and dev_scores() is called. Throws Diverged.
+  /// Clips the gradient of the mean loss and updates the parameters. Every options.evaluate_every updates calls
+  /// dev_scores(), with the model in evaluation mode; every options.checkpoint_every updates writes a checkpoint.
+  /// Throws Diverged before the parameters change.
   void update(const DevScores& dev_scores);
-  /// Loads the best parameters into the model, or the mean of the last ones. The model is in evaluation mode then.
+  /// Loads the best parameters, or the mean of the last ones, into the model and puts it into evaluation mode. Throws
+  /// Error if no evaluation had a finite score.
   TrainingResult finish(const DevScores& dev_scores);
 
  private:

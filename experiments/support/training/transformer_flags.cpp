@@ -29,7 +29,7 @@ void TransformerFlags::require_heads() const {
 AttentionFactory flagged_attention(const char* flag, const std::string& specification) {
   AttentionFactory made;
   with_flag(flag, [&] { made = attention_factory(specification); });
-  // a method that is not defined at some place says so when it is made there
+  // a method that is not defined at some place throws when it is made there
   return [flag, made](const AttentionShape& shape) {
     std::unique_ptr<Attention> attention;
     with_flag(flag, [&] { attention = made(shape); });

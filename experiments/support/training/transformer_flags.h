@@ -18,8 +18,8 @@ struct TransformerFlags {
   Norm norm = Norm::pre;
   std::string attention;  ///< a specification
 
-  /// Declares --layers, --model-dim, --heads, --dropout and --attention. What differs between models is said here: what
-  /// is dropped out, and what else --attention means.
+  /// Declares --layers, --model-dim, --heads, --dropout and --attention. `dropped_out` names what --dropout drops,
+  /// `attention_note` adds to the description of --attention: both differ between models.
   void add_sizes(Cli& cli, const std::string& dropped_out, const std::string& attention_note);
   /// Declares --feed-forward-dim and --norm.
   void add_blocks(Cli& cli);
@@ -29,8 +29,8 @@ struct TransformerFlags {
   bool operator==(const TransformerFlags&) const = default;
 };
 
-/// What makes attentions of the specification, which is the value of `flag`: errors name it, those of a method that is
-/// not defined at some place too.
+/// Returns a factory of the attentions that `specification`, the value of `flag`, describes. Throws Error with the flag
+/// for a wrong specification; the factory does for a method that is not defined at a place.
 AttentionFactory flagged_attention(const char* flag, const std::string& specification);
 
 }  // namespace fovea
