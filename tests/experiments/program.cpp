@@ -15,7 +15,8 @@
 
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/json_file.h"
-#include "tests/files.h"
+#include "experiments/support/program/terminal.h"
+#include "tests/experiments/programs.h"
 
 using namespace fovea;
 
@@ -322,6 +323,29 @@ BOOST_AUTO_TEST_CASE(rare_flags_are_in_help_all_alone) {
   cli.parse();
   BOOST_TEST(epsilon == 7);
   BOOST_TEST(cli.configuration().at("epsilon") == 7);
+}
+
+BOOST_AUTO_TEST_CASE(every_program_shows_its_flags) {
+  for (const std::string program : {"agreement", "language_model", "score", "sentiment", "summarize", "translate"}) {
+    const Ended some = ended(program, {"--help"}), all = ended(program, {"--help-all"});
+    BOOST_TEST(some.status == 0);
+    BOOST_TEST(some.err == "");
+    BOOST_TEST(some.out.starts_with(program + ": "), some.out);
+    for (const std::string& text : {some.out, all.out}) {
+      BOOST_TEST(contains(text, "usage: " + program));
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) BOOST_TEST(display_width(line) <= 130u, line);
+    }
+    BOOST_TEST(some.out.size() < all.out.size());
+    BOOST_TEST(contains(all.out, "--config "));
+    if (program == "score") continue;
+    for (const char* flag : {"--updates", "--attention", "--compare", "--seeds", "--resume", "--out"})
+      BOOST_TEST(contains(some.out, std::string(flag) + " "), program << flag);
+    BOOST_TEST(contains(all.out, "--search "), program);
+    BOOST_TEST(!contains(some.out, "--search "), program);
+  }
+  for (const char* program : {"agreement", "sentiment"})
+    BOOST_TEST(contains(ended(program, {"--list-attentions"}).out, "adaptive_span"));
 }
 
 BOOST_AUTO_TEST_CASE(a_row_overrides_what_the_command_line_says_where_rows_may_differ) {

@@ -45,6 +45,36 @@ void write_parts(const std::filesystem::path& folder) {
 
 Ended sentiment(const std::vector<std::string>& flags) { return ended("sentiment", flags); }
 
+const std::string many_updates = "1000000";  // as no test waits for
+
+/// Runs `sentiment` with these flags until the file has so many bytes, and sends it a signal.
+Ended stopped(const std::vector<std::string>& flags, const std::filesystem::path& file, std::size_t bytes, int signal) {
+  Folder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::freopen((folder / "out").c_str(), "w", stdout);
+    std::freopen((folder / "err").c_str(), "w", stderr);
+    std::vector<std::string> arguments = joined({"sentiment", "--threads", "1"}, flags);
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    ::execv(FOVEA_PROGRAMS "/sentiment", pointers.data());
+    ::_exit(98);
+  }
+  int status = 0;
+  bool has_ended = false;
+  for (int k = 0; k < 3000 && !has_ended && contents(file).size() < bytes; ++k) {
+    ::usleep(10'000);
+    has_ended = ::waitpid(child, &status, WNOHANG) == child;
+  }
+  if (!has_ended) {
+    ::kill(child, signal);
+    ::waitpid(child, &status, 0);
+  }
+  return {WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status), contents(folder / "out"),
+          contents(folder / "err")};
+}
+
 std::vector<std::string> training(const std::string& data, const std::string& out) {
   return {"--data", data, "--model-dim", "8", "--feed-forward-dim", "8", "--updates", "3", "--out", out};
 }
@@ -137,21 +167,34 @@ BOOST_AUTO_TEST_CASE(an_extension_that_is_stopped_goes_on_too) {
   const std::vector<std::string> flags =
       joined(training((folder / "train.tsv").string(), run), {"--evaluate-every", "10", "--checkpoint-every", "10"});
   BOOST_TEST_REQUIRE(sentiment(flags).status == 0);
-  const std::string log = (folder / "run" / "log.jsonl").string(), before = contents(log);
-  // as many updates as no test waits for, killed when the log has grown
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::freopen("/dev/null", "w", stdout);
-    std::freopen("/dev/null", "w", stderr);
-    ::execl(FOVEA_PROGRAMS "/sentiment", "sentiment", "--resume", run.c_str(), "--updates", "1000000", nullptr);
-    ::_exit(98);
-  }
-  for (int k = 0; k < 1000 && contents(log).size() < before.size() + 500; ++k) ::usleep(10'000);
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  BOOST_TEST(contents(log).size() > before.size());
+  const std::filesystem::path log = folder / "run" / "log.jsonl";
+  const std::size_t before = contents(log).size();
+  const Ended killed = stopped({"--resume", run, "--updates", many_updates}, log, before + 500, SIGKILL);
+  BOOST_TEST(killed.status == -SIGKILL);
+  BOOST_TEST(contents(log).size() > before);
   const Ended ended = sentiment({"--resume", run, "--updates", "5"});
   BOOST_TEST(ended.status == 0, ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_comparison_that_is_stopped_says_how_it_continues) {
+  Folder folder;
+  const std::string run = (folder / "run").string();
+  write_parts(folder.path);
+  const std::filesystem::path log = folder / "run" / "global-seed-1" / "log.jsonl";
+  for (const auto& [signal, status] : {std::pair(SIGINT, 130), {SIGTERM, 143}}) {
+    const std::vector<std::string> flags =
+        joined(training((folder / "train.tsv").string(), run),
+               {"--compare", "global; gaussian", "--updates", many_updates, "--checkpoint-every", many_updates});
+    const Ended ended = stopped(std::filesystem::exists(run) ? std::vector<std::string>{"--resume", run} : flags, log,
+                                contents(log).size() + 500, signal);
+    BOOST_TEST(ended.status == status);
+    BOOST_TEST(contains(ended.err, "sentiment: stopped after update "), ended.err);
+    BOOST_TEST(contains(ended.err, "; --resume " + run + " continues\n"), ended.err);
+    BOOST_TEST(std::filesystem::exists(folder / "run" / "global-seed-1" / "checkpoint.safetensors"));
+  }
+  const Ended ended = sentiment({"--resume", run, "--updates", "3"});
+  BOOST_TEST(ended.status == 0, ended.err);
+  for (const char* row : {"\nglobal ", "\ngaussian "}) BOOST_TEST(contains(ended.out, row), ended.out);
 }
 
 BOOST_AUTO_TEST_CASE(what_may_change_when_a_run_goes_on_is_remembered) {

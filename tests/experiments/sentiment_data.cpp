@@ -451,4 +451,25 @@ BOOST_AUTO_TEST_CASE(flags_set_the_options) {
   BOOST_TEST(chosen.train_examples == 1000);
 }
 
+BOOST_AUTO_TEST_CASE(further_test_sets_are_files_with_the_classes_of_the_training_set) {
+  Folder folder;
+  write_trees(folder / "sst");
+  write(folder / "news.txt", bad_tree + good_tree + bad_tree);
+  write_lines(folder / "other");  // of a directory the test part
+  write(folder / "kinds.tsv", "a text\tfact\nanother one\topinion\nthe third\tfact\n");
+  SentimentOptions with = options(folder / "sst");
+  with.also_test = (folder / "news.txt").string() + "," + (folder / "other").string();
+  const ClassificationData data = load(with);
+  BOOST_TEST(data.more_tests.size() == 2u);
+  BOOST_TEST(data.more_tests[0].name == "news");
+  BOOST_TEST((shown(data.more_tests[0].examples) == Texts{"0:A bad one/two", "1:It 's good", "0:A bad one/two"}));
+  BOOST_TEST((shown(data.more_tests[1].examples) == Texts{"0:poor"}));
+  BOOST_TEST((shown(data.test) == shown(load(options(folder / "sst")).test)));
+  with.also_test = (folder / "kinds.tsv").string();
+  const std::string message = refusal(with);
+  BOOST_TEST(contains(message, "the training set has no label 'fact'; it has "), message);
+  with.also_test = (folder / "none").string();
+  BOOST_TEST(contains(refusal(with), "does not exist"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

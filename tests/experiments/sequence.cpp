@@ -183,7 +183,28 @@ BOOST_AUTO_TEST_CASE(several_test_sets_are_tested_one_after_the_other) {
   const Ended missing = ended("translate", tiny((folder / "no").string(), joined(data, {"--test-set", "news,tlks"})));
   BOOST_TEST(missing.status == 2);
   BOOST_TEST(contains(missing.err, "tlks"), missing.err);
+  for (const char* sets : {"news,", ",news", "news,news"}) {
+    const Ended refused = ended("translate", tiny((folder / "no").string(), joined(data, {"--test-set", sets})));
+    BOOST_TEST(refused.err ==
+               fmt::format("translate: --test-set '{}': expected different names, separated by commas\n", sets));
+  }
   BOOST_TEST(!std::filesystem::exists(folder / "no"));
+}
+
+BOOST_AUTO_TEST_CASE(parameters_are_counted_without_data) {
+  const Ended table = ended("translate", {"--parameters", "--vocabulary-size", "100", "--layers", "1"});
+  BOOST_TEST(table.status == 0, table.err);
+  for (const char* part : {"encoder.0.attention", "decoder.0.cross", "total"}) BOOST_TEST(contains(table.out, part));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_configured_by_another_one_is_the_same) {
+  Folder folder;
+  const std::string first = (folder / "first").string(), second = (folder / "second").string();
+  BOOST_TEST_REQUIRE(translate(tiny(first, {"--dropout", "0.2", "--select", "loss"})).status == 0);
+  const Ended again = ended("translate", {"--config", first, "--out", second});
+  BOOST_TEST_REQUIRE(again.status == 0, again.err);
+  for (const char* file : {"best.safetensors", "log.jsonl", "examples.test.jsonl", "config.json", "hypotheses.txt"})
+    BOOST_TEST(contents(folder / "first" / file) == contents(folder / "second" / file), file);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
@@ -205,6 +226,10 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
           "--compare: 'both': --attention: 'relative + gausian': no method 'gausian'");
   refused({"--metrics", "blue"}, "--metrics: ");
   refused({"--select", "blue"}, "--select: ");
+  for (const char* metric : {"perplexity", "word-perplexity", "bits-per-character", "aer"}) {
+    refused({"--select", metric}, "--select: ");
+    refused({"--metrics", metric}, "--metrics: ");
+  }
   refused({"--decode", "x"}, "--decode: needs --model");
   refused({"--parameters"}, "--parameters: needs --vocabulary-size");
   refused({"--init", "/nowhere.safetensors"}, "--init /nowhere.safetensors: there is no such file");

@@ -185,6 +185,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_is_no_good_at_any_evaluation_is_refused) {
   Folder folder;
   Task task;
   task.score = [](double) { return std::nan(""); };
+  BOOST_CHECK_THROW(trained(folder / "far", task), Diverged);
   const std::string message = message_of([&] { trained(folder / "far", task); });
   BOOST_TEST(contains(message, "the development set's nearness was not a finite number at any evaluation"), message);
 }
@@ -265,6 +266,20 @@ BOOST_AUTO_TEST_CASE(a_finished_training_that_is_extended_equals_a_longer_one) {
   check_same_runs(folder / "whole", folder / "extended");
 }
 
+BOOST_AUTO_TEST_CASE(a_training_may_end_before_its_first_evaluation) {
+  Folder folder;
+  Task task;
+  task.options.evaluate_every = 100;
+  task.killed_before = 4;
+  kill(folder / "run", task);
+  task.killed_before = -1;
+  task.options.updates = 3;
+  const Trained ended = trained(folder / "run", task);
+  BOOST_TEST(ended.result.updates == 4);  // of the checkpoint
+  BOOST_TEST(ended.result.best_update == 4);
+  BOOST_TEST(ended.place == ended.seen.at(0), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_training_that_diverges_stops_before_its_parameters_change) {
   for (double factor : {std::nan(""), std::numeric_limits<double>::infinity(), 1e3}) {
     Folder folder;
@@ -281,7 +296,8 @@ BOOST_AUTO_TEST_CASE(a_training_that_diverges_stops_before_its_parameters_change
     }
     BOOST_TEST(message.starts_with("training diverged at update 5: the loss is "), message);
     BOOST_TEST(contains(message, "the checkpoint of update 4 is kept"), message);
-    for (const char* remedy : {"--schedule", "--clip"}) BOOST_TEST(contains(message, remedy), message);
+    for (const char* remedy : {"--schedule", "a smaller --clip (here 1)"})
+      BOOST_TEST(contains(message, remedy), message);
     BOOST_TEST(numbers(point) == whole.seen[3], boost::test_tools::per_element());
     trained(folder / "run", task);  // the checkpoint is of a good model
     check_same_runs(folder / "whole", folder / "run");

@@ -82,25 +82,38 @@ double accuracy(EncoderClassifier& model, const EncodedExamples& examples, const
   return 100 * right / static_cast<double>(examples.size());
 }
 
+namespace {
+
+TestResult test_model(EncoderClassifier& model, const LabelledData::TestSet& set, const ClassificationData& data,
+                      const BatchOptions& batches) {
+  TestResult test{.set = set.name, .metrics = {"accuracy"}};
+  const std::vector<std::vector<double>> probabilities = class_probabilities(model, set.examples, batches);
+  for (std::size_t k = 0; k < set.examples.size(); ++k)
+    test.examples.push_back({.input = set.texts[k].text,
+                             .reference = data.classes[static_cast<std::size_t>(set.examples.labels[k])],
+                             .hypothesis = data.classes[most_probable(probabilities[k])],
+                             .group = set.examples.groups[k],
+                             .probabilities = probabilities[k]});
+  test.measurements = accuracy_by_group(test.examples, data.group);
+  return test;
+}
+
+}  // namespace
+
 RunResult test_model(EncoderClassifier& model, const LabelledData& data, const ClassificationOptions& options,
                      const Run& run) {
-  TestResult test{.metrics = {"accuracy"}};
-  std::vector<std::vector<double>> probabilities = class_probabilities(model, data.test, options.batches);
-  auto class_of = [&](std::size_t label) { return data.texts.classes[label]; };
-  for (std::size_t k = 0; k < data.test.size(); ++k)
-    test.examples.push_back({.input = data.texts.test[k].text,
-                             .reference = class_of(static_cast<std::size_t>(data.test.labels[k])),
-                             .hypothesis = class_of(most_probable(probabilities[k])),
-                             .group = data.test.groups[k],
-                             .probabilities = probabilities[k]});
-  test.measurements = accuracy_by_group(test.examples, data.texts.group);
+  RunResult result{.parameters = model.parameter_count()};
+  for (const LabelledData::TestSet& set : data.tests)
+    result.tests.push_back(test_model(model, set, data.texts, options.batches));
   constexpr std::size_t sentences = 3;
   const int layer = std::min(first_layer_of(options.model.attention), options.model.layers - 1);
+  const TestResult& first = result.tests.front();
+  const EncodedExamples& encoded = data.tests.front().examples;
   std::vector<ShownSentence> shown;
-  for (std::size_t k : examples_to_show(test.examples, data.test.lengths, sentences))
-    shown.push_back(shown_sentence(model, test.examples[k], data.test.tokens[k], *data.tokenizer, layer));
+  for (std::size_t k : examples_to_show(first.examples, encoded.lengths, sentences))
+    shown.push_back(shown_sentence(model, first.examples[k], encoded.tokens[k], *data.tokenizer, layer));
   save_pictures(run.directory->path(), shown);
-  return {.parameters = model.parameter_count(), .tests = {std::move(test)}};
+  return result;
 }
 
 namespace {

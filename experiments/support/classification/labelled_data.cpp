@@ -43,7 +43,15 @@ LabelledData::LabelledData(ClassificationData all, const TextOptions& options, c
   std::fflush(stdout);
   train = encode(texts.train, *tokenizer, options.max_length);
   dev = encode(texts.dev, *tokenizer, options.max_length);
-  test = encode(texts.test, *tokenizer, options.max_length);
+  auto add_test = [&](const std::string& name, const std::vector<Example>& examples) {
+    tests.push_back({name, examples, encode(examples, *tokenizer, options.max_length)});
+  };
+  add_test("test", texts.test);
+  for (const ClassificationData::TestSet& more : texts.more_tests) {
+    add_test(more.name, more.examples);
+    fmt::print("{} more in the test set {}\n", more.examples.size(), more.name);
+  }
+  std::fflush(stdout);
   if (std::filesystem::exists(directory.file(data_file)))
     require_same_data(directory.file(data_file), fingerprint());
   else
@@ -66,14 +74,14 @@ void LabelledData::require_fitting(const BatchOptions& batches) const {
   };
   check("training", texts.train, train);
   check("development", texts.dev, dev);
-  check("test", texts.test, test);
+  for (const TestSet& test : tests) check("test", test.texts, test.examples);
 }
 
 Json LabelledData::fingerprint() const {
-  return {{"train", fingerprint_of(texts.train, train)},
-          {"dev", fingerprint_of(texts.dev, dev)},
-          {"test", fingerprint_of(texts.test, test)},
-          {"classes", texts.classes}};
+  Json parts = {{"train", fingerprint_of(texts.train, train)}, {"dev", fingerprint_of(texts.dev, dev)}};
+  for (const TestSet& test : tests) parts[test.name] = fingerprint_of(test.texts, test.examples);
+  parts["classes"] = texts.classes;
+  return parts;
 }
 
 std::vector<std::string> classes_of(const std::filesystem::path& run) {

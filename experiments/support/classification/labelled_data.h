@@ -17,7 +17,13 @@ class LabelledData {
  public:
   ClassificationData texts;
   std::unique_ptr<Tokenizer> tokenizer;
-  EncodedExamples train, dev, test;
+  EncodedExamples train, dev;
+  struct TestSet {
+    std::string name;
+    const std::vector<Example>& texts;
+    EncodedExamples examples;
+  };
+  std::vector<TestSet> tests;  ///< the test part, then those of --also-test
 
   /// Prints a line about the data and one about the vocabulary. Learns the vocabulary and saves it in `directory`; if a
   /// run continues there, reads it from there. Throws Error if the data of a run have changed.

@@ -237,7 +237,9 @@ ClassificationData load(const AgreementOptions& options) {
   ClassificationData data = is_generated(options.data) ? generate_agreement(options.data, options.hard_subset)
                                                        : load_files(options, existing_data(options.data));
   require(!data.test.empty(), "{}: no test example", data.source);
-  return completed(std::move(data), options);
+  data = completed(std::move(data), options);
+  add_test_sets(data, options.also_test, [&](const fs::path& path) { return load_files(options, path); });
+  return data;
 }
 
 }  // namespace fovea

@@ -10,6 +10,7 @@
 #include "experiments/support/data/text_overlap.h"
 #include "experiments/support/data/text_sets.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/terminal.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -121,6 +122,33 @@ void add_limits(Cli& cli, ExampleLimits& limits) {
   cli.option("--test-examples", limits.test_examples, "the number of test examples, chosen by hash; 0: all")
       .at_least(0)
       .rare();
+  cli.option("--also-test", limits.also_test,
+             "further test sets, separated by commas; files (all of their examples) or directories (their test sets) "
+             "like --data")
+      .saved_as(lasting_paths)
+      .rare();
+}
+
+void add_test_sets(ClassificationData& data, const std::string& also_test,
+                   const std::function<ClassificationData(const fs::path& path)>& read) {
+  for (std::string_view name : split_columns(also_test, ',')) {
+    if (name.empty()) continue;
+    const fs::path path = existing_data(std::string(name));
+    ClassificationData from = read(path);
+    std::vector<Example> examples = std::move(from.test);
+    if (!fs::is_directory(path))
+      for (std::vector<Example>* part : {&from.train, &from.dev})
+        std::move(part->begin(), part->end(), std::back_inserter(examples));
+    require(!examples.empty(), "--also-test {}: has no test examples", name);
+    for (Example& example : examples) {
+      const std::string& label = from.classes.at(static_cast<std::size_t>(example.label));
+      const auto known = std::find(data.classes.begin(), data.classes.end(), label);
+      require(known != data.classes.end(), "--also-test {}: the training set has no label '{}'; it has {}", name,
+              printable(label), first_few(data.classes));
+      example.label = static_cast<int>(known - data.classes.begin());
+    }
+    data.more_tests.push_back({path.stem().string(), std::move(examples)});
+  }
 }
 
 ClassificationData completed(ClassificationData data, const ExampleLimits& limits) {
@@ -171,6 +199,13 @@ std::string lasting_data(const std::string& data) {
   fs::path path = fs::weakly_canonical(fs::absolute(data), error);  // links first: link/.. is not where it seems
   if (error) path = fs::absolute(data);
   return (path.has_filename() ? path : path.parent_path()).string();  // "sst/" is "sst"
+}
+
+std::string lasting_paths(const std::string& paths) {
+  std::string all;
+  for (std::string_view path : split_columns(paths, ','))
+    all += (all.empty() ? "" : ",") + lasting_data(std::string(path));
+  return all;
 }
 
 fs::path existing_data(const std::string& data) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,13 @@ struct Example {
 };
 
 struct ClassificationData {
+  /// A further test set of --also-test.
+  struct TestSet {
+    std::string name;
+    std::vector<Example> examples;
+  };
   std::vector<Example> train, dev, test;
+  std::vector<TestSet> more_tests;
   std::vector<std::string> classes;
   std::string group;   ///< what Example::group counts, e.g. "attractors"; empty: the examples have no groups
   std::string source;  ///< one line: the files, and how they were read
@@ -42,17 +49,23 @@ double split_place(std::string_view text);
 /// Moves out of `from` the examples whose place is in [begin, end).
 std::vector<Example> split_off(std::vector<Example>& from, double begin, double end);
 
-/// How much of a data set is used.
+/// How much of a data set is used, and with which further test sets.
 struct ExampleLimits {
   std::int64_t train_examples = 0;  ///< keep this many training examples, chosen by hash; 0: all
   std::int64_t test_examples = 0;   ///< the same for the test part
+  std::string also_test;            ///< paths of further test sets, with commas
 };
 
-/// Declares --train-examples and --test-examples.
+/// Declares --train-examples, --test-examples and --also-test.
 void add_limits(Cli& cli, ExampleLimits& limits);
 
 /// The last step of every loader: splits off missing parts, applies the limits and checks the result.
 ClassificationData completed(ClassificationData data, const ExampleLimits& limits);
+
+/// Adds the test sets of --also-test, which read(path) reads: of a directory its test part, of a file all examples.
+/// They are called after their paths. Throws Error for a label that the training set does not have.
+void add_test_sets(ClassificationData& data, const std::string& also_test,
+                   const std::function<ClassificationData(const std::filesystem::path& path)>& read);
 
 /// Splits off the parts that have no file of their own: 10 % of the training texts become the test part, another 10 %
 /// the development part (split_off's [0, 0.1) and [0.1, 0.2)). Adds to `data.source` which parts were split off.
@@ -84,6 +97,9 @@ std::string contents_of(const std::filesystem::path& directory);
 
 /// The value of --data for config.json: an absolute path, so that a run can be resumed from any directory.
 std::string lasting_data(const std::string& data);
+
+/// lasting_data() of each of several paths with commas between them.
+std::string lasting_paths(const std::string& paths);
 
 /// Returns `data` as a path. Throws Error where it does not exist, with the values that --data takes.
 std::filesystem::path existing_data(const std::string& data);

@@ -111,7 +111,11 @@ ClassificationData load(const SentimentOptions& options) {
       is_generated(options.data) ? generate_sentiment(options.data) : load_files(options, existing_data(options.data));
   require(options.classes == 0 || static_cast<std::size_t>(options.classes) == data.classes.size(),
           "{}: {} classes, --classes asks for {}", data.source, data.classes.size(), options.classes);
-  return completed(std::move(data), options);
+  data = completed(std::move(data), options);
+  SentimentOptions of_tests = options;
+  of_tests.phrases = Phrases::sentences;
+  add_test_sets(data, options.also_test, [&](const fs::path& path) { return load_files(of_tests, path); });
+  return data;
 }
 
 }  // namespace fovea

@@ -7,6 +7,7 @@
 
 #include "attention/language/specification.h"
 #include "autograd/operations.h"
+#include "experiments/support/text/number.h"
 
 namespace fovea {
 
@@ -95,7 +96,8 @@ int first_layer(const std::vector<MethodText>& sum) {
   for (const MethodText& method : sum) {
     int layer = method.name == "global" || method.name == "heads" ? no_layer : 1;
     for (const OptionText& option : method.options) {
-      if (option.name == "layers") layer = std::stoi(option.value);  // the registry has checked FIRST-LAST
+      if (option.name == "layers")
+        layer = leading_number<int>(option.value).value();  // the registry has checked FIRST-LAST
     }
     for (const Share& share : method.shares) layer = std::min(layer, first_layer(share.sum));
     first = std::min(first, layer);

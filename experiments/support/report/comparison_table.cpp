@@ -165,7 +165,7 @@ Table comparison_table(const std::vector<ComparedRow>& rows) {
     std::for_each(scores.begin(), scores.end(), add);
     if (compares) cells.push_back(&row == &rows.front() ? Cell() : p_against(rows.front(), row));
     std::for_each(others.begin(), others.end(), add);
-    cells.emplace_back(row.runs.front().parameters);
+    cells.push_back(row.finished().empty() ? Cell() : Cell(row.finished().front()->parameters));
     if (trains) cells.push_back(Cell::number(speed_of(row), 2));
     if (trains && compares) cells.push_back(Cell::number(speed_of(row) / speed_of(rows.front()), 2));
     if (decodes) cells.push_back(Cell::number(mean(values_of(row, sentences_per_second)), 1));

@@ -1,6 +1,5 @@
 #include "experiments/support/report/paper_numbers.h"
 
-#include <charconv>
 #include <limits>
 #include <map>
 #include <set>
@@ -10,6 +9,7 @@
 #include "attention/language/specification.h"
 #include "attention/registry.h"
 #include "experiments/support/sequence/sequence_models.h"
+#include "experiments/support/text/number.h"
 
 namespace fovea {
 
@@ -38,10 +38,8 @@ std::string joined(const std::set<std::string>& parts, const char* between) {
 
 /// The value in a unique form: 1.0 becomes 1.
 std::string plain_value(const std::string& value) {
-  double number = 0;
-  const char* end = value.data() + value.size();
-  auto [stopped, error] = std::from_chars(value.data(), end, number);
-  return error == std::errc() && stopped == end ? fmt::format("{}", number) : value;
+  const std::optional<double> known = number<double>(value);
+  return known ? fmt::format("{}", *known) : value;
 }
 
 /// The methods of a sum, sorted by name, with their non-default options. "global" is left out unless it is alone.

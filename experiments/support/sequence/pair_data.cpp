@@ -103,7 +103,11 @@ void PairDataOptions::add_text_to(Cli& cli) {
 std::vector<std::string> PairDataOptions::test_sets() const {
   if (corpus.test_set.empty()) return {"test"};
   std::vector<std::string> names;
-  for (std::string_view name : split_columns(corpus.test_set, ',')) names.emplace_back(name);
+  for (std::string_view name : split_columns(corpus.test_set, ',')) {
+    require(!name.empty() && std::find(names.begin(), names.end(), name) == names.end(),
+            "--test-set '{}': expected different names, separated by commas", corpus.test_set);
+    names.emplace_back(name);
+  }
   return names;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/metrics/text_metrics.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/run.h"
@@ -36,6 +37,16 @@ void require_same_tokens(const std::filesystem::path& run, const PairTokenizers&
     require(same, "--init {}: its vocabulary ({}) differs from that of these data ({})", run.string(),
             theirs.description(), ours.description());
   }
+}
+
+/// Throws Error for an unknown metric, and for one that does not compare decoded texts with references.
+void require_text_metric(const std::string& metric) {
+  require(metric != "perplexity" && metric != "aer",
+          "'{}' is not a metric of decoded texts; every test has the perplexity, and the alignment error rate where "
+          "gold alignments are known",
+          metric);
+  const TextFile example{"example", {"a b c d"}};
+  text_scores(metric, example, {&example, 1});
 }
 
 /// Throws Error unless --min-length is at most --longest and every decoded token has a learned position.
@@ -113,10 +124,8 @@ void SequenceOptions::check() const {
                                                : static_cast<const DecodingOptions&>(beam.beam));
   require(initial.empty() || !begins() || std::filesystem::exists(initial),
           "--init {}: there is no such file or directory", initial.string());
-  // throws for an unknown metric
-  const std::vector<TestedExample> example{{.reference = "a b c d", .hypothesis = "a b c d"}};
-  for (const std::string& metric : metric_names()) with_flag("--metrics", [&] { scores_of(example, {metric}, {}); });
-  if (select != "loss") with_flag("--select", [&] { scores_of(example, {select}, {}); });
+  for (const std::string& metric : metric_names()) with_flag("--metrics", [&] { require_text_metric(metric); });
+  if (select != "loss") with_flag("--select", [&] { require_text_metric(select); });
 }
 
 void SequenceOptions::check(const PairData& data) const {

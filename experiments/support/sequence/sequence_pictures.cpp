@@ -1,9 +1,9 @@
 #include "experiments/support/sequence/sequence_pictures.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "experiments/support/program/terminal.h"
+#include "experiments/support/text/number.h"
 
 namespace fovea {
 
@@ -46,10 +46,8 @@ ShownPair shown_pair(const PairSet& set, const PairTokenizers& tokenizers, std::
 
 /// ", layer 2" for the trace "1.cross"; "" for a model's only attention.
 std::string layer_of(const AttentionTrace& trace) {
-  int layer = 0;
-  const char* end = trace.name.data() + trace.name.size();
-  if (std::from_chars(trace.name.data(), end, layer).ec != std::errc()) return "";
-  return fmt::format(", layer {}", layer + 1);
+  const std::optional<int> layer = leading_number<int>(trace.name);
+  return layer ? fmt::format(", layer {}", *layer + 1) : "";
 }
 
 /// The attention to show: the first whose method has quantities of its own. If there is none, the first layer; over the

@@ -95,6 +95,9 @@ std::vector<Plan> ExperimentBase::plans() const {
       for (std::int64_t k = 0; k < flags_.seeds; ++k) {
         Plan plan{row.title, trial.title, first + static_cast<std::uint64_t>(k), row.arguments, {}};
         plan.arguments.insert(plan.arguments.end(), trial.arguments.begin(), trial.arguments.end());
+        for (const std::string& argument : plan.arguments)
+          require(!argument.starts_with("--seed="), "'{}': --seed: every row has the same seeds: --seed, --seeds",
+                  row.title);
         if (!flags_.is_alone()) plan.arguments.push_back(fmt::format("--seed={}", plan.seed));
         plans.push_back(std::move(plan));
       }
@@ -134,7 +137,7 @@ RunResult ExperimentBase::result_of(const Run& run, const Plan& plan, const std:
     result = body();
   } catch (const Diverged& diverged) {
     result.failure = diverged.what();
-    fmt::print(stderr, "{}: {}\n", run.title(), diverged.what());
+    if (run.runs > 1) fmt::print(stderr, "{}: {}\n", run.title(), diverged.what());
   }
   result.row = run.row;
   result.trial = run.trial;

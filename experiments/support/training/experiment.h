@@ -132,7 +132,7 @@ class Experiment : public ExperimentBase {
     return body(rows_[k], run);
   }
   static std::string name_of(const Plan& plan) {
-    return "--compare: '" + plan.row + (plan.trial.empty() ? "" : " " + plan.trial) + "'";
+    return plan.trial.empty() ? "--compare: '" + plan.row + "'" : "--search: '" + plan.row + " " + plan.trial + "'";
   }
 
   Options options_;

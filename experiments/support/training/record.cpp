@@ -166,7 +166,11 @@ std::string processor_name() {
 
 }  // namespace
 
-std::vector<TextScore> TestResult::scores() const { return scores_of(examples, metrics, options); }
+const std::vector<TextScore>& TestResult::scores() const {
+  if (!known_scores)
+    known_scores = std::make_shared<const std::vector<TextScore>>(scores_of(examples, metrics, options));
+  return *known_scores;
+}
 
 Json to_json(const RunResult& result) {
   Json json = {{"row", result.row}, {"seed", result.seed}, {"parameters", result.parameters}};

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,8 +50,11 @@ struct TestResult {
   std::optional<double> source_length = {}, pooled_window = {};  ///< in tokens
   std::map<std::string, double> attention_within = {};           ///< --spread: percent by attention
 
-  /// The scores of the examples by each of `metrics`.
-  std::vector<TextScore> scores() const;
+  /// The scores of the examples by each of `metrics`. Computed at the first call; the examples must not change after
+  /// it.
+  const std::vector<TextScore>& scores() const;
+
+  mutable std::shared_ptr<const std::vector<TextScore>> known_scores = {};  ///< those of the first call
 };
 
 /// The result of a training.

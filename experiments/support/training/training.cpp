@@ -1,8 +1,6 @@
 #include "experiments/support/training/training.h"
 
-#include <cinttypes>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include <omp.h>
@@ -12,6 +10,7 @@
 #include "experiments/support/program/progress.h"
 #include "experiments/support/program/run_log.h"
 #include "experiments/support/program/tensorboard.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/training/run.h"
 #include "nn/checkpoint.h"
 #include "nn/optimizer.h"
@@ -133,8 +132,9 @@ std::map<std::int64_t, std::filesystem::path> kept_models(const std::filesystem:
   std::map<std::int64_t, std::filesystem::path> models;
   for (const auto& entry : std::filesystem::directory_iterator(run)) {
     const std::string name = entry.path().filename().string();
-    std::int64_t update = 0;
-    if (std::sscanf(name.c_str(), "model-%" SCNd64 ".safetensors", &update) == 1) models[update] = entry.path();
+    if (!name.starts_with("model-") || !name.ends_with(".safetensors")) continue;
+    if (const auto update = leading_number<std::int64_t>(std::string_view(name).substr(6)))
+      models[*update] = entry.path();
   }
   return models;
 }
@@ -225,13 +225,15 @@ class Training::Implementation {
   }
 
   TrainingResult finish(const DevScores& dev_scores) {
+    if (score_name_.empty()) evaluate(dev_scores);  // resumed to end at an update before the first evaluation
     save();
     progress_->finish();
     if (options_.average > 0) average(dev_scores);
-    require(now_.best_update > 0,
-            "training: the development set's {} was not a finite number at any evaluation; a smaller learning rate "
-            "(--schedule) in a new run may help",
-            score_name_);
+    if (now_.best_update == 0)
+      throw Diverged(
+          fmt::format("training diverged: the development set's {} was not a finite number at any evaluation; a "
+                      "smaller learning rate (--schedule) may help",
+                      score_name_));
     load_state(model_, directory_.best());
     model_.train(false);
     const SpentTime all = spent();
@@ -267,10 +269,11 @@ class Training::Implementation {
 
   [[noreturn]] void fail_as_diverged(std::int64_t update, const std::string& what) {
     const std::string kept = saved_ > 0 ? fmt::format("; the checkpoint of update {} is kept", saved_) : "";
+    const std::string clip = options_.clip > 0 ? fmt::format("a smaller --clip (here {})", options_.clip) : "a --clip";
     throw Diverged(fmt::format(
-        "training diverged at update {}: {}{}. A smaller learning rate or a longer warm-up (--schedule), or "
-        "a smaller --clip (here {}), may help",
-        update, what, kept, options_.clip));
+        "training diverged at update {}: {}{}. A smaller learning rate or a longer warm-up (--schedule), or {}, may "
+        "help",
+        update, what, kept, clip));
   }
 
   /// A line of the log, and its numbers as points of TensorBoard's curves.
