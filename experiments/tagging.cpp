@@ -20,7 +20,7 @@ struct Options {
   void add_to(Cli& cli) {
     data.generate = generate_tags;
     data.text.joint = false;  // words and tags have vocabularies of their own
-    data.add_corpus_to(cli, "files of words and tags, a sentence a line, or generated[:words=25,swap=0.3,...]");
+    data.add_to(cli, "files of words and tags, a sentence a line, or generated[:words=25,swap=0.3,...]");
     cli.comparable(true);
     cli.add(model, training, batches);
   }

@@ -1,5 +1,6 @@
 #include "experiments/support/program/program.h"
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <limits>
@@ -7,6 +8,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
+#include <omp.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -487,6 +489,33 @@ BOOST_AUTO_TEST_CASE(a_debugger_sees_a_program_start_once) {
   BOOST_TEST(executions_of_this_program(false) == 0);
   const int executions = executions_of_this_program(true);
   BOOST_TEST((executions == 1 || executions == -1));  // -1 where nobody may trace a process
+}
+
+/// The number of threads of this process.
+int threads_of_this_process() {
+  std::ifstream status("/proc/self/status");
+  for (std::string field; status >> field;)
+    if (int threads = 0; field == "Threads:") return status >> threads ? threads : -1;
+  return -1;
+}
+
+// libgomp lets threads spin for a short time only if it manages more threads than there are processors.
+BOOST_AUTO_TEST_CASE(a_program_has_more_threads_than_processors_unless_the_user_chose_how_threads_wait) {
+  for (bool chosen : {false, true}) {
+    const int status = status_in_child([&] {
+      ::unsetenv("GOMP_SPINCOUNT");
+      chosen ? ::setenv("OMP_WAIT_POLICY", "passive", 1) : ::unsetenv("OMP_WAIT_POLICY");
+      int idle = 0;
+      const char* name = "test";
+      run("test", 1, &name, [&](Cli&) {
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        do idle = threads_of_this_process() - 1;
+        while (!chosen && idle <= omp_get_num_procs() && std::chrono::steady_clock::now() < limit);
+      });
+      return chosen ? idle : idle > omp_get_num_procs() ? 0 : 1;
+    });
+    BOOST_TEST(status == 0);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

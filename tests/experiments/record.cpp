@@ -136,6 +136,20 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_noticed_and_its_file_named) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_changed_digit_of_a_result_is_noticed) {
+  Folder folder;
+  save_result(full_result(folder.path));
+  const std::string path = (folder / "result.json").string(), text = contents(path);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] < '0' || text[at] > '9') continue;
+    std::string changed = text;
+    changed[at] = changed[at] == '5' ? '6' : '5';
+    if (Json::parse(changed, nullptr, false) == Json::parse(text)) continue;  // the same number
+    std::ofstream(path) << changed;
+    BOOST_TEST(message_of([&] { load_result(folder.path); }) != "no error", changed.substr(at > 20 ? at - 20 : 0, 40));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_result_that_no_run_writes_is_refused) {
   Folder folder;
   save_result(full_result(folder.path));
@@ -170,6 +184,13 @@ BOOST_AUTO_TEST_CASE(every_start_is_recorded) {
   for (const char* key : {"started", "version", "commit", "machine", "processor"})
     BOOST_TEST(!starts[0].at(key).get<std::string>().empty(), key);
   BOOST_TEST(starts[0].at("threads") >= 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_list_of_starts_that_is_none_is_refused) {
+  Folder folder;
+  std::ofstream(folder / "run.json") << "{}";
+  BOOST_TEST(message_of([&] { save_start(folder.path, "translate"); }) ==
+             (folder / "run.json").string() + ": not what a run writes: expected a list, found object");
 }
 
 BOOST_AUTO_TEST_CASE(scores_are_those_of_texts_and_of_likelihoods) {

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/program/json_file.h"
+#include "experiments/support/text/number.h"
 #include "tests/experiments/programs.h"
 
 using namespace fovea;
@@ -84,6 +85,13 @@ std::string refusal(const std::vector<std::string>& flags) {
   const Ended ended = sentiment(flags);
   BOOST_TEST(ended.status == 2, ended.err);
   return ended.err;
+}
+
+/// The number behind the last occurrence of `words` in the text; -1 if there is none.
+int number_after(const std::string& text, const std::string& words) {
+  const std::size_t at = text.rfind(words);
+  BOOST_TEST_REQUIRE(at != std::string::npos, text);
+  return leading_number<int>(std::string_view(text).substr(at + words.size())).value_or(-1);
 }
 
 }  // namespace
@@ -172,7 +180,9 @@ BOOST_AUTO_TEST_CASE(an_extension_that_is_stopped_goes_on_too) {
   const Ended killed = stopped({"--resume", run, "--updates", many_updates}, log, before + 500, SIGKILL);
   BOOST_TEST(killed.status == -SIGKILL);
   BOOST_TEST(contents(log).size() > before);
-  const Ended ended = sentiment({"--resume", run, "--updates", "5"});
+  // it has made more than 5 updates, which cannot be taken back
+  const int made = number_after(refusal({"--resume", run, "--updates", "5"}), "has made ");
+  const Ended ended = sentiment({"--resume", run, "--updates", std::to_string(made + 10)});
   BOOST_TEST(ended.status == 0, ended.err);
 }
 
@@ -181,6 +191,7 @@ BOOST_AUTO_TEST_CASE(a_comparison_that_is_stopped_says_how_it_continues) {
   const std::string run = (folder / "run").string();
   write_parts(folder.path);
   const std::filesystem::path log = folder / "run" / "global-seed-1" / "log.jsonl";
+  int made = 0;
   for (const auto& [signal, status] : {std::pair(SIGINT, 130), {SIGTERM, 143}}) {
     const std::vector<std::string> flags =
         joined(training((folder / "train.tsv").string(), run),
@@ -190,9 +201,10 @@ BOOST_AUTO_TEST_CASE(a_comparison_that_is_stopped_says_how_it_continues) {
     BOOST_TEST(ended.status == status);
     BOOST_TEST(contains(ended.err, "sentiment: stopped after update "), ended.err);
     BOOST_TEST(contains(ended.err, "; --resume " + run + " continues\n"), ended.err);
+    made = number_after(ended.err, "stopped after update ");
     BOOST_TEST(std::filesystem::exists(folder / "run" / "global-seed-1" / "checkpoint.safetensors"));
   }
-  const Ended ended = sentiment({"--resume", run, "--updates", "3"});
+  const Ended ended = sentiment({"--resume", run, "--updates", std::to_string(made)});
   BOOST_TEST(ended.status == 0, ended.err);
   for (const char* row : {"\nglobal ", "\ngaussian "}) BOOST_TEST(contains(ended.out, row), ended.out);
 }

@@ -42,6 +42,7 @@ struct Task {
   std::int64_t accumulate = 2;
   bool adds_once = false;  ///< the batches of an update as one sum
   double dropout = 0;
+  bool configures = false;  ///< the configuration has the options of extension
   std::function<double(std::int64_t update)> factor = [](auto) { return 1; };  ///< of the loss
   std::function<double(double)> score = [](double place) { return -std::abs(place); };
   std::int64_t killed_before = -1;      ///< the update
@@ -71,6 +72,8 @@ Trained trained(const std::filesystem::path& out, const Task& task, Point& point
   Trained trained;
   const bool is_there = std::filesystem::exists(out);
   Run run{.row = "point", .seed = 3, .configuration = {{"average", task.options.average}}, .resume = out};
+  if (task.configures)
+    run.configuration.update({{"updates", task.options.updates}, {"evaluate-every", task.options.evaluate_every}});
   run.directory =
       std::make_shared<RunDirectory>(is_there ? RunDirectory::resume(out) : RunDirectory::create("test", out));
   Batches batches;
@@ -181,6 +184,43 @@ BOOST_AUTO_TEST_CASE(a_lower_score_is_better_where_the_score_says_so) {
   BOOST_TEST(training.finish(distance).best_update == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_training_does_not_end_before_its_updates) {
+  Folder folder;
+  Task task;
+  trained(folder / "run", task);
+  task.options.updates = 4;
+  BOOST_TEST(message_of([&] { trained(folder / "run", task); }) == "--updates 4: the run has made 6 updates already");
+}
+
+BOOST_AUTO_TEST_CASE(models_of_updates_after_the_checkpoint_are_not_kept) {
+  Folder folder;
+  Task task;
+  task.options.keep = 5;
+  task.killed_before = 3;  // model-3 was written after the checkpoint of update 2
+  kill(folder / "run", task);
+  BOOST_TEST(std::filesystem::exists(folder / "run" / "model-3.safetensors"));
+  task.killed_before = -1;
+  task.options.evaluate_every = 2;
+  trained(folder / "run", task);
+  BOOST_TEST(!std::filesystem::exists(folder / "run" / "model-3.safetensors"));
+  BOOST_TEST(std::filesystem::exists(folder / "run" / "model-2.safetensors"));
+}
+
+BOOST_AUTO_TEST_CASE(the_best_model_is_that_of_the_checkpoint_though_evaluations_have_changed) {
+  Folder folder;
+  Task task;
+  task.score = [](double place) { return std::abs(place); };
+  task.configures = true;
+  task.killed_before = 3;  // best.safetensors has update 3, the checkpoint knows update 2
+  kill(folder / "run", task);
+  task.killed_before = -1;
+  task.options.evaluate_every = 100;
+  const std::string message = message_of([&] { trained(folder / "run", task); });
+  BOOST_TEST(contains(message, "which has the model of update 3: resume first with"), message);
+  task.options.evaluate_every = 1;
+  BOOST_TEST(trained(folder / "run", task).result.best_update == 6);
+}
+
 BOOST_AUTO_TEST_CASE(a_model_that_is_no_good_at_any_evaluation_is_refused) {
   Folder folder;
   Task task;
@@ -273,9 +313,9 @@ BOOST_AUTO_TEST_CASE(a_training_may_end_before_its_first_evaluation) {
   task.killed_before = 4;
   kill(folder / "run", task);
   task.killed_before = -1;
-  task.options.updates = 3;
+  task.options.updates = 4;  // those of the checkpoint
   const Trained ended = trained(folder / "run", task);
-  BOOST_TEST(ended.result.updates == 4);  // of the checkpoint
+  BOOST_TEST(ended.result.updates == 4);
   BOOST_TEST(ended.result.best_update == 4);
   BOOST_TEST(ended.place == ended.seen.at(0), boost::test_tools::per_element());
 }

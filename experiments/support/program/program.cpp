@@ -1,17 +1,19 @@
 #include "experiments/support/program/program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <future>
 #include <new>
 #include <system_error>
+#include <thread>
 
 #include <fmt/core.h>
-#include <unistd.h>
+#include <omp.h>
 
 #include "experiments/support/program/interrupt.h"
 #include "tensor/error.h"
@@ -20,29 +22,37 @@
 namespace fovea {
 namespace {
 
-/// Whether a debugger, a tracer or a profiler looks at this process. Debuggers and tracers attach (ptrace); profilers
-/// of memory and valgrind are loaded into it (LD_PRELOAD, LD_AUDIT).
-bool is_watched() {
-  if (std::getenv("LD_PRELOAD") || std::getenv("LD_AUDIT")) return true;
-  std::ifstream status("/proc/self/status");
-  for (std::string field; status >> field;)
-    if (int tracer = 0; field == "TracerPid:") return status >> tracer && tracer != 0;
-  return false;
-}
-
-/// Shortens the time that OpenMP's threads spin while they wait for one another. libgomp lets them spin for up to 15
-/// ms, so that two programs on the same cores get in each other's way: two trainings on two cores made 3.3 steps a
-/// second each, at times 0.3, and make 5.6 with 1000 spins; one that is alone makes 10.8 and would make 11.7.
+/// Shortens the time that OpenMP's threads spin while they wait for one another, as long as an object of this class
+/// lives. libgomp lets them spin for up to 15 ms, so that two programs on the same cores get in each other's way: two
+/// trainings on two cores made 3.3 steps a second each, at times 0.3, and make 5.6 with short spins; a training that is
+/// alone makes 10.8 and would make 11.7.
 ///
-/// libgomp reads the number from the environment once, in its constructor. That comes before any code of a program
-/// that could change the environment (functions in .preinit_array come earlier, but libc sets `environ` after them).
-/// The program therefore executes itself once more. It does not if the user has chosen how threads wait, or if somebody
-/// watches the process, who would then see two programs start. Where the start fails, threads spin for longer.
-__attribute__((constructor)) void share_the_cores(int, char** argv, char**) {
-  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY") || is_watched()) return;
-  setenv("GOMP_SPINCOUNT", "1000", 1);
-  execv("/proc/self/exe", argv);
-}
+/// libgomp reads the number of spins from the environment before any code of a program could change it, but uses a
+/// short one (1000) while it manages more threads than there are processors. This class causes that: one thread holds
+/// an idle team of its own, whose threads sleep. It does nothing if the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY.
+class ShortWaits {
+ public:
+  ShortWaits() {
+    if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
+    thread_ = std::thread([ended = ended_.get_future()] {
+      std::atomic<int> threads = 0;
+#pragma omp parallel num_threads(omp_get_num_procs() + 1)
+      ++threads;
+      ended.wait();  // the team ends with the thread that made it
+    });
+  }
+  ~ShortWaits() {
+    if (!thread_.joinable()) return;
+    ended_.set_value();
+    thread_.join();
+  }
+  ShortWaits(const ShortWaits&) = delete;
+  ShortWaits& operator=(const ShortWaits&) = delete;
+
+ private:
+  std::promise<void> ended_;
+  std::thread thread_;
+};
 
 enum ExitStatus { done = 0, internal_error = 1, can_be_put_right = 2, reader_gone = 141 };
 
@@ -89,6 +99,7 @@ int guarded(const std::string& program, const std::function<void()>& body) {
 int run(const std::string& program, int argc, const char* const* argv, const std::function<void(Cli&)>& body) {
   std::signal(SIGPIPE, SIG_IGN);  // a write then fails with an error, and unfinished files can be removed
   std::signal(SIGXFSZ, SIG_IGN);  // likewise, at the limit of a file's size
+  ShortWaits short_waits;
   int status = guarded(program, [&] {
     Cli cli(program, argc, argv);
     body(cli);

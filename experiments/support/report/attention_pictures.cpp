@@ -199,6 +199,14 @@ std::vector<std::size_t> shown_sentences(const std::vector<Json>& runs, std::siz
   return shown;
 }
 
+/// Throws Json::exception unless the value has the form that save_pictures() writes.
+void require_pictures(const Json& sentences) {
+  for (const Json& sentence : sentences.get<std::vector<Json>>()) {
+    sentence.at("text").get_ref<const std::string&>();
+    for (const Json& figure : sentence.at("figures").get<std::vector<Json>>()) figure.get_ref<const std::string&>();
+  }
+}
+
 constexpr const char* explanation =
     "The weights of the values after masks and windows, before dropout. Rows are queries, columns keys. Over the "
     "source, "
@@ -220,6 +228,7 @@ void add_attention_section(Report& report, const std::vector<PicturedRun>& runs,
     if (!std::filesystem::exists(file)) continue;
     pictured.push_back(&run);
     pictures.push_back(load_json(file));
+    reading_run_file(file.string(), [&] { require_pictures(pictures.back()); });
   }
   if (pictured.empty()) return;
   report.section("Attention").text(explanation);

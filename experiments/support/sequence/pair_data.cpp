@@ -83,14 +83,11 @@ constexpr const char* data_file = "data.json";
 
 }  // namespace
 
-void PairDataOptions::add_corpus_to(Cli& cli, const std::string& description) {
+void PairDataOptions::add_to(Cli& cli, const std::string& description) {
   cli.group("Data");
   corpus.data = "generated";
   cli.option("--data", corpus.data, description).saved_as(lasting_data);
   cli.add(corpus);
-}
-
-void PairDataOptions::add_text_to(Cli& cli) {
   cli.group("Text");
   cli.add(text);
   if (has_source) return;
@@ -113,8 +110,6 @@ std::vector<std::string> PairDataOptions::test_sets() const {
 
 std::unique_ptr<PairSource> PairDataOptions::open(const std::string& test_set, bool trains) const {
   if (is_generated(corpus.data)) return generate(corpus.data);
-  require(!has_source || !corpus.source.empty(),
-          "--source is missing: the names of the sources' files end with it, as en in train.en");
   ParallelCorpusOptions one = corpus;
   if (!corpus.test_set.empty()) one.test_set = test_set;
   one.needs_training_set = trains;

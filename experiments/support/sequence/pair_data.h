@@ -24,10 +24,8 @@ struct PairDataOptions {
   std::function<std::unique_ptr<PairSource>(const std::string& specification)> generate;
   bool has_source = true;
 
-  /// Declares the flags of the corpus. `description` is that of --data.
-  void add_corpus_to(Cli& cli, const std::string& description);
-  /// Declares the flags of the text.
-  void add_text_to(Cli& cli);
+  /// Declares the flags of the corpus and of the text. `description` is that of --data.
+  void add_to(Cli& cli, const std::string& description);
   /// Opens the data with one of the test sets. `trains`: whether the training set must exist.
   std::unique_ptr<PairSource> open(const std::string& test_set, bool trains) const;
   /// The names in --test-set; "test" without it.

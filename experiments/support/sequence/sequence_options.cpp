@@ -66,8 +66,7 @@ SequenceOptions::SequenceOptions() {
 }
 
 void SequenceOptions::add_to(Cli& cli) {
-  data.add_corpus_to(cli, data_help);
-  data.add_text_to(cli);
+  data.add_to(cli, data_help);
   cli.comparable(true);
   cli.add(model, training, batches);
   cli.option("--label-smoothing", label_smoothing, "probability that is spread over the whole vocabulary")

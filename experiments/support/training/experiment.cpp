@@ -41,8 +41,12 @@ Json goal_of(const Json& configuration) {
   return {{"updates", configuration.at("updates")}, {"patience", configuration.at("patience")}};
 }
 
-bool is_finished(const std::optional<RunResult>& result, const Plan& plan) {
-  return result && result->goal == goal_of(plan.configuration);
+/// Whether the result is that of the finished run. Throws Error for a result of another configuration.
+bool is_finished(const std::optional<RunResult>& result, const Run& run) {
+  if (!result) return false;
+  require_same_configuration(run.directory->path() / "result.json", result->configuration, run.configuration,
+                             options_of_extension);
+  return result->goal == goal_of(run.configuration);
 }
 
 std::vector<ComparedRow> grouped(const std::vector<RunResult>& results) {
@@ -142,6 +146,7 @@ RunResult ExperimentBase::result_of(const Run& run, const Plan& plan, const std:
   result.row = run.row;
   result.trial = run.trial;
   result.seed = run.seed;
+  result.configuration = run.configuration;
   result.goal = goal_of(plan.configuration);
   if (run.directory) result.directory = run.directory->path();
   return result;
@@ -158,7 +163,10 @@ void ExperimentBase::train(const std::vector<Plan>& plans, const std::string& da
   for (std::size_t k = 0; k < plans.size(); ++k) {
     Run run = run_of(plans, k);
     std::optional<RunResult> result = load_result(run.directory->path());
-    if (!is_finished(result, plans[k])) {
+    if (!is_finished(result, run)) {
+      const std::int64_t wanted = run.configuration.at("updates");
+      if (result && result->training && result->training->updates > wanted)
+        fail("--updates {}: {} has made {} updates already", wanted, run.title(), result->training->updates);
       // The old result describes files that change from here on. A run that is stopped must have no result.
       std::filesystem::remove(run.directory->path() / "result.json");
       if (run.directory != directory_) save_data(run.directory->path());
@@ -170,6 +178,8 @@ void ExperimentBase::train(const std::vector<Plan>& plans, const std::string& da
       ++trained;
       result = load_result(run.directory->path());
     }
+    result->row = run.row;  // a run that was resumed on its own has another title
+    result->trial = run.trial;
     results.push_back(std::move(*result));
   }
   const std::vector<ComparedRow> trials = grouped(results), rows = without_lost_trials(trials);

@@ -34,6 +34,13 @@ std::string checksum_of(const fs::path& path) {
   return fmt::format("{:08x}", sum);
 }
 
+/// The CRC-32 of the content of result.json without this checksum itself.
+std::string checksum_of(Json result) {
+  result["checksums"].erase("result.json");
+  const std::string text = result.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
+}
+
 Json to_json(const TestedExample& example) {
   Json json;
   if (!example.input.empty()) json["input"] = example.input;
@@ -143,6 +150,7 @@ TestResult test_of(const std::string& set, const Json& json, const fs::path& dir
 
 void require_undamaged(const fs::path& directory, const Json& checksums) {
   for (const auto& [name, sum] : checksums.items()) {
+    if (name == "result.json") continue;  // is not a checksum of the file's bytes
     require(fs::exists(directory / name), "{}: the file is missing; result.json has its checksum",
             (directory / name).string());
     const std::string now = checksum_of(directory / name);
@@ -193,7 +201,9 @@ void save_result(const RunResult& result) {
     save_examples(result.directory / examples_file(test.set), test.examples);
     add_checksum(examples_file(test.set));
   }
-  add_checksum("log.jsonl");
+  for (const char* name : {"log.jsonl", "pictures.json"}) add_checksum(name);
+  json["configuration"] = result.configuration;
+  json["checksums"]["result.json"] = checksum_of(json);
   save_json(result.directory / "result.json", json);
 }
 
@@ -209,10 +219,13 @@ std::optional<RunResult> load_result(const fs::path& directory) {
               .seed = json.at("seed"),
               .directory = directory,
               .parameters = json.at("parameters"),
+              .configuration = json.at("configuration"),
               .goal = json.value("goal", Json()),
               .failure = json.value("failure", "")};
     if (json.contains("training")) result.training = training_of(json.at("training"));
     for (const auto& [set, test] : json.at("tests").items()) result.tests.push_back(test_of(set, test, directory));
+    const std::string sum = json.at("checksums").at("result.json"), now = checksum_of(json);
+    require(now == sum, "{}: damaged: its checksum is {}, it has {}", path.string(), now, sum);
   });
   return result;
 }
@@ -220,6 +233,7 @@ std::optional<RunResult> load_result(const fs::path& directory) {
 void save_start(const fs::path& directory, const std::string& command) {
   const fs::path path = directory / "run.json";
   Json starts = fs::exists(path) ? load_json(path) : Json::array();
+  require(starts.is_array(), "{}: not what a run writes: expected a list, found {}", path.string(), starts.type_name());
   starts.push_back({{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
                     {"command", command},
                     {"directory", fs::current_path().string()},

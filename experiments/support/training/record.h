@@ -80,6 +80,7 @@ struct RunResult {
   std::filesystem::path directory = {};  ///< empty: the run has none
   std::int64_t parameters = 0;
   std::optional<TrainingResult> training = {};  ///< empty: a trained model was tested
+  Json configuration = {};                      ///< every option of the run
   Json goal = {};                               ///< the options that decide when the run is finished
   std::string failure = {};                     ///< the message of a training that diverged; empty: none
   std::vector<TestResult> tests = {};           ///< empty after a failure

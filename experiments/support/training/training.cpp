@@ -215,7 +215,7 @@ class Training::Implementation {
     Json line = {{"update", now_.updates}, {"epoch", epoch_},
                  {"loss", loss},           {"unsmoothed_loss", sums_.unsmoothed / sums_.count},
                  {"learning_rate", rate},  {"gradient_norm", norm}};
-    const bool evaluates = now_.updates % options_.evaluate_every == 0 || now_.updates == options_.updates;
+    const bool evaluates = is_evaluated(now_.updates);
     if (evaluates)
       for (const DevScore& score : evaluate(dev_scores)) line["dev"][score.name] = score.value;
     if (evaluates || now_.updates % 10 == 0) write_log(line);
@@ -226,10 +226,11 @@ class Training::Implementation {
 
   TrainingResult finish(const DevScores& dev_scores) {
     if (score_name_.empty()) evaluate(dev_scores);  // resumed to end at an update before the first evaluation
+    if (interrupted()) stop();                      // during the last evaluation
     save();
     progress_->finish();
     if (options_.average > 0) average(dev_scores);
-    if (now_.best_update == 0)
+    if (now_.best_update == 0 || !std::isfinite(now_.best_score))
       throw Diverged(
           fmt::format("training diverged: the development set's {} was not a finite number at any evaluation; a "
                       "smaller learning rate (--schedule) may help",
@@ -288,7 +289,14 @@ class Training::Implementation {
   std::vector<DevScore> scores(const DevScores& dev_scores) {
     model_.train(false);
     NoGrad off;
-    std::vector<DevScore> scores = dev_scores();
+    std::vector<DevScore> scores;
+    try {
+      scores = dev_scores();
+    } catch (const Interrupted&) {
+      progress_->finish();
+      throw Interrupted(fmt::format("stopped during the evaluation; --resume {} continues after update {}",
+                                    run_.resume.string(), saved_));
+    }
     score_name_ = scores.front().name;
     higher_is_better_ = scores.front().higher_is_better;
     return scores;
@@ -302,7 +310,9 @@ class Training::Implementation {
       now_.best_score = score;
       now_.best_update = now_.updates;
       now_.evaluations_since_best = 0;
-      if (options_.average == 0) write_safetensors(directory_.best(), prefixed("", state(model_)), {});
+      if (options_.average == 0)
+        write_safetensors(directory_.best(), prefixed("", state(model_)),
+                          {{"update", std::to_string(now_.best_update)}});
     } else {
       ++now_.evaluations_since_best;
     }
@@ -417,7 +427,32 @@ class Training::Implementation {
       higher_is_better_ = where.at("higher_is_better");
       place_.seek(where.at("epoch"), where.at("position"));
       restored_ = saved_ = now_.updates;
+      require_known_best(path, metadata(file, path, "configuration"));
+      for (const auto& [update, model] : kept_models(directory_.path()))
+        if (update > now_.updates) std::filesystem::remove(model);
+      require(now_.updates <= options_.updates, "--updates {}: the run has made {} updates already", options_.updates,
+              now_.updates);
     });
+  }
+
+  bool is_evaluated(std::int64_t update) const {
+    return update % options_.evaluate_every == 0 || update == options_.updates;
+  }
+
+  /// A run that is killed after it wrote best.safetensors finds the same model again, unless the updates at which it is
+  /// evaluated have changed: then the file would be taken for the best model that the checkpoint knows.
+  void require_known_best(const std::string& checkpoint, const Json& before) const {
+    auto is_unchanged = [&](const char* key) {
+      return before.value(key, Json()) == run_.configuration.value(key, Json());
+    };
+    if (options_.average > 0 || (is_unchanged("updates") && is_unchanged("evaluate-every"))) return;
+    if (now_.best_update == 0 || !std::filesystem::exists(directory_.best())) return;
+    const auto update = metadata(read_safetensors(directory_.best()), directory_.best(), "update").get<std::int64_t>();
+    const bool comes_again = update <= options_.updates && is_evaluated(update);
+    require(update == now_.best_update || comes_again,
+            "{}: was written before {}, which has the model of update {}: resume first with the --updates and "
+            "--evaluate-every that the run had",
+            checkpoint, directory_.best().string(), update);
   }
 
   struct Sums {
