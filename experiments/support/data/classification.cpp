@@ -122,7 +122,9 @@ void add_limits(Cli& cli, ExampleLimits& limits) {
   cli.option("--test-examples", limits.test_examples, "the number of test examples, chosen by hash; 0: all")
       .at_least(0)
       .rare();
-  cli.option("--also-test", limits.also_test, "more test sets, with commas; files or directories like --data")
+  cli.option("--also-test", limits.also_test,
+             "further test sets, separated by commas; files (all of their examples) or directories (their test sets) "
+             "like --data")
       .saved_as(lasting_paths)
       .rare();
 }
@@ -137,11 +139,11 @@ void add_test_sets(ClassificationData& data, const std::string& also_test,
     if (!fs::is_directory(path))
       for (std::vector<Example>* part : {&from.train, &from.dev})
         std::move(part->begin(), part->end(), std::back_inserter(examples));
-    require(!examples.empty(), "--also-test {}: no test example", name);
+    require(!examples.empty(), "--also-test {}: has no test examples", name);
     for (Example& example : examples) {
       const std::string& label = from.classes.at(static_cast<std::size_t>(example.label));
       const auto known = std::find(data.classes.begin(), data.classes.end(), label);
-      require(known != data.classes.end(), "--also-test {}: the label '{}' is none of the training set's: {}", name,
+      require(known != data.classes.end(), "--also-test {}: the training set has no label '{}'; it has {}", name,
               printable(label), first_few(data.classes));
       example.label = static_cast<int>(known - data.classes.begin());
     }

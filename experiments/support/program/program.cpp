@@ -28,9 +28,8 @@ namespace {
 /// alone makes 10.8 and would make 11.7.
 ///
 /// libgomp reads the number of spins from the environment before any code of a program could change it, but uses a
-/// short one (1000) while it manages more threads than there are processors. This class makes it so: a thread keeps an
-/// idle team of its own, whose threads sleep. A user who has chosen how threads wait (GOMP_SPINCOUNT, OMP_WAIT_POLICY)
-/// gets what is chosen.
+/// short one (1000) while it manages more threads than there are processors. This class causes that: one thread holds
+/// an idle team of its own, whose threads sleep. It does nothing if the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY.
 class ShortWaits {
  public:
   ShortWaits() {

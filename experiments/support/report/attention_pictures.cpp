@@ -199,7 +199,7 @@ std::vector<std::size_t> shown_sentences(const std::vector<Json>& runs, std::siz
   return shown;
 }
 
-/// Throws Json::exception unless it is what save_pictures() writes.
+/// Throws Json::exception unless the value has the form that save_pictures() writes.
 void require_pictures(const Json& sentences) {
   for (const Json& sentence : sentences.get<std::vector<Json>>()) {
     sentence.at("text").get_ref<const std::string&>();

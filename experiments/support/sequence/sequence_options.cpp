@@ -39,7 +39,7 @@ void require_same_tokens(const std::filesystem::path& run, const PairTokenizers&
   }
 }
 
-/// Throws Error for a name that is none, and for a metric of other files than decoded texts.
+/// Throws Error for an unknown metric, and for one that does not compare decoded texts with references.
 void require_text_metric(const std::string& metric) {
   require(metric != "perplexity" && metric != "aer",
           "'{}' is not a metric of decoded texts; every test has the perplexity, and the alignment error rate where "

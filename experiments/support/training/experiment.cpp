@@ -41,7 +41,7 @@ Json goal_of(const Json& configuration) {
   return {{"updates", configuration.at("updates")}, {"patience", configuration.at("patience")}};
 }
 
-/// Whether the run has reached what the plan asks for. Throws Error if it is the result of another configuration.
+/// Whether the result is that of the finished run. Throws Error for a result of another configuration.
 bool is_finished(const std::optional<RunResult>& result, const Run& run) {
   if (!result) return false;
   require_same_configuration(run.directory->path() / "result.json", result->configuration, run.configuration,

@@ -34,7 +34,7 @@ std::string checksum_of(const fs::path& path) {
   return fmt::format("{:08x}", sum);
 }
 
-/// The CRC-32 of what result.json holds, without this checksum itself.
+/// The CRC-32 of the content of result.json without this checksum itself.
 std::string checksum_of(Json result) {
   result["checksums"].erase("result.json");
   const std::string text = result.dump(-1, ' ', false, Json::error_handler_t::replace);

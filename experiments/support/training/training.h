@@ -70,8 +70,8 @@ using DevScores = std::function<std::vector<DevScore>()>;
 /// All scores of a test on the development set, in their order.
 std::vector<DevScore> dev_scores_of(const TestResult& test);
 
-/// Thrown if the loss is NaN, infinite or far above the first one, or if no score of the development set is finite. The
-/// message has the update and advice.
+/// Thrown if the loss is NaN, infinite or far above the first one, or if no score of the development set was finite.
+/// The message has the update and advice.
 class Diverged : public Error {
  public:
   using Error::Error;
@@ -99,7 +99,7 @@ class Training {
   /// Throws Diverged before the parameters change.
   void update(const DevScores& dev_scores);
   /// Loads the best parameters, or the mean of the last ones, into the model and puts it into evaluation mode. Throws
-  /// Error if no evaluation had a finite score.
+  /// Diverged if no evaluation had a finite score.
   TrainingResult finish(const DevScores& dev_scores);
 
  private:
