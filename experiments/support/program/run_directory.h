@@ -70,7 +70,8 @@ class RunDirectory {
 /// named.
 void require_trained(const std::filesystem::path& directory);
 
-/// A text as a file name: letters, digits and "._+=" stay, everything else becomes one '-'.
+/// A text as a file name: letters, digits and "._+=" stay, and so does all that is not ASCII; everything else becomes
+/// one '-'.
 /// A long one is cut, with a hash of the whole behind.
 /// `window(use=additive, segment=5)` becomes `window-use=additive-segment=5`.
 std::string file_name_for(const std::string& label);
