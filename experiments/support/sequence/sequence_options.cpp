@@ -1,6 +1,7 @@
 #include "experiments/support/sequence/sequence_options.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/core.h>
 
@@ -113,7 +114,12 @@ void SequenceOptions::check() const {
   // an unknown metric is refused here
   const std::vector<TestedExample> example{{.reference = "a b c d", .hypothesis = "a b c d"}};
   for (const std::string& metric : metric_names()) with_flag("--metrics", [&] { scores_of(example, {metric}, {}); });
-  if (select != "loss") with_flag("--select", [&] { scores_of(example, {select}, {}); });
+  if (selects_by_loss()) return;
+  with_flag("--select", [&] {
+    const std::vector<TextScore> scores = scores_of(example, {select}, {});
+    require(!scores.empty() && std::isfinite(scores.front().metric.value()), "{}: is not a score of texts; take loss",
+            select);
+  });
 }
 
 void SequenceOptions::check(const PairData& data) const {

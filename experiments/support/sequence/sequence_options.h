@@ -46,6 +46,7 @@ struct SequenceOptions {
 
   std::vector<std::string> metric_names() const;
   bool decodes() const { return data.has_source; }
+  bool selects_by_loss() const { return select == "loss" || select == "perplexity"; }  // one grows with the other
   /// Throws Error, with the flag, for flags that do not go together. Makes the model without memory for its parameters.
   void check() const;
   /// Throws Error for data that the model or the batches have no room for, and for an --init of other data.
