@@ -140,6 +140,22 @@ BOOST_AUTO_TEST_CASE(blank_lines_stay_blank) {
   BOOST_TEST(run.use({"--decode", texts}).out == "\n\n");
 }
 
+BOOST_AUTO_TEST_CASE(words_that_are_in_no_vocabulary_are_part_of_the_data) {
+  Folder folder;
+  auto write_test = [&](const std::string& word) { std::ofstream(folder / "test.yy") << "a b " << word << "\n"; };
+  for (const char* name : {"train.xx", "train.yy", "dev.xx", "dev.yy", "test.xx"})
+    for (int k = 0; k < 8; ++k) std::ofstream(folder / name, std::ios::app) << (name[1] == 'e' && k ? "" : "a b c\n");
+  write_test("lion");
+  const std::string out = (folder / "out").string();
+  const Ended first =
+      ended("translate", tiny(out, {"--data", folder.path.string(), "--source", "xx", "--target", "yy"}));
+  BOOST_TEST_REQUIRE(first.status == 0, first.err);
+  write_test("zebra");
+  const Ended resumed = ended("translate", {"--resume", out});
+  BOOST_TEST(resumed.status == 2);
+  BOOST_TEST(contains(resumed.err, "test has other texts or labels"), resumed.err);
+}
+
 BOOST_AUTO_TEST_CASE(the_directory_of_a_test_is_no_training_to_resume) {
   TrainedRun run("translate", translating());
   const std::string out = (run.folder / "tested").string();
