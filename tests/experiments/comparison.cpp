@@ -114,6 +114,7 @@ BOOST_AUTO_TEST_CASE(rows_that_are_none_or_the_same_are_refused) {
   BOOST_TEST(refusal("global; gaussian;global") == "--compare: there are two rows 'global'; rows need different names");
   BOOST_TEST(refusal("a b; a-b") ==
              "--compare: there are two rows 'a-b'; rows need different names");  // their directories would be one
+  BOOST_TEST(refusal("日本; 中文") == "no error");
   BOOST_TEST(refusal("w: --dim {1,1}") == "--compare: there are two rows 'w 1'; rows need different names");
   BOOST_TEST(refusal(" ; ").starts_with("--compare: ' ; ' has no rows"));
   BOOST_TEST(refusal("global; wide: --dim {1,2") == "--compare: 'wide: --dim {1,2': a '{' without its '}'");
@@ -133,6 +134,21 @@ BOOST_AUTO_TEST_CASE(the_best_run_is_the_best_on_the_development_set) {
   BOOST_TEST(losses[1].is_better_than(losses[0]));
   BOOST_TEST(all_failed({rows[2]}));
   BOOST_TEST(!all_failed(rows));
+}
+
+BOOST_AUTO_TEST_CASE(a_trial_with_a_run_that_diverged_is_worse_than_one_without) {
+  const ComparedRow half{"a", "rate=1", {run_of(1, 90, "1"), failed_run(2)}};
+  const ComparedRow whole{"a", "rate=2", {run_of(1, 20, "1"), run_of(2, 20, "1")}};
+  BOOST_TEST(whole.is_better_than(half));
+  BOOST_TEST(!half.is_better_than(whole));
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_are_selected_by_other_scores_have_no_best_one) {
+  RunResult other = run_of(1, 3, "1", false);
+  other.training->score_name = "perplexity";
+  const ComparedRow first{"a", "", {run_of(1, 90, "1")}}, second{"b", "", {other}};
+  BOOST_TEST(have_one_dev_score({first}));
+  BOOST_TEST(!have_one_dev_score({first, second}));
 }
 
 BOOST_AUTO_TEST_CASE(statistics_of_an_example_are_the_mean_over_seeds) {
@@ -302,6 +318,11 @@ BOOST_AUTO_TEST_CASE(a_search_takes_the_best_trial_of_each_row) {
   const Ended alone = agreement(tiny_classifier((folder / "no").string(), {"--search", "dropout={0}"}));
   BOOST_TEST(alone.status == 2);
   BOOST_TEST(alone.err.starts_with("agreement: --search 'dropout={0}': there is only one trial"), alone.err);
+  auto refusal_of = [&](const char* search) {
+    return agreement(tiny_classifier((folder / "no").string(), {"--search", search})).err;
+  };
+  BOOST_TEST(refusal_of("dropout={0,0}") == "agreement: --search 'dropout={0,0}': 'dropout=0' is there twice\n");
+  BOOST_TEST(contains(refusal_of("seed={1,2}"), "--seed=1: cannot differ between rows and trials"));
   const Ended unknown = agreement(tiny_classifier((folder / "no").string(), {"--search", "dropuot={0,1}"}));
   BOOST_TEST(contains(unknown.err, "--dropuot: no such flag; did you mean '--dropout'?"), unknown.err);
   BOOST_TEST(!std::filesystem::exists(folder / "no"));

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "experiments/support/program/program.h"
+#include "experiments/support/text/utf8.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -117,6 +118,10 @@ BOOST_AUTO_TEST_CASE(parts_have_names_that_every_shell_can_type) {
   BOOST_TEST(file_name_for("relative(clip=16)+gaussian/../x") == "relative-clip=16-+gaussian-..-x");
   BOOST_TEST(file_name_for("../..") == "part");
   BOOST_TEST(file_name_for("-rf") == "rf");
+  BOOST_TEST(file_name_for("größe 日本") == "größe-日本");
+  std::string long_title = "a";
+  for (int k = 0; k < 100; ++k) long_title += "日";
+  BOOST_TEST((invalid_utf8(file_name_for(long_title)) == std::string::npos));
   std::string long_label(1000, 'a');
   BOOST_TEST(file_name_for(long_label).size() < 150u);
   BOOST_TEST(file_name_for(long_label + " seed 1") != file_name_for(long_label + " seed 2"));

@@ -226,10 +226,14 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
           "--compare: 'both': --attention: 'relative + gausian': no method 'gausian'");
   refused({"--metrics", "blue"}, "--metrics: ");
   refused({"--select", "blue"}, "--select: ");
-  for (const char* metric : {"perplexity", "word-perplexity", "bits-per-character", "aer"}) {
+  for (const char* metric : {"word-perplexity", "bits-per-character", "aer"}) {
     refused({"--select", metric}, "--select: ");
     refused({"--metrics", metric}, "--metrics: ");
   }
+  refused({"--metrics", "perplexity"}, "--metrics: ");
+  std::ofstream(folder / "own.json") << "{\"about\": \"mine\", \"model-dmi\": 8}";
+  refused({"--preset", (folder / "own.json").string()},
+          "--preset " + (folder / "own.json").string() + ": there is no option 'model-dmi'; did you mean 'model-dim'?");
   refused({"--decode", "x"}, "--decode: needs --model");
   refused({"--parameters"}, "--parameters: needs --vocabulary-size");
   refused({"--init", "/nowhere.safetensors"}, "--init /nowhere.safetensors: there is no such file");
@@ -241,6 +245,9 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   std::filesystem::create_directory(folder / "long");
   for (const char* name : {"train.xx", "train.yy", "dev.xx", "dev.yy", "test.xx", "test.yy"})
     for (int k = 0; k < 102; ++k) std::ofstream(folder / "long" / name, std::ios::app) << "word ";
+  const std::vector<std::string> own{"--data", (folder / "long").string(), "--source", "xx", "--target", "yy"};
+  refused(joined(own, {"--test-set", "test,test"}), "--test-set 'test,test': 'test' is there twice");
+  refused(joined(own, {"--test-set", "test,"}), "--test-set 'test,': the name of a set is missing beside a comma");
   refused({"--positions", "learned", "--max-positions", "104", "--data", (folder / "long").string(), "--source", "xx",
            "--target", "yy"},
           "--max-positions 104: the longest text has 114 tokens with its padding");  // 104 in training, 114 in decoding

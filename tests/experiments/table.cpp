@@ -30,6 +30,12 @@ BOOST_AUTO_TEST_CASE(text_aligns_numbers_deviations_and_wide_characters) {
              "paper, <b>               79.36                 –           –\n");
 }
 
+BOOST_AUTO_TEST_CASE(huge_numbers_are_short) {
+  Table table({"perplexity"});
+  table.row({Cell::number(2.2917e300, 3)});
+  BOOST_TEST(contains(table.text(), "2.29e+300\n"));
+}
+
 BOOST_AUTO_TEST_CASE(markdown_escapes_its_own_signs) {
   BOOST_TEST(example().markdown() ==
              "| attention                |          accuracy | steps/s | parameters |\n"

@@ -123,6 +123,48 @@ BOOST_AUTO_TEST_CASE(texts_are_cut_in_use_as_they_were_in_training) {
   BOOST_TEST(run.json(forcing).at("tokens") > 3 * 12);  // what is forced is the whole text
 }
 
+BOOST_AUTO_TEST_CASE(blank_lines_stay_blank) {
+  TrainedRun run("translate", translating());
+  const std::string texts = (run.folder / "texts").string(), links = (run.folder / "links").string();
+  std::ofstream(texts) << "\nfafi\n  \n\nfafi fafi\n\n";
+  const Ended decoded = run.use({"--decode", texts, "--alignments", links, "--min-length", "1"});
+  BOOST_TEST_REQUIRE(decoded.status == 0, decoded.err);
+  std::string blank;
+  std::istringstream lines(decoded.out);
+  for (std::string line; std::getline(lines, line);) blank += line.empty() ? 'b' : 't';
+  BOOST_TEST(blank == "btbbtb");
+  const std::string written = contents(links);
+  BOOST_TEST(std::count(written.begin(), written.end(), '\n') == 6);
+  BOOST_TEST(written.starts_with("\n0-"), written);
+  std::ofstream(texts) << "\n\n";
+  BOOST_TEST(run.use({"--decode", texts}).out == "\n\n");
+}
+
+BOOST_AUTO_TEST_CASE(words_that_are_in_no_vocabulary_are_part_of_the_data) {
+  Folder folder;
+  auto write_test = [&](const std::string& word) { std::ofstream(folder / "test.yy") << "a b " << word << "\n"; };
+  for (const char* name : {"train.xx", "train.yy", "dev.xx", "dev.yy", "test.xx"})
+    for (int k = 0; k < 8; ++k) std::ofstream(folder / name, std::ios::app) << (name[1] == 'e' && k ? "" : "a b c\n");
+  write_test("lion");
+  const std::string out = (folder / "out").string();
+  const Ended first =
+      ended("translate", tiny(out, {"--data", folder.path.string(), "--source", "xx", "--target", "yy"}));
+  BOOST_TEST_REQUIRE(first.status == 0, first.err);
+  write_test("zebra");
+  const Ended resumed = ended("translate", {"--resume", out});
+  BOOST_TEST(resumed.status == 2);
+  BOOST_TEST(contains(resumed.err, "test has other texts or labels"), resumed.err);
+}
+
+BOOST_AUTO_TEST_CASE(the_directory_of_a_test_is_no_training_to_resume) {
+  TrainedRun run("translate", translating());
+  const std::string out = (run.folder / "tested").string();
+  BOOST_TEST(run.use({"--evaluate", "test", "--out", out}).status == 0);
+  const Ended resumed = ended("translate", {"--resume", out});
+  BOOST_TEST(resumed.status == 2);
+  BOOST_TEST(resumed.err == "translate: " + out + ": has the results of a test, and no training that could continue\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_text_without_positions_is_named_behind_those_before_it) {
   TrainedRun run("translate", translating({"--positions", "learned", "--max-positions", "16"}));
   const std::string texts = (run.folder / "texts").string(), few = (run.folder / "few").string();

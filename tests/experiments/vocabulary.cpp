@@ -189,6 +189,18 @@ BOOST_AUTO_TEST_CASE(long_texts_are_trained_on_in_full) {
   BOOST_TEST(tokenizer->encode("word7").size() <= 3u);
 }
 
+BOOST_AUTO_TEST_CASE(a_changed_word_of_a_list_is_noticed) {
+  const Corpus corpus;
+  Folder folder;
+  train_tokenizer(subwords(Units::words, 50), corpus.texts)->save(folder.path);
+  std::string list = contents(folder / "vocabulary.txt");
+  const std::size_t letter = list.find_last_of("abcdefghijklmnopqrstuvwxyz");
+  list[letter] = 'Q';
+  std::ofstream(folder / "vocabulary.txt") << list;
+  BOOST_TEST(
+      message_of([&] { load_tokenizer(folder.path); }).starts_with((folder / "vocabulary.txt").string() + ": damaged"));
+}
+
 BOOST_AUTO_TEST_CASE(broken_word_lists_are_refused) {
   Folder folder;
   TextOptions options;

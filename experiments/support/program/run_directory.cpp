@@ -145,7 +145,7 @@ void require_trained(const fs::path& directory) {
 std::string file_name_for(const std::string& label) {
   std::string name;
   for (unsigned char c : label) {
-    bool stays = std::isalnum(c) || c == '_' || c == '+' || c == '=' || (c == '.' && !name.empty());
+    bool stays = std::isalnum(c) || c >= 0x80 || c == '_' || c == '+' || c == '=' || (c == '.' && !name.empty());
     if (stays) {
       name += char(c);
     } else if (!name.empty() && name.back() != '-') {
@@ -154,7 +154,11 @@ std::string file_name_for(const std::string& label) {
   }
   while (!name.empty() && name.back() == '-') name.pop_back();
   constexpr std::size_t longest = 120;  // file systems end at 255, and suffixes follow
-  if (name.size() > longest) name = fmt::format("{}-{:016x}", name.substr(0, longest), stable_hash(label));
+  if (name.size() > longest) {
+    std::size_t end = longest;
+    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;  // not within a character
+    name = fmt::format("{}-{:016x}", name.substr(0, end), stable_hash(label));
+  }
   return name.empty() ? "part" : name;
 }
 

@@ -69,9 +69,9 @@ class RunDirectory {
 /// names its runs.
 void require_trained(const std::filesystem::path& directory);
 
-/// A text as a file name: letters, digits and "._+=" stay, each run of other characters becomes one '-'. A long name is
-/// cut, and a hash of the whole text is appended. `window(use=additive, segment=5)` becomes
-/// `window-use=additive-segment=5`.
+/// A text as a file name: letters, digits, "._+=" and characters that are not ASCII stay, each run of other characters
+/// becomes one '-'. A long name is cut, and a hash of the whole text is appended. `window(use=additive, segment=5)`
+/// becomes `window-use=additive-segment=5`.
 std::string file_name_for(const std::string& label);
 
 }  // namespace fovea

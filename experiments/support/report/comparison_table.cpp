@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
 
 #include "experiments/support/metrics/statistics.h"
 
@@ -119,13 +120,24 @@ const RunResult& ComparedRow::best() const {
                             [](const RunResult* a, const RunResult* b) { return dev_score(*a) < dev_score(*b); });
 }
 
-bool ComparedRow::is_better_than(const ComparedRow& other) const { return dev_score(*this) > dev_score(other); }
+bool ComparedRow::is_better_than(const ComparedRow& other) const {
+  const std::size_t failed = runs.size() - finished().size(), others = other.runs.size() - other.finished().size();
+  return failed != others ? failed < others : dev_score(*this) > dev_score(other);
+}
 
 const ComparedRow& best_of(const std::vector<ComparedRow>& rows) {
   const ComparedRow* best = nullptr;
   for (const ComparedRow& row : rows)
     if (!row.finished().empty() && (!best || dev_score(row.best()) > dev_score(best->best()))) best = &row;
   return *best;
+}
+
+bool have_one_dev_score(const std::vector<ComparedRow>& rows) {
+  std::set<std::string> names;
+  for (const ComparedRow& row : rows)
+    for (const RunResult* run : row.finished())
+      if (run->training) names.insert(run->training->score_name);
+  return names.size() < 2;
 }
 
 bool all_failed(const std::vector<ComparedRow>& rows) {
@@ -165,7 +177,8 @@ Table comparison_table(const std::vector<ComparedRow>& rows) {
     std::for_each(scores.begin(), scores.end(), add);
     if (compares) cells.push_back(&row == &rows.front() ? Cell() : p_against(rows.front(), row));
     std::for_each(others.begin(), others.end(), add);
-    cells.push_back(row.finished().empty() ? Cell() : Cell(row.finished().front()->parameters));
+    const Runs finished = row.finished();
+    cells.push_back(finished.empty() ? Cell() : Cell(finished.front()->parameters));
     if (trains) cells.push_back(Cell::number(speed_of(row), 2));
     if (trains && compares) cells.push_back(Cell::number(speed_of(row) / speed_of(rows.front()), 2));
     if (decodes) cells.push_back(Cell::number(mean(values_of(row, sentences_per_second)), 1));

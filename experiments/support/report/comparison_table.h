@@ -17,12 +17,14 @@ struct ComparedRow {
   std::vector<const RunResult*> finished() const;
   /// The best run on the development set, the first of several equal ones. There must be a finished run.
   const RunResult& best() const;
-  /// Whether the mean score on the development set is better.
+  /// Whether fewer runs failed; of equally many, whether the mean score on the development set is better.
   bool is_better_than(const ComparedRow& other) const;
 };
 
 /// The row with the best run on the development set.
 const ComparedRow& best_of(const std::vector<ComparedRow>& rows);
+/// Whether all rows select their models by the same score (--select may differ). Otherwise no row is the best.
+bool have_one_dev_score(const std::vector<ComparedRow>& rows);
 bool all_failed(const std::vector<ComparedRow>& rows);
 
 /// Score `k` of the row's test set `set`, pooled over seeds: the statistics of an example are the means over the runs.

@@ -34,7 +34,10 @@ std::string escape_markdown(const std::string& text) {
   return result;
 }
 
-std::string rounded(double value, int decimals) { return fmt::format("{:.{}f}", value, decimals); }
+/// The perplexity of a model that is no good can have hundreds of digits.
+std::string rounded(double value, int decimals) {
+  return std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals) : fmt::format("{:.3g}", value);
+}
 
 }  // namespace
 

@@ -44,13 +44,25 @@ void require_fitting(const EncodedPairs& pairs, const TextPair& text, const Batc
           batches.tokens, pairs.lengths.back(), printable(shortened(text.target, shown)));
 }
 
-/// Encodes one part of the data and appends it to `to`. Also appends its texts to `texts`, unless that is null.
-void encode_part(EncodedPairs& to, std::vector<TextPair>* texts, TextOverlap& overlap, const PairTokenizers& tokenizers,
-                 const PairSource& pairs, Part part, const PairDataOptions& options, const BatchOptions& batches) {
+/// Adds the texts of a pair, with words that are in no vocabulary.
+void add_texts(DataHash& hash, const TextPair& pair) {
+  constexpr std::int64_t end_of_text = -1;
+  for (const std::string* text : {&pair.source, &pair.target, &pair.alignment}) {
+    hash.add(*text);
+    hash.add(end_of_text);
+  }
+}
+
+/// Encodes one part of the data and appends it to `to`. Also appends its texts to `texts`, unless that is null, and
+/// adds them to `hash`.
+void encode_part(EncodedPairs& to, std::vector<TextPair>* texts, DataHash& hash, TextOverlap& overlap,
+                 const PairTokenizers& tokenizers, const PairSource& pairs, Part part, const PairDataOptions& options,
+                 const BatchOptions& batches) {
   const std::int64_t max_length = options.text.text.max_length;
   Blocks blocks(to, options.block);
   pairs.visit(part, [&](const TextPair& pair) {
     overlap.add(part, pair);
+    add_texts(hash, pair);
     std::vector<int> source, target = tokens_of(*tokenizers.target, pair.target, max_length);
     if (!pair.source.empty()) source = tokens_of(*tokenizers.source, pair.source, max_length);
     if (texts) texts->push_back(pair);
@@ -61,8 +73,8 @@ void encode_part(EncodedPairs& to, std::vector<TextPair>* texts, TextOverlap& ov
   blocks.flush();
 }
 
-Json fingerprint_of(const EncodedPairs& pairs) {
-  DataHash hash;
+/// `hash` has the texts.
+Json fingerprint_of(const EncodedPairs& pairs, DataHash hash) {
   std::vector<std::int32_t> tokens;
   for (const TokenStore* side : {&pairs.source, &pairs.target}) {
     for (std::size_t k = 0; k < side->size(); ++k) {
@@ -101,8 +113,9 @@ std::vector<std::string> PairDataOptions::test_sets() const {
   if (corpus.test_set.empty()) return {"test"};
   std::vector<std::string> names;
   for (std::string_view name : split_columns(corpus.test_set, ',')) {
-    require(!name.empty() && std::find(names.begin(), names.end(), name) == names.end(),
-            "--test-set '{}': expected different names, separated by commas", corpus.test_set);
+    require(!name.empty(), "--test-set '{}': the name of a set is missing beside a comma", corpus.test_set);
+    require(std::count(names.begin(), names.end(), name) == 0, "--test-set '{}': '{}' is there twice", corpus.test_set,
+            name);
     names.emplace_back(name);
   }
   return names;
@@ -127,16 +140,16 @@ PairData::PairData(const PairDataOptions& options, const BatchOptions& batches, 
   tokenizers = is_known ? load_tokenizers(directory.path()) : train_tokenizers(*pairs, options.text);
   print_line(tokenizers.description());
   TextOverlap overlap;
-  encode_part(train, nullptr, overlap, tokenizers, *pairs, Part::train, options, batches);
+  encode_part(train, nullptr, train_texts_, overlap, tokenizers, *pairs, Part::train, options, batches);
   dev.name = "dev";
-  encode_part(dev.pairs, &dev.texts, overlap, tokenizers, *pairs, Part::dev, options, batches);
+  encode_part(dev.pairs, &dev.texts, dev.hash, overlap, tokenizers, *pairs, Part::dev, options, batches);
   require(train.size() > 0, "{}: there is no text to train on", description_);
   require(dev.pairs.size() > 0, "{}: there is no text to select models on", description_);
   for (const std::string& set : sets) {
     const std::unique_ptr<PairSource> own = set == sets.front() ? nullptr : options.open(set, false);
-    tests.push_back({set, {}, {}});
-    encode_part(tests.back().pairs, &tests.back().texts, overlap, tokenizers, own ? *own : *pairs, Part::test, options,
-                batches);
+    tests.push_back({set, {}, {}, {}});
+    encode_part(tests.back().pairs, &tests.back().texts, tests.back().hash, overlap, tokenizers, own ? *own : *pairs,
+                Part::test, options, batches);
     require(tests.back().pairs.size() > 0, "{}: there is no text to test on", own ? own->description() : description_);
     gold_alignments(tests.back().texts);  // throws for wrong links before the training
   }
@@ -156,9 +169,10 @@ PairData::PairData(const PairDataOptions& options, const BatchOptions& batches, 
   for (const std::string& set : part == Part::test ? options.test_sets() : std::vector<std::string>{"test"}) {
     const std::unique_ptr<PairSource> pairs = options.open(set, false);
     description_ = pairs->description();
-    tests.push_back({part == Part::test ? set : part == Part::dev ? "dev" : "train", {}, {}});
+    tests.push_back({part == Part::test ? set : part == Part::dev ? "dev" : "train", {}, {}, {}});
     TextOverlap overlap;
-    encode_part(tests.back().pairs, &tests.back().texts, overlap, tokenizers, *pairs, part, options, batches);
+    encode_part(tests.back().pairs, &tests.back().texts, tests.back().hash, overlap, tokenizers, *pairs, part, options,
+                batches);
     require(tests.back().pairs.size() > 0, "{}: there is no text to test on", description_);
     if (!prints) continue;
     print_line(description_);
@@ -197,10 +211,10 @@ std::int64_t PairData::longest() const {
   return longest;
 }
 
-/// The numbers of pairs and a hash of all tokens.
+/// The numbers of pairs and a hash of all texts and tokens.
 Json PairData::fingerprint() const {
-  Json parts = {{"train", fingerprint_of(train)}, {"dev", fingerprint_of(dev.pairs)}};
-  for (const PairSet& test : tests) parts[test.name] = fingerprint_of(test.pairs);
+  Json parts = {{"train", fingerprint_of(train, train_texts_)}, {"dev", fingerprint_of(dev.pairs, dev.hash)}};
+  for (const PairSet& test : tests) parts[test.name] = fingerprint_of(test.pairs, test.hash);
   return parts;
 }
 

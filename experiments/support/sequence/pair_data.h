@@ -11,6 +11,7 @@
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/training/pair_batches.h"
+#include "experiments/support/training/same_data.h"
 
 namespace fovea {
 
@@ -37,6 +38,7 @@ struct PairSet {
   std::string name;
   EncodedPairs pairs;
   std::vector<TextPair> texts;  ///< as read from the files
+  DataHash hash;                ///< of the texts
 };
 
 class PairData {
@@ -69,6 +71,7 @@ class PairData {
   Json fingerprint() const;
 
   bool has_source_;
+  DataHash train_texts_;
   std::string description_;
 };
 

@@ -1,6 +1,7 @@
 #include "experiments/support/sequence/sequence_options.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/core.h>
 
@@ -124,7 +125,7 @@ void SequenceOptions::check() const {
   require(initial.empty() || !begins() || std::filesystem::exists(initial),
           "--init {}: there is no such file or directory", initial.string());
   for (const std::string& metric : metric_names()) with_flag("--metrics", [&] { require_text_metric(metric); });
-  if (select != "loss") with_flag("--select", [&] { require_text_metric(select); });
+  if (!selects_by_loss()) with_flag("--select", [&] { require_text_metric(select); });
 }
 
 void SequenceOptions::check(const PairData& data) const {

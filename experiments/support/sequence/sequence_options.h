@@ -46,6 +46,7 @@ struct SequenceOptions {
 
   std::vector<std::string> metric_names() const;
   bool decodes() const { return data.has_source; }
+  bool selects_by_loss() const { return select == "loss" || select == "perplexity"; }  // one grows with the other
   /// Throws Error, with the flag, for flags that contradict each other. Makes the model without memory for its
   /// parameters.
   void check() const;

@@ -62,7 +62,7 @@ std::vector<TestedExample> examples_of(const PairSet& set, const std::vector<std
 std::vector<DevScore> development_scores(SequenceModel& model, const PairData& data, const SequenceOptions& options) {
   const Likelihood dev = total(likelihoods(model, data.dev.pairs, options.batches));
   const DevScore perplexity{"perplexity", token_perplexity(dev), false};
-  if (options.select == "loss") return {perplexity};
+  if (options.selects_by_loss()) return {perplexity};
   BeamFlags greedy = options.beam;
   greedy.beam.beam = 1;
   const std::vector<std::string> texts = best_texts(decode(model, data.dev.pairs, data.tokenizers, greedy));

@@ -261,18 +261,29 @@ class TextDecoder {
 
   void decode_lines(const TextLines::Some& some) {
     EncodedPairs pairs;
-    for (const std::string& source : some.sources) pairs.append(read(source), {});
-    std::vector<DecodedText> all = timed([&] { return decode(model_, pairs, tokenizers_, flags_); });
+    for (const std::string& source : some.sources)
+      if (const std::vector<int> tokens = read(source); !tokens.empty()) pairs.append(tokens, {});
+    const std::vector<DecodedText> all = timed([&] { return decode(model_, pairs, tokenizers_, flags_); });
     sums_.sentences += std::ssize(all);
-    for (std::size_t k = 0; k < all.size(); ++k) {
-      for (std::size_t rank = 0; rank < all[k].texts.size(); ++rank) {
-        const Hypothesis& hypothesis = all[k].hypotheses[rank];
-        if (options_.n_best > 1) fmt::print("{:.4f}\t", hypothesis.score);
-        fmt::print("{}\n", all[k].texts[rank]);
-        write_links(hypothesis, some.sources[k], words_of_tokens(*tokenizers_.target, hypothesis.tokens));
-      }
-      if (options_.n_best > 1) fmt::print("\n");
+    auto decoded = all.begin();
+    for (const std::string& source : some.sources)
+      read(source).empty() ? print_blank() : print_texts(*decoded++, source);
+  }
+
+  /// A line without words stays one.
+  void print_blank() {
+    fmt::print("\n");
+    if (links_) links_->write("\n");
+  }
+
+  void print_texts(const DecodedText& decoded, const std::string& source) {
+    for (std::size_t rank = 0; rank < decoded.texts.size(); ++rank) {
+      const Hypothesis& hypothesis = decoded.hypotheses[rank];
+      if (options_.n_best > 1) fmt::print("{:.4f}\t", hypothesis.score);
+      fmt::print("{}\n", decoded.texts[rank]);
+      write_links(hypothesis, source, words_of_tokens(*tokenizers_.target, hypothesis.tokens));
     }
+    if (options_.n_best > 1) fmt::print("\n");
   }
 
   void force_lines(const TextLines::Some& some) {

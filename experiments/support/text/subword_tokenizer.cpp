@@ -9,7 +9,6 @@
 
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
-#include <zlib.h>
 
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/text/number.h"
@@ -114,10 +113,6 @@ sentencepiece::util::Status train_model(const TextOptions& options, std::span<co
        {"num_threads", "1"},                                 // sums in another order give other pieces
        {"minloglevel", "2"}},
       &lines, &model);
-}
-
-std::uint32_t checksum_of(std::string_view bytes) {
-  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 }  // namespace

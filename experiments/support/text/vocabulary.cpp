@@ -1,5 +1,8 @@
 #include "experiments/support/text/vocabulary.h"
 
+#include <zlib.h>
+
+#include "experiments/support/program/growing_file.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/bpe_tokenizer.h"
@@ -11,6 +14,10 @@
 namespace fovea {
 
 namespace fs = std::filesystem;
+
+std::uint32_t checksum_of(std::string_view bytes) {
+  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
 
 namespace {
 
@@ -66,7 +73,14 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   const std::string units = text("units"), checksum = text("crc32");
   const auto size = json["size"].get<std::int64_t>();
   const bool lower_case = json["lower_case"].get<bool>();
-  if (units == "words") return WordTokenizer::load(directory, size, lower_case);
+  if (units == "words") {
+    std::unique_ptr<WordTokenizer> words = WordTokenizer::load(directory, size, lower_case);
+    const fs::path list = directory / "vocabulary.txt";
+    const std::string sum = fmt::format("{:08x}", checksum_of(contents_of_file(list)));
+    require(checksum.empty() || sum == checksum, "{}: damaged: its CRC-32 is {}, tokenizer.json says {}", list.string(),
+            sum, checksum);
+    return words;
+  }
   if (units == "codes") return BpeTokenizer::load(directory, size, lower_case);
   require(units == "unigram" || units == "bpe" || units == "characters",
           "{}: units is '{}', expected words, unigram, bpe, characters or codes", path.string(), units);

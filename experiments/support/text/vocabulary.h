@@ -73,6 +73,9 @@ class Tokenizer {
 /// size that fits.
 std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts);
 
+/// The CRC-32 of a tokenizer's file, which tokenizer.json has.
+std::uint32_t checksum_of(std::string_view bytes);
+
 /// The tokenizer that `save` wrote into the directory. Throws Error, with the file, where that is missing, truncated,
 /// changed or not what `save` writes.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);

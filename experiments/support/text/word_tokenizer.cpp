@@ -95,10 +95,13 @@ std::string WordTokenizer::description() const {
 }
 
 void WordTokenizer::save(const fs::path& directory) const {
-  AtomicFile list(directory / "vocabulary.txt");
-  for (const Entry& entry : entries_) list.write(fmt::format("{}\t{}\n", entry.word, entry.count));
-  list.commit();
-  save_json(directory / "tokenizer.json", {{"units", "words"}, {"size", size()}, {"lower_case", lower_case_}});
+  std::string list;
+  for (const Entry& entry : entries_) list += fmt::format("{}\t{}\n", entry.word, entry.count);
+  write_file_atomically(directory / "vocabulary.txt", list);
+  save_json(directory / "tokenizer.json", {{"units", "words"},
+                                           {"size", size()},
+                                           {"lower_case", lower_case_},
+                                           {"crc32", fmt::format("{:08x}", checksum_of(list))}});
 }
 
 std::unique_ptr<WordTokenizer> WordTokenizer::load(const fs::path& directory, std::int64_t size, bool lower_case) {

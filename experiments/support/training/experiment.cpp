@@ -32,6 +32,10 @@ std::vector<Comparison::Row> trials_of(const std::string& search) {
     for (const std::string& argument : arguments_of(one.text)) title += (title.empty() ? "" : " ") + argument.substr(2);
     trials.push_back({title, arguments_of(one.text)});
   }
+  for (std::size_t k = 0; k < trials.size(); ++k)
+    for (std::size_t other = 0; other < k; ++other)
+      require(file_name_for(trials[k].title) != file_name_for(trials[other].title),
+              "--search '{}': '{}' is there twice", search, trials[k].title);
   require(trials.size() > 1, "--search '{}': there is only one trial; write \"rate={{3e-4,1e-3,3e-3}}\"", search);
   return trials;
 }
@@ -95,16 +99,19 @@ std::vector<Plan> ExperimentBase::plans() const {
           "--seed {}: too large for --seeds {}", first, flags_.seeds);
   std::vector<Plan> plans;
   for (const Comparison::Row& row : flags_.comparison.rows(cli_))
-    for (const Comparison::Row& trial : trials_of(flags_.search))
+    for (const Comparison::Row& trial : trials_of(flags_.search)) {
+      for (const std::string& argument : trial.arguments)
+        require(!argument.starts_with("--select="), "--search: {}: trials are compared by one score", argument);
       for (std::int64_t k = 0; k < flags_.seeds; ++k) {
         Plan plan{row.title, trial.title, first + static_cast<std::uint64_t>(k), row.arguments, {}};
         plan.arguments.insert(plan.arguments.end(), trial.arguments.begin(), trial.arguments.end());
         for (const std::string& argument : plan.arguments)
-          require(!argument.starts_with("--seed="), "'{}': --seed: every row has the same seeds: --seed, --seeds",
-                  row.title);
+          require(!argument.starts_with("--seed="),
+                  "{}: cannot differ between rows and trials; --seeds gives each several seeds", argument);
         if (!flags_.is_alone()) plan.arguments.push_back(fmt::format("--seed={}", plan.seed));
         plans.push_back(std::move(plan));
       }
+    }
   return plans;
 }
 
@@ -141,7 +148,7 @@ RunResult ExperimentBase::result_of(const Run& run, const Plan& plan, const std:
     result = body();
   } catch (const Diverged& diverged) {
     result.failure = diverged.what();
-    if (run.runs > 1) fmt::print(stderr, "{}: {}\n", run.title(), diverged.what());
+    if (!flags_.is_alone()) fmt::print(stderr, "{}: {}\n", run.title(), diverged.what());  // the others go on
   }
   result.row = run.row;
   result.trial = run.trial;
@@ -163,6 +170,8 @@ void ExperimentBase::train(const std::vector<Plan>& plans, const std::string& da
   for (std::size_t k = 0; k < plans.size(); ++k) {
     Run run = run_of(plans, k);
     std::optional<RunResult> result = load_result(run.directory->path());
+    require(!result || result->training || !result->failure.empty(),
+            "{}: has the results of a test, and no training that could continue", run.directory->path().string());
     if (!is_finished(result, run)) {
       const std::int64_t wanted = run.configuration.at("updates");
       if (result && result->training && result->training->updates > wanted)
@@ -191,7 +200,7 @@ void ExperimentBase::train(const std::vector<Plan>& plans, const std::string& da
   write_report(directory_->report(), report);
   const std::filesystem::path best = best_of(rows).best().directory;
   fmt::print("\n");
-  if (best != directory_->path()) fmt::print("best model: {}\n", best.string());
+  if (best != directory_->path() && have_one_dev_score(rows)) fmt::print("best model: {}\n", best.string());
   fmt::print("report: {}\nrun directory: {}\n", directory_->report().string(), directory_->path().string());
 }
 

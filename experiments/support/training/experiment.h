@@ -93,7 +93,7 @@ class Experiment : public ExperimentBase {
           rows_.back().continues = !flags.directory.resume.empty();
         plan.configuration = own.configuration();
       };
-      flags_.is_alone() ? declare_and_parse() : with_flag(name_of(plan), declare_and_parse);
+      has_rows() ? with_flag(name_of(plan), declare_and_parse) : declare_and_parse();
     }
   }
 
@@ -105,7 +105,7 @@ class Experiment : public ExperimentBase {
     for (std::size_t k = 0; k < plans_.size(); ++k) {
       if (k > 0 && plans_[k].row == plans_[k - 1].row && plans_[k].trial == plans_[k - 1].trial) continue;  // a seed
       auto one = [&] { check(rows_[k]); };
-      flags_.comparison.is_given() ? with_flag(name_of(plans_[k]), one) : one();
+      has_rows() ? with_flag(name_of(plans_[k]), one) : one();
     }
   }
 
@@ -131,8 +131,10 @@ class Experiment : public ExperimentBase {
     rows_[k].training.apply();
     return body(rows_[k], run);
   }
-  static std::string name_of(const Plan& plan) {
-    return plan.trial.empty() ? "--compare: '" + plan.row + "'" : "--search: '" + plan.row + " " + plan.trial + "'";
+  bool has_rows() const { return flags_.comparison.is_given() || !flags_.search.empty(); }
+  std::string name_of(const Plan& plan) const {
+    if (!plan.trial.empty()) return "--search: '" + plan.row + " " + plan.trial + "'";
+    return "--compare: '" + plan.row + "'";
   }
 
   Options options_;

@@ -58,6 +58,7 @@ void PresetFlag::add_to(Cli& cli) {
       .configures([&cli](const std::string& wanted) {
         Json known = Json::object();
         const Json all = preset_values(wanted);
+        if (wanted.ends_with(".json")) return all;  // a key that is no flag is refused; presets/ is for all programs
         for (const auto& [key, value] : all.items())
           if (cli.declares(key)) known[key] = value;
         return known;

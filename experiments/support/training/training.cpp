@@ -265,7 +265,7 @@ class Training::Implementation {
     if (std::isfinite(loss) && std::isfinite(norm) && !has_exploded) return;
     fail_as_diverged(now_.updates + 1, fmt::format("the loss is {:.4g} (at the first update {:.4g}) and the norm of "
                                                    "its gradient {:.4g}",
-                                                   loss, now_.first_loss, norm));
+                                                   loss, now_.first_loss, std::abs(norm)));
   }
 
   [[noreturn]] void fail_as_diverged(std::int64_t update, const std::string& what) {
@@ -359,8 +359,10 @@ class Training::Implementation {
     return run_.runs > 1 ? fmt::format("[{}/{}] {}", run_.number, run_.runs, run_.title()) : run_.title();
   }
   std::string best_note() const {
-    return now_.best_update && !score_name_.empty() ? fmt::format(" · best dev {} {:.2f}", score_name_, now_.best_score)
-                                                    : "";
+    if (now_.best_update == 0 || score_name_.empty()) return "";
+    const double score = now_.best_score;
+    const std::string shown = std::abs(score) < 1e9 ? fmt::format("{:.2f}", score) : fmt::format("{:.3g}", score);
+    return fmt::format(" · best dev {} {}", score_name_, shown);
   }
   /// An estimate of the time left for the whole comparison, from the speed of this run.
   std::string whole_note() const {
