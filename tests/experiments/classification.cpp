@@ -147,8 +147,8 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_not
   refuses({"--compare", "global; far: --min-count 3"},
           "--compare: 'far': --min-count: cannot differ between the rows of a comparison\n");
   refuses({"--compare", "global; far: --seeds 3"}, "--compare: 'far': --seeds: cannot differ between the rows");
-  refuses({"--compare", "global; far: --seed 3"}, "'far': --seed: every row has the same seeds");
-  refuses({"--search", "seed={1,2}"}, "'global': --seed: every row has the same seeds");
+  refuses({"--compare", "global; far: --seed 3"}, "--seed=3: cannot differ between rows and trials");
+  refuses({"--search", "seed={1,2}"}, "--seed=1: cannot differ between rows and trials");
   refuses({"--compare", "global; far: --label x"}, "--compare: 'far': --label: cannot differ between the rows");
   refuses({"--compare", "global; far: --config x"}, "--compare: 'far': --config: cannot differ between the rows");
   refuses({"--compare", "global; far: --layer 3"}, "--compare: 'far': --layer: no such flag; did you mean '--layers'?");

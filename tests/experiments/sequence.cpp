@@ -246,8 +246,8 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag) {
   for (const char* name : {"train.xx", "train.yy", "dev.xx", "dev.yy", "test.xx", "test.yy"})
     for (int k = 0; k < 102; ++k) std::ofstream(folder / "long" / name, std::ios::app) << "word ";
   const std::vector<std::string> own{"--data", (folder / "long").string(), "--source", "xx", "--target", "yy"};
-  refused(joined(own, {"--test-set", "test,test"}), "--test-set 'test,test': 'test' is there twice");
-  refused(joined(own, {"--test-set", "test,"}), "--test-set 'test,': the name of a set is missing beside a comma");
+  refused(joined(own, {"--test-set", "test,test"}), "--test-set 'test,test': expected different names");
+  refused(joined(own, {"--test-set", "test,"}), "--test-set 'test,': expected different names");
   refused({"--positions", "learned", "--max-positions", "104", "--data", (folder / "long").string(), "--source", "xx",
            "--target", "yy"},
           "--max-positions 104: the longest text has 114 tokens with its padding");  // 104 in training, 114 in decoding

@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(words_that_are_in_no_vocabulary_are_part_of_the_data) {
   write_test("zebra");
   const Ended resumed = ended("translate", {"--resume", out});
   BOOST_TEST(resumed.status == 2);
-  BOOST_TEST(contains(resumed.err, "test has other texts or labels"), resumed.err);
+  BOOST_TEST(contains(resumed.err, "test has different texts or labels"), resumed.err);
 }
 
 BOOST_AUTO_TEST_CASE(the_directory_of_a_test_is_no_training_to_resume) {

@@ -113,9 +113,8 @@ std::vector<std::string> PairDataOptions::test_sets() const {
   if (corpus.test_set.empty()) return {"test"};
   std::vector<std::string> names;
   for (std::string_view name : split_columns(corpus.test_set, ',')) {
-    require(!name.empty(), "--test-set '{}': the name of a set is missing beside a comma", corpus.test_set);
-    require(std::count(names.begin(), names.end(), name) == 0, "--test-set '{}': '{}' is there twice", corpus.test_set,
-            name);
+    require(!name.empty() && std::find(names.begin(), names.end(), name) == names.end(),
+            "--test-set '{}': expected different names, separated by commas", corpus.test_set);
     names.emplace_back(name);
   }
   return names;
