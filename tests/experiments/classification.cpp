@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
   BOOST_TEST(html.size() < 1'000'000u);
   for (const char* part : {"Development set", "Training loss", "<h3>global</h3>", "<h3>window(use=additive)</h3>",
                            ">layer 2: weights</text>", ">layer 1: left pointer<", ">layer 1: window<", "<p>Seed ",
-                           "over 2 seeds", "0 attractors", ">Examples<"})
+                           "over 2 seeds", "attractors: 0", ">Examples<"})
     BOOST_TEST(contains(html, part), part << " is missing");
   BOOST_TEST(count(html, "<path class=\"band") == 8u);     // a curve with its deviation for each attention, twice
   BOOST_TEST(count(html, ": weights</text>") == 4u * 3u);  // three sentences
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(examples_are_the_test_texts_with_gold_and_predicted_class) 
   }
   const Json result = load_json(folder / "out" / "result.json"), test = result.at("tests").at("test");
   BOOST_TEST(test.at("scores").at("accuracy %").get<double>() == 100 * right / 20, boost::test_tools::tolerance(1e-9));
-  BOOST_TEST(test.at("measurements")[0].at("name") == "0 attractors");
+  BOOST_TEST(test.at("measurements")[0].at("name") == "attractors: 0");
   BOOST_TEST(
       test.at("measurements")[0].at("value").get<double>() == 100 * right_without_attractors / without_attractors,
       boost::test_tools::tolerance(1e-9));

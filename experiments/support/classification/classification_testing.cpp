@@ -35,7 +35,7 @@ std::vector<Measurement> accuracy_by_group(const std::vector<TestedExample>& exa
   }
   std::vector<Measurement> measurements;
   for (const auto& [value, count] : counts)
-    measurements.push_back({fmt::format("{} {}", value, group), 100 * count.right / count.all, 1});
+    measurements.push_back({fmt::format("{}: {}", group, value), 100 * count.right / count.all, 1});
   return measurements;
 }
 

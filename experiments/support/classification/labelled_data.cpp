@@ -79,7 +79,8 @@ void LabelledData::require_fitting(const BatchOptions& batches) const {
 
 Json LabelledData::fingerprint() const {
   Json parts = {{"train", fingerprint_of(texts.train, train)}, {"dev", fingerprint_of(texts.dev, dev)}};
-  for (const TestSet& test : tests) parts[test.name] = fingerprint_of(test.texts, test.examples);
+  for (const TestSet& test : tests)
+    parts[test.name == "test" ? "test" : "test set " + test.name] = fingerprint_of(test.texts, test.examples);
   parts["classes"] = texts.classes;
   return parts;
 }

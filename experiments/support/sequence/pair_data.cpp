@@ -213,7 +213,8 @@ std::int64_t PairData::longest() const {
 /// The numbers of pairs and a hash of all texts and tokens.
 Json PairData::fingerprint() const {
   Json parts = {{"train", fingerprint_of(train, train_texts_)}, {"dev", fingerprint_of(dev.pairs, dev.hash)}};
-  for (const PairSet& test : tests) parts[test.name] = fingerprint_of(test.pairs, test.hash);
+  for (const PairSet& test : tests)
+    parts[test.name == "test" ? "test" : "test set " + test.name] = fingerprint_of(test.pairs, test.hash);
   return parts;
 }
 

@@ -183,7 +183,6 @@ const std::vector<TextScore>& TestResult::scores() const {
 Json to_json(const RunResult& result) {
   Json json = {{"row", result.row}, {"seed", result.seed}, {"parameters", result.parameters}};
   if (!result.trial.empty()) json["trial"] = result.trial;
-  if (!result.goal.is_null()) json["goal"] = result.goal;
   if (!result.failure.empty()) json["failure"] = result.failure;
   if (result.training) json["training"] = to_json(*result.training);
   json["tests"] = Json::object();
@@ -203,6 +202,7 @@ void save_result(const RunResult& result) {
   }
   for (const char* name : {"log.jsonl", "pictures.json"}) add_checksum(name);
   json["configuration"] = result.configuration;
+  json["goal"] = result.goal;
   json["checksums"]["result.json"] = checksum_of(json);
   save_json(result.directory / "result.json", json);
 }

@@ -42,7 +42,7 @@ void TrainingOptions::add_to(Cli& cli) {
   cli.option("--updates", updates, "optimizer steps; with --resume, more steps continue a finished run").at_least(1);
   cli.option("--schedule", schedule,
              "schedule of the learning rate; a cosine with updates=0 ends with the training: " + schedules());
-  cli.option("--rate", rate, "peak of the learning rate, in place of the schedule's").positive();
+  cli.option("--rate", rate, "peak of the learning rate, in place of the schedule's").range(0, 1e6);
   cli.option("--clip", clip, "largest norm of the gradient; 0: no limit").at_least(0).rare();
   cli.option("--weight-decay", adam.weight_decay, "decoupled weight decay (AdamW)").range(0, 1).rare();
   cli.option("--evaluate-every", evaluate_every, "steps between evaluations on the development set")
