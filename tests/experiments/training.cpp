@@ -2,6 +2,7 @@
 #include "experiments/support/training/training.h"
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include <boost/test/unit_test.hpp>
@@ -304,6 +305,22 @@ BOOST_AUTO_TEST_CASE(a_finished_training_that_is_extended_equals_a_longer_one) {
   BOOST_TEST(trained(folder / "extended", task).result.updates == 6);
   trained(folder / "whole", task);
   check_same_runs(folder / "whole", folder / "extended");
+}
+
+BOOST_AUTO_TEST_CASE(a_changed_log_is_noticed_when_a_run_continues) {
+  Folder folder;
+  Task task;
+  task.options.evaluate_every = 1;
+  task.killed_before = 4;
+  kill(folder / "run", task);
+  task.killed_before = -1;
+  const std::filesystem::path log = folder / "run" / "log.jsonl";
+  std::string text = contents(log);
+  const std::size_t digit = text.find_first_of("123456789", text.find("\"loss\":") + 7);
+  text[digit] = text[digit] == '9' ? '8' : static_cast<char>(text[digit] + 1);
+  std::ofstream(log) << text;
+  const std::string message = message_of([&] { trained(folder / "run", task); });
+  BOOST_TEST(contains(message, "log.jsonl: damaged: up to update "), message);
 }
 
 BOOST_AUTO_TEST_CASE(a_training_may_end_before_its_first_evaluation) {

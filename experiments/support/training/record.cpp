@@ -23,17 +23,6 @@ namespace {
 
 std::string examples_file(const std::string& set) { return "examples." + file_name_for(set) + ".jsonl"; }
 
-/// The CRC-32 of a file, in hexadecimal.
-std::string checksum_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), "{}: cannot be read", path.string());
-  uLong sum = ::crc32(0, nullptr, 0);
-  std::array<char, 1 << 16> bytes;
-  while (file.read(bytes.data(), bytes.size()), file.gcount() > 0)
-    sum = ::crc32(sum, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(file.gcount()));
-  return fmt::format("{:08x}", sum);
-}
-
 /// The CRC-32 of the content of result.json without this checksum itself.
 std::string checksum_of(Json result) {
   result["checksums"].erase("result.json");
@@ -153,7 +142,7 @@ void require_undamaged(const fs::path& directory, const Json& checksums) {
     if (name == "result.json") continue;  // is not a checksum of the file's bytes
     require(fs::exists(directory / name), "{}: the file is missing; result.json has its checksum",
             (directory / name).string());
-    const std::string now = checksum_of(directory / name);
+    const std::string now = file_checksum(directory / name);
     require(now == sum, "{}: damaged: its checksum is {}, result.json has {}", (directory / name).string(), now,
             sum.get<std::string>());
   }
@@ -173,6 +162,16 @@ std::string processor_name() {
 }
 
 }  // namespace
+
+std::string file_checksum(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), "{}: cannot be read", path.string());
+  uLong sum = ::crc32(0, nullptr, 0);
+  std::array<char, 1 << 16> bytes;
+  while (file.read(bytes.data(), bytes.size()), file.gcount() > 0)
+    sum = ::crc32(sum, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(file.gcount()));
+  return fmt::format("{:08x}", sum);
+}
 
 const std::vector<TextScore>& TestResult::scores() const {
   if (!known_scores)
@@ -194,7 +193,7 @@ void save_result(const RunResult& result) {
   Json json = to_json(result);
   json["checksums"] = Json::object();
   auto add_checksum = [&](const std::string& name) {
-    if (fs::exists(result.directory / name)) json["checksums"][name] = checksum_of(result.directory / name);
+    if (fs::exists(result.directory / name)) json["checksums"][name] = file_checksum(result.directory / name);
   };
   for (const TestResult& test : result.tests) {
     save_examples(result.directory / examples_file(test.set), test.examples);

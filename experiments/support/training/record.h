@@ -101,6 +101,9 @@ std::optional<RunResult> load_result(const std::filesystem::path& directory);
 /// The result without single examples.
 Json to_json(const RunResult& result);
 
+/// The CRC-32 of a file, in hexadecimal.
+std::string file_checksum(const std::filesystem::path& path);
+
 /// Adds an entry to run.json: time, command, version and machine of this start.
 void save_start(const std::filesystem::path& directory, const std::string& command);
 

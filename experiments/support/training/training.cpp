@@ -178,6 +178,9 @@ class Training::Implementation {
         optimizer_(model.parameters(), options.adam) {
     if (std::filesystem::exists(directory_.checkpoint())) restore();
     log_ = std::make_unique<RunLog>(directory_.log(), now_.updates);
+    require(log_checksum_.empty() || file_checksum(directory_.log()) == log_checksum_,
+            "{}: damaged: up to update {} it differs from the log that the checkpoint was written with",
+            directory_.log().string(), now_.updates);
     curves_ = TensorBoardFile::resume(directory_.file(tensorboard_file), now_.updates);
     Progress::Options shown;
     shown.start = now_.updates;
@@ -402,7 +405,8 @@ class Training::Implementation {
                         {"wall_seconds", spent().wall},
                         {"cpu_seconds", spent().cpu},
                         {"epoch", place_.epoch()},
-                        {"position", place_.position()}};
+                        {"position", place_.position()},
+                        {"log_checksum", file_checksum(directory_.log())}};
     write_safetensors(directory_.checkpoint(), tensors,
                       {{"run", where.dump()}, {"configuration", run_.configuration.dump()}});
     saved_ = now_.updates;
@@ -428,6 +432,7 @@ class Training::Implementation {
       score_name_ = where.at("score_name");
       higher_is_better_ = where.at("higher_is_better");
       place_.seek(where.at("epoch"), where.at("position"));
+      log_checksum_ = where.at("log_checksum");
       restored_ = saved_ = now_.updates;
       require_known_best(path, metadata(file, path, "configuration"));
       for (const auto& [update, model] : kept_models(directory_.path()))
@@ -476,6 +481,7 @@ class Training::Implementation {
   std::int64_t epoch_ = 0;  ///< of the first batch of the update
   SpentTime began_ = SpentTime::until_now(), update_began_;
   InterruptGuard guard_;
+  std::string log_checksum_;  ///< of the log when the checkpoint was written; empty: there was none
   std::unique_ptr<RunLog> log_;
   TensorBoardFile curves_;
   std::unique_ptr<Progress> progress_;
