@@ -18,7 +18,7 @@ using Values = std::vector<double>;
 const std::vector<std::int32_t> source_lengths{5, 3, 4}, target_lengths{4, 6, 1};
 constexpr std::int64_t sentences = 3;
 
-/// Without dropout, in training.
+/// Returns the model with f64 initial values, in training mode. It has no dropout.
 std::unique_ptr<SequenceModel> ready(std::unique_ptr<SequenceModel> model) {
   model->initialise(7);
   model->to(DType::f64);

@@ -255,7 +255,8 @@ BOOST_AUTO_TEST_CASE(the_layer_shown_carries_the_method) {
 }
 
 BOOST_AUTO_TEST_CASE(the_papers_numbers_stand_beside_the_papers_methods_only) {
-  // Of the row of `attention`, beside plain attention and relative positions.
+  // Returns the published numbers of a comparison's third row, whose attention is `attention`. The first two rows are
+  // plain attention and relative positions, so that the paper's table is shown.
   auto numbers = [](const std::string& program, const std::string& attention) {
     const std::vector<PaperTable> tables = paper_tables(
         program,

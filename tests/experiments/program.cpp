@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(help_shows_groups_defaults_and_units) {
     BOOST_TEST(contains(result.out, part), part << " is missing in\n" << result.out);
   }
   BOOST_TEST(!contains(result.out, "not reached"));
-  // Without -all: descriptions up to their first semicolon, defaults, and no ranges.
+  // --help has descriptions up to their first semicolon and defaults, but no ranges.
   const std::string brief = help("--help").out;
   BOOST_TEST(contains(brief, "encoder layers (default: 2)\n"), brief);
   BOOST_TEST(contains(brief, "  --help-all  "), brief);

@@ -1,4 +1,4 @@
-// What a run leaves behind, and how damage to it is noticed.
+// Tests of the record of a run: saving, loading, and the refusal of damaged files.
 #include "experiments/support/training/record.h"
 
 #include <cmath>

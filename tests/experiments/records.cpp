@@ -24,7 +24,7 @@ Rows rows_of(const std::string& name, const std::string& text, const Row& fields
   return rows;
 }
 
-/// What is wrong with it, behind "folder/name:".
+/// Reads a file with this content and returns the message of the Error without the beginning "folder/name:".
 std::string fault(const std::string& name, const std::string& text, const Row& fields,
                   Header header = Header::automatic) {
   const std::string message = message_of([&] { rows_of(name, text, fields, header); });

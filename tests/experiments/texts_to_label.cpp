@@ -1,4 +1,5 @@
-// Which column of a new file is labelled, and test texts that are training texts.
+// Tests of TextsToLabel, which finds the text column of a file to be labelled, and of the warning about test texts that
+// are also training texts.
 #include "experiments/support/data/texts_to_label.h"
 
 #include <fstream>

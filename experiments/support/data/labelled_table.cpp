@@ -40,14 +40,15 @@ struct Table {
   }
 };
 
-/// Which columns of a table are read, and whether its first row only names them.
+/// The positions of the text column and the label column, and whether the first row is a header.
 struct TableLayout {
   std::size_t columns = 2, text = 0, label = 1;
   bool header = false;
   std::vector<std::string> names;  ///< the training file's header: other parts may repeat it
 };
 
-/// What a column looks like from its second row on.
+/// Facts about the values of one column, for guessing whether it has texts or labels. The first row is left out,
+/// because it may be a header.
 struct ColumnFacts {
   std::unordered_set<std::string_view> values;
   std::size_t words = 0;
@@ -89,7 +90,8 @@ std::optional<std::pair<std::size_t, std::size_t>> named_columns(const std::vect
   return std::pair(texts[0], labels[0]);
 }
 
-/// Where nothing can be made of two columns, a row that has another number of them is the likelier trouble.
+/// Throws Error, with its line, for the first row that does not have two columns. Called when text and label cannot be
+/// told apart, because a wrong number of columns is then the likely cause.
 void require_two_columns(const Table& table) {
   for (const Row& row : table.rows) {
     if (row.fields.size() != 2)

@@ -44,7 +44,7 @@ std::string asked_set(const TextSets& sets, const std::string& asked) {
   return fitting.size() == 1 ? fitting[0] : "";
 }
 
-/// Those of the sets that belong to the training set, by their names.
+/// Returns the names in `sets` that belong to the training set `train`.
 std::vector<std::string> belonging(const std::vector<std::string>& sets, const std::string& train,
                                    bool train_is_asked) {
   const auto shape = part_named(train);

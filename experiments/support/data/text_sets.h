@@ -1,4 +1,4 @@
-/// Which files of a directory are the training, development and test set.
+/// Finds the files of a directory that are the training, development and test set, by their names.
 #pragma once
 #include <array>
 #include <filesystem>

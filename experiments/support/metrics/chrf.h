@@ -34,7 +34,8 @@ double chrf(const ChrfStatistics& statistics);
 
 SummedMetric chrf_metric(std::span<const ChrfStatistics> sentences);
 
-/// What sacreBLEU prints: chrF2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:fovea.0.1.0 = 48.72
+/// The score with its signature, in the form that sacreBLEU prints:
+/// `chrF2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:fovea.0.1.0 = 48.72`.
 std::string chrf_line(double score, std::size_t references, bool lower_case, bool with_words);
 
 }  // namespace fovea
