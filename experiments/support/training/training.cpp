@@ -209,10 +209,11 @@ class Training::Implementation {
   }
 
   void update(const DevScores& dev_scores) {
-    const double loss = sums_.loss / sums_.count, norm = gradient_norm(optimizer_.parameters()) / sums_.count;
+    const Tensor sum_norm = gradient_norm(optimizer_.parameters());
+    const double loss = sums_.loss / sums_.count, norm = sum_norm.item() / sums_.count;
     require_convergence(loss, norm);
     const double rate = schedule_.rate(now_.updates, epoch_ + 1);
-    optimizer_.step(rate, clip_scale(norm, options_.clip) / sums_.count);
+    optimizer_.step(rate, clip_scale(sum_norm, options_.clip, sums_.count));
     ++now_.updates;
     now_.seconds += (SpentTime::until_now() - update_began_).wall;
     Json line = {{"update", now_.updates}, {"epoch", epoch_},
