@@ -192,11 +192,10 @@ class UpdateReadings {
   /// Ends an update, with the norm of the gradient of the summed loss. Returns the factor that makes it the gradient of
   /// the mean loss, with a norm of at most `clip` (0: any).
   Tensor close(const Tensor& norm, double clip) {
-    const Tensor count = Tensor::full({}, count_, DType::f64, norm.device()), of_mean = map(Divide{}, norm, count);
-    row_.select(0, 2).copy_from(of_mean);
+    row_.select(0, 2).copy_from(norm);
     counts_.push_back(count_);
     ++updates_;
-    return map(Divide{}, clip_scale(of_mean, clip), count);
+    return clip_scale(norm, clip, count_);
   }
   /// The values of the updates since the last call, in order.
   std::vector<Values> read() {
@@ -204,7 +203,7 @@ class UpdateReadings {
     if (counts_.empty()) return all;
     const std::vector<double> sums = sums_.slice(0, 0, std::ssize(counts_)).to_vector<double>();
     for (std::size_t k = 0; k < counts_.size(); ++k)
-      all.push_back({sums[3 * k] / counts_[k], sums[3 * k + 1] / counts_[k], sums[3 * k + 2]});
+      all.push_back({sums[3 * k] / counts_[k], sums[3 * k + 1] / counts_[k], sums[3 * k + 2] / counts_[k]});
     counts_.clear();
     return all;
   }
