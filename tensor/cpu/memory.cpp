@@ -140,6 +140,7 @@ const Provide provide(Device::cpu, [](Kernels& table) {
   table.upload = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
   table.download = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
   table.synchronizations = [] { return std::uint64_t{0}; };
+  table.launches = [] { return std::vector<LaunchCount>(); };
   table.describe = [] { return fmt::format("{} threads", std::thread::hardware_concurrency()); };
 });
 

@@ -32,8 +32,19 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchTimeout = 702,
+  cudaErrorAssert = 710,
+  cudaErrorHardwareStackError = 714,
+  cudaErrorIllegalInstruction = 715,
+  cudaErrorMisalignedAddress = 716,
+  cudaErrorInvalidAddressSpace = 717,
+  cudaErrorInvalidPc = 718,
   cudaErrorLaunchFailure = 719,
 };
 /// For cudaErrorLaunchFailure the text says what the latest faulty kernel did, in which block and thread.
@@ -42,6 +53,8 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
 
 // ---- The device ----
+#define CUDART_VERSION 13000
+cudaError_t cudaDriverGetVersion(int* version);
 struct cudaDeviceProp {
   char name[256];
   std::size_t totalGlobalMem;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tensor/error.h"
+#include "tests/cuda_on_host/machine.h"
 #include "tests/cuda_on_host/memory.h"
 
 struct CUevent_st {
@@ -47,6 +48,8 @@ namespace {
 constexpr std::size_t longest_queue = 4096;
 /// Kernels run in one order only while the program holds more device memory than this: copies of it would take long.
 constexpr std::size_t most_compared_bytes = std::size_t{32} << 20;
+/// There are no kernels for older GPUs.
+constexpr int oldest_architecture = 80;
 constexpr std::size_t most_static_shared_bytes = std::size_t{48} << 10, most_shared_bytes = std::size_t{227} << 10;
 
 void watch_faults();
@@ -58,7 +61,7 @@ class Runtime {
   }
 
   std::recursive_mutex mutex;
-  DeviceMemory memory;
+  DeviceMemory memory{machine().memory};
   std::set<CUstream_st*> streams;
   std::map<const void*, std::size_t> pinned;
   cudaError_t last_error = cudaSuccess;
@@ -98,6 +101,7 @@ class Runtime {
 
   void run_kernel(const Launch& launch) {
     ++launches;
+    require(machine().fault != launch.name, "kernel '{}': fails, as FOVEA_CUDA_ON_HOST demands", launch.name);
     using Of = Order::Of;
     if (orders == 1 || memory.bytes_in_use() > most_compared_bytes)
       return run_grid(launch, {Of::shuffled, Of::shuffled, launches});
@@ -188,6 +192,10 @@ void enqueue(cudaStream_t stream, const Launch& launch) {
     own.remember(cudaErrorInvalidConfiguration);
     return;
   }
+  if (machine().architecture < oldest_architecture) {
+    own.remember(cudaErrorNoKernelImageForDevice);
+    return;
+  }
   own.enqueue(stream, {launch.name, [launch] { runtime().run_kernel(launch); }});
 }
 
@@ -227,14 +235,21 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorInvalidConfiguration:
       return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
+    case cudaErrorNoKernelImageForDevice:
+      return "no kernel image is available for execution on the device";
     case cudaErrorNotReady:
       return "device not ready";
     case cudaErrorLaunchFailure:
       return runtime().fault.c_str();
+    default:
+      return "unrecognized error code";
   }
-  return "unrecognized error code";
 }
 
 cudaError_t cudaGetLastError() { return std::exchange(runtime().last_error, cudaSuccess); }
@@ -242,26 +257,42 @@ cudaError_t cudaPeekAtLastError() { return runtime().last_error; }
 
 // ---- The device ----
 
+namespace {
+
+cudaError_t status_of_device(int device) {
+  return runtime().remember(0 <= device && device < machine().devices ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+}  // namespace
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = machine().driver;
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceCount(int* number) {
-  *number = 1;
+  *number = 0;
+  if (machine().driver < CUDART_VERSION) return runtime().remember(cudaErrorInsufficientDriver);
+  if (machine().devices == 0) return runtime().remember(cudaErrorNoDevice);
+  *number = machine().devices;
   return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
   watch_faults();
-  return runtime().remember(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  return status_of_device(device);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) return runtime().remember(cudaErrorInvalidDevice);
-  *properties = {"CUDA kernels on the host", DeviceMemory::total, 9, 0, 2, most_shared_bytes};
-  return cudaSuccess;
+  const int architecture = machine().architecture;
+  *properties = {"CUDA kernels on the host", machine().memory, architecture / 10, architecture % 10, 2,
+                 most_shared_bytes};
+  return status_of_device(device);
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  if (device != 0) return runtime().remember(cudaErrorInvalidDevice);
   *value = attribute == cudaDevAttrMultiProcessorCount ? 2 : static_cast<int>(most_shared_bytes);
-  return cudaSuccess;
+  return status_of_device(device);
 }
 
 cudaError_t cudaDeviceSynchronize() {
@@ -275,8 +306,8 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   Lock lock(runtime().mutex);
-  *total = DeviceMemory::total;
-  *free = DeviceMemory::total - runtime().memory.bytes_in_use();
+  *total = machine().memory;
+  *free = machine().memory - runtime().memory.bytes_in_use();
   return cudaSuccess;
 }
 
@@ -426,7 +457,7 @@ cudaError_t cudaMemsetAsync(void* block, int value, std::size_t bytes, cudaStrea
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   *pool = nullptr;
-  return runtime().remember(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  return status_of_device(device);
 }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
