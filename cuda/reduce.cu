@@ -1,9 +1,11 @@
 // Reductions on the GPU: one block per row, which joins its threads' totals with CUB. The order of additions depends on
 // the row's length alone, so results repeat.
-#include <cmath>
+#include <span>
+#include <vector>
 
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
+#include "cuda/map_groups.h"
 #include "tensor/provide.h"
 #include "tensor/reduce.h"
 
@@ -83,43 +85,92 @@ void reduce(const Op&, const Tensor& in, Tensor& out) {
   reduce_last<Op>(arranged.reshape(rows), target);
 }
 
-/// Adds the squares of the elements in f64. Block p does it for elements p · piece ≤ i < (p + 1) · piece.
+/// The tensors of one type whose norm is computed, as a kernel takes them by value. Each block adds the squares of one
+/// piece of a tensor.
 template <class T>
-__global__ void add_squares(const T* x, std::int64_t count, std::int64_t piece, double* sums) {
+struct NormTable {
+  static constexpr std::int64_t piece = 16384;
+  static constexpr int most = 384;
+  int tensors = 0;
+  unsigned first_block[most + 1] = {};
+  std::int64_t count[most];
+  const T* first[most];
+
+  void add(const Tensor& x) {
+    count[tensors] = x.elements();
+    first[tensors] = x.data<T>();
+    first_block[tensors + 1] = first_block[tensors] + static_cast<unsigned>((x.elements() + piece - 1) / piece);
+    ++tensors;
+  }
+  unsigned blocks() const { return first_block[tensors]; }
+};
+
+/// Adds the squares of the elements in f64, and writes a sum for each piece.
+template <class T>
+__global__ void add_squares(const __grid_constant__ NormTable<T> table, double* sums) {
   using BlockReduce = cub::BlockReduce<double, block_threads>;
   __shared__ typename BlockReduce::TempStorage shared;
-  const std::int64_t begin = blockIdx.x * piece, end = count - begin < piece ? count : begin + piece;
+  constexpr int width = widest_pack<T>;
+  const int tensor = group_of_block(table.first_block, table.tensors, blockIdx.x);
+  const std::int64_t begin = (blockIdx.x - table.first_block[tensor]) * table.piece;
+  const std::int64_t left = table.count[tensor] - begin, end = left < table.piece ? left : table.piece;
+  const T* first = table.first[tensor] + begin;
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack<T, width>) == 0;
   double total = 0;
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
-    const auto element = static_cast<double>(x[i]);
-    total += element * element;
+  for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * width; i < end; i += blockDim.x * width) {
+    const int number = static_cast<int>(end - i < width ? end - i : width);
+    T x[width];
+    load_elements(first + i, 1, is_aligned && number == width, number, x);
+#pragma unroll
+    for (int k = 0; k < width; ++k)
+      if (k < number) total += static_cast<double>(x[k]) * static_cast<double>(x[k]);
   }
   total = BlockReduce(shared).Reduce(total, Join<formula::Sum>{});
   if (threadIdx.x == 0) sums[blockIdx.x] = total;
 }
 
-/// Returns the Euclidean norm of all elements of the tensors. The order of additions depends on the sizes of the
-/// tensors alone. The host waits once, for the result.
-double global_norm(std::span<const Tensor> tensors) {
-  // Pieces have a fixed size, and more elements only where their number would be too large for a grid.
-  auto piece_of = [](const Tensor& x) { return std::max<std::int64_t>(16384, (x.elements() >> 30) + 1); };
-  auto pieces_of = [&](const Tensor& x) { return (x.elements() + piece_of(x) - 1) / piece_of(x); };
+/// Writes the root of the sum of `count` numbers: one block.
+__global__ void root_of_sum(const double* sums, std::int64_t count, double* root) {
+  using BlockReduce = cub::BlockReduce<double, block_threads>;
+  __shared__ typename BlockReduce::TempStorage shared;
+  double total = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) total += sums[i];
+  total = BlockReduce(shared).Reduce(total, Join<formula::Sum>{});
+  if (threadIdx.x == 0) *root = sqrt(total);
+}
+
+/// Writes the sums of squares of the pieces of all tensors of type T from sums[first] on. Returns how many there are;
+/// if `sums` is null, only counts them.
+template <class T>
+std::int64_t sums_of_squares(std::span<const Tensor> tensors, double* sums) {
   std::int64_t pieces = 0;
-  for (const Tensor& x : tensors) pieces += pieces_of(x);
-  if (pieces == 0) return 0;
-  Tensor sums = Tensor::empty({pieces}, DType::f64, Device::cuda);
-  double* next = sums.mutable_data<double>();
+  NormTable<T> table;
+  auto flush = [&] {
+    if (sums && table.blocks() > 0) launch("global_norm", add_squares<T>, {table.blocks()}, table, sums + pieces);
+    pieces += table.blocks();
+    table.tensors = 0;
+  };
   for (const Tensor& x : tensors) {
-    if (x.elements() == 0) continue;
-    const Tensor flat = x.is_dense() ? x : x.contiguous();
-    visit_real("global_norm", flat.dtype(), [&](auto type) {
-      using T = typename decltype(type)::type;
-      launch("global_norm", add_squares<T>, {static_cast<unsigned>(pieces_of(x))}, flat.data<T>(), flat.elements(),
-             piece_of(x), next);
-    });
-    next += pieces_of(x);
+    if (x.dtype() != dtype_of<T>) continue;
+    table.add(x);
+    if (table.tensors == table.most) flush();
   }
-  return std::sqrt(sum(sums, {0}).item());
+  flush();
+  return pieces;
+}
+
+/// The order of additions depends on the sizes of the tensors alone. The host does not wait.
+void global_norm(std::span<const Tensor> tensors, Tensor& out) {
+  std::vector<Tensor> dense;
+  for (const Tensor& x : tensors)
+    if (x.elements() > 0) dense.push_back(x.is_dense() ? x : x.contiguous());
+  const std::int64_t f32_pieces = sums_of_squares<float>(dense, nullptr),
+                     pieces = f32_pieces + sums_of_squares<double>(dense, nullptr);
+  Tensor sums = Tensor::empty({pieces}, DType::f64, Device::cuda);
+  double* first = sums.mutable_data<double>();
+  sums_of_squares<float>(dense, first);
+  sums_of_squares<double>(dense, first + f32_pieces);
+  launch("global_norm", root_of_sum, {1}, first, pieces, out.mutable_data<double>());
 }
 
 const Provide provide(Device::cuda, [](Kernels& table) {

@@ -1,9 +1,8 @@
 #include "nn/optimizer.h"
 
-#include <cmath>
 #include <unordered_map>
 
-#include "autograd/operations.h"
+#include "tensor/map.h"
 
 namespace fovea {
 
@@ -23,7 +22,7 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<s
   }
 }
 
-void Optimizer::step(double rate, double gradient_scale) {
+void Optimizer::step(double rate, const Tensor& gradient_scale) {
   ++updates_;
   std::vector<std::size_t> positions;
   for (std::size_t k = 0; k < parameters_.size(); ++k)
@@ -54,7 +53,7 @@ Sgd::Sgd(std::vector<NamedParameter> parameters, const Options& options)
                 options.momentum != 0 ? std::vector<std::string>{"sgd.velocity"} : std::vector<std::string>{}),
       options_(options) {}
 
-void Sgd::update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) {
+void Sgd::update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) {
   std::vector<SgdSlot> slots;
   for (std::size_t k : positions)
     slots.push_back({.parameter = parameters_[k].variable.value(),
@@ -76,7 +75,7 @@ AdamOptions with_decoupled_decay(AdamOptions options) {
 AdamW::AdamW(std::vector<NamedParameter> parameters, const Options& options)
     : Adam(std::move(parameters), with_decoupled_decay(options)) {}
 
-void Adam::update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) {
+void Adam::update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) {
   std::vector<AdamSlot> slots;
   for (std::size_t k : positions)
     slots.push_back({.parameter = parameters_[k].variable.value(),
@@ -86,25 +85,21 @@ void Adam::update(const std::vector<std::size_t>& positions, double rate, double
   adam_step(slots, options_, rate, updates(), gradient_scale);
 }
 
-double gradient_norm(const std::vector<NamedParameter>& parameters) {
+Tensor gradient_norm(const std::vector<NamedParameter>& parameters) {
   std::vector<Tensor> gradients;
   for (const NamedParameter& p : parameters)
     if (p.variable.grad().defined()) gradients.push_back(p.variable.grad().value());
   return global_norm(gradients);
 }
 
-double clip_scale(double norm, double max_norm) {
-  return max_norm > 0 && std::isfinite(norm) && norm > max_norm ? max_norm / norm : 1;
-}
-
-double clip_gradients(const std::vector<NamedParameter>& parameters, double max_norm) {
-  double norm = gradient_norm(parameters), scale = clip_scale(norm, max_norm);
-  if (scale == 1) return norm;
-  NoGrad no_grad;
+Tensor clip_gradients(const std::vector<NamedParameter>& parameters, double max_norm) {
+  const Tensor norm = gradient_norm(parameters), scale = clip_scale(norm, max_norm);
   // Not in place, because two parameters may share one gradient tensor, which would be scaled twice.
   for (const NamedParameter& p : parameters) {
     Variable variable = p.variable;
-    if (variable.grad().defined()) variable.set_grad(variable.grad() * scale);
+    if (!variable.grad().defined()) continue;
+    const Tensor gradient = variable.grad().value();
+    variable.set_grad(map(Multiply{}, gradient, scale.to(gradient.dtype())));
   }
   return norm;
 }

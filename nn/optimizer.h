@@ -17,10 +17,10 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update with learning rate `rate`, such as Schedule::rate(). Gradients are multiplied by `gradient_scale` as
-  /// they are read, without another pass over memory: for example by 1 / tokens after micro-batches whose losses are
-  /// sums, or by clip_scale(). A parameter without a gradient is not changed.
-  void step(double rate, double gradient_scale = 1);
+  /// One update with learning rate `rate`, such as Schedule::rate(). Gradients are multiplied by `gradient_scale`, such
+  /// as the result of clip_scale(), as they are read, without another pass over memory; it is f64 [] on their device,
+  /// or undefined, which stands for 1. A parameter without a gradient is not changed.
+  void step(double rate, const Tensor& gradient_scale = {});
   /// Clears all gradients. Call it before the next backward(), which adds to existing gradients.
   void zero_grad();
 
@@ -46,7 +46,7 @@ class Optimizer {
   Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& state_names);
   /// Updates parameters_[k] for each k in `positions`; these parameters have gradients. updates() already includes this
   /// update.
-  virtual void update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) = 0;
+  virtual void update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) = 0;
 
   std::vector<NamedParameter> parameters_;
   std::vector<StateTensors> state_tensors_;
@@ -63,7 +63,7 @@ class Sgd : public Optimizer {
   Sgd(std::vector<NamedParameter> parameters, const Options& options);
 
  private:
-  void update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) override;
+  void update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) override;
   Options options_;
 };
 
@@ -75,7 +75,7 @@ class Adam : public Optimizer {
   Adam(std::vector<NamedParameter> parameters, const Options& options);
 
  private:
-  void update(const std::vector<std::size_t>& positions, double rate, double gradient_scale) override;
+  void update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) override;
   Options options_;
 };
 
@@ -86,17 +86,12 @@ class AdamW : public Adam {
   AdamW(std::vector<NamedParameter> parameters, const Options& options);
 };
 
-/// The Euclidean norm of the vector of all gradients, concatenated.
-double gradient_norm(const std::vector<NamedParameter>& parameters);
-
-/// The factor by which to multiply gradients whose gradient_norm() is `norm`, to clip the norm to `max_norm`:
-/// min(1, max_norm / norm). Returns 1 if max_norm is 0, which turns clipping off, and if the norm is not finite; the
-/// caller should check for that and skip the update.
-double clip_scale(double norm, double max_norm);
+/// Returns the Euclidean norm of the vector of all gradients, concatenated, as global_norm() does.
+Tensor gradient_norm(const std::vector<NamedParameter>& parameters);
 
 /// Multiplies the gradients by clip_scale() and returns the norm that they had before. To clip without another pass
 /// over memory, write:
 ///   optimizer.step(rate, clip_scale(gradient_norm(optimizer.parameters()), max_norm));
-double clip_gradients(const std::vector<NamedParameter>& parameters, double max_norm);
+Tensor clip_gradients(const std::vector<NamedParameter>& parameters, double max_norm);
 
 }  // namespace fovea

@@ -91,6 +91,17 @@ class Kernel<Result(Arguments...)> final : public KernelEntry {
 /// broadcast to that shape. A result may be the same view as an input.
 using MapKernel = Kernel<void(const void* formula, Tensor* const* out, const Tensor* const* in)>;
 
+/// The operands of one application of a formula to tensors, as those of a MapKernel.
+struct MapGroup {
+  Tensor* const* out;
+  const Tensor* const* in;
+};
+/// A kernel that computes out... = f(in...) for each group of operands. Within a group, all operands have one type, and
+/// the inputs that the formula declares as shared (shared_inputs) have one element; groups may differ in type and
+/// shape. No result of one group shares memory with an operand of another, so that a device may compute all groups at
+/// the same time.
+using MapGroupsKernel = Kernel<void(const void* formula, std::span<const MapGroup> groups)>;
+
 /// A kernel that applies a row formula (formula/row_formulas.h) to all rows of its operands; each formula has an entry
 /// of its own. `formula` points to the formula.
 using RowKernel = Kernel<void(const void* formula, const RowOperands& operands)>;
@@ -145,7 +156,7 @@ class Kernels {
   Kernel<void(const MapFormula& formula, const void* functor, Tensor* const* out, const Tensor* const* in)>
       map_unlisted{*this, "map_unlisted"};
   /// Element-wise formulas with several results (formula/several_formulas.h), indexed by their place in the list.
-  std::deque<MapKernel> several;
+  std::deque<MapGroupsKernel> several;
   /// Comparisons, logic and selection (formula/truths.h), indexed by their place in the list; results are contiguous
   /// and new.
   std::deque<MapKernel> truths;
@@ -160,7 +171,8 @@ class Kernels {
   /// Reductions (formula/reductions.h), by their place in the list.
   std::deque<ReduceKernel> reductions;
   Kernel<void(const Tensor& x, TopK& out)> top_k{*this, "top_k"};
-  Kernel<double(std::span<const Tensor> tensors)> global_norm{*this, "global_norm"};
+  /// Writes √Σ x² over all elements of all tensors, which are f32 or f64, into `out`, f64 [].
+  Kernel<void(std::span<const Tensor> tensors, Tensor& out)> global_norm{*this, "global_norm"};
 
   // ---- Products ----
   /// c = alpha a b + beta c. `c` has any strides, and does not overlap `a` or `b`.

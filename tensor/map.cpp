@@ -30,9 +30,10 @@ void run_listed_map(int place, int order, const void* functor, Tensor* out, MapO
   kernels(out->device()).map(place, order)(functor, &out, in);
 }
 
-void run_several(int place, const void* formula, Tensor* const* out, MapOperands in) {
-  if (out[0]->elements() == 0) return;
-  kernels(out[0]->device()).several[static_cast<std::size_t>(place)](formula, out, in);
+void run_several(int place, const void* formula, std::vector<MapGroup>& groups) {
+  std::erase_if(groups, [](const MapGroup& group) { return group.out[0]->elements() == 0; });
+  if (groups.empty()) return;
+  kernels(groups[0].out[0]->device()).several[static_cast<std::size_t>(place)](formula, groups);
 }
 
 void run_unlisted_map(const MapFormula& formula, const void* functor, Tensor* const* out, MapOperands in) {

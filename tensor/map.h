@@ -3,13 +3,16 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <memory>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tensor/cpu/map_loop.h"
 #include "tensor/formula/recorded.h"
 #include "tensor/formula/several_formulas.h"
+#include "tensor/kernels.h"
 #include "tensor/map_formula.h"
 #include "tensor/tensor.h"
 
@@ -20,8 +23,9 @@ using MapOperands = const Tensor* const*;
 /// Runs, on the device of `out`, the kernel of the functor at `place` in ElementwiseFunctors (`order` 0), or of its
 /// first or second derivative (`order` 1 or 2).
 void run_listed_map(int place, int order, const void* functor, Tensor* out, MapOperands in);
-/// Runs, on the device of the first result, the kernel of the formula at `place` in SeveralFormulas.
-void run_several(int place, const void* formula, Tensor* const* out, MapOperands in);
+/// Runs, on the device of the results, the kernel of the formula at `place` in SeveralFormulas. Groups whose results
+/// have no elements are left out.
+void run_several(int place, const void* formula, std::vector<MapGroup>& groups);
 /// Runs, on the device of the first result, the kernel of a functor that is in no list.
 void run_unlisted_map(const MapFormula& formula, const void* functor, Tensor* const* out, MapOperands in);
 
@@ -86,18 +90,36 @@ requires(std::is_same_v<In, Tensor>&&...) Tensor map(const F& f, const In&... in
   return out;
 }
 
-/// Computes out... = f(in...), element by element, for a formula of the list SeveralFormulas, which has several
-/// results. All operands have one shape, type and device, and any strides. A result may be the same view as an input;
-/// an input that a result overlaps in another order is copied first.
+/// The operands of one application of a formula of the list SeveralFormulas.
+template <class F>
+struct SeveralOperands {
+  std::array<Tensor*, F::results> out;
+  std::array<const Tensor*, F::inputs> in;
+};
+
+/// Computes out... = f(in...), element by element, for a formula of the list SeveralFormulas and each group of
+/// operands; a GPU computes many groups with one kernel. All operands are on one device. Those of one group have one
+/// shape and type, and any strides; the shared inputs of the formula have one element. A result may be the same view as
+/// an input; an input that a result of its group overlaps in another order is copied first. Groups must not share
+/// memory that one of them changes.
+template <class F>
+void map_several(const F& f, std::vector<SeveralOperands<F>> groups) {
+  std::deque<Tensor> copies;
+  std::vector<MapGroup> operands;
+  operands.reserve(groups.size());
+  for (SeveralOperands<F>& group : groups) {
+    for (const Tensor*& x : group.in)
+      for (const Tensor* y : group.out)
+        if (y->overlaps(*x)) x = &copies.emplace_back(x->clone());
+    operands.push_back({group.out.data(), group.in.data()});
+  }
+  run_several(place_of<F>(formula::SeveralFormulas{}), &f, operands);
+}
+/// The same for one group of operands.
 template <class F>
 void map_several(const F& f, const std::array<Tensor*, F::results>& out,
                  const std::array<const Tensor*, F::inputs>& in) {
-  std::array<Tensor, F::inputs> copies;
-  std::array<const Tensor*, F::inputs> operands = in;
-  for (std::size_t k = 0; k < F::inputs; ++k)
-    for (const Tensor* y : out)
-      if (y->overlaps(*in[k])) operands[k] = &(copies[k] = in[k]->clone());
-  run_several(place_of<F>(formula::SeveralFormulas{}), &f, out.data(), operands.data());
+  map_several(f, std::vector<SeveralOperands<F>>{{out, in}});
 }
 
 }  // namespace fovea

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tensor/map.h"
@@ -45,9 +46,34 @@ void require_distinct(const char* what, std::span<const Slot> slots) {
   }
 }
 
+/// The scale of the gradients in the types of the parameters: the shared input of the formulas.
+class GradientScale {
+ public:
+  /// Throws unless `scale` is undefined or one f64 number on `device`.
+  GradientScale(const char* what, const Tensor& scale, Device device) : scale_(scale), device_(device) {
+    require(!scale.defined() || (scale.elements() == 1 && scale.dtype() == DType::f64 && scale.device() == device),
+            "{}: the gradient scale is {} on {}; it must be f64 [] on {}, where the parameters are", what, scale,
+            name(scale.device()), name(device));
+  }
+  const Tensor* in(DType dtype) {
+    Tensor& typed = dtype == DType::f32 ? f32_ : f64_;
+    if (!typed.defined()) typed = scale_.defined() ? scale_.to(dtype) : Tensor::full({}, 1, dtype, device_);
+    return &typed;
+  }
+
+ private:
+  Tensor scale_, f32_, f64_;
+  Device device_;
+};
+
+template <class Slot>
+Device device_of(std::span<Slot> slots) {
+  return slots.empty() ? Device::cpu : slots[0].parameter.device();
+}
+
 }  // namespace
 
-void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, double gradient_scale) {
+void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, const Tensor& gradient_scale) {
   auto has_velocity = [&](const SgdSlot& slot) { return options.momentum != 0 || slot.velocity.defined(); };
   for (std::size_t k = 0; k < slots.size(); ++k) {
     const SgdSlot& slot = slots[k];
@@ -55,19 +81,24 @@ void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, 
     if (has_velocity(slot)) require_state("sgd_step", "velocity", k, slot.parameter, slot.velocity);
   }
   require_distinct<SgdSlot>("sgd_step", slots);
-  const formula::SgdUpdate plain{rate, options.weight_decay, gradient_scale};
-  const formula::MomentumUpdate with_momentum{rate, options.momentum, options.weight_decay, gradient_scale};
+  GradientScale scale("sgd_step", gradient_scale, device_of(slots));
+  const formula::SgdUpdate plain{rate, options.weight_decay};
+  const formula::MomentumUpdate with_momentum{rate, options.momentum, options.weight_decay};
+  std::vector<SeveralOperands<formula::SgdUpdate>> plain_groups;
+  std::vector<SeveralOperands<formula::MomentumUpdate>> momentum_groups;
   for (SgdSlot& slot : slots) {
     Tensor &p = slot.parameter, &velocity = slot.velocity;
     if (has_velocity(slot))
-      map_several(with_momentum, {&p, &velocity}, {&slot.gradient, &p, &velocity});
+      momentum_groups.push_back({{&p, &velocity}, {&slot.gradient, &p, &velocity, scale.in(p.dtype())}});
     else
-      map_several(plain, {&p}, {&slot.gradient, &p});
+      plain_groups.push_back({{&p}, {&slot.gradient, &p, scale.in(p.dtype())}});
   }
+  map_several(plain, std::move(plain_groups));
+  map_several(with_momentum, std::move(momentum_groups));
 }
 
 void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rate, std::int64_t step,
-               double gradient_scale) {
+               const Tensor& gradient_scale) {
   require(step >= 1, "adam_step: steps count from 1, this one is {}", step);
   for (std::size_t k = 0; k < slots.size(); ++k) {
     const AdamSlot& slot = slots[k];
@@ -76,6 +107,7 @@ void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rat
     require_state("adam_step", "square", k, slot.parameter, slot.square);
   }
   require_distinct<AdamSlot>("adam_step", slots);
+  GradientScale scale("adam_step", gradient_scale, device_of(slots));
   auto correction = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(step)); };
   const formula::AdamUpdate update{.rate = rate / correction(options.beta1),
                                    .beta1 = options.beta1,
@@ -83,23 +115,34 @@ void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rat
                                    .epsilon = options.epsilon,
                                    .decay = options.decoupled ? 0 : options.weight_decay,
                                    .keep = options.decoupled ? 1 - rate * options.weight_decay : 1,
-                                   .deviation_scale = 1 / std::sqrt(correction(options.beta2)),
-                                   .scale = gradient_scale};
+                                   .deviation_scale = 1 / std::sqrt(correction(options.beta2))};
+  std::vector<SeveralOperands<formula::AdamUpdate>> groups;
   for (AdamSlot& slot : slots) {
     Tensor &p = slot.parameter, &m = slot.mean, &v = slot.square;
-    map_several(update, {&p, &m, &v}, {&slot.gradient, &p, &m, &v});
+    groups.push_back({{&p, &m, &v}, {&slot.gradient, &p, &m, &v, scale.in(p.dtype())}});
   }
+  map_several(update, std::move(groups));
 }
 
-double global_norm(std::span<const Tensor> tensors) {
-  if (tensors.empty()) return 0;
-  const Device device = tensors[0].device();
+Tensor global_norm(std::span<const Tensor> tensors) {
+  const Device device = tensors.empty() ? Device::cpu : tensors[0].device();
   for (const Tensor& x : tensors) {
     require(x.defined() && x.device() == device, "global_norm: {} on {} beside tensors on {}; move one of them", x,
             name(x.device()), name(device));
     require_real("global_norm", x);
   }
-  return kernels(device).global_norm(tensors);
+  Tensor norm = Tensor::empty({}, DType::f64, device);
+  kernels(device).global_norm(tensors, norm);
+  return norm;
+}
+
+Tensor clip_scale(const Tensor& norm, double max_norm, double count) {
+  require(norm.defined() && norm.elements() == 1 && norm.dtype() == DType::f64,
+          "clip_scale: the norm is {}; it must be f64 [], as global_norm() returns it", norm);
+  Tensor scale = Tensor::empty(norm.shape(), DType::f64, norm.device());
+  const double most = max_norm > 0 ? max_norm : std::numeric_limits<double>::infinity();
+  map_several(formula::ClipScale{most, count}, {&scale}, {&norm});
+  return scale;
 }
 
 }  // namespace fovea

@@ -44,11 +44,14 @@ void map_row(F f, T* const* operand, const std::int64_t* step, std::int64_t coun
   const T* const from[] = {operand[inputs_from + i]...};
   std::int64_t e = 0;
   if constexpr (derivative_order<F> < 2) {
-    if (((step[r] == 1) && ...) && ((step[inputs_from + i] == 1) && ...))
+    constexpr std::size_t own = sizeof...(i) - shared_inputs_of<F>;  // the inputs after these have one element
+    if (((step[r] == 1) && ...) && ((i >= own || step[inputs_from + i] == 1) && ...)) {
+      const std::array<V, sizeof...(i)> shared{(i >= own ? V(*from[i]) : V{})...};
       for (; e + V::lanes <= count; e += V::lanes) {
-        const auto y = f(V::load(from[i] + e)...);
+        const auto y = f((i >= own ? shared[i] : V::load(from[i] + e))...);
         (result<r>(y).store(to[r] + e), ...);
       }
+    }
   }
   for (; e < count; e += V::lanes) {
     const int lanes = static_cast<int>(std::min<std::int64_t>(V::lanes, count - e));

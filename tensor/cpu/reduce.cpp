@@ -265,9 +265,9 @@ double sum_of_squares(const T* x, std::int64_t n) {
   return std::accumulate(part, part + lanes, 0.0);
 }
 
-/// Returns the Euclidean norm of all elements of the tensors. Adds up the squares in pieces of a fixed size, and then
-/// the pieces, so the result does not depend on the number of threads.
-double global_norm(std::span<const Tensor> tensors) {
+/// Writes the Euclidean norm of all elements of the tensors into `out`. Adds up the squares in pieces of a fixed size,
+/// and then the pieces, so the result does not depend on the number of threads.
+void global_norm(std::span<const Tensor> tensors, Tensor& out) {
   constexpr std::int64_t piece = 16384;
   double total = 0;
   for (const Tensor& x : tensors) {
@@ -283,7 +283,7 @@ double global_norm(std::span<const Tensor> tensors) {
     });
     total = std::accumulate(sums.begin(), sums.end(), total);
   }
-  return std::sqrt(total);
+  *out.mutable_data<double>() = std::sqrt(total);
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {

@@ -42,6 +42,16 @@ inline constexpr int cost_of = [] {
     return 1;
 }();
 
+/// The number of inputs of a formula, its last ones, that have one value for all elements: its member `shared_inputs`,
+/// or 0 if it has no such member.
+template <class F>
+inline constexpr int shared_inputs_of = [] {
+  if constexpr (requires { F::shared_inputs; })
+    return F::shared_inputs;
+  else
+    return 0;
+}();
+
 /// Returns result k of a formula from its return value, which is one number or an array of several.
 template <std::size_t k, class T>
 FOVEA_HD FOVEA_INLINE const T& result(const T& only) {

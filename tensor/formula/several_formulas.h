@@ -1,10 +1,11 @@
-/// Element-wise formulas with several results, used on every device: the cell of the LSTM and its backward pass, and
-/// the steps of optimizers.
+/// Element-wise formulas that may have several results, used on every device: the cell of the LSTM and its backward
+/// pass, and the steps of optimizers.
 ///
 /// To add one, write the struct, add its name to SeveralFormulas, and write the public function that calls map_several
 /// (tensor/map.h).
 #pragma once
 #include <array>
+#include <limits>
 
 #include "tensor/formula/list.h"
 #include "tensor/formula/math.h"
@@ -49,15 +50,16 @@ FOVEA_HD FOVEA_INLINE T constant(double value) {
 }
 
 /// Plain gradient descent, for gradient g and parameter p: p ← p − rate · (scale · g + decay · p). Here and in the
-/// formulas below, `scale` multiplies the gradient as it is read, so clipping needs no extra pass over the gradients.
+/// formulas below, the input `scale`, which is one number for all elements, multiplies the gradient as it is read, so
+/// clipping needs no extra pass over the gradients.
 struct SgdUpdate {
   static constexpr const char* name = "sgd_step";
-  static constexpr int inputs = 2, results = 1, cost = 4;
-  double rate, decay, scale;
+  static constexpr int inputs = 3, results = 1, shared_inputs = 1, cost = 4;
+  double rate, decay;
 
   template <class T>
-  FOVEA_HD FOVEA_INLINE std::array<T, 1> operator()(T gradient, T p) const {
-    const T g = gradient * constant<T>(scale) + constant<T>(decay) * p;
+  FOVEA_HD FOVEA_INLINE std::array<T, 1> operator()(T gradient, T p, T scale) const {
+    const T g = gradient * scale + constant<T>(decay) * p;
     return {p - constant<T>(rate) * g};
   }
 };
@@ -65,12 +67,12 @@ struct SgdUpdate {
 /// Gradient descent with momentum: velocity ← momentum · velocity + scale · g + decay · p; p ← p − rate · velocity.
 struct MomentumUpdate {
   static constexpr const char* name = "sgd_step_with_momentum";
-  static constexpr int inputs = 3, results = 2, cost = 4;
-  double rate, momentum, decay, scale;
+  static constexpr int inputs = 4, results = 2, shared_inputs = 1, cost = 4;
+  double rate, momentum, decay;
 
   template <class T>
-  FOVEA_HD FOVEA_INLINE std::array<T, 2> operator()(T gradient, T p, T velocity) const {
-    const T g = gradient * constant<T>(scale) + constant<T>(decay) * p;
+  FOVEA_HD FOVEA_INLINE std::array<T, 2> operator()(T gradient, T p, T velocity, T scale) const {
+    const T g = gradient * scale + constant<T>(decay) * p;
     const T next = g + constant<T>(momentum) * velocity;
     return {p - constant<T>(rate) * next, next};
   }
@@ -82,12 +84,12 @@ struct MomentumUpdate {
 /// `rate` and `deviation_scale` include the bias corrections of m and v.
 struct AdamUpdate {
   static constexpr const char* name = "adam_step";
-  static constexpr int inputs = 4, results = 3, cost = 4;
-  double rate, beta1, beta2, epsilon, decay, keep, deviation_scale, scale;
+  static constexpr int inputs = 5, results = 3, shared_inputs = 1, cost = 4;
+  double rate, beta1, beta2, epsilon, decay, keep, deviation_scale;
 
   template <class T>
-  FOVEA_HD FOVEA_INLINE std::array<T, 3> operator()(T gradient, T p, T m, T v) const {
-    const T g = gradient * constant<T>(scale) + constant<T>(decay) * p;
+  FOVEA_HD FOVEA_INLINE std::array<T, 3> operator()(T gradient, T p, T m, T v, T scale) const {
+    const T g = gradient * scale + constant<T>(decay) * p;
     const T mean = constant<T>(beta1) * m + constant<T>(1 - beta1) * g;
     const T square = constant<T>(beta2) * v + constant<T>(1 - beta2) * (g * g);
     const T deviation = sqrt(square) * constant<T>(deviation_scale) + constant<T>(epsilon);
@@ -95,6 +97,21 @@ struct AdamUpdate {
   }
 };
 
-using SeveralFormulas = FunctorList<LstmCell, LstmCellBackward, SgdUpdate, MomentumUpdate, AdamUpdate>;
+/// The factor for gradients that are sums over `count` items and have this norm: 1 / count, times max_norm / mean where
+/// the norm of the mean gradient, mean = norm / count, is larger than `max_norm` and finite.
+struct ClipScale {
+  static constexpr const char* name = "clip_scale";
+  static constexpr int inputs = 1, results = 1, cost = 4;
+  double max_norm, count;
+
+  template <class T>
+  FOVEA_HD FOVEA_INLINE std::array<T, 1> operator()(T norm) const {
+    const T most = constant<T>(max_norm), items = constant<T>(count), mean = norm / items;
+    const auto is_clipped = (mean > most) & (mean < constant<T>(std::numeric_limits<double>::infinity()));
+    return {select(is_clipped, most / mean, T(1)) / items};
+  }
+};
+
+using SeveralFormulas = FunctorList<LstmCell, LstmCellBackward, SgdUpdate, MomentumUpdate, AdamUpdate, ClipScale>;
 
 }  // namespace fovea::formula

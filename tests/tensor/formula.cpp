@@ -38,8 +38,7 @@ BOOST_AUTO_TEST_CASE(formulas_run_on_numbers_alone) {
   const Dual<double> y = Square{}(Dual<double>::input(3.0, true));
   BOOST_TEST(y.value == 9.0);
   BOOST_TEST(y.tangent == 6.0);
-  const auto [p, velocity] =
-      formula::MomentumUpdate{.rate = 0.5, .momentum = 0.25, .decay = 0, .scale = 2}(3.0, 1.0, 8.0);
+  const auto [p, velocity] = formula::MomentumUpdate{.rate = 0.5, .momentum = 0.25, .decay = 0}(3.0, 1.0, 8.0, 2.0);
   BOOST_TEST(velocity == 8.0);
   BOOST_TEST(p == -3.0);
 }

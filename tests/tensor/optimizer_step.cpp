@@ -8,6 +8,8 @@ namespace {
 
 const std::vector<Shape> parameter_shapes{{17, 130}, {1}, {130}, {3, 1, 17}, {0, 4}, {by_device(40000, 4000)}, {}};
 
+Tensor scalar(double x) { return here(Tensor::full({}, x, DType::f64)); }
+
 /// The elements of one parameter and of its state, in f64.
 struct NaiveSlot {
   std::vector<double> parameter, gradient, mean, square;
@@ -60,7 +62,7 @@ BOOST_AUTO_TEST_CASE(adam_and_adamw_follow_the_papers) {
         expected.push_back({slot.parameter.to_vector<double>(), slot.gradient.to_vector<double>(), zeros, zeros});
       }
       for (int step = 1; step <= 3; ++step) {
-        adam_step(slots, options, 0.01, step, 0.5);
+        adam_step(slots, options, 0.01, step, scalar(0.5));
         for (std::size_t k = 0; k < slots.size(); ++k) {
           naive_adam(expected[k], options, 0.01, step, 0.5);
           check_close(slots[k].parameter, expected[k].parameter, tolerance_of(dtype), slots[k].parameter.describe());
@@ -83,7 +85,7 @@ BOOST_AUTO_TEST_CASE(descent_with_and_without_momentum_follows_its_formula) {
             {slot.parameter.to_vector<double>(), slot.gradient.to_vector<double>(), slot.mean.to_vector<double>(), {}});
       }
       for (int step = 1; step <= 3; ++step) {
-        sgd_step(slots, options, 0.1, 2);
+        sgd_step(slots, options, 0.1, scalar(2));
         for (std::size_t k = 0; k < slots.size(); ++k) {
           naive_sgd(expected[k], options, 0.1, 2);
           check_close(slots[k].parameter, expected[k].parameter, tolerance_of(dtype), slots[k].parameter.describe());
@@ -132,25 +134,47 @@ BOOST_AUTO_TEST_CASE(the_norm_is_that_of_all_elements_in_f64) {
         for (double value : x.to_vector<double>()) expected += value * value;
       }
   tensors.push_back(here(Tensor::of({3}, {1})).expand({100, 3}));
-  BOOST_TEST(std::abs(global_norm(tensors) - std::sqrt(expected + 2700)) < 1e-11 * std::sqrt(expected));
-  BOOST_TEST(global_norm({}) == 0);
+  BOOST_TEST(std::abs(global_norm(tensors).item() - std::sqrt(expected + 2700)) < 1e-11 * std::sqrt(expected));
+  BOOST_TEST(global_norm({}).item() == 0);
   Tensor large = here(Tensor::full({100}, 1e30));
-  BOOST_TEST(std::abs(global_norm(std::span(&large, 1)) / 1e31 - 1) < 1e-6);
+  BOOST_TEST(std::abs(global_norm(std::span(&large, 1)).item() / 1e31 - 1) < 1e-6);
 }
 
-BOOST_AUTO_TEST_CASE(norms_of_every_size_take_one_wait) {
+BOOST_AUTO_TEST_CASE(norms_of_every_size_take_no_wait) {
   for (DType dtype : {DType::f32, DType::f64})
     for (std::int64_t n : {0, 1, 257, 16384, 3 * 16384 + 5}) {
       std::vector<Tensor> tensors{here(Tensor::full({n}, 2, dtype)),
                                   here(Tensor::full({7, 3}, 1, dtype)).transpose(0, 1)};
       const std::uint64_t before = kernels(test_device()).synchronizations();
-      BOOST_TEST(global_norm(tensors) == std::sqrt(static_cast<double>(4 * n + 21)));  // the sum is exact
-      if (test_device() != Device::cpu) BOOST_TEST(kernels(test_device()).synchronizations() == before + 1);
+      const Tensor norm = global_norm(tensors);
+      BOOST_TEST(kernels(test_device()).synchronizations() == before);
+      BOOST_TEST(norm.item() == std::sqrt(static_cast<double>(4 * n + 21)));  // the sum is exact
     }
   Tensor none = here(Tensor::empty({0}));
-  BOOST_TEST(global_norm(std::span(&none, 1)) == 0);
+  BOOST_TEST(global_norm(std::span(&none, 1)).item() == 0);
   Tensor bad = here(Tensor::of({1, NAN}, {2}));
-  BOOST_TEST(std::isnan(global_norm(std::span(&bad, 1))));
+  BOOST_TEST(std::isnan(global_norm(std::span(&bad, 1)).item()));
+}
+
+BOOST_AUTO_TEST_CASE(the_clip_scale_bounds_the_norm_of_the_mean) {
+  auto scale = [](double norm, double max_norm, double count) {
+    return clip_scale(scalar(norm), max_norm, count).item();
+  };
+  BOOST_TEST(scale(6, 3, 1) == 0.5);
+  BOOST_TEST(scale(3, 3, 1) == 1);
+  BOOST_TEST(scale(6, 3, 2) == 0.5);
+  BOOST_TEST(scale(70, 3, 7) == 0.3 / 7);
+  BOOST_TEST(scale(70, 0, 7) == 1.0 / 7);
+  for (double wrong : {NAN, INFINITY}) BOOST_TEST(scale(wrong, 3, 7) == 1.0 / 7);
+}
+
+BOOST_AUTO_TEST_CASE(a_clipped_step_takes_no_wait) {
+  std::vector<AdamSlot> slots = adam_slots(DType::f32);
+  std::vector<Tensor> gradients;
+  for (const AdamSlot& slot : slots) gradients.push_back(slot.gradient);
+  const std::uint64_t before = kernels(test_device()).synchronizations();
+  adam_step(slots, {}, 1e-3, 1, clip_scale(global_norm(gradients), 1, 17));
+  BOOST_TEST(kernels(test_device()).synchronizations() == before);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
@@ -158,6 +182,12 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
   check_fails_with([&] { adam_step(slots, {}, 1e-3, 0); }, "adam_step: steps count from 1, this one is 0");
   slots[2].mean = here(Tensor::zeros({7}));
   check_fails_with([&] { adam_step(slots, {}, 1e-3, 1); }, "adam_step: parameter 2 is f32 [130], its mean f32 [7]");
+  slots = adam_slots(DType::f32);
+  check_fails_with(
+      [&] { adam_step(slots, {}, 1e-3, 1, here(Tensor::zeros({}))); },
+      fmt::format("adam_step: the gradient scale is f32 [] on {}; it must be f64 []", name(test_device())));
+  check_fails_with([&] { clip_scale(here(Tensor::zeros({3})), 1); },
+                   "clip_scale: the norm is f32 [3]; it must be f64 []");
   SgdSlot slot{here(Tensor::zeros({3})), here(Tensor::zeros({4})), {}};
   check_fails_with([&] { sgd_step(std::span(&slot, 1), {}, 0.1); },
                    "sgd_step: parameter 0 is f32 [3], its gradient f32 [4]");
@@ -187,7 +217,7 @@ BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
     std::vector<Tensor> results, gradients;
     for (int step = 1; step < 3; ++step) adam_step(slots, {}, 1e-3, step);
     for (AdamSlot& slot : slots) results.push_back(slot.parameter), gradients.push_back(slot.gradient);
-    results.push_back(Tensor::of({global_norm(gradients)}, {1}));
+    results.push_back(global_norm(gradients));
     return results;
   };
   check_threads_do_not_matter(compute);
