@@ -232,6 +232,43 @@ void download(void* to, const void* from, std::size_t bytes) {
   wait_for_stream("download");
 }
 
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()), "copy_bytes");
+  launched("copy_bytes");
+}
+
+// ---- Time ----
+
+/// A place in the stream, with the time at which the device comes to it.
+class TimedEvent {
+ public:
+  TimedEvent() {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDefault), "cudaEventCreate");
+    check(cudaEventRecord(event_, stream()), "cudaEventRecord");
+  }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+
+  /// Both events have happened.
+  double seconds_since(const TimedEvent& earlier) const {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, earlier.event_, event_), "cudaEventElapsedTime");
+    return milliseconds / 1e3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+double time(const std::function<void()>& work) {
+  const TimedEvent begin;
+  work();
+  const TimedEvent end;
+  wait_for_stream("time");
+  return end.seconds_since(begin);
+}
+
 // ---- The device ----
 
 std::string describe() {
@@ -281,6 +318,8 @@ const Provide provide(Device::cuda, [](Kernels& table) {
   table.release_cache = [] { memory().release_cache(); };
   table.upload = upload;
   table.download = download;
+  table.copy_bytes = copy_bytes;
+  table.time = time;
   table.synchronizations = [] { return waits.load(); };
   table.launches = [] { return launches().counts(); };
   table.describe = describe;

@@ -10,6 +10,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -135,6 +136,10 @@ class Kernels {
   Kernel<void(void* to, const void* from, std::size_t bytes)> upload{*this, "upload"};
   /// Copies bytes of this device to the host, and waits until the copy is finished.
   Kernel<void(void* to, const void* from, std::size_t bytes)> download{*this, "download"};
+  /// Copies bytes within this device, without waiting.
+  Kernel<void(void* to, const void* from, std::size_t bytes)> copy_bytes{*this, "copy_bytes"};
+  /// Returns the seconds that the device needs for the kernels that `work` launches. Waits until they have finished.
+  Kernel<double(const std::function<void()>& work)> time{*this, "time"};
   /// Returns how often the host has waited for the device since the program began.
   Kernel<std::uint64_t()> synchronizations{*this, "synchronizations"};
   /// Returns how often each kernel was launched since the program began, by name. Products of a library and copies

@@ -3,6 +3,7 @@
 #include "tests/cuda_on_host/runtime.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,8 +22,9 @@
 #include "tests/cuda_on_host/memory.h"
 
 struct CUevent_st {
-  std::uint64_t recorded = 0;   ///< how often it was put in a queue
-  std::uint64_t completed = 0;  ///< how many of these have run
+  std::uint64_t recorded = 0;                  ///< how often it was put in a queue
+  std::uint64_t completed = 0;                 ///< how many of these have run
+  std::chrono::steady_clock::time_point time;  ///< when the latest of them ran
 };
 
 namespace {
@@ -64,6 +66,10 @@ class Runtime {
   DeviceMemory memory{machine().memory};
   std::set<CUstream_st*> streams;
   std::map<const void*, std::size_t> pinned;
+  /// What the device's pool of memory holds: the most that was allocated at a time and not yet given to cudaFreeAsync,
+  /// since the pool was trimmed. A block can be used again by operations that come later in the stream.
+  std::map<const void*, std::size_t> pool_blocks;
+  std::size_t pool_in_use = 0, pool_reserved = 0;
   cudaError_t last_error = cudaSuccess;
   std::string fault;  ///< what the latest faulty kernel did
   std::uint64_t synchronizations = 0, launches = 0;
@@ -352,9 +358,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Lock lock(runtime().mutex);
-  const std::uint64_t time = ++event->recorded;
-  runtime().enqueue(stream,
-                    {"cudaEventRecord", [event, time] { event->completed = std::max(event->completed, time); }});
+  const std::uint64_t number = ++event->recorded;
+  runtime().enqueue(stream, {"cudaEventRecord", [event, number] {
+                               event->completed = std::max(event->completed, number);
+                               event->time = std::chrono::steady_clock::now();
+                             }});
   return cudaSuccess;
 }
 
@@ -369,6 +377,15 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Lock lock(own.mutex);
   ++own.synchronizations;
   return own.run_until([event] { return event->completed == event->recorded; });
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  Runtime& own = runtime();
+  Lock lock(own.mutex);
+  for (cudaEvent_t event : {begin, end})
+    if (event->recorded == 0 || event->completed != event->recorded) return own.remember(cudaErrorNotReady);
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -386,12 +403,20 @@ cudaError_t cudaMallocAsync(void** block, std::size_t bytes, cudaStream_t stream
     own.remember(own.run_until([stream] { return stream->queue.empty(); }));
     *block = own.memory.allocate(bytes);
   }
-  return own.remember(*block ? cudaSuccess : cudaErrorMemoryAllocation);
+  if (!*block) return own.remember(cudaErrorMemoryAllocation);
+  own.pool_blocks[*block] = bytes;
+  own.pool_in_use += bytes;
+  own.pool_reserved = std::max(own.pool_reserved, own.pool_in_use);
+  return cudaSuccess;
 }
 
 cudaError_t cudaFreeAsync(void* block, cudaStream_t stream) {
   Runtime& own = runtime();
   Lock lock(own.mutex);
+  if (auto found = own.pool_blocks.find(block); found != own.pool_blocks.end()) {
+    own.pool_in_use -= found->second;
+    own.pool_blocks.erase(found);
+  }
   own.enqueue(stream, {"cudaFreeAsync", [block] {
                          fovea::require(runtime().memory.deallocate(block),
                                         "cudaFreeAsync: no block of device memory begins at this address");
@@ -462,7 +487,11 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
   Lock lock(runtime().mutex);
-  *static_cast<std::uint64_t*>(value) = runtime().memory.bytes_in_use();
+  *static_cast<std::uint64_t*>(value) = runtime().pool_reserved;
   return cudaSuccess;
 }
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) { return cudaSuccess; }
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) {
+  Lock lock(runtime().mutex);
+  runtime().pool_reserved = runtime().pool_in_use;
+  return cudaSuccess;
+}
