@@ -132,8 +132,8 @@ const Driver& driver() {
 int device_architecture() {
   static const int architecture = [] {
     int major = 0, minor = 0;
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu()), "cudaDeviceGetAttribute");
-    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu()), "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu_number()), "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu_number()), "cudaDeviceGetAttribute");
     return 10 * major + minor;
   }();
   return architecture;
@@ -163,7 +163,8 @@ CompiledCode compile(const char* name, const std::string& text, int architecture
 
 void launch_compiled(const char* name, const std::string& text, const char* kernel, const Grid& grid,
                      void** arguments) {
-  check(cudaSetDevice(gpu()), "cudaSetDevice");  // the driver's calls need the device's context in the calling thread
+  check(cudaSetDevice(gpu_number()),
+        "cudaSetDevice");  // the driver's calls need the device's context in the calling thread
   const CUfunction function = kernel_of(name, text, kernel);
   driver().check(
       driver().launch(function, grid.blocks.x, grid.blocks.y, grid.blocks.z, grid.threads.x, grid.threads.y,

@@ -52,7 +52,7 @@ bool is_fault_of_a_kernel(cudaError_t status) {
 
 cudaDeviceProp properties() {
   cudaDeviceProp found;
-  check(cudaGetDeviceProperties(&found, gpu()), "cudaGetDeviceProperties");
+  check(cudaGetDeviceProperties(&found, gpu_number()), "cudaGetDeviceProperties");
   return found;
 }
 
@@ -146,7 +146,7 @@ namespace {
 class Memory {
  public:
   Memory() {
-    check(cudaDeviceGetDefaultMemPool(&pool_, gpu()), "cudaDeviceGetDefaultMemPool");
+    check(cudaDeviceGetDefaultMemPool(&pool_, gpu_number()), "cudaDeviceGetDefaultMemPool");
     std::uint64_t keep_all = UINT64_MAX;  // freed blocks stay in the pool and are used again
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all), "cudaMemPoolSetAttribute");
   }
@@ -303,11 +303,11 @@ int start_gpu() {
   std::string obstacle;
   const int count = count_gpus(obstacle);
   require(count > 0, "--device cuda: {}; use --device cpu", obstacle);
-  require(gpu() < count, "--device cuda:{}: there {}, counted from 0", gpu(),
+  require(gpu_number() < count, "--device cuda:{}: there {}, counted from 0", gpu_number(),
           count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count));
-  check(cudaSetDevice(gpu()), "cudaSetDevice");
+  check(cudaSetDevice(gpu_number()), "cudaSetDevice");
   memory();
-  return gpu();
+  return gpu_number();
 }
 
 const Provide provide(Device::cuda, [](Kernels& table) {

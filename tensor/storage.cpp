@@ -22,7 +22,7 @@ int choose_gpu(int number) {
 
 }  // namespace
 
-int gpu() { return choose_gpu(0); }
+int gpu_number() { return choose_gpu(0); }
 
 Device parse_device(std::string_view text) {
   if (text == "cpu") return Device::cpu;

@@ -15,7 +15,7 @@ std::string_view name(Device device);
 /// or else number 0.
 Device parse_device(std::string_view text);
 /// Returns the number of the GPU that this process uses. After the first call no other one can be chosen.
-int gpu();
+int gpu_number();
 
 /// A block of memory on a device, which several tensors may share. Freed blocks go to a cache of their device, from
 /// which new blocks are taken, so that training steps of the same shapes allocate nothing from the system.
