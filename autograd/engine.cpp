@@ -7,6 +7,7 @@
 
 #include "autograd/node.h"
 #include "autograd/operations.h"
+#include "tensor/kernels.h"
 #include "tensor/map.h"
 #include "tensor/reduce.h"
 
@@ -283,6 +284,16 @@ class Node::Pass {
   }
 
  private:
+  /// Calls the node's rule. The error of a kernel that failed in it names the operation.
+  static Gradients apply_rule(const Node& node, const Gradients& arrived) {
+    try {
+      return node.rule_(arrived, node);
+    } catch (const KernelFault& fault) {
+      const std::string place = node.scope_.empty() ? std::string() : fmt::format(", recorded in {}", node.scope_);
+      throw KernelFault(fmt::format("{}; in the backward pass of {}{}", fault.what(), node.name_, place));
+    }
+  }
+
   static bool is_older(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) {
     return a->sequence_ < b->sequence_;
   }
@@ -311,7 +322,7 @@ class Node::Pass {
     if (inputs_ && !relevant_.contains(&node)) return;
     if (options_.observer) options_.observer(node, arrived);
     if (node.freed_) refuse_freed(node);
-    Gradients gradients = node.rule_(arrived, node);
+    Gradients gradients = apply_rule(node, arrived);
     require(gradients.size() == node.inputs_.size(), "{}: the rule returned {} gradients for {} inputs", node.name_,
             gradients.size(), node.inputs_.size());
     arrived.clear();

@@ -12,6 +12,7 @@
 #include "cuda/carried_headers.h"
 #include "cuda/grid.h"
 #include "cuda/stream.h"
+#include "tensor/storage.h"
 
 namespace fovea::cuda {
 
@@ -131,8 +132,8 @@ const Driver& driver() {
 int device_architecture() {
   static const int architecture = [] {
     int major = 0, minor = 0;
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "cudaDeviceGetAttribute");
-    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu_number()), "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu_number()), "cudaDeviceGetAttribute");
     return 10 * major + minor;
   }();
   return architecture;
@@ -162,12 +163,14 @@ CompiledCode compile(const char* name, const std::string& text, int architecture
 
 void launch_compiled(const char* name, const std::string& text, const char* kernel, const Grid& grid,
                      void** arguments) {
-  check(cudaSetDevice(0), "cudaSetDevice");  // the driver's calls need the device's context in the calling thread
+  check(cudaSetDevice(gpu_number()),
+        "cudaSetDevice");  // the driver's calls need the device's context in the calling thread
   const CUfunction function = kernel_of(name, text, kernel);
   driver().check(
       driver().launch(function, grid.blocks.x, grid.blocks.y, grid.blocks.z, grid.threads.x, grid.threads.y,
                       grid.threads.z, static_cast<unsigned>(grid.shared_bytes), stream(), arguments, nullptr),
       name);
+  launched(name);
 }
 
 }  // namespace fovea::cuda

@@ -1,10 +1,13 @@
-// The GPU that fovea uses (the first one), its stream, and its memory, which comes from CUDA's stream-ordered pool.
+// The GPU that fovea uses, its stream, its memory, which comes from CUDA's stream-ordered pool, and CUDA's errors.
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <map>
 #include <mutex>
 #include <new>
 #include <utility>
 
+#include "cuda/architectures.h"
 #include "cuda/index_report.h"
 #include "cuda/staging.h"
 #include "cuda/stream.h"
@@ -23,11 +26,90 @@ cudaStream_t stream() {
   return made;
 }
 
+// ---- Errors ----
+
+namespace {
+
+constexpr double gibibyte = 1 << 30;
+
+/// Whether every launch waits, so that a kernel's failure is noticed where it happens.
+bool is_synchronous() {
+  static const bool is_set = [] {
+    const char* text = std::getenv("FOVEA_CUDA_SYNC");
+    return text && std::string_view(text) != "0" && *text;
+  }();
+  return is_set;
+}
+
+/// Whether the error comes from a kernel that ran, perhaps long before the call that returned it.
+bool is_fault_of_a_kernel(cudaError_t status) {
+  constexpr cudaError_t faults[] = {
+      cudaErrorIllegalAddress,      cudaErrorLaunchTimeout,      cudaErrorAssert,
+      cudaErrorHardwareStackError,  cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,
+      cudaErrorInvalidAddressSpace, cudaErrorInvalidPc,          cudaErrorLaunchFailure};
+  return std::find(std::begin(faults), std::end(faults), status) != std::end(faults);
+}
+
+cudaDeviceProp properties() {
+  cudaDeviceProp found;
+  check(cudaGetDeviceProperties(&found, gpu_number()), "cudaGetDeviceProperties");
+  return found;
+}
+
+}  // namespace
+
+void refuse(cudaError_t status, const char* what) {
+  const std::string message = cudaGetErrorString(status);
+  cudaGetLastError();  // clears the error
+  if (status == cudaErrorNoKernelImageForDevice) {
+    const cudaDeviceProp device = properties();
+    fail("cuda: {}: fovea's kernels are built for {}; this GPU, {}, is sm_{}{}; use --device cpu", what,
+         built_architectures, device.name, device.major, device.minor);
+  }
+  if (!is_fault_of_a_kernel(status)) fail("cuda: {}: {}", what, message);
+  if (is_synchronous()) throw KernelFault(fmt::format("cuda: {}: {}", what, message));
+  fail("cuda: a kernel failed before '{}' was done: {}; set FOVEA_CUDA_SYNC=1 to learn which one", what, message);
+}
+
+// ---- What the stream is given ----
+
 namespace {
 
 std::atomic<std::uint64_t> waits = 0;
 
+/// Counts launches by name.
+class Launches {
+ public:
+  void add(std::string_view kernel) {
+    std::lock_guard lock(mutex_);
+    auto found = counts_.find(kernel);
+    if (found == counts_.end()) found = counts_.emplace(kernel, 0).first;
+    ++found->second;
+  }
+  std::vector<LaunchCount> counts() const {
+    std::lock_guard lock(mutex_);
+    std::vector<LaunchCount> all;
+    for (const auto& [kernel, launches] : counts_) all.push_back({kernel, launches});
+    return all;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::uint64_t, std::less<>> counts_;
+};
+
+Launches& launches() {
+  static auto* made = new Launches;
+  return *made;
+}
+
 }  // namespace
+
+void launched(const char* name) {
+  check(cudaGetLastError(), name);
+  launches().add(name);
+  if (is_synchronous()) wait_for_stream(name);
+}
 
 IndexReport* index_report() {
   static auto* report = [] {
@@ -57,40 +139,27 @@ void wait_for_stream(const char* what) {
   throw_reported_index();
 }
 
+// ---- Memory ----
+
 namespace {
-
-constexpr double gibibyte = 1 << 30;
-
-/// Returns the reason why no GPU can be used, or an empty string if one can.
-std::string obstacle() {
-  int count = 0;
-  cudaError_t status = cudaGetDeviceCount(&count);
-  cudaGetLastError();  // clears the error
-  if (status != cudaSuccess) return cudaGetErrorString(status);
-  return count == 0 ? "none found" : "";
-}
 
 class Memory {
  public:
   Memory() {
-    check(cudaSetDevice(0), "cudaSetDevice");
-    check(cudaDeviceGetDefaultMemPool(&pool_, 0), "cudaDeviceGetDefaultMemPool");
+    check(cudaDeviceGetDefaultMemPool(&pool_, gpu_number()), "cudaDeviceGetDefaultMemPool");
     std::uint64_t keep_all = UINT64_MAX;  // freed blocks stay in the pool and are used again
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all), "cudaMemPoolSetAttribute");
   }
 
   std::byte* allocate(std::size_t bytes) {
     std::lock_guard lock(mutex_);
-    void* block = nullptr;
-    std::uint64_t before = reserved();
-    if (cudaMallocAsync(&block, std::max<std::size_t>(bytes, 1), stream()) != cudaSuccess) {
-      cudaGetLastError();  // clears the error
-      std::size_t free = 0, total = 0;
-      cudaMemGetInfo(&free, &total);
-      fail("cuda: out of memory: asked for {:.1f} GiB, {:.1f} GiB free of {:.0f} GiB, fovea holds {:.1f} GiB",
-           static_cast<double>(bytes) / gibibyte, static_cast<double>(free) / gibibyte,
-           static_cast<double>(total) / gibibyte, static_cast<double>(statistics_.bytes_in_use) / gibibyte);
+    const std::uint64_t before = reserved();
+    void* block = from_pool(bytes);
+    if (!block) {
+      release_cache();
+      block = from_pool(bytes);
     }
+    if (!block) refuse_to_allocate(bytes);
     ++statistics_.allocations;
     if (reserved() > before) ++statistics_.system_allocations;
     statistics_.bytes_in_use += bytes;
@@ -122,6 +191,24 @@ class Memory {
   }
 
  private:
+  /// Returns null if the device has not enough memory.
+  static void* from_pool(std::size_t bytes) {
+    void* block = nullptr;
+    const cudaError_t status = cudaMallocAsync(&block, std::max<std::size_t>(bytes, 1), stream());
+    if (status == cudaSuccess) return block;
+    if (status != cudaErrorMemoryAllocation) refuse(status, "cudaMallocAsync");
+    cudaGetLastError();  // clears the error
+    return nullptr;
+  }
+
+  [[noreturn]] void refuse_to_allocate(std::size_t bytes) const {
+    std::size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    fail("cuda: out of memory: asked for {:.1f} GiB, {:.1f} GiB free of {:.0f} GiB, fovea holds {:.1f} GiB",
+         static_cast<double>(bytes) / gibibyte, static_cast<double>(free) / gibibyte,
+         static_cast<double>(total) / gibibyte, static_cast<double>(statistics_.bytes_in_use) / gibibyte);
+  }
+
   std::uint64_t reserved() const {
     std::uint64_t bytes = 0;
     cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes);
@@ -141,13 +228,86 @@ Memory& memory() {
 
 void download(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream()), "download");
+  launches().add("download");
   wait_for_stream("download");
 }
 
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()), "copy_bytes");
+  launched("copy_bytes");
+}
+
+// ---- Time ----
+
+/// A place in the stream, with the time at which the device comes to it.
+class TimedEvent {
+ public:
+  TimedEvent() {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDefault), "cudaEventCreate");
+    check(cudaEventRecord(event_, stream()), "cudaEventRecord");
+  }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+
+  /// Both events have happened.
+  double seconds_since(const TimedEvent& earlier) const {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, earlier.event_, event_), "cudaEventElapsedTime");
+    return milliseconds / 1e3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+double time(const std::function<void()>& work) {
+  const TimedEvent begin;
+  work();
+  const TimedEvent end;
+  wait_for_stream("time");
+  return end.seconds_since(begin);
+}
+
+// ---- The device ----
+
 std::string describe() {
-  cudaDeviceProp properties;
-  check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  return fmt::format("{}, {:.0f} GiB", properties.name, static_cast<double>(properties.totalGlobalMem) / gibibyte);
+  const cudaDeviceProp device = properties();
+  return fmt::format("{}, {:.0f} GiB", device.name, static_cast<double>(device.totalGlobalMem) / gibibyte);
+}
+
+/// "12.4" of CUDA's 12040.
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+/// Returns the number of GPUs. If there are none that CUDA can use, returns 0 and sets `obstacle` to the reason.
+int count_gpus(std::string& obstacle) {
+  int count = 0, driver = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  cudaGetLastError();  // clears the error
+  if (status == cudaSuccess && count > 0) return count;
+  cudaDriverGetVersion(&driver);
+  if (status == cudaSuccess || status == cudaErrorNoDevice)
+    obstacle = "the NVIDIA driver finds no GPU on this machine";
+  else if (driver == 0)
+    obstacle = "no NVIDIA driver is installed on this machine";
+  else if (status == cudaErrorInsufficientDriver)
+    obstacle = fmt::format("the NVIDIA driver is too old: it supports CUDA {}, fovea was built with CUDA {}",
+                           version_text(driver), version_text(CUDART_VERSION));
+  else
+    obstacle = cudaGetErrorString(status);
+  return 0;
+}
+
+/// Makes the GPU the device of this thread, and throws Error if it cannot be used. Returns its number.
+int start_gpu() {
+  std::string obstacle;
+  const int count = count_gpus(obstacle);
+  require(count > 0, "--device cuda: {}; use --device cpu", obstacle);
+  require(gpu_number() < count, "--device cuda:{}: there {}, counted from 0", gpu_number(),
+          count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count));
+  check(cudaSetDevice(gpu_number()), "cudaSetDevice");
+  memory();
+  return gpu_number();
 }
 
 const Provide provide(Device::cuda, [](Kernels& table) {
@@ -158,7 +318,10 @@ const Provide provide(Device::cuda, [](Kernels& table) {
   table.release_cache = [] { memory().release_cache(); };
   table.upload = upload;
   table.download = download;
+  table.copy_bytes = copy_bytes;
+  table.time = time;
   table.synchronizations = [] { return waits.load(); };
+  table.launches = [] { return launches().counts(); };
   table.describe = describe;
 });
 
@@ -167,18 +330,18 @@ const Provide provide(Device::cuda, [](Kernels& table) {
 }  // namespace cuda
 
 bool cuda_is_available() {
-  static const bool available = cuda::obstacle().empty();
+  static const bool available = [] {
+    std::string obstacle;
+    return cuda::count_gpus(obstacle) > 0;
+  }();
   return available;
 }
 
 void start_cuda() {
-  static const bool started = [] {
-    std::string obstacle = cuda::obstacle();
-    require(obstacle.empty(), "--device cuda: there is no GPU here ({}); use --device cpu", obstacle);
-    cuda::memory();
-    return true;
-  }();
-  static_cast<void>(started);
+  static const int number = cuda::start_gpu();
+  // CUDA has a current device in each thread. An error, of a kernel that failed before, is that of the next call.
+  thread_local const cudaError_t status = cudaSetDevice(number);
+  static_cast<void>(status);
 }
 
 }  // namespace fovea

@@ -74,6 +74,7 @@ void strided_batch(const Operand& a, const Operand& b, const Tensor& c, const T*
                                          static_cast<int>(batch)),
                "cublasDgemmStridedBatched");
   }
+  launched("gemm");
 }
 
 /// Returns a view of x's batch dimensions: all but the last two, with one element per matrix.

@@ -23,7 +23,7 @@ void launch(const char* name, void (*kernel)(Parameters...), const Grid& grid, c
 #else
   kernel<<<grid.blocks, grid.threads, grid.shared_bytes, stream()>>>(arguments...);
 #endif
-  check(cudaGetLastError(), name);
+  launched(name);
 }
 
 }  // namespace fovea::cuda

@@ -33,5 +33,5 @@ int main(int argc, char** argv) {
               {"decode", "beam search with a sequence model", benchmark_decode},
               {"attention", "one attention without its projections", benchmark_attention},
               {"gemm", "matrix products", benchmark_gemm},
-              {"kernels", "the kernels of every device, and their rates", benchmark_kernels}});
+              {"kernels", "the kernels of a device, and their rates", benchmark_kernels}});
 }

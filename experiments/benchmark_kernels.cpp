@@ -1,7 +1,8 @@
-// Lists every kernel of every device, and times the rate at which it reads and writes memory.
+// Lists every kernel of a device, and times the rate at which it reads and writes memory.
 #include <map>
 
 #include "experiments/benchmark.h"
+#include "experiments/support/program/device_flag.h"
 #include "experiments/support/report/table.h"
 #include "tensor/comparison.h"
 #include "tensor/cross_entropy.h"
@@ -45,6 +46,7 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
   Tensor truth = Tensor::full({rows, columns}, 1, DType::boolean, device), weight = random({columns, columns});
   Tensor moment = random({rows, columns}), per_row = random({rows}), sums = Tensor::zeros({rows}, DType::f64, device);
   return {
+      {"copy_bytes", {2, [=]() mutable { kernels(device).copy_bytes(out.mutable_address(), x.address(), x.bytes()); }}},
       {"copy", {2, [=]() mutable { out.copy_from(x); }}},
       {"fill", {1, [=]() mutable { out.fill(2); }}},
       {"arange", {1, [=] { Tensor::arange(rows * columns, DType::f32, device); }}},
@@ -97,17 +99,11 @@ Timing timing_of(const Tensor& x, std::index_sequence<k...>) {
   return {1.0 + sizeof...(k), [x] { map(F{}, (static_cast<void>(k), x)...); }};
 }
 
-/// Returns the rate of the median call in GB/s. Calls are repeated for 50 ms after a first one that warms the caches;
-/// if the first takes longer than that, its rate is returned. Each call waits for the device.
+/// Returns the rate of the median call in GB/s, by the device's clock. Calls are repeated for 50 ms after a first one
+/// that warms the caches; if the first takes longer than that, its rate is returned.
 double rate(const Timing& timing, Device device, std::int64_t rows) {
   constexpr double limit = 0.05;
-  Tensor waited_for = Tensor::zeros({1}, DType::f32, device);
-  auto one_call = [&] {
-    return seconds_of([&] {
-      timing.call();
-      if (device != Device::cpu) waited_for.item();
-    });
-  };
+  auto one_call = [&] { return kernels(device).time(timing.call); };
   std::vector<double> seconds{one_call()};
   if (seconds[0] < limit) seconds[0] = one_call();
   for (double total = seconds[0]; total < limit; total += seconds.back()) seconds.push_back(one_call());
@@ -118,41 +114,34 @@ double rate(const Timing& timing, Device device, std::int64_t rows) {
 
 void benchmark_kernels(Cli& cli) {
   std::int64_t rows = 4096;
+  std::string device_name = "cpu";
   cli.describe(
-      "Lists the kernels of each device. A number is the rate at which a call reads and writes memory, in GB/s, for "
+      "Lists the kernels of a device. A number is the rate at which a call reads and writes memory, in GB/s, for "
       "f32 operands of ROWS x 512 elements, the median of 50 ms of calls; 'yes' is a kernel that is not timed, '-' one "
-      "that the device lacks.");
+      "that the device lacks. copy_bytes, a plain copy, is the ceiling that the others are compared with. On a GPU, "
+      "operands that are larger than its cache need 65536 rows.");
+  device_flag(cli, device_name);
   cli.option("--rows", rows, "rows of each operand").range(1, 1 << 20);
   cli.parse();
-  std::vector<Device> devices{Device::cpu};
-  if (cuda_is_available()) devices.push_back(Device::cuda);
-  std::vector<std::string> headings{"kernel"};
-  std::vector<std::vector<std::string>> cells;
-  for (Device device : devices) {
-    headings.push_back(fmt::format("{} ({}), GB/s", name(device), kernels(device).describe()));
-    std::map<std::string, Timing> all = timings(device, rows);
-    Tensor x = Tensor::full({rows, columns}, 0.75, DType::f32, device);
-    for_functors<0>(ElementwiseFunctors{}, [&]<class F, int inputs>(TypedFunctor<F, inputs>) {
-      all[F::name] = timing_of<F>(x, std::make_index_sequence<inputs>{});
-    });
-    std::map<std::string, int> seen;  // a functor's derivatives have its name
-    std::vector<std::string>& column = cells.emplace_back();
-    for (const KernelEntry* entry : kernels(device).entries()) {
-      auto timing = all.find(entry->name());
-      const bool is_timed = entry->exists() && timing != all.end() && seen[entry->name()]++ == 0;
-      column.push_back(is_timed          ? fmt::format("{:.1f}", rate(timing->second, device, rows))
-                       : entry->exists() ? "yes"
-                                         : "-");
+  const Device device = device_of(device_name);
+  Table table({"kernel", fmt::format("{} ({}), GB/s", name(device), kernels(device).describe()), "of copy_bytes"});
+  std::map<std::string, Timing> all = timings(device, rows);
+  Tensor x = Tensor::full({rows, columns}, 0.75, DType::f32, device);
+  for_functors<0>(ElementwiseFunctors{}, [&]<class F, int inputs>(TypedFunctor<F, inputs>) {
+    all[F::name] = timing_of<F>(x, std::make_index_sequence<inputs>{});
+  });
+  const double ceiling = rate(all.at("copy_bytes"), device, rows);
+  std::map<std::string, int> seen;  // a functor's derivatives have its name
+  for (const KernelEntry* entry : kernels(device).entries()) {
+    const auto timing = all.find(entry->name());
+    const int order = seen[entry->name()]++;
+    std::vector<Cell> row{Cell(entry->name() + std::string(static_cast<std::size_t>(order), '\''))};
+    if (entry->exists() && timing != all.end() && order == 0) {
+      const double own = rate(timing->second, device, rows);
+      row.insert(row.end(), {Cell::number(own, 1), Cell::number(own / ceiling, 2)});
+    } else {
+      row.insert(row.end(), {Cell(entry->exists() ? "yes" : "-"), Cell()});
     }
-  }
-  Table table(headings);
-  auto entries = kernels(Device::cpu).entries();
-  std::map<std::string, int> seen;
-  for (std::size_t k = 0; k < entries.size(); ++k) {
-    std::string name = entries[k]->name();
-    for (int order = seen[name]++; order > 0; --order) name += '\'';
-    std::vector<Cell> row{Cell(name)};
-    for (const std::vector<std::string>& column : cells) row.push_back(Cell(column[k]));
     table.row(std::move(row));
   }
   fmt::print("{}", table.text());

@@ -1,4 +1,5 @@
 // Times whole training steps of any model that the programs have, and compares variants of the model.
+#include <map>
 #include <memory>
 #include <numeric>
 
@@ -8,6 +9,7 @@
 #include "attention/method.h"
 #include "experiments/benchmark.h"
 #include "experiments/support/attend/engine_flags.h"
+#include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/report/table.h"
 #include "experiments/support/sequence/sequence_models.h"
@@ -18,6 +20,7 @@
 #include "nn/optimizer.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
+#include "tensor/kernels.h"
 
 namespace fovea {
 
@@ -34,8 +37,10 @@ struct StepOptions {
   Precision precision = Precision::f32;
   AttentionEngine engine = AttentionEngine::fastest;
   int rounds = 10, steps = 3, threads = 0;
-  std::string classifier;
-  bool json = false;
+  std::string classifier, device_name = "cpu";
+  bool json = false, launches = false;
+
+  Device device() const { return device_of(device_name); }
 
   std::int64_t rows() const { return batch_tokens / length; }
   std::int64_t tokens() const { return rows() * length; }
@@ -76,6 +81,7 @@ class Trainee {
     else
       continue_sentences(options);
     model_->initialise(1);
+    model_->to(options.device());
     optimizer_ = std::make_unique<AdamW>(model_->parameters(), AdamW::Options{});
   }
 
@@ -145,11 +151,40 @@ double flops_of_step(Trainee& trainee) {
   return gemm_statistics().flops;
 }
 
+/// Counters of a device's kernel table.
+struct DeviceWork {
+  std::uint64_t waits = 0;
+  std::map<std::string, std::uint64_t> launches;  ///< by kernel
+
+  std::uint64_t all_launches() const {
+    return std::accumulate(launches.begin(), launches.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, const auto& entry) { return sum + entry.second; });
+  }
+};
+
+DeviceWork work_so_far(Device device) {
+  DeviceWork work{.waits = kernels(device).synchronizations()};
+  for (const LaunchCount& count : kernels(device).launches()) work.launches[count.kernel] = count.launches;
+  return work;
+}
+
+/// Returns how often one step waits for the device, and how often it launches each kernel.
+DeviceWork work_of_step(Trainee& trainee, Device device) {
+  const DeviceWork before = work_so_far(device);
+  trainee.step();
+  DeviceWork work = work_so_far(device);
+  work.waits -= before.waits;
+  for (const auto& [kernel, launches] : before.launches) work.launches[kernel] -= launches;
+  std::erase_if(work.launches, [](const auto& entry) { return entry.second == 0; });
+  return work;
+}
+
 struct StepResult {
   std::string title;
   std::unique_ptr<Trainee> trainee;
   std::size_t peak_bytes = 0;
   std::uint64_t system_allocations = 0;  ///< during the timed steps
+  DeviceWork work = {};                  ///< of one step
   double flops = 0;                      ///< of the matrix products of one step, counted in the composed form
   double gemm_seconds = 0;               ///< in matrix products, summed over the timed steps
   std::vector<double> seconds = {};      ///< per step, one entry per round
@@ -185,17 +220,24 @@ void add_flags(Cli& cli, StepOptions& options) {
   cli.option("--rounds", options.rounds, "rounds; each round times every row once").range(1, 1000);
   cli.option("--steps", options.steps, "training steps per round and row").range(1, 1000);
   engine_flag(cli, options.engine);
+  device_flag(cli, options.device_name);
+  cli.option(
+      "--launches", options.launches,
+      "instead of timing, print how often one step launches each kernel on a GPU, and how often it waits for it");
   cli.option("--threads", options.threads, "number of threads; 0: one per core").range(0, 1024);
   cli.option("--json", options.json, "print one JSON object per row instead of the table");
 }
 
 /// A model, made and warmed up.
 StepResult prepared_row(const std::string& title, const StepOptions& options) {
-  const std::size_t before = allocator_statistics().bytes_in_use;
-  reset_peak();
+  const Device device = options.device();
+  const std::size_t before = allocator_statistics(device).bytes_in_use;
+  reset_peak(device);
   StepResult row{.title = title, .trainee = std::make_unique<Trainee>(options)};
   for (int step = 0; step < 3; ++step) row.trainee->step();  // warms up caches and the allocator
-  row.peak_bytes = allocator_statistics().peak_bytes - before;
+  row.peak_bytes = allocator_statistics(device).peak_bytes - before;
+  row.work = work_of_step(*row.trainee, device);
+  if (options.launches) return row;
   row.flops = flops_of_step(*row.trainee);
   return row;
 }
@@ -224,15 +266,46 @@ void time_steps(std::vector<StepResult>& results, const StepOptions& options) {
   for (int round = 0; round < options.rounds; ++round) {
     for (StepResult& result : results) {
       reset_gemm_statistics();
-      std::uint64_t before = allocator_statistics().system_allocations;
-      double seconds = seconds_of([&] {
+      const std::uint64_t before = allocator_statistics(options.device()).system_allocations;
+      const double seconds = kernels(options.device()).time([&] {
         for (int step = 0; step < options.steps; ++step) result.trainee->step();
       });
       result.seconds.push_back(seconds / options.steps);
-      result.system_allocations += allocator_statistics().system_allocations - before;
+      result.system_allocations += allocator_statistics(options.device()).system_allocations - before;
       result.gemm_seconds += gemm_statistics().seconds / options.steps;
     }
   }
+}
+
+/// Prints the launches of one step of each row by kernel.
+void print_launches(const std::vector<StepResult>& results, bool json) {
+  std::vector<std::string> titles{"kernel"};
+  std::map<std::string, std::vector<std::int64_t>> rows;
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    const StepResult& result = results[k];
+    titles.push_back(result.title);
+    for (const auto& [kernel, launches] : result.work.launches) {
+      rows[kernel].resize(results.size());
+      rows[kernel][k] = static_cast<std::int64_t>(launches);
+    }
+    if (json)
+      fmt::print("{}\n", Json{{"attention", result.title},
+                              {"launches", result.work.launches},
+                              {"all_launches", result.work.all_launches()},
+                              {"waits", result.work.waits}}
+                             .dump());
+  }
+  if (json) return;
+  Table table(titles);
+  auto add_row = [&](const std::string& name, auto count_of) {
+    std::vector<Cell> row{Cell(name)};
+    for (std::size_t k = 0; k < results.size(); ++k) row.push_back(static_cast<std::int64_t>(count_of(k)));
+    table.row(std::move(row));
+  };
+  for (const auto& [kernel, launches] : rows) add_row(kernel, [&](std::size_t k) { return launches[k]; });
+  add_row("all launches", [&](std::size_t k) { return results[k].work.all_launches(); });
+  add_row("waits of the host", [&](std::size_t k) { return results[k].work.waits; });
+  fmt::print("{}", table.text());
 }
 
 }  // namespace
@@ -253,6 +326,7 @@ void benchmark_step(Cli& cli) {
     row.arguments.empty() ? own.check_model() : with_flag("--compare: '" + row.title + "'", [&] { own.check_model(); });
   }
   std::vector<StepResult> results = prepared_rows(cli, options);
+  if (options.launches) return print_launches(results, options.json);
   time_steps(results, options);
 
   Table table({"attention", "tokens/s", "steps/s", "ratio to first", "by FLOPs", "efficiency", "gemm share", "peak MiB",
@@ -272,6 +346,8 @@ void benchmark_step(Cli& cli) {
                   {"tokens_per_second", tokens / step},
                   {"steps_per_second", 1 / step},
                   {"peak_bytes", result.peak_bytes},
+                  {"launches", result.work.all_launches()},
+                  {"waits", result.work.waits},
                   {"gemm_share", gemm_share},
                   {"ratio_to_first", ratio},
                   {"flop_ratio", by_flops},

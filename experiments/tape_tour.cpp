@@ -5,6 +5,7 @@
 #include "autograd/node.h"
 #include "autograd/operations.h"
 #include "autograd/tape.h"
+#include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/program.h"
 #include "tensor/support/atomic_file.h"
 
@@ -124,12 +125,12 @@ int main(int argc, char** argv) {
         "the inputs, weights and the result of every operation; the tape, with one node for each operation; the "
         "gradient at each node in the order of the backward pass; the gradients of X, W_Q, W_K and W_V; and a check of "
         "these by finite differences.");
-    cli.option("--device", device, "device that computes").one_of({"cpu", "cuda"});
+    device_flag(cli, device);
     cli.option("--drawing", drawing,
                "also draw the tape into this file, in Graphviz's language: dot -Tsvg tape.dot -o tape.svg");
     cli.parse();
 
-    TinyAttention attention(parse_device(device));
+    TinyAttention attention(device_of(device));
     tour(attention);
     if (drawing.empty()) return;
     KeepValues keep;

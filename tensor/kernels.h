@@ -10,16 +10,19 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tensor/error.h"
 #include "tensor/formula/philox.h"
 #include "tensor/storage.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
 
+struct LaunchCount;
 struct MapFormula;
 struct RangeCheck;
 struct RowOperands;
@@ -133,8 +136,15 @@ class Kernels {
   Kernel<void(void* to, const void* from, std::size_t bytes)> upload{*this, "upload"};
   /// Copies bytes of this device to the host, and waits until the copy is finished.
   Kernel<void(void* to, const void* from, std::size_t bytes)> download{*this, "download"};
+  /// Copies bytes within this device, without waiting.
+  Kernel<void(void* to, const void* from, std::size_t bytes)> copy_bytes{*this, "copy_bytes"};
+  /// Returns the seconds that the device needs for the kernels that `work` launches. Waits until they have finished.
+  Kernel<double(const std::function<void()>& work)> time{*this, "time"};
   /// Returns how often the host has waited for the device since the program began.
   Kernel<std::uint64_t()> synchronizations{*this, "synchronizations"};
+  /// Returns how often each kernel was launched since the program began, by name. Products of a library and copies
+  /// between devices count as kernels.
+  Kernel<std::vector<LaunchCount>()> launches{*this, "launches"};
   Kernel<std::string()> describe{*this, "describe"};  ///< name and memory size: "NVIDIA H200, 139 GiB"
 
   // ---- Elements ----
@@ -193,6 +203,19 @@ class Kernels {
 const Kernels& kernels(Device device);
 /// Whether fovea was built with CUDA and the machine has a GPU.
 bool cuda_is_available();
+
+/// The failure of a kernel that is known to belong to the operation that runs now. The backward pass adds the operation
+/// whose gradient it computes.
+class KernelFault : public Error {
+ public:
+  using Error::Error;
+};
+
+/// How often a kernel was launched.
+struct LaunchCount {
+  std::string kernel;
+  std::uint64_t launches = 0;
+};
 
 /// Returns the table of a device for filling or listing it. Unlike kernels(), it does not check that the device can be
 /// used.

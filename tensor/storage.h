@@ -10,7 +10,12 @@ namespace fovea {
 enum class Device : std::uint8_t { cpu, cuda };
 
 std::string_view name(Device device);
-Device parse_device(std::string_view text);  ///< "cpu" or "cuda"; throws Error for anything else
+/// Parses "cpu", "cuda" or "cuda:N", and throws Error for anything else. A process uses one GPU: "cuda:N" chooses
+/// number N, counted from 0, and is an Error if the process has chosen or used another one; "cuda" is the chosen one,
+/// or else number 0.
+Device parse_device(std::string_view text);
+/// Returns the number of the GPU that this process uses. After the first call no other one can be chosen.
+int gpu_number();
 
 /// A block of memory on a device, which several tensors may share. Freed blocks go to a cache of their device, from
 /// which new blocks are taken, so that training steps of the same shapes allocate nothing from the system.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -139,7 +140,14 @@ const Provide provide(Device::cpu, [](Kernels& table) {
   table.release_cache = [] { cpu_allocator().release(); };
   table.upload = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
   table.download = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
+  table.copy_bytes = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
+  table.time = [](const std::function<void()>& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
   table.synchronizations = [] { return std::uint64_t{0}; };
+  table.launches = [] { return std::vector<LaunchCount>(); };
   table.describe = [] { return fmt::format("{} threads", std::thread::hardware_concurrency()); };
 });
 

@@ -32,8 +32,19 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchTimeout = 702,
+  cudaErrorAssert = 710,
+  cudaErrorHardwareStackError = 714,
+  cudaErrorIllegalInstruction = 715,
+  cudaErrorMisalignedAddress = 716,
+  cudaErrorInvalidAddressSpace = 717,
+  cudaErrorInvalidPc = 718,
   cudaErrorLaunchFailure = 719,
 };
 /// For cudaErrorLaunchFailure the text says what the latest faulty kernel did, in which block and thread.
@@ -42,6 +53,8 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
 
 // ---- The device ----
+#define CUDART_VERSION 13000
+cudaError_t cudaDriverGetVersion(int* version);
 struct cudaDeviceProp {
   char name[256];
   std::size_t totalGlobalMem;
@@ -60,7 +73,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 // ---- Streams and events ----
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
-inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2;
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
@@ -70,11 +83,17 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 
 // ---- Memory ----
 using cudaMemPool_t = struct CUmemPool_st*;
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4, cudaMemPoolAttrReservedMemCurrent = 5 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDefault = 4 };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3,
+  cudaMemcpyDefault = 4
+};
 cudaError_t cudaMallocAsync(void** block, std::size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void* block, cudaStream_t stream);
 cudaError_t cudaMallocHost(void** block, std::size_t bytes);

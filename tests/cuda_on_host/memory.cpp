@@ -36,7 +36,7 @@ __attribute__((no_sanitize("address"))) const std::byte* first_change(const std:
 
 }  // namespace
 
-DeviceMemory::DeviceMemory() {
+DeviceMemory::DeviceMemory(std::size_t total) : total_(total) {
   void* reserved = mmap(nullptr, range, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(reserved != MAP_FAILED, "cuda on the host: cannot reserve a range of addresses for device memory");
   begin_ = next_ = static_cast<std::byte*>(reserved);
@@ -46,7 +46,7 @@ std::byte* DeviceMemory::allocate(std::size_t bytes) {
   constexpr std::size_t alignment = 16;  // of the last byte's end: the widest load of a kernel
   const std::size_t rounded = std::max<std::size_t>((bytes + alignment - 1) / alignment * alignment, alignment);
   const std::size_t pages = (rounded + page - 1) / page * page;
-  if (pages > total - in_use_ || pages + page > static_cast<std::size_t>(begin_ + range - next_)) return nullptr;
+  if (pages > total_ - in_use_ || pages + page > static_cast<std::size_t>(begin_ + range - next_)) return nullptr;
   std::byte *first_page = next_, *end = first_page + pages, *block = end - rounded;
   if (mprotect(first_page, pages, PROT_READ | PROT_WRITE) != 0) return nullptr;
   next_ = end + page;  // addresses are not used twice: whoever keeps one of a freed block is stopped

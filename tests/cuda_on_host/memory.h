@@ -14,9 +14,7 @@ namespace fovea::cuda_on_host {
 
 class DeviceMemory {
  public:
-  static constexpr std::size_t total = std::size_t{8} << 30;  ///< bytes that the device says it has
-
-  DeviceMemory();
+  explicit DeviceMemory(std::size_t total);
 
   /// Null where less than `bytes` are left.
   std::byte* allocate(std::size_t bytes);
@@ -52,6 +50,7 @@ class DeviceMemory {
     std::byte* first_page;
   };
 
+  std::size_t total_;  ///< bytes that the device has
   std::byte* begin_;
   std::byte* next_;
   std::size_t in_use_ = 0;

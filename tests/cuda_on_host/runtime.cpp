@@ -3,6 +3,7 @@
 #include "tests/cuda_on_host/runtime.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,11 +18,13 @@
 #include <unistd.h>
 
 #include "tensor/error.h"
+#include "tests/cuda_on_host/machine.h"
 #include "tests/cuda_on_host/memory.h"
 
 struct CUevent_st {
-  std::uint64_t recorded = 0;   ///< how often it was put in a queue
-  std::uint64_t completed = 0;  ///< how many of these have run
+  std::uint64_t recorded = 0;                  ///< how often it was put in a queue
+  std::uint64_t completed = 0;                 ///< how many of these have run
+  std::chrono::steady_clock::time_point time;  ///< when the latest of them ran
 };
 
 namespace {
@@ -47,6 +50,8 @@ namespace {
 constexpr std::size_t longest_queue = 4096;
 /// Kernels run in one order only while the program holds more device memory than this: copies of it would take long.
 constexpr std::size_t most_compared_bytes = std::size_t{32} << 20;
+/// There are no kernels for older GPUs.
+constexpr int oldest_architecture = 80;
 constexpr std::size_t most_static_shared_bytes = std::size_t{48} << 10, most_shared_bytes = std::size_t{227} << 10;
 
 void watch_faults();
@@ -58,9 +63,13 @@ class Runtime {
   }
 
   std::recursive_mutex mutex;
-  DeviceMemory memory;
+  DeviceMemory memory{machine().memory};
   std::set<CUstream_st*> streams;
   std::map<const void*, std::size_t> pinned;
+  /// What the device's pool of memory holds: the most that was allocated at a time and not yet given to cudaFreeAsync,
+  /// since the pool was trimmed. A block can be used again by operations that come later in the stream.
+  std::map<const void*, std::size_t> pool_blocks;
+  std::size_t pool_in_use = 0, pool_reserved = 0;
   cudaError_t last_error = cudaSuccess;
   std::string fault;  ///< what the latest faulty kernel did
   std::uint64_t synchronizations = 0, launches = 0;
@@ -98,6 +107,7 @@ class Runtime {
 
   void run_kernel(const Launch& launch) {
     ++launches;
+    require(machine().fault != launch.name, "kernel '{}': fails, as FOVEA_CUDA_ON_HOST demands", launch.name);
     using Of = Order::Of;
     if (orders == 1 || memory.bytes_in_use() > most_compared_bytes)
       return run_grid(launch, {Of::shuffled, Of::shuffled, launches});
@@ -188,6 +198,10 @@ void enqueue(cudaStream_t stream, const Launch& launch) {
     own.remember(cudaErrorInvalidConfiguration);
     return;
   }
+  if (machine().architecture < oldest_architecture) {
+    own.remember(cudaErrorNoKernelImageForDevice);
+    return;
+  }
   own.enqueue(stream, {launch.name, [launch] { runtime().run_kernel(launch); }});
 }
 
@@ -227,14 +241,21 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorInvalidConfiguration:
       return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
+    case cudaErrorNoKernelImageForDevice:
+      return "no kernel image is available for execution on the device";
     case cudaErrorNotReady:
       return "device not ready";
     case cudaErrorLaunchFailure:
       return runtime().fault.c_str();
+    default:
+      return "unrecognized error code";
   }
-  return "unrecognized error code";
 }
 
 cudaError_t cudaGetLastError() { return std::exchange(runtime().last_error, cudaSuccess); }
@@ -242,26 +263,42 @@ cudaError_t cudaPeekAtLastError() { return runtime().last_error; }
 
 // ---- The device ----
 
+namespace {
+
+cudaError_t status_of_device(int device) {
+  return runtime().remember(0 <= device && device < machine().devices ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+}  // namespace
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = machine().driver;
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceCount(int* number) {
-  *number = 1;
+  *number = 0;
+  if (machine().driver < CUDART_VERSION) return runtime().remember(cudaErrorInsufficientDriver);
+  if (machine().devices == 0) return runtime().remember(cudaErrorNoDevice);
+  *number = machine().devices;
   return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
   watch_faults();
-  return runtime().remember(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  return status_of_device(device);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) return runtime().remember(cudaErrorInvalidDevice);
-  *properties = {"CUDA kernels on the host", DeviceMemory::total, 9, 0, 2, most_shared_bytes};
-  return cudaSuccess;
+  const int architecture = machine().architecture;
+  *properties = {"CUDA kernels on the host", machine().memory, architecture / 10, architecture % 10, 2,
+                 most_shared_bytes};
+  return status_of_device(device);
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  if (device != 0) return runtime().remember(cudaErrorInvalidDevice);
   *value = attribute == cudaDevAttrMultiProcessorCount ? 2 : static_cast<int>(most_shared_bytes);
-  return cudaSuccess;
+  return status_of_device(device);
 }
 
 cudaError_t cudaDeviceSynchronize() {
@@ -275,8 +312,8 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   Lock lock(runtime().mutex);
-  *total = DeviceMemory::total;
-  *free = DeviceMemory::total - runtime().memory.bytes_in_use();
+  *total = machine().memory;
+  *free = machine().memory - runtime().memory.bytes_in_use();
   return cudaSuccess;
 }
 
@@ -321,9 +358,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Lock lock(runtime().mutex);
-  const std::uint64_t time = ++event->recorded;
-  runtime().enqueue(stream,
-                    {"cudaEventRecord", [event, time] { event->completed = std::max(event->completed, time); }});
+  const std::uint64_t number = ++event->recorded;
+  runtime().enqueue(stream, {"cudaEventRecord", [event, number] {
+                               event->completed = std::max(event->completed, number);
+                               event->time = std::chrono::steady_clock::now();
+                             }});
   return cudaSuccess;
 }
 
@@ -338,6 +377,15 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Lock lock(own.mutex);
   ++own.synchronizations;
   return own.run_until([event] { return event->completed == event->recorded; });
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  Runtime& own = runtime();
+  Lock lock(own.mutex);
+  for (cudaEvent_t event : {begin, end})
+    if (event->recorded == 0 || event->completed != event->recorded) return own.remember(cudaErrorNotReady);
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -355,12 +403,20 @@ cudaError_t cudaMallocAsync(void** block, std::size_t bytes, cudaStream_t stream
     own.remember(own.run_until([stream] { return stream->queue.empty(); }));
     *block = own.memory.allocate(bytes);
   }
-  return own.remember(*block ? cudaSuccess : cudaErrorMemoryAllocation);
+  if (!*block) return own.remember(cudaErrorMemoryAllocation);
+  own.pool_blocks[*block] = bytes;
+  own.pool_in_use += bytes;
+  own.pool_reserved = std::max(own.pool_reserved, own.pool_in_use);
+  return cudaSuccess;
 }
 
 cudaError_t cudaFreeAsync(void* block, cudaStream_t stream) {
   Runtime& own = runtime();
   Lock lock(own.mutex);
+  if (auto found = own.pool_blocks.find(block); found != own.pool_blocks.end()) {
+    own.pool_in_use -= found->second;
+    own.pool_blocks.erase(found);
+  }
   own.enqueue(stream, {"cudaFreeAsync", [block] {
                          fovea::require(runtime().memory.deallocate(block),
                                         "cudaFreeAsync: no block of device memory begins at this address");
@@ -426,12 +482,16 @@ cudaError_t cudaMemsetAsync(void* block, int value, std::size_t bytes, cudaStrea
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   *pool = nullptr;
-  return runtime().remember(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  return status_of_device(device);
 }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
   Lock lock(runtime().mutex);
-  *static_cast<std::uint64_t*>(value) = runtime().memory.bytes_in_use();
+  *static_cast<std::uint64_t*>(value) = runtime().pool_reserved;
   return cudaSuccess;
 }
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) { return cudaSuccess; }
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) {
+  Lock lock(runtime().mutex);
+  runtime().pool_reserved = runtime().pool_in_use;
+  return cudaSuccess;
+}

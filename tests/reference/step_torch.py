@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Times a training step in eager PyTorch on the CPU: forward, backward, clipping, Adam.
+"""Times a training step in eager PyTorch, on the CPU or a GPU: forward, backward, clipping, Adam.
 
     python3 tests/reference/step_torch.py [--models tiny,base,mini,medium] [--precision f32,bf16] [--repeats 7]
                                           [--threads 2] [--fovea build/experiments/benchmark] [--json]
+                                          [--device cpu|cuda]
 
 Encoders that label sentences: tiny has 2 layers, d 128, 4 heads, feed-forward 512; base 6 layers, d 512, 8 heads,
 feed-forward 2048. Vocabulary 8192, 128 sentences of 16 to 32 tokens padded to 32: a batch of 4096 positions.
@@ -14,7 +15,8 @@ Both have dropout 0.3.
 The rows of one model take turns, a few steps each, and the medians over the turns are reported; `processor_seconds` of
 a step, all threads together, says with --threads 1 how fast it is even while other programs run. bf16 is autocast. With
 --fovea, `benchmark step` of the same model takes its turn after each of PyTorch's, and `ratio` is the median of its
-speed over theirs. Needs PyTorch, as fovea never does.
+speed over theirs. On a GPU both compute f32 products without TF32, and a turn has ten times as many steps, since a step
+takes milliseconds; its batches lie in pinned memory of the host. Needs PyTorch, as fovea never does.
 """
 import argparse
 import json
@@ -80,29 +82,41 @@ def task_of(model: str):
     return Translating if isinstance(MODELS[model], Sizes) else Classifying
 
 
+def steps_of(model: str, device: str) -> int:
+    """Returns the number of steps in one turn."""
+    return STEPS[model] * (1 if device == "cpu" else 10)
+
+
 class Row:
-    def __init__(self, model: str, layer: str, optimizer: str, precision: str):
+    def __init__(self, model: str, layer: str, optimizer: str, precision: str, device: str):
         torch.manual_seed(1)
         self.name = dict(model=model, precision=precision, layer=layer, optimizer=optimizer)
-        self.steps = STEPS[model]
-        self.autocast = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
+        self.steps = steps_of(model, device)
+        self.device = torch.device(device)
+        self.autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16")
         self.task = task_of(model)(model, layer)
-        self.network = self.task.network
+        self.network = self.task.network.to(self.device)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-4, fused=optimizer == "fused Adam")
         self.seconds, self.processor_seconds = [], []
 
     def step(self, *batch: torch.Tensor) -> None:
         self.optimizer.zero_grad()
         with self.autocast:
-            loss = self.task.loss(*batch)
+            loss = self.task.loss(*(tensor.to(self.device, non_blocking=True) for tensor in batch))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self.optimizer.step()
 
+    def wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def turn(self, batches) -> None:
+        self.wait()
         start, processor_start = time.perf_counter(), time.process_time()
         for i in range(self.steps):
             self.step(*batches[i % len(batches)])
+        self.wait()
         self.seconds.append((time.perf_counter() - start) / self.steps)
         self.processor_seconds.append((time.process_time() - processor_start) / self.steps)
 
@@ -117,6 +131,7 @@ class Row:
             processor_seconds=round(statistics.median(self.processor_seconds), 3),
             threads=torch.get_num_threads(),
             torch=torch.__version__,
+            device=torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu",
             load=round(os.getloadavg()[0], 1),
         )
         if ours:
@@ -129,10 +144,10 @@ class Row:
 class Fovea:
     """`benchmark step`, a process of its own for each turn."""
 
-    def __init__(self, program: str, model: str, precision: str, threads: int):
+    def __init__(self, program: str, model: str, precision: str, threads: int, device: str):
         flags = MODELS[model].flags() if task_of(model) is Translating else ["--model", model]
         self.command = [program, "step", *flags, "--precision", precision, "--threads", str(threads),
-                        "--rounds", "3", "--steps", str(STEPS[model]), "--json"]
+                        "--rounds", "3", "--steps", str(steps_of(model, device)), "--device", device, "--json"]
         self.seconds = []
 
     def turn(self) -> None:
@@ -146,6 +161,7 @@ def main() -> None:
     parser.add_argument("--precision", default="f32", help="f32, bf16 or both, comma-separated (default: f32)")
     parser.add_argument("--repeats", type=int, default=7, help="turns of each row (default: 7)")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, or cuda:N for GPU number N (default: cpu)")
     parser.add_argument("--fovea", metavar="PROGRAM", help="`benchmark`, which takes turns with PyTorch")
     parser.add_argument("--json", action="store_true", help="one JSON object a row instead of a table")
     options = parser.parse_args()
@@ -155,10 +171,13 @@ def main() -> None:
     for model in options.models.split(","):
         generator = torch.Generator().manual_seed(7)
         batches = [task_of(model).batch(generator, model) for _ in range(8)]
+        if options.device != "cpu":
+            batches = [tuple(tensor.pin_memory() for tensor in batch) for batch in batches]
         layers = ["sdpa"] if task_of(model) is Translating else ["module", "sdpa"]
         for precision in options.precision.split(","):
-            rows = [Row(model, layer, optimizer, precision) for layer in layers for optimizer in ("Adam", "fused Adam")]
-            fovea = Fovea(options.fovea, model, precision, options.threads) if options.fovea else None
+            rows = [Row(model, layer, optimizer, precision, options.device)
+                    for layer in layers for optimizer in ("Adam", "fused Adam")]
+            fovea = Fovea(options.fovea, model, precision, options.threads, options.device) if options.fovea else None
             for row in rows:
                 row.turn(batches)
                 row.seconds.clear()
