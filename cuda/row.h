@@ -273,9 +273,14 @@ class Row {
 
   /// Loads the elements of all inputs that have elements, and what the mask says of them.
   __device__ void hold() {
-#pragma unroll
-    for (int k = 0; k < inputs; ++k) {
-      if (Formula::inputs[k] != formula::RowOperand::elements) continue;
+    [&]<int... k>(std::integer_sequence<int, k...>) { (hold_input<k>(), ...); }
+    (std::make_integer_sequence<int, inputs>{});
+    if constexpr (Formula::takes_mask)
+      for_places([&](RowPlace at) { allowed_ |= static_cast<unsigned>(is_allowed(at.j)) << at.item; });
+  }
+  template <int k>
+  __device__ void hold_input() {
+    if constexpr (Formula::inputs[k] == formula::RowOperand::elements)
       for_packs([&](int first_item, std::int64_t first, int count) {
         T values[width];
         load_elements(address<const T>(k) + first * all_.step[k], all_.step[k],
@@ -283,9 +288,6 @@ class Row {
 #pragma unroll
         for (int i = 0; i < width; ++i) held_[k][first_item + i] = values[i];
       });
-    }
-    if constexpr (Formula::takes_mask)
-      for_places([&](RowPlace at) { allowed_ |= static_cast<unsigned>(is_allowed(at.j)) << at.item; });
   }
 
   const RowPointers<operands>& all_;
