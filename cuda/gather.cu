@@ -1,9 +1,8 @@
 // The GPU's kernels that gather elements or rows by index, and those that scatter and add, which are the backward pass
 // of gathering. Elements are added in a fixed order, so results repeat bit for bit.
 #include <bit>
-#include <limits>
-
 #include <cub/device/device_radix_sort.cuh>
+#include <limits>
 
 #include "cuda/index_report.h"
 #include "cuda/launch.h"
@@ -109,7 +108,7 @@ struct SortedIndices {
   const std::uint32_t* place;  ///< of the index
   std::int64_t count, table_rows;
 
-  std::int64_t chunks() const { return (count + chunk - 1) / chunk; }
+  __host__ __device__ std::int64_t chunks() const { return (count + chunk - 1) / chunk; }
   /// Whether indices i − 1 and i name the same row.
   __device__ bool continues(std::int64_t i) const { return 0 < i && i < count && row[i] == row[i - 1]; }
 };
@@ -147,7 +146,8 @@ __global__ void join_chunks(SortedIndices sorted, const double* parts, T* table,
     if (row >= sorted.table_rows || !sorted.continues(end)) return;
     if (sorted.row[begin] == row && sorted.continues(begin)) return;  // the row began in an earlier chunk
     double total = parts[(2 * chunk + 1) * width + column];
-    for (; sorted.continues(end); end += sorted.chunk) total += parts[2 * ++chunk * width + column];
+    for (; sorted.continues(end) && sorted.row[end] == row; end += sorted.chunk)
+      total += parts[2 * ++chunk * width + column];
     table[row * width + column] = static_cast<T>(static_cast<double>(table[row * width + column]) + total);
   });
 }

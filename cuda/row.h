@@ -320,7 +320,7 @@ __device__ void write_columns(const HeldColumns<Formula, Spread::items>& held, s
 /// Divides the rows evenly over the groups of threads: warps or blocks. Group g of G runs rows r with
 /// rows · g / G ≤ r < rows · (g + 1) / G.
 template <class T, class Formula, class Spread, int operands = Row<T, Formula, Spread>::operands>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, 1)
     run_rows_kernel(const __grid_constant__ Formula formula, const __grid_constant__ DeviceLoop<operands + 1> rows,
                     const __grid_constant__ RowPointers<operands> all, double* columns) {
   __shared__ typename RowExchange<Spread>::Shared shared;
