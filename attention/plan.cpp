@@ -96,9 +96,6 @@ Variable sink_of_all_heads(const Variable& already, const Variable& sink, HeadRa
   Variable others = already;
   if (!others.defined())
     others = Tensor::full({H}, -std::numeric_limits<double>::infinity(), sink.dtype(), sink.device());
-  for (double logit : others.value().slice(0, heads.first, heads.first + heads.count).to_vector<double>())
-    require(logit == -std::numeric_limits<double>::infinity(),
-            "sinks: two methods give one head a sink logit each; a head can have one");
   return reshape(replace_heads(reshape(others, {H, 1, 1}), reshape(sink, {heads.count, 1, 1}), heads), {H});
 }
 
@@ -175,7 +172,12 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
     all.focus->heads = placed(all.focus->heads);
   }
   require_mixers_alone(all);
-  if (own.sink.defined()) all.sink = sink_of_all_heads(all.sink, own.sink, heads, H);
+  if (own.sink.defined()) {
+    for (HeadRange others : all.sink_heads)
+      require(!meet(others, heads), "sinks: two methods give one head a sink logit each; a head can have one");
+    all.sink_heads.push_back(heads);
+    all.sink = sink_of_all_heads(all.sink, own.sink, heads, H);
+  }
   for (auto& quantity : own.quantities) all.quantities.push_back(std::move(quantity));
 }
 

@@ -255,6 +255,7 @@ struct Plan {
   /// Attention sinks, one logit per head [H]. A sink takes part in the softmax but has no value, so the other weights
   /// sum to less than 1. −inf: this head has no sink; undefined: no head has one.
   Variable sink;
+  std::vector<HeadRange> sink_heads;  ///< the heads that have a sink, in an attention's plan
 
   /// Hard windows. A query sees the keys that lie in all of these ranges and in AttentionContext::visible.
   std::vector<HeadKeys> ranges;

@@ -460,17 +460,15 @@ namespace {
 /// Returns the smoothed target distribution [N, V] of the cross-entropy: in each row ε / V for every class, plus 1 − ε
 /// for the target. Ignored rows are all 0.
 Tensor target_distribution(const Tensor& targets, const Tensor& logits, const CrossEntropyOptions& options) {
-  std::vector<std::int64_t> classes = targets.to_vector<std::int64_t>();
-  std::int64_t rows = logits.size(0), V = logits.size(1);
-  std::vector<double> target(static_cast<std::size_t>(rows * V), 0);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::int64_t label = classes[static_cast<std::size_t>(row)];
-    if (label == options.ignored) continue;
-    double* first = target.data() + row * V;
-    std::fill(first, first + V, options.label_smoothing / static_cast<double>(V));
-    first[label] += 1 - options.label_smoothing;
-  }
-  return Tensor::from(target, {rows, V}).to(logits.dtype()).to(logits.device());
+  const std::int64_t V = logits.size(1);
+  const double share = options.label_smoothing / static_cast<double>(V);
+  auto scalar = [&](double x, DType dtype) { return Tensor::full({1}, x, dtype, logits.device()); };
+  const Tensor label = targets.reshape({-1, 1});  // [N, 1]
+  const Tensor is_ignored = equal(label, scalar(static_cast<double>(options.ignored), label.dtype()));
+  const Tensor class_of_row = where(is_ignored, scalar(0, label.dtype()), label);
+  const Tensor one = Tensor::full(label.shape(), 1 - options.label_smoothing, logits.dtype(), logits.device());
+  const Tensor smoothed = map(Affine{1, share}, scatter_add_last(one, class_of_row, V));
+  return where(is_ignored, scalar(0, logits.dtype()), smoothed);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cuda/index_report.h"
+#include "cuda/staging.h"
 #include "cuda/stream.h"
 #include "tensor/kernels.h"
 
@@ -116,6 +117,7 @@ class Memory {
   }
   void release_cache() {
     wait_for_stream("release_cache");
+    release_staging();
     check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
   }
 
@@ -137,9 +139,9 @@ Memory& memory() {
   return *made;
 }
 
-void transfer(void* to, const void* from, std::size_t bytes) {
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream()), "cudaMemcpyAsync");
-  wait_for_stream("cudaMemcpyAsync");
+void download(void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream()), "download");
+  wait_for_stream("download");
 }
 
 std::string describe() {
@@ -154,7 +156,8 @@ const Provide provide(Device::cuda, [](Kernels& table) {
   table.statistics = [] { return memory().statistics(); };
   table.reset_peak = [] { memory().reset_peak(); };
   table.release_cache = [] { memory().release_cache(); };
-  table.transfer = transfer;
+  table.upload = upload;
+  table.download = download;
   table.synchronizations = [] { return waits.load(); };
   table.describe = describe;
 });

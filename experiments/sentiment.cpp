@@ -35,7 +35,7 @@ TrainingResult train(EncoderClassifier& model, const Options& options, const Lab
       const Tensor lengths = batch.length_tensor();
       const Variable logits = model.forward(batch.token_tensor(), lengths);
       Variable loss = cross_entropy_loss(logits, batch.label_tensor(), {}, Total::sum);
-      const double plain = loss.item();
+      const Tensor plain = loss.value();
       if (!auxiliary.empty()) loss = loss + sum(auxiliary.per_sentence(lengths));
       training.add(loss, static_cast<double>(batch.rows), plain);
     }

@@ -70,6 +70,7 @@ TestResult test(Tagger& model, const PairSet& set, const PairTokenizers& tokeniz
 /// Trains and tests one row with one seed.
 RunResult train_and_test(const Options& options, const PairData& data, const Run& run) {
   Tagger model(options.model, data.source_size(), data.target_size());
+  model.to(parse_device(options.training.device));
   model.initialise(run.seed);
   PairBatches batches(data.train, options.batches, run.seed);
   Training training(run, model, options.training, batches);

@@ -30,7 +30,7 @@ TrainingResult train(SequenceModel& model, const Options& options, const PairDat
       RandomScope random = training.random(k);  // of dropout
       AuxiliaryLosses auxiliary;                // of attention methods
       const PairBatch batch = batches.next();
-      double unsmoothed = 0;
+      Tensor unsmoothed;
       Variable loss = model.loss(batch.read(true), batch.targets(),
                                  {.label_smoothing = options.label_smoothing, .ignored = pad_id}, &unsmoothed);
       const auto count = static_cast<double>(options.loss_per == LossPer::sentence ? batch.rows : batch.target_tokens);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/operations.h"
-#include "tensor/comparison.h"
+#include "nn/lengths.h"
 
 namespace fovea {
 
@@ -17,8 +17,8 @@ Variable mean_over_queries(const Variable& values, const Tensor& lengths) {
   const Variable of_query = mean(values, {1});  // [B, I]
   const std::int64_t I = of_query.size(1);
   if (I == 1) return squeeze(of_query, 1);
-  const Tensor count = lengths.to(of_query.dtype()).reshape({-1, 1});
-  const Tensor is_real = less(Tensor::arange(I, of_query.dtype(), of_query.device()), count);  // [B, I]
+  const Tensor count = lengths.to(of_query.device()).to(of_query.dtype()).reshape({-1, 1});
+  const Tensor is_real = real_positions(lengths, I, of_query.device());  // [B, I]
   const Variable zero = Tensor::zeros({1}, of_query.dtype(), of_query.device());
   return squeeze(sum(where(is_real, of_query, zero), {1}, true) / Variable(count), 1);
 }

@@ -7,6 +7,7 @@
 
 #include "autograd/operations.h"
 #include "tensor/formula/philox.h"
+#include "tensor/gather.h"
 #include "tensor/softmax.h"
 #include "tensor/top_k.h"
 
@@ -69,7 +70,7 @@ class Decoding {
 
   std::size_t sentences() const { return sentences_; }
 
-  /// Feeds the last token of each live hypothesis to the model. Afterwards, logits() and log_total() are those of the
+  /// Feeds the last token of each live hypothesis to the model. Afterwards, logits() and log_totals() are those of the
   /// next token.
   void step() {
     if (options_.on_step) options_.on_step();
@@ -79,31 +80,38 @@ class Decoding {
     std::vector<AttentionTrace> traces;
     const bool looks = options_.alignments || options_.observe;
     logits_ = model_.step(state_, tokens, looks ? &traces : nullptr).value().contiguous();
-    log_total_ = log_sum_exp(logits_).to_vector<double>();
+    log_totals_ = log_sum_exp(logits_);
     if (options_.alignments) read_alignments(traces);
     if (options_.observe) observe(traces);
-    for (std::size_t row = 0; row < live.size(); ++row) exclude(row);
   }
 
   /// Returns the token that must come next in this row: the next token of the sentence's prefix, or </s> if the
   /// hypothesis has the largest length. Returns −1 if any token may come next.
   std::int32_t forced(std::size_t row) const {
     const std::size_t s = live[row].sentence, at = length();
-    if (s < prefixes() && at < batch_.prefixes[s].size()) return batch_.prefixes[s][at];
+    if (s < prefixes() && at < batch_.prefixes[s].size()) {
+      const std::int32_t token = batch_.prefixes[s][at];
+      require(0 <= token && token < logits_.size(1),
+              "decoding: the prefix of sentence {} has token {}; the vocabulary has {}", s, token, logits_.size(1));
+      return token;
+    }
     return static_cast<std::int64_t>(at) >= length_limit(s) ? options_.end : -1;
   }
 
-  const Tensor& logits() const { return logits_; }  ///< [R, V]; −inf for excluded tokens
-  /// Logarithm of the softmax denominator over all tokens, also excluded ones. log p of a token is its logit −
-  /// log_total(row).
-  double log_total(std::size_t row) const { return log_total_[row]; }
-  /// Returns the continuation by a token that forced() returned, even if the options exclude the token. Throws Error
-  /// for a token outside the vocabulary.
-  Continuation forced_continuation(std::size_t row, std::int32_t token) const {
-    require(0 <= token && token < logits_.size(1),
-            "decoding: the prefix of sentence {} has token {}; the vocabulary has {}", live[row].sentence, token,
-            logits_.size(1));
-    return {row, token, sortable(live[row].log_probability + forced_logits_[row] - log_total_[row])};
+  /// Returns the tokens that the options exclude in this row. A forced token may be among them, and comes all the same.
+  std::vector<std::int32_t> excluded(std::size_t row) const {
+    std::vector<std::int32_t> tokens = options_.never;
+    if (static_cast<std::int64_t>(length()) < options_.min_length) tokens.push_back(options_.end);
+    if (options_.no_repeat > 0) add_repeated_tokens(live[row].last, tokens);
+    return tokens;
+  }
+
+  const Tensor& logits() const { return logits_; }  ///< of all tokens, also of excluded ones, [R, V]
+  /// Logarithm of the softmax denominator over all tokens, also excluded ones, [R]. log p of a token is its logit minus
+  /// this: scores are log-probabilities of the model.
+  const Tensor& log_totals() const { return log_totals_; }
+  Continuation continuation(std::size_t row, std::int32_t token, double logit, double log_total) const {
+    return {row, token, sortable(live[row].log_probability + logit - log_total)};
   }
 
   /// Adds a node for a continuation's token and returns its index.
@@ -176,44 +184,15 @@ class Decoding {
     return placed;
   }
 
-  /// Calls body() with a pointer to the row's logits, which are f32 or f64.
-  template <class Body>
-  void with_row(std::size_t row, const Body& body) const {
-    visit_real("decoding", logits_.dtype(), [&](auto type) {
-      using T = typename decltype(type)::type;
-      body(logits_.mutable_data<T>() + static_cast<std::int64_t>(row) * logits_.size(1));
-    });
-  }
-
-  /// Sets the logits of tokens that the options exclude to −inf. log_total() still counts excluded tokens, because
-  /// scores are log-probabilities of the model. Stores the logit of a forced token first, as it may be excluded too.
-  void exclude(std::size_t row) {
-    forced_logits_.resize(live.size());
-    const std::int32_t required = forced(row);
-    with_row(row, [&](auto* logits) {
-      if (required >= 0 && required < logits_.size(1)) forced_logits_[row] = static_cast<double>(logits[required]);
-      using T = std::remove_reference_t<decltype(*logits)>;
-      auto forbid = [&](std::int32_t token) {
-        if (0 <= token && token < logits_.size(1)) logits[token] = -std::numeric_limits<T>::infinity();
-      };
-      for (std::int32_t token : options_.never) forbid(token);
-      if (static_cast<std::int64_t>(length()) < options_.min_length) forbid(options_.end);
-      if (options_.no_repeat > 0)
-        for (std::int32_t token : repeated_tokens(live[row].last)) forbid(token);
-    });
-  }
-
-  /// Returns the tokens that would repeat an n-gram, n = no_repeat, of the hypothesis whose last token is node `last`.
-  std::vector<std::int32_t> repeated_tokens(std::int64_t last) const {
+  /// Adds the tokens that would repeat an n-gram, n = no_repeat, of the hypothesis whose last token is node `last`.
+  void add_repeated_tokens(std::int64_t last, std::vector<std::int32_t>& found) const {
     std::vector<std::int32_t> tokens;
     for (std::int64_t at = last; at >= 0; at = node(at).before) tokens.push_back(node(at).token);
     std::reverse(tokens.begin(), tokens.end());
     const std::ptrdiff_t n = options_.no_repeat, size = std::ssize(tokens);
-    std::vector<std::int32_t> found;
     for (std::ptrdiff_t i = 0; i + n <= size; ++i)
       if (std::equal(tokens.begin() + i, tokens.begin() + i + n - 1, tokens.end() - (n - 1)))
         found.push_back(tokens[static_cast<std::size_t>(i + n - 1)]);
-    return found;
   }
 
   /// Stores the attention weights of each row, one number per source token: the weights of the last attention over the
@@ -254,8 +233,7 @@ class Decoding {
   std::vector<TokenNode> nodes_;
 
   // Results of the last step(), with one entry per live hypothesis.
-  Tensor logits_;
-  std::vector<double> log_total_, forced_logits_;
+  Tensor logits_, log_totals_;
   std::vector<std::vector<float>> alignments_;
 };
 
@@ -326,25 +304,59 @@ class Beam {
   std::vector<Hypothesis> finished_;
 };
 
-/// Returns the continuations of each sentence: for each live hypothesis the k best ones, or only the forced one if
-/// forced() names a token.
+/// Copies tensors of R rows, [R, n] or [R], side by side to the host, where they are f64 [R, Σ n]. The host waits for a
+/// GPU once, and not for each tensor.
+std::vector<double> on_host(std::initializer_list<Tensor> parts) {
+  const Tensor& first = *parts.begin();
+  auto width = [](const Tensor& x) { return x.rank() == 1 ? 1 : x.size(1); };
+  std::int64_t all = 0;
+  for (const Tensor& x : parts) all += width(x);
+  Tensor joined = Tensor::empty({first.size(0), all}, DType::f64, first.device());
+  std::int64_t column = 0;
+  for (const Tensor& x : parts) {
+    joined.slice(1, column, column + width(x)).copy_from(x.reshape({x.size(0), -1}));
+    column += width(x);
+  }
+  return joined.to_vector<double>();
+}
+
+/// Returns the logits of the tokens that forced() names, [R, 1]; those of rows without such a token mean nothing.
+Tensor forced_logits(const Decoding& decoding) {
+  std::vector<std::int32_t> tokens;
+  for (std::size_t row = 0; row < decoding.live.size(); ++row) tokens.push_back(std::max(decoding.forced(row), 0));
+  return gather_last(decoding.logits(), Tensor::from(tokens, {std::ssize(tokens), 1}).to(decoding.logits().device()));
+}
+
+/// Returns the continuations of each sentence: for each live hypothesis the k best ones that are not excluded, or only
+/// the forced one if forced() names a token.
 std::vector<std::vector<Continuation>> continuations_of(const Decoding& decoding, std::int64_t k) {
-  std::vector<std::vector<Continuation>> all(decoding.sentences());
-  TopK best = top_k(decoding.logits(), std::min(k, decoding.logits().size(1)));
-  std::vector<double> values = best.values.to_vector<double>();
-  const std::int32_t* index = best.index.data<std::int32_t>();
+  const std::size_t rows = decoding.live.size();
+  std::vector<std::vector<std::int32_t>> excluded;
+  std::size_t most_excluded = 0;
+  for (std::size_t row = 0; row < rows; ++row)
+    most_excluded = std::max(most_excluded, excluded.emplace_back(decoding.excluded(row)).size());
+  // the k best that are not excluded are among this many best ones
+  const TopK best =
+      top_k(decoding.logits(), std::min(k + static_cast<std::int64_t>(most_excluded), decoding.logits().size(1)));
+  const std::vector<double> all = on_host({best.values, best.index, decoding.log_totals(), forced_logits(decoding)});
   const auto width = static_cast<std::size_t>(best.values.size(1));
-  for (std::size_t row = 0; row < decoding.live.size(); ++row) {
-    const LiveHypothesis& from = decoding.live[row];
-    auto& own = all[from.sentence];
-    if (std::int32_t token = decoding.forced(row); token >= 0) {
-      own.push_back(decoding.forced_continuation(row, token));
+  std::vector<std::vector<Continuation>> continuations(decoding.sentences());
+  for (std::size_t row = 0; row < rows; ++row) {
+    const double *logits = all.data() + row * (2 * width + 2), *tokens = logits + width, *rest = tokens + width;
+    auto& own = continuations[decoding.live[row].sentence];
+    if (const std::int32_t token = decoding.forced(row); token >= 0) {
+      own.push_back(decoding.continuation(row, token, rest[1], rest[0]));
       continue;
     }
-    for (std::size_t at = row * width; at < (row + 1) * width; ++at)
-      own.push_back({row, index[at], sortable(from.log_probability + values[at] - decoding.log_total(row))});
+    std::int64_t chosen = 0;
+    for (std::size_t j = 0; j < width && chosen < k; ++j) {
+      const auto token = static_cast<std::int32_t>(tokens[j]);
+      if (std::count(excluded[row].begin(), excluded[row].end(), token) > 0) continue;
+      own.push_back(decoding.continuation(row, token, logits[j], rest[0]));
+      ++chosen;
+    }
   }
-  return all;
+  return continuations;
 }
 
 void check(const BeamOptions& options) {
@@ -399,6 +411,12 @@ struct Choices {
   }
 };
 
+/// Sets the logits [V] of these tokens to −inf. Ignores tokens outside of the vocabulary.
+void exclude(const Tensor& logits, const std::vector<std::int32_t>& tokens) {
+  for (std::int32_t token : tokens)
+    if (0 <= token && token < logits.size(0)) logits.select(0, token).fill(impossible);
+}
+
 /// Returns the tokens that top_k and top_p allow, with weights according to the temperature. `logits` [V] are −inf for
 /// excluded tokens.
 Choices choices_of(const Tensor& logits, const SamplingOptions& options) {
@@ -441,21 +459,22 @@ std::vector<Hypothesis> sample(SequenceModel& model, const DecodingBatch& batch,
   std::vector<Hypothesis> out(decoding.sentences());
   for (std::uint64_t t = 0; !decoding.live.empty(); ++t) {
     decoding.step();
+    const Tensor all = decoding.logits().to(Device::cpu);
+    const std::vector<double> log_totals = decoding.log_totals().to_vector<double>();
     std::vector<Continuation> alive;
     for (std::size_t row = 0; row < decoding.live.size(); ++row) {
       const LiveHypothesis& from = decoding.live[row];
-      Continuation next;
-      if (std::int32_t token = decoding.forced(row); token >= 0) {
-        next = decoding.forced_continuation(row, token);
-      } else {
-        Tensor logits = decoding.logits().select(0, static_cast<std::int64_t>(row));
+      const Tensor logits = all.select(0, static_cast<std::int64_t>(row));
+      std::int32_t token = decoding.forced(row);
+      if (token < 0) {
+        exclude(logits, decoding.excluded(row));
         Choices choices = choices_of(logits, options);
         require(!choices.tokens.empty(), "sampling: in sentence {} all tokens are excluded or have probability 0",
                 from.sentence);
         std::uint32_t word = philox(options.seed, (std::uint64_t{from.sentence} << 32) + t).word[0];
-        std::int32_t drawn = choices.at(static_cast<double>(word) * 0x1p-32);
-        next = {row, drawn, from.log_probability + logits.select(0, drawn).item() - decoding.log_total(row)};
+        token = choices.at(static_cast<double>(word) * 0x1p-32);
       }
+      const Continuation next = decoding.continuation(row, token, logits.select(0, token).item(), log_totals[row]);
       if (next.token == options.end)
         out[from.sentence] = decoding.hypothesis(decoding.add_node(next), next.log_probability, next.log_probability);
       else
@@ -476,10 +495,11 @@ std::vector<Hypothesis> force(SequenceModel& model, const DecodingBatch& batch, 
   std::vector<Hypothesis> out(decoding.sentences());
   while (!decoding.live.empty()) {
     decoding.step();
+    const std::vector<double> scores = on_host({forced_logits(decoding), decoding.log_totals()});
     std::vector<Continuation> alive;
     for (std::size_t row = 0; row < decoding.live.size(); ++row) {
       const std::size_t sentence = decoding.live[row].sentence;
-      Continuation next = decoding.forced_continuation(row, decoding.forced(row));
+      const Continuation next = decoding.continuation(row, decoding.forced(row), scores[2 * row], scores[2 * row + 1]);
       if (decoding.length() == batch.prefixes[sentence].size())
         out[sentence] = decoding.hypothesis(decoding.add_node(next), next.log_probability, next.log_probability);
       else
@@ -533,8 +553,8 @@ std::vector<double> log_probabilities(SequenceModel& model, const TeacherForcing
   Evaluating evaluating(model);
   Tensor logits = model.logits(batch.batch).value();
   const Shape& shape = batch.targets.shape();
-  Variable losses =
-      cross_entropy(Variable(logits.reshape({-1, logits.size(-1)})), batch.targets.reshape({-1}), {.ignored = 0});
+  const Tensor targets = batch.targets.to(logits.device()).reshape({-1});
+  Variable losses = cross_entropy(Variable(logits.reshape({-1, logits.size(-1)})), targets, {.ignored = 0});
   std::vector<double> all = losses.value().to_vector<double>(), out(static_cast<std::size_t>(shape[0]), 0);
   for (std::size_t k = 0; k < all.size(); ++k) out[k / static_cast<std::size_t>(shape[1])] -= all[k];
   return out;

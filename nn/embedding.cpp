@@ -44,8 +44,9 @@ Embedding::Embedding(std::int64_t vocabulary, std::int64_t dim, const Options& o
 
 Variable Embedding::forward(const Tensor& tokens) const {
   Scope scope = enter();
+  const Tensor index = tokens.to(weight_.device());
   Variable rows =
-      options_.padding ? gather_rows_except(weight_, tokens, *options_.padding) : gather_rows(weight_, tokens);
+      options_.padding ? gather_rows_except(weight_, index, *options_.padding) : gather_rows(weight_, index);
   return options_.scale ? rows * std::sqrt(static_cast<double>(weight_.size(1))) : rows;
 }
 

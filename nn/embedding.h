@@ -20,8 +20,8 @@ class Embedding : public Module {
   Embedding(std::int64_t vocabulary, std::int64_t dim) : Embedding(vocabulary, dim, Options()) {}
   Embedding(std::int64_t vocabulary, std::int64_t dim, const Options& options);
 
-  /// Returns the vectors of the tokens: tokens [...], i32 or i64 → [..., d]. Throws an Error that names the first token
-  /// outside 0 … vocabulary − 1.
+  /// Returns the vectors of the tokens: tokens [...], i32 or i64 → [..., d]. Tokens on the CPU are copied to the
+  /// table's device. Throws an Error that names the first token outside 0 … vocabulary − 1.
   Variable forward(const Tensor& tokens) const;
 
   const Variable& weight() const { return weight_; }  ///< the table [vocabulary, d]; an output layer may share it

@@ -1,8 +1,8 @@
 #include "nn/encoder_classifier.h"
 
-#include <algorithm>
-
 #include "autograd/operations.h"
+#include "nn/lengths.h"
+#include "tensor/comparison.h"
 
 namespace fovea {
 
@@ -11,15 +11,11 @@ namespace {
 /// Returns the weights of a mean over the real positions of each sentence, [B, T, 1]: 1 / length at real positions, 0
 /// at padding. Their type and device are those of `like`.
 Tensor mean_weights(const Tensor& lengths, std::int64_t T, const Variable& like) {
-  std::vector<std::int64_t> length = lengths.to_vector<std::int64_t>();
-  std::vector<double> weights(length.size() * static_cast<std::size_t>(T), 0);
-  for (std::size_t b = 0; b < length.size(); ++b) {
-    require(1 <= length[b] && length[b] <= T,
-            "EncoderClassifier: sentence {} has length {}; lengths must be in 1 ... {}", b, length[b], T);
-    auto first = weights.begin() + static_cast<std::ptrdiff_t>(b) * T;
-    std::fill(first, first + length[b], 1 / static_cast<double>(length[b]));
-  }
-  return Tensor::from(weights, {lengths.size(0), T, 1}).to(like.dtype()).to(like.device());
+  auto constant = [&](double x) { return Tensor::full({1}, x, DType::f64, like.device()); };
+  const Tensor length = lengths.to(like.device()).to(DType::f64).reshape({-1, 1});
+  const Tensor weights =
+      where(real_positions(lengths, T, like.device()), map(Divide{}, constant(1), length), constant(0));
+  return weights.to(like.dtype()).unsqueeze(2);
 }
 
 }  // namespace
@@ -41,6 +37,7 @@ EncoderClassifier::EncoderClassifier(const EncoderClassifierOptions& options, co
 Variable EncoderClassifier::forward(const Tensor& tokens, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
   Scope scope = enter();
   require(tokens.rank() == 2, "EncoderClassifier: the tokens are {}; expected [B, T]", tokens);
+  require_lengths("EncoderClassifier", lengths, tokens.size(0), 1, tokens.size(1));
   Variable embedded = dropout_.forward(positions_.forward(embedding_.forward(tokens)));
   Variable states = encoder_.forward({.states = embedded, .lengths = lengths, .traces = traces});
   return classifier_.forward(mean_state(states, lengths));

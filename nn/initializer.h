@@ -13,7 +13,7 @@ namespace fovea {
 /// the same values up to rounding.
 struct Initializer {
   std::string description;
-  std::function<void(Tensor& values, Generator& generator)> fill;  ///< `values` is f64, contiguous and on the CPU
+  std::function<void(Tensor& values, Generator& generator)> fill;  ///< `values` is f64 and contiguous
 
   static Initializer zeros() { return constant(0); }
   static Initializer ones() { return constant(1); }

@@ -1,20 +1,15 @@
 #include "nn/loss.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "autograd/node.h"
+#include "tensor/comparison.h"
 #include "tensor/cross_entropy.h"
 #include "tensor/gather.h"
 #include "tensor/gemm.h"
 #include "tensor/reduce.h"
 
 namespace fovea {
-
-std::int64_t counted_targets(const Tensor& targets, std::int64_t ignored) {
-  std::vector<std::int64_t> values = targets.to_vector<std::int64_t>();
-  return targets.elements() - std::count(values.begin(), values.end(), ignored);
-}
 
 Variable cross_entropy_loss(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options,
                             Total total) {
@@ -25,31 +20,49 @@ Variable cross_entropy_loss(const Variable& logits, const Tensor& targets, const
           "cross_entropy_loss: the logits are {}, the targets {}; targets must have the logits' shape without its last "
           "size",
           logits, targets);
-  Variable losses = sum(cross_entropy(reshape(logits, {-1, logits.size(-1)}), targets.reshape({-1}), options));
+  const Tensor classes = targets.to(logits.device()).reshape({-1});
+  Variable losses = sum(cross_entropy(reshape(logits, {-1, logits.size(-1)}), classes, options));
   if (total == Total::sum) return losses;
-  std::int64_t count = counted_targets(targets, options.ignored);
-  require(count > 0,
+  const Tensor ignored = Tensor::full({1}, static_cast<double>(options.ignored), targets.dtype(), targets.device());
+  const Tensor count = sum(logical_not(equal(targets, ignored)).to(losses.dtype()));
+  require(targets.device() != Device::cpu || count.item() > 0,
           "cross_entropy_loss: all {} targets are {}, the ignored one; a mean needs at least one other target",
           targets.elements(), options.ignored);
-  return losses / static_cast<double>(count);
+  return losses / Variable(count.to(losses.device()));
 }
 
 namespace {
 
-/// Returns the indices of the rows whose target is not ignored, i64 [N].
+/// Returns the indices of the rows whose target is not ignored, i64 [N], or an undefined tensor if the targets are on a
+/// GPU: the host would have to wait for their number. All rows are computed then, and the ignored ones have no loss.
 Tensor counted_rows(const Tensor& targets, std::int64_t ignored) {
+  if (targets.device() != Device::cpu) return {};
   std::vector<std::int64_t> values = targets.to_vector<std::int64_t>(), rows;
   for (std::size_t row = 0; row < values.size(); ++row)
     if (values[row] != ignored) rows.push_back(static_cast<std::int64_t>(row));
   return Tensor::from(rows, {std::ssize(rows)});
 }
 
-/// The sum of the losses so far, and its gradients with respect to states, weight and bias. A gradient that is not
-/// needed is undefined; the other gradients start at zero.
+/// The sums of the losses so far, f64 scalars, and the gradients with respect to states, weight and bias. A gradient
+/// that is not needed is undefined; the other gradients start at zero.
 struct LossAndGradients {
-  double loss = 0, unsmoothed = 0;
+  Tensor loss, unsmoothed;
   Tensor states, weight, bias;
 };
+
+/// total += the sum of x, in f64.
+void add_sum(Tensor& total, const Tensor& x) { map_into(total, Add{}, total, sum(x.to(DType::f64))); }
+
+/// Adds −log p of the targets, which are not smoothed, for rows of these logits.
+void add_unsmoothed(Tensor& total, const Tensor& logits, const Tensor& log_sum_exp, const Tensor& targets,
+                    std::int64_t ignored) {
+  const Tensor no_loss =
+      equal(targets, Tensor::full({1}, static_cast<double>(ignored), targets.dtype(), targets.device()));
+  const Tensor place = where(no_loss, Tensor::zeros({1}, targets.dtype(), targets.device()), targets).reshape({-1, 1});
+  const Tensor of_target = gather_last(logits, place).reshape({-1}).to(DType::f64);
+  add_sum(total,
+          where(no_loss, Tensor::zeros({1}, DType::f64, logits.device()), map(Subtract{}, log_sum_exp, of_target)));
+}
 
 /// Adds the loss of one block of N rows to `total`, together with its gradients with respect to weight and bias. Writes
 /// the gradient with respect to the block's states to `states_gradient`, unless that is undefined. states [N, n],
@@ -60,23 +73,22 @@ void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weig
   if (bias.defined()) logits.copy_from(bias);
   gemm(states, weight, logits, 1, bias.defined() ? 1 : 0);
   CrossEntropyResult result = cross_entropy(logits, targets, options.label_smoothing, options.ignored);
-  for (double loss : result.loss.to_vector<double>()) total.loss += loss;
-  if (options.label_smoothing > 0) {
-    const Tensor of_target = gather_last(logits, targets.reshape({-1, 1})).reshape({-1}).to(DType::f64);
-    total.unsmoothed += sum(map(Subtract{}, result.log_sum_exp, of_target)).item();
-  }
+  add_sum(total.loss, result.loss);
+  if (options.label_smoothing > 0)
+    add_unsmoothed(total.unsmoothed, logits, result.log_sum_exp, targets, options.ignored);
   if (!states_gradient.defined() && !total.weight.defined() && !total.bias.defined()) return;
   Tensor ones = Tensor::full({states.size(0)}, 1, states.dtype(), states.device());
   Tensor g =
       cross_entropy_backward(ones, logits, targets, result.log_sum_exp, options.label_smoothing, options.ignored);
   if (states_gradient.defined()) gemm(g, weight.transpose(0, 1), states_gradient);
   if (total.weight.defined()) gemm(states.transpose(0, 1), g, total.weight, 1, 1);
-  if (total.bias.defined()) total.bias.copy_from(map(Add{}, total.bias, sum(g, {0})));
+  if (total.bias.defined()) map_into(total.bias, Add{}, total.bias, sum(g, {0}));
 }
 
-/// Computes the loss of states [rows, n] and its gradients, block by block.
+/// Computes the loss of states [rows, n] and its gradients, block by block. targets [rows], on the states' device.
+/// `counted` has the indices of the rows that have a loss; undefined: all rows.
 LossAndGradients project(const Variable& states, const Variable& weight, const Variable& bias, const Tensor& targets,
-                         const CrossEntropyOptions& options) {
+                         const Tensor& counted, const CrossEntropyOptions& options) {
   constexpr std::int64_t block_logits = std::int64_t{1} << 21;  // 8 MB of f32
   const bool records = should_record({&states, &weight, &bias});
   auto zeros_for = [&](const Variable& x) {
@@ -84,20 +96,20 @@ LossAndGradients project(const Variable& states, const Variable& weight, const V
     if (records && x.defined() && x.requires_grad()) (zeros = Tensor::empty_like(x.value())).fill(0);
     return zeros;
   };
-  LossAndGradients total{0, 0, zeros_for(states), zeros_for(weight), zeros_for(bias)};
-  const Tensor rows = counted_rows(targets, options.ignored).to(states.device());
+  const Tensor zero = Tensor::zeros({}, DType::f64, states.device());
+  LossAndGradients total{zero, zero.clone(), zeros_for(states), zeros_for(weight), zeros_for(bias)};
+  const Tensor rows = counted.defined() ? gather_rows(states.value(), counted) : states.value();
+  const Tensor classes =
+      counted.defined() ? gather_rows(targets.reshape({-1, 1}), counted).reshape({rows.size(0)}) : targets;
+  Tensor gradient = !total.states.defined() ? Tensor() : counted.defined() ? Tensor::empty_like(rows) : total.states;
   const std::int64_t N = rows.size(0), V = weight.size(1);
-  const Tensor counted = gather_rows(states.value(), rows);
-  const Tensor classes = gather_rows(targets.reshape({-1, 1}), rows).reshape({N});
-  Tensor counted_gradient = total.states.defined() ? Tensor::empty_like(counted) : Tensor();
   const std::int64_t block = std::max<std::int64_t>(block_logits / V / 64 * 64, 64);
   for (std::int64_t begin = 0; begin < N; begin += block) {
     const std::int64_t end = std::min(begin + block, N);
-    add_block(total, counted.slice(0, begin, end), weight.value(), bias.defined() ? bias.value() : Tensor(),
-              classes.slice(0, begin, end), options,
-              counted_gradient.defined() ? counted_gradient.slice(0, begin, end) : Tensor());
+    add_block(total, rows.slice(0, begin, end), weight.value(), bias.defined() ? bias.value() : Tensor(),
+              classes.slice(0, begin, end), options, gradient.defined() ? gradient.slice(0, begin, end) : Tensor());
   }
-  if (counted_gradient.defined()) scatter_add_rows(total.states, rows, counted_gradient);
+  if (gradient.defined() && counted.defined()) scatter_add_rows(total.states, counted, gradient);
   if (options.label_smoothing == 0) total.unsmoothed = total.loss;
   return total;
 }
@@ -105,7 +117,7 @@ LossAndGradients project(const Variable& states, const Variable& weight, const V
 }  // namespace
 
 Variable projected_cross_entropy(const Variable& states, const Variable& weight, const Variable& bias,
-                                 const Tensor& targets, const CrossEntropyOptions& options, double* unsmoothed) {
+                                 const Tensor& targets, const CrossEntropyOptions& options, Tensor* unsmoothed) {
   require(states.rank() >= 1 && weight.rank() == 2 && states.size(-1) == weight.size(0),
           "projected_cross_entropy: the states are {}, the weight {}; the states' last size must be the weight's first",
           states, weight);
@@ -114,10 +126,12 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
   require(states.shape() == expected, "projected_cross_entropy: the states are {}, the targets {}; expected states {}",
           states, targets, expected);
   const Variable x = reshape(states, {-1, states.size(-1)});
-  const Tensor classes = targets.reshape({-1});
-  LossAndGradients result = project(x, weight, bias, classes, options);
+  const Tensor classes = targets.to(states.device()).reshape({-1});
+  const Tensor counted = counted_rows(targets, options.ignored);
+  LossAndGradients result =
+      project(x, weight, bias, classes, counted.defined() ? counted.to(states.device()) : counted, options);
   if (unsmoothed) *unsmoothed = result.unsmoothed;
-  Tensor loss = Tensor::full({}, result.loss, states.dtype(), states.device());
+  Tensor loss = result.loss.to(states.dtype());
   if (!should_record({&x, &weight, &bias})) return loss;
   struct Kept {
     Saved x, weight, bias;

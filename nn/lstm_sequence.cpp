@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/node.h"
+#include "nn/lengths.h"
 #include "tensor/comparison.h"
 #include "tensor/gemm.h"
 #include "tensor/lstm_cell.h"
@@ -11,19 +12,14 @@ namespace fovea {
 
 RealSteps real_steps(const Tensor& lengths, std::int64_t B, std::int64_t T, Device device) {
   if (!lengths.defined()) return {{}, T};
-  require(lengths.rank() == 1 && lengths.size(0) == B,
-          "Lstm: the lengths are {}; expected one for each of the {} sentences", lengths, B);
-  std::vector<std::int64_t> length = lengths.to_vector<std::int64_t>();
-  for (std::int64_t b = 0; b < B; ++b) {
-    std::int64_t n = length[static_cast<std::size_t>(b)];
-    require(0 <= n && n <= T, "Lstm: sentence {} has length {}; lengths must be in 0 ... {}", b, n, T);
+  require_lengths("Lstm", lengths, B, 0, T);
+  std::int64_t unpadded = 0;
+  if (lengths.device() == Device::cpu) {
+    const std::vector<std::int64_t> length = lengths.to_vector<std::int64_t>();
+    unpadded = length.empty() ? T : *std::min_element(length.begin(), length.end());
   }
-  std::int64_t unpadded = length.empty() ? T : *std::min_element(length.begin(), length.end());
   if (unpadded == T) return {{}, T};
-  Tensor active = Tensor::empty({T, B, 1}, DType::boolean);
-  for (std::int64_t t = 0, at = 0; t < T; ++t)
-    for (std::int64_t b = 0; b < B; ++b) active.mutable_data<bool>()[at++] = t < length[static_cast<std::size_t>(b)];
-  return {active.to(device), unpadded};
+  return {real_positions(lengths, T, device).transpose(0, 1).unsqueeze(2).contiguous(), unpadded};
 }
 
 namespace {

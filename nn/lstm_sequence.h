@@ -7,11 +7,12 @@ namespace fovea {
 /// The steps of a padded batch that are real tokens.
 struct RealSteps {
   Tensor active;              ///< whether step t of sentence b is real, bool [T, B, 1]; undefined if all steps are real
-  std::int64_t unpadded = 0;  ///< steps 0 … unpadded − 1 are real in every sentence
+  std::int64_t unpadded = 0;  ///< steps 0 … unpadded − 1 are known to be real in every sentence
 };
 
 /// Returns the real steps of B sentences with the given `lengths`, i32 [B]: step t of a sentence is real if t is less
-/// than its length. Undefined `lengths` mean length T for all sentences. Throws Error for a length outside 0 … T.
+/// than its length. Undefined `lengths` mean length T for all sentences. Throws Error for a length outside 0 … T. If
+/// the lengths lie on a GPU, the host does not read them: `unpadded` is 0 then, and lengths are not checked.
 RealSteps real_steps(const Tensor& lengths, std::int64_t B, std::int64_t T, Device device);
 
 struct LstmSequence {

@@ -117,7 +117,7 @@ void Module::initialise(std::uint64_t seed) {
     require(p.variable.value().is_contiguous(),
             "'{}' has no memory for values, because it was constructed under ShapesOnly", p.name);
     Generator generator(seed_of(seed, p.name));
-    Tensor values = Tensor::empty(p.variable.shape(), DType::f64);
+    Tensor values = Tensor::empty(p.variable.shape(), DType::f64, p.variable.device());
     p.initializer.fill(values, generator);
     p.variable.value().copy_from(values);
     p.variable.named(p.name);
@@ -132,6 +132,11 @@ void Module::train(bool training) {
 void Module::to(DType dtype) {
   require(dtype == DType::f32 || dtype == DType::f64, "parameters are f32 or f64, not {}", fovea::name(dtype));
   change_values([dtype](NamedParameter& p) { p.variable.value() = p.variable.value().to(dtype); });
+}
+
+Device Module::device() const {
+  const std::vector<NamedParameter> all = parameters();
+  return all.empty() ? Device::cpu : all.front().variable.device();
 }
 
 void Module::to(Device device) {

@@ -68,6 +68,8 @@ class Module {
   void to(DType dtype);
   /// Moves the parameters to a device and clears their gradients.
   void to(Device device);
+  /// The device of the first parameter; the CPU for a module without parameters.
+  Device device() const;
 
   /// The name under which the parent registered this module; "" if it has no parent.
   const std::string& name() const { return name_; }

@@ -116,7 +116,8 @@ DecoderState RecurrentModel::start(const Tensor& source, const Tensor& lengths, 
   LstmOutput encoded = encoder_.forward(dropout_.forward(source_embedding_.forward(source)), lengths);
   DecoderState state;
   state.memory.source_rows(&encoder_, [&] { return dropout_.forward(encoded.states); });
-  if (lengths.defined()) state.memory.source_rows(&source_embedding_, [&] { return Variable(lengths); });
+  if (lengths.defined())
+    state.memory.source_rows(&source_embedding_, [&] { return Variable(lengths.to(encoded.states.device())); });
   set_first_states(state, encoded.last);
   return state;
 }

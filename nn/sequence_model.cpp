@@ -18,7 +18,7 @@ Variable SequenceModel::logits(const SequenceBatch& batch, SequenceTrace* trace)
 }
 
 Variable SequenceModel::loss(const SequenceBatch& batch, const Tensor& targets, const CrossEntropyOptions& options,
-                             double* unsmoothed) {
+                             Tensor* unsmoothed) {
   Variable hidden_states = states(batch, nullptr);
   auto [weight, bias] = output();
   return projected_cross_entropy(hidden_states, weight, bias, targets, options, unsmoothed);

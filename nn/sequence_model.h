@@ -10,7 +10,7 @@
 
 namespace fovea {
 
-/// A batch of sentences, padded on the right with token 0.
+/// A batch of sentences, padded on the right with token 0. Its tensors may lie on the CPU while the model is on a GPU.
 struct SequenceBatch {
   /// Source tokens, i32 [B, J], and the number of real tokens in each row, i32 [B]; undefined for a language model.
   Tensor source = {}, source_lengths = {};
@@ -45,9 +45,9 @@ class SequenceModel : public Module {
 
   /// Teacher forcing: returns the sum of the cross-entropies of the targets [B, T] that are not options.ignored. Needs
   /// less memory than logits(), because it never holds all logits at once (projected_cross_entropy()). `unsmoothed`
-  /// gets the same sum without label smoothing, unless it is null.
+  /// gets the same sum without label smoothing, an f64 scalar on the model's device, unless it is null.
   Variable loss(const SequenceBatch& batch, const Tensor& targets, const CrossEntropyOptions& options,
-                double* unsmoothed = nullptr);
+                Tensor* unsmoothed = nullptr);
 
   /// Runs the encoder, and returns the decoding state before the first token, with one hypothesis per source. `source`
   /// has the source tokens, i32 [B, J], and `lengths` the number of real tokens of each, i32 [B]. For a language model

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "autograd/operations.h"
+#include "nn/lengths.h"
 
 namespace fovea {
 
@@ -22,12 +23,10 @@ FeedForward::Options feed_forward_options(const TransformerOptions& options) {
   return {.activation = options.activation, .dropout = options.feed_forward_dropout};
 }
 
-/// Throws Error unless states are [B, T, d] and lengths are [B] or undefined.
-void check_lengths(const char* what, const Variable& states, const Tensor& lengths) {
+/// Throws Error unless states are [B, T, d] and lengths fit them.
+void check_states(const char* what, const Variable& states, const Tensor& lengths) {
   require(states.rank() == 3, "{}: the states are {}; expected [B, T, d]", what, states);
-  require(!lengths.defined() || (lengths.rank() == 1 && lengths.size(0) == states.size(0)),
-          "{}: the lengths are {}, the states {}; expected one length for each of the {} sentences", what, lengths,
-          states, states.size(0));
+  require_lengths(what, lengths, states.size(0), 0, states.size(1));
 }
 
 /// Applies the sub-layer `f` to x, with residual connection, dropout and layer norm in the order of `kind`.
@@ -132,10 +131,10 @@ TransformerStack::TransformerStack(const TransformerOptions& options, Place plac
 }
 
 void TransformerStack::check(const StackInput& in) const {
-  check_lengths(what_, in.states, in.lengths);
+  check_states(what_, in.states, in.lengths);
   if (!has_cross_) return;
   require(in.source.defined(), "{}: there is no source, but layers have cross-attention", what_);
-  check_lengths(what_, in.source, in.source_lengths);
+  check_states(what_, in.source, in.source_lengths);
 }
 
 bool TransformerStack::has_independent_queries() const {
@@ -148,6 +147,9 @@ Variable TransformerStack::forward(const StackInput& in) {
   check(in);
   if (in.traces) in.traces->clear();
   StackInput at = in;
+  // all layers read the lengths, which are copied to the states' device once
+  if (in.lengths.defined()) at.lengths = in.lengths.to(in.states.device());
+  if (in.source_lengths.defined()) at.source_lengths = in.source_lengths.to(in.states.device());
   for (auto& layer : layers_) at.states = layer->forward(at);
   return norm_ ? norm_->forward(at.states) : at.states;
 }

@@ -78,7 +78,8 @@ DecoderState TransformerModel::start(const Tensor& source, const Tensor& lengths
   DecoderState state;
   if (!encoder_) return state;
   state.memory.source_rows(&encoder_, [&] { return encode(source, lengths, traces); });
-  if (lengths.defined()) state.memory.source_rows(&source_, [&] { return Variable(lengths); });
+  if (lengths.defined())
+    state.memory.source_rows(&source_, [&] { return Variable(lengths.to(target_.table.weight().device())); });
   return state;
 }
 

@@ -128,9 +128,11 @@ class Kernels {
   Kernel<AllocatorStatistics()> statistics{*this, "statistics"};
   Kernel<void()> reset_peak{*this, "reset_peak"};
   Kernel<void()> release_cache{*this, "release_cache"};
-  /// Copies bytes between this device and the host, in either direction. The copy is finished on return, so the caller
-  /// may change or free the host memory.
-  Kernel<void(void* to, const void* from, std::size_t bytes)> transfer{*this, "transfer"};
+  /// Copies bytes of the host to this device. The host does not wait for the copy; it may change or free its memory at
+  /// once.
+  Kernel<void(void* to, const void* from, std::size_t bytes)> upload{*this, "upload"};
+  /// Copies bytes of this device to the host, and waits until the copy is finished.
+  Kernel<void(void* to, const void* from, std::size_t bytes)> download{*this, "download"};
   /// Returns how often the host has waited for the device since the program began.
   Kernel<std::uint64_t()> synchronizations{*this, "synchronizations"};
   Kernel<std::string()> describe{*this, "describe"};  ///< name and memory size: "NVIDIA H200, 139 GiB"

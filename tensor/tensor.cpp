@@ -301,11 +301,14 @@ void Tensor::copy_from(const Tensor& source) {
   if (overlaps(source)) return copy_from(source.clone());
   if (elements() == 0) return;
   if (device_ == source.device_) return kernels(device_).copy(*this, source);
-  // Across devices: cast and broadcast on the device of the source, then transfer the bytes.
+  // Across devices: cast and broadcast on the device of the source, then copy the bytes.
   Tensor packed = source.to(dtype_).expand(shape_).contiguous();
   if (!is_contiguous()) return copy_from(packed.to(device_));
-  const Device other = device_ == Device::cpu ? source.device_ : device_;
-  kernels(other).transfer(mutable_address(), packed.address(), bytes());
+  if (device_ == Device::cpu) {
+    kernels(source.device_).download(mutable_address(), packed.address(), bytes());
+  } else {
+    kernels(device_).upload(mutable_address(), packed.address(), bytes());
+  }
 }
 
 }  // namespace fovea

@@ -1,10 +1,10 @@
 #include "attention/formula/window.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
+#include "tensor/gather.h"
+#include "tensor/reduce.h"
+#include "tensor/top_k.h"
 
 namespace fovea {
 
@@ -18,29 +18,24 @@ struct Segments {
 
 /// Segments of b keys each; the last one may be shorter.
 Segments segments_of(std::int64_t J, std::int64_t b, Device device) {
-  std::vector<std::int64_t> first, last, number;
-  for (std::int64_t j = 0; j < J; ++j) {
-    number.push_back(j / b);
-    first.push_back(j / b * b);
-    last.push_back(std::min(J - 1, j / b * b + b - 1));
-  }
-  auto there = [&](const std::vector<std::int64_t>& keys) { return Tensor::from(keys, {J}).to(device); };
-  return {there(first), there(last), there(number), (J + b - 1) / b};
+  const std::int64_t count = (J + b - 1) / b;
+  const Tensor segments = Tensor::arange(count, DType::f64, device).unsqueeze(1).expand({count, b});
+  const Tensor number = segments.reshape({count * b}).slice(0, 0, J);
+  const auto size = static_cast<double>(b);
+  const Tensor end = Tensor::full({1}, static_cast<double>(J - 1), DType::f64, device);
+  const Tensor first = map(Affine{size, 0}, number), last = map(Minimum{}, map(Affine{size, size - 1}, number), end);
+  return {first.to(DType::i64), last.to(DType::i64), number.to(DType::i64), count};
 }
 
 /// For each row, 1 at its first maximum and 0 elsewhere. A row of zeros stays zero, and a row that contains a NaN is
 /// not changed. The result has no gradient.
 Tensor first_largest(const Tensor& phi) {
-  std::vector<double> values = phi.to_vector<double>();
-  std::int64_t J = phi.size(-1);
-  for (auto row = values.begin(); row != values.end(); row += J) {
-    if (std::any_of(row, row + J, [](double x) { return std::isnan(x); })) continue;
-    auto largest = std::max_element(row, row + J);
-    std::int64_t at = *largest > 0 ? largest - row : J;
-    std::fill(row, row + J, 0);
-    if (at < J) row[at] = 1;
-  }
-  return Tensor::from(values, phi.shape()).to(phi.dtype()).to(phi.device());
+  const Tensor zero = Tensor::zeros({1}, phi.dtype(), phi.device());
+  const TopK first = top_k(phi, 1);
+  const Tensor one = Tensor::full(first.values.shape(), 1, phi.dtype(), phi.device());
+  const Tensor chosen = scatter_add_last(where(greater(first.values, zero), one, zero), first.index, phi.size(-1));
+  const Tensor total = sum(phi, {-1}, true);
+  return where(equal(total, total), chosen, phi);  // a NaN does not equal itself
 }
 
 /// One pointer φ: the softmax of its logits over the keys in `allow`.

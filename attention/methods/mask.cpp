@@ -10,12 +10,22 @@ void MaskAttention::visit(OptionVisitor& visitor, Options& options) {
                "add log max(M, 1e-10), as in the authors' code, so that no key is hidden");
 }
 
+namespace {
+
+/// Throws Error unless all values are in [0, 1]. A mask on a GPU is not checked, because the host would have to wait.
+void require_unit_interval(const Tensor& mask) {
+  if (mask.device() != Device::cpu) return;
+  const double largest = maximum_over(mask).item(), smallest = -maximum_over(map(Affine{-1, 0}, mask)).item();
+  require(0 <= smallest && largest <= 1, "man: the mask has values from {} to {}; they must be in [0, 1]", smallest,
+          largest);
+}
+
+}  // namespace
+
 void MaskAttention::add_terms(const AttentionContext& in, Plan& plan) {
   require(in.mask.defined(), "man: there is no mask; give one with the input, [B, H, I, J] with values in [0, 1]");
   const Tensor& mask = in.mask.value();
-  double largest = maximum_over(mask).item(), smallest = -maximum_over(map(Affine{-1, 0}, mask)).item();
-  require(0 <= smallest && largest <= 1, "man: the mask has values from {} to {}; they must be in [0, 1]", smallest,
-          largest);
+  require_unit_interval(mask);
   if (options_.log_floor) {
     plan.biases.push_back(pointwise(LogMaskBias{.smallest = 1e-10, .instead = 1e-10}, PerPair{in.mask}));
   } else {

@@ -137,7 +137,8 @@ const Provide provide(Device::cpu, [](Kernels& table) {
   table.statistics = [] { return cpu_allocator().statistics(); };
   table.reset_peak = [] { cpu_allocator().reset_peak(); };
   table.release_cache = [] { cpu_allocator().release(); };
-  table.transfer = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
+  table.upload = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
+  table.download = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
   table.synchronizations = [] { return std::uint64_t{0}; };
   table.describe = [] { return fmt::format("{} threads", std::thread::hardware_concurrency()); };
 });

@@ -204,6 +204,12 @@ std::size_t live_blocks() {
   Lock lock(runtime().mutex);
   return runtime().memory.blocks();
 }
+std::size_t pinned_bytes() {
+  Lock lock(runtime().mutex);
+  std::size_t bytes = 0;
+  for (const auto& [start, size] : runtime().pinned) bytes += size;
+  return bytes;
+}
 
 }  // namespace fovea::cuda_on_host
 
@@ -332,6 +338,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Lock lock(own.mutex);
   ++own.synchronizations;
   return own.run_until([event] { return event->completed == event->recorded; });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  Lock lock(runtime().mutex);
+  return event->completed == event->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 
 // ---- Memory ----

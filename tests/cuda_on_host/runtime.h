@@ -24,5 +24,7 @@ int orders();
 std::uint64_t synchronizations();
 /// Blocks of device memory that are allocated now.
 std::size_t live_blocks();
+/// Bytes of pinned host memory that are allocated now.
+std::size_t pinned_bytes();
 
 }  // namespace fovea::cuda_on_host

@@ -7,6 +7,7 @@
 #include "autograd/gradcheck.h"
 #include "autograd/node.h"
 #include "nn/module.h"
+#include "tests/device.h"
 
 namespace fovea::test {
 
@@ -14,11 +15,12 @@ inline Tensor random_tensor(const Shape& shape, std::uint64_t seed, double low =
   Generator generator(seed);
   Tensor out = Tensor::empty(shape, DType::f64);
   fill_uniform(out, generator, low, high);
-  return out;
+  return here(out);
 }
 
-/// In f64, with every parameter random: no bias is 0 and no gain is 1.
+/// On the tested device and in f64, with every parameter random: no bias is 0 and no gain is 1.
 inline void randomise(Module& module, std::uint64_t seed = 5) {
+  module.to(test_device());
   module.initialise(seed);
   module.to(DType::f64);
   for (NamedParameter& p : module.parameters()) p.variable.value().copy_from(random_tensor(p.variable.shape(), ++seed));

@@ -39,6 +39,7 @@ void ClassificationOptions::check() const {
 std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const LabelledData& data,
                                                                      std::uint64_t seed) const {
   std::unique_ptr<EncoderClassifier> made = model.make(model.attention, data.tokenizer->size(), data.classes());
+  made->to(parse_device(training.device));
   made->initialise(seed);
   return made;
 }

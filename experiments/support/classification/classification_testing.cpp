@@ -125,6 +125,7 @@ class Labeller {
       : options_(options), tokenizer_(load_tokenizer(options.trained)), classes_(classes_of(options.trained)) {
     model_ = options.model.make(options.model.attention, tokenizer_->size(), std::ssize(classes_));
     load_parameters(*model_, options.trained, options.average);
+    model_->to(parse_device(options.training.device));
   }
 
   std::int64_t tokens(const Example& example) const {

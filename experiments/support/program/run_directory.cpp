@@ -65,8 +65,7 @@ RunDirectory RunDirectory::open(const std::string& program, const Options& optio
           "--resume continues in its own directory; leave out --out");
   if (resuming) {
     RunDirectory run = resume(options.resume);
-    require_same_configuration(run.configuration(), load_json(run.configuration()), configuration,
-                               options_of_extension);
+    require_same_configuration(run.configuration(), load_json(run.configuration()), configuration, changeable_options);
     save_json(run.configuration(), configuration);
     return run;
   }

@@ -10,8 +10,10 @@ namespace fovea {
 
 class Cli;
 
-/// The options that may change when a run continues; with more updates a finished run is extended.
-inline const std::vector<std::string> options_of_extension{"updates", "patience", "evaluate-every", "checkpoint-every"};
+/// The options that may change when a run continues: with more updates a finished run is extended, and a run may
+/// continue on another device.
+inline const std::vector<std::string> changeable_options{"updates", "patience", "evaluate-every", "checkpoint-every",
+                                                         "device"};
 
 /// A directory that belongs to one run, and to one process at a time (it is locked until the object goes).
 ///
@@ -29,7 +31,7 @@ class RunDirectory {
   };
 
   /// Opens the directory of a program's run: a new one, with config.json in it, or the one to resume. Throws Error if
-  /// the config.json of that differs from `configuration`, apart from options_of_extension.
+  /// the config.json of that differs from `configuration`, apart from changeable_options.
   static RunDirectory open(const std::string& program, const Options& options, const Json& configuration);
 
   /// Creates the directory `out`; if `out` is empty, runs/PROGRAM-DATE-N with the first free N = 1, 2, ... Throws Error

@@ -162,6 +162,7 @@ std::unique_ptr<SequenceModel> SequenceOptions::empty_model(const PairTokenizers
 
 std::unique_ptr<SequenceModel> SequenceOptions::make_model(const PairData& data, const Run& run) const {
   std::unique_ptr<SequenceModel> model = empty_model(data.tokenizers);
+  model->to(parse_device(training.device));
   model->initialise(run.seed);
   if (!initial.empty() && !std::filesystem::exists(run.directory->checkpoint())) load_parameters(*model, initial);
   return model;
@@ -171,6 +172,7 @@ std::unique_ptr<SequenceModel> SequenceOptions::load_model(const PairTokenizers&
   model.require_memory(tokenizers.target->size(), 1);
   std::unique_ptr<SequenceModel> trained_model = empty_model(tokenizers);
   load_parameters(*trained_model, trained.directory, trained.average);
+  trained_model->to(parse_device(training.device));
   trained_model->train(false);
   return trained_model;
 }

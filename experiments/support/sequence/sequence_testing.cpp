@@ -32,8 +32,8 @@ std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pa
   for_teaching_batches(model, pairs, batches, [&](const PairBatch& batch, const SequenceBatch& read) {
     Variable logits = model.logits(read);
     const std::int64_t tokens = batch.rows * batch.target_length;
-    Variable each = cross_entropy(reshape(logits, {tokens, model.vocabulary()}), batch.targets().reshape({tokens}),
-                                  {.ignored = pad_id});
+    const Tensor targets = batch.targets().to(logits.device()).reshape({tokens});
+    Variable each = cross_entropy(reshape(logits, {tokens, model.vocabulary()}), targets, {.ignored = pad_id});
     std::vector<double> nll = each.value().to_vector<double>();
     for (std::size_t row = 0; row < batch.indices.size(); ++row) {
       Likelihood& sentence = all[static_cast<std::size_t>(batch.indices[row])];

@@ -49,7 +49,7 @@ Json goal_of(const Json& configuration) {
 bool is_finished(const std::optional<RunResult>& result, const Run& run) {
   if (!result) return false;
   require_same_configuration(run.directory->path() / "result.json", result->configuration, run.configuration,
-                             options_of_extension);
+                             changeable_options);
   return result->goal == goal_of(run.configuration);
 }
 

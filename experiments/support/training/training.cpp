@@ -68,12 +68,7 @@ void TrainingOptions::add_to(Cli& cli) {
 
 void TrainingOptions::check() const {
   with_flag("--schedule", [&] { Schedule::parse(schedule); });
-  if (parse_device(device) == Device::cuda) {
-    kernels(Device::cuda);  // throws where there is no GPU
-    fail(
-        "--device cuda: training needs kernels that only the CPU has (softmax, layer norm, ...); use "
-        "--device cpu");
-  }
+  kernels(parse_device(device));  // throws where there is no GPU
 }
 
 void TrainingOptions::apply() const {
@@ -153,16 +148,73 @@ Json metadata(const Safetensors& file, const std::string& path, const char* key)
   return Json::parse(found->second);
 }
 
-/// Whether a parameter is not finite or so large that the next loss would overflow.
+/// Whether a parameter is not finite, or the parameters are so large that the next loss would overflow.
 bool has_lost_its_parameters(const Module& model) {
   constexpr double largest_norm = 1e8;
-  for (const NamedParameter& parameter : model.parameters()) {
-    const Tensor& value = parameter.variable.value();
-    const double norm = std::sqrt(sum(map(Multiply{}, value, value)).item());
-    if (!(norm < largest_norm)) return true;
-  }
-  return false;
+  std::vector<Tensor> values;
+  for (const NamedParameter& parameter : model.parameters()) values.push_back(parameter.variable.value());
+  return !(global_norm(values).item() < largest_norm);
 }
+
+/// Every tenth update is in the log, besides those with an evaluation.
+constexpr std::int64_t log_interval = 10;
+
+/// The loss and gradient norm of each update, which stay on the model's device until the host reads them: with a GPU
+/// the host waits once for many updates.
+class UpdateReadings {
+ public:
+  /// The mean losses with and without label smoothing and auxiliary losses, and the norm of the loss's gradient.
+  struct Values {
+    double loss = 0, unsmoothed = 0, norm = 0;
+  };
+
+  /// `updates` have been made before.
+  UpdateReadings(Device device, std::int64_t updates)
+      : updates_(updates), sums_(Tensor::zeros({log_interval, 3}, DType::f64, device)) {}
+
+  bool are_on_the_host() const { return sums_.device() == Device::cpu; }
+  std::int64_t updates() const { return updates_; }  ///< the number of updates so far
+
+  /// Begins an update.
+  void open() {
+    row_ = sums_.select(0, std::ssize(counts_));
+    row_.fill(0);
+    count_ = 0;
+  }
+  /// Adds the sums of the losses of `count` tokens or examples.
+  void add(const Tensor& loss, double count, const Tensor& unsmoothed) {
+    count_ += count;
+    for (const auto& [place, value] : {std::pair(0, &loss), std::pair(1, &unsmoothed)}) {
+      Tensor sum = row_.select(0, place);
+      map_into(sum, Add{}, sum, value->to(DType::f64).reshape({}));
+    }
+  }
+  /// Ends an update, with the norm of the gradient of the summed loss. Returns the factor that makes it the gradient of
+  /// the mean loss, with a norm of at most `clip` (0: any).
+  Tensor close(const Tensor& norm, double clip) {
+    row_.select(0, 2).copy_from(norm);
+    counts_.push_back(count_);
+    ++updates_;
+    return clip_scale(norm, clip, count_);
+  }
+  /// The values of the updates since the last call, in order.
+  std::vector<Values> read() {
+    std::vector<Values> all;
+    if (counts_.empty()) return all;
+    const std::vector<double> sums = sums_.slice(0, 0, std::ssize(counts_)).to_vector<double>();
+    for (std::size_t k = 0; k < counts_.size(); ++k)
+      all.push_back({sums[3 * k] / counts_[k], sums[3 * k + 1] / counts_[k], sums[3 * k + 2] / counts_[k]});
+    counts_.clear();
+    return all;
+  }
+
+ private:
+  std::int64_t updates_;
+  Tensor sums_;  ///< of each update that is not read yet: losses, losses without smoothing, norm; [log_interval, 3]
+  Tensor row_;   ///< of this update
+  double count_ = 0;
+  std::vector<double> counts_;
+};
 
 }  // namespace
 
@@ -177,6 +229,7 @@ class Training::Implementation {
         schedule_(schedule_of(options)),
         optimizer_(model.parameters(), options.adam) {
     if (std::filesystem::exists(directory_.checkpoint())) restore();
+    readings_.emplace(model.device(), now_.updates);
     log_ = std::make_unique<RunLog>(directory_.log(), now_.updates);
     require(log_checksum_.empty() || file_checksum(directory_.log()) == log_checksum_,
             "{}: damaged: up to update {} it differs from the log that the checkpoint was written with",
@@ -201,29 +254,26 @@ class Training::Implementation {
     return {.seed = run_.seed, .update = now_.updates, .micro_batch = micro_batch};
   }
 
-  void add(const Variable& loss, double count, double unsmoothed) {
+  void add(const Variable& loss, double count, const Tensor& unsmoothed) {
     backward(loss);
-    sums_.loss += loss.item();
-    sums_.unsmoothed += unsmoothed;
-    sums_.count += count;
+    readings_->add(loss.value(), count, unsmoothed);
   }
 
   void update(const DevScores& dev_scores) {
-    const Tensor sum_norm = gradient_norm(optimizer_.parameters());
-    const double loss = sums_.loss / sums_.count, norm = sum_norm.item() / sums_.count;
-    require_convergence(loss, norm);
+    const Tensor scale = readings_->close(gradient_norm(optimizer_.parameters()), options_.clip);
+    const bool evaluates = is_evaluated(now_.updates + 1), logs = evaluates || (now_.updates + 1) % log_interval == 0;
+    if (logs || readings_->are_on_the_host()) read();
     const double rate = schedule_.rate(now_.updates, epoch_ + 1);
-    optimizer_.step(rate, clip_scale(sum_norm, options_.clip, sums_.count));
+    optimizer_.step(rate, scale);
     ++now_.updates;
     now_.seconds += (SpentTime::until_now() - update_began_).wall;
     Json line = {{"update", now_.updates}, {"epoch", epoch_},
-                 {"loss", loss},           {"unsmoothed_loss", sums_.unsmoothed / sums_.count},
-                 {"learning_rate", rate},  {"gradient_norm", norm}};
-    const bool evaluates = is_evaluated(now_.updates);
+                 {"loss", last_.loss},     {"unsmoothed_loss", last_.unsmoothed},
+                 {"learning_rate", rate},  {"gradient_norm", last_.norm}};
     if (evaluates)
       for (const DevScore& score : evaluate(dev_scores)) line["dev"][score.name] = score.value;
-    if (evaluates || now_.updates % 10 == 0) write_log(line);
-    progress_->note(fmt::format("loss {:.3f}{}{}", loss, best_note(), whole_note()));
+    if (logs) write_log(line);
+    progress_->note(fmt::format("loss {:.3f}{}{}", last_.loss, best_note(), whole_note()));
     progress_->advance();
     if (now_.updates % options_.checkpoint_every == 0) save();
   }
@@ -258,18 +308,25 @@ class Training::Implementation {
     epoch_ = place_.epoch();
     model_.train(true);
     optimizer_.zero_grad();
-    sums_ = {};
+    readings_->open();
   }
 
-  /// Called before the parameters change, so that a checkpoint never has a diverged model.
-  void require_convergence(double loss, double norm) {
-    if (now_.updates == 0) now_.first_loss = std::abs(loss);
+  /// Reads the losses that the host has not read yet. Called before each checkpoint, which therefore never has a
+  /// diverged model, and on the CPU before the parameters change.
+  void read() {
+    const std::vector<UpdateReadings::Values> updates = readings_->read();
+    std::int64_t update = readings_->updates() - std::ssize(updates);
+    for (const UpdateReadings::Values& one : updates) require_convergence(++update, last_ = one);
+  }
+
+  void require_convergence(std::int64_t update, const UpdateReadings::Values& of) {
+    if (update == 1) now_.first_loss = std::abs(of.loss);
     constexpr double most_growth = 100;
-    const bool has_exploded = std::abs(loss) > most_growth * (now_.first_loss + 1);
-    if (std::isfinite(loss) && std::isfinite(norm) && !has_exploded) return;
-    fail_as_diverged(now_.updates + 1, fmt::format("the loss is {:.4g} (at the first update {:.4g}) and the norm of "
-                                                   "its gradient {:.4g}",
-                                                   loss, now_.first_loss, std::abs(norm)));
+    const bool has_exploded = std::abs(of.loss) > most_growth * (now_.first_loss + 1);
+    if (std::isfinite(of.loss) && std::isfinite(of.norm) && !has_exploded) return;
+    fail_as_diverged(update, fmt::format("the loss is {:.4g} (at the first update {:.4g}) and the norm of its gradient "
+                                         "{:.4g}",
+                                         of.loss, now_.first_loss, std::abs(of.norm)));
   }
 
   [[noreturn]] void fail_as_diverged(std::int64_t update, const std::string& what) {
@@ -389,6 +446,7 @@ class Training::Implementation {
   SpentTime spent() const { return now_.earlier + (SpentTime::until_now() - began_); }
 
   void save() {
+    read();
     if (has_lost_its_parameters(model_)) fail_as_diverged(now_.updates, "a parameter is not finite or above 1e8");
     log_->sync();
     curves_.sync();
@@ -418,7 +476,7 @@ class Training::Implementation {
     const std::string path = directory_.checkpoint();
     const Safetensors file = readable_checkpoint(path);
     reading_run_file(path, [&] {
-      require_same_configuration(path, metadata(file, path, "configuration"), run_.configuration, options_of_extension);
+      require_same_configuration(path, metadata(file, path, "configuration"), run_.configuration, changeable_options);
       load_state(model_, with_prefix("model.", file.tensors), path);
       optimizer_.load_state(with_prefix("optimizer.", file.tensors), path);
       const Json where = metadata(file, path, "run");
@@ -463,10 +521,6 @@ class Training::Implementation {
             checkpoint, directory_.best().string(), update);
   }
 
-  struct Sums {
-    double loss = 0, unsmoothed = 0, count = 0;
-  };
-
   const Run& run_;
   const RunDirectory& directory_;
   Module& model_;
@@ -478,8 +532,9 @@ class Training::Implementation {
   std::string score_name_;
   bool higher_is_better_ = true;
   std::int64_t restored_ = 0, saved_ = 0;  ///< updates when this process began; of the last checkpoint
-  Sums sums_;
-  std::int64_t epoch_ = 0;  ///< of the first batch of the update
+  std::optional<UpdateReadings> readings_;
+  UpdateReadings::Values last_;  ///< of the last update that was read
+  std::int64_t epoch_ = 0;       ///< of the first batch of the update
   SpentTime began_ = SpentTime::until_now(), update_began_;
   InterruptGuard guard_;
   std::string log_checksum_;  ///< of the log when the checkpoint was written; empty: there was none
@@ -512,7 +567,9 @@ Training::~Training() = default;
 
 bool Training::has_next_update() { return self_->has_next_update(); }
 RandomScope Training::random(std::int64_t micro_batch) const { return RandomScope(self_->random(micro_batch)); }
-void Training::add(const Variable& loss, double count, double unsmoothed) { self_->add(loss, count, unsmoothed); }
+void Training::add(const Variable& loss, double count, const Tensor& unsmoothed) {
+  self_->add(loss, count, unsmoothed);
+}
 void Training::update(const DevScores& dev_scores) { self_->update(dev_scores); }
 TrainingResult Training::finish(const DevScores& dev_scores) { return self_->finish(dev_scores); }
 

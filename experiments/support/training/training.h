@@ -91,12 +91,13 @@ class Training {
   /// and micro-batch.
   RandomScope random(std::int64_t micro_batch) const;
   /// Runs the backward pass of `loss`, the sum of the losses of `count` tokens or examples. `unsmoothed` is the same
-  /// sum without label smoothing and without auxiliary losses; the log has both.
-  void add(const Variable& loss, double count, double unsmoothed);
-  void add(const Variable& loss, double count) { add(loss, count, loss.item()); }
-  /// Clips the gradient of the mean loss and updates the parameters. Every options.evaluate_every updates calls
+  /// sum without label smoothing and without auxiliary losses, of one element; the log has both.
+  void add(const Variable& loss, double count, const Tensor& unsmoothed);
+  void add(const Variable& loss, double count) { add(loss, count, loss.value()); }
+  /// Clips the gradient of the mean loss and updates the parameters. With a GPU the host reads losses only for the log
+  /// and before checkpoints, so that it does not wait in every update. Every options.evaluate_every updates calls
   /// dev_scores(), with the model in evaluation mode; every options.checkpoint_every updates writes a checkpoint.
-  /// Throws Diverged before the parameters change.
+  /// Throws Diverged before a checkpoint of a diverged model is written, and on the CPU before the parameters change.
   void update(const DevScores& dev_scores);
   /// Loads the best parameters, or the mean of the last ones, into the model and puts it into evaluation mode. Throws
   /// Diverged if no evaluation had a finite score.
