@@ -234,7 +234,7 @@ void gather_last(const Tensor& x, const Tensor& index, Tensor& out) {
   });
 }
 
-constexpr int warp_lanes = 32, warps = block_threads / warp_lanes;
+constexpr int warps = block_threads / warp_lanes;
 /// How many sums of a row a warp computes at a time, in shared memory.
 constexpr std::int64_t most_sums = 512;
 

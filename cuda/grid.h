@@ -7,7 +7,7 @@
 
 namespace fovea::cuda {
 
-inline constexpr int block_threads = 256;
+inline constexpr int block_threads = 256, warp_lanes = 32;
 
 /// Returns the number of blocks for `count` threads, but at most 2^20: kernels take further elements in a loop
 /// (for_elements).

@@ -16,8 +16,6 @@ namespace fovea::cuda {
 
 namespace {
 
-constexpr int warp_lanes = 32;
-
 /// A reduction's rule for joining two values, as the function object that CUB takes.
 template <class Op>
 struct Join {

@@ -15,8 +15,6 @@
 
 namespace fovea::cuda {
 
-inline constexpr int warp_lanes = 32;
-
 /// The operands of a row formula for all rows: their addresses, and the distances between the elements of a row.
 template <int operands>
 struct RowPointers {
