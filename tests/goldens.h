@@ -1,4 +1,5 @@
-/// Values of other programs, read from tests/goldens. A tensor is {"shape": [...], "values": [...]}, read as f64.
+/// Values of other programs, read from tests/goldens. A tensor is {"shape": [...], "values": [...]}; it is read
+/// as f64, and lies on the tested device.
 #pragma once
 #include <fstream>
 #include <string>
@@ -6,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tensor/tensor.h"
+#include "tests/device.h"
 
 namespace fovea::test {
 
@@ -21,7 +22,7 @@ inline nlohmann::json golden_cases(const std::string& file) { return golden(file
 
 inline Tensor golden_tensor(const nlohmann::json& json) {
   auto sizes = json.at("shape").get<std::vector<std::int64_t>>();
-  return Tensor::from(json.at("values").get<std::vector<double>>(), Shape(std::span<const std::int64_t>(sizes)));
+  return here(Tensor::from(json.at("values").get<std::vector<double>>(), Shape(std::span<const std::int64_t>(sizes))));
 }
 
 }  // namespace fovea::test

@@ -6,6 +6,7 @@
 
 #include "autograd/gradcheck.h"
 #include "autograd/operations.h"
+#include "tests/device.h"
 #include "tests/nn/sequence_models.h"
 #include "tests/nn/values.h"
 
@@ -21,7 +22,7 @@ Values per_sentence(const AuxiliaryLosses& losses, const std::vector<std::int32_
 }
 
 /// Two sentences, two heads, three queries.
-Variable example() { return Tensor::of({1, 2, 3, 3, 4, 5, 10, 20, 30, 30, 40, 50}, {2, 2, 3}); }
+Variable example() { return here(Tensor::of({1, 2, 3, 3, 4, 5, 10, 20, 30, 30, 40, 50}, {2, 2, 3})); }
 
 void check_close(const Values& found, const Values& expected) {
   BOOST_TEST_REQUIRE(found.size() == expected.size());
@@ -66,7 +67,7 @@ BOOST_AUTO_TEST_CASE(lengths_that_a_module_knows_win) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_behind_the_end_of_a_sentence_may_be_anything) {
-  Tensor values = Tensor::of({1, 2, std::nan(""), 3, 4, INFINITY}, {1, 2, 3});
+  Tensor values = here(Tensor::of({1, 2, std::nan(""), 3, 4, INFINITY}, {1, 2, 3}));
   Variable leaf(values, true);
   AuxiliaryLosses losses;
   losses.add(&losses, 1, leaf);
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(what_is_behind_the_end_of_a_sentence_may_be_anything) {
 
 BOOST_AUTO_TEST_CASE(values_without_sentences_or_queries_hold_for_all) {
   AuxiliaryLosses losses;
-  losses.add(&losses, 2, Variable(Tensor::of({1, 3}, {1, 2, 1})));
+  losses.add(&losses, 2, Variable(here(Tensor::of({1, 3}, {1, 2, 1}))));
   check_close(per_sentence(losses, {1, 2, 5}), {4, 4, 4});
 }
 
@@ -86,7 +87,7 @@ BOOST_AUTO_TEST_CASE(terms_of_several_owners_are_added) {
   AuxiliaryLosses losses;
   int first = 0, second = 0;
   losses.add(&first, 1, example());
-  losses.add(&second, -0.1, Variable(Tensor::of({7}, {1, 1, 1})));
+  losses.add(&second, -0.1, Variable(here(Tensor::of({7}, {1, 1, 1}))));
   check_close(per_sentence(losses, {3, 3}), {3 - 0.7, 30 - 0.7});
 }
 
@@ -105,18 +106,18 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_the_mean) {
     losses.add(&losses, -0.1, slice(x[0] * x[0], 2, 0, 1));
     losses.add(&losses, -0.1, slice(x[0] * x[0], 2, 1, 3));
     losses.add(&spans, 0.7, sigmoid(x[1]));
-    const Variable weights = Tensor::of({1, 10}, {2});
+    const Variable weights = here(Tensor::of({1, 10}, {2}));
     return sum(losses.per_sentence(i32({2, 3}, {2})) * weights);
   };
   const std::vector<Variable> inputs{Variable(example().value(), true),
-                                     Variable(Tensor::of({0.3, -2}, {1, 2, 1}), true)};
+                                     Variable(here(Tensor::of({0.3, -2}, {1, 2, 1})), true)};
   BOOST_TEST(gradcheck(loss, inputs) == "");
 }
 
 BOOST_AUTO_TEST_CASE(values_of_another_rank_are_refused) {
   AuxiliaryLosses losses;
   BOOST_TEST(error_of([&] {
-               losses.add(&losses, 1, Variable(Tensor::of({1, 2}, {1, 2})));
+               losses.add(&losses, 1, Variable(here(Tensor::of({1, 2}, {1, 2}))));
              }).starts_with("auxiliary losses: the values are "));
 }
 

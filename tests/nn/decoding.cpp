@@ -52,7 +52,7 @@ class Table : public SequenceModel {
       for (auto [token, logit] : next_[static_cast<std::int32_t>(last)]) row[token] = logit;
       row += vocabulary();
     }
-    return logits;
+    return here(logits);
   }
 
  private:

@@ -55,6 +55,7 @@ BOOST_AUTO_TEST_CASE(lstms_are_pytorchs) {
       int layers = c.contains("1.forward.bias") ? 2 : 1;
       Lstm lstm({.input_dim = 3, .dim = 2, .layers = layers, .bidirectional = both});
       lstm.to(DType::f64);
+      lstm.to(test_device());
       std::vector<Variable> in = {leaf(c.at("x")), leaf(c.at("first_hidden")), leaf(c.at("first_cell"))};
       std::vector<std::string> names = {"x", "first_hidden", "first_cell"};
       for (const NamedParameter& p : lstm.parameters()) {
@@ -167,6 +168,7 @@ BOOST_AUTO_TEST_CASE(encoder_layers_are_pytorchs) {
                                  .dropout = 0};
       TransformerLayer layer(options, 0, Place::encoder, encoder_layer(plain_attention));
       layer.to(DType::f64);
+      layer.to(test_device());
       for (NamedParameter& p : layer.parameters()) {  // "attention.query.weight" is their "query.weight"
         std::string name = p.name;
         for (std::string part : {"attention.", "feed_forward."})

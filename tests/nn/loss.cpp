@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(projected_cross_entropy_is_a_product_and_a_loss_and_passes_
 }
 
 BOOST_AUTO_TEST_CASE(binary_cross_entropy_is_its_formula_and_survives_large_logits) {
-  Tensor logits = Tensor::of({0.5, -2, 1e4, -1e4}, {4}), targets = Tensor::of({1, 0.25, 1, 0}, {4});
+  Tensor logits = here(Tensor::of({0.5, -2, 1e4, -1e4}, {4})), targets = here(Tensor::of({1, 0.25, 1, 0}, {4}));
   auto one = [](double x, double t) {
     return -t * std::log(1 / (1 + std::exp(-x))) - (1 - t) * std::log(1 - 1 / (1 + std::exp(-x)));
   };

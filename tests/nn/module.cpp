@@ -11,6 +11,7 @@
 #include "nn/layers.h"
 #include "nn/shapes_only.h"
 #include "tensor/storage.h"
+#include "tests/device.h"
 #include "tests/nn/values.h"
 
 using namespace fovea;
@@ -75,6 +76,7 @@ BOOST_AUTO_TEST_CASE(shapes_only_are_counted_without_memory) {
     return error.what() ==
            std::string("'block.scale' has no memory for values, because it was constructed under ShapesOnly");
   });
+  model.to(test_device());
   model.initialise(1);  // made after: whole
 }
 
@@ -116,8 +118,11 @@ BOOST_AUTO_TEST_CASE(a_name_is_given_once_and_has_no_dot) {
 
 BOOST_AUTO_TEST_CASE(initial_values_depend_on_the_seed_and_the_name_only) {
   Model plain, larger(true), reseeded;
+  plain.to(test_device());
   plain.initialise(11);
+  larger.to(test_device());
   larger.initialise(11);
+  reseeded.to(test_device());
   reseeded.initialise(12);
   BOOST_TEST(values_of(plain, "block.first.weight") == values_of(larger, "block.first.weight"));
   BOOST_TEST(values_of(plain, "output.weight") == values_of(larger, "output.weight"));
@@ -125,6 +130,7 @@ BOOST_AUTO_TEST_CASE(initial_values_depend_on_the_seed_and_the_name_only) {
 
   Model f64;
   f64.to(DType::f64);
+  f64.to(test_device());
   f64.initialise(11);
   std::vector<double> wide = values_of(f64, "output.weight"), narrow = values_of(plain, "output.weight");
   for (std::size_t i = 0; i < wide.size(); ++i) BOOST_TEST(static_cast<float>(wide[i]) == narrow[i]);
@@ -141,6 +147,7 @@ BOOST_AUTO_TEST_CASE(parameters_of_one_shape_start_apart) {
    private:
     Linear a_, b_;
   } twins;
+  twins.to(test_device());
   twins.initialise(1);
   std::vector<double> a = values_of(twins, "twin_a.weight"), b = values_of(twins, "twin_b.weight");
   for (std::size_t i = 0; i < a.size(); ++i) BOOST_TEST(a[i] != b[i]);
@@ -148,7 +155,7 @@ BOOST_AUTO_TEST_CASE(parameters_of_one_shape_start_apart) {
 
 BOOST_AUTO_TEST_CASE(a_model_that_was_not_initialised_shows_it) {
   Model model;
-  BOOST_TEST(std::isnan(sum(model.forward(Tensor::full({1, 3}, 1))).item()));
+  BOOST_TEST(std::isnan(sum(model.forward(here(Tensor::full({1, 3}, 1)))).item()));
 }
 
 BOOST_AUTO_TEST_CASE(initial_values_have_the_distribution_they_name) {
@@ -201,8 +208,9 @@ BOOST_AUTO_TEST_CASE(training_reaches_every_part) {
 
 BOOST_AUTO_TEST_CASE(a_cast_model_is_the_same_model) {
   Model model;
+  model.to(test_device());
   model.initialise(1);
-  Tensor x = Tensor::of({0.5, -1, 2}, {1, 3});
+  Tensor x = here(Tensor::of({0.5, -1, 2}, {1, 3}));
   std::vector<double> narrow = model.forward(x.to(DType::f32)).value().to_vector<double>();
   model.to(DType::f64);
   std::vector<double> wide = model.forward(x).value().to_vector<double>();
@@ -212,8 +220,9 @@ BOOST_AUTO_TEST_CASE(a_cast_model_is_the_same_model) {
 
 BOOST_AUTO_TEST_CASE(the_tape_names_the_module) {
   Model model;
+  model.to(test_device());
   model.initialise(1);
-  Variable y = model.forward(Tensor::full({1, 3}, 1));
+  Variable y = model.forward(here(Tensor::full({1, 3}, 1)));
   std::string tape = tape_text(y);
   BOOST_TEST(tape.find("in block.second\n") != std::string::npos, tape);
   BOOST_TEST(model.parameters()[1].variable.name() == "block.first.weight");
@@ -221,7 +230,9 @@ BOOST_AUTO_TEST_CASE(the_tape_names_the_module) {
 
 BOOST_AUTO_TEST_CASE(a_state_that_is_loaded_is_the_state_that_was_saved) {
   Model saved, loaded;
+  saved.to(test_device());
   saved.initialise(1);
+  loaded.to(test_device());
   loaded.initialise(2);
   NamedTensors values = state(saved);
   values.at("output.bias") = values.at("output.bias").to(DType::f64);  // another type is cast
@@ -231,7 +242,9 @@ BOOST_AUTO_TEST_CASE(a_state_that_is_loaded_is_the_state_that_was_saved) {
 
 BOOST_AUTO_TEST_CASE(a_state_of_another_model_is_refused_and_changes_nothing) {
   Model model, larger(true);
+  model.to(test_device());
   model.initialise(1);
+  larger.to(test_device());
   larger.initialise(2);
   std::vector<double> before = values_of(model, "output.weight");
   BOOST_TEST(error_of([&] { load_state(model, state(larger), "a.safetensors"); }) ==
@@ -242,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_model_is_refused_and_changes_nothing) {
              "(the first of each kind is named)");
   NamedTensors reshaped = state(larger);
   reshaped.erase("block.scale");
-  reshaped["output.weight"] = Tensor::zeros({3, 4});
+  reshaped["output.weight"] = here(Tensor::zeros({3, 4}));
   BOOST_TEST(error_of([&] { load_state(model, reshaped, "a.safetensors"); }) ==
              "a.safetensors: the tensors are not those of the model; 1 missing: 'block.scale' [2]; "
              "2 unexpected: 'extra.bias' [7]; 1 of another shape: 'output.weight' [3, 4], expected [2, 4] "

@@ -119,6 +119,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_that_is_saved_goes_on_as_if_never_stopped) {
 
 BOOST_AUTO_TEST_CASE(the_state_of_another_optimizer_is_refused) {
   Parameters model;
+  model.to(test_device());
   model.initialise(1);
   Adam adam(model.parameters(), {});
   Sgd sgd(model.parameters(), {.momentum = 0.9});
@@ -157,7 +158,7 @@ BOOST_AUTO_TEST_CASE(clipping_bounds_the_joint_norm) {
 
   after = model.weight.grad().value().to_vector<double>();
   for (double wrong : {NAN, INFINITY}) {
-    model.bias.set_grad(Tensor::of({1, wrong, 2}, {3}));
+    model.bias.set_grad(here(Tensor::of({1, wrong, 2}, {3})));
     BOOST_TEST(!std::isfinite(clip_gradients(model.parameters(), 1).item()));
     BOOST_TEST(model.weight.grad().value().to_vector<double>() == after);
   }
@@ -169,11 +170,12 @@ BOOST_AUTO_TEST_CASE(a_gradient_that_two_parameters_share_is_clipped_once) {
     Pair() : a(parameter("a", {3}, Initializer::ones())), b(parameter("b", {3}, Initializer::ones())) {}
     Variable a, b;
   } pair;
+  pair.to(test_device());
   pair.initialise(1);
   backward(sum((pair.a + pair.b) * 2.0));
   BOOST_TEST(clip_gradients(pair.parameters(), std::sqrt(6.0)).item() == std::sqrt(24.0));
   for (const Variable* p : {&pair.a, &pair.b})
-    BOOST_TEST(largest_difference(p->grad().value(), Tensor::full({3}, 1)) < 1e-6);
+    BOOST_TEST(largest_difference(p->grad().value(), here(Tensor::full({3}, 1))) < 1e-6);
 }
 
 BOOST_AUTO_TEST_CASE(a_parameter_under_two_names_is_refused) {
@@ -188,9 +190,10 @@ BOOST_AUTO_TEST_CASE(a_parameter_under_two_names_is_refused) {
 
 BOOST_AUTO_TEST_CASE(zero_grad_drops_what_backward_would_add_to) {
   Linear layer(3, 1);
+  layer.to(test_device());
   layer.initialise(1);
   Adam optimizer(layer.parameters(), {});
-  Tensor x = Tensor::full({1, 3}, 2);
+  Tensor x = here(Tensor::full({1, 3}, 2));
   for (int k = 0; k < 2; ++k) {
     optimizer.zero_grad();
     BOOST_TEST(!layer.weight().grad().defined());
@@ -202,6 +205,7 @@ BOOST_AUTO_TEST_CASE(zero_grad_drops_what_backward_would_add_to) {
 BOOST_AUTO_TEST_CASE(every_optimizer_fits_a_line) {
   for (const Case& c : all_optimizers()) {
     Linear layer(2, 1);
+    layer.to(test_device());
     layer.initialise(1);
     layer.to(DType::f64);
     auto optimizer = c.make(layer.parameters());

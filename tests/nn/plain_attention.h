@@ -54,7 +54,7 @@ class PlainAttention : public Attention {
         for (std::int64_t j = 0; j < J; ++j, ++at)
           out.mutable_data<bool>()[at] =
               j < lengths[static_cast<std::size_t>(b)] && (!in.causal || j <= i + in.query_offset);
-    return out;
+    return out.to(in.query.device());
   }
 
   int heads_;

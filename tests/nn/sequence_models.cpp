@@ -44,6 +44,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_micro_batches_add_up_bit_for_bit) {
   for (const TestModel& type : test_models(plain_attention, plain_attention, plain_attention))
     BOOST_TEST_CONTEXT(type.name) {
       std::unique_ptr<SequenceModel> model = type.make();
+      model->to(test_device());
       model->initialise(3);
       std::vector<Variable> parameters;
       for (const NamedParameter& p : model->parameters()) parameters.push_back(p.variable);
@@ -60,7 +61,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_micro_batches_add_up_bit_for_bit) {
           BOOST_TEST(parameters[k].grad().value().to_vector<float>() == sum.to_vector<float>(),
                      model->parameters()[k].name);
         else
-          BOOST_TEST(largest_difference(sum, Tensor::zeros(sum.shape())) == 0);
+          BOOST_TEST(largest_difference(sum, here(Tensor::zeros(sum.shape()))) == 0);
       }
     }
 }
@@ -107,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_memory_keeps_every_hypothesis_its_own_rows_and_one_for_ea
   // what a hypothesis should have: its source's number, and the tokens that it has read
   std::vector<std::vector<double>> expected{{10}, {20}, {30}};
   auto sources = [&] { return memory.source_rows(&source_owner).value().to_vector<double>(); };
-  memory.source_rows(&source_owner, [] { return Variable(Tensor::of({10, 20, 30}, {3, 1})); });
+  memory.source_rows(&source_owner, [] { return Variable(here(Tensor::of({10, 20, 30}, {3, 1}))); });
   struct Turn {
     std::vector<std::int64_t> parents;
     std::int64_t together;  // hypotheses of each source

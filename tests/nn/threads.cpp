@@ -6,6 +6,7 @@
 
 #include "autograd/operations.h"
 #include "nn/embedding.h"
+#include "tests/device.h"
 #include "tests/nn/values.h"
 #include "tests/several_threads.h"
 
@@ -22,7 +23,7 @@ BOOST_AUTO_TEST_CASE(several_threads_share_one_position_encoding) {
   const std::vector<std::string> errors = run_on_threads(threads, [&](int thread) {
     const DType dtype = thread % 2 ? DType::f32 : DType::f64;  // the table is made anew for each type
     for (std::int64_t T = 1; T <= lengths; ++T) {
-      Variable x(Tensor::zeros({1, T, d}, dtype), true);
+      Variable x(here(Tensor::zeros({1, T, d}, dtype)), true);
       Variable out = shared.forward(x);
       Tensor slope = grad(sum(square(out)), {x})[0].value(), table = sinusoidal_positions(T, d).to(dtype);
       const std::vector<double> actual = out.value().to_vector<double>(), right = table.to_vector<double>(),

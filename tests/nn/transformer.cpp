@@ -235,6 +235,7 @@ BOOST_AUTO_TEST_CASE(the_order_of_a_batch_changes_nothing) {
 
 BOOST_AUTO_TEST_CASE(a_batch_that_does_not_fit_is_refused) {
   EncoderClassifier model(tiny_classifier(), plain_attention);
+  model.to(test_device());
   model.initialise(1);
   model.train(false);
   Tensor tokens = padded_tokens({3, 2}, 3);

@@ -30,7 +30,7 @@ void AttentionCase::add_to(Cli& cli) {
   engine_flag(cli, engine);
   cli.choice("--precision", precision, {{"f32", Precision::f32}, {"f64", Precision::f64}, {"bf16", Precision::bf16}},
              "bf16: inputs, parameters and operands of large matrix products are rounded to bf16, the rest is f32");
-  cli.choice("--device", device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}}, "device that computes the attention");
+  device_flag(cli, device);
   cli.option("--gradients", gradients,
              "also compute grad.NAME, the gradient of the sum of output * cotangent, for every input and parameter");
   cli.option("--weights", weights, "also write the attention weights, [B, H, m, n]");
@@ -80,11 +80,11 @@ class GivenTensors {
   Tensor in_precision(const Tensor& x) const {
     switch (options_.precision) {
       case AttentionCase::Precision::f64:
-        return x.to(DType::f64).to(options_.device);
+        return x.to(DType::f64).to(options_.compute_device());
       case AttentionCase::Precision::bf16:
-        return x.to(DType::bf16).to(DType::f32).to(options_.device);
+        return x.to(DType::bf16).to(DType::f32).to(options_.compute_device());
       default:
-        return x.to(DType::f32).to(options_.device);
+        return x.to(DType::f32).to(options_.compute_device());
     }
   }
 
@@ -206,7 +206,7 @@ void add_pointers(Inputs& in, const AttentionCase& options, const GivenTensors& 
     if (!given.has(name)) continue;
     const Tensor& x = given.file().at(name);
     if (is_whole(x) && x.rank() == 3)
-      *pointer = in.add(name, x.to(options.device), false);
+      *pointer = in.add(name, x.to(options.compute_device()), false);
     else if (given.has_numbers(name) && x.rank() == 4)
       *pointer = in.add(name, given.numbers(name));
     else
@@ -232,7 +232,7 @@ Inputs read_inputs(const AttentionCase& options, const GivenTensors& given, Gene
   if (given.has_numbers("mask"))
     in.input.mask = in.add("mask", given.numbers("mask"));
   else if (given.has("mask"))
-    in.input.mask = in.add("mask", given.file().at("mask").to(options.device), false);
+    in.input.mask = in.add("mask", given.file().at("mask").to(options.compute_device()), false);
   if (given.has("allowed")) {
     const Tensor& allowed = given.file().at("allowed");
     if (allowed.dtype() != DType::boolean && allowed.dtype() != DType::u8)
@@ -265,7 +265,7 @@ std::unique_ptr<Attention> make_attention(const AttentionCase& options, const Gi
   with_flag(asked(options), [&] { attention = attention_factory(options.method)(shape); });
   attention->to(options.precision == AttentionCase::Precision::f64 ? DType::f64 : DType::f32);
   attention->initialise(options.seed);
-  attention->to(options.device);
+  attention->to(options.compute_device());
   attention->train(false);
   for (const NamedParameter& parameter : attention->parameters()) {
     Tensor values = Variable(parameter.variable).value(), own = given.numbers(parameter.name);
@@ -356,7 +356,7 @@ std::string free_name(const std::string& name, const std::vector<std::string>& t
 
 AttentionResult attend_case(const AttentionCase& options, const Safetensors& file) {
   require_place_fits(options);
-  Tensor::empty({1}, DType::f32, options.device);  // throws Error if the device does not exist
+  Tensor::empty({1}, DType::f32, options.compute_device());  // throws Error if the device does not exist
   GivenTensors given(file, options);
   Generator generator(options.seed);
   Inputs in = read_inputs(options, given, generator);

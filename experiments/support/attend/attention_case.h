@@ -9,7 +9,7 @@
 
 #include "attention/engine/attend.h"
 #include "attention/method.h"
-#include "experiments/support/program/cli.h"
+#include "experiments/support/program/device_flag.h"
 #include "tensor/format/safetensors.h"
 
 namespace fovea {
@@ -31,11 +31,12 @@ struct AttentionCase {
   std::optional<Place> place;
   AttentionEngine engine = AttentionEngine::fastest;
   Precision precision = Precision::f32;
-  Device device = Device::cpu;
+  std::string device = "cpu";  ///< cpu, cuda or cuda:N
   bool gradients = false, weights = false;
   std::uint64_t seed = 1;
 
   void add_to(Cli& cli);
+  Device compute_device() const { return device_of(device); }
 };
 
 /// All tensors of a run, as they are written to the file --out.

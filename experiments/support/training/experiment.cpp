@@ -163,7 +163,7 @@ void ExperimentBase::train(const std::vector<Plan>& plans, const std::string& da
                            const SaveData& save_data, const Body& body) {
   directory();
   has_begun_ = true;
-  save_start(directory_->path(), cli_.command());
+  save_start(directory_->path(), cli_.command(), parse_device(cli_.configuration().at("device").get<std::string>()));
   std::vector<RunResult> results;
   double seconds = 0;
   std::int64_t trained = 0;

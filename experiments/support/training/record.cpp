@@ -13,6 +13,7 @@
 #include "experiments/support/program/run_directory.h"
 #include "experiments/version.h"
 #include "tensor/error.h"
+#include "tensor/kernels.h"
 #include "tensor/support/atomic_file.h"
 
 namespace fovea {
@@ -229,7 +230,7 @@ std::optional<RunResult> load_result(const fs::path& directory) {
   return result;
 }
 
-void save_start(const fs::path& directory, const std::string& command) {
+void save_start(const fs::path& directory, const std::string& command, Device device) {
   const fs::path path = directory / "run.json";
   Json starts = fs::exists(path) ? load_json(path) : Json::array();
   require(starts.is_array(), "{}: not what a run writes: expected a list, found {}", path.string(), starts.type_name());
@@ -241,6 +242,7 @@ void save_start(const fs::path& directory, const std::string& command) {
                     {"machine", host_name()},
                     {"processor", processor_name()},
                     {"threads", omp_get_max_threads()}});
+  if (device != Device::cpu) starts.back()["gpu"] = kernels(device).describe();
   save_json(path, starts);
 }
 

@@ -5,6 +5,7 @@
 
 #include <omp.h>
 
+#include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/progress.h"
@@ -62,13 +63,13 @@ void TrainingOptions::add_to(Cli& cli) {
   cli.option("--checkpoint-every", checkpoint_every, "steps between checkpoints").at_least(1).unit("steps").rare();
   cli.option("--seed", seed, "seed of initial values, order of batches and dropout");
   cli.option("--precision", precision, "precision of matrix products").one_of({"f32", "bf16"}).rare();
-  cli.option("--device", device, "where to compute").one_of({"cpu", "cuda"}).rare();
+  device_flag(cli, device).rare();
   cli.option("--threads", threads, "threads; 0: one per core").range(0, 1024).unsaved().rare();
 }
 
 void TrainingOptions::check() const {
   with_flag("--schedule", [&] { Schedule::parse(schedule); });
-  kernels(parse_device(device));  // throws where there is no GPU
+  kernels(device_of(device));  // throws where there is no GPU
 }
 
 void TrainingOptions::apply() const {

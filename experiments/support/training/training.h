@@ -44,7 +44,7 @@ struct TrainingOptions {
   std::int64_t keep = 0;     ///< the models of this many last evaluations stay in the run's directory
   std::uint64_t seed = 1;
   std::string precision = "f32";  ///< of matrix products: f32 or bf16
-  std::string device = "cpu";
+  std::string device = "cpu";     ///< cpu, cuda or cuda:N
   int threads = 0;  ///< 0: as many as there are cores
 
   void add_to(Cli& cli);

@@ -1,0 +1,168 @@
+// The programs with --device cuda: they train, test and decode as on the CPU.
+#include <cmath>
+#include <map>
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/program/json_file.h"
+#include "tests/device.h"
+#include "tests/experiments/programs.h"
+
+using namespace fovea;
+
+namespace {
+
+/// Flags that train a small model of each task.
+const std::map<std::string, std::vector<std::string>>& tasks() {
+  static const std::vector<std::string> sizes{"--model-dim", "8",        "--heads", "2",           "--feed-forward-dim",
+                                              "8",           "--layers", "1",       "--min-count", "1"};
+  static const std::vector<std::string> sentences{"--batch-tokens", "64", "--evaluate-every", "3"};
+  auto flags = [](const std::vector<std::string>& more) { return joined(joined(sizes, sentences), more); };
+  static const std::string pairs = "generated:train=9,dev=3,test=3,phrases=1-2,words=4";
+  static const std::map<std::string, std::vector<std::string>> all{
+      {"translate", flags({"--data", pairs, "--longest", "6", "--attention", "gaussian"})},
+      {"summarize", flags({"--data", "generated:train=9,dev=3,test=3", "--longest", "6", "--max-length", "12"})},
+      {"language_model", flags({"--data", "generated:train=12,dev=3,test=3", "--attention", "alibi"})},
+      {"tagging", flags({"--data", pairs})},
+      {"sentiment", flags({"--data", "generated:train=24,dev=6,test=6", "--attention", "relative"})},
+      {"agreement", flags({"--data", "generated:train=24,dev=6,test=6", "--attention", "window(use=additive)"})}};
+  return all;
+}
+
+/// The lines of a run's log.
+std::vector<Json> log_of(const std::filesystem::path& run) {
+  std::vector<Json> lines;
+  std::ifstream file(run / "log.jsonl");
+  for (std::string line; std::getline(file, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+/// Checks that two runs logged the same updates, with equal losses, norms and scores of the development set.
+void check_alike(const std::filesystem::path& a, const std::filesystem::path& b, double tolerance) {
+  const std::vector<Json> left = log_of(a), right = log_of(b);
+  BOOST_TEST_REQUIRE(left.size() == right.size());
+  BOOST_TEST(!left.empty());
+  for (std::size_t k = 0; k < left.size(); ++k) {
+    BOOST_TEST(left[k].at("update") == right[k].at("update"));
+    for (const char* key : {"loss", "unsmoothed_loss", "gradient_norm"})
+      BOOST_TEST(left[k].at(key).get<double>() == right[k].at(key).get<double>(),
+                 boost::test_tools::tolerance(tolerance));
+    if (!left[k].contains("dev")) continue;
+    for (const auto& [name, score] : left[k].at("dev").items())
+      BOOST_TEST(score.get<double>() == right[k].at("dev").at(name).get<double>(),
+                 boost::test_tools::tolerance(tolerance));
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(programs_on_cuda, *with_cuda())
+
+BOOST_AUTO_TEST_CASE(every_task_trains_and_is_tested_as_on_the_cpu) {
+  for (const auto& [program, flags] : tasks()) BOOST_TEST_CONTEXT(program) {
+      Folder folder;
+      for (const std::string device : {"cpu", "cuda"}) {
+        const Ended run = ended(program, joined(flags, {"--updates", "3", "--seed", "5", "--device", device, "--out",
+                                                        (folder / device).string()}));
+        BOOST_TEST_REQUIRE(run.status == 0, run.err);
+      }
+      check_alike(folder / "cpu", folder / "cuda", 1e-5);
+      const Json cpu = load_json(folder / "cpu" / "result.json"), cuda = load_json(folder / "cuda" / "result.json");
+      for (const auto& [set, test] : cpu.at("tests").items())
+        for (const auto& [name, score] : test.at("scores").items())
+          BOOST_TEST(score.at("value").get<double>() ==
+                         cuda.at("tests").at(set).at("scores").at(name).at("value").get<double>(),
+                     boost::test_tools::tolerance(1e-4));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(fifty_updates_follow_the_losses_of_the_cpu) {
+  Folder folder;
+  for (const std::string device : {"cpu", "cuda"}) {
+    const Ended run = ended("sentiment", {"--data",
+                                          "generated:train=60,dev=6,test=6",
+                                          "--model-dim",
+                                          "8",
+                                          "--heads",
+                                          "2",
+                                          "--feed-forward-dim",
+                                          "8",
+                                          "--layers",
+                                          "1",
+                                          "--batch-tokens",
+                                          "48",
+                                          "--schedule",
+                                          "constant(rate=3e-3)",
+                                          "--evaluate-every",
+                                          "25",
+                                          "--updates",
+                                          "50",
+                                          "--device",
+                                          device,
+                                          "--out",
+                                          (folder / device).string()});
+    BOOST_TEST_REQUIRE(run.status == 0, run.err);
+  }
+  BOOST_TEST(log_of(folder / "cpu").size() == 6u);
+  check_alike(folder / "cpu", folder / "cuda", 1e-4);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_continues_on_the_other_device) {
+  const auto flags = joined(tasks().at("tagging"), {"--checkpoint-every", "1"});
+  for (const std::string first : {"cpu", "cuda"}) BOOST_TEST_CONTEXT(first << " first") {
+      Folder folder;
+      const std::string second = first == "cpu" ? "cuda" : "cpu";
+      auto train = [&](const std::string& name, const std::string& updates, const std::string& device) {
+        return ended("tagging",
+                     joined(flags, {"--updates", updates, "--device", device, "--out", (folder / name).string()}));
+      };
+      BOOST_TEST_REQUIRE(train("whole", "4", "cpu").status == 0);
+      BOOST_TEST_REQUIRE(train("parts", "2", first).status == 0);
+      const Ended rest =
+          ended("tagging", {"--resume", (folder / "parts").string(), "--updates", "4", "--device", second});
+      BOOST_TEST_REQUIRE(rest.status == 0, rest.err);
+      BOOST_TEST(load_json(folder / "parts" / "config.json").at("device") == second);
+      BOOST_TEST(load_json(folder / "parts" / "result.json").at("training").at("updates") == 4);
+      const double whole = log_of(folder / "whole").back().at("loss"),
+                   parts = log_of(folder / "parts").back().at("loss");
+      BOOST_TEST(parts == whole, boost::test_tools::tolerance(1e-5));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_trained_model_decodes_the_same_on_both_devices) {
+  Folder folder;
+  const std::string run = (folder / "run").string();
+  const Ended trained = ended("translate", {"--data",
+                                            few_sentences,
+                                            "--longest",
+                                            "8",
+                                            "--model-dim",
+                                            "8",
+                                            "--heads",
+                                            "2",
+                                            "--feed-forward-dim",
+                                            "8",
+                                            "--layers",
+                                            "1",
+                                            "--min-count",
+                                            "1",
+                                            "--updates",
+                                            "40",
+                                            "--schedule",
+                                            "constant(rate=1e-2)",
+                                            "--out",
+                                            run});
+  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+  std::ofstream(folder / "text") << "loru tira\nfafi\n\nloru fafi tira\n";
+  auto decoded = [&](const std::string& device, const std::vector<std::string>& more) {
+    const Ended one =
+        ended("translate", joined({"--model", run, "--decode", (folder / "text").string(), "--device", device}, more));
+    BOOST_TEST_REQUIRE(one.status == 0, one.err);
+    return one.out;
+  };
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{}, {"--beam", "1"}, {"--beam", "3", "--n-best", "2", "--no-repeat", "2"}})
+    BOOST_TEST(decoded("cuda", more) == decoded("cpu", more));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
