@@ -7,27 +7,38 @@ namespace fovea::cuda {
 
 namespace {
 
-template <class... In, class F, std::size_t... k>
-__device__ auto result_at(const F& f, const std::byte* const* in, const std::int64_t* offset,
-                          std::index_sequence<k...>) {
-  return f(reinterpret_cast<const In*>(in[k])[offset[k]]...);
-}
+/// The elements that a thread computes at a time: those of a 16-byte Pack of the largest operand, at least two.
+template <class... Operands>
+inline constexpr int run_width = std::min({8, widest_pack<Operands>...});
 
 template <class F, class Out, class... In>
-__global__ void combine_elements(F f, DeviceLoop<1 + sizeof...(In)> loop, Out* out,
+__global__ void combine_elements(F f, RunLoop<1 + sizeof...(In), run_width<Out, In...>> loop, Out* out,
                                  std::array<const std::byte*, sizeof...(In)> in) {
-  for_elements(loop.count, [&](std::int64_t element) {
+  constexpr int width = run_width<Out, In...>;
+  for_elements(loop.runs(), [&](std::int64_t run) {
     std::int64_t offset[1 + sizeof...(In)];
-    loop.offsets(element, offset);
-    out[offset[0]] = result_at<In...>(f, in.data(), offset + 1, std::index_sequence_for<In...>{});
+    const int count = loop.start_of_run(run, offset);
+    [&]<std::size_t... k>(std::index_sequence<k...>) {
+      std::tuple<Pack<In, width>...> x;
+      (load_elements(reinterpret_cast<const In*>(in[k]) + offset[1 + k], loop.inner_step(1 + k),
+                     loop.is_pack(1 + k, count), count, std::get<k>(x).element),
+       ...);
+      Out y[width];
+#pragma unroll
+      for (int i = 0; i < width; ++i) y[i] = f(std::get<k>(x).element[i]...);
+      store_elements(y, out + offset[0], loop.inner_step(0), loop.is_pack(0, count), count);
+    }
+    (std::index_sequence_for<In...>{});
   });
 }
 
 template <class Out, class... In, class F, std::size_t... k>
 void combine(const F& f, Tensor& out, const Tensor* const* in, std::index_sequence<k...>) {
   constexpr int operands = 1 + sizeof...(In);
-  DeviceLoop<operands> loop(plan_loop<operands>(out.shape(), {&out, in[k]...}));
-  launch(F::name, combine_elements<F, Out, In...>, {blocks_for(loop.count)}, f, loop, out.mutable_data<Out>(),
+  Out* first = out.mutable_data<Out>();
+  const RunLoop<operands, run_width<Out, In...>> loop(plan_loop<operands>(out.shape(), {&out, in[k]...}),
+                                                      {first, in[k]->address()...}, {sizeof(Out), sizeof(In)...});
+  launch(F::name, combine_elements<F, Out, In...>, {blocks_for(loop.runs())}, f, loop, first,
          std::array<const std::byte*, operands - 1>{in[k]->address()...});
 }
 

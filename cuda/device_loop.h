@@ -11,6 +11,13 @@ namespace fovea::cuda {
 /// The largest rank of a loop, that of tensors.
 inline constexpr int max_loop_rank = 8;
 
+/// Returns a / b for numbers that are not negative. Divisions of 32 bits take a fraction of the time of those of 64
+/// bits.
+__device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  if ((a | b) >> 32 == 0) return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+  return a / b;
+}
+
 /// An ElementLoop (tensor/element_loop.h), which walks several strided operands of one shape, as plain arrays: kernels
 /// take it by value.
 template <int operands>
@@ -48,22 +55,13 @@ struct DeviceLoop {
   }
 
  private:
-  /// The offsets of element number `element` of the first `dimensions` dimensions. Divisions of 32 bits take a fraction
-  /// of the time of those of 64 bits.
+  /// Computes the offsets of element number `element` of the first `dimensions` dimensions.
   template <int n>
   __device__ void offsets_over(int dimensions, std::int64_t element, std::int64_t (&offset)[n]) const {
     static_assert(n <= operands);
     for (int k = 0; k < n; ++k) offset[k] = 0;
-    if (element >> 32 == 0)
-      walk(dimensions, static_cast<std::uint32_t>(element), offset);
-    else
-      walk(dimensions, static_cast<std::uint64_t>(element), offset);
-  }
-  template <class Number, int n>
-  __device__ void walk(int dimensions, Number element, std::int64_t (&offset)[n]) const {
     for (int d = dimensions - 1; d >= 0; --d) {
-      const Number size = static_cast<Number>(shape[d]), rest = d > 0 ? element / size : 0;
-      const std::int64_t index = static_cast<std::int64_t>(element - rest * size);
+      const std::int64_t rest = d > 0 ? quotient(element, shape[d]) : 0, index = element - rest * shape[d];
       element = rest;
       for (int k = 0; k < n; ++k) offset[k] += index * strides[k][d];
     }
@@ -115,5 +113,42 @@ __device__ void store_elements(const T (&from)[width], T* to, std::int64_t step,
       if (i < count) to[i * step] = from[i];
   }
 }
+
+/// A DeviceLoop whose threads take runs of `width` neighbouring elements of the last dimension. The last run of a row
+/// may be shorter.
+template <int operands, int width>
+struct RunLoop : DeviceLoop<operands> {
+  std::int64_t runs_of_row;
+  unsigned packed;  ///< bit k: all whole runs of operand k are Packs
+
+#ifndef __CUDACC_RTC__
+  /// `first` has the address of the first element of each operand, `bytes` the size of its elements.
+  template <class ElementLoop>
+  RunLoop(const ElementLoop& loop, const void* const (&first)[operands], const std::size_t (&bytes)[operands])
+      : DeviceLoop<operands>(loop), packed(0) {
+    runs_of_row = (this->inner() + width - 1) / width;
+    for (int k = 0; k < operands; ++k) {
+      const auto address = reinterpret_cast<std::uintptr_t>(first[k]);
+      bool is_packed = this->inner_step(k) == 1 && address % (width * bytes[k]) == 0;
+      for (int d = 0; d < this->rank - 1; ++d) is_packed = is_packed && this->strides[k][d] % width == 0;
+      packed |= static_cast<unsigned>(is_packed) << k;
+    }
+  }
+#endif
+
+  __host__ __device__ std::int64_t runs() const { return this->count / this->inner() * runs_of_row; }
+  /// Computes where run number `run` begins in each of the first n operands, and returns its number of elements.
+  template <int n>
+  __device__ int start_of_run(std::int64_t run, std::int64_t (&offset)[n]) const {
+    const std::int64_t row = this->rank == 1 ? 0 : quotient(run, runs_of_row),
+                       column = (run - row * runs_of_row) * width;
+    this->row_offsets(row, offset);
+    for (int k = 0; k < n; ++k) offset[k] += column * this->inner_step(k);
+    const std::int64_t left = this->inner() - column;
+    return left < width ? static_cast<int>(left) : width;
+  }
+  /// Whether a run of `count` elements is a Pack in operand k.
+  __device__ bool is_pack(int k, int count) const { return count == width && (packed >> k & 1); }
+};
 
 }  // namespace fovea::cuda

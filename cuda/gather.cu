@@ -1,6 +1,9 @@
 // The GPU's kernels that gather elements or rows by index, and those that scatter and add, which are the backward pass
 // of gathering. Elements are added in a fixed order, so results repeat bit for bit.
-#include "cuda/collectives.h"
+#include <bit>
+#include <cub/device/device_radix_sort.cuh>
+#include <limits>
+
 #include "cuda/index_report.h"
 #include "cuda/launch.h"
 #include "cuda/shared_memory.h"
@@ -37,77 +40,166 @@ __device__ T element_or_zero(const T* first, std::int64_t i, std::int64_t size, 
   return 0 <= i && i < size ? first[i * step] : T(0);
 }
 
-template <class T, class Index>
-__global__ void gather_elements(const T* table, std::int64_t table_rows, const Index* index, T* out, std::int64_t count,
-                                std::int64_t width) {
+/// Copies rows of `width` units each; neighbouring rows of the table are `table_step` units apart.
+template <class Unit, class Index>
+__global__ void gather_units(const Unit* table, std::int64_t table_rows, std::int64_t table_step, const Index* index,
+                             Unit* out, std::int64_t count, std::int64_t width) {
   for_elements(count * width, [&](std::int64_t e) {
-    out[e] = element_or_zero(table + e % width, index[e / width], table_rows, width);
+    const std::int64_t place = quotient(e, width), column = e - place * width, row = index[place];
+    out[e] = 0 <= row && row < table_rows ? table[row * table_step + column] : Unit{};
   });
 }
 
-/// Adds rows to their rows of the table. Each block takes one row of the table at a time, searches all indices for that
-/// row, tile by tile, and adds the matching rows in order.
-template <class T, class Index>
-__global__ void add_rows(T* table, std::int64_t table_rows, const Index* index, const T* rows, std::int64_t count,
-                         std::int64_t width) {
-  using BlockScan = cub::BlockScan<int, block_threads>;
-  __shared__ typename BlockScan::TempStorage shared;
-  __shared__ SharedArray<std::int64_t, block_threads> mine;
-  for (std::int64_t row = blockIdx.x; row < table_rows; row += gridDim.x) {
-    for (std::int64_t tile = 0; tile < count; tile += block_threads) {
-      std::int64_t position = tile + threadIdx.x;
-      int is_mine = position < count && index[position] == row, place, found;
-      BlockScan(shared).ExclusiveSum(is_mine, place, found);
-      if (is_mine) mine[place] = position;
-      __syncthreads();
-      for (std::int64_t column = threadIdx.x; column < width && found > 0; column += block_threads) {
-        T total = table[row * width + column];
-        for (int k = 0; k < found; ++k) total += rows[mine[k] * width + column];
-        table[row * width + column] = total;
-      }
-      __syncthreads();
-    }
-  }
+/// Calls body(Type<Unit>{}) with the largest type of up to 16 bytes whose size divides `bytes`, a combination of sizes
+/// and addresses.
+template <class Body>
+void visit_unit(std::uintptr_t bytes, const Body& body) {
+  if (bytes % 16 == 0) return body(Type<Pack<std::uint64_t, 2>>{});
+  if (bytes % 8 == 0) return body(Type<std::uint64_t>{});
+  if (bytes % 4 == 0) return body(Type<std::uint32_t>{});
+  if (bytes % 2 == 0) return body(Type<std::uint16_t>{});
+  body(Type<std::uint8_t>{});
 }
 
 void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
-  std::int64_t count = index.elements(), width = table.size(1);
+  const std::int64_t count = index.elements(), width = table.size(1);
   if (out.elements() == 0) return;
   if (!out.is_contiguous()) {
     Tensor packed = Tensor::empty(out.shape(), out.dtype(), out.device());
     gather_rows(table, index, packed);
     return out.copy_from(packed);
   }
-  Tensor packed_table = table.contiguous(), packed_index = index.contiguous();
+  const Tensor rows = table.strides()[1] == 1 || width == 1 ? table : table.contiguous();
+  const Tensor packed_index = index.contiguous();
+  const auto size = static_cast<std::int64_t>(size_of(table.dtype()));
+  const std::int64_t row_bytes = width * size, step_bytes = rows.strides()[0] * size;
+  std::byte* to = out.mutable_address();
+  const auto alike = static_cast<std::uintptr_t>(row_bytes) | static_cast<std::uintptr_t>(step_bytes) |
+                     reinterpret_cast<std::uintptr_t>(rows.address()) | reinterpret_cast<std::uintptr_t>(to);
   visit_index("gather_rows", index.dtype(), [&](auto index_type) {
     using Index = typename decltype(index_type)::type;
-    const Index* first = packed_index.data<Index>();
-    visit(table.dtype(), [&](auto type) {
-      using T = typename decltype(type)::type;
-      launch("gather_rows", gather_elements<T, Index>, {blocks_for(count * width)}, packed_table.data<T>(),
-             table.size(0), first, out.mutable_data<T>(), count, width);
+    visit_unit(alike, [&](auto type) {
+      using Unit = typename decltype(type)::type;
+      constexpr auto unit = static_cast<std::int64_t>(sizeof(Unit));
+      launch("gather_rows", gather_units<Unit, Index>, {blocks_for(count * row_bytes / unit)},
+             reinterpret_cast<const Unit*>(rows.address()), table.size(0), step_bytes / unit,
+             packed_index.data<Index>(), reinterpret_cast<Unit*>(to), count, row_bytes / unit);
     });
   });
 }
 
+/// Writes the number of the table's row that each index names, or `table_rows` for an index outside, and the places 0,
+/// 1, ... of the indices.
+template <class Index>
+__global__ void number_rows(const Index* index, std::uint32_t count, std::uint32_t table_rows, std::uint32_t* row,
+                            std::uint32_t* place) {
+  for_elements(count, [&](std::int64_t e) {
+    const auto named = static_cast<std::int64_t>(index[e]);
+    row[e] = 0 <= named && named < table_rows ? static_cast<std::uint32_t>(named) : table_rows;
+    place[e] = static_cast<std::uint32_t>(e);
+  });
+}
+
+/// The indices of scatter_add_rows in the order of the rows that they name; equal ones in their own order. They are
+/// divided into chunks, so that a row that many indices name is added up by many threads.
+struct SortedIndices {
+  static constexpr std::int64_t chunk = 32;
+  const std::uint32_t* row;    ///< of the table
+  const std::uint32_t* place;  ///< of the index
+  std::int64_t count, table_rows;
+
+  __host__ __device__ std::int64_t chunks() const { return (count + chunk - 1) / chunk; }
+  /// Whether indices i − 1 and i name the same row.
+  __device__ bool continues(std::int64_t i) const { return 0 < i && i < count && row[i] == row[i - 1]; }
+};
+
+/// Adds the rows of one chunk, for one column in each thread. The total of indices that name the same row is added to
+/// the table if all of them lie in the chunk. Otherwise it is a part: parts[chunk][0] if the row began in an earlier
+/// chunk, parts[chunk][1] if it begins in this one.
+template <class T>
+__global__ void add_chunks(SortedIndices sorted, const T* rows, T* table, double* parts, std::int64_t width) {
+  for_elements(sorted.chunks() * width, [&](std::int64_t e) {
+    const std::int64_t chunk = quotient(e, width), column = e - chunk * width, begin = chunk * sorted.chunk;
+    const std::int64_t end = begin + sorted.chunk < sorted.count ? begin + sorted.chunk : sorted.count;
+    for (std::int64_t i = begin; i < end;) {
+      const std::int64_t first = i, row = sorted.row[first];
+      if (row >= sorted.table_rows) return;
+      double total = 0;
+      do total += static_cast<double>(rows[sorted.place[i] * width + column]);
+      while (++i < end && sorted.continues(i));
+      const bool begins_here = !sorted.continues(first), ends_here = !sorted.continues(i);
+      if (begins_here && ends_here)
+        table[row * width + column] = static_cast<T>(static_cast<double>(table[row * width + column]) + total);
+      else
+        parts[(2 * chunk + begins_here) * width + column] = total;
+    }
+  });
+}
+
+/// Joins the parts of each row of the table that has several, in order, and adds them to the table.
+template <class T>
+__global__ void join_chunks(SortedIndices sorted, const double* parts, T* table, std::int64_t width) {
+  for_elements(sorted.chunks() * width, [&](std::int64_t e) {
+    std::int64_t chunk = quotient(e, width), end = (chunk + 1) * sorted.chunk;
+    const std::int64_t column = e - chunk * width, begin = chunk * sorted.chunk;
+    const std::int64_t row = end < sorted.count ? sorted.row[end] : sorted.table_rows;
+    if (row >= sorted.table_rows || !sorted.continues(end)) return;
+    if (sorted.row[begin] == row && sorted.continues(begin)) return;  // the row began in an earlier chunk
+    double total = parts[(2 * chunk + 1) * width + column];
+    for (; sorted.continues(end) && sorted.row[end] == row; end += sorted.chunk)
+      total += parts[2 * ++chunk * width + column];
+    table[row * width + column] = static_cast<T>(static_cast<double>(table[row * width + column]) + total);
+  });
+}
+
+/// Sorts the indices. `storage` keeps the result alive.
+SortedIndices sorted_indices(const Tensor& index, std::int64_t table_rows, Tensor& storage) {
+  const std::int64_t count = index.elements();
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  require(count <= most && table_rows < most, "scatter_add_rows: {} indices into {} rows; at most {} of each", count,
+          table_rows, most);
+  storage = Tensor::empty({4, count}, DType::i32, Device::cuda);
+  auto* row = reinterpret_cast<std::uint32_t*>(storage.mutable_address());
+  std::uint32_t *place = row + count, *sorted_row = place + count, *sorted_place = sorted_row + count;
+  const Tensor packed = index.contiguous();
+  visit_index("scatter_add_rows", index.dtype(), [&](auto type) {
+    using Index = typename decltype(type)::type;
+    launch("scatter_add_rows", number_rows<Index>, {blocks_for(count)}, packed.data<Index>(),
+           static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(table_rows), row, place);
+  });
+  auto sort = [&](void* scratch, std::size_t& bytes) {
+    const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(table_rows)));
+    check(cub::DeviceRadixSort::SortPairs(scratch, bytes, row, sorted_row, place, sorted_place, static_cast<int>(count),
+                                          0, bits, stream()),
+          "scatter_add_rows");
+  };
+  std::size_t bytes = 0;
+  sort(nullptr, bytes);
+  const Tensor scratch = Tensor::empty({static_cast<std::int64_t>(bytes)}, DType::u8, Device::cuda);
+  sort(scratch.mutable_address(), bytes);
+  return {sorted_row, sorted_place, count, table_rows};
+}
+
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
-  std::int64_t count = index.elements(), width = table.size(1);
-  if (count == 0 || width == 0) return;
+  const std::int64_t width = table.size(1);
+  if (index.elements() == 0 || width == 0) return;
   if (!table.is_contiguous()) {
     Tensor packed = table.clone();
     scatter_add_rows(packed, index, rows);
     return table.copy_from(packed);
   }
-  Tensor packed_rows = rows.contiguous(), packed_index = index.contiguous();
-  visit_index("scatter_add_rows", index.dtype(), [&](auto index_type) {
-    using Index = typename decltype(index_type)::type;
-    const Index* first = packed_index.data<Index>();
-    visit_real("scatter_add_rows", table.dtype(), [&](auto type) {
-      using T = typename decltype(type)::type;
-      auto blocks = static_cast<unsigned>(std::min<std::int64_t>(table.size(0), 1 << 16));
-      launch("scatter_add_rows", add_rows<T, Index>, {blocks}, table.mutable_data<T>(), table.size(0), first,
-             packed_rows.data<T>(), count, width);
-    });
+  Tensor storage;
+  const SortedIndices sorted = sorted_indices(index, table.size(0), storage);
+  const Tensor packed_rows = rows.contiguous(),
+               parts = Tensor::empty({2 * sorted.chunks(), width}, DType::f64, Device::cuda);
+  const unsigned blocks = blocks_for(sorted.chunks() * width);
+  visit_real("scatter_add_rows", table.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    T* to = table.mutable_data<T>();
+    launch("scatter_add_rows", add_chunks<T>, {blocks}, sorted, packed_rows.data<T>(), to, parts.mutable_data<double>(),
+           width);
+    if (sorted.chunks() > 1)
+      launch("scatter_add_rows", join_chunks<T>, {blocks}, sorted, parts.data<double>(), to, width);
   });
 }
 
@@ -142,7 +234,7 @@ void gather_last(const Tensor& x, const Tensor& index, Tensor& out) {
   });
 }
 
-constexpr int warp_lanes = 32, warps = block_threads / warp_lanes;
+constexpr int warps = block_threads / warp_lanes;
 /// How many sums of a row a warp computes at a time, in shared memory.
 constexpr std::int64_t most_sums = 512;
 

@@ -31,16 +31,6 @@ struct GroupTable {
   unsigned blocks() const { return first_block[groups]; }
 };
 
-/// Returns k with first_block[k] ≤ block < first_block[k + 1], where 0 ≤ k < groups.
-inline __device__ int group_of_block(const unsigned* first_block, int groups, unsigned block) {
-  int low = 0, high = groups;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (first_block[middle] <= block ? low : high) = middle;
-  }
-  return low;
-}
-
 template <class T, class F>
 __global__ void map_table(const __grid_constant__ F f, const __grid_constant__ GroupTable<T, F> table) {
   constexpr int results = result_count<F>, n = results + F::inputs, width = widest_pack<T>;
@@ -54,8 +44,8 @@ __global__ void map_table(const __grid_constant__ F f, const __grid_constant__ G
       step[k] = k < n - shared_inputs_of<F> ? 1 : 0;
       at[k] = table.first[group][k] + step[k] * (begin + e);
     }
-    map_run<results, F::inputs, width>(at, step, (1u << (n - shared_inputs_of<F>)) - 1,
-                                       static_cast<int>(end - e < width ? end - e : width),
+    const int count = static_cast<int>(end - e < width ? end - e : width);
+    map_run<results, F::inputs, width>(at, step, count == width ? (1u << (n - shared_inputs_of<F>)) - 1 : 0, count,
                                        FormulaOfElement<T, F, F::inputs>{f});
   }
 }
@@ -64,7 +54,7 @@ __global__ void map_table(const __grid_constant__ F f, const __grid_constant__ G
 template <class T, class F>
 bool is_flat(const MapOperands<T, GroupTable<T, F>::operands>& operands) {
   constexpr unsigned own = (1u << (GroupTable<T, F>::operands - shared_inputs_of<F>)) - 1;
-  return operands.loop.rank == 1 && (operands.packed & own) == own;
+  return operands.loop.rank == 1 && (operands.loop.packed & own) == own;
 }
 
 /// Computes the groups whose type is T: those that are flat together, the others one by one.
@@ -80,7 +70,7 @@ void map_groups_of(const F& f, std::span<const MapGroup> groups) {
     const MapTensors<T, F, F::inputs> tensors(group.out, group.in);
     const auto operands = tensors.loop();
     if (!is_flat<T, F>(operands)) {
-      launch(F::name, map_strided<T, F, F::inputs>, {blocks_for(operands.runs())}, f, operands);
+      launch(F::name, map_strided<T, F, F::inputs>, {blocks_for(operands.loop.runs())}, f, operands);
       continue;
     }
     table.add(operands.loop.count, tensors.first);

@@ -41,9 +41,7 @@ struct MapTensors {
     for (int k = 0; k < inputs; ++k)
       tensors[results + k] = in[k], first[results + k] = const_cast<T*>(in[k]->template data<T>());
   }
-  auto loop() const {
-    return MapOperands<T, operands>(plan_loop<operands>(tensors[0]->shape(), tensors), first.data(), operands);
-  }
+  auto loop() const { return MapOperands<T, operands>(plan_loop<operands>(tensors[0]->shape(), tensors), first); }
 };
 
 /// Computes out... = f(in...), element by element, for f32 and f64; inputs broadcast to the results' shape.
@@ -52,7 +50,7 @@ void map_tensors(const F& f, Tensor* const* out, const Tensor* const* in) {
   visit_real(F::name, out[0]->dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const auto operands = MapTensors<T, F, inputs>(out, in).loop();
-    launch(F::name, map_strided<T, F, inputs>, {blocks_for(operands.runs())}, f, operands);
+    launch(F::name, map_strided<T, F, inputs>, {blocks_for(operands.loop.runs())}, f, operands);
   });
 }
 

@@ -27,7 +27,7 @@ MapOperands<T> operands_of(const MapFormula& formula, Tensor* const* out, const 
   std::array<T*, max_operands> first{};
   for (int k = 0; k < formula.results; ++k) first[k] = out[k]->template mutable_data<T>();
   for (int k = 0; k < formula.inputs; ++k) first[formula.results + k] = const_cast<T*>(in[k]->template data<T>());
-  return {plan_loop<max_operands>(out[0]->shape(), tensors), first.data(), formula.results + formula.inputs};
+  return {plan_loop<max_operands>(out[0]->shape(), tensors), first};
 }
 
 #ifdef FOVEA_CUDA_ON_HOST
@@ -59,7 +59,7 @@ void run(const MapFormula& formula, const void* functor, MapOperands<T> operands
   std::vector<T> constants(expression.constants.begin(), expression.constants.end());
   constants.resize(std::max<std::size_t>(constants.size(), 1));  // the kernel takes at least one
   void* arguments[] = {&operands, constants.data()};
-  launch_compiled(formula.name, map_text(expression, dtype_of<T>), map_text_kernel, {blocks_for(operands.runs())},
+  launch_compiled(formula.name, map_text(expression, dtype_of<T>), map_text_kernel, {blocks_for(operands.loop.runs())},
                   arguments);
 }
 

@@ -1,11 +1,14 @@
-// Reductions on the GPU: one block per row, which joins its threads' totals with CUB. The order of additions depends on
-// the row's length alone, so results repeat.
+// Reductions on the GPU, over any dimensions of tensors with any strides. Where the reduced elements are neighbours, a
+// warp or a block computes a result; where the results are neighbours, a block computes a tile of columns. Large
+// reductions with few results are divided into parts, which are joined in order. Totals of f32 and f64 are f64. The
+// order of additions depends on the sizes alone, so results repeat.
+#include <algorithm>
 #include <span>
 #include <vector>
 
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
-#include "cuda/map_groups.h"
+#include "cuda/shared_memory.h"
 #include "tensor/provide.h"
 #include "tensor/reduce.h"
 
@@ -26,63 +29,224 @@ struct Join {
 template <class T>
 using Total = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
 
-/// Reduces each row of n elements to its total. `rows` has the offsets of each row in `out` and `in`, and `step` is the
-/// distance between the elements of a row in `in`.
-template <class T, class Op>
-__global__ void reduce_rows(DeviceLoop<2> rows, const T* in, T* out, std::int64_t n, std::int64_t step) {
+/// A reduction as kernels take it. A result is the total of `reduced.count` elements of x; `kept` walks the results:
+/// the offsets of their first elements in x, and of the results.
+template <int width>
+struct Reduction {
+  DeviceLoop<2> kept;
+  RunLoop<1, width> reduced;
+  /// Each result is computed in so many parts, by different groups of threads.
+  std::int64_t parts;
+};
+
+/// Where a part's total goes: to the result if it is the only part, else to parts[part][result].
+template <class T>
+struct Totals {
+  T* out;
+  Total<T>* parts;
+  __device__ void write(std::int64_t results, std::int64_t part, std::int64_t result, std::int64_t offset,
+                        Total<T> total) const {
+    if (parts)
+      parts[part * results + result] = total;
+    else
+      out[offset] = static_cast<T>(total);
+  }
+};
+
+/// Computes results whose elements are neighbours: `group` threads, a warp or a block, compute one part of a result at
+/// a time.
+template <class T, class Op, int group>
+__global__ void reduce_rows(const __grid_constant__ Reduction<widest_pack<T>> all, const T* x, Totals<T> totals) {
   using BlockReduce = cub::BlockReduce<Total<T>, block_threads>;
   __shared__ typename BlockReduce::TempStorage shared;
-  for (std::int64_t row = blockIdx.x; row < rows.count; row += gridDim.x) {
+  constexpr int width = widest_pack<T>, groups = block_threads / group;
+  const int thread = static_cast<int>(threadIdx.x) % group;
+  const std::int64_t runs = all.reduced.runs(), items = all.kept.count * all.parts;
+  for (std::int64_t item = std::int64_t{blockIdx.x} * groups + threadIdx.x / group; item < items;
+       item += std::int64_t{gridDim.x} * groups) {
+    const std::int64_t result = quotient(item, all.parts), part = item - result * all.parts;
     std::int64_t offset[2];
-    rows.offsets(row, offset);
+    all.kept.offsets(result, offset);
     auto total = static_cast<Total<T>>(Op::identity);
-    for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x)
-      total = Op::join(total, static_cast<Total<T>>(in[offset[1] + j * step]));
-    total = BlockReduce(shared).Reduce(total, Join<Op>{});
-    if (threadIdx.x == 0) out[offset[0]] = static_cast<T>(total);
+    const std::int64_t end = runs * (part + 1) / all.parts;
+    for (std::int64_t run = runs * part / all.parts + thread; run < end; run += group) {
+      std::int64_t start[1];
+      const int count = all.reduced.start_of_run(run, start);
+      T values[width];
+      load_elements(x + offset[0] + start[0], all.reduced.inner_step(0), all.reduced.is_pack(0, count), count, values);
+#pragma unroll
+      for (int i = 0; i < width; ++i)
+        if (i < count) total = Op::join(total, static_cast<Total<T>>(values[i]));
+    }
+    if constexpr (group == warp_lanes) {
+      for (int distance = warp_lanes / 2; distance > 0; distance /= 2)
+        total = Op::join(total, __shfl_xor_sync(~0u, total, distance));
+    } else {
+      total = BlockReduce(shared).Reduce(total, Join<Op>{});
+      __syncthreads();
+    }
+    if (thread == 0) totals.write(all.kept.count, part, result, offset[1], total);
+  }
+}
+
+/// How many threads of a block add elements of the same columns; neighbouring threads have neighbouring columns.
+constexpr int column_lanes = 32, row_lanes = block_threads / column_lanes;
+
+/// Computes results that are neighbours, the totals of columns: the last dimension of `kept`. Each block computes one
+/// part of `column_lanes` x `width` columns at a time; `reduced` walks the elements of a column.
+template <class T, class Op, int width>
+__global__ void reduce_columns(const __grid_constant__ RunLoop<2, width> kept,
+                               const __grid_constant__ DeviceLoop<1> reduced, std::int64_t parts, const T* x,
+                               Totals<T> totals) {
+  __shared__ SharedArray<Total<T>, block_threads * width> shared;
+  const int lane = static_cast<int>(threadIdx.x) % column_lanes,
+            row_lane = static_cast<int>(threadIdx.x) / column_lanes;
+  const std::int64_t tiles = (kept.runs() + column_lanes - 1) / column_lanes;
+  for (std::int64_t item = blockIdx.x; item < tiles * parts; item += gridDim.x) {
+    const std::int64_t tile = quotient(item, parts), part = item - tile * parts, run = tile * column_lanes + lane;
+    const bool is_inside = run < kept.runs();
+    std::int64_t offset[2] = {0, 0};
+    const int count = is_inside ? kept.start_of_run(run, offset) : 0;
+    Total<T> total[width];
+#pragma unroll
+    for (Total<T>& each : total) each = static_cast<Total<T>>(Op::identity);
+    const std::int64_t end = reduced.count * (part + 1) / parts;
+    for (std::int64_t row = reduced.count * part / parts + row_lane; row < end && is_inside; row += row_lanes) {
+      std::int64_t start[1];
+      reduced.offsets(row, start);
+      T values[width];
+      load_elements(x + offset[0] + start[0], kept.inner_step(0), kept.is_pack(0, count), count, values);
+#pragma unroll
+      for (int i = 0; i < width; ++i) total[i] = Op::join(total[i], static_cast<Total<T>>(values[i]));
+    }
+    for (int i = 0; i < width; ++i) shared[(row_lane * width + i) * column_lanes + lane] = total[i];
+    __syncthreads();
+    if (row_lane == 0)
+      for (int i = 0; i < count; ++i) {
+        Total<T> all = shared[i * column_lanes + lane];
+        for (int other = 1; other < row_lanes; ++other)
+          all = Op::join(all, static_cast<Total<T>>(shared[(other * width + i) * column_lanes + lane]));
+        // Runs are whole but for the last of a row, so this is the number of the result in row-major order.
+        const std::int64_t result = quotient(run, kept.runs_of_row) * kept.inner() + run % kept.runs_of_row * width + i;
+        totals.write(kept.count, part, result, offset[1] + i * kept.inner_step(1), all);
+      }
     __syncthreads();
   }
 }
 
-unsigned blocks_for_rows(std::int64_t rows) {
-  return static_cast<unsigned>(std::clamp<std::int64_t>(rows, 1, 1 << 16));
+/// Joins the parts of each result, in order.
+template <class T, class Op>
+__global__ void join_parts(DeviceLoop<2> kept, std::int64_t parts, const Total<T>* totals, T* out) {
+  for_elements(kept.count, [&](std::int64_t result) {
+    Total<T> total = totals[result];
+    for (std::int64_t part = 1; part < parts; ++part) total = Op::join(total, totals[part * kept.count + result]);
+    std::int64_t offset[2];
+    kept.offsets(result, offset);
+    out[offset[1]] = static_cast<T>(total);
+  });
 }
 
-/// Reduces the last dimension: `in` is [..., n], and `out` is [...].
+/// The dimensions of a reduction in their order in memory, neighbours merged, divided into those that are kept and
+/// those that are reduced. At least one of each kind, of size 1 if there is no other.
+struct ReductionDimensions {
+  ElementLoop<2> kept;     ///< offsets in x and in the result
+  ElementLoop<1> reduced;  ///< offsets in x
+  bool inner_is_kept;      ///< whether neighbouring elements of x belong to different results
+
+  ReductionDimensions(const Tensor& x, const Tensor& out) {
+    const ElementLoop<2> loop = plan_loop<2>(x.shape(), {&x, &out});
+    inner_is_kept = loop.strides[1][-1] != 0;
+    for (int d = 0; d < loop.rank(); ++d) {
+      if (loop.strides[1][d] == 0) {
+        reduced.shape.push_back(loop.shape[d]);
+        reduced.strides[0].push_back(loop.strides[0][d]);
+      } else {
+        kept.shape.push_back(loop.shape[d]);
+        for (int k = 0; k < 2; ++k) kept.strides[k].push_back(loop.strides[k][d]);
+      }
+    }
+    if (kept.rank() == 0) {
+      kept.shape.push_back(1);
+      for (Shape& strides : kept.strides) strides.push_back(0);
+    }
+    if (reduced.rank() == 0) {
+      reduced.shape.push_back(1);
+      reduced.strides[0].push_back(0);
+    }
+  }
+};
+
+/// Returns `out` with the rank of x and stride 0 in the dimensions that are reduced.
+Tensor spread_over(const Tensor& x, const Tensor& out) {
+  Shape steps = out.strides();
+  for (int d = 0; d < x.rank(); ++d)
+    if (out.shape()[d] == 1) steps[d] = 0;
+  return out.as_strided(x.shape(), steps);
+}
+
+/// Returns into how many parts the computation of each result is divided, where `items` groups of threads compute
+/// results of `length` steps each: enough for `wanted` groups, but of at least `shortest` steps. Depends on sizes
+/// alone, so that results repeat on every device.
+std::int64_t parts_of(std::int64_t items, std::int64_t length, std::int64_t wanted, std::int64_t shortest) {
+  return std::clamp<std::int64_t>(wanted / items, 1, std::max<std::int64_t>(length / shortest, 1));
+}
+
+/// Marks the runs of the first operand as not packed unless all strides of the other loop, whose offsets are added to
+/// theirs, keep them aligned.
+template <int operands, int width, class Other>
+RunLoop<operands, width> aligned_with(RunLoop<operands, width> runs, const Other& other) {
+  for (int d = 0; d < other.rank(); ++d)
+    if (other.strides[0][d] % width != 0) runs.packed &= ~1u;
+  return runs;
+}
+
+template <class T, class Op>
+void reduce_in_parts(const ReductionDimensions& dimensions, const T* x, T* out) {
+  constexpr int width = widest_pack<T>;
+  constexpr std::int64_t wanted_blocks = 1024, most_blocks = 1 << 16, longest_of_warp = 1024;
+  constexpr std::int64_t warps = block_threads / warp_lanes;
+  const DeviceLoop<2> kept(dimensions.kept);
+  const std::int64_t length = dimensions.reduced.shape.elements();
+  Tensor scratch;
+  auto totals_for = [&](std::int64_t parts) {
+    if (parts > 1) scratch = Tensor::empty({parts, kept.count}, dtype_of<Total<T>>, Device::cuda);
+    return Totals<T>{out, parts > 1 ? scratch.mutable_data<Total<T>>() : nullptr};
+  };
+  auto grid = [&](std::int64_t blocks) { return Grid{static_cast<unsigned>(std::min(blocks, most_blocks))}; };
+  std::int64_t parts;
+  if (dimensions.inner_is_kept) {
+    const auto columns =
+        aligned_with(RunLoop<2, width>(dimensions.kept, {x, out}, {sizeof(T), sizeof(T)}), dimensions.reduced);
+    const std::int64_t tiles = (columns.runs() + column_lanes - 1) / column_lanes;
+    parts = parts_of(tiles, length, wanted_blocks, 4 * row_lanes);
+    launch(Op::name, reduce_columns<T, Op, width>, grid(tiles * parts), columns, DeviceLoop<1>(dimensions.reduced),
+           parts, x, totals_for(parts));
+  } else {
+    const auto reduced = aligned_with(RunLoop<1, width>(dimensions.reduced, {x}, {sizeof(T)}), dimensions.kept);
+    parts = length <= longest_of_warp ? 1 : parts_of(kept.count, length, wanted_blocks, 8192);
+    const Reduction<width> all{kept, reduced, parts};
+    if (length <= longest_of_warp)
+      launch(Op::name, reduce_rows<T, Op, warp_lanes>, grid((kept.count + warps - 1) / warps), all, x, totals_for(1));
+    else
+      launch(Op::name, reduce_rows<T, Op, block_threads>, grid(kept.count * parts), all, x, totals_for(parts));
+  }
+  if (parts > 1)
+    launch(Op::name, join_parts<T, Op>, {blocks_for(kept.count)}, kept, parts, scratch.data<Total<T>>(), out);
+}
+
+/// Reduces the dimensions in which `out` has size 1 and `x` has not; both have the same rank.
 template <class Op>
-void reduce_last(const Tensor& in, Tensor& out) {
-  std::int64_t n = in.size(-1), step = in.strides()[-1];
-  Tensor heads = n > 0 ? in.select(-1, 0) : out;
+void reduce(const Op&, const Tensor& x, Tensor& out) {
   if (out.elements() == 0) return;
-  DeviceLoop<2> rows(plan_loop<2>(out.shape(), {&out, &heads}));
+  if (x.elements() == 0) return out.fill(Op::identity);
+  const ReductionDimensions dimensions(x, spread_over(x, out));
   auto run = [&](auto type) {
     using T = typename decltype(type)::type;
-    launch(Op::name, reduce_rows<T, Op>, {blocks_for_rows(rows.count)}, rows, in.data<T>(), out.mutable_data<T>(), n,
-           step);
+    reduce_in_parts<T, Op>(dimensions, x.data<T>(), out.mutable_data<T>());
   };
   if constexpr (std::is_same_v<Op, formula::Sum>)
-    if (in.dtype() == DType::i64) return run(Type<std::int64_t>{});
-  visit_real(Op::name, in.dtype(), run);
-}
-
-/// Reduces the dimensions in which `out` has size 1 and `in` has not; both have the same rank.
-template <class Op>
-void reduce(const Op&, const Tensor& in, Tensor& out) {
-  std::array<int, Shape::max_rank> order{};
-  Shape kept;
-  std::int64_t reduced = 1;
-  int position = 0;
-  auto is_kept = [&](int d) { return out.shape()[d] == in.shape()[d]; };
-  for (int d = 0; d < in.rank(); ++d)
-    if (is_kept(d)) order[position++] = d, kept.push_back(in.shape()[d]);
-  for (int d = 0; d < in.rank(); ++d)
-    if (!is_kept(d)) order[position++] = d, reduced *= in.shape()[d];
-  Tensor arranged = in.permute(std::span<const int>(order.data(), static_cast<std::size_t>(in.rank())));
-  Tensor target = out.reshape(kept);
-  if (kept.rank() == Shape::max_rank) return target.copy_from(arranged);  // what is reduced has size 1
-  Shape rows = kept;
-  rows.push_back(reduced);
-  reduce_last<Op>(arranged.reshape(rows), target);
+    if (x.dtype() == DType::i64) return run(Type<std::int64_t>{});
+  visit_real(Op::name, x.dtype(), run);
 }
 
 /// The tensors of one type whose norm is computed, as a kernel takes them by value. Each block adds the squares of one

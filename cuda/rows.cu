@@ -14,45 +14,83 @@ Tensor row_starts(const Tensor& x, bool has_elements) {
   return x.as_strided(leading_shape(x.shape()), leading_shape(x.strides()));
 }
 
+/// The operands as kernels take them, and the loop over the rows.
+/// Whether the whole Packs of `width` elements of each row are contiguous and aligned.
+bool is_packed(const Tensor& x, int width) {
+  const std::size_t bytes = static_cast<std::size_t>(width) * size_of(x.dtype());
+  bool packed = x.strides()[-1] == 1 && reinterpret_cast<std::uintptr_t>(x.address()) % bytes == 0;
+  for (int d = 0; d < x.rank() - 1; ++d) packed = packed && (x.size(d) == 1 || x.strides()[d] % width == 0);
+  return packed;
+}
+
+/// The operands as kernels take them, and the loop over the rows.
+template <class Formula>
+struct RowArguments {
+  static constexpr int inputs = static_cast<int>(Formula::inputs.size());
+  static constexpr int operands = inputs + static_cast<int>(Formula::outputs.size());
+  RowPointers<operands> all{};
+  std::array<Tensor, operands + 1> starts;  ///< the first elements of the rows of each operand and, last, of the mask
+
+  /// The width of Packs is that of the type T that the formula computes in.
+  RowArguments(const RowOperands& given, int width) {
+    for (int k = 0; k < operands; ++k) {
+      const Tensor& x = k < inputs ? given.in[k] : given.out[k - inputs];
+      const bool has_elements =
+          (k < inputs ? Formula::inputs[k] : Formula::outputs[k - inputs]) == formula::RowOperand::elements;
+      starts[k] = row_starts(x, has_elements);
+      all.first[k] = k < inputs ? const_cast<std::byte*>(x.address()) : x.mutable_address();
+      all.step[k] = has_elements && x.size(-1) > 1 ? x.strides()[-1] : 0;
+      all.packed |= static_cast<unsigned>(has_elements && is_packed(x, width)) << k;
+    }
+    starts[operands] = starts[0];
+    if (given.mask && given.mask->defined()) {
+      starts[operands] = row_starts(*given.mask, true);
+      all.allow = reinterpret_cast<const std::uint8_t*>(given.mask->address());
+      all.allow_step = given.mask->size(-1) > 1 ? given.mask->strides()[-1] : 0;
+    }
+    all.n = given.n;
+  }
+
+  DeviceLoop<operands + 1> rows(const Shape& shape) const {
+    std::array<const Tensor*, operands + 1> addresses;
+    for (int k = 0; k <= operands; ++k) addresses[k] = &starts[k];
+    return DeviceLoop<operands + 1>(plan_loop<operands + 1>(shape, addresses));
+  }
+};
+
+/// Runs the formula on all rows, spread as Spread says. Each block computes one part of the column sums; the number of
+/// blocks does not depend on the device, so that results repeat everywhere.
+template <class T, class Spread, class Formula>
+void run_spread(const Formula& formula, const RowOperands& given) {
+  const RowArguments<Formula> arguments(given, Spread::width);
+  const auto rows = arguments.rows(given.rows);
+  constexpr std::int64_t most_blocks = Formula::column_sums > 0 ? 256 : 1 << 16;
+  const auto blocks = static_cast<unsigned>(
+      std::clamp<std::int64_t>((rows.count + Spread::groups - 1) / Spread::groups, 1, most_blocks));
+  Tensor columns;
+  if (Formula::column_sums > 0) {
+    columns = Tensor::empty({blocks, Formula::column_sums * given.n}, DType::f64, Device::cuda);
+    if (Spread::items == 0) columns.fill(0);  // rows that are not held are added to them one by one
+  }
+  launch(Formula::name, run_rows_kernel<T, Formula, Spread>, {blocks}, formula, rows, arguments.all,
+         columns.defined() ? columns.mutable_data<double>() : nullptr);
+  if (columns.defined()) Tensor(*given.column_sums).copy_from(sum(columns, {0}).reshape(given.column_sums->shape()));
+}
+
 template <class Formula>
 void run(const Formula& formula, const RowOperands& given) {
-  constexpr int inputs = static_cast<int>(Formula::inputs.size());
-  constexpr int operands = inputs + static_cast<int>(Formula::outputs.size());
-  std::array<Tensor, operands + 1> starts;
-  std::array<const Tensor*, operands + 1> addresses;
-  RowPointers<operands> all{};
-  for (int k = 0; k < operands; ++k) {
-    const Tensor& x = k < inputs ? given.in[k] : given.out[k - inputs];
-    const bool has_elements =
-        (k < inputs ? Formula::inputs[k] : Formula::outputs[k - inputs]) == formula::RowOperand::elements;
-    starts[k] = row_starts(x, has_elements);
-    all.first[k] = k < inputs ? const_cast<std::byte*>(x.address()) : x.mutable_address();
-    all.step[k] = has_elements && x.size(-1) > 1 ? x.strides()[-1] : 0;
-  }
-  starts[operands] = starts[0];
-  if (given.mask && given.mask->defined()) {
-    starts[operands] = row_starts(*given.mask, true);
-    all.allow = reinterpret_cast<const std::uint8_t*>(given.mask->address());
-    all.allow_step = given.mask->size(-1) > 1 ? given.mask->strides()[-1] : 0;
-  }
-  all.n = given.n;
-  for (int k = 0; k <= operands; ++k) addresses[k] = &starts[k];
-  DeviceLoop<operands + 1> rows(plan_loop<operands + 1>(given.rows, addresses));
-
-  // Each block computes one part of the column sums. Their number is the same on every device, so that results repeat
-  // everywhere.
-  constexpr std::int64_t most_parts = 128;
-  const auto blocks =
-      static_cast<unsigned>(std::clamp<std::int64_t>(rows.count, 1, Formula::column_sums > 0 ? most_parts : 1 << 16));
-  Tensor columns;
-  if (Formula::column_sums > 0)
-    columns = Tensor::zeros({blocks, Formula::column_sums * given.n}, DType::f64, Device::cuda);
   visit_real(Formula::name, given.in[0].dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch(Formula::name, run_rows_kernel<T, Formula>, {blocks}, formula, rows, all,
-           columns.defined() ? columns.mutable_data<double>() : nullptr);
+    constexpr int width = widest_pack<T>, items = 4 * width;
+    using Shortest = RowSpread<warp_lanes, 2, 1>;
+    using Short = RowSpread<warp_lanes, items, width>;
+    using Held = RowSpread<block_threads, items, width>;
+    using Long = RowSpread<block_threads, 0, 1>;
+    if (given.n <= Shortest::longest) return run_spread<T, Shortest>(formula, given);
+    if (given.n <= Short::longest) return run_spread<T, Short>(formula, given);
+    if (given.n <= Held::longest) return run_spread<T, Held>(formula, given);
+    run_spread<T, Long>(formula, given);
   });
-  if (columns.defined()) Tensor(*given.column_sums).copy_from(sum(columns, {0}).reshape(given.column_sums->shape()));
 }
 
 const Provide provide(Device::cuda, [](Kernels& table) {

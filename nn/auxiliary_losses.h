@@ -30,17 +30,20 @@ class AuxiliaryLosses {
 
   bool empty() const { return terms_.empty(); }
 
-  /// The sum of all terms for each sentence, [B]. `lengths`, i32 [B], has the number of real queries of each sentence
-  /// for terms that were added without it.
-  Variable per_sentence(const Tensor& lengths) const;
-
- private:
+  /// What one owner has added.
   struct Term {
     const void* owner;
     double weight;
     std::vector<Variable> values;  ///< [B or 1, H, I or 1] each, consecutive queries
     Tensor lengths;
   };
+  const std::vector<Term>& terms() const { return terms_; }
+
+  /// The sum of all terms for each sentence, [B]. `lengths`, i32 [B], has the number of real queries of each sentence
+  /// for terms that were added without it.
+  Variable per_sentence(const Tensor& lengths) const;
+
+ private:
   std::vector<Term> terms_;
   AuxiliaryLosses* before_;  ///< the enclosing object, or null
 };

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "autograd/operations.h"
+#include "autograd/recompute.h"
+#include "nn/auxiliary_losses.h"
 #include "nn/lengths.h"
 
 namespace fovea {
@@ -119,7 +121,8 @@ Variable TransformerLayer::forward(const StackInput& in) {
 TransformerStack::TransformerStack(const TransformerOptions& options, Place place, const SubLayers& sub_layers)
     : what_(place == Place::encoder ? "encoder" : "decoder"),
       has_cross_(std::any_of(sub_layers.begin(), sub_layers.end(),
-                             [](const SubLayer& s) { return s.kind == SubLayer::Kind::cross; })) {
+                             [](const SubLayer& s) { return s.kind == SubLayer::Kind::cross; })),
+      recompute_(options.recompute) {
   for (int layer = 0; layer < options.layers; ++layer) {
     layers_.push_back(std::make_unique<TransformerLayer>(options, layer, place, sub_layers));
     child(std::to_string(layer), *layers_.back());
@@ -142,6 +145,34 @@ bool TransformerStack::has_independent_queries() const {
                      [](const auto& layer) { return layer->has_independent_queries(); });
 }
 
+/// The output of layer.forward(in), which the backward pass computes again. The auxiliary losses that the layer adds
+/// are further outputs, so that they get their gradients too.
+Variable TransformerStack::recomputed(TransformerLayer& layer, const StackInput& in) const {
+  std::vector<Variable> inputs{in.states}, parameters;
+  if (in.source.defined()) inputs.push_back(in.source);
+  for (const NamedParameter& p : layer.parameters()) parameters.push_back(p.variable);
+  using Terms = std::vector<AuxiliaryLosses::Term>;
+  auto terms = std::make_shared<Terms>();  // of the call in the forward pass
+  auto run = [&layer, in, first = std::weak_ptr<Terms>(terms)](const std::vector<Variable>& x) {
+    AuxiliaryLosses losses;
+    StackInput again = in;
+    again.states = x[0];
+    if (x.size() > 1) again.source = x[1];
+    std::vector<Variable> outputs{layer.forward(again)};
+    for (const AuxiliaryLosses::Term& term : losses.terms())
+      outputs.insert(outputs.end(), term.values.begin(), term.values.end());
+    if (auto to = first.lock()) *to = losses.terms();
+    return outputs;
+  };
+  const std::vector<Variable> outputs = recompute("layer", run, inputs, parameters);
+  auto value = outputs.begin() + 1;
+  for (const AuxiliaryLosses::Term& term : *terms)
+    for (std::size_t k = 0; k < term.values.size(); ++k, ++value)
+      if (AuxiliaryLosses* losses = AuxiliaryLosses::current())
+        losses->add(term.owner, term.weight, *value, term.lengths);
+  return outputs[0];
+}
+
 Variable TransformerStack::forward(const StackInput& in) {
   Scope scope = enter();
   check(in);
@@ -150,7 +181,8 @@ Variable TransformerStack::forward(const StackInput& in) {
   // all layers read the lengths, which are copied to the states' device once
   if (in.lengths.defined()) at.lengths = in.lengths.to(in.states.device());
   if (in.source_lengths.defined()) at.source_lengths = in.source_lengths.to(in.states.device());
-  for (auto& layer : layers_) at.states = layer->forward(at);
+  const bool recomputes = recompute_ == Recompute::layers && grad_enabled() && !in.traces && !in.memory;
+  for (auto& layer : layers_) at.states = recomputes ? recomputed(*layer, at) : layer->forward(at);
   return norm_ ? norm_->forward(at.states) : at.states;
 }
 

@@ -17,6 +17,10 @@ namespace fovea {
 ///   post: LN(x + dropout(f(x)))
 enum class Norm { pre, post };
 
+/// What training computes a second time in the backward pass, in place of keeping it. `layers` keeps the input of each
+/// layer only. Results have the same bits.
+enum class Recompute { none, layers };
+
 struct TransformerOptions {
   int layers = 6;
   std::int64_t model_dim = 512;  ///< d
@@ -29,6 +33,7 @@ struct TransformerOptions {
   double dropout = 0.1;             ///< on the output of each sub-layer and on the embeddings
   double attention_dropout = 0;     ///< on the attention weights
   double feed_forward_dropout = 0;  ///< on the hidden layer of the feed-forward block
+  Recompute recompute = Recompute::none;
 };
 
 /// A sub-layer: self-attention, cross-attention over a source, or a feed-forward block.
@@ -99,9 +104,11 @@ class TransformerStack : public Module {
 
  private:
   void check(const StackInput& in) const;
+  Variable recomputed(TransformerLayer& layer, const StackInput& in) const;
 
   const char* what_;  ///< "encoder" or "decoder", for error messages
   bool has_cross_;
+  Recompute recompute_;
   std::vector<std::unique_ptr<TransformerLayer>> layers_;
   std::unique_ptr<LayerNorm> norm_;
 };

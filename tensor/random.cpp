@@ -68,7 +68,17 @@ RandomScope::RandomScope(const RandomSource& source) : before_(innermost) {
   innermost = this;
 }
 
+RandomScope::RandomScope(const RandomPosition& call, RandomScope* before) : call_(call), before_(before) {
+  innermost = this;
+}
+
+RandomScope RandomScope::at(const RandomPosition& position) { return {position, innermost}; }
+
 RandomScope::~RandomScope() { innermost = before_; }
+
+std::optional<RandomPosition> RandomScope::position() {
+  return innermost ? std::optional(innermost->call_) : std::nullopt;
+}
 
 RandomPosition RandomScope::next_call(std::string_view what) {
   require(innermost != nullptr,

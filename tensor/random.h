@@ -7,6 +7,7 @@
 /// of a Generator and of a RandomScope never give the same random numbers, even with the same seed.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -51,6 +52,8 @@ struct RandomSource {
 class RandomScope {
  public:
   explicit RandomScope(const RandomSource& source);
+  /// Continues at a position(), also one of another thread: the next call draws the numbers that it drew there.
+  static RandomScope at(const RandomPosition& position);
   ~RandomScope();
   RandomScope(const RandomScope&) = delete;
   RandomScope& operator=(const RandomScope&) = delete;
@@ -59,8 +62,12 @@ class RandomScope {
   /// suffice for any number of elements. Throws Error outside of all scopes; the message begins with `what`, the name
   /// of the operation.
   static RandomPosition next_call(std::string_view what);
+  /// The position in the innermost scope of this thread; empty outside of all scopes.
+  static std::optional<RandomPosition> position();
 
  private:
+  RandomScope(const RandomPosition& call, RandomScope* before);
+
   RandomPosition call_;  ///< position of the latest call
   RandomScope* before_;  ///< the enclosing scope, or null
 };

@@ -54,6 +54,13 @@ Tensor log_sum_exp(const Tensor& logits, const Tensor& allow) {
   return out;
 }
 
+Tensor sparsemax(const Tensor& logits, const Tensor& allow) {
+  require_logits("sparsemax", logits, allow);
+  Tensor out = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
+  run_rows(formula::Sparsemax{}, {leading_shape(logits.shape()), logits.size(-1), {&logits}, {&out}, &allow});
+  return out;
+}
+
 Tensor softmax_backward(const Tensor& y, const Tensor& g) { return backward(formula::SoftmaxBackward{}, y, g); }
 Tensor log_softmax_backward(const Tensor& y, const Tensor& g) { return backward(formula::LogSoftmaxBackward{}, y, g); }
 

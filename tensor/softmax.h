@@ -10,6 +10,11 @@ namespace fovea {
 /// allowed element is NaN, all allowed elements of its row get NaN.
 Tensor softmax(const Tensor& logits, const Tensor& allow = {});
 
+/// Returns the weights of sparsemax (Martins and Astudillo 2016) over the last dimension: the point of the probability
+/// simplex that is nearest to the allowed logits, which often has exact zeros. `allow` is as in softmax(); forbidden
+/// elements get 0, and so does a row without allowed elements.
+Tensor sparsemax(const Tensor& logits, const Tensor& allow = {});
+
 /// Returns the gradient with respect to the logits, y · (g − Σ_k y_k g_k), where `y` [..., J] is the result of softmax
 /// and `g` the gradient with respect to `y`. It is exactly 0 where `y` is 0.
 Tensor softmax_backward(const Tensor& y, const Tensor& g);

@@ -6,7 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "tensor/tensor.h"
+#include "tensor/kernels.h"
 
 namespace fovea {
 
@@ -47,6 +47,10 @@ inline boost::unit_test::precondition cpu_only() {
 /// Skips the test on the CPU: it is about a device that computes while the host goes on.
 inline boost::unit_test::precondition not_on_the_cpu() {
   return skipped_for([] { return std::string(test_device() == Device::cpu ? "it is not about the cpu" : ""); });
+}
+/// Skips the test where there is no GPU and no build whose kernels run on the CPU.
+inline boost::unit_test::precondition with_cuda() {
+  return skipped_for([] { return std::string(cuda_is_available() ? "" : "there is no GPU"); });
 }
 
 }  // namespace fovea

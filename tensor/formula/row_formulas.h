@@ -264,6 +264,46 @@ struct CrossEntropyBackward : RowFormula {
   }
 };
 
+/// The point of the probability simplex that is nearest to the allowed logits z (Martins and Astudillo 2016):
+/// max(z_j − τ, 0), where τ makes the sum 1. Exactly 0 where the mask forbids the element; all 0 in a row without
+/// allowed elements. A NaN makes the allowed elements of its row NaN.
+///
+/// The support is found as Michelot 1986 does: the elements above z_max − 1 contain it. Elements that are not above the
+/// threshold of those that are left are dropped, until none is; no element of the support is, because the threshold of
+/// a set that contains the support is at most τ.
+struct Sparsemax : RowFormula {
+  static constexpr const char* name = "sparsemax";
+  static constexpr std::array inputs{RowOperand::elements};
+  static constexpr std::array outputs{RowOperand::elements};
+  static constexpr bool takes_mask = true, keeps = true;
+  static constexpr int cost = 16;
+
+  template <class Row>
+  FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
+    using T = typename Row::Number;
+    auto z = [&](auto at) { return row.allowed_or(0, at, -infinity<T>); };
+    const T shift = finite_or_zero(row.maximum(z));
+    auto x = row.keep(0, [&](auto at) { return z(at) - shift; });
+    T threshold = T(-1);
+    for (double before = infinity<double>;;) {
+      auto sums = row.sums([&](auto at) {
+        auto value = x(at);
+        decltype(value) zero(T(0)), one(T(1));
+        const auto is_dropped = value <= decltype(value)(threshold);  // false for NaN, which makes the sums NaN
+        return std::array{select(is_dropped, zero, one), select(is_dropped, zero, value)};
+      });
+      if (!(sums[0] < before)) break;
+      before = sums[0];
+      threshold = static_cast<T>((sums[1] - 1) / (sums[0] > 0 ? sums[0] : 1));
+    }
+    row.write(0, [&](auto at) {
+      auto value = x(at);
+      decltype(value) zero(T(0)), lowest(-infinity<T>), least(threshold);
+      return select((value == lowest) | (value <= least), zero, value - least);
+    });
+  }
+};
+
 /// Prefix sums Σ_{k ≤ j} x_k, or with `reverse` suffix sums Σ_{k ≥ j} x_k.
 struct CumulativeSum : RowFormula {
   static constexpr const char* name = "cumulative_sum";
@@ -279,6 +319,6 @@ struct CumulativeSum : RowFormula {
 };
 
 using RowFormulas = FunctorList<Softmax, SoftmaxBackward, LogSoftmax, LogSoftmaxBackward, LogSumExp, LayerNorm,
-                                LayerNormBackward, CrossEntropy, CrossEntropyBackward, CumulativeSum>;
+                                LayerNormBackward, CrossEntropy, CrossEntropyBackward, Sparsemax, CumulativeSum>;
 
 }  // namespace fovea::formula

@@ -6,17 +6,12 @@
 #include "attention/engine/attend.h"
 #include "tensor/kernels.h"
 #include "tests/attention/attentions.h"
+#include "tests/device.h"
 
 using namespace fovea;
 using namespace fovea::test;
 
 namespace {
-
-const boost::unit_test::precondition with_cuda([](boost::unit_test::test_unit_id) {
-  boost::test_tools::assertion_result runs(cuda_is_available());
-  runs.message() << "there is no GPU";
-  return runs;
-});
 
 /// The output, then the gradients of the states and of every parameter, with one random cotangent.
 std::vector<Tensor> output_and_gradients(Attention& attention, Place place, Device device) {
@@ -26,13 +21,16 @@ std::vector<Tensor> output_and_gradients(Attention& attention, Place place, Devi
   Variable key(random({B, J, d}), true), query = place == Place::cross ? Variable(random({B, I, d}), true) : key;
   attention.to(device);
   for (auto& parameter : attention.parameters()) Variable(parameter.variable).clear_grad();
+  const Tensor lengths = Tensor::from(std::vector<std::int32_t>{5, 3}, {B}), mask = test_mask(query.size(1), J);
+  const std::uint64_t waits = kernels(device).synchronizations();
   Variable out = attention.forward({.query = query,
                                     .key = key,
                                     .value = key,
-                                    .key_lengths = Tensor::from(std::vector<std::int32_t>{5, 3}, {B}).to(device),
-                                    .mask = test_mask(query.size(1), J).to(device),
+                                    .key_lengths = lengths.to(device),
+                                    .mask = mask.to(device),
                                     .causal = place == Place::decoder});
   backward(out, random(out.shape()));
+  BOOST_TEST(kernels(device).synchronizations() == waits, "the host waited for the device");
   std::vector<Tensor> all{out.value()};
   auto add_gradient = [&](const Variable& input) {
     all.push_back(input.grad().defined() ? input.grad().value() : Tensor::zeros(input.shape(), DType::f64, device));
@@ -86,12 +84,12 @@ int check_every_method(const std::vector<Place>& places) {
 
 BOOST_AUTO_TEST_SUITE(attention_on_cuda)
 
-BOOST_AUTO_TEST_CASE(every_method_computes_on_cuda_what_it_computes_on_the_cpu, *with_cuda) {
+BOOST_AUTO_TEST_CASE(every_method_computes_on_cuda_what_it_computes_on_the_cpu, *with_cuda()) {
   AttentionEngineScope composed(AttentionEngine::composed);
   BOOST_TEST(check_every_method(all_places()) >= 400);
 }
 
-BOOST_AUTO_TEST_CASE(so_it_does_in_blocks_of_queries, *with_cuda) {
+BOOST_AUTO_TEST_CASE(so_it_does_in_blocks_of_queries, *with_cuda()) {
   AttentionEngineScope blocks(AttentionEngine::blockwise, 2);
   BOOST_TEST(check_every_method({Place::decoder}) >= 120);
 }

@@ -9,7 +9,11 @@
 #include "nn/encoder_classifier.h"
 #include "nn/loss.h"
 #include "nn/optimizer.h"
+#include "nn/recurrent_model.h"
+#include "nn/transformer_model.h"
+#include "tensor/kernels.h"
 #include "tests/attention/attentions.h"
+#include "tests/device.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -68,6 +72,70 @@ BOOST_AUTO_TEST_CASE(a_repeated_training_step_allocates_no_memory_from_the_syste
       for (int steady = 0; steady < 5; ++steady) step();
       BOOST_TEST(allocator_statistics().system_allocations == before, attention);
     }
+}
+
+/// A training step of a model, which may be called again and again.
+using Step = std::function<void()>;
+
+/// Steps of three models on CUDA whose tokens, lengths and targets come from the host: a classifier, a Transformer that
+/// translates, and a recurrent model that translates.
+std::vector<std::pair<std::string, Step>> steps_on_cuda(const std::string& attention) {
+  std::vector<std::pair<std::string, Step>> steps;
+  const Tensor tokens = Tensor::from(std::vector<std::int32_t>{3, 1, 4, 1, 5, 9, 2, 6, 0, 0}, {2, 5});
+  const Tensor lengths = Tensor::from(std::vector<std::int32_t>{5, 3}, {2});
+  auto add = [&](const std::string& name, auto model, auto loss_of) {
+    model->to(Device::cuda);
+    model->initialise(1);
+    auto optimizer = std::make_shared<AdamW>(model->parameters(), AdamOptions{});
+    steps.emplace_back(name, [model, optimizer, loss_of] {
+      RandomScope random({1});
+      Variable loss = loss_of(*model);
+      optimizer->zero_grad();
+      backward(loss);
+      optimizer->step(1e-3, clip_scale(gradient_norm(optimizer->parameters()), 1));
+    });
+  };
+  EncoderClassifierOptions options;
+  options.vocabulary = 12;
+  options.encoder = {.layers = 2, .model_dim = 8, .heads = 2, .feed_forward_dim = 8};
+  add("classifier", std::make_shared<EncoderClassifier>(options, attention_factory(attention)),
+      [=](EncoderClassifier& model) {
+        const Tensor labels = Tensor::from(std::vector<std::int32_t>{0, 1}, {2});
+        return cross_entropy_loss(model.forward(tokens, lengths), labels, {}, Total::sum);
+      });
+  const SequenceBatch batch{tokens, lengths, tokens, lengths};
+  auto loss_of = [=](SequenceModel& model) {
+    Tensor unsmoothed;
+    return model.loss(batch, tokens, {.label_smoothing = 0.1, .ignored = 0}, &unsmoothed);
+  };
+  TransformerModelOptions translator{
+      .source_vocabulary = 12, .vocabulary = 12, .encoder = options.encoder, .decoder = options.encoder};
+  add("Transformer",
+      std::make_shared<TransformerModel>(translator, encoder_layer(attention_factory(attention)),
+                                         decoder_layer(attention_factory("global"), attention_factory("global"))),
+      loss_of);
+  if (attention != "global") return steps;
+  RecurrentModelOptions recurrent;
+  recurrent.source_vocabulary = recurrent.vocabulary = 12;
+  recurrent.dim = recurrent.embedding_dim = 6;
+  add("recurrent model", std::make_shared<RecurrentModel>(recurrent, attention_factory("classic(additive)")), loss_of);
+  return steps;
+}
+
+BOOST_AUTO_TEST_CASE(a_repeated_training_step_on_cuda_takes_no_memory_and_makes_the_host_wait_for_nothing,
+                     *with_cuda()) {
+  AttentionEngineScope composed(AttentionEngine::composed);
+  for (const char* attention :
+       {"global", "relative", "gaussian", "window(use=additive,segment=2)", "dman+activation", "sparsemax",
+        "sman+rotary+sinks(logit=true)", "adaptive_span+alibi+t5+soft_cap+sliding", "location(longest=20)"})
+    for (const auto& [model, step] : steps_on_cuda(attention)) BOOST_TEST_CONTEXT(model << " with " << attention) {
+        for (int warming = 0; warming < 2; ++warming) step();
+        const std::uint64_t waits = kernels(Device::cuda).synchronizations();
+        const std::uint64_t allocated = allocator_statistics(Device::cuda).system_allocations;
+        for (int steady = 0; steady < 2; ++steady) step();
+        BOOST_TEST(kernels(Device::cuda).synchronizations() == waits);
+        BOOST_TEST(allocator_statistics(Device::cuda).system_allocations == allocated);
+      }
 }
 
 // On one processor, threads run one after the other; memory that one gave back would serve the next.

@@ -15,10 +15,12 @@ using namespace fovea::test;
 
 namespace {
 
-boost::test_tools::assertion_result has_gpu(boost::unit_test::test_unit_id) { return cuda_is_available(); }
-boost::test_tools::assertion_result has_no_gpu(boost::unit_test::test_unit_id) { return !cuda_is_available(); }
-const auto with_gpu = boost::unit_test::precondition(has_gpu);
-const auto without_gpu = boost::unit_test::precondition(has_no_gpu);
+// The random inputs lie on the tested device, and are compared with copies on a GPU here: the CPU must be that device.
+const auto with_gpu = skipped_for([] {
+  if (!cuda_is_available()) return std::string("there is no GPU");
+  return std::string(test_device() == Device::cpu ? "" : "it compares the CPU with a GPU");
+});
+const auto without_gpu = skipped_for([]() -> std::string { return cuda_is_available() ? "there is a GPU" : ""; });
 
 Variable on_gpu(const Variable& x) { return Variable(x.value().to(Device::cuda), x.requires_grad()); }
 

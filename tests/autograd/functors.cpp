@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(layout_does_not_change_a_result) {
       for (int k = 0; k < inputs; ++k) {
         Tensor x = random_input({13, 17}, 60 + k, 0.4 + k, 1.2 + k).value();
         plain.emplace_back(x);
-        Tensor wide = Tensor::zeros({17, 13, 2}, DType::f64);
+        Tensor wide = here(Tensor::zeros({17, 13, 2}, DType::f64));
         wide.select(2, 1).copy_from(x.transpose(0, 1));
         strided.emplace_back(wide.select(2, 1).transpose(0, 1));
       }
@@ -164,9 +164,9 @@ BOOST_AUTO_TEST_CASE(what_is_constant_has_no_derivative_even_beside_infinity) {
       for (const DerivativeCase& c : cases_at_infinity()) {
         BOOST_TEST_CONTEXT(name(dtype) << ", case " << number++) {
           std::vector<Variable> x;
-          for (double value : c.at) x.emplace_back(Tensor::full({size}, value, dtype), true);
+          for (double value : c.at) x.emplace_back(here(Tensor::full({size}, value, dtype)), true);
           Variable y = c.f(x);
-          Variable ones(Tensor::full({size}, 1, dtype));
+          Variable ones(here(Tensor::full({size}, 1, dtype)));
           Gradients first = grad(y, x, ones, {.create_graph = true}), plain = grad(y, x, ones, {.retain_graph = true});
           for (std::size_t k = 0; k < x.size(); ++k)
             for (const Variable& gradient : {first[k], plain[k]})
@@ -190,8 +190,8 @@ BOOST_AUTO_TEST_CASE(a_zero_cotangent_gives_a_zero_gradient_however_steep_the_fo
       for (double at : {0.0, -0.0, inf, -inf, nan, -1.0}) {
         BOOST_TEST_CONTEXT(name << " at " << at) {
           std::vector<Variable> x;
-          for (int k = 0; k < inputs; ++k) x.emplace_back(Tensor::full({19}, at, dtype), true);
-          Variable cotangent(Tensor::zeros({19}, dtype), true), y = f(x);
+          for (int k = 0; k < inputs; ++k) x.emplace_back(here(Tensor::full({19}, at, dtype)), true);
+          Variable cotangent(here(Tensor::zeros({19}, dtype)), true), y = f(x);
           Gradients first = grad(y, x, cotangent, {.create_graph = true}), plain = grad(y, x, cotangent);
           for (const Gradients& gradients : {first, plain})
             for (const Variable& gradient : gradients)
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_zero_cotangent_gives_a_zero_gradient_however_steep_the_fo
           for (const Variable& gradient : first) {
             if (!gradient.requires_grad()) continue;
             for (const Variable& second :
-                 grad(gradient, x, Variable(Tensor::zeros({19}, dtype)), {.retain_graph = true}))
+                 grad(gradient, x, Variable(here(Tensor::zeros({19}, dtype))), {.retain_graph = true}))
               BOOST_TEST(second.value().to_vector<double>() == std::vector<double>(19, 0),
                          boost::test_tools::per_element());
           }
@@ -212,7 +212,8 @@ BOOST_AUTO_TEST_CASE(a_zero_cotangent_gives_a_zero_gradient_however_steep_the_fo
 BOOST_AUTO_TEST_CASE(the_gradient_of_a_zero_cotangent_is_the_slope) {
   for (const DifferentiableFunction& f : {mapped<Multiply>(), mapped<Divide>(), mapped<Polynomial>()}) {
     std::vector<Variable> x{random_input({19}, 1, 0.4, 1.2), random_input({19}, 2, 1.4, 2.2)};
-    Variable cotangent(Tensor::zeros({19}, DType::f64), true), ones(Tensor::full({19}, 1, DType::f64)), y = f(x);
+    Variable cotangent(here(Tensor::zeros({19}, DType::f64)), true), ones(here(Tensor::full({19}, 1, DType::f64))),
+        y = f(x);
     Variable gradient = grad(y, {x[0]}, cotangent, {.create_graph = true})[0];
     BOOST_TEST(grad(gradient, {cotangent}, ones)[0].value().to_vector<double>() ==
                    grad(f(x), {x[0]}, ones)[0].value().to_vector<double>(),
@@ -222,7 +223,7 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_a_zero_cotangent_is_the_slope) {
 
 BOOST_AUTO_TEST_CASE(a_product_is_differentiated_any_number_of_times) {
   for (bool by_name : {false, true}) {
-    Variable x(Tensor::of({2}, {1}), true), y = x;
+    Variable x(here(Tensor::of({2}, {1})), true), y = x;
     for (int power = 2; power <= 4; ++power) y = by_name ? map(Multiply{}, y, x) : y * x;
     for (int order = 1; order <= 4; ++order) y = grad(y, {x}, {}, {.create_graph = true})[0];
     BOOST_TEST(y.item() == 24);

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/operations.h"
+#include "tests/device.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -17,7 +18,7 @@ BOOST_AUTO_TEST_CASE(activations_and_two_derivatives_are_right_to_the_last_digit
           std::find_if(cases.begin(), cases.end(), [&, &name = name](const auto& c) { return c.at("name") == name; });
       BOOST_REQUIRE(found != cases.end());
       auto points = found->at("x").get<std::vector<double>>();
-      Variable x(Tensor::from(points, {static_cast<std::int64_t>(points.size())}), true);
+      Variable x(here(Tensor::from(points, {static_cast<std::int64_t>(points.size())})), true);
       Variable value = activation(x);
       Variable first = grad(sum(value), {x}, {}, {.create_graph = true})[0];
       Variable second = grad(sum(first), {x})[0];

@@ -21,11 +21,11 @@ using Inputs = std::vector<Variable>;
 
 std::vector<OperationCase> operation_cases() {
   auto in = [](const Shape& shape, std::uint64_t seed) { return random_input(shape, seed); };
-  Tensor index = Tensor::from(std::vector<std::int64_t>{2, 0, 2, 1, 4, 2}, {2, 3});
-  Tensor offsets = Tensor::from(std::vector<std::int32_t>{0, 1, 2, 2, 1, 0, 0, 2}, {2, 4});
-  Tensor allow = Tensor::of({1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1}, {3, 4}, DType::boolean);
-  Tensor targets = Tensor::from(std::vector<std::int32_t>{3, -1, 0}, {3});
-  Tensor soft = Tensor::of({0, 1, 0.3, 1, 0.5, 0}, {2, 3});
+  Tensor index = here(Tensor::from(std::vector<std::int64_t>{2, 0, 2, 1, 4, 2}, {2, 3}));
+  Tensor offsets = here(Tensor::from(std::vector<std::int32_t>{0, 1, 2, 2, 1, 0, 0, 2}, {2, 4}));
+  Tensor allow = here(Tensor::of({1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1}, {3, 4}, DType::boolean));
+  Tensor targets = here(Tensor::from(std::vector<std::int32_t>{3, -1, 0}, {3}));
+  Tensor soft = here(Tensor::of({0, 1, 0.3, 1, 0.5, 0}, {2, 3}));
   return {
       {"add", [](const Inputs& x) { return x[0] + x[1]; }, {in({2, 3}, 1), in({3}, 2)}},
       {"subtract", [](const Inputs& x) { return x[0] - x[1]; }, {in({2, 3}, 1), in({2, 1}, 2)}},
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(errors_name_operation_shapes_and_rule) {
     }
     return "";
   };
-  Variable a = random_input({8, 20, 64}, 1), b = random_input({8, 32, 20}, 2), f32(Tensor::zeros({8, 20, 64}));
+  Variable a = random_input({8, 20, 64}, 1), b = random_input({8, 32, 20}, 2), f32(here(Tensor::zeros({8, 20, 64})));
   BOOST_TEST(
       message([&] { matmul(a, b); }) ==
       "matmul: the inner dimensions differ: a is [8, 20, 64], b is [8, 32, 20]; a's last (64) must equal b's second to "
@@ -161,8 +161,11 @@ BOOST_AUTO_TEST_CASE(errors_name_operation_shapes_and_rule) {
   BOOST_TEST(message([&] { a + b; }) ==
              "add: [8, 20, 64] and [8, 32, 20] do not broadcast: dimension 1 from the end is 64 and 20; they must be "
              "equal or 1");
-  BOOST_TEST(message([&] { a + f32; }) ==
-             "add: the operands differ: f64 [8, 20, 64] on cpu and f32 [8, 20, 64] on cpu; cast or move one of them");
+  BOOST_TEST(
+      message([&] { a + f32; }) ==
+      fmt::format(
+          "add: the operands differ: f64 [8, 20, 64] on {0} and f32 [8, 20, 64] on {0}; cast or move one of them",
+          name(test_device())));
   BOOST_TEST(message([&] {
                linear(a, random_input({32, 5}, 1));
              }) == "linear: x is f64 [8, 20, 64], the weight f64 [32, 5]; x's last size must be the weight's first");

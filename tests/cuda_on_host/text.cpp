@@ -71,8 +71,7 @@ class CompiledTexts {
     std::size_t k = 0;
     for (Tensor& y : out) first[k] = y.mutable_data<T>(), tensors[k++] = &y;
     for (const Tensor& x : in) first[k] = const_cast<T*>(x.data<T>()), tensors[k++] = &x;
-    cuda::MapOperands<T> operands(plan_loop<cuda::max_operands>(out[0].shape(), tensors), first.data(),
-                                  static_cast<int>(k));
+    cuda::MapOperands<T> operands(plan_loop<cuda::max_operands>(out[0].shape(), tensors), first);
     cuda_on_host::enqueue(cuda::stream(), {"text", 2, 32, 0, [&] { kernel(&operands, constants.data()); }});
     cuda::wait_for_stream("text");
   }

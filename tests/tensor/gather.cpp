@@ -73,6 +73,27 @@ BOOST_AUTO_TEST_CASE(scattered_rows_add_up) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(one_row_may_be_added_to_many_times) {
+  for (std::int64_t table_rows : {1, 3, 50})
+    for (std::int64_t count : {31, 32, 33, 130, 513}) {
+      Tensor index = random_integers({count}, std::min<std::int64_t>(table_rows, 7)), rows = random_tensor({count, 17});
+      Tensor table = random_tensor({table_rows, 17});
+      std::vector<double> expected = naive_scatter(table, index, rows);
+      scatter_add_rows(table, index, rows);
+      check_close(table, expected, 1e-12, fmt::format("{} rows into {}", count, table_rows));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_every_width_and_place_are_picked) {
+  Tensor index = random_integers({19}, 7);
+  for (DType dtype : {DType::f32, DType::u8, DType::bf16})
+    for (std::int64_t width : {1, 2, 4, 8, 16, 17, 24})
+      for (std::int64_t first : {0, 1, 4}) {
+        Tensor table = random_integers({7, width + first}, 100, dtype).slice(1, first, width + first);
+        check_close(gather_rows(table, index), naive_rows(table, index), 0, table.describe());
+      }
+}
+
 BOOST_AUTO_TEST_CASE(a_broadcast_row_is_added_everywhere) {
   Tensor table = here(Tensor::zeros({4, 3}, DType::f64)), row = random_tensor({3}).expand({5, 3});
   Tensor index = random_integers({5}, 4);

@@ -108,6 +108,33 @@ BOOST_AUTO_TEST_CASE(layouts_of_parameter_and_gradient_may_differ) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(many_parameters_step_as_each_does_alone) {
+  auto slots = [] {
+    std::vector<AdamSlot> all;
+    const Tensor storage = random_tensor({1000}, DType::f32);
+    for (int k = 0; k < 200; ++k) {
+      // Every third parameter is not aligned, every fifth gradient is not contiguous, every seventh pair is f64.
+      const DType dtype = k % 7 == 0 ? DType::f64 : DType::f32;
+      Tensor p = k % 3 == 0 && dtype == DType::f32
+                     ? storage.slice(0, 5 * k, 5 * k + 4)
+                     : random_tensor({k % 4 + 1, 5}, dtype, -1, 1, static_cast<unsigned>(k));
+      Tensor g = random_tensor(p.shape(), dtype, -1, 1, 7);
+      if (k % 5 == 0 && p.rank() == 2) g = random_tensor({5, p.size(0)}, dtype, -1, 1, 7).transpose(0, 1);
+      all.push_back({p, g, Tensor::empty_like(p), Tensor::empty_like(p)});
+      all.back().mean.fill(0), all.back().square.fill(0);
+    }
+    return all;
+  };
+  std::vector<AdamSlot> together = slots(), alone = slots();
+  const AdamOptions options{.weight_decay = 0.1};
+  adam_step(together, options, 0.1, 1, scalar(0.5));
+  for (AdamSlot& slot : alone) adam_step(std::span(&slot, 1), options, 0.1, 1, scalar(0.5));
+  for (std::size_t k = 0; k < alone.size(); ++k) {
+    BOOST_TEST(same_bits(together[k].parameter, alone[k].parameter), "parameter " << k);
+    BOOST_TEST(same_bits(together[k].square, alone[k].square), "square " << k);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_gradient_may_share_the_memory_of_its_parameter) {
   Tensor p = here(Tensor::of({1, 2, 3, 4}, {2, 2}));
   SgdSlot slot{p, p.transpose(0, 1), {}};

@@ -148,7 +148,7 @@ template <class Formula>
 void check_formula() {
   BOOST_TEST_CONTEXT(Formula::name) {
     for (DType dtype : {DType::f32, DType::f64})
-      for (std::int64_t n : {1, 3, 17, 130, 1025})
+      for (std::int64_t n : {1, 3, 17, 64, 130, 512, 1025, 4099})
         for (bool masked : {false, true}) {
           if (masked && !Formula::takes_mask) continue;
           Case<Formula> one(dtype, n, masked);

@@ -50,6 +50,25 @@ Tensor random_mask(const Shape& shape, DType dtype, unsigned salt = 1) {
 const std::vector<std::int64_t> row_lengths =
     by_device(std::vector<std::int64_t>{1, 3, 4, 7, 8, 12, 17, 32, 33, 60, 64, 65, 130, 200}, {1, 3, 17, 33, 130, 257});
 
+/// Sparsemax by sorting each row (Martins and Astudillo 2016, algorithm 1); the mask as for naive().
+std::vector<double> naive_sparsemax(const Tensor& logits, const std::vector<double>& allow) {
+  std::vector<double> z = logits.to_vector<double>();
+  const auto n = static_cast<std::size_t>(logits.size(-1));
+  for (std::size_t row = 0; row < z.size(); row += n) {
+    for (std::size_t j = row; j < row + n; ++j)
+      if (!allow.empty() && allow[j] == 0) z[j] = -INFINITY;
+    std::vector<double> sorted(z.begin() + static_cast<long>(row), z.begin() + static_cast<long>(row + n));
+    std::sort(sorted.rbegin(), sorted.rend());
+    double sum = 0, threshold = INFINITY;
+    for (std::size_t k = 0; k < n; ++k) {
+      sum += sorted[k];
+      if (1 + static_cast<double>(k + 1) * sorted[k] > sum) threshold = (sum - 1) / static_cast<double>(k + 1);
+    }
+    for (std::size_t j = row; j < row + n; ++j) z[j] = std::max(z[j] - threshold, 0.0);
+  }
+  return z;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(softmax_kernels)
@@ -134,6 +153,28 @@ BOOST_AUTO_TEST_CASE(an_allowed_nan_makes_its_row_nan) {
     }
   Tensor all = softmax(here(Tensor::full({1, 3}, NAN)));
   BOOST_TEST(std::isnan(all.to_vector<double>()[0]));
+}
+
+BOOST_AUTO_TEST_CASE(sparsemax_is_the_projection_onto_the_simplex) {
+  for (std::int64_t n : {1, 3, 17, 64, 130, 513})
+    for (DType dtype : {DType::f32, DType::f64})
+      for (double spread : {0.01, 1.0, 30.0})
+        for (const Tensor& z : layouts(random_tensor({2, 3, n}, dtype, -spread, spread))) {
+          Tensor allow = random_mask({2, 1, n}, DType::boolean);
+          check_close(sparsemax(z), naive_sparsemax(z, {}), 4 * tolerance_of(dtype), z.describe());
+          check_close(sparsemax(z, allow), naive_sparsemax(z, allow.expand(z.shape()).to_vector<double>()),
+                      4 * tolerance_of(dtype), z.describe() + " masked");
+        }
+}
+
+BOOST_AUTO_TEST_CASE(sparsemax_of_rows_without_numbers_is_zero_and_shows_every_nan) {
+  const double inf = INFINITY;
+  Tensor z = here(Tensor::of({1, NAN, 0.5, -inf, -inf, -inf, 2, NAN, 1}, {3, 3}));
+  check_close(sparsemax(z), {NAN, NAN, NAN, 0, 0, 0, NAN, NAN, NAN}, 0, "all");
+  check_close(sparsemax(z, here(Tensor::of({1, 0, 1}, {3}, DType::boolean))), {0.75, 0, 0.25, 0, 0, 0, 1, 0, 0}, 1e-15,
+              "without the second");
+  check_close(sparsemax(z, here(Tensor::zeros({3}, DType::boolean))), std::vector<double>(9, 0), 0, "nothing");
+  check_close(sparsemax(here(Tensor::of({1e300, 0, inf, 0}, {2, 2}))), {1, 0, NAN, 0}, 0, "huge");
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_those_of_a_naive_loop) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "tensor/comparison.h"
 #include "tensor/map.h"
 #include "tensor/support/machine_memory.h"
 #include "tests/refusal.h"
@@ -125,6 +126,42 @@ BOOST_AUTO_TEST_CASE(copying_between_views_of_one_storage_is_copying_what_was_th
       target.copy_from(source);
       BOOST_TEST_CONTEXT(views.name)
       BOOST_TEST(target.to_vector<double>() == expected, boost::test_tools::per_element());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(every_permutation_is_copied_element_by_element) {
+  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::u8})
+    for (const Shape& shape : {Shape{2, 3, 33, 9}, Shape{1, 2, 8, 64}, Shape{70, 1, 3, 17}}) {
+      const Tensor x = random_integers(shape, 100, dtype);
+      const std::vector<double> values = x.to_vector<double>();
+      std::vector<int> order{0, 1, 2, 3};
+      do {
+        const Tensor view = x.permute(order), copy = view.contiguous();
+        std::vector<double> expected;
+        std::array<std::int64_t, 4> at{};
+        for (std::int64_t e = 0; e < x.elements(); ++e) {
+          std::int64_t rest = e, place = 0;
+          for (int d = 3; d >= 0; --d) at[static_cast<std::size_t>(d)] = rest % view.size(d), rest /= view.size(d);
+          for (int d = 0; d < 4; ++d) place += at[static_cast<std::size_t>(d)] * view.strides()[d];
+          expected.push_back(values[static_cast<std::size_t>(place)]);
+        }
+        check_close(copy, expected, 0, view.describe() + " strides " + view.strides().str());
+      } while (std::next_permutation(order.begin(), order.end()));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(operands_of_every_layout_give_the_bits_of_contiguous_ones) {
+  for (DType dtype : {DType::f32, DType::f64})
+    for (std::int64_t n : {1, 3, 17, 64, 130}) {
+      const Shape shape{3, 5, n};
+      for (const Shape& other : {shape, Shape{n}, Shape{5, 1}, Shape{3, 1, n}, Shape{}, Shape{1, 5, 1}})
+        for (const Tensor& x : layouts(random_tensor(shape, dtype)))
+          for (const Tensor& y : layouts(random_tensor(other, dtype, -1, 1, 1))) {
+            const Tensor spread = y.expand(shape).contiguous(), packed = x.contiguous();
+            const std::string what = x.strides().str() + " and " + y.strides().str() + " of " + y.describe();
+            BOOST_TEST(same_bits(map(Multiply{}, x, y), map(Multiply{}, packed, spread)), what);
+            BOOST_TEST(same_bits(less(x, y), less(packed, spread)), what);
+          }
     }
 }
 

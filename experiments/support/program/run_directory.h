@@ -11,9 +11,9 @@ namespace fovea {
 class Cli;
 
 /// The options that may change when a run continues: with more updates a finished run is extended, and a run may
-/// continue on another device.
-inline const std::vector<std::string> changeable_options{"updates", "patience", "evaluate-every", "checkpoint-every",
-                                                         "device"};
+/// continue on another device or with other memory.
+inline const std::vector<std::string> changeable_options{"updates",          "patience", "evaluate-every",
+                                                         "checkpoint-every", "device",   "recompute"};
 
 /// A directory that belongs to one run, and to one process at a time (it is locked until the object goes).
 ///

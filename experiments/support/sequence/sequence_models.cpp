@@ -138,7 +138,8 @@ TransformerOptions SequenceModelOptions::stack(int own_layers) const {
           .activation = activation,
           .dropout = dropout,
           .attention_dropout = attention_dropout,
-          .feed_forward_dropout = feed_forward_dropout};
+          .feed_forward_dropout = feed_forward_dropout,
+          .recompute = recompute};
 }
 
 SubLayers SequenceModelOptions::sub_layers(bool decoder, const std::string& own, bool has_source) const {
@@ -192,6 +193,7 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make_transformer(std::int64
 std::unique_ptr<SequenceModel> SequenceModelOptions::make_recurrent(std::int64_t source_vocabulary,
                                                                     std::int64_t vocabulary) const {
   require(source_vocabulary > 0, "--architecture rnn: only for encoder-decoders; language models are transformers");
+  require(recompute == Recompute::none, "--recompute layers: an rnn has no Transformer layers; leave it out");
   require(decoder_attention.empty() && cross_attention.empty(),
           "--architecture rnn: has one attention, --attention; leave out --decoder-attention and --cross-attention");
   require(encoder_layers == decoder_layers, "--encoder-layers {}: must equal --decoder-layers {} in an rnn",

@@ -35,7 +35,8 @@ TransformerOptions EncoderModelOptions::encoder() const {
           .norm = norm,
           .dropout = dropout,
           .attention_dropout = dropout,
-          .feed_forward_dropout = dropout};
+          .feed_forward_dropout = dropout,
+          .recompute = recompute};
 }
 
 std::unique_ptr<EncoderClassifier> EncoderModelOptions::make(const std::string& specification, std::int64_t vocabulary,

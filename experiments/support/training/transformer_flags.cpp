@@ -20,6 +20,10 @@ void TransformerFlags::add_blocks(Cli& cli) {
   cli.choice("--norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}},
              "place of the layer norms; pre: before each sub-layer, post: after it")
       .rare();
+  cli.choice("--recompute", recompute, {{"none", Recompute::none}, {"layers", Recompute::layers}},
+             "layers: keep only the input of each Transformer layer and compute the layer again in the backward pass, "
+             "which takes a third more time and much less memory; the results are the same")
+      .rare();
 }
 
 void TransformerFlags::require_heads() const {

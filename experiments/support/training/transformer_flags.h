@@ -16,12 +16,13 @@ struct TransformerFlags {
   std::int64_t feed_forward_dim = 512;
   double dropout = 0.1;
   Norm norm = Norm::pre;
+  Recompute recompute = Recompute::none;
   std::string attention;  ///< a specification
 
   /// Declares --layers, --model-dim, --heads, --dropout and --attention. `dropped_out` names what --dropout drops,
   /// `attention_note` adds to the description of --attention: both differ between models.
   void add_sizes(Cli& cli, const std::string& dropped_out, const std::string& attention_note);
-  /// Declares --feed-forward-dim and --norm.
+  /// Declares --feed-forward-dim, --norm and --recompute.
   void add_blocks(Cli& cli);
 
   /// Throws Error unless the heads divide the width.
