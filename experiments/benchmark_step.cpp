@@ -122,13 +122,15 @@ class Trainee {
     std::shared_ptr<SequenceModel> model = options.model.make(translates ? options.vocabulary : 0, options.vocabulary);
     RandomTokens random(options.vocabulary);
     std::vector<std::vector<std::int32_t>> sources, targets;
+    std::int64_t count = 0;  // of targets that are not padding
     for (std::int64_t row = 0; row < options.rows(); ++row) {
       const std::int64_t shortest = row == 0 ? options.length : std::max<std::int64_t>(options.length * 7 / 8, 2);
       if (translates) sources.push_back(random.sentence(shortest, options.length));
       targets.push_back(random.sentence(shortest - 1, options.length - 1));  // and </s>
+      count += static_cast<std::int64_t>(targets.back().size()) + 1;
     }
     const TeacherForcingBatch sentences = teacher_forcing_batch(sources, targets);
-    loss_ = [model, sentences, count = counted_targets(sentences.targets, 0), smoothing = options.label_smoothing] {
+    loss_ = [model, sentences, count, smoothing = options.label_smoothing] {
       return model->loss(sentences.batch, sentences.targets, {.label_smoothing = smoothing, .ignored = 0}) /
              static_cast<double>(count);
     };
@@ -163,7 +165,8 @@ struct DeviceWork {
 };
 
 DeviceWork work_so_far(Device device) {
-  DeviceWork work{.waits = kernels(device).synchronizations()};
+  DeviceWork work;
+  work.waits = kernels(device).synchronizations();
   for (const LaunchCount& count : kernels(device).launches()) work.launches[count.kernel] = count.launches;
   return work;
 }
