@@ -70,8 +70,7 @@ BOOST_AUTO_TEST_CASE(every_task_trains_and_is_tested_as_on_the_cpu) {
       const Json cpu = load_json(folder / "cpu" / "result.json"), cuda = load_json(folder / "cuda" / "result.json");
       for (const auto& [set, test] : cpu.at("tests").items())
         for (const auto& [name, score] : test.at("scores").items())
-          BOOST_TEST(score.at("value").get<double>() ==
-                         cuda.at("tests").at(set).at("scores").at(name).at("value").get<double>(),
+          BOOST_TEST(score.get<double>() == cuda.at("tests").at(set).at("scores").at(name).get<double>(),
                      boost::test_tools::tolerance(1e-4));
     }
 }

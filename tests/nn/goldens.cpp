@@ -105,6 +105,7 @@ class TwoParameters : public Module {
  public:
   TwoParameters() : a(parameter("a", {2, 3}, Initializer::zeros())), b(parameter("b", {4}, Initializer::zeros())) {
     to(DType::f64);
+    to(test_device());
   }
   void set(const json& start) {
     a.value().copy_from(golden_tensor(start[0]));

@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(tokens_that_have_changed_before_the_pass_are_refused) {
   for (bool padded : {false, true}) {
     Embedding embedding(7, 3, {.padding = padded ? std::optional<std::int64_t>(0) : std::nullopt});
     randomise(embedding);
-    Tensor tokens = Tensor::from(std::vector<std::int32_t>{1, 2, 3, 0}, {2, 2});
+    Tensor tokens = here(Tensor::from(std::vector<std::int32_t>{1, 2, 3, 0}, {2, 2}));
     Variable rows = embedding.forward(tokens);
     tokens.fill(1);
     BOOST_CHECK_EXCEPTION(backward(sum(rows)), Error, [](const Error& error) {

@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(padding_changes_nothing_in_an_lstm) {
 }
 
 BOOST_AUTO_TEST_CASE(the_fused_sequence_is_the_composed_one) {
-  RealSteps padded = real_steps(lengths_of({2, 5, 0}), 3, 5, Device::cpu), full = real_steps({}, 3, 5, Device::cpu);
+  RealSteps padded = real_steps(lengths_of({2, 5, 0}), 3, 5, test_device()), full = real_steps({}, 3, 5, test_device());
   for (const RealSteps& real : {full, padded})
     for (bool backward : {false, true}) {
       std::vector<Variable> x = {{random_tensor({5, 3, 8}, 1), true},
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(the_fused_sequence_is_the_composed_one) {
 }
 
 BOOST_AUTO_TEST_CASE(a_sequence_can_be_differentiated_twice) {
-  RealSteps real = real_steps(lengths_of({1, 3}), 2, 3, Device::cpu);
+  RealSteps real = real_steps(lengths_of({1, 3}), 2, 3, test_device());
   auto f = [&](const std::vector<Variable>& x) {
     LstmSequence y = lstm_sequence(x[0], x[1], {x[2], x[3]}, real, true);
     return concat({reshape(y.states, {-1}), reshape(y.last.cell, {-1})}, 0);

@@ -155,6 +155,7 @@ BOOST_AUTO_TEST_CASE(parameters_of_one_shape_start_apart) {
 
 BOOST_AUTO_TEST_CASE(a_model_that_was_not_initialised_shows_it) {
   Model model;
+  model.to(test_device());
   BOOST_TEST(std::isnan(sum(model.forward(here(Tensor::full({1, 3}, 1)))).item()));
 }
 

@@ -74,6 +74,7 @@ BOOST_AUTO_TEST_CASE(sub_layers_are_normalised_before_or_after) {
     std::size_t next = 0;
     for (Module* part : parts) {
       part->to(DType::f64);
+      part->to(test_device());
       for (NamedParameter& p : part->parameters()) p.variable.value().copy_from(from[next++].variable.value());
     }
     BOOST_TEST(next == from.size());

@@ -19,6 +19,7 @@
 #include "experiments/support/metrics/text_metrics.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/spent_time.h"
+#include "tensor/storage.h"
 
 namespace fovea {
 
