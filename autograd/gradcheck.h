@@ -12,6 +12,8 @@ struct GradcheckOptions {
   double step = 1e-6;       ///< h in the central difference (f(x + h) − f(x − h)) / (2 h)
   double tolerance = 1e-6;  ///< on |analytic − numeric| / (1 + max(|analytic|, |numeric|))
   std::uint64_t seed = 1;   ///< of the random cotangents, and of random numbers drawn inside f
+  /// Check about this many elements of each input, evenly spaced; 0: all.
+  std::size_t elements = 0;
 };
 
 /// A function of several variables to one variable.

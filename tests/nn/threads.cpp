@@ -15,7 +15,7 @@ using namespace fovea::test;
 
 BOOST_AUTO_TEST_SUITE(threads)
 
-BOOST_AUTO_TEST_CASE(several_threads_share_one_position_encoding) {
+BOOST_AUTO_TEST_CASE(several_threads_share_one_position_encoding, *cpu_only()) {
   constexpr int threads = 4, lengths = 300;
   constexpr std::int64_t d = 6;
   PositionEncoding shared(Positions::sinusoidal, d, 0);

@@ -45,7 +45,7 @@ struct TrainingOptions {
   std::uint64_t seed = 1;
   std::string precision = "f32";  ///< of matrix products: f32 or bf16
   std::string device = "cpu";     ///< cpu, cuda or cuda:N
-  int threads = 0;  ///< 0: as many as there are cores
+  int threads = 0;                ///< 0: as many as there are cores
 
   void add_to(Cli& cli);
   /// Throws Error, with the flag, for an unknown schedule or a missing device.
