@@ -182,7 +182,12 @@ Variable TransformerStack::forward(const StackInput& in) {
   if (in.lengths.defined()) at.lengths = in.lengths.to(in.states.device());
   if (in.source_lengths.defined()) at.source_lengths = in.source_lengths.to(in.states.device());
   const bool recomputes = recompute_ == Recompute::layers && grad_enabled() && !in.traces && !in.memory;
-  for (auto& layer : layers_) at.states = recomputes ? recomputed(*layer, at) : layer->forward(at);
+  for (auto& layer : layers_) {
+    // A node of its own for each layer: the gradient of the source is the sum over layers of their whole gradients,
+    // and has the same bits whether a layer is recomputed or not.
+    if (in.source.defined() && !in.memory) at.source = reshape(in.source, in.source.shape());
+    at.states = recomputes ? recomputed(*layer, at) : layer->forward(at);
+  }
   return norm_ ? norm_->forward(at.states) : at.states;
 }
 

@@ -6,6 +6,7 @@
 
 #include "attention/engine/attend.h"
 #include "attention/registry.h"
+#include "nn/auxiliary_losses.h"
 #include "nn/encoder_classifier.h"
 #include "nn/loss.h"
 #include "nn/optimizer.h"
@@ -72,6 +73,55 @@ BOOST_AUTO_TEST_CASE(a_repeated_training_step_allocates_no_memory_from_the_syste
       for (int steady = 0; steady < 5; ++steady) step();
       BOOST_TEST(allocator_statistics().system_allocations == before, attention);
     }
+}
+
+/// Loss and gradients of a Transformer that translates, with dropout and auxiliary losses, and the most memory that
+/// they took.
+struct Trained {
+  std::vector<std::vector<double>> numbers;
+  std::size_t peak = 0;
+};
+Trained trained(const std::string& attention, Recompute recompute, Device device) {
+  TransformerModelOptions options{.source_vocabulary = 12, .vocabulary = 12};
+  options.encoder = {.layers = 3,
+                     .model_dim = 8,
+                     .heads = 2,
+                     .feed_forward_dim = 16,
+                     .attention_dropout = 0.2,
+                     .recompute = recompute};
+  options.decoder = options.encoder;
+  const AttentionFactory factory = attention_factory(attention);
+  TransformerModel model(options, encoder_layer(factory), decoder_layer(factory, attention_factory("global")));
+  model.to(device);
+  model.initialise(1);
+  const Tensor tokens = Tensor::from(std::vector<std::int32_t>{3, 1, 4, 1, 5, 9, 2, 6, 0, 0}, {2, 5});
+  const Tensor lengths = Tensor::from(std::vector<std::int32_t>{5, 3}, {2});
+  reset_peak(device);
+  RandomScope random({.seed = 4});
+  AuxiliaryLosses auxiliary;
+  Variable loss = model.loss({tokens, lengths, tokens, lengths}, tokens, {.label_smoothing = 0.1, .ignored = 0});
+  if (!auxiliary.empty()) loss = loss + sum(auxiliary.per_sentence(lengths));
+  backward(loss);
+  Trained result{.numbers = {{loss.item()}}, .peak = allocator_statistics(device).peak_bytes};
+  for (const NamedParameter& p : model.parameters())
+    result.numbers.push_back(p.variable.grad().defined() ? p.variable.grad().value().to_vector<double>()
+                                                         : std::vector<double>{});
+  return result;
+}
+
+BOOST_AUTO_TEST_CASE(recomputed_layers_change_no_bit_of_a_gradient_and_take_less_memory) {
+  std::vector<Device> devices{Device::cpu};
+  if (cuda_is_available()) devices.push_back(Device::cuda);
+  for (Device device : devices)
+    for (const char* attention : {"global", "gaussian", "adaptive_span(penalty=0.3)", "activation"})
+      BOOST_TEST_CONTEXT(attention << " on " << name(device)) {
+        const Trained kept = trained(attention, Recompute::none, device);
+        const Trained again = trained(attention, Recompute::layers, device);
+        BOOST_TEST_REQUIRE(again.numbers.size() == kept.numbers.size());
+        for (std::size_t k = 0; k < kept.numbers.size(); ++k)
+          BOOST_TEST((again.numbers[k] == kept.numbers[k]), k);
+        BOOST_TEST(again.peak < kept.peak);
+      }
 }
 
 /// A training step of a model, which may be called again and again.
