@@ -143,6 +143,14 @@ void wait_for_stream(const char* what) {
 
 namespace {
 
+/// "40.0 MiB"
+std::string size_text(std::size_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  if (size >= gibibyte) return fmt::format("{:.1f} GiB", size / gibibyte);
+  if (size >= 1 << 20) return fmt::format("{:.1f} MiB", size / (1 << 20));
+  return fmt::format("{:.1f} KiB", size / (1 << 10));
+}
+
 class Memory {
  public:
   Memory() {
@@ -204,9 +212,8 @@ class Memory {
   [[noreturn]] void refuse_to_allocate(std::size_t bytes) const {
     std::size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    fail("cuda: out of memory: asked for {:.1f} GiB, {:.1f} GiB free of {:.0f} GiB, fovea holds {:.1f} GiB",
-         static_cast<double>(bytes) / gibibyte, static_cast<double>(free) / gibibyte,
-         static_cast<double>(total) / gibibyte, static_cast<double>(statistics_.bytes_in_use) / gibibyte);
+    fail("cuda: out of memory: asked for {}, {} free of {}, fovea holds {}", size_text(bytes), size_text(free),
+         size_text(total), size_text(statistics_.bytes_in_use));
   }
 
   std::uint64_t reserved() const {

@@ -4,6 +4,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <limits>
 
+#include "cuda/collectives.h"
 #include "cuda/index_report.h"
 #include "cuda/launch.h"
 #include "cuda/shared_memory.h"
@@ -13,24 +14,43 @@ namespace fovea::cuda {
 
 namespace {
 
-/// Reports the first index that is outside of its range, unless an earlier kernel has reported one. An index that is
-/// outside is rare, so that its thread may look for one before it; only one thread finds none, and writes.
+struct Smaller {
+  __device__ std::int64_t operator()(std::int64_t a, std::int64_t b) const { return a < b ? a : b; }
+};
+
+/// Reports the first index that is outside of its range, unless an earlier kernel has reported one. Each block looks
+/// for the first one in a piece of the indices. Such an index is rare: a block that finds one may go through all pieces
+/// before its own, and only one block finds none there, and writes.
 template <class Index>
 __global__ void report_first_outside(RangeCheck check, const Index* index, std::int64_t count, IndexReport* report) {
-  for_elements(count, [&](std::int64_t e) {
-    if (check.holds(index[e]) || report->is_written) return;
-    for (std::int64_t before = 0; before < e; ++before)
-      if (!check.holds(index[before])) return;
-    *report = {check, e, index[e], true};
-  });
+  using BlockReduce = cub::BlockReduce<std::int64_t, block_threads>;
+  __shared__ typename BlockReduce::TempStorage shared;
+  __shared__ SharedArray<std::int64_t, 1> found;
+  auto first_outside = [&](std::int64_t begin, std::int64_t end) {  // the same in all threads; `end` if there is none
+    std::int64_t first = end;
+    for (std::int64_t e = begin + threadIdx.x; e < first; e += blockDim.x)
+      if (!check.holds(index[e])) first = e;
+    first = BlockReduce(shared).Reduce(first, Smaller{});
+    if (threadIdx.x == 0) found[0] = first;
+    __syncthreads();
+    first = found[0];
+    __syncthreads();  // after this barrier the shared memory may be overwritten
+    return first;
+  };
+  const std::int64_t begin = count * blockIdx.x / gridDim.x, end = count * (blockIdx.x + 1) / gridDim.x;
+  const std::int64_t mine = first_outside(begin, end);
+  if (mine == end || first_outside(0, begin) != begin) return;
+  if (threadIdx.x == 0 && !report->is_written) *report = {check, mine, index[mine], true};
 }
 
 void check_range(const RangeCheck& check, const Tensor& index) {
   Tensor packed = index.contiguous();
   visit_index(check.what, index.dtype(), [&](auto type) {
     using Index = typename decltype(type)::type;
-    launch("check_range", report_first_outside<Index>, {blocks_for(index.elements())}, check, packed.data<Index>(),
-           index.elements(), index_report());
+    constexpr std::int64_t most_blocks = 256;
+    const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(blocks_for(index.elements()), most_blocks));
+    launch("check_range", report_first_outside<Index>, {blocks}, check, packed.data<Index>(), index.elements(),
+           index_report());
   });
 }
 

@@ -129,7 +129,8 @@ class Row {
     return address<T>(k)[at.j * all_.step[k]];
   }
   __device__ T allowed_or(int k, RowPlace at, T otherwise) const {
-    if constexpr (is_held) return allowed_ >> at.item & 1 ? in(k, at) : otherwise;
+    if constexpr (is_held)
+      if (at.item >= 0) return allowed_ >> at.item & 1 ? in(k, at) : otherwise;  // scans have no items
     return is_allowed(at.j) ? in(k, at) : otherwise;
   }
   /// NaN for a place outside of the row, which the check of an index reports later (index_report.h).

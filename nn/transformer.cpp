@@ -183,8 +183,8 @@ Variable TransformerStack::forward(const StackInput& in) {
   if (in.source_lengths.defined()) at.source_lengths = in.source_lengths.to(in.states.device());
   const bool recomputes = recompute_ == Recompute::layers && grad_enabled() && !in.traces && !in.memory;
   for (auto& layer : layers_) {
-    // A node of its own for each layer: the gradient of the source is the sum over layers of their whole gradients,
-    // and has the same bits whether a layer is recomputed or not.
+    // Each layer reads the source through a node of its own, which adds up the layer's gradients first: the gradient
+    // of the source has the same bits whether a layer is recomputed or not.
     if (in.source.defined() && !in.memory) at.source = reshape(in.source, in.source.shape());
     at.states = recomputes ? recomputed(*layer, at) : layer->forward(at);
   }

@@ -1,5 +1,7 @@
 #include "attention/formula/window.h"
 
+#include <algorithm>
+
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
 #include "tensor/gather.h"
@@ -18,6 +20,7 @@ struct Segments {
 
 /// Segments of b keys each; the last one may be shorter.
 Segments segments_of(std::int64_t J, std::int64_t b, Device device) {
+  b = std::min(b, std::max<std::int64_t>(J, 1));  // a longer segment has the same keys
   const std::int64_t count = (J + b - 1) / b;
   const Tensor segments = Tensor::arange(count, DType::f64, device).unsqueeze(1).expand({count, b});
   const Tensor number = segments.reshape({count * b}).slice(0, 0, J);

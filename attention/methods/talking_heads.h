@@ -38,8 +38,8 @@ class TalkingHeads : public LocalnessMethod {
   static Initializer near_identity() {
     return {"identity + N(0, 0.02)", [](Tensor& values, Generator& generator) {
               fill_normal(values, generator, 0, 0.02);
-              for (std::int64_t h = 0; h < values.size(0); ++h)
-                values.mutable_data<double>()[h * values.size(1) + h] += 1;
+              Tensor diagonal = values.as_strided({values.size(0)}, {values.size(1) + 1});
+              map_into(diagonal, Affine{1, 1}, diagonal);
             }};
   }
 

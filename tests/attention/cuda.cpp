@@ -89,6 +89,23 @@ BOOST_AUTO_TEST_CASE(every_method_computes_on_cuda_what_it_computes_on_the_cpu, 
   BOOST_TEST(check_every_method(all_places()) >= 400);
 }
 
+BOOST_AUTO_TEST_CASE(every_method_has_the_same_initial_values_on_both_devices, *with_cuda()) {
+  int compared = 0;
+  for (const std::string& specification : all_specifications())
+    for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
+        if (!usable_attention(specification, place)) continue;
+        const auto cpu = random_attention(specification, place), cuda = random_attention(specification, place);
+        cuda->to(Device::cuda);
+        for (Attention* one : {cpu.get(), cuda.get()}) one->initialise(7);
+        std::vector<Tensor> on_cpu, on_cuda;
+        for (auto& parameter : cpu->parameters()) on_cpu.push_back(parameter.variable.value());
+        for (auto& parameter : cuda->parameters()) on_cuda.push_back(parameter.variable.value());
+        check_alike(on_cuda, on_cpu);
+        ++compared;
+      }
+  BOOST_TEST(compared >= 400);
+}
+
 BOOST_AUTO_TEST_CASE(so_it_does_in_blocks_of_queries, *with_cuda()) {
   AttentionEngineScope blocks(AttentionEngine::blockwise, 2);
   BOOST_TEST(check_every_method({Place::decoder}) >= 120);

@@ -130,6 +130,13 @@ BOOST_AUTO_TEST_CASE(a_comparison_trains_tests_and_leaves_runs_that_decode) {
   BOOST_TEST(translate({"--model", out + "/far-seed-1"}).status == 2);  // and no training of its own
 }
 
+BOOST_AUTO_TEST_CASE(weights_of_each_dimension_are_drawn_too) {
+  Folder folder;
+  const Ended one = translate(tiny((folder / "out").string(), {"--attention", "fine_grained"}));
+  BOOST_TEST(one.status == 0, one.err);
+  BOOST_TEST(std::filesystem::exists(folder / "out" / "result.json"));
+}
+
 BOOST_AUTO_TEST_CASE(seeds_are_runs_of_their_own) {
   Folder folder;
   Ended ended = translate(tiny((folder / "out").string(), {"--seed", "7", "--seeds", "2"}));

@@ -150,7 +150,9 @@ SentencePictures pictures_of(const AttentionTrace& trace, const std::string& pla
     if (auto quantity = shown(name, values)) quantities.push_back(*quantity);
   }
   SentencePictures pictures;
-  pictures.maps.push_back(maps_of(shown("weights", trace.weights).value(), queries, keys));
+  // weights of each dimension of the values, [B, H, I, J, D], are shown as their mean
+  const Variable weights = trace.weights.rank() == 5 ? mean(trace.weights, {4}) : trace.weights;
+  pictures.maps.push_back(maps_of(shown("weights", weights).value(), queries, keys));
   auto heads = static_cast<std::int64_t>(pictures.maps.front().heads.size());
   const Quantity* center = find(quantities, "center", heads);
   if (!center) center = find(quantities, "focus", heads);

@@ -263,7 +263,8 @@ class Training::Implementation {
   void update(const DevScores& dev_scores) {
     const Tensor scale = readings_->close(gradient_norm(optimizer_.parameters()), options_.clip);
     const bool evaluates = is_evaluated(now_.updates + 1), logs = evaluates || (now_.updates + 1) % log_interval == 0;
-    if (logs || readings_->are_on_the_host()) read();
+    const bool saves = (now_.updates + 1) % options_.checkpoint_every == 0;
+    if (logs || saves || readings_->are_on_the_host()) read();
     const double rate = schedule_.rate(now_.updates, epoch_ + 1);
     optimizer_.step(rate, scale);
     ++now_.updates;
@@ -276,7 +277,7 @@ class Training::Implementation {
     if (logs) write_log(line);
     progress_->note(fmt::format("loss {:.3f}{}{}", last_.loss, best_note(), whole_note()));
     progress_->advance();
-    if (now_.updates % options_.checkpoint_every == 0) save();
+    if (saves) save();
   }
 
   TrainingResult finish(const DevScores& dev_scores) {
