@@ -319,6 +319,8 @@ void benchmark_step(Cli& cli) {
   cli.parse();
   require(options.batch_tokens >= options.length, "--batch-tokens {}: less than one sentence of --length {}",
           options.batch_tokens, options.length);
+  require(!options.launches || options.device() != Device::cpu,
+          "--launches: counts the launches of a GPU's kernels; add --device cuda");
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_flush_denormals(true);
   AttentionEngineScope engine(options.engine);

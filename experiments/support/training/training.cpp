@@ -62,7 +62,10 @@ void TrainingOptions::add_to(Cli& cli) {
       .rare();
   cli.option("--checkpoint-every", checkpoint_every, "steps between checkpoints").at_least(1).unit("steps").rare();
   cli.option("--seed", seed, "seed of initial values, order of batches and dropout");
-  cli.option("--precision", precision, "precision of matrix products").one_of({"f32", "bf16"}).rare();
+  cli.option("--precision", precision,
+             "precision of matrix products; bf16 rounds the operands of large products on the CPU, of all on a GPU")
+      .one_of({"f32", "bf16"})
+      .rare();
   device_flag(cli, device).rare();
   cli.option("--threads", threads, "threads; 0: one per core").range(0, 1024).unsaved().rare();
 }
