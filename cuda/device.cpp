@@ -148,7 +148,7 @@ std::string size_text(std::size_t bytes) {
   const auto size = static_cast<double>(bytes);
   if (size >= gibibyte) return fmt::format("{:.1f} GiB", size / gibibyte);
   if (size >= 1 << 20) return fmt::format("{:.1f} MiB", size / (1 << 20));
-  return fmt::format("{:.1f} KiB", size / (1 << 10));
+  return bytes >= 1 << 10 ? fmt::format("{:.1f} KiB", size / (1 << 10)) : fmt::format("{} bytes", bytes);
 }
 
 class Memory {

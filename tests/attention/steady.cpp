@@ -118,8 +118,7 @@ BOOST_AUTO_TEST_CASE(recomputed_layers_change_no_bit_of_a_gradient_and_take_less
         const Trained kept = trained(attention, Recompute::none, device);
         const Trained again = trained(attention, Recompute::layers, device);
         BOOST_TEST_REQUIRE(again.numbers.size() == kept.numbers.size());
-        for (std::size_t k = 0; k < kept.numbers.size(); ++k)
-          BOOST_TEST((again.numbers[k] == kept.numbers[k]), k);
+        for (std::size_t k = 0; k < kept.numbers.size(); ++k) BOOST_TEST((again.numbers[k] == kept.numbers[k]), k);
         BOOST_TEST(again.peak < kept.peak);
       }
 }

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(launches_are_counted_by_kernel) {
 BOOST_AUTO_TEST_CASE(memory_that_cannot_be_had_is_refused_and_the_device_still_works) {
   Tensor held = Tensor::empty({1 << 30}, DType::u8, Device::cuda);
   BOOST_TEST(message_of([] { Tensor::empty({std::int64_t{7680} << 20}, DType::u8, Device::cuda); }) ==
-             "cuda: out of memory: asked for 7.5 GiB, 7.0 GiB free of 8 GiB, fovea holds 1.0 GiB");
+             "cuda: out of memory: asked for 7.5 GiB, 7.0 GiB free of 8.0 GiB, fovea holds 1.0 GiB");
   BOOST_TEST(Tensor::full({3}, 2, DType::f32, Device::cuda).slice(0, 2, 3).item() == 2);
 }
 
