@@ -61,11 +61,6 @@ cudaDeviceProp properties() {
 void refuse(cudaError_t status, const char* what) {
   const std::string message = cudaGetErrorString(status);
   cudaGetLastError();  // clears the error
-  if (status == cudaErrorNoKernelImageForDevice) {
-    const cudaDeviceProp device = properties();
-    fail("cuda: {}: fovea's kernels are built for {}; this GPU, {}, is sm_{}{}; use --device cpu", what,
-         built_architectures, device.name, device.major, device.minor);
-  }
   if (!is_fault_of_a_kernel(status)) fail("cuda: {}: {}", what, message);
   if (is_synchronous()) throw KernelFault(fmt::format("cuda: {}: {}", what, message));
   fail("cuda: a kernel failed before '{}' was done: {}; set FOVEA_CUDA_SYNC=1 to learn which one", what, message);
@@ -313,6 +308,10 @@ int start_gpu() {
   require(gpu_number() < count, "--device cuda:{}: there {}, counted from 0", gpu_number(),
           count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count));
   check(cudaSetDevice(gpu_number()), "cudaSetDevice");
+  const cudaDeviceProp gpu = properties();
+  require(10 * gpu.major + gpu.minor >= least_architecture,
+          "--device cuda: fovea's kernels are built for {}; this GPU, {}, is sm_{}{}; use --device cpu",
+          built_architectures, gpu.name, gpu.major, gpu.minor);
   memory();
   return gpu_number();
 }
