@@ -30,7 +30,7 @@ class AuxiliaryLosses {
 
   bool empty() const { return terms_.empty(); }
 
-  /// What one owner has added.
+  /// The values that one owner has added, with their weight in the loss.
   struct Term {
     const void* owner;
     double weight;

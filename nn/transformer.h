@@ -17,8 +17,8 @@ namespace fovea {
 ///   post: LN(x + dropout(f(x)))
 enum class Norm { pre, post };
 
-/// What training computes a second time in the backward pass, in place of keeping it. `layers` keeps the input of each
-/// layer only. Results have the same bits.
+/// Whether the backward pass computes intermediate results of the forward pass again, so that they need no memory in
+/// between. With `layers`, only the input of each layer is kept. Losses and gradients have the same bits in both cases.
 enum class Recompute { none, layers };
 
 struct TransformerOptions {

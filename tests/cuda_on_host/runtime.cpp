@@ -66,8 +66,9 @@ class Runtime {
   DeviceMemory memory{machine().memory};
   std::set<CUstream_st*> streams;
   std::map<const void*, std::size_t> pinned;
-  /// What the device's pool of memory holds: the most that was allocated at a time and not yet given to cudaFreeAsync,
-  /// since the pool was trimmed. A block can be used again by operations that come later in the stream.
+  /// The blocks of the device's memory pool that are allocated and not yet given to cudaFreeAsync, the sum of their
+  /// bytes, and the largest value of that sum since the pool was trimmed, which is the memory that the pool has taken
+  /// from the device. Later operations of the stream can use a freed block again.
   std::map<const void*, std::size_t> pool_blocks;
   std::size_t pool_in_use = 0, pool_reserved = 0;
   cudaError_t last_error = cudaSuccess;

@@ -12,12 +12,14 @@ using namespace fovea;
 
 namespace {
 
+/// Flags of the sizes of a small Transformer.
+const std::vector<std::string> small_sizes{"--model-dim",        "8", "--heads",  "2",
+                                           "--feed-forward-dim", "8", "--layers", "1"};
+
 /// Flags that train a small model of each task.
 const std::map<std::string, std::vector<std::string>>& tasks() {
-  static const std::vector<std::string> sizes{"--model-dim", "8",        "--heads", "2",           "--feed-forward-dim",
-                                              "8",           "--layers", "1",       "--min-count", "1"};
-  static const std::vector<std::string> sentences{"--batch-tokens", "64", "--evaluate-every", "3"};
-  auto flags = [](const std::vector<std::string>& more) { return joined(joined(sizes, sentences), more); };
+  static const std::vector<std::string> batches{"--min-count", "1", "--batch-tokens", "64", "--evaluate-every", "3"};
+  auto flags = [](const std::vector<std::string>& more) { return joined(joined(small_sizes, batches), more); };
   static const std::string pairs = "generated:train=9,dev=3,test=3,phrases=1-2,words=4";
   static const std::map<std::string, std::vector<std::string>> all{
       {"translate", flags({"--data", pairs, "--longest", "6", "--attention", "gaussian"})},
@@ -78,28 +80,10 @@ BOOST_AUTO_TEST_CASE(every_task_trains_and_is_tested_as_on_the_cpu) {
 BOOST_AUTO_TEST_CASE(fifty_updates_follow_the_losses_of_the_cpu) {
   Folder folder;
   for (const std::string device : {"cpu", "cuda"}) {
-    const Ended run = ended("sentiment", {"--data",
-                                          "generated:train=60,dev=6,test=6",
-                                          "--model-dim",
-                                          "8",
-                                          "--heads",
-                                          "2",
-                                          "--feed-forward-dim",
-                                          "8",
-                                          "--layers",
-                                          "1",
-                                          "--batch-tokens",
-                                          "48",
-                                          "--schedule",
-                                          "constant(rate=3e-3)",
-                                          "--evaluate-every",
-                                          "25",
-                                          "--updates",
-                                          "50",
-                                          "--device",
-                                          device,
-                                          "--out",
-                                          (folder / device).string()});
+    const Ended run = ended(
+        "sentiment", joined(small_sizes, {"--data", "generated:train=60,dev=6,test=6", "--batch-tokens", "48",
+                                          "--schedule", "constant(rate=3e-3)", "--evaluate-every", "25", "--updates",
+                                          "50", "--device", device, "--out", (folder / device).string()}));
     BOOST_TEST_REQUIRE(run.status == 0, run.err);
   }
   BOOST_TEST(log_of(folder / "cpu").size() == 6u);
@@ -131,26 +115,9 @@ BOOST_AUTO_TEST_CASE(a_run_continues_on_the_other_device) {
 BOOST_AUTO_TEST_CASE(a_trained_model_decodes_the_same_on_both_devices) {
   Folder folder;
   const std::string run = (folder / "run").string();
-  const Ended trained = ended("translate", {"--data",
-                                            few_sentences,
-                                            "--longest",
-                                            "8",
-                                            "--model-dim",
-                                            "8",
-                                            "--heads",
-                                            "2",
-                                            "--feed-forward-dim",
-                                            "8",
-                                            "--layers",
-                                            "1",
-                                            "--min-count",
-                                            "1",
-                                            "--updates",
-                                            "40",
-                                            "--schedule",
-                                            "constant(rate=1e-2)",
-                                            "--out",
-                                            run});
+  const Ended trained =
+      ended("translate", joined(small_sizes, {"--data", few_sentences, "--longest", "8", "--min-count", "1",
+                                              "--updates", "40", "--schedule", "constant(rate=1e-2)", "--out", run}));
   BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
   std::ofstream(folder / "text") << "loru tira\nfafi\n\nloru fafi tira\n";
   auto decoded = [&](const std::string& device, const std::vector<std::string>& more) {
