@@ -77,6 +77,25 @@ BOOST_AUTO_TEST_CASE(every_task_trains_and_is_tested_as_on_the_cpu) {
     }
 }
 
+// Equal numbers do not show where they were computed; a kernel that fails does.
+BOOST_AUTO_TEST_CASE(updates_and_decoding_run_on_the_device, *with_kernels_on_the_host()) {
+  Folder folder;
+  const std::string trained = (folder / "trained").string();
+  const Ended run = ended("translate", joined(tasks().at("translate"), {"--updates", "1", "--out", trained}));
+  BOOST_TEST_REQUIRE(run.status == 0, run.err);
+  std::ofstream(folder / "text") << "loru tira\n";
+  auto check_fails = [&](const std::string& kernel, const std::string& program, const std::vector<std::string>& flags) {
+    ::setenv("FOVEA_CUDA_ON_HOST", ("fault=" + kernel).c_str(), 1);
+    const Ended failed = ended(program, joined(flags, {"--device", "cuda"}));
+    ::unsetenv("FOVEA_CUDA_ON_HOST");
+    BOOST_TEST(failed.status == 2, program);
+    BOOST_TEST(contains(failed.err, "kernel '" + kernel + "': fails"), failed.err);
+  };
+  for (const auto& [program, flags] : tasks())
+    check_fails("adam_step", program, joined(flags, {"--updates", "3", "--out", (folder / program).string()}));
+  check_fails("top_k", "translate", {"--model", trained, "--decode", (folder / "text").string()});
+}
+
 BOOST_AUTO_TEST_CASE(fifty_updates_follow_the_losses_of_the_cpu) {
   Folder folder;
   for (const std::string device : {"cpu", "cuda"}) {
