@@ -272,7 +272,7 @@ void benchmark_attention(Cli& cli) {
     try {
       Json json = measure(method, options, gemm);
       if (options.json) {
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", text_of(json));
         continue;
       }
       std::vector<Cell> row{method,

@@ -94,7 +94,7 @@ void benchmark_decode(Cli& cli) {
                 {"beam", options.beam},
                 {"batch", options.batch},
                 {"parameters", model->parameter_count()}};
-    fmt::print("{}\n", row.dump());
+    fmt::print("{}\n", text_of(row));
   } else {
     fmt::print("{:.1f} sentences/s, {:.0f} tokens/s; a step takes {:.2f} ms, {:.0f} % in matrix products\n",
                sentences / per_round, sentences * length / per_round, 1e3 * step, 100 * gemm_share);

@@ -95,14 +95,13 @@ void benchmark_gemm(Cli& cli) {
       row.push_back(Cell::number(rates[k].gflops, 1));
       row.push_back(Cell::number(share, 2));
       if (json)
-        fmt::print("{}\n", Json{{"batch", product.batch},
-                                {"m", product.m},
-                                {"n", product.n},
-                                {"k", product.k},
-                                {"dtype", rates[k].name},
-                                {"gflops", rates[k].gflops},
-                                {"ratio_to_largest", share}}
-                               .dump());
+        fmt::print("{}\n", text_of(Json{{"batch", product.batch},
+                                        {"m", product.m},
+                                        {"n", product.n},
+                                        {"k", product.k},
+                                        {"dtype", rates[k].name},
+                                        {"gflops", rates[k].gflops},
+                                        {"ratio_to_largest", share}}));
     }
     table.row(std::move(row));
   }

@@ -105,7 +105,7 @@ void score(const ScoreOptions& options) {
   }
   const std::vector<ScoreRow> rows = score_rows(names, scores, options.bootstrap);
   if (!options.json) return fmt::print("{}", score_table(rows));
-  for (const ScoreRow& row : rows) fmt::print("{}\n", score_json(row).dump());
+  for (const ScoreRow& row : rows) fmt::print("{}\n", text_of(score_json(row)));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ struct Cli::Entry {
     if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
     if (value.is_string()) return value.get<std::string>();
     if (value.is_null() || value.empty()) return "";
-    return value.is_array() ? value.dump().substr(1, value.dump().size() - 2) : value.dump();
+    return value.is_array() ? text_of(value).substr(1, text_of(value).size() - 2) : text_of(value);
   }
 
   std::string help_left() const {
@@ -365,7 +365,7 @@ Cli::Option Cli::option(const std::string& name, T& value, const std::string& de
       }
     };
     entry.set_json = [&value](const Json& json) {
-      require(json.is_array(), "expected a list, found {}", json.dump());
+      require(json.is_array(), "expected a list, found {}", text_of(json));
       value.clear();
       for (const Json& element : json) value.push_back(from_json<Element>(element));
     };
@@ -522,7 +522,7 @@ void Cli::configure(const Json& values, const std::string& origin) {
   require(values.is_object(), "{}: expected an object with the options' values, found {}", origin, values.type_name());
   for (const auto& [key, value] : values.items()) {
     if (key == "program") {
-      require(value == self_->program, "{}: is a configuration of {}, not of '{}'", origin, value.dump(),
+      require(value == self_->program, "{}: is a configuration of {}, not of '{}'", origin, text_of(value),
               self_->program);
       continue;
     }

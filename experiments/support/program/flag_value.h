@@ -104,9 +104,9 @@ T from_json(const Json& json) {
     if (json.is_number()) return json.get<T>();
     if (json == "inf" || json == "-inf") return from_text<T>(json.get<std::string>());  // JSON has no infinity
   } else {
-    if (json.is_number()) return from_text<T>(json.dump());
+    if (json.is_number()) return from_text<T>(text_of(json));
   }
-  fail("expected {}, found {}", expectation<T>(), json.dump());
+  fail("expected {}, found {}", expectation<T>(), text_of(json));
 }
 
 template <class T>

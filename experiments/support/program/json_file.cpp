@@ -13,7 +13,7 @@ namespace {
 
 void collect(const std::string& key, const Json& before, const Json& after, std::vector<Difference>& found) {
   if (!before.is_object() || !after.is_object()) {
-    if (before != after) found.push_back({key, before.dump(), after.dump()});
+    if (before != after) found.push_back({key, text_of(before), text_of(after)});
     return;
   }
   auto inside = [&](const std::string& name) { return key.empty() ? name : key + "." + name; };
@@ -21,11 +21,11 @@ void collect(const std::string& key, const Json& before, const Json& after, std:
     if (after.contains(name)) {
       collect(inside(name), value, after[name], found);
     } else {
-      found.push_back({inside(name), value.dump(), "nothing"});
+      found.push_back({inside(name), text_of(value), "nothing"});
     }
   }
   for (const auto& [name, value] : after.items()) {
-    if (!before.contains(name)) found.push_back({inside(name), "nothing", value.dump()});
+    if (!before.contains(name)) found.push_back({inside(name), "nothing", text_of(value)});
   }
 }
 
@@ -37,6 +37,12 @@ std::string reason_of(const Json::exception& error) {
 }
 
 }  // namespace
+
+std::string text_of(const Json& value, int indent) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+Json parse_json(std::string_view text) { return Json::parse(text); }
 
 Json load_json(const std::filesystem::path& path) {
   require(!std::filesystem::is_directory(path), "{}: is a directory, expected a JSON file", path.string());
@@ -60,7 +66,7 @@ void reading_run_file(const std::string& origin, const std::function<void()>& re
 
 void save_json(const std::filesystem::path& path, const Json& value) {
   // invalid UTF-8, which a path may contain, is replaced rather than refused
-  write_file_atomically(path, value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file_atomically(path, text_of(value, 2) + "\n");
 }
 
 std::vector<Difference> differences(const Json& before, const Json& after) {

@@ -1,8 +1,9 @@
-/// JSON files, and the differences between two configurations.
+/// JSON values as text and in files, and the differences between two configurations.
 #pragma once
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,12 @@
 namespace fovea {
 
 using Json = nlohmann::ordered_json;  ///< keys keep the order in which they were written
+
+/// Returns the value as text: in one line, or in lines indented by `indent` spaces for each level if it is not
+/// negative. Bytes that are not UTF-8 are replaced by U+FFFD.
+std::string text_of(const Json& value, int indent = -1);
+/// Reads the text of one value. Throws Json::parse_error.
+Json parse_json(std::string_view text);
 
 /// Reads one JSON value. Throws Error naming the file and, where it is not JSON, line and column.
 Json load_json(const std::filesystem::path& path);

@@ -14,7 +14,7 @@ void for_lines(const std::filesystem::path& path, const Body& body) {
   for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     ++number;
     reading_run_file(fmt::format("{}:{}", path.string(), number),
-                     [&] { body(Json::parse(text.substr(begin, end - begin)), end + 1); });
+                     [&] { body(parse_json(text.substr(begin, end - begin)), end + 1); });
   }
 }
 

@@ -20,7 +20,7 @@ class RunLog {
   /// and if the file cannot be written.
   RunLog(const std::filesystem::path& path, std::int64_t last);
 
-  void write(const Json& line) { file_.append(line.dump() + "\n"); }
+  void write(const Json& line) { file_.append(text_of(line) + "\n"); }
   /// Returns when all lines are on the disk.
   void sync() { file_.sync(); }
 

@@ -45,7 +45,7 @@ tr.rule td { border-top: 2px solid var(--ink); }
 @media print { nav { display: none; } }
 )";
 
-std::string value_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string value_text(const Json& value) { return value.is_string() ? value.get<std::string>() : text_of(value); }
 
 }  // namespace
 

@@ -198,7 +198,7 @@ void print_forced(const Sums& sums, bool json) {
                 {"sentences_per_second", sentences / sums.time.wall},
                 {"source_length", source},
                 {"window", sums.window / sentences}};
-    return fmt::print("{}\n", all.dump());
+    return fmt::print("{}\n", text_of(all));
   }
   fmt::print(stderr,
              "{} texts of {} tokens: log p {:.3f}, {:.4f} a token, perplexity {:.3f}; {:.2f} s ({:.2f} s of CPU time), "

@@ -214,7 +214,7 @@ void ExperimentBase::test(const std::vector<Plan>& plans, bool json, const Body&
     has_begun_ = true;
     results.push_back(result_of(run, plans[k], [&] { return body(k, run); }));
     if (keeps) save_result(results.back());
-    if (json) fmt::print("{}\n", to_json(results.back()).dump());
+    if (json) fmt::print("{}\n", text_of(to_json(results.back())));
   }
   if (json) return;
   const std::vector<ComparedRow> rows = grouped(results);

@@ -27,7 +27,7 @@ std::string examples_file(const std::string& set) { return "examples." + file_na
 /// The CRC-32 of the content of result.json without this checksum itself.
 std::string checksum_of(Json result) {
   result["checksums"].erase("result.json");
-  const std::string text = result.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = text_of(result);
   return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
 }
 
@@ -67,8 +67,7 @@ TestedExample example_of(const Json& json) {
 
 void save_examples(const fs::path& path, const std::vector<TestedExample>& examples) {
   AtomicFile file(path);
-  for (const TestedExample& example : examples)
-    file.write(to_json(example).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  for (const TestedExample& example : examples) file.write(text_of(to_json(example)) + "\n");
   file.commit();
 }
 
@@ -77,7 +76,7 @@ std::vector<TestedExample> load_examples(const fs::path& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);)
     reading_run_file(fmt::format("{}:{}", path.string(), examples.size() + 1),
-                     [&] { examples.push_back(example_of(Json::parse(line))); });
+                     [&] { examples.push_back(example_of(parse_json(line))); });
   return examples;
 }
 

@@ -25,8 +25,8 @@ void require_same_data(const std::filesystem::path& file, const Json& now) {
         differs(fmt::format("{} has different texts or labels", part));
     }
     if (before.value("classes", Json()) != now.value("classes", Json()))
-      differs(fmt::format("the classes were {} and are {}", before.value("classes", Json()).dump(),
-                          now.value("classes", Json()).dump()));
+      differs(fmt::format("the classes were {} and are {}", text_of(before.value("classes", Json())),
+                          text_of(now.value("classes", Json()))));
   });
   require(list.empty(), "{}: the data have changed since the run began, so that it cannot continue: {}",
           file.parent_path().string(), list);

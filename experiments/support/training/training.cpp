@@ -149,7 +149,7 @@ Safetensors readable_checkpoint(const std::string& path) {
 Json metadata(const Safetensors& file, const std::string& path, const char* key) {
   auto found = file.metadata.find(key);
   require(found != file.metadata.end(), "{}: no '{}' in the metadata; this is not a checkpoint of a run", path, key);
-  return Json::parse(found->second);
+  return parse_json(found->second);
 }
 
 /// Whether a parameter is not finite, or the parameters are so large that the next loss would overflow.
@@ -472,7 +472,7 @@ class Training::Implementation {
                         {"position", place_.position()},
                         {"log_checksum", file_checksum(directory_.log())}};
     write_safetensors(directory_.checkpoint(), tensors,
-                      {{"run", where.dump()}, {"configuration", run_.configuration.dump()}});
+                      {{"run", text_of(where)}, {"configuration", text_of(run_.configuration)}});
     saved_ = now_.updates;
     remove_old_models();
   }
