@@ -38,7 +38,7 @@ void combine(const F& f, Tensor& out, const Tensor* const* in, std::index_sequen
   Out* first = out.mutable_data<Out>();
   const RunLoop<operands, run_width<Out, In...>> loop(plan_loop<operands>(out.shape(), {&out, in[k]...}),
                                                       {first, in[k]->address()...}, {sizeof(Out), sizeof(In)...});
-  launch(F::name, combine_elements<F, Out, In...>, {blocks_for(loop.runs())}, f, loop, first,
+  launch(F::name, traffic(out, *in[k]...), combine_elements<F, Out, In...>, {blocks_for(loop.runs())}, f, loop, first,
          std::array<const std::byte*, operands - 1>{in[k]->address()...});
 }
 

@@ -161,8 +161,8 @@ CompiledCode compile(const char* name, const std::string& text, int architecture
       .compile(architecture <= newest ? fmt::format("sm_{}", architecture) : fmt::format("compute_{}", newest));
 }
 
-void launch_compiled(const char* name, const std::string& text, const char* kernel, const Grid& grid,
-                     void** arguments) {
+void launch_compiled(const char* name, std::int64_t bytes, const std::string& text, const char* kernel,
+                     const Grid& grid, void** arguments) {
   check(cudaSetDevice(gpu_number()),
         "cudaSetDevice");  // the driver's calls need the device's context in the calling thread
   const CUfunction function = kernel_of(name, text, kernel);
@@ -170,7 +170,7 @@ void launch_compiled(const char* name, const std::string& text, const char* kern
       driver().launch(function, grid.blocks.x, grid.blocks.y, grid.blocks.z, grid.threads.x, grid.threads.y,
                       grid.threads.z, static_cast<unsigned>(grid.shared_bytes), stream(), arguments, nullptr),
       name);
-  launched(name);
+  launched(name, bytes);
 }
 
 }  // namespace fovea::cuda

@@ -102,7 +102,8 @@ void transpose(const Transposition& all, Tensor& to, const Tensor& from) {
   const std::int64_t tiles = all.matrices.count * ((all.columns + tile - 1) / tile) * ((all.rows + tile - 1) / tile);
   visit_size(size_of(to.dtype()), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("copy", transpose_tiles<T>, {static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20))}, all,
+    launch("copy", traffic(to, from), transpose_tiles<T>,
+           {static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20))}, all,
            reinterpret_cast<T*>(to.mutable_address()), reinterpret_cast<const T*>(from.address()));
   });
 }
@@ -117,7 +118,8 @@ void copy(Tensor& to, const Tensor& from) {
       using From = typename decltype(from_type)::type;
       To* first = to.mutable_data<To>();
       const RunLoop<2, copy_width<To, From>> runs(loop, {first, from.data<From>()}, {sizeof(To), sizeof(From)});
-      launch("copy", copy_elements<To, From>, {blocks_for(runs.runs())}, runs, first, from.data<From>());
+      launch("copy", traffic(to, from), copy_elements<To, From>, {blocks_for(runs.runs())}, runs, first,
+             from.data<From>());
     });
   });
 }
@@ -139,7 +141,7 @@ void fill(Tensor& to, double value) {
     using T = typename decltype(type)::type;
     T* first = to.mutable_data<T>();
     const RunLoop<1, widest_pack<T>> loop(plan_loop<1>(to.shape(), {&to}), {first}, {sizeof(T)});
-    launch("fill", fill_elements<T>, {blocks_for(loop.runs())}, loop, first, cast<T>(value));
+    launch("fill", traffic(to), fill_elements<T>, {blocks_for(loop.runs())}, loop, first, cast<T>(value));
   });
 }
 
@@ -151,7 +153,8 @@ __global__ void count_up(T* to, std::int64_t count, std::int64_t start) {
 void arange(Tensor& out, std::int64_t start) {
   visit(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("arange", count_up<T>, {blocks_for(out.elements())}, out.mutable_data<T>(), out.elements(), start);
+    launch("arange", traffic(out), count_up<T>, {blocks_for(out.elements())}, out.mutable_data<T>(), out.elements(),
+           start);
   });
 }
 

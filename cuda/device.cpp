@@ -72,25 +72,26 @@ namespace {
 
 std::atomic<std::uint64_t> waits = 0;
 
-/// Counts launches by name.
+/// Counts launches, and the bytes that they move, by name.
 class Launches {
  public:
-  void add(std::string_view kernel) {
+  void add(std::string_view kernel, std::int64_t bytes) {
     std::lock_guard lock(mutex_);
     auto found = counts_.find(kernel);
-    if (found == counts_.end()) found = counts_.emplace(kernel, 0).first;
-    ++found->second;
+    if (found == counts_.end()) found = counts_.emplace(kernel, LaunchCount{std::string(kernel)}).first;
+    ++found->second.launches;
+    found->second.bytes += static_cast<std::uint64_t>(bytes);
   }
   std::vector<LaunchCount> counts() const {
     std::lock_guard lock(mutex_);
     std::vector<LaunchCount> all;
-    for (const auto& [kernel, launches] : counts_) all.push_back({kernel, launches});
+    for (const auto& [kernel, count] : counts_) all.push_back(count);
     return all;
   }
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::string, std::uint64_t, std::less<>> counts_;
+  std::map<std::string, LaunchCount, std::less<>> counts_;
 };
 
 Launches& launches() {
@@ -100,9 +101,9 @@ Launches& launches() {
 
 }  // namespace
 
-void launched(const char* name) {
+void launched(const char* name, std::int64_t bytes) {
   check(cudaGetLastError(), name);
-  launches().add(name);
+  launches().add(name, bytes);
   if (is_synchronous()) wait_for_stream(name);
 }
 
@@ -230,13 +231,13 @@ Memory& memory() {
 
 void download(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream()), "download");
-  launches().add("download");
+  launches().add("download", static_cast<std::int64_t>(bytes));
   wait_for_stream("download");
 }
 
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()), "copy_bytes");
-  launched("copy_bytes");
+  launched("copy_bytes", 2 * static_cast<std::int64_t>(bytes));
 }
 
 // ---- Time ----

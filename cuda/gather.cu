@@ -49,8 +49,8 @@ void check_range(const RangeCheck& check, const Tensor& index) {
     using Index = typename decltype(type)::type;
     constexpr std::int64_t most_blocks = 256;
     const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(blocks_for(index.elements()), most_blocks));
-    launch("check_range", report_first_outside<Index>, {blocks}, check, packed.data<Index>(), index.elements(),
-           index_report());
+    launch("check_range", traffic(packed), report_first_outside<Index>, {blocks}, check, packed.data<Index>(),
+           index.elements(), index_report());
   });
 }
 
@@ -101,9 +101,9 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
     visit_unit(alike, [&](auto type) {
       using Unit = typename decltype(type)::type;
       constexpr auto unit = static_cast<std::int64_t>(sizeof(Unit));
-      launch("gather_rows", gather_units<Unit, Index>, {blocks_for(count * row_bytes / unit)},
-             reinterpret_cast<const Unit*>(rows.address()), table.size(0), step_bytes / unit,
-             packed_index.data<Index>(), reinterpret_cast<Unit*>(to), count, row_bytes / unit);
+      launch("gather_rows", 2 * traffic(out) + traffic(packed_index), gather_units<Unit, Index>,
+             {blocks_for(count * row_bytes / unit)}, reinterpret_cast<const Unit*>(rows.address()), table.size(0),
+             step_bytes / unit, packed_index.data<Index>(), reinterpret_cast<Unit*>(to), count, row_bytes / unit);
     });
   });
 }
@@ -184,8 +184,8 @@ SortedIndices sorted_indices(const Tensor& index, std::int64_t table_rows, Tenso
   const Tensor packed = index.contiguous();
   visit_index("scatter_add_rows", index.dtype(), [&](auto type) {
     using Index = typename decltype(type)::type;
-    launch("scatter_add_rows", number_rows<Index>, {blocks_for(count)}, packed.data<Index>(),
-           static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(table_rows), row, place);
+    launch("scatter_add_rows", traffic(packed) + 8 * count, number_rows<Index>, {blocks_for(count)},
+           packed.data<Index>(), static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(table_rows), row, place);
   });
   auto sort = [&](void* scratch, std::size_t& bytes) {
     const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(table_rows)));
@@ -197,6 +197,7 @@ SortedIndices sorted_indices(const Tensor& index, std::int64_t table_rows, Tenso
   sort(nullptr, bytes);
   const Tensor scratch = Tensor::empty({static_cast<std::int64_t>(bytes)}, DType::u8, Device::cuda);
   sort(scratch.mutable_address(), bytes);
+  launched("sort", 16 * count * ((std::bit_width(static_cast<std::uint64_t>(table_rows)) + 7) / 8));  // 8 bits a pass
   return {sorted_row, sorted_place, count, table_rows};
 }
 
@@ -216,10 +217,10 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
   visit_real("scatter_add_rows", table.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T* to = table.mutable_data<T>();
-    launch("scatter_add_rows", add_chunks<T>, {blocks}, sorted, packed_rows.data<T>(), to, parts.mutable_data<double>(),
-           width);
+    launch("scatter_add_rows", 3 * traffic(packed_rows) + 8 * sorted.count, add_chunks<T>, {blocks}, sorted,
+           packed_rows.data<T>(), to, parts.mutable_data<double>(), width);
     if (sorted.chunks() > 1)
-      launch("scatter_add_rows", join_chunks<T>, {blocks}, sorted, parts.data<double>(), to, width);
+      launch("scatter_add_rows", traffic(parts), join_chunks<T>, {blocks}, sorted, parts.data<double>(), to, width);
   });
 }
 
@@ -248,8 +249,8 @@ void gather_last(const Tensor& x, const Tensor& index, Tensor& out) {
     using Index = typename decltype(index_type)::type;
     visit(x.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      launch("gather_last", gather_along_rows<T, Index>, {blocks_for(loop.count)}, loop, out.mutable_data<T>(),
-             x.data<T>(), x.size(-1), x.strides()[-1], index.data<Index>());
+      launch("gather_last", 2 * traffic(out) + traffic(index), gather_along_rows<T, Index>, {blocks_for(loop.count)},
+             loop, out.mutable_data<T>(), x.data<T>(), x.size(-1), x.strides()[-1], index.data<Index>());
     });
   });
 }
@@ -313,8 +314,8 @@ void scatter_add_last(const Tensor& x, const Tensor& index, Tensor& out) {
     using Index = typename decltype(index_type)::type;
     visit_real("scatter_add_last", x.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      launch("scatter_add_last", add_along_rows<T, Index>, {blocks}, all, out.mutable_data<T>(), x.data<T>(),
-             index.data<Index>());
+      launch("scatter_add_last", traffic(x, index, out), add_along_rows<T, Index>, {blocks}, all, out.mutable_data<T>(),
+             x.data<T>(), index.data<Index>());
     });
   });
 }

@@ -74,7 +74,11 @@ void strided_batch(const Operand& a, const Operand& b, const Tensor& c, const T*
                                          static_cast<int>(batch)),
                "cublasDgemmStridedBatched");
   }
-  launched("gemm");
+  auto elements = [&](std::int64_t rows, std::int64_t columns, std::int64_t step) {
+    return (step == 0 ? 1 : batch) * rows * columns;  // one matrix for all products lies in memory once
+  };
+  launched("gemm", static_cast<std::int64_t>(sizeof(T)) *
+                       (elements(m, k, stride[1]) + elements(k, n, stride[2]) + (beta == 0 ? 1 : 2) * batch * m * n));
 }
 
 /// Returns a view of x's batch dimensions: all but the last two, with one element per matrix.

@@ -3,6 +3,7 @@
 #include "cuda/device_loop.h"
 #include "cuda/grid.h"
 #include "cuda/stream.h"
+#include "cuda/traffic.h"
 #include "tensor/element_loop.h"
 #include "tensor/tensor.h"
 #ifdef FOVEA_CUDA_ON_HOST
@@ -13,17 +14,19 @@
 
 namespace fovea::cuda {
 
-/// Appends a kernel to the stream. Throws Error naming `name` if CUDA refuses the launch; an error while the kernel
-/// runs is reported when the program next waits for the stream.
+/// Appends a kernel to the stream. `bytes` is the least that it reads and writes in the GPU's memory (traffic.h), which
+/// is counted. Throws Error naming `name` if CUDA refuses the launch; an error while the kernel runs is reported when
+/// the program next waits for the stream.
 template <class... Parameters, class... Arguments>
-void launch(const char* name, void (*kernel)(Parameters...), const Grid& grid, const Arguments&... arguments) {
+void launch(const char* name, std::int64_t bytes, void (*kernel)(Parameters...), const Grid& grid,
+            const Arguments&... arguments) {
 #ifdef FOVEA_CUDA_ON_HOST
   auto body = [kernel, given = std::tuple<Parameters...>(arguments...)] { std::apply(kernel, given); };
   cuda_on_host::enqueue(stream(), {name, grid.blocks, grid.threads, grid.shared_bytes, body});
 #else
   kernel<<<grid.blocks, grid.threads, grid.shared_bytes, stream()>>>(arguments...);
 #endif
-  launched(name);
+  launched(name, bytes);
 }
 
 }  // namespace fovea::cuda

@@ -61,19 +61,21 @@ bool is_flat(const MapOperands<T, GroupTable<T, F>::operands>& operands) {
 template <class T, class F>
 void map_groups_of(const F& f, std::span<const MapGroup> groups) {
   GroupTable<T, F> table;
+  std::int64_t bytes = 0;  // that the groups of the table move
   auto flush = [&] {
-    if (table.groups > 0) launch(F::name, map_table<T, F>, {table.blocks()}, f, table);
-    table.groups = 0;
+    if (table.groups > 0) launch(F::name, bytes, map_table<T, F>, {table.blocks()}, f, table);
+    table.groups = 0, bytes = 0;
   };
   for (const MapGroup& group : groups) {
     if (group.out[0]->dtype() != dtype_of<T>) continue;
     const MapTensors<T, F, F::inputs> tensors(group.out, group.in);
     const auto operands = tensors.loop();
     if (!is_flat<T, F>(operands)) {
-      launch(F::name, map_strided<T, F, F::inputs>, {blocks_for(operands.loop.runs())}, f, operands);
+      launch(F::name, tensors.bytes(), map_strided<T, F, F::inputs>, {blocks_for(operands.loop.runs())}, f, operands);
       continue;
     }
     table.add(operands.loop.count, tensors.first);
+    bytes += tensors.bytes();
     if (table.groups == table.most) flush();
   }
   flush();

@@ -41,6 +41,11 @@ struct MapTensors {
     for (int k = 0; k < inputs; ++k)
       tensors[results + k] = in[k], first[results + k] = const_cast<T*>(in[k]->template data<T>());
   }
+  std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (const Tensor* x : tensors) sum += traffic(*x);
+    return sum;
+  }
   auto loop() const { return MapOperands<T, operands>(plan_loop<operands>(tensors[0]->shape(), tensors), first); }
 };
 
@@ -49,8 +54,9 @@ template <class F, int inputs>
 void map_tensors(const F& f, Tensor* const* out, const Tensor* const* in) {
   visit_real(F::name, out[0]->dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto operands = MapTensors<T, F, inputs>(out, in).loop();
-    launch(F::name, map_strided<T, F, inputs>, {blocks_for(operands.loop.runs())}, f, operands);
+    const MapTensors<T, F, inputs> tensors(out, in);
+    const auto operands = tensors.loop();
+    launch(F::name, tensors.bytes(), map_strided<T, F, inputs>, {blocks_for(operands.loop.runs())}, f, operands);
   });
 }
 

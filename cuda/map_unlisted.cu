@@ -46,21 +46,21 @@ __global__ void map_by_rows(MapOperands<T> operands, cpu::RowFunction<T> row, st
 }
 
 template <class T>
-void run(const MapFormula& formula, const void* functor, const MapOperands<T>& operands) {
-  launch(formula.name, map_by_rows<T>, {blocks_for(operands.loop.count)}, operands, formula.row<T>(),
+void run(const MapFormula& formula, std::int64_t bytes, const void* functor, const MapOperands<T>& operands) {
+  launch(formula.name, bytes, map_by_rows<T>, {blocks_for(operands.loop.count)}, operands, formula.row<T>(),
          formula.copy(functor));
 }
 
 #else
 
 template <class T>
-void run(const MapFormula& formula, const void* functor, MapOperands<T> operands) {
+void run(const MapFormula& formula, std::int64_t bytes, const void* functor, MapOperands<T> operands) {
   const Expression expression = formula.expression(functor);
   std::vector<T> constants(expression.constants.begin(), expression.constants.end());
   constants.resize(std::max<std::size_t>(constants.size(), 1));  // the kernel takes at least one
   void* arguments[] = {&operands, constants.data()};
-  launch_compiled(formula.name, map_text(expression, dtype_of<T>), map_text_kernel, {blocks_for(operands.loop.runs())},
-                  arguments);
+  launch_compiled(formula.name, bytes, map_text(expression, dtype_of<T>), map_text_kernel,
+                  {blocks_for(operands.loop.runs())}, arguments);
 }
 
 #endif
@@ -69,7 +69,10 @@ const Provide provide(Device::cuda, [](Kernels& table) {
   table.map_unlisted = [](const MapFormula& formula, const void* functor, Tensor* const* out, const Tensor* const* in) {
     visit_real(formula.name, out[0]->dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      run<T>(formula, functor, operands_of<T>(formula, out, in));
+      std::int64_t bytes = 0;
+      for (int k = 0; k < formula.results; ++k) bytes += traffic(*out[k]);
+      for (int k = 0; k < formula.inputs; ++k) bytes += traffic(*in[k]);
+      run<T>(formula, bytes, functor, operands_of<T>(formula, out, in));
     });
   };
 });

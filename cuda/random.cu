@@ -54,7 +54,7 @@ void fill_random(const char* name, RandomPosition at, Distribution distribution,
   visit(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     if constexpr (!std::is_integral_v<T>)
-      launch(name, fill_from_pairs<T, Distribution>, {blocks_for(out.elements())}, at, distribution,
+      launch(name, traffic(out), fill_from_pairs<T, Distribution>, {blocks_for(out.elements())}, at, distribution,
              out.mutable_data<T>(), out.elements());
   });
 }
@@ -89,9 +89,9 @@ __global__ void drop(DropoutMask mask, T scale, const T* x, const T* residual, T
 void dropout(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out) {
   visit_real("dropout", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("dropout", drop<T>, {blocks_for(mask.groups(out.elements()) * DropoutMask::lanes)}, mask,
-           static_cast<T>(mask.scale()), x.data<T>(), residual ? residual->data<T>() : nullptr, out.mutable_data<T>(),
-           out.elements());
+    launch("dropout", traffic(x, out) + (residual ? traffic(*residual) : 0), drop<T>,
+           {blocks_for(mask.groups(out.elements()) * DropoutMask::lanes)}, mask, static_cast<T>(mask.scale()),
+           x.data<T>(), residual ? residual->data<T>() : nullptr, out.mutable_data<T>(), out.elements());
   });
 }
 

@@ -200,8 +200,9 @@ RunLoop<operands, width> aligned_with(RunLoop<operands, width> runs, const Other
   return runs;
 }
 
+/// `bytes` is what x and the results have in memory.
 template <class T, class Op>
-void reduce_in_parts(const ReductionDimensions& dimensions, const T* x, T* out) {
+void reduce_in_parts(const ReductionDimensions& dimensions, std::int64_t bytes, const T* x, T* out) {
   constexpr int width = widest_pack<T>;
   constexpr std::int64_t wanted_blocks = 1024, most_blocks = 1 << 16, longest_of_warp = 1024;
   constexpr std::int64_t warps = block_threads / warp_lanes;
@@ -219,19 +220,21 @@ void reduce_in_parts(const ReductionDimensions& dimensions, const T* x, T* out) 
         aligned_with(RunLoop<2, width>(dimensions.kept, {x, out}, {sizeof(T), sizeof(T)}), dimensions.reduced);
     const std::int64_t tiles = (columns.runs() + column_lanes - 1) / column_lanes;
     parts = parts_of(tiles, length, wanted_blocks, 4 * row_lanes);
-    launch(Op::name, reduce_columns<T, Op, width>, grid(tiles * parts), columns, DeviceLoop<1>(dimensions.reduced),
-           parts, x, totals_for(parts));
+    launch(Op::name, bytes, reduce_columns<T, Op, width>, grid(tiles * parts), columns,
+           DeviceLoop<1>(dimensions.reduced), parts, x, totals_for(parts));
   } else {
     const auto reduced = aligned_with(RunLoop<1, width>(dimensions.reduced, {x}, {sizeof(T)}), dimensions.kept);
     parts = length <= longest_of_warp ? 1 : parts_of(kept.count, length, wanted_blocks, 8192);
     const Reduction<width> all{kept, reduced, parts};
     if (length <= longest_of_warp)
-      launch(Op::name, reduce_rows<T, Op, warp_lanes>, grid((kept.count + warps - 1) / warps), all, x, totals_for(1));
+      launch(Op::name, bytes, reduce_rows<T, Op, warp_lanes>, grid((kept.count + warps - 1) / warps), all, x,
+             totals_for(1));
     else
-      launch(Op::name, reduce_rows<T, Op, block_threads>, grid(kept.count * parts), all, x, totals_for(parts));
+      launch(Op::name, bytes, reduce_rows<T, Op, block_threads>, grid(kept.count * parts), all, x, totals_for(parts));
   }
   if (parts > 1)
-    launch(Op::name, join_parts<T, Op>, {blocks_for(kept.count)}, kept, parts, scratch.data<Total<T>>(), out);
+    launch(Op::name, traffic(scratch), join_parts<T, Op>, {blocks_for(kept.count)}, kept, parts,
+           scratch.data<Total<T>>(), out);
 }
 
 /// Reduces the dimensions in which `out` has size 1 and `x` has not; both have the same rank.
@@ -242,7 +245,7 @@ void reduce(const Op&, const Tensor& x, Tensor& out) {
   const ReductionDimensions dimensions(x, spread_over(x, out));
   auto run = [&](auto type) {
     using T = typename decltype(type)::type;
-    reduce_in_parts<T, Op>(dimensions, x.data<T>(), out.mutable_data<T>());
+    reduce_in_parts<T, Op>(dimensions, traffic(x, out), x.data<T>(), out.mutable_data<T>());
   };
   if constexpr (std::is_same_v<Op, formula::Sum>)
     if (x.dtype() == DType::i64) return run(Type<std::int64_t>{});
@@ -307,16 +310,18 @@ __global__ void root_of_sum(const double* sums, std::int64_t count, double* root
 /// if `sums` is null, only counts them.
 template <class T>
 std::int64_t sums_of_squares(std::span<const Tensor> tensors, double* sums) {
-  std::int64_t pieces = 0;
+  std::int64_t pieces = 0, bytes = 0;
   NormTable<T> table;
   auto flush = [&] {
-    if (sums && table.blocks() > 0) launch("global_norm", add_squares<T>, {table.blocks()}, table, sums + pieces);
+    if (sums && table.blocks() > 0)
+      launch("global_norm", bytes, add_squares<T>, {table.blocks()}, table, sums + pieces);
     pieces += table.blocks();
-    table.tensors = 0;
+    table.tensors = 0, bytes = 0;
   };
   for (const Tensor& x : tensors) {
     if (x.dtype() != dtype_of<T>) continue;
     table.add(x);
+    bytes += traffic(x);
     if (table.tensors == table.most) flush();
   }
   flush();
@@ -334,7 +339,7 @@ void global_norm(std::span<const Tensor> tensors, Tensor& out) {
   double* first = sums.mutable_data<double>();
   sums_of_squares<float>(dense, first);
   sums_of_squares<double>(dense, first + f32_pieces);
-  launch("global_norm", root_of_sum, {1}, first, pieces, out.mutable_data<double>());
+  launch("global_norm", traffic(sums, out), root_of_sum, {1}, first, pieces, out.mutable_data<double>());
 }
 
 const Provide provide(Device::cuda, [](Kernels& table) {

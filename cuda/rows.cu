@@ -14,7 +14,6 @@ Tensor row_starts(const Tensor& x, bool has_elements) {
   return x.as_strided(leading_shape(x.shape()), leading_shape(x.strides()));
 }
 
-/// The operands as kernels take them, and the loop over the rows.
 /// Whether the whole Packs of `width` elements of each row are contiguous and aligned.
 bool is_packed(const Tensor& x, int width) {
   const std::size_t bytes = static_cast<std::size_t>(width) * size_of(x.dtype());
@@ -29,6 +28,7 @@ struct RowArguments {
   static constexpr int inputs = static_cast<int>(Formula::inputs.size());
   static constexpr int operands = inputs + static_cast<int>(Formula::outputs.size());
   RowPointers<operands> all{};
+  std::int64_t bytes = 0;                   ///< that the operands have in memory
   std::array<Tensor, operands + 1> starts;  ///< the first elements of the rows of each operand and, last, of the mask
 
   /// The width of Packs is that of the type T that the formula computes in.
@@ -37,6 +37,7 @@ struct RowArguments {
       const Tensor& x = k < inputs ? given.in[k] : given.out[k - inputs];
       const bool has_elements =
           (k < inputs ? Formula::inputs[k] : Formula::outputs[k - inputs]) == formula::RowOperand::elements;
+      bytes += traffic(x);
       starts[k] = row_starts(x, has_elements);
       all.first[k] = k < inputs ? const_cast<std::byte*>(x.address()) : x.mutable_address();
       all.step[k] = has_elements && x.size(-1) > 1 ? x.strides()[-1] : 0;
@@ -44,6 +45,7 @@ struct RowArguments {
     }
     starts[operands] = starts[0];
     if (given.mask && given.mask->defined()) {
+      bytes += traffic(*given.mask);
       starts[operands] = row_starts(*given.mask, true);
       all.allow = reinterpret_cast<const std::uint8_t*>(given.mask->address());
       all.allow_step = given.mask->size(-1) > 1 ? given.mask->strides()[-1] : 0;
@@ -72,7 +74,7 @@ void run_spread(const Formula& formula, const RowOperands& given) {
     columns = Tensor::empty({blocks, Formula::column_sums * given.n}, DType::f64, Device::cuda);
     if (Spread::items == 0) columns.fill(0);  // rows that are not held are added to them one by one
   }
-  launch(Formula::name, run_rows_kernel<T, Formula, Spread>, {blocks}, formula, rows, arguments.all,
+  launch(Formula::name, arguments.bytes, run_rows_kernel<T, Formula, Spread>, {blocks}, formula, rows, arguments.all,
          columns.defined() ? columns.mutable_data<double>() : nullptr);
   if (columns.defined()) Tensor(*given.column_sums).copy_from(sum(columns, {0}).reshape(given.column_sums->shape()));
 }

@@ -95,7 +95,7 @@ void upload(void* to, const void* from, std::size_t bytes) {
           "upload");
     check(cudaEventRecord(block.was_read, stream()), "cudaEventRecord");
     staging().give_back(block);
-    launched("upload");
+    launched("upload", static_cast<std::int64_t>(piece));
   }
 }
 

@@ -21,8 +21,9 @@ cudaStream_t stream();
 /// if a kernel failed, and the error of an index that a kernel found to be outside of its range (index_report.h).
 void wait_for_stream(const char* what);
 
-/// Counts a kernel, product or copy that was just appended to the stream. Throws Error naming it if CUDA refused it.
-/// With FOVEA_CUDA_SYNC=1, waits until it has finished, so that its failure is noticed before anything else runs.
-void launched(const char* name);
+/// Counts a kernel, product or copy that was just appended to the stream, and the bytes that it moves at least. Throws
+/// Error naming it if CUDA refused it. With FOVEA_CUDA_SYNC=1, waits until it has finished, so that its failure is
+/// noticed before anything else runs.
+void launched(const char* name, std::int64_t bytes);
 
 }  // namespace fovea::cuda

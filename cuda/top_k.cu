@@ -73,8 +73,8 @@ void top_k(const Tensor& x, TopK& out) {
   visit_real("top_k", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(rows, 1 << 16));
-    launch("top_k", choose_largest<T>, {blocks}, packed.data<T>(), rows, n, out.values.size(-1),
-           out.values.mutable_data<T>(), out.index.mutable_data<std::int32_t>());
+    launch("top_k", traffic(packed, out.values, out.index), choose_largest<T>, {blocks}, packed.data<T>(), rows, n,
+           out.values.size(-1), out.values.mutable_data<T>(), out.index.mutable_data<std::int32_t>());
   });
 }
 

@@ -2,6 +2,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 
 #include <omp.h>
 
@@ -156,29 +157,33 @@ double flops_of_step(Trainee& trainee) {
 /// Counters of a device's kernel table.
 struct DeviceWork {
   std::uint64_t waits = 0;
-  std::map<std::string, std::uint64_t> launches;  ///< by kernel
+  std::map<std::string, LaunchCount> kernels;  ///< by name
 
-  std::uint64_t all_launches() const {
-    return std::accumulate(launches.begin(), launches.end(), std::uint64_t{0},
-                           [](std::uint64_t sum, const auto& entry) { return sum + entry.second; });
+  LaunchCount all() const {
+    LaunchCount sum;
+    for (const auto& [name, count] : kernels) sum.launches += count.launches, sum.bytes += count.bytes;
+    return sum;
   }
 };
 
 DeviceWork work_so_far(Device device) {
   DeviceWork work;
   work.waits = kernels(device).synchronizations();
-  for (const LaunchCount& count : kernels(device).launches()) work.launches[count.kernel] = count.launches;
+  for (const LaunchCount& count : kernels(device).launches()) work.kernels[count.kernel] = count;
   return work;
 }
 
-/// Returns how often one step waits for the device, and how often it launches each kernel.
+/// Returns how often one step waits for the device, how often it launches each kernel, and the bytes that they move.
 DeviceWork work_of_step(Trainee& trainee, Device device) {
   const DeviceWork before = work_so_far(device);
   trainee.step();
   DeviceWork work = work_so_far(device);
   work.waits -= before.waits;
-  for (const auto& [kernel, launches] : before.launches) work.launches[kernel] -= launches;
-  std::erase_if(work.launches, [](const auto& entry) { return entry.second == 0; });
+  for (const auto& [kernel, count] : before.kernels) {
+    work.kernels[kernel].launches -= count.launches;
+    work.kernels[kernel].bytes -= count.bytes;
+  }
+  std::erase_if(work.kernels, [](const auto& entry) { return entry.second.launches == 0; });
   return work;
 }
 
@@ -226,7 +231,8 @@ void add_flags(Cli& cli, StepOptions& options) {
   device_flag(cli, options.device_name);
   cli.option(
       "--launches", options.launches,
-      "instead of timing, print how often one step launches each kernel on a GPU, and how often it waits for it");
+      "instead of timing, print how often one step launches each kernel on a GPU, the MiB that these launches read and "
+      "write at least, and how often the host waits");
   cli.option("--threads", options.threads, "number of threads; 0: one per core").range(0, 1024);
   cli.option("--json", options.json, "print one JSON object per row instead of the table");
 }
@@ -240,7 +246,6 @@ StepResult prepared_row(const std::string& title, const StepOptions& options) {
   for (int step = 0; step < 3; ++step) row.trainee->step();  // warms up caches and the allocator
   row.peak_bytes = allocator_statistics(device).peak_bytes - before;
   row.work = work_of_step(*row.trainee, device);
-  if (options.launches) return row;
   row.flops = flops_of_step(*row.trainee);
   return row;
 }
@@ -280,35 +285,57 @@ void time_steps(std::vector<StepResult>& results, const StepOptions& options) {
   }
 }
 
-/// Prints the launches of one step of each row by kernel.
-void print_launches(const std::vector<StepResult>& results, bool json) {
+double mebibytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1048576; }
+
+/// The launches and bytes of one step of each row, by kernel.
+Table table_of_launches(const std::vector<StepResult>& results) {
   std::vector<std::string> titles{"kernel"};
-  std::map<std::string, std::vector<std::int64_t>> rows;
-  for (std::size_t k = 0; k < results.size(); ++k) {
-    const StepResult& result = results[k];
+  std::set<std::string> kernels;
+  for (const StepResult& result : results) {
     titles.push_back(result.title);
-    for (const auto& [kernel, launches] : result.work.launches) {
-      rows[kernel].resize(results.size());
-      rows[kernel][k] = static_cast<std::int64_t>(launches);
-    }
-    if (json)
-      fmt::print("{}\n", Json{{"attention", result.title},
-                              {"launches", result.work.launches},
-                              {"all_launches", result.work.all_launches()},
-                              {"waits", result.work.waits}}
-                             .dump());
+    titles.push_back("MiB");
+    for (const auto& [kernel, count] : result.work.kernels) kernels.insert(kernel);
   }
-  if (json) return;
   Table table(titles);
   auto add_row = [&](const std::string& name, auto count_of) {
     std::vector<Cell> row{Cell(name)};
-    for (std::size_t k = 0; k < results.size(); ++k) row.push_back(static_cast<std::int64_t>(count_of(k)));
+    for (const StepResult& result : results) {
+      const LaunchCount count = count_of(result);
+      row.push_back(static_cast<std::int64_t>(count.launches));
+      row.push_back(Cell::number(mebibytes(count.bytes), 2));
+    }
     table.row(std::move(row));
   };
-  for (const auto& [kernel, launches] : rows) add_row(kernel, [&](std::size_t k) { return launches[k]; });
-  add_row("all launches", [&](std::size_t k) { return results[k].work.all_launches(); });
-  add_row("waits of the host", [&](std::size_t k) { return results[k].work.waits; });
-  fmt::print("{}", table.text());
+  for (const std::string& kernel : kernels)
+    add_row(kernel, [&](const StepResult& result) {
+      const auto found = result.work.kernels.find(kernel);
+      return found == result.work.kernels.end() ? LaunchCount() : found->second;
+    });
+  add_row("all", [](const StepResult& result) { return result.work.all(); });
+  return table;
+}
+
+/// Prints the launches and bytes of one step of each row by kernel.
+void print_launches(const std::vector<StepResult>& results, bool json) {
+  if (!json) fmt::print("{}", table_of_launches(results).text());
+  for (const StepResult& result : results) {
+    const LaunchCount all = result.work.all();
+    if (!json) {
+      fmt::print("{}: the host waits {} times a step; the products are {:.2f} GFLOP\n", result.title, result.work.waits,
+                 result.flops / 1e9);
+      continue;
+    }
+    Json launches = Json::object(), bytes = Json::object();
+    for (const auto& [kernel, count] : result.work.kernels)
+      launches[kernel] = count.launches, bytes[kernel] = count.bytes;
+    fmt::print("{}\n", text_of(Json{{"attention", result.title},
+                                    {"launches", launches},
+                                    {"bytes", bytes},
+                                    {"all_launches", all.launches},
+                                    {"all_bytes", all.bytes},
+                                    {"flops", result.flops},
+                                    {"waits", result.work.waits}}));
+  }
 }
 
 }  // namespace
@@ -351,14 +378,15 @@ void benchmark_step(Cli& cli) {
                   {"tokens_per_second", tokens / step},
                   {"steps_per_second", 1 / step},
                   {"peak_bytes", result.peak_bytes},
-                  {"launches", result.work.all_launches()},
+                  {"launches", result.work.all().launches},
+                  {"bytes_moved", result.work.all().bytes},
                   {"waits", result.work.waits},
                   {"gemm_share", gemm_share},
                   {"ratio_to_first", ratio},
                   {"flop_ratio", by_flops},
                   {"efficiency", ratio / by_flops},
                   {"parameters", result.trainee->parameters()}};
-      fmt::print("{}\n", row.dump());
+      fmt::print("{}\n", text_of(row));
     } else {
       table.row({result.title, Cell::number(tokens / step, 0), Cell::number(1 / step, 3), Cell::number(ratio, 3),
                  Cell::number(by_flops, 3), Cell::number(ratio / by_flops, 3), Cell::number(gemm_share, 3),

@@ -142,8 +142,8 @@ class Kernels {
   Kernel<double(const std::function<void()>& work)> time{*this, "time"};
   /// Returns how often the host has waited for the device since the program began.
   Kernel<std::uint64_t()> synchronizations{*this, "synchronizations"};
-  /// Returns how often each kernel was launched since the program began, by name. Products of a library and copies
-  /// between devices count as kernels.
+  /// Returns how often each kernel was launched since the program began and the bytes that it moved, by name. Products
+  /// and sorts of a library, and copies between devices, count as kernels.
   Kernel<std::vector<LaunchCount>()> launches{*this, "launches"};
   Kernel<std::string()> describe{*this, "describe"};  ///< name and memory size: "NVIDIA H200, 139 GiB"
 
@@ -211,10 +211,13 @@ class KernelFault : public Error {
   using Error::Error;
 };
 
-/// How often a kernel was launched.
+/// How often a kernel was launched, and how many bytes it had to move.
 struct LaunchCount {
   std::string kernel;
   std::uint64_t launches = 0;
+  /// The least number of bytes that the launches read and write in the device's memory: each element of each operand
+  /// once, broadcast elements once. What the caches do not hold is read more often.
+  std::uint64_t bytes = 0;
 };
 
 /// Returns the table of a device for filling or listing it. Unlike kernels(), it does not check that the device can be

@@ -83,7 +83,7 @@ __global__ void dynamic_array(float* out, int elements) {
 
 BOOST_AUTO_TEST_CASE(a_block_reverses_through_shared_memory) {
   Tensor in = numbers(threads), out = Tensor::empty({threads}, DType::f32, Device::cuda);
-  launch("reverse", reverse<true>, {1, threads}, in.data<float>(), out.mutable_data<float>());
+  launch("reverse", 0, reverse<true>, {1, threads}, in.data<float>(), out.mutable_data<float>());
   std::vector<float> reversed = out.to_vector<float>();
   for (int k = 0; k < threads; ++k) BOOST_TEST(reversed[k] == threads - k);
 }
@@ -91,26 +91,27 @@ BOOST_AUTO_TEST_CASE(a_block_reverses_through_shared_memory) {
 BOOST_AUTO_TEST_CASE(a_missing_barrier_is_caught) {
   Tensor in = numbers(threads), out = Tensor::zeros({threads}, DType::f32, Device::cuda);
   require_fault("kernel 'reverse': what it writes depends on the order in which its threads run", [&] {
-    launch("reverse", reverse<false>, {1, threads}, in.data<float>(), out.mutable_data<float>());
+    launch("reverse", 0, reverse<false>, {1, threads}, in.data<float>(), out.mutable_data<float>());
   });
 }
 
 BOOST_AUTO_TEST_CASE(a_barrier_that_not_all_threads_reach_is_caught) {
   require_fault("48 of 96 threads wait at the barrier at ", [] {
-    launch("half", half_of_them_at_a_barrier, {1, threads});
+    launch("half", 0, half_of_them_at_a_barrier, {1, threads});
   });
-  require_fault("thread 0 at another one", [] { launch("two", two_barriers, {1, threads}); });
+  require_fault("thread 0 at another one", [] { launch("two", 0, two_barriers, {1, threads}); });
 }
 
 BOOST_AUTO_TEST_CASE(an_index_outside_of_shared_memory_is_caught) {
   Tensor out = Tensor::zeros({threads}, DType::f32, Device::cuda);
   require_fault("thread (95, 0, 0): shared memory: index 96 of an array of 96 elements", [&] {
-    launch("last", last_one_in_shared_memory, {1, threads}, out.mutable_data<float>());
+    launch("last", 0, last_one_in_shared_memory, {1, threads}, out.mutable_data<float>());
   });
   require_fault("dynamic shared memory: 96 elements of 4 bytes from byte 0 on, of 380 bytes", [&] {
-    launch("dynamic", dynamic_array, {1, threads, (threads - 1) * sizeof(float)}, out.mutable_data<float>(), threads);
+    launch("dynamic", 0, dynamic_array, {1, threads, (threads - 1) * sizeof(float)}, out.mutable_data<float>(),
+           threads);
   });
-  launch("dynamic", dynamic_array, {1, threads, threads * sizeof(float)}, out.mutable_data<float>(), threads);
+  launch("dynamic", 0, dynamic_array, {1, threads, threads * sizeof(float)}, out.mutable_data<float>(), threads);
   BOOST_TEST(out.to_vector<float>()[0] == threads - 1);
 }
 
@@ -128,14 +129,14 @@ __global__ void maximum_in_any_order(const float* in, int* out) { atomicMax(out,
 BOOST_AUTO_TEST_CASE(a_race_of_threads_is_caught) {
   Tensor out = Tensor::zeros({1}, DType::f32, Device::cuda);
   require_fault("depends on the order in which its threads run", [&] {
-    launch("threads", last_thread_wins, {1, threads}, out.mutable_data<float>());
+    launch("threads", 0, last_thread_wins, {1, threads}, out.mutable_data<float>());
   });
 }
 
 BOOST_AUTO_TEST_CASE(a_race_of_blocks_is_caught) {
   Tensor out = Tensor::zeros({1}, DType::f32, Device::cuda);
   require_fault("depends on the order in which its blocks run", [&] {
-    launch("blocks", last_block_wins, {3, 1}, out.mutable_data<float>());
+    launch("blocks", 0, last_block_wins, {3, 1}, out.mutable_data<float>());
   });
 }
 
@@ -143,9 +144,9 @@ BOOST_AUTO_TEST_CASE(sums_by_atomics_are_caught_and_maxima_are_not) {
   Tensor in = numbers(threads), out = Tensor::zeros({1}, DType::f32, Device::cuda),
          most = Tensor::zeros({1}, DType::i32, Device::cuda);
   require_fault("depends on the order", [&] {
-    launch("sum", sum_in_any_order, {1, threads}, in.data<float>(), out.mutable_data<float>());
+    launch("sum", 0, sum_in_any_order, {1, threads}, in.data<float>(), out.mutable_data<float>());
   });
-  launch("maximum", maximum_in_any_order, {1, threads}, in.data<float>(), most.mutable_data<std::int32_t>());
+  launch("maximum", 0, maximum_in_any_order, {1, threads}, in.data<float>(), most.mutable_data<std::int32_t>());
   BOOST_TEST(most.item() == threads);
 }
 
@@ -167,10 +168,10 @@ __global__ void copy_to(const float* in, float* out, int offset) {
 BOOST_AUTO_TEST_CASE(reading_or_writing_past_a_block_is_caught) {
   Tensor in = numbers(threads), out = Tensor::zeros({threads}, DType::f32, Device::cuda);
   require_fault("reads or writes outside of device memory: byte 384 of a block of 384 bytes", [&] {
-    launch("read", copy_from, {1, threads}, in.data<float>(), out.mutable_data<float>(), 1);
+    launch("read", 0, copy_from, {1, threads}, in.data<float>(), out.mutable_data<float>(), 1);
   });
   require_fault("reads or writes outside of device memory: byte 384 of a block of 384 bytes", [&] {
-    launch("write", copy_to, {1, threads}, in.data<float>(), out.mutable_data<float>(), 1);
+    launch("write", 0, copy_to, {1, threads}, in.data<float>(), out.mutable_data<float>(), 1);
   });
 }
 
@@ -178,11 +179,11 @@ BOOST_AUTO_TEST_CASE(reading_or_writing_past_a_block_is_caught) {
 BOOST_AUTO_TEST_CASE(writing_into_the_surroundings_of_a_block_is_caught) {
   Tensor in = numbers(threads), out = Tensor::zeros({threads - 1}, DType::f32, Device::cuda);
   require_fault("wrote outside of device memory: byte 380 of a block of 380 bytes", [&] {
-    launch("behind", copy_to, {1, threads}, in.data<float>(), out.mutable_data<float>(), 0);
+    launch("behind", 0, copy_to, {1, threads}, in.data<float>(), out.mutable_data<float>(), 0);
   });
   Tensor small = Tensor::zeros({threads}, DType::f32, Device::cuda);
   require_fault("wrote outside of device memory: 4 bytes before a block of 384 bytes", [&] {
-    launch("before", copy_to, {1, threads}, in.data<float>(), small.mutable_data<float>(), -1);
+    launch("before", 0, copy_to, {1, threads}, in.data<float>(), small.mutable_data<float>(), -1);
   });
 }
 #endif
@@ -196,7 +197,7 @@ BOOST_AUTO_TEST_CASE(freed_memory_is_caught) {
   const float* freed = in.data<float>();
   in = Tensor();
   require_fault("memory that was freed", [&] {
-    launch("freed", copy_from, {1, threads}, freed, out.mutable_data<float>(), 0);
+    launch("freed", 0, copy_from, {1, threads}, freed, out.mutable_data<float>(), 0);
   });
 }
 
@@ -251,7 +252,7 @@ int copies_that_came_too_early(bool waits) {
     out.fill(0);
     wait();
     float last = -1;
-    launch("copy", copy_from, {1, threads}, in.data<float>(), out.mutable_data<float>(), 0);
+    launch("copy", 0, copy_from, {1, threads}, in.data<float>(), out.mutable_data<float>(), 0);
     check(cudaEventRecord(written, stream()), "record");
     if (waits) check(cudaStreamWaitEvent(other, written), "wait");
     check(cudaMemcpyAsync(&last, out.mutable_data<float>() + threads - 1, 4, cudaMemcpyDefault, other), "copy");
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(streams_that_do_not_wait_for_each_other_are_caught) {
 }
 
 BOOST_AUTO_TEST_CASE(a_launch_that_the_device_refuses_is_refused) {
-  BOOST_CHECK_EXCEPTION(launch("huge", two_barriers, {1, 2048}), Error, [](const Error& error) {
+  BOOST_CHECK_EXCEPTION(launch("huge", 0, two_barriers, {1, 2048}), Error, [](const Error& error) {
     return std::string(error.what()) == "cuda: huge: invalid configuration argument";
   });
 }
@@ -333,7 +334,7 @@ BOOST_AUTO_TEST_CASE(warp_operations_are_cuda_s) {
   std::vector<std::int32_t> in(n);
   std::iota(in.begin(), in.end(), 0);
   Tensor there = Tensor::from(in, {n}).to(Device::cuda), out = Tensor::zeros({7, n}, DType::i32, Device::cuda);
-  launch("warps", warp_operations, {1, n}, there.data<std::int32_t>(), out.mutable_data<std::int32_t>());
+  launch("warps", 0, warp_operations, {1, n}, there.data<std::int32_t>(), out.mutable_data<std::int32_t>());
   std::vector<std::int32_t> found = out.to_vector<std::int32_t>();
   for (int k = 0; k < 32; ++k) {
     BOOST_TEST(found[k] == 3);
@@ -347,7 +348,7 @@ BOOST_AUTO_TEST_CASE(warp_operations_are_cuda_s) {
 }
 
 BOOST_AUTO_TEST_CASE(lanes_that_do_not_come_to_a_warp_operation_are_caught) {
-  require_fault("waits at the warp operation at ", [] { launch("half", half_a_warp, {1, 32}); });
+  require_fault("waits at the warp operation at ", [] { launch("half", 0, half_a_warp, {1, 32}); });
 }
 
 BOOST_AUTO_TEST_CASE(tensor_cores_multiply_matrices) {
@@ -357,7 +358,7 @@ BOOST_AUTO_TEST_CASE(tensor_cores_multiply_matrices) {
   Tensor left = Tensor::from(a, {16, 16}).to(DType::bf16).to(Device::cuda),
          right = Tensor::from(b, {16, 8}).to(DType::bf16).to(Device::cuda),
          out = Tensor::zeros({16, 8}, DType::f32, Device::cuda);
-  launch("products", products, {1, 32}, left.data<bf16>(), right.data<bf16>(), out.mutable_data<float>());
+  launch("products", 0, products, {1, 32}, left.data<bf16>(), right.data<bf16>(), out.mutable_data<float>());
   std::vector<float> c = out.to_vector<float>();
   for (int i = 0; i < 16; ++i)
     for (int j = 0; j < 8; ++j) {
@@ -370,10 +371,10 @@ BOOST_AUTO_TEST_CASE(tensor_cores_multiply_matrices) {
 BOOST_AUTO_TEST_CASE(asynchronous_copies_arrive_when_waited_for) {
   constexpr int n = 4 * threads;
   Tensor in = numbers(n), out = Tensor::zeros({n}, DType::f32, Device::cuda);
-  launch("copies", through_asynchronous_copies, {1, threads}, in.data<float>(), out.mutable_data<float>(), true);
+  launch("copies", 0, through_asynchronous_copies, {1, threads}, in.data<float>(), out.mutable_data<float>(), true);
   std::vector<float> arrived = out.to_vector<float>();
   for (int k = 0; k < n; ++k) BOOST_TEST(arrived[k] == n - k);
-  launch("copies", through_asynchronous_copies, {1, threads}, in.data<float>(), out.mutable_data<float>(), false);
+  launch("copies", 0, through_asynchronous_copies, {1, threads}, in.data<float>(), out.mutable_data<float>(), false);
   for (float x : out.to_vector<float>()) BOOST_TEST(std::isnan(x));
 }
 
