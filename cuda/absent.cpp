@@ -5,8 +5,8 @@ namespace fovea {
 
 void start_cuda() {
   fail(
-      "--device cuda: fovea was built without CUDA; install the CUDA Toolkit and configure with -Dcuda=enabled, or "
-      "with -Dcuda=host to run its kernels on the CPU");
+      "--device cuda: fovea was built without CUDA; use --device cpu, or install the CUDA Toolkit and configure with "
+      "-Dcuda=enabled (-Dcuda=host runs its kernels on the CPU)");
 }
 
 bool cuda_is_available() { return false; }

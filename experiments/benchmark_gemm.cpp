@@ -52,6 +52,11 @@ std::vector<Rate> rates_of(const Product& product, Device device) {
           {"f64", gflops_of(product, DType::f64, Precision::f32, device)}};
 }
 
+/// Whether a GPU computes, and not the processor: the CPU, or CUDA's kernels in a build with -Dcuda=host.
+bool is_gpu(Device device) {
+  return device == Device::cuda && !kernels(device).describe().starts_with("CUDA kernels on the host");
+}
+
 }  // namespace
 
 double machine_gemm_gflops(std::int64_t size) {
@@ -65,15 +70,19 @@ void benchmark_gemm(Cli& cli) {
   std::string device_name = "cpu";
   cli.describe(
       "Times matrix products of shapes that occur in models, in f32, bf16 mode and f64. The rate is that of the "
-      "fastest of eight trials. The first row is a large square product: its rates are the device's ceiling.");
+      "fastest of eight trials. The first row is a large square product: its rates are the device's ceiling. In a "
+      "build with -Dcuda=host the CPU computes the products of --device cuda; their rates are not those of a GPU.");
   device_flag(cli, device_name);
-  cli.option("--largest", largest, "size of the square product; 0: 1024 on the CPU, 8192 on a GPU").range(0, 65536);
+  cli.option(
+         "--largest", largest,
+         "rows and columns of the matrices in the first row, where 0 stands for 8192 on a GPU and for 1024 on the CPU")
+      .range(0, 65536);
   cli.option("--threads", threads, "number of threads; 0: one per core").range(0, 1024);
   cli.option("--json", json, "print one JSON object per product and type instead of the table");
   cli.parse();
   if (threads > 0) omp_set_num_threads(threads);
-  const Device device = device_of(device_name);
-  if (largest == 0) largest = device == Device::cpu ? 1024 : 8192;
+  const Device device = started_device(cli, device_name);
+  if (largest == 0) largest = is_gpu(device) ? 8192 : 1024;
   const std::vector<Product> products{{1, largest, largest, largest},
                                       {1, 4096, 128, 128},
                                       {1, 4096, 512, 128},

@@ -123,7 +123,7 @@ void benchmark_kernels(Cli& cli) {
   device_flag(cli, device_name);
   cli.option("--rows", rows, "rows of each operand").range(1, 1 << 20);
   cli.parse();
-  const Device device = device_of(device_name);
+  const Device device = started_device(cli, device_name);
   Table table({"kernel", fmt::format("{} ({}), GB/s", name(device), kernels(device).describe()), "of copy_bytes"});
   std::map<std::string, Timing> all = timings(device, rows);
   Tensor x = Tensor::full({rows, columns}, 0.75, DType::f32, device);

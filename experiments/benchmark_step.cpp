@@ -348,6 +348,7 @@ void benchmark_step(Cli& cli) {
           options.batch_tokens, options.length);
   require(!options.launches || options.device() != Device::cpu,
           "--launches: counts the launches of a GPU's kernels; add --device cuda");
+  require_engine_for(options.engine, started_device(cli, options.device_name));
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_flush_denormals(true);
   AttentionEngineScope engine(options.engine);

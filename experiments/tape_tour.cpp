@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
                "also draw the tape into this file, in Graphviz's language: dot -Tsvg tape.dot -o tape.svg");
     cli.parse();
 
-    TinyAttention attention(device_of(device));
+    TinyAttention attention(started_device(cli, device));
     tour(attention);
     if (drawing.empty()) return;
     KeepValues keep;

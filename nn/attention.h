@@ -31,14 +31,19 @@ struct AttentionInput {
   Variable query;  ///< queries before any projection, [B, I, d]
   Variable key;    ///< keys before any projection, [B, J, d]; the same variable as `query` in self-attention
   Variable value;  ///< values before any projection, [B, J, d]
-  /// Number of real keys of each sentence, i32 [B]; the keys after them are padding. Undefined if all J keys are real.
+  /// Number of real keys of each sentence, i32 or i64 [B]; the keys after them are padding. Undefined if all J keys are
+  /// real.
   Tensor key_lengths = {};
+  /// Whether the caller has checked that the lengths are in 0 … J. Otherwise this call checks them; on a GPU, a wrong
+  /// length is then an error of the next call that waits for the GPU.
+  bool key_lengths_are_checked = false;
   /// Several documents in one row, in self-attention without a memory: the number of the document that each token
   /// belongs to, i32 or i64 [B, J] on the CPU; tokens of one document are neighbours. A query sees its own document
   /// only, and positions and lengths are those in the document, so that the result is that of documents in rows of
   /// their own.
   Tensor documents = {};
-  /// Mask M with values in [0, 1], of any type, [B or 1, H or 1, I or 1, J]. Only some attention methods read it.
+  /// Mask M with values in [0, 1], of any type, [B or 1, H or 1, I or 1, J]. Only some attention methods read it. On a
+  /// GPU, another value is an error of the next call that waits for the GPU.
   Variable mask = {};
   /// Keys that queries may see, for every attention method: bool or u8 [B or 1, H or 1, I or 1, J], false where a query
   /// must not see a key. A query that sees no key has weights of 0. Lengths still count hidden keys, and terms that

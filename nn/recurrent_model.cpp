@@ -129,6 +129,7 @@ Variable RecurrentModel::attend(DecoderState& state, const Variable& query, cons
   in.key = in.value = state.memory.source_rows(&encoder_);
   if (Variable lengths = state.memory.source_rows(&source_embedding_); lengths.defined())
     in.key_lengths = lengths.value();
+  in.key_lengths_are_checked = true;  // the encoder has checked them
   in.query_offset = state.position;
   in.trace = trace;
   in.step_input = embedded;

@@ -97,6 +97,7 @@ Variable TransformerLayer::attend(Part& part, const Variable& states, const Stac
                            .key = part.cross ? in.source : states,
                            .value = part.cross ? in.source : states,
                            .key_lengths = part.cross ? in.source_lengths : in.lengths,
+                           .key_lengths_are_checked = in.lengths_are_checked,
                            .causal = causal_ && !part.cross,
                            .query_offset = in.position};
   attention.memory = in.memory;
@@ -137,7 +138,8 @@ void TransformerStack::check(const StackInput& in) const {
   check_states(what_, in.states, in.lengths);
   if (!has_cross_) return;
   require(in.source.defined(), "{}: there is no source, but layers have cross-attention", what_);
-  check_states(what_, in.source, in.source_lengths);
+  // In decoding the sources are the same at every position, and their lengths are checked at the first one.
+  check_states(what_, in.source, in.memory && in.position > 0 ? Tensor() : in.source_lengths);
 }
 
 bool TransformerStack::has_independent_queries() const {
@@ -178,6 +180,7 @@ Variable TransformerStack::forward(const StackInput& in) {
   check(in);
   if (in.traces) in.traces->clear();
   StackInput at = in;
+  at.lengths_are_checked = true;
   // all layers read the lengths, which are copied to the states' device once
   if (in.lengths.defined()) at.lengths = in.lengths.to(in.states.device());
   if (in.source_lengths.defined()) at.source_lengths = in.source_lengths.to(in.states.device());

@@ -55,8 +55,9 @@ struct StackInput {
   Tensor lengths = {};  ///< number of real (not padding) states of each sentence, i32 [B]; if undefined, T each
   /// The states that cross-attention reads, [B, J, d]. Under DecoderMemory::GroupBySource it has one row per source.
   Variable source = {};
-  Tensor source_lengths = {};  ///< number of real states of each source, i32 [B]; if undefined, J each
-  std::int64_t position = 0;   ///< position of the first state; > 0 in step-by-step decoding
+  Tensor source_lengths = {};        ///< number of real states of each source, i32 [B]; if undefined, J each
+  bool lengths_are_checked = false;  ///< AttentionInput::key_lengths_are_checked; a stack sets it for its layers
+  std::int64_t position = 0;         ///< position of the first state; > 0 in step-by-step decoding
   /// Keys and values of earlier positions, in step-by-step decoding; null otherwise.
   DecoderMemory* memory = nullptr;
   std::vector<AttentionTrace>* traces = nullptr;  ///< unless null, gets one entry per attention, in order

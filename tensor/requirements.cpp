@@ -18,17 +18,34 @@ std::string place(const Shape& shape, std::int64_t position) {
 
 void RangeCheck::fail_at(std::int64_t position, std::int64_t value) const {
   const Shape whole(std::span<const std::int64_t>(shape, static_cast<std::size_t>(rank)));
-  const bool can_be_ignored = ignored < 0 || ignored >= size;
-  fail("{}: the {} at {} of {} is {}; it must be in 0 to {}{}", what, which, place(whole, position), whole, value,
-       size - 1, can_be_ignored ? fmt::format(", or {} to be ignored", ignored) : std::string());
+  if (must) fail("{}: the {} at {} of {} {}", what, which, place(whole, position), whole, must);
+  const bool can_be_ignored = ignored < least || ignored > most;
+  fail("{}: the {} at {} of {} is {}; it must be in {} to {}{}", what, which, place(whole, position), whole, value,
+       least, most, can_be_ignored ? fmt::format(", or {} to be ignored", ignored) : std::string());
 }
+
+namespace {
+
+void check_range(RangeCheck check, const Tensor& index) {
+  if (index.elements() == 0) return;
+  check.rank = index.rank();
+  for (int d = 0; d < index.rank(); ++d) check.shape[d] = index.size(d);
+  kernels(index.device()).check_range(check, index);
+}
+
+}  // namespace
 
 void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size,
                       std::int64_t ignored) {
-  if (index.elements() == 0) return;
-  RangeCheck check{what, which, size, ignored, index.rank(), {}};
-  for (int d = 0; d < index.rank(); ++d) check.shape[d] = index.size(d);
-  kernels(index.device()).check_range(check, index);
+  check_range({what, which, nullptr, 0, size - 1, ignored, 0, {}}, index);
+}
+
+void require_between(const char* what, const char* which, const Tensor& index, std::int64_t least, std::int64_t most) {
+  check_range({what, which, nullptr, least, most, least, 0, {}}, index);
+}
+
+void require_everywhere(const char* what, const char* which, const Tensor& holds, const char* must) {
+  check_range({what, which, must, 1, 1, 1, 0, {}}, holds.to(DType::i32));
 }
 
 }  // namespace fovea

@@ -26,16 +26,17 @@ inline void require_real(std::string_view what, const Tensor& x) {
   visit_real(what, x.dtype(), [](auto) {});
 }
 
-/// The range that the elements of an index must lie in: 0 ... size − 1, or `ignored`. Plain data, so that a kernel can
+/// The range that the elements of an index must lie in: least ... most, or `ignored`. Plain data, so that a kernel can
 /// take it by value and report it.
 struct RangeCheck {
   const char* what;   ///< the operation
   const char* which;  ///< what the message calls an element, for example "index" or "target"
-  std::int64_t size, ignored;
+  const char* must;   ///< the end of the message, such as "must be in [0, 1]"; null: it names the element and the range
+  std::int64_t least, most, ignored;
   int rank;  ///< of the index
   std::int64_t shape[Shape::max_rank];
 
-  FOVEA_HD bool holds(std::int64_t index) const { return (0 <= index && index < size) || index == ignored; }
+  FOVEA_HD bool holds(std::int64_t index) const { return (least <= index && index <= most) || index == ignored; }
   /// Throws Error that names the element at `position`, in row-major order, which is `value`.
   [[noreturn]] void fail_at(std::int64_t position, std::int64_t value) const;
 };
@@ -45,6 +46,13 @@ struct RangeCheck {
 /// calls such an element.
 void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size,
                       std::int64_t ignored = 0);
+
+/// The same for the range least ... most.
+void require_between(const char* what, const char* which, const Tensor& index, std::int64_t least, std::int64_t most);
+
+/// Throws Error naming the first element of `holds`, bool, that is false: "man: the mask at [0, 2] of [3, 5] must be in
+/// [0, 1]", where `must` is "must be in [0, 1]". On a GPU it is thrown when the host next waits.
+void require_everywhere(const char* what, const char* which, const Tensor& holds, const char* must);
 
 /// Whether `a` and `b` have the same shape, and the same strides in all dimensions of more than one element.
 inline bool has_same_layout(const Tensor& a, const Tensor& b) {

@@ -22,14 +22,16 @@ thread_local std::int64_t block_queries_of_thread = 0;
 /// matrix products (plain attention and pointer windows). Measured with `benchmark attention --small`.
 constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
 
-bool is_faster_composed(const AttentionContext& in, const Plan& plan) {
+/// The fused engine exists on the CPU only.
+bool is_faster_fused(const AttentionContext& in, const Plan& plan) {
+  if (in.query.device() != Device::cpu) return false;
   if (plan.focus || std::any_of(plan.scores.begin(), plan.scores.end(), [](auto& s) { return !s.is_default; }))
-    return false;
+    return true;
   auto is_products = [](const PairTerm& term) { return std::holds_alternative<PointerWindow>(term.what); };
   const bool products = plan.score_changes.empty() &&
                         std::all_of(plan.biases.begin(), plan.biases.end(), is_products) &&
                         std::all_of(plan.windows.begin(), plan.windows.end(), is_products) && plan.values.empty();
-  return in.key.size(2) <= (in.query.size(2) == 1 ? few_of_one_query : products ? few_of_products : 0);
+  return in.key.size(2) > (in.query.size(2) == 1 ? few_of_one_query : products ? few_of_products : 0);
 }
 
 /// `fastest` avoids a matrix of all query-key pairs with more elements than this (16 MiB in f32).
@@ -42,10 +44,10 @@ bool is_too_large_composed(const AttentionContext& in) {
 void warn_of_blocks(const AttentionContext& in) {
   static std::atomic_flag warned;
   if (warned.test_and_set()) return;
-  warn(
-      fmt::format("attention: with {} queries and {} keys, the slower blockwise engine is used, because a part of this "
-                  "method has no form for the fused engine on {}",
-                  in.query.size(2), in.key.size(2), name(in.query.device())));
+  warn(fmt::format("attention: with {} queries and {} keys, the slower blockwise engine is used, because {}",
+                   in.query.size(2), in.key.size(2),
+                   in.query.device() == Device::cpu ? "a part of this method has no form for the fused engine"
+                                                    : "the fused engine computes on the CPU only"));
 }
 
 }  // namespace
@@ -68,10 +70,10 @@ namespace {
 AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                  const AttentionDropout& dropout, AttentionTrace* trace) {
   const AttentionEngine engine = attention_engine();
-  if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && !is_faster_composed(in, *plan))) {
+  if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && is_faster_fused(in, *plan))) {
     FusedOutput made = attend_fused(in, plan, dropout, trace);
     if (made.out.defined()) return made;
-    if (engine == AttentionEngine::fused) throw NoFusedForm(made.missing, in.query.device());
+    if (engine == AttentionEngine::fused) throw NoFusedForm(made.missing);
   }
   if (engine == AttentionEngine::blockwise || (engine == AttentionEngine::fastest && is_too_large_composed(in))) {
     if (engine == AttentionEngine::fastest) warn_of_blocks(in);

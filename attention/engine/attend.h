@@ -15,12 +15,12 @@ namespace fovea {
 /// matrices. The backward pass recomputes each block. Any plan.
 ///
 /// fused: all terms are applied to strips, a few queries and their keys that fit the cache, in O(I + J) memory. On the
-/// CPU. attend() throws Error if a part of the plan has no form for this engine.
+/// CPU only. attend() throws Error on another device, and if a part of the plan has no form for this engine.
 ///
-/// fastest: fused if every part of the plan has a form for it, except for a few keys, where composed is faster: at most
-/// 16 for plain attention and windows, at most 24 for a single query. If a part has no form for fused: composed or, for
-/// more than about four million query-key pairs, blockwise. The first use of the blockwise engine by `fastest` prints a
-/// warning.
+/// fastest: on the CPU, fused if every part of the plan has a form for it, except for a few keys, where composed is
+/// faster: at most 16 for plain attention and windows, at most 24 for a single query. On a GPU, and if a part has no
+/// form for fused: composed or, for more than about four million query-key pairs, blockwise. The first use of the
+/// blockwise engine by `fastest` prints a warning.
 ///
 /// Weights that the fused and blockwise engines write to a trace are constants: no gradient flows through them.
 enum class AttentionEngine { fastest, fused, blockwise, composed };
@@ -28,9 +28,8 @@ enum class AttentionEngine { fastest, fused, blockwise, composed };
 /// Thrown by attend() where the fused engine is chosen and a part of the method has no form for it.
 class NoFusedForm : public Error {
  public:
-  NoFusedForm(const char* part, Device device)
-      : Error(fmt::format("attention: {} has no form for the fused engine on {}; use the engine fastest or blockwise",
-                          part, name(device))),
+  explicit NoFusedForm(const char* part)
+      : Error(fmt::format("attention: {} has no form for the fused engine; use the engine fastest or blockwise", part)),
         part(part) {}
   const char* part;  ///< such as "mixing of heads"; a string literal
 };

@@ -128,7 +128,10 @@ FusedOutput attend_on_strips(const AttentionContext& in, const std::shared_ptr<c
 
 FusedOutput attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                          const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (in.query.device() != Device::cpu) return {{}, "attention"};
+  require(in.query.device() == Device::cpu,
+          "attention: the fused engine computes on the CPU only, the queries are on {}; use the engine fastest, "
+          "blockwise or composed",
+          name(in.query.device()));
   return visit_real("attention", in.query.dtype(), [&](auto type) {
     return attend_on_strips<typename decltype(type)::type>(in, plan, dropout, trace);
   });

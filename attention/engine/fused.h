@@ -9,8 +9,8 @@ struct FusedOutput : AttentionOutput {
 };
 
 /// The same result as attend_composed(), computed on strips; so are the gradients. `out` is undefined if a part of the
-/// plan has no form on strips, or on another device than the CPU; `missing` then names it. Second derivatives are those
-/// of the composed engine. The weights in a trace are constants, without gradients.
+/// plan has no form on strips; `missing` then names it. Throws Error if the tensors are not on the CPU. Second
+/// derivatives are those of the composed engine. The weights in a trace are constants, without gradients.
 FusedOutput attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                          const AttentionDropout& dropout, AttentionTrace* trace);
 

@@ -5,21 +5,19 @@
 
 #include "nn/linear.h"
 #include "tensor/comparison.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
 namespace {
 
-/// Throws Error for lengths outside 0 … J. Lengths on a GPU are not checked, because reading them would wait for the
-/// device.
+/// Throws Error for lengths outside 0 … J; for those on a GPU, when the host next waits for it.
 void check_lengths(const AttentionInput& input, std::int64_t J) {
   const Tensor& lengths = input.key_lengths;
   require(lengths.shape().elements() == input.key.size(0),
           "attention: there are {} key lengths for {} sentences; expected one for each", lengths.shape().elements(),
           input.key.size(0));
-  if (lengths.device() != Device::cpu) return;
-  for (std::int64_t end : lengths.to(DType::i64).to_vector<std::int64_t>())
-    require(0 <= end && end <= J, "attention: a key length is {}; it must be in 0 ... {}", end, J);
+  if (!input.key_lengths_are_checked) require_between("attention", "key length", lengths, 0, J);
 }
 
 /// The keys that each query may see by length and causality: bounds of [B or 1, 1, I or 1].

@@ -6,6 +6,7 @@
 /// H is the number of heads that the method acts on. There are no parameters.
 #pragma once
 #include "attention/registry.h"
+#include "nn/cached_value.h"
 
 namespace fovea {
 
@@ -31,6 +32,7 @@ class LinearBiases : public LocalnessMethod {
 
  private:
   int heads_;
+  CachedValue<Tensor> slopes_;  ///< [H], in the type and on the device of the last call
 };
 
 }  // namespace fovea

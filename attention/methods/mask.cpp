@@ -1,7 +1,7 @@
 #include "attention/methods/mask.h"
 
 #include "tensor/comparison.h"
-#include "tensor/reduce.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
@@ -12,12 +12,11 @@ void MaskAttention::visit(OptionVisitor& visitor, Options& options) {
 
 namespace {
 
-/// Throws Error unless all values are in [0, 1]. A mask on a GPU is not checked, because the host would have to wait.
+/// Throws Error unless all values are in [0, 1]; for a mask on a GPU, when the host next waits for it.
 void require_unit_interval(const Tensor& mask) {
-  if (mask.device() != Device::cpu) return;
-  const double largest = maximum_over(mask).item(), smallest = -maximum_over(map(Affine{-1, 0}, mask)).item();
-  require(0 <= smallest && largest <= 1, "man: the mask has values from {} to {}; they must be in [0, 1]", smallest,
-          largest);
+  auto number = [&](double x) { return Tensor::full({1}, x, mask.dtype(), mask.device()); };
+  require_everywhere("man", "mask", logical_and(less_equal(number(0), mask), less_equal(mask, number(1))),
+                     "must be in [0, 1]");
 }
 
 }  // namespace

@@ -39,13 +39,21 @@ void BucketBias::require_far_buckets(bool causal) const {
           causal ? "half" : "a quarter", options_.buckets, causal ? " in causal attention" : "");
 }
 
+BucketBias::Buckets BucketBias::buckets(bool causal, Device device) const {
+  const std::int64_t farthest = options_.max_distance;
+  std::vector<std::int64_t> bucket;
+  for (std::int64_t offset = -farthest; offset <= farthest; ++offset)
+    bucket.push_back(t5_bucket(offset, causal, options_.buckets, farthest));
+  return {Tensor::from(bucket, {2 * farthest + 1}).to(device), causal};
+}
+
 void BucketBias::add_terms(const AttentionContext& in, Plan& plan) {
   require_far_buckets(in.causal);
-  std::int64_t H = bias_.size(1), clip = std::min(in.farthest(), options_.max_distance);
-  std::vector<std::int64_t> bucket;
-  for (std::int64_t offset = -clip; offset <= clip; ++offset)
-    bucket.push_back(t5_bucket(offset, in.causal, options_.buckets, options_.max_distance));
-  Variable table = gather_rows(bias_, Tensor::from(bucket, {2 * clip + 1}).to(bias_.device()));  // [2 clip + 1, H]
+  const std::int64_t H = bias_.size(1), farthest = options_.max_distance, clip = std::min(in.farthest(), farthest);
+  auto fits = [&](const Buckets& made) { return made.causal == in.causal && made.index.device() == bias_.device(); };
+  const auto all = buckets_.get(fits, [&](const Buckets*) { return buckets(in.causal, bias_.device()); });
+  const Tensor near = all->index.slice(0, farthest - clip, farthest + clip + 1);
+  const Variable table = gather_rows(bias_, near);  // [2 clip + 1, H]
   plan.biases.push_back(pointwise(AddBias{}, PerOffset{reshape(transpose(table, 0, 1), {H, 1, 2 * clip + 1}), clip}));
 }
 

@@ -9,6 +9,7 @@
 /// has the factor 1 / sqrt(D); T5 has no factor and scales the initial values instead.
 #pragma once
 #include "attention/registry.h"
+#include "nn/cached_value.h"
 
 namespace fovea {
 
@@ -36,8 +37,16 @@ class BucketBias : public LocalnessMethod {
   /// Throws Error unless max_distance is greater than the number of distances with a bucket of their own.
   void require_far_buckets(bool causal) const;
 
+  /// The buckets of the offsets −max_distance, ..., max_distance, on a device.
+  struct Buckets {
+    Tensor index;  ///< i64 [2 max_distance + 1]
+    bool causal;
+  };
+  Buckets buckets(bool causal, Device device) const;
+
   Options options_;
   Variable bias_;  // [buckets, H]
+  CachedValue<Buckets> buckets_;
 };
 
 }  // namespace fovea

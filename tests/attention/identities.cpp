@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(a_mask_of_a_wrong_shape_or_range_is_an_error) {
              "attention: the mask is [1, 3, 5, 5]; expected [2, 2, 5, 5], where all but the last may be 1");
   BOOST_TEST(error_of(Tensor::full({1, 1, 1, 5}, 1, DType::boolean)) == "");
   BOOST_TEST(error_of(Tensor::full({1, 1, 1, 5}, 1.5, DType::f64)) ==
-             "man: the mask has values from 1.5 to 1.5; they must be in [0, 1]");
+             "man: the mask at [0, 0, 0, 0] of [1, 1, 1, 5] must be in [0, 1]");
 }
 
 BOOST_AUTO_TEST_CASE(biases_multiply_the_weights_by_their_exponential) {

@@ -1,6 +1,8 @@
 // A part of a model that is computed again in the backward pass.
 #include "autograd/recompute.h"
 
+#include <cmath>
+
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/gradcheck.h"
@@ -34,6 +36,22 @@ std::vector<std::vector<double>> results(bool again, double of_second) {
   return all;
 }
 
+/// A loss of x, x' and a weight. Two parts read h = x x, and one of them consists of two parts that read it too.
+Variable nested_parts(bool again, const std::vector<Variable>& x) {
+  const Part part{x[2]};
+  const auto called = [again, part](const char* name, const RecomputedFunction& f, const std::vector<Variable>& in) {
+    return again ? recompute(name, f, in, {part.weight}) : f(in);
+  };
+  const RecomputedFunction pair = [called, part](const std::vector<Variable>& in) {
+    const std::vector<Variable> first = called("first", part, {in[0], in[1]});
+    const std::vector<Variable> second = called("second", part, {in[0], first[0]});
+    return std::vector<Variable>{first[1] + second[0], second[1]};
+  };
+  const Variable h = x[0] * x[0];
+  const std::vector<Variable> inner = called("pair", pair, {h, x[1]}), beside = called("beside", part, {h, inner[0]});
+  return sum(sin(inner[0])) + sum(square(beside[0])) + sum(dropout(inner[1] * beside[1], 0.3));
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(recomputation)
@@ -57,6 +75,24 @@ BOOST_AUTO_TEST_CASE(first_and_second_derivatives_are_right) {
     return z[0] + square(z[1]);
   };
   const std::vector<Variable> inputs{random_input({3, 4}, 1), random_input({3, 4}, 2), random_input({4, 4}, 3)};
+  BOOST_TEST(gradcheck(f, inputs) == "");
+  BOOST_TEST(gradgradcheck(f, inputs) == "");
+}
+
+BOOST_AUTO_TEST_CASE(parts_may_share_an_input_and_have_parts_of_their_own) {
+  const std::vector<Variable> inputs{random_input({3, 4}, 1), random_input({3, 4}, 2), random_input({4, 4}, 9)};
+  auto loss_of = [&](bool again, const std::vector<Variable>& x) {
+    RandomScope random({.seed = 5, .update = 7});
+    return nested_parts(again, x);
+  };
+  const Variable kept = loss_of(false, inputs), again = loss_of(true, inputs);
+  BOOST_TEST(again.item() == kept.item());
+  const Gradients expected = grad(kept, inputs), found = grad(again, inputs);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {  // a shared input adds up its gradients in another order
+    const std::vector<double> a = found[k].value().to_vector<double>(), b = expected[k].value().to_vector<double>();
+    for (std::size_t e = 0; e < b.size(); ++e) BOOST_TEST(std::abs(a[e] - b[e]) <= 1e-13 * (1 + std::abs(b[e])));
+  }
+  auto f = [&](const std::vector<Variable>& x) { return loss_of(true, x); };
   BOOST_TEST(gradcheck(f, inputs) == "");
   BOOST_TEST(gradgradcheck(f, inputs) == "");
 }

@@ -52,7 +52,7 @@ cublasStatus_t enqueue_batch(cublasHandle_t handle, const Matrix<T>& a, long lon
   const bool fits = a.leading >= std::max(1, a.turned ? a.columns : a.rows) &&
                     b.leading >= std::max(1, b.turned ? b.columns : b.rows) && ldc >= std::max(1, a.rows);
   if (!fits) return CUBLAS_STATUS_INVALID_VALUE;
-  fovea::cuda_on_host::enqueue(handle->stream, "cublas", [=] {
+  fovea::cuda_on_host::enqueue(handle->stream, "gemm", [=] {
     for (int k = 0; k < batch; ++k) {
       Matrix<T> left = a, right = b;
       left.first += k * stride_a;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tensor/error.h"
+#include "tensor/support/suggestion.h"
 #include "tests/cuda_on_host/machine.h"
 #include "tests/cuda_on_host/memory.h"
 
@@ -55,11 +56,14 @@ constexpr int oldest_architecture = 80;
 constexpr std::size_t most_static_shared_bytes = std::size_t{48} << 10, most_shared_bytes = std::size_t{227} << 10;
 
 void watch_faults();
+/// Prints a line if no kernel of the name that is to fail has run.
+void warn_of_an_unknown_fault();
 
 class Runtime {
  public:
   Runtime() {
     if (const char* text = std::getenv("FOVEA_CUDA_ORDERS")) orders = std::clamp(std::atoi(text), 1, 4);
+    if (!machine().fault.empty()) std::atexit(warn_of_an_unknown_fault);
   }
 
   std::recursive_mutex mutex;
@@ -75,6 +79,7 @@ class Runtime {
   std::string fault;  ///< what the latest faulty kernel did
   std::uint64_t synchronizations = 0, launches = 0;
   int orders = 1;
+  std::set<std::string> names_run;  ///< the kernels that ran, if one of them is to fail
 
   cudaError_t remember(cudaError_t error) {
     if (error != cudaSuccess) last_error = error;
@@ -106,9 +111,16 @@ class Runtime {
     return status;
   }
 
+  /// Throws Error if the kernels of this name are to fail.
+  void fail_if_demanded(const std::string& kernel) {
+    if (machine().fault.empty()) return;
+    names_run.insert(kernel);
+    require(machine().fault != kernel, "kernel '{}': fails, as FOVEA_CUDA_ON_HOST demands", kernel);
+  }
+
   void run_kernel(const Launch& launch) {
     ++launches;
-    require(machine().fault != launch.name, "kernel '{}': fails, as FOVEA_CUDA_ON_HOST demands", launch.name);
+    fail_if_demanded(launch.name);
     using Of = Order::Of;
     if (orders == 1 || memory.bytes_in_use() > most_compared_bytes)
       return run_grid(launch, {Of::shuffled, Of::shuffled, launches});
@@ -152,6 +164,15 @@ class Runtime {
 Runtime& runtime() {
   static auto* made = new Runtime;
   return *made;
+}
+
+void warn_of_an_unknown_fault() {
+  const std::set<std::string>& names = runtime().names_run;
+  if (names.contains(machine().fault)) return;
+  std::fputs(fmt::format("FOVEA_CUDA_ON_HOST: fault={}: no kernel of this name ran{}\n", machine().fault,
+                         did_you_mean(machine().fault, {names.begin(), names.end()}))
+                 .c_str(),
+             stderr);
 }
 
 /// A fault in device memory: of a kernel, which ends with an error, or of host code, which has no business there.
@@ -209,7 +230,10 @@ void enqueue(cudaStream_t stream, const Launch& launch) {
 void enqueue(cudaStream_t stream, const char* name, std::function<void()> run) {
   Runtime& own = runtime();
   Lock lock(own.mutex);
-  own.enqueue(stream, {name, std::move(run)});
+  own.enqueue(stream, {name, [name, run = std::move(run)] {
+                         runtime().fail_if_demanded(name);
+                         run();
+                       }});
 }
 
 void set_orders(int orders) { runtime().orders = std::clamp(orders, 1, 4); }

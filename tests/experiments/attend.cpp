@@ -827,6 +827,10 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
           "--place encoder: an encoder's self-attention is not causal; leave out --causal, or give --place decoder");
   refused(toy("global").flags({"--place", "cross", "--causal"}),
           "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
+  for (const char* device : {"cuda", "cuda:0"})
+    refused(toy("global").flags({"--engine", "fused", "--device", device}),
+            "--engine fused: this engine computes on the CPU only; with --device cuda choose fastest, blockwise or "
+            "composed");
   refused(toy("global").flags({"--heads", "3"}),
           "--method 'global', --heads 3: attention: 3 heads do not divide the width of the model, 2");
   refused(Attend("global").flags({"--shape", "1,2,3"}), "--shape: expected four sizes B,m,n,d, each at least 1");
@@ -970,10 +974,11 @@ BOOST_AUTO_TEST_CASE(what_has_no_fused_form_is_listed) {
     }
   }
   BOOST_TEST(not_fused > 0);
+  BOOST_TEST(contains(list, " engines (fused: on the CPU only)\n"));
   for (const std::string& text : {list, describe_attention("window", {.model_dim = 8, .heads = 1})})
     BOOST_TEST(contains(text, "fused (not with mask=discrete), blockwise, composed\n"));
   BOOST_TEST(contains(describe_attention("sliding", {.model_dim = 8, .heads = 1}),
-                      "engines: fused (not with dilation > 1), blockwise, composed\n"));
+                      "engines: fused (not with dilation > 1), blockwise, composed\n  fused: on the CPU only; "));
   BOOST_TEST(contains(list, " blockwise, composed (no fused form: mixing of heads)\n"));
   const std::string window = describe_attention("window", {.model_dim = 8, .heads = 1});
   BOOST_TEST(contains(window, "or distributions over the keys; with pointers=given\n"));

@@ -131,6 +131,37 @@ BOOST_AUTO_TEST_CASE(a_run_continues_on_the_other_device) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_device_that_a_saved_run_chose_and_that_is_not_here_is_traced_to_its_file,
+                     *with_kernels_on_the_host()) {
+  Folder folder;
+  const std::string run = (folder / "run").string(), file = run + "/config.json";
+  const Ended trained =
+      ended("translate", joined(tasks().at("translate"), {"--updates", "1", "--device", "cuda", "--out", run}));
+  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+  std::ofstream(folder / "text") << "loru tira\n";
+  ::setenv("FOVEA_CUDA_ON_HOST", "devices=0", 1);
+  const std::string no_gpu = "--device cuda: the NVIDIA driver finds no GPU on this machine; use --device cpu";
+  for (const std::vector<std::string>& use :
+       {std::vector<std::string>{"--model", run, "--decode", folder / "text"}, {"--resume", run, "--updates", "2"}}) {
+    const Ended refused = ended("translate", use), asked = ended("translate", joined(use, {"--device", "cuda"})),
+                done = ended("translate", joined(use, {"--device", "cpu"}));
+    BOOST_TEST(refused.status == 2);
+    BOOST_TEST(refused.err ==
+               "translate: " + file + " has " + no_gpu + "; --device on the command line overrides the file\n");
+    BOOST_TEST(asked.status == 2);
+    BOOST_TEST(asked.err == "translate: " + no_gpu + "\n");
+    BOOST_TEST(done.status == 0, done.err);
+  }
+  BOOST_TEST(load_json(file).at("device") == "cpu");
+  std::ofstream(folder / "options.json") << R"({"device": "gpu"})";
+  BOOST_TEST(
+      ended("attend", {"--config", folder / "options.json"}).err ==
+      "attend: " + (folder / "options.json").string() +
+          " has --device: 'gpu' is not a device; use cpu, cuda, "
+          "or cuda:N with the number of a GPU, counted from 0; --device on the command line overrides the file\n");
+  ::unsetenv("FOVEA_CUDA_ON_HOST");
+}
+
 BOOST_AUTO_TEST_CASE(a_trained_model_decodes_the_same_on_both_devices) {
   Folder folder;
   const std::string run = (folder / "run").string();

@@ -1,6 +1,7 @@
 // Copies between the host and a device: values, layouts, and which of them the host waits for.
 #include <boost/test/unit_test.hpp>
 
+#include "tests/several_threads.h"
 #include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
@@ -48,6 +49,26 @@ BOOST_AUTO_TEST_CASE(many_uploads_in_a_row_keep_their_values_without_a_wait, *no
   });
   BOOST_TEST(waits == 0u);
   for (int k = 0; k < 200; ++k) BOOST_TEST((there[k].to_vector<std::int64_t>() == std::vector<std::int64_t>(17, k)));
+}
+
+BOOST_AUTO_TEST_CASE(several_threads_copy_and_compute_at_once, *not_on_the_cpu()) {
+  constexpr int threads = 4, rounds = 40;
+  const std::size_t held = allocator_statistics(test_device()).bytes_in_use;
+  std::vector<int> wrong(threads, 0);
+  const std::vector<std::string> errors = test::run_on_threads(threads, [&](int thread) {
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<Tensor> there;
+      for (int k = 0; k < 5; ++k) there.push_back(host_numbers(3 + 40 * k + thread, 1000 * thread + round));
+      for (Tensor& x : there) x = x.to(test_device());
+      for (int k = 0; k < 5; ++k)
+        wrong[static_cast<std::size_t>(thread)] +=
+            there[k].clone().to(Device::cpu).to_vector<float>() !=
+            host_numbers(there[k].elements(), 1000 * thread + round).to_vector<float>();
+    }
+  });
+  for (const std::string& error : errors) BOOST_TEST(error == "");
+  BOOST_TEST((wrong == std::vector<int>(threads, 0)));
+  BOOST_TEST(allocator_statistics(test_device()).bytes_in_use == held);
 }
 
 BOOST_AUTO_TEST_CASE(a_download_waits_once, *not_on_the_cpu()) {

@@ -2,6 +2,7 @@
 
 #include "tensor/cpu/onednn_gemm.h"
 #include "tensor/cpu/packing.h"
+#include "tensor/map.h"
 #include "tests/refusal.h"
 #include "tests/tensor/kernel_cases.h"
 
@@ -305,6 +306,38 @@ BOOST_AUTO_TEST_CASE(bf16_mode_rounds_both_operands_and_sums_in_f32) {
       BOOST_TEST(largest_difference(c, expected) < 4 * tolerance(DType::f32, k));
       if (beta == 0) BOOST_TEST(largest_difference(c, by_definition(a, b, c, alpha, 0)) > 1e-3);  // it did round
     }
+}
+
+// The distances that the README promises. u = 2^-8 is the largest relative error of rounding to bf16, so that a product
+// of two rounded numbers is off by 2 u at most; sums in f32 add k 2^-23. On CUDA every product is rounded.
+BOOST_AUTO_TEST_CASE(bf16_mode_is_within_one_part_in_128_of_f32_and_large_products_are_those_of_the_cpu) {
+  Settings restored;
+  struct Case {
+    Shape a, b;
+    bool is_rounded_on_the_cpu;
+  };
+  for (const Case& one : std::vector<Case>{{{33, 130}, {130, 20}, true},
+                                           {{64, 17}, {17, 48}, true},
+                                           {{3, 17, 40}, {40, 18}, true},
+                                           {{3, 5}, {5, 7}, false},
+                                           {{6, 9, 33}, {6, 33, 4}, false}}) {
+    const Tensor a = random(one.a, DType::f32), b = random(one.b, DType::f32);
+    const auto k = static_cast<double>(one.a[-1]);
+    const Tensor zero = Tensor::zeros(matmul_shape(a, b), DType::f32);
+    const auto magnitude = [](const Tensor& x) { return map(Abs{}, x); };
+    const std::vector<double> exact = by_definition(a, b, zero, 1, 0).to_vector<double>(),
+                              terms = by_definition(magnitude(a), magnitude(b), zero, 1, 0).to_vector<double>();
+    set_matmul_precision(Precision::bf16);
+    const std::vector<double> tested = matmul(a, b).to_vector<double>(),
+                              cpu = matmul(a.to(Device::cpu), b.to(Device::cpu)).to_vector<double>();
+    set_matmul_precision(Precision::f32);
+    const double of_sums = k / (1 << 23), of_rounding = 1.0 / 128;
+    for (std::size_t e = 0; e < exact.size(); ++e) {
+      BOOST_TEST(std::abs(tested[e] - exact[e]) <= (of_rounding + of_sums) * terms[e]);
+      BOOST_TEST(std::abs(tested[e] - cpu[e]) <=
+                 ((one.is_rounded_on_the_cpu ? 0 : of_rounding) + 2 * of_sums) * terms[e]);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(bf16_mode_sees_changes_and_views_of_what_it_has_rounded) {

@@ -64,6 +64,7 @@ void attend_program(Cli& cli) {
       fmt::print("{}", describe_attention(described, {.model_dim = width, .heads = options.heads}));
     });
 
+  started_device(cli, options.device);
   Safetensors given;
   if (!in.empty()) given = read_safetensors(in);
   AttentionResult result = attend_case(options, given);

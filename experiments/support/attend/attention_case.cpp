@@ -356,7 +356,8 @@ std::string free_name(const std::string& name, const std::vector<std::string>& t
 
 AttentionResult attend_case(const AttentionCase& options, const Safetensors& file) {
   require_place_fits(options);
-  Tensor::empty({1}, DType::f32, options.compute_device());  // throws Error if the device does not exist
+  require_engine_for(options.engine, options.compute_device());
+  kernels(options.compute_device());  // throws Error if the device does not exist
   GivenTensors given(file, options);
   Generator generator(options.seed);
   Inputs in = read_inputs(options, given, generator);

@@ -600,7 +600,7 @@ std::vector<std::string> inputs_read(const std::string& specification, const Att
 }
 
 Table attention_table() {
-  Table table({"name", "what it does", "paper", "where", "engines"});
+  Table table({"name", "what it does", "paper", "where", "engines (fused: on the CPU only)"});
   auto add = [&](const MethodCard& card) {
     Use use = use_of(completed(card.name));
     table.row({card.name, card.summary, card.reference, listed(use.places),
@@ -630,6 +630,7 @@ std::string describe_attention(const std::string& specification, const Attention
   text +=
       fmt::format("where: {}\n",
                   use.trial ? listed(use.places) + "; engines: " + engines_text(method, use, alternatives) : "nowhere");
+  if (use.trial && !use.no_fused_form) text += "  fused: on the CPU only; a GPU has the other engines\n";
   for (const auto& [failure, places] : use.failures) text += fmt::format("  not {}: {}\n", listed(places), failure);
   text += "\n";
   text += parameters_text(method, shape, alternatives);

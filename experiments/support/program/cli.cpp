@@ -36,6 +36,8 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return parts;
 }
 
+std::string without_dashes(const std::string& name) { return name.starts_with("--") ? name.substr(2) : name; }
+
 bool is_flag_like(const std::string& argument) {
   return argument.size() > 1 && argument[0] == '-' && !number<double>(argument);
 }
@@ -48,6 +50,7 @@ struct Cli::Entry {
   std::string name, other_name;  ///< without dashes
   std::string description, group, unit, placeholder;
   std::string allowed;  ///< the range in words, for --help
+  std::string origin;   ///< the file that set the value; empty: none did, or the command line overrode it
   bool is_positional = false, is_switch = false, is_list = false;
   bool required = false, saved = true, configures = false, comparable = false, rare = false, given = false;
   std::function<std::string()> long_description;  ///< for --help-all; may be empty
@@ -75,6 +78,7 @@ struct Cli::Entry {
       fail("{}: {}", where, error.what());
     }
     given = true;
+    origin.clear();
   }
 
   std::string default_text() const {
@@ -503,8 +507,14 @@ std::string Cli::command() const {
 bool Cli::declares(const std::string& name) const { return self_->find(name) != nullptr; }
 
 bool Cli::given(const std::string& name) const {
-  Entry* entry = self_->find(name.starts_with("--") ? name.substr(2) : name);
+  Entry* entry = self_->find(without_dashes(name));
   return entry && entry->given;
+}
+
+const std::string& Cli::origin_of(const std::string& name) const {
+  static const std::string none;
+  Entry* entry = self_->find(without_dashes(name));
+  return entry ? entry->origin : none;
 }
 
 Json Cli::configuration() const {
@@ -529,6 +539,7 @@ void Cli::configure(const Json& values, const std::string& origin) {
     Entry* entry = self_->find(key);
     require(entry && !entry->configures, "{}: there is no option '{}'{}", origin, key, did_you_mean(key, names()));
     entry->assign(origin + ": " + key, [&entry = entry, &value = value] { entry->set_json(value); });
+    entry->origin = origin;
   }
 }
 

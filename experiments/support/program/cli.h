@@ -125,6 +125,10 @@ class Cli {
   /// Whether the command line or a file set `--name`.
   bool given(const std::string& name) const;
 
+  /// The file, or the flag with configures() and its value, that set `--name`. Empty if the command line set it, or
+  /// nothing did.
+  const std::string& origin_of(const std::string& name) const;
+
   const std::string& program() const;
   /// The command line as it was given, quoted for a shell.
   std::string command() const;

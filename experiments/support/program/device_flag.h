@@ -3,19 +3,34 @@
 #include <string>
 
 #include "experiments/support/program/cli.h"
-#include "tensor/storage.h"
+#include "tensor/kernels.h"
 
 namespace fovea {
 
-/// Declares --device. After parsing, device_of(device) is the device.
+/// Declares --device. After parsing, started_device(cli, device) is the device.
 inline Cli::Option device_flag(Cli& cli, std::string& device) {
   return cli.option("--device", device, "device that computes: cpu, cuda, or cuda:N for GPU number N, counted from 0");
 }
 
-inline Device device_of(const std::string& flag) {
+/// The device that the value of --device names. Throws Error if it names none.
+inline Device device_of(const std::string& value) {
   Device device = Device::cpu;
-  with_flag("--device", [&] { device = parse_device(flag); });
+  with_flag("--device", [&] { device = parse_device(value); });
   return device;
+}
+
+/// The device that the value of --device names, ready to compute. Throws Error if this build or machine does not have
+/// it. If a file such as a run's config.json chose it, and no flag, the message names the file.
+inline Device started_device(const Cli& cli, const std::string& value) {
+  try {
+    const Device device = device_of(value);
+    kernels(device);
+    return device;
+  } catch (const Error& error) {
+    const std::string& file = cli.origin_of("--device");
+    if (file.empty()) throw;
+    fail("{} has {}; --device on the command line overrides the file", file, error.what());
+  }
 }
 
 }  // namespace fovea

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/device_flag.h"
 #include "experiments/support/training/comparison.h"
 #include "experiments/support/training/run.h"
 #include "experiments/support/training/training.h"
@@ -80,6 +81,7 @@ class Experiment : public ExperimentBase {
     options_.add_to(cli);
     flags_.add_to(cli);
     cli.parse();
+    started_device(cli, options_.training.device);  // throws where there is no GPU
     options_.training.apply();
     plans_ = plans();
     for (Plan& plan : plans_) {
