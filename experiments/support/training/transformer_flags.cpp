@@ -22,7 +22,8 @@ void TransformerFlags::add_blocks(Cli& cli) {
       .rare();
   cli.choice("--recompute", recompute, {{"none", Recompute::none}, {"layers", Recompute::layers}},
              "layers: keep only the input of each Transformer layer and compute the layer again in the backward pass, "
-             "which takes a third more time and much less memory; the results are the same")
+             "which takes about a third more time and, with several layers, less than half the memory; the results are "
+             "the same")
       .rare();
 }
 
