@@ -169,19 +169,26 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias)
     return reshape(linear(fold_rows(x), weight, bias), shape);
   }
   if (!bias.defined()) return matmul(x, weight);
-  Tensor value = Tensor::empty({x.size(0), weight.size(1)}, x.dtype(), x.device());
-  value.copy_from(bias.value());
-  gemm(x.value(), weight.value(), value, 1, 1);
+  Tensor value = matmul_plus_bias(x.value(), weight.value(), bias.value());
   if (!should_record({&x, &weight, &bias})) return value;
   return record("linear", std::move(value), {x, weight, bias},
                 [x = Saved(x), weight = Saved(weight)](const Gradients& g, const Node& node) {
-                  Gradients out(3);
-                  if (node.needs(0)) out[0] = matmul(g[0], transpose(weight.get(node), 0, 1));
-                  if (node.needs(1))
-                    out[1] = matmul_like(transpose(x.get(node), 0, 1), g[0], 1, weight.get(node).value());
-                  if (node.needs(2)) out[2] = sum(g[0], {0});
-                  return out;
+                  const Variable& by = weight.get(node);
+                  auto [of_weight, of_bias] = linear_gradients(g[0], x.get(node), by, node.needs(1), node.needs(2));
+                  return Gradients{node.needs(0) ? matmul(g[0], transpose(by, 0, 1)) : Variable(), of_weight, of_bias};
                 });
+}
+
+LinearGradients linear_gradients(const Variable& g, const Variable& x, const Variable& weight, bool needs_weight,
+                                 bool needs_bias) {
+  const Variable transposed = transpose(x, 0, 1);
+  if (needs_weight && needs_bias && !grad_enabled()) {
+    Tensor of_weight = Tensor::empty_like(weight.value());
+    Tensor of_bias = gemm_with_column_sums(transposed.value(), g.value(), of_weight);
+    return {of_weight, of_bias};
+  }
+  return {needs_weight ? matmul_like(transposed, g, 1, weight.value()) : Variable(),
+          needs_bias ? sum(g, {0}) : Variable()};
 }
 
 // ---- Reductions ----

@@ -58,6 +58,13 @@ struct MatmulOptions {
 Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& options = {});
 /// Returns x · weight + bias, [..., n]. x is [..., k], weight [k, n], bias [n] or undefined.
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {});
+/// The gradients of weight [k, n] and bias [n], for the rule of an operation that contains x · weight + bias: x is
+/// [rows, k], and g, the gradient of that sum, [rows, n]. A gradient that is not needed is undefined.
+struct LinearGradients {
+  Variable weight, bias;
+};
+LinearGradients linear_gradients(const Variable& g, const Variable& x, const Variable& weight, bool needs_weight,
+                                 bool needs_bias);
 
 // ---- Reductions and sums along an axis ----
 /// Sum or mean over the dimensions `dims`, or over all if `dims` is empty. With `keep` these dimensions stay, with size

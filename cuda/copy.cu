@@ -46,10 +46,10 @@ struct Transposition {
 constexpr int tile = 32;
 
 /// Each block moves tiles of 32 x 32 elements through shared memory, so that neighbouring threads read and write
-/// neighbouring elements. T is an unsigned integer of the size of an element.
-template <class T>
-__global__ void transpose_tiles(Transposition all, T* to, const T* from) {
-  __shared__ SharedArray<T, tile*(tile + 1)> elements;  // one more column, for threads to reach all banks at once
+/// neighbouring elements.
+template <class To, class From>
+__global__ void transpose_tiles(Transposition all, To* to, const From* from) {
+  __shared__ SharedArray<From, tile*(tile + 1)> elements;  // one more column, for threads to reach all banks at once
   const std::int64_t across = (all.columns + tile - 1) / tile, down = (all.rows + tile - 1) / tile;
   const int lane = static_cast<int>(threadIdx.x) % tile, first = static_cast<int>(threadIdx.x) / tile;
   for (std::int64_t number = blockIdx.x; number < all.matrices.count * across * down; number += gridDim.x) {
@@ -63,7 +63,7 @@ __global__ void transpose_tiles(Transposition all, T* to, const T* from) {
     __syncthreads();
     for (int r = first; r < tile; r += block_threads / tile)
       if (row + r < all.rows && column + lane < all.columns)
-        to[offset[0] + (row + r) * all.to_step + column + lane] = elements[lane * (tile + 1) + r];
+        to[offset[0] + (row + r) * all.to_step + column + lane] = cast<To>(elements[lane * (tile + 1) + r]);
     __syncthreads();
   }
 }
@@ -89,34 +89,22 @@ std::optional<Transposition> transposition(const ElementLoop<2>& loop) {
   return {};
 }
 
-/// Calls body(Type<T>{}), where T is the unsigned integer of this size.
-template <class Body>
-void visit_size(std::size_t bytes, const Body& body) {
-  if (bytes == 1) return body(Type<std::uint8_t>{});
-  if (bytes == 2) return body(Type<std::uint16_t>{});
-  if (bytes == 4) return body(Type<std::uint32_t>{});
-  body(Type<std::uint64_t>{});
-}
-
-void transpose(const Transposition& all, Tensor& to, const Tensor& from) {
+template <class To, class From>
+void transpose(const Transposition& all, std::int64_t bytes, To* to, const From* from) {
   const std::int64_t tiles = all.matrices.count * ((all.columns + tile - 1) / tile) * ((all.rows + tile - 1) / tile);
-  visit_size(size_of(to.dtype()), [&](auto type) {
-    using T = typename decltype(type)::type;
-    launch("copy", traffic(to, from), transpose_tiles<T>,
-           {static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20))}, all,
-           reinterpret_cast<T*>(to.mutable_address()), reinterpret_cast<const T*>(from.address()));
-  });
+  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20));
+  launch("copy", bytes, transpose_tiles<To, From>, {blocks}, all, to, from);
 }
 
 void copy(Tensor& to, const Tensor& from) {
   const ElementLoop<2> loop = plan_loop<2>(to.shape(), {&to, &from});
-  if (to.dtype() == from.dtype())
-    if (const auto transposed = transposition(loop)) return transpose(*transposed, to, from);
+  const auto transposed = transposition(loop);
   visit(to.dtype(), [&](auto to_type) {
     visit(from.dtype(), [&](auto from_type) {
       using To = typename decltype(to_type)::type;
       using From = typename decltype(from_type)::type;
       To* first = to.mutable_data<To>();
+      if (transposed) return transpose(*transposed, traffic(to, from), first, from.data<From>());
       const RunLoop<2, copy_width<To, From>> runs(loop, {first, from.data<From>()}, {sizeof(To), sizeof(From)});
       launch("copy", traffic(to, from), copy_elements<To, From>, {blocks_for(runs.runs())}, runs, first,
              from.data<From>());

@@ -231,26 +231,42 @@ Tensor first_of_rows(const Tensor& x) {
   return x.as_strided(shape, strides);
 }
 
+/// The elements that a thread gathers at a time: those of a 16-byte Pack of the larger type.
 template <class T, class Index>
-__global__ void gather_along_rows(DeviceLoop<3> loop, T* out, const T* x, std::int64_t size, std::int64_t step,
-                                  const Index* index) {
-  for_elements(loop.count, [&](std::int64_t e) {
+inline constexpr int gather_width = widest_pack<T> < widest_pack<Index> ? widest_pack<T> : widest_pack<Index>;
+
+template <class T, class Index>
+__global__ void gather_along_rows(RunLoop<3, gather_width<T, Index>> loop, T* out, const T* x, std::int64_t size,
+                                  std::int64_t step, const Index* index) {
+  constexpr int width = gather_width<T, Index>;
+  for_elements(loop.runs(), [&](std::int64_t run) {
     std::int64_t offset[3];
-    loop.offsets(e, offset);
-    out[offset[0]] = element_or_zero(x + offset[1], index[offset[2]], size, step);
+    const int count = loop.start_of_run(run, offset);
+    Index place[width];
+    load_elements(index + offset[2], loop.inner_step(2), loop.is_pack(2, count), count, place);
+    T gathered[width];
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      const std::int64_t row = offset[1] + (i < count ? i : 0) * loop.inner_step(1);
+      gathered[i] = element_or_zero(x + row, place[i], size, step);
+    }
+    store_elements(gathered, out + offset[0], loop.inner_step(0), loop.is_pack(0, count), count);
   });
 }
 
 void gather_last(const Tensor& x, const Tensor& index, Tensor& out) {
   if (out.elements() == 0) return;
   const Tensor firsts = first_of_rows(x);
-  DeviceLoop<3> loop(plan_loop<3>(out.shape(), {&out, &firsts, &index}));
+  const ElementLoop<3> planned = plan_loop<3>(out.shape(), {&out, &firsts, &index});
   visit_index("gather_last", index.dtype(), [&](auto index_type) {
     using Index = typename decltype(index_type)::type;
     visit(x.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      launch("gather_last", 2 * traffic(out) + traffic(index), gather_along_rows<T, Index>, {blocks_for(loop.count)},
-             loop, out.mutable_data<T>(), x.data<T>(), x.size(-1), x.strides()[-1], index.data<Index>());
+      T* first = out.mutable_data<T>();
+      const RunLoop<3, gather_width<T, Index>> loop(planned, {first, x.data<T>(), index.data<Index>()},
+                                                    {sizeof(T), sizeof(T), sizeof(Index)});
+      launch("gather_last", 2 * traffic(out) + traffic(index), gather_along_rows<T, Index>, {blocks_for(loop.runs())},
+             loop, first, x.data<T>(), x.size(-1), x.strides()[-1], index.data<Index>());
     });
   });
 }

@@ -1,22 +1,15 @@
 // Matrix products through cuBLAS.
 #include "tensor/gemm.h"
 
-#include <algorithm>
 #include <array>
 
-#include <cublas_v2.h>
-
-#include "cuda/stream.h"
+#include "cuda/matrix_operand.h"
 #include "tensor/element_loop.h"
 #include "tensor/kernels.h"
 
 namespace fovea::cuda {
 
 namespace {
-
-void check_blas(cublasStatus_t status, const char* what) {
-  if (status != CUBLAS_STATUS_SUCCESS) fail("cuda: {}: {}", what, cublasGetStatusString(status));
-}
 
 cublasHandle_t blas() {
   static cublasHandle_t handle = [] {
@@ -26,31 +19,6 @@ cublasHandle_t blas() {
     return made;
   }();
   return handle;
-}
-
-/// A factor of a product as cuBLAS takes it. cuBLAS stores matrices by columns, so it sees a row-major matrix as its
-/// transpose: a row-major factor has the operation CUBLAS_OP_N, a column-major factor CUBLAS_OP_T. `leading` is the
-/// distance between the rows of the former or the columns of the latter.
-struct Operand {
-  Tensor tensor;
-  cublasOperation_t operation;
-  int leading;
-};
-
-bool fits(const Tensor& x, int unit, int leading) {
-  return (x.strides()[unit] == 1 || x.size(unit) == 1) &&
-         (x.strides()[leading] >= std::max<std::int64_t>(1, x.size(unit)) || x.size(leading) == 1);
-}
-
-int leading_of(const Tensor& x, int unit, int leading) {
-  return static_cast<int>(std::max({x.strides()[leading], x.size(unit), std::int64_t{1}}));
-}
-
-Operand operand(const Tensor& x) {
-  if (fits(x, -1, -2)) return {x, CUBLAS_OP_N, leading_of(x, -1, -2)};
-  if (fits(x, -2, -1)) return {x, CUBLAS_OP_T, leading_of(x, -2, -1)};
-  Tensor packed = x.clone();
-  return {packed, CUBLAS_OP_N, leading_of(packed, -1, -2)};
 }
 
 /// Computes `batch` products with one call of cuBLAS, as cᵀ = bᵀ aᵀ, because cuBLAS stores matrices by columns.
@@ -81,6 +49,16 @@ void strided_batch(const Operand& a, const Operand& b, const Tensor& c, const T*
                        (elements(m, k, stride[1]) + elements(k, n, stride[2]) + (beta == 0 ? 1 : 2) * batch * m * n));
 }
 
+/// Makes the largest dimension the last one, which one call of cuBLAS computes: with heads split, [B, T, H, D] seen as
+/// [B, H, T, D], the two batch dimensions cannot be merged, and there are many more sentences than heads.
+void put_largest_last(ElementLoop<3>& loop) {
+  int largest = 0;
+  for (int d = 1; d < loop.rank(); ++d)
+    if (loop.shape[d] >= loop.shape[largest]) largest = d;
+  std::swap(loop.shape[largest], loop.shape[-1]);
+  for (Shape& strides : loop.strides) std::swap(strides[largest], strides[-1]);
+}
+
 /// Returns a view of x's batch dimensions: all but the last two, with one element per matrix.
 Tensor batch_of(const Tensor& x) {
   Shape shape(std::span(x.shape().begin(), static_cast<std::size_t>(x.rank() - 2)));
@@ -90,7 +68,11 @@ Tensor batch_of(const Tensor& x) {
 
 void gemm(const Tensor& left, const Tensor& right, Tensor& c, double alpha, double beta) {
   if (c.elements() == 0) return;
-  if (!fits(c, -1, -2)) {  // cuBLAS writes only contiguous rows: the result is computed in a packed tensor
+  if (!fits(c, -1, -2) && fits(c, -2, -1)) {  // columns of c are contiguous: cᵀ = bᵀ aᵀ has contiguous rows
+    Tensor transposed = c.transpose(-1, -2);
+    return cuda::gemm(right.transpose(-1, -2), left.transpose(-1, -2), transposed, alpha, beta);
+  }
+  if (!fits(c, -1, -2)) {  // neither is: the result is computed in a packed tensor
     Tensor packed = Tensor::empty(c.shape(), c.dtype(), c.device());
     if (beta != 0) packed.copy_from(c);
     cuda::gemm(left, right, packed, alpha, beta);
@@ -99,7 +81,8 @@ void gemm(const Tensor& left, const Tensor& right, Tensor& c, double alpha, doub
   }
   Operand a = operand(left), b = operand(right);
   Tensor a_batch = batch_of(a.tensor), b_batch = batch_of(b.tensor), c_batch = batch_of(c);
-  auto loop = plan_loop<3>(c_batch.shape(), {&c_batch, &a_batch, &b_batch});
+  ElementLoop<3> loop = plan_loop<3>(c_batch.shape(), {&c_batch, &a_batch, &b_batch});
+  put_largest_last(loop);
   visit_real("gemm", c.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T *first_a = a.tensor.data<T>(), *first_b = b.tensor.data<T>();

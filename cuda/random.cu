@@ -69,8 +69,9 @@ void fill_normal(RandomPosition at, double mean, double deviation, Tensor& out) 
 
 /// Applies the mask. Each thread computes one Philox block, which decides whether eight elements, 16 apart, are kept.
 template <class T>
-__global__ void drop(DropoutMask mask, T scale, const T* x, const T* residual, T* out, std::int64_t count) {
-  for_elements(mask.groups(count) * DropoutMask::lanes, [&](std::int64_t block) {
+__global__ void drop(DropoutMask mask, std::int64_t groups, T scale, const T* x, const T* residual, T* out,
+                     std::int64_t count) {
+  for_elements(groups * DropoutMask::lanes, [&](std::int64_t block) {
     std::int64_t group = block / DropoutMask::lanes;
     int lane = static_cast<int>(block % DropoutMask::lanes);
     DropoutMask::Stretch stretch = mask.stretch(group, count);
@@ -89,9 +90,10 @@ __global__ void drop(DropoutMask mask, T scale, const T* x, const T* residual, T
 void dropout(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out) {
   visit_real("dropout", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
+    const std::int64_t groups = mask.groups(out.elements());
     launch("dropout", traffic(x, out) + (residual ? traffic(*residual) : 0), drop<T>,
-           {blocks_for(mask.groups(out.elements()) * DropoutMask::lanes)}, mask, static_cast<T>(mask.scale()),
-           x.data<T>(), residual ? residual->data<T>() : nullptr, out.mutable_data<T>(), out.elements());
+           {blocks_for(groups * DropoutMask::lanes)}, mask, groups, static_cast<T>(mask.scale()), x.data<T>(),
+           residual ? residual->data<T>() : nullptr, out.mutable_data<T>(), out.elements());
   });
 }
 

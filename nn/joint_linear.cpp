@@ -10,8 +10,8 @@ namespace fovea {
 
 namespace {
 
-/// The smallest number of rows of x for which the weights are concatenated. With fewer rows, concatenating them takes
-/// longer than a single product saves.
+/// The smallest number of rows of x for which the CPU concatenates the weights. With fewer rows, concatenating them
+/// takes longer than a single product saves.
 constexpr std::int64_t fewest_rows = 256;
 
 /// Concatenates tensors along the last dimension, the only one in which their sizes may differ.
@@ -43,11 +43,29 @@ void add_product(Variable& total, const Variable& g, const Variable& weight) {
   total = sum;
 }
 
-/// Returns the results of all layers for x [rows, in], computed by one matrix product. Every layer must have a bias.
-/// The backward pass adds each layer's contribution to the gradient of x by a product of its own. A single product of
-/// the concatenated gradients would not be faster, and concatenating them takes 8 % of the time of the products (for
-/// layers of 512 columns each).
-std::vector<Variable> one_product(const std::vector<const Linear*>& layers, const Variable& x) {
+/// Returns x · weight + bias for each pair of weight and bias. The CPU computes one matrix product, and the results are
+/// columns of it. A GPU computes one product for each, because concatenating takes more launches than that.
+std::vector<Tensor> products(const Tensor& x, const std::vector<const Tensor*>& weights,
+                             const std::vector<const Tensor*>& biases) {
+  std::vector<Tensor> results;
+  if (x.device() != Device::cpu) {
+    for (std::size_t k = 0; k < weights.size(); ++k) results.push_back(matmul_plus_bias(x, *weights[k], *biases[k]));
+    return results;
+  }
+  const Tensor all = matmul_plus_bias(x, side_by_side(weights), side_by_side(biases));
+  std::int64_t begin = 0;
+  for (const Tensor* weight : weights) {
+    results.push_back(all.slice(1, begin, begin + weight->size(1)));
+    begin += weight->size(1);
+  }
+  return results;
+}
+
+/// Returns the results of all layers for x [rows, in] as one operation. Every layer must have a bias. The backward pass
+/// adds each layer's contribution to the gradient of x by a product of its own. A single product of the concatenated
+/// gradients would not be faster, and concatenating them takes 8 % of the time of the products (for layers of 512
+/// columns each).
+std::vector<Variable> one_operation(const std::vector<const Linear*>& layers, const Variable& x) {
   std::vector<Variable> inputs{x};
   std::vector<const Tensor*> weights, biases;
   for (const Linear* layer : layers) {
@@ -55,11 +73,7 @@ std::vector<Variable> one_product(const std::vector<const Linear*>& layers, cons
     weights.push_back(&layer->weight().value());
     biases.push_back(&layer->bias().value());
   }
-  const Tensor weight = side_by_side(weights);
-  Tensor all = Tensor::empty({x.size(0), weight.size(1)}, x.dtype(), x.device());
-  all.copy_from(side_by_side(biases));
-  gemm(x.value(), weight, all, 1, 1);
-
+  std::vector<Tensor> values = products(x.value(), weights, biases);
   std::shared_ptr<Node> node;
   if (should_record(inputs)) {
     auto rule = [saved = std::vector<Saved>(inputs.begin(), inputs.end())](const Gradients& g, const Node& node) {
@@ -69,21 +83,19 @@ std::vector<Variable> one_product(const std::vector<const Linear*>& layers, cons
         if (!g[k].defined()) continue;
         const std::size_t weight = 1 + 2 * k, bias = weight + 1;
         if (node.needs(0)) add_product(out[0], g[k], saved[weight].get(node));
-        if (node.needs(weight)) out[weight] = matmul(transpose(x, 0, 1), g[k]);
-        if (node.needs(bias)) out[bias] = sum(g[k], {0});
+        auto [of_weight, of_bias] =
+            linear_gradients(g[k], x, saved[weight].get(node), node.needs(weight), node.needs(bias));
+        out[weight] = of_weight;
+        out[bias] = of_bias;
       }
       return out;
     };
     node = make_node("joint_linear", inputs, std::move(rule));
   }
   std::vector<Variable> results;
-  std::int64_t begin = 0;
-  for (std::size_t k = 0; k < layers.size(); ++k) {
-    const std::int64_t end = begin + weights[k]->size(1);
-    Tensor columns = all.slice(1, begin, end);
-    results.push_back(node ? output_of(node, static_cast<int>(k), std::move(columns)) : Variable(std::move(columns)));
-    begin = end;
-  }
+  for (std::size_t k = 0; k < layers.size(); ++k)
+    results.push_back(node ? output_of(node, static_cast<int>(k), std::move(values[k]))
+                           : Variable(std::move(values[k])));
   return results;
 }
 
@@ -93,14 +105,15 @@ std::vector<Variable> forward_together(const std::vector<const Linear*>& layers,
   std::vector<Variable> results;
   const bool have_biases =
       std::all_of(layers.begin(), layers.end(), [](const Linear* layer) { return layer->bias().defined(); });
-  if (layers.size() < 2 || !have_biases || x.shape().elements() < fewest_rows * x.size(-1)) {
+  const bool has_few_rows = x.shape().elements() < fewest_rows * x.size(-1);
+  if (layers.size() < 2 || !have_biases || (x.device() == Device::cpu && has_few_rows)) {
     for (const Linear* layer : layers) results.push_back(layer->forward(x));
     return results;
   }
   for (const Linear* layer : layers)
     require(x.size(-1) == layer->weight().size(0),
             "linear: x is {}, the weight {}; x's last size must be the weight's first", x, layer->weight());
-  for (Variable& result : one_product(layers, reshape(x, {-1, x.size(-1)}))) {
+  for (Variable& result : one_operation(layers, reshape(x, {-1, x.size(-1)}))) {
     Shape shape = x.shape();
     shape[-1] = result.size(-1);
     results.push_back(reshape(result, shape));

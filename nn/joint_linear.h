@@ -1,4 +1,4 @@
-/// Several linear layers applied to one input in one matrix product.
+/// Several linear layers applied to one input in one operation.
 #pragma once
 #include <vector>
 
@@ -6,9 +6,9 @@
 
 namespace fovea {
 
-/// Returns layer_k(x) = x W_k + b_k for each layer k: x [..., in] → [..., out_k]. If x has many rows and all layers
-/// have biases, x is multiplied by the concatenation of all W_k, and the results are views of the columns of this
-/// product. The backward pass adds up the layers' contributions to the gradient of x inside the matrix products.
+/// Returns layer_k(x) = x W_k + b_k for each layer k: x [..., in] → [..., out_k]. If all layers have biases, the
+/// backward pass adds up their contributions to the gradient of x inside the matrix products. If x has many rows, the
+/// CPU also multiplies it by the concatenation of all W_k, and the results are views of the columns of this product.
 std::vector<Variable> forward_together(const std::vector<const Linear*>& layers, const Variable& x);
 
 }  // namespace fovea

@@ -1,6 +1,8 @@
 #include "nn/layers.h"
 
+#include "autograd/node.h"
 #include "autograd/operations.h"
+#include "tensor/gemm.h"
 
 namespace fovea {
 
@@ -26,16 +28,27 @@ Variable Dropout::forward(const Variable& x, const Variable& residual) const {
 
 namespace {
 
-/// Returns relu(x + bias). The backward pass reads the result instead of x, because relu'(x + bias) = relu'(result) and
-/// the next matrix product saves the result anyway. One pass over memory computes the gradients of x and of bias.
-Variable bias_relu(const Variable& x, const Variable& bias) {
-  Tensor value = map(BiasRelu{}, x.value(), bias.value());
-  if (!should_record({&x, &bias})) return value;
-  return record("bias_relu", value, {x, bias},
-                [saved = SavedTensor(value, "result")](const Gradients& g, const Node& node) {
-                  Variable gradient = map(Derivative<Relu>{{}, 0}, g[0], node.output(0, saved.get(node)));
-                  return Gradients{gradient, gradient};
-                });
+/// Returns relu(x · weight + bias). The backward pass reads the result instead of the sum, because relu'(sum) =
+/// relu'(result) and the next matrix product saves the result anyway. One pass over memory adds the bias and applies
+/// relu.
+Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias) {
+  if (x.rank() != 2) {
+    Shape shape = x.shape();
+    shape[-1] = weight.size(1);
+    return reshape(linear_relu(reshape(x, {-1, x.size(-1)}), weight, bias), shape);
+  }
+  Tensor value = matmul(x.value(), weight.value());
+  map_into(value, BiasRelu{}, value, bias.value());
+  if (!should_record({&x, &weight, &bias})) return value;
+  return record(
+      "linear_relu", value, {x, weight, bias},
+      [x = Saved(x), weight = Saved(weight), saved = SavedTensor(value, "result")](const Gradients& g,
+                                                                                   const Node& node) {
+        const Variable& by = weight.get(node);
+        const Variable of_sum = map(Derivative<Relu>{{}, 0}, g[0], node.output(0, saved.get(node)));
+        auto [of_weight, of_bias] = linear_gradients(of_sum, x.get(node), by, node.needs(1), node.needs(2));
+        return Gradients{node.needs(0) ? matmul(of_sum, transpose(by, 0, 1)) : Variable(), of_weight, of_bias};
+      });
 }
 
 }  // namespace
@@ -50,7 +63,7 @@ FeedForward::FeedForward(std::int64_t dim, std::int64_t inner_dim, const Options
 Variable FeedForward::forward(const Variable& x) const {
   Scope scope = enter();
   Variable hidden =
-      activation_ == Activation::relu ? bias_relu(matmul(x, inner_.weight()), inner_.bias()) : gelu(inner_.forward(x));
+      activation_ == Activation::relu ? linear_relu(x, inner_.weight(), inner_.bias()) : gelu(inner_.forward(x));
   return outer_.forward(dropout_.forward(hidden));
 }
 

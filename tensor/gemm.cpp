@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "tensor/kernels.h"
+#include "tensor/reduce.h"
 #include "tensor/requirements.h"
 
 namespace fovea {
@@ -15,22 +16,15 @@ std::atomic<Precision> precision = Precision::f32;
 std::atomic<std::uint64_t> calls = 0, nanoseconds = 0;
 std::atomic<double> flops = 0;
 
-/// Adds one call of gemm, its floating-point operations and the time until destruction to the statistics.
-class Stopwatch {
- public:
-  explicit Stopwatch(double work) {
-    calls.fetch_add(1, std::memory_order_relaxed);
-    flops.fetch_add(work, std::memory_order_relaxed);
-  }
-  ~Stopwatch() {
-    auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count();
-    nanoseconds.fetch_add(static_cast<std::uint64_t>(elapsed), std::memory_order_relaxed);
-  }
+using Clock = std::chrono::steady_clock;
 
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point begin_ = Clock::now();
-};
+/// Adds one product, its floating-point operations and the time since `begin` to the statistics.
+void count_product(const Tensor& a, const Tensor& c, Clock::time_point begin) {
+  const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+  calls.fetch_add(1, std::memory_order_relaxed);
+  flops.fetch_add(2.0 * static_cast<double>(c.elements()) * static_cast<double>(a.size(-1)), std::memory_order_relaxed);
+  nanoseconds.fetch_add(static_cast<std::uint64_t>(elapsed), std::memory_order_relaxed);
+}
 
 void check_operands(const char* what, const Tensor& a, const Tensor& b) {
   require(a.defined() && b.defined(), "{}: a is {}, b is {}; both must be defined", what, a, b);
@@ -42,6 +36,11 @@ void check_operands(const char* what, const Tensor& a, const Tensor& b) {
   require(a.size(-1) == b.size(-2),
           "{}: the inner dimensions differ: a is {}, b is {}; a's last ({}) must equal b's second to last ({})", what,
           a.shape(), b.shape(), a.size(-1), b.size(-2));
+}
+
+void check_matrices(const char* what, const Tensor& a, const Tensor& b) {
+  check_operands(what, a, b);
+  require(a.rank() == 2 && b.rank() == 2, "{}: a is {}, b is {}; both must be matrices", what, a.shape(), b.shape());
 }
 
 /// Returns the shape of the product a b, [batch..., m, n]. Throws Error if the batch dimensions do not broadcast.
@@ -84,8 +83,9 @@ void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta
     gemm(a, b, result, alpha, beta);
     return c.copy_from(result);
   }
-  Stopwatch stopwatch(2.0 * static_cast<double>(c.elements()) * static_cast<double>(a.size(-1)));
+  const Clock::time_point begin = Clock::now();
   kernels(c.device()).gemm(a, b, c, alpha, beta);
+  count_product(a, c, begin);
 }
 
 Shape matmul_shape(const Tensor& a, const Tensor& b) {
@@ -97,6 +97,39 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   Tensor c = Tensor::empty(matmul_shape(a, b), a.dtype(), a.device());
   gemm(a, b, c);
   return c;
+}
+
+Tensor matmul_plus_bias(const Tensor& a, const Tensor& b, const Tensor& bias) {
+  check_matrices("matmul_plus_bias", a, b);
+  require(bias.defined() && bias.rank() == 1 && bias.size(0) == b.size(1),
+          "matmul_plus_bias: the bias is {}, b is {}; the bias must be [{}]", bias, b, b.size(1));
+  require(bias.dtype() == b.dtype() && bias.device() == b.device(),
+          "matmul_plus_bias: the bias is {} on {}, b is {} on {}; they must be alike", bias, name(bias.device()), b,
+          name(b.device()));
+  Tensor c = Tensor::empty({a.size(0), b.size(1)}, a.dtype(), a.device());
+  const Clock::time_point begin = Clock::now();
+  if (kernels(c.device()).gemm_plus_bias(a, b, bias, c)) {
+    count_product(a, c, begin);
+  } else {
+    c.copy_from(bias);
+    gemm(a, b, c, 1, 1);
+  }
+  return c;
+}
+
+Tensor gemm_with_column_sums(const Tensor& a, const Tensor& b, Tensor& c) {
+  check_matrices("gemm_with_column_sums", a, b);
+  check_result(a, b, c);
+  if (!shares_memory(c, a) && !shares_memory(c, b)) {
+    const Clock::time_point begin = Clock::now();
+    if (Tensor sums = kernels(c.device()).gemm_with_column_sums(a, b, c); sums.defined()) {
+      count_product(a, c, begin);
+      return sums;
+    }
+  }
+  Tensor sums = sum(b, {0});
+  gemm(a, b, c);
+  return sums;
 }
 
 void set_matmul_precision(Precision chosen) { precision = chosen; }

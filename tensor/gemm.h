@@ -20,6 +20,15 @@ Shape matmul_shape(const Tensor& a, const Tensor& b);
 /// Returns the product a b in a new tensor. Throws Error where shapes, types or devices do not fit.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
+/// Returns a b + bias, [m, n], where a is [m, k], b is [k, n] and bias is [n], all f32 or all f64. A GPU computes it in
+/// one kernel, in f32. Throws Error where shapes, types or devices do not fit.
+Tensor matmul_plus_bias(const Tensor& a, const Tensor& b, const Tensor& bias);
+
+/// Computes c = a b as gemm() does, and returns the sums of b's columns, [n], where a is [m, k] and b is [k, n]. These
+/// are the gradients of a linear layer's weight and bias if a is the layer's input, transposed, and b the gradient of
+/// its output. A GPU computes both in one kernel, in f32; with Precision::bf16 it may round b before it sums.
+Tensor gemm_with_column_sums(const Tensor& a, const Tensor& b, Tensor& c);
+
 /// How products of f32 tensors are computed. With bf16, both operands are rounded to bf16 and the products are
 /// accumulated in f32. On a GPU that applies to all products. On the CPU it applies to single matrices with m, n and k
 /// of at least 16, to batches that can be computed as one matrix (activations [B, T, d] times a weight [d, n]), and to

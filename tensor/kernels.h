@@ -182,6 +182,13 @@ class Kernels {
   // ---- Products ----
   /// c = alpha a b + beta c. `c` has any strides, and does not overlap `a` or `b`.
   Kernel<void(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta)> gemm{*this, "gemm"};
+  /// c = a b + bias in one kernel: a [m, k], b [k, n], bias [n], c [m, n] contiguous and new. Returns false, and does
+  /// nothing, if the device has no such kernel for these operands: the front then calls several.
+  Kernel<bool(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& c)> gemm_plus_bias{*this, "gemm_plus_bias"};
+  /// Computes c = a b and, in the same kernel, the sums of b's columns, which it returns: a [m, k], b [k, n], sums [n].
+  /// `c` has any strides, and does not overlap `a` or `b`. Returns an undefined tensor, and does nothing, if the device
+  /// has no such kernel for these operands.
+  Kernel<Tensor(const Tensor& a, const Tensor& b, Tensor& c)> gemm_with_column_sums{*this, "gemm_with_column_sums"};
 
   // ---- Gather and scatter: indices are i32 or i64, and in range, which the front has checked with check_range ----
   /// Throws check.error() for the first index, in row-major order, that is outside of its range. A device that the host

@@ -174,8 +174,13 @@ void broadcast_dimensions(std::vector<Variable>& pieces) {
 
 /// The logits of all heads, [B, H, I, J] or [D, B, H, I, J], from scores that cover the heads in order.
 Variable logits_of_scores(const std::vector<Score>& scores, const AttentionContext& in) {
-  const Tensor positions = in.key_positions.defined() ? in.key_positions.value().to(DType::i64)
-                                                      : Tensor::arange(in.key.size(2), DType::i64, in.query.device());
+  const bool reads_positions = std::any_of(scores.begin(), scores.end(), [](const Score& score) {
+    return score.form == Score::Form::location || score.form == Score::Form::custom;
+  });
+  Tensor positions;
+  if (reads_positions)
+    positions = in.key_positions.defined() ? in.key_positions.value().to(DType::i64)
+                                           : Tensor::arange(in.key.size(2), DType::i64, in.query.device());
   std::vector<Variable> pieces;
   for (const Score& score : scores) pieces.push_back(score_logits(score, score.queries, score.keys, positions));
   if (pieces.size() == 1) return pieces[0];

@@ -112,8 +112,10 @@ AttentionContext context_of(const AttentionInput& input, Place place) {
   in.place = place;
   in.length = visible_length(input, I, J, input.query.dtype());
   if (input.documents.defined()) add_documents(input, in);
-  in.query_positions = Tensor::arange(I, input.query.dtype(), input.query.device(), input.query_offset);
-  in.key_positions = Tensor::arange(J, input.query.dtype(), input.query.device());
+  const std::int64_t end = input.query_offset + I;
+  const Tensor positions = Tensor::arange(std::max(end, J), input.query.dtype(), input.query.device());
+  in.query_positions = positions.slice(0, input.query_offset, end);
+  in.key_positions = positions.slice(0, 0, J);
   in.step_input = input.step_input;
   in.previous_focus = focus_of_heads(input.previous_focus, B);
   in.memory = input.memory;

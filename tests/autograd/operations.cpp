@@ -4,7 +4,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/gradcheck.h"
+#include "tensor/gemm.h"
 #include "tests/autograd/random_inputs.h"
+#include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -135,6 +137,59 @@ BOOST_AUTO_TEST_CASE(second_derivatives_are_right) {
   for (const OperationCase& operation : operation_cases()) BOOST_TEST_CONTEXT(operation.name) {
       BOOST_TEST(gradgradcheck(operation.f, operation.inputs) == "");
     }
+}
+
+namespace {
+
+/// linear(x, weight, bias) and its gradients, where bit k of `needed` says whether operand k needs one, agree with the
+/// product and the sum in f64.
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, unsigned needed, double tolerance) {
+  auto run = [&](DType dtype, auto layer) {
+    std::vector<Variable> inputs;
+    for (const Tensor& one : {x, weight, bias})
+      inputs.emplace_back(one.dtype() == dtype ? one : one.to(dtype), needed >> inputs.size() & 1);
+    const Variable y = layer(inputs);
+    backward(y, random_tensor(y.shape(), DType::f64, -1, 1, 5).to(dtype));
+    std::vector<Variable> all{y};
+    for (const Variable& input : inputs) all.push_back(input.grad());
+    return all;
+  };
+  const auto found = run(x.dtype(), [](const Inputs& in) { return linear(in[0], in[1], in[2]); });
+  const Precision before = matmul_precision();
+  set_matmul_precision(Precision::f32);
+  const auto expected = run(DType::f64, [](const Inputs& in) { return linear(in[0], in[1]) + in[2]; });
+  set_matmul_precision(before);
+  const char* names[] = {"result", "gradient of x", "gradient of the weight", "gradient of the bias"};
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    BOOST_TEST_REQUIRE(found[k].defined() == expected[k].defined(), names[k]);
+    if (!found[k].defined()) continue;
+    BOOST_TEST(found[k].shape() == expected[k].shape(), names[k]);
+    check_close(found[k].value(), expected[k].value().to_vector<double>(), tolerance, names[k]);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_linear_layer_is_a_product_and_a_sum_in_every_type_and_layout) {
+  const Precision before = matmul_precision();
+  struct Case {
+    DType dtype;
+    Precision precision;
+    double tolerance;
+  };
+  for (const Case& in : {Case{DType::f64, Precision::f32, 1e-13}, Case{DType::f32, Precision::f32, 1e-5},
+                         Case{DType::f32, Precision::bf16, 0.05}}) {
+    set_matmul_precision(in.precision);
+    for (const Shape& shape : {Shape{19}, {1, 19}, {0, 19}, {33, 19}, {2, 17, 19}, {2, 1, 3, 19}}) {
+      const Tensor weight = random_tensor({19, 21}, in.dtype, -1, 1, 1), bias = random_tensor({21}, in.dtype, -1, 1, 2);
+      const Tensor x = random_tensor(shape, in.dtype, -1, 1, 3);
+      for (const Tensor& view : layouts(x)) check_linear(view, weight, bias, 7, in.tolerance);
+      for (const Tensor& view : layouts(weight)) check_linear(x, view, bias, 7, in.tolerance);
+      for (const Tensor& view : layouts(bias)) check_linear(x, weight, view, 7, in.tolerance);
+      for (unsigned needed = 1; needed < 7; ++needed) check_linear(x, weight, bias, needed, in.tolerance);
+    }
+  }
+  set_matmul_precision(before);
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_rule_is_found) {

@@ -239,6 +239,10 @@ void enqueue(cudaStream_t stream, const char* name, std::function<void()> run) {
 void set_orders(int orders) { runtime().orders = std::clamp(orders, 1, 4); }
 int orders() { return runtime().orders; }
 std::uint64_t synchronizations() { return runtime().synchronizations; }
+bool is_device_memory(const void* first, std::size_t bytes) {
+  Lock lock(runtime().mutex);
+  return runtime().memory.is_inside_a_block(first, bytes);
+}
 std::size_t live_blocks() {
   Lock lock(runtime().mutex);
   return runtime().memory.blocks();

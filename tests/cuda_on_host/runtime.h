@@ -20,6 +20,9 @@ void enqueue(cudaStream_t stream, const char* name, std::function<void()> run);
 void set_orders(int orders);
 int orders();
 
+/// Whether all these bytes lie in one block of device memory.
+bool is_device_memory(const void* first, std::size_t bytes);
+
 /// Calls that made the host wait for the device, since the program began.
 std::uint64_t synchronizations();
 /// Blocks of device memory that are allocated now.

@@ -110,6 +110,22 @@ BOOST_AUTO_TEST_CASE(layers_of_one_input_are_what_each_is_alone) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(layers_of_one_input_take_the_launches_of_one_each, *not_on_the_cpu()) {
+  Linear query(3, 5), key(3, 5), value(3, 5);
+  for (Module* layer : {&query, &key, &value}) randomise(*layer);
+  const Variable x = random_tensor({130, 2, 3}, 1);
+  auto launches = [] {
+    std::uint64_t total = 0;
+    for (const LaunchCount& count : kernels(test_device()).launches()) total += count.launches;
+    return total;
+  };
+  const std::uint64_t before = launches();
+  query.forward(x);
+  const std::uint64_t of_one = launches() - before;
+  forward_together({&query, &key, &value}, x);
+  BOOST_TEST(launches() - before == 4 * of_one);
+}
+
 BOOST_AUTO_TEST_CASE(an_embedding_passes_gradcheck_and_its_padding_row_gets_no_gradient) {
   Tensor tokens = Tensor::from<std::int32_t>({3, 1, 3, 0, 2, 0}, {2, 3});
   Embedding open(4, 3, {.padding = std::nullopt, .scale = true});

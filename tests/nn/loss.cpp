@@ -80,6 +80,23 @@ BOOST_AUTO_TEST_CASE(projected_cross_entropy_is_a_product_and_a_loss_and_passes_
   BOOST_TEST(grad(nothing, {weight})[0].value().to_vector<double>() == std::vector<double>(12, 0));
 }
 
+BOOST_AUTO_TEST_CASE(the_loss_of_four_million_logits_takes_the_launches_of_a_few, *not_on_the_cpu()) {
+  auto launches = [] {
+    std::uint64_t total = 0;
+    for (const LaunchCount& count : kernels(test_device()).launches()) total += count.launches;
+    return total;
+  };
+  auto launches_for = [&](std::int64_t rows) {
+    const std::int64_t words = 1 << 15;
+    const Variable states = random_tensor({rows, 2}, 1), weight = random_tensor({2, words}, 2);
+    const Tensor targets = here(Tensor::zeros({rows}, DType::i64));
+    const std::uint64_t before = launches();
+    projected_cross_entropy(states, weight, {}, targets, {});
+    return launches() - before;
+  };
+  BOOST_TEST(launches_for(130) == launches_for(2));
+}
+
 BOOST_AUTO_TEST_CASE(binary_cross_entropy_is_its_formula_and_survives_large_logits) {
   Tensor logits = here(Tensor::of({0.5, -2, 1e4, -1e4}, {4})), targets = here(Tensor::of({1, 0.25, 1, 0}, {4}));
   auto one = [](double x, double t) {

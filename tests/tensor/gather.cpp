@@ -137,8 +137,13 @@ BOOST_AUTO_TEST_CASE(elements_of_every_type_are_picked_by_any_index) {
   for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8, DType::boolean}) {
     Tensor x = random_integers({3, 17}, dtype == DType::boolean ? 2 : 100, dtype);
     std::vector<double> source = x.to_vector<double>();
-    for (std::int64_t n : {1, 3, 33}) {
-      Tensor picked = random_integers({3, n}, 17);
+    for (auto [n, index_dtype] : {std::pair<std::int64_t, DType>(1, DType::i64),
+                                  {3, DType::i32},
+                                  {32, DType::i32},
+                                  {33, DType::i32},
+                                  {32, DType::i64},
+                                  {33, DType::i64}}) {
+      Tensor picked = random_integers({3, n}, 17, index_dtype);
       std::vector<std::int64_t> places = picked.to_vector<std::int64_t>();
       std::vector<double> expected;
       for (std::int64_t i = 0; i < 3 * n; ++i) expected.push_back(source[at(i / n * 17 + places[at(i)])]);

@@ -69,6 +69,12 @@ BOOST_AUTO_TEST_CASE(operands_on_two_devices_are_refused, *skipped_for([]() -> s
          Tensor out = x;
          gemm(y, y, out);
        }},
+      {"matmul_plus_bias", [](auto& x, auto& y) { matmul_plus_bias(x, x, y.select(0, 0)); }},
+      {"gemm_with_column_sums",
+       [](auto& x, auto& y) {
+         Tensor out = x;
+         gemm_with_column_sums(y, y, out);
+       }},
       {"gather_rows", [&](auto& x, auto& y) { gather_rows(x, index(y)); }},
       {"gather_rows_into", [&](auto& x, auto& y) { gather_rows_into(x, index(x).select(0, 0), y); }},
       {"scatter_add_rows",

@@ -70,6 +70,16 @@ BOOST_AUTO_TEST_CASE(every_type_is_cast_to_every_other_from_any_layout_into_any)
     }
 }
 
+BOOST_AUTO_TEST_CASE(transposed_matrices_are_cast) {
+  for (DType from : all_types)
+    for (DType to : all_types) {
+      const Tensor x = random_integers({2, 35, 9}, 100, from).transpose(1, 2);
+      std::vector<double> expected = x.to_vector<double>();
+      for (double& value : expected) value = to == DType::boolean ? value != 0 : value;
+      check_close(x.to(to), expected, 0, fmt::format("{} to {}", x, name(to)));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(whole_numbers_that_f64_cannot_tell_apart_stay_exact) {
   const std::int64_t first = (std::int64_t{1} << 60) + 1;
   Tensor x = Tensor::arange(6, DType::i64, test_device(), first), turned = x.reshape({2, 3}).transpose(0, 1).clone();
