@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/program/json_file.h"
+
 namespace fovea {
 
 /// An entry of a table: a text, a number, a mean with its deviation, or nothing ("–").
@@ -59,12 +61,19 @@ class Table {
   std::string markdown() const;
   /// The table in full precision. A column with deviations is followed by a column `HEADING deviation`.
   std::string csv() const;
+  /// The same with tabs between the columns.
+  std::string tsv() const;
+  /// A row as an object with the headings as keys: [{"head": 1, "D": 2.5, "D deviation": 0.1}, ...]. Numbers are in
+  /// full precision, absent values null.
+  Json json() const;
   /// The table as a <table> element.
   std::string html() const;
 
  private:
   struct Layout;
 
+  /// All cells in full precision, after the headings; a column with deviations is followed by another one.
+  std::vector<std::vector<std::string>> exact_lines() const;
   bool is_numeric(std::size_t column) const;
   bool has_rule_before(std::size_t row) const;
   bool has_deviations(std::size_t column) const;
