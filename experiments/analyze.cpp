@@ -132,7 +132,10 @@ void analyze_attention(Cli& cli) {
   const auto run = AnalyzedRun::open(runs.run(), runs.sentences.part);
   const bool is_page = output.chosen(cli) == Format::html;
   const std::vector<SentenceView> views = sentences.read(*run, is_page ? sentences.count : 1);
-  if (is_page) return output.write(attention_page("Attention of " + title_of_run(runs.run()), views));
+  const std::string title = fmt::format("{} ({})", title_of_run(runs.run()), runs.run().string());
+  if (is_page)
+    return output.write(attention_page("Attention of " + title, views,
+                                       sentences.text ? std::optional<std::int64_t>() : sentences.sentence));
   if (what != "list")
     return output.write(
         cli, attention_finding(attention.view_in(views[0]), what, attention.chosen_head(), title_of(views[0])));

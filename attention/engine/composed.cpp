@@ -380,8 +380,8 @@ void trace_equation(const AttentionContext& in, const Plan& plan, const Variable
     const HeadRange heads = resolved(plan.focus->heads, in.query.size(1));
     const Variable penalty = focus_penalty(*plan.focus, focus.value(), context_of_heads(in, heads));
     logits = change_heads(logits, heads, [&](const Variable& own) { return own - penalty; });
-    const Tensor ends = focus_windows(*plan.focus, focus.value(), context_of_heads(in, heads)).to(DType::i32);
-    const KeyRange window{ends.select(3, 0), map(Affine{1, 1}, ends.select(3, 1).contiguous())};
+    const Tensor ends = focus_windows(*plan.focus, focus.value(), context_of_heads(in, heads));
+    const KeyRange window{ends.select(3, 0).to(DType::i32), map(Affine{1, 1}, ends.select(3, 1)).to(DType::i32)};
     allow = both(allow, extend_to_all_heads(allowed_pairs(window, in.key.size(2)), heads, in.query.size(1), true));
   }
   const Variable bias = logits - scores;

@@ -38,10 +38,11 @@ constexpr std::string_view body = R"(
 <label>head <select id="head"></select></label>
 </form>
 <p id="text"></p><p id="method"></p><p id="value" role="status"></p>
-<div id="frame"><div id="map" tabindex="0" role="application" aria-label="map; the arrow keys move from pair to pair"></div></div>
-<p class="hint">Rows are queries, columns are keys. Blue is positive, red is negative, grey is minus infinity: a key that
-the query does not see. One colour scale holds for all heads. Point at a cell, or move to the map with the Tab key and use
-the arrow keys, to read its number.</p>
+<div id="frame"><div id="map" tabindex="0" role="application"
+  aria-label="map; the arrow keys move from pair to pair"></div></div>
+<p class="hint">Rows are queries, columns are keys. Blue is positive, red is negative, grey is minus infinity: a key
+that the query does not see. One colour scale holds for all heads. Point at a cell, or move to the map with the Tab key
+and use the arrow keys, to read its number.</p>
 )";
 
 constexpr std::string_view script = R"JS(
@@ -70,12 +71,13 @@ const element = (name, attributes, text) => {
   if (text !== undefined) made.textContent = text;
   return made;
 };
+const shown = value => finite(value) ? String(Number(value.toPrecision(4))) : '−∞';
 const short = text => text.length > 16 ? text.slice(0, 15) + '…' : text;
 function say() {
   const a = attention(), q = quantity(), columns = q.pairs ? a.keys.length : 1;
   const value = values()[at.row * columns + at.column], head = q.heads.length > 1 ? ', head ' + chosen('head') : '';
   choose('value').textContent = `${q.name}${head}: query ${at.row} “${a.queries[at.row]}”` +
-    (q.pairs ? `, key ${at.column} “${a.keys[at.column]}”` : '') + ': ' + (finite(value) ? value : '−∞');
+    (q.pairs ? `, key ${at.column} “${a.keys[at.column]}”` : '') + ': ' + shown(value);
   const cell = choose('map').querySelector('.here');
   if (cell) { cell.setAttribute('x', cell.dataset.left * 1 + at.column * cell.dataset.size);
     cell.setAttribute('y', cell.dataset.top * 1 + at.row * cell.dataset.size); }
@@ -83,11 +85,13 @@ function say() {
 function draw() {
   const a = attention(), q = quantity(), numbers = values(), columns = q.pairs ? a.keys.length : 1;
   const longest = words => Math.max(...words.map(word => short(word).length)) * 7.6 + 8;
-  const size = Math.max(14, Math.min(30, 760 / Math.max(columns, a.queries.length))), left = longest(a.queries);
+  const left = longest(a.queries), room = choose('frame').clientWidth - left - 10;
+  const size = Math.max(12, Math.min(30, q.pairs ? room / columns : 30, 760 / a.queries.length));
   const top = q.pairs ? longest(a.keys) : 8, width = left + columns * size + (q.pairs ? 8 : 90);
   const full = Math.max(1e-12, ...q.heads.flat().filter(finite).map(Math.abs));
   const svg = element('svg', {width, height: top + a.queries.length * size + 8, role: 'img'});
-  svg.append(element('rect', {class: 'panel', x: left, y: top, width: columns * size, height: a.queries.length * size}));
+  svg.append(element('rect', {class: 'panel', x: left, y: top, width: columns * size,
+    height: a.queries.length * size}));
   a.queries.forEach((word, i) => svg.append(element('text', {x: left - 6, y: top + i * size + size / 2 + 4,
     'text-anchor': 'end'}, short(word))));
   if (q.pairs) a.keys.forEach((word, j) => { const x = left + j * size + size / 2 + 4, y = top - 6;
@@ -100,7 +104,7 @@ function draw() {
     cell.addEventListener('pointerenter', () => { at = {row, column}; say(); });
     svg.append(cell);
     if (!q.pairs) svg.append(element('text', {x: left + size + 8, y: top + row * size + size / 2 + 4},
-      finite(value) ? value : '−∞'));
+      shown(value)));
   });
   const here = element('rect', {class: 'here', width: size - 1, height: size - 1});
   Object.assign(here.dataset, {left, top, size});
@@ -119,7 +123,8 @@ function refill(from) {
     ? ['mean', ...quantity().heads.map((_, h) => String(h + 1))] : ['all'], kept.head);
   draw();
 }
-fill('sentence', data.map((each, k) => `${k + 1}: ${each.text.slice(0, 60)}`));
+fill('sentence', data.map(each => `${each.number}${each.text.slice(0, 60)}`));
+window.addEventListener('resize', draw);
 names.forEach((id, k) => choose(id).addEventListener('change', () => refill(k)));
 choose('map').addEventListener('keydown', event => {
   const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
@@ -133,17 +138,18 @@ choose('map').addEventListener('keydown', event => {
 refill(0);
 )JS";
 
-/// The numbers rounded to five digits; null for infinities and NaN, which JSON does not have.
+/// The numbers rounded to four digits; null for infinities and NaN, which JSON does not have.
 Json rounded(const std::vector<double>& values) {
   Json numbers = Json::array();
   for (double value : values)
-    numbers.push_back(std::isfinite(value) ? Json(std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr)) : Json());
+    numbers.push_back(std::isfinite(value) ? Json(std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr)) : Json());
   return numbers;
 }
 
 Json json_of(const AttentionView& view) {
   Json quantities = Json::array();
   for (const ViewedQuantity& quantity : view.quantities) {
+    if (quantity.name == "scores" || quantity.name == "seen") continue;  // the logits less the bias; their finite ones
     Json heads = Json::array();
     for (std::int64_t h = 1; h <= quantity.heads; ++h) heads.push_back(rounded(view.head(quantity, h)));
     quantities.push_back({{"name", quantity.name}, {"pairs", quantity.of_pairs}, {"heads", heads}});
@@ -164,14 +170,16 @@ std::string embedded(const Json& data) {
 
 }  // namespace
 
-std::string attention_page(const std::string& title, const std::vector<SentenceView>& sentences) {
+std::string attention_page(const std::string& title, const std::vector<SentenceView>& sentences,
+                           std::optional<std::int64_t> first) {
   Json data = Json::array();
   for (const SentenceView& sentence : sentences) {
     Json attentions = Json::array();
     for (const AttentionView& view : sentence.attentions) attentions.push_back(json_of(view));
     const TextPair& pair = sentence.pair;
     const std::string arrow = pair.source.empty() || pair.target.empty() ? "" : " → ";
-    data.push_back({{"text", pair.source + arrow + pair.target}, {"attentions", attentions}});
+    const std::string number = first ? fmt::format("{}: ", *first + std::ssize(data)) : "";
+    data.push_back({{"number", number}, {"text", pair.source + arrow + pair.target}, {"attentions", attentions}});
   }
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

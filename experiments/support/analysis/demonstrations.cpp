@@ -95,10 +95,14 @@ Finding window_demo(const WindowDemo& options) {
     }
     return sums;
   };
-  const auto input = [&](const std::vector<double>& of) { return Variable(Tensor::from(of, {1, 1, 1, n})); };
+  // a position if all mass is there, which mask=discrete needs
+  const auto input = [&](const std::vector<double>& given, int position) -> Variable {
+    if (given.empty()) return Tensor::from(std::vector<std::int64_t>{position}, {1, 1, 1});
+    return Tensor::from(given, {1, 1, 1, n});
+  };
   const AttentionTrace trace =
       traced(fmt::format("classic(window(pointers=given, segment={}, mask={}))", options.segment, options.mask), 1, n,
-             Place::cross, input(left), input(right));
+             Place::cross, input(options.left_pointer, options.left), input(options.right_pointer, options.right));
   std::vector<double> window;
   for (const auto& [name, value] : trace.quantities)
     if (name == "window") window = value.value().to_vector<double>();

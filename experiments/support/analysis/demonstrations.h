@@ -12,7 +12,8 @@ namespace fovea {
 /// The window between two pointers: F, S and the mask m. Nguyen et al. 2020, figures 1 and 2. Positions count from 0.
 struct WindowDemo {
   int left = 2, right = 7, length = 10;
-  std::vector<double> left_pointer, right_pointer;  ///< distributions over the keys; empty: all mass at left and right
+  std::vector<double> left_pointer = {},
+                      right_pointer = {};  ///< distributions over the keys; empty: all mass at left and right
   int segment = 1;
   std::string mask = "paper";  ///< of the method window: paper, exact, prob_or, discrete
 };

@@ -707,7 +707,8 @@ Finding model_finding(const Path& run_path) {
   }
   Table parameters({"part", "parameters"});
   for (const ModuleCount& part : run->model().module_counts())
-    if (!part.name.empty()) parameters.row({part.name, part.parameters});
+    if (!part.name.empty() && std::count(part.name.begin(), part.name.end(), '.') <= 2)
+      parameters.row({part.name, part.parameters});
   parameters.rule().row({"total", run->model().parameter_count()});
   finding.tables = {{"sub-layers", layers}, {"attentions", equations}, {"parameters", parameters}};
   return finding;

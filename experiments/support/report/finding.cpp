@@ -31,9 +31,9 @@ std::string tables_of(const Finding& finding, std::string (Table::*form)() const
 
 std::string text_of(const Finding& finding) {
   std::string text = finding.title.empty() ? "" : finding.title + "\n\n";
-  text += tables_of(finding, &Table::text, "");
-  for (const std::string& note : finding.notes) text += (text.empty() ? "" : "\n") + note + "\n";
-  return text;
+  for (const std::string& note : finding.notes)
+    if (!note.empty()) text += note + "\n\n";
+  return text + tables_of(finding, &Table::text, "");
 }
 
 Json json_of(const Finding& finding) {
