@@ -125,7 +125,7 @@ void analyze_attention(Cli& cli) {
   cli.add(sentences, attention);
   cli.option("--what", what,
              "weights; scores, bias and logits (before the normaliser); window, mask, pointers, center, width, focus, "
-             "gate, range; or the name of any quantity that the method computes: list prints the names");
+             "gate; or the name of any quantity that the method computes: list prints the names");
   cli.option("--page-sentences", sentences.count, "number of sentences of a page").range(1, 1000);
   cli.add(output);
   cli.parse();

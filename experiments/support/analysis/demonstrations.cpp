@@ -180,7 +180,7 @@ Finding location_demo(const LocationDemo& options) {
   const auto n = static_cast<std::size_t>(options.length);
   std::vector<std::pair<std::string, std::vector<double>>> rows;  // of the query in the middle
   Finding finding{.title = "Weights by position alone", .notes = {fmt::format("The row of query {} of {}.", n / 2, n)}};
-  std::vector<Figure> maps;
+  std::vector<Chart> maps;
   const auto add = [&](const std::string& name, const std::string& method) {
     const std::vector<double> weights =
         traced("classic(" + method + ")", options.length, options.length, Place::encoder)

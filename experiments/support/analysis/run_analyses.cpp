@@ -118,7 +118,7 @@ Table table_of_pairs(const AttentionView& view, const std::vector<double>& value
   return table;
 }
 
-Figure figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, const std::string& title,
+Chart figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, const std::string& title,
                        std::optional<std::int64_t> head) {
   if (head)
     return HeatMap{.title = title + ", " + head_name(*head),

@@ -46,7 +46,7 @@ Json json_of(const Finding& finding) {
 std::string svg_of(const Finding& finding) {
   require(!finding.figures.empty(), "--format svg: this has no picture; use text, tsv, json or html");
   std::vector<std::string> svgs;
-  for (const Figure& figure : finding.figures)
+  for (const Chart& figure : finding.figures)
     svgs.push_back(std::visit([](const auto& chart) { return svg(chart); }, figure));
   return file_of(stacked(svgs));
 }
@@ -65,7 +65,7 @@ std::string png_of(const Finding& finding) {
 std::string html_of(const Finding& finding) {
   Report report(finding.title);
   for (const std::string& note : finding.notes) report.text(note);
-  for (const Figure& figure : finding.figures) std::visit([&](const auto& chart) { report.add(chart); }, figure);
+  for (const Chart& figure : finding.figures) std::visit([&](const auto& chart) { report.add(chart); }, figure);
   for (const Finding::CaptionedTable& each : finding.tables) report.add(each.table, each.caption);
   return report.html();
 }

@@ -12,7 +12,7 @@ namespace fovea {
 
 class Cli;
 
-using Figure = std::variant<LineChart, ScatterPlot, Histogram, HeatMap, HeadMaps>;
+using Chart = std::variant<LineChart, ScatterPlot, Histogram, HeatMap, HeadMaps>;
 
 struct Finding {
   struct CaptionedTable {
@@ -22,7 +22,7 @@ struct Finding {
   std::string title;
   std::vector<std::string> notes = {};  ///< paragraphs for readers
   std::vector<CaptionedTable> tables = {};
-  std::vector<Figure> figures = {};
+  std::vector<Chart> figures = {};
 };
 
 /// The formats: for a terminal; the tables with tabs, and as JSON; the figures; and both as a page.
