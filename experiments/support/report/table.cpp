@@ -11,7 +11,6 @@
 #include "experiments/support/program/csv.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/html.h"
-#include "experiments/support/text/number.h"
 
 namespace fovea {
 namespace {
@@ -228,7 +227,7 @@ std::string Table::markdown() const {
   return result;
 }
 
-std::string Table::csv() const {
+std::vector<std::vector<std::string>> Table::exact_lines() const {
   std::vector<std::vector<std::string>> lines(rows_.size() + 1);
   for (std::size_t c = 0; c < headings_.size(); ++c) {
     bool deviations = has_deviations(c);
@@ -239,8 +238,12 @@ std::string Table::csv() const {
       if (deviations) lines[r + 1].push_back(rows_[r][c].exact_deviation_);
     }
   }
+  return lines;
+}
+
+std::string Table::csv() const {
   std::string result;
-  for (const auto& line : lines) result += csv_row(line);
+  for (const auto& line : exact_lines()) result += csv_row(line);
   return result;
 }
 
@@ -269,18 +272,29 @@ std::string Table::latex() const {
   return result + "\\bottomrule\n\\end{tabular}\n";
 }
 
+std::string Table::tsv() const {
+  std::string result;
+  for (const auto& line : exact_lines()) {
+    for (std::size_t c = 0; c < line.size(); ++c) result += (c > 0 ? "\t" : "") + printable(line[c]);
+    result += "\n";
+  }
+  return result;
+}
+
 Json Table::json() const {
-  Json rows = Json::array();
-  auto value_of = [](const Cell& cell, const std::string& text) {
-    const std::optional<double> value = cell.is_number_ ? number<double>(text) : std::nullopt;
-    return text.empty() ? Json() : value ? Json(*value) : Json(text);
+  const auto value = [](const std::string& text, bool is_number) -> Json {
+    if (text.empty()) return nullptr;
+    const double number = is_number ? std::strtod(text.c_str(), nullptr) : 0;
+    if (!is_number || !std::isfinite(number)) return text;
+    return number == std::floor(number) && std::abs(number) < 1e15 ? Json(static_cast<std::int64_t>(number))
+                                                                   : Json(number);
   };
+  Json rows = Json::array();
   for (const auto& row : rows_) {
-    rows.push_back(Json::object());
+    Json& object = rows.emplace_back(Json::object());
     for (std::size_t c = 0; c < headings_.size(); ++c) {
-      rows.back()[headings_[c]] = value_of(row[c], row[c].exact_text_);
-      if (!row[c].exact_deviation_.empty())
-        rows.back()[headings_[c] + " deviation"] = value_of(row[c], row[c].exact_deviation_);
+      object[headings_[c]] = value(row[c].exact_text_, row[c].is_number_);
+      if (has_deviations(c)) object[headings_[c] + " deviation"] = value(row[c].exact_deviation_, true);
     }
   }
   return rows;

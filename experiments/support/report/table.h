@@ -65,8 +65,10 @@ class Table {
   std::string csv() const;
   /// The table as a tabular environment of LaTeX, with the lines of the package booktabs.
   std::string latex() const;
-  /// The table as a list of objects with the headings as keys; numbers in full precision, deviations as "HEADING
-  /// deviation".
+  /// The same with tabs between the columns.
+  std::string tsv() const;
+  /// A row as an object with the headings as keys: [{"head": 1, "D": 2.5, "D deviation": 0.1}, ...]. Numbers are in
+  /// full precision, absent values null.
   Json json() const;
   /// The table as a <table> element.
   std::string html() const;
@@ -74,6 +76,8 @@ class Table {
  private:
   struct Layout;
 
+  /// All cells in full precision, after the headings; a column with deviations is followed by another one.
+  std::vector<std::vector<std::string>> exact_lines() const;
   bool is_numeric(std::size_t column) const;
   bool has_rule_before(std::size_t row) const;
   bool has_deviations(std::size_t column) const;

@@ -15,34 +15,31 @@ std::string text_of(const TokenStore& store, std::size_t k, const Tokenizer& tok
   return tokenizer.decode(tokens);
 }
 
-/// One pair as the model's input, with its tokens as words.
-struct ShownPair {
-  SequenceBatch batch;
-  std::string text;
-  std::vector<std::string> source, input, output;
-};
-
 std::vector<std::string> words_of(const std::vector<std::int32_t>& tokens, const Tokenizer& tokenizer) {
   std::vector<std::string> words;
   for (std::int32_t token : tokens) words.push_back(tokenizer.token(token));
   return words;
 }
 
-ShownPair shown_pair(const PairSet& set, const PairTokenizers& tokenizers, std::size_t k, bool has_source) {
+}  // namespace
+
+ShownPair shown_pair(const EncodedPairs& pairs, const PairTokenizers& tokenizers, std::size_t k, bool has_source) {
   BatchOptions alone;
   alone.length_multiple = 1;
-  PairBatch pair = fill({set.pairs.lengths[k], {static_cast<std::int64_t>(k)}}, set.pairs, alone);
+  PairBatch pair = fill({pairs.lengths[k], {static_cast<std::int64_t>(k)}}, pairs, alone);
   ShownPair shown;
-  shown.text = text_of(set.pairs.target, k, *tokenizers.target);
+  shown.text = text_of(pairs.target, k, *tokenizers.target);
   shown.batch = pair.read(has_source);
   if (has_source) {
     shown.source = words_of(pair.source, *tokenizers.source);
-    shown.text = text_of(set.pairs.source, k, *tokenizers.source) + " → " + shown.text;
+    shown.text = text_of(pairs.source, k, *tokenizers.source) + " → " + shown.text;
   }
   shown.input = words_of(pair.target_in, *tokenizers.target);
   shown.output = words_of(pair.target_out, *tokenizers.target);
   return shown;
 }
+
+namespace {
 
 /// ", layer 2" for the trace "1.cross"; "" for a model's only attention.
 std::string layer_of(const AttentionTrace& trace) {
@@ -86,7 +83,7 @@ std::vector<ShownSentence> attention_pictures(SequenceModel& model, const PairSe
   model.train(false);
   std::vector<ShownSentence> shown;
   for (std::size_t k : examples_to_show(tested.examples, set.pairs.lengths, sentences)) {
-    const ShownPair pair = shown_pair(set, tokenizers, k, model.has_source());
+    const ShownPair pair = shown_pair(set.pairs, tokenizers, k, model.has_source());
     shown.push_back({shortened(pair.text, longest), pictures_of(model, pair)});
   }
   return shown;
