@@ -62,11 +62,13 @@ void TrainingOptions::add_to(Cli& cli) {
       .rare();
   cli.option("--checkpoint-every", checkpoint_every, "steps between checkpoints").at_least(1).unit("steps").rare();
   cli.option("--seed", seed, "seed of initial values, order of batches and dropout");
-  cli.option("--precision", precision,
-             "precision of matrix products; bf16 rounds the operands of large products on the CPU, of all on a GPU")
+  cli.option(
+         "--precision", precision,
+         "precision of matrix products; bf16 rounds the operands of large products on the CPU; on a GPU it may round "
+         "those of any product")
       .one_of({"f32", "bf16"})
       .rare();
-  device_flag(cli, device).rare();
+  device_flag(cli, device);
   cli.option("--threads", threads, "threads; 0: one per core").range(0, 1024).unsaved().rare();
 }
 
@@ -272,13 +274,15 @@ class Training::Implementation {
     optimizer_.step(rate, scale);
     ++now_.updates;
     now_.in_updates = now_.in_updates + (SpentTime::until_now() - update_began_);
-    Json line = {{"update", now_.updates}, {"epoch", epoch_},
-                 {"loss", last_.loss},     {"unsmoothed_loss", last_.unsmoothed},
-                 {"learning_rate", rate},  {"gradient_norm", last_.norm}};
-    if (evaluates)
-      for (const DevScore& score : evaluate(dev_scores)) line["dev"][score.name] = score.value;
-    if (logs) write_log(line);
-    progress_->note(fmt::format("loss {:.3f}{}{}", last_.loss, best_note(), whole_note()));
+    if (logs) {
+      Json line = {{"update", now_.updates}, {"epoch", epoch_},
+                   {"loss", last_->loss},    {"unsmoothed_loss", last_->unsmoothed},
+                   {"learning_rate", rate},  {"gradient_norm", last_->norm}};
+      if (evaluates)
+        for (const DevScore& score : evaluate(dev_scores)) line["dev"][score.name] = score.value;
+      write_log(line);
+    }
+    progress_->note(loss_note() + best_note() + whole_note());
     progress_->advance();
     if (saves) save();
   }
@@ -322,7 +326,11 @@ class Training::Implementation {
   void read() {
     const std::vector<UpdateReadings::Values> updates = readings_->read();
     std::int64_t update = readings_->updates() - std::ssize(updates);
-    for (const UpdateReadings::Values& one : updates) require_convergence(++update, last_ = one);
+    for (const UpdateReadings::Values& one : updates) require_convergence(++update, *(last_ = one));
+  }
+
+  std::string loss_note() const {
+    return last_ ? fmt::format("loss {:.3f}", last_->loss) : "loss not read from the GPU yet";
   }
 
   void require_convergence(std::int64_t update, const UpdateReadings::Values& of) {
@@ -453,7 +461,8 @@ class Training::Implementation {
 
   void save() {
     read();
-    if (has_lost_its_parameters(model_)) fail_as_diverged(now_.updates, "a parameter is not finite or above 1e8");
+    if (has_lost_its_parameters(model_))
+      fail_as_diverged(now_.updates, "a parameter is not finite, or the norm of all parameters is above 1e8");
     log_->sync();
     curves_.sync();
     TensorList tensors = prefixed("model.", state(model_));
@@ -540,8 +549,8 @@ class Training::Implementation {
   bool higher_is_better_ = true;
   std::int64_t restored_ = 0, saved_ = 0;  ///< updates when this process began; of the last checkpoint
   std::optional<UpdateReadings> readings_;
-  UpdateReadings::Values last_;  ///< of the last update that was read
-  std::int64_t epoch_ = 0;       ///< of the first batch of the update
+  std::optional<UpdateReadings::Values> last_;  ///< of the last update that was read
+  std::int64_t epoch_ = 0;                      ///< of the first batch of the update
   SpentTime began_ = SpentTime::until_now(), update_began_;
   InterruptGuard guard_;
   std::string log_checksum_;  ///< of the log when the checkpoint was written; empty: there was none
