@@ -17,6 +17,7 @@ namespace {
 
 thread_local AttentionEngine engine_of_thread = AttentionEngine::fastest;
 thread_local std::int64_t block_queries_of_thread = 0;
+thread_local bool equation_is_traced = false;
 
 /// Up to this many keys the composed engine is faster: for a single query, and for methods that consist almost only of
 /// matrix products (plain attention and pointer windows). Measured with `benchmark attention --small`.
@@ -63,6 +64,10 @@ AttentionEngineScope::~AttentionEngineScope() {
   engine_of_thread = engine_before_;
   block_queries_of_thread = block_queries_before_;
 }
+
+TracedEquationScope::TracedEquationScope() : before_(std::exchange(equation_is_traced, true)) {}
+TracedEquationScope::~TracedEquationScope() { equation_is_traced = before_; }
+bool TracedEquationScope::is_open() { return equation_is_traced; }
 
 namespace {
 

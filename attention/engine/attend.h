@@ -55,6 +55,27 @@ class AttentionEngineScope {
   std::int64_t block_queries_before_;
 };
 
+/// While an object of this class lives, the traces of the calling thread also get the parts of the equation (plan.h)
+/// for all pairs, as quantities of [B, H, I, J], or [B, H, I, J, D] if each dimension of the values has weights of its
+/// own:
+///   "scores"         s_ij, unless the trace has them anyway
+///   "logits"         z_ij, with a focus also its penalty; −inf where query i does not see key j
+///   "bias"           z_ij − s_ij
+///   "seen"           1 where query i sees key j, otherwise 0
+///   "window_factor"  Π m_t(i, j), if the plan has windows
+class TracedEquationScope {
+ public:
+  TracedEquationScope();
+  ~TracedEquationScope();
+  TracedEquationScope(const TracedEquationScope&) = delete;
+  TracedEquationScope& operator=(const TracedEquationScope&) = delete;
+  /// Whether the calling thread is in such a scope.
+  static bool is_open();
+
+ private:
+  bool before_;
+};
+
 /// Computes the output [B, H, I, D_v] of one call with attention_engine(). `dropout` is the probability in [0, 1) with
 /// which a weight is set to 0. Fills `trace` unless it is null. Throws Error if the engine `fused` cannot compute the
 /// plan.

@@ -366,12 +366,54 @@ Variable spread(const Capture& capture, const AttentionContext& in) {
   return gather_last(broadcast_to(reshape(value, {1, value.size(0)}), {index.size(0), value.size(0)}), index);
 }
 
+namespace {
+
+/// The parts of the equation for TracedEquationScope. `focus` is the focus after each query, of a plan that has one.
+void trace_equation(const AttentionContext& in, const Plan& plan, const Variable& focus, AttentionTrace& trace) {
+  Plan changes;  // of the scores alone
+  changes.score_changes = plan.score_changes;
+  Tensor allow = allowed_keys(in, plan);
+  const Variable plain = logits_of_scores(scores_of_all_heads(plan, in), in);
+  const Variable scores = logits_of(plain, allow, in, changes);
+  Variable logits = logits_of(plain, allow, in, plan);
+  if (plan.focus) {
+    const HeadRange heads = resolved(plan.focus->heads, in.query.size(1));
+    const Variable penalty = focus_penalty(*plan.focus, focus.value(), context_of_heads(in, heads));
+    logits = change_heads(logits, heads, [&](const Variable& own) { return own - penalty; });
+    const Tensor ends = focus_windows(*plan.focus, focus.value(), context_of_heads(in, heads));
+    const KeyRange window{ends.select(3, 0).to(DType::i32), map(Affine{1, 1}, ends.select(3, 1)).to(DType::i32)};
+    allow = both(allow, extend_to_all_heads(allowed_pairs(window, in.key.size(2)), heads, in.query.size(1), true));
+  }
+  const Variable bias = logits - scores;
+  if (allow.defined()) logits = where(allow, logits, minus_infinity(logits));
+  const Tensor one = Tensor::full(scores.shape(), 1, scores.dtype(), scores.device());
+  const Tensor zero = Tensor::zeros({1}, scores.dtype(), scores.device());
+  const auto has_name = [](const char* name) {
+    return [name](const auto& quantity) { return quantity.first == name; };
+  };
+  const auto add = [&](const char* name, const Variable& pairs) {
+    trace.quantities.emplace_back(name, with_dimensions_last(pairs));
+  };
+  if (std::none_of(trace.quantities.begin(), trace.quantities.end(), has_name("scores"))) add("scores", scores);
+  add("logits", logits);
+  add("bias", bias);
+  add("seen", allow.defined() ? where(allow, Variable(one), zero) : Variable(one));
+  if (plan.windows.empty()) return;
+  Variable factor = one;
+  for (const PairTerm& window : plan.windows)  // a renormalisation is no factor of a pair
+    if (!std::holds_alternative<Renormalization>(window.what)) factor = apply_on_heads(window, factor, in);
+  add("window_factor", factor);
+}
+
+}  // namespace
+
 void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& weights, const Variable& focus,
                 AttentionTrace& trace) {
   trace.weights = weights;
   if (std::any_of(plan.scores.begin(), plan.scores.end(), [](const Score& score) { return !score.is_default; }))
     trace.quantities.emplace_back("scores", with_dimensions_last(logits_of_scores(scores_of_all_heads(plan, in), in)));
   for (auto& [name, compute] : plan.quantities) trace.quantities.emplace_back(name, compute());
+  if (TracedEquationScope::is_open()) trace_equation(in, plan, focus, trace);
   if (!plan.focus) return;
   const AttentionContext own = context_of_heads(in, resolved(plan.focus->heads, in.query.size(1)));
   trace.quantities.emplace_back("focus", focus);

@@ -124,17 +124,34 @@ FocusedWeights focused_softmax(const FocusedSoftmax& form, const Variable& logit
   return {concat(rows, 2), loop.focus()};
 }
 
-Tensor focus_windows(const FocusedSoftmax& form, const Tensor& focus, const AttentionContext& in) {
-  const Shape own = focus.shape();  // [B, h, I]
-  const std::int64_t B = own[0], h = own[1], I = own[2];
-  Tensor threshold = Tensor::full({1, 1, I}, form.threshold, DType::f64, focus.device());
-  if (!form.has_focus(0)) threshold.slice(2, 0, 1).fill(std::numeric_limits<double>::infinity());
+namespace {
+
+/// The focus before each query, [B, h, I], from the focus after each query.
+Tensor focus_before(const FocusedSoftmax& form, const Tensor& focus) {
+  const std::int64_t B = focus.size(0), h = focus.size(1), I = focus.size(2);
   const Tensor first = form.previous.defined()
                            ? form.previous.value().unsqueeze(-1).expand({B, h, 1})
                            : Tensor::full({B, h, 1}, form.first_focus, focus.dtype(), focus.device());
-  const Tensor before = concat({first, focus.slice(2, 0, I - 1)}, 2).value();
-  const Windows keys = windows_of(form, before, form.gate.value(), threshold, visible_lengths(in));
+  return concat({first, focus.slice(2, 0, I - 1)}, 2).value();
+}
+
+}  // namespace
+
+Tensor focus_windows(const FocusedSoftmax& form, const Tensor& focus, const AttentionContext& in) {
+  const Shape own = focus.shape();  // [B, h, I]
+  const std::int64_t I = own[2];
+  Tensor threshold = Tensor::full({1, 1, I}, form.threshold, DType::f64, focus.device());
+  if (!form.has_focus(0)) threshold.slice(2, 0, 1).fill(std::numeric_limits<double>::infinity());
+  const Windows keys = windows_of(form, focus_before(form, focus), form.gate.value(), threshold, visible_lengths(in));
   return concat({keys.first.expand(own).unsqueeze(-1), keys.last.expand(own).unsqueeze(-1)}, 3).value();
+}
+
+Tensor focus_penalty(const FocusedSoftmax& form, const Tensor& focus, const AttentionContext& in) {
+  const Variable before = focus_before(form, focus), gate = broadcast_to(form.gate.detach(), focus.shape());
+  const Variable distance = in.key_positions.detach() - unsqueeze(before, -1);
+  Tensor penalty = (unsqueeze(gate, -1) * square(distance) * (1 / (2 * form.sigma * form.sigma))).value().contiguous();
+  if (!form.has_focus(0)) penalty.slice(2, 0, 1).fill(0);
+  return penalty;
 }
 
 }  // namespace fovea

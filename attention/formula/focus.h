@@ -51,5 +51,7 @@ FocusedWeights focused_softmax(const FocusedSoftmax& form, const Variable& logit
 /// First and last key of each query's window, [B, h, I, 2] in f64, for a trace. `focus` [B, h, I] is the focus after
 /// each query.
 Tensor focus_windows(const FocusedSoftmax& form, const Tensor& focus, const AttentionContext& in);
+/// The penalty g_t (s − p_{t−1})² / (2 sigma²) of each pair, [B, h, I, J], for a trace. `focus` as above.
+Tensor focus_penalty(const FocusedSoftmax& form, const Tensor& focus, const AttentionContext& in);
 
 }  // namespace fovea

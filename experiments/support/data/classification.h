@@ -14,8 +14,9 @@ class Cli;
 
 struct Example {
   std::string text;
-  int label = 0;   ///< index into ClassificationData::classes
-  int group = -1;  ///< value of ClassificationData::group, for accuracy by group; -1: not known or not reported
+  int label = 0;           ///< index into ClassificationData::classes
+  int group = -1;          ///< value of ClassificationData::group, for accuracy by group; -1: not known or not reported
+  int nouns_between = -1;  ///< of agreement: nouns between subject and verb; -1: not known
 };
 
 struct ClassificationData {

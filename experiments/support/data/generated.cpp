@@ -42,12 +42,7 @@ class AgreementGrammar {
   AgreementGrammar(std::int64_t most_attractors, std::int64_t nouns)
       : most_attractors_(most_attractors), nouns_(static_cast<std::uint64_t>(nouns)) {}
 
-  struct Sentence {
-    Example example;
-    bool homogeneous = true;  ///< every noun between head and verb is an attractor
-  };
-
-  Sentence draw(SplitMix& random) const {
+  Example draw(SplitMix& random) const {
     const auto head = static_cast<Number>(random.below(2));
     const int nouns = weighted(random, std::array{.2, .2, .2, .15, .15, .1});
     std::vector<Number> between;
@@ -72,8 +67,7 @@ class AgreementGrammar {
     noun_phrase(random, text, head);
     for (const Number number : between) modifier(random, text, number);
     if (random.chance(.2)) append_word(text, one_of(random, lexicon::adverbs));
-    return {.example = {.text = std::move(text), .label = head, .group = static_cast<int>(attractors)},
-            .homogeneous = attractors == nouns};
+    return {.text = std::move(text), .label = head, .group = static_cast<int>(attractors), .nouns_between = nouns};
   }
 
  private:
@@ -147,6 +141,8 @@ class SentimentGrammar {
 
 }  // namespace
 
+bool is_hard(const Example& example) { return example.group == example.nouns_between; }
+
 ClassificationData generate_agreement(std::string_view specification, bool hard_subset) {
   GeneratedSizes sizes;
   std::int64_t attractors = 4, nouns = 150;
@@ -159,15 +155,9 @@ ClassificationData generate_agreement(std::string_view specification, bool hard_
   data.classes = {"singular", "plural"};
   data.group = "attractors";
   const AgreementGrammar grammar(attractors, nouns);
-  bool homogeneous = true;
   fill_parts(
-      data, sizes, specification,
-      [&](SplitMix& random) {
-        AgreementGrammar::Sentence sentence = grammar.draw(random);
-        homogeneous = sentence.homogeneous;
-        return std::optional(std::move(sentence.example));
-      },
-      [&](const Example&) { return !hard_subset || homogeneous; });
+      data, sizes, specification, [&](SplitMix& random) { return std::optional(grammar.draw(random)); },
+      [&](const Example& example) { return !hard_subset || is_hard(example); });
   if (hard_subset) data.source += " (test: hard subset, no noun in between or attractors only)";
   return data;
 }

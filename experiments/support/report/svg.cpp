@@ -308,12 +308,32 @@ std::string svg(const Histogram& chart) {
   return drawing.element(chart_width, height_of(frame, chart.x), chart.title);
 }
 
-void write_svg(const std::filesystem::path& path, const std::string& svg) {
-  std::size_t behind_tag = svg.find('>') + 1;
-  std::string file = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + svg.substr(0, behind_tag);
-  file += fmt::format("\n<style>{}{}</style>", palette_style(), chart_style()) + svg.substr(behind_tag) + "\n";
-  write_file_atomically(path, file);
+std::string stacked(const std::vector<std::string>& svgs) {
+  if (svgs.size() == 1) return svgs.front();
+  constexpr double gap = 24;
+  double width = 0, y = 0;
+  std::string body;
+  for (const std::string& each : svgs) {
+    const auto size = [&](const char* name) {
+      return std::strtod(each.c_str() + each.find(name) + std::string_view(name).size(), nullptr);
+    };
+    body += fmt::format("<svg y=\"{}\" {}\n", px(y), each.substr(std::string_view("<svg ").size()));
+    width = std::max(width, size("width=\""));
+    y += size("height=\"") + gap;
+  }
+  return fmt::format(
+      "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
+      "viewBox=\"0 0 {0} {1}\">\n{2}</svg>",
+      px(width), px(std::max(y - gap, 0.0)), body);
 }
+
+std::string file_of(const std::string& svg) {
+  const std::size_t behind_tag = svg.find('>') + 1;
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + svg.substr(0, behind_tag) +
+         fmt::format("\n<style>{}{}</style>", palette_style(), chart_style()) + svg.substr(behind_tag) + "\n";
+}
+
+void write_svg(const std::filesystem::path& path, const std::string& svg) { write_file_atomically(path, file_of(svg)); }
 
 std::string_view palette_style() {
   return R"(

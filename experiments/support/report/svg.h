@@ -83,7 +83,11 @@ std::string svg(const Histogram& chart);
 std::string svg(const HeatMap& chart);
 std::string svg(const HeadMaps& maps);
 
-/// Writes an <svg> element, with the styles inside, as a file of its own.
+/// Several <svg> elements as one, below each other.
+std::string stacked(const std::vector<std::string>& svgs);
+/// An <svg> element, with the styles inside, as the text of a file of its own.
+std::string file_of(const std::string& svg);
+/// Writes file_of(svg).
 void write_svg(const std::filesystem::path& path, const std::string& svg);
 
 /// The colours of pages and charts, light and dark, as CSS variables.

@@ -15,47 +15,36 @@ std::string text_of(const TokenStore& store, std::size_t k, const Tokenizer& tok
   return tokenizer.decode(tokens);
 }
 
-/// One pair as the model's input, with its tokens as words.
-struct ShownPair {
-  SequenceBatch batch;
-  std::string text;
-  std::vector<std::string> source, input, output;
-};
-
 std::vector<std::string> words_of(const std::vector<std::int32_t>& tokens, const Tokenizer& tokenizer) {
   std::vector<std::string> words;
   for (std::int32_t token : tokens) words.push_back(tokenizer.token(token));
   return words;
 }
 
-ShownPair shown_pair(const PairSet& set, const PairTokenizers& tokenizers, std::size_t k, bool has_source) {
+}  // namespace
+
+ShownPair shown_pair(const EncodedPairs& pairs, const PairTokenizers& tokenizers, std::size_t k, bool has_source) {
   BatchOptions alone;
   alone.length_multiple = 1;
-  PairBatch pair = fill({set.pairs.lengths[k], {static_cast<std::int64_t>(k)}}, set.pairs, alone);
+  PairBatch pair = fill({pairs.lengths[k], {static_cast<std::int64_t>(k)}}, pairs, alone);
   ShownPair shown;
-  shown.text = text_of(set.pairs.target, k, *tokenizers.target);
+  shown.text = text_of(pairs.target, k, *tokenizers.target);
   shown.batch = pair.read(has_source);
   if (has_source) {
     shown.source = words_of(pair.source, *tokenizers.source);
-    shown.text = text_of(set.pairs.source, k, *tokenizers.source) + " → " + shown.text;
+    shown.text = text_of(pairs.source, k, *tokenizers.source) + " → " + shown.text;
   }
   shown.input = words_of(pair.target_in, *tokenizers.target);
   shown.output = words_of(pair.target_out, *tokenizers.target);
   return shown;
 }
 
+namespace {
+
 /// ", layer 2" for the trace "1.cross"; "" for a model's only attention.
 std::string layer_of(const AttentionTrace& trace) {
   const std::optional<int> layer = leading_number<int>(trace.name);
   return layer ? fmt::format(", layer {}", *layer + 1) : "";
-}
-
-/// The attention to show: the first whose method has quantities of its own. If there is none, the first layer; over the
-/// source the last layer, which is nearest to the output.
-const AttentionTrace* telling(const std::vector<const AttentionTrace*>& traces, bool over_source) {
-  if (traces.empty()) return nullptr;
-  auto first = std::find_if(traces.begin(), traces.end(), [](auto* trace) { return !trace->quantities.empty(); });
-  return first != traces.end() ? *first : over_source ? traces.back() : traces.front();
 }
 
 void append(SentencePictures& all, SentencePictures more) {
@@ -76,12 +65,13 @@ SentencePictures pictures_of(SequenceModel& model, const ShownPair& pair) {
     (is_over_source ? over_source : decoder).push_back(&each);
   }
   SentencePictures pictures;
-  auto add = [&](const AttentionTrace* shown, const char* name, const auto& queries, const auto& keys) {
-    if (shown) append(pictures, pictures_of(*shown, name + layer_of(*shown), queries, keys));
+  auto add = [&](const auto& traces, std::size_t layer, const char* name, const auto& queries, const auto& keys) {
+    for (const AttentionTrace* one : attentions_to_show(traces, layer))
+      append(pictures, pictures_of(*one, name + layer_of(*one), queries, keys));
   };
-  add(telling(over_source, true), "over the source", pair.output, pair.source);
-  add(telling(encoder, false), "encoder", pair.source, pair.source);
-  add(telling(decoder, false), "decoder", pair.input, pair.input);
+  add(over_source, over_source.size() - 1, "over the source", pair.output, pair.source);  // nearest to the output
+  add(encoder, 0, "encoder", pair.source, pair.source);
+  add(decoder, 0, "decoder", pair.input, pair.input);
   return pictures;
 }
 
@@ -93,7 +83,7 @@ std::vector<ShownSentence> attention_pictures(SequenceModel& model, const PairSe
   model.train(false);
   std::vector<ShownSentence> shown;
   for (std::size_t k : examples_to_show(tested.examples, set.pairs.lengths, sentences)) {
-    const ShownPair pair = shown_pair(set, tokenizers, k, model.has_source());
+    const ShownPair pair = shown_pair(set.pairs, tokenizers, k, model.has_source());
     shown.push_back({shortened(pair.text, longest), pictures_of(model, pair)});
   }
   return shown;

@@ -93,17 +93,17 @@ ExperimentBase::~ExperimentBase() {
   if (directory_ && !has_begun_ && flags_.directory.resume.empty()) directory_->discard();
 }
 
-std::vector<Plan> ExperimentBase::plans() const {
+std::vector<PlannedRun> ExperimentBase::plans() const {
   const auto first = cli_.configuration().at("seed").get<std::uint64_t>();
   require(first <= std::numeric_limits<std::uint64_t>::max() - static_cast<std::uint64_t>(flags_.seeds - 1),
           "--seed {}: too large for --seeds {}", first, flags_.seeds);
-  std::vector<Plan> plans;
+  std::vector<PlannedRun> plans;
   for (const Comparison::Row& row : flags_.comparison.rows(cli_))
     for (const Comparison::Row& trial : trials_of(flags_.search)) {
       for (const std::string& argument : trial.arguments)
         require(!argument.starts_with("--select="), "--search: {}: trials are compared by one score", argument);
       for (std::int64_t k = 0; k < flags_.seeds; ++k) {
-        Plan plan{row.title, trial.title, first + static_cast<std::uint64_t>(k), row.arguments, {}};
+        PlannedRun plan{row.title, trial.title, first + static_cast<std::uint64_t>(k), row.arguments, {}};
         plan.arguments.insert(plan.arguments.end(), trial.arguments.begin(), trial.arguments.end());
         for (const std::string& argument : plan.arguments)
           require(!argument.starts_with("--seed="),
@@ -123,8 +123,8 @@ const RunDirectory& ExperimentBase::directory() {
 }
 
 /// The run of a plan, in a directory of its own unless it is alone.
-Run ExperimentBase::run_of(const std::vector<Plan>& plans, std::size_t k) {
-  const Plan& plan = plans[k];
+Run ExperimentBase::run_of(const std::vector<PlannedRun>& plans, std::size_t k) {
+  const PlannedRun& plan = plans[k];
   Run run{.row = plan.row,
           .trial = plan.trial,
           .seed = plan.seed,
@@ -142,7 +142,7 @@ Run ExperimentBase::run_of(const std::vector<Plan>& plans, std::size_t k) {
 
 /// Calls body() and completes its result with row, trial, seed and directory. If the training diverges, the result has
 /// the message as its failure.
-RunResult ExperimentBase::result_of(const Run& run, const Plan& plan, const std::function<RunResult()>& body) {
+RunResult ExperimentBase::result_of(const Run& run, const PlannedRun& plan, const std::function<RunResult()>& body) {
   RunResult result;
   try {
     result = body();
@@ -159,7 +159,7 @@ RunResult ExperimentBase::result_of(const Run& run, const Plan& plan, const std:
   return result;
 }
 
-void ExperimentBase::train(const std::vector<Plan>& plans, const std::string& data_description,
+void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::string& data_description,
                            const SaveData& save_data, const Body& body) {
   directory();
   has_begun_ = true;
@@ -193,18 +193,19 @@ void ExperimentBase::train(const std::vector<Plan>& plans, const std::string& da
   }
   const std::vector<ComparedRow> trials = grouped(results), rows = without_lost_trials(trials);
   require(!all_failed(rows), "{}", rows.front().runs.front().failure);
-  const ComparisonReport report{cli_.program(), data_description, rows, trials, cli_.configuration()};
+  ComparisonReport report{.title = cli_.program(), .subtitle = data_description, .groups = {{"", rows}}};
+  if (trials.size() > rows.size()) report.trials = trials;
   fmt::print("\n{}{}", comparison_table(rows).text(), comparison_caption(rows));
   if (trials.size() > rows.size()) fmt::print("\n{}", trials_table(trials).text());
   std::fflush(stdout);
-  write_report(directory_->report(), report);
+  page_of(report).write(directory_->report());
   const std::filesystem::path best = best_of(rows).best().directory;
   fmt::print("\n");
   if (best != directory_->path() && have_one_dev_score(rows)) fmt::print("best model: {}\n", best.string());
   fmt::print("report: {}\nrun directory: {}\n", directory_->report().string(), directory_->path().string());
 }
 
-void ExperimentBase::test(const std::vector<Plan>& plans, bool json, const Body& body) {
+void ExperimentBase::test(const std::vector<PlannedRun>& plans, bool json, const Body& body) {
   require(flags_.seeds == 1 && flags_.search.empty(), "--seeds and --search are for training; a test has one model");
   const bool keeps = !flags_.directory.out.empty();
   std::vector<RunResult> results;

@@ -32,7 +32,7 @@ struct ExperimentFlags {
 };
 
 /// A run that is still to be made: a row with the values of a --search and a seed.
-struct Plan {
+struct PlannedRun {
   std::string row, trial;
   std::uint64_t seed = 1;
   std::vector<std::string> arguments;  ///< those of row and trial, after those of the command line
@@ -56,17 +56,17 @@ class ExperimentBase {
 
   explicit ExperimentBase(Cli& cli) : cli_(cli) {}
   /// The plans of the parsed command line, without their configurations.
-  std::vector<Plan> plans() const;
-  void train(const std::vector<Plan>& plans, const std::string& data_description, const SaveData& save_data,
+  std::vector<PlannedRun> plans() const;
+  void train(const std::vector<PlannedRun>& plans, const std::string& data_description, const SaveData& save_data,
              const Body& body);
-  void test(const std::vector<Plan>& plans, bool json, const Body& body);
+  void test(const std::vector<PlannedRun>& plans, bool json, const Body& body);
 
   Cli& cli_;
   ExperimentFlags flags_;
 
  private:
-  Run run_of(const std::vector<Plan>& plans, std::size_t k);
-  RunResult result_of(const Run& run, const Plan& plan, const std::function<RunResult()>& body);
+  Run run_of(const std::vector<PlannedRun>& plans, std::size_t k);
+  RunResult result_of(const Run& run, const PlannedRun& plan, const std::function<RunResult()>& body);
 
   std::shared_ptr<RunDirectory> directory_;
   bool has_begun_ = false;
@@ -84,7 +84,7 @@ class Experiment : public ExperimentBase {
     started_device(cli, options_.training.device);  // throws where there is no GPU
     options_.training.apply();
     plans_ = plans();
-    for (Plan& plan : plans_) {
+    for (PlannedRun& plan : plans_) {
       auto declare_and_parse = [&] {
         ExperimentFlags flags;
         Cli own(cli, plan.arguments);
@@ -134,13 +134,13 @@ class Experiment : public ExperimentBase {
     return body(rows_[k], run);
   }
   bool has_rows() const { return flags_.comparison.is_given() || !flags_.search.empty(); }
-  std::string name_of(const Plan& plan) const {
+  std::string name_of(const PlannedRun& plan) const {
     if (!plan.trial.empty()) return "--search: '" + plan.row + " " + plan.trial + "'";
     return "--compare: '" + plan.row + "'";
   }
 
   Options options_;
-  std::vector<Plan> plans_;
+  std::vector<PlannedRun> plans_;
   std::vector<Options> rows_;  ///< the options of each plan
 };
 

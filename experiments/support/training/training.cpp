@@ -91,7 +91,7 @@ namespace {
 struct Progression {
   std::int64_t updates = 0, best_update = 0, evaluations_since_best = 0;
   double best_score = 0, first_loss = 0;
-  double seconds = 0;
+  SpentTime in_updates;            ///< without evaluation
   SpentTime earlier;               ///< by the processes before this one
   std::vector<std::int64_t> kept;  ///< updates of the models that are kept for --average, oldest first
 };
@@ -273,7 +273,7 @@ class Training::Implementation {
     const double rate = schedule_.rate(now_.updates, epoch_ + 1);
     optimizer_.step(rate, scale);
     ++now_.updates;
-    now_.seconds += (SpentTime::until_now() - update_began_).wall;
+    now_.in_updates = now_.in_updates + (SpentTime::until_now() - update_began_);
     if (logs) {
       Json line = {{"update", now_.updates}, {"epoch", epoch_},
                    {"loss", last_->loss},    {"unsmoothed_loss", last_->unsmoothed},
@@ -306,7 +306,8 @@ class Training::Implementation {
             .score_name = score_name_,
             .best_score = now_.best_score,
             .higher_is_better = higher_is_better_,
-            .seconds = now_.seconds,
+            .seconds = now_.in_updates.wall,
+            .update_cpu_seconds = now_.in_updates.cpu,
             .wall_seconds = all.wall,
             .cpu_seconds = all.cpu};
   }
@@ -474,7 +475,8 @@ class Training::Implementation {
                         {"evaluations_since_best", now_.evaluations_since_best},
                         {"first_loss", now_.first_loss},
                         {"kept", now_.kept},
-                        {"seconds", now_.seconds},
+                        {"seconds", now_.in_updates.wall},
+                        {"update_cpu_seconds", now_.in_updates.cpu},
                         {"wall_seconds", spent().wall},
                         {"cpu_seconds", spent().cpu},
                         {"epoch", place_.epoch()},
@@ -499,7 +501,7 @@ class Training::Implementation {
               .evaluations_since_best = where.at("evaluations_since_best"),
               .best_score = where.at("best_score"),
               .first_loss = where.at("first_loss"),
-              .seconds = where.at("seconds"),
+              .in_updates = {where.at("seconds"), where.at("update_cpu_seconds")},
               .earlier = {where.at("wall_seconds"), where.at("cpu_seconds")},
               .kept = where.at("kept")};
       score_name_ = where.at("score_name");

@@ -1,0 +1,251 @@
+#include "experiments/support/analysis/analyzed_run.h"
+
+#include <algorithm>
+
+#include "attention/engine/attend.h"
+#include "autograd/operations.h"
+#include "experiments/support/classification/classification_testing.h"
+#include "experiments/support/data/agreement_data.h"
+#include "experiments/support/data/generated_text.h"
+#include "experiments/support/program/cli.h"
+#include "experiments/support/sequence/sequence_pictures.h"
+#include "experiments/support/training/experiment.h"
+
+namespace fovea {
+
+namespace {
+
+/// Parses the run's config.json, and then `flags`, into the options.
+template <class Options>
+void read_options(Options& options, const std::string& program, const std::filesystem::path& run,
+                  const std::vector<std::string>& flags) {
+  std::vector<std::string> line{program, "--config", run.string(), "--device", "cpu"};
+  line.insert(line.end(), flags.begin(), flags.end());
+  std::vector<const char*> arguments;
+  for (const std::string& argument : line) arguments.push_back(argument.c_str());
+  Cli cli(program, static_cast<int>(arguments.size()), arguments.data());
+  ExperimentFlags others;
+  options.add_to(cli);
+  others.add_to(cli);
+  cli.parse();
+  options.training.apply();
+}
+
+/// Sets the method of every view: the specification of its place and number.
+void name_methods(SentenceView& sentence, const AnalyzedRun& run) {
+  using Kind = AnalyzedRun::SubLayerText::Kind;
+  for (AttentionView& view : sentence.attentions) {
+    int number = view.number;
+    for (const auto& part : run.parts(view.place == Place::encoder ? Place::encoder : Place::decoder))
+      if (part.kind == (view.place == Place::cross ? Kind::cross : Kind::attention) && --number == 0)
+        view.method = part.method;
+  }
+}
+
+/// A run of an encoder-decoder or a language model.
+class SequenceRun : public AnalyzedRun {
+ public:
+  SequenceRun(const std::filesystem::path& run, Part part)
+      : options_(sequence_options(run)), tokenizers_(load_tokenizers(run)), part_(part) {
+    options_.trained.directory = run;
+    model_ = options_.load_model(tokenizers_);
+  }
+
+  std::size_t size() override { return set().pairs.size(); }
+
+  SentenceView sentence(std::size_t k) override {
+    // with --block, a language model's texts are blocks of several lines
+    const TextPair pair = set().texts.size() == set().pairs.size() ? set().texts[k] : TextPair{};
+    return view(set().pairs, k, pair);
+  }
+
+  SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
+    TextPair pair{.source = text, .target = target.value_or(""), .alignment = {}};
+    if (!model_->has_source()) pair = {.source = "", .target = text, .alignment = {}};
+    const std::int64_t longest = options_.data.text.text.max_length;
+    EncodedPairs pairs;
+    const auto source = model_->has_source() ? tokens_of(*tokenizers_.source, text, longest) : std::vector<int>();
+    require(!model_->has_source() || !source.empty(), "--text: has no words");
+    if (model_->has_source() && !target) {
+      EncodedPairs alone;
+      alone.append(source, {});
+      pair.target = decode(*model_, alone, tokenizers_, options_.beam).front().texts.front();
+    }
+    pairs.append(source, tokenizers_.target->encode(pair.target));
+    return view(pairs, 0, pair);
+  }
+
+  const Module& model() const override { return *model_; }
+
+  std::vector<SubLayerText> parts(Place stack) const override {
+    const SequenceModelOptions& model = options_.model;
+    const bool decoder = stack == Place::decoder, translates = model_->has_source();
+    const auto or_global = [](const std::string& text) { return text.empty() ? "global" : text; };
+    if (model.architecture == Architecture::recurrent)
+      return decoder ? std::vector<SubLayerText>{{SubLayerText::Kind::cross,
+                                                  model.attention.empty() ? "classic(additive)" : model.attention}}
+                     : std::vector<SubLayerText>{};
+    if (!decoder && !translates) return {};
+    const bool own = decoder && (translates || !model.decoder_attention.empty());
+    std::string order = model.block_order;
+    if (model.block_order_in != Stacks::both && (model.block_order_in == Stacks::decoder) != decoder)
+      order = "attention > feed-forward";
+    std::vector<SubLayerText> parts;
+    for (const std::string& part : parts_of_order(order)) {
+      if (part == "feed-forward")
+        parts.push_back({SubLayerText::Kind::feed_forward});
+      else if (part != "cross")
+        parts.push_back({SubLayerText::Kind::attention,
+                         part != "attention" ? part : or_global(own ? model.decoder_attention : model.attention)});
+      else if (decoder && translates)
+        parts.push_back({SubLayerText::Kind::cross, or_global(model.cross_attention)});
+    }
+    const auto is_cross = [](const SubLayerText& part) { return part.kind == SubLayerText::Kind::cross; };
+    if (decoder && translates && std::none_of(parts.begin(), parts.end(), is_cross))  // before the last feed-forward
+      parts.insert(parts.end() - (parts.back().kind == SubLayerText::Kind::feed_forward ? 1 : 0),
+                   {SubLayerText::Kind::cross, or_global(model.cross_attention)});
+    return parts;
+  }
+
+ private:
+  const PairSet& set() {
+    if (!data_) data_.emplace(options_.data, options_.batches, tokenizers_, part_, false);
+    return data_->tests.front();
+  }
+
+  SentenceView view(const EncodedPairs& pairs, std::size_t k, const TextPair& pair) {
+    const ShownPair shown = shown_pair(pairs, tokenizers_, k, model_->has_source());
+    NoGrad off;
+    TracedEquationScope parts;
+    SequenceTrace trace;
+    model_->logits(shown.batch, &trace);
+    SentenceView view{.pair = pair, .attentions = {}};
+    for (const AttentionTrace& each : trace.encoder)
+      view.attentions.push_back(view_of(each, Place::encoder, shown.source, shown.source));
+    for (const AttentionTrace& each : trace.decoder) {
+      const bool crosses = looks_at_source(each);
+      view.attentions.push_back(view_of(each, crosses ? Place::cross : Place::decoder,
+                                        crosses ? shown.output : shown.input, crosses ? shown.source : shown.input));
+    }
+    name_methods(view, *this);
+    return view;
+  }
+
+  SequenceOptions options_;
+  PairTokenizers tokenizers_;
+  Part part_;
+  std::unique_ptr<SequenceModel> model_;
+  std::optional<PairData> data_;
+};
+
+template <class Data>
+struct ClassifierOptions : ClassificationOptions {
+  Data data;
+  void add_to(Cli& cli) {
+    cli.add(data);
+    ClassificationOptions::add_to(cli);
+  }
+};
+
+/// A run of `sentiment` or `agreement`.
+template <class Data>
+class ClassifierRun : public AnalyzedRun {
+ public:
+  ClassifierRun(const std::string& program, const std::filesystem::path& run, Part part)
+      : tokenizer_(load_tokenizer(run)), classes_(classes_of(run)), part_(part) {
+    read_options(options_, program, run, {});
+    model_ = options_.model.make(options_.model.attention, tokenizer_->size(), std::ssize(classes_));
+    load_parameters(*model_, run);
+    model_->train(false);
+  }
+
+  std::size_t size() override { return examples().size(); }
+  SentenceView sentence(std::size_t k) override {
+    return view(examples()[k], classes_[static_cast<std::size_t>(examples()[k].label)]);
+  }
+  SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
+    require(!target, "--target: only with --text of an encoder-decoder");
+    return view({.text = text}, "");
+  }
+  const Module& model() const override { return *model_; }
+  std::vector<AnalyzedRun::SubLayerText> parts(Place stack) const override {
+    if (stack != Place::encoder) return {};
+    return {{SubLayerText::Kind::attention, options_.model.attention}, {SubLayerText::Kind::feed_forward}};
+  }
+
+ private:
+  const std::vector<Example>& examples() {
+    if (!data_) data_ = load(options_.data);
+    return part_ == Part::train ? data_->train : part_ == Part::dev ? data_->dev : data_->test;
+  }
+
+  SentenceView view(const Example& example, const std::string& label) {
+    const std::vector<int> tokens = encode({&example, 1}, *tokenizer_, options_.text.max_length).tokens[0];
+    const auto length = static_cast<std::int32_t>(tokens.size());
+    NoGrad off;
+    TracedEquationScope parts;
+    std::vector<AttentionTrace> traces;
+    model_->forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{length}, {1}), &traces);
+    std::vector<std::string> words;
+    for (int token : tokens) words.push_back(tokenizer_->token(token));
+    SentenceView view{.pair = {.source = example.text, .target = label, .alignment = {}}, .attentions = {}};
+    for (const AttentionTrace& trace : traces) view.attentions.push_back(view_of(trace, Place::encoder, words, words));
+    name_methods(view, *this);
+    return view;
+  }
+
+  ClassifierOptions<Data> options_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<std::string> classes_;
+  Part part_;
+  std::unique_ptr<EncoderClassifier> model_;
+  std::optional<ClassificationData> data_;
+};
+
+}  // namespace
+
+std::string program_of(const std::filesystem::path& run) {
+  require(std::filesystem::is_directory(run), "{}: there is no such directory of a run", run.string());
+  require_trained(run);
+  std::string program;
+  const std::filesystem::path file = run / "config.json";
+  reading_run_file(file.string(), [&] { program = load_json(file).at("program").get<std::string>(); });
+  return program;
+}
+
+SequenceOptions sequence_options(const std::filesystem::path& run, const std::vector<std::string>& flags) {
+  const std::string program = program_of(run);
+  SequenceOptions options;
+  options.data.has_source = program != "language_model";
+  options.data.generate = program == "translate"   ? generate_translation
+                          : program == "summarize" ? generate_summaries
+                                                   : generate_lines;
+  require(program == "translate" || program == "summarize" || program == "language_model",
+          "{}: is a run of {}; expected one of translate, summarize or language_model", run.string(), program);
+  read_options(options, program, run, flags);
+  return options;
+}
+
+std::string title_of_run(const std::filesystem::path& run) {
+  const std::optional<RunResult> result = load_result(run);
+  if (result && !result->row.empty()) return result->row + (result->trial.empty() ? "" : " " + result->trial);
+  return (run / ".").lexically_normal().parent_path().filename().string();
+}
+
+std::unique_ptr<AnalyzedRun> AnalyzedRun::open(const std::filesystem::path& run, Part part) {
+  const std::string program = program_of(run);
+  if (program == "sentiment") return std::make_unique<ClassifierRun<SentimentOptions>>(program, run, part);
+  if (program == "agreement") return std::make_unique<ClassifierRun<AgreementOptions>>(program, run, part);
+  require(program != "tagging",
+          "{}: is a run of tagging, whose model is in tagging.cpp; only the models of the other "
+          "programs can be opened here",
+          run.string());
+  return std::make_unique<SequenceRun>(run, part);
+}
+
+void AnalyzedRun::require_sentence(std::int64_t k) {
+  require(k >= 0 && k < static_cast<std::int64_t>(size()), "--sentence {}: there are {} sentences, counted from 0", k,
+          size());
+}
+
+}  // namespace fovea

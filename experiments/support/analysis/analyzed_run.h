@@ -1,0 +1,50 @@
+/// A trained run, opened from its directory to look into its model.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/support/analysis/attention_view.h"
+#include "experiments/support/data/text_pairs.h"
+#include "experiments/support/sequence/sequence_options.h"
+#include "nn/module.h"
+
+namespace fovea {
+
+/// The options of a run of `translate`, `summarize` or `language_model`, from its config.json, with `flags` in the
+/// place of what it says. Throws Error for a run of another program.
+SequenceOptions sequence_options(const std::filesystem::path& run, const std::vector<std::string>& flags = {});
+
+/// The name of the program whose run this is. Throws Error if the directory is not that of a trained run.
+std::string program_of(const std::filesystem::path& run);
+
+/// A short name for tables: the run's row in its comparison, or else the name of the directory.
+std::string title_of_run(const std::filesystem::path& run);
+
+class AnalyzedRun {
+ public:
+  virtual ~AnalyzedRun() = default;
+  /// Loads the model of a run. The sentences are those of one part of its data, which is read when it is needed.
+  static std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run, Part part = Part::test);
+
+  /// The number of sentences.
+  virtual std::size_t size() = 0;
+  /// Sentence k, from 0: for encoder-decoders and language models under teacher forcing.
+  virtual SentenceView sentence(std::size_t k) = 0;
+  /// A text of the user's. `target` is its translation or summary; without it, the model's own is taken.
+  virtual SentenceView text(const std::string& text, const std::optional<std::string>& target) = 0;
+  virtual const Module& model() const = 0;
+  /// The sub-layers of a layer of the encoder or the decoder, in order.
+  struct SubLayerText {
+    enum class Kind { attention, cross, feed_forward } kind;
+    std::string method = {};  ///< the specification of an attention
+  };
+  virtual std::vector<SubLayerText> parts(Place stack) const = 0;
+
+  /// Throws Error unless there is a sentence k.
+  void require_sentence(std::int64_t k);
+};
+
+}  // namespace fovea

@@ -1,0 +1,17 @@
+/// A page on which readers look into the attentions of a model: they choose the sentence, the attention, the quantity
+/// and the head, and see the number of each pair. One file, light and dark, usable with the keyboard alone.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/support/analysis/attention_view.h"
+
+namespace fovea {
+
+/// `first`: the number of the first sentence in its set; empty: they are texts of the user's.
+std::string attention_page(const std::string& title, const std::vector<SentenceView>& sentences,
+                           std::optional<std::int64_t> first);
+
+}  // namespace fovea

@@ -1,0 +1,50 @@
+/// The attentions of a trained model on one sentence, as numbers and words: what analyses and pages are made from.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/support/data/text_pairs.h"
+#include "nn/attention.h"
+
+namespace fovea {
+
+/// One quantity of an attention: "weights", a part of the equation (TracedEquationScope), or what the method computes
+/// on the way, such as "center".
+struct ViewedQuantity {
+  std::string name;
+  std::int64_t heads = 0;
+  bool of_pairs = false;       ///< whether it has a number for each key
+  std::vector<double> values;  ///< [heads, I, J] of pairs, otherwise [heads, I]
+};
+
+struct AttentionView {
+  Place place = Place::encoder;
+  int layer = 1, number = 1;  ///< from 1; `number` counts the attentions of a layer that have the same place
+  std::string method = {};    ///< the specification
+  std::vector<std::string> queries = {}, keys = {};  ///< tokens
+  std::vector<ViewedQuantity> quantities = {};       ///< the weights first
+
+  /// The quantity of this name, also if it belongs to one mechanism of several ("head_2.center"); null: there is none.
+  const ViewedQuantity* find(const std::string& name) const;
+  /// The same. Throws Error with the names that there are.
+  const ViewedQuantity& at(const std::string& name) const;
+  /// One head, [I, J] or [I], counted from 1; 0: the mean of the heads.
+  std::vector<double> head(const ViewedQuantity& quantity, std::int64_t head) const;
+  /// "encoder, layer 1", and the method if the layer has several.
+  std::string title() const;
+};
+
+/// The view of a trace of one sentence, which has as many tokens as there are queries and keys. Of weights for each
+/// dimension of the values it has the mean.
+AttentionView view_of(const AttentionTrace& trace, Place place, std::vector<std::string> queries,
+                      std::vector<std::string> keys);
+
+struct SentenceView {
+  TextPair pair;  ///< of classifiers: the text is the source, the class the target
+  std::vector<AttentionView> attentions;
+};
+
+const char* name_of(Place place);
+
+}  // namespace fovea

@@ -1,0 +1,260 @@
+#include "experiments/support/analysis/demonstrations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include "attention/formula/focus.h"
+#include "attention/registry.h"
+#include "autograd/operations.h"
+#include "experiments/support/data/split_mix.h"
+
+namespace fovea {
+
+namespace {
+
+std::vector<std::string> numbered(std::int64_t count) {
+  std::vector<std::string> names;
+  for (std::int64_t k = 0; k < count; ++k) names.push_back(std::to_string(k));
+  return names;
+}
+
+std::vector<double> positions(std::size_t count) {
+  std::vector<double> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// A table with a row for each name, and a column for each of its numbers.
+Table table_of_rows(const std::vector<std::pair<std::string, std::vector<double>>>& rows, int decimals) {
+  std::vector<std::string> headings{""};
+  for (const std::string& key : numbered(std::ssize(rows.front().second))) headings.push_back(key);
+  Table table(headings);
+  for (const auto& [name, values] : rows) {
+    std::vector<Cell> cells{name};
+    for (double value : values) cells.push_back(Cell::number(value, decimals));
+    table.row(cells);
+  }
+  return table;
+}
+
+HeatMap map_of_rows(const std::string& title, const std::vector<std::pair<std::string, std::vector<double>>>& rows) {
+  HeatMap map{.title = title, .keys = numbered(std::ssize(rows.front().second))};
+  map.query_label = "row";
+  for (const auto& [name, values] : rows) {
+    map.queries.push_back(name);
+    map.values.insert(map.values.end(), values.begin(), values.end());
+  }
+  return map;
+}
+
+/// The trace of an attention of states that are all 0.
+AttentionTrace traced(const std::string& specification, std::int64_t queries, std::int64_t keys, Place place,
+                      const Variable& left = {}, const Variable& right = {}) {
+  NoGrad off;
+  AttentionTrace trace;
+  const auto attention = attention_factory(specification)({.model_dim = 1, .heads = 1, .place = place});
+  attention->train(false);
+  const Tensor key = Tensor::zeros({1, keys, 1}, DType::f64);
+  const Variable states = key, query = queries == keys ? states : Variable(Tensor::zeros({1, queries, 1}, DType::f64));
+  AttentionInput input{.query = query, .key = states, .value = states};
+  input.left_pointer = left, input.right_pointer = right, input.trace = &trace;
+  attention->forward(input);
+  return trace;
+}
+
+/// The distribution, or one with all mass at a position.
+std::vector<double> pointer(const std::vector<double>& given, int position, int length, const char* flag) {
+  require(given.empty() || std::abs(std::accumulate(given.begin(), given.end(), 0.0) - 1) < 1e-6,
+          "{}-pointer: the numbers must sum to 1", flag);
+  require(!given.empty() || (position >= 0 && position < length), "{} {}: must be at least 0 and below --length {}",
+          flag, position, length);
+  std::vector<double> all(static_cast<std::size_t>(length), 0);
+  if (given.empty()) all[static_cast<std::size_t>(position)] = 1;
+  return given.empty() ? all : given;
+}
+
+}  // namespace
+
+Finding window_demo(const WindowDemo& options) {
+  require(options.left_pointer.size() == options.right_pointer.size(),
+          "--left-pointer has {} numbers and --right-pointer {}; they need one for each key",
+          options.left_pointer.size(), options.right_pointer.size());
+  const auto n = options.left_pointer.empty() ? options.length : static_cast<int>(options.left_pointer.size());
+  const std::vector<double> left = pointer(options.left_pointer, options.left, n, "--left"),
+                            right = pointer(options.right_pointer, options.right, n, "--right");
+  // mass up to the end, and from the start, of each key's segment
+  const auto mass = [&](const std::vector<double>& of, bool up_to_end) {
+    std::vector<double> sums;
+    for (int j = 0; j < n; ++j) {
+      const int first = j / options.segment * options.segment, end = std::min(first + options.segment, n);
+      sums.push_back(up_to_end ? std::accumulate(of.begin(), of.begin() + end, 0.0)
+                               : std::accumulate(of.begin() + first, of.end(), 0.0));
+    }
+    return sums;
+  };
+  // a position if all mass is there, which mask=discrete needs
+  const auto input = [&](const std::vector<double>& given, int position) -> Variable {
+    if (given.empty()) return Tensor::from(std::vector<std::int64_t>{position}, {1, 1, 1});
+    return Tensor::from(given, {1, 1, 1, n});
+  };
+  const AttentionTrace trace =
+      traced(fmt::format("classic(window(pointers=given, segment={}, mask={}))", options.segment, options.mask), 1, n,
+             Place::cross, input(options.left_pointer, options.left), input(options.right_pointer, options.right));
+  std::vector<double> window;
+  for (const auto& [name, value] : trace.quantities)
+    if (name == "window") window = value.value().to_vector<double>();
+  const std::vector<std::pair<std::string, std::vector<double>>> rows{{"φ left", left},
+                                                                      {"φ right", right},
+                                                                      {"F left", mass(left, true)},
+                                                                      {"S right", mass(right, false)},
+                                                                      {"F right", mass(right, true)},
+                                                                      {"S left", mass(left, false)},
+                                                                      {"mask m", window}};
+  return {.title = fmt::format("The window between two pointers, segments of {}", options.segment),
+          .notes = {"F sums a pointer up to the end of each key's segment, S from its start on. "
+                    "m = F left · S right + F right · S left (Nguyen et al. 2020, eq. 9); keys count from 0."},
+          .tables = {{"", table_of_rows(rows, 4)}},
+          .figures = {map_of_rows("Pointers, sums and mask", rows)}};
+}
+
+Finding flexible_demo(const FlexibleDemo& options) {
+  require(!options.scores.empty(), "--scores: needs at least one number");
+  const auto n = std::ssize(options.scores);
+  AttentionContext in;
+  in.query = Tensor::zeros({1, 1, 1, 1}, DType::f64);
+  in.key = Tensor::zeros({1, 1, n, 1}, DType::f64);
+  in.key_positions = Tensor::arange(n, DType::f64);
+  const Tensor scores = Tensor::from(options.scores, {1, 1, 1, n});
+  const auto weights_below = [&](double threshold) {
+    const FocusedSoftmax form{.sigma = options.sigma,
+                              .threshold = threshold,
+                              .gate = Tensor::full({1, 1, 1}, options.gate, DType::f64),
+                              .previous = Tensor::full({1, 1}, options.focus, DType::f64)};
+    return focused_softmax(form, scores, {}, in);
+  };
+  const FocusedWeights all = weights_below(HUGE_VAL), chosen = weights_below(options.threshold);
+  const FocusWindow window = focus_window(options.focus, options.gate, options.sigma, options.threshold, n);
+  std::vector<double> penalty, seen;
+  for (std::int64_t s = 0; s < n; ++s) {
+    const double distance = double(s) - options.focus;
+    penalty.push_back(options.gate * distance * distance / (2 * options.sigma * options.sigma));
+    seen.push_back(s >= window.first && s <= window.last ? 1 : 0);
+  }
+  const auto values = [](const Variable& x) { return x.value().to_vector<double>(); };
+  Table steps({"", "value"});
+  steps.row({"first key of the window", window.first}).row({"last key", window.last});
+  steps.row({"keys that are scored", window.last - window.first + 1});
+  steps.row({"next focus, all keys", Cell::number(values(all.focus)[0], 6)});
+  steps.row({"next focus, window", Cell::number(values(chosen.focus)[0], 6)});
+  const std::vector<double> keys = positions(options.scores.size());
+  return {.title = "One step of flexible attention",
+          .notes = {fmt::format("Keys whose penalty g (s - p)² / (2 sigma²) is below the threshold {} are scored; the "
+                                "gate g is {}, the focus p {}, sigma {}.",
+                                options.threshold, options.gate, options.focus, options.sigma)},
+          .tables = {{"keys", table_of_rows({{"score", options.scores},
+                                             {"penalty", penalty},
+                                             {"weight, all keys", values(all.weights)},
+                                             {"in the window", seen},
+                                             {"weight, window", values(chosen.weights)}},
+                                            6)},
+                     {"window", steps}},
+          .figures = {LineChart{.title = "Penalty and threshold",
+                                .x = {"key"},
+                                .y = {"penalty"},
+                                .series = {{.name = "penalty", .x = keys, .y = penalty},
+                                           {.name = "threshold",
+                                            .x = {0, double(n - 1)},
+                                            .y = {options.threshold, options.threshold},
+                                            .dashed = true}}},
+                      LineChart{.title = "Weights",
+                                .x = {"key"},
+                                .y = {"weight"},
+                                .series = {{.name = "all keys", .x = keys, .y = values(all.weights), .dashed = true},
+                                           {.name = "keys in the window", .x = keys, .y = values(chosen.weights)}}}}};
+}
+
+Finding location_demo(const LocationDemo& options) {
+  const auto n = static_cast<std::size_t>(options.length);
+  std::vector<std::pair<std::string, std::vector<double>>> rows;  // of the query in the middle
+  Finding finding{.title = "Weights by position alone", .notes = {fmt::format("The row of query {} of {}.", n / 2, n)}};
+  std::vector<Chart> maps;
+  const auto add = [&](const std::string& name, const std::string& method) {
+    const std::vector<double> weights =
+        traced("classic(" + method + ")", options.length, options.length, Place::encoder)
+            .weights.value()
+            .to_vector<double>();
+    const auto middle = weights.begin() + static_cast<std::ptrdiff_t>(n / 2 * n);
+    rows.emplace_back(name, std::vector<double>(middle, middle + static_cast<std::ptrdiff_t>(n)));
+    maps.push_back(HeatMap{
+        .title = name, .queries = numbered(options.length), .keys = numbered(options.length), .values = weights});
+  };
+  add("mean", "mean");
+  for (auto [name, method] : {std::pair("Laplace, b", "laplace"), {"Gaussian, sigma", "gaussian_location"}})
+    for (double scale : options.scales)
+      add(fmt::format("{} = {}", name, scale),
+          fmt::format("{}(scale={}, normalize={})", method, scale, options.normalize));
+  LineChart curves{.title = "Weights of one query", .x = {"key"}, .y = {"weight"}};
+  for (const auto& [name, values] : rows) curves.series.push_back({.name = name, .x = positions(n), .y = values});
+  finding.tables = {{"", table_of_rows(rows, 4)}};
+  finding.figures = {curves};
+  finding.figures.insert(finding.figures.end(), maps.begin(), maps.end());
+  return finding;
+}
+
+namespace {
+
+using Vector = std::vector<double>;
+
+double squared_distance(const Vector& x, const Vector& y) {
+  double sum = 0;
+  for (std::size_t k = 0; k < x.size(); ++k) sum += (x[k] - y[k]) * (x[k] - y[k]);
+  return sum;
+}
+
+}  // namespace
+
+Finding distance_bound(const DistanceBound& options) {
+  SplitMix random(options.seed);
+  const auto d = static_cast<std::size_t>(options.width);
+  const auto draw = [&](std::size_t count) {
+    Vector values(count);
+    for (double& value : values) value = double(random.next() >> 11) * 0x1p-52 - 1;
+    return values;
+  };
+  const auto times = [&](const Vector& x, const Vector& matrix) {
+    Vector result(d, 0);
+    for (std::size_t k = 0; k < d; ++k)
+      for (std::size_t c = 0; c < d; ++c) result[c] += x[k] * matrix[k * d + c];
+    return result;
+  };
+  std::vector<double> ratios;
+  std::int64_t above = 0;
+  for (std::int64_t k = 0; k < options.draws; ++k) {
+    const Vector a = draw(d), b = draw(d), c = draw(d), query = draw(d * d), key = draw(d * d);
+    const Vector aq = times(a, query), bq = times(b, query), bk = times(b, key), ck = times(c, key);
+    const double delta = std::max({squared_distance(aq, bk), squared_distance(bq, bk), squared_distance(bq, ck)});
+    ratios.push_back(squared_distance(aq, ck) / delta);
+    above += ratios.back() > 9;
+  }
+  // the bound is reached where the three steps a → b → b → c are one vector
+  const Vector step = draw(d), at = draw(d);
+  Vector three(d);
+  for (std::size_t k = 0; k < d; ++k) three[k] = at[k] + 3 * step[k];
+  Table table({"", "value"});
+  table.row({"draws", options.draws}).row({"above 9 delta", above});
+  table.row({"mean of |a W_Q - c W_K|² / delta",
+             Cell::number(std::accumulate(ratios.begin(), ratios.end(), 0.0) / double(ratios.size()), 4)});
+  table.row({"largest", Cell::number(*std::max_element(ratios.begin(), ratios.end()), 4)});
+  table.row({"three equal steps", Cell::number(squared_distance(three, at) / squared_distance(step, Vector(d, 0)), 4)});
+  return {.title = "|a W_Q - c W_K|² is at most 9 delta",
+          .notes = {"delta is the largest of |a W_Q - b W_K|², |b W_Q - b W_K|² and |b W_Q - c W_K|² (Fan et al. 2021, "
+                    "eq. 10)."},
+          .tables = {{"", table}},
+          .figures = {
+              Histogram{.title = "|a W_Q - c W_K|² / delta", .x = {"ratio"}, .groups = {{"random vectors", ratios}}}}};
+}
+
+}  // namespace fovea

@@ -1,0 +1,717 @@
+#include "experiments/support/analysis/run_analyses.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include "attention/language/specification.h"
+#include "attention/registry.h"
+#include "experiments/support/analysis/analyzed_run.h"
+#include "experiments/support/data/text_sets.h"
+#include "experiments/support/metrics/alignment.h"
+#include "experiments/support/metrics/attention_spread.h"
+#include "experiments/support/metrics/statistics.h"
+#include "experiments/support/program/cli.h"
+#include "experiments/support/program/terminal.h"
+#include "experiments/support/sequence/sequence_testing.h"
+#include "experiments/support/sequence/word_alignment.h"
+#include "experiments/support/text/words.h"
+#include "experiments/support/training/record.h"
+
+namespace fovea {
+
+namespace {
+
+using Path = std::filesystem::path;
+
+/// Calls visitor(sentence) for the chosen sentences of a run.
+template <class Visitor>
+std::size_t for_sentences(AnalyzedRun& run, const SentenceChoice& choice, const Visitor& visitor) {
+  const std::size_t count = choice.most > 0 ? std::min(run.size(), std::size_t(choice.most)) : run.size();
+  for (std::size_t k = 0; k < count; ++k) visitor(run.sentence(k));
+  return count;
+}
+
+/// The titles of the runs, made different by the names of their directories where they are not.
+std::vector<std::string> titles_of(const Runs& runs) {
+  std::map<std::string, int> count;
+  for (const Path& run : runs) ++count[title_of_run(run)];
+  std::vector<std::string> titles;
+  for (const Path& run : runs) {
+    const std::string title = title_of_run(run);
+    titles.push_back(count[title] == 1 ? title : fmt::format("{} ({})", title, run.lexically_normal().string()));
+  }
+  return titles;
+}
+
+std::vector<double> counted_from(double first, std::size_t count) {
+  std::vector<double> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+std::string head_name(std::int64_t head) { return head == 0 ? "mean of heads" : fmt::format("head {}", head); }
+
+std::string spaced(std::string name) { return std::replace(name.begin(), name.end(), '_', ' '), name; }
+
+std::string words_of(const SentenceView& sentence) {
+  const TextPair& pair = sentence.pair;
+  const std::string arrow = pair.source.empty() || pair.target.empty() ? "" : " → ";
+  return shortened(pair.source + arrow + pair.target, 160);
+}
+
+/// Where an attention is: what tables are grouped by.
+struct Where {
+  Place place;
+  int layer, number;
+  std::string method;
+  auto operator<=>(const Where&) const = default;
+};
+Where where_of(const AttentionView& view) { return {view.place, view.layer, view.number, view.method}; }
+
+const AttentionView& chosen_view(const SentenceView& sentence, const std::string& place, const std::string& run) {
+  for (const char* each : {"cross", "decoder", "encoder"})
+    for (const AttentionView& view : sentence.attentions)
+      if (name_of(view.place) == (place == "any" ? std::string(each) : place)) return view;
+  fail("{}: its model has no attention at the place '{}'", run, place);
+}
+
+}  // namespace
+
+// ---- One attention
+
+std::vector<const ViewedQuantity*> quantities_of(const AttentionView& view, const std::string& what) {
+  std::vector<std::vector<std::string>> choices{{what}};  // the first that is there
+  if (what == "pointers") choices = {{"left_pointer", "right_pointer"}};
+  if (what == "window") choices = {{"window"}, {"window_factor"}, {"first_key", "last_key"}, {"seen"}};
+  if (what == "mask") choices = {{"mask"}, {"seen"}};
+  for (const std::vector<std::string>& names : choices) {
+    std::vector<const ViewedQuantity*> found;
+    for (const std::string& name : names) found.push_back(view.find(name));
+    if (std::count(found.begin(), found.end(), nullptr) == 0) return found;
+  }
+  return {&view.at(choices.front().front())};
+}
+
+namespace {
+
+std::vector<std::int64_t> heads_of(const ViewedQuantity& quantity, std::optional<std::int64_t> head) {
+  if (head) return {*head};
+  std::vector<std::int64_t> all(static_cast<std::size_t>(quantity.heads));
+  std::iota(all.begin(), all.end(), 1);
+  return all;
+}
+
+/// A table of pairs: a row for each query, a column for each key.
+Table table_of_pairs(const AttentionView& view, const std::vector<double>& values) {
+  std::vector<std::string> headings{"query", "token"};
+  for (std::size_t j = 0; j < view.keys.size(); ++j) headings.push_back(fmt::format("{} {}", j, view.keys[j]));
+  Table table(headings);
+  for (std::size_t i = 0; i < view.queries.size(); ++i) {
+    std::vector<Cell> row{i, view.queries[i]};
+    for (std::size_t j = 0; j < view.keys.size(); ++j) row.push_back(Cell::number(values[i * view.keys.size() + j], 3));
+    table.row(row);
+  }
+  return table;
+}
+
+Chart figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, const std::string& title,
+                       std::optional<std::int64_t> head) {
+  if (head)
+    return HeatMap{.title = title + ", " + head_name(*head),
+                   .queries = view.queries,
+                   .keys = view.keys,
+                   .values = view.head(quantity, *head)};
+  HeadMaps maps{.title = title, .queries = view.queries, .keys = view.keys};
+  const ViewedQuantity *center = view.find("center"), *width = view.find("width");
+  for (std::int64_t h : heads_of(quantity, {})) {
+    HeadMaps::Head& one =
+        maps.heads.emplace_back(HeadMaps::Head{.name = head_name(h), .values = view.head(quantity, h)});
+    const auto fits = [&](const ViewedQuantity* q) { return q && (q->heads == 1 || q->heads == quantity.heads); };
+    if (quantity.name == "weights" && fits(center)) one.center = view.head(*center, h);
+    if (quantity.name == "weights" && fits(center) && fits(width)) one.width = view.head(*width, h);
+  }
+  return maps;
+}
+
+}  // namespace
+
+Finding attention_finding(const AttentionView& view, const std::string& what, std::optional<std::int64_t> head,
+                          const std::string& sentence) {
+  Finding finding{.title = fmt::format("{}: {}", view.title(), what), .notes = {view.method, sentence}};
+  for (const ViewedQuantity* quantity : quantities_of(view, what)) {
+    const std::string title = fmt::format("{}: {}", view.title(), spaced(quantity->name));
+    if (quantity->of_pairs) {
+      for (std::int64_t h : heads_of(*quantity, head))
+        finding.tables.push_back(
+            {spaced(quantity->name) + ", " + head_name(h), table_of_pairs(view, view.head(*quantity, h))});
+      finding.figures.push_back(figure_of_pairs(view, *quantity, title, head));
+      continue;
+    }
+    LineChart chart{.title = title, .x = {"query"}};
+    std::vector<std::string> headings{"query", "token"};
+    std::vector<std::vector<double>> columns;
+    for (std::int64_t h : heads_of(*quantity, head)) {
+      headings.push_back(head_name(h));
+      columns.push_back(view.head(*quantity, h));
+      chart.series.push_back({.name = head_name(h), .x = counted_from(0, view.queries.size()), .y = columns.back()});
+    }
+    Table table(headings);
+    for (std::size_t i = 0; i < view.queries.size(); ++i) {
+      std::vector<Cell> row{i, view.queries[i]};
+      for (const std::vector<double>& column : columns) row.push_back(Cell::number(column[i], 3));
+      table.row(row);
+    }
+    finding.tables.push_back({spaced(quantity->name), table});
+    finding.figures.push_back(chart);
+  }
+  return finding;
+}
+
+Finding row_finding(const AttentionView& view, std::int64_t head, std::int64_t query) {
+  const std::size_t I = view.queries.size(), J = view.keys.size();
+  require(query >= 0 && query < std::int64_t(I), "--query {}: the sentence has {} queries, counted from 0", query, I);
+  const auto row = [&](const char* name) {
+    const std::vector<double> all = view.head(view.at(name), head);
+    const auto begin = all.begin() + query * static_cast<std::ptrdiff_t>(J);
+    return std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(J));
+  };
+  const std::vector<double> scores = row("scores"), bias = row("bias"), seen = row("seen"), weights = row("weights");
+  std::vector<double> plain(J, 0);
+  double largest = -HUGE_VAL, sum = 0;
+  for (std::size_t j = 0; j < J; ++j)
+    if (seen[j] > 0) largest = std::max(largest, scores[j]);
+  for (std::size_t j = 0; j < J; ++j) sum += plain[j] = seen[j] > 0 ? std::exp(scores[j] - largest) : 0;
+  Table table({"key", "token", "energy", "softmax of energies", "bias", "revised weight"});
+  for (std::size_t j = 0; j < J; ++j)
+    table.row({j, view.keys[j], Cell::number(scores[j], 4), Cell::number(plain[j] /= sum, 4), Cell::number(bias[j], 4),
+               Cell::number(weights[j], 4)});
+  const std::string title =
+      fmt::format("{}, {}, query {} “{}”", view.title(), head_name(head), query, view.queries[std::size_t(query)]);
+  const std::vector<double> keys = counted_from(0, J);
+  return {.title = title,
+          .notes = {view.method},
+          .tables = {{"", table}},
+          .figures = {LineChart{.title = "Bias",
+                                .x = {"key"},
+                                .y = {"bias of the energy"},
+                                .series = {{.name = "", .x = keys, .y = bias}}},
+                      LineChart{.title = "Original and revised distribution",
+                                .x = {"key"},
+                                .y = {"weight"},
+                                .series = {{.name = "original", .x = keys, .y = plain, .dashed = true},
+                                           {.name = "revised", .x = keys, .y = weights}}}}};
+}
+
+// ---- Distributions over sentences
+
+namespace {
+
+/// The centers and widths of every head of an attention, over all queries of all sentences.
+using HeadValues = std::vector<std::vector<double>>;
+struct Widths {
+  HeadValues centers, widths;
+
+  static void add(HeadValues& to, const AttentionView& view, const ViewedQuantity* quantity) {
+    if (!quantity) return;
+    to.resize(static_cast<std::size_t>(quantity->heads));
+    for (std::int64_t h = 1; h <= quantity->heads; ++h)
+      for (double value : view.head(*quantity, h)) to[std::size_t(h) - 1].push_back(value);
+  }
+};
+
+std::vector<double> all_of(const HeadValues& heads) {
+  std::vector<double> all;
+  for (const std::vector<double>& head : heads) all.insert(all.end(), head.begin(), head.end());
+  return all;
+}
+
+std::string place_text(const Where& where) { return fmt::format("{}, layer {}", name_of(where.place), where.layer); }
+
+}  // namespace
+
+Finding widths_finding(const Runs& runs, const SentenceChoice& sentences) {
+  const std::vector<std::string> titles = titles_of(runs);
+  Table table({"run", "place", "layer", "head", "center P", "width D", "queries"});
+  std::map<std::string, std::pair<ScatterPlot, Histogram>> charts;  // by layer
+  LineChart by_head{.title = "Mean width of each head", .x = {"head"}, .y = {"D, tokens"}};
+  std::size_t count = 0;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    std::map<Where, Widths> found;
+    const auto run = AnalyzedRun::open(runs[r], sentences.part);
+    count = for_sentences(*run, sentences, [&](const SentenceView& sentence) {
+      for (const AttentionView& view : sentence.attentions) {
+        if (!view.find("center") && !view.find("width")) continue;
+        Widths::add(found[where_of(view)].centers, view, view.find("center"));
+        Widths::add(found[where_of(view)].widths, view, view.find("width"));
+      }
+    });
+    require(!found.empty(), "{}: none of its attentions has a center or a width", runs[r].string());
+    for (const auto& [where, values] : found) {
+      Series heads{.name = titles[r] + ", " + place_text(where)};
+      for (std::size_t h = 0; h < std::max(values.centers.size(), values.widths.size()); ++h) {
+        const std::vector<double> none, &P = h < values.centers.size() ? values.centers[h] : none,
+                                        &D = h < values.widths.size() ? values.widths[h] : none;
+        table.row({titles[r], name_of(where.place), where.layer, h + 1, Cell::mean_of(P, 2), Cell::mean_of(D, 2),
+                   std::max(P.size(), D.size())});
+        if (D.empty()) continue;
+        heads.x.push_back(double(h) + 1);
+        heads.y.push_back(mean(D));
+        heads.deviation.push_back(D.size() > 1 ? sample_standard_deviation(D) : 0);
+      }
+      if (values.widths.empty()) continue;
+      by_head.series.push_back(heads);
+      auto& [scatter, histogram] = charts[place_text(where)];
+      scatter.title = place_text(where) + ": centers and widths", scatter.x = {"center P"}, scatter.y = {"width D"};
+      histogram.title = place_text(where) + ": widths", histogram.x = {"width D, tokens"};
+      Series points{.name = titles[r]};
+      for (std::size_t h = 0; h < std::min(values.centers.size(), values.widths.size()); ++h)
+        for (std::size_t i = 0; i < std::min(values.centers[h].size(), values.widths[h].size()); ++i)
+          points.x.push_back(values.centers[h][i]), points.y.push_back(values.widths[h][i]);
+      constexpr std::size_t most_points = 1500;
+      const std::size_t stride = points.x.size() / most_points + 1;
+      for (std::size_t i = 0; i * stride < points.x.size(); ++i)
+        points.x[i] = points.x[i * stride], points.y[i] = points.y[i * stride];
+      points.x.resize((points.x.size() + stride - 1) / stride), points.y.resize(points.x.size());
+      scatter.series.push_back(points);
+      histogram.groups.push_back({titles[r], all_of(values.widths)});
+    }
+  }
+  Finding finding{
+      .title = "Centers and widths of windows",
+      .notes = {fmt::format("Means and standard deviations over all queries of {} sentences, in tokens.", count)},
+      .tables = {{"", table}}};
+  for (const auto& [layer, chart] : charts) finding.figures.insert(finding.figures.end(), {chart.first, chart.second});
+  if (!by_head.series.empty()) finding.figures.push_back(by_head);
+  return finding;
+}
+
+namespace {
+
+/// The percentages of one head (or of the mean of all) within each distance, for one sentence.
+std::vector<double> mass_within(const AttentionView& view, std::int64_t head, const std::vector<int>& distances) {
+  const auto I = std::int64_t(view.queries.size()), J = std::int64_t(view.keys.size());
+  const ViewedQuantity& weights = view.quantities.front();
+  // the mean over heads of the shares, which for shares near the query's position is the share of the mean
+  const std::vector<double> values = head > 0 ? view.head(weights, head) : weights.values;
+  const Tensor tensor = Tensor::from(values, {1, head > 0 ? 1 : weights.heads, I, J});
+  std::vector<double> shares;
+  for (int distance : distances)
+    shares.push_back((view.place == Place::cross ? attention_near_peak(tensor, std::vector{I}, std::vector{J}, distance)
+                                                 : attention_within(tensor, std::vector{I}, distance))
+                         .front());
+  return shares;
+}
+
+}  // namespace
+
+Finding mass_finding(const Runs& runs, const std::vector<int>& distances, bool by_head,
+                     const SentenceChoice& sentences) {
+  const std::vector<std::string> titles = titles_of(runs);
+  std::vector<std::string> headings{"run", "place", "layer", "attention", "head"};
+  for (int distance : distances) headings.push_back(fmt::format("w = {}", distance));
+  Table table(headings);
+  LineChart chart{.title = "Attention near the query", .x = {"distance w, tokens"}, .y = {"% of the attention"}};
+  const std::vector<double> x(distances.begin(), distances.end());
+  std::size_t count = 0;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    std::map<std::pair<Where, std::int64_t>, std::vector<double>> sums;  // by attention and head
+    const auto run = AnalyzedRun::open(runs[r], sentences.part);
+    count = for_sentences(*run, sentences, [&](const SentenceView& sentence) {
+      for (const AttentionView& view : sentence.attentions)
+        for (std::int64_t h = 0; h <= (by_head ? view.quantities.front().heads : 0); ++h) {
+          std::vector<double>& sum = sums[{where_of(view), h}];
+          const std::vector<double> shares = mass_within(view, h, distances);
+          sum.resize(shares.size());
+          for (std::size_t d = 0; d < shares.size(); ++d) sum[d] += shares[d];
+        }
+    });
+    for (auto& [key, sum] : sums) {
+      const auto& [where, head] = key;
+      std::vector<Cell> row{titles[r], name_of(where.place), where.layer, where.method,
+                            head == 0 ? Cell("all") : Cell(head)};
+      for (double& share : sum) row.push_back(Cell::number(share /= double(count), 2));
+      table.row(row);
+      if (head == 0)
+        chart.series.push_back(
+            {.name = fmt::format("{}, {}: {}", titles[r], place_text(where), where.method), .x = x, .y = sum});
+    }
+  }
+  return {.title = "Attention within w tokens",
+          .notes = {fmt::format("Percent of the weights on keys at most w tokens from the query's position; for cross, "
+                                "from the most attended token. Means over {} sentences (Fan et al. 2021, eq. 13).",
+                                count)},
+          .tables = {{"", table}},
+          .figures = {chart}};
+}
+
+// ---- Decoding steps
+
+namespace {
+
+/// The names and mean-of-heads values of all quantities with a number for each query, and the size of a hard window.
+std::vector<std::pair<std::string, std::vector<double>>> query_quantities(const AttentionView& view) {
+  std::vector<std::pair<std::string, std::vector<double>>> found;
+  for (const ViewedQuantity& quantity : view.quantities)
+    if (!quantity.of_pairs) found.emplace_back(quantity.name, view.head(quantity, 0));
+  const ViewedQuantity *first = view.find("first_key"), *last = view.find("last_key");
+  if (!first || !last) return found;
+  std::vector<double> from = view.head(*first, 0), size = view.head(*last, 0);
+  for (std::size_t i = 0; i < size.size(); ++i) size[i] += 1 - from[i];
+  found.emplace_back("window_size", size);
+  return found;
+}
+
+}  // namespace
+
+Finding steps_finding(const Path& run_path, std::int64_t sentence, const std::string& place,
+                      const SentenceChoice& sentences) {
+  const auto run = AnalyzedRun::open(run_path, sentences.part);
+  run->require_sentence(sentence);
+  const SentenceView shown = run->sentence(std::size_t(sentence));
+  const AttentionView& view = chosen_view(shown, place, run_path.string());
+  const auto quantities = query_quantities(view);
+  const std::vector<double> weights = view.head(view.quantities.front(), 0);
+  std::vector<std::string> headings{"step", "token", "most attended"};
+  for (const auto& [name, values] : quantities) headings.push_back(spaced(name));
+  Table table(headings);
+  for (std::size_t i = 0; i < view.queries.size(); ++i) {
+    const auto row = weights.begin() + std::ptrdiff_t(i * view.keys.size());
+    const auto peak = std::size_t(std::max_element(row, row + std::ptrdiff_t(view.keys.size())) - row);
+    std::vector<Cell> cells{i, view.queries[i], fmt::format("{} {}", peak, view.keys[peak])};
+    for (const auto& [name, values] : quantities) cells.push_back(Cell::number(values[i], 3));
+    table.row(cells);
+  }
+  Finding finding{.title = fmt::format("{}, step by step", view.title()),
+                  .notes = {view.method, words_of(shown)},
+                  .tables = {{"steps of the sentence", table}},
+                  .figures = {figure_of_pairs(view, view.quantities.front(), view.title() + ": weights", 0)}};
+  for (const auto& [name, values] : quantities)
+    finding.figures.push_back(LineChart{.title = spaced(name),
+                                        .x = {"step"},
+                                        .series = {{.name = "", .x = counted_from(0, values.size()), .y = values}}});
+  std::map<std::string, std::vector<double>> means;  // of each sentence
+  const std::size_t count = for_sentences(*run, sentences, [&](const SentenceView& each) {
+    const AttentionView& same = chosen_view(each, place, run_path.string());
+    for (const auto& [name, values] : query_quantities(same)) means[name].push_back(mean(values));
+    means["source_length"].push_back(double(same.keys.size()));
+  });
+  Table summary({"quantity", "mean"});
+  for (const auto& [name, values] : means) summary.row({spaced(name), Cell::mean_of(values, 3)});
+  finding.tables.push_back({fmt::format("means over {} sentences", count), summary});
+  return finding;
+}
+
+// ---- Alignments
+
+Finding alignment_finding(const Runs& runs, std::int64_t sentence, Part part) {
+  const std::vector<std::string> titles = titles_of(runs);
+  Table table({"run", "links", "AER of the sentence", "AER of the test set"});
+  Finding finding{.title = "Alignment by attention"};
+  std::vector<std::pair<int, int>> gold_cells;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const auto run = AnalyzedRun::open(runs[r], part);
+    run->require_sentence(sentence);
+    const SentenceView shown = run->sentence(std::size_t(sentence));
+    const AttentionView* view = nullptr;  // the last over the source, which the error rate is computed from
+    for (const AttentionView& each : shown.attentions)
+      if (each.place == Place::cross) view = &each;
+    require(view, "{}: its model has no attention over a source", runs[r].string());
+    const std::vector<double> weights = view->head(view->quantities.front(), 0);
+    const std::size_t I = view->queries.size(), J = view->keys.size();
+    const bool are_words =
+        split_words(shown.pair.source).size() + 1 == J && split_words(shown.pair.target).size() + 1 == I;
+    const GoldAlignment gold = parse_alignment(shown.pair.alignment);
+    std::vector<Cell> row{titles[r], {}, {}, {}};
+    HeatMap map{
+        .title = titles[r], .queries = view->queries, .keys = view->keys, .values = weights, .low = 0.0, .high = 1.0};
+    if (are_words) {
+      std::vector<std::vector<float>> attention;
+      std::vector<std::int64_t> sources(J - 1), targets(I - 1);
+      std::iota(sources.begin(), sources.end(), 0), std::iota(targets.begin(), targets.end(), 0);
+      for (std::size_t i = 0; i < I; ++i)
+        attention.emplace_back(weights.begin() + std::ptrdiff_t(i * J), weights.begin() + std::ptrdiff_t((i + 1) * J));
+      const std::set<Link> links = word_links(attention, sources, targets);
+      row[1] = alignment_text(links);
+      if (!gold.possible.empty()) row[2] = Cell::number(alignment_error_rate(alignment_statistics(links, gold)), 3);
+      for (const Link& link : gold.possible) map.marked.emplace_back(int(link.target), int(link.source));
+    }
+    const auto result = load_result(runs[r]);
+    for (const TestResult& test : result ? result->tests : std::vector<TestResult>())
+      for (const Measurement& measured : test.measurements)
+        if (measured.name == "AER") row[3] = Cell::number(measured.value, 3);
+    table.row(row);
+    finding.figures.push_back(map);
+    if (r + 1 < runs.size()) continue;
+    finding.notes = {words_of(shown), gold.possible.empty() ? "There are no gold links for this sentence."
+                                                            : "Gold links: " + alignment_text(gold.sure) +
+                                                                  "; they are outlined where tokens are words."};
+    if (gold.possible.empty() || !are_words) continue;
+    HeatMap truth = map;
+    truth.title = "gold";
+    std::fill(truth.values.begin(), truth.values.end(), 0);
+    for (const auto& [i, j] : truth.marked) truth.values[std::size_t(i) * J + std::size_t(j)] = 1;
+    finding.figures.push_back(truth);
+  }
+  finding.tables = {{"", table}};
+  return finding;
+}
+
+// ---- Charts of finished runs
+
+namespace {
+
+TestResult tested(const Path& run) {
+  std::optional<RunResult> result = load_result(run);
+  require(result && !result->tests.empty(), "{}: the run is not finished: it has no results of a test", run.string());
+  return std::move(result->tests.front());
+}
+
+}  // namespace
+
+Finding length_finding(const Runs& runs, const std::vector<int>& ends) {
+  const std::vector<std::string> titles = titles_of(runs);
+  Table table({"run", "words", "examples", "score", "value"});
+  LineChart chart{.title = "Score by length", .x = {"words of the input, at most"}};
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const TestResult test = tested(runs[r]);
+    std::map<std::size_t, std::vector<TestedExample>> buckets;
+    std::size_t longest = 0;
+    for (const TestedExample& example : test.examples) {
+      const std::size_t words = split_words(example.input.empty() ? example.reference : example.input).size();
+      longest = std::max(longest, words);
+      const auto end = std::find_if(ends.begin(), ends.end(), [&](int e) { return words <= std::size_t(e); });
+      buckets[std::size_t(end - ends.begin())].push_back(example);
+    }
+    Series series{.name = titles[r]};
+    for (const auto& [k, examples] : buckets) {
+      const TextScore score = scores_of(examples, {test.metrics.front()}, test.options).front();
+      const std::size_t first = k == 0 ? 0 : std::size_t(ends[k - 1]) + 1,
+                        last = k < ends.size() ? std::size_t(ends[k]) : longest;
+      table.row({titles[r], fmt::format("{}–{}", first, last), examples.size(), score.name,
+                 Cell::number(score.metric.value(), score.decimals)});
+      series.x.push_back(double(last)), series.y.push_back(score.metric.value());
+      chart.y = {score.name};
+    }
+    chart.series.push_back(series);
+  }
+  return {.title = "Scores by length of the input", .notes = {}, .tables = {{"", table}}, .figures = {chart}};
+}
+
+Finding ngram_finding(const Runs& runs, int longest) {
+  require(runs.size() >= 2, "ngrams: needs at least two runs; the first is the one that the others are compared with");
+  const std::vector<std::string> titles = titles_of(runs);
+  Table table({"run", "n", "individual", "gap", "cumulative", "gap of BLEU-n"});
+  LineChart charts[2] = {{.title = "Gap of n-gram scores", .x = {"n"}, .y = {"n-grams alone"}, .series = {}},
+                         {.title = "Gap of BLEU-n", .x = {"n"}, .y = {"n-grams of 1 to n words"}, .series = {}}};
+  std::vector<double> base;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const TestResult test = tested(runs[r]);
+    std::vector<double> values;
+    for (const TextScore& score : scores_of(test.examples, {"ngrams"}, test.options))
+      values.push_back(score.metric.value());
+    if (r == 0) base = values;
+    const std::size_t orders = values.size() / 2;  // the individual scores come first
+    Series gaps[2] = {{.name = titles[r]}, {.name = titles[r]}};
+    for (std::size_t n = 0; n < std::min(orders, std::size_t(longest)); ++n) {
+      const double gap[2] = {values[n] - base[n], values[orders + n] - base[orders + n]};
+      table.row({titles[r], n + 1, Cell::number(values[n], 2), Cell::number(gap[0], 2),
+                 Cell::number(values[orders + n], 2), Cell::number(gap[1], 2)});
+      for (int kind : {0, 1}) gaps[kind].x.push_back(double(n) + 1), gaps[kind].y.push_back(gap[kind]);
+    }
+    for (int kind : {0, 1}) {
+      gaps[kind].dashed = r == 0;
+      charts[kind].series.push_back(gaps[kind]);
+    }
+  }
+  return {.title = "n-gram scores compared with " + titles[0],
+          .notes = {"Scores of mteval-v13a on lower-cased text; a gap is the difference to the first run."},
+          .tables = {{"", table}},
+          .figures = {charts[0], charts[1]}};
+}
+
+// ---- Options that vary at test time
+
+namespace {
+
+struct Edit {
+  std::size_t at, erased;
+  std::string text;
+};
+
+void add_edits(const std::vector<MethodText>& sum, const std::string& specification, const std::string& name,
+               const std::string& value, std::vector<Edit>& edits) {
+  for (const MethodText& method : sum) {
+    for (const Share& share : method.shares) add_edits(share.sum, specification, name, value, edits);
+    const MethodEntry* entry = find_method(method.name);
+    if (!entry) continue;
+    const auto is_named = [&](const auto& option) { return option.name == name; };
+    const auto own = std::find_if(method.options.begin(), method.options.end(), is_named);
+    const std::vector<OptionDescription> known = describe_options(*entry);
+    if (own != method.options.end()) {
+      edits.push_back({own->value_column - 1, own->value.size(), value});
+    } else if (std::any_of(known.begin(), known.end(), is_named)) {
+      const std::size_t end = method.column - 1 + method.name.size();
+      const std::string set = name + "=" + value;
+      if (method.options.empty())
+        edits.push_back({end, 0, "(" + set + ")"});
+      else
+        edits.push_back({specification.find('(', end) + 1, 0, set + ", "});
+    }
+  }
+}
+
+}  // namespace
+
+std::string with_option(const std::string& specification, const std::string& name, const std::string& value) {
+  std::vector<Edit> edits;
+  add_edits(parse_specification(specification), specification, name, value, edits);
+  std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.at > b.at; });
+  std::string text = edits.empty() ? "" : specification;
+  for (const Edit& edit : edits) text.replace(edit.at, edit.erased, edit.text);
+  return text;
+}
+
+namespace {
+
+/// The flags that give the option this value in all attentions that have it; if none has, the option is itself a flag.
+std::vector<std::string> flags_of(const SequenceModelOptions& model, const std::string& name,
+                                  const std::string& value) {
+  std::vector<std::string> flags;
+  for (auto [flag, text] : {std::pair("--attention", &model.attention),
+                            {"--decoder-attention", &model.decoder_attention},
+                            {"--cross-attention", &model.cross_attention}}) {
+    const std::string changed = text->empty() ? "" : with_option(*text, name, value);
+    if (!changed.empty()) flags.insert(flags.end(), {flag, changed});
+  }
+  return flags.empty() ? std::vector<std::string>{"--" + name, value} : flags;
+}
+
+}  // namespace
+
+Finding trade_off_finding(const Path& run, const std::string& vary, const std::vector<Part>& parts,
+                          const std::vector<std::string>& more) {
+  const std::size_t equals = vary.find('=');
+  require(equals != std::string::npos && equals > 0, "--vary '{}': expected NAME=VALUE,VALUE,...", vary);
+  const std::string name = vary.substr(0, equals);
+  const SequenceOptions recorded = sequence_options(run);
+  require(recorded.decodes(), "{}: --vary needs a run that decodes, of translate or summarize", run.string());
+  const PairTokenizers tokenizers = load_tokenizers(run);
+  std::optional<Table> table;
+  LineChart chart{.title = fmt::format("Trade-off over {}", name)};
+  for (Part part : parts) {
+    const PairData data(recorded.data, recorded.batches, tokenizers, part, false);
+    Series series{.name = name_of(part)};
+    for (std::string_view value : split_columns(std::string_view(vary).substr(equals + 1), ',')) {
+      std::vector<std::string> flags = flags_of(recorded.model, name, std::string(value));
+      flags.insert(flags.end(), more.begin(), more.end());
+      SequenceOptions options;
+      with_flag("--vary",
+                [&] { options = sequence_options(run, flags), options.trained.directory = run, options.check(); });
+      const auto model = options.load_model(tokenizers);
+      const TestResult test = test_model(*model, data.tests.front(), tokenizers, options, "stopped");
+      std::vector<std::string> headings{"set", name, "window"};
+      std::vector<Cell> row{name_of(part), std::string(value), {}};
+      double window = *test.source_length;
+      for (const Measurement& measured : test.measurements)
+        if (measured.name == "window") window = measured.value;
+      row[2] = Cell::number(window, 2);
+      for (const TextScore& score : test.scores()) {
+        headings.push_back(score.name);
+        row.push_back(Cell::number(score.metric.value(), score.decimals));
+      }
+      if (!table) table.emplace(headings);
+      table->row(row);
+      series.x.push_back(window), series.y.push_back(test.scores().front().metric.value());
+      chart.x = {"source tokens that a step scores"}, chart.y = {test.scores().front().name};
+    }
+    chart.series.push_back(series);
+  }
+  return {.title = chart.title,
+          .notes = {title_of_run(run), "window: the source tokens, </s> included, that a step of beam search scores."},
+          .tables = {{"", *table}},
+          .figures = {chart}};
+}
+
+// ---- Masks and structure
+
+Finding masks_finding(const Path& run_path, std::int64_t sentence, Part part) {
+  const auto run = AnalyzedRun::open(run_path, part);
+  run->require_sentence(sentence);
+  const SentenceView shown = run->sentence(std::size_t(sentence));
+  for (const AttentionView& view : shown.attentions) {
+    const ViewedQuantity* mask = view.find("mask");
+    if (!mask || view.place == Place::cross) continue;
+    const std::size_t n = view.queries.size();
+    HeadMaps maps{.title = "Masks M", .queries = view.queries, .keys = view.keys};
+    maps.heads.push_back({.name = "SAN", .values = std::vector<double>(n * n, 1)});
+    for (std::int64_t h = 1; h <= mask->heads; ++h)
+      maps.heads.push_back({.name = fmt::format("{}, head {}", view.method, h), .values = view.head(*mask, h)});
+    std::vector<double> identity(n * n, 0);
+    for (std::size_t i = 0; i < n; ++i) identity[i * n + i] = 1;
+    maps.heads.push_back({.name = "FFN", .values = identity});
+    Finding finding{.title = fmt::format("Masks: SAN, {} ({}), FFN", view.method, view.title()),
+                    .notes = {words_of(shown)}};
+    for (const HeadMaps::Head& head : maps.heads)
+      finding.tables.push_back({head.name, table_of_pairs(view, head.values)});
+    finding.figures = {maps};
+    return finding;
+  }
+  fail("{}: none of its self-attentions has a mask, as dman and sman have", run_path.string());
+}
+
+namespace {
+
+void add_methods(const std::vector<MethodText>& sum, std::vector<std::string>& names) {
+  for (const MethodText& method : sum) {
+    if (std::find(names.begin(), names.end(), method.name) == names.end()) names.push_back(method.name);
+    for (const Share& share : method.shares) add_methods(share.sum, names);
+  }
+}
+
+}  // namespace
+
+Finding model_finding(const Path& run_path) {
+  const auto run = AnalyzedRun::open(run_path);
+  using Kind = AnalyzedRun::SubLayerText::Kind;
+  Finding finding{.title = "Model of " + title_of_run(run_path)};
+  Table layers({"stack", "sub-layer", "kind", "attention"});
+  std::vector<std::string> methods;
+  for (Place stack : {Place::encoder, Place::decoder}) {
+    std::string order;
+    int number = 0;
+    for (const auto& part : run->parts(stack)) {
+      const char* kind = part.kind == Kind::attention ? "attention"
+                         : part.kind == Kind::cross   ? "attention over the source"
+                                                      : "feed-forward";
+      order += (order.empty() ? "" : " → ") + (part.kind == Kind::feed_forward ? std::string(kind)
+                                               : part.kind == Kind::cross      ? "source: " + part.method
+                                                                               : part.method);
+      layers.row({name_of(stack), ++number, kind, part.method});
+      if (!part.method.empty()) add_methods(parse_specification(part.method), methods);
+    }
+    if (!order.empty()) finding.notes.push_back(fmt::format("A layer of the {}: {}", name_of(stack), order));
+  }
+  Table equations({"method", "what it does", "equation", "paper"});
+  for (const std::string& name : methods) {
+    const MethodEntry* entry = find_method(name);
+    const Combination* combination = find_combination(name);
+    if (!entry && !combination) continue;
+    const MethodCard& card = entry ? entry->card : combination->card;
+    std::string formula = card.formula;
+    std::replace(formula.begin(), formula.end(), '\n', ';');
+    equations.row({name, card.summary, formula, card.reference});
+  }
+  Table parameters({"part", "parameters"});
+  for (const ModuleCount& part : run->model().module_counts())
+    if (!part.name.empty() && std::count(part.name.begin(), part.name.end(), '.') <= 2)
+      parameters.row({part.name, part.parameters});
+  parameters.rule().row({"total", run->model().parameter_count()});
+  finding.tables = {{"sub-layers", layers}, {"attentions", equations}, {"parameters", parameters}};
+  return finding;
+}
+
+}  // namespace fovea

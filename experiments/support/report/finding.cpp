@@ -1,0 +1,116 @@
+#include "experiments/support/report/finding.h"
+
+#include <cstdio>
+
+#include <fmt/core.h>
+
+#include "experiments/support/program/cli.h"
+#include "experiments/support/report/html.h"
+#include "experiments/support/report/png.h"
+#include "tensor/error.h"
+#include "tensor/support/atomic_file.h"
+
+namespace fovea {
+
+namespace {
+
+const std::vector<std::pair<std::string, Format>> formats{{"text", Format::text}, {"tsv", Format::tsv},
+                                                          {"json", Format::json}, {"svg", Format::svg},
+                                                          {"png", Format::png},   {"html", Format::html}};
+
+/// The tables below each other, each under its caption if it is not the only one.
+std::string tables_of(const Finding& finding, std::string (Table::*form)() const, const std::string& before_caption) {
+  std::string text;
+  for (const Finding::CaptionedTable& each : finding.tables) {
+    if (!text.empty()) text += "\n";
+    if (finding.tables.size() > 1 && !each.caption.empty()) text += before_caption + each.caption + "\n";
+    text += (each.table.*form)();
+  }
+  return text;
+}
+
+std::string text_of(const Finding& finding) {
+  std::string text = finding.title.empty() ? "" : finding.title + "\n\n";
+  for (const std::string& note : finding.notes)
+    if (!note.empty()) text += note + "\n\n";
+  return text + tables_of(finding, &Table::text, "");
+}
+
+Json json_of(const Finding& finding) {
+  Json all{{"title", finding.title}, {"notes", finding.notes}, {"tables", Json::array()}};
+  for (const Finding::CaptionedTable& each : finding.tables)
+    all["tables"].push_back({{"caption", each.caption}, {"rows", each.table.json()}});
+  return all;
+}
+
+std::string svg_of(const Finding& finding) {
+  require(!finding.figures.empty(), "--format svg: this has no picture; use text, tsv, json or html");
+  std::vector<std::string> svgs;
+  for (const Chart& figure : finding.figures)
+    svgs.push_back(std::visit([](const auto& chart) { return svg(chart); }, figure));
+  return file_of(stacked(svgs));
+}
+
+std::string png_of(const Finding& finding) {
+  if (finding.figures.size() == 1) {
+    if (const auto* map = std::get_if<HeatMap>(&finding.figures[0])) return png(*map);
+    if (const auto* maps = std::get_if<HeadMaps>(&finding.figures[0])) return png(*maps);
+  }
+  fail("--format png: a PNG has the cells of one map, and this is {}; use svg",
+       finding.figures.empty()       ? "a table"
+       : finding.figures.size() == 1 ? "a chart"
+                                     : fmt::format("{} pictures", finding.figures.size()));
+}
+
+std::string html_of(const Finding& finding) {
+  Report report(finding.title);
+  for (const std::string& note : finding.notes) report.text(note);
+  for (const Chart& figure : finding.figures) std::visit([&](const auto& chart) { report.add(chart); }, figure);
+  for (const Finding::CaptionedTable& each : finding.tables) report.add(each.table, each.caption);
+  return report.html();
+}
+
+}  // namespace
+
+std::string contents_of(const Finding& finding, Format format) {
+  switch (format) {
+    case Format::text:
+      return text_of(finding);
+    case Format::tsv:
+      return tables_of(finding, &Table::tsv, "# ");
+    case Format::json:
+      return text_of(json_of(finding), 2) + "\n";
+    case Format::svg:
+      return svg_of(finding);
+    case Format::png:
+      return png_of(finding);
+    case Format::html:
+      break;
+  }
+  return html_of(finding);
+}
+
+void OutputFlags::add_to(Cli& cli) {
+  cli.group("Output");
+  cli.choice(
+      "--format", format, formats,
+      "text for a terminal; tsv or json with the numbers in full precision; svg: the pictures; png: the cells of "
+      "one map; html: a page. Without it, the ending of --out decides");
+  cli.option("--out", out, "the file to write; without it, the result is printed");
+}
+
+Format OutputFlags::chosen(const Cli& cli) const {
+  if (cli.given("--format") || out.empty()) return format;
+  for (const auto& [name, meaning] : formats)
+    if (out.extension() == "." + name) return meaning;
+  return out.extension() == ".txt"
+             ? Format::text
+             : throw Error(fmt::format("--out {}: the ending says no format; give --format", out.string()));
+}
+
+void OutputFlags::write(const std::string& contents) const {
+  if (!out.empty()) return write_file_atomically(out, contents);
+  std::fwrite(contents.data(), 1, contents.size(), stdout);
+}
+
+}  // namespace fovea

@@ -1,0 +1,49 @@
+/// What an analysis found: tables and figures under one title, which can be printed or written in several formats.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "experiments/support/report/svg.h"
+#include "experiments/support/report/table.h"
+
+namespace fovea {
+
+class Cli;
+
+using Chart = std::variant<LineChart, ScatterPlot, Histogram, HeatMap, HeadMaps>;
+
+struct Finding {
+  struct CaptionedTable {
+    std::string caption;
+    Table table;
+  };
+  std::string title;
+  std::vector<std::string> notes = {};  ///< paragraphs for readers
+  std::vector<CaptionedTable> tables = {};
+  std::vector<Chart> figures = {};
+};
+
+/// The formats: for a terminal; the tables with tabs, and as JSON; the figures; and both as a page.
+enum class Format { text, tsv, json, svg, png, html };
+
+/// The finding as the contents of a file. Throws Error for a format that it does not have: SVG without a figure, PNG
+/// unless its only figure is a map.
+std::string contents_of(const Finding& finding, Format format);
+
+/// --format and --out.
+struct OutputFlags {
+  Format format = Format::text;
+  std::filesystem::path out;  ///< empty: standard output
+
+  void add_to(Cli& cli);
+  /// The format: that of --format, or else the one of which --out has the ending.
+  Format chosen(const Cli& cli) const;
+  /// Writes the contents to --out, atomically, or to standard output. A PNG is not written to a terminal.
+  void write(const std::string& contents) const;
+  /// Writes contents_of() in the chosen format.
+  void write(const Cli& cli, const Finding& finding) const { write(contents_of(finding, chosen(cli))); }
+};
+
+}  // namespace fovea

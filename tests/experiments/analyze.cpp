@@ -1,0 +1,408 @@
+// `analyze` and what it is made of: views of attentions, findings, demonstrations with the papers' numbers.
+#include <cmath>
+#include <numeric>
+
+#include <boost/test/unit_test.hpp>
+#include <zlib.h>
+
+#include "attention/engine/attend.h"
+#include "attention/registry.h"
+#include "autograd/operations.h"
+#include "experiments/support/analysis/analyzed_run.h"
+#include "experiments/support/analysis/demonstrations.h"
+#include "experiments/support/analysis/run_analyses.h"
+#include "experiments/support/report/png.h"
+#include "tests/experiments/programs.h"
+
+using namespace fovea;
+
+namespace {
+
+/// The numbers of one row of a finding's first table, without the row's name.
+std::vector<double> row_of(const Finding& finding, const std::string& name, std::size_t table = 0) {
+  std::vector<double> numbers;
+  for (const Json& row : finding.tables.at(table).table.json()) {
+    if (row.at("") != name) continue;
+    for (const auto& [key, value] : row.items())
+      if (!key.empty()) numbers.push_back(value.get<double>());
+  }
+  return numbers;
+}
+
+void check_row(const Finding& finding, const std::string& name, const std::vector<double>& expected,
+               std::size_t table = 0) {
+  const std::vector<double> found = row_of(finding, name, table);
+  BOOST_TEST_REQUIRE(found.size() == expected.size(), name);
+  for (std::size_t k = 0; k < found.size(); ++k)
+    BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-6, name << ": " << k << ": " << found[k] << ", " << expected[k]);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(analyze)
+
+// ---- Demonstrations: the numbers are those of the papers' figures and of an independent program
+
+BOOST_AUTO_TEST_CASE(the_window_between_two_positions_is_that_of_figure_1) {
+  const std::vector<double> between{0, 0, 1, 1, 1, 1, 1, 1, 0, 0};
+  check_row(window_demo({}), "mask m", between);
+  check_row(window_demo({.left = 7, .right = 2}), "mask m", between);
+  check_row(window_demo({.left = 7, .right = 2, .mask = "discrete"}), "mask m", std::vector<double>(10, 0));
+}
+
+BOOST_AUTO_TEST_CASE(the_window_between_two_distributions_is_that_of_the_equations) {
+  const std::vector<double> left{.1, .6, .2, .1}, right{.05, .15, .5, .3};
+  const auto demo = [&](int segment, const std::string& mask) {
+    return window_demo({.left_pointer = left, .right_pointer = right, .segment = segment, .mask = mask});
+  };
+  check_row(demo(1, "paper"), "F left", {.1, .7, .9, 1});
+  check_row(demo(1, "paper"), "S right", {1, .95, .8, .3});
+  check_row(demo(1, "paper"), "mask m", {.15, .845, .93, .4});
+  check_row(demo(1, "exact"), "mask m", {.145, .755, .83, .37});
+  check_row(demo(2, "paper"), "F left", {.7, .7, 1, 1});
+  check_row(demo(2, "paper"), "mask m", {.9, .9, 1.1, 1.1});
+  check_row(window_demo({.left_pointer = {.1, .2, .3, .2, .2}, .right_pointer = {.2, .1, .1, .2, .4}, .segment = 2}),
+            "mask m", {.6, .6, .98, .98, .6});
+}
+
+BOOST_AUTO_TEST_CASE(flexible_attention_selects_the_keys_of_the_worked_example) {
+  const Finding finding = flexible_demo({});
+  const auto close = [&](const char* name, std::vector<double> expected, std::size_t table = 0) {
+    const std::vector<double> found = row_of(finding, name, table);
+    BOOST_TEST_REQUIRE(found.size() == expected.size());
+    for (std::size_t k = 0; k < found.size(); ++k) BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-5, name);
+  };
+  close("penalty", {.675, .208333, .008333, .075, .408333, 1.008333, 1.875, 3.008333});
+  close("weight, all keys", {0.04891, 0.173583, 0.128594, 0.539149, 0.057781, 0.021256, 0.026843, 0.003883});
+  close("weight, window", {0.050461, 0.179086, 0.13267, 0.55624, 0.059613, 0.02193, 0, 0});
+  close("in the window", {1, 1, 1, 1, 1, 1, 0, 0});
+  close("next focus, all keys", {2.573862}, 1);
+  close("next focus, window", {2.461248}, 1);
+}
+
+BOOST_AUTO_TEST_CASE(location_weights_are_the_densities_of_the_slides) {
+  const Finding finding = location_demo({.length = 3, .scales = {1}});
+  const auto first_digits = [](double x) { return std::round(x * 1e5) / 1e5; };
+  std::vector<double> laplace = row_of(finding, "Laplace, b = 1"), gaussian = row_of(finding, "Gaussian, sigma = 1");
+  std::transform(laplace.begin(), laplace.end(), laplace.begin(), first_digits);
+  std::transform(gaussian.begin(), gaussian.end(), gaussian.begin(), first_digits);
+  BOOST_TEST(laplace == (std::vector{.18394, .5, .18394}), boost::test_tools::per_element());
+  BOOST_TEST(gaussian == (std::vector{.24197, .39894, .24197}), boost::test_tools::per_element());
+  const std::vector<double> normalized =
+      row_of(location_demo({.length = 7, .scales = {2}, .normalize = true}), "Gaussian, sigma = 2");
+  BOOST_TEST(std::abs(std::accumulate(normalized.begin(), normalized.end(), 0.0) - 1) < 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(the_distance_is_never_above_nine_delta_and_equal_steps_reach_it) {
+  for (std::int64_t width : {1, 8}) {
+    const Finding finding = distance_bound({.draws = 3000, .width = width, .seed = 7});
+    check_row(finding, "above 9 delta", {0});
+    check_row(finding, "three equal steps", {9});
+    BOOST_TEST(row_of(finding, "largest").at(0) > 1);
+  }
+}
+
+// ---- The parts of the equation
+
+BOOST_AUTO_TEST_CASE(traced_parts_of_the_equation_give_the_weights) {
+  for (const char* specification :
+       {"global", "gaussian", "gaussian(window=fixed) + relative", "window(use=additive, segment=2)", "window",
+        "local_p", "dman", "sman(width=fixed, distance=1)", "alibi", "soft_cap", "sliding(left=2, right=1)",
+        "flexible(threshold=0.8)", "classic(additive + flexible)", "heads(gaussian*1, window*1)"}) {
+    const bool crosses = std::string(specification).find("flexible") != std::string::npos;
+    const std::int64_t I = 5, J = crosses ? 7 : 5;
+    const auto attention = attention_factory(specification)(
+        {.model_dim = 8, .heads = 2, .place = crosses ? Place::cross : Place::encoder});
+    attention->initialise(3);
+    attention->train(false);
+    NoGrad off;
+    AttentionTrace trace, plain;
+    Generator generator(5);
+    Tensor keys = Tensor::empty({2, J, 8}), queries = Tensor::empty({2, I, 8});
+    fill_normal(keys, generator);
+    fill_normal(queries, generator);
+    const Variable key = keys, query = crosses ? Variable(queries) : key;
+    AttentionInput input{.query = query, .key = key, .value = key};
+    input.key_lengths = Tensor::from(std::vector<std::int32_t>{int(J), 3}, {2});
+    input.trace = &plain;
+    attention->forward(input);
+    {
+      TracedEquationScope parts;
+      input.trace = &trace;
+      attention->forward(input);
+    }
+    std::map<std::string, Variable> parts(trace.quantities.begin(), trace.quantities.end());
+    for (const char* name : {"scores", "logits", "bias", "seen"}) BOOST_TEST_REQUIRE(parts.count(name), specification);
+    for (const auto& [name, value] : plain.quantities) BOOST_TEST(name != "logits");
+    Variable weights = softmax(parts["logits"]);
+    if (parts.count("window_factor")) weights = weights * parts["window_factor"];
+    const std::vector<double> found = weights.value().to_vector<double>(),
+                              expected = trace.weights.value().to_vector<double>(),
+                              seen = parts["seen"].value().to_vector<double>(),
+                              logits = parts["logits"].value().to_vector<double>(),
+                              sums = (parts["scores"] + parts["bias"]).value().to_vector<double>();
+    double worst = 0, worst_sum = 0;
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      worst = std::max(worst, std::abs(found[k] - expected[k]));
+      if (seen[k] > 0)
+        worst_sum = std::max(worst_sum, std::abs(logits[k] - sums[k]));
+      else
+        BOOST_TEST(std::isinf(logits[k]));
+    }
+    BOOST_TEST(worst < 2e-6, specification << ": " << worst);
+    BOOST_TEST(worst_sum < 2e-5, specification << ": " << worst_sum);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_option_is_set_in_every_method_that_has_it) {
+  BOOST_TEST(with_option("classic(additive + flexible)", "threshold", "1.2") ==
+             "classic(additive + flexible(threshold=1.2))");
+  BOOST_TEST(with_option("classic(additive + flexible(sigma=2, threshold=inf))", "threshold", "0.3") ==
+             "classic(additive + flexible(sigma=2, threshold=0.3))");
+  BOOST_TEST(with_option("flexible(sigma=2)", "threshold", "0.3") == "flexible(threshold=0.3, sigma=2)");
+  BOOST_TEST(with_option("heads(gaussian*2, window*2) + alibi", "segment", "3") ==
+             "heads(gaussian*2, window(segment=3)*2) + alibi");
+  BOOST_TEST(with_option("gaussian", "threshold", "1") == "");
+}
+
+// ---- Findings and files
+
+BOOST_AUTO_TEST_CASE(a_png_has_the_colours_of_the_cells) {
+  const std::string file =
+      png(HeadMaps{.title = "", .queries = {"a", "b"}, .keys = {"x"}, .heads = {{"h", {1, 0}}}}, 2);
+  BOOST_TEST_REQUIRE(file.substr(1, 3) == "PNG");
+  const auto number = [&](std::size_t at) {
+    std::uint32_t value = 0;
+    for (std::size_t k = 0; k < 4; ++k) value = value << 8 | static_cast<unsigned char>(file[at + k]);
+    return value;
+  };
+  BOOST_TEST(number(16) == 2u);  // width
+  BOOST_TEST(number(20) == 4u);
+  for (std::size_t at = 8; at < file.size(); at += 12 + number(at))
+    BOOST_TEST(number(at + 8 + number(at)) ==
+               crc32(0, reinterpret_cast<const Bytef*>(file.data() + at + 4), number(at) + 4));
+  const std::size_t data = file.find("IDAT");
+  std::string lines(4 * (1 + 2 * 3), '\0');
+  uLongf size = lines.size();
+  BOOST_TEST_REQUIRE(uncompress(reinterpret_cast<Bytef*>(lines.data()), &size,
+                                reinterpret_cast<const Bytef*>(file.data() + data + 4), number(data - 4)) == Z_OK);
+  BOOST_TEST(lines.substr(1, 3) == "\x0b\x5c\xad");
+  BOOST_TEST(lines.substr(7 * 2 + 1, 3) == "\xff\xff\xff");
+}
+
+BOOST_AUTO_TEST_CASE(a_table_keeps_all_digits_in_tsv_and_json) {
+  Table table({"name", "D"});
+  table.row({"a\tb", Cell::number(1.0 / 3, 1)}).row({"c", {}});
+  BOOST_TEST(table.tsv().starts_with("name\tD\n"));
+  BOOST_TEST(table.tsv().find("0.3333333333333333\n") != std::string::npos);
+  BOOST_TEST(table.json()[0]["D"].get<double>() == 1.0 / 3);
+  BOOST_TEST(table.json()[0]["name"] == "a\tb");
+  BOOST_TEST(table.json()[1]["D"].is_null());
+}
+
+namespace {
+
+/// One small trained run of each kind, made once.
+struct TrainedRuns {
+  Folder folder;
+  std::string translation, recurrent, classifier;
+
+  TrainedRuns() {
+    const auto train = [&](const std::string& program, const std::string& name, std::vector<std::string> flags) {
+      const std::string out = (folder / name).string();
+      const Ended done = ended(program, joined(std::move(flags), {"--out", out}));
+      BOOST_TEST_REQUIRE(done.status == 0, done.err);
+      return out;
+    };
+    const std::vector<std::string> small{
+        "--data",    few_sentences, "--model-dim",        "8", "--heads",     "2", "--updates", "3", "--layers", "1",
+        "--longest", "9",           "--feed-forward-dim", "8", "--min-count", "1"};
+    translation = train("translate", "a",
+                        joined(small, {"--block-order", "dman > attention > feed-forward", "--attention", "gaussian",
+                                       "--decoder-attention", "window"}));
+    recurrent = train("translate", "b",
+                      joined(small, {"--architecture", "rnn", "--attention", "classic(additive + flexible)"}));
+    classifier = train("agreement", "c",
+                       {"--data", "generated:train=60,dev=10,test=20", "--model-dim", "8", "--layers", "2", "--updates",
+                        "2", "--attention", "gaussian(layers=1)", "--feed-forward-dim", "8"});
+  }
+};
+
+TrainedRuns& runs() {
+  static TrainedRuns made;
+  return made;
+}
+
+Json json_of(std::vector<std::string> flags) {
+  flags.insert(flags.end(), {"--format", "json"});
+  const Ended done = ended("analyze", flags);
+  BOOST_TEST_REQUIRE(done.status == 0, done.err);
+  return Json::parse(done.out);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_weights_of_a_sentence_sum_to_one_at_every_place_and_layer) {
+  const auto run = AnalyzedRun::open(runs().translation);
+  const SentenceView sentence = run->sentence(3);
+  std::vector<std::string> titles;
+  for (const AttentionView& view : sentence.attentions) {
+    titles.push_back(view.title() + ": " + view.method);
+    const std::vector<double> weights = view.head(view.at("weights"), 2);
+    const auto row = weights.end() - std::ptrdiff_t(view.keys.size());
+    if (view.method != "window")
+      BOOST_TEST(std::abs(std::accumulate(row, weights.end(), 0.0) - 1) < 1e-5, view.title());
+    for (std::size_t h : {0, 1}) BOOST_TEST(view.head(view.at("logits"), std::int64_t(h)).size() == weights.size());
+  }
+  const std::vector<std::string> expected{"encoder, layer 1: dman", "encoder, layer 1, attention 2: gaussian",
+                                          "decoder, layer 1: dman", "decoder, layer 1, attention 2: window",
+                                          "cross, layer 1: global"};
+  BOOST_TEST(titles == expected, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(one_sentence_comes_in_every_format) {
+  const std::vector<std::string> flags{runs().translation, "--sentence", "1", "--place", "cross"};
+  const std::map<std::string, std::string> beginnings{{"text", "cross, layer 1: weights"},
+                                                      {"tsv", "# weights, head 1\nquery\ttoken"},
+                                                      {"json", "{"},
+                                                      {"svg", "<?xml"},
+                                                      {"png", "\x89PNG"},
+                                                      {"html", "<!DOCTYPE html>"}};
+  for (const auto& [format, beginning] : beginnings) {
+    const Ended done = ended("analyze", joined(flags, {"--format", format}));
+    BOOST_TEST(done.status == 0, done.err);
+    BOOST_TEST(done.out.starts_with(beginning), format << ": " << done.out.substr(0, 40));
+  }
+  const Folder folder;
+  const std::string page = (folder / "page.html").string();
+  BOOST_TEST(ended("analyze", joined(flags, {"--out", page})).status == 0);
+  BOOST_TEST(contents(page).find("const data = [{") != std::string::npos);
+  const Json mean = json_of(joined(flags, {"--head", "mean"})), all = json_of(flags);
+  const auto cell = [](const Json& table) {  // the last key of the second query
+    const Json& row = table.at("rows").at(1);
+    return std::prev(row.end()).value().get<double>();
+  };
+  BOOST_TEST(std::abs(cell(mean.at("tables").at(0)) -
+                      (cell(all.at("tables").at(0)) + cell(all.at("tables").at(1))) / 2) < 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(every_quantity_that_is_listed_can_be_shown) {
+  const Json list = json_of({runs().translation, "--what", "list"}).at("tables").at(0).at("rows");
+  std::set<std::string> names;
+  for (const Json& row : list) {
+    const std::string title = row.at("attention");
+    names.insert(row.at("quantity"));
+    const std::vector<std::string> flags{runs().translation,
+                                         "--place",
+                                         title.substr(0, title.find(',')),
+                                         "--sub-layer",
+                                         title.ends_with("2") ? "2" : "1",
+                                         "--what",
+                                         row.at("quantity")};
+    const bool of_pairs = row.at("a number for each") == "query and key";
+    BOOST_TEST(json_of(flags).at("tables").size() == (of_pairs ? row.at("heads").get<std::size_t>() : 1));
+    if (names.size() > 12) break;
+  }
+  for (const char* name : {"weights", "logits", "bias", "mask", "center", "width", "left_pointer", "window"})
+    BOOST_TEST(names.count(name), name);
+}
+
+BOOST_AUTO_TEST_CASE(an_own_text_is_read_with_the_runs_vocabulary) {
+  const std::string text = AnalyzedRun::open(runs().translation)->sentence(0).pair.source;
+  const Json own = json_of({runs().translation, "--text", text, "--place", "encoder", "--head", "1"}),
+             same = json_of({runs().translation, "--sentence", "0", "--place", "encoder", "--head", "1"});
+  BOOST_TEST(own.at("tables") == same.at("tables"));
+  BOOST_TEST(json_of({runs().classifier, "--text", "the cats near the dog"}).at("tables").at(0).at("rows").size() >=
+             5u);
+}
+
+BOOST_AUTO_TEST_CASE(mass_grows_with_the_distance_and_ends_at_100) {
+  const Json rows = json_of({"mass", runs().classifier, runs().translation, "--within", "0,1,2,100", "--by-head"})
+                        .at("tables")
+                        .at(0)
+                        .at("rows");
+  std::size_t encoders = 0;
+  for (const Json& row : rows) {
+    if (row.at("place") != "encoder") continue;
+    ++encoders;
+    BOOST_TEST(row.at("w = 0").get<double>() <= row.at("w = 1").get<double>());
+    BOOST_TEST(row.at("w = 1").get<double>() <= row.at("w = 2").get<double>());
+    BOOST_TEST(std::abs(row.at("w = 100").get<double>() - 100) < 1e-3);
+  }
+  BOOST_TEST(encoders == 2 * 5 + 2 * 3u);  // layers of 4 heads and their mean, of 2 heads and their mean
+}
+
+BOOST_AUTO_TEST_CASE(widths_are_those_of_the_layers_that_have_them) {
+  const Json rows = json_of({"widths", runs().classifier}).at("tables").at(0).at("rows");
+  BOOST_TEST(rows.size() == 4u);
+  for (const Json& row : rows) {
+    BOOST_TEST(row.at("layer") == 1);
+    BOOST_TEST(row.at("width D").get<double>() > 0.1);
+  }
+  BOOST_TEST(ended("analyze", {"widths", runs().recurrent}).status == 2);
+}
+
+BOOST_AUTO_TEST_CASE(steps_have_gates_windows_and_means) {
+  const Json tables = json_of({"steps", runs().recurrent, "--sentences", "4"}).at("tables");
+  for (const char* name : {"gate", "focus", "window size"}) BOOST_TEST(tables[0].at("rows")[0].contains(name), name);
+  std::map<std::string, double> means;
+  for (const Json& row : tables[1].at("rows")) means[row.at("quantity")] = row.at("mean");
+  BOOST_TEST(means.at("gate") > 0);
+  BOOST_TEST(means.at("gate") < 1);
+  BOOST_TEST(means.at("window size") == means.at("source length"));  // no threshold
+}
+
+BOOST_AUTO_TEST_CASE(a_threshold_of_infinity_changes_nothing_and_a_small_one_narrows_the_window) {
+  const Json rows =
+      json_of({"vary", runs().recurrent, "--vary", "threshold=0.05,inf", "--on", "test"}).at("tables")[0].at("rows");
+  const Json recorded = load_json(runs().recurrent + "/result.json").at("tests").at("test");
+  BOOST_TEST_REQUIRE(rows.size() == 2u);
+  BOOST_TEST(rows[1].at("BLEU").get<double>() == recorded.at("scores").at("BLEU").get<double>());
+  BOOST_TEST(rows[0].at("window").get<double>() < rows[1].at("window").get<double>() - 1);
+  BOOST_TEST(ended("analyze", {"vary", runs().recurrent, "--vary", "treshold=1"}).status == 2);
+}
+
+BOOST_AUTO_TEST_CASE(charts_of_finished_runs_compare_them_with_the_first) {
+  const Json gaps =
+      json_of({"ngrams", runs().translation, runs().translation, runs().recurrent}).at("tables")[0].at("rows");
+  BOOST_TEST(gaps.size() == 24u);
+  for (std::size_t k = 0; k < 16; ++k) BOOST_TEST(gaps[k].at("gap") == 0);
+  std::int64_t examples = 0;
+  const Json lengths = json_of({"lengths", runs().classifier, "--buckets", "4,8"}).at("tables")[0].at("rows");
+  for (const Json& row : lengths) examples += row.at("examples").get<std::int64_t>();
+  BOOST_TEST(examples == 20);
+}
+
+BOOST_AUTO_TEST_CASE(other_views_of_a_run_are_made) {
+  const std::vector<std::vector<std::string>> all{{"align", runs().translation, runs().recurrent, "--sentence", "2"},
+                                                  {"row", runs().classifier, "--query", "2", "--head", "3"},
+                                                  {"masks", runs().translation},
+                                                  {"model", runs().recurrent}};
+  for (const std::vector<std::string>& flags : all)
+    for (const char* format : {"text", "html"}) {
+      const Ended done = ended("analyze", joined(flags, {"--format", format}));
+      BOOST_TEST(done.status == 0, flags[0] << ": " << done.err);
+    }
+  const Json model = json_of({"model", runs().translation});
+  BOOST_TEST(model.at("notes")[0] == "A layer of the encoder: dman → gaussian → feed-forward");
+}
+
+BOOST_AUTO_TEST_CASE(mistakes_are_one_line_that_says_what_would_be_right) {
+  const std::map<std::vector<std::string>, std::string> mistakes{
+      {{"runs/none"}, "there is no such directory of a run"},
+      {{runs().translation, "--sentence", "99"}, "--sentence 99: there are 12 sentences"},
+      {{runs().translation, "--layer", "2"}, "it has encoder, layer 1"},
+      {{runs().translation, "--what", "gate"}, "has no 'gate'; it has weights"},
+      {{runs().translation, "--head", "3"}, "--head 3: cross, layer 1 has 2 heads"},
+      {{"widths"}, "RUNS, the directories of one or more trained runs, are missing"},
+      {{"mas"}, "did you mean"},
+      {{"model", runs().translation, "--format", "svg"}, "this has no picture"}};
+  for (const auto& [flags, message] : mistakes) {
+    const Ended done = ended("analyze", flags);
+    BOOST_TEST(done.status == 2);
+    BOOST_TEST(done.err.find(message) != std::string::npos, done.err);
+    BOOST_TEST(done.err.find('\n') == done.err.size() - 1, done.err);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,123 @@
+// `generate`: the generated texts as files, which train as `--data generated` does.
+#include <fstream>
+#include <set>
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/metrics/alignment.h"
+#include "experiments/support/program/run_log.h"
+#include "experiments/support/text/lines.h"
+#include "experiments/support/text/words.h"
+#include "tests/experiments/programs.h"
+
+using namespace fovea;
+
+namespace {
+
+void require_done(const std::string& program, const std::vector<std::string>& flags) {
+  const Ended done = ended(program, flags);
+  BOOST_TEST_REQUIRE(done.status == 0, done.err);
+}
+
+/// The losses of a training of `program`, and the hashes of its data.
+std::string trained(const std::string& program, const std::string& out, const std::vector<std::string>& flags) {
+  require_done(program, joined(flags, {"--out", out}));
+  std::string text = text_of(load_json(out + "/data.json"));
+  for (const Json& line : read_log(out + "/log.jsonl"))
+    if (line.contains("loss")) text += " " + text_of(line.at("loss"));
+  return text;
+}
+
+struct Grammar {
+  std::string name, program, sizes;
+  std::vector<std::string> generate, read;  ///< flags of `generate`, and of a program that reads the files
+};
+
+const std::vector<Grammar> grammars{
+    {"mt", "translate", "train=60,dev=10,test=12", {}, {"--source", "source", "--target", "target"}},
+    {"sum", "summarize", "train=60,dev=10,test=12", {}, {"--source", "article", "--target", "headline"}},
+    {"lm", "language_model", "train=60,dev=10,test=12", {}, {}},
+    {"sent", "sentiment", "train=60,dev=10,test=12", {}, {}},
+    {"sva", "agreement", "train=90,dev=10,test=900", {"--examples", "1000"}, {}}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(generate)
+
+BOOST_AUTO_TEST_CASE(training_on_the_files_is_training_on_generated_data) {
+  for (const Grammar& grammar : grammars) {
+    const Folder folder;
+    const std::string files = (folder / "files").string(), data = "generated:" + grammar.sizes + ",seed=5";
+    std::vector<std::string> flags = grammar.generate;
+    if (flags.empty()) flags = {"--data", "generated:" + grammar.sizes};
+    require_done("generate", joined({grammar.name, "--out", files, "--seed", "5"}, flags));
+    std::vector<std::string> model{"--model-dim", "8", "--updates", "2", "--feed-forward-dim", "8", "--layers", "1"};
+    if (grammar.name == "mt" || grammar.name == "sum") model.insert(model.end(), {"--longest", "4"});
+    const std::string of_files =
+        trained(grammar.program, (folder / "a").string(), joined(joined({"--data", files}, grammar.read), model));
+    BOOST_TEST(of_files == trained(grammar.program, (folder / "b").string(), joined({"--data", data}, model)),
+               grammar.name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_hard_subset_is_that_of_the_program) {
+  const Folder folder;
+  const std::string files = (folder / "files").string();
+  require_done("generate", {"sva", "--out", files, "--examples", "400"});
+  const TextFile test = read_lines((folder / "files/sva_test.tsv").string()),
+                 hard = read_lines((folder / "files/sva_hard.tsv").string());
+  BOOST_TEST(test.lines.size() == 361u);
+  std::vector<std::string> expected;
+  for (const std::string& line : test.lines) {
+    const auto columns = split_columns(line);
+    if (columns[3] == "n_intervening" || columns[3] == columns[4]) expected.push_back(line);
+  }
+  BOOST_TEST(hard.lines == expected, boost::test_tools::per_element());
+  BOOST_TEST(hard.lines.size() > 20u);
+  const std::vector<std::string> model{"--model-dim", "8", "--updates",          "1",
+                                       "--layers",    "1", "--feed-forward-dim", "8"};
+  require_done("agreement", joined({"--data", files, "--hard-subset", "--out", (folder / "run").string()}, model));
+  BOOST_TEST(load_json(folder / "run/data.json").at("test").at("examples") == hard.lines.size() - 1);
+}
+
+BOOST_AUTO_TEST_CASE(characters_are_linked_where_their_words_are) {
+  const Folder folder;
+  for (const char* form : {"words", "characters"})
+    require_done("generate", {"mt", "--out", (folder / form).string(), "--data", "generated:train=20,dev=1,test=1",
+                              std::string(form) == "words" ? "--no-characters" : "--characters"});
+  const auto lines = [&](const std::string& name) { return read_lines((folder / name).string()).lines; };
+  const auto words = lines("words/train.target"), characters = lines("characters/train.target");
+  const auto links = lines("words/train.align"), character_links = lines("characters/train.align");
+  for (std::size_t k = 0; k < words.size(); ++k) {
+    std::string joined_again;
+    std::set<Link> of_words;
+    std::vector<std::int64_t> word{0};
+    for (std::string_view character : split_words(characters[k])) {
+      joined_again += character == "▁" ? " " : character;
+      word.push_back(word.back() + (character == "▁"));
+    }
+    BOOST_TEST(joined_again == words[k]);
+    const GoldAlignment gold = parse_alignment(character_links[k]);
+    BOOST_TEST(gold.sure.empty());
+    std::set<std::int64_t> linked;
+    for (const Link& link : gold.possible) linked.insert(word[static_cast<std::size_t>(link.target) + 1]);
+    std::set<std::int64_t> expected;
+    for (const Link& link : parse_alignment(links[k]).sure) expected.insert(link.target);
+    BOOST_TEST(linked == expected, boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_failure_is_one_line_and_leaves_older_files) {
+  const Folder folder;
+  const std::string files = (folder / "files").string();
+  require_done("generate", {"lm", "--out", files, "--train", "3", "--dev", "1", "--test", "1"});
+  const auto before = read_lines(files + "/train.txt").lines;
+  const Ended wrong = ended("generate", {"lm", "--out", files, "--data", "generated:word=3"});
+  BOOST_TEST(wrong.status == 2);
+  BOOST_TEST(wrong.err.find("no option 'word' (column 11); did you mean 'words'?") != std::string::npos, wrong.err);
+  BOOST_TEST(wrong.err.find('\n') == wrong.err.size() - 1);
+  BOOST_TEST(ended("generate", {"lm", "--out", files + "/train.txt"}).status == 2);
+  BOOST_TEST(read_lines(files + "/train.txt").lines == before, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
