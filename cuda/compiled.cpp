@@ -76,12 +76,18 @@ class Program {
   nvrtcProgram program_ = nullptr;
 };
 
-int newest_architecture() {
+/// Returns what to compile for: "sm_90", machine code, if NVRTC can make it for this architecture, or else
+/// "compute_80", code for the driver, of the newest architecture before it that NVRTC knows.
+std::string target_for(int architecture) {
   int count = 0;
   check_nvrtc(nvrtcGetNumSupportedArchs(&count), "architectures");
-  std::vector<int> all(static_cast<std::size_t>(count));
+  std::vector<int> all(static_cast<std::size_t>(count));  // in ascending order
   check_nvrtc(nvrtcGetSupportedArchs(all.data()), "architectures");
-  return *std::max_element(all.begin(), all.end());
+  const auto newer = std::upper_bound(all.begin(), all.end(), architecture);
+  require(newer != all.begin(), "cuda: NVRTC makes code for sm_{} and newer GPUs; this one is sm_{}", all.front(),
+          architecture);
+  const int target = *(newer - 1);
+  return fmt::format("{}_{}", target == architecture ? "sm" : "compute", target);
 }
 
 // ---- The driver ----
@@ -156,9 +162,7 @@ CUfunction kernel_of(const char* name, const std::string& text, const char* kern
 }  // namespace
 
 CompiledCode compile(const char* name, const std::string& text, int architecture) {
-  const int newest = newest_architecture();
-  return Program(name, text)
-      .compile(architecture <= newest ? fmt::format("sm_{}", architecture) : fmt::format("compute_{}", newest));
+  return Program(name, text).compile(target_for(architecture));
 }
 
 void launch_compiled(const char* name, std::int64_t bytes, const std::string& text, const char* kernel,

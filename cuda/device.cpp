@@ -35,8 +35,11 @@ constexpr double gibibyte = 1 << 30;
 /// Whether every launch waits, so that a kernel's failure is noticed where it happens.
 bool is_synchronous() {
   static const bool is_set = [] {
-    const char* text = std::getenv("FOVEA_CUDA_SYNC");
-    return text && std::string_view(text) != "0" && *text;
+    const char* variable = std::getenv("FOVEA_CUDA_SYNC");
+    const std::string_view text = variable ? variable : "0";
+    require(text == "0" || text == "1",
+            "FOVEA_CUDA_SYNC={}: 1 makes the host wait for every kernel, 0, the default, does not", text);
+    return text == "1";
   }();
   return is_set;
 }
@@ -118,12 +121,15 @@ IndexReport* index_report() {
 
 namespace {
 
-/// Throws if a kernel has reported an index, and clears the report. The stream is idle.
+/// Throws if a kernel has reported an index, and clears the report. A kernel that another thread launched since may be
+/// writing it.
 void throw_reported_index() {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
-  if (!index_report()->is_written) return;
-  const IndexReport report = std::exchange(*index_report(), {});
+  std::atomic_ref<unsigned> is_written(index_report()->is_written);
+  if (!is_written.load(std::memory_order_acquire)) return;
+  const IndexReport report = *index_report();
+  is_written.store(false, std::memory_order_release);  // from here on a kernel may write the next report
   report.check.fail_at(report.position, report.value);
 }
 
@@ -157,15 +163,15 @@ class Memory {
 
   std::byte* allocate(std::size_t bytes) {
     std::lock_guard lock(mutex_);
-    const std::uint64_t before = reserved();
     void* block = from_pool(bytes);
     if (!block) {
-      release_cache();
+      trim();
       block = from_pool(bytes);
     }
     if (!block) refuse_to_allocate(bytes);
     ++statistics_.allocations;
-    if (reserved() > before) ++statistics_.system_allocations;
+    const std::uint64_t before = std::exchange(reserved_, reserved());
+    if (reserved_ > before) ++statistics_.system_allocations;
     statistics_.bytes_in_use += bytes;
     statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.bytes_in_use);
     return static_cast<std::byte*>(block);
@@ -189,12 +195,18 @@ class Memory {
     statistics_.peak_bytes = statistics_.bytes_in_use;
   }
   void release_cache() {
-    wait_for_stream("release_cache");
-    release_staging();
-    check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+    std::lock_guard lock(mutex_);
+    trim();
   }
 
  private:
+  void trim() {
+    wait_for_stream("release_cache");
+    release_staging();
+    check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+    reserved_ = reserved();
+  }
+
   /// Returns null if the device has not enough memory.
   static void* from_pool(std::size_t bytes) {
     void* block = nullptr;
@@ -219,6 +231,7 @@ class Memory {
   }
 
   cudaMemPool_t pool_ = nullptr;
+  std::uint64_t reserved_ = 0;  ///< bytes of the pool after the last allocation or release
   mutable std::mutex mutex_;
   AllocatorStatistics statistics_;
 };
@@ -303,6 +316,7 @@ int count_gpus(std::string& obstacle) {
 
 /// Makes the GPU the device of this thread, and throws Error if it cannot be used. Returns its number.
 int start_gpu() {
+  is_synchronous();  // throws if the environment's value is a wrong one
   std::string obstacle;
   const int count = count_gpus(obstacle);
   require(count > 0, "--device cuda: {}; use --device cpu", obstacle);

@@ -40,7 +40,12 @@ __global__ void report_first_outside(RangeCheck check, const Index* index, std::
   const std::int64_t begin = count * blockIdx.x / gridDim.x, end = count * (blockIdx.x + 1) / gridDim.x;
   const std::int64_t mine = first_outside(begin, end);
   if (mine == end || first_outside(0, begin) != begin) return;
-  if (threadIdx.x == 0 && !report->is_written) *report = {check, mine, index[mine], true};
+  if (threadIdx.x != 0 || report->is_written) return;
+  report->check = check;
+  report->position = mine;
+  report->value = index[mine];
+  __threadfence_system();  // the host, when it sees that the report is written, also sees what was written before
+  *static_cast<volatile unsigned*>(&report->is_written) = 1;
 }
 
 void check_range(const RangeCheck& check, const Tensor& index) {

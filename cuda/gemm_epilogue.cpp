@@ -3,7 +3,7 @@
 //
 // cuBLASLt's results repeat bit for bit on one type of GPU with one version of the library (cuBLAS's documentation,
 // "Results Reproducibility"): an algorithm adds in a fixed order, and its workspace is ours. Which algorithm runs
-// depends on the problem only: it is chosen for a fixed alignment, not for the addresses of the day.
+// depends on the problem only. Of the addresses, it depends on whether all of them are multiples of 16 bytes.
 #include <map>
 #include <mutex>
 #include <optional>

@@ -5,11 +5,12 @@
 
 namespace fovea::cuda {
 
-/// The first index that was outside of its range since the host last looked.
+/// The first index that was outside of its range since the host last looked. A kernel writes the other members before
+/// `is_written`, with a fence between them, and the host reads them after it.
 struct IndexReport {
   RangeCheck check;
   std::int64_t position, value;
-  bool is_written;
+  unsigned is_written;
 };
 
 /// Returns the report that kernels write, in the host's memory.

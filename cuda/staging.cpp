@@ -24,8 +24,7 @@ struct Block {
   void* memory = nullptr;
   cudaEvent_t was_read = nullptr;
 
-  explicit Block(std::size_t bytes) : bytes(bytes) {
-    check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+  Block(std::size_t bytes, void* memory) : bytes(bytes), memory(memory) {
     check(cudaEventCreateWithFlags(&was_read, cudaEventDisableTiming), "cudaEventCreate");
   }
   bool is_free() const {
@@ -34,6 +33,16 @@ struct Block {
     return status == cudaSuccess;
   }
 };
+
+/// Returns null if the host has not enough memory that can be pinned.
+void* pinned_memory(std::size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, bytes);
+  if (status == cudaSuccess) return memory;
+  if (status != cudaErrorMemoryAllocation) refuse(status, "cudaMallocHost");
+  cudaGetLastError();  // clears the error
+  return nullptr;
+}
 
 /// All blocks that are not being filled, by their size and then by the age of their copies.
 class Staging {
@@ -50,9 +59,16 @@ class Staging {
       blocks.pop_front();
       return oldest;
     }
-    Block made(size);
+    void* memory = pinned_memory(size);
+    if (!memory) {
+      wait_for_stream("upload");
+      release_free_blocks();
+      memory = pinned_memory(size);
+    }
+    require(memory, "cuda: the host has no {} bytes to pin for copies to the GPU; {} bytes are pinned for them now",
+            size, allocated_);
     allocated_ += size;
-    return made;
+    return Block(size, memory);
   }
 
   /// Takes back a block behind whose last copy its event was recorded.
@@ -63,6 +79,11 @@ class Staging {
 
   void release() {
     std::lock_guard lock(mutex_);
+    release_free_blocks();
+  }
+
+ private:
+  void release_free_blocks() {
     for (auto& [size, blocks] : blocks_)
       while (!blocks.empty() && blocks.front().is_free()) {
         cudaEventDestroy(blocks.front().was_read);
@@ -72,7 +93,6 @@ class Staging {
       }
   }
 
- private:
   std::mutex mutex_;
   std::map<std::size_t, std::deque<Block>> blocks_;
   std::size_t allocated_ = 0;  ///< bytes of all blocks, with those that are being filled

@@ -18,8 +18,8 @@ void benchmark_gemm(Cli& cli);
 void benchmark_attention(Cli& cli);
 void benchmark_kernels(Cli& cli);
 
-/// Returns the rate of one f32 product [size, size] by [size, size] on this machine now, in GFLOP/s.
-double machine_gemm_gflops(std::int64_t size);
+/// Returns the rate of one f32 product [size, size] by [size, size] on the device now, in GFLOP/s.
+double gemm_gflops(std::int64_t size, Device device);
 
 inline double seconds_of(const std::function<void()>& work) {
   auto begin = std::chrono::steady_clock::now();

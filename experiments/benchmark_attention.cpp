@@ -9,10 +9,12 @@
 #include "attention/registry.h"
 #include "experiments/benchmark.h"
 #include "experiments/support/attend/engine_flags.h"
+#include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/report/table.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
+#include "tensor/kernels.h"
 #include "tensor/random.h"
 
 namespace fovea {
@@ -23,9 +25,11 @@ struct AttentionOptions {
   std::string method = "global";
   std::int64_t batch = 1, heads = 8, queries = 1024, keys = 0, head_dim = 64;
   bool causal = false, backward = false, table = false, small = false, json = false;
-  std::string pass = "forward", engine = "fused", precision = "f32";
+  std::string pass = "forward", engine = "fused", precision = "f32", device_name = "cpu";
   double dropout = 0;
   int rounds = 5, threads = 0;
+
+  Device device() const { return device_of(device_name); }
 };
 
 /// The plan of a method on random states, ready to be run again and again.
@@ -42,9 +46,10 @@ class Case {
     require(projected, "--method {}: only projected multi-head attention is timed here", method);
     attention_->initialise(1);
     attention_->to(dtype);
+    attention_->to(options.device());
     Generator generator(5);
     auto states = [&](std::int64_t length) {
-      Tensor x = Tensor::empty({options.batch, length, d}, dtype);
+      Tensor x = Tensor::empty({options.batch, length, d}, dtype, options.device());
       fill_normal(x, generator);
       return Variable(x);
     };
@@ -58,7 +63,7 @@ class Case {
     std::erase_if(inputs_, [](const Variable& input) { return !input.requires_grad(); });  // ALiBi's slopes
     set_precision();
     out_ = forward();
-    cotangent_ = Tensor::empty(out_.shape(), dtype);
+    cotangent_ = Tensor::empty(out_.shape(), dtype, options.device());
     fill_normal(cotangent_, generator);
   }
 
@@ -76,10 +81,11 @@ class Case {
   /// Returns the most bytes that the pass held at a time, beyond its inputs and its results.
   std::size_t extra_bytes() {
     results_.clear();
-    std::size_t before = allocator_statistics().bytes_in_use;
-    reset_peak();
+    const Device device = options_.device();
+    std::size_t before = allocator_statistics(device).bytes_in_use;
+    reset_peak(device);
     run();
-    std::size_t peak = allocator_statistics().peak_bytes, given = 0;
+    std::size_t peak = allocator_statistics(device).peak_bytes, given = 0;
     for (const Variable& result : results_) given += result.value().bytes();
     results_.clear();
     return peak - std::min(peak, before + given);
@@ -144,7 +150,7 @@ Turns alternate(const std::vector<Case*>& cases, const AttentionOptions& options
     for (std::size_t k = 0; k < cases.size(); ++k) {
       int repeats = 0;
       double total = 0;
-      while (total < 0.05) total += seconds_of([&] { cases[k]->run(); }), ++repeats;
+      while (total < 0.05) total += kernels(options.device()).time([&] { cases[k]->run(); }), ++repeats;
       turns.seconds[k].push_back(total / repeats);
     }
   return turns;
@@ -235,6 +241,7 @@ void benchmark_attention(Cli& cli) {
                  "keys, the composed form only for a single head of a single sentence")
       .one_of({"f32", "f64", "bf16"});
   cli.option("--rounds", options.rounds, "rounds; each round times the method and plain attention once").range(1, 1000);
+  device_flag(cli, options.device_name);
   cli.option("--threads", options.threads, "number of threads; 0: one per core").range(0, 1024);
   cli.option("--table", options.table, "time all methods instead of --method");
   cli.option(
@@ -249,6 +256,11 @@ void benchmark_attention(Cli& cli) {
           options.keys, options.queries);
   require(!options.small || options.precision != "bf16",
           "--small: products of these sizes are not rounded to bf16; use --precision f32 or f64");
+  const bool is_on_cpu = started_device(cli, options.device_name) == Device::cpu;
+  require(is_on_cpu || options.engine == "blockwise" || options.engine == "composed",
+          "--engine {}: the fused engine computes on the CPU only; with --device {} choose blockwise or "
+          "composed",
+          options.engine, options.device_name);
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_flush_denormals(options.precision != "f64");
 
@@ -262,7 +274,7 @@ void benchmark_attention(Cli& cli) {
     });
   }
   if (options.small) return print_small_sizes(options, methods);
-  const double gemm = machine_gemm_gflops(1024);
+  const double gemm = gemm_gflops(1024, options.device());
   const bool both = options.engine == "both";
   std::vector<std::string> titles{"method", "ms", "GFLOP/s", "of GEMM", "of plain", "extra MiB"};
   if (both) titles.push_back("of composed");

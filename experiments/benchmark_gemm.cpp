@@ -59,8 +59,8 @@ bool is_gpu(Device device) {
 
 }  // namespace
 
-double machine_gemm_gflops(std::int64_t size) {
-  return gflops_of({1, size, size, size}, DType::f32, Precision::f32, Device::cpu);
+double gemm_gflops(std::int64_t size, Device device) {
+  return gflops_of({1, size, size, size}, DType::f32, Precision::f32, device);
 }
 
 void benchmark_gemm(Cli& cli) {

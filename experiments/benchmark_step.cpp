@@ -22,6 +22,7 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -365,13 +366,17 @@ void benchmark_step(Cli& cli) {
   Table table({"attention", "tokens/s", "steps/s", "ratio to first", "by FLOPs", "efficiency", "gemm share", "peak MiB",
                "parameters"});
   const auto tokens = static_cast<double>(options.tokens());
+  const bool is_on_cpu = options.device() == Device::cpu;
   for (const StepResult& result : results) {
-    require(result.system_allocations == 0, "{} blocks came from the system in steady steps of '{}'; expected 0",
-            result.system_allocations, result.title);
+    const std::string grown = fmt::format("{} blocks came from the system in steady steps of '{}'; expected 0",
+                                          result.system_allocations, result.title);
+    require(result.system_allocations == 0 || !is_on_cpu, "{}", grown);
+    if (result.system_allocations > 0) warn(grown);  // CUDA's pool may grow when the order of its blocks changes
     std::vector<double> ratios;
     for (std::size_t round = 0; round < result.seconds.size(); ++round)
       ratios.push_back(results[0].seconds[round] / result.seconds[round]);
     const double step = median(result.seconds), ratio = median(ratios), by_flops = results[0].flops / result.flops;
+    // On a GPU the products are not timed one by one.
     const double gemm_share = result.gemm_seconds / std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
     if (options.json) {
       Json row = {{"attention", result.title},
@@ -382,15 +387,16 @@ void benchmark_step(Cli& cli) {
                   {"launches", result.work.all().launches},
                   {"bytes_moved", result.work.all().bytes},
                   {"waits", result.work.waits},
-                  {"gemm_share", gemm_share},
                   {"ratio_to_first", ratio},
                   {"flop_ratio", by_flops},
                   {"efficiency", ratio / by_flops},
                   {"parameters", result.trainee->parameters()}};
+      if (is_on_cpu) row["gemm_share"] = gemm_share;
       fmt::print("{}\n", text_of(row));
     } else {
       table.row({result.title, Cell::number(tokens / step, 0), Cell::number(1 / step, 3), Cell::number(ratio, 3),
-                 Cell::number(by_flops, 3), Cell::number(ratio / by_flops, 3), Cell::number(gemm_share, 3),
+                 Cell::number(by_flops, 3), Cell::number(ratio / by_flops, 3),
+                 is_on_cpu ? Cell::number(gemm_share, 3) : Cell(),
                  Cell::number(static_cast<double>(result.peak_bytes) / 1048576.0, 1), result.trainee->parameters()});
     }
   }

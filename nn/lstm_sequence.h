@@ -12,7 +12,7 @@ struct RealSteps {
 
 /// Returns the real steps of B sentences with the given `lengths`, i32 [B]: step t of a sentence is real if t is less
 /// than its length. Undefined `lengths` mean length T for all sentences. Throws Error for a length outside 0 … T. If
-/// the lengths lie on a GPU, the host does not read them: `unpadded` is 0 then, and lengths are not checked.
+/// the lengths lie on a GPU, the host does not read them: `unpadded` is 0 then.
 RealSteps real_steps(const Tensor& lengths, std::int64_t B, std::int64_t T, Device device);
 
 struct LstmSequence {

@@ -30,10 +30,10 @@ Tensor matmul_plus_bias(const Tensor& a, const Tensor& b, const Tensor& bias);
 Tensor gemm_with_column_sums(const Tensor& a, const Tensor& b, Tensor& c);
 
 /// How products of f32 tensors are computed. With bf16, both operands are rounded to bf16 and the products are
-/// accumulated in f32. On a GPU that applies to all products. On the CPU it applies to single matrices with m, n and k
-/// of at least 16, to batches that can be computed as one matrix (activations [B, T, d] times a weight [d, n]), and to
-/// fused attention with many queries and keys. Batches of small matrices are still computed in f32, because rounding
-/// them costs more time than it saves.
+/// accumulated in f32. On a GPU, cuBLAS may do so for any product. On the CPU it applies to single matrices with m, n
+/// and k of at least 16, to batches that can be computed as one matrix (activations [B, T, d] times a weight [d, n]),
+/// and to fused attention with many queries and keys. Batches of small matrices are still computed in f32, because
+/// rounding them costs more time than it saves.
 enum class Precision : std::uint8_t { f32, bf16 };
 void set_matmul_precision(Precision precision);
 Precision matmul_precision();

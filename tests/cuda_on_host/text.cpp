@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 #include <dlfcn.h>
 
+#include "cuda/carried_headers.h"
 #include "cuda/map_operands.h"
 #include "cuda/map_text.h"
 #include "cuda/stream.h"
@@ -26,6 +27,32 @@ struct Text {
   int number;
 };
 
+/// The text, and what refers to it, with names that no other text in the same file has.
+std::string with_own_names(const Text& text, const std::string& more = "") {
+  std::string all;
+  for (const char* name : {"map_expression", "expression", "Constants"})
+    all += fmt::format("#define {0} {0}_{1}\n", name, text.number);
+  return all + cuda::map_text(text.expression, text.dtype) + more +
+         "#undef map_expression\n#undef expression\n#undef Constants\n";
+}
+
+/// The texts of all formulas of the registry, and of their gradients, in f32 and f64.
+std::vector<Text> all_texts() {
+  std::vector<Text> texts;
+  for (const auto& [key, formula] : all_formulas())
+    for (DType dtype : {DType::f32, DType::f64})
+      for (const Expression& expression : {formula.value(), formula.gradients()})
+        texts.push_back({expression, dtype, static_cast<int>(texts.size())});
+  return texts;
+}
+
+/// Runs the C++ compiler with these arguments, and fails the test if it finds an error.
+void compile(const std::string& arguments) {
+  const char* compiler = std::getenv("FOVEA_TEST_COMPILER");
+  const std::string command = fmt::format("{} -std=c++20 -O0 {}", compiler ? compiler : "c++", arguments);
+  BOOST_REQUIRE_MESSAGE(std::system(command.c_str()) == 0, command);
+}
+
 /// Kernels compiled from their texts, in a library of their own.
 class CompiledTexts {
  public:
@@ -33,23 +60,17 @@ class CompiledTexts {
     const std::filesystem::path source = folder_ / "texts.cpp", library = folder_ / "texts.so";
     std::ofstream file(source);
     file << "#include <math.h>\n#include <cstring>\n";
-    for (const Text& text : texts) {
-      for (const char* name : {"map_expression", "expression", "Constants"})
-        file << fmt::format("#define {0} {0}_{1}\n", name, text.number);
-      file << cuda::map_text(text.expression, text.dtype)
-           << fmt::format(
-                  "extern \"C\" void run_{0}(const void* operands, const void* constants) {{\n"
-                  "  fovea::Constants given;\n"
-                  "  std::memcpy(&given, constants, sizeof given);\n"
-                  "  fovea::map_expression(*static_cast<const fovea::cuda::MapOperands<{1}>*>(operands), given);\n}}\n"
-                  "#undef map_expression\n#undef expression\n#undef Constants\n",
-                  text.number, text.dtype == DType::f64 ? "double" : "float");
-    }
+    for (const Text& text : texts)
+      file << with_own_names(
+          text,
+          fmt::format(
+              "extern \"C\" void run_{0}(const void* operands, const void* constants) {{\n"
+              "  fovea::Constants given;\n"
+              "  std::memcpy(&given, constants, sizeof given);\n"
+              "  fovea::map_expression(*static_cast<const fovea::cuda::MapOperands<{1}>*>(operands), given);\n}}\n",
+              text.number, text.dtype == DType::f64 ? "double" : "float"));
     file.close();
-    const char* compiler = std::getenv("FOVEA_TEST_COMPILER");
-    const std::string command = fmt::format("{} -std=c++20 -O0 -fPIC -shared -I. -Itests/cuda_on_host -o '{}' '{}'",
-                                            compiler ? compiler : "c++", library.string(), source.string());
-    BOOST_REQUIRE_MESSAGE(std::system(command.c_str()) == 0, command);
+    compile(fmt::format("-fPIC -shared -I. -Itests/cuda_on_host -o '{}' '{}'", library.string(), source.string()));
     library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     BOOST_REQUIRE_MESSAGE(library_, dlerror());
   }
@@ -118,11 +139,7 @@ BOOST_AUTO_TEST_SUITE(text)
 
 BOOST_AUTO_TEST_CASE(kernels_from_text_compute_the_formulas_of_the_registry) {
   const auto formulas = all_formulas();
-  std::vector<Text> texts;
-  for (const auto& [key, formula] : formulas)
-    for (DType dtype : {DType::f32, DType::f64})
-      for (const Expression& expression : {formula.value(), formula.gradients()})
-        texts.push_back({expression, dtype, static_cast<int>(texts.size())});
+  const std::vector<Text> texts = all_texts();
   const CompiledTexts compiled(texts);
   std::size_t next = 0;
   for (const auto& [key, formula] : formulas) BOOST_TEST_CONTEXT(key) {
@@ -140,6 +157,38 @@ BOOST_AUTO_TEST_CASE(kernels_from_text_compute_the_formulas_of_the_registry) {
       check(float());
       check(double());
     }
+}
+
+/// What NVRTC knows without a header, in a file that is read before the texts.
+constexpr const char* built_into_nvrtc = R"(
+#define __CUDACC__
+#define __CUDACC_RTC__
+#define __global__
+#define __device__
+#define __host__
+#define __grid_constant__
+struct dim3 {
+  unsigned x, y, z;
+};
+extern const dim3 threadIdx, blockIdx, blockDim, gridDim;
+)";
+
+BOOST_AUTO_TEST_CASE(texts_compile_with_the_carried_headers_alone) {
+  const Folder folder;
+  std::ofstream built_in(folder / "built_in.h");
+  built_in << built_into_nvrtc;
+  for (const char* function : {"fabs", "exp", "log", "log1p", "sqrt", "floor", "tanh", "erf", "sin", "cos"})
+    built_in << fmt::format("float {0}(float);\ndouble {0}(double);\n", function);
+  built_in.close();
+  for (const cuda::CarriedHeader& header : cuda::carried_headers) {
+    std::filesystem::create_directories((folder / header.name).parent_path());
+    std::ofstream(folder / header.name) << header.text;
+  }
+  std::ofstream texts(folder / "texts.cpp");
+  for (const Text& text : all_texts()) texts << with_own_names(text);
+  texts.close();
+  compile(fmt::format("-fsyntax-only -fno-builtin -nostdinc -I'{0}' -include '{0}/built_in.h' '{0}/texts.cpp'",
+                      folder.path.string()));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

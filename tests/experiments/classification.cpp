@@ -7,7 +7,6 @@
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/report/comparison_report.h"
-#include "experiments/support/report/paper_numbers.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
 #include "tests/experiments/markup.h"
@@ -173,24 +172,25 @@ BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
   BOOST_TEST(markup_error(html) == "");
   BOOST_TEST(html.size() < 1'000'000u);
   for (const char* part : {"Development set", "Training loss", "<h3>global</h3>", "<h3>window(use=additive)</h3>",
-                           ">layer 2: weights</text>", ">layer 1: left pointer<", ">layer 1: window<", "<p>Seed ",
+                           ">layer 1: weights</text>", ">layer 1: left pointer<", ">layer 1: window<", "<p>Seed ",
                            "over 2 seeds", "attractors: 0", ">Examples<"})
     BOOST_TEST(contains(html, part), part << " is missing");
   BOOST_TEST(count(html, "<path class=\"band") == 8u);     // a curve with its deviation for each attention, twice
   BOOST_TEST(count(html, ": weights</text>") == 4u * 3u);  // three sentences
   BOOST_TEST(count(html, ": window</text>") == 3u);
   BOOST_TEST(contains(html, "<circle class=\"center\""));  // of gaussian
-  BOOST_TEST(contains(html, "<td class=\"number\">96.19</td>"));
+  BOOST_TEST(!contains(html, "Beside the papers"));        // their methods are in layer 1 only
 
-  // A page of very many attentions stays small.
+  // On a page of very many attentions each keeps some pictures, and the page says that others are left out.
   const RunResult run = *load_result(out / "window-use=additive-seed-1");
-  ComparisonReport report{"agreement", "data", {}, {}, Json{{"layers", 2}}};
-  report.rows.resize(80, {"window(use=additive)", "", {run}});
-  write_report(folder / "many.html", report);
-  const std::string many = contents(folder / "many.html");
-  BOOST_TEST(many.size() < 1'000'000u);
+  ComparisonReport report{.title = "agreement", .subtitle = "data", .groups = {{"", {}}}};
+  report.groups.front().rows.resize(80, {"window(use=additive)", "", {run}});
+  const std::string many = page_of(report).html();
+  BOOST_TEST(many.size() < 8'000'000u);
   BOOST_TEST(markup_error(many) == "");
-  BOOST_TEST(contains(many, "Left out, because the page would become too large."));
+  BOOST_TEST(count(many, "<h3>window(use=additive)</h3>") == 80u);
+  BOOST_TEST(count(many, "layer 1: weights</text>") >= 80u);
+  BOOST_TEST(contains(many, "pictures are left out, because the page would become too large"));
 }
 
 BOOST_AUTO_TEST_CASE(examples_are_the_test_texts_with_gold_and_predicted_class) {
@@ -244,36 +244,6 @@ BOOST_AUTO_TEST_CASE(shown_sentences_are_of_all_classes_and_fit_a_map) {
   BOOST_TEST(examples_to_show(examples, lengths, 99).size() == 5u);
   for (TestedExample& example : examples) example.probabilities.clear();  // without classes, the order alone counts
   BOOST_TEST((examples_to_show(examples, lengths, 3) == Indices{5, 4, 6}));
-}
-
-BOOST_AUTO_TEST_CASE(the_layer_shown_carries_the_method) {
-  BOOST_TEST(first_layer_of("global") == 0);
-  BOOST_TEST(first_layer_of("gaussian") == 0);
-  BOOST_TEST(first_layer_of("global + gaussian(window=head, layers=2-3)") == 1);
-  BOOST_TEST(first_layer_of("relative(layers=3) + gaussian(layers=2)") == 1);
-  BOOST_TEST(first_layer_of("heads(global*2, window(layers=2)*2)") == 1);
-}
-
-BOOST_AUTO_TEST_CASE(the_papers_numbers_stand_beside_the_papers_methods_only) {
-  // Returns the published numbers of a comparison's third row, whose attention is `attention`. The first two rows are
-  // plain attention and relative positions, so that the paper's table is shown.
-  auto numbers = [](const std::string& program, const std::string& attention) {
-    const std::vector<PaperTable> tables = paper_tables(
-        program,
-        {Json{{"attention", "global"}}, Json{{"attention", "relative(clip=8)"}}, Json{{"attention", attention}}});
-    BOOST_TEST_REQUIRE(tables.size() == 1u);
-    const auto& row = tables[0].rows.at(2);
-    return row ? row->values : std::vector<double>{};
-  };
-  using Values = std::vector<double>;
-  BOOST_TEST((numbers("sentiment", "global") == Values{79.36, 83.65}));
-  BOOST_TEST((numbers("sentiment", "relative") == Values{79.73, 84.61}));
-  BOOST_TEST((numbers("agreement", "gaussian(layers=1)") == Values{95.00}));
-  BOOST_TEST((numbers("sentiment", "window(layers=1)") == Values{79.70, 85.09}));
-  BOOST_TEST((numbers("sentiment", "window(use=additive, layers=1)") == Values{82.13, 87.98}));
-  for (const char* other : {"gaussian(window=fixed)", "relative + gaussian", "window(segment=5)", "heads(global*4)"})
-    BOOST_TEST(numbers("agreement", other).empty(), other);
-  BOOST_TEST(paper_tables("agreement", {Json{{"attention", "global"}}, Json{{"attention", "global"}}}).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

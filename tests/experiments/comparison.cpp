@@ -49,8 +49,12 @@ Texts texts_of(const std::string& grid) {
 /// A finished run whose examples are right where `right` has a 1.
 RunResult run_of(std::uint64_t seed, double dev, const std::string& right, bool higher_is_better = true) {
   RunResult run{.row = "row", .seed = seed, .parameters = 10};
-  run.training = TrainingResult{
-      .updates = 10, .score_name = "accuracy", .best_score = dev, .higher_is_better = higher_is_better, .seconds = 2};
+  run.training = TrainingResult{.updates = 10,
+                                .score_name = "accuracy",
+                                .best_score = dev,
+                                .higher_is_better = higher_is_better,
+                                .seconds = 2,
+                                .update_cpu_seconds = 2};
   TestResult test{.metrics = {"accuracy"}};
   for (char one : right) test.examples.push_back({.reference = "yes", .hypothesis = one == '1' ? "yes" : "no"});
   run.tests = {test};
@@ -153,7 +157,7 @@ BOOST_AUTO_TEST_CASE(rows_that_are_selected_by_other_scores_have_no_best_one) {
 
 BOOST_AUTO_TEST_CASE(statistics_of_an_example_are_the_mean_over_seeds) {
   const ComparedRow row{"a", "", {run_of(1, 50, "1100"), failed_run(2), run_of(3, 70, "0110")}};
-  const TextScore pooled = pooled_score(row, 0, 0);
+  const TextScore pooled = pooled_score(row.finished(), "test", "accuracy %").value();
   BOOST_TEST(pooled.metric.value() == 50.0);
   const std::vector<double> one = run_of(1, 0, "1100").tests[0].scores()[0].metric.statistics,
                             two = run_of(3, 0, "0110").tests[0].scores()[0].metric.statistics;
@@ -177,10 +181,27 @@ BOOST_AUTO_TEST_CASE(p_is_that_of_all_seeds_pooled) {
   for (std::string& one : line) std::getline(lines, one);
   BOOST_TEST(line[0] == "model,accuracy %,accuracy % deviation,p,parameters,steps/s,relative");
   BOOST_TEST(contains(line[2], ",1,10,5,1"), table);  // the same answers: p is 1
-  const double p = paired_bootstrap(pooled_score(rows[0], 0, 0).metric, pooled_score(rows[2], 0, 0).metric).p_two_sided;
+  auto pooled = [&](std::size_t k) { return pooled_score(rows[k].finished(), "test", "accuracy %")->metric; };
+  const double p = paired_bootstrap(pooled(0), pooled(2)).p_two_sided;
   BOOST_TEST(p < 0.05);
   BOOST_TEST(contains(line[3], fmt::format(",{},10,5,1", p)), table);
-  BOOST_TEST(contains(comparison_caption(rows), "test: 200 examples, mean ± standard deviation over 2 seeds."));
+  const std::string caption = comparison_caption(rows);
+  BOOST_TEST(contains(caption, "test: 200 examples, mean ± standard deviation over 2 seeds."));
+  BOOST_TEST(contains(caption, "against 'low', two-sided paired bootstrap"));
+  // The row that the others are tested against can be any.
+  BOOST_TEST(contains(comparison_caption(rows, 2), "against 'high', two-sided paired bootstrap"));
+}
+
+BOOST_AUTO_TEST_CASE(speeds_are_compared_by_processor_time) {
+  RunResult quick = run_of(1, 1, "1100"), slow = quick;
+  slow.training->update_cpu_seconds = 4;  // twice the work,
+  slow.training->seconds = 1;             // in less time, because the first run shared the machine
+  const std::string csv = comparison_table({{"quick", "", {quick}}, {"slow", "", {slow}}}).csv();
+  BOOST_TEST(contains(csv, "\nslow,50,1,10,10,0.5\n"), csv);
+  // A GPU's work takes no time of the processor: there the clock counts.
+  quick.configuration = slow.configuration = Json{{"device", "cuda"}};
+  const std::string on_gpu = comparison_table({{"quick", "", {quick}}, {"slow", "", {slow}}}).csv();
+  BOOST_TEST(contains(on_gpu, "\nslow,50,1,10,10,2\n"), on_gpu);
 }
 
 BOOST_AUTO_TEST_CASE(a_failed_run_leaves_its_row_and_its_reason) {

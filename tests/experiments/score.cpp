@@ -99,6 +99,7 @@ BOOST_AUTO_TEST_CASE(tables_compare_systems_with_the_first) {
   const auto two = score_rows({"hyp", "ref"}, {scores(hypotheses), scores(references[0])}, options);
   BOOST_TEST(contains(score_table(two), "100.00⇑"));
   BOOST_TEST(contains(score_table(two), "\nref: BLEU = 100.00"));
+  BOOST_TEST(!contains(score_table(two), "Koehn"));  // one p, the two-sided one
   const Json json = score_json(two[1]);
   BOOST_TEST(json.at("metric") == "BLEU");
   BOOST_TEST(json.at("difference").get<double>() == two[1].value - two[0].value);

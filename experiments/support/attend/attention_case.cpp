@@ -370,7 +370,10 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
   AttentionTrace trace;
   in.input.trace = &trace;
   Variable output;
-  with_flag(asked(options), [&] { output = attention->forward(in.input); });
+  with_flag(asked(options), [&] {
+    output = attention->forward(in.input);
+    output.value().to(Device::cpu);  // waits for a GPU, which reports the errors of masks and lengths late
+  });
 
   AttentionResult result{{}, unread_inputs(options, given, in), in.place};
   auto is_unread = [&](const auto& input) {

@@ -15,7 +15,7 @@ inline const std::string engine_help =
 
 /// A description of --precision bf16 for programs that round only matrix products.
 inline const std::string precision_help =
-    "bf16: the operands of large matrix products are rounded to bf16, the rest is f32";
+    "bf16: the operands of large matrix products, or on a GPU of any of them, are rounded to bf16; the rest is f32";
 
 /// Declares --engine with the values fastest, fused, blockwise and composed.
 inline Cli::Option engine_flag(Cli& cli, AttentionEngine& engine) {

@@ -40,7 +40,7 @@ std::vector<Measurement> accuracy_by_group(const std::vector<TestedExample>& exa
 }
 
 ShownSentence shown_sentence(EncoderClassifier& model, const TestedExample& example, const std::vector<int>& tokens,
-                             const Tokenizer& tokenizer, int layer) {
+                             const Tokenizer& tokenizer) {
   NoGrad off;
   const auto length = static_cast<std::int64_t>(tokens.size());
   std::vector<AttentionTrace> traces;
@@ -48,10 +48,19 @@ ShownSentence shown_sentence(EncoderClassifier& model, const TestedExample& exam
                 &traces);
   std::vector<std::string> words;
   for (int token : tokens) words.push_back(tokenizer.token(token));
+  std::vector<const AttentionTrace*> layers;
+  for (const AttentionTrace& each : traces) layers.push_back(&each);
+  SentencePictures pictures;
+  for (const AttentionTrace* each : attentions_to_show(layers, 0)) {
+    const auto layer = std::find(layers.begin(), layers.end(), each) - layers.begin() + 1;
+    SentencePictures more = pictures_of(*each, fmt::format("layer {}", layer), words, words);
+    std::move(more.maps.begin(), more.maps.end(), std::back_inserter(pictures.maps));
+    std::move(more.curves.begin(), more.curves.end(), std::back_inserter(pictures.curves));
+  }
   constexpr std::size_t longest = 300;
   return {fmt::format("“{}”: {}, predicted {}.", shortened(example.input, longest), example.reference,
                       example.hypothesis == example.reference ? "rightly" : "wrongly as " + example.hypothesis),
-          pictures_of(traces.at(static_cast<std::size_t>(layer)), fmt::format("layer {}", layer + 1), words, words)};
+          pictures};
 }
 
 }  // namespace
@@ -106,12 +115,11 @@ RunResult test_model(EncoderClassifier& model, const LabelledData& data, const C
   for (const LabelledData::TestSet& set : data.tests)
     result.tests.push_back(test_model(model, set, data.texts, options.batches));
   constexpr std::size_t sentences = 3;
-  const int layer = std::min(first_layer_of(options.model.attention), options.model.layers - 1);
   const TestResult& first = result.tests.front();
   const EncodedExamples& encoded = data.tests.front().examples;
   std::vector<ShownSentence> shown;
   for (std::size_t k : examples_to_show(first.examples, encoded.lengths, sentences))
-    shown.push_back(shown_sentence(model, first.examples[k], encoded.tokens[k], *data.tokenizer, layer));
+    shown.push_back(shown_sentence(model, first.examples[k], encoded.tokens[k], *data.tokenizer));
   save_pictures(run.directory->path(), shown);
   return result;
 }

@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 
-#include "attention/language/specification.h"
 #include "autograd/operations.h"
 #include "experiments/support/text/number.h"
 
@@ -88,23 +87,6 @@ std::int64_t misfit_of_map(std::int64_t tokens) {
   return tokens < shortest_shown ? shortest_shown - tokens : std::max<std::int64_t>(tokens - longest_shown, 0);
 }
 
-constexpr int no_layer = 1 << 30;
-
-/// The first layer on which a method acts, counted from 1; no_layer if every method is global.
-int first_layer(const std::vector<MethodText>& sum) {
-  int first = no_layer;
-  for (const MethodText& method : sum) {
-    int layer = method.name == "global" || method.name == "heads" ? no_layer : 1;
-    for (const OptionText& option : method.options) {
-      if (option.name == "layers")
-        layer = leading_number<int>(option.value).value();  // the registry has checked FIRST-LAST
-    }
-    for (const Share& share : method.shares) layer = std::min(layer, first_layer(share.sum));
-    first = std::min(first, layer);
-  }
-  return first;
-}
-
 }  // namespace
 
 std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& examples,
@@ -133,13 +115,26 @@ std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& exam
   return chosen;
 }
 
-int first_layer_of(const std::string& attention) {
-  int first = first_layer(parse_specification(attention));
-  return first == no_layer ? 0 : first - 1;
+std::string picture_label(const std::string& token) {
+  constexpr std::string_view before_word = "▁";
+  if (token == before_word) return "␣";
+  return token.starts_with(before_word) ? token.substr(before_word.size()) : token;
+}
+
+std::vector<const AttentionTrace*> attentions_to_show(const std::vector<const AttentionTrace*>& traces,
+                                                      std::size_t shown) {
+  if (traces.empty()) return {};
+  std::vector<const AttentionTrace*> all{traces.at(shown)};
+  if (!all.front()->quantities.empty()) return all;
+  auto other = std::find_if(traces.begin(), traces.end(), [](auto* trace) { return !trace->quantities.empty(); });
+  if (other != traces.end()) all.push_back(*other);
+  return all;
 }
 
 SentencePictures pictures_of(const AttentionTrace& trace, const std::string& place, std::vector<std::string> queries,
                              std::vector<std::string> keys) {
+  std::transform(queries.begin(), queries.end(), queries.begin(), picture_label);
+  std::transform(keys.begin(), keys.end(), keys.begin(), picture_label);
   if (queries.size() > most_tokens) queries.resize(most_tokens);
   if (keys.size() > most_tokens) keys.resize(most_tokens);
   auto shown = [&](const std::string& name, const Variable& values) {
@@ -149,6 +144,7 @@ SentencePictures pictures_of(const AttentionTrace& trace, const std::string& pla
   for (const auto& [name, values] : trace.quantities) {
     if (auto quantity = shown(name, values)) quantities.push_back(*quantity);
   }
+  const std::int64_t all_heads = trace.weights.size(1), all_keys = trace.weights.size(3);
   SentencePictures pictures;
   // weights of each dimension of the values, [B, H, I, J, D], are shown as their mean
   const Variable weights = trace.weights.rank() == 5 ? mean(trace.weights, {4}) : trace.weights;
@@ -165,6 +161,10 @@ SentencePictures pictures_of(const AttentionTrace& trace, const std::string& pla
       pictures.curves.push_back(curves_of(quantity));
     }
   }
+  std::string cut;
+  if (all_heads > most_heads) cut = fmt::format(" (heads 1 to {} of {})", most_heads, all_heads);
+  if (all_keys > std::ssize(keys)) cut += fmt::format(" (the first {} of {} keys)", keys.size(), all_keys);
+  pictures.maps.front().title += cut;
   if (!place.empty()) {
     for (HeadMaps& maps : pictures.maps) maps.title = place + ": " + maps.title;
     for (LineChart& curves : pictures.curves) curves.title = place + ": " + curves.title;
@@ -185,21 +185,22 @@ void save_pictures(const std::filesystem::path& run, const std::vector<ShownSent
 
 namespace {
 
-/// The number of sentences of each run that there is room for.
-std::vector<std::size_t> shown_sentences(const std::vector<Json>& runs, std::size_t most_bytes) {
-  std::vector<std::size_t> shown(runs.size());
-  std::size_t bytes = 0, most = 0;
-  for (const Json& run : runs) most = std::max(most, run.size());
-  for (std::size_t k = 0; k < most; ++k) {
-    for (std::size_t r = 0; r < runs.size(); ++r) {
-      if (k >= runs[r].size()) continue;
-      for (const Json& figure : runs[r][k].at("figures")) bytes += figure.get_ref<const std::string&>().size();
-      if (bytes > most_bytes) return shown;
-      shown[r] = k + 1;
-    }
+constexpr std::size_t many_bytes = 600'000, most_bytes = 3'000'000;
+
+/// Chooses the figures for a page of limited size: of every run the first figure, then the others of its first
+/// sentence, then further sentences while the page is small.
+class Room {
+ public:
+  bool has_room_for(const std::string& figure, std::size_t sentence, std::size_t number) {
+    const bool fits =
+        (sentence == 0 && number == 0) || bytes_ + figure.size() < (sentence == 0 ? most_bytes : many_bytes);
+    if (fits) bytes_ += figure.size();
+    return fits;
   }
-  return shown;
-}
+
+ private:
+  std::size_t bytes_ = 0;
+};
 
 /// Throws Json::exception unless the value has the form that save_pictures() writes.
 void require_pictures(const Json& sentences) {
@@ -211,37 +212,61 @@ void require_pictures(const Json& sentences) {
 
 constexpr const char* explanation =
     "The weights of the values after masks and windows, before dropout. Rows are queries, columns keys. Over the "
-    "source, "
-    "a row is the word that is about to be written; in the decoder, the word that was just read. Each kind of "
-    "attention "
-    "is shown in the first layer whose method computes something of its own (over the source, otherwise in the last "
-    "layer). Below the weights are the quantities that a method computes. Orange dots and bars are a Gaussian's centre "
-    "and width, one standard deviation to each side, or the focus of flexible attention. Each model is the best seed "
-    "on "
-    "the development set.";
+    "source, a row is the word that is about to be written; in the decoder, the word that was just read. Of every "
+    "model "
+    "the pictures show the same layers: the first one of encoder and decoder, and the last one over the source; beside "
+    "it, if that layer computes plain attention, the first layer whose method computes something of its own. Below the "
+    "weights are the quantities that a method computes. Orange dots and bars are a Gaussian's centre and width, one "
+    "standard deviation to each side, or the focus of flexible attention. Each model is the best seed on the "
+    "development set.";
+
+std::string left_out(std::size_t figures, const std::filesystem::path& directory) {
+  return fmt::format(
+      "{} of this model's pictures are left out, because the page would become too large; `report {} "
+      "--figures DIRECTORY` writes them all.",
+      figures, directory.string());
+}
 
 }  // namespace
 
-void add_attention_section(Report& report, const std::vector<PicturedRun>& runs, std::size_t most_bytes) {
-  std::vector<Json> pictures;
-  std::vector<const PicturedRun*> pictured;
+void add_attention_section(Report& report, const std::vector<PicturedRun>& runs) {
+  struct Chosen {
+    const PicturedRun* run;
+    Json sentences;
+    std::vector<std::vector<std::string>> figures;  // of each sentence
+    std::size_t left_out = 0;
+  };
+  std::vector<Chosen> pictured;
   for (const PicturedRun& run : runs) {
     const std::filesystem::path file = run.directory / "pictures.json";
     if (!std::filesystem::exists(file)) continue;
-    pictured.push_back(&run);
-    pictures.push_back(load_json(file));
-    reading_run_file(file.string(), [&] { require_pictures(pictures.back()); });
+    pictured.push_back({&run, load_json(file), {}});
+    reading_run_file(file.string(), [&] { require_pictures(pictured.back().sentences); });
+    pictured.back().figures.resize(pictured.back().sentences.size());
   }
   if (pictured.empty()) return;
-  report.section("Attention").text(explanation);
-  const std::vector<std::size_t> shown = shown_sentences(pictures, most_bytes);
-  for (std::size_t r = 0; r < pictured.size(); ++r) {
-    report.subsection(pictured[r]->title);
-    report.text(shown[r] ? pictured[r]->note : "Left out, because the page would become too large.");
-    for (std::size_t k = 0; k < shown[r]; ++k) {
-      report.text(pictures[r][k].at("text"));
-      for (const Json& figure : pictures[r][k].at("figures")) report.add_figure(figure);
+  Room room;
+  for (std::size_t k = 0, most = 1; k < most; ++k)
+    for (Chosen& one : pictured) {
+      most = std::max(most, one.figures.size());
+      if (k >= one.figures.size()) continue;
+      for (const Json& figure : one.sentences[k].at("figures")) {
+        const auto& text = figure.get_ref<const std::string&>();
+        if (room.has_room_for(text, k, one.figures[k].size()))
+          one.figures[k].push_back(text);
+        else
+          ++one.left_out;
+      }
     }
+  report.section("Attention").text(explanation);
+  for (const Chosen& one : pictured) {
+    report.subsection(one.run->title).text(one.run->note);
+    for (std::size_t k = 0; k < one.figures.size(); ++k) {
+      if (one.figures[k].empty()) continue;
+      report.text(one.sentences[k].at("text"));
+      for (const std::string& figure : one.figures[k]) report.add_figure(figure);
+    }
+    if (one.left_out > 0) report.text(left_out(one.left_out, one.run->directory));
   }
 }
 

@@ -16,8 +16,13 @@ namespace fovea {
 std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& examples,
                                           std::span<const std::int64_t> lengths, std::size_t count);
 
-/// The first layer, counted from 0, on which a method of the specification acts (layers=FIRST-LAST).
-int first_layer_of(const std::string& attention);
+/// A token as a word of a picture: the sub-word sign ▁ before a word is left out, alone it is a space.
+std::string picture_label(const std::string& token);
+
+/// The attentions of one stack that pictures show: number `shown`, the same for every method, and the first one with
+/// quantities of a method, if that has none.
+std::vector<const AttentionTrace*> attentions_to_show(const std::vector<const AttentionTrace*>& traces,
+                                                      std::size_t shown);
 
 /// The pictures of one sentence.
 struct SentencePictures {
@@ -39,12 +44,12 @@ struct ShownSentence {
 /// Writes a run's pictures.json: sentences and their drawings, for the report of its comparison.
 void save_pictures(const std::filesystem::path& run, const std::vector<ShownSentence>& sentences);
 
-/// Adds a section with the pictures of several runs. Takes the first sentence of every run, then the second ones, and
-/// so on, up to `most_bytes` of pictures. Leaves out runs without pictures.
+/// Adds a section with the pictures of several runs: of each run as many sentences as there is room for, at least one.
+/// Leaves out runs without pictures, and says so.
 struct PicturedRun {
   std::string title, note;
   std::filesystem::path directory;
 };
-void add_attention_section(Report& report, const std::vector<PicturedRun>& runs, std::size_t most_bytes);
+void add_attention_section(Report& report, const std::vector<PicturedRun>& runs);
 
 }  // namespace fovea

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+
+#include <fmt/core.h>
 
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
-#include "experiments/support/report/html.h"
 #include "experiments/support/report/learning_curves.h"
-#include "experiments/support/report/paper_numbers.h"
 #include "experiments/support/report/score_report.h"
+#include "tensor/error.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
@@ -23,58 +26,7 @@ Rows finished_rows(const Rows& rows) {
   return finished;
 }
 
-/// Adds the scores of one test set with intervals and tests, pooled over seeds.
-void add_scores(Report& report, const Rows& rows, std::size_t set) {
-  std::vector<std::string> titles;
-  std::vector<std::vector<TextScore>> scores;
-  for (const ComparedRow& row : rows) {
-    titles.push_back(row.title);
-    scores.emplace_back();
-    const std::size_t count = row.finished().front()->tests.at(set).scores().size();
-    for (std::size_t k = 0; k < count; ++k) scores.back().push_back(pooled_score(row, set, k));
-  }
-  report.add(table_of(score_rows(titles, scores, {})),
-             fmt::format("Each score of the test set {}, all seeds pooled, with a bootstrap of 1000 resamples of its "
-                         "examples. p (Koehn): one-sided, how often a resample is not better than the first row's; p "
-                         "(Moses): two-sided, as in sacreBLEU. ↑: p (Koehn) < .05, ⇑: < .01.",
-                         rows.front().finished().front()->tests.at(set).set));
-}
-
-/// The mean over the row's seeds of the first score whose name begins with `metric`; NaN if there is none.
-double our_score(const ComparedRow& row, const std::string& metric) {
-  std::vector<double> values;
-  for (const RunResult* run : row.finished())
-    for (const TextScore& score : run->tests.front().scores())
-      if (score.name.starts_with(metric)) {
-        values.push_back(score.metric.value());
-        break;
-      }
-  return mean(values);
-}
-
-void add_papers(Report& report, const std::string& program, const Rows& rows) {
-  std::vector<Json> configurations;
-  for (const ComparedRow& row : rows) configurations.push_back(load_json(row.best().directory / "config.json"));
-  const std::vector<PaperTable> papers = paper_tables(program, configurations);
-  if (papers.empty()) return;
-  report.section("Beside the papers");
-  report.text(
-      "What the papers report for models with these attentions. Their data, sizes and training differ from those here: "
-      "compare the order of the rows and the distances between them, not the values.");
-  auto cell = [](double value) { return Cell::number(value, value < 1 ? 3 : 2); };
-  for (const PaperTable& paper : papers) {
-    std::vector<std::string> headings{"the paper's name", "model", "ours: " + paper.metric};
-    for (const std::string& column : paper.columns) headings.push_back("paper: " + column);
-    Table table(headings);
-    for (std::size_t m = 0; m < paper.rows.size(); ++m) {
-      if (!paper.rows[m]) continue;
-      std::vector<Cell> cells{paper.rows[m]->name, rows[m].title, cell(our_score(rows[m], paper.metric))};
-      for (double value : paper.rows[m]->values) cells.push_back(cell(value));
-      table.row(std::move(cells));
-    }
-    report.add(table, paper.caption);
-  }
-}
+std::string title_of(const ComparedRow& row) { return row.trial.empty() ? row.title : row.title + " " + row.trial; }
 
 /// Adds examples at even distances through the first test set: input, reference, and the hypothesis of each row's best
 /// run.
@@ -99,29 +51,145 @@ void add_examples(Report& report, const Rows& rows) {
           "runs' directories.");
 }
 
+void add_papers(Report& report, const RunGroup& group) {
+  const std::vector<MatchedSheet> sheets = matching_sheets(group);
+  if (sheets.empty()) return;
+  report.section("Beside the papers");
+  for (const MatchedSheet& one : sheets) {
+    report.subsection(one.sheet.title);
+    report.add(sheet_table(one.sheet, one.runs), sheet_caption(one.sheet, one.runs));
+  }
+}
+
+/// Adds the learning curves of the rows that were trained.
+void add_curves(Report& report, const Rows& rows) {
+  std::vector<CurveRuns> curves;
+  std::string score;
+  for (const ComparedRow& row : rows) {
+    CurveRuns curve{title_of(row), {}};
+    for (const RunResult* run : row.finished())
+      if (run->training && std::filesystem::exists(run->directory / "log.jsonl")) {
+        curve.runs.push_back(run->directory);
+        if (score.empty()) score = run->training->score_name;
+      }
+    if (!curve.runs.empty()) curves.push_back(std::move(curve));
+  }
+  if (!curves.empty()) add_learning_curves(report, curves, score);
+}
+
+/// Adds the options that differ, a line for each, and those that all rows share.
+void add_configuration(Report& report, const Rows& rows) {
+  report.section("Configuration");
+  const DifferingOptions differing = differing_options(rows);
+  if (!differing.names.empty()) {
+    std::vector<std::string> headings{"option"};
+    for (const ComparedRow& row : rows) headings.push_back(title_of(row));
+    Table table(headings);
+    for (std::size_t k = 0; k < differing.names.size(); ++k) {
+      std::vector<Cell> cells{"--" + differing.names[k]};
+      for (const std::string& value : differing.values[k]) cells.emplace_back(value);
+      table.row(std::move(cells));
+    }
+    report.add(table, "The options in which the rows differ.");
+    report.text("The options that all rows share:");
+  }
+  report.configuration(common_options(rows));
+}
+
+/// Adds a line for each start of a run: when, by which version, where, and how.
+void add_origins(Report& report, const Rows& rows) {
+  Table table({"started", "version", "machine", "processor", "threads", "command"});
+  std::set<std::string> known;
+  for (const ComparedRow& row : rows)
+    for (const RunResult& run : row.runs)
+      for (const Json& start : starts_of(run)) {
+        if (!known.insert(text_of(start)).second) continue;
+        auto text = [&](const char* key) {
+          const Json value = start.value(key, Json(""));
+          return value.is_string() ? value.get<std::string>() : text_of(value);
+        };
+        table.row({text("started"), text("version") + " " + text("commit"), text("machine"),
+                   start.contains("gpu") ? text("processor") + "; " + text("gpu") : text("processor"), text("threads"),
+                   text("command")});
+      }
+  report.section("How the runs were made").add(table, "Times are UTC. A run that was resumed has several starts.");
+}
+
+void add_group(Report& report, const RunGroup& group, const ComparisonReport& from) {
+  const std::size_t baseline = baseline_of(group, from.baseline);
+  report.section(from.groups.size() > 1 ? group.title : "Test");
+  report.add(comparison_table(group.rows, baseline), comparison_caption(group.rows, baseline));
+  const Rows rows = finished_rows(group.rows);
+  if (rows.empty()) return;
+  const RunGroup finished{group.title, rows};
+  const std::size_t first = baseline_of(finished, from.baseline);
+  for (const TestResult& test : rows.front().best().tests)
+    report.add(score_table(finished, test.set, first),
+               fmt::format("Each score of the test set {}, all seeds pooled, with 95 % bootstrap intervals (1000 "
+                           "resamples of its examples). p: two-sided paired bootstrap of the difference from '{}'; ↑: "
+                           "p < .05, ⇑: p < .01.",
+                           test.set, title_of(rows[first])));
+  if (!from.trials.empty())
+    report.section("Search").add(trials_table(from.trials), "Every trial; the best of each row is in the table above.");
+  add_papers(report, finished);
+  add_curves(report, rows);
+  add_examples(report, rows);
+  std::vector<PicturedRun> pictured;
+  for (const ComparedRow& row : rows)
+    pictured.push_back({title_of(row), fmt::format("Seed {}.", row.best().seed), row.best().directory});
+  add_attention_section(report, pictured);
+  add_configuration(report, group.rows);
+  add_origins(report, group.rows);
+}
+
 }  // namespace
 
-void write_report(const std::filesystem::path& path, const ComparisonReport& from) {
-  Report report(from.program, from.data);
-  const Rows rows = finished_rows(from.rows);
-  report.section("Test").add(comparison_table(from.rows), comparison_caption(from.rows));
-  for (std::size_t set = 0; set < rows.front().best().tests.size(); ++set) add_scores(report, rows, set);
-  if (from.trials.size() > from.rows.size())
-    report.section("Search").add(trials_table(from.trials), "Every trial; the best of each row is in the table above.");
-  add_papers(report, from.program, rows);
-  std::vector<CurveRuns> curves;
-  std::vector<PicturedRun> pictured;
-  for (const ComparedRow& row : rows) {
-    curves.push_back({row.title, {}});
-    for (const RunResult* run : row.finished()) curves.back().runs.push_back(run->directory);
-    pictured.push_back({row.title, fmt::format("Seed {}.", row.best().seed), row.best().directory});
+std::size_t baseline_of(const RunGroup& group, const std::string& title) {
+  for (std::size_t k = 0; k < group.rows.size(); ++k)
+    if (title_of(group.rows[k]) == title) return k;
+  return 0;
+}
+
+Table score_table(const RunGroup& group, const std::string& set, std::size_t baseline) {
+  std::vector<const ComparedRow*> rows{&group.rows.at(baseline)};
+  for (const ComparedRow& row : group.rows)
+    if (&row != rows.front()) rows.push_back(&row);
+  std::vector<std::string> titles;
+  std::vector<std::vector<TextScore>> scores;
+  std::vector<std::string> metrics;  // that every row has
+  for (const TestResult& test : rows.front()->finished().front()->tests)
+    for (const TextScore& score : test.scores())
+      if (test.set == set && std::all_of(rows.begin(), rows.end(), [&](const ComparedRow* row) {
+            return pooled_score(row->finished(), set, score.name).has_value();
+          }))
+        metrics.push_back(score.name);
+  for (const ComparedRow* row : rows) {
+    titles.push_back(title_of(*row));
+    scores.emplace_back();
+    for (const std::string& metric : metrics) scores.back().push_back(*pooled_score(row->finished(), set, metric));
   }
-  add_learning_curves(report, curves, rows.front().best().training->score_name);
-  add_examples(report, rows);
-  constexpr std::size_t most_bytes = 600'000;
-  add_attention_section(report, pictured, most_bytes);
-  report.section("Configuration").configuration(from.configuration);
-  report.write(path);
+  return table_of(score_rows(titles, scores, {}));
+}
+
+std::vector<MatchedSheet> matching_sheets(const RunGroup& group) {
+  std::vector<const RunResult*> runs;
+  for (const ComparedRow& row : group.rows)
+    for (const RunResult* run : row.finished()) runs.push_back(run);
+  std::vector<MatchedSheet> all;
+  for (const std::string& name : sheet_names()) {
+    Sheet sheet = load_sheet(name);
+    SheetRuns found = match_runs(sheet, runs);
+    std::set<std::string> rows;
+    for (const auto& [key, ignored] : found) rows.insert(key.first);
+    if (rows.size() > 1) all.push_back({std::move(sheet), std::move(found)});
+  }
+  return all;
+}
+
+Report page_of(const ComparisonReport& from) {
+  Report report(from.title, from.subtitle);
+  for (const RunGroup& group : from.groups) add_group(report, group, from);
+  return report;
 }
 
 }  // namespace fovea

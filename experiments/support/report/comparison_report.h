@@ -1,23 +1,38 @@
-/// The HTML page of a comparison: table, scores, the papers' numbers, learning curves, examples, and pictures of
-/// attentions.
+/// The page about runs: tables, tests, the papers' numbers, learning curves, examples, pictures of attentions, and how
+/// the runs were made. Comparisons write it when their training ends, `report` for any runs.
 #pragma once
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "experiments/support/program/json_file.h"
-#include "experiments/support/report/comparison_table.h"
+#include "experiments/support/report/html.h"
+#include "experiments/support/report/run_collection.h"
+#include "experiments/support/report/sheet.h"
 
 namespace fovea {
 
 struct ComparisonReport {
-  std::string program, data;        ///< the program's name; a line about the data
-  std::vector<ComparedRow> rows;    ///< one trial each
-  std::vector<ComparedRow> trials;  ///< all trials of a search; without one the same as `rows`
-  Json configuration;
+  std::string title, subtitle;           ///< the subtitle is a line about the data, for example
+  std::vector<RunGroup> groups;          ///< each has a part of its own; their rows are one trial each
+  std::vector<ComparedRow> trials = {};  ///< all trials of a search; empty without one
+  std::string baseline = {};             ///< the row that the others are tested against; empty: the first
 };
 
-/// Writes the page, of less than 1 MB. Reads only the records in the runs' directories.
-void write_report(const std::filesystem::path& path, const ComparisonReport& report);
+/// The row that the others of a group are tested against: the one with this title, or the first.
+std::size_t baseline_of(const RunGroup& group, const std::string& title);
+
+/// The page, of less than about 1 MB for each group. Reads only the records in the runs' directories.
+Report page_of(const ComparisonReport& report);
+
+/// Every score of a group's first seeds and tests, with intervals: the long form of its table.
+Table score_table(const RunGroup& group, const std::string& set, std::size_t baseline);
+
+/// The sheets of papers in which at least two rows of the group have a place, with the runs of each.
+struct MatchedSheet {
+  Sheet sheet;
+  SheetRuns runs;
+};
+std::vector<MatchedSheet> matching_sheets(const RunGroup& group);
 
 }  // namespace fovea

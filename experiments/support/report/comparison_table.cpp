@@ -62,14 +62,22 @@ std::string heading_of(const RunResult& example, std::size_t set, const std::str
   return example.tests.size() > 1 ? example.tests[set].set + " " + name : name;
 }
 
-std::vector<Column> score_columns(const RunResult& example) {
+/// Every score of any run's test sets, in order of appearance.
+std::vector<Column> score_columns(const std::vector<ComparedRow>& rows, const RunResult& example) {
   std::vector<Column> columns;
-  for (std::size_t set = 0; set < example.tests.size(); ++set) {
-    const std::vector<TextScore> scores = example.tests[set].scores();
-    for (std::size_t k = 0; k < scores.size(); ++k)
-      columns.push_back({heading_of(example, set, scores[k].name), scores[k].decimals,
-                         [set, k](const RunResult& run) { return run.tests.at(set).scores().at(k).metric.value(); }});
-  }
+  std::set<std::string> known;
+  for (std::size_t set = 0; set < example.tests.size(); ++set)
+    for (const ComparedRow& row : rows)
+      for (const RunResult* run : row.finished())
+        for (const TextScore& score : run->tests.at(set).scores()) {
+          const std::string name = score.name, of_set = example.tests[set].set,
+                            heading = heading_of(example, set, name);
+          if (!known.insert(heading).second) continue;
+          columns.push_back({heading, score.decimals, [of_set, name](const RunResult& other) {
+                               const TextScore* found = score_of(other, of_set, name);
+                               return found ? found->metric.value() : std::nan("");
+                             }});
+        }
   return columns;
 }
 
@@ -85,6 +93,7 @@ std::vector<Column> measurement_columns(const std::vector<ComparedRow>& rows, co
 
 double sentences_per_second(const RunResult& run) {
   const TestResult& test = run.tests.front();
+  if (!test.decoding) return std::nan("");
   return static_cast<double>(test.examples.size()) / test.decoding->wall;
 }
 
@@ -95,14 +104,19 @@ std::vector<double> values_of(const ComparedRow& row, const std::function<double
   return values;
 }
 
-Cell p_against(const ComparedRow& first, const ComparedRow& row) {
-  if (first.finished().empty() || row.finished().empty()) return {};
-  const SummedMetric baseline = pooled_score(first, 0, 0).metric, challenger = pooled_score(row, 0, 0).metric;
-  return Cell::number(paired_bootstrap(baseline, challenger).p_two_sided, 3);
+/// Updates per processor second; on a GPU, which the processor only waits for, per second of the clock.
+double speed_of(const RunResult& run) {
+  const bool is_on_gpu = run.configuration.is_object() && run.configuration.value("device", "cpu") != "cpu";
+  return is_on_gpu ? run.training->steps_per_second() : run.training->steps_per_cpu_second();
 }
 
 double speed_of(const ComparedRow& row) {
-  return mean(values_of(row, [](const RunResult& run) { return run.training->steps_per_second(); }));
+  return mean(values_of(row, [](const RunResult& run) { return run.training ? speed_of(run) : std::nan(""); }));
+}
+
+double steps_per_second(const ComparedRow& row) {
+  return mean(values_of(
+      row, [](const RunResult& run) { return run.training ? run.training->steps_per_second() : std::nan(""); }));
 }
 
 }  // namespace
@@ -144,22 +158,50 @@ bool all_failed(const std::vector<ComparedRow>& rows) {
   return std::all_of(rows.begin(), rows.end(), [](const ComparedRow& row) { return row.finished().empty(); });
 }
 
-TextScore pooled_score(const ComparedRow& row, std::size_t set, std::size_t k) {
-  const Runs all = row.finished();
-  TextScore pooled = all.front()->tests.at(set).scores().at(k);
-  for (std::size_t n = 1; n < all.size(); ++n) {
-    const SummedMetric metric = all[n]->tests.at(set).scores().at(k).metric;
-    for (std::size_t i = 0; i < metric.statistics.size(); ++i) pooled.metric.statistics[i] += metric.statistics[i];
+const TextScore* score_of(const RunResult& run, const std::string& set, const std::string& metric) {
+  for (const TestResult& test : run.tests)
+    for (const TextScore& score : test.scores())
+      if (test.set == set && score.name == metric) return &score;
+  return nullptr;
+}
+
+std::optional<TextScore> pooled_score(const std::vector<const RunResult*>& runs, const std::string& set,
+                                      const std::string& metric) {
+  std::optional<TextScore> pooled;
+  for (const RunResult* run : runs) {
+    const TextScore* score = score_of(*run, set, metric);
+    if (!score) return {};
+    if (!pooled) {
+      pooled = *score;
+      continue;
+    }
+    std::vector<double>& sums = pooled->metric.statistics;
+    if (sums.size() != score->metric.statistics.size()) return {};
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += score->metric.statistics[i];
   }
-  for (double& statistic : pooled.metric.statistics) statistic /= static_cast<double>(all.size());
+  if (pooled)
+    for (double& statistic : pooled->metric.statistics) statistic /= static_cast<double>(runs.size());
   return pooled;
 }
 
-Table comparison_table(const std::vector<ComparedRow>& rows) {
+double p_of(const std::vector<const RunResult*>& baseline, const std::vector<const RunResult*>& row,
+            const std::string& set, const std::string& metric) {
+  const std::optional<TextScore> first = pooled_score(baseline, set, metric), other = pooled_score(row, set, metric);
+  if (!first || !other || first->metric.statistics.size() != other->metric.statistics.size()) return std::nan("");
+  return paired_bootstrap(first->metric, other->metric).p_two_sided;
+}
+
+Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baseline) {
   const RunResult& example = example_of(rows);
-  const bool compares = rows.size() > 1, trains = example.training.has_value();
-  const bool decodes = !example.tests.empty() && example.tests.front().decoding.has_value();
-  const std::vector<Column> scores = score_columns(example), others = measurement_columns(rows, example);
+  auto any = [&](auto holds) {
+    return std::any_of(rows.begin(), rows.end(), [&](const ComparedRow& row) {
+      const Runs finished = row.finished();
+      return std::any_of(finished.begin(), finished.end(), [&](const RunResult* run) { return holds(*run); });
+    });
+  };
+  const bool compares = rows.size() > 1, trains = any([](const RunResult&run) { return run.training.has_value(); });
+  const bool decodes = any([](const RunResult& run) { return run.tests.front().decoding.has_value(); });
+  const std::vector<Column> scores = score_columns(rows, example), others = measurement_columns(rows, example);
   std::vector<std::string> headings{"model"};
   for (const Column& column : scores) headings.push_back(column.heading);
   if (compares) headings.emplace_back("p");
@@ -169,34 +211,51 @@ Table comparison_table(const std::vector<ComparedRow>& rows) {
   if (trains && compares) headings.emplace_back("relative");
   if (decodes) headings.emplace_back("sentences/s");
   Table table(headings);
+  const ComparedRow& first = rows.at(baseline);
   for (const ComparedRow& row : rows) {
     std::vector<Cell> cells{row.trial.empty() ? row.title : row.title + " " + row.trial};
     auto add = [&](const Column& column) {
       cells.push_back(Cell::mean_of(values_of(row, column.value), column.decimals));
     };
     std::for_each(scores.begin(), scores.end(), add);
-    if (compares) cells.push_back(&row == &rows.front() ? Cell() : p_against(rows.front(), row));
+    const bool is_tested = &row != &first && !example.tests.empty();
+    if (compares)
+      cells.push_back(is_tested ? Cell::number(p_of(first.finished(), row.finished(), example.tests.front().set,
+                                                    example.tests.front().scores().front().name),
+                                               3)
+                                : Cell());
     std::for_each(others.begin(), others.end(), add);
     const Runs finished = row.finished();
     cells.push_back(finished.empty() ? Cell() : Cell(finished.front()->parameters));
-    if (trains) cells.push_back(Cell::number(speed_of(row), 2));
-    if (trains && compares) cells.push_back(Cell::number(speed_of(row) / speed_of(rows.front()), 2));
+    if (trains) cells.push_back(Cell::number(steps_per_second(row), 2));
+    if (trains && compares) cells.push_back(Cell::number(speed_of(row) / speed_of(first), 2));
     if (decodes) cells.push_back(Cell::number(mean(values_of(row, sentences_per_second)), 1));
     table.row(std::move(cells));
   }
   return table;
 }
 
-std::string comparison_caption(const std::vector<ComparedRow>& rows) {
+std::string comparison_caption(const std::vector<ComparedRow>& rows, std::size_t baseline) {
   const RunResult& example = example_of(rows);
   std::string caption;
   for (const TestResult& test : example.tests)
     caption += fmt::format("{}{}: {} examples", caption.empty() ? "" : "; ", test.set, test.examples.size());
   const std::size_t seeds = rows.front().runs.size();
-  caption += seeds == 1 ? ", one seed." : fmt::format(", mean ± standard deviation over {} seeds.", seeds);
+  const bool are_alike = std::all_of(rows.begin(), rows.end(), [&](auto& row) { return row.runs.size() == seeds; });
+  if (!are_alike)
+    caption += ", mean ± standard deviation over each row's seeds.";
+  else
+    caption += seeds == 1 ? ", one seed." : fmt::format(", mean ± standard deviation over {} seeds.", seeds);
   if (rows.size() > 1)
-    caption += " p: two-sided paired bootstrap of the first score against the first row, all seeds pooled.";
-  if (rows.size() > 1 && example.training) caption += " relative: steps/s over those of the first row.";
+    caption += fmt::format(
+        " p: {} against '{}', two-sided paired bootstrap (1000 resamples of the examples), all seeds pooled.",
+        example.tests.empty() ? "the first score" : example.tests.front().scores().front().name,
+        rows.at(baseline).title);
+  if (rows.size() > 1 && example.training)
+    caption += fmt::format(
+        " steps/s: by the clock. relative: updates per second of processor time, over those of '{}'; other programs "
+        "on the machine hardly change it.",
+        rows.at(baseline).title);
   for (const ComparedRow& row : rows)
     for (const RunResult& run : row.runs)
       if (!run.failure.empty()) caption += fmt::format("\n{} seed {}: {}", row.title, run.seed, run.failure);

@@ -1,5 +1,6 @@
 /// The table of a comparison: a row for each model, with the means over its seeds.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,16 +28,25 @@ const ComparedRow& best_of(const std::vector<ComparedRow>& rows);
 bool have_one_dev_score(const std::vector<ComparedRow>& rows);
 bool all_failed(const std::vector<ComparedRow>& rows);
 
-/// Score `k` of the row's test set `set`, pooled over seeds: the statistics of an example are the means over the runs.
-/// There must be a finished run.
-TextScore pooled_score(const ComparedRow& row, std::size_t set, std::size_t k);
+/// A score of one run's test set; null if it has none of this name.
+const TextScore* score_of(const RunResult& run, const std::string& set, const std::string& metric);
 
-/// The table, with a line for each row: scores and measurements of every test set, p of the first score against the
-/// first row, parameters and speed.
-Table comparison_table(const std::vector<ComparedRow>& rows);
+/// A score pooled over the runs of a row, one for each seed: the statistics of an example are the means over the runs.
+/// Empty if a run does not have it or was tested on other examples.
+std::optional<TextScore> pooled_score(const std::vector<const RunResult*>& runs, const std::string& set,
+                                      const std::string& metric);
+
+/// The only p of tables: a two-sided paired bootstrap over the test examples of the difference between two rows, pooled
+/// over their seeds. NaN if the rows were tested on other examples.
+double p_of(const std::vector<const RunResult*>& baseline, const std::vector<const RunResult*>& row,
+            const std::string& set, const std::string& metric);
+
+/// The table, with a line for each row: scores and measurements of every test set, p of the first score against the row
+/// number `baseline`, parameters and speed.
+Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baseline = 0);
 
 /// The text below the table: sizes of the test sets, explanations of columns, and failed runs.
-std::string comparison_caption(const std::vector<ComparedRow>& rows);
+std::string comparison_caption(const std::vector<ComparedRow>& rows, std::size_t baseline = 0);
 
 /// Every trial of a search with its score on the development set.
 Table trials_table(const std::vector<ComparedRow>& trials);

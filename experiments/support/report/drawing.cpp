@@ -17,8 +17,16 @@ std::string px(double value) {
 }
 
 double text_pixels(const std::string& text, double size) {
-  constexpr double per_letter = 0.65;  // of words in DejaVu Sans, the widest font of the style
-  return per_letter * size * double(display_width(text));
+  // Widths in DejaVu Sans, the widest font of the style: most letters have less than 0.65 of its size, these have more.
+  constexpr double per_letter = 0.65, wide_letter = 1.0, capital = 0.79;
+  double letters = per_letter * double(display_width(text));
+  for (char c : text) {
+    if (std::string_view("mwMW@%").find(c) != std::string_view::npos)
+      letters += wide_letter - per_letter;
+    else if (c >= 'A' && c <= 'Z')
+      letters += capital - per_letter;
+  }
+  return size * letters;
 }
 
 std::string tooltip(const std::string& text) { return "<title>" + escape_html(text) + "</title>"; }

@@ -87,6 +87,9 @@ Report& Report::add_block(const std::string& html) {
 Report& Report::add_figure(const std::string& svg) {
   if (!in_figures_) body_ += "<div class=\"figures\">\n";
   in_figures_ = true;
+  // the drawing's description is its title
+  const std::size_t label = svg.find("aria-label=\""), end = svg.find('"', label + 12);
+  figures_.push_back({label < svg.size() ? svg.substr(label + 12, end - label - 12) : "figure", svg});
   body_ += "<figure>" + svg + "</figure>\n";
   return *this;
 }

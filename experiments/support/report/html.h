@@ -15,6 +15,11 @@ namespace fovea {
 /// Escapes text for the content of an element or a quoted attribute of HTML or SVG. Control characters become visible.
 std::string escape_html(std::string_view text);
 
+/// A chart or picture of a page.
+struct Figure {
+  std::string title, svg;
+};
+
 /// Sections of text, tables and charts. Successive charts stand side by side if there is room.
 ///
 ///   Report report("agreement");
@@ -42,6 +47,9 @@ class Report {
   /// Adds the keys and values of a configuration, in columns.
   Report& configuration(const Json& values);
 
+  /// All charts and pictures added so far.
+  const std::vector<Figure>& figures() const { return figures_; }
+
   std::string html() const;
   /// Writes the page atomically (AtomicFile).
   void write(const std::filesystem::path& path) const;
@@ -51,6 +59,7 @@ class Report {
 
   std::string title_, subtitle_, body_;
   std::vector<std::string> headings_;
+  std::vector<Figure> figures_;
   bool in_figures_ = false;
 };
 

@@ -26,17 +26,16 @@ Table table_of_one(const std::vector<ScoreRow>& rows) {
 }
 
 Table table_of_several(const std::vector<ScoreRow>& rows) {
-  Table table({"metric", "system", "value", "difference", "its 95 % interval", "p (Koehn)", "p (Moses)"});
+  Table table({"metric", "system", "value", "difference", "its 95 % interval", "p"});
   for (const ScoreRow& row : rows) {
     if (!row.difference && &row != &rows.front()) table.rule();
     Cell value = Cell::number(row.value, row.decimals);
-    std::vector<Cell> cells{row.metric, row.system, value, {}, {}, {}, {}};
+    std::vector<Cell> cells{row.metric, row.system, value, {}, {}, {}};
     if (row.difference) cells[3] = Cell::number(*row.difference, row.decimals);
     if (const auto& test = row.against_first) {
-      cells[2] = value.mark(significance_mark(test->p_koehn));
+      cells[2] = value.mark(significance_mark(test->p_two_sided));
       cells[4] = interval_cell(test->interval, row.decimals);
-      cells[5] = Cell::number(test->p_koehn, 3);
-      cells[6] = Cell::number(test->p_moses, 3);
+      cells[5] = Cell::number(test->p_two_sided, 3);
     }
     table.row(cells);
   }

@@ -34,6 +34,41 @@ std::string escape_markdown(const std::string& text) {
   return result;
 }
 
+/// Text for LaTeX: its own signs and the characters that our tables have are written in ways that pdfLaTeX knows.
+std::string escape_latex(const std::string& text) {
+  static const std::vector<std::pair<std::string, std::string>> replaced{{"\\", "\\textbackslash{}"},
+                                                                         {"{", "\\{"},
+                                                                         {"}", "\\}"},
+                                                                         {"$", "\\$"},
+                                                                         {"&", "\\&"},
+                                                                         {"#", "\\#"},
+                                                                         {"_", "\\_"},
+                                                                         {"%", "\\%"},
+                                                                         {"~", "\\textasciitilde{}"},
+                                                                         {"^", "\\textasciicircum{}"},
+                                                                         {"<", "$<$"},
+                                                                         {">", "$>$"},
+                                                                         {"–", "--"},
+                                                                         {"±", "$\\pm$"},
+                                                                         {"↑", "$\\uparrow$"},
+                                                                         {"⇑", "$\\Uparrow$"},
+                                                                         {"→", "$\\to$"},
+                                                                         {"τ", "$\\tau$"},
+                                                                         {"σ", "$\\sigma$"},
+                                                                         {"β", "$\\beta$"},
+                                                                         {"∞", "$\\infty$"},
+                                                                         {"√", "$\\surd$"},
+                                                                         {"×", "$\\times$"}};
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    auto found = std::find_if(replaced.begin(), replaced.end(),
+                              [&](const auto& one) { return text.compare(at, one.first.size(), one.first) == 0; });
+    result += found == replaced.end() ? std::string(1, text[at]) : found->second;
+    at += found == replaced.end() ? 1 : found->first.size();
+  }
+  return result;
+}
+
 /// The perplexity of a model that is no good can have hundreds of digits.
 std::string rounded(double value, int decimals) {
   return std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals) : fmt::format("{:.3g}", value);
@@ -212,6 +247,31 @@ std::string Table::csv() const {
   return result;
 }
 
+std::string Table::latex() const {
+  auto line = [](const std::vector<std::string>& cells) {
+    std::string text;
+    for (const std::string& cell : cells) text += (text.empty() ? "" : " & ") + cell;
+    return text + " \\\\\n";
+  };
+  std::string result = "\\begin{tabular}{";
+  std::vector<std::string> headings;
+  for (std::size_t c = 0; c < headings_.size(); ++c) {
+    result += is_numeric(c) ? "r" : "l";
+    headings.push_back(escape_latex(headings_[c]));
+  }
+  result += "}\n\\toprule\n" + line(headings) + "\\midrule\n";
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    if (has_rule_before(r)) result += "\\midrule\n";
+    std::vector<std::string> cells;
+    for (const Cell& cell : rows_[r]) {
+      const std::string text = escape_latex(cell.shown());
+      cells.push_back(cell.strong_ ? "\\textbf{" + text + "}" : text);
+    }
+    result += line(cells);
+  }
+  return result + "\\bottomrule\n\\end{tabular}\n";
+}
+
 std::string Table::tsv() const {
   std::string result;
   for (const auto& line : exact_lines()) {
@@ -259,6 +319,7 @@ std::string Table::html() const {
       const Cell& cell = rows_[r][c];
       std::string text = escape_html(cell.is_empty() ? nothing : cell.text_);
       if (cell.strong_) text = "<strong>" + text + "</strong>";
+      if (!cell.link_.empty()) text = fmt::format("<a href=\"{}\">{}</a>", escape_html(cell.link_), text);
       if (deviations[c]) {
         // cells without a deviation have an invisible one, so that the numbers stay aligned
         const char* absent = cell.deviation_.empty() ? " absent" : "";

@@ -30,6 +30,8 @@ class Cell {
   Cell& mark(std::string sign) { return mark_ = std::move(sign), *this; }
   /// Makes the cell bold in Markdown and HTML; for the best value of a column, for example.
   Cell& strong(bool is_strong = true) { return strong_ = is_strong, *this; }
+  /// Makes the cell a link to this file in HTML.
+  Cell& link(std::string address) { return link_ = std::move(address), *this; }
 
  private:
   friend class Table;
@@ -40,7 +42,7 @@ class Cell {
 
   std::string text_;       ///< rounded; empty: no value
   std::string deviation_;  ///< rounded; empty: none
-  std::string mark_;
+  std::string mark_, link_;
   std::string exact_text_, exact_deviation_;  ///< for CSV
   bool is_number_ = false, strong_ = false;
 };
@@ -61,6 +63,8 @@ class Table {
   std::string markdown() const;
   /// The table in full precision. A column with deviations is followed by a column `HEADING deviation`.
   std::string csv() const;
+  /// The table as a tabular environment of LaTeX, with the lines of the package booktabs.
+  std::string latex() const;
   /// The same with tabs between the columns.
   std::string tsv() const;
   /// A row as an object with the headings as keys: [{"head": 1, "D": 2.5, "D deviation": 0.1}, ...]. Numbers are in

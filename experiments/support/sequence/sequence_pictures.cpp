@@ -47,14 +47,6 @@ std::string layer_of(const AttentionTrace& trace) {
   return layer ? fmt::format(", layer {}", *layer + 1) : "";
 }
 
-/// The attention to show: the first whose method has quantities of its own. If there is none, the first layer; over the
-/// source the last layer, which is nearest to the output.
-const AttentionTrace* telling(const std::vector<const AttentionTrace*>& traces, bool over_source) {
-  if (traces.empty()) return nullptr;
-  auto first = std::find_if(traces.begin(), traces.end(), [](auto* trace) { return !trace->quantities.empty(); });
-  return first != traces.end() ? *first : over_source ? traces.back() : traces.front();
-}
-
 void append(SentencePictures& all, SentencePictures more) {
   std::move(more.maps.begin(), more.maps.end(), std::back_inserter(all.maps));
   std::move(more.curves.begin(), more.curves.end(), std::back_inserter(all.curves));
@@ -73,12 +65,13 @@ SentencePictures pictures_of(SequenceModel& model, const ShownPair& pair) {
     (is_over_source ? over_source : decoder).push_back(&each);
   }
   SentencePictures pictures;
-  auto add = [&](const AttentionTrace* shown, const char* name, const auto& queries, const auto& keys) {
-    if (shown) append(pictures, pictures_of(*shown, name + layer_of(*shown), queries, keys));
+  auto add = [&](const auto& traces, std::size_t layer, const char* name, const auto& queries, const auto& keys) {
+    for (const AttentionTrace* one : attentions_to_show(traces, layer))
+      append(pictures, pictures_of(*one, name + layer_of(*one), queries, keys));
   };
-  add(telling(over_source, true), "over the source", pair.output, pair.source);
-  add(telling(encoder, false), "encoder", pair.source, pair.source);
-  add(telling(decoder, false), "decoder", pair.input, pair.input);
+  add(over_source, over_source.size() - 1, "over the source", pair.output, pair.source);  // nearest to the output
+  add(encoder, 0, "encoder", pair.source, pair.source);
+  add(decoder, 0, "decoder", pair.input, pair.input);
   return pictures;
 }
 

@@ -193,11 +193,12 @@ void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::stri
   }
   const std::vector<ComparedRow> trials = grouped(results), rows = without_lost_trials(trials);
   require(!all_failed(rows), "{}", rows.front().runs.front().failure);
-  const ComparisonReport report{cli_.program(), data_description, rows, trials, cli_.configuration()};
+  ComparisonReport report{.title = cli_.program(), .subtitle = data_description, .groups = {{"", rows}}};
+  if (trials.size() > rows.size()) report.trials = trials;
   fmt::print("\n{}{}", comparison_table(rows).text(), comparison_caption(rows));
   if (trials.size() > rows.size()) fmt::print("\n{}", trials_table(trials).text());
   std::fflush(stdout);
-  write_report(directory_->report(), report);
+  page_of(report).write(directory_->report());
   const std::filesystem::path best = best_of(rows).best().directory;
   fmt::print("\n");
   if (best != directory_->path() && have_one_dev_score(rows)) fmt::print("best model: {}\n", best.string());

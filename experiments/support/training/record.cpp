@@ -87,6 +87,7 @@ Json to_json(const TrainingResult& training) {
           {"higher_is_better", training.higher_is_better},
           {"best_score", training.best_score},
           {"update_seconds", training.seconds},
+          {"update_cpu_seconds", training.update_cpu_seconds},
           {"steps_per_second", training.steps_per_second()},
           {"wall_seconds", training.wall_seconds},
           {"cpu_seconds", training.cpu_seconds},
@@ -100,6 +101,7 @@ TrainingResult training_of(const Json& json) {
           .best_score = json.at("best_score"),
           .higher_is_better = json.at("higher_is_better"),
           .seconds = json.at("update_seconds"),
+          .update_cpu_seconds = number_of(json.value("update_cpu_seconds", Json())),  // null: by an older version
           .wall_seconds = json.at("wall_seconds"),
           .cpu_seconds = json.at("cpu_seconds")};
 }

@@ -65,12 +65,14 @@ struct TrainingResult {
   std::string score_name = {};  ///< of the score that selects the model: "BLEU"
   double best_score = 0;
   bool higher_is_better = true;
-  double seconds = 0;  ///< in updates alone, without evaluation
+  double seconds = 0;             ///< in updates alone, without evaluation
+  double update_cpu_seconds = 0;  ///< the same in CPU time of all threads
   /// From the first update to the last and to the choice of the model, evaluation included; cpu_seconds of all threads.
   /// The time between a stop and the --resume is not counted.
   double wall_seconds = 0, cpu_seconds = 0;
 
   double steps_per_second() const { return static_cast<double>(updates) / seconds; }
+  double steps_per_cpu_second() const { return static_cast<double>(updates) / update_cpu_seconds; }
 };
 
 /// The result of a finished run.

@@ -62,11 +62,13 @@ void TrainingOptions::add_to(Cli& cli) {
       .rare();
   cli.option("--checkpoint-every", checkpoint_every, "steps between checkpoints").at_least(1).unit("steps").rare();
   cli.option("--seed", seed, "seed of initial values, order of batches and dropout");
-  cli.option("--precision", precision,
-             "precision of matrix products; bf16 rounds the operands of large products on the CPU, of all on a GPU")
+  cli.option(
+         "--precision", precision,
+         "precision of matrix products; bf16 rounds the operands of large products on the CPU; on a GPU it may round "
+         "those of any product")
       .one_of({"f32", "bf16"})
       .rare();
-  device_flag(cli, device).rare();
+  device_flag(cli, device);
   cli.option("--threads", threads, "threads; 0: one per core").range(0, 1024).unsaved().rare();
 }
 
@@ -89,7 +91,7 @@ namespace {
 struct Progression {
   std::int64_t updates = 0, best_update = 0, evaluations_since_best = 0;
   double best_score = 0, first_loss = 0;
-  double seconds = 0;
+  SpentTime in_updates;            ///< without evaluation
   SpentTime earlier;               ///< by the processes before this one
   std::vector<std::int64_t> kept;  ///< updates of the models that are kept for --average, oldest first
 };
@@ -271,14 +273,16 @@ class Training::Implementation {
     const double rate = schedule_.rate(now_.updates, epoch_ + 1);
     optimizer_.step(rate, scale);
     ++now_.updates;
-    now_.seconds += (SpentTime::until_now() - update_began_).wall;
-    Json line = {{"update", now_.updates}, {"epoch", epoch_},
-                 {"loss", last_.loss},     {"unsmoothed_loss", last_.unsmoothed},
-                 {"learning_rate", rate},  {"gradient_norm", last_.norm}};
-    if (evaluates)
-      for (const DevScore& score : evaluate(dev_scores)) line["dev"][score.name] = score.value;
-    if (logs) write_log(line);
-    progress_->note(fmt::format("loss {:.3f}{}{}", last_.loss, best_note(), whole_note()));
+    now_.in_updates = now_.in_updates + (SpentTime::until_now() - update_began_);
+    if (logs) {
+      Json line = {{"update", now_.updates}, {"epoch", epoch_},
+                   {"loss", last_->loss},    {"unsmoothed_loss", last_->unsmoothed},
+                   {"learning_rate", rate},  {"gradient_norm", last_->norm}};
+      if (evaluates)
+        for (const DevScore& score : evaluate(dev_scores)) line["dev"][score.name] = score.value;
+      write_log(line);
+    }
+    progress_->note(loss_note() + best_note() + whole_note());
     progress_->advance();
     if (saves) save();
   }
@@ -302,7 +306,8 @@ class Training::Implementation {
             .score_name = score_name_,
             .best_score = now_.best_score,
             .higher_is_better = higher_is_better_,
-            .seconds = now_.seconds,
+            .seconds = now_.in_updates.wall,
+            .update_cpu_seconds = now_.in_updates.cpu,
             .wall_seconds = all.wall,
             .cpu_seconds = all.cpu};
   }
@@ -321,7 +326,11 @@ class Training::Implementation {
   void read() {
     const std::vector<UpdateReadings::Values> updates = readings_->read();
     std::int64_t update = readings_->updates() - std::ssize(updates);
-    for (const UpdateReadings::Values& one : updates) require_convergence(++update, last_ = one);
+    for (const UpdateReadings::Values& one : updates) require_convergence(++update, *(last_ = one));
+  }
+
+  std::string loss_note() const {
+    return last_ ? fmt::format("loss {:.3f}", last_->loss) : "loss not read from the GPU yet";
   }
 
   void require_convergence(std::int64_t update, const UpdateReadings::Values& of) {
@@ -452,7 +461,8 @@ class Training::Implementation {
 
   void save() {
     read();
-    if (has_lost_its_parameters(model_)) fail_as_diverged(now_.updates, "a parameter is not finite or above 1e8");
+    if (has_lost_its_parameters(model_))
+      fail_as_diverged(now_.updates, "a parameter is not finite, or the norm of all parameters is above 1e8");
     log_->sync();
     curves_.sync();
     TensorList tensors = prefixed("model.", state(model_));
@@ -465,7 +475,8 @@ class Training::Implementation {
                         {"evaluations_since_best", now_.evaluations_since_best},
                         {"first_loss", now_.first_loss},
                         {"kept", now_.kept},
-                        {"seconds", now_.seconds},
+                        {"seconds", now_.in_updates.wall},
+                        {"update_cpu_seconds", now_.in_updates.cpu},
                         {"wall_seconds", spent().wall},
                         {"cpu_seconds", spent().cpu},
                         {"epoch", place_.epoch()},
@@ -490,7 +501,7 @@ class Training::Implementation {
               .evaluations_since_best = where.at("evaluations_since_best"),
               .best_score = where.at("best_score"),
               .first_loss = where.at("first_loss"),
-              .seconds = where.at("seconds"),
+              .in_updates = {where.at("seconds"), where.at("update_cpu_seconds")},
               .earlier = {where.at("wall_seconds"), where.at("cpu_seconds")},
               .kept = where.at("kept")};
       score_name_ = where.at("score_name");
@@ -538,8 +549,8 @@ class Training::Implementation {
   bool higher_is_better_ = true;
   std::int64_t restored_ = 0, saved_ = 0;  ///< updates when this process began; of the last checkpoint
   std::optional<UpdateReadings> readings_;
-  UpdateReadings::Values last_;  ///< of the last update that was read
-  std::int64_t epoch_ = 0;       ///< of the first batch of the update
+  std::optional<UpdateReadings::Values> last_;  ///< of the last update that was read
+  std::int64_t epoch_ = 0;                      ///< of the first batch of the update
   SpentTime began_ = SpentTime::until_now(), update_began_;
   InterruptGuard guard_;
   std::string log_checksum_;  ///< of the log when the checkpoint was written; empty: there was none

@@ -21,9 +21,9 @@ void TransformerFlags::add_blocks(Cli& cli) {
              "place of the layer norms; pre: before each sub-layer, post: after it")
       .rare();
   cli.choice("--recompute", recompute, {{"none", Recompute::none}, {"layers", Recompute::layers}},
-             "layers: keep only the input of each Transformer layer and compute the layer again in the backward pass, "
-             "which takes about a third more time and, with several layers, less than half the memory; the results are "
-             "the same")
+             "Transformers only; layers: keep only the input of each layer and compute the layer again in the backward "
+             "pass, which takes about a third more time and, with several layers, less than half the memory; the "
+             "results are the same")
       .rare();
 }
 

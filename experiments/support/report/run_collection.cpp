@@ -1,0 +1,199 @@
+#include "experiments/support/report/run_collection.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/core.h>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Options that say how a run was made, not which model was trained on what.
+bool is_of_making(const std::string& option) {
+  static const std::set<std::string> names{"seed", "compare", "seeds",     "search",           "threads", "device",
+                                           "out",  "resume",  "recompute", "checkpoint-every", "program", "keep"};
+  return names.contains(option);
+}
+
+Json model_options(const RunResult& run) {
+  Json options = Json::object();
+  for (const auto& [name, value] : run.configuration.items())
+    if (!is_of_making(name)) options[name] = value;
+  return options;
+}
+
+std::string program_of(const RunResult& run) { return run.configuration.value("program", "run"); }
+std::string data_of(const RunResult& run) { return run.configuration.value("data", ""); }
+
+/// What runs that can be compared have in common: the program and the examples of their tests. Failed runs have no
+/// tests; they belong to runs with the same data.
+std::string key_of(const RunResult& run) {
+  std::string key = program_of(run);
+  for (const TestResult& test : run.tests) {
+    std::size_t hash = 0;
+    for (const TestedExample& example : test.examples)
+      hash = hash * 31 + std::hash<std::string>{}(example.reference + "\n" + example.input);
+    key += fmt::format(" {} {} {:x}", test.set, test.examples.size(), hash);
+  }
+  return key;
+}
+
+std::string title_of_group(const RunResult& run) {
+  std::string title = program_of(run) + ": " + data_of(run);
+  for (const TestResult& test : run.tests) title += fmt::format(", {}: {} examples", test.set, test.examples.size());
+  return title;
+}
+
+std::string title_of(const RunResult& run) {
+  const std::string name = run.directory.filename().empty() ? run.directory.parent_path().filename().string()
+                                                            : run.directory.filename().string();
+  return run.row.empty() || run.row == "model" ? name : run.row;
+}
+
+void add(RunGroup& group, const RunResult& run) {
+  const Json options = model_options(run);
+  for (ComparedRow& row : group.rows) {
+    if (!differences(model_options(row.runs.front()), options).empty()) continue;
+    const bool is_there =
+        std::any_of(row.runs.begin(), row.runs.end(), [&](const RunResult& other) { return other.seed == run.seed; });
+    if (!is_there) row.runs.push_back(run);
+    return;
+  }
+  group.rows.push_back({title_of(run), run.trial, {run}});
+}
+
+void add_runs(std::vector<RunResult>& runs, std::set<fs::path>& known, const fs::path& directory) {
+  if (!known.insert(fs::weakly_canonical(directory)).second) return;
+  if (std::optional<RunResult> run = load_result(directory)) {
+    runs.push_back(std::move(*run));
+    return;
+  }
+  std::vector<fs::path> inside;
+  for (const auto& entry : fs::directory_iterator(directory))
+    if (entry.is_directory()) inside.push_back(entry.path());
+  // In the order in which they were made; comparisons make their rows one after another.
+  auto made = [](const fs::path& run) {
+    std::error_code none;
+    return std::pair(fs::last_write_time(run / "config.json", none), run);
+  };
+  std::sort(inside.begin(), inside.end(), [&](const fs::path& a, const fs::path& b) { return made(a) < made(b); });
+  for (const fs::path& one : inside) add_runs(runs, known, one);
+}
+
+}  // namespace
+
+std::vector<RunResult> load_runs(const std::vector<fs::path>& directories) {
+  std::vector<RunResult> runs;
+  std::set<fs::path> known;
+  for (const fs::path& directory : directories) {
+    require(fs::is_directory(directory), "{}: there is no such directory", directory.string());
+    const std::size_t before = runs.size();
+    const bool is_known = known.contains(fs::weakly_canonical(directory));
+    add_runs(runs, known, directory);
+    require(is_known || runs.size() > before, "{}: has no finished run (result.json) in it", directory.string());
+  }
+  return runs;
+}
+
+namespace {
+
+/// Appends to titles that occur several times the options in which their rows differ: "global, --layers 2".
+void distinguish(std::vector<ComparedRow>& rows) {
+  std::map<std::string, std::vector<std::size_t>> by_title;
+  for (std::size_t k = 0; k < rows.size(); ++k) by_title[rows[k].title + rows[k].trial].push_back(k);
+  for (const auto& [title, numbers] : by_title) {
+    std::vector<ComparedRow> alike;
+    for (std::size_t k : numbers) alike.push_back(rows[k]);
+    const DifferingOptions differing = differing_options(alike);
+    for (std::size_t r = 0; r < numbers.size(); ++r)
+      for (std::size_t k = 0; k < differing.names.size(); ++k)
+        rows[numbers[r]].title += fmt::format(", --{} {}", differing.names[k], differing.values[k][r]);
+  }
+}
+
+}  // namespace
+
+bool RunGroup::has_finished() const { return !all_failed(rows); }
+
+std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
+  std::vector<RunGroup> groups;
+  std::vector<std::string> keys;
+  for (const RunResult& run : runs) {
+    if (!run.failure.empty()) continue;
+    const std::string key = key_of(run);
+    const auto number = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
+    if (number == keys.size()) {
+      keys.push_back(key);
+      groups.push_back({title_of_group(run), {}});
+    }
+    add(groups[number], run);
+  }
+  for (const RunResult& run : runs) {
+    if (run.failure.empty()) continue;
+    auto belongs = [&](const RunGroup& group) {
+      const RunResult& other = group.rows.front().runs.front();
+      return program_of(other) == program_of(run) && data_of(other) == data_of(run);
+    };
+    auto group = std::find_if(groups.begin(), groups.end(), belongs);
+    if (group == groups.end()) group = groups.insert(groups.end(), {title_of_group(run), {}});
+    add(*group, run);
+  }
+  for (RunGroup& group : groups) distinguish(group.rows);
+  return groups;
+}
+
+Json starts_of(const RunResult& run) {
+  for (const fs::path& directory : {run.directory, run.directory.parent_path()})
+    if (fs::exists(directory / "run.json")) return load_json(directory / "run.json");
+  return Json::array();
+}
+
+namespace {
+
+std::string shown(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : text_of(value);
+}
+
+std::vector<Json> options_of(const std::vector<ComparedRow>& rows) {
+  std::vector<Json> all;
+  for (const ComparedRow& row : rows) all.push_back(model_options(row.runs.front()));
+  return all;
+}
+
+bool is_common(const std::vector<Json>& all, const std::string& name) {
+  return std::all_of(all.begin(), all.end(), [&](const Json& one) {
+    return shown(one.value(name, Json())) == shown(all.front().value(name, Json()));
+  });
+}
+
+}  // namespace
+
+DifferingOptions differing_options(const std::vector<ComparedRow>& rows) {
+  const std::vector<Json> all = options_of(rows);
+  DifferingOptions differing;
+  for (const Json& one : all)
+    for (const auto& [name, value] : one.items()) {
+      const bool is_known = std::count(differing.names.begin(), differing.names.end(), name) > 0;
+      if (is_known || is_common(all, name)) continue;
+      differing.names.push_back(name);
+      differing.values.emplace_back();
+      for (const Json& other : all) differing.values.back().push_back(shown(other.value(name, Json())));
+    }
+  return differing;
+}
+
+Json common_options(const std::vector<ComparedRow>& rows) {
+  const std::vector<Json> all = options_of(rows);
+  Json common = Json::object();
+  for (const auto& [name, value] : all.front().items())
+    if (is_common(all, name)) common[name] = value;
+  return common;
+}
+
+}  // namespace fovea

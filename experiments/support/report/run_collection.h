@@ -1,0 +1,42 @@
+/// Finished runs of any date, read from their directories, and which of them can be compared.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/support/report/comparison_table.h"
+
+namespace fovea {
+
+/// Reads the runs in the directories: each is the directory of a run, or contains such directories at any depth, as
+/// that of a comparison does. A run that is named twice is read once. Throws Error for a directory without a finished
+/// run.
+std::vector<RunResult> load_runs(const std::vector<std::filesystem::path>& directories);
+
+/// Runs of one program that were tested on the same examples: their scores can be compared. Each row has the runs whose
+/// options agree in everything but the seed; rows have different titles.
+struct RunGroup {
+  std::string title;  ///< "translate: generated:train=200, test: 20 examples"
+  std::vector<ComparedRow> rows;
+
+  bool has_finished() const;
+};
+
+/// The groups in the order of their first runs. Of two runs with the same options and the same seed only the first
+/// stays.
+std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs);
+
+/// The entries of run.json for the starts of a run, which may stand in its own directory or in that of its comparison.
+Json starts_of(const RunResult& run);
+
+/// The options that differ between the rows: a column for each row, a line for each option. Empty if none differs.
+struct DifferingOptions {
+  std::vector<std::string> names;
+  std::vector<std::vector<std::string>> values;  ///< [option][row]
+};
+DifferingOptions differing_options(const std::vector<ComparedRow>& rows);
+
+/// The options that all rows share, without those that say where the runs are.
+Json common_options(const std::vector<ComparedRow>& rows);
+
+}  // namespace fovea

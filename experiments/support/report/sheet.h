@@ -1,0 +1,119 @@
+/// Sheets: the papers' tables as data. A sheet says which models a table compares, as flags of our programs, and what
+/// the paper reports for them. `report --sheet` lays runs out like the paper, `reproduce` trains the rows.
+///
+/// A sheet is a file experiments/sheets/NAME.json; README.md in that directory describes its keys.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/report/table.h"
+#include "experiments/support/training/record.h"
+
+namespace fovea {
+
+/// Flags by their names without the dashes, in order: {"layers", "2"}. A flag without a value has an empty one.
+using FlagValues = std::vector<std::pair<std::string, std::string>>;
+
+/// The flags of a text; of a flag that is there twice, the later value holds. $NAME is replaced by the variable.
+FlagValues flag_values(const std::string& flags, const std::map<std::string, std::string>& variables);
+/// The flags as on a command line, quoted for a shell where that is necessary.
+std::string flags_text(const FlagValues& flags);
+
+/// A way to train the models of a sheet, at three sizes: experiments/sheets/recipes.json.
+struct Recipe {
+  struct Tier {
+    std::string flags, data, machine;  ///< `data` and `machine`: for readers
+    std::map<std::string, std::string> variables;
+    double minutes = 0;  ///< estimate for one training on one core
+    std::vector<std::uint64_t> seeds{1};
+  };
+  std::string program;
+  std::map<std::string, Tier> tiers;  ///< "smoke", "mini", "paper"
+};
+
+struct Sheet {
+  /// A data set of the paper. The models are trained once for each task.
+  struct Task {
+    std::string name, data, recipe;  ///< `data` as the paper calls them: "WMT14 En-De"
+    std::vector<std::string> like;   ///< our runs are of this task if the name of their data contains one of these
+  };
+  struct Column {
+    std::string heading, task, metric;
+    int decimals = 2;
+    double factor = 1;              ///< ours are multiplied by it: 100 for ROUGE in percent
+    std::optional<double> trained;  ///< the plain row must reach this value, otherwise the rows were hardly trained
+    bool is_printed = true;         ///< whether the paper has this column
+  };
+  struct Row {
+    std::string name, flags;
+    std::string model;               ///< the row whose trained model is tested with these flags; empty: trained itself
+    std::string initial;             ///< the row whose parameters this row's training begins with (--init)
+    std::vector<double> printed;     ///< by the paper, for each printed column; NaN: not in the paper
+    bool is_cited = false;           ///< of another paper; never trained
+    std::vector<std::string> tasks;  ///< empty: all
+  };
+  /// A statement about numbers of the table: "BLEU[Enc (AW)] > BLEU[Vaswani]".
+  struct Claim {
+    std::string text;
+    bool is_required = false;  ///< must hold at any size; others are expectations that are only printed
+  };
+
+  std::string name, title, about, box;
+  std::vector<Task> tasks;
+  std::vector<Column> columns;
+  std::vector<Row> rows;
+  std::vector<Claim> claims;
+
+  const Row& row(const std::string& name) const;
+  const Task& task(const std::string& name) const;
+  const Recipe& recipe(const Task& task) const;
+};
+
+/// The names of the files in experiments/sheets, sorted.
+std::vector<std::string> sheet_names();
+/// Reads a sheet by its name or path. Throws Error if there is none, with the names of all, or if it contradicts
+/// itself.
+Sheet load_sheet(const std::string& name);
+std::string sheets_directory();
+
+/// The flags of a row at a tier: those of the recipe, overridden by the row's own.
+FlagValues row_flags(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, const std::string& tier);
+
+/// The runs of each (row, task) of a sheet.
+using SheetRuns = std::map<std::pair<std::string, std::string>, std::vector<const RunResult*>>;
+
+/// Finds the row of every run. A run belongs to a row if, at one of the tiers, it agrees with the row in every option
+/// that any row of the sheet names, and in architecture and units; attentions are compared in a canonical form with all
+/// their options, layers and heads. Runs without a row are left out.
+SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& runs);
+
+/// An attention's specification in a form that is the same for all spellings of one attention in a model of this depth:
+/// sums sorted, defaults and layers=FIRST-LAST that cover every layer left out.
+std::string canonical_attention(const std::string& specification, int layers);
+
+/// A number of a run by its name: a score or measurement of the first test set ("BLEU", "window"), "dev BLEU", the mean
+/// of several ("mean: ROUGE-1 F1, ROUGE-2 F1"), "parameters", "steps/s" (by processor time), "ms/sentence", "source
+/// length". NaN if the run does not have it.
+double measured(const RunResult& run, const std::string& metric);
+
+/// The sheet as the paper prints it: for each column the paper's numbers beside ours.
+Table sheet_table(const Sheet& sheet, const SheetRuns& runs);
+/// The lines under the table: which data ours are of, seeds, tests, and what the paper's setting was.
+std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs);
+
+/// A claim with its outcome; `holds` is empty if a number is missing.
+struct CheckedClaim {
+  Sheet::Claim claim;
+  std::optional<bool> holds;
+  std::string numbers;  ///< "31.20 > 30.41"
+};
+std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs);
+
+/// Why the plain (first) row counts as untrained: "BLEU 17.3 of Vaswani is below 25"; empty if it is trained.
+std::string untrained(const Sheet& sheet, const SheetRuns& runs);
+
+}  // namespace fovea

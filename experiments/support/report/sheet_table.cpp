@@ -1,0 +1,252 @@
+// Sheets as tables: the paper's numbers beside ours, and what a table must show.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include <fmt/core.h>
+
+#include "experiments/support/metrics/statistics.h"
+#include "experiments/support/report/comparison_table.h"
+#include "experiments/support/report/sheet.h"
+#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace {
+
+using Runs = std::vector<const RunResult*>;
+
+const Runs& runs_of(const SheetRuns& all, const std::string& row, const std::string& task) {
+  static const Runs none;
+  auto found = all.find({row, task});
+  return found == all.end() ? none : found->second;
+}
+
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
+  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
+}
+
+double mean_of_metrics(const RunResult& run, std::string_view list) {
+  std::vector<double> values;
+  for (std::string_view metric : split_columns(list, ',')) values.push_back(measured(run, trimmed(metric)));
+  return mean(values);
+}
+
+double of_training(const RunResult& run, const std::string& metric) {
+  if (!run.training) return std::nan("");
+  if (metric == "steps/s") return run.training->steps_per_cpu_second();
+  return metric == "dev " + run.training->score_name ? run.training->best_score : std::nan("");
+}
+
+/// Ours in the units of the column, a value for each run.
+std::vector<double> ours(const Sheet::Column& column, const Runs& runs) {
+  std::vector<double> values;
+  for (const RunResult* run : runs) {
+    const double value = measured(*run, column.metric);
+    if (!std::isnan(value)) values.push_back(column.factor * value);
+  }
+  return values;
+}
+
+/// The name of the data for readers: "generated", or the last part of the path.
+std::string name_of_data(const RunResult& run) {
+  const std::string data = run.configuration.value("data", "");
+  return data.starts_with("generated") ? "generated" : std::filesystem::path(data).filename().string();
+}
+
+/// The data of all runs of a task: "generated".
+std::string data_of(const SheetRuns& runs, const std::string& task) {
+  std::set<std::string> names;
+  for (const auto& [key, all] : runs)
+    for (const RunResult* run : all)
+      if (key.second == task) names.insert(name_of_data(*run));
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+bool have(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
+  return std::any_of(sheet.rows.begin(), sheet.rows.end(), [&](const Sheet::Row& row) {
+    return !ours(column, runs_of(runs, row.name, column.task)).empty();
+  });
+}
+
+/// Whether p stands behind the column: behind the first score of each task.
+bool has_p(const Sheet& sheet, std::size_t c, const SheetRuns& runs) {
+  const Sheet::Column& column = sheet.columns[c];
+  for (std::size_t before = 0; before < c; ++before)
+    if (sheet.columns[before].task == column.task && has_p(sheet, before, runs)) return false;
+  const Runs& plain = runs_of(runs, sheet.rows.front().name, column.task);
+  return !plain.empty() && score_of(*plain.front(), plain.front()->tests.front().set, column.metric);
+}
+
+}  // namespace
+
+double measured(const RunResult& run, const std::string& metric) {
+  constexpr std::string_view mean_prefix = "mean:";
+  if (metric.starts_with(mean_prefix)) return mean_of_metrics(run, metric.substr(mean_prefix.size()));
+  if (metric == "parameters") return static_cast<double>(run.parameters);
+  if (metric == "steps/s" || metric.starts_with("dev ")) return of_training(run, metric);
+  if (run.tests.empty()) return std::nan("");
+  const TestResult& test = run.tests.front();
+  if (metric == "source length") return test.source_length.value_or(std::nan(""));
+  if (metric == "ms/sentence")
+    return test.decoding ? 1000 * test.decoding->cpu / static_cast<double>(test.examples.size()) : std::nan("");
+  if (const TextScore* score = score_of(run, test.set, metric)) return score->metric.value();
+  for (const Measurement& one : test.measurements)
+    if (one.name == metric) return one.value;
+  // A model without windows scores the whole source at every step.
+  return metric == "window" ? test.source_length.value_or(std::nan("")) : std::nan("");
+}
+
+Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
+  std::vector<std::string> headings{"model"};
+  std::vector<bool> shown, tested;
+  for (std::size_t c = 0; c < sheet.columns.size(); ++c) {
+    const Sheet::Column& column = sheet.columns[c];
+    const std::string task = sheet.tasks.size() > 1 ? column.task + " " : "";
+    shown.push_back(have(sheet, runs, column));
+    tested.push_back(shown.back() && has_p(sheet, c, runs));
+    if (column.is_printed) headings.push_back(task + column.heading + ", paper");
+    if (shown.back()) headings.push_back(task + column.heading + ", ours");
+    if (tested.back()) headings.emplace_back("p");
+  }
+  Table table(headings);
+  const Sheet::Row& plain = sheet.rows.front();
+  bool cites = false;
+  for (const Sheet::Row& row : sheet.rows) {
+    if (row.is_cited && !cites) table.rule();
+    cites = row.is_cited;
+    std::vector<Cell> cells{row.is_cited ? row.name + " (cited)" : row.name};
+    std::size_t printed = 0;
+    for (std::size_t c = 0; c < sheet.columns.size(); ++c) {
+      const Sheet::Column& column = sheet.columns[c];
+      const Runs& of_row = runs_of(runs, row.name, column.task);
+      if (column.is_printed) {
+        cells.push_back(printed < row.printed.size() ? Cell::number(row.printed[printed], column.decimals) : Cell());
+        ++printed;
+      }
+      const std::vector<double> values = ours(column, of_row);
+      const bool is_constant = column.metric == "parameters";  // the same for every seed
+      if (shown[c])
+        cells.push_back(is_constant ? Cell::number(mean(values), column.decimals)
+                                    : Cell::mean_of(values, column.decimals));
+      if (!tested[c]) continue;
+      const Runs& first = runs_of(runs, plain.name, column.task);
+      const bool compares = &row != &plain && !of_row.empty();
+      cells.push_back(compares ? Cell::number(p_of(first, of_row, first.front()->tests.front().set, column.metric), 3)
+                               : Cell());
+    }
+    table.row(std::move(cells));
+  }
+  return table;
+}
+
+std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
+  std::string caption = sheet.about;
+  std::set<std::size_t> seeds;
+  for (const auto& [key, of_row] : runs) seeds.insert(of_row.size());
+  for (const Sheet::Task& task : sheet.tasks) {
+    const std::string our_data = data_of(runs, task.name);
+    if (our_data.empty()) continue;
+    caption += fmt::format(
+        " Our data{} are not the paper's: {} here, {} there; compare the order of the rows and their "
+        "distances, not the values.",
+        sheet.tasks.size() > 1 ? " of " + task.name : "", our_data, task.data);
+  }
+  if (runs.empty()) return caption + " None of our runs belongs to a row.";
+  caption +=
+      seeds.size() == 1 && *seeds.begin() == 1 ? " Ours: one seed." : " Ours: mean ± standard deviation over seeds.";
+  return caption + fmt::format(
+                       " p: against '{}', two-sided paired bootstrap over the test examples, all seeds pooled; the "
+                       "papers' tests may be others.",
+                       sheet.rows.front().name);
+}
+
+// ---- Claims
+
+namespace {
+
+struct Operand {
+  std::string row;  ///< empty: a number
+  double value = std::nan("");
+};
+
+/// "BLEU[Enc (AW)]", or a number.
+Operand operand_of(const Sheet& sheet, const SheetRuns& runs, const std::string& text) {
+  if (const std::optional<double> value = number<double>(text)) return {"", *value};
+  const std::size_t open = text.find('[');
+  require(open != std::string::npos && text.ends_with(']'), "sheet '{}': '{}' is neither a number nor COLUMN[ROW]",
+          sheet.name, text);
+  std::string heading = text.substr(0, open);
+  const Sheet::Row& row = sheet.row(text.substr(open + 1, text.size() - open - 2));
+  for (const Sheet::Column& column : sheet.columns)
+    if (heading == column.heading || heading == column.task + " " + column.heading)
+      return {row.name, mean(ours(column, runs_of(runs, row.name, column.task)))};
+  fail("sheet '{}': '{}': there is no column '{}'", sheet.name, text, heading);
+}
+
+struct Sign {
+  std::string text;  ///< empty: there is none
+  std::size_t at = 0;
+};
+
+/// The first sign between spaces that does not stand in a row's name, with the place of the space before it.
+Sign sign_of(const std::string& claim) {
+  int depth = 0;
+  for (std::size_t at = 0; at < claim.size(); ++at) {
+    depth += claim[at] == '[' ? 1 : claim[at] == ']' ? -1 : 0;
+    for (const char* sign : {">=", "<=", ">", "<", "="})
+      if (depth == 0 && claim.compare(at, std::string_view(sign).size() + 2, fmt::format(" {} ", sign)) == 0)
+        return {sign, at};
+  }
+  return {};
+}
+
+bool holds(double left, const std::string& sign, double right) {
+  const double tolerance = 1e-6 * std::max({1.0, std::abs(left), std::abs(right)});
+  if (sign == ">") return left > right;
+  if (sign == "<") return left < right;
+  if (sign == ">=") return left >= right - tolerance;
+  if (sign == "<=") return left <= right + tolerance;
+  return std::abs(left - right) <= tolerance;
+}
+
+}  // namespace
+
+std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs) {
+  std::vector<CheckedClaim> checked;
+  for (const Sheet::Claim& claim : sheet.claims) {
+    const auto [sign, at] = sign_of(claim.text);
+    require(!sign.empty(), "sheet '{}': '{}' has none of the signs >, <, >=, <=, =", sheet.name, claim.text);
+    const Operand left = operand_of(sheet, runs, trimmed(claim.text.substr(0, at)));
+    const Operand right = operand_of(sheet, runs, trimmed(claim.text.substr(at + sign.size() + 2)));
+    CheckedClaim one{claim, {}, ""};
+    if (!std::isnan(left.value) && !std::isnan(right.value)) {
+      one.holds = holds(left.value, sign, right.value);
+      one.numbers = fmt::format("{:.4g} and {:.4g}", left.value, right.value);
+    }
+    checked.push_back(std::move(one));
+  }
+  return checked;
+}
+
+std::string untrained(const Sheet& sheet, const SheetRuns& runs) {
+  const std::string& plain = sheet.rows.front().name;
+  for (const Sheet::Column& column : sheet.columns) {
+    const double value = mean(ours(column, runs_of(runs, plain, column.task)));
+    if (!column.trained || std::isnan(value)) continue;
+    const bool higher_is_better = !column.metric.ends_with("perplexity");
+    if (higher_is_better ? value < *column.trained : value > *column.trained)
+      return fmt::format("{} {:.{}f} of {} is {} {}", column.heading, value, column.decimals, plain,
+                         higher_is_better ? "below" : "above", *column.trained);
+  }
+  return "";
+}
+
+}  // namespace fovea

@@ -1,0 +1,192 @@
+#include "experiments/support/reproduce/boxes.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "experiments/support/data/split_mix.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+#include "tensor/support/suggestion.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+std::vector<Box> load_boxes() {
+  const fs::path path = fs::path(sheets_directory()) / "boxes.json";
+  const Json json = load_json(path);
+  std::vector<Box> boxes;
+  reading_run_file(path.string(), [&] {
+    for (const Json& each : json) {
+      Box box{.id = each.at("id"),
+              .title = each.at("title"),
+              .shows = each.value("shows", ""),
+              .sheets = {},
+              .commands = {}};
+      for (const std::string& sheet : each.value("sheets", std::vector<std::string>()))
+        box.sheets.push_back(load_sheet(sheet));
+      const Json commands = each.value("commands", Json::array());
+      for (const Json& command : commands)
+        box.commands.push_back({command.at("run"), command.value("shows", std::vector<std::string>())});
+      boxes.push_back(std::move(box));
+    }
+  });
+  return boxes;
+}
+
+std::vector<Box> chosen_boxes(const std::vector<std::string>& ids) {
+  const std::vector<Box> all = load_boxes();
+  std::vector<std::string> known;
+  for (const Box& box : all) known.push_back(box.id);
+  for (const std::string& id : ids)
+    require(std::any_of(known.begin(), known.end(), [&](const std::string& one) { return one.starts_with(id); }),
+            "there is no item '{}'{}; `reproduce --list` prints them", id, did_you_mean(id, known));
+  std::vector<Box> chosen;
+  for (const Box& box : all) {
+    const bool is_exact = std::count(ids.begin(), ids.end(), box.id) > 0;
+    const bool begins = std::any_of(ids.begin(), ids.end(), [&](const std::string& id) {
+      return box.id.starts_with(id) && std::count(known.begin(), known.end(), id) == 0;
+    });
+    if (ids.empty() || is_exact || begins) chosen.push_back(box);
+  }
+  return chosen;
+}
+
+std::vector<std::string> words_of_command(const std::string& command) {
+  std::vector<std::string> words;
+  char quote = 0;
+  bool is_open = false, in_braces = false;
+  for (char c : command) {
+    if (c == '{' || c == '}') in_braces = c == '{';
+    if (in_braces) {
+      // spaces of a row's name
+    } else if (quote ? c == quote : c == '\'' || c == '"') {
+      quote = quote ? 0 : c;
+    } else if (c == ' ' && !quote) {
+      is_open = false;
+      continue;
+    }
+    if (!is_open) words.emplace_back();
+    is_open = true;
+    if (c != '\'' && c != '"') words.back() += c;
+  }
+  return words;
+}
+
+bool NeededRuns::has_tier(const Sheet& sheet, const Sheet::Task& task) const {
+  return sheet.recipe(task).tiers.contains(tier_);
+}
+
+/// The name of a row's run, which is made from everything that decides its result; the run is added to the jobs.
+std::string NeededRuns::name_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task,
+                                std::uint64_t seed) {
+  const Recipe& recipe = sheet.recipe(task);
+  const Recipe::Tier& tier = recipe.tiers.at(tier_);
+  RunJob job{.program = recipe.program, .flags = {}, .needs = "", .minutes = tier.minutes, .machine = tier.machine};
+  if (!row.model.empty()) {
+    constexpr double part_of_training = 0.2;
+    job.kind = RunJob::Kind::test;
+    job.minutes *= part_of_training;
+    job.needs = name_of(sheet, sheet.row(row.model), task, seed);
+    job.flags = flag_values(row.flags, tier.variables);
+    std::erase_if(job.flags, [](const auto& flag) { return flag.first == "updates"; });
+  } else {
+    job.flags = row_flags(sheet, row, task, tier_);
+    job.flags.emplace_back("seed", std::to_string(seed));
+    if (!row.initial.empty()) {
+      job.kind = RunJob::Kind::continuation;
+      job.needs = name_of(sheet, sheet.row(row.initial), task, seed);
+    }
+  }
+  FlagValues sorted = job.flags;
+  std::sort(sorted.begin(), sorted.end());
+  const std::string identity = fmt::format("{} {} {}", job.needs, row.model.empty(), flags_text(sorted));
+  const std::string name = fmt::format("{}-{:016x}", job.program, stable_hash(identity));
+  jobs_.try_emplace(name, std::move(job));
+  return name;
+}
+
+std::vector<std::string> NeededRuns::add(const Box& box) {
+  std::vector<std::string> names;
+  auto add = [&](const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed) {
+    names.push_back(name_of(sheet, row, task, seed));
+    for (std::string needs = jobs_.at(names.back()).needs; !needs.empty(); needs = jobs_.at(needs).needs)
+      names.push_back(needs);
+  };
+  for (const Sheet& sheet : box.sheets)
+    for (const Sheet::Task& task : sheet.tasks)
+      for (const Sheet::Row& row : sheet.rows) {
+        const bool is_of_task = row.tasks.empty() || std::count(row.tasks.begin(), row.tasks.end(), task.name) > 0;
+        if (row.is_cited || !is_of_task || !has_tier(sheet, task)) continue;
+        for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds) add(sheet, row, task, seed);
+      }
+  for (const BoxCommand& command : box.commands)
+    for (std::size_t open = command.text.find('{'); open != std::string::npos;
+         open = command.text.find('{', open + 1)) {
+      const std::string inside = command.text.substr(open + 1, command.text.find('}', open) - open - 1);
+      const std::size_t slash = inside.find('/');
+      if (slash == std::string::npos) continue;
+      const Sheet sheet = load_sheet(inside.substr(0, slash));
+      const Sheet::Task& task = sheet.tasks.front();
+      add(sheet, sheet.row(inside.substr(slash + 1)), task, sheet.recipe(task).tiers.at(tier_).seeds.front());
+    }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
+  const RunJob& job = jobs_.at(name);
+  const fs::path here = directory(name);
+  if (job.kind != RunJob::Kind::test && fs::exists(here / "config.json"))
+    return {"--resume=" + here.string(), "--threads=1"};
+  std::vector<std::string> arguments;
+  for (const auto& [flag, value] : job.flags) arguments.push_back("--" + flag + (value.empty() ? "" : "=" + value));
+  if (job.kind == RunJob::Kind::test)
+    arguments.insert(arguments.begin(), {"--model=" + directory(job.needs).string(), "--evaluate=test"});
+  if (job.kind == RunJob::Kind::continuation) arguments.push_back("--init=" + directory(job.needs).string());
+  arguments.push_back("--out=" + here.string());
+  arguments.emplace_back("--threads=1");
+  return arguments;
+}
+
+std::vector<std::string> NeededRuns::arguments(const BoxCommand& command, const fs::path& box_directory) {
+  std::vector<std::string> words = words_of_command(command.text);
+  for (std::string& word : words) {
+    const std::size_t open = word.find('{'), close = word.find('}');
+    if (open == std::string::npos || close == std::string::npos) continue;
+    const std::string inside = word.substr(open + 1, close - open - 1);
+    const std::size_t slash = inside.find('/');
+    std::string path = box_directory.string();
+    if (slash != std::string::npos) {
+      const Sheet sheet = load_sheet(inside.substr(0, slash));
+      const Sheet::Task& task = sheet.tasks.front();
+      const std::uint64_t seed = sheet.recipe(task).tiers.at(tier_).seeds.front();
+      path = directory(name_of(sheet, sheet.row(inside.substr(slash + 1)), task, seed)).string();
+    } else if (inside != "out") {
+      continue;  // braces of the program's own
+    }
+    word.replace(open, close - open + 1, path);
+  }
+  return words;
+}
+
+SheetRuns NeededRuns::finished(const Sheet& sheet) {
+  SheetRuns runs;
+  for (const Sheet::Task& task : sheet.tasks)
+    for (const Sheet::Row& row : sheet.rows) {
+      if (row.is_cited || !has_tier(sheet, task)) continue;
+      for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds) {
+        const std::string name = name_of(sheet, row, task, seed);
+        if (!results_.contains(name))
+          if (std::optional<RunResult> result = load_result(directory(name))) results_[name] = std::move(*result);
+        auto found = results_.find(name);
+        if (found != results_.end() && found->second.failure.empty())
+          runs[{row.name, task.name}].push_back(&found->second);
+      }
+    }
+  return runs;
+}
+
+}  // namespace fovea

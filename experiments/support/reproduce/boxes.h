@@ -1,0 +1,77 @@
+/// The items of `reproduce`: every table and figure of the five papers, as data (experiments/sheets/boxes.json), and
+/// the runs that they need.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/support/report/sheet.h"
+
+namespace fovea {
+
+/// A command of a box. {SHEET/ROW} stands for the directory of that row's first run, {out} for the box's directory.
+struct BoxCommand {
+  std::string text;
+  std::vector<std::string> shows;  ///< the output must contain each of these texts
+};
+
+struct Box {
+  std::string id, title;
+  std::string shows;  ///< what the item must show, for readers
+  std::vector<Sheet> sheets;
+  std::vector<BoxCommand> commands;
+};
+
+/// All boxes, in the order of the papers.
+std::vector<Box> load_boxes();
+/// The boxes with these ids or beginnings of ids ("N-T1", "Y"); all without any. Throws Error for an unknown id.
+std::vector<Box> chosen_boxes(const std::vector<std::string>& ids);
+
+/// One call of a program that leaves a run.
+struct RunJob {
+  enum class Kind { training, continuation, test };
+  Kind kind = Kind::training;
+  std::string program;
+  FlagValues flags;
+  std::string needs;  ///< the name of the job whose model is tested or trained on; empty: none
+  double minutes = 0;
+  std::string machine;
+};
+
+/// The runs that boxes need at one tier. Runs with the same flags are one run, whichever boxes need them.
+class NeededRuns {
+ public:
+  NeededRuns(std::string tier, std::filesystem::path out) : tier_(std::move(tier)), out_(std::move(out)) {}
+
+  /// Adds the runs of a box, and returns their names. A row of a task whose recipe has no such tier has none.
+  std::vector<std::string> add(const Box& box);
+
+  const std::map<std::string, RunJob>& jobs() const { return jobs_; }
+  const std::string& tier() const { return tier_; }
+  std::filesystem::path directory(const std::string& name) const { return out_ / "runs" / name; }
+  bool is_finished(const std::string& name) const { return std::filesystem::exists(directory(name) / "result.json"); }
+
+  /// The arguments with which the program makes, or continues, a run.
+  std::vector<std::string> arguments(const std::string& name) const;
+
+  /// The command with its placeholders replaced, split into program and arguments.
+  std::vector<std::string> arguments(const BoxCommand& command, const std::filesystem::path& box_directory);
+
+  /// The finished runs of a sheet's rows. They stay valid as long as this object.
+  SheetRuns finished(const Sheet& sheet);
+
+ private:
+  std::string name_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed);
+  bool has_tier(const Sheet& sheet, const Sheet::Task& task) const;
+
+  std::string tier_;
+  std::filesystem::path out_;
+  std::map<std::string, RunJob> jobs_;
+  std::map<std::string, RunResult> results_;
+};
+
+/// The words of a command line; quotes and braces keep spaces together.
+std::vector<std::string> words_of_command(const std::string& command);
+
+}  // namespace fovea

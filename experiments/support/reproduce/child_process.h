@@ -1,0 +1,24 @@
+/// Programs of this project as child processes.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace fovea {
+
+/// One call of a program, whose standard output and standard error go to a file.
+struct Call {
+  std::string name;
+  std::vector<std::string> words;  ///< the program's name and its arguments
+  std::filesystem::path output;
+};
+
+/// Runs the calls, at most `jobs` at a time, each on one thread. next() returns the next call that can be made now:
+/// null if there is none before another one ends, or at all. ended(call, status) is called for each that ends; a
+/// negative status is minus the signal that ended it. After Ctrl-C nothing new is started, and the running programs,
+/// which got the signal as well, are waited for.
+void run_calls(int jobs, const std::function<const Call*()>& next,
+               const std::function<void(const Call&, int status)>& ended);
+
+}  // namespace fovea

@@ -1,0 +1,230 @@
+// Sheets, and reports of runs.
+#include <cmath>
+#include <set>
+
+#include <boost/test/unit_test.hpp>
+
+#include "experiments/support/report/attention_pictures.h"
+#include "experiments/support/report/drawing.h"
+#include "experiments/support/report/run_collection.h"
+#include "experiments/support/report/sheet.h"
+#include "tests/experiments/markup.h"
+#include "tests/experiments/programs.h"
+
+using namespace fovea;
+
+namespace {
+
+/// A finished run of these options, with a test set whose answers are right where `right` has a 1.
+RunResult run_of(const Json& options, const std::string& right = "1101", const std::string& metric = "bleu") {
+  RunResult run{.row = "row", .seed = 1, .parameters = 60'900'000};
+  run.configuration = {{"program", "translate"},
+                       {"data", "generated:train=9"},
+                       {"architecture", "transformer"},
+                       {"attention", ""},
+                       {"decoder-attention", ""},
+                       {"cross-attention", ""},
+                       {"layers", 6},
+                       {"encoder-layers", 0},
+                       {"decoder-layers", 0},
+                       {"units", "words"},
+                       {"block-order", "attention > feed-forward"}};
+  if (options.is_object()) run.configuration.update(options);
+  TestResult test{.metrics = {metric}};
+  for (char one : right)
+    test.examples.push_back({.reference = "a b c d e", .hypothesis = one == '1' ? "a b c d e" : "a b d c f"});
+  run.tests = {test};
+  return run;
+}
+
+/// The row of a sheet that a run of these options belongs to; "none" if there is none.
+std::string row_of(const Sheet& sheet, const Json& options) {
+  const RunResult run = run_of(options);
+  const SheetRuns found = match_runs(sheet, {&run});
+  return found.empty() ? "none" : found.begin()->first.first;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(sheets)
+
+BOOST_AUTO_TEST_CASE(every_row_of_every_sheet_has_flags_at_every_tier_and_every_claim_can_be_checked) {
+  BOOST_TEST(sheet_names().size() >= 25u);
+  for (const std::string& name : sheet_names()) {
+    const Sheet sheet = load_sheet(name);
+    std::set<std::string> rows;
+    for (const Sheet::Row& row : sheet.rows) BOOST_TEST(rows.insert(row.name).second, name + ": two rows " + row.name);
+    for (const Sheet::Task& task : sheet.tasks)
+      for (const auto& [tier, ignored] : sheet.recipe(task).tiers)
+        for (const Sheet::Row& row : sheet.rows)
+          if (!row.is_cited) BOOST_TEST(!row_flags(sheet, row, task, tier).empty());
+    BOOST_TEST(check_claims(sheet, {}).size() == sheet.claims.size());
+  }
+  BOOST_TEST(contains(message_of([] { load_sheet("nguyen-table-9"); }), "did you mean 'nguyen-table-"));
+}
+
+BOOST_AUTO_TEST_CASE(no_two_rows_of_a_sheet_are_the_same_model) {
+  for (const std::string& name : sheet_names()) {
+    const Sheet sheet = load_sheet(name);
+    for (const Sheet::Task& task : sheet.tasks)
+      for (const auto& [tier, ignored] : sheet.recipe(task).tiers) {
+        std::map<std::string, std::string> rows;
+        for (const Sheet::Row& row : sheet.rows) {
+          if (row.is_cited) continue;
+          const std::string flags = row.model + row.initial + flags_text(row_flags(sheet, row, task, tier));
+          BOOST_TEST(rows.try_emplace(flags, row.name).second, fmt::format("{} {}: {}", name, tier, row.name));
+        }
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_belongs_to_a_row_only_if_its_whole_specification_agrees) {
+  const Sheet layers = load_sheet("nguyen-table-2");
+  BOOST_TEST(row_of(layers, {}) == "Transformer");
+  BOOST_TEST(row_of(layers, {{"attention", "window(use=additive)"}}) == "Enc AW, full");
+  BOOST_TEST(row_of(layers, {{"attention", "window(layers=1-6, use=additive)"}}) == "Enc AW, full");
+  BOOST_TEST(row_of(layers, {{"attention", "global + window(use=additive,layers=1-3)"}}) == "Enc AW, partial");
+  BOOST_TEST(row_of(layers, {{"attention", "window(use=additive, layers=1)"}}) == "none");
+  BOOST_TEST(row_of(layers, {{"attention", "window(use=additive, layers=1)"}, {"layers", 2}}) == "Enc AW, partial");
+  for (const char* other : {"window(use=additive, segment=5)", "window(use=additive, heads=1-2)", "relative"})
+    BOOST_TEST(row_of(layers, {{"attention", other}}) == "none", other);
+  BOOST_TEST(row_of(layers, {{"architecture", "rnn"}}) == "none");
+  BOOST_TEST(row_of(layers, {{"program", "summarize"}}) == "none");
+  const Sheet masks = load_sheet("fan-table-4");
+  const Json static_mask{{"block-order", "sman(distance=4.0,width=fixed)>attention>feed-forward"},
+                         {"block-order-in", "encoder"},
+                         {"feed-forward-dim", 512}};
+  BOOST_TEST(row_of(masks, static_mask) == "SMAN2");
+}
+
+BOOST_AUTO_TEST_CASE(a_gaussian_in_layer_1_is_not_one_in_the_first_three) {
+  const Sheet sheet = load_sheet("yang-table-3");
+  BOOST_TEST(row_of(sheet, {{"attention", "gaussian(layers=1-3)"}}) == "Enc");
+  BOOST_TEST(row_of(sheet, {{"attention", "gaussian(layers=1)"}}) == "none");
+  const Sheet characters = load_sheet("shu-table-2");
+  Json rnn{{"architecture", "rnn"}, {"attention", "classic(additive + flexible(threshold=1, sigma=1.5))"}};
+  BOOST_TEST(row_of(characters, rnn) == "none");  // of words
+  rnn["units"] = "characters";
+  BOOST_TEST(row_of(characters, rnn) == "Flexible, τ = 1.0");
+  rnn["init"] = "/runs/a";
+  BOOST_TEST(row_of(characters, rnn) == "none");  // the fine-tuned row has a β
+}
+
+BOOST_AUTO_TEST_CASE(our_numbers_have_the_papers_scale_and_say_which_data_they_are_of) {
+  const Sheet sheet = load_sheet("fan-table-2");
+  const RunResult run = run_of({{"program", "summarize"}, {"data", "/data/captions"}}, "1111", "rouge");
+  const SheetRuns found = match_runs(sheet, {&run});
+  const std::vector<std::string> lines = lines_of(sheet_table(sheet, found).csv());
+  BOOST_TEST(lines.at(0).starts_with("model,\"CNN/DM R-1, paper\",\"CNN/DM R-1, ours\",p,"), lines[0]);
+  BOOST_TEST(lines.at(1).starts_with("Transformer,39.5,100,"), lines[1]);
+  const std::string caption = sheet_caption(sheet, found);
+  BOOST_TEST(contains(caption, "Our data of CNN/DM are not the paper's: captions here, CNN/Daily Mail there"), caption);
+  BOOST_TEST(std::abs(measured(run, "mean: ROUGE-1 F1, ROUGE-2 F1") - 1) < 1e-12);
+  BOOST_TEST(std::isnan(measured(run, "BLEU")));
+  // A metric that the run does not have is never replaced by one with a similar name.
+  const Sheet yang = load_sheet("yang-table-1");
+  const RunResult bleu = run_of({});
+  BOOST_TEST(!contains(sheet_table(yang, match_runs(yang, {&bleu})).csv(), "BLEU, ours"));
+}
+
+BOOST_AUTO_TEST_CASE(claims_are_checked_and_an_untrained_row_is_noticed) {
+  const Sheet sheet = load_sheet("nguyen-table-1");
+  const RunResult plain = run_of({}, "1110"),
+                  cross = run_of({{"cross-attention", "window(use=additive, segment=5, layers=1-3)"}}, "1111");
+  SheetRuns runs = match_runs(sheet, {&plain, &cross});
+  int held = 0, unknown = 0;
+  for (const CheckedClaim& one : check_claims(sheet, runs)) {
+    held += one.holds == true;
+    unknown += !one.holds;
+  }
+  BOOST_TEST(held == 1);
+  BOOST_TEST(unknown == 3);
+  BOOST_TEST(untrained(sheet, runs) == "");
+  const RunResult bad = run_of({}, "0000");
+  runs = match_runs(sheet, {&bad});
+  BOOST_TEST(contains(untrained(sheet, runs), "BLEU 0.00 of Vaswani is below 25"), untrained(sheet, runs));
+}
+
+BOOST_AUTO_TEST_CASE(runs_of_other_examples_are_reported_apart) {
+  RunResult other = run_of({{"attention", "relative"}}, "1011");
+  RunResult again = run_of({}, "1001");
+  again.seed = 2;
+  const RunResult longer = run_of({}, "11011");
+  const std::vector<RunGroup> groups = comparable_groups({run_of({}), other, again, run_of({}), longer});
+  BOOST_TEST_REQUIRE(groups.size() == 2u);
+  BOOST_TEST_REQUIRE(groups[0].rows.size() == 2u);
+  BOOST_TEST(groups[0].rows[0].runs.size() == 2u);  // two seeds; the same run once
+  BOOST_TEST(groups[0].rows[1].title == "row, --attention relative");
+  const DifferingOptions differing = differing_options(groups[0].rows);
+  BOOST_TEST(differing.names == std::vector<std::string>{"attention"}, boost::test_tools::per_element());
+  BOOST_TEST(differing.values.at(0).at(1) == "relative");
+  BOOST_TEST(!common_options(groups[0].rows).contains("attention"));
+}
+
+BOOST_AUTO_TEST_CASE(labels_of_pictures_are_readable_and_fit) {
+  BOOST_TEST(picture_label("▁dog") == "dog");
+  BOOST_TEST(picture_label("ging") == "ging");
+  BOOST_TEST(picture_label("▁") == "␣");
+  // In DejaVu Sans an M is .86, a W .99 and an m .97 of the size.
+  BOOST_TEST(text_pixels("MMWWmm", 10) >= 2 * (8.6 + 9.9 + 9.7));
+  const HeadMaps maps{
+      .title = "", .queries = {"WWWWWWWWWWWWWW"}, .keys = {"a"}, .heads = {{.name = "", .values = {1}}}};
+  const std::string drawing = svg(maps), anchor = "text-anchor=\"end\"";
+  const std::size_t label = drawing.rfind("<text", drawing.find(anchor));
+  const double x = std::stod(drawing.substr(drawing.find("x=\"", label) + 3));
+  BOOST_TEST(x >= 14 * 0.99 * 11);  // the label ends at x: less would clip it
+}
+
+BOOST_AUTO_TEST_CASE(a_report_of_several_comparisons_has_every_form) {
+  Folder folder;
+  const std::string a = (folder / "a").string(), b = (folder / "b").string();
+  const std::vector<std::string> more{"--data", few_sentences, "--longest", "12"};
+  for (const auto& [out, row] : {std::pair(a, "global"), std::pair(b, "relative")}) {
+    const Ended trained = ended("translate", tiny(out, joined(more, {"--attention", row, "--seeds", "2"})));
+    BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+  }
+  auto report = [&](const std::vector<std::string>& flags) {
+    const Ended made = ended("report", joined({a, b}, flags));
+    BOOST_TEST_REQUIRE(made.status == 0, made.err);
+    return made.out;
+  };
+  const std::string text = report({"--baseline", "relative"});
+  for (const char* part :
+       {"\nglobal ", "\nrelative ", "over 2 seeds", "against 'relative', two-sided paired bootstrap"})
+    BOOST_TEST(contains(text, part), text);
+  BOOST_TEST(contains(report({"--format", "markdown"}), "| global "));
+  BOOST_TEST(report({"--format", "csv"}).starts_with("model,BLEU,BLEU deviation,"));
+  const std::string latex = report({"--format", "latex"});
+  BOOST_TEST(latex.starts_with("\\begin{tabular}{lr"));
+  BOOST_TEST(contains(latex, " $\\pm$ "));
+  BOOST_TEST(parse_json(report({"--format", "json"})).at(1).at("model") == "relative");
+  const std::string page = report({"--format", "html"});
+  BOOST_TEST(markup_error(page) == "");
+  for (const char* part : {">--attention<", ">How the runs were made<", "translate --model-dim 8", ">Learning curves<"})
+    BOOST_TEST(contains(page, part), part);
+  report({"--figures", (folder / "figures").string()});
+  BOOST_TEST((folder / "figures").string().empty() == false);
+  std::size_t figures = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "figures")) {
+    const std::string svg = contents(entry.path());
+    BOOST_TEST(markup_error(svg.substr(svg.find("<svg"))) == "");
+    ++figures;
+  }
+  BOOST_TEST(figures > 4u);
+  BOOST_TEST(contains(report({"--sheet", "nguyen-table-1"}), "27.56"));
+  BOOST_TEST(ended("report", {folder.path.string(), "--index"}).status == 0);
+  BOOST_TEST(contains(contents(folder / "index.html"), "href=\"a/report.html\""));
+  const Ended none = ended("report", {(folder / "figures").string()});
+  BOOST_TEST(none.status == 2);
+  BOOST_TEST(contains(none.err, "has no finished run (result.json) in it"), none.err);
+  BOOST_TEST(contains(ended("report", {a, "--baseline", "globl"}).err, "did you mean 'global'?"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
