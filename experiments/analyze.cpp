@@ -16,370 +16,209 @@ using namespace fovea;
 
 const std::vector<std::pair<std::string, Part>> parts{{"train", Part::train}, {"dev", Part::dev}, {"test", Part::test}};
 
-/// RUN, or several runs, and the part of its data.
-struct RunFlags {
-  Runs runs;
-  std::vector<std::string> names;
+/// The values of all flags. Each command declares those that it reads.
+struct Flags {
+  std::vector<std::string> runs;
   SentenceChoice sentences;
+  std::int64_t sentence = 0, page_sentences = 5, query = 0;
+  std::optional<std::string> text, target;
+  AttentionChoice attention;
+  std::string what = "weights", head = "all", vary, on = "test", metrics;
+  std::vector<int> within{1, 2, 4}, buckets{5, 10, 15, 20, 30};
+  bool by_head = false;
+  int longest = 8;
+  WindowDemo window;
+  FlexibleDemo flexible;
+  LocationDemo location;
+  DistanceBound bound;
+  OutputFlags output;
 
-  void add_to(Cli& cli, bool several) {
-    several ? cli.option("RUNS", names, "directories of trained runs")
-            : cli.option("RUN", first_, "the directory of a trained run");
-  }
+  void add_runs(Cli& cli) { cli.option("RUNS", runs, "directories of trained runs"); }
+  void add_run(Cli& cli) { cli.option("RUN", runs, "the directory of a trained run"); }
   void add_set(Cli& cli) { cli.choice("--set", sentences.part, parts, "the part of the run's data that is read"); }
-  void add_count(Cli& cli) {
+  void add_sentences(Cli& cli) {
+    add_set(cli);
     cli.option("--sentences", sentences.most, "number of sentences that are read, the first ones; 0: all").at_least(0);
   }
-  const std::filesystem::path& run() const {
-    require(!first_.empty(), "RUN, the directory of a trained run, is missing");
-    return first_;
+  void add_sentence(Cli& cli) {
+    cli.option("--sentence", sentence, "number of the sentence in its set, from 0").at_least(0);
   }
-  const Runs& all() {
-    require(!names.empty(), "RUNS, the directories of one or more trained runs, are missing");
-    return runs = Runs(names.begin(), names.end());
-  }
-
- private:
-  std::filesystem::path first_;
-};
-
-/// --place, --layer, --sub-layer and --head: one attention of a model.
-struct AttentionFlags {
-  std::string place = "any", head = "all";
-  int layer = 1, number = 1;
-
-  void add_to(Cli& cli) {
-    cli.option("--place", place,
-               "encoder or decoder: self-attention; cross: over the source; any: the first of cross, "
-               "encoder and decoder that the model has")
+  void add_place(Cli& cli) {
+    cli.option(
+           "--place", attention.place,
+           "encoder or decoder: self-attention; cross: over the source; any: the first of cross, encoder and decoder "
+           "whose attention is not plain")
         .one_of({"any", "encoder", "decoder", "cross"});
-    cli.option("--layer", layer, "the layer, counted from 1").at_least(1);
-    cli.option("--sub-layer", number, "which attention of a layer that has several at this place, counted from 1")
+    cli.option("--layer", attention.layer, "the layer, counted from 1").at_least(1);
+    cli.option("--sub-layer", attention.number,
+               "which attention of a layer that has several at this place, counted from 1")
         .at_least(1);
+  }
+  void add_attention(Cli& cli) {
+    add_run(cli), add_set(cli), add_sentence(cli);
+    cli.option("--text", text, "a sentence of your own, in words as the training data have them");
+    cli.option("--target", target, "with --text: its translation or summary; without it, the model's own");
+    add_place(cli);
     cli.option("--head", head, "the head, counted from 1; mean; or all");
   }
 
+  const Runs all_runs() const {
+    require(!runs.empty(), "RUNS, the directories of one or more trained runs, are missing");
+    return {runs.begin(), runs.end()};
+  }
+  std::filesystem::path run() const {
+    require(!runs.empty(), "RUN, the directory of a trained run, is missing");
+    require(runs.size() == 1, "'{}': this command reads one run only", runs.back());
+    return runs.front();
+  }
   std::optional<std::int64_t> chosen_head() const {
     if (head == "all") return {};
-    const auto one = number_of_head();
+    const std::optional<std::int64_t> one = number<std::int64_t>(head);
     require(head == "mean" || (one && *one >= 1), "--head '{}': expected a number from 1, mean or all", head);
     return head == "mean" ? 0 : *one;
   }
-
-  const AttentionView& view_in(const SentenceView& sentence) const {
-    std::string wanted = place;
-    for (const char* each : {"cross", "encoder", "decoder"})
-      for (const AttentionView& view : sentence.attentions)
-        if (wanted == "any" && name_of(view.place) == std::string(each)) wanted = each;
-    std::string titles;
-    for (const AttentionView& view : sentence.attentions) {
-      if (name_of(view.place) == wanted && view.layer == layer && view.number == number) return view;
-      titles += (titles.empty() ? "" : "; ") + view.title();
-    }
-    fail("--place {} --layer {} --sub-layer {}: the model has no such attention; it has {}", wanted, layer, number,
-         titles);
-  }
-
- private:
-  std::optional<std::int64_t> number_of_head() const { return fovea::number<std::int64_t>(head); }
-};
-
-/// The sentences that --sentence or --text choose.
-struct SentenceFlags {
-  std::int64_t sentence = 0, count = 5;
-  std::optional<std::string> text, target;
-
-  void add_to(Cli& cli) {
-    cli.option("--sentence", sentence, "number of the sentence in its set, from 0").at_least(0);
-    cli.option("--text", text, "a sentence of your own, in words as the training data have them");
-    cli.option("--target", target, "with --text: its translation or summary; without it, the model's own");
-  }
-  std::vector<SentenceView> read(AnalyzedRun& run, std::int64_t most) const {
+  std::vector<SentenceView> views(std::int64_t most = 1) const {
     require(text || !target, "--target: only with --text");
-    if (text) return {run.text(*text, target)};
-    run.require_sentence(sentence);
-    std::vector<SentenceView> views;
-    for (std::int64_t k = sentence; k < std::min(sentence + most, std::int64_t(run.size())); ++k)
-      views.push_back(run.sentence(std::size_t(k)));
+    const auto opened = AnalyzedRun::open(run(), sentences.part);
+    if (text) return {opened->text(*text, target)};
+    std::vector<SentenceView> views{opened->checked_sentence(sentence)};
+    for (std::int64_t k = sentence + 1; k < std::min(sentence + most, std::int64_t(opened->size())); ++k)
+      views.push_back(opened->sentence(std::size_t(k)));
     return views;
   }
 };
 
-std::string title_of(const SentenceView& sentence) {
-  return sentence.pair.source.empty()
-             ? sentence.pair.target
-             : sentence.pair.source + (sentence.pair.target.empty() ? "" : " → ") + sentence.pair.target;
+/// The attentions of one sentence: a map of one of them, or a page of all.
+Finding one_attention(const Flags& flags) {
+  const std::vector<SentenceView> views = flags.views();
+  const TextPair& pair = views[0].pair;
+  const std::string text = pair.source + (pair.source.empty() || pair.target.empty() ? "" : " → ") + pair.target;
+  Finding finding{.title = "Quantities of the attentions"};
+  if (flags.what == "list") {
+    Table table({"attention", "method", "quantity", "heads", "a number for each"});
+    for (const AttentionView& view : views[0].attentions)
+      for (const ViewedQuantity& each : view.quantities)
+        table.row({view.title(), view.method, each.name, each.heads, each.of_pairs ? "query and key" : "query"});
+    finding.tables = {{"", table}};
+  } else {
+    finding = attention_finding(views[0].chosen(flags.attention), flags.what, flags.chosen_head(), text);
+  }
+  finding.page = [flags] {
+    return attention_page(fmt::format("Attention of {} ({})", title_of_run(flags.run()), flags.run().string()),
+                          flags.views(flags.page_sentences),
+                          flags.text ? std::optional<std::int64_t>() : flags.sentence);
+  };
+  return finding;
 }
 
-void analyze_attention(Cli& cli) {
-  RunFlags runs;
-  SentenceFlags sentences;
-  AttentionFlags attention;
-  OutputFlags output;
-  std::string what = "weights";
-  cli.describe(
-      "Shows an attention of a trained model for one sentence. With --format html it writes a page for several "
-      "sentences on which readers choose attention, quantity and head.");
-  runs.add_to(cli, false);
-  runs.add_set(cli);
-  cli.add(sentences, attention);
-  cli.option("--what", what,
-             "weights; scores, bias and logits (before the normaliser); window, mask, pointers, center, width, focus, "
-             "gate; or the name of any quantity that the method computes: list prints the names");
-  cli.option("--page-sentences", sentences.count, "number of sentences of a page").range(1, 1000);
-  cli.add(output);
-  cli.parse();
-  const auto run = AnalyzedRun::open(runs.run(), runs.sentences.part);
-  const bool is_page = output.chosen(cli) == Format::html;
-  const std::vector<SentenceView> views = sentences.read(*run, is_page ? sentences.count : 1);
-  const std::string title = fmt::format("{} ({})", title_of_run(runs.run()), runs.run().string());
-  if (is_page)
-    return output.write(attention_page("Attention of " + title, views,
-                                       sentences.text ? std::optional<std::int64_t>() : sentences.sentence));
-  if (what != "list")
-    return output.write(
-        cli, attention_finding(attention.view_in(views[0]), what, attention.chosen_head(), title_of(views[0])));
-  Table table({"attention", "method", "quantity", "heads", "a number for each"});
-  for (const AttentionView& view : views[0].attentions)
-    for (const ViewedQuantity& quantity : view.quantities)
-      table.row(
-          {view.title(), view.method, quantity.name, quantity.heads, quantity.of_pairs ? "query and key" : "query"});
-  output.write(cli, {.title = "Quantities of the attentions of " + title_of_run(runs.run()), .tables = {{"", table}}});
-}
+/// A command: what it is for, the flags that it declares, and what it finds.
+struct Analysis {
+  const char *name, *about;
+  void (*declare)(Flags&, Cli&);
+  Finding (*find)(const Flags&);
 
-void analyze_row(Cli& cli) {
-  RunFlags runs;
-  SentenceFlags sentences;
-  AttentionFlags attention;
-  OutputFlags output;
-  std::int64_t query = 0;
-  cli.describe("Shows one row of an attention: energies, their softmax, the bias and the revised weights.");
-  runs.add_to(cli, false);
-  runs.add_set(cli);
-  cli.add(sentences, attention);
-  cli.option("--query", query, "number of the query, from 0").at_least(0);
-  cli.add(output);
-  cli.parse();
-  const auto run = AnalyzedRun::open(runs.run(), runs.sentences.part);
-  const std::vector<SentenceView> views = sentences.read(*run, 1);
-  output.write(cli, row_finding(attention.view_in(views[0]), attention.chosen_head().value_or(1), query));
-}
+  void run(Cli& cli) const {
+    Flags flags;
+    cli.describe(std::string(about) + ".");
+    declare(flags, cli);
+    cli.add(flags.output);
+    cli.parse();
+    flags.output.write(cli, find(flags));
+  }
+};
 
-/// A command that reads several sentences of some runs: declare(cli) adds its own flags, find(...) is what it does.
-template <class Declare, class Find>
-void analyze_runs(Cli& cli, const char* about, bool reads_sentences, const Declare& declare, const Find& find) {
-  RunFlags runs;
-  OutputFlags output;
-  cli.describe(about);
-  runs.add_to(cli, true);
-  if (reads_sentences) runs.add_set(cli), runs.add_count(cli);
-  declare(cli);
-  cli.add(output);
-  cli.parse();
-  output.write(cli, find(runs.all(), runs.sentences));
-}
-
-void analyze_widths(Cli& cli) {
-  analyze_runs(
-      cli, "Shows the centers and widths of windows, for each layer and head.", true, [](Cli&) {}, widths_finding);
-}
-
-void analyze_mass(Cli& cli) {
-  std::vector<int> within{1, 2, 4};
-  bool by_head = false;
-  analyze_runs(
-      cli, "Shows how much of the attention is near the query, for all layers.", true,
-      [&](Cli& own) {
-        own.option("--within", within, "distances in tokens, separated by commas").at_least(0);
-        own.option("--by-head", by_head, "also show every head");
-      },
-      [&](const Runs& runs, const SentenceChoice& sentences) {
-        return mass_finding(runs, within, by_head, sentences);
-      });
-}
-
-void analyze_align(Cli& cli) {
-  std::int64_t sentence = 0;
-  Part part = Part::test;
-  analyze_runs(
-      cli, "Shows the attention over the source of one sentence with the gold links, and alignment error rates.", false,
-      [&](Cli& own) {
-        own.choice("--set", part, parts, "the part of the run's data that is read");
-        own.option("--sentence", sentence, "number of the sentence in its set, from 0").at_least(0);
-      },
-      [&](const Runs& runs, const SentenceChoice&) { return alignment_finding(runs, sentence, part); });
-}
-
-void analyze_lengths(Cli& cli) {
-  std::vector<int> buckets{5, 10, 15, 20, 30};
-  analyze_runs(
-      cli, "Shows the first score of each run by the length of the input.", false,
-      [&](Cli& own) { own.option("--buckets", buckets, "the longest length of each bucket, in words").at_least(1); },
-      [&](const Runs& runs, const SentenceChoice&) {
-        require(std::is_sorted(buckets.begin(), buckets.end()), "--buckets: the lengths must grow");
-        return length_finding(runs, buckets);
-      });
-}
-
-void analyze_ngrams(Cli& cli) {
-  int longest = 8;
-  analyze_runs(
-      cli, "Shows the differences of n-gram scores between the first run and the others.", false,
-      [&](Cli& own) { own.option("--longest", longest, "the longest n-grams").range(1, 9); },
-      [&](const Runs& runs, const SentenceChoice&) { return ngram_finding(runs, longest); });
-}
-
-void analyze_steps(Cli& cli) {
-  RunFlags runs;
-  OutputFlags output;
-  std::int64_t sentence = 0;
-  std::string place = "any";
-  cli.describe(
-      "Shows what an attention computes in each decoding step of a sentence (gate, focus, window, center), and "
-      "the means over several sentences.");
-  runs.add_to(cli, false);
-  runs.add_set(cli), runs.add_count(cli);
-  cli.option("--sentence", sentence, "number of the sentence in its set, from 0").at_least(0);
-  cli.option("--place", place, "cross, decoder or encoder; any: the first of them that the model has")
-      .one_of({"any", "encoder", "decoder", "cross"});
-  cli.add(output);
-  cli.parse();
-  output.write(cli, steps_finding(runs.run(), sentence, place, runs.sentences));
-}
-
-void analyze_vary(Cli& cli) {
-  RunFlags runs;
-  OutputFlags output;
-  std::string vary, on = "test", metrics;
-  cli.describe(
-      "Tests one model with several values of an option of its attention, or of a flag, and shows scores and "
-      "windows: analyze vary RUN --vary \"threshold=0.3,1,inf\" --on dev,test");
-  runs.add_to(cli, false);
-  cli.option("--vary", vary, "NAME=VALUE,VALUE,...: an option of the attention's methods, or a flag without its dashes")
-      .required();
-  cli.option("--on", on, "the parts of the data, separated by commas");
-  cli.option("--metrics", metrics, "scores of decoded texts, separated by commas; without it, those of the training");
-  cli.add(output);
-  cli.parse();
+Finding trade_off(const Flags& flags) {
   std::vector<Part> sets;
-  for (std::string_view name : split_columns(on, ',')) {
+  for (std::string_view name : split_columns(flags.on, ',')) {
     const auto found = std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.first == name; });
     require(found != parts.end(), "--on: no part '{}'; expected train, dev or test, separated by commas", name);
     sets.push_back(found->second);
   }
-  output.write(cli, trade_off_finding(
-                        runs.run(), vary, sets,
-                        metrics.empty() ? std::vector<std::string>() : std::vector<std::string>{"--metrics", metrics}));
+  return trade_off_finding(flags.run(), flags.vary, sets, flags.metrics);
 }
 
-void analyze_masks(Cli& cli) {
-  RunFlags runs;
-  OutputFlags output;
-  std::int64_t sentence = 0;
-  cli.describe(
-      "Shows the mask matrices of self-attention (ones), of the run's mask attention, and of a feed-forward "
-      "layer (the identity).");
-  runs.add_to(cli, false);
-  runs.add_set(cli);
-  cli.option("--sentence", sentence, "number of the sentence in its set, from 0").at_least(0);
-  cli.add(output);
-  cli.parse();
-  output.write(cli, masks_finding(runs.run(), sentence, runs.sentences.part));
-}
-
-void analyze_model(Cli& cli) {
-  RunFlags runs;
-  OutputFlags output;
-  cli.describe("Describes the model of a run: sub-layers, equations of its attentions, parameters.");
-  runs.add_to(cli, false);
-  cli.add(output);
-  cli.parse();
-  output.write(cli, model_finding(runs.run()));
-}
-
-// ---- Demonstrations
-
-void demonstrate_window(Cli& cli) {
-  WindowDemo demo;
-  OutputFlags output;
-  cli.describe("Prints and draws the window between two pointers, key by key.");
-  cli.option("--left", demo.left, "position of the left pointer, from 0").at_least(0);
-  cli.option("--right", demo.right, "position of the right pointer, from 0").at_least(0);
-  cli.option("--length", demo.length, "number of keys").range(1, 200);
-  cli.option("--left-pointer", demo.left_pointer, "a distribution over the keys, in the place of --left").range(0, 1);
-  cli.option("--right-pointer", demo.right_pointer, "a distribution over the keys, in the place of --right")
-      .range(0, 1);
-  cli.option("--segment", demo.segment, "number of keys in a segment").at_least(1);
-  cli.option("--mask", demo.mask, "how the mask is computed").one_of({"paper", "exact", "prob_or", "discrete"});
-  cli.add(output);
-  cli.parse();
-  output.write(cli, window_demo(demo));
-}
-
-void demonstrate_flexible(Cli& cli) {
-  FlexibleDemo demo;
-  OutputFlags output;
-  cli.describe("Prints and draws how flexible attention selects the keys that it scores.");
-  cli.option("--scores", demo.scores, "scores of the keys, separated by commas");
-  cli.option("--focus", demo.focus, "the focus of the step before, from 0");
-  cli.option("--gate", demo.gate, "the gate g").range(0, 1);
-  cli.option("--sigma", demo.sigma, "in tokens").positive();
-  cli.option("--threshold", demo.threshold, "keys with a smaller penalty are scored").positive();
-  cli.add(output);
-  cli.parse();
-  output.write(cli, flexible_demo(demo));
-}
-
-void demonstrate_location(Cli& cli) {
-  LocationDemo demo;
-  OutputFlags output;
-  cli.describe("Draws weights that depend on positions alone: mean, Laplace and Gaussian.");
-  cli.option("--length", demo.length, "number of queries and keys").range(1, 200);
-  cli.option("--scale", demo.scales, "b of Laplace and sigma of Gaussian weights, in tokens").positive();
-  cli.option("--normalize", demo.normalize, "divide by the sum of each row");
-  cli.add(output);
-  cli.parse();
-  output.write(cli, location_demo(demo));
-}
-
-void demonstrate_bound(Cli& cli) {
-  DistanceBound bound;
-  OutputFlags output;
-  cli.describe("Compares |a W_Q - c W_K|² with its bound on random vectors.");
-  cli.option("--draws", bound.draws, "number of random draws").range(1, 1e7);
-  cli.option("--width", bound.width, "width of the vectors").range(1, 256);
-  cli.option("--seed", bound.seed, "seed of the draws");
-  cli.add(output);
-  cli.parse();
-  output.write(cli, distance_bound(bound));
-}
-
-const std::vector<Command> commands{
-    {"attention", "an attention of one sentence as numbers, picture or page; analyze RUN is the same",
-     analyze_attention},
-    {"row", "one row of an attention before and after its bias", analyze_row},
-    {"widths", "centers and widths of windows by layer and head", analyze_widths},
-    {"mass", "attention near the query, for all layers", analyze_mass},
-    {"steps", "gate, focus and window of each decoding step", analyze_steps},
-    {"align", "attention over the source with gold links", analyze_align},
-    {"lengths", "scores by length of the input", analyze_lengths},
-    {"ngrams", "differences of n-gram scores between runs", analyze_ngrams},
-    {"vary", "scores of one model with several values of an option", analyze_vary},
-    {"masks", "mask matrices of SAN, mask attention and FFN", analyze_masks},
-    {"model", "a model in words, equations and parameters", analyze_model},
-    {"window-demo", "the window between two pointers; needs no run", demonstrate_window},
-    {"flex-demo", "the selection of keys by flexible attention; needs no run", demonstrate_flexible},
-    {"location", "weights by position alone; needs no run", demonstrate_location},
-    {"distance-bound", "the bound of Fan et al. 2021, eq. 10; needs no run", demonstrate_bound}};
+const std::vector<Analysis> analyses{
+    {"attention", "shows an attention of one sentence as numbers or picture, or all attentions as an interactive page",
+     [](Flags& f, Cli& cli) {
+       f.add_attention(cli);
+       cli.option("--what", f.what,
+                  "weights; scores, bias and logits (before the normaliser); window, mask, pointers, center, width, "
+                  "focus, gate; or the name of any quantity that the method computes: list prints the names");
+       cli.option("--page-sentences", f.page_sentences, "number of sentences of an html page").range(1, 1000);
+     },
+     one_attention},
+    {"row", "shows one row of an attention: energies, their softmax, the bias and the revised weights",
+     [](Flags& f, Cli& cli) {
+       f.add_attention(cli);
+       cli.option("--query", f.query, "number of the query, from 0").at_least(0);
+     },
+     [](const Flags& f) {
+       return row_finding(f.views()[0].chosen(f.attention), f.chosen_head().value_or(1), f.query);
+     }},
+    {"widths", "shows the centers and widths of windows, for each layer and head",
+     [](Flags& f, Cli& cli) { f.add_runs(cli), f.add_sentences(cli); },
+     [](const Flags& f) { return widths_finding(f.all_runs(), f.sentences); }},
+    {"mass", "shows how much of the attention is near the query, for all layers",
+     [](Flags& f, Cli& cli) {
+       f.add_runs(cli), f.add_sentences(cli);
+       cli.option("--within", f.within, "distances in tokens, separated by commas").at_least(0);
+       cli.option("--by-head", f.by_head, "also show every head");
+     },
+     [](const Flags& f) { return mass_finding(f.all_runs(), f.within, f.by_head, f.sentences); }},
+    {"steps", "shows gate, focus, window and center of each decoding step, and the means over several sentences",
+     [](Flags& f, Cli& cli) { f.add_run(cli), f.add_sentences(cli), f.add_sentence(cli), f.add_place(cli); },
+     [](const Flags& f) { return steps_finding(f.run(), f.sentence, f.attention, f.sentences); }},
+    {"align", "shows the attention over the source of one sentence with the gold links, and alignment error rates",
+     [](Flags& f, Cli& cli) { f.add_runs(cli), f.add_set(cli), f.add_sentence(cli); },
+     [](const Flags& f) { return alignment_finding(f.all_runs(), f.sentence, f.sentences.part); }},
+    {"lengths", "shows the first score of each run by the length of the input",
+     [](Flags& f, Cli& cli) {
+       f.add_runs(cli);
+       cli.option("--buckets", f.buckets, "the longest length of each bucket, in words").at_least(1);
+     },
+     [](const Flags& f) { return length_finding(f.all_runs(), f.buckets); }},
+    {"ngrams", "shows the differences of n-gram scores between the first run and the others",
+     [](Flags& f, Cli& cli) {
+       f.add_runs(cli);
+       cli.option("--longest", f.longest, "the longest n-grams").range(1, 9);
+     },
+     [](const Flags& f) { return ngram_finding(f.all_runs(), f.longest); }},
+    {"vary", "tests one model with several values of an option, and shows scores and windows",
+     [](Flags& f, Cli& cli) {
+       f.add_run(cli);
+       cli.option("--vary", f.vary,
+                  "NAME=VALUE,VALUE,...: an option of the attention's methods, as in threshold=0.3,1,inf, or a flag "
+                  "without its dashes")
+           .required();
+       cli.option("--on", f.on, "the parts of the data, separated by commas");
+       cli.option("--metrics", f.metrics, "scores of decoded texts, separated by commas; empty: those of the training");
+     },
+     trade_off},
+    {"masks", "shows the masks of self-attention (ones), of mask attention, and of a feed-forward layer (the identity)",
+     [](Flags& f, Cli& cli) { f.add_run(cli), f.add_set(cli), f.add_sentence(cli); },
+     [](const Flags& f) { return masks_finding(f.run(), f.sentence, f.sentences.part); }},
+    {"model", "describes a model: sub-layers, equations of its attentions, parameters",
+     [](Flags& f, Cli& cli) { f.add_run(cli); }, [](const Flags& f) { return model_finding(f.run()); }},
+    {"window-demo", "computes the window between two pointers, key by key; needs no run",
+     [](Flags& f, Cli& cli) { cli.add(f.window); }, [](const Flags& f) { return window_demo(f.window); }},
+    {"flex-demo", "computes how flexible attention selects the keys that it scores; needs no run",
+     [](Flags& f, Cli& cli) { cli.add(f.flexible); }, [](const Flags& f) { return flexible_demo(f.flexible); }},
+    {"location", "computes weights that depend on positions alone: mean, Laplace, Gaussian; needs no run",
+     [](Flags& f, Cli& cli) { cli.add(f.location); }, [](const Flags& f) { return location_demo(f.location); }},
+    {"distance-bound", "compares |a W_Q - c W_K|² with the bound of Fan et al. 2021, eq. 10; needs no run",
+     [](Flags& f, Cli& cli) { cli.add(f.bound); }, [](const Flags& f) { return distance_bound(f.bound); }}};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // `analyze RUN` is `analyze attention RUN`
+  std::vector<Command> commands;
+  for (const Analysis& each : analyses)
+    commands.push_back({each.name, each.about, [&each](Cli& cli) { each.run(cli); }});
   const std::string first = argc > 1 ? argv[1] : "";
   const bool is_path = std::filesystem::is_directory(first) || first.find('/') != std::string::npos;
-  if (is_path &&
-      std::none_of(commands.begin(), commands.end(), [&](const Command& command) { return command.name == first; }))
-    return run("analyze", argc, argv, analyze_attention);
+  const bool is_command =
+      std::any_of(analyses.begin(), analyses.end(), [&](const auto& one) { return first == one.name; });
+  // `analyze RUN` is `analyze attention RUN`
+  if (is_path && !is_command) return run("analyze", argc, argv, commands.front().body);
   return run("analyze", argc, argv, commands);
 }

@@ -274,8 +274,10 @@ BOOST_AUTO_TEST_CASE(one_sentence_comes_in_every_format) {
     BOOST_TEST(done.out.starts_with(beginning), format << ": " << done.out.substr(0, 40));
   }
   const Folder folder;
-  const std::string page = (folder / "page.html").string();
-  BOOST_TEST(ended("analyze", joined(flags, {"--out", page})).status == 0);
+  const std::string page = (folder / "page.html").string(), picture = (folder / "picture.svg").string();
+  const Ended both = ended("analyze", joined(flags, {"--out", page, "--out", "-", "--out", picture}));
+  BOOST_TEST(both.out.starts_with(beginnings.at("text")), both.err);
+  BOOST_TEST(contents(picture).starts_with("<?xml"));
   BOOST_TEST(contents(page).find("const data = [{") != std::string::npos);
   const Json mean = json_of(joined(flags, {"--head", "mean"})), all = json_of(flags);
   const auto cell = [](const Json& table) {  // the last key of the second query
@@ -365,8 +367,10 @@ BOOST_AUTO_TEST_CASE(a_threshold_of_infinity_changes_nothing_and_a_small_one_nar
 BOOST_AUTO_TEST_CASE(charts_of_finished_runs_compare_them_with_the_first) {
   const Json gaps =
       json_of({"ngrams", runs().translation, runs().translation, runs().recurrent}).at("tables")[0].at("rows");
-  BOOST_TEST(gaps.size() == 24u);
-  for (std::size_t k = 0; k < 16; ++k) BOOST_TEST(gaps[k].at("gap") == 0);
+  BOOST_TEST(gaps.size() == 3 * 16u);
+  for (std::size_t k = 0; k < 2 * 16; ++k) BOOST_TEST(gaps[k].at("gap") == 0);
+  BOOST_TEST(gaps[2 * 16].at("gap").get<double>() ==
+             gaps[2 * 16].at("value").get<double>() - gaps[0].at("value").get<double>());
   std::int64_t examples = 0;
   const Json lengths = json_of({"lengths", runs().classifier, "--buckets", "4,8"}).at("tables")[0].at("rows");
   for (const Json& row : lengths) examples += row.at("examples").get<std::int64_t>();
@@ -392,11 +396,13 @@ BOOST_AUTO_TEST_CASE(mistakes_are_one_line_that_says_what_would_be_right) {
       {{"runs/none"}, "there is no such directory of a run"},
       {{runs().translation, "--sentence", "99"}, "--sentence 99: there are 12 sentences"},
       {{runs().translation, "--layer", "2"}, "it has encoder, layer 1"},
-      {{runs().translation, "--what", "gate"}, "has no 'gate'; it has weights"},
-      {{runs().translation, "--head", "3"}, "--head 3: cross, layer 1 has 2 heads"},
+      {{runs().translation, "--place", "cross", "--what", "gate"}, "has no 'gate'; it has weights"},
+      {{runs().translation, "--place", "cross", "--head", "3"}, "--head 3: cross, layer 1 has 2 heads"},
       {{"widths"}, "RUNS, the directories of one or more trained runs, are missing"},
       {{"mas"}, "did you mean"},
-      {{"model", runs().translation, "--format", "svg"}, "this has no picture"}};
+      {{"model", runs().translation, "--format", "svg"}, "this has no picture"},
+      {{"model", runs().translation, runs().recurrent}, "this command reads one run only"},
+      {{"model", runs().translation, "--out", "a.doc"}, "the ending says no format"}};
   for (const auto& [flags, message] : mistakes) {
     const Ended done = ended("analyze", flags);
     BOOST_TEST(done.status == 2);

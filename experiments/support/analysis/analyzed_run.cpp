@@ -243,9 +243,10 @@ std::unique_ptr<AnalyzedRun> AnalyzedRun::open(const std::filesystem::path& run,
   return std::make_unique<SequenceRun>(run, part);
 }
 
-void AnalyzedRun::require_sentence(std::int64_t k) {
+SentenceView AnalyzedRun::checked_sentence(std::int64_t k) {
   require(k >= 0 && k < static_cast<std::int64_t>(size()), "--sentence {}: there are {} sentences, counted from 0", k,
           size());
+  return sentence(static_cast<std::size_t>(k));
 }
 
 }  // namespace fovea

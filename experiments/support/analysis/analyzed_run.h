@@ -43,8 +43,8 @@ class AnalyzedRun {
   };
   virtual std::vector<SubLayerText> parts(Place stack) const = 0;
 
-  /// Throws Error unless there is a sentence k.
-  void require_sentence(std::int64_t k);
+  /// Sentence k. Throws Error, about --sentence, unless there is one.
+  SentenceView checked_sentence(std::int64_t k);
 };
 
 }  // namespace fovea

@@ -76,6 +76,24 @@ std::string AttentionView::title() const {
   return fmt::format("{}, layer {}{}", name_of(place), layer, number > 1 ? fmt::format(", attention {}", number) : "");
 }
 
+const AttentionView& SentenceView::chosen(const AttentionChoice& choice) const {
+  const auto find = [&](const std::string& place, bool plain) -> const AttentionView* {
+    for (const AttentionView& view : attentions)
+      if (name_of(view.place) == place && view.layer == choice.layer && view.number == choice.number &&
+          (plain || view.method != "global"))
+        return &view;
+    return nullptr;
+  };
+  for (bool plain : {false, true})
+    for (const char* place : {"cross", "encoder", "decoder"})
+      if (choice.place == "any" || choice.place == place)
+        if (const AttentionView* view = find(place, plain)) return *view;
+  std::string titles;
+  for (const AttentionView& view : attentions) titles += (titles.empty() ? "" : "; ") + view.title();
+  fail("--place {} --layer {} --sub-layer {}: the model has no such attention; it has {}", choice.place, choice.layer,
+       choice.number, titles);
+}
+
 AttentionView view_of(const AttentionTrace& trace, Place place, std::vector<std::string> queries,
                       std::vector<std::string> keys) {
   AttentionView view{.place = place, .queries = std::move(queries), .keys = std::move(keys)};

@@ -40,9 +40,19 @@ struct AttentionView {
 AttentionView view_of(const AttentionTrace& trace, Place place, std::vector<std::string> queries,
                       std::vector<std::string> keys);
 
+/// One attention of a model.
+struct AttentionChoice {
+  std::string place =
+      "any";  ///< encoder, decoder or cross; any: the first of cross, encoder, decoder that is not plain
+  int layer = 1, number = 1;
+};
+
 struct SentenceView {
   TextPair pair;  ///< of classifiers: the text is the source, the class the target
   std::vector<AttentionView> attentions;
+
+  /// Throws Error with the attentions that there are.
+  const AttentionView& chosen(const AttentionChoice& choice) const;
 };
 
 const char* name_of(Place place);

@@ -10,6 +10,7 @@
 #include "attention/registry.h"
 #include "autograd/operations.h"
 #include "experiments/support/data/split_mix.h"
+#include "experiments/support/program/cli.h"
 
 namespace fovea {
 
@@ -78,6 +79,16 @@ std::vector<double> pointer(const std::vector<double>& given, int position, int 
 
 }  // namespace
 
+void WindowDemo::add_to(Cli& cli) {
+  cli.option("--left", left, "position of the left pointer, from 0").at_least(0);
+  cli.option("--right", right, "position of the right pointer, from 0").at_least(0);
+  cli.option("--length", length, "number of keys").range(1, 200);
+  cli.option("--left-pointer", left_pointer, "a distribution over the keys, in the place of --left").range(0, 1);
+  cli.option("--right-pointer", right_pointer, "a distribution over the keys, in the place of --right").range(0, 1);
+  cli.option("--segment", segment, "number of keys in a segment").at_least(1);
+  cli.option("--mask", mask, "how the mask is computed").one_of({"paper", "exact", "prob_or", "discrete"});
+}
+
 Finding window_demo(const WindowDemo& options) {
   require(options.left_pointer.size() == options.right_pointer.size(),
           "--left-pointer has {} numbers and --right-pointer {}; they need one for each key",
@@ -118,6 +129,14 @@ Finding window_demo(const WindowDemo& options) {
                     "m = F left · S right + F right · S left (Nguyen et al. 2020, eq. 9); keys count from 0."},
           .tables = {{"", table_of_rows(rows, 4)}},
           .figures = {map_of_rows("Pointers, sums and mask", rows)}};
+}
+
+void FlexibleDemo::add_to(Cli& cli) {
+  cli.option("--scores", scores, "scores of the keys, separated by commas");
+  cli.option("--focus", focus, "the focus of the step before, from 0");
+  cli.option("--gate", gate, "the gate g").range(0, 1);
+  cli.option("--sigma", sigma, "in tokens").positive();
+  cli.option("--threshold", threshold, "keys with a smaller penalty are scored").positive();
 }
 
 Finding flexible_demo(const FlexibleDemo& options) {
@@ -176,6 +195,12 @@ Finding flexible_demo(const FlexibleDemo& options) {
                                            {.name = "keys in the window", .x = keys, .y = values(chosen.weights)}}}}};
 }
 
+void LocationDemo::add_to(Cli& cli) {
+  cli.option("--length", length, "number of queries and keys").range(1, 200);
+  cli.option("--scale", scales, "b of Laplace and sigma of Gaussian weights, in tokens").positive();
+  cli.option("--normalize", normalize, "divide by the sum of each row");
+}
+
 Finding location_demo(const LocationDemo& options) {
   const auto n = static_cast<std::size_t>(options.length);
   std::vector<std::pair<std::string, std::vector<double>>> rows;  // of the query in the middle
@@ -215,6 +240,12 @@ double squared_distance(const Vector& x, const Vector& y) {
 }
 
 }  // namespace
+
+void DistanceBound::add_to(Cli& cli) {
+  cli.option("--draws", draws, "number of random draws").range(1, 1e7);
+  cli.option("--width", width, "width of the vectors").range(1, 256);
+  cli.option("--seed", seed, "seed of the draws");
+}
 
 Finding distance_bound(const DistanceBound& options) {
   SplitMix random(options.seed);

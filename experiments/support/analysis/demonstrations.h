@@ -9,6 +9,8 @@
 
 namespace fovea {
 
+class Cli;
+
 /// The window between two pointers: F, S and the mask m. Nguyen et al. 2020, figures 1 and 2. Positions count from 0.
 struct WindowDemo {
   int left = 2, right = 7, length = 10;
@@ -16,6 +18,8 @@ struct WindowDemo {
                       right_pointer = {};  ///< distributions over the keys; empty: all mass at left and right
   int segment = 1;
   std::string mask = "paper";  ///< of the method window: paper, exact, prob_or, discrete
+
+  void add_to(Cli& cli);
 };
 Finding window_demo(const WindowDemo& options);
 
@@ -23,6 +27,8 @@ Finding window_demo(const WindowDemo& options);
 struct FlexibleDemo {
   std::vector<double> scores{.2, 1, .5, 2, .1, -.3, .8, 0};
   double focus = 2.25, gate = .6, sigma = 1.5, threshold = 1.2;
+
+  void add_to(Cli& cli);
 };
 Finding flexible_demo(const FlexibleDemo& options);
 
@@ -31,6 +37,8 @@ struct LocationDemo {
   int length = 20;
   std::vector<double> scales{1, 2};  ///< b and sigma, in tokens
   bool normalize = false;
+
+  void add_to(Cli& cli);
 };
 Finding location_demo(const LocationDemo& options);
 
@@ -39,6 +47,8 @@ Finding location_demo(const LocationDemo& options);
 struct DistanceBound {
   std::int64_t draws = 10'000, width = 8;
   std::uint64_t seed = 1;
+
+  void add_to(Cli& cli);
 };
 Finding distance_bound(const DistanceBound& options);
 

@@ -47,10 +47,26 @@ std::vector<std::string> titles_of(const Runs& runs) {
   return titles;
 }
 
-std::vector<double> counted_from(double first, std::size_t count) {
-  std::vector<double> numbers(count);
-  std::iota(numbers.begin(), numbers.end(), first);
-  return numbers;
+/// A curve over 0, 1, 2, ..., or from another first number.
+Series curve_of(const std::string& name, const std::vector<double>& y, bool dashed = false, double first = 0) {
+  Series series{.name = name, .x = y, .y = y, .dashed = dashed};
+  std::iota(series.x.begin(), series.x.end(), first);
+  return series;
+}
+
+/// A row for each token, with its number, the token and its values.
+using Columns = std::vector<std::pair<std::string, std::vector<double>>>;
+Table table_of_tokens(const char* what, const std::vector<std::string>& tokens, const Columns& columns,
+                      int decimals = 3) {
+  std::vector<std::string> headings{what, "token"};
+  for (const auto& [name, values] : columns) headings.push_back(name);
+  Table table(headings);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    std::vector<Cell> row{i, tokens[i]};
+    for (const auto& [name, values] : columns) row.push_back(Cell::number(values[i], decimals));
+    table.row(row);
+  }
+  return table;
 }
 
 std::string head_name(std::int64_t head) { return head == 0 ? "mean of heads" : fmt::format("head {}", head); }
@@ -71,13 +87,6 @@ struct Where {
   auto operator<=>(const Where&) const = default;
 };
 Where where_of(const AttentionView& view) { return {view.place, view.layer, view.number, view.method}; }
-
-const AttentionView& chosen_view(const SentenceView& sentence, const std::string& place, const std::string& run) {
-  for (const char* each : {"cross", "decoder", "encoder"})
-    for (const AttentionView& view : sentence.attentions)
-      if (name_of(view.place) == (place == "any" ? std::string(each) : place)) return view;
-  fail("{}: its model has no attention at the place '{}'", run, place);
-}
 
 }  // namespace
 
@@ -107,15 +116,12 @@ std::vector<std::int64_t> heads_of(const ViewedQuantity& quantity, std::optional
 
 /// A table of pairs: a row for each query, a column for each key.
 Table table_of_pairs(const AttentionView& view, const std::vector<double>& values) {
-  std::vector<std::string> headings{"query", "token"};
-  for (std::size_t j = 0; j < view.keys.size(); ++j) headings.push_back(fmt::format("{} {}", j, view.keys[j]));
-  Table table(headings);
-  for (std::size_t i = 0; i < view.queries.size(); ++i) {
-    std::vector<Cell> row{i, view.queries[i]};
-    for (std::size_t j = 0; j < view.keys.size(); ++j) row.push_back(Cell::number(values[i * view.keys.size() + j], 3));
-    table.row(row);
+  Columns columns;
+  for (std::size_t j = 0; j < view.keys.size(); ++j) {
+    auto& [heading, column] = columns.emplace_back(fmt::format("{} {}", j, view.keys[j]), std::vector<double>());
+    for (std::size_t i = 0; i < view.queries.size(); ++i) column.push_back(values[i * view.keys.size() + j]);
   }
-  return table;
+  return table_of_tokens("query", view.queries, columns);
 }
 
 Chart figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, const std::string& title,
@@ -152,20 +158,12 @@ Finding attention_finding(const AttentionView& view, const std::string& what, st
       continue;
     }
     LineChart chart{.title = title, .x = {"query"}};
-    std::vector<std::string> headings{"query", "token"};
-    std::vector<std::vector<double>> columns;
+    Columns columns;
     for (std::int64_t h : heads_of(*quantity, head)) {
-      headings.push_back(head_name(h));
-      columns.push_back(view.head(*quantity, h));
-      chart.series.push_back({.name = head_name(h), .x = counted_from(0, view.queries.size()), .y = columns.back()});
+      columns.emplace_back(head_name(h), view.head(*quantity, h));
+      chart.series.push_back(curve_of(head_name(h), columns.back().second));
     }
-    Table table(headings);
-    for (std::size_t i = 0; i < view.queries.size(); ++i) {
-      std::vector<Cell> row{i, view.queries[i]};
-      for (const std::vector<double>& column : columns) row.push_back(Cell::number(column[i], 3));
-      table.row(row);
-    }
-    finding.tables.push_back({spaced(quantity->name), table});
+    finding.tables.push_back({spaced(quantity->name), table_of_tokens("query", view.queries, columns)});
     finding.figures.push_back(chart);
   }
   return finding;
@@ -185,25 +183,20 @@ Finding row_finding(const AttentionView& view, std::int64_t head, std::int64_t q
   for (std::size_t j = 0; j < J; ++j)
     if (seen[j] > 0) largest = std::max(largest, scores[j]);
   for (std::size_t j = 0; j < J; ++j) sum += plain[j] = seen[j] > 0 ? std::exp(scores[j] - largest) : 0;
-  Table table({"key", "token", "energy", "softmax of energies", "bias", "revised weight"});
-  for (std::size_t j = 0; j < J; ++j)
-    table.row({j, view.keys[j], Cell::number(scores[j], 4), Cell::number(plain[j] /= sum, 4), Cell::number(bias[j], 4),
-               Cell::number(weights[j], 4)});
-  const std::string title =
-      fmt::format("{}, {}, query {} “{}”", view.title(), head_name(head), query, view.queries[std::size_t(query)]);
-  const std::vector<double> keys = counted_from(0, J);
-  return {.title = title,
-          .notes = {view.method},
-          .tables = {{"", table}},
-          .figures = {LineChart{.title = "Bias",
-                                .x = {"key"},
-                                .y = {"bias of the energy"},
-                                .series = {{.name = "", .x = keys, .y = bias}}},
-                      LineChart{.title = "Original and revised distribution",
-                                .x = {"key"},
-                                .y = {"weight"},
-                                .series = {{.name = "original", .x = keys, .y = plain, .dashed = true},
-                                           {.name = "revised", .x = keys, .y = weights}}}}};
+  for (double& weight : plain) weight /= sum;
+  return {
+      .title =
+          fmt::format("{}, {}, query {} “{}”", view.title(), head_name(head), query, view.queries[std::size_t(query)]),
+      .notes = {view.method},
+      .tables = {{"",
+                  table_of_tokens(
+                      "key", view.keys,
+                      {{"energy", scores}, {"softmax of energies", plain}, {"bias", bias}, {"revised weight", weights}},
+                      4)}},
+      .figures = {LineChart{.title = "Bias of the energies", .x = {"key"}, .series = {curve_of("", bias)}},
+                  LineChart{.title = "Original and revised distribution",
+                            .x = {"key"},
+                            .series = {curve_of("original", plain, true), curve_of("revised", weights)}}}};
 }
 
 // ---- Distributions over sentences
@@ -268,16 +261,12 @@ Finding widths_finding(const Runs& runs, const SentenceChoice& sentences) {
       scatter.title = place_text(where) + ": centers and widths", scatter.x = {"center P"}, scatter.y = {"width D"};
       histogram.title = place_text(where) + ": widths", histogram.x = {"width D, tokens"};
       Series points{.name = titles[r]};
-      for (std::size_t h = 0; h < std::min(values.centers.size(), values.widths.size()); ++h)
-        for (std::size_t i = 0; i < std::min(values.centers[h].size(), values.widths[h].size()); ++i)
-          points.x.push_back(values.centers[h][i]), points.y.push_back(values.widths[h][i]);
+      const std::vector<double> P = all_of(values.centers), D = all_of(values.widths);
       constexpr std::size_t most_points = 1500;
-      const std::size_t stride = points.x.size() / most_points + 1;
-      for (std::size_t i = 0; i * stride < points.x.size(); ++i)
-        points.x[i] = points.x[i * stride], points.y[i] = points.y[i * stride];
-      points.x.resize((points.x.size() + stride - 1) / stride), points.y.resize(points.x.size());
+      for (std::size_t i = 0; P.size() == D.size() && i < P.size(); i += P.size() / most_points + 1)
+        points.x.push_back(P[i]), points.y.push_back(D[i]);
       scatter.series.push_back(points);
-      histogram.groups.push_back({titles[r], all_of(values.widths)});
+      histogram.groups.push_back({titles[r], D});
     }
   }
   Finding finding{
@@ -354,8 +343,8 @@ Finding mass_finding(const Runs& runs, const std::vector<int>& distances, bool b
 namespace {
 
 /// The names and mean-of-heads values of all quantities with a number for each query, and the size of a hard window.
-std::vector<std::pair<std::string, std::vector<double>>> query_quantities(const AttentionView& view) {
-  std::vector<std::pair<std::string, std::vector<double>>> found;
+Columns query_quantities(const AttentionView& view) {
+  Columns found;
   for (const ViewedQuantity& quantity : view.quantities)
     if (!quantity.of_pairs) found.emplace_back(quantity.name, view.head(quantity, 0));
   const ViewedQuantity *first = view.find("first_key"), *last = view.find("last_key");
@@ -368,42 +357,33 @@ std::vector<std::pair<std::string, std::vector<double>>> query_quantities(const 
 
 }  // namespace
 
-Finding steps_finding(const Path& run_path, std::int64_t sentence, const std::string& place,
+Finding steps_finding(const Path& run_path, std::int64_t sentence, const AttentionChoice& choice,
                       const SentenceChoice& sentences) {
   const auto run = AnalyzedRun::open(run_path, sentences.part);
-  run->require_sentence(sentence);
-  const SentenceView shown = run->sentence(std::size_t(sentence));
-  const AttentionView& view = chosen_view(shown, place, run_path.string());
-  const auto quantities = query_quantities(view);
+  const SentenceView shown = run->checked_sentence(sentence);
+  const AttentionView& view = shown.chosen(choice);
+  Columns columns = query_quantities(view);
+  for (auto& [name, values] : columns) name = spaced(name);
   const std::vector<double> weights = view.head(view.quantities.front(), 0);
-  std::vector<std::string> headings{"step", "token", "most attended"};
-  for (const auto& [name, values] : quantities) headings.push_back(spaced(name));
-  Table table(headings);
-  for (std::size_t i = 0; i < view.queries.size(); ++i) {
-    const auto row = weights.begin() + std::ptrdiff_t(i * view.keys.size());
-    const auto peak = std::size_t(std::max_element(row, row + std::ptrdiff_t(view.keys.size())) - row);
-    std::vector<Cell> cells{i, view.queries[i], fmt::format("{} {}", peak, view.keys[peak])};
-    for (const auto& [name, values] : quantities) cells.push_back(Cell::number(values[i], 3));
-    table.row(cells);
-  }
+  std::vector<double> peaks;  // the most attended key
+  for (auto row = weights.begin(); row < weights.end(); row += std::ptrdiff_t(view.keys.size()))
+    peaks.push_back(double(std::max_element(row, row + std::ptrdiff_t(view.keys.size())) - row));
+  columns.emplace_back("peak", peaks);
   Finding finding{.title = fmt::format("{}, step by step", view.title()),
                   .notes = {view.method, words_of(shown)},
-                  .tables = {{"steps of the sentence", table}},
+                  .tables = {{"steps of the sentence", table_of_tokens("step", view.queries, columns)}},
                   .figures = {figure_of_pairs(view, view.quantities.front(), view.title() + ": weights", 0)}};
   LineChart positions{.title = "Positions among the keys", .x = {"step"}};
-  for (const auto& [name, values] : quantities) {
-    const bool is_position = name == "focus" || name == "center" || name == "first_key" || name == "last_key";
-    if (is_position)
-      positions.series.push_back({.name = spaced(name), .x = counted_from(0, values.size()), .y = values});
+  for (const auto& [name, values] : columns) {
+    if (name == "focus" || name == "center" || name.ends_with(" key") || name == "peak")
+      positions.series.push_back(curve_of(name, values, name == "peak"));
     else
-      finding.figures.push_back(LineChart{.title = spaced(name),
-                                          .x = {"step"},
-                                          .series = {{.name = "", .x = counted_from(0, values.size()), .y = values}}});
+      finding.figures.push_back(LineChart{.title = name, .x = {"step"}, .series = {curve_of("", values)}});
   }
-  if (!positions.series.empty()) finding.figures.push_back(positions);
+  finding.figures.push_back(positions);
   std::map<std::string, std::vector<double>> means;  // of each sentence
   const std::size_t count = for_sentences(*run, sentences, [&](const SentenceView& each) {
-    const AttentionView& same = chosen_view(each, place, run_path.string());
+    const AttentionView& same = each.chosen(choice);
     for (const auto& [name, values] : query_quantities(same)) means[name].push_back(mean(values));
     means["source_length"].push_back(double(same.keys.size()));
   });
@@ -419,11 +399,9 @@ Finding alignment_finding(const Runs& runs, std::int64_t sentence, Part part) {
   const std::vector<std::string> titles = titles_of(runs);
   Table table({"run", "links", "AER of the sentence", "AER of the test set"});
   Finding finding{.title = "Alignment by attention"};
-  std::vector<std::pair<int, int>> gold_cells;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const auto run = AnalyzedRun::open(runs[r], part);
-    run->require_sentence(sentence);
-    const SentenceView shown = run->sentence(std::size_t(sentence));
+    const SentenceView shown = run->checked_sentence(sentence);
     const AttentionView* view = nullptr;  // the last over the source, which the error rate is computed from
     for (const AttentionView& each : shown.attentions)
       if (each.place == Place::cross) view = &each;
@@ -481,6 +459,7 @@ TestResult tested(const Path& run) {
 }  // namespace
 
 Finding length_finding(const Runs& runs, const std::vector<int>& ends) {
+  require(std::is_sorted(ends.begin(), ends.end()), "--buckets: the lengths must grow");
   const std::vector<std::string> titles = titles_of(runs);
   Table table({"run", "words", "examples", "score", "value"});
   LineChart chart{.title = "Score by length", .x = {"words of the input, at most"}};
@@ -512,7 +491,7 @@ Finding length_finding(const Runs& runs, const std::vector<int>& ends) {
 Finding ngram_finding(const Runs& runs, int longest) {
   require(runs.size() >= 2, "ngrams: needs at least two runs; the first is the one that the others are compared with");
   const std::vector<std::string> titles = titles_of(runs);
-  Table table({"run", "n", "individual", "gap", "cumulative", "gap of BLEU-n"});
+  Table table({"run", "score", "n", "value", "gap"});
   LineChart charts[2] = {{.title = "Gap of n-gram scores", .x = {"n"}, .y = {"n-grams alone"}, .series = {}},
                          {.title = "Gap of BLEU-n", .x = {"n"}, .y = {"n-grams of 1 to n words"}, .series = {}}};
   std::vector<double> base;
@@ -522,17 +501,17 @@ Finding ngram_finding(const Runs& runs, int longest) {
     for (const TextScore& score : scores_of(test.examples, {"ngrams"}, test.options))
       values.push_back(score.metric.value());
     if (r == 0) base = values;
-    const std::size_t orders = values.size() / 2;  // the individual scores come first
-    Series gaps[2] = {{.name = titles[r]}, {.name = titles[r]}};
-    for (std::size_t n = 0; n < std::min(orders, std::size_t(longest)); ++n) {
-      const double gap[2] = {values[n] - base[n], values[orders + n] - base[orders + n]};
-      table.row({titles[r], n + 1, Cell::number(values[n], 2), Cell::number(gap[0], 2),
-                 Cell::number(values[orders + n], 2), Cell::number(gap[1], 2)});
-      for (int kind : {0, 1}) gaps[kind].x.push_back(double(n) + 1), gaps[kind].y.push_back(gap[kind]);
-    }
-    for (int kind : {0, 1}) {
-      gaps[kind].dashed = r == 0;
-      charts[kind].series.push_back(gaps[kind]);
+    const std::size_t orders = values.size() / 2, count = std::min(orders, std::size_t(longest));
+    for (std::size_t kind : {0, 1}) {  // the individual scores come first
+      const std::vector<double> own(values.begin() + std::ptrdiff_t(kind * orders),
+                                    values.begin() + std::ptrdiff_t(kind * orders + count));
+      std::vector<double> gaps;
+      for (std::size_t n = 0; n < count; ++n) {
+        gaps.push_back(own[n] - base[kind * orders + n]);
+        table.row({titles[r], kind == 0 ? "individual" : "cumulative", n + 1, Cell::number(own[n], 2),
+                   Cell::number(gaps[n], 2)});
+      }
+      charts[kind].series.push_back(curve_of(titles[r], gaps, r == 0, 1));
     }
   }
   return {.title = "n-gram scores compared with " + titles[0],
@@ -601,7 +580,7 @@ std::vector<std::string> flags_of(const SequenceModelOptions& model, const std::
 }  // namespace
 
 Finding trade_off_finding(const Path& run, const std::string& vary, const std::vector<Part>& parts,
-                          const std::vector<std::string>& more) {
+                          const std::string& metrics) {
   const std::size_t equals = vary.find('=');
   require(equals != std::string::npos && equals > 0, "--vary '{}': expected NAME=VALUE,VALUE,...", vary);
   const std::string name = vary.substr(0, equals);
@@ -615,7 +594,7 @@ Finding trade_off_finding(const Path& run, const std::string& vary, const std::v
     Series series{.name = name_of(part)};
     for (std::string_view value : split_columns(std::string_view(vary).substr(equals + 1), ',')) {
       std::vector<std::string> flags = flags_of(recorded.model, name, std::string(value));
-      flags.insert(flags.end(), more.begin(), more.end());
+      if (!metrics.empty()) flags.insert(flags.end(), {"--metrics", metrics});
       SequenceOptions options;
       with_flag("--vary",
                 [&] { options = sequence_options(run, flags), options.trained.directory = run, options.check(); });
@@ -648,8 +627,7 @@ Finding trade_off_finding(const Path& run, const std::string& vary, const std::v
 
 Finding masks_finding(const Path& run_path, std::int64_t sentence, Part part) {
   const auto run = AnalyzedRun::open(run_path, part);
-  run->require_sentence(sentence);
-  const SentenceView shown = run->sentence(std::size_t(sentence));
+  const SentenceView shown = run->checked_sentence(sentence);
   for (const AttentionView& view : shown.attentions) {
     const ViewedQuantity* mask = view.find("mask");
     if (!mask || view.place == Place::cross) continue;

@@ -44,7 +44,7 @@ Finding mass_finding(const Runs& runs, const std::vector<int>& distances, bool b
 
 /// What an attention computes for each query of a sentence (decoding step): gate, focus, window, center; and the means
 /// over the sentences. Shu & Nakayama 2017, figure 1 and appendix.
-Finding steps_finding(const std::filesystem::path& run, std::int64_t sentence, const std::string& place,
+Finding steps_finding(const std::filesystem::path& run, std::int64_t sentence, const AttentionChoice& choice,
                       const SentenceChoice& sentences);
 
 /// The attention over the source with the gold links, and alignment error rates. Luong et al. 2015, figure 7.
@@ -57,10 +57,10 @@ Finding length_finding(const Runs& runs, const std::vector<int>& ends);
 /// Differences of n-gram scores to the first run, n = 1 to `longest`. Yang et al. 2018, figure 4.
 Finding ngram_finding(const Runs& runs, int longest);
 
-/// Scores and windows of one model for several values of an option of its attention or of a flag:
-/// "threshold=0.3,1,inf". Shu & Nakayama 2017, figure 3.
+/// Scores (`metrics`, or those of the training) and windows of one model for several values of an option of its
+/// attention or of a flag: "threshold=0.3,1,inf". Shu & Nakayama 2017, figure 3.
 Finding trade_off_finding(const std::filesystem::path& run, const std::string& vary, const std::vector<Part>& parts,
-                          const std::vector<std::string>& flags);
+                          const std::string& metrics);
 
 /// The mask matrices of self-attention, of the run's mask attention and of a feed-forward layer. Fan et al. 2021,
 /// figure 1.

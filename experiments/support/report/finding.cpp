@@ -63,6 +63,7 @@ std::string png_of(const Finding& finding) {
 }
 
 std::string html_of(const Finding& finding) {
+  if (finding.page) return finding.page();
   Report report(finding.title);
   for (const std::string& note : finding.notes) report.text(note);
   for (const Chart& figure : finding.figures) std::visit([&](const auto& chart) { report.add(chart); }, figure);
@@ -95,22 +96,28 @@ void OutputFlags::add_to(Cli& cli) {
   cli.choice(
       "--format", format, formats,
       "text for a terminal; tsv or json with the numbers in full precision; svg: the pictures; png: the cells of "
-      "one map; html: a page. Without it, the ending of --out decides");
-  cli.option("--out", out, "the file to write; without it, the result is printed");
+      "one map; html: a page. Without it, the endings of --out decide");
+  cli.option("--out", out,
+             "a file to write, - for standard output; may be given several times. Without it, the result is printed");
 }
 
-Format OutputFlags::chosen(const Cli& cli) const {
-  if (cli.given("--format") || out.empty()) return format;
-  for (const auto& [name, meaning] : formats)
-    if (out.extension() == "." + name) return meaning;
-  return out.extension() == ".txt"
-             ? Format::text
-             : throw Error(fmt::format("--out {}: the ending says no format; give --format", out.string()));
-}
-
-void OutputFlags::write(const std::string& contents) const {
-  if (!out.empty()) return write_file_atomically(out, contents);
-  std::fwrite(contents.data(), 1, contents.size(), stdout);
+void OutputFlags::write(const Cli& cli, const Finding& finding) const {
+  const auto format_of = [&](const std::filesystem::path& file) {
+    if (cli.given("--format") || file == "-") return format;
+    for (const auto& [name, meaning] : formats)
+      if (file.extension() == "." + name) return meaning;
+    require(file.extension() == ".txt", "--out {}: the ending says no format; give --format", file.string());
+    return Format::text;
+  };
+  std::vector<std::pair<std::string, std::string>> all;  // files and contents, before any is written
+  for (const std::string& file : out.empty() ? std::vector<std::string>{"-"} : out)
+    all.emplace_back(file, contents_of(finding, format_of(file)));
+  for (const auto& [file, contents] : all) {
+    if (file == "-")
+      std::fwrite(contents.data(), 1, contents.size(), stdout);
+    else
+      write_file_atomically(file, contents);
+  }
 }
 
 }  // namespace fovea

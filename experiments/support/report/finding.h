@@ -1,6 +1,6 @@
 /// What an analysis found: tables and figures under one title, which can be printed or written in several formats.
 #pragma once
-#include <filesystem>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,6 +23,7 @@ struct Finding {
   std::vector<std::string> notes = {};  ///< paragraphs for readers
   std::vector<CaptionedTable> tables = {};
   std::vector<Chart> figures = {};
+  std::function<std::string()> page = {};  ///< makes the HTML page; empty: the page has tables and figures
 };
 
 /// The formats: for a terminal; the tables with tabs, and as JSON; the figures; and both as a page.
@@ -35,15 +36,12 @@ std::string contents_of(const Finding& finding, Format format);
 /// --format and --out.
 struct OutputFlags {
   Format format = Format::text;
-  std::filesystem::path out;  ///< empty: standard output
+  std::vector<std::string> out;  ///< files, or "-" for standard output; empty: standard output
 
   void add_to(Cli& cli);
-  /// The format: that of --format, or else the one of which --out has the ending.
-  Format chosen(const Cli& cli) const;
-  /// Writes the contents to --out, atomically, or to standard output. A PNG is not written to a terminal.
-  void write(const std::string& contents) const;
-  /// Writes contents_of() in the chosen format.
-  void write(const Cli& cli, const Finding& finding) const { write(contents_of(finding, chosen(cli))); }
+  /// Prints the finding, or writes it to the files, each atomically. The format of a file is that of --format, or else
+  /// its ending.
+  void write(const Cli& cli, const Finding& finding) const;
 };
 
 }  // namespace fovea
