@@ -149,6 +149,7 @@ const std::vector<Analysis> analyses{
      one_attention},
     {"row", "shows one row of an attention: energies, their softmax, the bias and the revised weights",
      [](Flags& f, Cli& cli) {
+       f.head = "1";
        f.add_attention(cli);
        cli.option("--query", f.query, "number of the query, from 0").at_least(0);
      },
