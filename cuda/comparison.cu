@@ -35,7 +35,7 @@ __global__ void combine_elements(F f, RunLoop<1 + sizeof...(In), run_width<Out, 
 template <class Out, class... In, class F, std::size_t... k>
 void combine(const F& f, Tensor& out, const Tensor* const* in, std::index_sequence<k...>) {
   constexpr int operands = 1 + sizeof...(In);
-  Out* first = out.mutable_data<Out>();
+  Out* first = reinterpret_cast<Out*>(out.mutable_address());
   const RunLoop<operands, run_width<Out, In...>> loop(plan_loop<operands>(out.shape(), {&out, in[k]...}),
                                                       {first, in[k]->address()...}, {sizeof(Out), sizeof(In)...});
   launch(F::name, traffic(out, *in[k]...), combine_elements<F, Out, In...>, {blocks_for(loop.runs())}, f, loop, first,

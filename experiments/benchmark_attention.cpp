@@ -257,11 +257,10 @@ void benchmark_attention(Cli& cli) {
   require(!options.small || options.precision != "bf16",
           "--small: products of these sizes are not rounded to bf16; use --precision f32 or f64");
   const bool is_on_cpu = started_device(cli, options.device_name) == Device::cpu;
-  require(
-      is_on_cpu || options.engine == "blockwise" || options.engine == "composed",
-      "--engine {}: includes the fused engine, which computes on the CPU only; with --device {} choose blockwise or "
-      "composed",
-      options.engine, options.device_name);
+  require(is_on_cpu || options.engine == "blockwise" || options.engine == "composed",
+          "--engine {}: the fused engine computes on the CPU only; with --device {} choose blockwise or "
+          "composed",
+          options.engine, options.device_name);
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_flush_denormals(options.precision != "f64");
 

@@ -14,26 +14,32 @@ struct Elements {
   std::int64_t step;
 };
 
-/// Calls body(x...) with one function per operand, where x(i) returns element i of the operand. Contiguous elements
-/// (step 1) and a single broadcast element (step 0) get functions of their own, so that the compiler vectorises the
-/// loops that call them.
+/// Calls body(x...) with one function per operand, where x(i) returns element i of the operand. Each operand is
+/// contiguous (step 1) or a single broadcast element (step 0); the two have functions of their own, so that the
+/// compiler vectorises the loops that call them.
 template <class Body>
-void with_functions(const Body& body) {
+void with_simple_functions(const Body& body) {
   body();
 }
 template <class Body, class T, class... Rest>
-void with_functions(const Body& body, Elements<T> x, Rest... rest) {
-  auto go_on = [&](auto element) { with_functions([&](auto... more) { body(element, more...); }, rest...); };
+void with_simple_functions(const Body& body, Elements<T> x, Rest... rest) {
+  auto go_on = [&](auto element) { with_simple_functions([&](auto... more) { body(element, more...); }, rest...); };
   if (x.step == 1) return go_on([first = x.first](std::int64_t i) { return first[i]; });
-  if (x.step == 0) return go_on([value = *x.first](std::int64_t) { return value; });
-  go_on([=](std::int64_t i) { return x.first[i * x.step]; });
+  go_on([value = *x.first](std::int64_t) { return value; });
+}
+
+/// The same for operands with any steps.
+template <class Body, class... T>
+void with_functions(const Body& body, Elements<T>... x) {
+  if (((x.step == 0 || x.step == 1) && ...)) return with_simple_functions(body, x...);
+  body([x](std::int64_t i) { return x.first[i * x.step]; }...);
 }
 
 template <class Out, class... In, class F, std::size_t... k>
 void combine(const F& f, Tensor& out, const Tensor* const* in, std::index_sequence<k...>) {
   constexpr int operands = 1 + sizeof...(In);
   auto loop = plan_loop<operands>(out.shape(), {&out, in[k]...});
-  Out* first = out.mutable_data<Out>();
+  Out* first = reinterpret_cast<Out*>(out.mutable_address());
   for_runs<operands>(loop, [&](auto& at, std::int64_t count) {
     auto run = [f, to = first + at[0], count](auto... x) {
       for (std::int64_t i = 0; i < count; ++i) to[i] = f(x(i)...);

@@ -52,8 +52,23 @@ struct Choice {
 
 using TruthFormulas = FunctorList<Less, LessEqual, Equal, Both, Either, Negation, Choice>;
 
-/// Calls body(Type<Result>{}, Type<Input>{}...) with the element types of the result and the inputs of a formula, if
-/// the element type of its last input is `dtype`.
+/// Calls body(Type<T>{}) with an unsigned integer of the size of `dtype`'s elements: enough to move them.
+template <class Body>
+void visit_size(DType dtype, const Body& body) {
+  switch (size_of(dtype)) {
+    case 1:
+      return body(Type<std::uint8_t>{});
+    case 2:
+      return body(Type<std::uint16_t>{});
+    case 4:
+      return body(Type<std::uint32_t>{});
+    default:
+      return body(Type<std::uint64_t>{});
+  }
+}
+
+/// Calls body(Type<Result>{}, Type<Input>{}...) with the types in which the result and the inputs of a formula are
+/// stored, if the element type of its last input is `dtype`.
 template <class F, class Body>
 void visit_types(const F&, DType dtype, const Body& body) {
   constexpr Type<bool> truth;
@@ -62,7 +77,7 @@ void visit_types(const F&, DType dtype, const Body& body) {
   else if constexpr (std::is_same_v<F, Both> || std::is_same_v<F, Either>)
     body(truth, truth, truth);
   else if constexpr (std::is_same_v<F, Choice>)
-    visit(dtype, [&](auto type) { body(type, Type<std::uint8_t>{}, type, type); });
+    visit_size(dtype, [&](auto type) { body(type, Type<std::uint8_t>{}, type, type); });
   else
     visit(dtype, [&](auto type) { body(truth, type, type); });
 }
