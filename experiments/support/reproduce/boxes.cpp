@@ -58,18 +58,15 @@ std::vector<std::string> words_of_command(const std::string& command) {
   char quote = 0;
   bool is_open = false, in_braces = false;
   for (char c : command) {
+    const bool is_quote = !in_braces && (quote ? c == quote : c == '\'' || c == '"');
+    const bool ends = c == ' ' && !quote && !in_braces;
     if (c == '{' || c == '}') in_braces = c == '{';
-    if (in_braces) {
-      // spaces of a row's name
-    } else if (quote ? c == quote : c == '\'' || c == '"') {
+    if (!ends && !is_open) words.emplace_back();
+    is_open = !ends;
+    if (is_quote)
       quote = quote ? 0 : c;
-    } else if (c == ' ' && !quote) {
-      is_open = false;
-      continue;
-    }
-    if (!is_open) words.emplace_back();
-    is_open = true;
-    if (c != '\'' && c != '"') words.back() += c;
+    else if (!ends)
+      words.back() += c;
   }
   return words;
 }

@@ -1,10 +1,13 @@
 #include "experiments/support/reproduce/child_process.h"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <map>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -32,6 +35,7 @@ pid_t start(const Call& call) {
   require(output >= 0, "{}: cannot be written: {}", call.output.string(), std::generic_category().message(errno));
   const pid_t child = ::fork();
   if (child == 0) {
+    ::setpgid(0, 0);  // a terminal's Ctrl-C reaches this program alone, which passes it on once
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
     ::setenv("OMP_NUM_THREADS", "1", 1);
@@ -52,6 +56,7 @@ void run_calls(int jobs, const std::function<const Call*()>& next,
                const std::function<void(const Call&, int status)>& ended) {
   InterruptGuard guard("stopping when the running programs have written their checkpoints");
   std::map<pid_t, const Call*> running;
+  bool is_stopping = false;
   while (true) {
     while (!interrupted() && std::ssize(running) < jobs) {
       const Call* call = next();
@@ -59,11 +64,15 @@ void run_calls(int jobs, const std::function<const Call*()>& next,
       running[start(*call)] = call;
     }
     if (running.empty()) return;
+    if (interrupted() && !std::exchange(is_stopping, true))
+      for (const auto& [child, call] : running) ::kill(child, SIGINT);
     int status = 0;
-    const pid_t child = ::waitpid(-1, &status, 0);
-    if (child < 0 && errno == EINTR) continue;
+    const pid_t child = ::waitpid(-1, &status, WNOHANG);
     auto found = running.find(child);
-    if (found == running.end()) continue;
+    if (found == running.end()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      continue;
+    }
     const Call* call = found->second;
     running.erase(found);
     ended(*call, WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));

@@ -16,8 +16,8 @@ struct Call {
 
 /// Runs the calls, at most `jobs` at a time, each on one thread. next() returns the next call that can be made now:
 /// null if there is none before another one ends, or at all. ended(call, status) is called for each that ends; a
-/// negative status is minus the signal that ended it. After Ctrl-C nothing new is started, and the running programs,
-/// which got the signal as well, are waited for.
+/// negative status is minus the signal that ended it. After Ctrl-C nothing new is started; the running programs
+/// are told to stop, and waited for.
 void run_calls(int jobs, const std::function<const Call*()>& next,
                const std::function<void(const Call&, int status)>& ended);
 
