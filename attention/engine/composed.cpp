@@ -413,7 +413,8 @@ void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& we
   if (std::any_of(plan.scores.begin(), plan.scores.end(), [](const Score& score) { return !score.is_default; }))
     trace.quantities.emplace_back("scores", with_dimensions_last(logits_of_scores(scores_of_all_heads(plan, in), in)));
   for (auto& [name, compute] : plan.quantities) trace.quantities.emplace_back(name, compute());
-  if (TracedEquationScope::is_open()) trace_equation(in, plan, focus, trace);
+  // without weights, mixers replace the equation on all heads
+  if (TracedEquationScope::is_open() && weights.defined()) trace_equation(in, plan, focus, trace);
   if (!plan.focus) return;
   const AttentionContext own = context_of_heads(in, resolved(plan.focus->heads, in.query.size(1)));
   trace.quantities.emplace_back("focus", focus);

@@ -154,6 +154,29 @@ BOOST_AUTO_TEST_CASE(traced_parts_of_the_equation_give_the_weights) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_parts_of_several_mechanisms_become_heads) {
+  const auto attention = attention_factory("average(dot, gaussian_location, laplace(scale=2))")(
+      {.model_dim = 4, .heads = 1, .place = Place::encoder});
+  NoGrad off;
+  TracedEquationScope parts;
+  AttentionTrace trace;
+  Generator generator(3);
+  Tensor states = Tensor::empty({1, 4, 4});
+  fill_normal(states, generator);
+  AttentionInput input{.query = states, .key = states, .value = states};
+  input.trace = &trace;
+  attention->forward(input);
+  const std::vector<std::string> tokens{"a", "b", "c", "d"};
+  const AttentionView view = view_of(trace, Place::encoder, tokens, tokens);
+  BOOST_TEST(view.find("logits")->heads == 3);
+  BOOST_TEST(view.find("head_2.logits") == nullptr);
+  BOOST_TEST(view.find("density_sum")->heads == 1);  // of the second mechanism: the first has none
+  for (std::int64_t h : {2, 3}) {                    // the densities are exponentials of the logits
+    const std::vector<double> logits = view.head(view.at("logits"), h), weights = view.head(view.at("weights"), h);
+    for (std::size_t k = 0; k < logits.size(); ++k) BOOST_TEST(std::abs(std::exp(logits[k]) - weights[k]) < 1e-6);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_option_is_set_in_every_method_that_has_it) {
   BOOST_TEST(with_option("classic(additive + flexible)", "threshold", "1.2") ==
              "classic(additive + flexible(threshold=1.2))");
@@ -316,6 +339,17 @@ BOOST_AUTO_TEST_CASE(an_own_text_is_read_with_the_runs_vocabulary) {
   BOOST_TEST(own.at("tables") == same.at("tables"));
   BOOST_TEST(json_of({runs().classifier, "--text", "the cats near the dog"}).at("tables").at(0).at("rows").size() >=
              5u);
+}
+
+BOOST_AUTO_TEST_CASE(long_texts_are_shown_without_their_padding) {
+  std::string text = "bope";
+  for (int k = 0; k < 200; ++k) text += " mini";
+  const auto run = AnalyzedRun::open(runs().translation);
+  for (const AttentionView& view : run->text(text, text).attentions) {
+    BOOST_TEST(view.keys.size() == 202u);
+    BOOST_TEST(view.queries.size() == 202u);
+    BOOST_TEST(view.at("weights").values.size() == 2 * 202u * 202u);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(mass_grows_with_the_distance_and_ends_at_100) {

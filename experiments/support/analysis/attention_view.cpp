@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <map>
 
 #include "autograd/operations.h"
 #include "experiments/support/text/number.h"
@@ -39,6 +39,25 @@ void add_quantity(AttentionView& view, const std::string& name, Tensor values) {
   if (of_pairs) sizes.push_back(J);
   std::vector<double> numbers = broadcast_values(values, sizes);
   if (!numbers.empty()) view.quantities.push_back({name, heads, of_pairs, std::move(numbers)});
+}
+
+/// In a combination of mechanisms, "head_1.scores", "head_2.scores", ... become one quantity "scores" of all heads.
+void join_mechanisms(AttentionView& view) {
+  std::map<std::string, ViewedQuantity> joined;
+  for (const ViewedQuantity& part : view.quantities) {
+    const std::size_t dot = part.name.find('.');
+    if (!part.name.starts_with("head_") || dot == std::string::npos) continue;
+    ViewedQuantity& all = joined[part.name.substr(dot + 1)];
+    all.of_pairs = part.of_pairs;
+    all.heads += part.heads;
+    all.values.insert(all.values.end(), part.values.begin(), part.values.end());
+  }
+  for (auto& [name, all] : joined) {
+    if (all.heads != view.quantities.front().heads) continue;  // not all mechanisms have it
+    std::erase_if(view.quantities, [&](const auto& part) { return part.name.ends_with("." + name); });
+    all.name = name;
+    view.quantities.push_back(std::move(all));
+  }
 }
 
 }  // namespace
@@ -102,6 +121,7 @@ AttentionView view_of(const AttentionTrace& trace, Place place, std::vector<std:
     view.number = leading_number<int>(trace.name.substr(number + 1)).value_or(1);  // "2.attention_2"
   add_quantity(view, "weights", trace.weights.value());
   for (const auto& [name, values] : trace.quantities) add_quantity(view, name, values.value());
+  join_mechanisms(view);
   return view;
 }
 

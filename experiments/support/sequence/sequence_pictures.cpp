@@ -15,9 +15,11 @@ std::string text_of(const TokenStore& store, std::size_t k, const Tokenizer& tok
   return tokenizer.decode(tokens);
 }
 
-std::vector<std::string> words_of(const std::vector<std::int32_t>& tokens, const Tokenizer& tokenizer) {
+/// The first `length` tokens as words: long texts have padding even alone.
+std::vector<std::string> words_of(const std::vector<std::int32_t>& tokens, std::int32_t length,
+                                  const Tokenizer& tokenizer) {
   std::vector<std::string> words;
-  for (std::int32_t token : tokens) words.push_back(tokenizer.token(token));
+  for (std::int32_t k = 0; k < length; ++k) words.push_back(tokenizer.token(tokens[static_cast<std::size_t>(k)]));
   return words;
 }
 
@@ -31,11 +33,11 @@ ShownPair shown_pair(const EncodedPairs& pairs, const PairTokenizers& tokenizers
   shown.text = text_of(pairs.target, k, *tokenizers.target);
   shown.batch = pair.read(has_source);
   if (has_source) {
-    shown.source = words_of(pair.source, *tokenizers.source);
+    shown.source = words_of(pair.source, pair.source_lengths[0], *tokenizers.source);
     shown.text = text_of(pairs.source, k, *tokenizers.source) + " → " + shown.text;
   }
-  shown.input = words_of(pair.target_in, *tokenizers.target);
-  shown.output = words_of(pair.target_out, *tokenizers.target);
+  shown.input = words_of(pair.target_in, pair.target_lengths[0], *tokenizers.target);
+  shown.output = words_of(pair.target_out, pair.target_lengths[0], *tokenizers.target);
   return shown;
 }
 
