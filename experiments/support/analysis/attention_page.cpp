@@ -41,8 +41,8 @@ constexpr std::string_view body = R"(
 <div id="frame"><div id="map" tabindex="0" role="application"
   aria-label="map; the arrow keys move from pair to pair"></div></div>
 <p class="hint">Rows are queries, columns are keys. Blue is positive, red is negative, grey is minus infinity: a key
-that the query does not see. One colour scale holds for all heads. Point at a cell, or move to the map with the Tab key
-and use the arrow keys, to read its number.</p>
+that the query does not see. The strongest colour stands for <span id="scale"></span>. Point at a cell, or move to the
+map with the Tab key and use the arrow keys, to read its number.</p>
 )";
 
 constexpr std::string_view script = R"JS(
@@ -84,11 +84,13 @@ function say() {
 }
 function draw() {
   const a = attention(), q = quantity(), numbers = values(), columns = q.pairs ? a.keys.length : 1;
-  const longest = words => Math.max(...words.map(word => short(word).length)) * 7.6 + 8;
+  const pen = document.createElement('canvas').getContext('2d');
+  pen.font = '12px ' + getComputedStyle(document.body).fontFamily;
+  const longest = words => Math.max(...words.map(word => pen.measureText(short(word)).width)) + 12;
   const left = longest(a.queries), room = choose('frame').clientWidth - left - 10;
   const size = Math.max(12, Math.min(30, q.pairs ? room / columns : 30, 760 / a.queries.length));
   const top = q.pairs ? longest(a.keys) : 8, width = left + columns * size + (q.pairs ? 8 : 90);
-  const full = Math.max(1e-12, ...q.heads.flat().filter(finite).map(Math.abs));
+  const full = Math.max(1e-12, ...numbers.filter(finite).map(Math.abs));
   const svg = element('svg', {width, height: top + a.queries.length * size + 8, role: 'img'});
   svg.append(element('rect', {class: 'panel', x: left, y: top, width: columns * size,
     height: a.queries.length * size}));
@@ -112,6 +114,7 @@ function draw() {
   choose('map').replaceChildren(svg);
   choose('text').textContent = sentence().text;
   choose('method').textContent = a.method;
+  choose('scale').textContent = shown(full);
   at = {row: Math.min(at.row, a.queries.length - 1), column: Math.min(at.column, columns - 1)};
   say();
 }

@@ -119,7 +119,7 @@ Table table_of_pairs(const AttentionView& view, const std::vector<double>& value
 }
 
 Chart figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, const std::string& title,
-                       std::optional<std::int64_t> head) {
+                      std::optional<std::int64_t> head) {
   if (head)
     return HeatMap{.title = title + ", " + head_name(*head),
                    .queries = view.queries,
@@ -251,7 +251,7 @@ Finding widths_finding(const Runs& runs, const SentenceChoice& sentences) {
     });
     require(!found.empty(), "{}: none of its attentions has a center or a width", runs[r].string());
     for (const auto& [where, values] : found) {
-      Series heads{.name = titles[r] + ", " + place_text(where)};
+      Series heads{.name = (runs.size() > 1 ? titles[r] + ", " : "") + place_text(where)};
       for (std::size_t h = 0; h < std::max(values.centers.size(), values.widths.size()); ++h) {
         const std::vector<double> none, &P = h < values.centers.size() ? values.centers[h] : none,
                                         &D = h < values.widths.size() ? values.widths[h] : none;
@@ -335,9 +335,10 @@ Finding mass_finding(const Runs& runs, const std::vector<int>& distances, bool b
                             head == 0 ? Cell("all") : Cell(head)};
       for (double& share : sum) row.push_back(Cell::number(share /= double(count), 2));
       table.row(row);
+      const std::string run_title = runs.size() > 1 ? titles[r] + ", " : "";
       if (head == 0)
         chart.series.push_back(
-            {.name = fmt::format("{}, {}: {}", titles[r], place_text(where), where.method), .x = x, .y = sum});
+            {.name = fmt::format("{}{}: {}", run_title, place_text(where), where.method), .x = x, .y = sum});
     }
   }
   return {.title = "Attention within w tokens",
@@ -389,10 +390,17 @@ Finding steps_finding(const Path& run_path, std::int64_t sentence, const std::st
                   .notes = {view.method, words_of(shown)},
                   .tables = {{"steps of the sentence", table}},
                   .figures = {figure_of_pairs(view, view.quantities.front(), view.title() + ": weights", 0)}};
-  for (const auto& [name, values] : quantities)
-    finding.figures.push_back(LineChart{.title = spaced(name),
-                                        .x = {"step"},
-                                        .series = {{.name = "", .x = counted_from(0, values.size()), .y = values}}});
+  LineChart positions{.title = "Positions among the keys", .x = {"step"}};
+  for (const auto& [name, values] : quantities) {
+    const bool is_position = name == "focus" || name == "center" || name == "first_key" || name == "last_key";
+    if (is_position)
+      positions.series.push_back({.name = spaced(name), .x = counted_from(0, values.size()), .y = values});
+    else
+      finding.figures.push_back(LineChart{.title = spaced(name),
+                                          .x = {"step"},
+                                          .series = {{.name = "", .x = counted_from(0, values.size()), .y = values}}});
+  }
+  if (!positions.series.empty()) finding.figures.push_back(positions);
   std::map<std::string, std::vector<double>> means;  // of each sentence
   const std::size_t count = for_sentences(*run, sentences, [&](const SentenceView& each) {
     const AttentionView& same = chosen_view(each, place, run_path.string());
