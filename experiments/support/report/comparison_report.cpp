@@ -118,7 +118,9 @@ void add_origins(Report& report, const Rows& rows) {
 void add_group(Report& report, const RunGroup& group, const ComparisonReport& from) {
   const std::size_t baseline = baseline_of(group, from.baseline);
   report.section(from.groups.size() > 1 ? group.title : "Test");
-  report.add(comparison_table(group.rows, baseline), comparison_caption(group.rows, baseline));
+  std::string caption = comparison_caption(group.rows, baseline);
+  caption.pop_back();  // the last line break
+  report.add(comparison_table(group.rows, baseline), caption);
   const Rows rows = finished_rows(group.rows);
   if (rows.empty()) return;
   const RunGroup finished{group.title, rows};
@@ -181,7 +183,8 @@ std::vector<MatchedSheet> matching_sheets(const RunGroup& group) {
     SheetRuns found = match_runs(sheet, runs);
     std::set<std::string> rows;
     for (const auto& [key, ignored] : found) rows.insert(key.first);
-    if (rows.size() > 1) all.push_back({std::move(sheet), std::move(found)});
+    std::erase_if(sheet.rows, [&](const Sheet::Row& row) { return !rows.contains(row.name) || row.printed.empty(); });
+    if (sheet.rows.size() > 1) all.push_back({std::move(sheet), std::move(found)});
   }
   return all;
 }

@@ -28,7 +28,7 @@ Report page_of(const ComparisonReport& report);
 /// Every score of a group's first seeds and tests, with intervals: the long form of its table.
 Table score_table(const RunGroup& group, const std::string& set, std::size_t baseline);
 
-/// The sheets of papers in which at least two rows of the group have a place, with the runs of each.
+/// The sheets of papers in which at least two rows of the group have a place, cut to the rows that have runs.
 struct MatchedSheet {
   Sheet sheet;
   SheetRuns runs;
