@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/analysis/attention_view.h"
+#include "experiments/support/report/attention_view.h"
 
 namespace fovea {
 

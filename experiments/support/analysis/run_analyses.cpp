@@ -16,6 +16,7 @@
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/terminal.h"
+#include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/sequence/sequence_testing.h"
 #include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/text/words.h"
@@ -68,8 +69,6 @@ Table table_of_tokens(const char* what, const std::vector<std::string>& tokens, 
   }
   return table;
 }
-
-std::string head_name(std::int64_t head) { return head == 0 ? "mean of heads" : fmt::format("head {}", head); }
 
 std::string spaced(std::string name) { return std::replace(name.begin(), name.end(), '_', ' '), name; }
 
@@ -124,23 +123,17 @@ Table table_of_pairs(const AttentionView& view, const std::vector<double>& value
   return table_of_tokens("query", view.queries, columns);
 }
 
-Chart figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, const std::string& title,
-                      std::optional<std::int64_t> head) {
-  if (head)
-    return HeatMap{.title = title + ", " + head_name(*head),
-                   .queries = view.queries,
-                   .keys = view.keys,
-                   .values = view.head(quantity, *head)};
-  HeadMaps maps{.title = title, .queries = view.queries, .keys = view.keys};
-  const ViewedQuantity *center = view.find("center"), *width = view.find("width");
-  for (std::int64_t h : heads_of(quantity, {})) {
-    HeadMaps::Head& one =
-        maps.heads.emplace_back(HeadMaps::Head{.name = head_name(h), .values = view.head(quantity, h)});
-    const auto fits = [&](const ViewedQuantity* q) { return q && (q->heads == 1 || q->heads == quantity.heads); };
-    if (quantity.name == "weights" && fits(center)) one.center = view.head(*center, h);
-    if (quantity.name == "weights" && fits(center) && fits(width)) one.width = view.head(*width, h);
+Chart figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, std::optional<std::int64_t> head) {
+  const std::string title = fmt::format("{}: {}", view.title(), spaced(quantity.name));
+  if (!head) {
+    HeadMaps maps = head_maps(view, quantity, heads_of(quantity, {}));
+    maps.title = title;
+    return maps;
   }
-  return maps;
+  return HeatMap{.title = title + ", " + head_name(*head),
+                 .queries = picture_labels(view.queries),
+                 .keys = picture_labels(view.keys),
+                 .values = view.head(quantity, *head)};
 }
 
 }  // namespace
@@ -149,20 +142,17 @@ Finding attention_finding(const AttentionView& view, const std::string& what, st
                           const std::string& sentence) {
   Finding finding{.title = fmt::format("{}: {}", view.title(), what), .notes = {view.method, sentence}};
   for (const ViewedQuantity* quantity : quantities_of(view, what)) {
-    const std::string title = fmt::format("{}: {}", view.title(), spaced(quantity->name));
     if (quantity->of_pairs) {
       for (std::int64_t h : heads_of(*quantity, head))
         finding.tables.push_back(
             {spaced(quantity->name) + ", " + head_name(h), table_of_pairs(view, view.head(*quantity, h))});
-      finding.figures.push_back(figure_of_pairs(view, *quantity, title, head));
+      finding.figures.push_back(figure_of_pairs(view, *quantity, head));
       continue;
     }
-    LineChart chart{.title = title, .x = {"query"}};
+    LineChart chart = head_curves(view, *quantity, heads_of(*quantity, head));
+    chart.title = view.title() + ": " + chart.title;
     Columns columns;
-    for (std::int64_t h : heads_of(*quantity, head)) {
-      columns.emplace_back(head_name(h), view.head(*quantity, h));
-      chart.series.push_back(curve_of(head_name(h), columns.back().second));
-    }
+    for (std::int64_t h : heads_of(*quantity, head)) columns.emplace_back(head_name(h), view.head(*quantity, h));
     finding.tables.push_back({spaced(quantity->name), table_of_tokens("query", view.queries, columns)});
     finding.figures.push_back(chart);
   }
@@ -372,7 +362,7 @@ Finding steps_finding(const Path& run_path, std::int64_t sentence, const Attenti
   Finding finding{.title = fmt::format("{}, step by step", view.title()),
                   .notes = {view.method, words_of(shown)},
                   .tables = {{"steps of the sentence", table_of_tokens("step", view.queries, columns)}},
-                  .figures = {figure_of_pairs(view, view.quantities.front(), view.title() + ": weights", 0)}};
+                  .figures = {figure_of_pairs(view, view.quantities.front(), 0)}};
   LineChart positions{.title = "Positions among the keys", .x = {"step"}};
   for (const auto& [name, values] : columns) {
     if (name == "focus" || name == "center" || name.ends_with(" key") || name == "peak")
@@ -412,8 +402,12 @@ Finding alignment_finding(const Runs& runs, std::int64_t sentence, Part part) {
         split_words(shown.pair.source).size() + 1 == J && split_words(shown.pair.target).size() + 1 == I;
     const GoldAlignment gold = parse_alignment(shown.pair.alignment);
     std::vector<Cell> row{titles[r], {}, {}, {}};
-    HeatMap map{
-        .title = titles[r], .queries = view->queries, .keys = view->keys, .values = weights, .low = 0.0, .high = 1.0};
+    HeatMap map{.title = titles[r],
+                .queries = picture_labels(view->queries),
+                .keys = picture_labels(view->keys),
+                .values = weights,
+                .low = 0.0,
+                .high = 1.0};
     if (are_words) {
       std::vector<std::vector<float>> attention;
       std::vector<std::int64_t> sources(J - 1), targets(I - 1);
@@ -632,7 +626,7 @@ Finding masks_finding(const Path& run_path, std::int64_t sentence, Part part) {
     const ViewedQuantity* mask = view.find("mask");
     if (!mask || view.place == Place::cross) continue;
     const std::size_t n = view.queries.size();
-    HeadMaps maps{.title = "Masks M", .queries = view.queries, .keys = view.keys};
+    HeadMaps maps{.title = "Masks M", .queries = picture_labels(view.queries), .keys = picture_labels(view.keys)};
     maps.heads.push_back({.name = "SAN", .values = std::vector<double>(n * n, 1)});
     for (std::int64_t h = 1; h <= mask->heads; ++h)
       maps.heads.push_back({.name = fmt::format("{}, head {}", view.method, h), .values = view.head(*mask, h)});

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/analysis/attention_view.h"
 #include "experiments/support/data/text_pairs.h"
+#include "experiments/support/report/attention_view.h"
 #include "experiments/support/report/finding.h"
 
 namespace fovea {

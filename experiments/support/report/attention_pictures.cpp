@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <set>
 
-#include "autograd/operations.h"
 #include "experiments/support/text/number.h"
 
 namespace fovea {
@@ -14,73 +12,28 @@ namespace {
 
 constexpr std::int64_t shortest_shown = 8, longest_shown = 16, most_tokens = 32, most_heads = 8;
 
-/// A quantity of a method for one sentence: [h, I, J] for pairs or [h, I] for queries.
-struct Quantity {
-  std::string name;
-  Tensor values;
-};
-
-/// The quantity's first heads, queries and keys for the first sentence. `values` is [B, h, I, J] or broadcasts to [B,
-/// h, I] as PerQuery captures do; the result is empty for other shapes.
-std::optional<Quantity> for_one_sentence(const std::string& name, Tensor values, std::int64_t queries,
-                                         std::int64_t keys) {
-  while (values.rank() < 3) values = values.unsqueeze(0);
-  if (values.rank() > 4) return std::nullopt;
-  if (values.size(1) > most_heads) values = values.slice(1, 0, most_heads);
-  std::vector<std::int64_t> sizes{1, values.size(1)};
-  for (int dim = 2; dim < values.rank(); ++dim) {
-    const std::int64_t shown = dim == 2 ? queries : keys;
-    if (values.size(dim) > shown) values = values.slice(dim, 0, shown);
-    if (values.size(dim) != 1 && values.size(dim) != shown) return std::nullopt;
-    sizes.push_back(shown);
-  }
-  return Quantity{name, values.slice(0, 0, 1).expand(Shape(sizes)).select(0, 0)};
-}
-
-std::vector<double> row(const Tensor& values, std::int64_t head) { return values.select(0, head).to_vector<double>(); }
-
-/// The quantity `name` if it is of queries and of one or all `heads`; otherwise null.
-const Quantity* find(const std::vector<Quantity>& quantities, const std::string& name, std::int64_t heads) {
-  for (const Quantity& quantity : quantities) {
-    bool is_for_all = quantity.values.size(0) == heads || quantity.values.size(0) == 1;
-    if (quantity.name == name && quantity.values.rank() == 2 && is_for_all) return &quantity;
-  }
-  return nullptr;
-}
-
 /// The name with spaces: "left pointer" for left_pointer.
-std::string title_of(const Quantity& quantity) {
+std::string title_of(const ViewedQuantity& quantity) {
   std::string title = quantity.name;
   std::replace(title.begin(), title.end(), '_', ' ');
   return title;
 }
 
-HeadMaps maps_of(const Quantity& quantity, const std::vector<std::string>& queries,
-                 const std::vector<std::string>& keys) {
-  HeadMaps maps{.title = title_of(quantity), .queries = queries, .keys = keys};
-  for (std::int64_t h = 0; h < quantity.values.size(0); ++h)
-    maps.heads.push_back({.name = fmt::format("head {}", h + 1), .values = row(quantity.values, h)});
-  return maps;
-}
+/// The quantities that are drawn into the maps of the weights; null: there is none.
+struct Marks {
+  const ViewedQuantity *center = nullptr, *width = nullptr;
 
-/// A line for each head, over the queries.
-LineChart curves_of(const Quantity& quantity) {
-  LineChart chart{.title = title_of(quantity), .x = {"query"}};
-  std::vector<double> position(static_cast<std::size_t>(quantity.values.size(1)));
-  std::iota(position.begin(), position.end(), 0);
-  for (std::int64_t h = 0; h < quantity.values.size(0); ++h)
-    chart.series.push_back({.name = fmt::format("head {}", h + 1), .x = position, .y = row(quantity.values, h)});
-  return chart;
-}
-
-/// Draws centre and width into the maps of the weights.
-void mark_centers(HeadMaps& weights, const Quantity& center, const Quantity* width) {
-  for (std::size_t h = 0; h < weights.heads.size(); ++h) {
-    auto of_head = [&](const Quantity& q) { return row(q.values, q.values.size(0) == 1 ? 0 : std::int64_t(h)); };
-    weights.heads[h].center = of_head(center);
-    if (width) weights.heads[h].width = of_head(*width);
+  explicit Marks(const AttentionView& view) {
+    const auto find = [&](const char* name) {
+      const ViewedQuantity* found = view.find(name);
+      const std::int64_t heads = view.quantities.front().heads;
+      return found && !found->of_pairs && (found->heads == 1 || found->heads == heads) ? found : nullptr;
+    };
+    center = find("center");
+    if (!center) center = find("focus");
+    if (center) width = find("width");
   }
-}
+};
 
 /// The number of tokens by which a text is too short or too long for a small map; 0: it fits.
 std::int64_t misfit_of_map(std::int64_t tokens) {
@@ -121,6 +74,11 @@ std::string picture_label(const std::string& token) {
   return token.starts_with(before_word) ? token.substr(before_word.size()) : token;
 }
 
+std::vector<std::string> picture_labels(std::vector<std::string> tokens) {
+  std::transform(tokens.begin(), tokens.end(), tokens.begin(), picture_label);
+  return tokens;
+}
+
 std::vector<const AttentionTrace*> attentions_to_show(const std::vector<const AttentionTrace*>& traces,
                                                       std::size_t shown) {
   if (traces.empty()) return {};
@@ -131,35 +89,45 @@ std::vector<const AttentionTrace*> attentions_to_show(const std::vector<const At
   return all;
 }
 
+HeadMaps head_maps(const AttentionView& view, const ViewedQuantity& quantity, const std::vector<std::int64_t>& heads) {
+  HeadMaps maps{
+      .title = title_of(quantity), .queries = picture_labels(view.queries), .keys = picture_labels(view.keys)};
+  const Marks marks(view);
+  for (std::int64_t h : heads) {
+    HeadMaps::Head& head = maps.heads.emplace_back();
+    head.name = head_name(h);
+    head.values = view.head(quantity, h);
+    if (&quantity == &view.quantities.front() && marks.center) head.center = view.head(*marks.center, h);
+    if (&quantity == &view.quantities.front() && marks.width) head.width = view.head(*marks.width, h);
+  }
+  return maps;
+}
+
+LineChart head_curves(const AttentionView& view, const ViewedQuantity& quantity,
+                      const std::vector<std::int64_t>& heads) {
+  LineChart chart{.title = title_of(quantity), .x = {"query"}};
+  std::vector<double> position(view.queries.size());
+  std::iota(position.begin(), position.end(), 0);
+  for (std::int64_t h : heads)
+    chart.series.push_back({.name = head_name(h), .x = position, .y = view.head(quantity, h)});
+  return chart;
+}
+
 SentencePictures pictures_of(const AttentionTrace& trace, const std::string& place, std::vector<std::string> queries,
                              std::vector<std::string> keys) {
-  std::transform(queries.begin(), queries.end(), queries.begin(), picture_label);
-  std::transform(keys.begin(), keys.end(), keys.begin(), picture_label);
   if (queries.size() > most_tokens) queries.resize(most_tokens);
   if (keys.size() > most_tokens) keys.resize(most_tokens);
-  auto shown = [&](const std::string& name, const Variable& values) {
-    return for_one_sentence(name, values.value(), std::int64_t(queries.size()), std::int64_t(keys.size()));
-  };
-  std::vector<Quantity> quantities;
-  for (const auto& [name, values] : trace.quantities) {
-    if (auto quantity = shown(name, values)) quantities.push_back(*quantity);
-  }
+  const AttentionView view = view_of(trace, Place::encoder, queries, keys);
+  const Marks marks(view);
   const std::int64_t all_heads = trace.weights.size(1), all_keys = trace.weights.size(3);
   SentencePictures pictures;
-  // weights of each dimension of the values, [B, H, I, J, D], are shown as their mean
-  const Variable weights = trace.weights.rank() == 5 ? mean(trace.weights, {4}) : trace.weights;
-  pictures.maps.push_back(maps_of(shown("weights", weights).value(), queries, keys));
-  auto heads = static_cast<std::int64_t>(pictures.maps.front().heads.size());
-  const Quantity* center = find(quantities, "center", heads);
-  if (!center) center = find(quantities, "focus", heads);
-  const Quantity* width = find(quantities, "width", heads);
-  if (center) mark_centers(pictures.maps.front(), *center, width);
-  for (const Quantity& quantity : quantities) {
-    if (quantity.values.rank() == 3) {
-      pictures.maps.push_back(maps_of(quantity, queries, keys));
-    } else if (&quantity != center && !(center && &quantity == width)) {
-      pictures.curves.push_back(curves_of(quantity));
-    }
+  for (const ViewedQuantity& quantity : view.quantities) {
+    std::vector<std::int64_t> heads(static_cast<std::size_t>(std::min(quantity.heads, most_heads)));
+    std::iota(heads.begin(), heads.end(), 1);
+    if (quantity.of_pairs)
+      pictures.maps.push_back(head_maps(view, quantity, heads));
+    else if (&quantity != marks.center && &quantity != marks.width)
+      pictures.curves.push_back(head_curves(view, quantity, heads));
   }
   std::string cut;
   if (all_heads > most_heads) cut = fmt::format(" (heads 1 to {} of {})", most_heads, all_heads);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/report/attention_view.h"
 #include "experiments/support/report/html.h"
 #include "experiments/support/training/record.h"
 #include "nn/attention.h"
@@ -18,6 +19,7 @@ std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& exam
 
 /// A token as a word of a picture: the sub-word sign ▁ before a word is left out, alone it is a space.
 std::string picture_label(const std::string& token);
+std::vector<std::string> picture_labels(std::vector<std::string> tokens);
 
 /// The attentions of one stack that pictures show: number `shown`, the same for every method, and the first one with
 /// quantities of a method, if that has none.
@@ -29,6 +31,12 @@ struct SentencePictures {
   std::vector<HeadMaps> maps;     ///< the weights, with the method's centre and width drawn in; then its matrices
   std::vector<LineChart> curves;  ///< the method's other quantities, by query
 };
+
+/// The maps of a quantity of pairs, and the curves over the queries of another one, for these heads, counted from 1.
+/// Centers (or the focus) and widths are drawn into maps of the weights.
+HeadMaps head_maps(const AttentionView& view, const ViewedQuantity& quantity, const std::vector<std::int64_t>& heads);
+LineChart head_curves(const AttentionView& view, const ViewedQuantity& quantity,
+                      const std::vector<std::int64_t>& heads);
 
 /// Pictures of the first sentence of a trace, with a word for each query and key; long sentences are cut. Titles begin
 /// with `place`, such as "decoder, layer 1", unless it is empty.

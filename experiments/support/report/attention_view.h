@@ -56,5 +56,7 @@ struct SentenceView {
 };
 
 const char* name_of(Place place);
+/// "head 2"; for 0: "mean of heads".
+std::string head_name(std::int64_t head);
 
 }  // namespace fovea

@@ -1,4 +1,4 @@
-#include "experiments/support/analysis/attention_view.h"
+#include "experiments/support/report/attention_view.h"
 
 #include <algorithm>
 #include <cmath>
@@ -65,6 +65,8 @@ void join_mechanisms(AttentionView& view) {
 const char* name_of(Place place) {
   return place == Place::encoder ? "encoder" : place == Place::decoder ? "decoder" : "cross";
 }
+
+std::string head_name(std::int64_t head) { return head == 0 ? "mean of heads" : fmt::format("head {}", head); }
 
 const ViewedQuantity* AttentionView::find(const std::string& name) const {
   for (const ViewedQuantity& quantity : quantities)
