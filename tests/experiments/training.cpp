@@ -118,7 +118,7 @@ std::string checkpoint_of(const std::filesystem::path& run) {
   for (const auto& [name, tensor] : file.tensors)
     for (double value : tensor.to_vector<double>()) text += fmt::format("{} {}\n", name, value);
   Json where = Json::parse(file.metadata.at("run"));
-  for (const char* other : {"seconds", "wall_seconds", "cpu_seconds", "kept"}) where.erase(other);
+  for (const char* other : {"seconds", "update_cpu_seconds", "wall_seconds", "cpu_seconds", "kept"}) where.erase(other);
   return text + where.dump();
 }
 
