@@ -100,10 +100,14 @@ class SequenceRun : public AnalyzedRun {
       else if (decoder && translates)
         parts.push_back({SubLayerText::Kind::cross, or_global(model.cross_attention)});
     }
-    const auto is_cross = [](const SubLayerText& part) { return part.kind == SubLayerText::Kind::cross; };
-    if (decoder && translates && std::none_of(parts.begin(), parts.end(), is_cross))  // before the last feed-forward
-      parts.insert(parts.end() - (parts.back().kind == SubLayerText::Kind::feed_forward ? 1 : 0),
+    const auto has_kind = [](SubLayerText::Kind kind) {
+      return [kind](const auto& part) { return part.kind == kind; };
+    };
+    if (decoder && translates && std::none_of(parts.begin(), parts.end(), has_kind(SubLayerText::Kind::cross))) {
+      const auto last = std::find_if(parts.rbegin(), parts.rend(), has_kind(SubLayerText::Kind::feed_forward));
+      parts.insert(last == parts.rend() ? parts.end() : last.base() - 1,
                    {SubLayerText::Kind::cross, or_global(model.cross_attention)});
+    }
     return parts;
   }
 
