@@ -95,7 +95,10 @@ std::string sheet_report(const Options& options, const std::vector<RunResult>& r
   for (const auto& [row, of_row] : found) matched += of_row.size();
   std::string caption = sheet_caption(sheet, found);
   if (matched < runs.size())
-    caption += fmt::format(" {} of {} runs belong to no row.", runs.size() - matched, runs.size());
+    caption += fmt::format(
+        " {} of {} runs are left out: they belong to no row, or differ from a row's first run in more "
+        "than the seed.",
+        runs.size() - matched, runs.size());
   std::string claims;
   for (const CheckedClaim& one : check_claims(sheet, found))
     if (one.holds) claims += fmt::format("\n{}: {} ({})", one.claim.text, *one.holds ? "yes" : "no", one.numbers);

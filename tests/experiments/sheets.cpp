@@ -134,6 +134,16 @@ BOOST_AUTO_TEST_CASE(our_numbers_have_the_papers_scale_and_say_which_data_they_a
   BOOST_TEST(!contains(sheet_table(yang, match_runs(yang, {&bleu})).csv(), "BLEU, ours"));
 }
 
+BOOST_AUTO_TEST_CASE(another_training_is_not_another_seed) {
+  const Sheet sheet = load_sheet("nguyen-table-1");
+  const RunResult first = run_of({{"schedule", "constant(rate=1e-3)"}}),
+                  other = run_of({{"schedule", "constant(rate=1)"}});
+  RunResult seed = first;
+  seed.seed = 2;
+  const SheetRuns found = match_runs(sheet, {&first, &other, &seed, &first});
+  BOOST_TEST((found.at({"Vaswani", "En-De"}) == std::vector<const RunResult*>{&first, &seed}));
+}
+
 BOOST_AUTO_TEST_CASE(claims_are_checked_and_an_untrained_row_is_noticed) {
   const Sheet sheet = load_sheet("nguyen-table-1");
   const RunResult plain = run_of({}, "1110"),

@@ -57,9 +57,8 @@ std::string title_of(const RunResult& run) {
 }
 
 void add(RunGroup& group, const RunResult& run) {
-  const Json options = model_options(run);
   for (ComparedRow& row : group.rows) {
-    if (!differences(model_options(row.runs.front()), options).empty()) continue;
+    if (!agree_but_for_seed(row.runs.front(), run)) continue;
     const bool is_there =
         std::any_of(row.runs.begin(), row.runs.end(), [&](const RunResult& other) { return other.seed == run.seed; });
     if (!is_there) row.runs.push_back(run);
@@ -146,6 +145,10 @@ std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
   }
   for (RunGroup& group : groups) distinguish(group.rows);
   return groups;
+}
+
+bool agree_but_for_seed(const RunResult& a, const RunResult& b) {
+  return differences(model_options(a), model_options(b)).empty();
 }
 
 Json starts_of(const RunResult& run) {

@@ -26,6 +26,9 @@ struct RunGroup {
 /// stays.
 std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs);
 
+/// Whether two runs are the same model with the same training, but perhaps for the seed.
+bool agree_but_for_seed(const RunResult& a, const RunResult& b);
+
 /// The entries of run.json for the starts of a run, which may stand in its own directory or in that of its comparison.
 Json starts_of(const RunResult& run);
 

@@ -8,6 +8,7 @@
 
 #include "attention/language/specification.h"
 #include "attention/registry.h"
+#include "experiments/support/report/run_collection.h"
 #include "experiments/support/sequence/sequence_models.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
@@ -394,7 +395,12 @@ SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& ru
     for (const auto& [tier, ignored] : sheet.recipe(*task).tiers)
       for (const Sheet::Row& row : sheet.rows)
         if (!match && !row.is_cited && agrees(sheet, row, *task, tier, values)) match = &row;
-    if (match) found[{match->name, task->name}].push_back(run);
+    if (!match) continue;
+    std::vector<const RunResult*>& of_row = found[{match->name, task->name}];
+    const bool is_another_seed = of_row.empty() || (agree_but_for_seed(*of_row.front(), *run) &&
+                                                    std::none_of(of_row.begin(), of_row.end(),
+                                                                 [&](auto* one) { return one->seed == run->seed; }));
+    if (is_another_seed) of_row.push_back(run);
   }
   return found;
 }
