@@ -95,7 +95,7 @@ std::vector<const ViewedQuantity*> quantities_of(const AttentionView& view, cons
   std::vector<std::vector<std::string>> choices{{what}};  // the first that is there
   if (what == "pointers") choices = {{"left_pointer", "right_pointer"}};
   if (what == "window") choices = {{"window"}, {"window_factor"}, {"first_key", "last_key"}, {"seen"}};
-  if (what == "mask") choices = {{"mask"}, {"seen"}};
+  if (what == "mask") choices = {{"mask"}, {"window"}, {"seen"}};
   for (const std::vector<std::string>& names : choices) {
     std::vector<const ViewedQuantity*> found;
     for (const std::string& name : names) found.push_back(view.find(name));

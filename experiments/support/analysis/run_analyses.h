@@ -21,8 +21,8 @@ struct SentenceChoice {
 };
 
 /// The quantities of one attention that `what` names: the name of a quantity; pointers (both ends of a window), window
-/// (window, window_factor, or the first and last key) or mask (mask, or the keys that are seen). Throws Error with the
-/// names that there are.
+/// (window, window_factor, or the first and last key) or mask (mask, window, or the keys that are seen). Throws Error
+/// with the names that there are.
 std::vector<const ViewedQuantity*> quantities_of(const AttentionView& view, const std::string& what);
 
 /// Maps, or curves over the queries, of some quantities of one attention. `head`: counted from 1; 0: their mean; empty:
