@@ -827,7 +827,8 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
           "--place encoder: an encoder's self-attention is not causal; leave out --causal, or give --place decoder");
   refused(toy("global").flags({"--place", "cross", "--causal"}),
           "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
-  for (const char* device : {"cuda", "cuda:0"})
+  // A build or machine without a GPU refuses the device first.
+  for (const char* device : cuda_is_available() ? std::vector{"cuda", "cuda:0"} : std::vector<const char*>{})
     refused(toy("global").flags({"--engine", "fused", "--device", device}),
             "--engine fused: this engine computes on the CPU only; with --device cuda choose fastest, blockwise or "
             "composed");

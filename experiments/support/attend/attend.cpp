@@ -6,7 +6,6 @@
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/attend/attention_catalogue.h"
-#include "experiments/support/attend/engine_flags.h"
 
 namespace fovea {
 
@@ -65,7 +64,6 @@ void attend_program(Cli& cli) {
       fmt::print("{}", describe_attention(described, {.model_dim = width, .heads = options.heads}));
     });
 
-  require_engine_for(options.engine, device_of(options.device));
   started_device(cli, options.device);
   Safetensors given;
   if (!in.empty()) given = read_safetensors(in);
