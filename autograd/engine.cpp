@@ -7,6 +7,7 @@
 
 #include "autograd/node.h"
 #include "autograd/operations.h"
+#include "autograd/scope_times.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"
 #include "tensor/reduce.h"
@@ -22,6 +23,7 @@ struct Recording {
   bool anomaly = false;
   int keep_values = 0;
   std::string scope;
+  ScopeTimes* times = nullptr;
 };
 
 thread_local Recording recording;
@@ -124,8 +126,18 @@ bool anomaly_detection() { return recording.anomaly; }
 Scope::Scope(std::string_view name) : before_(recording.scope.size()) {
   if (before_ && !name.empty()) recording.scope += '.';
   recording.scope += name;
+  if (recording.times) recording.times->enter();
 }
-Scope::~Scope() { recording.scope.resize(before_); }
+Scope::~Scope() {
+  if (recording.times) recording.times->leave(recording.scope);
+  recording.scope.resize(before_);
+}
+
+ScopeTimes::ScopeTimes() {
+  require(!recording.times, "ScopeTimes: another one measures on this thread");
+  recording.times = this;
+}
+ScopeTimes::~ScopeTimes() { recording.times = nullptr; }
 
 KeepValues::KeepValues() { ++recording.keep_values; }
 KeepValues::~KeepValues() { --recording.keep_values; }

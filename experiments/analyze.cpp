@@ -5,6 +5,7 @@
 #include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/analysis/attention_page.h"
 #include "experiments/support/analysis/demonstrations.h"
+#include "experiments/support/analysis/identities.h"
 #include "experiments/support/analysis/run_analyses.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/number.h"
@@ -31,6 +32,7 @@ struct Flags {
   FlexibleDemo flexible;
   LocationDemo location;
   DistanceBound bound;
+  IdentityCheck identities;
   OutputFlags output;
 
   void add_runs(Cli& cli) { cli.option("RUNS", runs, "directories of trained runs"); }
@@ -207,7 +209,10 @@ const std::vector<Analysis> analyses{
     {"location", "computes weights that depend on positions alone: mean, Laplace, Gaussian; needs no run",
      [](Flags& f, Cli& cli) { cli.add(f.location); }, [](const Flags& f) { return location_demo(f.location); }},
     {"distance-bound", "compares |a W_Q - c W_K|² with the bound of Fan et al. 2021, eq. 10; needs no run",
-     [](Flags& f, Cli& cli) { cli.add(f.bound); }, [](const Flags& f) { return distance_bound(f.bound); }}};
+     [](Flags& f, Cli& cli) { cli.add(f.bound); }, [](const Flags& f) { return distance_bound(f.bound); }},
+    {"identities", "checks what the papers state about their methods on random numbers; needs no run",
+     [](Flags& f, Cli& cli) { cli.add(f.identities); },
+     [](const Flags& f) { return checked_identities(f.identities); }}};
 
 }  // namespace
 

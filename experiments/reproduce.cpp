@@ -43,7 +43,7 @@ std::string contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What an item needs, and what has been made of it.
+/// A box that was asked for, with the runs, the directory and the commands that it needs.
 struct Item {
   Box box;
   std::vector<std::string> runs;
@@ -239,7 +239,7 @@ class Reproduction {
 
   // ---- The report
 
-  /// What is wrong with an item; empty if nothing is.
+  /// Returns the reasons why an item does not count as done, a sentence each; none if it is done.
   std::vector<std::string> problems_of(const Item& item) {
     std::vector<std::string> problems;
     for (const std::string& run : item.runs)

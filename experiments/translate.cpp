@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     const Use use = options.trained.use(cli);
     if (use == Use::decoding) return decode_texts(options);
     experiment.check([](const Options& row) { row.check(); });
-    if (options.parameters) return options.print_parameters();
+    if (options.parameters) return print_parameters_of(experiment);
     if (use == Use::evaluation) {
       const PairData data(options.data, options.batches, load_tokenizers(options.trained.directory),
                           options.trained.part(), !options.trained.json);

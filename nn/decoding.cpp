@@ -80,6 +80,7 @@ class Decoding {
     std::vector<AttentionTrace> traces;
     const bool looks = options_.alignments || options_.observe;
     logits_ = model_.step(state_, tokens, looks ? &traces : nullptr).value().contiguous();
+    const Scope scope("search");
     log_totals_ = log_sum_exp(logits_);
     if (options_.alignments) read_alignments(traces);
     if (options_.observe) observe(traces);
@@ -335,6 +336,7 @@ std::vector<std::vector<Continuation>> continuations_of(const Decoding& decoding
   std::size_t most_excluded = 0;
   for (std::size_t row = 0; row < rows; ++row)
     most_excluded = std::max(most_excluded, excluded.emplace_back(decoding.excluded(row)).size());
+  const Scope scope("search");
   // the k best that are not excluded are among this many best ones
   const TopK best =
       top_k(decoding.logits(), std::min(k + static_cast<std::int64_t>(most_excluded), decoding.logits().size(1)));

@@ -23,9 +23,9 @@ Initializer Initializer::constant(double value) {
   return {constant_name(value), [value](Tensor& values, Generator&) { values.fill(value); }};
 }
 
-Initializer Initializer::uniform(double bound) {
-  return {fmt::format("U(-{0:.4g}, {0:.4g})", bound),
-          [bound](Tensor& values, Generator& generator) { fill_uniform(values, generator, -bound, bound); }};
+Initializer Initializer::uniform(double low, double high) {
+  return {fmt::format("U({:.4g}, {:.4g})", low, high),
+          [low, high](Tensor& values, Generator& generator) { fill_uniform(values, generator, low, high); }};
 }
 
 Initializer Initializer::normal(double deviation) {

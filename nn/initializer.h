@@ -18,7 +18,8 @@ struct Initializer {
   static Initializer zeros() { return constant(0); }
   static Initializer ones() { return constant(1); }
   static Initializer constant(double value);
-  static Initializer uniform(double bound);     ///< uniform between −bound and bound
+  static Initializer uniform(double low, double high);  ///< uniform in [low, high)
+  static Initializer uniform(double bound) { return uniform(-bound, bound); }
   static Initializer normal(double deviation);  ///< normal with mean 0 and standard deviation `deviation`
   /// Uniform between −a and a, where a = sqrt(6 / (in + out)) (Glorot & Bengio 2010). A parameter [..., in, out] counts
   /// as a stack of matrices [in, out]. For a vector [in], out is taken as 1. fill() throws Error for a scalar.

@@ -9,6 +9,7 @@ bool looks_at_source(const AttentionTrace& trace) {
 }
 
 Variable SequenceModel::logits_of(const Variable& states) const {
+  const Scope scope("output");
   auto [weight, bias] = output();
   return linear(states, weight, bias);
 }

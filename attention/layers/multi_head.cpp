@@ -157,7 +157,7 @@ MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
 }
 
 Variable MultiHeadAttention::forward(const AttentionInput& input) {
-  Scope scope("attention");
+  const Scope scope(name().empty() ? "attention" : name());
   auto [in, plan] = call(input);
   Variable out = attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace);  // [B, H, I, D_v]
   if (surroundings_.finished)

@@ -55,13 +55,24 @@ void GaussianLocalness::visit(OptionVisitor& visitor, Options& options) {
   visitor.choice("center_input", options.center_input, {"query", "q+ctx"},
                  "P is predicted from the query; q+ctx: also from the output of plain attention");
   visitor.flag("shared_width", options.shared_width, "with window=layer: one D for all heads");
+  visitor.flag("linear", options.linear, "u_i without tanh, as in the code of Nguyen et al. 2020");
+  visitor.flag("unit_initial", options.unit_initial,
+               "initial values of hidden and center in 0 to 1, as in the code of Nguyen et al. 2020");
 }
+
+namespace {
+
+Linear::Options initial_values(const GaussianLocalness::Options& options) {
+  return {.initializer = options.unit_initial ? Initializer::uniform(0, 1) : Initializer::xavier_uniform()};
+}
+
+}  // namespace
 
 GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& options)
     : options_(options),
       heads_(shape.heads),
-      hidden_(shape.model_dim, shape.model_dim),
-      center_(shape.model_dim, shape.heads) {
+      hidden_(shape.model_dim, shape.model_dim, initial_values(options)),
+      center_(shape.model_dim, shape.heads, initial_values(options)) {
   child("hidden", hidden_);
   child("center", center_);
   if (options.center_input == CenterInput::query_and_context) {
@@ -80,7 +91,7 @@ GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& op
 void GaussianLocalness::add_terms(const AttentionContext& in, Plan& plan) {
   Variable hidden = hidden_.forward(in.projected_query);
   if (context_) hidden = hidden + context_->forward(merge_heads(attend(in.whole ? *in.whole : in, {}, 0, nullptr)));
-  hidden = tanh(hidden);  // u [B, I, d]
+  if (!options_.linear) hidden = tanh(hidden);  // u [B, I, d]
   Variable P = center(in, hidden), D = width(in, hidden);
   const Variable one = Tensor::full({1}, 1, D.dtype(), D.device());
   plan.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));

@@ -44,6 +44,9 @@ class GaussianLocalness : public LocalnessMethod {
     /// The centre is predicted from the query, or from the query and the output of plain attention (footnote 2).
     CenterInput center_input = CenterInput::query;
     bool shared_width = false;  ///< with window = layer: one D for all heads (eq. 8 as printed), not one per head
+    // The baseline of Nguyen et al. 2020 (their code): window = fixed, width = 5, center_scale = paper and these two.
+    bool linear = false;        ///< u_i without tanh
+    bool unit_initial = false;  ///< initial W_p and U_p between 0 and 1, not Xavier-uniform
   };
 
   static constexpr MethodCard card = {

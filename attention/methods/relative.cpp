@@ -5,14 +5,15 @@ namespace fovea {
 void RelativePositions::visit(OptionVisitor& visitor, Options& options) {
   visitor.integer("clip", options.clip, 1, 65536, "k, the largest distance with vectors of its own, in tokens");
   visitor.flag("values", options.values, "also add vectors to the values, not only to the keys");
+  visitor.flag("unit_initial", options.unit_initial, "initial values in 0 to 1, as in the code of Nguyen et al. 2020");
 }
 
 RelativePositions::RelativePositions(const MethodShape& shape, const Options& options) : options_(options) {
   require(shape.place != Place::cross,
           "relative: queries and keys must be tokens of one sequence, so it is not defined in cross-attention");
-  key_table_ = parameter("key_table", {2 * options.clip + 1, shape.head_dim}, Initializer::xavier_uniform());
-  if (options.values)
-    value_table_ = parameter("value_table", {2 * options.clip + 1, shape.value_dim}, Initializer::xavier_uniform());
+  const Initializer initial = options.unit_initial ? Initializer::uniform(0, 1) : Initializer::xavier_uniform();
+  key_table_ = parameter("key_table", {2 * options.clip + 1, shape.head_dim}, initial);
+  if (options.values) value_table_ = parameter("value_table", {2 * options.clip + 1, shape.value_dim}, initial);
 }
 
 void RelativePositions::add_terms(const AttentionContext& in, Plan& plan) {

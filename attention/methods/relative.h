@@ -16,6 +16,8 @@ class RelativePositions : public LocalnessMethod {
   struct Options {
     std::int64_t clip = 16;  ///< k, the largest distance with vectors of its own, in tokens
     bool values = true;      ///< add R^V to the values; false: R^K only
+    /// Initial values between 0 and 1, as in the baseline of Nguyen et al. 2020 (their code), not Xavier-uniform.
+    bool unit_initial = false;
   };
 
   static constexpr MethodCard card = {

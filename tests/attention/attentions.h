@@ -109,7 +109,7 @@ inline std::vector<std::string> all_specifications() {
                                   "gaussian(heads=2)+window(use=additive,heads=1)",
                                   "sman(width=fixed,distance=1)",
                                   "dman(clip=2)",
-                                  "dman(clip=2,log_floor=true)+gaussian",
+                                  "dman(clip=2,log_floor=true)+gaussian(linear=true)",
                                   "heads(man*1, sman(width=fixed,distance=0)*1)",
                                   "activation(width=8)+dman(clip=3,heads=1)",
                                   "relative(clip=2)+gaussian(center_input=q+ctx)+activation(width=8)",

@@ -190,6 +190,11 @@ BOOST_AUTO_TEST_CASE(yang_gaussian_bias) {
                   .run();
   check(paper.quantity("center"), {0.840549, 0.317224, 0.662261});
   check(paper.quantity("width"), {1.159451, 1.40827, 1.073641});
+
+  // u_i = (0.5, 0), (0, -0.25), (0.5, -0.25); P_i = 3 sigmoid(u_i (1, 1)) - 1
+  Toy nguyen =
+      Toy("gaussian(window=fixed,width=5,center_scale=paper,linear=true)", Place::encoder, gaussian_weights).run();
+  check(nguyen.quantity("center"), {0.867378, 0.31347, 0.68653});
 }
 
 BOOST_AUTO_TEST_CASE(nguyen_windows) {

@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(kernels_from_text_compute_the_formulas_of_the_registry) {
     }
 }
 
-/// What NVRTC knows without a header, in a file that is read before the texts.
+/// Stands in for the declarations that NVRTC has built in. The compiler reads it before the texts.
 constexpr const char* built_into_nvrtc = R"(
 #define __CUDACC__
 #define __CUDACC_RTC__

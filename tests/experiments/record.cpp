@@ -41,7 +41,7 @@ RunResult full_result(const std::filesystem::path& directory) {
                   .decoding = SpentTime{0.5, 0.75},
                   .source_length = 5.5,
                   .pooled_window = 3.25,
-                  .attention_within = {{"encoder.0.attention", 99.5}}};
+                  .attention_within = {{"encoder.0.attention", {{1, 99.5}, {12, 100}}}}};
   news.options.tokenization = tokenization_of("char");
   TestResult classes{
       .set = "reviews",

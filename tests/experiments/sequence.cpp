@@ -202,6 +202,10 @@ BOOST_AUTO_TEST_CASE(parameters_are_counted_without_data) {
   const Ended table = ended("translate", {"--parameters", "--vocabulary-size", "100", "--layers", "1"});
   BOOST_TEST(table.status == 0, table.err);
   for (const char* part : {"encoder.0.attention", "decoder.0.cross", "total"}) BOOST_TEST(contains(table.out, part));
+  const Ended rows = ended("translate", {"--parameters", "--vocabulary-size", "100", "--layers", "1", "--compare",
+                                         "plain: --layers 1; fixed: --attention gaussian(window=head,heads=1)"});
+  // W_p and b_p [128, 128], U_p and c [128, 1], z [1]
+  BOOST_TEST(contains(rows.out, fmt::format(" {}\n", 128 * 128 + 128 + 128 + 1 + 1)), rows.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_configured_by_another_one_is_the_same) {

@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(counting_takes_no_memory) {
 }
 
 BOOST_AUTO_TEST_CASE(every_preset_makes_a_model) {
-  for (const char* preset : {"mini", "mini-rnn", "fan-summarization", "shu-word", "shu-char"})
+  for (const char* preset : {"mini", "mini-rnn", "smoke", "smoke-rnn", "fan-summarization", "shu-word", "shu-char"})
     BOOST_TEST(count({"--preset", preset}, 100, 100) > 0);
   // Shu & Nakayama, section 5.1, matrix by matrix
   std::int64_t lstm = 4 * (1000 * 1000 + 1000 * 1000 + 1000), decoder = 4 * (3000 * 1000 + 1000 * 1000 + 1000);
@@ -149,8 +149,9 @@ BOOST_AUTO_TEST_CASE(parameters_are_listed_by_part) {
 BOOST_AUTO_TEST_CASE(what_does_not_go_together_is_refused_with_its_flag) {
   BOOST_TEST(refusal({"--preset", "nguyen-bass"}) ==
              "--preset: there is no preset 'nguyen-bass'; there are fan-base, fan-big, fan-small, "
-             "fan-summarization, mini, mini-rnn, nguyen-base, nguyen-tiny, shu-char, shu-word, tiny-rnn, yang-base, "
-             "yang-big, and any .json file; did you mean 'nguyen-base'?");
+             "fan-summarization, mini, mini-rnn, nguyen-base, nguyen-tiny, shu-char, shu-word, smoke, "
+             "smoke-classifier, smoke-rnn, "
+             "tiny-rnn, yang-base, yang-big, and any .json file; did you mean 'nguyen-base'?");
   BOOST_TEST(refusal({"--tied", "all"}, 50, 60) ==
              "--tied all: source and target need one vocabulary, but have 50 and 60 tokens; use --tied decoder");
   BOOST_TEST(refusal({"--heads", "3"}) == "--heads 3: must divide --model-dim 128");

@@ -352,12 +352,18 @@ BOOST_AUTO_TEST_CASE(alignments_are_those_of_the_attention) {
 
 BOOST_AUTO_TEST_CASE(attention_within_a_distance_is_that_of_each_stack) {
   TrainedRun run("translate", translating({"--attention", "sliding(left=1,right=1)", "--decoder-attention",
-                                           "sliding(left=2,right=0)", "--spread", "1", "--select", "loss"}));
+                                           "sliding(left=2,right=0)", "--spread", "1,2", "--select", "loss"}));
   const Json within = run.test().at("attention_within");
   BOOST_TEST(within.size() == 3u);
-  BOOST_TEST(within.at("encoder.0.attention").get<double>() == 100, boost::test_tools::tolerance(1e-4));
+  auto percent = [&](const char* attention, const char* distance) {
+    return within.at(attention).at(distance).get<double>();
+  };
+  for (const char* distance : {"1", "2"})
+    BOOST_TEST(percent("encoder.0.attention", distance) == 100, boost::test_tools::tolerance(1e-4));
+  BOOST_TEST(percent("decoder.0.attention", "2") == 100, boost::test_tools::tolerance(1e-4));
   for (const char* partly : {"decoder.0.attention", "decoder.0.cross"})
-    BOOST_TEST((30 < within.at(partly).get<double>() && within.at(partly).get<double>() < 99.9), within.dump());
+    BOOST_TEST((30 < percent(partly, "1") && percent(partly, "1") < 99.9), within.dump());
+  BOOST_TEST(percent("decoder.0.cross", "1") < percent("decoder.0.cross", "2"));
 }
 
 BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_makes_up_texts) {

@@ -169,6 +169,7 @@ BOOST_AUTO_TEST_CASE(initial_values_have_the_distribution_they_name) {
   double xavier = std::sqrt(6.0 / (200 + 300)), vector = std::sqrt(6.0 / 60001), inf = INFINITY;
   std::vector<Case> cases = {
       {Initializer::xavier_uniform(), {200, 300}, "Xavier-uniform", 0, xavier / std::sqrt(3.0), xavier},
+      {Initializer::uniform(0, 1), {60000}, "U(0, 1)", 0.5, 1 / std::sqrt(12.0), 1},
       {Initializer::xavier_uniform(), {60000}, "Xavier-uniform", 0, vector / std::sqrt(3.0), vector},
       {Initializer::xavier_uniform(), {3, 200, 300}, "Xavier-uniform", 0, xavier / std::sqrt(3.0), xavier},
       {Initializer::uniform(0.25), {200, 300}, "U(-0.25, 0.25)", 0, 0.25 / std::sqrt(3.0), 0.25},

@@ -302,7 +302,8 @@ def gaussian(c, o, heads, name):
         # the unbiased attention of all heads, wherever the bias acts
         context = torch.cat([softmax(head.product(), c.allowed) @ head.v for head in c.heads], -1)
         u = u + context @ c.parameter(f"{name}.context.weight", context.shape[-1], d)
-    u = torch.tanh(u)
+    if not o["linear"]:
+        u = torch.tanh(u)
     p = torch.sigmoid(u @ c.parameter(f"{name}.center.weight", d, H) + c.parameter(f"{name}.center.bias", H))
     P = (length - 1) * p if o["center_scale"] == "last" else length * p - 1
     D = o["width"]
@@ -868,7 +869,7 @@ OPTIONS = {
     "gaussian": {"window": one_of("fixed", "layer", "query", "head"), "width": uniform(0.5, 12),
                  "largest_width": uniform(1, 60), "center_scale": one_of("last", "last", "paper"),
                  "epsilon": one_of(0.1, 0.1, 0, 0.37), "center_input": one_of("query", "query", "q+ctx"),
-                 "shared_width": yes_or_no},
+                 "shared_width": yes_or_no, "linear": yes_or_no},
     "window": {"pointers": one_of("learned", "learned", "given"), "use": one_of("multiplicative", "additive"),
                "segment": one_of(1, 1, 2, 3, 5, 40), "renormalize": yes_or_no, "forward_only": yes_or_no,
                "mask": one_of("paper", "paper", "exact", "prob_or", "discrete"),

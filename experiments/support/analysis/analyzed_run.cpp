@@ -213,7 +213,7 @@ std::string program_of(const std::filesystem::path& run) {
   require_trained(run);
   std::string program;
   const std::filesystem::path file = run / "config.json";
-  reading_run_file(file.string(), [&] { program = load_json(file).at("program").get<std::string>(); });
+  reading_json(file.string(), [&] { program = load_json(file).at("program").get<std::string>(); });
   return program;
 }
 

@@ -89,7 +89,7 @@ std::vector<std::string> classes_of(const std::filesystem::path& run) {
   const std::filesystem::path file = run / data_file;
   const Json json = load_json(file);
   std::vector<std::string> classes;
-  reading_run_file(file.string(), [&] { classes = json.at("classes"); });
+  reading_json(file.string(), [&] { classes = json.at("classes"); });
   return classes;
 }
 

@@ -56,11 +56,11 @@ Json load_json(const std::filesystem::path& path) {
   }
 }
 
-void reading_run_file(const std::string& origin, const std::function<void()>& read) {
+void reading_json(const std::string& origin, const std::function<void()>& read, const char* what) {
   try {
     read();
   } catch (const Json::exception& error) {
-    fail("{}: not a file that a run wrote: {}", origin, reason_of(error));
+    fail("{}: not {}: {}", origin, what, reason_of(error));
   }
 }
 

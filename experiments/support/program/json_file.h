@@ -21,9 +21,10 @@ Json parse_json(std::string_view text);
 /// Reads one JSON value. Throws Error naming the file and, where it is not JSON, line and column.
 Json load_json(const std::filesystem::path& path);
 
-/// Calls read(), which reads JSON that a run has written. Throws Error, with the file `origin`, if a key is missing or
-/// has a type that a run does not write.
-void reading_run_file(const std::string& origin, const std::function<void()>& read);
+/// Calls read(), which reads the JSON of the file `origin`. Throws Error if a key is missing or has another type: the
+/// message says that the file is not `what`.
+void reading_json(const std::string& origin, const std::function<void()>& read,
+                  const char* what = "a file that a run wrote");
 
 /// Writes the value, indented, atomically (AtomicFile).
 void save_json(const std::filesystem::path& path, const Json& value);

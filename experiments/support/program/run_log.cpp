@@ -13,8 +13,8 @@ void for_lines(const std::filesystem::path& path, const Body& body) {
   std::int64_t number = 0;
   for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     ++number;
-    reading_run_file(fmt::format("{}:{}", path.string(), number),
-                     [&] { body(parse_json(text.substr(begin, end - begin)), end + 1); });
+    reading_json(fmt::format("{}:{}", path.string(), number),
+                 [&] { body(parse_json(text.substr(begin, end - begin)), end + 1); });
   }
 }
 

@@ -209,7 +209,7 @@ void add_attention_section(Report& report, const std::vector<PicturedRun>& runs)
     const std::filesystem::path file = run.directory / "pictures.json";
     if (!std::filesystem::exists(file)) continue;
     pictured.push_back({&run, load_json(file), {}});
-    reading_run_file(file.string(), [&] { require_pictures(pictured.back().sentences); });
+    reading_json(file.string(), [&] { require_pictures(pictured.back().sentences); });
     pictured.back().figures.resize(pictured.back().sentences.size());
   }
   if (pictured.empty()) return;

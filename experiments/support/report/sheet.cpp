@@ -41,17 +41,23 @@ std::vector<std::string> texts_of(const Json& json, const char* key) {
   return json.value(key, std::vector<std::string>());
 }
 
-/// A recipe may be like another one, with other tiers.
-Recipe recipe_of(const Json& json, const std::map<std::string, Recipe>& known) {
+using Variables = std::map<std::string, std::string>;
+
+/// A recipe may be like another one, with other tiers. `variables` are those that all recipes have at a tier.
+Recipe recipe_of(const Json& json, const std::map<std::string, Recipe>& known,
+                 const std::map<std::string, Variables>& variables) {
   Recipe recipe = json.contains("like") ? known.at(json.at("like").get<std::string>()) : Recipe{};
   recipe.program = json.value("program", recipe.program);
-  for (const auto& [name, tier] : json.at("tiers").items())
+  for (const auto& [name, tier] : json.at("tiers").items()) {
+    Variables all = tier.value("variables", Variables());
+    all.insert(variables.at(name).begin(), variables.at(name).end());
     recipe.tiers[name] = {.flags = tier.at("flags"),
                           .data = tier.value("data", ""),
                           .machine = tier.value("machine", ""),
-                          .variables = tier.value("variables", std::map<std::string, std::string>()),
+                          .variables = std::move(all),
                           .minutes = tier.value("minutes", 0.0),
                           .seeds = tier.value("seeds", std::vector<std::uint64_t>{1})};
+  }
   return recipe;
 }
 
@@ -60,9 +66,11 @@ const std::map<std::string, Recipe>& recipes() {
     std::map<std::string, Recipe> read;
     const fs::path path = fs::path(sheets_directory()) / "recipes.json";
     const Json json = load_json(path);
-    reading_run_file(path.string(), [&] {
-      for (const auto& [name, recipe] : json.items()) read[name] = recipe_of(recipe, read);
-    });
+    auto read_all = [&] {
+      const std::map<std::string, Variables> variables = json.at("variables");
+      for (const auto& [name, recipe] : json.at("recipes").items()) read[name] = recipe_of(recipe, read, variables);
+    };
+    reading_json(path.string(), read_all, "a file of recipes");
     return read;
   }();
   return all;
@@ -73,6 +81,7 @@ Sheet::Row row_of(const Json& json, bool is_cited) {
                  .flags = json.value("flags", ""),
                  .model = json.value("model_of", ""),
                  .initial = json.value("continues", ""),
+                 .part = json.value("part", ""),
                  .printed = {},
                  .is_cited = is_cited,
                  .tasks = texts_of(json, "tasks")};
@@ -134,7 +143,8 @@ Sheet load_sheet(const std::string& name) {
           listed(names, ", "), did_you_mean(name, names));
   const Json json = load_json(path);
   Sheet sheet;
-  reading_run_file(path.string(), [&] { sheet = sheet_of(json); });
+  reading_json(
+      path.string(), [&] { sheet = sheet_of(json); }, "a sheet (experiments/sheets/README.md)");
   sheet.name = path.stem().string();
   require_consistent(sheet, path.string());
   return sheet;

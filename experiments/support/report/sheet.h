@@ -52,6 +52,7 @@ struct Sheet {
     std::string name, flags;
     std::string model;               ///< the row whose trained model is tested with these flags; empty: trained itself
     std::string initial;             ///< the row whose parameters this row's training begins with (--init)
+    std::string part;                ///< the attention that $part stands for in metrics: "attention_2"
     std::vector<double> printed;     ///< by the paper, for each printed column; NaN: not in the paper
     bool is_cited = false;           ///< of another paper; never trained
     std::vector<std::string> tasks;  ///< empty: all
@@ -98,7 +99,8 @@ std::string canonical_attention(const std::string& specification, int layers);
 
 /// A number of a run by its name: a score or measurement of the first test set ("BLEU", "window"), "dev BLEU", the mean
 /// of several ("mean: ROUGE-1 F1, ROUGE-2 F1"), "parameters", "steps/s" (by processor time), "ms/sentence", "source
-/// length". NaN if the run does not have it.
+/// length", "within 2: encoder.last.attention" (the percentage of an attention within a distance, with --spread; the
+/// layer is first, middle, which only stacks of three or more layers have, or last). NaN if the run does not have it.
 double measured(const RunResult& run, const std::string& metric);
 
 /// The sheet as the paper prints it: for each column the paper's numbers beside ours.

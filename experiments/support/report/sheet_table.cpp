@@ -43,11 +43,33 @@ double of_training(const RunResult& run, const std::string& metric) {
   return metric == "dev " + run.training->score_name ? run.training->best_score : std::nan("");
 }
 
+/// The percentage of an attention within a distance: "2: encoder.last.attention".
+double within(const TestResult& test, const std::string& metric) {
+  const std::size_t colon = metric.find(": "), first_dot = metric.find('.'), last_dot = metric.rfind('.');
+  require(colon < first_dot && first_dot < last_dot && last_dot != std::string::npos,
+          "'within {}': expected within DISTANCE: STACK.LAYER.ATTENTION", metric);
+  const std::string layer = metric.substr(first_dot + 1, last_dot - first_dot - 1);
+  const int distance = number<int>(metric.substr(0, colon)).value_or(-1);
+  std::vector<double> of_layers;
+  for (int k = 0;; ++k) {
+    auto found = test.attention_within.find(
+        fmt::format("{}.{}{}", metric.substr(colon + 2, first_dot - colon - 2), k, metric.substr(last_dot)));
+    if (found == test.attention_within.end() || !found->second.contains(distance)) break;
+    of_layers.push_back(found->second.at(distance));
+  }
+  if (of_layers.empty() || (layer == "middle" && of_layers.size() < 3)) return std::nan("");
+  return layer == "first"  ? of_layers.front()
+         : layer == "last" ? of_layers.back()
+                           : of_layers[of_layers.size() / 2 - 1];
+}
+
 /// Ours in the units of the column, a value for each run.
-std::vector<double> ours(const Sheet::Column& column, const Runs& runs) {
+std::vector<double> ours(const Sheet::Column& column, const Sheet::Row& row, const Runs& runs) {
+  std::string metric = column.metric;
+  if (const std::size_t at = metric.find("$part"); at != std::string::npos) metric.replace(at, 5, row.part);
   std::vector<double> values;
   for (const RunResult* run : runs) {
-    const double value = measured(*run, column.metric);
+    const double value = measured(*run, metric);
     if (!std::isnan(value)) values.push_back(column.factor * value);
   }
   return values;
@@ -72,7 +94,7 @@ std::string data_of(const SheetRuns& runs, const std::string& task) {
 
 bool have(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
   return std::any_of(sheet.rows.begin(), sheet.rows.end(), [&](const Sheet::Row& row) {
-    return !ours(column, runs_of(runs, row.name, column.task)).empty();
+    return !ours(column, row, runs_of(runs, row.name, column.task)).empty();
   });
 }
 
@@ -94,6 +116,8 @@ double measured(const RunResult& run, const std::string& metric) {
   if (metric == "steps/s" || metric.starts_with("dev ")) return of_training(run, metric);
   if (run.tests.empty()) return std::nan("");
   const TestResult& test = run.tests.front();
+  constexpr std::string_view within_prefix = "within ";
+  if (metric.starts_with(within_prefix)) return within(test, metric.substr(within_prefix.size()));
   if (metric == "source length") return test.source_length.value_or(std::nan(""));
   if (metric == "ms/sentence")
     return test.decoding ? 1000 * test.decoding->cpu / static_cast<double>(test.examples.size()) : std::nan("");
@@ -131,7 +155,7 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
         cells.push_back(printed < row.printed.size() ? Cell::number(row.printed[printed], column.decimals) : Cell());
         ++printed;
       }
-      const std::vector<double> values = ours(column, of_row);
+      const std::vector<double> values = ours(column, row, of_row);
       const bool is_constant = column.metric == "parameters";  // the same for every seed
       if (shown[c])
         cells.push_back(is_constant ? Cell::number(mean(values), column.decimals)
@@ -187,7 +211,7 @@ Operand operand_of(const Sheet& sheet, const SheetRuns& runs, const std::string&
   const Sheet::Row& row = sheet.row(text.substr(open + 1, text.size() - open - 2));
   for (const Sheet::Column& column : sheet.columns)
     if (heading == column.heading || heading == column.task + " " + column.heading)
-      return {row.name, mean(ours(column, runs_of(runs, row.name, column.task)))};
+      return {row.name, mean(ours(column, row, runs_of(runs, row.name, column.task)))};
   fail("sheet '{}': '{}': there is no column '{}'", sheet.name, text, heading);
 }
 
@@ -239,7 +263,7 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
 std::string untrained(const Sheet& sheet, const SheetRuns& runs) {
   const std::string& plain = sheet.rows.front().name;
   for (const Sheet::Column& column : sheet.columns) {
-    const double value = mean(ours(column, runs_of(runs, plain, column.task)));
+    const double value = mean(ours(column, sheet.rows.front(), runs_of(runs, plain, column.task)));
     if (!column.trained || std::isnan(value)) continue;
     const bool higher_is_better = !column.metric.ends_with("perplexity");
     if (higher_is_better ? value < *column.trained : value > *column.trained)

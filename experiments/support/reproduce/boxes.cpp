@@ -17,7 +17,7 @@ std::vector<Box> load_boxes() {
   const fs::path path = fs::path(sheets_directory()) / "boxes.json";
   const Json json = load_json(path);
   std::vector<Box> boxes;
-  reading_run_file(path.string(), [&] {
+  reading_json(path.string(), [&] {
     for (const Json& each : json) {
       Box box{.id = each.at("id"),
               .title = each.at("title"),

@@ -7,6 +7,7 @@
 
 #include "experiments/support/metrics/text_metrics.h"
 #include "experiments/support/program/program.h"
+#include "experiments/support/report/table.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/run.h"
 #include "nn/shapes_only.h"
@@ -93,10 +94,9 @@ void SequenceOptions::add_to(Cli& cli) {
       .rare();
   cli.comparable(false);
   cli.group("Testing");
-  cli.option(
-         "--spread", spread,
-         "measure the percentage of attention within this many tokens of the query's position, or, over the source, "
-         "of the most attended token")
+  cli.option("--spread", spread,
+             "measure the percentage of attention within these distances, in tokens and separated by commas, of the "
+             "query's position, or, over the source, of the most attended token")
       .range(0, 1e6)
       .unsaved()
       .rare();
@@ -177,13 +177,22 @@ std::unique_ptr<SequenceModel> SequenceOptions::load_model(const PairTokenizers&
   return trained_model;
 }
 
-void SequenceOptions::print_parameters() const {
+std::unique_ptr<SequenceModel> SequenceOptions::model_of_sizes() const {
   const std::int64_t source = data.text.text.vocabulary_size;
   const bool is_joint = data.text.joint || data.text.target_vocabulary_size == 0;
   const std::int64_t target = is_joint ? source : data.text.target_vocabulary_size;
   require(source > 0, "--parameters: needs --vocabulary-size, and --target-vocabulary-size if that differs");
   ShapesOnly instead_of_a_model;
-  fmt::print("{}", parameter_table(*model.make(decodes() ? source : 0, target)));
+  return model.make(decodes() ? source : 0, target);
+}
+
+void print_parameters(const NamedModels& models) {
+  if (models.size() == 1) return fmt::print("{}", parameter_table(*models.front().second));
+  const std::int64_t first = models.front().second->parameter_count();
+  Table table({"model", "parameters", "more than the first"});
+  for (const auto& [name, model] : models)
+    table.row({name, model->parameter_count(), model->parameter_count() - first});
+  fmt::print("{}", table.text());
 }
 
 }  // namespace fovea

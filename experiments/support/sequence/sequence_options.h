@@ -34,7 +34,7 @@ struct SequenceOptions {
   std::string metrics;          ///< of decoded texts, separated by commas (scores_of)
   Tokenization tokenization = Tokenization::mteval_13a;
   std::filesystem::path initial;  ///< --init; empty: none
-  std::optional<int> spread;
+  std::vector<int> spread;        ///< distances at which the share of the attention is measured
   bool parameters = false;
   TrainedModelOptions trained;
   bool continues = false;  ///< a run is resumed, so that --init is not read again
@@ -58,12 +58,26 @@ struct SequenceOptions {
   std::unique_ptr<SequenceModel> make_model(const PairData& data, const Run& run) const;
   /// Loads the trained model of --model, in evaluation mode.
   std::unique_ptr<SequenceModel> load_model(const PairTokenizers& tokenizers) const;
-  /// Prints the numbers of parameters of the model's parts, for the vocabulary sizes of the flags.
-  void print_parameters() const;
+  /// Makes the model for the vocabulary sizes of the flags, without memory for its parameters. Throws Error without
+  /// sizes.
+  std::unique_ptr<SequenceModel> model_of_sizes() const;
 
  private:
   bool begins() const { return !continues && trained.directory.empty(); }
   std::unique_ptr<SequenceModel> empty_model(const PairTokenizers& tokenizers) const;
 };
+
+using NamedModels = std::vector<std::pair<std::string, std::unique_ptr<SequenceModel>>>;
+/// Prints the numbers of parameters: of the parts of one model, or of several models with the difference to the first.
+void print_parameters(const NamedModels& models);
+
+/// Prints the numbers of parameters of the rows' models, for the vocabulary sizes of the flags.
+template <class Experiment>
+void print_parameters_of(const Experiment& experiment) {
+  NamedModels models;
+  experiment.for_rows(
+      [&](const std::string& name, const SequenceOptions& row) { models.emplace_back(name, row.model_of_sizes()); });
+  print_parameters(models);
+}
 
 }  // namespace fovea

@@ -135,11 +135,11 @@ std::optional<double> alignment_error(SequenceModel& model, const PairSet& set, 
   return alignment_error_rate(sums);
 }
 
-/// The share of an attention near the query's own position, or, over the source, near its peak.
+/// The shares of an attention near the query's own position, or, over the source, near its peak.
 struct AttentionShare {
   std::string name;  ///< "encoder.0.attention", "decoder.2.cross"
   enum class Place { encoder, decoder, source } place;
-  double percent;
+  std::vector<double> percents;  ///< for each distance
 };
 
 std::vector<std::int64_t> whole_numbers(const std::vector<std::int32_t>& x) { return {x.begin(), x.end()}; }
@@ -147,31 +147,34 @@ std::vector<std::int64_t> whole_numbers(const std::vector<std::int32_t>& x) { re
 /// Sums the shares of each attention over the sentences under teacher forcing.
 class SpreadSums {
  public:
-  explicit SpreadSums(std::int64_t distance) : distance_(distance) {}
+  explicit SpreadSums(const std::vector<int>& distances) : distances_(distances) {}
 
   void add(const SequenceTrace& trace, const PairBatch& batch) {
     const auto sources = whole_numbers(batch.source_lengths), targets = whole_numbers(batch.target_lengths);
     std::size_t number = 0;
-    auto add_shares = [&](AttentionShare::Place place, const AttentionTrace& attention, std::vector<double> percent) {
-      const char* stack = place == AttentionShare::Place::encoder ? "encoder." : "decoder.";
-      if (number == shares_.size()) shares_.push_back({stack + attention.name, place, 0});
-      for (double one : percent) shares_[number].percent += one;
+    using Place = AttentionShare::Place;
+    auto add_shares = [&](Place place, const AttentionTrace& attention) {
+      const char* stack = place == Place::encoder ? "encoder." : "decoder.";
+      if (number == shares_.size())
+        shares_.push_back({stack + attention.name, place, std::vector<double>(distances_.size(), 0)});
+      for (std::size_t d = 0; d < distances_.size(); ++d)
+        for (double percent :
+             place == Place::source
+                 ? attention_near_peak(weights(attention), targets, sources, distances_[d])
+                 : attention_within(weights(attention), place == Place::encoder ? sources : targets, distances_[d]))
+          shares_[number].percents[d] += percent;
       ++number;
     };
-    for (const AttentionTrace& self : trace.encoder)
-      add_shares(AttentionShare::Place::encoder, self, attention_within(weights(self), sources, distance_));
-    for (const AttentionTrace& one : trace.decoder) {
-      if (looks_at_source(one))
-        add_shares(AttentionShare::Place::source, one, attention_near_peak(weights(one), targets, sources, distance_));
-      else
-        add_shares(AttentionShare::Place::decoder, one, attention_within(weights(one), targets, distance_));
-    }
+    for (const AttentionTrace& self : trace.encoder) add_shares(Place::encoder, self);
+    for (const AttentionTrace& one : trace.decoder)
+      add_shares(looks_at_source(one) ? Place::source : Place::decoder, one);
     sentences_ += batch.rows;
   }
 
   std::vector<AttentionShare> means() const {
     std::vector<AttentionShare> shares = shares_;
-    for (AttentionShare& share : shares) share.percent /= static_cast<double>(sentences_);
+    for (AttentionShare& share : shares)
+      for (double& percent : share.percents) percent /= static_cast<double>(sentences_);
     return shares;
   }
 
@@ -181,14 +184,15 @@ class SpreadSums {
     return trace.weights.rank() == 5 ? mean(trace.weights, {4}).value() : trace.weights.value();
   }
 
-  std::int64_t distance_, sentences_ = 0;
+  std::vector<int> distances_;
+  std::int64_t sentences_ = 0;
   std::vector<AttentionShare> shares_;
 };
 
-/// Adds the percentage of each attention, and the means of each kind: encoder %, decoder %, cross %.
+/// Adds the percentages of each attention, and the means of each kind: encoder % within 1, decoder % within 1, ...
 void add_attention_shares(TestResult& test, SequenceModel& model, const PairSet& set, const SequenceOptions& options,
                           const SentenceProgress& stopping) {
-  SpreadSums sums(*options.spread);
+  SpreadSums sums(options.spread);
   for_teaching_batches(model, set.pairs, options.batches, [&](const PairBatch& batch, const SequenceBatch& read) {
     SequenceTrace trace;
     model.logits(read, &trace);
@@ -198,13 +202,17 @@ void add_attention_shares(TestResult& test, SequenceModel& model, const PairSet&
   using Place = AttentionShare::Place;
   const std::vector<AttentionShare> shares = sums.means();
   for (auto [place, name] :
-       {std::pair(Place::encoder, "encoder %"), {Place::decoder, "decoder %"}, {Place::source, "cross %"}}) {
-    std::vector<double> percents;
-    for (const AttentionShare& share : shares)
-      if (share.place == place) percents.push_back(share.percent);
-    if (!percents.empty()) test.measurements.push_back({name, mean(percents), 1});
-  }
-  for (const AttentionShare& share : shares) test.attention_within[share.name] = share.percent;
+       {std::pair(Place::encoder, "encoder"), {Place::decoder, "decoder"}, {Place::source, "cross"}})
+    for (std::size_t d = 0; d < options.spread.size(); ++d) {
+      std::vector<double> percents;
+      for (const AttentionShare& share : shares)
+        if (share.place == place) percents.push_back(share.percents[d]);
+      const std::string heading = fmt::format("{} % within {}", name, options.spread[d]);
+      if (!percents.empty()) test.measurements.push_back({heading, mean(percents), 1});
+    }
+  for (const AttentionShare& share : shares)
+    for (std::size_t d = 0; d < options.spread.size(); ++d)
+      test.attention_within[share.name][options.spread[d]] = share.percents[d];
 }
 
 }  // namespace
@@ -232,7 +240,7 @@ TestResult test_model(SequenceModel& model, const PairSet& set, const PairTokeni
       test.pooled_window = span.pooled;
     }
   }
-  if (options.spread) add_attention_shares(test, model, set, options, stopping);
+  if (!options.spread.empty()) add_attention_shares(test, model, set, options, stopping);
   stopping(0);
   return test;
 }

@@ -11,9 +11,11 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "autograd/scope_times.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/program/spent_time.h"
+#include "experiments/support/report/table.h"
 #include "experiments/support/sequence/sequence_options.h"
 #include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/text/lines.h"
@@ -69,6 +71,9 @@ void TrainedModelOptions::add_to(Cli& cli, bool translates) {
              "log p and number of tokens of each line, the speed, and the source tokens that a step scores")
       .unsaved()
       .rare();
+  cli.option("--profile", profile, "with --decode: print the processor time of each part of the model")
+      .unsaved()
+      .rare();
   cli.option("--n-best", n_best, "print this many texts for each line, with their scores")
       .range(1, 1000)
       .unsaved()
@@ -92,6 +97,7 @@ Use TrainedModelOptions::use(const Cli& cli) const {
     belongs("--force", decodes, "--decode, which has the sources");
     belongs("--json", evaluates || cli.given("--force"), "--evaluate or --force");
     belongs("--alignments", decodes, "--decode");
+    belongs("--profile", decodes, "--decode");
     belongs("--n-best", decodes && !cli.given("--force"), "--decode without --force");
   } else {
     belongs("--json", evaluates, "--evaluate");
@@ -176,8 +182,19 @@ struct Sums {
   std::int64_t sentences = 0, tokens = 0, source_tokens = 0;
   SpentTime time;
   double log_probability = 0;
-  double window = 0;  ///< the sum of each sentence's mean
+  double window = 0;                                  ///< the sum of each sentence's mean
+  std::map<std::string, ScopeTimes::Sum> parts = {};  ///< with --profile: times inside each Scope
 };
+
+/// Prints the parts that take at least a hundredth of the time. The time of a part contains that of its own parts.
+void print_profile(const Sums& sums) {
+  Table table({"part", "calls", "CPU seconds", "share of decoding"});
+  for (const auto& [name, sum] : sums.parts)
+    if (sum.seconds >= 0.01 * sums.time.cpu)
+      table.row(
+          {name, sum.calls, Cell::number(sum.seconds, 3), fmt::format("{:.1f} %", 100 * sum.seconds / sums.time.cpu)});
+  fmt::print(stderr, "\n{}", table.text());
+}
 
 void print_decoding(const Sums& sums) {
   fmt::print(stderr, "{} texts in {:.2f} s ({:.2f} s of CPU time): {:.2f} sentences/s\n", sums.sentences,
@@ -198,6 +215,7 @@ void print_forced(const Sums& sums, bool json) {
                 {"sentences_per_second", sentences / sums.time.wall},
                 {"source_length", source},
                 {"window", sums.window / sentences}};
+    for (const auto& [name, sum] : sums.parts) all["cpu_seconds_of_parts"][name] = sum.seconds;
     return fmt::print("{}\n", text_of(all));
   }
   fmt::print(stderr,
@@ -240,6 +258,7 @@ class TextDecoder {
       print_forced(sums_, options_.json);
     else if (!lines.is_typed())
       print_decoding(sums_);
+    if (options_.profile) print_profile(sums_);
   }
 
  private:
@@ -314,9 +333,16 @@ class TextDecoder {
 
   template <class Body>
   std::invoke_result_t<Body> timed(const Body& body) {
+    std::optional<ScopeTimes> parts;
+    if (options_.profile) parts.emplace();
     const SpentTime before = SpentTime::until_now();
     auto result = body();
     sums_.time = sums_.time + (SpentTime::until_now() - before);
+    if (!parts) return result;
+    for (const auto& [name, sum] : parts->sums()) {
+      sums_.parts[name].seconds += sum.seconds;
+      sums_.parts[name].calls += sum.calls;
+    }
     return result;
   }
 

@@ -20,7 +20,8 @@ struct TrainedModelOptions {
   std::string decoded, forced;       ///< --decode, --force: files of sources, and of their given translations
   std::filesystem::path alignments;  ///< --alignments: the file for the links of decoded texts
   int n_best = 1;
-  bool json = false;  ///< print results as JSON objects instead of tables and lines
+  bool json = false;     ///< print results as JSON objects instead of tables and lines
+  bool profile = false;  ///< --decode: print processor times by Scope
 
   std::int64_t samples = 0;
   std::string prompt;  ///< "-": each line of standard input

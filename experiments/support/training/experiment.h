@@ -102,13 +102,18 @@ class Experiment : public ExperimentBase {
   /// The options of the command line, without any row's.
   const Options& options() const { return options_; }
 
-  /// Calls check(options of the row) for every row. An error names the row.
-  void check(const std::function<void(const Options&)>& check) const {
+  /// Calls visit(name of the row, its options) for every row. An error names the row.
+  void for_rows(const std::function<void(const std::string& name, const Options&)>& visit) const {
     for (std::size_t k = 0; k < plans_.size(); ++k) {
       if (k > 0 && plans_[k].row == plans_[k - 1].row && plans_[k].trial == plans_[k - 1].trial) continue;  // a seed
-      auto one = [&] { check(rows_[k]); };
+      auto one = [&] { visit(plans_[k].row, rows_[k]); };
       has_rows() ? with_flag(name_of(plans_[k]), one) : one();
     }
+  }
+
+  /// Calls check(options of the row) for every row. An error names the row.
+  void check(const std::function<void(const Options&)>& check) const {
+    for_rows([&](const std::string&, const Options& row) { check(row); });
   }
 
   /// Trains every row with every seed: body(options, run) trains and tests a model and returns the results. Finished

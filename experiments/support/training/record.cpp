@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "experiments/support/program/run_directory.h"
+#include "experiments/support/text/number.h"
 #include "experiments/version.h"
 #include "tensor/error.h"
 #include "tensor/kernels.h"
@@ -75,8 +76,8 @@ std::vector<TestedExample> load_examples(const fs::path& path) {
   std::vector<TestedExample> examples;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);)
-    reading_run_file(fmt::format("{}:{}", path.string(), examples.size() + 1),
-                     [&] { examples.push_back(example_of(parse_json(line))); });
+    reading_json(fmt::format("{}:{}", path.string(), examples.size() + 1),
+                 [&] { examples.push_back(example_of(parse_json(line))); });
   return examples;
 }
 
@@ -115,7 +116,8 @@ Json to_json(const TestResult& test) {
     json["measurements"].push_back({{"name", one.name}, {"value", one.value}, {"decimals", one.decimals}});
   if (test.source_length) json["source_length"] = *test.source_length;
   if (test.pooled_window) json["pooled_window"] = *test.pooled_window;
-  for (const auto& [name, percent] : test.attention_within) json["attention_within"][name] = percent;
+  for (const auto& [name, shares] : test.attention_within)
+    for (const auto& [distance, percent] : shares) json["attention_within"][name][std::to_string(distance)] = percent;
   if (test.decoding)
     json.update({{"decoding_seconds", test.decoding->wall}, {"decoding_cpu_seconds", test.decoding->cpu}});
   return json;
@@ -132,8 +134,10 @@ TestResult test_of(const std::string& set, const Json& json, const fs::path& dir
   test.source_length = number("source_length");
   test.pooled_window = number("pooled_window");
   if (json.contains("attention_within"))
-    for (const auto& [name, percent] : json["attention_within"].items())
-      test.attention_within[name] = number_of(percent);
+    for (const auto& [name, shares] : json["attention_within"].items())
+      for (const auto& [distance, percent] : shares.items())
+        if (const std::optional<int> tokens = fovea::number<int>(distance))
+          test.attention_within[name][*tokens] = number_of(percent);
   if (json.contains("decoding_seconds"))
     test.decoding = SpentTime{json.at("decoding_seconds"), json.at("decoding_cpu_seconds")};
   return test;
@@ -213,7 +217,7 @@ std::optional<RunResult> load_result(const fs::path& directory) {
   if (!fs::exists(path)) return {};
   const Json json = load_json(path);
   RunResult result;
-  reading_run_file(path.string(), [&] {
+  reading_json(path.string(), [&] {
     require_undamaged(directory, json.at("checksums"));
     result = {.row = json.at("row"),
               .trial = json.value("trial", ""),

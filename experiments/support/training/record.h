@@ -49,7 +49,8 @@ struct TestResult {
   std::optional<SpentTime> decoding = {};  ///< of all hypotheses together
   // of sequence models, beside the measurements:
   std::optional<double> source_length = {}, pooled_window = {};  ///< in tokens
-  std::map<std::string, double> attention_within = {};           ///< --spread: percent by attention
+  /// --spread: the percentage of each attention ("encoder.0.attention") within each distance.
+  std::map<std::string, std::map<int, double>> attention_within = {};
 
   /// The scores of the examples by each of `metrics`. Computed at the first call; the examples must not change after
   /// it.

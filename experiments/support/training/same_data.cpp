@@ -14,7 +14,7 @@ void require_same_data(const std::filesystem::path& file, const Json& now) {
   Json before = load_json(file);
   std::string list;
   auto differs = [&](const std::string& what) { list += (list.empty() ? "" : "; ") + what; };
-  reading_run_file(file.string(), [&] {
+  reading_json(file.string(), [&] {
     for (const auto& [part, of_part] : now.items()) {
       if (!of_part.is_object()) continue;  // the classes
       require(before.contains(part), "{}: has no part '{}'", file.string(), part);

@@ -491,7 +491,7 @@ class Training::Implementation {
   void restore() {
     const std::string path = directory_.checkpoint();
     const Safetensors file = readable_checkpoint(path);
-    reading_run_file(path, [&] {
+    reading_json(path, [&] {
       require_same_configuration(path, metadata(file, path, "configuration"), run_.configuration, changeable_options);
       load_state(model_, with_prefix("model.", file.tensors), path);
       optimizer_.load_state(with_prefix("optimizer.", file.tensors), path);
