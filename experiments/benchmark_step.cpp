@@ -363,7 +363,7 @@ void benchmark_step(Cli& cli) {
   if (options.launches) return print_launches(results, options.json);
   time_steps(results, options);
 
-  Table table({"attention", "tokens/s", "steps/s", "ratio to first", "by FLOPs", "efficiency", "gemm share", "peak MiB",
+  Table table({"attention", "tokens/s", "steps/s", "relative to the first", "by FLOPs", "efficiency", "gemm share", "peak MiB",
                "parameters"});
   const auto tokens = static_cast<double>(options.tokens());
   const bool is_on_cpu = options.device() == Device::cpu;

@@ -53,6 +53,13 @@ void print_sheets() {
   fmt::print("{}", table.text());
 }
 
+/// The lines as comments of LaTeX.
+std::string commented(const std::string& text) {
+  std::string lines;
+  for (std::string_view line : split_columns(text, '\n')) lines += fmt::format("% {}\n", line);
+  return lines;
+}
+
 std::string in_format(const Table& table, const std::string& caption, Format format) {
   switch (format) {
     case Format::markdown:
@@ -60,7 +67,7 @@ std::string in_format(const Table& table, const std::string& caption, Format for
     case Format::csv:
       return table.csv();
     case Format::latex:
-      return table.latex() + "% " + caption + "\n";
+      return table.latex() + commented(caption);
     case Format::json:
       return text_of(table.json(), 2) + "\n";
     default:
@@ -80,8 +87,11 @@ std::string text_report(const ComparisonReport& report, Format format) {
     const std::size_t baseline = baseline_of(group, report.baseline);
     if (report.groups.size() > 1 && (format == Format::terminal || format == Format::markdown))
       text += fmt::format("{}{}{}\n\n", text.empty() ? "" : "\n", format == Format::markdown ? "## " : "", group.title);
-    text += in_format(comparison_table(group.rows, baseline), trimmed_end(comparison_caption(group.rows, baseline)),
-                      format);
+    std::vector<const RunResult*> runs;
+    for (const ComparedRow& row : group.rows)
+      for (const RunResult& run : row.runs) runs.push_back(&run);
+    const std::string caption = trimmed_end(comparison_caption(group.rows, baseline));
+    text += in_format(comparison_table(group.rows, baseline), caption + " " + origin_text(runs), format);
   }
   return text;
 }
@@ -93,7 +103,7 @@ std::string sheet_report(const Options& options, const std::vector<RunResult>& r
   const SheetRuns found = match_runs(sheet, all);
   std::size_t matched = 0;
   for (const auto& [row, of_row] : found) matched += of_row.size();
-  std::string caption = sheet_caption(sheet, found);
+  std::string caption = sheet_caption(sheet, found) + " " + origin_text(all);
   if (matched < runs.size())
     caption += fmt::format(
         " {} of {} runs are left out: they belong to no row, or differ from a row's first run in more "

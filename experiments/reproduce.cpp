@@ -9,6 +9,7 @@
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/progress.h"
 #include "experiments/support/report/html.h"
+#include "experiments/support/report/run_collection.h"
 #include "experiments/support/reproduce/boxes.h"
 #include "experiments/support/reproduce/child_process.h"
 #include "experiments/support/text/words.h"
@@ -24,7 +25,7 @@ struct Options {
   std::string tier = "smoke";
   std::int64_t jobs = 0;
   bool list = false;
-  fs::path out;
+  fs::path out, data = "data";
 
   void add_to(Cli& cli) {
     cli.option("items", items, "items to reproduce, such as N-T1, or Y for all that begin with Y; default: all");
@@ -35,6 +36,9 @@ struct Options {
     cli.option("--jobs", jobs, "programs that run at a time, each on one thread; 0: one per core").range(0, 1024);
     cli.option("--list", list, "print the items with their state and the time that they still take, and exit");
     cli.option("--out", out, "directory of runs and report; default: runs/reproduce-TIER");
+    cli.option("--data", data,
+               "directory of the public data sets that the tier mini reads: multi30k, small_parallel_enja, sst, imdb, "
+               "sva_linzen, lm1b_sample, aeslc (experiments/data.md)");
   }
 };
 
@@ -76,7 +80,8 @@ class Reproduction {
   explicit Reproduction(const Options& options)
       : out_(options.out.empty() ? fs::path("runs") / ("reproduce-" + options.tier) : options.out),
         jobs_(options.jobs > 0 ? static_cast<int>(options.jobs) : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))),
-        needed_(options.tier, out_) {
+        data_(options.data),
+        needed_(options.tier, out_, options.data) {
     for (const Box& box : chosen_boxes(options.items)) {
       Item item{box, needed_.add(box), out_ / "items" / box.id, {}};
       for (const BoxCommand& command : box.commands) {
@@ -134,6 +139,9 @@ class Reproduction {
   }
 
   void run() {
+    require(!needed_.needs_data() || fs::is_directory(data_),
+            "--data {}: there is no such directory; the tier '{}' trains on public data sets (experiments/data.md)",
+            data_.string(), needed_.tier());
     fs::create_directories(out_);
     make_runs();
     run_commands();
@@ -245,12 +253,15 @@ class Reproduction {
     for (const std::string& run : item.runs)
       if (!needed_.is_finished(run))
         problems.push_back(fmt::format("{} has no result, see {}", run, (out_ / "logs" / (run + ".txt")).string()));
+      else if (const std::string failure = needed_.failure(run); !failure.empty())
+        problems.push_back(fmt::format("{} failed: {}", run, failure));
     for (const Sheet& sheet : item.box.sheets) {
       const SheetRuns runs = needed_.finished(sheet);
       if (const std::string why = untrained(sheet, runs); !why.empty()) problems.push_back("untrained: " + why);
       for (const CheckedClaim& one : check_claims(sheet, runs))
-        if (one.claim.is_required && one.holds == false)
-          problems.push_back(fmt::format("must hold, and does not: {} ({})", one.claim.text, one.numbers));
+        if (one.claim.is_required && one.holds != true)
+          problems.push_back(one.holds ? fmt::format("must hold, and does not: {} ({})", one.claim.text, one.numbers)
+                                       : fmt::format("must hold, and is not measured: {}", one.claim.text));
     }
     for (std::size_t k = 0; k < item.commands.size(); ++k) {
       const Call& call = item.commands[k];
@@ -338,8 +349,8 @@ class Reproduction {
     const std::string about = fmt::format(
         "{} of {} items are done at the tier '{}'. Data and sizes are not the papers': compare the order of rows and "
         "the distances between them, not values. 'Must hold' fails an item; other statements are expectations, "
-        "printed with what was measured.",
-        done, items_.size(), needed_.tier());
+        "printed with what was measured. {}",
+        done, items_.size(), needed_.tier(), origin_text(needed_.read_runs()));
     page.section("Summary").text(about).add(summary);
     markdown = "# Tables and figures of the papers\n\n" + about + "\n\n" + summary.markdown();
     for (std::size_t k = 0; k < items_.size(); ++k) add_item(items_[k], problems[k], page, body);
@@ -352,6 +363,7 @@ class Reproduction {
 
   fs::path out_;
   int jobs_;
+  fs::path data_;
   NeededRuns needed_;
   std::vector<Item> items_;
 };

@@ -78,7 +78,7 @@ std::string words_of(const SentenceView& sentence) {
   return shortened(pair.source + arrow + pair.target, 160);
 }
 
-/// Where an attention is: what tables are grouped by.
+/// The place of an attention in its model, by which tables are grouped.
 struct Where {
   Place place;
   int layer, number;

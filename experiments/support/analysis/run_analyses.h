@@ -1,4 +1,4 @@
-/// What `analyze` finds in trained runs: distributions, tables and charts, each as one Finding.
+/// The analyses of trained runs that `analyze` offers: distributions, tables and charts, each as one Finding.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -42,7 +42,7 @@ Finding widths_finding(const Runs& runs, const SentenceChoice& sentences);
 Finding mass_finding(const Runs& runs, const std::vector<int>& distances, bool by_head,
                      const SentenceChoice& sentences);
 
-/// What an attention computes for each query of a sentence (decoding step): gate, focus, window, center; and the means
+/// Quantities that an attention computes for each query of a sentence (decoding step): gate, focus, window, center; and the means
 /// over the sentences. Shu & Nakayama 2017, figure 1 and appendix.
 Finding steps_finding(const std::filesystem::path& run, std::int64_t sentence, const AttentionChoice& choice,
                       const SentenceChoice& sentences);

@@ -1,4 +1,4 @@
-/// What an analysis found: tables and figures under one title, which can be printed or written in several formats.
+/// The result of an analysis: tables and figures under one title, which can be printed or written in several formats.
 #pragma once
 #include <functional>
 #include <string>

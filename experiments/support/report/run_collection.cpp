@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -31,9 +32,9 @@ Json model_options(const RunResult& run) {
 std::string program_of(const RunResult& run) { return run.configuration.value("program", "run"); }
 std::string data_of(const RunResult& run) { return run.configuration.value("data", ""); }
 
-/// What runs that can be compared have in common: the program and the examples of their tests. Failed runs have no
-/// tests; they belong to runs with the same data.
-std::string key_of(const RunResult& run) {
+}  // namespace
+
+std::string key_of_examples(const RunResult& run) {
   std::string key = program_of(run);
   for (const TestResult& test : run.tests) {
     std::size_t hash = 0;
@@ -43,6 +44,8 @@ std::string key_of(const RunResult& run) {
   }
   return key;
 }
+
+namespace {
 
 std::string title_of_group(const RunResult& run) {
   std::string title = program_of(run) + ": " + data_of(run);
@@ -125,7 +128,7 @@ std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
   std::vector<std::string> keys;
   for (const RunResult& run : runs) {
     if (!run.failure.empty()) continue;
-    const std::string key = key_of(run);
+    const std::string key = key_of_examples(run);
     const auto number = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
     if (number == keys.size()) {
       keys.push_back(key);
@@ -135,6 +138,7 @@ std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
   }
   for (const RunResult& run : runs) {
     if (run.failure.empty()) continue;
+    // it has no tests; it belongs to runs with the same data
     auto belongs = [&](const RunGroup& group) {
       const RunResult& other = group.rows.front().runs.front();
       return program_of(other) == program_of(run) && data_of(other) == data_of(run);
@@ -162,6 +166,28 @@ namespace {
 std::string shown(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : text_of(value);
 }
+
+}  // namespace
+
+std::string origin_text(const std::vector<const RunResult*>& runs) {
+  std::set<std::string> dates, versions, machines;
+  for (const RunResult* run : runs)
+    for (const Json& start : starts_of(*run)) {
+      auto text = [&](const char* key) { return start.is_object() ? shown(start.value(key, Json(""))) : ""; };
+      constexpr std::size_t length_of_date = 10;  // without the time
+      dates.insert(text("started").substr(0, length_of_date));
+      versions.insert(fmt::format("{} ({})", text("version"), text("commit")));
+      machines.insert(fmt::format("{} ({})", text("machine"), text("processor")));
+    }
+  if (dates.empty()) return "";
+  auto all = [](const std::set<std::string>& texts) {
+    return listed(std::vector<std::string>(texts.begin(), texts.end()), ", ");
+  };
+  return fmt::format("Made {}{} with fovea {} on {}.", *dates.begin(),
+                     dates.size() > 1 ? " to " + *dates.rbegin() : std::string(), all(versions), all(machines));
+}
+
+namespace {
 
 std::vector<Json> options_of(const std::vector<ComparedRow>& rows) {
   std::vector<Json> all;

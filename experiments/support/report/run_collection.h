@@ -26,11 +26,18 @@ struct RunGroup {
 /// stays.
 std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs);
 
+/// Equal texts for runs of one program that were tested on the same examples.
+std::string key_of_examples(const RunResult& run);
+
 /// Whether two runs are the same model with the same training, but perhaps for the seed.
 bool agree_but_for_seed(const RunResult& a, const RunResult& b);
 
 /// The entries of run.json for the starts of a run, which may stand in its own directory or in that of its comparison.
 Json starts_of(const RunResult& run);
+
+/// A sentence with dates, versions and machines of the runs: "Made 2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on
+/// host (processor)." Empty if no start of them is known.
+std::string origin_text(const std::vector<const RunResult*>& runs);
 
 /// The options that differ between the rows: a column for each row, a line for each option. Empty if none differs.
 struct DifferingOptions {

@@ -131,6 +131,7 @@ void require_consistent(const Sheet& sheet, const std::string& origin) {
     for (const std::string& task : row.tasks) sheet.task(task);
   }
   for (const Sheet::Task& task : sheet.tasks) sheet.recipe(task);
+  with_flag(origin, [&] { check_claims(sheet, {}); });
 }
 
 }  // namespace
@@ -291,7 +292,7 @@ namespace {
 
 using Values = std::map<std::string, std::string>;
 
-/// What an option is where neither flags nor a preset name it.
+/// The value of an option that neither flags nor a preset name. Flags and presets of sheets must agree with programs.
 std::string default_of(const std::string& option) {
   static const Values defaults{{"architecture", "transformer"},
                                {"block-order", "attention > feed-forward"},
@@ -361,32 +362,47 @@ std::set<std::string> distinguishing_options(const Sheet& sheet, const Sheet::Ta
     if (row.flags.find("layers=") != std::string::npos) options.insert({"layers", "encoder-layers"});
     if (!row.initial.empty()) options.insert("init");
   }
-  for (const char* of_decoding : {"beam", "length-penalty", "no-repeat", "updates", "schedule"})
-    options.erase(of_decoding);
+  for (const char* not_of_model : {"beam", "length-penalty", "no-repeat", "updates", "schedule", "spread"})
+    options.erase(not_of_model);
   if (value_of(values_of(row_flags(sheet, sheet.rows.front(), task, tier)), "architecture") == "rnn")
     options.insert("units");
   return options;
 }
 
-/// The task of a run: the one with the same data, or with data of a name like the run's, or the first.
-const Sheet::Task* task_of(const Sheet& sheet, const Values& run) {
-  const Sheet::Task *first = nullptr, *alike = nullptr;
-  const std::string data = value_of(run, "data");
-  for (const Sheet::Task& task : sheet.tasks) {
-    if (sheet.recipe(task).program != value_of(run, "program")) continue;
-    if (!first) first = &task;
-    for (const auto& [name, tier] : sheet.recipe(task).tiers)
-      if (value_of(values_of(flag_values(tier.flags, tier.variables)), "data") == data) return &task;
-    for (const std::string& part : task.like)
-      if (data.find(part) != std::string::npos) alike = &task;
+/// The number of flags of a task's recipe with which the run agrees, at the tier where most agree.
+std::size_t agreement(const Sheet& sheet, const Sheet::Task& task, const Values& run) {
+  std::size_t most = 0;
+  for (const auto& [name, tier] : sheet.recipe(task).tiers) {
+    const Values wanted = values_of(flag_values(tier.flags, tier.variables));
+    most = std::max(most, static_cast<std::size_t>(std::count_if(wanted.begin(), wanted.end(), [&](const auto& flag) {
+                      return canonical_value(wanted, flag.first) == canonical_value(run, flag.first);
+                    })));
   }
-  return alike ? alike : first;
+  return most;
+}
+
+/// The task of a run: of those with data of a name like the run's, or else of all with its program, the one with whose
+/// recipe it agrees most.
+const Sheet::Task* task_of(const Sheet& sheet, const Values& run) {
+  const std::string data = value_of(run, "data");
+  auto is_like = [&](const Sheet::Task& task) {
+    return std::any_of(task.like.begin(), task.like.end(),
+                       [&](const std::string& part) { return data.find(part) != std::string::npos; });
+  };
+  const bool any_is_like = std::any_of(sheet.tasks.begin(), sheet.tasks.end(), is_like);
+  const Sheet::Task* best = nullptr;
+  for (const Sheet::Task& task : sheet.tasks) {
+    if (sheet.recipe(task).program != value_of(run, "program") || (any_is_like && !is_like(task))) continue;
+    if (!best || agreement(sheet, task, run) > agreement(sheet, *best, run)) best = &task;
+  }
+  return best;
 }
 
 bool agrees(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, const std::string& tier,
             const Values& run) {
   Values wanted = values_of(row_flags(sheet, row, task, tier));
-  if (!row.initial.empty()) wanted["init"] = row.initial;
+  const Sheet::Row& trained = row.model.empty() ? row : sheet.row(row.model);
+  if (!trained.initial.empty()) wanted["init"] = trained.initial;
   const std::set<std::string> options = distinguishing_options(sheet, task, tier);
   return std::all_of(options.begin(), options.end(), [&](const std::string& option) {
     return canonical_value(wanted, option) == canonical_value(run, option);
@@ -397,20 +413,30 @@ bool agrees(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, 
 
 SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& runs) {
   SheetRuns found;
+  std::map<std::string, std::string> examples;  // by task: the test examples of its first run
   for (const RunResult* run : runs) {
     const Values values = values_of(run->configuration);
     const Sheet::Task* task = task_of(sheet, values);
     if (!task || !run->failure.empty()) continue;
-    const Sheet::Row* match = nullptr;
-    for (const auto& [tier, ignored] : sheet.recipe(*task).tiers)
-      for (const Sheet::Row& row : sheet.rows)
-        if (!match && !row.is_cited && agrees(sheet, row, *task, tier, values)) match = &row;
-    if (!match) continue;
-    std::vector<const RunResult*>& of_row = found[{match->name, task->name}];
-    const bool is_another_seed = of_row.empty() || (agree_but_for_seed(*of_row.front(), *run) &&
-                                                    std::none_of(of_row.begin(), of_row.end(),
-                                                                 [&](auto* one) { return one->seed == run->seed; }));
-    if (is_another_seed) of_row.push_back(run);
+    auto belongs = [&](const Sheet::Row& row) {
+      const auto& tiers = sheet.recipe(*task).tiers;
+      return !row.is_cited && std::any_of(tiers.begin(), tiers.end(), [&](const auto& tier) {
+        return agrees(sheet, row, *task, tier.first, values);
+      });
+    };
+    const auto first = std::find_if(sheet.rows.begin(), sheet.rows.end(), belongs);
+    if (first == sheet.rows.end()) continue;
+    const std::string key = key_of_examples(*run);
+    if (examples.try_emplace(task->name, key).first->second != key) continue;
+    for (const Sheet::Row& row : sheet.rows) {
+      // rows that read parts of the same model have the same runs
+      if (&row != &*first && (row.part.empty() || !belongs(row))) continue;
+      std::vector<const RunResult*>& of_row = found[{row.name, task->name}];
+      const bool is_another_seed = of_row.empty() || (agree_but_for_seed(*of_row.front(), *run) &&
+                                                      std::none_of(of_row.begin(), of_row.end(),
+                                                                   [&](auto* one) { return one->seed == run->seed; }));
+      if (is_another_seed) of_row.push_back(run);
+    }
   }
   return found;
 }

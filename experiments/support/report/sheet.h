@@ -89,8 +89,8 @@ using SheetRuns = std::map<std::pair<std::string, std::string>, std::vector<cons
 
 /// Finds the row of every run. A run belongs to a row if, at one of the tiers, it agrees with the row in every option
 /// that any row of the sheet names, and in architecture and units; attentions are compared in a canonical form with all
-/// their options, layers and heads. Runs without a row are left out, and so are runs that differ from a row's first run
-/// in more than the seed: they are other trainings, not other seeds.
+/// their options, layers and heads. Left out are runs without a row, runs that were tested on other examples than the
+/// first run of the same task, and runs that differ from a row's first run in more than the seed.
 SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& runs);
 
 /// An attention's specification in a form that is the same for all spellings of one attention in a model of this depth:

@@ -220,15 +220,13 @@ struct Sign {
   std::size_t at = 0;
 };
 
-/// The first sign between spaces that does not stand in a row's name, with the place of the space before it.
+/// The first sign between spaces behind COLUMN[ROW], whose names may contain signs, with the place of the space before
+/// the sign.
 Sign sign_of(const std::string& claim) {
-  int depth = 0;
-  for (std::size_t at = 0; at < claim.size(); ++at) {
-    depth += claim[at] == '[' ? 1 : claim[at] == ']' ? -1 : 0;
+  const std::size_t left = claim.find(']');
+  for (std::size_t at = left == std::string::npos ? 0 : left; at < claim.size(); ++at)
     for (const char* sign : {">=", "<=", ">", "<", "="})
-      if (depth == 0 && claim.compare(at, std::string_view(sign).size() + 2, fmt::format(" {} ", sign)) == 0)
-        return {sign, at};
-  }
+      if (claim.compare(at, std::string_view(sign).size() + 2, fmt::format(" {} ", sign)) == 0) return {sign, at};
   return {};
 }
 
@@ -264,7 +262,10 @@ std::string untrained(const Sheet& sheet, const SheetRuns& runs) {
   const std::string& plain = sheet.rows.front().name;
   for (const Sheet::Column& column : sheet.columns) {
     const double value = mean(ours(column, sheet.rows.front(), runs_of(runs, plain, column.task)));
-    if (!column.trained || std::isnan(value)) continue;
+    const bool is_of_task =
+        std::any_of(runs.begin(), runs.end(), [&](const auto& row) { return row.first.second == column.task; });
+    if (!column.trained || !is_of_task) continue;
+    if (std::isnan(value)) return fmt::format("{} has no {}", plain, column.heading);
     const bool higher_is_better = !column.metric.ends_with("perplexity");
     if (higher_is_better ? value < *column.trained : value > *column.trained)
       return fmt::format("{} {:.{}f} of {} is {} {}", column.heading, value, column.decimals, plain,

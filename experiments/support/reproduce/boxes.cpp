@@ -133,6 +133,21 @@ std::vector<std::string> NeededRuns::add(const Box& box) {
   return names;
 }
 
+namespace {
+
+constexpr std::string_view data_placeholder = "{data}";
+
+}  // namespace
+
+bool NeededRuns::needs_data() const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+    const auto& [name, job] = entry;
+    return !is_finished(name) && std::any_of(job.flags.begin(), job.flags.end(), [](const auto& flag) {
+      return flag.second.find(data_placeholder) != std::string::npos;
+    });
+  });
+}
+
 std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
   const RunJob& job = jobs_.at(name);
   const fs::path here = directory(name);
@@ -143,6 +158,9 @@ std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
   if (job.kind == RunJob::Kind::test)
     arguments.insert(arguments.begin(), {"--model=" + directory(job.needs).string(), "--evaluate=test"});
   if (job.kind == RunJob::Kind::continuation) arguments.push_back("--init=" + directory(job.needs).string());
+  for (std::string& argument : arguments)
+    if (const std::size_t at = argument.find(data_placeholder); at != std::string::npos)
+      argument.replace(at, data_placeholder.size(), data_.string());
   arguments.push_back("--out=" + here.string());
   arguments.emplace_back("--threads=1");
   return arguments;
@@ -183,6 +201,12 @@ SheetRuns NeededRuns::finished(const Sheet& sheet) {
           runs[{row.name, task.name}].push_back(&found->second);
       }
     }
+  return runs;
+}
+
+std::vector<const RunResult*> NeededRuns::read_runs() const {
+  std::vector<const RunResult*> runs;
+  for (const auto& [name, result] : results_) runs.push_back(&result);
   return runs;
 }
 

@@ -42,7 +42,9 @@ struct RunJob {
 /// The runs that boxes need at one tier. Runs with the same flags are one run, whichever boxes need them.
 class NeededRuns {
  public:
-  NeededRuns(std::string tier, std::filesystem::path out) : tier_(std::move(tier)), out_(std::move(out)) {}
+  /// `data` is the directory that {data} in the flags of recipes stands for.
+  NeededRuns(std::string tier, std::filesystem::path out, std::filesystem::path data)
+      : tier_(std::move(tier)), out_(std::move(out)), data_(std::move(data)) {}
 
   /// Adds the runs of a box, and returns their names. A row of a task whose recipe has no such tier has none.
   std::vector<std::string> add(const Box& box);
@@ -52,6 +54,13 @@ class NeededRuns {
   std::filesystem::path directory(const std::string& name) const { return out_ / "runs" / name; }
   bool is_finished(const std::string& name) const { return std::filesystem::exists(directory(name) / "result.json"); }
 
+  /// The message of a finished run that failed, as one does whose loss is not a number; empty: it did not.
+  std::string failure(const std::string& name) const {
+    return load_json(directory(name) / "result.json").value("failure", "");
+  }
+  /// Whether a run that is not finished reads files from the directory of data.
+  bool needs_data() const;
+
   /// The arguments with which the program makes, or continues, a run.
   std::vector<std::string> arguments(const std::string& name) const;
 
@@ -60,13 +69,15 @@ class NeededRuns {
 
   /// The finished runs of a sheet's rows. They stay valid as long as this object.
   SheetRuns finished(const Sheet& sheet);
+  /// The runs that finished() has read so far.
+  std::vector<const RunResult*> read_runs() const;
 
  private:
   std::string name_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed);
   bool has_tier(const Sheet& sheet, const Sheet::Task& task) const;
 
   std::string tier_;
-  std::filesystem::path out_;
+  std::filesystem::path out_, data_;
   std::map<std::string, RunJob> jobs_;
   std::map<std::string, RunResult> results_;
 };
