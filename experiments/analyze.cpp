@@ -105,9 +105,9 @@ Finding one_attention(const Flags& flags) {
   } else {
     finding = attention_finding(views[0].chosen(flags.attention), flags.what, flags.chosen_head(), text);
   }
-  finding.page = [flags] {
+  finding.page = [flags, views] {
     return attention_page(fmt::format("Attention of {} ({})", title_of_run(flags.run()), flags.run().string()),
-                          flags.views(flags.page_sentences),
+                          flags.text ? views : flags.views(flags.page_sentences),
                           flags.text ? std::optional<std::int64_t>() : flags.sentence);
   };
   return finding;
@@ -191,7 +191,7 @@ const std::vector<Analysis> analyses{
        f.add_run(cli);
        cli.option("--vary", f.vary,
                   "NAME=VALUE,VALUE,...: an option of the attention's methods, as in threshold=0.3,1,inf, or a flag "
-                  "without its dashes")
+                  "of beam search without its dashes: beam, length-penalty, ...")
            .required();
        cli.option("--on", f.on, "the parts of the data, separated by commas");
        cli.option("--metrics", f.metrics, "scores of decoded texts, separated by commas; empty: those of the training");

@@ -1,7 +1,11 @@
 // Writes the texts of `--data generated` as plain files, in the layouts that the programs read: texts, gold alignments,
 // labels. Training on the files is the same as training on `--data generated` with the same options.
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -25,6 +29,7 @@ struct GenerateOptions {
   std::string data = "generated";
   std::optional<int> train, dev, test;
   std::optional<int> seed;
+  bool overwrite = false;
 
   void add_to(Cli& cli, bool has_parts) {
     cli.option("--out", out, "the directory for the files, which is made if it does not exist").required();
@@ -37,6 +42,7 @@ struct GenerateOptions {
       cli.option("--test", test, "number of test texts").at_least(1);
     }
     cli.option("--seed", seed, "seed of the generator").at_least(0);
+    cli.option("--overwrite", overwrite, "replace files that exist; without it they are refused");
   }
 
   /// The value of --data that stands for all flags together; `more` are further options.
@@ -52,10 +58,15 @@ struct GenerateOptions {
   }
 };
 
-/// Files of one directory. They replace older ones together, after all of them are complete.
+/// Files of one directory. They are put there together, after all of them are complete.
 class Files {
  public:
-  explicit Files(std::filesystem::path directory) : directory_(std::move(directory)) {
+  /// `names` are those of all files that may be written. Throws Error, before anything is written, for the first that
+  /// exists, unless --overwrite is given.
+  Files(const GenerateOptions& options, const std::vector<std::string>& names) : directory_(options.out) {
+    for (const std::string& name : names)
+      require(options.overwrite || !std::filesystem::exists(std::filesystem::symlink_status(directory_ / name)),
+              "{}: the file exists; give --overwrite to replace it, or another --out", (directory_ / name).string());
     std::error_code error;
     std::filesystem::create_directories(directory_, error);
     require(!error && std::filesystem::is_directory(directory_), "--out {}: the directory cannot be made: {}",
@@ -69,12 +80,11 @@ class Files {
     ++file->lines;
   }
 
-  /// Puts the files in their places and prints them, with a command that trains on them.
-  void commit(const std::string& command) {
+  /// Puts the files in their places and prints them, with a command that trains on them: `program` with `flags`.
+  void commit(const std::string& program, const std::string& flags = "") {
     for (auto& [name, file] : files_) file->bytes.commit();
     for (auto& [name, file] : files_) fmt::print("{}: {} lines\n", (directory_ / name).string(), file->lines);
-    fmt::print("{} --data {}{}\n", command.substr(0, command.find(' ')), directory_.string(),
-               command.find(' ') == std::string::npos ? "" : command.substr(command.find(' ')));
+    fmt::print("{} --data {}{}{}\n", program, quoted_for_shell(directory_.string()), flags.empty() ? "" : " ", flags);
   }
 
  private:
@@ -88,6 +98,14 @@ class Files {
 };
 
 constexpr Part all_parts[] = {Part::train, Part::dev, Part::test};
+
+/// train.ENDING, dev.ENDING and test.ENDING for each of the endings.
+std::vector<std::string> names_of_parts(const std::vector<std::string>& endings) {
+  std::vector<std::string> names;
+  for (Part part : all_parts)
+    for (const std::string& ending : endings) names.push_back(name_of(part) + ("." + ending));
+  return names;
+}
 
 // ---- Pairs: a file for each side, SET.SIDE, and SET.align
 
@@ -116,7 +134,7 @@ std::string spelt_out(const std::string& text, std::vector<std::int64_t>& first)
   return characters;
 }
 
-/// The pair spelt out. The characters of two linked words have possible links, each with each, and no sure ones.
+/// The pair spelt out. Each character of a word gets a possible link to each character of the linked word.
 TextPair spelt_out(const TextPair& pair) {
   std::vector<std::int64_t> source, target;
   TextPair characters{
@@ -131,13 +149,15 @@ TextPair spelt_out(const TextPair& pair) {
 }
 
 void write_pairs(const GenerateOptions& options, const PairSource& pairs, const Sides& sides, bool characters,
-                 const std::string& command) {
-  Files files(options.out);
+                 const std::string& program) {
+  const bool are_two = !sides.source.empty();
+  Files files(options, names_of_parts(are_two ? std::vector{sides.source, sides.target, std::string("align")}
+                                              : std::vector{sides.target}));
   for (Part part : all_parts)
     pairs.visit(part, [&](const TextPair& pair) {
       write_pair(files, name_of(part), characters ? spelt_out(pair) : pair, sides);
     });
-  files.commit(command);
+  files.commit(program, are_two ? fmt::format("--source {} --target {}", sides.source, sides.target) : "");
 }
 
 void generate_mt(Cli& cli) {
@@ -150,8 +170,7 @@ void generate_mt(Cli& cli) {
   cli.option("--characters", characters, "spell the words out: characters with spaces between them, ▁ between words")
       .also("--char");
   cli.parse();
-  write_pairs(options, *generate_translation(options.specification()), {"source", "target"}, characters,
-              "translate --source source --target target");
+  write_pairs(options, *generate_translation(options.specification()), {"source", "target"}, characters, "translate");
 }
 
 void generate_sum(Cli& cli) {
@@ -159,8 +178,7 @@ void generate_sum(Cli& cli) {
   cli.describe("Articles and their headlines: train.article, train.headline, and the same of dev and test.");
   options.add_to(cli, true);
   cli.parse();
-  write_pairs(options, *generate_summaries(options.specification()), {"article", "headline"}, false,
-              "summarize --source article --target headline");
+  write_pairs(options, *generate_summaries(options.specification()), {"article", "headline"}, false, "summarize");
 }
 
 void generate_lm(Cli& cli) {
@@ -181,7 +199,7 @@ void generate_sent(Cli& cli) {
   cli.option("--long", is_long, "texts of 150 to 400 words, like IMDB's reviews, instead of 10 to 20");
   cli.parse();
   const ClassificationData data = generate_sentiment(options.specification(is_long ? "length=150-400" : ""));
-  Files files(options.out);
+  Files files(options, names_of_parts({"tsv"}));
   for (auto [name, part] : {std::pair("train", &data.train), {"dev", &data.dev}, {"test", &data.test}}) {
     files.write_line(std::string(name) + ".tsv", "sentence\tlabel");
     for (const Example& example : *part)
@@ -215,7 +233,7 @@ void generate_sva(Cli& cli) {
   std::vector<Example> hard;
   for (const Example& example : data.test)
     if (is_hard(example)) hard.push_back(example);
-  Files files(options.out);
+  Files files(options, {"sva_train.tsv", "sva_dev.tsv", "sva_test.tsv", "sva_hard.tsv"});
   write_agreement(files, "sva_train.tsv", data.train);
   write_agreement(files, "sva_dev.tsv", data.dev);
   write_agreement(files, "sva_test.tsv", data.test);

@@ -60,6 +60,11 @@ std::string commented(const std::string& text) {
   return lines;
 }
 
+std::string heading(const std::string& title, Format format) {
+  if (format == Format::latex) return commented(title);
+  return (format == Format::markdown ? "## " : "") + title + "\n\n";
+}
+
 std::string in_format(const Table& table, const std::string& caption, Format format) {
   switch (format) {
     case Format::markdown:
@@ -80,18 +85,30 @@ std::string trimmed_end(std::string text) {
   return text;
 }
 
-/// The tables of all groups, each with a heading if there are several.
+std::string caption_of(const RunGroup& group, std::size_t baseline) {
+  std::vector<const RunResult*> runs;
+  for (const ComparedRow& row : group.rows)
+    for (const RunResult& run : row.runs) runs.push_back(&run);
+  return trimmed_end(comparison_caption(group.rows, baseline)) + " " + origin_text(runs);
+}
+
+/// The tables of all groups. If there are several, each has its group's title: as a heading, a column or a key.
 std::string text_report(const ComparisonReport& report, Format format) {
+  std::vector<std::pair<std::string, Table>> tables;
+  for (const RunGroup& group : report.groups)
+    tables.emplace_back(group.title, comparison_table(group.rows, baseline_of(group, report.baseline)));
+  const bool are_several = tables.size() > 1;
+  if (are_several && format == Format::csv) return Table::csv("group", tables);
+  if (are_several && format == Format::json) {
+    Json all = Json::array();
+    for (const auto& [title, table] : tables) all.push_back({{"group", title}, {"rows", table.json()}});
+    return text_of(all, 2) + "\n";
+  }
   std::string text;
-  for (const RunGroup& group : report.groups) {
-    const std::size_t baseline = baseline_of(group, report.baseline);
-    if (report.groups.size() > 1 && (format == Format::terminal || format == Format::markdown))
-      text += fmt::format("{}{}{}\n\n", text.empty() ? "" : "\n", format == Format::markdown ? "## " : "", group.title);
-    std::vector<const RunResult*> runs;
-    for (const ComparedRow& row : group.rows)
-      for (const RunResult& run : row.runs) runs.push_back(&run);
-    const std::string caption = trimmed_end(comparison_caption(group.rows, baseline));
-    text += in_format(comparison_table(group.rows, baseline), caption + " " + origin_text(runs), format);
+  for (std::size_t k = 0; k < tables.size(); ++k) {
+    const auto& [title, table] = tables[k];
+    if (are_several) text += (text.empty() ? "" : "\n") + heading(title, format);
+    text += in_format(table, caption_of(report.groups[k], baseline_of(report.groups[k], report.baseline)), format);
   }
   return text;
 }
@@ -132,59 +149,93 @@ void write_figures(const Report& page, const fs::path& directory) {
   fmt::print(stderr, "{} in {}\n", counted(static_cast<std::size_t>(number), "figure"), directory.string());
 }
 
-/// index.html: a line for every row of runs in the directory, the newest first.
+struct IndexLine {
+  std::string started;
+  std::vector<Cell> cells;
+};
+
+/// A line of index.html. Of a damaged run only the directory is known.
+IndexLine index_line(const fs::path& root, const RunResult& run, const std::string& score, const Cell& value = {}) {
+  const std::vector<Json> starts = starts_of(run.directory);
+  const std::string started = starts.empty() ? "" : text_at(starts.back(), "started");
+  const fs::path place = fs::relative(run.directory, root);
+  fs::path report = place / "report.html";
+  if (!fs::exists(root / report)) report = place.parent_path() / "report.html";
+  Cell directory(place.string());
+  if (fs::exists(root / report)) directory.link(link_to(report));
+  const Cell seed = run.configuration.is_null() ? Cell() : Cell(run.seed);
+  return {started,
+          {started, directory, text_at(run.configuration, "program"), run.row, seed, text_at(run.configuration, "data"),
+           score, value}};
+}
+
+/// index.html: a line for every run in the directory, the newest first.
 void write_index(const fs::path& directory) {
-  Report page("Runs", fs::weakly_canonical(directory).string());
-  std::vector<std::pair<std::string, std::vector<Cell>>> lines;
-  std::vector<std::string> links;
-  for (const RunResult& run : load_runs({directory})) {
-    const Json starts = starts_of(run);
-    const std::string date = starts.empty() ? "" : starts.back().value("started", "");
+  const LoadedRuns loaded = load_runs({directory});
+  std::vector<IndexLine> lines;
+  for (const RunResult& run : loaded.runs) {
     const TextScore* score = run.tests.empty() ? nullptr : &run.tests.front().scores().front();
-    const fs::path place = fs::relative(run.directory, directory);
-    fs::path report = place / "report.html";
-    if (!fs::exists(directory / report)) report = place.parent_path() / "report.html";
-    Cell link(place.string());
-    if (fs::exists(directory / report)) link.link(report.string());
-    lines.push_back({date,
-                     {date, link, run.configuration.value("program", ""), run.row, static_cast<std::int64_t>(run.seed),
-                      run.configuration.value("data", ""), score ? score->name : (run.failure.empty() ? "" : "failed"),
-                      score ? Cell::number(score->metric.value(), score->decimals) : Cell()}});
+    lines.push_back(score
+                        ? index_line(directory, run, score->name, Cell::number(score->metric.value(), score->decimals))
+                        : index_line(directory, run, run.failure.empty() ? "" : "failed"));
   }
-  std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const DamagedRun& run : loaded.damaged) {
+    fmt::print(stderr, "{}\n", run.reason);
+    lines.push_back(index_line(directory, {.directory = run.directory}, "damaged"));
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.started > b.started; });
   Table table({"started", "directory", "program", "row", "seed", "data", "score of the test", ""});
-  for (auto& [date, cells] : lines) table.row(std::move(cells));
+  for (IndexLine& line : lines) table.row(std::move(line.cells));
+  Report page("Runs", fs::weakly_canonical(directory).string());
   page.section("All runs").add(table, "The newest first. A link leads to the report of the run or of its comparison.");
   page.write(directory / "index.html");
   fmt::print("{}\n", (directory / "index.html").string());
 }
 
+/// The comparable groups that have a finished run. Names every damaged or failed run on standard error; throws Error if
+/// no other is left.
+std::vector<RunGroup> finished_groups(const LoadedRuns& loaded) {
+  std::vector<std::string> lost;
+  for (const DamagedRun& run : loaded.damaged) lost.push_back(run.reason);
+  for (const RunResult& run : loaded.runs)
+    if (!run.failure.empty()) lost.push_back(run.directory.string() + ": " + run.failure);
+  std::vector<RunGroup> groups = comparable_groups(loaded.runs);
+  std::erase_if(groups, [](const RunGroup& group) { return !group.has_finished(); });
+  require(!groups.empty(), "{}{}", lost.empty() ? "no run" : lost.front(),
+          lost.size() > 1 ? fmt::format("; {} more runs are damaged or failed", lost.size() - 1) : "");
+  for (const std::string& line : lost) fmt::print(stderr, "{}\n", line);
+  if (groups.size() > 1)
+    fmt::print(stderr, "The runs form {} groups (other program or other test set); each gets its own table.\n",
+               groups.size());
+  return groups;
+}
+
+void require_baseline(const std::vector<RunGroup>& groups, const std::string& baseline) {
+  std::vector<std::string> titles;
+  for (const RunGroup& group : groups)
+    for (const ComparedRow& row : group.rows) titles.push_back(row.full_title());
+  require(baseline.empty() || std::count(titles.begin(), titles.end(), baseline) > 0,
+          "--baseline: there is no row '{}'{}; the rows are {}", baseline, did_you_mean(baseline, titles),
+          listed(titles, ", "));
+}
+
 void report(const Options& options) {
   require(!options.runs.empty(), "RUNS, the directories of finished runs, are missing");
+  require(options.baseline.empty() || options.sheet.empty(),
+          "--baseline: not with --sheet; a sheet's rows are tested against its first row");
   const std::vector<fs::path> directories(options.runs.begin(), options.runs.end());
   if (options.index) {
     for (const fs::path& directory : directories) write_index(directory);
     return;
   }
-  const std::vector<RunResult> runs = load_runs(directories);
+  const LoadedRuns loaded = load_runs(directories);
   ComparisonReport all{
-      .title = "Runs", .subtitle = "", .groups = comparable_groups(runs), .baseline = options.baseline};
-  std::vector<std::string> titles;
-  for (const RunGroup& group : all.groups)
-    for (const ComparedRow& row : group.rows) titles.push_back(row.title);
-  require(options.baseline.empty() || std::count(titles.begin(), titles.end(), options.baseline) > 0,
-          "--baseline: there is no row '{}'{}; the rows are {}", options.baseline,
-          did_you_mean(options.baseline, titles), listed(titles, ", "));
+      .title = "Runs", .subtitle = "", .groups = finished_groups(loaded), .baseline = options.baseline};
   if (all.groups.size() == 1) all.title = all.groups.front().title;
-  for (const RunGroup& group : all.groups)
-    require(group.has_finished(), "{}: {}", group.rows.front().runs.front().directory.string(),
-            group.rows.front().runs.front().failure);
-  if (all.groups.size() > 1)
-    fmt::print(stderr, "{} groups of runs, by program and test examples; scores are compared within a group only\n",
-               all.groups.size());
-  std::string text = !options.sheet.empty()           ? sheet_report(options, runs)
-                     : options.format == Format::html ? page_of(all).html()
-                                                      : text_report(all, options.format);
+  require_baseline(all.groups, options.baseline);
+  const std::string text = !options.sheet.empty()           ? sheet_report(options, loaded.runs)
+                           : options.format == Format::html ? page_of(all).html()
+                                                            : text_report(all, options.format);
   if (!options.figures.empty()) write_figures(page_of(all), options.figures);
   if (options.out.empty())
     fmt::print("{}", text);

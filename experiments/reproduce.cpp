@@ -3,16 +3,20 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <set>
 
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/progress.h"
+#include "experiments/support/program/run_directory.h"
 #include "experiments/support/report/html.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/reproduce/boxes.h"
 #include "experiments/support/reproduce/child_process.h"
 #include "experiments/support/text/words.h"
+#include "experiments/support/training/reduced_record.h"
+#include "experiments/version.h"
 #include "tensor/support/atomic_file.h"
 
 namespace {
@@ -25,7 +29,7 @@ struct Options {
   std::string tier = "smoke";
   std::int64_t jobs = 0;
   bool list = false;
-  fs::path out, data = "data";
+  fs::path out, data = "data", records = records_directory(), keep_records;
 
   void add_to(Cli& cli) {
     cli.option("items", items, "items to reproduce, such as N-T1, or Y for all that begin with Y; default: all");
@@ -36,6 +40,9 @@ struct Options {
     cli.option("--jobs", jobs, "programs that run at a time, each on one thread; 0: one per core").range(0, 1024);
     cli.option("--list", list, "print the items with their state and the time that they still take, and exit");
     cli.option("--out", out, "directory of runs and report; default: runs/reproduce-TIER");
+    cli.option("--records", records, "directory of reduced records of finished runs, which are not made again");
+    cli.option("--keep-records", keep_records,
+               "write reduced records, without the texts of the data, of all finished runs into this directory");
     cli.option("--data", data,
                "directory of the public data sets that the tier mini reads: multi30k, small_parallel_enja, sst, imdb, "
                "sva_linzen, lm1b_sample, aeslc (experiments/data.md)");
@@ -53,27 +60,17 @@ struct Item {
   std::vector<std::string> runs;
   fs::path directory;
   std::vector<Call> commands;
+  std::vector<bool> lacks_model;  ///< for each command: it reads a model of which there is only a reduced record
 };
 
 std::string words_text(const std::vector<std::string>& words) {
   std::string text;
-  for (const std::string& word : words) {
-    const bool is_plain = !word.empty() && word.find_first_of(" \t\"'\\$`;&|<>()*?[]#~!{}") == std::string::npos;
-    text += (text.empty() ? "" : " ") + (is_plain ? word : "'" + word + "'");
-  }
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + quoted_for_shell(word);
   return text;
 }
 
 /// The file beside a command's output that says which command ended how.
 fs::path status_file(const Call& call) { return fs::path(call.output).replace_extension(".json"); }
-
-/// The exit status of a command that has run; empty if this very command has not.
-std::optional<int> status_of(const Call& call) {
-  if (!fs::exists(status_file(call))) return {};
-  const Json json = load_json(status_file(call));
-  return json.value("command", "") == words_text(call.words) ? std::optional<int>(json.value("status", 1))
-                                                             : std::nullopt;
-}
 
 class Reproduction {
  public:
@@ -81,11 +78,15 @@ class Reproduction {
       : out_(options.out.empty() ? fs::path("runs") / ("reproduce-" + options.tier) : options.out),
         jobs_(options.jobs > 0 ? static_cast<int>(options.jobs) : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))),
         data_(options.data),
-        needed_(options.tier, out_, options.data) {
+        needed_(options.tier, {.out = out_, .data = options.data, .records = options.records}) {
     for (const Box& box : chosen_boxes(options.items)) {
-      Item item{box, needed_.add(box), out_ / "items" / box.id, {}};
+      Item item{box, needed_.add(box), out_ / "items" / box.id, {}, {}};
       for (const BoxCommand& command : box.commands) {
         const std::string number = std::to_string(item.commands.size() + 1);
+        const std::vector<std::string> models = needed_.models_of(command);
+        item.lacks_model.push_back(std::any_of(models.begin(), models.end(), [&](const std::string& run) {
+          return needed_.is_finished(run) && !needed_.has_model(run);
+        }));
         item.commands.push_back(
             {box.id + " " + number, needed_.arguments(command, item.directory), item.directory / (number + ".txt")});
       }
@@ -105,7 +106,7 @@ class Reproduction {
         if (missing.insert(run).second) all_minutes += needed_.jobs().at(run).minutes;
       }
       auto finished = [&](const std::string& run) { return needed_.is_finished(run); };
-      auto is_done = [](const Call& call) { return status_of(call) == 0; };
+      auto is_done = [&](const Call& call) { return status_of(item, call) == 0; };
       auto of = [](auto count, std::size_t all) {
         return all == 0 ? std::string() : fmt::format("{} of {}", count, all);
       };
@@ -132,10 +133,21 @@ class Reproduction {
         std::vector<std::string> words = needed_.arguments(name);
         std::erase(words, "--threads=1");
         words.insert(words.begin(), job.program);
-        fmt::print("# {}; {}\n{}\n", parameters_of(job), job.machine, words_text(words));
+        fmt::print("# {}: {}; {}\n{}\n", job.label, parameters_of(job), job.machine, words_text(words));
       }
       for (const Call& call : item.commands) fmt::print("{}\n", words_text(call.words));
     }
+  }
+
+  /// Writes reduced records of the finished runs that have none yet.
+  void keep_records(const fs::path& directory) {
+    std::size_t kept = 0;
+    for (const auto& [name, job] : needed_.jobs()) {
+      if (fs::exists(directory / name / "result.json")) continue;
+      if (const std::optional<RunResult> run = load_result(needed_.directory(name)))
+        save_reduced(*run, fs::absolute(data_), directory / name), ++kept;
+    }
+    fmt::print("{} records written into {}\n", kept, directory.string());
   }
 
   void run() {
@@ -143,12 +155,44 @@ class Reproduction {
             "--data {}: there is no such directory; the tier '{}' trains on public data sets (experiments/data.md)",
             data_.string(), needed_.tier());
     fs::create_directories(out_);
+    const RunDirectory lock = RunDirectory::resume(out_);
+    print_budget();
     make_runs();
     run_commands();
     write_report();
   }
 
  private:
+  /// The exit status of an item's command that has run; empty if this very command has not, or was another version's,
+  /// or is older than one of the item's runs.
+  std::optional<int> status_of(const Item& item, const Call& call) const {
+    const fs::path file = status_file(call);
+    if (!fs::exists(file)) return {};
+    const Json json = load_json(file);
+    if (json.value("command", "") != words_text(call.words) || json.value("commit", "") != commit_text) return {};
+    const bool is_old = std::any_of(item.runs.begin(), item.runs.end(), [&](const std::string& run) {
+      const fs::path result = needed_.record(run) / "result.json";
+      return fs::exists(result) && fs::last_write_time(result) > fs::last_write_time(file);
+    });
+    return is_old ? std::nullopt : std::optional<int>(json.value("status", 1));
+  }
+
+  /// Whether the call reads a model of which there is only a reduced record. Such calls are left out.
+  static bool lacks_model(const Item& item, const Call& call) {
+    return item.lacks_model[static_cast<std::size_t>(&call - item.commands.data())];
+  }
+
+  /// Prints what the missing runs take.
+  void print_budget() const {
+    double minutes = 0;
+    std::int64_t missing = 0;
+    for (const auto& [name, job] : needed_.jobs())
+      if (!needed_.is_finished(name)) minutes += job.minutes, ++missing;
+    if (missing > 0)
+      fmt::print(stderr, "{} runs are missing: about {:.1f} hours of one core, {:.1f} hours with {} at a time\n",
+                 missing, minutes / 60, minutes / 60 / jobs_, jobs_);
+  }
+
   /// The number of parameters that the program prints for the model.
   std::string parameters_of(const RunJob& job) {
     const bool prints_them =
@@ -176,8 +220,13 @@ class Reproduction {
 
   void make_runs() {
     std::set<std::string> waiting, failed;
+    std::function<void(const std::string&)> add = [&](const std::string& name) {
+      waiting.insert(name);
+      const std::string& needs = needed_.jobs().at(name).needs;
+      if (!needs.empty() && !needed_.has_model(needs)) add(needs);
+    };
     for (const auto& [name, job] : needed_.jobs())
-      if (!needed_.is_finished(name)) waiting.insert(name);
+      if (!needed_.is_finished(name)) add(name);
     if (waiting.empty()) return;
     Progress::Options shown;
     shown.unit = "runs";
@@ -186,7 +235,7 @@ class Reproduction {
     auto next = [&]() -> const Call* {
       for (const std::string& name : waiting) {
         const RunJob& job = needed_.jobs().at(name);
-        if (!job.needs.empty() && !needed_.is_finished(job.needs)) continue;
+        if (!job.needs.empty() && !needed_.has_model(job.needs)) continue;
         const std::string taken = name;
         waiting.erase(name);
         if (job.kind == RunJob::Kind::test || !fs::exists(needed_.directory(taken) / "config.json"))
@@ -212,8 +261,13 @@ class Reproduction {
     std::int64_t count = 0;
     for (const Item& item : items_) {
       waiting.emplace_back();
+      const bool is_done = std::all_of(item.commands.begin(), item.commands.end(), [&](const Call& call) {
+        return lacks_model(item, call) || status_of(item, call) == 0;
+      });
+      if (is_done) continue;
+      fs::remove_all(item.directory);  // commands refuse to overwrite what they wrote before
       for (const Call& call : item.commands)
-        if (status_of(call) != 0) waiting.back().push_back(&call);
+        if (!lacks_model(item, call)) waiting.back().push_back(&call);
       count += std::ssize(waiting.back());
     }
     if (count == 0) return;
@@ -235,7 +289,9 @@ class Reproduction {
     run_calls(jobs_, next, [&](const Call& call, int status) {
       busy.erase(item_of(call));
       progress.advance();
-      if (!interrupted()) save_json(status_file(call), {{"command", words_text(call.words)}, {"status", status}});
+      if (!interrupted())
+        save_json(status_file(call),
+                  {{"command", words_text(call.words)}, {"status", status}, {"commit", commit_text}});
     });
     progress.finish();
     stop_if_interrupted();
@@ -257,7 +313,8 @@ class Reproduction {
         problems.push_back(fmt::format("{} failed: {}", run, failure));
     for (const Sheet& sheet : item.box.sheets) {
       const SheetRuns runs = needed_.finished(sheet);
-      if (const std::string why = untrained(sheet, runs); !why.empty()) problems.push_back("untrained: " + why);
+      if (const std::string why = untrained(sheet, runs, needed_.tier()); !why.empty())
+        problems.push_back("untrained: " + why);
       for (const CheckedClaim& one : check_claims(sheet, runs))
         if (one.claim.is_required && one.holds != true)
           problems.push_back(one.holds ? fmt::format("must hold, and does not: {} ({})", one.claim.text, one.numbers)
@@ -265,7 +322,8 @@ class Reproduction {
     }
     for (std::size_t k = 0; k < item.commands.size(); ++k) {
       const Call& call = item.commands[k];
-      if (status_of(call) != 0) {
+      if (lacks_model(item, call)) continue;
+      if (status_of(item, call) != 0) {
         problems.push_back("failed: " + item.box.commands[k].text);
         continue;
       }
@@ -277,11 +335,14 @@ class Reproduction {
     return problems;
   }
 
-  static std::string beginning(const std::string& text, std::size_t most_lines) {
+  /// The first lines of a command's output, and where the others are.
+  std::string beginning(const Call& call, std::size_t most_lines) const {
+    const std::string text = contents(call.output);
     std::size_t at = 0;
     for (std::size_t line = 0; line < most_lines && at < text.size(); ++line)
       at = std::min(text.find('\n', at), text.size()) + 1;
-    return at >= text.size() ? text : text.substr(0, at) + "...\n";
+    if (at >= text.size()) return text;
+    return fmt::format("{}... (all lines: {})\n", text.substr(0, at), fs::relative(call.output, out_).string());
   }
 
   static std::string claim_text(const CheckedClaim& one) {
@@ -314,8 +375,11 @@ class Reproduction {
     }
     constexpr std::size_t most_lines = 40;
     for (const Call& call : item.commands) {
-      const std::string text =
-          fmt::format("$ {}\n{}", words_text(call.words), beginning(contents(call.output), most_lines));
+      if (lacks_model(item, call)) {
+        line("Not run, because the records do not have the trained model: " + words_text(call.words));
+        continue;
+      }
+      const std::string text = fmt::format("$ {}\n{}", words_text(call.words), beginning(call, most_lines));
       page.code(text);
       markdown += "```\n" + text + "```\n\n";
     }
@@ -379,7 +443,9 @@ int main(int argc, char** argv) {
     cli.add(options);
     cli.parse();
     Reproduction reproduction(options);
-    if (options.list)
+    if (!options.keep_records.empty())
+      reproduction.keep_records(options.keep_records);
+    else if (options.list)
       reproduction.print_list();
     else if (options.tier == "paper")
       reproduction.print_commands();

@@ -395,7 +395,23 @@ BOOST_AUTO_TEST_CASE(a_threshold_of_infinity_changes_nothing_and_a_small_one_nar
   BOOST_TEST_REQUIRE(rows.size() == 2u);
   BOOST_TEST(rows[1].at("BLEU").get<double>() == recorded.at("scores").at("BLEU").get<double>());
   BOOST_TEST(rows[0].at("window").get<double>() < rows[1].at("window").get<double>() - 1);
-  BOOST_TEST(ended("analyze", {"vary", runs().recurrent, "--vary", "treshold=1"}).status == 2);
+}
+
+BOOST_AUTO_TEST_CASE(only_options_of_methods_and_of_beam_search_vary) {
+  BOOST_TEST(
+      json_of({"vary", runs().recurrent, "--vary", "beam=1,2", "--on", "test"}).at("tables")[0].at("rows").size() ==
+      2u);
+  const Folder folder;
+  const std::string out = (folder / "out").string();
+  for (const std::string& wrong :
+       {std::string("metrics=bleu,rouge"), "out=" + out, std::string("data=nosuch"), std::string("treshold=1")}) {
+    const Ended done = ended("analyze", {"vary", runs().recurrent, "--vary", wrong});
+    BOOST_TEST(done.status == 2, wrong);
+    BOOST_TEST(contains(done.err, "--vary: '" + wrong.substr(0, wrong.find('=')) + "' cannot vary"), done.err);
+    for (const char* allowed : {"threshold", "beam, length-penalty"}) BOOST_TEST(contains(done.err, allowed), done.err);
+    BOOST_TEST(done.err.find('\n') == done.err.size() - 1, done.err);
+  }
+  BOOST_TEST(!std::filesystem::exists(out));
 }
 
 BOOST_AUTO_TEST_CASE(charts_of_finished_runs_compare_them_with_the_first) {
@@ -409,6 +425,88 @@ BOOST_AUTO_TEST_CASE(charts_of_finished_runs_compare_them_with_the_first) {
   const Json lengths = json_of({"lengths", runs().classifier, "--buckets", "4,8"}).at("tables")[0].at("rows");
   for (const Json& row : lengths) examples += row.at("examples").get<std::int64_t>();
   BOOST_TEST(examples == 20);
+}
+
+BOOST_AUTO_TEST_CASE(charts_of_finished_runs_are_of_one_task) {
+  const Folder folder;
+  const auto save = [&](const std::string& name, const std::string& program, const std::string& metric) {
+    RunResult run{.row = name, .directory = folder / name};
+    run.configuration = Json{{"program", program}};
+    if (metric.empty())
+      run.failure = "training diverged at update 2";
+    else
+      run.tests = {{.examples = {{.input = "a b", .reference = "c d", .hypothesis = "c d"}}, .metrics = {metric}}};
+    std::filesystem::create_directories(run.directory);
+    save_result(run);
+    return run.directory.string();
+  };
+  const std::string bleu = save("bleu", "translate", "bleu"), chrf = save("chrf", "translate", "chrf"),
+                    labels = save("labels", "sentiment", "accuracy"), diverged = save("diverged", "translate", "");
+  const std::map<std::vector<std::string>, std::string> mistakes{
+      {{"lengths", bleu, labels}, "is a run of translate, " + labels + " of sentiment"},
+      {{"ngrams", bleu, labels}, "is a run of translate, " + labels + " of sentiment"},
+      {{"lengths", bleu, chrf}, "the first metric of " + bleu + " is bleu, of " + chrf + " chrf"},
+      {{"ngrams", labels, labels}, "is a run of sentiment, which writes no texts"},
+      {{"lengths", bleu, "runs/none"}, "runs/none: there is no such directory"},
+      {{"ngrams", bleu, diverged}, diverged + ": the run has no test scores: training diverged at update 2"},
+      {{"lengths", folder.path.string()}, "the run is not finished: it has no result.json"}};
+  for (const auto& [flags, message] : mistakes) {
+    const Ended done = ended("analyze", flags);
+    BOOST_TEST(done.status == 2);
+    BOOST_TEST(contains(done.err, message), done.err);
+    BOOST_TEST(done.err.find('\n') == done.err.size() - 1, done.err);
+  }
+  BOOST_TEST(ended("analyze", {"lengths", bleu, bleu}).status == 0);
+}
+
+BOOST_AUTO_TEST_CASE(words_that_a_run_does_not_know_are_named) {
+  const Ended unknown =
+      ended("analyze", {runs().translation, "--text", "zzyzx qqq zzyzx", "--target", "zzyzx", "--format", "html"});
+  BOOST_TEST(unknown.status == 0, unknown.err);
+  BOOST_TEST(unknown.err ==
+             "--text: read as <unk>, because the run's vocabulary lacks them: zzyzx, qqq\n"
+             "--target: read as <unk>, because the run's vocabulary lacks them: zzyzx\n");
+  BOOST_TEST(contains(ended("analyze", {runs().classifier, "--text", "zzyzx"}).err, "lacks them: zzyzx\n"));
+  for (const std::string& run : {runs().translation, runs().classifier}) {
+    const Ended invalid = ended("analyze", {run, "--text", "a\xff"});
+    BOOST_TEST(invalid.status == 2);
+    BOOST_TEST(contains(invalid.err, "--text: not UTF-8: byte 2"), invalid.err);
+    BOOST_TEST(contains(ended("analyze", {run, "--text", " "}).err, "--text: has no words"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(runs_have_the_titles_that_reports_give_them) {
+  const Folder folder;
+  RunResult run{.row = "model", .directory = folder.path / "a"};
+  std::filesystem::create_directories(run.directory);
+  save_result(run);
+  BOOST_TEST(title_of_run(run.directory) == "a");
+  run.row = "global", run.trial = "rate=1";
+  save_result(run);
+  BOOST_TEST(title_of_run(run.directory) == "global rate=1");
+  BOOST_TEST(title_of_run(folder.path) == folder.path.filename().string());  // not finished
+}
+
+BOOST_AUTO_TEST_CASE(a_row_of_mean_heads_has_the_mean_of_their_softmaxes) {
+  const SentenceView sentence = AnalyzedRun::open(runs().classifier)->sentence(0);
+  for (const AttentionView& view : sentence.attentions) {
+    const auto softmaxes = [&](std::int64_t head) {
+      std::vector<std::pair<double, double>> found;  // without the bias, and with it
+      for (const Json& row : row_finding(view, head, 1).tables.at(0).table.json())
+        found.emplace_back(row.at("softmax of energies"), row.at("revised weight"));
+      return found;
+    };
+    const std::int64_t heads = view.at("weights").heads;
+    BOOST_TEST_REQUIRE(heads == 4);
+    std::vector<double> mean(view.keys.size(), 0);
+    for (std::int64_t h = 1; h <= heads; ++h)
+      for (std::size_t j = 0; j < mean.size(); ++j) mean[j] += softmaxes(h)[j].first / double(heads);
+    for (std::size_t j = 0; j < mean.size(); ++j) {
+      const auto [plain, revised] = softmaxes(0)[j];
+      BOOST_TEST(std::abs(plain - mean[j]) < 1e-9);
+      if (view.method == "global" || view.layer == 2) BOOST_TEST(std::abs(plain - revised) < 1e-5);  // no bias
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(other_views_of_a_run_are_made) {
@@ -436,7 +534,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_one_line_that_says_what_would_be_right) {
       {{"mas"}, "did you mean"},
       {{"model", runs().translation, "--format", "svg"}, "this has no picture"},
       {{"model", runs().translation, runs().recurrent}, "this command reads one run only"},
-      {{"model", runs().translation, "--out", "a.doc"}, "the ending says no format"}};
+      {{"model", runs().translation, "--out", "a.doc"}, "--out a.doc: unknown ending '.doc'; expected .txt, .tsv,"}};
   for (const auto& [flags, message] : mistakes) {
     const Ended done = ended("analyze", flags);
     BOOST_TEST(done.status == 2);

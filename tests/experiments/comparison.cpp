@@ -219,6 +219,9 @@ BOOST_AUTO_TEST_CASE(a_failed_run_leaves_its_row_and_its_reason) {
   BOOST_TEST(trials == "row,trial,development accuracy\na,x=1,\na,x=2,7\n");
   const std::string caption = comparison_caption(rows);
   BOOST_TEST(contains(caption, "\nbad seed 1: training diverged\nhalf seed 1: training diverged\n"), caption);
+  // the others are tested against the first row that has a finished run, and the caption says so
+  BOOST_TEST(contains(caption, "against 'half' (all runs of 'bad' failed), two-sided paired bootstrap"), caption);
+  BOOST_TEST(comparison_table(rows).csv() == comparison_table(rows, 1).csv());
 }
 
 BOOST_AUTO_TEST_CASE(a_row_that_diverges_is_reported_and_the_others_are_finished) {

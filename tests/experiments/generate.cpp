@@ -3,6 +3,7 @@
 #include <set>
 
 #include <boost/test/unit_test.hpp>
+#include <fmt/core.h>
 
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/program/run_log.h"
@@ -113,6 +114,38 @@ BOOST_AUTO_TEST_CASE(characters_are_linked_where_their_words_are) {
         if (of_words.count({source_word[i], target_word[j]})) expected.insert({std::int64_t(i), std::int64_t(j)});
     BOOST_TEST((links.possible == expected));
   }
+}
+
+BOOST_AUTO_TEST_CASE(files_of_the_user_are_not_overwritten_unless_told_so) {
+  for (const auto& [grammar, name] : {std::pair("mt", "dev.align"),
+                                      {"sum", "test.headline"},
+                                      {"lm", "dev.txt"},
+                                      {"sent", "train.tsv"},
+                                      {"sva", "sva_hard.tsv"}}) {
+    const Folder folder;
+    std::ofstream(folder / name) << "mine\n";
+    std::vector<std::string> flags{grammar, "--out", folder.path.string()};
+    if (std::string(grammar) == "sva")
+      flags.insert(flags.end(), {"--examples", "400"});
+    else
+      flags.insert(flags.end(), {"--train", "3", "--dev", "3", "--test", "3"});
+    const Ended refused = ended("generate", flags);
+    BOOST_TEST(refused.status == 2);
+    BOOST_TEST(refused.err == fmt::format("generate {}: {}: the file exists; give --overwrite to replace it, or "
+                                          "another --out\n",
+                                          grammar, (folder / name).string()));
+    BOOST_TEST(contents(folder / name) == "mine\n");
+    BOOST_TEST(folder.files() == 1u, grammar);
+    require_done("generate", joined(flags, {"--overwrite"}));
+    BOOST_TEST(contents(folder / name) != "mine\n");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_command_that_trains_is_quoted_for_a_shell) {
+  const Folder folder;
+  const std::string out = (folder / "g 7").string();
+  const Ended done = ended("generate", {"sum", "--out", out, "--train", "3", "--dev", "3", "--test", "3"});
+  BOOST_TEST(done.out.ends_with("\nsummarize --data '" + out + "' --source article --target headline\n"), done.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_failure_is_one_line_and_leaves_older_files) {

@@ -3,11 +3,14 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/report/axis.h"
 #include "experiments/support/report/html.h"
+#include "experiments/support/report/run_collection.h"
 #include "experiments/support/report/svg.h"
+#include "experiments/support/training/record.h"
 #include "tests/experiments/markup.h"
-#include "tests/files.h"
+#include "tests/experiments/programs.h"
 
 using namespace fovea;
 
@@ -23,6 +26,26 @@ std::vector<double> ticks_of(double low, double high, bool logarithmic = false) 
   Axis axis{"x", logarithmic, low, high};
   return AxisScale(axis, {}, AxisScale::Ends::at_ticks, 0, 1).ticks();
 }
+
+/// A run in `directory`. Its answers are right where `right` has a 1; without answers its training diverged.
+RunResult saved_run(const std::filesystem::path& directory, const std::string& program, const std::string& row,
+                    const std::string& right) {
+  std::filesystem::create_directories(directory);
+  RunResult run{.row = row, .directory = directory, .parameters = 10};
+  run.configuration = Json{{"program", program}, {"data", "some"}, {"attention", row}};
+  TestResult test{.metrics = {"accuracy"}};
+  for (char one : right)
+    test.examples.push_back({.input = "a", .reference = "yes", .hypothesis = one == '1' ? "yes" : "no"});
+  if (program == "translate") test.measurements.push_back({"AER", 0.5, 3});
+  if (right.empty())
+    run.failure = "training diverged at update 2";
+  else
+    run.tests = {test};
+  save_result(run);
+  return run;
+}
+
+void damage(const std::filesystem::path& run) { std::filesystem::resize_file(run / "result.json", 50); }
 
 }  // namespace
 
@@ -184,6 +207,127 @@ BOOST_AUTO_TEST_CASE(labels_are_short) {
   BOOST_TEST(label(0, 1, 0.6000000000000001) == "0.6");
   BOOST_TEST(label(1e-5, 1, 2e-5, true) == "2e-5");
   BOOST_TEST(label(1e-5, 1, 0.01, true) == "0.01");
+}
+
+BOOST_AUTO_TEST_CASE(each_of_several_groups_has_its_name_in_every_format) {
+  Folder folder;
+  const std::string a = (folder / "a").string(), b = (folder / "b").string();
+  saved_run(a, "agreement", "global", "1100");
+  saved_run(b, "translate", "gaussian", "1110");
+  const auto report = [&](const char* format) {
+    const Ended made = ended("report", {a, b, "--format", format});
+    BOOST_TEST_REQUIRE(made.status == 0, made.err);
+    BOOST_TEST(made.err == "The runs form 2 groups (other program or other test set); each gets its own table.\n");
+    return made.out;
+  };
+  const Json json = Json::parse(report("json"));
+  BOOST_TEST_REQUIRE(json.size() == 2u);
+  BOOST_TEST(json[0].at("group") == "agreement: some, test: 4 examples");
+  BOOST_TEST(json[0].at("rows").at(0).at("model") == "global");
+  BOOST_TEST(json[1].at("rows").at(0).at("AER") == 0.5);
+  BOOST_TEST(report("csv") ==
+             "group,model,accuracy %,parameters,AER\n"
+             "\"agreement: some, test: 4 examples\",global,50,10,\n"
+             "\"translate: some, test: 4 examples\",gaussian,75,10,0.5\n");
+  const std::string latex = report("latex");
+  BOOST_TEST(latex.starts_with("% agreement: some, test: 4 examples\n\\begin{tabular}"), latex);
+  BOOST_TEST(contains(latex, "\n% translate: some, test: 4 examples\n\\begin{tabular}"), latex);
+  BOOST_TEST(contains(report("markdown"), "\n## translate: some, test: 4 examples\n\n|"));
+  // the rows of one group stand alone
+  const Ended one = ended("report", {a, "--format", "json"});
+  BOOST_TEST(Json::parse(one.out).at(0).at("model") == "global");
+}
+
+BOOST_AUTO_TEST_CASE(damaged_and_failed_runs_are_named_and_the_others_reported) {
+  Folder folder;
+  saved_run(folder / "good", "agreement", "global", "1100");
+  saved_run(folder / "truncated", "agreement", "gaussian", "1100");
+  damage(folder / "truncated");
+  saved_run(folder / "diverged", "sentiment", "gaussian", "");
+  const std::string damaged = (folder / "truncated/result.json").string() + ": not JSON: ",
+                    diverged = (folder / "diverged").string() + ": training diverged at update 2\n";
+  const Ended all = ended("report", {folder.path.string()});
+  BOOST_TEST(all.status == 0, all.err);
+  BOOST_TEST(contains(all.out, "\nglobal "), all.out);
+  BOOST_TEST(all.err.starts_with(damaged), all.err);
+  BOOST_TEST(all.err.ends_with("\n" + diverged), all.err);
+  BOOST_TEST(count(all.err, "\n") == 2u, all.err);
+  BOOST_TEST(ended("report", {folder.path.string(), "--format", "html"}).status == 0);
+
+  const Ended index = ended("report", {folder.path.string(), "--index"});
+  BOOST_TEST(index.status == 0, index.err);
+  BOOST_TEST(index.err.starts_with(damaged), index.err);
+  const std::string page = contents(folder / "index.html");
+  BOOST_TEST(markup_error(page) == "");
+  for (const char* cell : {"<td>damaged</td>", "<td>failed</td>", "<td>truncated</td>"})
+    BOOST_TEST(contains(page, cell), cell);
+
+  for (const char* lost : {"truncated", "diverged"}) {
+    const Ended none = ended("report", {(folder / lost).string()});
+    BOOST_TEST(none.status == 2);
+    BOOST_TEST(contains(none.err, lost), none.err);
+    BOOST_TEST(count(none.err, "\n") == 1u, none.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_json_of_any_content_stops_no_report) {
+  Folder folder;
+  saved_run(folder / "a", "agreement", "global", "1100");
+  for (const char* content :
+       {"3", "{", "{\"started\": {}}", "[3, null, {\"started\": 7, \"machine\": [], \"commit\": null}]"}) {
+    std::ofstream(folder / "a/run.json") << content;
+    for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--format", "html"}, {"--index"}}) {
+      const Ended done = ended("report", joined({folder.path.string()}, flags));
+      BOOST_TEST(done.status == 0, content << ": " << done.err);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_row_that_others_are_tested_against_is_the_one_that_is_named) {
+  Folder folder;
+  saved_run(folder / "a", "agreement", "global", "1100");
+  saved_run(folder / "b", "agreement", "gaussian", "");
+  saved_run(folder / "c", "agreement", "relative", "1110");
+  const auto report = [&](const std::vector<std::string>& flags) {
+    return ended("report", joined({(folder / "a").string(), (folder / "b").string(), (folder / "c").string()}, flags));
+  };
+  BOOST_TEST(contains(report({"--baseline", "relative"}).out, " against 'relative', two-sided"));
+  BOOST_TEST(
+      contains(report({"--baseline", "gaussian"}).out, " against 'global' (all runs of 'gaussian' failed), two-sided"));
+  const Ended both = report({"--baseline", "global", "--sheet", "yang-table-1"});
+  BOOST_TEST(both.status == 2);
+  BOOST_TEST(contains(both.err, "--baseline: not with --sheet"), both.err);
+}
+
+BOOST_AUTO_TEST_CASE(links_lead_to_directories_of_any_name) {
+  BOOST_TEST(link_to("a b/50%#?x:é.html") == "a%20b/50%25%23%3Fx%3A%C3%A9.html");
+  Folder folder;
+  saved_run(folder / "a #1%", "agreement", "global", "1100");
+  std::ofstream(folder / "a #1%/report.html") << "page";
+  BOOST_TEST(ended("report", {folder.path.string(), "--index"}).status == 0);
+  BOOST_TEST(contains(contents(folder / "index.html"), "<a href=\"a%20%231%25/report.html\">a #1%</a>"));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_without_a_row_is_named_after_its_directory) {
+  Folder folder;
+  RunResult run{.row = "model", .directory = folder / "b"};
+  for (const char* same : {"b", "b/", "b/.", "c/../b"}) {
+    run.directory = folder / same;
+    BOOST_TEST(title_of(run) == "b", same);
+  }
+  run.row = "global";
+  BOOST_TEST(title_of(run) == "global");
+}
+
+BOOST_AUTO_TEST_CASE(figures_of_attentions_have_the_names_of_their_rows) {
+  Folder folder;
+  const HeadMaps maps{
+      .title = "weights", .queries = {"a"}, .keys = {"b"}, .heads = {{.name = "head 1", .values = {1}}}};
+  save_pictures(folder.path, {{.text = "a b", .pictures = {.maps = {maps}, .curves = {}}}});
+  Report page("attention");
+  add_attention_section(page, {{"gaussian", "", folder.path}});
+  BOOST_TEST_REQUIRE(page.figures().size() == 1u);
+  BOOST_TEST(page.figures()[0].title == "gaussian weights");
 }
 
 BOOST_AUTO_TEST_CASE(a_drawing_can_be_a_file_of_its_own) {

@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(every_table_and_figure_has_an_item_that_runs_something_at_e
   }
   for (const std::string& sheet : sheet_names()) BOOST_TEST(in_items.contains(sheet), sheet + " is in no item");
   for (const char* tier : {"smoke", "mini", "paper"}) {
-    NeededRuns needed(tier, "out");
+    NeededRuns needed(tier, {.out = "out"});
     for (const Box& box : boxes) {
       needed.add(box);
       for (const BoxCommand& command : box.commands)
@@ -42,14 +42,14 @@ BOOST_AUTO_TEST_CASE(every_table_and_figure_has_an_item_that_runs_something_at_e
 }
 
 BOOST_AUTO_TEST_CASE(rows_with_the_same_flags_are_one_run) {
-  NeededRuns needed("smoke", "out");
+  NeededRuns needed("smoke", {.out = "out"});
   const Texts nguyen = runs_of(needed, "N-T1"), yang = runs_of(needed, "Y-T3"), fan = runs_of(needed, "F-T3");
   Texts shared, by_all;
   std::set_intersection(nguyen.begin(), nguyen.end(), yang.begin(), yang.end(), std::back_inserter(shared));
   std::set_intersection(shared.begin(), shared.end(), fan.begin(), fan.end(), std::back_inserter(by_all));
   BOOST_TEST(shared.size() == 2u);  // plain attention, and a Gaussian in the first layers
   BOOST_TEST(by_all.size() == 1u);
-  NeededRuns mini("mini", "out");
+  NeededRuns mini("mini", {.out = "out"});
   for (const std::string& name : runs_of(mini, "N-T1")) BOOST_TEST(!needed.jobs().contains(name));
   BOOST_TEST(runs_of(mini, "N-T1").size() == 3 * nguyen.size());  // three seeds
 }

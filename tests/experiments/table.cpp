@@ -53,6 +53,17 @@ BOOST_AUTO_TEST_CASE(csv_has_full_precision_and_quotes) {
              "\"paper, <b>\",79.36,,,\n");
 }
 
+BOOST_AUTO_TEST_CASE(csv_of_several_tables_has_the_columns_of_all) {
+  Table other({"attention", "AER", "parameters"});
+  other.row({"window", Cell::number(0.25, 2), 7});
+  BOOST_TEST(Table::csv("group", {{"first", example()}, {"second, small", other}}) ==
+             "group,attention,accuracy,accuracy deviation,steps/s,parameters,AER\n"
+             "first,global,80.308,0.4213,1,12345,\n"
+             "first,\"heads(global*4, \"\"日本\"\")\",8.1,11.5,0.875,9,\n"
+             "first,\"paper, <b>\",79.36,,,,\n"
+             "\"second, small\",window,,,,7,0.25\n");
+}
+
 BOOST_AUTO_TEST_CASE(html_is_escaped_and_keeps_the_place_of_missing_deviations) {
   std::string html = example().html();
   BOOST_TEST(contains(html, "<td>paper, &lt;b&gt;</td>"));

@@ -8,7 +8,10 @@
 #include "experiments/support/data/agreement_data.h"
 #include "experiments/support/data/generated_text.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/terminal.h"
+#include "experiments/support/report/run_collection.h"
 #include "experiments/support/sequence/sequence_pictures.h"
+#include "experiments/support/text/words.h"
 #include "experiments/support/training/experiment.h"
 
 namespace fovea {
@@ -42,6 +45,21 @@ void name_methods(SentenceView& sentence, const AnalyzedRun& run) {
   }
 }
 
+/// Checks a text of the user's: it must be UTF-8. Prints a note with the words that the vocabulary does not have.
+void check_text(const std::string& flag, const std::string& text, const Tokenizer& tokenizer) {
+  const std::size_t invalid = invalid_utf8(text);
+  require(invalid == std::string::npos, "{}: not UTF-8: byte {}", flag, invalid + 1);
+  std::vector<std::string> unknown;
+  for (std::string_view word : split_words(text)) {
+    const std::vector<int> tokens = tokenizer.encode(word);
+    const bool is_new = std::find(unknown.begin(), unknown.end(), printable(word)) == unknown.end();
+    if (std::count(tokens.begin(), tokens.end(), unknown_id) > 0 && is_new) unknown.push_back(printable(word));
+  }
+  if (!unknown.empty())
+    fmt::print(stderr, "{}: read as {}, because the run's vocabulary lacks them: {}\n", flag,
+               tokenizer.token(unknown_id), first_few(unknown));
+}
+
 /// A run of an encoder-decoder or a language model.
 class SequenceRun : public AnalyzedRun {
  public:
@@ -62,10 +80,12 @@ class SequenceRun : public AnalyzedRun {
   SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
     TextPair pair{.source = text, .target = target.value_or(""), .alignment = {}};
     if (!model_->has_source()) pair = {.source = "", .target = text, .alignment = {}};
+    require(!split_words(text).empty(), "--text: has no words");
+    check_text("--text", text, model_->has_source() ? *tokenizers_.source : *tokenizers_.target);
+    if (target) check_text("--target", *target, *tokenizers_.target);
     const std::int64_t longest = options_.data.text.text.max_length;
     EncodedPairs pairs;
     const auto source = model_->has_source() ? tokens_of(*tokenizers_.source, text, longest) : std::vector<int>();
-    require(!model_->has_source() || !source.empty(), "--text: has no words");
     if (model_->has_source() && !target) {
       EncodedPairs alone;
       alone.append(source, {});
@@ -169,6 +189,8 @@ class ClassifierRun : public AnalyzedRun {
   }
   SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
     require(!target, "--target: only with --text of an encoder-decoder");
+    require(!split_words(text).empty(), "--text: has no words");
+    check_text("--text", text, *tokenizer_);
     return view({.text = text}, "");
   }
   const Module& model() const override { return *model_; }
@@ -231,9 +253,8 @@ SequenceOptions sequence_options(const std::filesystem::path& run, const std::ve
 }
 
 std::string title_of_run(const std::filesystem::path& run) {
-  const std::optional<RunResult> result = load_result(run);
-  if (result && !result->row.empty()) return result->row + (result->trial.empty() ? "" : " " + result->trial);
-  return (run / ".").lexically_normal().parent_path().filename().string();
+  const RunResult result = load_result(run).value_or(RunResult{.directory = run});
+  return title_of(result) + (result.trial.empty() ? "" : " " + result.trial);
 }
 
 std::unique_ptr<AnalyzedRun> AnalyzedRun::open(const std::filesystem::path& run, Part part) {

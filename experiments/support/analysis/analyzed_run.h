@@ -13,14 +13,14 @@
 
 namespace fovea {
 
-/// The options of a run of `translate`, `summarize` or `language_model`, from its config.json, with `flags` in the
-/// place of what it says. Throws Error for a run of another program.
+/// The options of a run of `translate`, `summarize` or `language_model`, from its config.json; `flags` override it.
+/// Throws Error for a run of another program.
 SequenceOptions sequence_options(const std::filesystem::path& run, const std::vector<std::string>& flags = {});
 
 /// The name of the program whose run this is. Throws Error if the directory is not that of a trained run.
 std::string program_of(const std::filesystem::path& run);
 
-/// A short name for tables: the run's row in its comparison, or else the name of the directory.
+/// The run's title_of(), followed by its trial of a search if there is one. The run need not be finished.
 std::string title_of_run(const std::filesystem::path& run);
 
 class AnalyzedRun {
@@ -33,7 +33,9 @@ class AnalyzedRun {
   virtual std::size_t size() = 0;
   /// Sentence k, from 0: for encoder-decoders and language models under teacher forcing.
   virtual SentenceView sentence(std::size_t k) = 0;
-  /// A text of the user's. `target` is its translation or summary; without it, the model's own is taken.
+  /// A text of the user's. `target` is its translation or summary; without it, the model's own is taken. Names the
+  /// words that the vocabulary does not have on standard error. Throws Error for a text without words, and for bytes
+  /// that are not UTF-8.
   virtual SentenceView text(const std::string& text, const std::optional<std::string>& target) = 0;
   virtual const Module& model() const = 0;
   /// The sub-layers of a layer of the encoder or the decoder, in order.

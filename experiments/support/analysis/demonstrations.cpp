@@ -262,14 +262,17 @@ Finding distance_bound(const DistanceBound& options) {
     return result;
   };
   std::vector<double> ratios;
+  constexpr double bound = 9, rounding = 1e-9;
   std::int64_t above = 0;
   for (std::int64_t k = 0; k < options.draws; ++k) {
     const Vector a = draw(d), b = draw(d), c = draw(d), query = draw(d * d), key = draw(d * d);
     const Vector aq = times(a, query), bq = times(b, query), bk = times(b, key), ck = times(c, key);
     const double delta = std::max({squared_distance(aq, bk), squared_distance(bq, bk), squared_distance(bq, ck)});
     ratios.push_back(squared_distance(aq, ck) / delta);
-    above += ratios.back() > 9;
+    above += ratios.back() > bound + rounding;
   }
+  require(above == 0, "{} of {} draws are above 9 delta; the largest is {:.6f} delta", above, options.draws,
+          *std::max_element(ratios.begin(), ratios.end()));
   // the bound is reached where the three steps a → b → b → c are one vector
   const Vector step = draw(d), at = draw(d);
   Vector three(d);

@@ -42,8 +42,9 @@ struct LocationDemo {
 };
 Finding location_demo(const LocationDemo& options);
 
-/// Draws vectors a, b, c and matrices W_Q, W_K and compares the distance of a W_Q and c W_K with the largest of those
-/// by way of b: |a W_Q - c W_K|^2 <= 9 delta. Fan et al. 2021, eq. 10.
+/// Draws vectors a, b, c and matrices W_Q, W_K and compares the distance of a W_Q and c W_K with the largest of the
+/// three distances on the path a, b, c: |a W_Q - c W_K|^2 <= 9 delta. Fan et al. 2021, eq. 10. distance_bound() throws
+/// Error if a draw is above the bound.
 struct DistanceBound {
   std::int64_t draws = 10'000, width = 8;
   std::uint64_t seed = 1;

@@ -214,7 +214,7 @@ const std::vector<Identity> identities{
      [](const Draws& draws) {
        return largest_difference(draws.output("gaussian(window=fixed, width=1000000)"), draws.output("global"));
      }},
-    {"Shu", "flexible attention whose penalties are 0 and whose threshold is infinite is its score", 1e-9,
+    {"Shu", "flexible attention with penalties of 0 and an infinite threshold equals its score alone", 1e-9,
      [](const Draws& draws) {
        return largest_difference(draws.output("classic(dot + flexible(sigma=1000000))", {}, Place::cross),
                                  draws.output("classic(dot)"));
@@ -228,14 +228,14 @@ const std::vector<Identity> identities{
      [](const Draws& draws) {
        return largest_of(localness, [&](const std::string& one) { return later_token_difference(draws, one); });
      }},
-    {"Watson", "local-m with a window as long as the sentence is its score, whichever it is", 1e-12,
+    {"Watson", "local-m with a window over the whole sentence equals its score alone, for any score", 1e-12,
      [](const Draws& draws) {
        return largest_of(scores, [&](const std::string& score) {
          return largest_difference(draws.output("classic(" + score + " + local_m(half_width=100))"),
                                    draws.output("classic(" + score + ")"));
        });
      }},
-    {"Watson", "local-p with a very long window is its score, whichever it is", 1e-9,
+    {"Watson", "local-p with a very long window equals its score alone, for any score", 1e-9,
      [](const Draws& draws) {
        return largest_of(scores, [&](const std::string& score) {
          return largest_difference(draws.output("classic(" + score + " + local_p(half_width=1000000))"),

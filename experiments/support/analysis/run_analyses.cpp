@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include <fmt/core.h>
 
@@ -17,10 +18,12 @@
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
+#include "experiments/support/report/run_collection.h"
 #include "experiments/support/sequence/sequence_testing.h"
 #include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/record.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
@@ -36,15 +39,23 @@ std::size_t for_sentences(AnalyzedRun& run, const SentenceChoice& choice, const 
   return count;
 }
 
-/// The titles of the runs, made different by the names of their directories where they are not.
+/// Calls visitor(view) for every attention of the chosen sentences. Returns the number of sentences.
+template <class Visitor>
+std::size_t for_attentions(const Path& path, const SentenceChoice& choice, const Visitor& visitor) {
+  const auto run = AnalyzedRun::open(path, choice.part);
+  return for_sentences(*run, choice, [&](const SentenceView& sentence) {
+    for (const AttentionView& view : sentence.attentions) visitor(view);
+  });
+}
+
+/// The titles of the runs. Equal titles are followed by the directories.
 std::vector<std::string> titles_of(const Runs& runs) {
-  std::map<std::string, int> count;
-  for (const Path& run : runs) ++count[title_of_run(run)];
   std::vector<std::string> titles;
-  for (const Path& run : runs) {
-    const std::string title = title_of_run(run);
-    titles.push_back(count[title] == 1 ? title : fmt::format("{} ({})", title, run.lexically_normal().string()));
-  }
+  for (const Path& run : runs) titles.push_back(title_of_run(run));
+  const std::vector<std::string> all = titles;
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    if (std::count(all.begin(), all.end(), all[r]) > 1)
+      titles[r] += fmt::format(" ({})", runs[r].lexically_normal().string());
   return titles;
 }
 
@@ -159,21 +170,38 @@ Finding attention_finding(const AttentionView& view, const std::string& what, st
   return finding;
 }
 
+namespace {
+
+/// The softmax of one head's scores over the keys that the query sees.
+std::vector<double> softmax_of_seen(const std::vector<double>& scores, const std::vector<double>& seen) {
+  std::vector<double> weights(scores.size(), 0);
+  double largest = -HUGE_VAL, sum = 0;
+  for (std::size_t j = 0; j < scores.size(); ++j)
+    if (seen[j] > 0) largest = std::max(largest, scores[j]);
+  for (std::size_t j = 0; j < scores.size(); ++j) sum += weights[j] = seen[j] > 0 ? std::exp(scores[j] - largest) : 0;
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+}  // namespace
+
 Finding row_finding(const AttentionView& view, std::int64_t head, std::int64_t query) {
   const std::size_t I = view.queries.size(), J = view.keys.size();
   require(query >= 0 && query < std::int64_t(I), "--query {}: the sentence has {} queries, counted from 0", query, I);
-  const auto row = [&](const char* name) {
-    const std::vector<double> all = view.head(view.at(name), head);
+  const auto row = [&](const char* name, std::int64_t h) {
+    const std::vector<double> all = view.head(view.at(name), h);
     const auto begin = all.begin() + query * static_cast<std::ptrdiff_t>(J);
     return std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(J));
   };
-  const std::vector<double> scores = row("scores"), bias = row("bias"), seen = row("seen"), weights = row("weights");
+  const std::vector<double> scores = row("scores", head), bias = row("bias", head), weights = row("weights", head);
+  // The weights of several heads are averaged, and so are their softmaxes: that of mean scores would be another thing.
+  const std::vector<std::int64_t> heads =
+      heads_of(view.at("scores"), head > 0 ? std::optional(head) : std::optional<std::int64_t>());
   std::vector<double> plain(J, 0);
-  double largest = -HUGE_VAL, sum = 0;
-  for (std::size_t j = 0; j < J; ++j)
-    if (seen[j] > 0) largest = std::max(largest, scores[j]);
-  for (std::size_t j = 0; j < J; ++j) sum += plain[j] = seen[j] > 0 ? std::exp(scores[j] - largest) : 0;
-  for (double& weight : plain) weight /= sum;
+  for (std::int64_t h : heads) {
+    const std::vector<double> of_head = softmax_of_seen(row("scores", h), row("seen", h));
+    for (std::size_t j = 0; j < J; ++j) plain[j] += of_head[j] / double(heads.size());
+  }
   return {
       .title =
           fmt::format("{}, {}, query {} “{}”", view.title(), head_name(head), query, view.queries[std::size_t(query)]),
@@ -193,18 +221,23 @@ Finding row_finding(const AttentionView& view, std::int64_t head, std::int64_t q
 
 namespace {
 
-/// The centers and widths of every head of an attention, over all queries of all sentences.
+/// The values of a quantity for each head of an attention, over all queries of all sentences.
 using HeadValues = std::vector<std::vector<double>>;
 struct Widths {
   HeadValues centers, widths;
-
-  static void add(HeadValues& to, const AttentionView& view, const ViewedQuantity* quantity) {
-    if (!quantity) return;
-    to.resize(static_cast<std::size_t>(quantity->heads));
-    for (std::int64_t h = 1; h <= quantity->heads; ++h)
-      for (double value : view.head(*quantity, h)) to[std::size_t(h) - 1].push_back(value);
-  }
 };
+
+void add_values(HeadValues& to, const AttentionView& view, const ViewedQuantity* quantity) {
+  if (!quantity) return;
+  to.resize(static_cast<std::size_t>(quantity->heads));
+  for (std::int64_t h = 1; h <= quantity->heads; ++h)
+    for (double value : view.head(*quantity, h)) to[std::size_t(h) - 1].push_back(value);
+}
+
+/// The values of head h, from 0; none if the attention does not have the quantity.
+std::vector<double> values_of(const HeadValues& heads, std::size_t h) {
+  return h < heads.size() ? heads[h] : std::vector<double>();
+}
 
 std::vector<double> all_of(const HeadValues& heads) {
   std::vector<double> all;
@@ -214,30 +247,44 @@ std::vector<double> all_of(const HeadValues& heads) {
 
 std::string place_text(const Where& where) { return fmt::format("{}, layer {}", name_of(where.place), where.layer); }
 
+/// The charts of one layer: a point for each query, and the distribution of the widths.
+struct WidthCharts {
+  ScatterPlot points;
+  Histogram widths;
+
+  void add(const std::string& run, const Where& where, const Widths& values) {
+    points.title = place_text(where) + ": centers and widths", points.x = {"center P"}, points.y = {"width D"};
+    widths.title = place_text(where) + ": widths", widths.x = {"width D, tokens"};
+    Series series{.name = run};
+    const std::vector<double> P = all_of(values.centers), D = all_of(values.widths);
+    constexpr std::size_t most_points = 1500;
+    for (std::size_t i = 0; P.size() == D.size() && i < P.size(); i += P.size() / most_points + 1)
+      series.x.push_back(P[i]), series.y.push_back(D[i]);
+    points.series.push_back(series);
+    widths.groups.push_back({run, D});
+  }
+};
+
 }  // namespace
 
 Finding widths_finding(const Runs& runs, const SentenceChoice& sentences) {
   const std::vector<std::string> titles = titles_of(runs);
   Table table({"run", "place", "layer", "head", "center P", "width D", "queries"});
-  std::map<std::string, std::pair<ScatterPlot, Histogram>> charts;  // by layer
+  std::map<std::string, WidthCharts> charts;  // by layer
   LineChart by_head{.title = "Mean width of each head", .x = {"head"}, .y = {"D, tokens"}};
   std::size_t count = 0;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     std::map<Where, Widths> found;
-    const auto run = AnalyzedRun::open(runs[r], sentences.part);
-    count = for_sentences(*run, sentences, [&](const SentenceView& sentence) {
-      for (const AttentionView& view : sentence.attentions) {
-        if (!view.find("center") && !view.find("width")) continue;
-        Widths::add(found[where_of(view)].centers, view, view.find("center"));
-        Widths::add(found[where_of(view)].widths, view, view.find("width"));
-      }
+    count = for_attentions(runs[r], sentences, [&](const AttentionView& view) {
+      if (!view.find("center") && !view.find("width")) return;
+      add_values(found[where_of(view)].centers, view, view.find("center"));
+      add_values(found[where_of(view)].widths, view, view.find("width"));
     });
     require(!found.empty(), "{}: none of its attentions has a center or a width", runs[r].string());
     for (const auto& [where, values] : found) {
       Series heads{.name = (runs.size() > 1 ? titles[r] + ", " : "") + place_text(where)};
       for (std::size_t h = 0; h < std::max(values.centers.size(), values.widths.size()); ++h) {
-        const std::vector<double> none, &P = h < values.centers.size() ? values.centers[h] : none,
-                                        &D = h < values.widths.size() ? values.widths[h] : none;
+        const std::vector<double> P = values_of(values.centers, h), D = values_of(values.widths, h);
         table.row({titles[r], name_of(where.place), where.layer, h + 1, Cell::mean_of(P, 2), Cell::mean_of(D, 2),
                    std::max(P.size(), D.size())});
         if (D.empty()) continue;
@@ -247,23 +294,14 @@ Finding widths_finding(const Runs& runs, const SentenceChoice& sentences) {
       }
       if (values.widths.empty()) continue;
       by_head.series.push_back(heads);
-      auto& [scatter, histogram] = charts[place_text(where)];
-      scatter.title = place_text(where) + ": centers and widths", scatter.x = {"center P"}, scatter.y = {"width D"};
-      histogram.title = place_text(where) + ": widths", histogram.x = {"width D, tokens"};
-      Series points{.name = titles[r]};
-      const std::vector<double> P = all_of(values.centers), D = all_of(values.widths);
-      constexpr std::size_t most_points = 1500;
-      for (std::size_t i = 0; P.size() == D.size() && i < P.size(); i += P.size() / most_points + 1)
-        points.x.push_back(P[i]), points.y.push_back(D[i]);
-      scatter.series.push_back(points);
-      histogram.groups.push_back({titles[r], D});
+      charts[place_text(where)].add(titles[r], where, values);
     }
   }
   Finding finding{
       .title = "Centers and widths of windows",
       .notes = {fmt::format("Means and standard deviations over all queries of {} sentences, in tokens.", count)},
       .tables = {{"", table}}};
-  for (const auto& [layer, chart] : charts) finding.figures.insert(finding.figures.end(), {chart.first, chart.second});
+  for (const auto& [layer, chart] : charts) finding.figures.insert(finding.figures.end(), {chart.points, chart.widths});
   if (!by_head.series.empty()) finding.figures.push_back(by_head);
   return finding;
 }
@@ -298,15 +336,13 @@ Finding mass_finding(const Runs& runs, const std::vector<int>& distances, bool b
   std::size_t count = 0;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     std::map<std::pair<Where, std::int64_t>, std::vector<double>> sums;  // by attention and head
-    const auto run = AnalyzedRun::open(runs[r], sentences.part);
-    count = for_sentences(*run, sentences, [&](const SentenceView& sentence) {
-      for (const AttentionView& view : sentence.attentions)
-        for (std::int64_t h = 0; h <= (by_head ? view.quantities.front().heads : 0); ++h) {
-          std::vector<double>& sum = sums[{where_of(view), h}];
-          const std::vector<double> shares = mass_within(view, h, distances);
-          sum.resize(shares.size());
-          for (std::size_t d = 0; d < shares.size(); ++d) sum[d] += shares[d];
-        }
+    count = for_attentions(runs[r], sentences, [&](const AttentionView& view) {
+      for (std::int64_t h = 0; h <= (by_head ? view.quantities.front().heads : 0); ++h) {
+        std::vector<double>& sum = sums[{where_of(view), h}];
+        const std::vector<double> shares = mass_within(view, h, distances);
+        sum.resize(shares.size());
+        for (std::size_t d = 0; d < shares.size(); ++d) sum[d] += shares[d];
+      }
     });
     for (auto& [key, sum] : sums) {
       const auto& [where, head] = key;
@@ -419,10 +455,8 @@ Finding alignment_finding(const Runs& runs, std::int64_t sentence, Part part) {
       if (!gold.possible.empty()) row[2] = Cell::number(alignment_error_rate(alignment_statistics(links, gold)), 3);
       for (const Link& link : gold.possible) map.marked.emplace_back(int(link.target), int(link.source));
     }
-    const auto result = load_result(runs[r]);
-    for (const TestResult& test : result ? result->tests : std::vector<TestResult>())
-      for (const Measurement& measured : test.measurements)
-        if (measured.name == "AER") row[3] = Cell::number(measured.value, 3);
+    if (const auto result = load_result(runs[r]); result && !result->tests.empty())
+      row[3] = Cell::number(measured_value(result->tests.front(), "AER"), 3);
     table.row(row);
     finding.figures.push_back(map);
     if (r + 1 < runs.size()) continue;
@@ -444,21 +478,39 @@ Finding alignment_finding(const Runs& runs, std::int64_t sentence, Part part) {
 
 namespace {
 
-TestResult tested(const Path& run) {
+RunResult finished_run(const Path& run) {
+  require(std::filesystem::is_directory(run), "{}: there is no such directory", run.string());
   std::optional<RunResult> result = load_result(run);
-  require(result && !result->tests.empty(), "{}: the run is not finished: it has no results of a test", run.string());
-  return std::move(result->tests.front());
+  require(result.has_value(), "{}: the run is not finished: it has no result.json", run.string());
+  require(result->failure.empty(), "{}: the run has no test scores: {}", run.string(), result->failure);
+  require(!result->tests.empty(), "{}: the run has no test scores", run.string());
+  return std::move(*result);
+}
+
+/// The runs. Throws Error unless all are finished, of one program, and have the same first metric.
+std::vector<RunResult> runs_of_one_task(const Runs& runs) {
+  std::vector<RunResult> all;
+  for (const Path& run : runs) {
+    const RunResult &own = all.emplace_back(finished_run(run)), &first = all.front();
+    require(program_of(own) == program_of(first), "{} is a run of {}, {} of {}; their scores cannot be compared",
+            runs.front().string(), program_of(first), run.string(), program_of(own));
+    const std::string &metric = own.tests.front().metrics.front(), &wanted = first.tests.front().metrics.front();
+    require(metric == wanted, "the first metric of {} is {}, of {} {}; give runs with the same one",
+            runs.front().string(), wanted, run.string(), metric);
+  }
+  return all;
 }
 
 }  // namespace
 
 Finding length_finding(const Runs& runs, const std::vector<int>& ends) {
   require(std::is_sorted(ends.begin(), ends.end()), "--buckets: the lengths must grow");
+  const std::vector<RunResult> results = runs_of_one_task(runs);
   const std::vector<std::string> titles = titles_of(runs);
   Table table({"run", "words", "examples", "score", "value"});
   LineChart chart{.title = "Score by length", .x = {"words of the input, at most"}};
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    const TestResult test = tested(runs[r]);
+    const TestResult& test = results[r].tests.front();
     std::map<std::size_t, std::vector<TestedExample>> buckets;
     std::size_t longest = 0;
     for (const TestedExample& example : test.examples) {
@@ -484,13 +536,18 @@ Finding length_finding(const Runs& runs, const std::vector<int>& ends) {
 
 Finding ngram_finding(const Runs& runs, int longest) {
   require(runs.size() >= 2, "ngrams: needs at least two runs; the first is the one that the others are compared with");
+  const std::vector<RunResult> results = runs_of_one_task(runs);
+  const std::string program = program_of(results.front());
+  require(program == "translate" || program == "summarize",
+          "{} is a run of {}, which writes no texts; expected runs of translate or summarize", runs.front().string(),
+          program);
   const std::vector<std::string> titles = titles_of(runs);
   Table table({"run", "score", "n", "value", "gap"});
   LineChart charts[2] = {{.title = "Gap of n-gram scores", .x = {"n"}, .y = {"n-grams alone"}, .series = {}},
                          {.title = "Gap of BLEU-n", .x = {"n"}, .y = {"n-grams of 1 to n words"}, .series = {}}};
   std::vector<double> base;
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    const TestResult test = tested(runs[r]);
+    const TestResult& test = results[r].tests.front();
     std::vector<double> values;
     for (const TextScore& score : scores_of(test.examples, {"ngrams"}, test.options))
       values.push_back(score.metric.value());
@@ -558,13 +615,42 @@ std::string with_option(const std::string& specification, const std::string& nam
 
 namespace {
 
-/// The flags that give the option this value in all attentions that have it; if none has, the option is itself a flag.
+using MethodFlag = std::pair<const char*, const std::string*>;
+std::vector<MethodFlag> method_flags(const SequenceModelOptions& model) {
+  return {{"--attention", &model.attention},
+          {"--decoder-attention", &model.decoder_attention},
+          {"--cross-attention", &model.cross_attention}};
+}
+
+void add_options(const std::vector<MethodText>& sum, std::set<std::string>& names) {
+  for (const MethodText& method : sum) {
+    for (const Share& share : method.shares) add_options(share.sum, names);
+    if (const MethodEntry* entry = find_method(method.name))
+      for (const OptionDescription& option : describe_options(*entry)) names.insert(option.name);
+  }
+}
+
+/// Throws Error unless --vary can change the option: one of the model's attention methods, or a flag of beam search.
+/// Another flag would change nothing here, or the data and the files.
+void require_variable(const SequenceModelOptions& model, const std::string& name) {
+  static const std::vector<std::string> of_search{"beam",    "length-penalty", "min-length",
+                                                  "longest", "longest-ratio",  "no-repeat"};
+  std::set<std::string> of_methods;
+  for (const auto& [flag, text] : method_flags(model))
+    if (!text->empty()) add_options(parse_specification(*text), of_methods);
+  std::vector<std::string> names(of_methods.begin(), of_methods.end());
+  const std::string methods =
+      names.empty() ? "" : fmt::format("an option of the model's attention methods ({}), or ", listed(names));
+  names.insert(names.end(), of_search.begin(), of_search.end());
+  require(std::count(names.begin(), names.end(), name) > 0, "--vary: '{}' cannot vary; expected {}one of {}{}", name,
+          methods, listed(of_search), did_you_mean(name, names));
+}
+
+/// The flags that give the option this value in all attentions that have it; if none has, the option is a flag.
 std::vector<std::string> flags_of(const SequenceModelOptions& model, const std::string& name,
                                   const std::string& value) {
   std::vector<std::string> flags;
-  for (auto [flag, text] : {std::pair("--attention", &model.attention),
-                            {"--decoder-attention", &model.decoder_attention},
-                            {"--cross-attention", &model.cross_attention}}) {
+  for (const auto& [flag, text] : method_flags(model)) {
     const std::string changed = text->empty() ? "" : with_option(*text, name, value);
     if (!changed.empty()) flags.insert(flags.end(), {flag, changed});
   }
@@ -580,26 +666,28 @@ Finding trade_off_finding(const Path& run, const std::string& vary, const std::v
   const std::string name = vary.substr(0, equals);
   const SequenceOptions recorded = sequence_options(run);
   require(recorded.decodes(), "{}: --vary needs a run that decodes, of translate or summarize", run.string());
+  require_variable(recorded.model, name);
+  std::vector<std::pair<std::string, SequenceOptions>> options;  // of each value
+  for (std::string_view value : split_columns(std::string_view(vary).substr(equals + 1), ',')) {
+    std::vector<std::string> flags = flags_of(recorded.model, name, std::string(value));
+    if (!metrics.empty()) flags.insert(flags.end(), {"--metrics", metrics});
+    with_flag("--vary", [&] {
+      auto& [text, own] = options.emplace_back(value, sequence_options(run, flags));
+      own.trained.directory = run, own.check();
+    });
+  }
   const PairTokenizers tokenizers = load_tokenizers(run);
   std::optional<Table> table;
   LineChart chart{.title = fmt::format("Trade-off over {}", name)};
   for (Part part : parts) {
     const PairData data(recorded.data, recorded.batches, tokenizers, part, false);
     Series series{.name = name_of(part)};
-    for (std::string_view value : split_columns(std::string_view(vary).substr(equals + 1), ',')) {
-      std::vector<std::string> flags = flags_of(recorded.model, name, std::string(value));
-      if (!metrics.empty()) flags.insert(flags.end(), {"--metrics", metrics});
-      SequenceOptions options;
-      with_flag("--vary",
-                [&] { options = sequence_options(run, flags), options.trained.directory = run, options.check(); });
-      const auto model = options.load_model(tokenizers);
-      const TestResult test = test_model(*model, data.tests.front(), tokenizers, options, "stopped");
+    for (const auto& [value, own] : options) {
+      const TestResult test = test_model(*own.load_model(tokenizers), data.tests.front(), tokenizers, own, "stopped");
+      const double measured = measured_value(test, "window");
+      const double window = std::isnan(measured) ? *test.source_length : measured;
       std::vector<std::string> headings{"set", name, "window"};
-      std::vector<Cell> row{name_of(part), std::string(value), {}};
-      double window = *test.source_length;
-      for (const Measurement& measured : test.measurements)
-        if (measured.name == "window") window = measured.value;
-      row[2] = Cell::number(window, 2);
+      std::vector<Cell> row{name_of(part), value, Cell::number(window, 2)};
       for (const TextScore& score : test.scores()) {
         headings.push_back(score.name);
         row.push_back(Cell::number(score.metric.value(), score.decimals));

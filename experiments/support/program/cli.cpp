@@ -8,6 +8,7 @@
 #include "experiments/support/program/flag_value.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/terminal.h"
+#include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"
 
@@ -494,13 +495,7 @@ const std::string& Cli::program() const { return self_->program; }
 
 std::string Cli::command() const {
   std::string text = self_->program;
-  for (const std::string& argument : self_->arguments) {
-    const bool is_plain =
-        !argument.empty() && argument.find_first_of(" \t\n\"'\\$`;&|<>()*?[]#~!{}") == std::string::npos;
-    std::string quoted = "'";
-    for (char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += " " + (is_plain ? argument : quoted + "'");
-  }
+  for (const std::string& argument : self_->arguments) text += " " + quoted_for_shell(argument);
   return text;
 }
 

@@ -232,7 +232,7 @@ void add_attention_section(Report& report, const std::vector<PicturedRun>& runs)
     for (std::size_t k = 0; k < one.figures.size(); ++k) {
       if (one.figures[k].empty()) continue;
       report.text(one.sentences[k].at("text"));
-      for (const std::string& figure : one.figures[k]) report.add_figure(figure);
+      for (const std::string& figure : one.figures[k]) report.add_figure(figure, one.run->title);
     }
     if (one.left_out > 0) report.text(left_out(one.left_out, one.run->directory));
   }

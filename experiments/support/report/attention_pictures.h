@@ -17,12 +17,11 @@ namespace fovea {
 std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& examples,
                                           std::span<const std::int64_t> lengths, std::size_t count);
 
-/// A token as a word of a picture: the sub-word sign ▁ before a word is left out, alone it is a space.
+/// Removes a leading ▁; a lone ▁ becomes a space.
 std::string picture_label(const std::string& token);
 std::vector<std::string> picture_labels(std::vector<std::string> tokens);
 
-/// The attentions of one stack that pictures show: number `shown`, the same for every method, and the first one with
-/// quantities of a method, if that has none.
+/// Attention number `shown`. If its method computes no quantities, also the first attention whose method does.
 std::vector<const AttentionTrace*> attentions_to_show(const std::vector<const AttentionTrace*>& traces,
                                                       std::size_t shown);
 

@@ -20,14 +20,15 @@ struct ViewedQuantity {
 
 struct AttentionView {
   Place place = Place::encoder;
-  int layer = 1, number = 1;  ///< from 1; `number` counts the attentions of a layer that have the same place
-  std::string method = {};    ///< the specification
+  int layer = 1;            ///< from 1
+  int number = 1;           ///< 1 for the first attention at this place in the layer, 2 for the second
+  std::string method = {};  ///< the specification
   std::vector<std::string> queries = {}, keys = {};  ///< tokens
   std::vector<ViewedQuantity> quantities = {};       ///< the weights first
 
   /// The quantity of this name, also if it belongs to one mechanism of several ("head_2.center"); null: there is none.
   const ViewedQuantity* find(const std::string& name) const;
-  /// The same. Throws Error with the names that there are.
+  /// Like find(), but throws Error and lists the known names if there is none.
   const ViewedQuantity& at(const std::string& name) const;
   /// One head, [I, J] or [I], counted from 1; 0: the mean of the heads.
   std::vector<double> head(const ViewedQuantity& quantity, std::int64_t head) const;
@@ -35,8 +36,8 @@ struct AttentionView {
   std::string title() const;
 };
 
-/// The view of a trace of one sentence, which has as many tokens as there are queries and keys. Of weights for each
-/// dimension of the values it has the mean.
+/// The view of a trace of one sentence, which has as many tokens as there are queries and keys. Weights per value
+/// dimension (fine_grained) are averaged over the dimensions.
 AttentionView view_of(const AttentionTrace& trace, Place place, std::vector<std::string> queries,
                       std::vector<std::string> keys);
 
@@ -51,7 +52,7 @@ struct SentenceView {
   TextPair pair;  ///< of classifiers: the text is the source, the class the target
   std::vector<AttentionView> attentions;
 
-  /// Throws Error with the attentions that there are.
+  /// Throws Error and lists the model's attentions if there is none of this choice.
   const AttentionView& chosen(const AttentionChoice& choice) const;
 };
 

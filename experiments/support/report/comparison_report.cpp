@@ -26,8 +26,6 @@ Rows finished_rows(const Rows& rows) {
   return finished;
 }
 
-std::string title_of(const ComparedRow& row) { return row.trial.empty() ? row.title : row.title + " " + row.trial; }
-
 /// Adds examples at even distances through the first test set: input, reference, and the hypothesis of each row's best
 /// run.
 void add_examples(Report& report, const Rows& rows) {
@@ -66,7 +64,7 @@ void add_curves(Report& report, const Rows& rows) {
   std::vector<CurveRuns> curves;
   std::string score;
   for (const ComparedRow& row : rows) {
-    CurveRuns curve{title_of(row), {}};
+    CurveRuns curve{row.full_title(), {}};
     for (const RunResult* run : row.finished())
       if (run->training && std::filesystem::exists(run->directory / "log.jsonl")) {
         curve.runs.push_back(run->directory);
@@ -83,7 +81,7 @@ void add_configuration(Report& report, const Rows& rows) {
   const DifferingOptions differing = differing_options(rows);
   if (!differing.names.empty()) {
     std::vector<std::string> headings{"option"};
-    for (const ComparedRow& row : rows) headings.push_back(title_of(row));
+    for (const ComparedRow& row : rows) headings.push_back(row.full_title());
     Table table(headings);
     for (std::size_t k = 0; k < differing.names.size(); ++k) {
       std::vector<Cell> cells{"--" + differing.names[k]};
@@ -102,12 +100,9 @@ void add_origins(Report& report, const Rows& rows) {
   std::set<std::string> known;
   for (const ComparedRow& row : rows)
     for (const RunResult& run : row.runs)
-      for (const Json& start : starts_of(run)) {
+      for (const Json& start : starts_of(run.directory)) {
         if (!known.insert(text_of(start)).second) continue;
-        auto text = [&](const char* key) {
-          const Json value = start.value(key, Json(""));
-          return value.is_string() ? value.get<std::string>() : text_of(value);
-        };
+        auto text = [&](const char* key) { return text_at(start, key); };
         table.row({text("started"), text("version") + " " + text("commit"), text("machine"),
                    start.contains("gpu") ? text("processor") + "; " + text("gpu") : text("processor"), text("threads"),
                    text("command")});
@@ -130,7 +125,7 @@ void add_group(Report& report, const RunGroup& group, const ComparisonReport& fr
                fmt::format("Each score of the test set {}, all seeds pooled, with 95 % bootstrap intervals (1000 "
                            "resamples of its examples). p: two-sided paired bootstrap of the difference from '{}'; ↑: "
                            "p < .05, ⇑: p < .01.",
-                           test.set, title_of(rows[first])));
+                           test.set, rows[first].full_title()));
   if (!from.trials.empty())
     report.section("Search").add(trials_table(from.trials), "Every trial; the best of each row is in the table above.");
   add_papers(report, finished);
@@ -138,7 +133,7 @@ void add_group(Report& report, const RunGroup& group, const ComparisonReport& fr
   add_examples(report, rows);
   std::vector<PicturedRun> pictured;
   for (const ComparedRow& row : rows)
-    pictured.push_back({title_of(row), fmt::format("Seed {}.", row.best().seed), row.best().directory});
+    pictured.push_back({row.full_title(), fmt::format("Seed {}.", row.best().seed), row.best().directory});
   add_attention_section(report, pictured);
   add_configuration(report, group.rows);
   add_origins(report, group.rows);
@@ -148,7 +143,7 @@ void add_group(Report& report, const RunGroup& group, const ComparisonReport& fr
 
 std::size_t baseline_of(const RunGroup& group, const std::string& title) {
   for (std::size_t k = 0; k < group.rows.size(); ++k)
-    if (title_of(group.rows[k]) == title) return k;
+    if (group.rows[k].full_title() == title) return k;
   return 0;
 }
 
@@ -166,7 +161,7 @@ Table score_table(const RunGroup& group, const std::string& set, std::size_t bas
           }))
         metrics.push_back(score.name);
   for (const ComparedRow* row : rows) {
-    titles.push_back(title_of(*row));
+    titles.push_back(row->full_title());
     scores.emplace_back();
     for (const std::string& metric : metrics) scores.back().push_back(*pooled_score(row->finished(), set, metric));
   }

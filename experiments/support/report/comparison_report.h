@@ -14,7 +14,7 @@ namespace fovea {
 
 struct ComparisonReport {
   std::string title, subtitle;           ///< the subtitle is a line about the data, for example
-  std::vector<RunGroup> groups;          ///< each has a part of its own; their rows are one trial each
+  std::vector<RunGroup> groups;          ///< one section per group; a row holds the chosen trial
   std::vector<ComparedRow> trials = {};  ///< all trials of a search; empty without one
   std::string baseline = {};             ///< the row that the others are tested against; empty: the first
 };
@@ -28,7 +28,7 @@ Report page_of(const ComparisonReport& report);
 /// Every score of a group's first seeds and tests, with intervals: the long form of its table.
 Table score_table(const RunGroup& group, const std::string& set, std::size_t baseline);
 
-/// The sheets of papers in which at least two rows of the group have a place, cut to the rows that have runs.
+/// A sheet of a paper that contains at least two of the group's rows, cut to the rows that have runs.
 struct MatchedSheet {
   Sheet sheet;
   SheetRuns runs;

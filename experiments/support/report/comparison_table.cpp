@@ -40,10 +40,10 @@ const RunResult& example_of(const std::vector<ComparedRow>& rows) {
   return rows.front().runs.front();
 }
 
-double measurement(const TestResult& test, const std::string& name) {
-  for (const Measurement& one : test.measurements)
-    if (one.name == name) return one.value;
-  return std::numeric_limits<double>::quiet_NaN();
+/// The row that the others are compared with: number `baseline`, or the first finished one if all runs of that failed.
+const ComparedRow& compared_with(const std::vector<ComparedRow>& rows, std::size_t baseline) {
+  if (!rows.at(baseline).finished().empty() || all_failed(rows)) return rows.at(baseline);
+  return *std::find_if(rows.begin(), rows.end(), [](const ComparedRow& row) { return !row.finished().empty(); });
 }
 
 /// Every measurement of any run, in order of appearance.
@@ -87,7 +87,7 @@ std::vector<Column> measurement_columns(const std::vector<ComparedRow>& rows, co
     for (const Measurement& one : measurements(rows, set))
       columns.push_back(
           {heading_of(example, set, one.name), one.decimals,
-           [set, name = one.name](const RunResult& run) { return measurement(run.tests.at(set), name); }});
+           [set, name = one.name](const RunResult& run) { return measured_value(run.tests.at(set), name); }});
   return columns;
 }
 
@@ -120,6 +120,8 @@ double steps_per_second(const ComparedRow& row) {
 }
 
 }  // namespace
+
+std::string ComparedRow::full_title() const { return trial.empty() ? title : title + " " + trial; }
 
 std::vector<const RunResult*> ComparedRow::finished() const {
   std::vector<const RunResult*> all;
@@ -163,6 +165,12 @@ const TextScore* score_of(const RunResult& run, const std::string& set, const st
     for (const TextScore& score : test.scores())
       if (test.set == set && score.name == metric) return &score;
   return nullptr;
+}
+
+double measured_value(const TestResult& test, const std::string& name) {
+  for (const Measurement& one : test.measurements)
+    if (one.name == name) return one.value;
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 std::optional<TextScore> pooled_score(const std::vector<const RunResult*>& runs, const std::string& set,
@@ -211,9 +219,9 @@ Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baselin
   if (trains && compares) headings.emplace_back("relative");
   if (decodes) headings.emplace_back("sentences/s");
   Table table(headings);
-  const ComparedRow& first = rows.at(baseline);
+  const ComparedRow& first = compared_with(rows, baseline);
   for (const ComparedRow& row : rows) {
-    std::vector<Cell> cells{row.trial.empty() ? row.title : row.title + " " + row.trial};
+    std::vector<Cell> cells{row.full_title()};
     auto add = [&](const Column& column) {
       cells.push_back(Cell::mean_of(values_of(row, column.value), column.decimals));
     };
@@ -246,16 +254,17 @@ std::string comparison_caption(const std::vector<ComparedRow>& rows, std::size_t
     caption += ", mean ± standard deviation over each row's seeds.";
   else
     caption += seeds == 1 ? ", one seed." : fmt::format(", mean ± standard deviation over {} seeds.", seeds);
+  const ComparedRow& first = compared_with(rows, baseline);
   if (rows.size() > 1)
     caption += fmt::format(
-        " p: {} against '{}', two-sided paired bootstrap (1000 resamples of the examples), all seeds pooled.",
-        example.tests.empty() ? "the first score" : example.tests.front().scores().front().name,
-        rows.at(baseline).title);
+        " p: {} against '{}'{}, two-sided paired bootstrap (1000 resamples of the examples), all seeds pooled.",
+        example.tests.empty() ? "the first score" : example.tests.front().scores().front().name, first.title,
+        &first == &rows[baseline] ? "" : fmt::format(" (all runs of '{}' failed)", rows[baseline].title));
   if (rows.size() > 1 && example.training)
     caption += fmt::format(
         " steps/s: by the clock. relative: updates per second of processor time, over those of '{}'; other programs "
         "on the machine hardly change it.",
-        rows.at(baseline).title);
+        first.title);
   for (const ComparedRow& row : rows)
     for (const RunResult& run : row.runs)
       if (!run.failure.empty()) caption += fmt::format("\n{} seed {}: {}", row.title, run.seed, run.failure);

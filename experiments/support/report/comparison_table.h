@@ -14,6 +14,8 @@ struct ComparedRow {
   std::string title, trial;
   std::vector<RunResult> runs;
 
+  /// The title, followed by the trial if there is one.
+  std::string full_title() const;
   /// The runs that did not fail.
   std::vector<const RunResult*> finished() const;
   /// The best run on the development set, the first of several equal ones. There must be a finished run.
@@ -31,6 +33,9 @@ bool all_failed(const std::vector<ComparedRow>& rows);
 /// A score of one run's test set; null if it has none of this name.
 const TextScore* score_of(const RunResult& run, const std::string& set, const std::string& metric);
 
+/// The value of a measurement; NaN if the test set has none of this name.
+double measured_value(const TestResult& test, const std::string& name);
+
 /// A score pooled over the runs of a row, one for each seed: the statistics of an example are the means over the runs.
 /// Empty if a run does not have it or was tested on other examples.
 std::optional<TextScore> pooled_score(const std::vector<const RunResult*>& runs, const std::string& set,
@@ -42,7 +47,7 @@ double p_of(const std::vector<const RunResult*>& baseline, const std::vector<con
             const std::string& set, const std::string& metric);
 
 /// The table, with a line for each row: scores and measurements of every test set, p of the first score against the row
-/// number `baseline`, parameters and speed.
+/// number `baseline` (or the first finished row if all runs of that row failed), parameters and speed.
 Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baseline = 0);
 
 /// The text below the table: sizes of the test sets, explanations of columns, and failed runs.

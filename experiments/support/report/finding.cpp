@@ -106,7 +106,9 @@ void OutputFlags::write(const Cli& cli, const Finding& finding) const {
     if (cli.given("--format") || file == "-") return format;
     for (const auto& [name, meaning] : formats)
       if (file.extension() == "." + name) return meaning;
-    require(file.extension() == ".txt", "--out {}: the ending says no format; give --format", file.string());
+    require(file.extension() == ".txt",
+            "--out {}: unknown ending '{}'; expected .txt, .tsv, .json, .svg, .png or .html, or give --format",
+            file.string(), file.extension().string());
     return Format::text;
   };
   std::vector<std::pair<std::string, std::string>> all;  // files and contents, before any is written

@@ -75,6 +75,16 @@ std::string escape_html(std::string_view text) {
   return result;
 }
 
+std::string link_to(const std::filesystem::path& path) {
+  std::string link;
+  for (char c : path.string()) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                          std::string_view("-._~/").find(c) != std::string_view::npos;
+    link += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return link;
+}
+
 Report::Report(std::string title, std::string subtitle) : title_(std::move(title)), subtitle_(std::move(subtitle)) {}
 
 Report& Report::add_block(const std::string& html) {
@@ -84,12 +94,13 @@ Report& Report::add_block(const std::string& html) {
   return *this;
 }
 
-Report& Report::add_figure(const std::string& svg) {
+Report& Report::add_figure(const std::string& svg, const std::string& owner) {
   if (!in_figures_) body_ += "<div class=\"figures\">\n";
   in_figures_ = true;
   // the drawing's description is its title
   const std::size_t label = svg.find("aria-label=\""), end = svg.find('"', label + 12);
-  figures_.push_back({label < svg.size() ? svg.substr(label + 12, end - label - 12) : "figure", svg});
+  const std::string title = label < svg.size() ? svg.substr(label + 12, end - label - 12) : "figure";
+  figures_.push_back({owner.empty() ? title : owner + " " + title, svg});
   body_ += "<figure>" + svg + "</figure>\n";
   return *this;
 }

@@ -15,6 +15,9 @@ namespace fovea {
 /// Escapes text for the content of an element or a quoted attribute of HTML or SVG. Control characters become visible.
 std::string escape_html(std::string_view text);
 
+/// A relative path as the address of a link: all but letters, digits and -._~/ is percent-encoded.
+std::string link_to(const std::filesystem::path& path);
+
 /// A chart or picture of a page.
 struct Figure {
   std::string title, svg;
@@ -42,8 +45,8 @@ class Report {
   Report& add(const Histogram& chart);
   Report& add(const HeatMap& chart);
   Report& add(const HeadMaps& maps);
-  /// Adds a drawing, an <svg> element.
-  Report& add_figure(const std::string& svg);
+  /// Adds a drawing, an <svg> element. In figures(), `owner` (a row, for example) stands before its title.
+  Report& add_figure(const std::string& svg, const std::string& owner = "");
   /// Adds the keys and values of a configuration, in columns.
   Report& configuration(const Json& values);
 

@@ -29,19 +29,28 @@ Json model_options(const RunResult& run) {
   return options;
 }
 
-std::string program_of(const RunResult& run) { return run.configuration.value("program", "run"); }
-std::string data_of(const RunResult& run) { return run.configuration.value("data", ""); }
+std::string data_of(const RunResult& run) { return text_at(run.configuration, "data"); }
 
 }  // namespace
 
+std::string text_at(const Json& object, const std::string& key) {
+  if (!object.is_object() || !object.contains(key) || object[key].is_null()) return "";
+  return object[key].is_string() ? object[key].get<std::string>() : text_of(object[key]);
+}
+
+std::string program_of(const RunResult& run) {
+  const std::string program = text_at(run.configuration, "program");
+  return program.empty() ? "run" : program;
+}
+
+std::string title_of(const RunResult& run) {
+  if (!run.row.empty() && run.row != "model") return run.row;
+  return (fs::current_path() / run.directory / "").lexically_normal().parent_path().filename().string();
+}
+
 std::string key_of_examples(const RunResult& run) {
   std::string key = program_of(run);
-  for (const TestResult& test : run.tests) {
-    std::size_t hash = 0;
-    for (const TestedExample& example : test.examples)
-      hash = hash * 31 + std::hash<std::string>{}(example.reference + "\n" + example.input);
-    key += fmt::format(" {} {} {:x}", test.set, test.examples.size(), hash);
-  }
+  for (const TestResult& test : run.tests) key += " " + test.key();
   return key;
 }
 
@@ -51,12 +60,6 @@ std::string title_of_group(const RunResult& run) {
   std::string title = program_of(run) + ": " + data_of(run);
   for (const TestResult& test : run.tests) title += fmt::format(", {}: {} examples", test.set, test.examples.size());
   return title;
-}
-
-std::string title_of(const RunResult& run) {
-  const std::string name = run.directory.filename().empty() ? run.directory.parent_path().filename().string()
-                                                            : run.directory.filename().string();
-  return run.row.empty() || run.row == "model" ? name : run.row;
 }
 
 void add(RunGroup& group, const RunResult& run) {
@@ -70,11 +73,12 @@ void add(RunGroup& group, const RunResult& run) {
   group.rows.push_back({title_of(run), run.trial, {run}});
 }
 
-void add_runs(std::vector<RunResult>& runs, std::set<fs::path>& known, const fs::path& directory) {
+void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& directory) {
   if (!known.insert(fs::weakly_canonical(directory)).second) return;
-  if (std::optional<RunResult> run = load_result(directory)) {
-    runs.push_back(std::move(*run));
-    return;
+  try {
+    if (std::optional<RunResult> run = load_result(directory)) return loaded.runs.push_back(std::move(*run));
+  } catch (const Error& error) {
+    return loaded.damaged.push_back({directory, error.what()});
   }
   std::vector<fs::path> inside;
   for (const auto& entry : fs::directory_iterator(directory))
@@ -85,22 +89,23 @@ void add_runs(std::vector<RunResult>& runs, std::set<fs::path>& known, const fs:
     return std::pair(fs::last_write_time(run / "config.json", none), run);
   };
   std::sort(inside.begin(), inside.end(), [&](const fs::path& a, const fs::path& b) { return made(a) < made(b); });
-  for (const fs::path& one : inside) add_runs(runs, known, one);
+  for (const fs::path& one : inside) add_runs(loaded, known, one);
 }
 
 }  // namespace
 
-std::vector<RunResult> load_runs(const std::vector<fs::path>& directories) {
-  std::vector<RunResult> runs;
+LoadedRuns load_runs(const std::vector<fs::path>& directories) {
+  LoadedRuns loaded;
   std::set<fs::path> known;
+  const auto found = [&] { return loaded.runs.size() + loaded.damaged.size(); };
   for (const fs::path& directory : directories) {
     require(fs::is_directory(directory), "{}: there is no such directory", directory.string());
-    const std::size_t before = runs.size();
+    const std::size_t before = found();
     const bool is_known = known.contains(fs::weakly_canonical(directory));
-    add_runs(runs, known, directory);
-    require(is_known || runs.size() > before, "{}: has no finished run (result.json) in it", directory.string());
+    add_runs(loaded, known, directory);
+    require(is_known || found() > before, "{}: has no finished run (result.json) in it", directory.string());
   }
-  return runs;
+  return loaded;
 }
 
 namespace {
@@ -155,25 +160,27 @@ bool agree_but_for_seed(const RunResult& a, const RunResult& b) {
   return differences(model_options(a), model_options(b)).empty();
 }
 
-Json starts_of(const RunResult& run) {
-  for (const fs::path& directory : {run.directory, run.directory.parent_path()})
-    if (fs::exists(directory / "run.json")) return load_json(directory / "run.json");
-  return Json::array();
+std::vector<Json> starts_of(const fs::path& run) {
+  std::vector<Json> starts;
+  for (const fs::path& directory : {run, run.parent_path()}) {
+    if (!fs::exists(directory / "run.json")) continue;
+    try {
+      const Json all = load_json(directory / "run.json");
+      for (const Json& start : all.is_array() ? all : Json::array())
+        if (start.is_object()) starts.push_back(start);
+    } catch (const Error&) {
+      // a damaged list of starts must not keep the results from being reported
+    }
+    break;
+  }
+  return starts;
 }
-
-namespace {
-
-std::string shown(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : text_of(value);
-}
-
-}  // namespace
 
 std::string origin_text(const std::vector<const RunResult*>& runs) {
   std::set<std::string> dates, versions, machines;
   for (const RunResult* run : runs)
-    for (const Json& start : starts_of(*run)) {
-      auto text = [&](const char* key) { return start.is_object() ? shown(start.value(key, Json(""))) : ""; };
+    for (const Json& start : starts_of(run->directory)) {
+      auto text = [&](const char* key) { return text_at(start, key); };
       constexpr std::size_t length_of_date = 10;  // without the time
       dates.insert(text("started").substr(0, length_of_date));
       versions.insert(fmt::format("{} ({})", text("version"), text("commit")));
@@ -196,9 +203,8 @@ std::vector<Json> options_of(const std::vector<ComparedRow>& rows) {
 }
 
 bool is_common(const std::vector<Json>& all, const std::string& name) {
-  return std::all_of(all.begin(), all.end(), [&](const Json& one) {
-    return shown(one.value(name, Json())) == shown(all.front().value(name, Json()));
-  });
+  return std::all_of(all.begin(), all.end(),
+                     [&](const Json& one) { return text_at(one, name) == text_at(all.front(), name); });
 }
 
 }  // namespace
@@ -212,7 +218,7 @@ DifferingOptions differing_options(const std::vector<ComparedRow>& rows) {
       if (is_known || is_common(all, name)) continue;
       differing.names.push_back(name);
       differing.values.emplace_back();
-      for (const Json& other : all) differing.values.back().push_back(shown(other.value(name, Json())));
+      for (const Json& other : all) differing.values.back().push_back(text_at(other, name));
     }
   return differing;
 }

@@ -8,10 +8,27 @@
 
 namespace fovea {
 
+/// A run whose record cannot be read.
+struct DamagedRun {
+  std::filesystem::path directory;
+  std::string reason;  ///< begins with the damaged file
+};
+
+struct LoadedRuns {
+  std::vector<RunResult> runs;  ///< also those whose training diverged
+  std::vector<DamagedRun> damaged;
+};
+
 /// Reads the runs in the directories: each is the directory of a run, or contains such directories at any depth, as
-/// that of a comparison does. A run that is named twice is read once. Throws Error for a directory without a finished
-/// run.
-std::vector<RunResult> load_runs(const std::vector<std::filesystem::path>& directories);
+/// that of a comparison does. A run that is named twice is read once. Throws Error for a directory without a record of
+/// a run.
+LoadedRuns load_runs(const std::vector<std::filesystem::path>& directories);
+
+/// A short name for tables: the run's row in its comparison; without one, the name of its directory.
+std::string title_of(const RunResult& run);
+
+/// The program that made the run; "run" if its configuration does not say so.
+std::string program_of(const RunResult& run);
 
 /// Runs of one program that were tested on the same examples: their scores can be compared. Each row has the runs whose
 /// options agree in everything but the seed; rows have different titles.
@@ -32,8 +49,11 @@ std::string key_of_examples(const RunResult& run);
 /// Whether two runs are the same model with the same training, but perhaps for the seed.
 bool agree_but_for_seed(const RunResult& a, const RunResult& b);
 
-/// The entries of run.json for the starts of a run, which may stand in its own directory or in that of its comparison.
-Json starts_of(const RunResult& run);
+/// The value of a key as text; empty if the object does not have the key, or is none.
+std::string text_at(const Json& object, const std::string& key);
+
+/// The starts of a run: the objects in the run.json of its directory, or of its comparison's. Empty for a damaged file.
+std::vector<Json> starts_of(const std::filesystem::path& run);
 
 /// A sentence with dates, versions and machines of the runs: "Made 2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on
 /// host (processor)." Empty if no start of them is known.

@@ -84,7 +84,8 @@ Sheet::Row row_of(const Json& json, bool is_cited) {
                  .part = json.value("part", ""),
                  .printed = {},
                  .is_cited = is_cited,
-                 .tasks = texts_of(json, "tasks")};
+                 .tasks = texts_of(json, "tasks"),
+                 .tiers = texts_of(json, "tiers")};
   if (json.contains("paper"))
     for (const Json& value : json.at("paper"))
       row.printed.push_back(value.is_null() ? std::nan("") : value.get<double>());
@@ -106,7 +107,7 @@ Sheet sheet_of(const Json& json) {
                              .factor = column.value("factor", 1.0),
                              .trained = {},
                              .is_printed = column.value("printed", true)});
-    if (column.contains("trained")) sheet.columns.back().trained = column.at("trained").get<double>();
+    if (column.contains("trained")) sheet.columns.back().trained = column.at("trained");
   }
   for (const Json& row : json.at("rows")) sheet.rows.push_back(row_of(row, false));
   if (json.contains("cited"))
@@ -199,8 +200,7 @@ std::string flags_text(const FlagValues& flags) {
   for (const auto& [name, value] : flags) {
     text += (text.empty() ? "--" : " --") + name;
     if (value.empty()) continue;
-    const bool is_plain = value.find_first_of(" \t\"'\\$`;&|<>()*?[]#~!{}") == std::string::npos;
-    text += " " + (is_plain ? value : "'" + value + "'");
+    text += " " + quoted_for_shell(value);
   }
   return text;
 }
@@ -210,7 +210,7 @@ FlagValues row_flags(const Sheet& sheet, const Sheet::Row& row, const Sheet::Tas
   require(tiers.contains(tier), "recipe '{}' has no tier '{}'", task.recipe, tier);
   const Recipe::Tier& at = tiers.at(tier);
   FlagValues flags = flag_values(at.flags + " " + row.flags, at.variables);
-  // a name of an optional part that this tier does not have, such as a larger model, is an empty variable
+  // A tier without an optional setting defines its variable as empty text; drop it.
   std::erase_if(flags, [](const auto& flag) { return flag.first.empty(); });
   return flags;
 }

@@ -18,7 +18,7 @@ namespace fovea {
 /// Flags by their names without the dashes, in order: {"layers", "2"}. A flag without a value has an empty one.
 using FlagValues = std::vector<std::pair<std::string, std::string>>;
 
-/// The flags of a text; of a flag that is there twice, the later value holds. $NAME is replaced by the variable.
+/// Parses flags. If a flag is given twice, the last value counts. $NAME is replaced by the variable.
 FlagValues flag_values(const std::string& flags, const std::map<std::string, std::string>& variables);
 /// The flags as on a command line, quoted for a shell where that is necessary.
 std::string flags_text(const FlagValues& flags);
@@ -45,7 +45,8 @@ struct Sheet {
     std::string heading, task, metric;
     int decimals = 2;
     double factor = 1;              ///< ours are multiplied by it: 100 for ROUGE in percent
-    std::optional<double> trained;  ///< the plain row must reach this value, otherwise the rows were hardly trained
+    /// By tier: the value that the plain row must reach; otherwise the sheet is marked untrained.
+    std::map<std::string, double> trained;
     bool is_printed = true;         ///< whether the paper has this column
   };
   struct Row {
@@ -53,9 +54,10 @@ struct Sheet {
     std::string model;               ///< the row whose trained model is tested with these flags; empty: trained itself
     std::string initial;             ///< the row whose parameters this row's training begins with (--init)
     std::string part;                ///< the attention that $part stands for in metrics: "attention_2"
-    std::vector<double> printed;     ///< by the paper, for each printed column; NaN: not in the paper
+    std::vector<double> printed;     ///< the paper's numbers, one per printed column; NaN: not given
     bool is_cited = false;           ///< of another paper; never trained
     std::vector<std::string> tasks;  ///< empty: all
+    std::vector<std::string> tiers;  ///< the tiers at which the row is trained; empty: all
   };
   /// A statement about numbers of the table: "BLEU[Enc (AW)] > BLEU[Vaswani]".
   struct Claim {
@@ -116,7 +118,7 @@ struct CheckedClaim {
 };
 std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs);
 
-/// Why the plain (first) row counts as untrained: "BLEU 17.3 of Vaswani is below 25"; empty if it is trained.
-std::string untrained(const Sheet& sheet, const SheetRuns& runs);
+/// Why the plain (first) row counts as untrained at a tier: "BLEU 17.3 of Vaswani is below 25"; empty if it is trained.
+std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::string& tier);
 
 }  // namespace fovea

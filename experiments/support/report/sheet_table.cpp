@@ -98,7 +98,7 @@ bool have(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column
   });
 }
 
-/// Whether p stands behind the column: behind the first score of each task.
+/// Whether a column p follows: only after the first score of a task.
 bool has_p(const Sheet& sheet, std::size_t c, const SheetRuns& runs) {
   const Sheet::Column& column = sheet.columns[c];
   for (std::size_t before = 0; before < c; ++before)
@@ -258,18 +258,19 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
   return checked;
 }
 
-std::string untrained(const Sheet& sheet, const SheetRuns& runs) {
+std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::string& tier) {
   const std::string& plain = sheet.rows.front().name;
   for (const Sheet::Column& column : sheet.columns) {
     const double value = mean(ours(column, sheet.rows.front(), runs_of(runs, plain, column.task)));
     const bool is_of_task =
         std::any_of(runs.begin(), runs.end(), [&](const auto& row) { return row.first.second == column.task; });
-    if (!column.trained || !is_of_task) continue;
+    const auto least = column.trained.find(tier);
+    if (least == column.trained.end() || !is_of_task) continue;
     if (std::isnan(value)) return fmt::format("{} has no {}", plain, column.heading);
     const bool higher_is_better = !column.metric.ends_with("perplexity");
-    if (higher_is_better ? value < *column.trained : value > *column.trained)
+    if (higher_is_better ? value < least->second : value > least->second)
       return fmt::format("{} {:.{}f} of {} is {} {}", column.heading, value, column.decimals, plain,
-                         higher_is_better ? "below" : "above", *column.trained);
+                         higher_is_better ? "below" : "above", least->second);
   }
   return "";
 }

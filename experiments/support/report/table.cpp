@@ -247,6 +247,26 @@ std::string Table::csv() const {
   return result;
 }
 
+std::string Table::csv(const std::string& key, const std::vector<std::pair<std::string, Table>>& tables) {
+  std::vector<std::string> headings{key};
+  for (const auto& [name, table] : tables)
+    for (const std::string& heading : table.exact_lines().front())
+      if (std::find(headings.begin() + 1, headings.end(), heading) == headings.end()) headings.push_back(heading);
+  std::string result = csv_row(headings);
+  for (const auto& [name, table] : tables) {
+    const std::vector<std::vector<std::string>> lines = table.exact_lines();
+    for (std::size_t r = 1; r < lines.size(); ++r) {
+      std::vector<std::string> row{name};
+      for (auto heading = headings.begin() + 1; heading != headings.end(); ++heading) {
+        const auto own = std::find(lines[0].begin(), lines[0].end(), *heading);
+        row.push_back(own == lines[0].end() ? "" : lines[r][static_cast<std::size_t>(own - lines[0].begin())]);
+      }
+      result += csv_row(row);
+    }
+  }
+  return result;
+}
+
 std::string Table::latex() const {
   auto line = [](const std::vector<std::string>& cells) {
     std::string text;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/support/program/json_file.h"
@@ -30,7 +31,7 @@ class Cell {
   Cell& mark(std::string sign) { return mark_ = std::move(sign), *this; }
   /// Makes the cell bold in Markdown and HTML; for the best value of a column, for example.
   Cell& strong(bool is_strong = true) { return strong_ = is_strong, *this; }
-  /// Makes the cell a link to this file in HTML.
+  /// Makes the cell a link in HTML. The address is as link_to() makes it.
   Cell& link(std::string address) { return link_ = std::move(address), *this; }
 
  private:
@@ -63,6 +64,8 @@ class Table {
   std::string markdown() const;
   /// The table in full precision. A column with deviations is followed by a column `HEADING deviation`.
   std::string csv() const;
+  /// Several tables as one, with every column that any of them has. The first column, `key`, has their names.
+  static std::string csv(const std::string& key, const std::vector<std::pair<std::string, Table>>& tables);
   /// The table as a tabular environment of LaTeX, with the lines of the package booktabs.
   std::string latex() const;
   /// The same with tabs between the columns.

@@ -1,6 +1,7 @@
 #include "experiments/support/reproduce/boxes.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/core.h>
 
@@ -12,6 +13,8 @@
 namespace fovea {
 
 namespace fs = std::filesystem;
+
+fs::path records_directory() { return FOVEA_RECORDS; }
 
 std::vector<Box> load_boxes() {
   const fs::path path = fs::path(sheets_directory()) / "boxes.json";
@@ -71,8 +74,26 @@ std::vector<std::string> words_of_command(const std::string& command) {
   return words;
 }
 
-bool NeededRuns::has_tier(const Sheet& sheet, const Sheet::Task& task) const {
-  return sheet.recipe(task).tiers.contains(tier_);
+namespace {
+
+/// The texts in braces.
+std::vector<std::string> references_of(const std::string& text) {
+  std::vector<std::string> references;
+  for (std::size_t open = text.find('{'); open != std::string::npos; open = text.find('{', open + 1)) {
+    const std::size_t close = text.find('}', open);
+    if (close != std::string::npos) references.push_back(text.substr(open + 1, close - open - 1));
+  }
+  return references;
+}
+
+}  // namespace
+
+bool NeededRuns::is_trained(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) const {
+  auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return names.empty() || std::count(names.begin(), names.end(), name) > 0;
+  };
+  return !row.is_cited && has(row.tasks, task.name) && has(row.tiers, tier_) &&
+         sheet.recipe(task).tiers.contains(tier_);
 }
 
 /// The name of a row's run, which is made from everything that decides its result; the run is added to the jobs.
@@ -80,7 +101,12 @@ std::string NeededRuns::name_of(const Sheet& sheet, const Sheet::Row& row, const
                                 std::uint64_t seed) {
   const Recipe& recipe = sheet.recipe(task);
   const Recipe::Tier& tier = recipe.tiers.at(tier_);
-  RunJob job{.program = recipe.program, .flags = {}, .needs = "", .minutes = tier.minutes, .machine = tier.machine};
+  RunJob job{.program = recipe.program,
+             .flags = {},
+             .label = fmt::format("{}, {}{}", sheet.name, sheet.tasks.size() > 1 ? task.name + ", " : "", row.name),
+             .needs = "",
+             .minutes = tier.minutes,
+             .machine = tier.machine};
   if (!row.model.empty()) {
     constexpr double part_of_training = 0.2;
     job.kind = RunJob::Kind::test;
@@ -92,7 +118,9 @@ std::string NeededRuns::name_of(const Sheet& sheet, const Sheet::Row& row, const
     job.flags = row_flags(sheet, row, task, tier_);
     job.flags.emplace_back("seed", std::to_string(seed));
     if (!row.initial.empty()) {
+      constexpr double part_of_training = 0.1;
       job.kind = RunJob::Kind::continuation;
+      job.minutes *= part_of_training;
       job.needs = name_of(sheet, sheet.row(row.initial), task, seed);
     }
   }
@@ -106,31 +134,34 @@ std::string NeededRuns::name_of(const Sheet& sheet, const Sheet::Row& row, const
 
 std::vector<std::string> NeededRuns::add(const Box& box) {
   std::vector<std::string> names;
-  auto add = [&](const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed) {
-    names.push_back(name_of(sheet, row, task, seed));
-    for (std::string needs = jobs_.at(names.back()).needs; !needs.empty(); needs = jobs_.at(needs).needs)
-      names.push_back(needs);
+  std::function<void(const std::string&)> add = [&](const std::string& name) {
+    if (const std::string needs = jobs_.at(name).needs; !needs.empty()) add(needs);
+    if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
   };
   for (const Sheet& sheet : box.sheets)
     for (const Sheet::Task& task : sheet.tasks)
-      for (const Sheet::Row& row : sheet.rows) {
-        const bool is_of_task = row.tasks.empty() || std::count(row.tasks.begin(), row.tasks.end(), task.name) > 0;
-        if (row.is_cited || !is_of_task || !has_tier(sheet, task)) continue;
-        for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds) add(sheet, row, task, seed);
-      }
+      for (const Sheet::Row& row : sheet.rows)
+        if (is_trained(sheet, row, task))
+          for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds) add(name_of(sheet, row, task, seed));
   for (const BoxCommand& command : box.commands)
-    for (std::size_t open = command.text.find('{'); open != std::string::npos;
-         open = command.text.find('{', open + 1)) {
-      const std::string inside = command.text.substr(open + 1, command.text.find('}', open) - open - 1);
-      const std::size_t slash = inside.find('/');
-      if (slash == std::string::npos) continue;
-      const Sheet sheet = load_sheet(inside.substr(0, slash));
-      const Sheet::Task& task = sheet.tasks.front();
-      add(sheet, sheet.row(inside.substr(slash + 1)), task, sheet.recipe(task).tiers.at(tier_).seeds.front());
-    }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
+    for (const std::string& run : models_of(command)) add(run);
   return names;
+}
+
+std::vector<std::string> NeededRuns::models_of(const BoxCommand& command) {
+  std::vector<std::string> names;
+  for (const std::string& reference : references_of(command.text))
+    if (const std::optional<std::string> run = first_run(reference)) names.push_back(*run);
+  return names;
+}
+
+std::optional<std::string> NeededRuns::first_run(const std::string& reference) {
+  const std::size_t slash = reference.find('/');
+  if (slash == std::string::npos) return {};
+  const Sheet sheet = load_sheet(reference.substr(0, slash));
+  const Sheet::Task& task = sheet.tasks.front();
+  const std::uint64_t seed = sheet.recipe(task).tiers.at(tier_).seeds.front();
+  return name_of(sheet, sheet.row(reference.substr(slash + 1)), task, seed);
 }
 
 namespace {
@@ -160,7 +191,7 @@ std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
   if (job.kind == RunJob::Kind::continuation) arguments.push_back("--init=" + directory(job.needs).string());
   for (std::string& argument : arguments)
     if (const std::size_t at = argument.find(data_placeholder); at != std::string::npos)
-      argument.replace(at, data_placeholder.size(), data_.string());
+      argument.replace(at, data_placeholder.size(), places_.data.string());
   arguments.push_back("--out=" + here.string());
   arguments.emplace_back("--threads=1");
   return arguments;
@@ -168,22 +199,13 @@ std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
 
 std::vector<std::string> NeededRuns::arguments(const BoxCommand& command, const fs::path& box_directory) {
   std::vector<std::string> words = words_of_command(command.text);
-  for (std::string& word : words) {
-    const std::size_t open = word.find('{'), close = word.find('}');
-    if (open == std::string::npos || close == std::string::npos) continue;
-    const std::string inside = word.substr(open + 1, close - open - 1);
-    const std::size_t slash = inside.find('/');
-    std::string path = box_directory.string();
-    if (slash != std::string::npos) {
-      const Sheet sheet = load_sheet(inside.substr(0, slash));
-      const Sheet::Task& task = sheet.tasks.front();
-      const std::uint64_t seed = sheet.recipe(task).tiers.at(tier_).seeds.front();
-      path = directory(name_of(sheet, sheet.row(inside.substr(slash + 1)), task, seed)).string();
-    } else if (inside != "out") {
-      continue;  // braces of the program's own
+  for (std::string& word : words)
+    for (const std::string& reference : references_of(word)) {
+      const std::optional<std::string> run = first_run(reference);
+      if (!run && reference != "out") continue;  // braces of the program's own
+      const std::string placeholder = "{" + reference + "}";
+      word.replace(word.find(placeholder), placeholder.size(), (run ? directory(*run) : box_directory).string());
     }
-    word.replace(open, close - open + 1, path);
-  }
   return words;
 }
 
@@ -191,11 +213,11 @@ SheetRuns NeededRuns::finished(const Sheet& sheet) {
   SheetRuns runs;
   for (const Sheet::Task& task : sheet.tasks)
     for (const Sheet::Row& row : sheet.rows) {
-      if (row.is_cited || !has_tier(sheet, task)) continue;
+      if (!is_trained(sheet, row, task)) continue;
       for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds) {
         const std::string name = name_of(sheet, row, task, seed);
         if (!results_.contains(name))
-          if (std::optional<RunResult> result = load_result(directory(name))) results_[name] = std::move(*result);
+          if (std::optional<RunResult> result = load_result(record(name))) results_[name] = std::move(*result);
         auto found = results_.find(name);
         if (found != results_.end() && found->second.failure.empty())
           runs[{row.name, task.name}].push_back(&found->second);

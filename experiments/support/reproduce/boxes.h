@@ -3,6 +3,7 @@
 #pragma once
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct Box {
   std::vector<BoxCommand> commands;
 };
 
+/// The directory of the reduced records that belong to the project: experiments/records.
+std::filesystem::path records_directory();
+
 /// All boxes, in the order of the papers.
 std::vector<Box> load_boxes();
 /// The boxes with these ids or beginnings of ids ("N-T1", "Y"); all without any. Throws Error for an unknown id.
@@ -34,6 +38,7 @@ struct RunJob {
   Kind kind = Kind::training;
   std::string program;
   FlagValues flags;
+  std::string label;  ///< for readers: "nguyen-table-1, Vaswani"
   std::string needs;  ///< the name of the job whose model is tested or trained on; empty: none
   double minutes = 0;
   std::string machine;
@@ -42,21 +47,37 @@ struct RunJob {
 /// The runs that boxes need at one tier. Runs with the same flags are one run, whichever boxes need them.
 class NeededRuns {
  public:
-  /// `data` is the directory that {data} in the flags of recipes stands for.
-  NeededRuns(std::string tier, std::filesystem::path out, std::filesystem::path data)
-      : tier_(std::move(tier)), out_(std::move(out)), data_(std::move(data)) {}
+  struct Places {
+    std::filesystem::path out;      ///< runs are made in out/runs
+    std::filesystem::path data;     ///< {data} in the flags of recipes
+    std::filesystem::path records;  ///< reduced records of finished runs, which are not made again
+  };
+  NeededRuns(std::string tier, Places places) : tier_(std::move(tier)), places_(std::move(places)) {}
 
-  /// Adds the runs of a box, and returns their names. A row of a task whose recipe has no such tier has none.
+  /// Adds the runs of a box, and returns their names in the order of its rows, each behind the run that it needs. A row
+  /// of a task whose recipe has no such tier has none.
   std::vector<std::string> add(const Box& box);
 
   const std::map<std::string, RunJob>& jobs() const { return jobs_; }
   const std::string& tier() const { return tier_; }
-  std::filesystem::path directory(const std::string& name) const { return out_ / "runs" / name; }
-  bool is_finished(const std::string& name) const { return std::filesystem::exists(directory(name) / "result.json"); }
+  /// The directory in which a run is made.
+  std::filesystem::path directory(const std::string& name) const { return places_.out / "runs" / name; }
+  /// The directory of a finished run or, if there is none, of its reduced record.
+  std::filesystem::path record(const std::string& name) const {
+    return std::filesystem::exists(directory(name) / "result.json") ? directory(name) : places_.records / name;
+  }
+  bool is_finished(const std::string& name) const { return std::filesystem::exists(record(name) / "result.json"); }
+  /// Whether the trained model of a run is there, which a reduced record does not have.
+  bool has_model(const std::string& name) const {
+    return std::filesystem::exists(directory(name) / "result.json") &&
+           std::filesystem::exists(directory(name) / "best.safetensors");
+  }
+  /// The runs whose models a command of a box reads.
+  std::vector<std::string> models_of(const BoxCommand& command);
 
   /// The message of a finished run that failed, as one does whose loss is not a number; empty: it did not.
   std::string failure(const std::string& name) const {
-    return load_json(directory(name) / "result.json").value("failure", "");
+    return load_json(record(name) / "result.json").value("failure", "");
   }
   /// Whether a run that is not finished reads files from the directory of data.
   bool needs_data() const;
@@ -74,10 +95,13 @@ class NeededRuns {
 
  private:
   std::string name_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed);
-  bool has_tier(const Sheet& sheet, const Sheet::Task& task) const;
+  /// Whether the row is trained for the task at this tier.
+  bool is_trained(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) const;
+  /// Adds the first run of a reference SHEET/ROW, and returns its name; empty for other text.
+  std::optional<std::string> first_run(const std::string& reference);
 
   std::string tier_;
-  std::filesystem::path out_, data_;
+  Places places_;
   std::map<std::string, RunJob> jobs_;
   std::map<std::string, RunResult> results_;
 };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,7 +36,8 @@ pid_t start(const Call& call) {
   require(output >= 0, "{}: cannot be written: {}", call.output.string(), std::generic_category().message(errno));
   const pid_t child = ::fork();
   if (child == 0) {
-    ::setpgid(0, 0);  // a terminal's Ctrl-C reaches this program alone, which passes it on once
+    ::setpgid(0, 0);                     // a terminal's Ctrl-C reaches this program alone, which passes it on once
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // if this program is killed, so are its children
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
     ::setenv("OMP_NUM_THREADS", "1", 1);
@@ -56,6 +58,13 @@ void run_calls(int jobs, const std::function<const Call*()>& next,
                const std::function<void(const Call&, int status)>& ended) {
   InterruptGuard guard("stopping when the running programs have written their checkpoints");
   std::map<pid_t, const Call*> running;
+  struct StopAll {  // an exception, for example of a full disk, leaves no program behind
+    std::map<pid_t, const Call*>& running;
+    ~StopAll() {
+      for (const auto& [child, call] : running) ::kill(child, SIGTERM);
+      for (const auto& [child, call] : running) ::waitpid(child, nullptr, 0);
+    }
+  } stop_all{running};
   bool is_stopping = false;
   while (true) {
     while (!interrupted() && std::ssize(running) < jobs) {

@@ -235,8 +235,9 @@ TestResult test_model(SequenceModel& model, const PairSet& set, const PairTokeni
     const std::span<const std::int64_t> lengths = set.pairs.source.lengths();
     test.source_length = mean(std::vector<double>(lengths.begin(), lengths.end()));
     if (has_source_windows(model)) {
-      const VisionSpan span = source_span(model, set.pairs, options.beam, false, stopping);
+      const SourceSpan span = source_span(model, set.pairs, options.beam, false, stopping);
       test.measurements.push_back({"window", span.average, 1});
+      if (span.gate) test.measurements.push_back({"gate", *span.gate, 3});
       test.pooled_window = span.pooled;
     }
   }

@@ -177,6 +177,15 @@ std::vector<double> scored_positions(const std::vector<AttentionTrace>& traces, 
   return mean_spans;
 }
 
+void add_gates(std::vector<double>& gates, const std::vector<AttentionTrace>& traces) {
+  for (const AttentionTrace& trace : traces)
+    for (const auto& [name, value] : trace.quantities) {
+      if (!looks_at_source(trace) || (name != "gate" && !name.ends_with(".gate"))) continue;
+      const std::vector<double> values = value.value().to_vector<double>();  // [R, H, 1]
+      gates.insert(gates.end(), values.begin(), values.end());
+    }
+}
+
 }  // namespace
 
 bool has_source_windows(SequenceModel& model) {
@@ -195,15 +204,17 @@ bool has_source_windows(SequenceModel& model) {
   return found;
 }
 
-VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
+SourceSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
                        const SentenceProgress& progress) {
   std::vector<std::vector<StepSpans>> spans(pairs.size());
+  std::vector<double> gates;
   for_batches(model, pairs, flags, [&](const PairBatch& batch, DecodingBatch sources) {
     BeamOptions options = stopping_when_interrupted(flags.beam, progress);
     std::size_t step = 0;
     options.observe = [&](const std::vector<AttentionTrace>& traces, std::span<const std::size_t> sentences) {
       std::vector<double> lengths;
       for (std::size_t sentence : sentences) lengths.push_back(batch.source_lengths[sentence]);
+      add_gates(gates, traces);
       std::vector<double> scored = scored_positions(traces, lengths);
       for (std::size_t row = 0; row < scored.size(); ++row) {
         auto& own = spans[static_cast<std::size_t>(batch.indices[sentences[row]])];
@@ -220,7 +231,7 @@ VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const Be
     }
     if (progress) progress(batch.rows);
   });
-  return vision_span(spans);
+  return {vision_span(spans), gates.empty() ? std::nullopt : std::optional<double>(mean(gates))};
 }
 
 }  // namespace fovea

@@ -51,10 +51,14 @@ std::vector<Hypothesis> force(SequenceModel& model, const EncodedPairs& pairs, c
 /// without such an attention score the whole source at each step.
 bool has_source_windows(SequenceModel& model);
 
-/// The number of source positions, </s> included, that a step of decoding scores, averaged over heads and layers. Runs
-/// a decoding of its own, because tracing costs time: beam search, or if `forced` is set forced decoding of the pairs'
-/// targets.
-VisionSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
+/// The number of source positions, </s> included, that a step of decoding scores, averaged over heads and layers.
+struct SourceSpan : VisionSpan {
+  std::optional<double> gate;  ///< mean gate of flexible attention over all steps, in 0 to 1
+};
+
+/// Runs a decoding of its own, because tracing costs time: beam search, or if `forced` is set forced decoding of the
+/// pairs' targets.
+SourceSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
                        const SentenceProgress& progress = {});
 
 }  // namespace fovea

@@ -61,6 +61,14 @@ std::vector<std::string_view> split_columns(std::string_view line, char separato
   }
 }
 
+std::string quoted_for_shell(const std::string& word) {
+  const bool is_plain = !word.empty() && word.find_first_of(" \t\n\"'\\$`;&|<>()*?[]#~!{}") == std::string::npos;
+  if (is_plain) return word;
+  std::string quoted = "'";
+  for (char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
 std::string counted(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

@@ -38,6 +38,9 @@ std::string join_words(std::span<const std::string_view> words);
 /// The columns of a line: views into `line`, at least one.
 std::vector<std::string_view> split_columns(std::string_view line, char separator = '\t');
 
+/// A word for a shell's command line: as it is if no character has a meaning there, otherwise in quotes.
+std::string quoted_for_shell(const std::string& word);
+
 /// "1 column", "3 columns", for messages.
 std::string counted(std::size_t count, std::string_view noun);
 

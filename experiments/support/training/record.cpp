@@ -10,8 +10,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/text/number.h"
+#include "experiments/support/training/reduced_record.h"
 #include "experiments/version.h"
 #include "tensor/error.h"
 #include "tensor/kernels.h"
@@ -24,6 +26,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string examples_file(const std::string& set) { return "examples." + file_name_for(set) + ".jsonl"; }
+std::string statistics_file(const std::string& set) { return "statistics." + file_name_for(set) + ".jsonl.gz"; }
 
 /// The CRC-32 of the content of result.json without this checksum itself.
 std::string checksum_of(Json result) {
@@ -124,8 +127,12 @@ Json to_json(const TestResult& test) {
 }
 
 TestResult test_of(const std::string& set, const Json& json, const fs::path& directory) {
-  TestResult test{.set = set, .examples = load_examples(directory / examples_file(set)), .metrics = json.at("metrics")};
+  TestResult test{.set = set, .metrics = json.at("metrics")};
   test.options.tokenization = tokenization_of(json.at("tokenize").get<std::string>());
+  if (fs::exists(directory / statistics_file(set)))
+    load_statistics(test, directory / statistics_file(set));
+  else
+    test.examples = load_examples(directory / examples_file(set));
   for (const Json& one : json.value("measurements", Json::array()))
     test.measurements.push_back({one.at("name"), number_of(one.at("value")), one.at("decimals")});
   auto number = [&](const char* key) {
@@ -185,6 +192,14 @@ const std::vector<TextScore>& TestResult::scores() const {
   return *known_scores;
 }
 
+std::string TestResult::key() const {
+  if (!known_key.empty()) return known_key;
+  std::uint64_t hash = stable_hash(set);
+  for (const TestedExample& example : examples)
+    hash = hash * 31 + stable_hash(example.reference + "\n" + example.input);
+  return fmt::format("{} {} {:016x}", set, examples.size(), hash);
+}
+
 Json to_json(const RunResult& result) {
   Json json = {{"row", result.row}, {"seed", result.seed}, {"parameters", result.parameters}};
   if (!result.trial.empty()) json["trial"] = result.trial;
@@ -195,15 +210,20 @@ Json to_json(const RunResult& result) {
   return json;
 }
 
-void save_result(const RunResult& result) {
+void save_result(const RunResult& result, RecordForm form) {
   Json json = to_json(result);
   json["checksums"] = Json::object();
   auto add_checksum = [&](const std::string& name) {
     if (fs::exists(result.directory / name)) json["checksums"][name] = file_checksum(result.directory / name);
   };
   for (const TestResult& test : result.tests) {
-    save_examples(result.directory / examples_file(test.set), test.examples);
-    add_checksum(examples_file(test.set));
+    const bool is_reduced = form == RecordForm::reduced;
+    const std::string name = is_reduced ? statistics_file(test.set) : examples_file(test.set);
+    if (is_reduced)
+      save_statistics(test, result.directory / name);
+    else
+      save_examples(result.directory / name, test.examples);
+    add_checksum(name);
   }
   for (const char* name : {"log.jsonl", "pictures.json"}) add_checksum(name);
   json["configuration"] = result.configuration;

@@ -6,6 +6,8 @@
 ///   events.out.tfevents.*   the numbers of log.jsonl for TensorBoard: `tensorboard --logdir runs`
 ///   examples.SET.jsonl      a line for each example of the test set SET, with the model's answer
 ///   result.json             scores and other results, and the checksums of the files that they come from
+///
+/// reduced_record.h describes records without texts, which are read alike.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -56,7 +58,11 @@ struct TestResult {
   /// it.
   const std::vector<TextScore>& scores() const;
 
+  /// Equal for tests on the same examples.
+  std::string key() const;
+
   mutable std::shared_ptr<const std::vector<TextScore>> known_scores = {};  ///< those of the first call
+  std::string known_key = {};  ///< of a reduced record, whose examples have no texts; empty: the key of the texts
 };
 
 /// The result of a training.
@@ -95,8 +101,11 @@ struct RunResult {
 std::vector<TextScore> scores_of(const std::vector<TestedExample>& examples, const std::vector<std::string>& metrics,
                                  const TextMetricOptions& options);
 
-/// Writes examples.SET.jsonl of every test set, then result.json, into the run's directory.
-void save_result(const RunResult& result);
+enum class RecordForm { full, reduced };
+
+/// Writes examples.SET.jsonl of every test set (of a reduced record statistics.SET.jsonl.gz), then result.json, into the
+/// run's directory.
+void save_result(const RunResult& result, RecordForm form = RecordForm::full);
 
 /// Reads the result that save_result() wrote; empty if there is no result.json. Throws Error, with the file, for a file
 /// with a wrong checksum and for one that save_result() did not write.

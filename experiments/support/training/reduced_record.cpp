@@ -1,0 +1,150 @@
+#include "experiments/support/training/reduced_record.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <fmt/core.h>
+#include <zlib.h>
+
+#include "experiments/support/text/lines.h"
+#include "tensor/error.h"
+#include "tensor/support/atomic_file.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The bytes as a gzip file, without a name and a date: equal contents give equal files.
+std::string gzipped(const std::string& bytes) {
+  z_stream stream{};
+  constexpr int window_bits = 15 + 16;  // the largest window, and a gzip header
+  require(::deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, window_bits, 9, Z_DEFAULT_STRATEGY) == Z_OK,
+          "gzip: no memory");
+  std::string packed(::deflateBound(&stream, bytes.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  const int ended = ::deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  require(ended == Z_STREAM_END, "gzip: failed with code {}", ended);
+  return packed;
+}
+
+/// Whole numbers stay exact; others are rounded to four digits behind the point, which no printed score shows.
+Json rounded(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
+  return std::isfinite(value) ? Json(std::round(value * 1e4) / 1e4) : Json();
+}
+
+/// The value with paths below the directory of data as {data}/..., and without other absolute paths.
+Json without_places(const Json& value, const std::string& data) {
+  if (value.is_string()) {
+    const std::string text = value;
+    if (!data.empty() && text.starts_with(data)) return "{data}" + text.substr(data.size());
+    return text.starts_with('/') ? fs::path(text).filename().string() : text;
+  }
+  Json result = value;
+  if (value.is_object())
+    for (auto& [key, each] : result.items()) each = without_places(each, data);
+  return result;
+}
+
+void save_starts(const RunResult& run, const fs::path& directory) {
+  Json starts = Json::array();
+  for (const fs::path& place : {run.directory, run.directory.parent_path()})
+    if (starts.empty() && fs::exists(place / "run.json"))
+      for (const Json& start : load_json(place / "run.json")) {
+        Json kept;
+        for (const char* key : {"started", "version", "commit", "processor", "threads", "gpu"})
+          if (start.contains(key)) kept[key] = start.at(key);
+        starts.push_back(kept);
+      }
+  save_json(directory / "run.json", starts);
+}
+
+/// Keeps the lines of the log with evaluations.
+void save_log(const RunResult& run, const fs::path& directory) {
+  std::string kept;
+  std::ifstream log(run.directory / "log.jsonl");
+  for (std::string line; std::getline(log, line);)
+    if (parse_json(line).contains("dev")) kept += line + "\n";
+  write_file_atomically(directory / "log.jsonl", kept);
+}
+
+}  // namespace
+
+void save_statistics(const TestResult& test, const fs::path& file) {
+  Json head = {{"examples", test.examples.size()}, {"key", test.key()}, {"scores", Json::array()}};
+  for (const TextScore& score : test.scores())
+    head["scores"].push_back({{"name", score.name}, {"width", score.metric.width}});
+  std::string lines = text_of(head) + "\n";
+  for (std::size_t k = 0; k < test.examples.size(); ++k) {
+    const TestedExample& example = test.examples[k];
+    Json line = Json::array({example.group});
+    for (const TextScore& score : test.scores())
+      for (std::size_t i = 0; i < score.metric.width; ++i)
+        line.push_back(rounded(score.metric.statistics[k * score.metric.width + i]));
+    if (!example.probabilities.empty()) line.push_back({example.reference, example.hypothesis});
+    lines += text_of(line) + "\n";
+  }
+  write_file_atomically(file, gzipped(lines));
+}
+
+void load_statistics(TestResult& test, const fs::path& file) {
+  LineReader reader(file);
+  std::string text;
+  require(reader.next(text), "{}: the file is empty", file.string());
+  // one example of each kind makes the scores' names and functions
+  std::vector<TextScore> scores =
+      scores_of({{.reference = "a",
+                  .hypothesis = "a",
+                  .likelihood = {.negative_log = 1, .tokens = 1, .words = 1, .characters = 1}}},
+                test.metrics, test.options);
+  std::vector<TextScore> kept;
+  reading_json(file.string(), [&] {
+    const Json head = parse_json(text);
+    test.known_key = head.at("key");
+    test.examples.resize(head.at("examples").get<std::size_t>());
+    for (const Json& each : head.at("scores")) {
+      auto found =
+          std::find_if(scores.begin(), scores.end(), [&](const auto& one) { return one.name == each.at("name"); });
+      require(found != scores.end() && found->metric.width == each.at("width").get<std::size_t>(),
+              "{}: the score '{}' is not one of the record's metrics", file.string(), text_of(each.at("name")));
+      kept.push_back(*found);
+      kept.back().metric.statistics.clear();
+    }
+  });
+  for (TestedExample& example : test.examples) {
+    require(reader.next(text), "{}: the file ends before its last example", file.string());
+    reading_json(fmt::format("{}:{}", file.string(), reader.number()), [&] {
+      const Json line = parse_json(text);
+      std::size_t at = 0;
+      example.group = line.at(at++);
+      for (TextScore& score : kept)
+        for (std::size_t i = 0; i < score.metric.width; ++i) {
+          const Json& value = line.at(at++);
+          score.metric.statistics.push_back(value.is_null() ? std::nan("") : value.get<double>());
+        }
+      if (at < line.size()) example.reference = line.at(at).at(0), example.hypothesis = line.at(at).at(1);
+    });
+  }
+  test.known_scores = std::make_shared<const std::vector<TextScore>>(std::move(kept));
+}
+
+void save_reduced(const RunResult& run, const fs::path& data, const fs::path& directory) {
+  fs::create_directories(directory);
+  RunResult reduced = run;
+  reduced.directory = directory;
+  reduced.configuration = without_places(run.configuration, data.string());
+  reduced.goal = without_places(run.goal, data.string());
+  save_json(directory / "config.json", reduced.configuration);
+  save_starts(run, directory);
+  save_log(run, directory);
+  save_result(reduced, RecordForm::reduced);
+}
+
+}  // namespace fovea
