@@ -93,8 +93,6 @@ struct Flags {
 /// The attentions of one sentence: a map of one of them, or a page of all.
 Finding one_attention(const Flags& flags) {
   const std::vector<SentenceView> views = flags.views();
-  const TextPair& pair = views[0].pair;
-  const std::string text = pair.source + (pair.source.empty() || pair.target.empty() ? "" : " → ") + pair.target;
   Finding finding{.title = "Quantities of the attentions"};
   if (flags.what == "list") {
     Table table({"attention", "method", "quantity", "heads", "a number for each"});
@@ -103,7 +101,7 @@ Finding one_attention(const Flags& flags) {
         table.row({view.title(), view.method, each.name, each.heads, each.of_pairs ? "query and key" : "query"});
     finding.tables = {{"", table}};
   } else {
-    finding = attention_finding(views[0].chosen(flags.attention), flags.what, flags.chosen_head(), text);
+    finding = attention_finding(views[0].chosen(flags.attention), flags.what, flags.chosen_head(), views[0].text());
   }
   finding.page = [flags, views] {
     return attention_page(fmt::format("Attention of {} ({})", title_of_run(flags.run()), flags.run().string()),

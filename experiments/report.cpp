@@ -35,7 +35,8 @@ struct Options {
                 {"json", Format::json},
                 {"html", Format::html}},
                "form of the report; latex needs the package booktabs, html is one page with curves and pictures");
-    cli.option("--baseline", baseline, "title of the row that the others are tested against; default: the first");
+    cli.option("--baseline", baseline,
+               "title of the row that the others are tested against, without --sheet; default: the first");
     cli.option("--sheet", sheet, "lay the runs out as this table of a paper, beside the paper's numbers");
     cli.option("--list-sheets", list_sheets, "print the names of all sheets, and exit");
     cli.option("--out", out, "write the report to this file; default: standard output");
@@ -89,10 +90,12 @@ std::string caption_of(const RunGroup& group, std::size_t baseline) {
   std::vector<const RunResult*> runs;
   for (const ComparedRow& row : group.rows)
     for (const RunResult& run : row.runs) runs.push_back(&run);
-  return trimmed_end(comparison_caption(group.rows, baseline)) + " " + origin_text(runs);
+  const std::string caption = trimmed_end(comparison_caption(group.rows, baseline));
+  return caption + (caption.find('\n') == std::string::npos ? " " : "\n") + origin_text(runs);  // failures have lines
 }
 
-/// The tables of all groups. If there are several, each has its group's title: as a heading, a column or a key.
+/// The tables of all groups. If there are several, each has its group's title: as a heading (in LaTeX a comment), as
+/// the column or key "group".
 std::string text_report(const ComparisonReport& report, Format format) {
   std::vector<std::pair<std::string, Table>> tables;
   for (const RunGroup& group : report.groups)

@@ -8,6 +8,7 @@
 
 #include "autograd/node.h"
 #include "autograd/operations.h"
+#include "autograd/scope_times.h"
 #include "autograd/tape.h"
 #include "tests/autograd/random_inputs.h"
 #include "tests/refusal.h"
@@ -341,6 +342,26 @@ BOOST_AUTO_TEST_CASE(two_passes_over_one_graph_at_a_time_are_refused_and_do_no_h
   BOOST_TEST(elsewhere == expected);
   BOOST_TEST(values(x.grad()) == values(y), boost::test_tools::per_element());
   BOOST_TEST(values(grad(w, {x})[0]) == values(y * 2.0), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(processor_time_is_added_up_by_scope) {
+  auto work = [](const char* name, int times) {
+    const Scope scope(name);
+    Variable x = random_input({64, 64}, 1);
+    for (int k = 0; k < times; ++k) x = tanh(matmul(x, x));
+  };
+  const Scope older("older");  // open before the times begin: it is not counted
+  ScopeTimes times;
+  {
+    const Scope outer("outer");
+    work("short", 1), work("long", 200), work("short", 1);
+  }
+  const auto& sums = times.sums();
+  BOOST_TEST(sums.size() == 3u);
+  BOOST_TEST(sums.at("older.outer.short").calls == 2);
+  BOOST_TEST(sums.at("older.outer.long").seconds > sums.at("older.outer.short").seconds);
+  BOOST_TEST(sums.at("older.outer").seconds >= sums.at("older.outer.long").seconds);
+  BOOST_TEST(message_of([] { ScopeTimes second; }) == "ScopeTimes: another one measures on this thread");
 }
 
 BOOST_AUTO_TEST_CASE(threads_that_run_one_graph_run_it_once) {

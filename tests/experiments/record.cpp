@@ -5,6 +5,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/text/lines.h"
+#include "experiments/support/training/reduced_record.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -83,6 +85,36 @@ BOOST_AUTO_TEST_CASE(a_result_that_is_saved_and_loaded_is_the_same) {
   BOOST_TEST(!loaded->tests[1].decoding.has_value());
   for (const char* file : {"examples.news-2014.jsonl", "examples.reviews.jsonl"})
     BOOST_TEST(std::filesystem::exists(folder / file), file);
+}
+
+BOOST_AUTO_TEST_CASE(a_reduced_record_has_the_same_scores_and_none_of_the_texts) {
+  Folder folder;
+  RunResult full = full_result(folder / "full");
+  full.configuration["data"] = "/somewhere/data/news";
+  std::ofstream(folder / "full" / "log.jsonl") << "{\"update\":10}\n{\"update\":20,\"dev\":{\"BLEU\":3}}\n";
+  save_start(folder / "full", "translate --data /somewhere/data/news");
+  save_result(full);
+  save_reduced(full, "/somewhere/data", folder / "reduced");
+  const std::optional<RunResult> reduced = load_result(folder / "reduced");
+  BOOST_TEST_REQUIRE(reduced.has_value());
+  BOOST_TEST(to_json(*reduced).dump(1) == to_json(full).dump(1));
+  for (std::size_t k = 0; k < full.tests.size(); ++k) {
+    const TestResult &before = full.tests[k], &after = reduced->tests[k];
+    BOOST_TEST(after.key() == before.key());
+    BOOST_TEST_REQUIRE(after.scores().size() == before.scores().size());
+    for (std::size_t s = 0; s < before.scores().size(); ++s) {
+      const SummedMetric &exact = before.scores()[s].metric, &rounded = after.scores()[s].metric;
+      BOOST_TEST(rounded.examples() == exact.examples());
+      BOOST_TEST(rounded.value() == exact.value(), boost::test_tools::tolerance(1e-4));
+    }
+  }
+  BOOST_TEST(reduced->configuration.at("data") == "{data}/news");
+  BOOST_TEST(contents(folder / "reduced" / "log.jsonl") == "{\"update\":20,\"dev\":{\"BLEU\":3}}\n");
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "reduced"))
+    for (const char* text : {"Haus", "somewhere"})
+      BOOST_TEST(read_text(entry.path()).find(text) == std::string::npos, entry.path().string());
+  std::ofstream(folder / "reduced" / "statistics.reviews.jsonl.gz", std::ios::app) << "x";
+  BOOST_TEST(contains(message_of([&] { load_result(folder / "reduced"); }), "damaged: its checksum is"));
 }
 
 BOOST_AUTO_TEST_CASE(a_failure_is_a_result_too) {

@@ -134,6 +134,56 @@ BOOST_AUTO_TEST_CASE(our_numbers_have_the_papers_scale_and_say_which_data_they_a
   BOOST_TEST(!contains(sheet_table(yang, match_runs(yang, {&bleu})).csv(), "BLEU, ours"));
 }
 
+BOOST_AUTO_TEST_CASE(a_test_of_a_model_that_was_trained_on_belongs_to_the_row_of_that_model) {
+  const Sheet words = load_sheet("shu-table-1");
+  Json tested{{"architecture", "rnn"},
+              {"attention", "classic(additive + flexible(sigma=1.5, beta=0.1, threshold=1.2))"}};
+  BOOST_TEST(row_of(words, tested) == "none");
+  tested["init"] = "/runs/a";
+  BOOST_TEST(row_of(words, tested) == "fine-tuned, τ = 1.2");
+}
+
+BOOST_AUTO_TEST_CASE(one_sheet_has_runs_of_one_set_of_examples) {
+  const Sheet sheet = load_sheet("nguyen-table-1");
+  const RunResult first = run_of({}), other = run_of({{"attention", "relative"}}, "11");
+  const RunResult same = run_of({{"attention", "relative"}}, "0000");
+  BOOST_TEST(match_runs(sheet, {&first, &other}).size() == 1u);
+  BOOST_TEST(match_runs(sheet, {&first, &other, &same}).size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_read_parts_of_a_model_share_its_runs) {
+  const Sheet sheet = load_sheet("fan-table-5");
+  RunResult run = run_of({{"block-order", "dman > attention > feed-forward"},
+                          {"block-order-in", "encoder"},
+                          {"feed-forward-dim", 64},
+                          {"layers", 3}});
+  for (int layer = 0; layer < 3; ++layer)
+    for (const char* part : {"attention", "attention_2"})
+      for (int distance : {1, 2, 4, 1000})
+        run.tests[0].attention_within[fmt::format("encoder.{}.{}", layer, part)][distance] =
+            distance == 1000 ? 100 : 10 * layer + distance + (part == std::string("attention") ? 50 : 0);
+  const SheetRuns found = match_runs(sheet, {&run});
+  BOOST_TEST(found.size() == 3u);
+  const std::vector<std::string> lines = lines_of(sheet_table(sheet, found).csv());
+  BOOST_TEST(lines.at(2).starts_with("DMAN,76.58,51,86.17,52,95.09,54,60.43,51,"), lines[2]);
+  BOOST_TEST(lines.at(3).starts_with("SAN,12.8,1,18.73,2,30.38,4,40.39,1,"), lines[3]);
+  for (const CheckedClaim& one : check_claims(sheet, found)) BOOST_TEST((one.holds == true), one.claim.text);
+  BOOST_TEST(measured(run, "within 2: encoder.last.attention_2") == 22);
+  run.configuration["layers"] = 2;
+  for (const char* part : {"attention", "attention_2"})
+    run.tests[0].attention_within.erase(fmt::format("encoder.2.{}", part));
+  BOOST_TEST(std::isnan(measured(run, "within 2: encoder.middle.attention")));
+  BOOST_TEST(measured(run, "within 2: encoder.last.attention") == 62);
+}
+
+BOOST_AUTO_TEST_CASE(a_sheet_whose_claim_names_no_row_is_refused_when_it_is_read) {
+  Folder folder;
+  std::string text = contents(sheets_directory() + "/fan-table-5.json");
+  text.replace(text.find("[SAN]"), 5, "[SUN]");
+  std::ofstream(folder / "own.json") << text;
+  BOOST_TEST(contains(message_of([&] { load_sheet((folder / "own.json").string()); }), "there is no row 'SUN'"));
+}
+
 BOOST_AUTO_TEST_CASE(another_training_is_not_another_seed) {
   const Sheet sheet = load_sheet("nguyen-table-1");
   const RunResult first = run_of({{"schedule", "constant(rate=1e-3)"}}),

@@ -45,10 +45,12 @@ void name_methods(SentenceView& sentence, const AnalyzedRun& run) {
   }
 }
 
-/// Checks a text of the user's: it must be UTF-8. Prints a note with the words that the vocabulary does not have.
+/// Throws Error unless a text of the user's has words and is UTF-8. Prints a note with the words that the vocabulary
+/// does not have.
 void check_text(const std::string& flag, const std::string& text, const Tokenizer& tokenizer) {
   const std::size_t invalid = invalid_utf8(text);
   require(invalid == std::string::npos, "{}: not UTF-8: byte {}", flag, invalid + 1);
+  require(!split_words(text).empty(), "{}: has no words", flag);
   std::vector<std::string> unknown;
   for (std::string_view word : split_words(text)) {
     const std::vector<int> tokens = tokenizer.encode(word);
@@ -80,9 +82,8 @@ class SequenceRun : public AnalyzedRun {
   SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
     TextPair pair{.source = text, .target = target.value_or(""), .alignment = {}};
     if (!model_->has_source()) pair = {.source = "", .target = text, .alignment = {}};
-    require(!split_words(text).empty(), "--text: has no words");
     check_text("--text", text, model_->has_source() ? *tokenizers_.source : *tokenizers_.target);
-    if (target) check_text("--target", *target, *tokenizers_.target);
+    if (target && !target->empty()) check_text("--target", *target, *tokenizers_.target);
     const std::int64_t longest = options_.data.text.text.max_length;
     EncodedPairs pairs;
     const auto source = model_->has_source() ? tokens_of(*tokenizers_.source, text, longest) : std::vector<int>();
@@ -189,7 +190,6 @@ class ClassifierRun : public AnalyzedRun {
   }
   SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
     require(!target, "--target: only with --text of an encoder-decoder");
-    require(!split_words(text).empty(), "--text: has no words");
     check_text("--text", text, *tokenizer_);
     return view({.text = text}, "");
   }

@@ -179,10 +179,8 @@ std::string attention_page(const std::string& title, const std::vector<SentenceV
   for (const SentenceView& sentence : sentences) {
     Json attentions = Json::array();
     for (const AttentionView& view : sentence.attentions) attentions.push_back(json_of(view));
-    const TextPair& pair = sentence.pair;
-    const std::string arrow = pair.source.empty() || pair.target.empty() ? "" : " → ";
     const std::string number = first ? fmt::format("{}: ", *first + std::ssize(data)) : "";
-    data.push_back({{"number", number}, {"text", pair.source + arrow + pair.target}, {"attentions", attentions}});
+    data.push_back({{"number", number}, {"text", sentence.text()}, {"attentions", attentions}});
   }
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

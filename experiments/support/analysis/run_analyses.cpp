@@ -83,11 +83,7 @@ Table table_of_tokens(const char* what, const std::vector<std::string>& tokens, 
 
 std::string spaced(std::string name) { return std::replace(name.begin(), name.end(), '_', ' '), name; }
 
-std::string words_of(const SentenceView& sentence) {
-  const TextPair& pair = sentence.pair;
-  const std::string arrow = pair.source.empty() || pair.target.empty() ? "" : " → ";
-  return shortened(pair.source + arrow + pair.target, 160);
-}
+std::string words_of(const SentenceView& sentence) { return shortened(sentence.text(), 160); }
 
 /// The place of an attention in its model, by which tables are grouped.
 struct Where {
@@ -421,6 +417,37 @@ Finding steps_finding(const Path& run_path, std::int64_t sentence, const Attenti
 
 // ---- Alignments
 
+namespace {
+
+/// The last attention over the source, which error rates are computed from. Throws Error if there is none.
+const AttentionView& last_over_source(const SentenceView& sentence, const Path& run) {
+  const AttentionView* last = nullptr;
+  for (const AttentionView& view : sentence.attentions)
+    if (view.place == Place::cross) last = &view;
+  require(last, "{}: its model has no attention over a source", run.string());
+  return *last;
+}
+
+/// The links by the weights [I, J] of a sentence whose tokens are words, with </s> behind both sides.
+std::set<Link> links_by_weights(const std::vector<double>& weights, std::size_t I, std::size_t J) {
+  std::vector<std::vector<float>> attention;
+  std::vector<std::int64_t> sources(J - 1), targets(I - 1);
+  std::iota(sources.begin(), sources.end(), 0), std::iota(targets.begin(), targets.end(), 0);
+  for (std::size_t i = 0; i < I; ++i)
+    attention.emplace_back(weights.begin() + std::ptrdiff_t(i * J), weights.begin() + std::ptrdiff_t((i + 1) * J));
+  return word_links(attention, sources, targets);
+}
+
+/// The map with 1 at the gold links, which are marked, and 0 elsewhere.
+HeatMap gold_map(HeatMap map) {
+  map.title = "gold";
+  std::fill(map.values.begin(), map.values.end(), 0);
+  for (const auto& [i, j] : map.marked) map.values[std::size_t(i) * map.keys.size() + std::size_t(j)] = 1;
+  return map;
+}
+
+}  // namespace
+
 Finding alignment_finding(const Runs& runs, std::int64_t sentence, Part part) {
   const std::vector<std::string> titles = titles_of(runs);
   Table table({"run", "links", "AER of the sentence", "AER of the test set"});
@@ -428,29 +455,21 @@ Finding alignment_finding(const Runs& runs, std::int64_t sentence, Part part) {
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const auto run = AnalyzedRun::open(runs[r], part);
     const SentenceView shown = run->checked_sentence(sentence);
-    const AttentionView* view = nullptr;  // the last over the source, which the error rate is computed from
-    for (const AttentionView& each : shown.attentions)
-      if (each.place == Place::cross) view = &each;
-    require(view, "{}: its model has no attention over a source", runs[r].string());
-    const std::vector<double> weights = view->head(view->quantities.front(), 0);
-    const std::size_t I = view->queries.size(), J = view->keys.size();
+    const AttentionView& view = last_over_source(shown, runs[r]);
+    const std::vector<double> weights = view.head(view.quantities.front(), 0);
+    const std::size_t I = view.queries.size(), J = view.keys.size();
     const bool are_words =
         split_words(shown.pair.source).size() + 1 == J && split_words(shown.pair.target).size() + 1 == I;
     const GoldAlignment gold = parse_alignment(shown.pair.alignment);
     std::vector<Cell> row{titles[r], {}, {}, {}};
     HeatMap map{.title = titles[r],
-                .queries = picture_labels(view->queries),
-                .keys = picture_labels(view->keys),
+                .queries = picture_labels(view.queries),
+                .keys = picture_labels(view.keys),
                 .values = weights,
                 .low = 0.0,
                 .high = 1.0};
     if (are_words) {
-      std::vector<std::vector<float>> attention;
-      std::vector<std::int64_t> sources(J - 1), targets(I - 1);
-      std::iota(sources.begin(), sources.end(), 0), std::iota(targets.begin(), targets.end(), 0);
-      for (std::size_t i = 0; i < I; ++i)
-        attention.emplace_back(weights.begin() + std::ptrdiff_t(i * J), weights.begin() + std::ptrdiff_t((i + 1) * J));
-      const std::set<Link> links = word_links(attention, sources, targets);
+      const std::set<Link> links = links_by_weights(weights, I, J);
       row[1] = alignment_text(links);
       if (!gold.possible.empty()) row[2] = Cell::number(alignment_error_rate(alignment_statistics(links, gold)), 3);
       for (const Link& link : gold.possible) map.marked.emplace_back(int(link.target), int(link.source));
@@ -463,12 +482,7 @@ Finding alignment_finding(const Runs& runs, std::int64_t sentence, Part part) {
     finding.notes = {words_of(shown), gold.possible.empty() ? "There are no gold links for this sentence."
                                                             : "Gold links: " + alignment_text(gold.sure) +
                                                                   "; they are outlined where tokens are words."};
-    if (gold.possible.empty() || !are_words) continue;
-    HeatMap truth = map;
-    truth.title = "gold";
-    std::fill(truth.values.begin(), truth.values.end(), 0);
-    for (const auto& [i, j] : truth.marked) truth.values[std::size_t(i) * J + std::size_t(j)] = 1;
-    finding.figures.push_back(truth);
+    if (!gold.possible.empty() && are_words) finding.figures.push_back(gold_map(map));
   }
   finding.tables = {{"", table}};
   return finding;
@@ -484,6 +498,8 @@ RunResult finished_run(const Path& run) {
   require(result.has_value(), "{}: the run is not finished: it has no result.json", run.string());
   require(result->failure.empty(), "{}: the run has no test scores: {}", run.string(), result->failure);
   require(!result->tests.empty(), "{}: the run has no test scores", run.string());
+  require(result->tests.front().known_key.empty(), "{}: a reduced record, which has no texts; this command reads them",
+          run.string());
   return std::move(*result);
 }
 
@@ -657,33 +673,43 @@ std::vector<std::string> flags_of(const SequenceModelOptions& model, const std::
   return flags.empty() ? std::vector<std::string>{"--" + name, value} : flags;
 }
 
+/// The options of a run for each value of one option.
+using VariedOptions = std::vector<std::pair<std::string, SequenceOptions>>;
+VariedOptions varied_options(const Path& run, const SequenceModelOptions& model, const std::string& name,
+                             std::string_view values, const std::string& metrics) {
+  require_variable(model, name);
+  VariedOptions all;
+  for (std::string_view value : split_columns(values, ',')) {
+    std::vector<std::string> flags = flags_of(model, name, std::string(value));
+    if (!metrics.empty()) flags.insert(flags.end(), {"--metrics", metrics});
+    with_flag("--vary", [&] {
+      SequenceOptions& options = all.emplace_back(value, sequence_options(run, flags)).second;
+      options.trained.directory = run;
+      options.check();
+    });
+  }
+  return all;
+}
+
 }  // namespace
 
 Finding trade_off_finding(const Path& run, const std::string& vary, const std::vector<Part>& parts,
                           const std::string& metrics) {
   const std::size_t equals = vary.find('=');
   require(equals != std::string::npos && equals > 0, "--vary '{}': expected NAME=VALUE,VALUE,...", vary);
-  const std::string name = vary.substr(0, equals);
+  const std::string name = vary.substr(0, equals), values = vary.substr(equals + 1);
   const SequenceOptions recorded = sequence_options(run);
   require(recorded.decodes(), "{}: --vary needs a run that decodes, of translate or summarize", run.string());
-  require_variable(recorded.model, name);
-  std::vector<std::pair<std::string, SequenceOptions>> options;  // of each value
-  for (std::string_view value : split_columns(std::string_view(vary).substr(equals + 1), ',')) {
-    std::vector<std::string> flags = flags_of(recorded.model, name, std::string(value));
-    if (!metrics.empty()) flags.insert(flags.end(), {"--metrics", metrics});
-    with_flag("--vary", [&] {
-      auto& [text, own] = options.emplace_back(value, sequence_options(run, flags));
-      own.trained.directory = run, own.check();
-    });
-  }
+  const VariedOptions varied = varied_options(run, recorded.model, name, values, metrics);
   const PairTokenizers tokenizers = load_tokenizers(run);
   std::optional<Table> table;
-  LineChart chart{.title = fmt::format("Trade-off over {}", name)};
+  LineChart chart{.title = fmt::format("Trade-off over {}", name), .x = {"source tokens that a step scores"}};
   for (Part part : parts) {
     const PairData data(recorded.data, recorded.batches, tokenizers, part, false);
     Series series{.name = name_of(part)};
-    for (const auto& [value, own] : options) {
-      const TestResult test = test_model(*own.load_model(tokenizers), data.tests.front(), tokenizers, own, "stopped");
+    for (const auto& [value, options] : varied) {
+      const TestResult test =
+          test_model(*options.load_model(tokenizers), data.tests.front(), tokenizers, options, "stopped");
       const double measured = measured_value(test, "window");
       const double window = std::isnan(measured) ? *test.source_length : measured;
       std::vector<std::string> headings{"set", name, "window"};
@@ -695,7 +721,7 @@ Finding trade_off_finding(const Path& run, const std::string& vary, const std::v
       if (!table) table.emplace(headings);
       table->row(row);
       series.x.push_back(window), series.y.push_back(test.scores().front().metric.value());
-      chart.x = {"source tokens that a step scores"}, chart.y = {test.scores().front().name};
+      chart.y = {test.scores().front().name};
     }
     chart.series.push_back(series);
   }

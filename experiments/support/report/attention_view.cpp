@@ -97,6 +97,10 @@ std::string AttentionView::title() const {
   return fmt::format("{}, layer {}{}", name_of(place), layer, number > 1 ? fmt::format(", attention {}", number) : "");
 }
 
+std::string SentenceView::text() const {
+  return pair.source + (pair.source.empty() || pair.target.empty() ? "" : " → ") + pair.target;
+}
+
 const AttentionView& SentenceView::chosen(const AttentionChoice& choice) const {
   const auto find = [&](const std::string& place, bool plain) -> const AttentionView* {
     for (const AttentionView& view : attentions)

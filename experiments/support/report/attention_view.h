@@ -52,6 +52,8 @@ struct SentenceView {
   TextPair pair;  ///< of classifiers: the text is the source, the class the target
   std::vector<AttentionView> attentions;
 
+  /// The source and the target, with an arrow between them.
+  std::string text() const;
   /// Throws Error and lists the model's attentions if there is none of this choice.
   const AttentionView& chosen(const AttentionChoice& choice) const;
 };

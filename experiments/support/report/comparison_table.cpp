@@ -46,48 +46,48 @@ const ComparedRow& compared_with(const std::vector<ComparedRow>& rows, std::size
   return *std::find_if(rows.begin(), rows.end(), [](const ComparedRow& row) { return !row.finished().empty(); });
 }
 
-/// Every measurement of any run, in order of appearance.
-std::vector<Measurement> measurements(const std::vector<ComparedRow>& rows, std::size_t set) {
-  std::vector<Measurement> all;
-  for (const ComparedRow& row : rows)
-    for (const RunResult* run : row.finished())
-      for (const Measurement& one : run->tests.at(set).measurements)
-        if (std::none_of(all.begin(), all.end(), [&](const Measurement& other) { return other.name == one.name; }))
-          all.push_back(one);
-  return all;
-}
-
 /// The heading of a score: "BLEU", or "news BLEU" if there are several test sets.
 std::string heading_of(const RunResult& example, std::size_t set, const std::string& name) {
   return example.tests.size() > 1 ? example.tests[set].set + " " + name : name;
 }
 
+/// Adds the column unless there is one with its heading.
+void add(std::vector<Column>& columns, Column column) {
+  if (std::none_of(columns.begin(), columns.end(), [&](const Column& one) { return one.heading == column.heading; }))
+    columns.push_back(std::move(column));
+}
+
+/// Calls visitor(set, test) for each test set of each finished run, set by set.
+template <class Visitor>
+void for_tests(const std::vector<ComparedRow>& rows, std::size_t sets, const Visitor& visitor) {
+  for (std::size_t set = 0; set < sets; ++set)
+    for (const ComparedRow& row : rows)
+      for (const RunResult* run : row.finished()) visitor(set, run->tests.at(set));
+}
+
 /// Every score of any run's test sets, in order of appearance.
 std::vector<Column> score_columns(const std::vector<ComparedRow>& rows, const RunResult& example) {
   std::vector<Column> columns;
-  std::set<std::string> known;
-  for (std::size_t set = 0; set < example.tests.size(); ++set)
-    for (const ComparedRow& row : rows)
-      for (const RunResult* run : row.finished())
-        for (const TextScore& score : run->tests.at(set).scores()) {
-          const std::string name = score.name, of_set = example.tests[set].set,
-                            heading = heading_of(example, set, name);
-          if (!known.insert(heading).second) continue;
-          columns.push_back({heading, score.decimals, [of_set, name](const RunResult& other) {
-                               const TextScore* found = score_of(other, of_set, name);
-                               return found ? found->metric.value() : std::nan("");
-                             }});
-        }
+  for_tests(rows, example.tests.size(), [&](std::size_t set, const TestResult& test) {
+    for (const TextScore& score : test.scores())
+      add(columns, {heading_of(example, set, score.name), score.decimals,
+                    [of_set = example.tests[set].set, name = score.name](const RunResult& other) {
+                      const TextScore* found = score_of(other, of_set, name);
+                      return found ? found->metric.value() : std::nan("");
+                    }});
+  });
   return columns;
 }
 
+/// Every measurement of any run's test sets, in order of appearance.
 std::vector<Column> measurement_columns(const std::vector<ComparedRow>& rows, const RunResult& example) {
   std::vector<Column> columns;
-  for (std::size_t set = 0; set < example.tests.size(); ++set)
-    for (const Measurement& one : measurements(rows, set))
-      columns.push_back(
-          {heading_of(example, set, one.name), one.decimals,
-           [set, name = one.name](const RunResult& run) { return measured_value(run.tests.at(set), name); }});
+  for_tests(rows, example.tests.size(), [&](std::size_t set, const TestResult& test) {
+    for (const Measurement& one : test.measurements)
+      add(columns, {heading_of(example, set, one.name), one.decimals, [set, name = one.name](const RunResult& other) {
+                      return measured_value(other.tests.at(set), name);
+                    }});
+  });
   return columns;
 }
 
@@ -104,19 +104,18 @@ std::vector<double> values_of(const ComparedRow& row, const std::function<double
   return values;
 }
 
+/// Updates per second of the clock; NaN for a run without training.
+double steps_per_second(const RunResult& run) { return run.training ? run.training->steps_per_second() : std::nan(""); }
+
 /// Updates per processor second; on a GPU, which the processor only waits for, per second of the clock.
 double speed_of(const RunResult& run) {
   const bool is_on_gpu = run.configuration.is_object() && run.configuration.value("device", "cpu") != "cpu";
-  return is_on_gpu ? run.training->steps_per_second() : run.training->steps_per_cpu_second();
+  return is_on_gpu || !run.training ? steps_per_second(run) : run.training->steps_per_cpu_second();
 }
 
-double speed_of(const ComparedRow& row) {
-  return mean(values_of(row, [](const RunResult& run) { return run.training ? speed_of(run) : std::nan(""); }));
-}
-
-double steps_per_second(const ComparedRow& row) {
-  return mean(values_of(
-      row, [](const RunResult& run) { return run.training ? run.training->steps_per_second() : std::nan(""); }));
+/// The mean over the row's finished runs.
+double mean_of(const ComparedRow& row, const std::function<double(const RunResult&)>& value) {
+  return mean(values_of(row, value));
 }
 
 }  // namespace
@@ -235,9 +234,9 @@ Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baselin
     std::for_each(others.begin(), others.end(), add);
     const Runs finished = row.finished();
     cells.push_back(finished.empty() ? Cell() : Cell(finished.front()->parameters));
-    if (trains) cells.push_back(Cell::number(steps_per_second(row), 2));
-    if (trains && compares) cells.push_back(Cell::number(speed_of(row) / speed_of(first), 2));
-    if (decodes) cells.push_back(Cell::number(mean(values_of(row, sentences_per_second)), 1));
+    if (trains) cells.push_back(Cell::number(mean_of(row, steps_per_second), 2));
+    if (trains && compares) cells.push_back(Cell::number(mean_of(row, speed_of) / mean_of(first, speed_of), 2));
+    if (decodes) cells.push_back(Cell::number(mean_of(row, sentences_per_second), 1));
     table.row(std::move(cells));
   }
   return table;

@@ -184,7 +184,8 @@ std::string origin_text(const std::vector<const RunResult*>& runs) {
       constexpr std::size_t length_of_date = 10;  // without the time
       dates.insert(text("started").substr(0, length_of_date));
       versions.insert(fmt::format("{} ({})", text("version"), text("commit")));
-      machines.insert(fmt::format("{} ({})", text("machine"), text("processor")));
+      const std::string machine = text("machine"), processor = text("processor");  // a reduced record has no machine
+      machines.insert(machine.empty() ? processor : fmt::format("{} ({})", machine, processor));
     }
   if (dates.empty()) return "";
   auto all = [](const std::set<std::string>& texts) {

@@ -249,9 +249,11 @@ std::string Table::csv() const {
 
 std::string Table::csv(const std::string& key, const std::vector<std::pair<std::string, Table>>& tables) {
   std::vector<std::string> headings{key};
-  for (const auto& [name, table] : tables)
-    for (const std::string& heading : table.exact_lines().front())
+  for (const auto& [name, table] : tables) {
+    const std::vector<std::string> own = table.exact_lines().front();
+    for (const std::string& heading : own)
       if (std::find(headings.begin() + 1, headings.end(), heading) == headings.end()) headings.push_back(heading);
+  }
   std::string result = csv_row(headings);
   for (const auto& [name, table] : tables) {
     const std::vector<std::vector<std::string>> lines = table.exact_lines();

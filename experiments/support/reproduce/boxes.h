@@ -48,9 +48,9 @@ struct RunJob {
 class NeededRuns {
  public:
   struct Places {
-    std::filesystem::path out;      ///< runs are made in out/runs
-    std::filesystem::path data;     ///< {data} in the flags of recipes
-    std::filesystem::path records;  ///< reduced records of finished runs, which are not made again
+    std::filesystem::path out = {};      ///< runs are made in out/runs
+    std::filesystem::path data = {};     ///< {data} in the flags of recipes
+    std::filesystem::path records = {};  ///< reduced records of finished runs, which are not made again
   };
   NeededRuns(std::string tier, Places places) : tier_(std::move(tier)), places_(std::move(places)) {}
 

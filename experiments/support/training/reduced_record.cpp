@@ -1,5 +1,6 @@
 #include "experiments/support/training/reduced_record.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -98,17 +99,17 @@ void load_statistics(TestResult& test, const fs::path& file) {
   LineReader reader(file);
   std::string text;
   require(reader.next(text), "{}: the file is empty", file.string());
-  // one example of each kind makes the scores' names and functions
-  std::vector<TextScore> scores =
-      scores_of({{.reference = "a",
-                  .hypothesis = "a",
-                  .likelihood = {.negative_log = 1, .tokens = 1, .words = 1, .characters = 1}}},
-                test.metrics, test.options);
   std::vector<TextScore> kept;
   reading_json(file.string(), [&] {
     const Json head = parse_json(text);
     test.known_key = head.at("key");
-    test.examples.resize(head.at("examples").get<std::size_t>());
+    // Examples of one letter make the names and functions of the scores. A mean's function knows their number.
+    const TestedExample letter{.reference = "a",
+                               .hypothesis = "a",
+                               .likelihood = {.negative_log = 1, .tokens = 1, .words = 1, .characters = 1}};
+    test.examples.assign(head.at("examples").get<std::size_t>(), letter);
+    const std::vector<TextScore> scores = scores_of(test.examples, test.metrics, test.options);
+    std::fill(test.examples.begin(), test.examples.end(), TestedExample());
     for (const Json& each : head.at("scores")) {
       auto found =
           std::find_if(scores.begin(), scores.end(), [&](const auto& one) { return one.name == each.at("name"); });
