@@ -89,6 +89,7 @@ BOOST_AUTO_TEST_CASE(a_result_that_is_saved_and_loaded_is_the_same) {
 
 BOOST_AUTO_TEST_CASE(a_reduced_record_has_the_same_scores_and_none_of_the_texts) {
   Folder folder;
+  std::filesystem::create_directories(folder / "full");
   RunResult full = full_result(folder / "full");
   full.configuration["data"] = "/somewhere/data/news";
   std::ofstream(folder / "full" / "log.jsonl") << "{\"update\":10}\n{\"update\":20,\"dev\":{\"BLEU\":3}}\n";

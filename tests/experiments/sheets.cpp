@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(no_two_rows_of_a_sheet_are_the_same_model) {
         std::map<std::string, std::string> rows;
         for (const Sheet::Row& row : sheet.rows) {
           if (row.is_cited) continue;
-          const std::string flags = row.model + row.initial + flags_text(row_flags(sheet, row, task, tier));
+          const std::string flags = row.model + row.initial + row.part + flags_text(row_flags(sheet, row, task, tier));
           BOOST_TEST(rows.try_emplace(flags, row.name).second, fmt::format("{} {}: {}", name, tier, row.name));
         }
       }
@@ -206,10 +206,11 @@ BOOST_AUTO_TEST_CASE(claims_are_checked_and_an_untrained_row_is_noticed) {
   }
   BOOST_TEST(held == 1);
   BOOST_TEST(unknown == 3);
-  BOOST_TEST(untrained(sheet, runs) == "");
+  BOOST_TEST(untrained(sheet, runs, "smoke") == "");
   const RunResult bad = run_of({}, "0000");
   runs = match_runs(sheet, {&bad});
-  BOOST_TEST(contains(untrained(sheet, runs), "BLEU 0.00 of Vaswani is below 25"), untrained(sheet, runs));
+  BOOST_TEST(contains(untrained(sheet, runs, "smoke"), "BLEU 0.00 of Vaswani is below 25"),
+             untrained(sheet, runs, "smoke"));
 }
 
 BOOST_AUTO_TEST_CASE(runs_of_other_examples_are_reported_apart) {

@@ -209,7 +209,8 @@ FlagValues row_flags(const Sheet& sheet, const Sheet::Row& row, const Sheet::Tas
   const auto& tiers = sheet.recipe(task).tiers;
   require(tiers.contains(tier), "recipe '{}' has no tier '{}'", task.recipe, tier);
   const Recipe::Tier& at = tiers.at(tier);
-  FlagValues flags = flag_values(at.flags + " " + row.flags, at.variables);
+  const std::string of_model = row.model.empty() ? "" : sheet.row(row.model).flags + " ";
+  FlagValues flags = flag_values(at.flags + " " + of_model + row.flags, at.variables);
   // A tier without an optional setting defines its variable as empty text; drop it.
   std::erase_if(flags, [](const auto& flag) { return flag.first.empty(); });
   return flags;

@@ -83,7 +83,8 @@ std::vector<std::string> sheet_names();
 Sheet load_sheet(const std::string& name);
 std::string sheets_directory();
 
-/// The flags of a row at a tier: those of the recipe, overridden by the row's own.
+/// The flags of a row at a tier: those of the recipe, overridden by those of the row whose model is tested, overridden
+/// by the row's own.
 FlagValues row_flags(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, const std::string& tier);
 
 /// The runs of each (row, task) of a sheet.
