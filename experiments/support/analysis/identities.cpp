@@ -18,9 +18,9 @@ namespace {
 
 using Values = std::vector<double>;
 
-// Sizes of the random sentences: B sentences of n tokens, d wide, for H heads.
-constexpr std::int64_t B = 2, n = 9, d = 6;
-constexpr int H = 2;
+// The random sentences: their number, tokens of each, width of the states; and the heads of attentions.
+constexpr std::int64_t sentences = 2, length = 9, width = 6;
+constexpr int heads_of_all = 2;
 
 double largest_difference(const Values& left, const Values& right) {
   require(left.size() == right.size(), "{} numbers and {} cannot be compared", left.size(), right.size());
@@ -34,7 +34,7 @@ Values values_of(const Variable& x) { return x.value().to_vector<double>(); }
 /// Random numbers and attentions. Parameters of the same name have the same values in all attentions.
 class Draws {
  public:
-  explicit Draws(std::uint64_t seed) : seed_(seed), states(random("states", {B, n, d})) {}
+  explicit Draws(std::uint64_t seed) : seed_(seed), states(random("states", {sentences, length, width})) {}
 
   Tensor random(const std::string& name, const Shape& shape) const {
     Tensor values = Tensor::empty(shape, DType::f64);
@@ -53,8 +53,8 @@ class Draws {
   }
 
   std::unique_ptr<Attention> attention(const std::string& specification, Place place = Place::encoder,
-                                       int heads = H) const {
-    auto made = attention_factory(specification)({.model_dim = d, .heads = heads, .place = place});
+                                       int heads = heads_of_all) const {
+    auto made = attention_factory(specification)({.model_dim = width, .heads = heads, .place = place});
     fill(*made);
     return made;
   }
@@ -82,23 +82,23 @@ class Draws {
   std::uint64_t seed_;
 
  public:
-  const Tensor states;  // [B, n, d]
+  const Tensor states;  // [sentences, length, d]
 };
 
-/// A matrix of all pairs of tokens, [1, 1, n, n], with ones everywhere or on its diagonal only.
+/// A matrix of all pairs of tokens, [1, 1, length, n], with ones everywhere or on its diagonal only.
 Tensor mask_of(bool is_identity) {
-  Tensor mask = Tensor::full({1, 1, n, n}, is_identity ? 0 : 1, DType::f64);
-  for (std::int64_t i = 0; i < n; ++i) mask.slice(2, i, i + 1).slice(3, i, i + 1).fill(1);
+  Tensor mask = Tensor::full({1, 1, length, length}, is_identity ? 0 : 1, DType::f64);
+  for (std::int64_t i = 0; i < length; ++i) mask.slice(2, i, i + 1).slice(3, i, i + 1).fill(1);
   return mask;
 }
 
 /// Fan et al. 2021, section 3: a feed-forward layer is mask attention with M = I, one head and a ReLU.
 double feed_forward_difference(const Draws& draws) {
   const NoGrad off;
-  FeedForward block(d, 2 * d);
+  FeedForward block(width, 2 * width);
   draws.fill(block);
   const auto attention =
-      draws.attention(fmt::format("man + activation(function=relu, width={})", 2 * d), Place::encoder, 1);
+      draws.attention(fmt::format("man + activation(function=relu, width={})", 2 * width), Place::encoder, 1);
   for (auto& of_block : block.parameters())
     for (auto& of_attention : attention->parameters()) {
       const bool is_first = of_block.name.starts_with("inner");
@@ -114,13 +114,13 @@ double feed_forward_difference(const Draws& draws) {
 /// between independent pointers, which may be in either order.
 double expected_window_difference(const Draws& draws) {
   const Values left = draws.quantity("window", "left_pointer"), right = draws.quantity("window", "right_pointer");
-  const Values window = draws.quantity("window", "window");  // [B, H, n, n], as the pointers
+  const Values window = draws.quantity("window", "window");  // [sentences, H, length, n], as the pointers
   double largest = 0;
-  for (std::size_t row = 0; row < window.size(); row += n)
-    for (std::int64_t j = 0; j < n; ++j) {
+  for (std::size_t row = 0; row < window.size(); row += length)
+    for (std::int64_t j = 0; j < length; ++j) {
       double expected = 0;
-      for (std::int64_t l = 0; l < n; ++l)
-        for (std::int64_t r = 0; r < n; ++r)
+      for (std::int64_t l = 0; l < length; ++l)
+        for (std::int64_t r = 0; r < length; ++r)
           if (std::min(l, r) <= j && j <= std::max(l, r))
             expected += left[row + std::size_t(l)] * right[row + std::size_t(r)];
       const std::size_t at = row + std::size_t(j);
@@ -150,27 +150,27 @@ double fine_grained_difference(const Draws& draws) {
 
 /// The largest change of the first tokens' results when the tokens after them become padding, or other tokens.
 double padding_difference(const Draws& draws, const std::string& specification) {
-  constexpr std::int64_t real = n - 3;
+  constexpr std::int64_t real = length - 3;
   const Variable all(draws.states), cut(draws.states.slice(1, 0, real).clone());
-  const Tensor lengths = Tensor::from(std::vector<std::int32_t>(B, real), {B});
+  const Tensor lengths = Tensor::from(std::vector<std::int32_t>(sentences, real), {sentences});
   const Values padded = draws.output(specification, {.query = all, .key = all, .value = all, .key_lengths = lengths});
   const Values alone = draws.output(specification, {.query = cut, .key = cut, .value = cut});
   Values kept;
-  for (std::int64_t b = 0; b < B; ++b)
-    kept.insert(kept.end(), padded.begin() + b * n * d, padded.begin() + (b * n + real) * d);
+  for (std::int64_t b = 0; b < sentences; ++b)
+    kept.insert(kept.end(), padded.begin() + b * length * width, padded.begin() + (b * length + real) * width);
   return largest_difference(kept, alone);
 }
 
 double later_token_difference(const Draws& draws, const std::string& specification) {
-  constexpr std::int64_t same = n - 3;
+  constexpr std::int64_t same = length - 3;
   Tensor other = draws.states.clone();
-  other.slice(1, same, n).copy_from(draws.random("other tokens", {B, n - same, d}));
+  other.slice(1, same, length).copy_from(draws.random("other tokens", {sentences, length - same, width}));
   const Variable before(draws.states), after(other);
   const Values first = draws.output(specification, {.query = before, .key = before, .value = before}, Place::decoder);
   const Values second = draws.output(specification, {.query = after, .key = after, .value = after}, Place::decoder);
   double largest = 0;
-  for (std::int64_t b = 0; b < B; ++b)
-    for (std::int64_t k = b * n * d; k < (b * n + same) * d; ++k)
+  for (std::int64_t b = 0; b < sentences; ++b)
+    for (std::int64_t k = b * length * width; k < (b * length + same) * width; ++k)
       largest = std::max(largest, std::abs(first[std::size_t(k)] - second[std::size_t(k)]));
   return largest;
 }
@@ -207,7 +207,7 @@ const std::vector<Identity> identities{
      [](const Draws& draws) { return largest_difference(draws.output("window(segment=1)"), draws.output("window")); }},
     {"Nguyen", "one segment for all keys: the window is 2 everywhere", 1e-12,
      [](const Draws& draws) {
-       const Values window = draws.quantity(fmt::format("window(segment={})", n), "window");
+       const Values window = draws.quantity(fmt::format("window(segment={})", length), "window");
        return largest_difference(window, Values(window.size(), 2));
      }},
     {"Yang", "a Gaussian of infinite width changes nothing", 1e-9,
@@ -277,7 +277,8 @@ Finding checked_identities(const IdentityCheck& options) {
   }
   require(broken.empty(), "does not hold: {}", broken);
   return {.title = "Statements of the papers",
-          .notes = {fmt::format("Computed in double precision for {} random sentences of {} tokens; all hold.", B, n)},
+          .notes = {fmt::format("Computed in double precision for {} random sentences of {} tokens; all hold.",
+                                sentences, length)},
           .tables = {{"", table}}};
 }
 

@@ -28,7 +28,7 @@ Table summary(const NamedTensors& tensors) {
   return table;
 }
 
-const char* name_of(Place place) {
+const char* place_name(Place place) {
   return place == Place::encoder ? "encoder" : place == Place::decoder ? "decoder" : "cross";
 }
 
@@ -79,7 +79,7 @@ void attend_program(Cli& cli) {
   if (out.empty()) return fmt::print("{}", summary(result.tensors).text());
   write_safetensors(
       out, result.tensors,
-      {{"method", options.method}, {"place", name_of(result.place)}, {"heads", std::to_string(options.heads)}});
+      {{"method", options.method}, {"place", place_name(result.place)}, {"heads", std::to_string(options.heads)}});
 }
 
 }  // namespace fovea

@@ -127,7 +127,7 @@ std::string failure_of(const Trial& trial) {
 }
 
 /// The places and engines that support an attention.
-struct Use {
+struct Usage {
   std::vector<std::string> places;
   std::map<std::string, std::vector<std::string>> failures;  ///< the places where it cannot run, by failure_of()
   std::optional<Trial> trial;           ///< a trial that works, in cross-attention if possible; empty if none does
@@ -135,8 +135,8 @@ struct Use {
   const char* no_fused_form = nullptr;  ///< NoFusedForm::part; null: the fused engine can compute it
 };
 
-Use use_of(const std::string& method, AttentionShape shape = {.model_dim = d, .heads = H}) {
-  Use use;
+Usage usage_of(const std::string& method, AttentionShape shape = {.model_dim = d, .heads = H}) {
+  Usage use;
   for (auto [place, name] :
        {std::pair(Place::encoder, "encoder"), std::pair(Place::decoder, "decoder"), std::pair(Place::cross, "cross")}) {
     shape.place = place;
@@ -175,7 +175,7 @@ class OtherValues : public OptionVisitor {
 /// A method with one option changed.
 struct Alternative {
   std::string option, method;  ///< "window=layer", "gaussian(window=layer)"
-  Use use;
+  Usage use;
 };
 
 /// All alternatives of a method that is given by its name alone; none for other specifications.
@@ -187,7 +187,7 @@ std::vector<Alternative> alternatives_of(const std::string& method) {
   entry->configure(values);
   for (const std::string& option : values.found) {
     std::string changed = fmt::format("{}({})", method, option);
-    alternatives.push_back({option, changed, use_of(changed)});
+    alternatives.push_back({option, changed, usage_of(changed)});
   }
   return alternatives;
 }
@@ -207,7 +207,7 @@ class NextNumbers : public OptionVisitor {
 
 /// The text for the column "engines", such as "fused (not with mask=discrete), blockwise, composed". `method` is a
 /// method's name or another specification.
-std::string engines_text(const std::string& method, const Use& use, const std::vector<Alternative>& alternatives) {
+std::string engines_text(const std::string& method, const Usage& use, const std::vector<Alternative>& alternatives) {
   if (!use.trial) return "";
   if (use.no_fused_form) return fmt::format("blockwise, composed (no fused form: {})", use.no_fused_form);
   std::vector<std::string> without;
@@ -217,7 +217,7 @@ std::string engines_text(const std::string& method, const Use& use, const std::v
     NextNumbers numbers;
     entry->configure(numbers);
     for (const auto& [option, larger] : numbers.found)
-      if (const Use next = use_of(fmt::format("{}({})", method, option)); next.trial && next.no_fused_form)
+      if (const Usage next = usage_of(fmt::format("{}({})", method, option)); next.trial && next.no_fused_form)
         without.push_back(larger);
   }
   return without.empty() ? "fused, blockwise, composed"
@@ -594,7 +594,7 @@ std::string attention_catalogue() {
 
 std::vector<std::string> inputs_read(const std::string& specification, const AttentionShape& shape) {
   AttentionShape one_width{.model_dim = shape.model_dim, .heads = shape.heads};
-  Use use = use_of(specification, one_width);
+  Usage use = usage_of(specification, one_width);
   if (!use.trial) return {"mask", "left_pointer", "right_pointer", "grid", "step_input", "previous_focus"};
   return reads_of(*use.trial).names();
 }
@@ -602,7 +602,7 @@ std::vector<std::string> inputs_read(const std::string& specification, const Att
 Table attention_table() {
   Table table({"name", "what it does", "paper", "where", "engines (fused: on the CPU only)"});
   auto add = [&](const MethodCard& card) {
-    Use use = use_of(completed(card.name));
+    Usage use = usage_of(completed(card.name));
     table.row({card.name, card.summary, card.reference, listed(use.places),
                engines_text(card.name, use, alternatives_of(card.name))});
   };
@@ -617,8 +617,8 @@ std::string describe_attention(const std::string& specification, const Attention
   attention_factory(method);  // throws Error if the specification has a mistake
   std::set<std::string> seen;
   add_cards(parse_specification(method), seen, text);
-  Use use = use_of(method);
-  if (!use.trial) use = use_of(method, given);
+  Usage use = usage_of(method);
+  if (!use.trial) use = usage_of(method, given);
   const std::vector<Alternative> alternatives = alternatives_of(method);
   AttentionShape shape = given;
   if (use.place) shape.place = *use.place;

@@ -48,7 +48,7 @@ std::optional<std::size_t> aligned_place(std::size_t i, Numbers hypothesis, Numb
   return {};
 }
 
-double ribes(const Words& hypothesis, const Words& reference, const RibesOptions& options) {
+double ribes_of_words(const Words& hypothesis, const Words& reference, const RibesOptions& options) {
   const std::vector<int> places = ribes_alignment(hypothesis, reference);
   const double aligned = double(places.size()), words = double(hypothesis.size());
   double order = 0;
@@ -82,7 +82,7 @@ double ribes(const std::string& hypothesis, std::span<const std::string> referen
   require(!references.empty(), "RIBES: there is no reference");
   double best = 0;
   for (const std::string& reference : references) {
-    best = std::max(best, ribes(split_words(hypothesis), split_words(reference), options));
+    best = std::max(best, ribes_of_words(split_words(hypothesis), split_words(reference), options));
   }
   return best;
 }

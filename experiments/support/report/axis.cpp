@@ -20,7 +20,7 @@ double round_up(double value) {
   return 10 * power;
 }
 
-double round_down(double value) {
+double rounded_down(double value) {
   double power = std::pow(10, std::floor(std::log10(value)));
   for (double factor : {5.0, 2.0}) {
     if (factor * power <= value * (1 + 1e-9)) return factor * power;
@@ -76,7 +76,7 @@ void AxisScale::choose_linear_range(const Axis& axis, Ends ends) {
 }
 
 void AxisScale::choose_logarithmic_range(const Axis& axis) {
-  if (!axis.low) low_ = round_down(low_);
+  if (!axis.low) low_ = rounded_down(low_);
   if (!axis.high) high_ = round_up(high_);
   if (!(high_ > low_)) high_ = 10 * low_;
 }

@@ -33,6 +33,13 @@ std::string tooltip(const std::string& text) { return "<title>" + escape_html(te
 
 std::string short_value(double value) { return fmt::format("{:.5g}", value); }
 
+double longest_label(const std::vector<std::string>& tokens, std::size_t longest, double size) {
+  double pixels = 0;
+  for (const std::string& token : tokens)
+    pixels = std::max(pixels, text_pixels(shortened(printable(token), longest), size));
+  return pixels;
+}
+
 void Drawing::line(double x1, double y1, double x2, double y2, const char* style) {
   body_ += fmt::format("<line class=\"{}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", style, px(x1), px(y1), px(x2),
                        px(y2));

@@ -21,6 +21,9 @@ std::string tooltip(const std::string& text);
 /// The value with up to five significant digits.
 std::string short_value(double value);
 
+/// The width of the longest of the tokens, each cut to `longest` characters, in pixels.
+double longest_label(const std::vector<std::string>& tokens, std::size_t longest, double size);
+
 /// The body of an <svg> element, appended to piece by piece.
 class Drawing {
  public:

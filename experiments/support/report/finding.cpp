@@ -29,7 +29,7 @@ std::string tables_of(const Finding& finding, std::string (Table::*form)() const
   return text;
 }
 
-std::string text_of(const Finding& finding) {
+std::string printed_text(const Finding& finding) {
   std::string text = finding.title.empty() ? "" : finding.title + "\n\n";
   for (const std::string& note : finding.notes)
     if (!note.empty()) text += note + "\n\n";
@@ -76,7 +76,7 @@ std::string html_of(const Finding& finding) {
 std::string contents_of(const Finding& finding, Format format) {
   switch (format) {
     case Format::text:
-      return text_of(finding);
+      return printed_text(finding);
     case Format::tsv:
       return tables_of(finding, &Table::tsv, "# ");
     case Format::json:

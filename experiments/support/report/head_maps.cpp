@@ -24,23 +24,17 @@ struct Layout {
 
 std::string label_of(const std::string& token) { return shortened(printable(token), longest_token); }
 
-double longest_label(const std::vector<std::string>& tokens, double size) {
-  double longest = 0;
-  for (const std::string& token : tokens) longest = std::max(longest, text_pixels(label_of(token), size));
-  return longest;
-}
-
 /// The layout, as large as `most_columns` heads fit beside each other on a page.
 Layout layout_of(const HeadMaps& maps) {
   constexpr double smallest_cell = 3, largest_cell = 17;
   Layout layout;
   layout.columns = std::clamp<std::size_t>(maps.heads.size(), 1, most_columns);
-  double room = page_width - longest_label(maps.queries, largest_label) - 6 - scale_width;
+  double room = page_width - longest_label(maps.queries, longest_token, largest_label) - 6 - scale_width;
   double cell = (room / most_columns - gap) / double(std::max<std::size_t>(maps.keys.size(), 1));
   layout.cell = std::clamp(std::floor(cell), smallest_cell, largest_cell);
   layout.label_size = std::min(largest_label, layout.cell - 1);
-  layout.left = longest_label(maps.queries, layout.label_size) + 6;
-  layout.labels_height = longest_label(maps.keys, layout.label_size) + 8;
+  layout.left = longest_label(maps.queries, longest_token, layout.label_size) + 6;
+  layout.labels_height = longest_label(maps.keys, longest_token, layout.label_size) + 8;
   layout.panel_width = layout.cell * double(maps.keys.size());
   layout.panel_height = layout.cell * double(maps.queries.size());
   return layout;

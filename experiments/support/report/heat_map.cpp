@@ -11,20 +11,13 @@
 namespace fovea {
 namespace {
 
-constexpr std::size_t longest_token = 16;
+constexpr std::size_t longest_name = 16;
 constexpr double colour_scale_width = 66;
 
 struct HeatLayout {
   double cell, left, top, right, bottom, label_size;
   bool slanted, has_labels;
 };
-
-double longest_label(const std::vector<std::string>& tokens, double size) {
-  double longest = 0;
-  for (const auto& token : tokens)
-    longest = std::max(longest, text_pixels(shortened(printable(token), longest_token), size));
-  return longest;
-}
 
 /// The layout: as wide as a chart if cells can have 4 pixels, with labels if they can have 8.
 HeatLayout heat_layout(const HeatMap& map) {
@@ -33,14 +26,14 @@ HeatLayout heat_layout(const HeatMap& map) {
   HeatLayout layout;
   auto most = double(std::max({map.keys.size(), map.queries.size(), std::size_t(1)}));
   double side = chart_width - axis_label_height - colour_scale_width - 10;
-  double labelled_side = std::max(smallest_side, side - longest_label(map.queries, font_size));
+  double labelled_side = std::max(smallest_side, side - longest_label(map.queries, longest_name, font_size));
   layout.has_labels = labelled_side / most >= smallest_labelled_cell;
   layout.cell = std::floor((layout.has_labels ? labelled_side : side) / most);
   layout.cell = std::clamp(layout.cell, smallest_cell, largest_cell);
   layout.slanted = layout.cell >= smallest_slanted_cell;
   layout.label_size = std::min(font_size, layout.cell - 1);
-  double key_length = layout.has_labels ? longest_label(map.keys, layout.label_size) : 0;
-  double query_length = layout.has_labels ? longest_label(map.queries, layout.label_size) : 0;
+  double key_length = layout.has_labels ? longest_label(map.keys, longest_name, layout.label_size) : 0;
+  double query_length = layout.has_labels ? longest_label(map.queries, longest_name, layout.label_size) : 0;
   layout.left = axis_label_height + query_length + 6;
   layout.top = (map.title.empty() ? 0 : title_height) + axis_label_height +
                (layout.slanted ? key_length * std::sqrt(0.5) + 10 : key_length + 6);
@@ -58,12 +51,12 @@ void draw_heat_labels(Drawing& drawing, const HeatMap& map, const HeatLayout& at
   drawing.raw(fmt::format("<g class=\"token\" style=\"font-size:{}px\">\n", px(at.label_size)));
   for (std::size_t j = 0; j < map.keys.size(); ++j) {
     double x = at.left + (double(j) + 0.5) * at.cell + (at.slanted ? 1 : at.label_size / 3);
-    drawing.text(x, at.top - 6, shortened(printable(map.keys[j]), longest_token), "token", "start",
+    drawing.text(x, at.top - 6, shortened(printable(map.keys[j]), longest_name), "token", "start",
                  at.slanted ? -45 : -90);
   }
   for (std::size_t i = 0; i < map.queries.size(); ++i) {
     double y = at.top + (double(i) + 0.5) * at.cell + at.label_size / 3;
-    drawing.text(at.left - 6, y, shortened(printable(map.queries[i]), longest_token), "token", "end");
+    drawing.text(at.left - 6, y, shortened(printable(map.queries[i]), longest_name), "token", "end");
   }
   drawing.raw("</g>\n");
 }
@@ -72,7 +65,7 @@ void draw_heat_labels(Drawing& drawing, const HeatMap& map, const HeatLayout& at
 double end_of_labels(const HeatMap& map, const HeatLayout& at) {
   double end = 0;
   for (std::size_t j = 0; at.slanted && j < map.keys.size(); ++j) {
-    double length = text_pixels(shortened(printable(map.keys[j]), longest_token), at.label_size);
+    double length = text_pixels(shortened(printable(map.keys[j]), longest_name), at.label_size);
     end = std::max(end, at.left + double(j + 1) * at.cell + length * std::sqrt(0.5));
   }
   return end;

@@ -49,7 +49,7 @@ Colour colour_of(double value, double full) {
   return mixed;
 }
 
-std::string file_of(const std::string& pixels, std::size_t width, std::size_t height) {
+std::string png_file(const std::string& pixels, std::size_t width, std::size_t height) {
   std::string lines;  // each with a 0 before it: no filter
   for (std::size_t y = 0; y < height; ++y) lines += '\0' + pixels.substr(y * width * 3, width * 3);
   const std::string header = big_endian(static_cast<std::uint32_t>(width)) +
@@ -78,7 +78,7 @@ std::string png(const HeadMaps& maps, int cell) {
           pixels[(y * width + h * panel + x) * 3 + c] = static_cast<char>(std::lround(colour[c]));
       }
   }
-  return file_of(pixels, width, height);
+  return png_file(pixels, width, height);
 }
 
 std::string png(const HeatMap& map, int cell) {

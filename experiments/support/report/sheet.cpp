@@ -291,20 +291,20 @@ std::string canonical_attention(const std::string& specification, int layers) {
 
 namespace {
 
-using Values = std::map<std::string, std::string>;
+using OptionValues = std::map<std::string, std::string>;
 
 /// The value of an option that neither flags nor a preset name. Flags and presets of sheets must agree with programs.
 std::string default_of(const std::string& option) {
-  static const Values defaults{{"architecture", "transformer"},
-                               {"block-order", "attention > feed-forward"},
-                               {"block-order-in", "both"},
-                               {"units", "words"},
-                               {"label-smoothing", "0"},
-                               {"loss-per", "token"},
-                               {"norm", "pre"},
-                               {"query", "previous"},
-                               {"encoder-layers", "0"},
-                               {"decoder-layers", "0"}};
+  static const OptionValues defaults{{"architecture", "transformer"},
+                                     {"block-order", "attention > feed-forward"},
+                                     {"block-order-in", "both"},
+                                     {"units", "words"},
+                                     {"label-smoothing", "0"},
+                                     {"loss-per", "token"},
+                                     {"norm", "pre"},
+                                     {"query", "previous"},
+                                     {"encoder-layers", "0"},
+                                     {"decoder-layers", "0"}};
   auto found = defaults.find(option);
   return found == defaults.end() ? "" : found->second;
 }
@@ -313,13 +313,13 @@ std::string text_of_value(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : text_of(value);
 }
 
-std::string value_of(const Values& values, const std::string& option) {
+std::string value_of(const OptionValues& values, const std::string& option) {
   auto found = values.find(option);
   return found == values.end() || found->second.empty() ? default_of(option) : found->second;
 }
 
 /// The value of an option in a form in which equal models have equal texts.
-std::string canonical_value(const Values& values, const std::string& option) {
+std::string canonical_value(const OptionValues& values, const std::string& option) {
   const std::string of_stack = value_of(values, option == "attention" ? "encoder-layers" : "decoder-layers");
   const std::string depth = of_stack.empty() || of_stack == "0" ? value_of(values, "layers") : of_stack;
   const int layers = number<int>(depth).value_or(0);
@@ -331,8 +331,8 @@ std::string canonical_value(const Values& values, const std::string& option) {
   return canonical_attention(is_additive ? "classic(additive)" : value, layers);
 }
 
-Values values_of(const FlagValues& flags) {
-  Values values;
+OptionValues values_of(const FlagValues& flags) {
+  OptionValues values;
   for (const auto& [name, value] : flags) {
     if (name != "preset") continue;
     const Json preset = preset_values(value);
@@ -345,8 +345,8 @@ Values values_of(const FlagValues& flags) {
   return values;
 }
 
-Values values_of(const Json& configuration) {
-  Values values;
+OptionValues values_of(const Json& configuration) {
+  OptionValues values;
   for (const auto& [name, value] : configuration.items()) values[name] = text_of_value(value);
   if (value_of(values, "program") == "language_model" && !value_of(values, "decoder-attention").empty())
     values["attention"] = values["decoder-attention"];
@@ -371,10 +371,10 @@ std::set<std::string> distinguishing_options(const Sheet& sheet, const Sheet::Ta
 }
 
 /// The number of flags of a task's recipe with which the run agrees, at the tier where most agree.
-std::size_t agreement(const Sheet& sheet, const Sheet::Task& task, const Values& run) {
+std::size_t agreement(const Sheet& sheet, const Sheet::Task& task, const OptionValues& run) {
   std::size_t most = 0;
   for (const auto& [name, tier] : sheet.recipe(task).tiers) {
-    const Values wanted = values_of(flag_values(tier.flags, tier.variables));
+    const OptionValues wanted = values_of(flag_values(tier.flags, tier.variables));
     most = std::max(most, static_cast<std::size_t>(std::count_if(wanted.begin(), wanted.end(), [&](const auto& flag) {
                       return canonical_value(wanted, flag.first) == canonical_value(run, flag.first);
                     })));
@@ -384,7 +384,7 @@ std::size_t agreement(const Sheet& sheet, const Sheet::Task& task, const Values&
 
 /// The task of a run: of those with data of a name like the run's, or else of all with its program, the one with whose
 /// recipe it agrees most.
-const Sheet::Task* task_of(const Sheet& sheet, const Values& run) {
+const Sheet::Task* task_of(const Sheet& sheet, const OptionValues& run) {
   const std::string data = value_of(run, "data");
   auto is_like = [&](const Sheet::Task& task) {
     return std::any_of(task.like.begin(), task.like.end(),
@@ -400,8 +400,8 @@ const Sheet::Task* task_of(const Sheet& sheet, const Values& run) {
 }
 
 bool agrees(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, const std::string& tier,
-            const Values& run) {
-  Values wanted = values_of(row_flags(sheet, row, task, tier));
+            const OptionValues& run) {
+  OptionValues wanted = values_of(row_flags(sheet, row, task, tier));
   const Sheet::Row& trained = row.model.empty() ? row : sheet.row(row.model);
   if (!trained.initial.empty()) wanted["init"] = trained.initial;
   const std::set<std::string> options = distinguishing_options(sheet, task, tier);
@@ -416,7 +416,7 @@ SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& ru
   SheetRuns found;
   std::map<std::string, std::string> examples;  // by task: the test examples of its first run
   for (const RunResult* run : runs) {
-    const Values values = values_of(run->configuration);
+    const OptionValues values = values_of(run->configuration);
     const Sheet::Task* task = task_of(sheet, values);
     if (!task || !run->failure.empty()) continue;
     auto belongs = [&](const Sheet::Row& row) {

@@ -9,7 +9,7 @@ namespace fovea {
 
 namespace {
 
-std::string text_of(const TokenStore& store, std::size_t k, const Tokenizer& tokenizer) {
+std::string text_of_example(const TokenStore& store, std::size_t k, const Tokenizer& tokenizer) {
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(store.lengths()[k]));
   store.read(k, tokens);
   return tokenizer.decode(tokens);
@@ -30,11 +30,11 @@ ShownPair shown_pair(const EncodedPairs& pairs, const PairTokenizers& tokenizers
   alone.length_multiple = 1;
   PairBatch pair = fill({pairs.lengths[k], {static_cast<std::int64_t>(k)}}, pairs, alone);
   ShownPair shown;
-  shown.text = text_of(pairs.target, k, *tokenizers.target);
+  shown.text = text_of_example(pairs.target, k, *tokenizers.target);
   shown.batch = pair.read(has_source);
   if (has_source) {
     shown.source = words_of(pair.source, pair.source_lengths[0], *tokenizers.source);
-    shown.text = text_of(pairs.source, k, *tokenizers.source) + " → " + shown.text;
+    shown.text = text_of_example(pairs.source, k, *tokenizers.source) + " → " + shown.text;
   }
   shown.input = words_of(pair.target_in, pair.target_lengths[0], *tokenizers.target);
   shown.output = words_of(pair.target_out, pair.target_lengths[0], *tokenizers.target);

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::int64_t default_size = 8'000, most_units = 1'000'000;
+constexpr std::int64_t default_subwords = 8'000, most_units = 1'000'000;
 constexpr std::size_t most_training_bytes = 8'000'000;  // 12 s of unigram training; all of IMDB would take 45 s
 
 /// The text with one space between words, as SentencePiece is trained on it.
@@ -134,7 +134,7 @@ SubwordTokenizer::~SubwordTokenizer() = default;
 std::unique_ptr<SubwordTokenizer> SubwordTokenizer::train(const TextOptions& options,
                                                           std::span<const std::string_view> texts) {
   const bool chosen = options.vocabulary_size != 0;
-  const std::int64_t largest_default = options.units == Units::characters ? most_units : default_size;
+  const std::int64_t largest_default = options.units == Units::characters ? most_units : default_subwords;
   std::int64_t size = chosen ? options.vocabulary_size : largest_default;
   require(size > special_tokens && size <= most_units, "--vocabulary-size {}: expected {} to {}", size,
           special_tokens + 1, most_units);

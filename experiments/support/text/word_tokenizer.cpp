@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array<std::string_view, special_tokens> specials = {"<pad>", "<unk>", "<s>", "</s>"};
-constexpr std::int64_t default_size = 30'000;
+constexpr std::int64_t default_words = 30'000;
 
 bool is_special(std::string_view word) { return std::find(specials.begin(), specials.end(), word) != specials.end(); }
 
@@ -49,7 +49,7 @@ WordTokenizer::WordTokenizer(std::vector<Entry> words, bool lower_case) : lower_
 
 std::unique_ptr<WordTokenizer> WordTokenizer::train(const TextOptions& options,
                                                     std::span<const std::string_view> texts) {
-  const std::int64_t size = options.vocabulary_size == 0 ? default_size : options.vocabulary_size;
+  const std::int64_t size = options.vocabulary_size == 0 ? default_words : options.vocabulary_size;
   require(size > special_tokens, "--vocabulary-size {}: expected more than the {} special tokens", size,
           special_tokens);
   WordCounts counts;

@@ -85,7 +85,7 @@ void TrainingOptions::apply() const {
   set_flush_denormals(true);  // tails of Gaussians and of softmax are denormal, and slow
 }
 
-namespace {
+namespace training_parts {
 
 /// The state of a training between two updates: everything in a checkpoint besides tensors.
 struct Progression {
@@ -222,7 +222,9 @@ class UpdateReadings {
   std::vector<double> counts_;
 };
 
-}  // namespace
+}  // namespace training_parts
+
+using namespace training_parts;
 
 class Training::Implementation {
  public:
