@@ -363,8 +363,8 @@ void benchmark_step(Cli& cli) {
   if (options.launches) return print_launches(results, options.json);
   time_steps(results, options);
 
-  Table table({"attention", "tokens/s", "steps/s", "relative to the first", "by FLOPs", "efficiency", "gemm share", "peak MiB",
-               "parameters"});
+  Table table({"attention", "tokens/s", "steps/s", "relative to the first", "by FLOPs", "efficiency", "gemm share",
+               "peak MiB", "parameters"});
   const auto tokens = static_cast<double>(options.tokens());
   const bool is_on_cpu = options.device() == Device::cpu;
   for (const StepResult& result : results) {

@@ -44,10 +44,10 @@ struct Sheet {
   struct Column {
     std::string heading, task, metric;
     int decimals = 2;
-    double factor = 1;              ///< ours are multiplied by it: 100 for ROUGE in percent
+    double factor = 1;  ///< ours are multiplied by it: 100 for ROUGE in percent
     /// By tier: the value that the plain row must reach; otherwise the sheet is marked untrained.
     std::map<std::string, double> trained;
-    bool is_printed = true;         ///< whether the paper has this column
+    bool is_printed = true;  ///< whether the paper has this column
   };
   struct Row {
     std::string name, flags;

@@ -103,8 +103,8 @@ std::vector<TextScore> scores_of(const std::vector<TestedExample>& examples, con
 
 enum class RecordForm { full, reduced };
 
-/// Writes examples.SET.jsonl of every test set (of a reduced record statistics.SET.jsonl.gz), then result.json, into the
-/// run's directory.
+/// Writes examples.SET.jsonl of every test set (of a reduced record statistics.SET.jsonl.gz), then result.json, into
+/// the run's directory.
 void save_result(const RunResult& result, RecordForm form = RecordForm::full);
 
 /// Reads the result that save_result() wrote; empty if there is no result.json. Throws Error, with the file, for a file
