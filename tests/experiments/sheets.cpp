@@ -126,6 +126,10 @@ BOOST_AUTO_TEST_CASE(our_numbers_have_the_papers_scale_and_say_which_data_they_a
   BOOST_TEST(lines.at(1).starts_with("Transformer,39.5,100,"), lines[1]);
   const std::string caption = sheet_caption(sheet, found);
   BOOST_TEST(contains(caption, "Our data of CNN/DM are not the paper's: captions here, CNN/Daily Mail there"), caption);
+  BOOST_TEST(contains(caption, " p: against 'Transformer'"), caption);
+  const RunResult same = run_of({{"program", "summarize"}, {"data", "/data/cnndm"}}, "1111", "ribes");
+  const std::string without = sheet_caption(sheet, match_runs(sheet, {&same}));
+  for (const char* part : {"are not the paper's", " p: "}) BOOST_TEST(!contains(without, part), without);
   BOOST_TEST(std::abs(measured(run, "mean: ROUGE-1 F1, ROUGE-2 F1") - 1) < 1e-12);
   BOOST_TEST(std::isnan(measured(run, "BLEU")));
   // A metric that the run does not have is never replaced by one with a similar name.

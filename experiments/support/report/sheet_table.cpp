@@ -98,6 +98,16 @@ bool have(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column
   });
 }
 
+/// Whether our data have the name of the paper's, as in the flags of the tier "paper".
+bool is_data_of_paper(const Sheet& sheet, const Sheet::Task& task, const std::string& our_data) {
+  const auto& tiers = sheet.recipe(task).tiers;
+  const auto paper = tiers.find("paper");
+  if (paper == tiers.end()) return false;
+  const FlagValues flags = flag_values(paper->second.flags, paper->second.variables);
+  return std::any_of(flags.begin(), flags.end(),
+                     [&](const auto& flag) { return flag.first == "data" && flag.second == our_data; });
+}
+
 /// Whether a column p follows: only after the first score of a task.
 bool has_p(const Sheet& sheet, std::size_t c, const SheetRuns& runs) {
   const Sheet::Column& column = sheet.columns[c];
@@ -177,7 +187,7 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
   for (const auto& [key, of_row] : runs) seeds.insert(of_row.size());
   for (const Sheet::Task& task : sheet.tasks) {
     const std::string our_data = data_of(runs, task.name);
-    if (our_data.empty()) continue;
+    if (our_data.empty() || is_data_of_paper(sheet, task, our_data)) continue;
     caption += fmt::format(
         " Our data{} are not the paper's: {} here, {} there; compare the order of the rows and their "
         "distances, not the values.",
@@ -186,6 +196,9 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
   if (runs.empty()) return caption + " None of our runs belongs to a row.";
   caption +=
       seeds.size() == 1 && *seeds.begin() == 1 ? " Ours: one seed." : " Ours: mean ± standard deviation over seeds.";
+  bool tests = false;
+  for (std::size_t c = 0; c < sheet.columns.size(); ++c) tests = tests || has_p(sheet, c, runs);
+  if (!tests) return caption;
   return caption + fmt::format(
                        " p: against '{}', two-sided paired bootstrap over the test examples, all seeds pooled; the "
                        "papers' tests may be others.",
