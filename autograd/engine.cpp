@@ -278,6 +278,7 @@ class Node::Pass {
     // The seed may become part of a result, which without create_graph must not keep the seed's own graph alive.
     if (!options_.create_graph && seed.requires_grad()) seed = seed.detach();
     if (inputs_ && root.node()) find_relevant(root.node().get());
+    if (options_.leaf_finished && root.node()) count_leaf_uses(root.node().get());
     deliver(Edge(root), std::move(seed));
     while (!waiting_.empty()) {
       std::pop_heap(waiting_.begin(), waiting_.end(), is_older);
@@ -344,6 +345,7 @@ class Node::Pass {
       Variable gradient = std::move(gradients[k]);
       deliver(node.inputs_[k], std::move(gradient));
     }
+    if (options_.leaf_finished) finish_leaves(node);
     if (!options_.retain_graph && !options_.create_graph) free(node);
   }
 
@@ -351,10 +353,8 @@ class Node::Pass {
     fail("backward: the graph of '{}' was freed by an earlier pass; pass retain_graph to run it twice", node.name_);
   }
 
-  /// Collects in `relevant_` the nodes on a path from the root to an input: grad() runs only their rules. Visits nodes
-  /// from the oldest to the newest, so that a node's inputs are decided before the node.
-  void find_relevant(Node* root) {
-    std::lock_guard lock(structure);
+  /// Returns the root and all nodes from which it was computed, as far as the pass goes.
+  std::vector<Node*> nodes_below(Node* root) const {
     std::vector<Node*> reached{root};
     std::unordered_set<const Node*> seen{root};
     for (std::size_t k = 0; k < reached.size(); ++k) {
@@ -364,6 +364,37 @@ class Node::Pass {
       for (const Edge& edge : reached[k]->inputs_)
         if (edge.node && seen.insert(edge.node.get()).second) reached.push_back(edge.node.get());
     }
+    return reached;
+  }
+
+  /// Counts for each leaf the inputs of nodes that it is: its gradient is finished when all those nodes have run.
+  void count_leaf_uses(Node* root) {
+    std::lock_guard lock(structure);
+    for (const Node* node : nodes_below(root))
+      for (const Edge& edge : node->inputs_)
+        if (edge.leaf) ++leaf_uses_[edge.leaf.get()];
+  }
+
+  /// Reports the leaves that no node after this one uses.
+  void finish_leaves(const Node& node) {
+    for (const Edge& edge : node.inputs_) {
+      if (!edge.leaf || --leaf_uses_[edge.leaf.get()] > 0) continue;
+      auto found = leaf_gradients_.extract(edge.leaf);
+      if (!found.empty()) finish_leaf(found.key(), std::move(found.mapped()));
+    }
+  }
+
+  void finish_leaf(const std::shared_ptr<VariableState>& leaf, Variable gradient) {
+    Variable variable;
+    variable.state_ = leaf;
+    options_.leaf_finished(variable, gradient);
+  }
+
+  /// Collects in `relevant_` the nodes on a path from the root to an input: grad() runs only their rules. Visits nodes
+  /// from the oldest to the newest, so that a node's inputs are decided before the node.
+  void find_relevant(Node* root) {
+    std::lock_guard lock(structure);
+    std::vector<Node*> reached = nodes_below(root);
     std::sort(reached.begin(), reached.end(), [](const Node* a, const Node* b) { return a->sequence_ < b->sequence_; });
     for (const Node* node : reached)
       for (const Edge& edge : node->inputs_)
@@ -411,6 +442,10 @@ class Node::Pass {
   /// depend on how they were run.
   void add_to_leaves() {
     for (auto& [leaf, gradient] : leaf_gradients_) {
+      if (options_.leaf_finished) {  // a node that uses the leaf got no gradient and did not run
+        finish_leaf(leaf, std::move(gradient));
+        continue;
+      }
       std::lock_guard lock(leaf->grad_mutex);  // passes in several threads may share a leaf
       accumulate(leaf->grad, std::move(gradient));
     }
@@ -451,6 +486,7 @@ class Node::Pass {
   std::unordered_map<const Node*, std::vector<std::size_t>> wanted_outputs_;
   std::unordered_set<const Node*> relevant_;
   std::unordered_map<std::shared_ptr<VariableState>, Variable> leaf_gradients_;  ///< to be added to grad() at the end
+  std::unordered_map<const VariableState*, int> leaf_uses_;  ///< by nodes that have not run; for leaf_finished
   Reach reach_;
   Gradients results_;
   std::vector<std::shared_ptr<Node>> waiting_;  // the queue: a heap with the newest node in front

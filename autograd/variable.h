@@ -107,6 +107,10 @@ struct BackwardOptions {
   bool create_graph = false;  ///< record the pass itself, for second derivatives; implies retain_graph
   /// Called for every node with the gradients of its outputs, before its backward rule runs.
   std::function<void(const Node&, const Gradients&)> observer = {};
+  /// If set, backward() calls it with each leaf and the gradient of this pass, in place of adding the gradient to
+  /// grad(). The call comes as soon as no node can add to the gradient any more, while the pass goes on with other
+  /// nodes: data parallelism sends gradients at that time. A pass that throws may have made some of the calls.
+  std::function<void(const Variable& leaf, const Variable& gradient)> leaf_finished = {};
 };
 
 /// Adds the gradient of `root` with respect to each leaf to the leaf's grad(). `root` may itself be a leaf. `gradient`,

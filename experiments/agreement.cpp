@@ -28,7 +28,7 @@ TrainingResult train(EncoderClassifier& model, const Options& options, const Lab
   Training training(run, model, options.training, batches);
   auto dev_scores = [&] { return std::vector{DevScore{"accuracy", accuracy(model, data.dev, options.batches)}}; };
   while (training.has_next_update()) {
-    for (std::int64_t k = 0; k < options.batches.accumulate; ++k) {
+    for (const std::int64_t k : training.micro_batches()) {
       RandomScope random = training.random(k);  // of dropout
       AuxiliaryLosses auxiliary;                // of attention methods
       const TextBatch batch = batches.next();

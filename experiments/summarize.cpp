@@ -26,7 +26,7 @@ TrainingResult train(SequenceModel& model, const Options& options, const PairDat
   Training training(run, model, options.training, batches);
   auto dev_scores = [&] { return development_scores(model, data, options); };
   while (training.has_next_update()) {
-    for (std::int64_t k = 0; k < options.batches.accumulate; ++k) {
+    for (const std::int64_t k : training.micro_batches()) {
       RandomScope random = training.random(k);  // of dropout
       AuxiliaryLosses auxiliary;                // of attention methods
       const PairBatch batch = batches.next();

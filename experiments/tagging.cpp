@@ -4,6 +4,7 @@
 #include "experiments/support/sequence/pair_data.h"
 #include "experiments/support/training/encoder_model.h"
 #include "experiments/support/training/experiment.h"
+#include "experiments/support/training/shared_work.h"
 #include "nn/loss.h"
 #include "tensor/top_k.h"
 
@@ -56,14 +57,18 @@ TestResult test(Tagger& model, const PairSet& set, const PairTokenizers& tokeniz
   model.train(false);
   TestResult result{.set = set.name, .metrics = {"word-accuracy"}};
   for (const TextPair& pair : set.texts) result.examples.push_back({.input = pair.source, .reference = pair.target});
-  for (const PlannedBatch& plan : evaluation_batches(set.pairs.lengths, batches)) {
+  auto tags_of = [&](const PlannedBatch& plan) {
     const PairBatch batch = fill(plan, set.pairs, batches);
     const std::vector<int> tags = top_k(model.forward(batch.read(true)).value(), 1).index.to_vector<int>();  // [B, T]
+    std::vector<std::string> texts;
     for (std::size_t row = 0; row < batch.indices.size(); ++row) {
       const std::span own(tags.data() + row * batch.source_length, batch.target_lengths[row] - 1);  // without </s>
-      result.examples[batch.indices[row]].hypothesis = tokenizers.target->decode(own);
+      texts.push_back(tokenizers.target->decode(own));
     }
-  }
+    return texts;
+  };
+  const auto tags = for_examples<std::string>(set.texts.size(), evaluation_batches(set.pairs.lengths, batches), tags_of);
+  for (std::size_t k = 0; k < tags.size(); ++k) result.examples[k].hypothesis = tags[k];
   return result;
 }
 
@@ -76,7 +81,7 @@ RunResult train_and_test(const Options& options, const PairData& data, const Run
   Training training(run, model, options.training, batches);
   auto dev_scores = [&] { return dev_scores_of(test(model, data.dev, data.tokenizers, options.batches)); };
   while (training.has_next_update()) {
-    for (std::int64_t k = 0; k < options.batches.accumulate; ++k) {
+    for (const std::int64_t k : training.micro_batches()) {
       RandomScope random = training.random(k);  // of dropout
       const PairBatch batch = batches.next();
       auto loss = cross_entropy_loss(model.forward(batch.read(true)), batch.targets(), {.ignored = pad_id}, Total::sum);

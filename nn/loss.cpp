@@ -140,8 +140,14 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
   };
   auto fused = [](const Kept& kept, const Gradients& g, const Node&) {
     Gradients gradients;
-    for (const Tensor& of_one : {kept.result.states, kept.result.weight, kept.result.bias})
-      gradients.push_back(of_one.defined() ? g[0] * Variable(of_one) : Variable());
+    for (const Tensor& of_one : {kept.result.states, kept.result.weight, kept.result.bias}) {
+      Tensor gradient;
+      if (of_one.defined()) {
+        gradient = Tensor::empty_like(of_one);  // in the order of the weight, which may be a transposed embedding
+        map_into(gradient, Multiply{}, of_one, g[0].value());
+      }
+      gradients.push_back(gradient.defined() ? Variable(gradient) : Variable());
+    }
     return gradients;
   };
   auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {

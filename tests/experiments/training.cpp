@@ -27,6 +27,7 @@ struct Point : Module {
 class Batches : public BatchPlace {
  public:
   std::int64_t next() { return next_++; }
+  std::int64_t accumulate() const override { return 1; }
   std::int64_t epoch() const override { return next_ / per_epoch; }
   std::int64_t position() const override { return next_ % per_epoch; }
   void seek(std::int64_t epoch, std::int64_t position) override { next_ = epoch * per_epoch + position; }

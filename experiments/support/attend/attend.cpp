@@ -12,7 +12,7 @@ namespace fovea {
 namespace {
 
 /// One row for each tensor: name, type and shape, and its smallest, mean and largest number.
-Table summary(const NamedTensors& tensors) {
+Table summary(const CaseTensors& tensors) {
   Table table({"name", "tensor", "smallest", "mean", "largest"});
   for (const auto& [name, tensor] : tensors) {
     std::vector<double> values = tensor.to_vector<double>();

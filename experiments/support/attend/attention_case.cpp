@@ -100,7 +100,7 @@ class GivenTensors {
 struct Inputs {
   AttentionInput input;
   std::vector<std::pair<std::string, Variable>> leaves;
-  NamedTensors counts;  ///< lengths, query_offset, allowed, documents and grid
+  CaseTensors counts;  ///< lengths, query_offset, allowed, documents and grid
   Place place = Place::encoder;
 
   Variable add(const std::string& name, const Tensor& value, bool differentiable = true) {
@@ -309,7 +309,7 @@ class Settings {
 /// random. Results of an earlier run are accepted, because the file may be one that attend wrote; they are computed
 /// anew.
 void refuse_unknown(const GivenTensors& given, const Attention& attention, const std::string& method,
-                    const NamedTensors& results) {
+                    const CaseTensors& results) {
   std::vector<std::string> known{"query",         "key",       "value",      "lengths",        "query_offset",
                                  "step",          "documents", "allowed",    "mask",           "left_pointer",
                                  "right_pointer", "grid",      "step_input", "previous_focus", "cotangent"};
@@ -333,7 +333,7 @@ Tensor given_cotangent(const GivenTensors& given, const Variable& output) {
   return cotangent;
 }
 
-void add_gradients(NamedTensors& tensors, const Inputs& in, const Variable& output, const Tensor& cotangent) {
+void add_gradients(CaseTensors& tensors, const Inputs& in, const Variable& output, const Tensor& cotangent) {
   tensors.emplace_back("cotangent", cotangent);
   std::vector<Variable> differentiable;
   std::vector<std::string> names;

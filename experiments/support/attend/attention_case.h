@@ -14,7 +14,7 @@
 
 namespace fovea {
 
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using CaseTensors = std::vector<std::pair<std::string, Tensor>>;
 
 /// The command line of `attend`: which attention to compute, on which tensors, and how.
 struct AttentionCase {
@@ -41,7 +41,7 @@ struct AttentionCase {
 
 /// All tensors of a run, as they are written to the file --out.
 struct AttentionResult {
-  NamedTensors tensors;  ///< inputs, parameters, output, quantities and, with the flags, weights and gradients
+  CaseTensors tensors;  ///< inputs, parameters, output, quantities and, with the flags, weights and gradients
   std::vector<std::string> unread;  ///< names of given inputs that this attention does not read
   Place place;
 };

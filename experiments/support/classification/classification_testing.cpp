@@ -13,6 +13,7 @@
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/training/run.h"
+#include "experiments/support/training/shared_work.h"
 
 namespace fovea {
 
@@ -69,18 +70,17 @@ std::vector<std::vector<double>> class_probabilities(EncoderClassifier& model, c
                                                      const BatchOptions& batches) {
   NoGrad off;
   model.train(false);
-  std::vector<std::vector<double>> all(examples.size());
-  for (const PlannedBatch& plan : evaluation_batches(examples.lengths, batches)) {
+  auto probabilities_of = [&](const PlannedBatch& plan) {
     const TextBatch batch = fill(plan, examples);
-    const Variable probabilities = softmax(model.forward(batch.token_tensor(), batch.length_tensor()));
+    const Variable probabilities = softmax(model.forward(batch.token_tensor(), batch.length_tensor()));  // [B, classes]
     const std::vector<double> values = probabilities.value().to_vector<double>();
-    const std::int64_t classes = probabilities.size(1);
-    for (std::size_t row = 0; row < batch.indices.size(); ++row) {
-      const auto first = values.begin() + static_cast<std::ptrdiff_t>(row) * classes;
-      all[static_cast<std::size_t>(batch.indices[row])].assign(first, first + classes);
-    }
-  }
-  return all;
+    std::vector<std::vector<double>> rows;
+    for (auto first = values.begin(); first != values.end(); first += probabilities.size(1))
+      rows.emplace_back(first, first + probabilities.size(1));
+    return rows;
+  };
+  return for_examples<std::vector<double>>(std::ssize(examples.lengths),
+                                           evaluation_batches(examples.lengths, batches), probabilities_of);
 }
 
 double accuracy(EncoderClassifier& model, const EncodedExamples& examples, const BatchOptions& batches) {

@@ -65,6 +65,10 @@ InterruptGuard::~InterruptGuard() {
 }
 
 bool interrupted() { return caught_signal != 0; }
+int interrupting_signal() { return caught_signal; }
+void note_interruption(int signal) {
+  if (signal != 0) caught_signal = signal;
+}
 
 Interrupted::Interrupted(std::string message)
     : message_(std::move(message)), signal_(caught_signal != 0 ? int(caught_signal) : SIGINT) {}

@@ -21,6 +21,11 @@ class InterruptGuard {
 /// Cheap enough to be polled at every step.
 bool interrupted();
 
+/// The signal that made interrupted() true; 0 if there is none.
+int interrupting_signal();
+/// Makes interrupted() true because another process of the same program received `signal`. Does nothing for 0.
+void note_interruption(int signal);
+
 /// Thrown by a loop that stopped because of interrupted(). run() prints the message, such as the command that resumes,
 /// and exits with 128 + the signal, as shells expect of interrupted programs.
 class Interrupted : public std::exception {

@@ -12,10 +12,13 @@
 #include <system_error>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <omp.h>
+#include <unistd.h>
 
 #include "experiments/support/program/interrupt.h"
+#include "nn/parallel/process_group.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"
 
@@ -56,11 +59,55 @@ class ShortWaits {
 
 enum ExitStatus { done = 0, internal_error = 1, can_be_put_right = 2, reader_gone = 141 };
 
+/// Joins the other processes, if mpirun started several, and leaves the group again. Only the first process prints: the
+/// standard output and error of the others go nowhere, except for an error that is theirs alone.
+class SharedProgram {
+ public:
+  void start() {
+    start_processes();
+    if (processes().is_first()) return;
+    own_stderr_ = ::dup(STDERR_FILENO);
+    const int nowhere = ::open("/dev/null", O_WRONLY);
+    ::dup2(nowhere, STDOUT_FILENO);
+    ::dup2(nowhere, STDERR_FILENO);
+    ::close(nowhere);
+  }
+
+  /// Prints an error as one line. An error that the first process has too is its to print: it ends this process in the
+  /// meantime.
+  void print_error(const std::string& program, const std::string& message) const {
+    std::string line = fmt::format("{}: {}\n", program, message);
+    int to = STDERR_FILENO;
+    if (own_stderr_ >= 0) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      line = fmt::format("{}: process {}: {}\n", program, processes().rank(), message);
+      to = own_stderr_;
+    }
+    [[maybe_unused]] const ssize_t written = ::write(to, line.data(), line.size());
+  }
+
+  /// Leaves the group. An error ends all processes; a stop by a signal, to which all processes agree, waits for them.
+  void end(int status) const {
+    if (processes().size() == 1) return;
+    const bool is_agreed = status == done || status > 128;
+    if (!is_agreed) processes().abort(status);
+    finish_processes();
+  }
+
+ private:
+  int own_stderr_ = -1;
+};
+
+SharedProgram& shared_program() {
+  static SharedProgram program;
+  return program;
+}
+
 /// Prints the message on standard error as one line, and returns `status`.
 int complain(const std::string& program, std::string message, int status) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fflush(stdout);
-  std::fputs(fmt::format("{}: {}\n", program, message).c_str(), stderr);
+  shared_program().print_error(program, message);
   return status;
 }
 
@@ -101,10 +148,13 @@ int run(const std::string& program, int argc, const char* const* argv, const std
   std::signal(SIGXFSZ, SIG_IGN);  // likewise, at the limit of a file's size
   ShortWaits short_waits;
   int status = guarded(program, [&] {
+    shared_program().start();
     Cli cli(program, argc, argv);
     body(cli);
   });
-  return flush_output(program, status);
+  status = flush_output(program, status);
+  shared_program().end(status);
+  return status;
 }
 
 int run(const std::string& program, int argc, const char* const* argv, const std::vector<Command>& commands) {

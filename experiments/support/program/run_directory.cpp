@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/text/words.h"
+#include "nn/parallel/process_group.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -60,6 +62,7 @@ void RunDirectory::Options::add_to(Cli& cli) {
 }
 
 RunDirectory RunDirectory::open(const std::string& program, const Options& options, const Json& configuration) {
+  if (!processes().is_first()) return of_another_process(configuration);
   bool resuming = !options.resume.empty();
   require(!resuming || options.out.empty() || options.out == options.resume,
           "--resume continues in its own directory; leave out --out");
@@ -70,6 +73,16 @@ RunDirectory RunDirectory::open(const std::string& program, const Options& optio
     return run;
   }
   RunDirectory run = create(program, options.out);
+  save_json(run.configuration(), configuration);
+  return run;
+}
+
+RunDirectory RunDirectory::of_another_process(const Json& configuration) {
+  std::string path = (fs::temp_directory_path() / "fovea-XXXXXX").string();
+  require(::mkdtemp(path.data()), "{}: the directory cannot be created: {}", path,
+          std::generic_category().message(errno));
+  RunDirectory run(path, true);
+  run.is_temporary_ = true;
   save_json(run.configuration(), configuration);
   return run;
 }
@@ -99,16 +112,22 @@ RunDirectory::RunDirectory(fs::path path, bool made) : path_(std::move(path)), m
 }
 
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
-    : path_(std::move(other.path_)), made_(other.made_), lock_(std::exchange(other.lock_, -1)) {}
+    : path_(std::move(other.path_)),
+      made_(other.made_),
+      is_temporary_(std::exchange(other.is_temporary_, false)),
+      lock_(std::exchange(other.lock_, -1)) {}
 
 RunDirectory& RunDirectory::operator=(RunDirectory&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(made_, other.made_);
+  std::swap(is_temporary_, other.is_temporary_);
   std::swap(lock_, other.lock_);
   return *this;
 }
 
 RunDirectory::~RunDirectory() {
+  std::error_code ignored;
+  if (is_temporary_) fs::remove_all(path_, ignored);
   if (lock_ >= 0) ::close(lock_);
 }
 

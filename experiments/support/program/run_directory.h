@@ -31,7 +31,8 @@ class RunDirectory {
   };
 
   /// Opens the directory of a program's run: a new one, with config.json in it, or the one to resume. Throws Error if
-  /// the config.json of that differs from `configuration`, apart from changeable_options.
+  /// the config.json of that differs from `configuration`, apart from changeable_options. Of several processes that
+  /// train together the first one opens it; the others get a temporary directory, which goes with the object.
   static RunDirectory open(const std::string& program, const Options& options, const Json& configuration);
 
   /// Creates the directory `out`; if `out` is empty, runs/PROGRAM-DATE-N with the first free N = 1, 2, ... Throws Error
@@ -61,9 +62,11 @@ class RunDirectory {
 
  private:
   explicit RunDirectory(std::filesystem::path path, bool made = false);
+  static RunDirectory of_another_process(const Json& configuration);
 
   std::filesystem::path path_;
-  bool made_ = false;  ///< whether this object created the directory
+  bool made_ = false;          ///< whether this object created the directory
+  bool is_temporary_ = false;  ///< the directory is removed with the object
   int lock_ = -1;
 };
 

@@ -12,38 +12,42 @@
 #include "experiments/support/sequence/sequence_pictures.h"
 #include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/training/run.h"
+#include "experiments/support/training/shared_work.h"
 #include "tensor/support/atomic_file.h"
 
 namespace fovea {
 
-void for_teaching_batches(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
-                          const std::function<void(const PairBatch&, const SequenceBatch& read)>& body) {
+namespace {
+
+/// Turns gradients and dropout off as long as it lives.
+struct Testing {
+  explicit Testing(SequenceModel& model) { model.train(false); }
   NoGrad off;
-  model.train(false);
-  for (const PlannedBatch& plan : evaluation_batches(pairs.lengths, batches)) {
-    PairBatch batch = fill(plan, pairs, batches);
-    body(batch, batch.read(model.has_source()));
-  }
-}
+};
+
+}  // namespace
 
 std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
                                     const std::function<void(std::int64_t sentences)>& progress) {
-  std::vector<Likelihood> all(pairs.size());
-  for_teaching_batches(model, pairs, batches, [&](const PairBatch& batch, const SequenceBatch& read) {
-    Variable logits = model.logits(read);
+  const Testing testing(model);
+  auto likelihoods_of = [&](const PlannedBatch& plan) {
+    const PairBatch batch = fill(plan, pairs, batches);
+    Variable logits = model.logits(batch.read(model.has_source()));
     const std::int64_t tokens = batch.rows * batch.target_length;
     const Tensor targets = batch.targets().to(logits.device()).reshape({tokens});
     Variable each = cross_entropy(reshape(logits, {tokens, model.vocabulary()}), targets, {.ignored = pad_id});
     std::vector<double> nll = each.value().to_vector<double>();
-    for (std::size_t row = 0; row < batch.indices.size(); ++row) {
-      Likelihood& sentence = all[static_cast<std::size_t>(batch.indices[row])];
+    std::vector<Likelihood> sentences(batch.indices.size());
+    for (std::size_t row = 0; row < sentences.size(); ++row) {
       auto first = nll.begin() + static_cast<std::ptrdiff_t>(row) * batch.target_length;
-      sentence.tokens = batch.target_lengths[row];
-      sentence.negative_log = std::accumulate(first, first + sentence.tokens, 0.0);
+      sentences[row].tokens = batch.target_lengths[row];
+      sentences[row].negative_log = std::accumulate(first, first + sentences[row].tokens, 0.0);
     }
     if (progress) progress(batch.rows);
-  });
-  return all;
+    return sentences;
+  };
+  return for_examples<Likelihood>(std::ssize(pairs.lengths), evaluation_batches(pairs.lengths, batches),
+                                  likelihoods_of);
 }
 
 namespace {
@@ -113,7 +117,7 @@ void add_hypotheses(TestResult& test, SequenceModel& model, const PairSet& set, 
     progress.advance(count);
     stopping(count);
   });
-  test.decoding = SpentTime::until_now() - before;
+  test.decoding = of_all_processes(SpentTime::until_now() - before);
   progress.finish();
   const std::vector<std::string> texts = best_texts(decoded);
   for (std::size_t k = 0; k < texts.size(); ++k) test.examples[k].hypothesis = texts[k];
@@ -144,63 +148,73 @@ struct AttentionShare {
 
 std::vector<std::int64_t> whole_numbers(const std::vector<std::int32_t>& x) { return {x.begin(), x.end()}; }
 
-/// Sums the shares of each attention over the sentences under teacher forcing.
-class SpreadSums {
- public:
-  explicit SpreadSums(const std::vector<int>& distances) : distances_(distances) {}
+/// The attentions of a trace with their places, in the order of the layers.
+std::vector<std::pair<AttentionShare::Place, const AttentionTrace*>> placed_attentions(const SequenceTrace& trace) {
+  using Place = AttentionShare::Place;
+  std::vector<std::pair<Place, const AttentionTrace*>> all;
+  for (const AttentionTrace& self : trace.encoder) all.emplace_back(Place::encoder, &self);
+  for (const AttentionTrace& one : trace.decoder)
+    all.emplace_back(looks_at_source(one) ? Place::source : Place::decoder, &one);
+  return all;
+}
 
-  void add(const SequenceTrace& trace, const PairBatch& batch) {
-    const auto sources = whole_numbers(batch.source_lengths), targets = whole_numbers(batch.target_lengths);
-    std::size_t number = 0;
-    using Place = AttentionShare::Place;
-    auto add_shares = [&](Place place, const AttentionTrace& attention) {
-      const char* stack = place == Place::encoder ? "encoder." : "decoder.";
-      if (number == shares_.size())
-        shares_.push_back({stack + attention.name, place, std::vector<double>(distances_.size(), 0)});
-      for (std::size_t d = 0; d < distances_.size(); ++d)
-        for (double percent :
-             place == Place::source
-                 ? attention_near_peak(weights(attention), targets, sources, distances_[d])
-                 : attention_within(weights(attention), place == Place::encoder ? sources : targets, distances_[d]))
-          shares_[number].percents[d] += percent;
-      ++number;
-    };
-    for (const AttentionTrace& self : trace.encoder) add_shares(Place::encoder, self);
-    for (const AttentionTrace& one : trace.decoder)
-      add_shares(looks_at_source(one) ? Place::source : Place::decoder, one);
-    sentences_ += batch.rows;
-  }
+/// The shares of all attentions, for each sentence of a batch in a row: attention, distance, sentence.
+std::vector<double> shares_of(const SequenceTrace& trace, const PairBatch& batch, const std::vector<int>& distances) {
+  const auto sources = whole_numbers(batch.source_lengths), targets = whole_numbers(batch.target_lengths);
+  std::vector<double> all;
+  auto add = [&](AttentionShare::Place place, const AttentionTrace& attention) {
+    // [B, H, I, J]; weights of each dimension, [B, H, I, J, D], are averaged over the dimensions
+    const Tensor weights =
+        attention.weights.rank() == 5 ? mean(attention.weights, {4}).value() : attention.weights.value();
+    for (int distance : distances) {
+      const std::vector<double> percents =
+          place == AttentionShare::Place::source
+              ? attention_near_peak(weights, targets, sources, distance)
+              : attention_within(weights, place == AttentionShare::Place::encoder ? sources : targets, distance);
+      all.insert(all.end(), percents.begin(), percents.end());
+    }
+  };
+  for (const auto& [place, attention] : placed_attentions(trace)) add(place, *attention);
+  return all;
+}
 
-  std::vector<AttentionShare> means() const {
-    std::vector<AttentionShare> shares = shares_;
+/// The mean shares of each attention over the sentences, under teacher forcing.
+std::vector<AttentionShare> attention_shares(SequenceModel& model, const PairSet& set, const SequenceOptions& options,
+                                             const SentenceProgress& stopping) {
+  const Testing testing(model);
+  const std::vector<PlannedBatch> plans = evaluation_batches(set.pairs.lengths, options.batches);
+  std::vector<AttentionShare> shares;
+  auto trace_of = [&](const PairBatch& batch) {
+    SequenceTrace trace;
+    model.logits(batch.read(model.has_source()), &trace);
+    return trace;
+  };
+  const SequenceTrace first = trace_of(fill(plans.front(), set.pairs, options.batches));
+  for (const auto& [place, attention] : placed_attentions(first))
+    shares.push_back({(place == AttentionShare::Place::encoder ? "encoder." : "decoder.") + attention->name, place,
+                      std::vector<double>(options.spread.size(), 0)});
+  const auto of_batches = shared_out<std::vector<double>>(std::ssize(plans), [&](std::int64_t k) {
+    const PairBatch batch = fill(plans[static_cast<std::size_t>(k)], set.pairs, options.batches);
+    stopping(batch.rows);
+    return shares_of(trace_of(batch), batch, options.spread);
+  });
+  const auto sentences = static_cast<double>(set.pairs.size());
+  for (std::size_t k = 0; k < plans.size(); ++k) {
+    auto next = of_batches[k].begin();
     for (AttentionShare& share : shares)
-      for (double& percent : share.percents) percent /= static_cast<double>(sentences_);
-    return shares;
+      for (double& percent : share.percents)
+        for (std::size_t row = 0; row < plans[k].examples.size(); ++row) percent += *next++;
   }
-
- private:
-  /// The weights, [B, H, I, J]. Weights of each dimension, [B, H, I, J, D], are averaged over the dimensions.
-  static Tensor weights(const AttentionTrace& trace) {
-    return trace.weights.rank() == 5 ? mean(trace.weights, {4}).value() : trace.weights.value();
-  }
-
-  std::vector<int> distances_;
-  std::int64_t sentences_ = 0;
-  std::vector<AttentionShare> shares_;
-};
+  for (AttentionShare& share : shares)
+    for (double& percent : share.percents) percent /= sentences;
+  return shares;
+}
 
 /// Adds the percentages of each attention, and the means of each kind: encoder % within 1, decoder % within 1, ...
 void add_attention_shares(TestResult& test, SequenceModel& model, const PairSet& set, const SequenceOptions& options,
                           const SentenceProgress& stopping) {
-  SpreadSums sums(options.spread);
-  for_teaching_batches(model, set.pairs, options.batches, [&](const PairBatch& batch, const SequenceBatch& read) {
-    SequenceTrace trace;
-    model.logits(read, &trace);
-    sums.add(trace, batch);
-    stopping(batch.rows);
-  });
   using Place = AttentionShare::Place;
-  const std::vector<AttentionShare> shares = sums.means();
+  const std::vector<AttentionShare> shares = attention_shares(model, set, options, stopping);
   for (auto [place, name] :
        {std::pair(Place::encoder, "encoder"), {Place::decoder, "decoder"}, {Place::source, "cross"}})
     for (std::size_t d = 0; d < options.spread.size(); ++d) {
@@ -242,7 +256,7 @@ TestResult test_model(SequenceModel& model, const PairSet& set, const PairTokeni
     }
   }
   if (!options.spread.empty()) add_attention_shares(test, model, set, options, stopping);
-  stopping(0);
+  if (interrupted_anywhere()) stopping(0);
   return test;
 }
 

@@ -9,10 +9,6 @@
 
 namespace fovea {
 
-/// Calls body(batch, input of the batch) for batches of the pairs, without gradients and dropout.
-void for_teaching_batches(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
-                          const std::function<void(const PairBatch&, const SequenceBatch& read)>& body);
-
 /// The likelihood of each pair's target by teacher forcing, in the order of the pairs, without counts of words and
 /// characters. Calls progress(n) after every batch of n sentences.
 std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,

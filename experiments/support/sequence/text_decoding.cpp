@@ -5,6 +5,7 @@
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/interrupt.h"
+#include "experiments/support/training/shared_work.h"
 
 namespace fovea {
 
@@ -39,22 +40,32 @@ namespace {
 
 constexpr std::int64_t decoded_length_multiple = 1;
 
-/// Calls body(batch, sources) for batches of sources of similar length.
-template <class Body>
-void for_batches(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, const Body& body) {
-  NoGrad off;
-  model.train(false);
-  BatchOptions options{.tokens = flags.batch_tokens,
-                       .sentences = flags.batch_sentences,
-                       .length_multiple = decoded_length_multiple,
-                       .accumulate = 1};
-  for (std::int64_t length : pairs.source.lengths()) options.tokens = std::max(options.tokens, length);
-  for (const PlannedBatch& plan : evaluation_batches(pairs.source.lengths(), options)) {
-    PairBatch batch = fill(plan, pairs, options);
-    body(batch, DecodingBatch{Tensor::from(batch.source, {batch.rows, batch.source_length}),
-                              Tensor::from(batch.source_lengths, {batch.rows})});
+/// The sources of the pairs in batches of similar length.
+class SourceBatches {
+ public:
+  SourceBatches(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags)
+      : pairs_(pairs),
+        options_{.tokens = flags.batch_tokens,
+                 .sentences = flags.batch_sentences,
+                 .length_multiple = decoded_length_multiple,
+                 .accumulate = 1} {
+    model.train(false);
+    for (std::int64_t length : pairs.source.lengths()) options_.tokens = std::max(options_.tokens, length);
+    plans = evaluation_batches(pairs.source.lengths(), options_);
   }
-}
+  PairBatch batch(const PlannedBatch& plan) const { return fill(plan, pairs_, options_); }
+  static DecodingBatch sources(const PairBatch& batch) {
+    return {Tensor::from(batch.source, {batch.rows, batch.source_length}),
+            Tensor::from(batch.source_lengths, {batch.rows})};
+  }
+
+  std::vector<PlannedBatch> plans;
+
+ private:
+  const EncodedPairs& pairs_;
+  BatchOptions options_;
+  NoGrad off_;
+};
 
 /// Returns options with which a search stops at its next step after Ctrl-C: `progress` may throw Interrupted with the
 /// caller's message; otherwise the message is a general one.
@@ -86,16 +97,20 @@ std::int64_t decoded_length(std::int64_t tokens) {
 std::vector<DecodedText> decode(SequenceModel& model, const EncodedPairs& pairs, const PairTokenizers& tokenizers,
                                 const BeamFlags& flags, const SentenceProgress& progress) {
   const BeamOptions beam = stopping_when_interrupted(flags.beam, progress);
-  std::vector<DecodedText> decoded(pairs.size());
-  for_batches(model, pairs, flags, [&](const PairBatch& batch, const DecodingBatch& sources) {
-    std::vector<std::vector<Hypothesis>> found = beam_search(model, sources, beam);
-    for (std::size_t row = 0; row < found.size(); ++row) {
-      DecodedText& to = decoded[static_cast<std::size_t>(batch.indices[row])];
-      for (const Hypothesis& hypothesis : found[row]) to.texts.push_back(tokenizers.target->decode(hypothesis.tokens));
-      to.hypotheses = std::move(found[row]);
-    }
+  const SourceBatches batches(model, pairs, flags);
+  auto search = [&](const PlannedBatch& plan) {
+    const PairBatch batch = batches.batch(plan);
+    std::vector<std::vector<Hypothesis>> found = beam_search(model, SourceBatches::sources(batch), beam);
     if (progress) progress(batch.rows);
-  });
+    return found;
+  };
+  std::vector<DecodedText> decoded;
+  for (std::vector<Hypothesis>& found :
+       for_examples<std::vector<Hypothesis>>(std::ssize(pairs.lengths), batches.plans, search)) {
+    DecodedText& text = decoded.emplace_back();
+    for (const Hypothesis& hypothesis : found) text.texts.push_back(tokenizers.target->decode(hypothesis.tokens));
+    text.hypotheses = std::move(found);
+  }
   return decoded;
 }
 
@@ -108,15 +123,16 @@ std::vector<std::string> best_texts(const std::vector<DecodedText>& decoded) {
 std::vector<Hypothesis> force(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags,
                               const SentenceProgress& progress) {
   const BeamOptions beam = stopping_when_interrupted(flags.beam, progress);
-  std::vector<Hypothesis> forced(pairs.size());
-  for_batches(model, pairs, flags, [&](const PairBatch& batch, DecodingBatch sources) {
+  const SourceBatches batches(model, pairs, flags);
+  auto force_targets = [&](const PlannedBatch& plan) {
+    const PairBatch batch = batches.batch(plan);
+    DecodingBatch sources = SourceBatches::sources(batch);
     sources.prefixes = targets_of(batch);
     std::vector<Hypothesis> found = force(model, sources, beam);
-    for (std::size_t row = 0; row < found.size(); ++row)
-      forced[static_cast<std::size_t>(batch.indices[row])] = std::move(found[row]);
     if (progress) progress(batch.rows);
-  });
-  return forced;
+    return found;
+  };
+  return for_examples<Hypothesis>(std::ssize(pairs.lengths), batches.plans, force_targets);
 }
 
 namespace {
@@ -206,9 +222,13 @@ bool has_source_windows(SequenceModel& model) {
 
 SourceSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
                        const SentenceProgress& progress) {
-  std::vector<std::vector<StepSpans>> spans(pairs.size());
-  std::vector<double> gates;
-  for_batches(model, pairs, flags, [&](const PairBatch& batch, DecodingBatch sources) {
+  const SourceBatches batches(model, pairs, flags);
+  using Spans = std::vector<std::vector<StepSpans>>;  // for each sentence
+  using Gates = std::vector<double>;
+  auto spans_and_gates = [&](std::int64_t k) {
+    const PairBatch batch = batches.batch(batches.plans[static_cast<std::size_t>(k)]);
+    Spans spans(batch.indices.size());
+    Gates gates;
     BeamOptions options = stopping_when_interrupted(flags.beam, progress);
     std::size_t step = 0;
     options.observe = [&](const std::vector<AttentionTrace>& traces, std::span<const std::size_t> sentences) {
@@ -217,12 +237,13 @@ SourceSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const Be
       add_gates(gates, traces);
       std::vector<double> scored = scored_positions(traces, lengths);
       for (std::size_t row = 0; row < scored.size(); ++row) {
-        auto& own = spans[static_cast<std::size_t>(batch.indices[sentences[row]])];
+        auto& own = spans[sentences[row]];
         own.resize(step + 1);  // no step of a sentence is missing before its last
         own[step].push_back(scored[row]);
       }
       ++step;
     };
+    DecodingBatch sources = SourceBatches::sources(batch);
     if (forced) {
       sources.prefixes = targets_of(batch);
       force(model, sources, options);
@@ -230,7 +251,17 @@ SourceSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const Be
       beam_search(model, sources, options);
     }
     if (progress) progress(batch.rows);
-  });
+    return std::pair(std::move(spans), std::move(gates));
+  };
+  auto of_batches = shared_out<std::pair<Spans, Gates>>(std::ssize(batches.plans), spans_and_gates);
+  Spans spans(pairs.size());
+  Gates gates;
+  for (std::size_t k = 0; k < of_batches.size(); ++k) {
+    auto& [own_spans, own_gates] = of_batches[k];
+    for (std::size_t row = 0; row < own_spans.size(); ++row)
+      spans[static_cast<std::size_t>(batches.plans[k].examples[row])] = std::move(own_spans[row]);
+    gates.insert(gates.end(), own_gates.begin(), own_gates.end());
+  }
   return {vision_span(spans), gates.empty() ? std::nullopt : std::optional<double>(mean(gates))};
 }
 

@@ -103,7 +103,9 @@ void add_options(Cli& cli, BatchOptions& options) {
       .range(1, 65536)
       .unit("tokens")
       .rare();
-  cli.option("--accumulate", options.accumulate, "batches of an update; their gradients are added")
+  cli.option("--accumulate", options.accumulate,
+             "batches of an update, whose gradients are added; several processes share them out; default: one for each "
+             "process")
       .range(1, 1e6)
       .rare();
 }

@@ -9,6 +9,8 @@
 
 #include "experiments/support/data/classification.h"
 #include "experiments/support/text/vocabulary.h"
+#include "nn/parallel/process_group.h"
+#include "tensor/error.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
@@ -19,7 +21,8 @@ struct BatchOptions {
   std::int64_t tokens = 4096;        ///< most tokens of a batch, padding included
   std::int64_t sentences = 0;        ///< rows of a batch of any length; 0: as many as `tokens` allows
   std::int64_t length_multiple = 8;  ///< padded lengths are multiples of this
-  std::int64_t accumulate = 1;       ///< batches of an update; their gradients are added
+  /// Micro-batches of an update; their gradients are added. Several processes share them out.
+  std::int64_t accumulate = processes().size();
 };
 
 /// Declares --batch-tokens, --batch-sentences, --length-multiple and --accumulate.
@@ -80,7 +83,9 @@ TextBatch fill(const PlannedBatch& plan, const EncodedExamples& examples);
 class BatchPlace {
  public:
   virtual ~BatchPlace() = default;
-  /// Epoch and position of the next batch. Epochs count from 0, positions from 0 to the epoch's number of batches − 1.
+  virtual std::int64_t accumulate() const = 0;  ///< micro-batches of an update, of all processes together
+  /// Between updates: epoch and position of the next update's first batch. Epochs count from 0, positions from 0 to the
+  /// epoch's number of batches − 1.
   virtual std::int64_t epoch() const = 0;
   virtual std::int64_t position() const = 0;
   /// Continues from this position. Throws Error if the epoch has no such position.
@@ -88,7 +93,7 @@ class BatchPlace {
 };
 
 /// The endless plans of training batches, epoch after epoch.
-class BatchPlans : public BatchPlace {
+class BatchPlans {
  public:
   /// `lengths` must outlive this object.
   BatchPlans(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed);
@@ -96,10 +101,12 @@ class BatchPlans : public BatchPlace {
   /// Returns the plan at (epoch, position) and moves to the next position.
   PlannedBatch next();
 
-  std::int64_t epoch() const override { return epoch_; }
-  std::int64_t position() const override { return position_; }
+  /// Epoch and position of the next plan.
+  std::int64_t epoch() const { return epoch_; }
+  std::int64_t position() const { return position_; }
   std::int64_t batches_per_epoch() const { return static_cast<std::int64_t>(plans_.size()); }
-  void seek(std::int64_t epoch, std::int64_t position) override;
+  /// Continues from this position. Throws Error if the epoch has no such position.
+  void seek(std::int64_t epoch, std::int64_t position);
 
  private:
   std::span<const std::int64_t> lengths_;
@@ -110,40 +117,56 @@ class BatchPlans : public BatchPlace {
 };
 
 /// Endless training batches. Another thread fills the next batch during an update.
+///
+/// An update has --accumulate batches, numbered 0, 1, ... If several processes train together, process r of P gets
+/// those with the numbers r, r + P, ... (at least one).
 template <class Batch>
 class TrainingBatches : public BatchPlace {
  public:
   /// fill(plan) makes a batch. `lengths`, and all that `fill` reads, must outlive this object.
   TrainingBatches(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed,
                   std::function<Batch(const PlannedBatch&)> fill)
-      : plans_(lengths, options, seed), fill_(std::move(fill)) {
+      : plans_(lengths, options, seed), accumulate_(options.accumulate), fill_(std::move(fill)) {
+    require(accumulate_ >= processes().size(),
+            "--accumulate {}: the batches of an update are shared by {} processes; give each at least one", accumulate_,
+            processes().size());
     prepare();
   }
 
+  /// This process's next batch.
   Batch next() {
     Batch batch = prepared_.get();
     prepare();
     return batch;
   }
+  std::int64_t accumulate() const override { return accumulate_; }
   std::int64_t epoch() const override { return epoch_; }
   std::int64_t position() const override { return position_; }
   std::int64_t batches_per_epoch() const { return plans_.batches_per_epoch(); }
   void seek(std::int64_t epoch, std::int64_t position) override {
     prepared_.wait();
     plans_.seek(epoch, position);
+    number_ = 0;
     prepare();
   }
 
  private:
+  /// Lets another thread fill the next batch of this process. Skips those of the others.
   void prepare() {
-    epoch_ = plans_.epoch();
-    position_ = plans_.position();
-    prepared_ = std::async(std::launch::async, [this, plan = plans_.next()] { return fill_(plan); });
+    for (bool is_own = false; !is_own;) {
+      if (number_ == 0) epoch_ = plans_.epoch(), position_ = plans_.position();
+      is_own = number_ % processes().size() == processes().rank();
+      PlannedBatch plan = plans_.next();
+      number_ = (number_ + 1) % accumulate_;
+      if (is_own) prepared_ = std::async(std::launch::async, [this, plan = std::move(plan)] { return fill_(plan); });
+    }
   }
 
   BatchPlans plans_;
+  std::int64_t accumulate_;
   std::function<Batch(const PlannedBatch&)> fill_;
-  std::int64_t epoch_ = 0, position_ = 0;  ///< of the batch that is being prepared
+  std::int64_t number_ = 0;                ///< in its update, of the batch after the one that is being prepared
+  std::int64_t epoch_ = 0, position_ = 0;  ///< of the first batch of the update that the prepared one belongs to
   std::future<Batch> prepared_;
 };
 

@@ -9,6 +9,7 @@
 #include "experiments/support/program/progress.h"
 #include "experiments/support/report/comparison_report.h"
 #include "experiments/support/report/comparison_table.h"
+#include "experiments/support/training/shared_work.h"
 
 namespace fovea {
 
@@ -172,7 +173,8 @@ void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::stri
     std::optional<RunResult> result = load_result(run.directory->path());
     require(!result || result->training || !result->failure.empty(),
             "{}: has the results of a test, and no training that could continue", run.directory->path().string());
-    if (!is_finished(result, run)) {
+    const bool finished = from_first_process([&] { return std::string(is_finished(result, run) ? "yes" : ""); }) == "yes";
+    if (!finished) {
       const std::int64_t wanted = run.configuration.at("updates");
       if (result && result->training && result->training->updates > wanted)
         fail("--updates {}: {} has made {} updates already", wanted, run.title(), result->training->updates);
@@ -187,10 +189,12 @@ void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::stri
       ++trained;
       result = load_result(run.directory->path());
     }
-    result->row = run.row;  // a run that was resumed on its own has another title
+    if (!processes().is_first()) continue;  // the first process makes the report
+    result->row = run.row;                  // a run that was resumed on its own has another title
     result->trial = run.trial;
     results.push_back(std::move(*result));
   }
+  if (!processes().is_first()) return;
   const std::vector<ComparedRow> trials = grouped(results), rows = without_lost_trials(trials);
   require(!all_failed(rows), "{}", rows.front().runs.front().failure);
   ComparisonReport report{.title = cli_.program(), .subtitle = data_description, .groups = {{"", rows}}};

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/become_processes.h"
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/training/comparison.h"
 #include "experiments/support/training/run.h"
+#include "experiments/support/training/shared_training.h"
 #include "experiments/support/training/training.h"
 
 namespace fovea {
@@ -81,6 +83,8 @@ class Experiment : public ExperimentBase {
     options_.add_to(cli);
     flags_.add_to(cli);
     cli.parse();
+    if (options_.training.processes > 1) become_processes(options_.training.processes, cli.arguments());
+    require_same_start(cli);
     started_device(cli, options_.training.device);  // throws where there is no GPU
     options_.training.apply();
     plans_ = plans();

@@ -13,6 +13,8 @@
 #include "experiments/support/program/tensorboard.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/training/run.h"
+#include "experiments/support/training/shared_training.h"
+#include "experiments/support/training/shared_work.h"
 #include "nn/checkpoint.h"
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
@@ -69,7 +71,16 @@ void TrainingOptions::add_to(Cli& cli) {
       .one_of({"f32", "bf16"})
       .rare();
   device_flag(cli, device);
-  cli.option("--threads", threads, "threads; 0: one per core").range(0, 1024).unsaved().rare();
+  cli.option("--threads", threads, "threads of a process; 0: one per core, shared by the processes of this machine")
+      .range(0, 1024)
+      .unsaved()
+      .rare();
+  cli.option("--processes", processes,
+             "processes of this machine that train together: each computes its share of the batches of an update "
+             "(--accumulate), with the same result as one process; needs Open MPI")
+      .range(1, 1024)
+      .unsaved()
+      .rare();
 }
 
 void TrainingOptions::check() const {
@@ -79,8 +90,7 @@ void TrainingOptions::check() const {
 
 void TrainingOptions::apply() const {
   check();
-  static const int all_threads = omp_get_max_threads();
-  omp_set_num_threads(threads > 0 ? threads : all_threads);
+  omp_set_num_threads(threads > 0 ? threads : threads_of_a_process());
   set_matmul_precision(precision == "bf16" ? Precision::bf16 : Precision::f32);
   set_flush_denormals(true);  // tails of Gaussians and of softmax are denormal, and slow
 }
@@ -91,8 +101,7 @@ namespace training_parts {
 struct Progression {
   std::int64_t updates = 0, best_update = 0, evaluations_since_best = 0;
   double best_score = 0, first_loss = 0;
-  SpentTime in_updates;            ///< without evaluation
-  SpentTime earlier;               ///< by the processes before this one
+  SpentTime in_updates, earlier;   ///< before the last resume: in updates alone, and with evaluation
   std::vector<std::int64_t> kept;  ///< updates of the models that are kept for --average, oldest first
 };
 
@@ -236,10 +245,18 @@ class Training::Implementation {
         place_(place),
         schedule_(schedule_of(options)),
         optimizer_(model.parameters(), options.adam) {
-    if (std::filesystem::exists(directory_.checkpoint())) restore();
+    for (std::int64_t k = processes().rank(); k < place.accumulate(); k += processes().size())
+      micro_batches_.push_back(k);
+    if (processes().size() > 1) {
+      require_same_data_everywhere(directory_);
+      require_same_threads();
+      shared_.emplace(model.parameters(), place.accumulate());
+    }
+    if (is_first_ && std::filesystem::exists(directory_.checkpoint())) restore();
+    share_restored();
     readings_.emplace(model.device(), now_.updates);
     log_ = std::make_unique<RunLog>(directory_.log(), now_.updates);
-    require(log_checksum_.empty() || file_checksum(directory_.log()) == log_checksum_,
+    require(!is_first_ || log_checksum_.empty() || file_checksum(directory_.log()) == log_checksum_,
             "{}: damaged: up to update {} it differs from the log that the checkpoint was written with",
             directory_.log().string(), now_.updates);
     curves_ = TensorBoardFile::resume(directory_.file(tensorboard_file), now_.updates);
@@ -253,21 +270,28 @@ class Training::Implementation {
 
   bool has_next_update() {
     if (now_.updates >= options_.updates || out_of_patience()) return false;
-    if (interrupted()) stop();
+    if (shared_ ? shared_->is_stopped() : interrupted()) stop();
     begin_update();
     return true;
   }
+
+  const std::vector<std::int64_t>& micro_batches() const { return micro_batches_; }
 
   RandomSource random(std::int64_t micro_batch) const {
     return {.seed = run_.seed, .update = now_.updates, .micro_batch = micro_batch};
   }
 
   void add(const Variable& loss, double count, const Tensor& unsmoothed) {
+    if (shared_) return shared_->add(loss, count, unsmoothed);
     backward(loss);
     readings_->add(loss.value(), count, unsmoothed);
   }
 
   void update(const DevScores& dev_scores) {
+    if (shared_) {
+      const SharedUpdate::Sums all = shared_->finish();
+      readings_->add(all.loss, all.count, all.unsmoothed);
+    }
     const Tensor scale = readings_->close(gradient_norm(optimizer_.parameters()), options_.clip);
     const bool evaluates = is_evaluated(now_.updates + 1), logs = evaluates || (now_.updates + 1) % log_interval == 0;
     const bool saves = (now_.updates + 1) % options_.checkpoint_every == 0;
@@ -275,7 +299,7 @@ class Training::Implementation {
     const double rate = schedule_.rate(now_.updates, epoch_ + 1);
     optimizer_.step(rate, scale);
     ++now_.updates;
-    now_.in_updates = now_.in_updates + (SpentTime::until_now() - update_began_);
+    in_updates_ = in_updates_ + (SpentTime::until_now() - update_began_);
     if (logs) {
       Json line = {{"update", now_.updates}, {"epoch", epoch_},
                    {"loss", last_->loss},    {"unsmoothed_loss", last_->unsmoothed},
@@ -291,7 +315,7 @@ class Training::Implementation {
 
   TrainingResult finish(const DevScores& dev_scores) {
     if (score_name_.empty()) evaluate(dev_scores);  // resumed to end at an update before the first evaluation
-    if (interrupted()) stop();                      // during the last evaluation
+    if (interrupted_anywhere()) stop();             // during the last evaluation
     save();
     progress_->finish();
     if (options_.average > 0) average(dev_scores);
@@ -300,16 +324,17 @@ class Training::Implementation {
           fmt::format("training diverged: the development set's {} was not a finite number at any evaluation; a "
                       "smaller learning rate (--schedule) may help",
                       score_name_));
-    load_state(model_, directory_.best());
+    if (is_first_) load_state(model_, directory_.best());
+    share(state(model_));
     model_.train(false);
-    const SpentTime all = spent();
+    const SpentTime all = spent(), updates = spent_in_updates();
     return {.updates = now_.updates,
             .best_update = now_.best_update,
             .score_name = score_name_,
             .best_score = now_.best_score,
             .higher_is_better = higher_is_better_,
-            .seconds = now_.in_updates.wall,
-            .update_cpu_seconds = now_.in_updates.cpu,
+            .seconds = updates.wall,
+            .update_cpu_seconds = updates.cpu,
             .wall_seconds = all.wall,
             .cpu_seconds = all.cpu};
   }
@@ -320,6 +345,7 @@ class Training::Implementation {
     epoch_ = place_.epoch();
     model_.train(true);
     optimizer_.zero_grad();
+    if (shared_) shared_->begin();
     readings_->open();
   }
 
@@ -387,7 +413,7 @@ class Training::Implementation {
       now_.best_score = score;
       now_.best_update = now_.updates;
       now_.evaluations_since_best = 0;
-      if (options_.average == 0)
+      if (options_.average == 0 && is_first_)
         write_safetensors(directory_.best(), prefixed("", state(model_)),
                           {{"update", std::to_string(now_.best_update)}});
     } else {
@@ -405,7 +431,7 @@ class Training::Implementation {
 
   /// Keeps the model of this evaluation.
   void keep_model() {
-    write_safetensors(kept_model(now_.updates), prefixed("", state(model_)), {});
+    if (is_first_) write_safetensors(kept_model(now_.updates), prefixed("", state(model_)), {});
     now_.kept.push_back(now_.updates);
   }
 
@@ -423,11 +449,11 @@ class Training::Implementation {
     for (std::size_t k = now_.kept.size() - static_cast<std::size_t>(std::min(options_.average, std::ssize(now_.kept)));
          k < now_.kept.size(); ++k)
       last.push_back(kept_model(now_.kept[k]));
-    const NamedTensors mean = mean_of_models(last);
-    load_state(model_, mean, "the mean of the last models");
+    if (is_first_) load_state(model_, mean_of_models(last), "the mean of the last models");
+    share(state(model_));
     now_.best_score = scores(dev_scores).front().value;
     now_.best_update = now_.updates;
-    write_safetensors(directory_.best(), prefixed("", mean), {});
+    if (is_first_) write_safetensors(directory_.best(), prefixed("", state(model_)), {});
   }
 
   bool out_of_patience() const { return options_.patience > 0 && now_.evaluations_since_best >= options_.patience; }
@@ -459,12 +485,22 @@ class Training::Implementation {
         fmt::format("stopped after update {}; --resume {} continues", now_.updates, run_.resume.string()));
   }
 
-  SpentTime spent() const { return now_.earlier + (SpentTime::until_now() - began_); }
+  /// The time of the whole training, and that in updates, so far; of all processes.
+  SpentTime spent() const { return now_.earlier + of_all_processes(SpentTime::until_now() - began_); }
+  SpentTime spent_in_updates() const { return now_.in_updates + of_all_processes(in_updates_); }
 
   void save() {
     read();
     if (has_lost_its_parameters(model_))
       fail_as_diverged(now_.updates, "a parameter is not finite, or the norm of all parameters is above 1e8");
+    if (shared_) require_same_parameters(model_, now_.updates);
+    const SpentTime all = spent(), updates = spent_in_updates();
+    saved_ = now_.updates;
+    if (is_first_) write_checkpoint(all, updates);
+    remove_old_models();
+  }
+
+  void write_checkpoint(const SpentTime& all, const SpentTime& updates) {
     log_->sync();
     curves_.sync();
     TensorList tensors = prefixed("model.", state(model_));
@@ -477,17 +513,15 @@ class Training::Implementation {
                         {"evaluations_since_best", now_.evaluations_since_best},
                         {"first_loss", now_.first_loss},
                         {"kept", now_.kept},
-                        {"seconds", now_.in_updates.wall},
-                        {"update_cpu_seconds", now_.in_updates.cpu},
-                        {"wall_seconds", spent().wall},
-                        {"cpu_seconds", spent().cpu},
+                        {"seconds", updates.wall},
+                        {"update_cpu_seconds", updates.cpu},
+                        {"wall_seconds", all.wall},
+                        {"cpu_seconds", all.cpu},
                         {"epoch", place_.epoch()},
                         {"position", place_.position()},
                         {"log_checksum", file_checksum(directory_.log())}};
     write_safetensors(directory_.checkpoint(), tensors,
                       {{"run", text_of(where)}, {"configuration", text_of(run_.configuration)}});
-    saved_ = now_.updates;
-    remove_old_models();
   }
 
   void restore() {
@@ -497,26 +531,42 @@ class Training::Implementation {
       require_same_configuration(path, metadata(file, path, "configuration"), run_.configuration, changeable_options);
       load_state(model_, with_prefix("model.", file.tensors), path);
       optimizer_.load_state(with_prefix("optimizer.", file.tensors), path);
-      const Json where = metadata(file, path, "run");
-      now_ = {.updates = where.at("updates"),
-              .best_update = where.at("best_update"),
-              .evaluations_since_best = where.at("evaluations_since_best"),
-              .best_score = where.at("best_score"),
-              .first_loss = where.at("first_loss"),
-              .in_updates = {where.at("seconds"), where.at("update_cpu_seconds")},
-              .earlier = {where.at("wall_seconds"), where.at("cpu_seconds")},
-              .kept = where.at("kept")};
-      score_name_ = where.at("score_name");
-      higher_is_better_ = where.at("higher_is_better");
-      place_.seek(where.at("epoch"), where.at("position"));
-      log_checksum_ = where.at("log_checksum");
-      restored_ = saved_ = now_.updates;
+      where_ = metadata(file, path, "run");
+      continue_from(where_);
       require_known_best(path, metadata(file, path, "configuration"));
       for (const auto& [update, model] : kept_models(directory_.path()))
         if (update > now_.updates) std::filesystem::remove(model);
       require(now_.updates <= options_.updates, "--updates {}: the run has made {} updates already", options_.updates,
               now_.updates);
     });
+  }
+
+  void continue_from(const Json& where) {
+    now_ = {.updates = where.at("updates"),
+            .best_update = where.at("best_update"),
+            .evaluations_since_best = where.at("evaluations_since_best"),
+            .best_score = where.at("best_score"),
+            .first_loss = where.at("first_loss"),
+            .in_updates = {where.at("seconds"), where.at("update_cpu_seconds")},
+            .earlier = {where.at("wall_seconds"), where.at("cpu_seconds")},
+            .kept = where.at("kept")};
+    score_name_ = where.at("score_name");
+    higher_is_better_ = where.at("higher_is_better");
+    place_.seek(where.at("epoch"), where.at("position"));
+    log_checksum_ = where.at("log_checksum");
+    restored_ = saved_ = now_.updates;
+  }
+
+  /// Sends what the first process has restored to the others.
+  void share_restored() {
+    if (!shared_) return;
+    const std::string where = from_first_process([&] { return where_.is_null() ? "" : text_of(where_); });
+    if (where.empty()) return;
+    if (!is_first_) continue_from(parse_json(where));
+    share(state(model_));
+    NamedTensors averages = optimizer_.state();
+    share(averages);
+    if (!is_first_) optimizer_.load_state(averages, "the first process");
   }
 
   bool is_evaluated(std::int64_t update) const {
@@ -546,6 +596,10 @@ class Training::Implementation {
   BatchPlace& place_;
   Schedule schedule_;
   AdamW optimizer_;
+  const bool is_first_ = processes().is_first();
+  std::vector<std::int64_t> micro_batches_;
+  std::optional<SharedUpdate> shared_;  ///< empty: this process is alone
+  Json where_;                          ///< what the checkpoint says of the training; null: there was none
   Progression now_;
   std::string score_name_;
   bool higher_is_better_ = true;
@@ -554,6 +608,7 @@ class Training::Implementation {
   std::optional<UpdateReadings::Values> last_;  ///< of the last update that was read
   std::int64_t epoch_ = 0;                      ///< of the first batch of the update
   SpentTime began_ = SpentTime::until_now(), update_began_;
+  SpentTime in_updates_;  ///< of this process
   InterruptGuard guard_;
   std::string log_checksum_;  ///< of the log when the checkpoint was written; empty: there was none
   std::unique_ptr<RunLog> log_;
@@ -584,6 +639,7 @@ Training::Training(const Run& run, Module& model, const TrainingOptions& options
 Training::~Training() = default;
 
 bool Training::has_next_update() { return self_->has_next_update(); }
+const std::vector<std::int64_t>& Training::micro_batches() const { return self_->micro_batches(); }
 RandomScope Training::random(std::int64_t micro_batch) const { return RandomScope(self_->random(micro_batch)); }
 void Training::add(const Variable& loss, double count, const Tensor& unsmoothed) {
   self_->add(loss, count, unsmoothed);

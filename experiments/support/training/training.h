@@ -2,7 +2,7 @@
 ///
 ///   Training training(run, *model, options.training, batches);
 ///   while (training.has_next_update()) {
-///     for (std::int64_t k = 0; k < options.batches.accumulate; ++k) {
+///     for (const std::int64_t k : training.micro_batches()) {
 ///       RandomScope random = training.random(k);
 ///       Batch batch = batches.next();
 ///       training.add(loss of the batch, number of its tokens);
@@ -10,6 +10,10 @@
 ///     training.update([&] { return scores of the development set; });
 ///   }
 ///   training.finish(...);  // now *model is the best model, or the mean of the last ones
+///
+/// Several processes (nn/parallel/process_group.h) run this program alike. Each computes its share of an update's
+/// micro-batches and of the evaluations; all of them then have the same gradients, parameters and scores, on the CPU bit
+/// for bit those of one process. The first one writes the files.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -45,7 +49,8 @@ struct TrainingOptions {
   std::uint64_t seed = 1;
   std::string precision = "f32";  ///< of matrix products: f32 or bf16
   std::string device = "cpu";     ///< cpu, cuda or cuda:N
-  int threads = 0;                ///< 0: as many as there are cores
+  int threads = 0;                ///< of each process; 0: the cores, shared by the processes on this machine
+  int processes = 1;              ///< that train together on this machine
 
   void add_to(Cli& cli);
   /// Throws Error, with the flag, for an unknown schedule or a missing device.
@@ -87,6 +92,8 @@ class Training {
   /// Whether there is another update to make: false after options.updates, or if patience ran out. After Ctrl-C, writes
   /// a checkpoint and throws Interrupted with the command that continues.
   bool has_next_update();
+  /// The numbers of this process's micro-batches in an update: with one process, all of them.
+  const std::vector<std::int64_t>& micro_batches() const;
   /// Dropout draws from this scope in one micro-batch of the next update. The numbers are a function of seed, update
   /// and micro-batch.
   RandomScope random(std::int64_t micro_batch) const;

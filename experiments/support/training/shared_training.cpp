@@ -1,0 +1,124 @@
+#include "experiments/support/training/shared_training.h"
+
+#include <algorithm>
+
+#include <omp.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "experiments/support/program/cli.h"
+#include "experiments/support/program/interrupt.h"
+#include "experiments/support/training/shared_work.h"
+#include "experiments/version.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+SharedUpdate::SharedUpdate(const std::vector<NamedParameter>& parameters, std::int64_t micro_batches)
+    : micro_batches_(micro_batches), gradients_(processes(), parameters) {
+  const Device device = parameters.front().variable.device();
+  losses_.sections = {{0, 2}};
+  losses_.own = Tensor::zeros({2}, DType::f64, device);
+  losses_.total = Tensor::zeros({2}, DType::f64, device);
+  losses_.has_own = losses_.has_total = {0};
+}
+
+void SharedUpdate::begin() {
+  gradients_.begin_update();
+  losses_.has_total = {0};
+  count_ = 0;
+  rounds_ = 0;
+}
+
+void SharedUpdate::add(const Variable& loss, double count, const Tensor& unsmoothed) {
+  count_ += count;
+  losses_.own.select(0, 0).copy_from(loss.value().reshape({}));
+  losses_.own.select(0, 1).copy_from(unsmoothed.reshape({}));
+  round(loss);
+}
+
+void SharedUpdate::round(const Variable& loss) {
+  losses_.has_own = {static_cast<std::uint8_t>(loss.defined())};
+  const std::unique_ptr<PendingSum> losses = processes().all_reduce(losses_);
+  gradients_.round(loss);
+  losses->wait();
+  ++rounds_;
+}
+
+SharedUpdate::Sums SharedUpdate::finish() {
+  const std::int64_t size = processes().size(), all_rounds = (micro_batches_ + size - 1) / size;
+  while (rounds_ < all_rounds) round({});
+  Sums sums{losses_.total.select(0, 0), losses_.total.select(0, 1)};
+  for (const std::string& one : processes().gather(MessageWriter().add(count_, interrupting_signal()).bytes())) {
+    MessageReader from(one);
+    sums.count += from.next<double>();
+    const int signal = from.next<int>();
+    note_interruption(signal);
+    is_stopped_ = is_stopped_ || signal != 0;
+  }
+  return sums;
+}
+
+void share(NamedTensors tensors) {
+  if (processes().size() == 1) return;
+  for (auto& [name, tensor] : tensors) {
+    Tensor host = tensor.to(Device::cpu).contiguous();
+    processes().broadcast(host.mutable_address(), host.bytes());
+    if (!processes().is_first()) tensor.copy_from(host);
+  }
+}
+
+void require_same_data_everywhere(const RunDirectory& directory) {
+  const std::filesystem::path file = directory.file("data.json");
+  const std::string data = std::filesystem::exists(file) ? text_of(load_json(file)) : "";
+  require_same_in_all_processes(data, [](int rank, const std::string&) {
+    return fmt::format("process {} has read other data than process 0; all of them need the same files", rank);
+  });
+}
+
+void require_same_threads() {
+  require_same_in_all_processes(std::to_string(omp_get_max_threads()), [](int rank, const std::string& its) {
+    return fmt::format("process {} has {} threads, which differs from process 0: --threads makes them equal", rank,
+                       its);
+  });
+}
+
+void require_same_parameters(const Module& model, std::int64_t update) {
+  uLong sum = ::crc32(0, nullptr, 0);
+  for (const auto& [name, tensor] : state(model)) {
+    const Tensor host = tensor.to(Device::cpu).contiguous();
+    sum = ::crc32_z(sum, reinterpret_cast<const Bytef*>(host.address()), host.bytes());
+  }
+  require_same_in_all_processes(std::to_string(sum), [&](int rank, const std::string&) {
+    return fmt::format(
+        "after update {} the parameters of process {} differ from those of process 0; their machines compute "
+        "differently. -Dnative=false builds for all of them alike",
+        update, rank);
+  });
+}
+
+void require_same_start(const Cli& cli) {
+  if (processes().size() == 1) return;
+  require_same_in_all_processes(cli.program(), [&](int rank, const std::string& its) {
+    return fmt::format("process {} is '{}'; all processes must be the same program", rank, its);
+  });
+  require_same_in_all_processes(commit_text, [&](int rank, const std::string& its) {
+    return fmt::format("process {} has version {} of fovea, which is not that of process 0", rank, its);
+  });
+  const std::vector<std::string> all = processes().gather(text_of(cli.configuration()));
+  const Json first = parse_json(all.front());
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const Json its = parse_json(all[rank]);
+    for (const auto& [flag, value] : its.items())
+      require(first.value(flag, Json()) == value, "--{}: process {} has {}, and process 0 {}; the flags must be equal",
+              flag, rank, text_of(value), text_of(first.value(flag, Json())));
+  }
+}
+
+int threads_of_a_process() {
+  static const int available = omp_get_max_threads();
+  const bool has_cores_of_its_own = omp_get_num_procs() < ::sysconf(_SC_NPROCESSORS_ONLN);
+  return has_cores_of_its_own ? available : std::max(1, available / processes_on_this_machine());
+}
+
+}  // namespace fovea

@@ -1,0 +1,75 @@
+/// The processes that train one model together, and what they tell each other.
+///
+/// A program that is started alone is a group of one process: nothing is sent, and no library of MPI is loaded. Under
+/// `mpirun -n 4 PROGRAM ...` the four processes are a group, on one machine or on several.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace fovea {
+
+/// Numbers that the processes add up: a flat tensor of several sections, such as the gradients of some parameters. A
+/// process may have a share of some sections and none of others, as when its sentences did not reach a parameter.
+struct SharedSum {
+  struct Section {
+    std::int64_t first = 0, size = 0;  ///< in elements
+  };
+  std::vector<Section> sections;        ///< they do not overlap
+  Tensor own;                           ///< this process's shares, [n]; elements of no section are finite
+  Tensor total;                         ///< the sums, [n], of the same type and on the same device
+  std::vector<std::uint8_t> has_own;    ///< 1 for each section of which this process has a share
+  std::vector<std::uint8_t> has_total;  ///< 1 for each section that has a sum; the others hold no numbers yet
+};
+
+/// A sum over processes that is under way. Its SharedSum must not change before wait() returns.
+class PendingSum {
+ public:
+  virtual ~PendingSum() = default;
+  /// Does what can be done without waiting, and returns whether the sum is finished.
+  virtual bool progress() = 0;
+  /// Waits until the sum is finished. Throws Error as ProcessGroup does.
+  virtual void wait() = 0;
+};
+
+/// A group of processes that make the same calls in the same order. Every call that waits for another process throws
+/// Error if that process has ended, or if it does not answer for FOVEA_PATIENCE seconds (default: 1800).
+class ProcessGroup {
+ public:
+  virtual ~ProcessGroup() = default;
+  virtual int rank() const = 0;  ///< number of this process, from 0; process 0 prints and writes files
+  virtual int size() const = 0;  ///< number of processes
+  bool is_first() const { return rank() == 0; }
+
+  /// Returns the bytes of each process, in the order of ranks, in every process.
+  virtual std::vector<std::string> gather(std::string_view own) = 0;
+  /// Copies `count` bytes of process 0 into those of the others.
+  virtual void broadcast(void* bytes, std::size_t count) = 0;
+  /// Begins to add the shares of all processes to sum.total, section by section. On the CPU the shares are added one
+  /// after the other in the order of ranks: the result is bit for bit that of one process that adds them. On GPUs NCCL
+  /// chooses the order. `sum` must outlive the result.
+  virtual std::unique_ptr<PendingSum> all_reduce(SharedSum& sum) = 0;
+  /// The bytes that this process has sent for sums so far.
+  virtual std::uint64_t bytes_sent() const = 0;
+  /// Ends all processes at once, this one with the exit status `status`.
+  [[noreturn]] virtual void abort(int status) = 0;
+};
+
+/// The group of this process: that which start_processes() joined, or this process alone.
+ProcessGroup& processes();
+
+/// Joins the processes that `mpirun` started with this one. Does nothing if this process was started alone. Throws
+/// Error if fovea was built without MPI.
+void start_processes();
+
+/// Leaves the group. All processes must call it; none of them may use the group afterwards.
+void finish_processes();
+
+/// The number of processes of the group that run on this machine.
+int processes_on_this_machine();
+
+}  // namespace fovea
