@@ -10,12 +10,12 @@
 namespace fovea {
 namespace {
 
-constexpr std::array<int, 2> stopping_signals{SIGINT, SIGTERM};
+constexpr std::array<int, 3> stopping_signals{SIGINT, SIGTERM, SIGUSR1};
 
 volatile std::sig_atomic_t caught_signal = 0;
 int living_guards = 0;
 std::string notice_line;  // changed only while no handler is installed
-std::array<struct sigaction, 2> previous_actions;
+std::array<struct sigaction, stopping_signals.size()> previous_actions;
 
 /// Calls only functions that POSIX allows in a handler.
 extern "C" void remember_signal(int signal) {

@@ -6,7 +6,8 @@
 
 namespace fovea {
 
-/// While a guard exists, the first Ctrl-C (SIGINT) or SIGTERM prints `notice` on standard error and makes interrupted()
+/// While a guard exists, the first Ctrl-C (SIGINT), SIGTERM, or SIGUSR1 (with which schedulers of clusters announce the
+/// end of a job) prints `notice` on standard error and makes interrupted()
 /// true; the second ends the process at once. The destructor restores the previous handlers. Guards may be nested: only
 /// the outermost has an effect. A signal that the process ignored from its start stays ignored.
 class InterruptGuard {

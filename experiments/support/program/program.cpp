@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "experiments/support/program/interrupt.h"
+#include "experiments/support/program/start_together.h"
 #include "nn/parallel/process_group.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"
@@ -57,7 +59,7 @@ class ShortWaits {
   std::thread thread_;
 };
 
-enum ExitStatus { done = 0, internal_error = 1, can_be_put_right = 2, reader_gone = 141 };
+enum ExitStatus { done = 0, internal_error = 1, can_be_put_right = 2, stopped_by_signal = 128, reader_gone = 141 };
 
 /// Joins the other processes, if mpirun started several, and leaves the group again. Only the first process prints: the
 /// standard output and error of the others go nowhere, except for an error that is theirs alone.
@@ -65,7 +67,7 @@ class SharedProgram {
  public:
   void start() {
     start_processes();
-    if (processes().is_first()) return;
+    if (processes().is_first()) return print_on_terminal();
     own_stderr_ = ::dup(STDERR_FILENO);
     const int nowhere = ::open("/dev/null", O_WRONLY);
     ::dup2(nowhere, STDOUT_FILENO);
@@ -74,12 +76,13 @@ class SharedProgram {
   }
 
   /// Prints an error as one line. An error that the first process has too is its to print: it ends this process in the
-  /// meantime.
-  void print_error(const std::string& program, const std::string& message) const {
+  /// meantime. To a stop by a signal all processes have agreed.
+  void print_error(const std::string& program, const std::string& message, int status) const {
     std::string line = fmt::format("{}: {}\n", program, message);
     int to = STDERR_FILENO;
     if (own_stderr_ >= 0) {
-      std::this_thread::sleep_for(std::chrono::seconds(1));
+      if (status > stopped_by_signal) return;
+      std::this_thread::sleep_for(std::chrono::seconds(3));
       line = fmt::format("{}: process {}: {}\n", program, processes().rank(), message);
       to = own_stderr_;
     }
@@ -89,12 +92,21 @@ class SharedProgram {
   /// Leaves the group. An error ends all processes; a stop by a signal, to which all processes agree, waits for them.
   void end(int status) const {
     if (processes().size() == 1) return;
-    const bool is_agreed = status == done || status > 128;
+    const bool is_agreed = status == done || status > stopped_by_signal;
     if (!is_agreed) processes().abort(status);
     finish_processes();
   }
 
  private:
+  static void print_on_terminal() {
+    const char* terminal = std::getenv(terminal_variable);
+    const int opened = terminal && processes().size() > 1 ? ::open(terminal, O_RDWR | O_NOCTTY) : -1;
+    if (opened < 0) return;
+    ::dup2(opened, STDERR_FILENO);
+    if (::isatty(STDOUT_FILENO)) ::dup2(opened, STDOUT_FILENO);
+    ::close(opened);
+  }
+
   int own_stderr_ = -1;
 };
 
@@ -107,7 +119,7 @@ SharedProgram& shared_program() {
 int complain(const std::string& program, std::string message, int status) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fflush(stdout);
-  shared_program().print_error(program, message);
+  shared_program().print_error(program, message, status);
   return status;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "experiments/support/program/cli.h"
-#include "experiments/support/program/become_processes.h"
+#include "experiments/support/program/start_together.h"
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/training/comparison.h"
 #include "experiments/support/training/run.h"
@@ -83,7 +83,7 @@ class Experiment : public ExperimentBase {
     options_.add_to(cli);
     flags_.add_to(cli);
     cli.parse();
-    if (options_.training.processes > 1) become_processes(options_.training.processes, cli.arguments());
+    if (options_.training.processes > 1) start_together(options_.training.processes, cli.arguments());
     require_same_start(cli);
     started_device(cli, options_.training.device);  // throws where there is no GPU
     options_.training.apply();
