@@ -15,7 +15,7 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
-#include "nn/parallel/mpi_module.h"
+#include "nn/parallel/module.h"
 #include "tensor/error.h"
 #include "tensor/formula/functors.h"
 #include "tensor/map.h"
@@ -123,7 +123,13 @@ class MpiGroup final : public ProcessGroup {
       peers_.push_back({static_cast<pid_t>(std::atol(one.c_str())), one.substr(space + 1)});
     }
   }
-  ~MpiGroup() override { MPI_Finalize(); }
+  ~MpiGroup() override {
+    device_sums_.reset();
+    constexpr unsigned most_seconds = 30;  // another process may have died since
+    ::alarm(most_seconds);
+    MPI_Finalize();
+    ::alarm(0);
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -158,6 +164,11 @@ class MpiGroup final : public ProcessGroup {
   }
 
   std::unique_ptr<PendingSum> all_reduce(SharedSum& sum) override {
+    if (sum.own.device() == Device::cuda) {
+      if (!device_sums_) device_sums_ = start_device_sums(*this);
+      bytes_sent_ += sum.own.bytes();
+      return std::make_unique<DeviceSum>(*this, *device_sums_, sum);
+    }
     return std::make_unique<OrderedSum>(*this, sum, sums_++ % sum_tags);
   }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
@@ -238,6 +249,7 @@ class MpiGroup final : public ProcessGroup {
   std::uint64_t bytes_sent_ = 0;
   std::chrono::seconds patience_{1800};
   std::vector<Peer> peers_;
+  std::unique_ptr<DeviceSums> device_sums_;  ///< null before the first sum on GPUs
 };
 
 OrderedSum::OrderedSum(MpiGroup& group, SharedSum& sum, int number)

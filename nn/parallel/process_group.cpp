@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-#include "nn/parallel/mpi_module.h"
+#include "nn/parallel/module.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -37,26 +37,22 @@ std::optional<int> number_of(const char* variable) {
   return value ? std::optional(std::atoi(value)) : std::nullopt;
 }
 
-/// Loads the module that uses MPI. It is not linked: programs that are started alone, or on a machine without MPI, do
-/// not need it.
-StartMpi* mpi_module() {
+}  // namespace
+
+void* function_of_module(const char* file, const char* function, const char* otherwise) {
   Dl_info here{};
-  ::dladdr(reinterpret_cast<const void*>(&start_processes), &here);
+  ::dladdr(reinterpret_cast<const void*>(&function_of_module), &here);
   const std::string library = here.dli_fname ? here.dli_fname : "";
-  const std::string module = library.substr(0, library.find_last_of('/') + 1) + mpi_module_file;
+  const std::string module = library.substr(0, library.find_last_of('/') + 1) + file;
   // Open MPI loads parts of itself that look for its symbols among the global ones.
   void* handle = ::dlopen(module.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (!handle) {
+  void* found = handle ? ::dlsym(handle, function) : nullptr;
+  if (!found) {
     const char* reason = ::dlerror();
-    fail(
-        "this is one of several processes that mpirun started, and fovea cannot use MPI here: {}. Install "
-        "libopenmpi-dev and openmpi-bin, and build with -Dmpi=enabled (experiments/setup --mpi does both)",
-        reason ? reason : "unknown reason");
+    fail("{} ({})", otherwise, reason ? reason : "unknown reason");
   }
-  return reinterpret_cast<StartMpi*>(::dlsym(handle, mpi_start_name));
+  return found;
 }
-
-}  // namespace
 
 ProcessGroup& processes() {
   static OneProcess alone;
@@ -68,7 +64,12 @@ void start_processes() {
   const std::optional<int> size = number_of("OMPI_COMM_WORLD_SIZE");
   const bool is_started_by_another = size ? *size > 1 : number_of("PMIX_RANK").has_value();
   if (joined() || !is_started_by_another) return;
-  joined().reset(mpi_module()());
+  auto* start = reinterpret_cast<StartMpi*>(
+      function_of_module(mpi_module_file, mpi_start_name,
+                         "this is one of several processes that mpirun started, but fovea was built without MPI; "
+                         "install libopenmpi-dev and openmpi-bin, and build with -Dmpi=enabled (experiments/setup "
+                         "--mpi does both)"));
+  joined().reset(start());
   if (joined()->size() == 1) joined().reset();
 }
 
@@ -76,6 +77,10 @@ void finish_processes() { joined().reset(); }
 
 int processes_on_this_machine() {
   return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(joined()->size()) : 1;
+}
+
+int rank_on_this_machine() {
+  return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_RANK").value_or(joined()->rank()) : 0;
 }
 
 }  // namespace fovea

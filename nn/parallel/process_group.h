@@ -69,7 +69,8 @@ void start_processes();
 /// Leaves the group. All processes must call it; none of them may use the group afterwards.
 void finish_processes();
 
-/// The number of processes of the group that run on this machine.
+/// The number of processes of the group that run on this machine, and this one's number among them, from 0.
 int processes_on_this_machine();
+int rank_on_this_machine();
 
 }  // namespace fovea

@@ -236,6 +236,12 @@ void enqueue(cudaStream_t stream, const char* name, std::function<void()> run) {
                        }});
 }
 
+void drain(cudaStream_t stream) {
+  Runtime& own = runtime();
+  Lock lock(own.mutex);
+  own.remember(own.run_until([stream] { return stream->queue.empty(); }));
+}
+
 void set_orders(int orders) { runtime().orders = std::clamp(orders, 1, 4); }
 int orders() { return runtime().orders; }
 std::uint64_t synchronizations() { return runtime().synchronizations; }

@@ -14,6 +14,9 @@ void enqueue(cudaStream_t stream, const Launch& launch);
 /// Puts another operation there, such as a product of cuBLAS; it may read and write device memory when it runs.
 void enqueue(cudaStream_t stream, const char* name, std::function<void()> run);
 
+/// Runs all operations in a stream's queue. The host does so for its own reasons: this is no wait of the program's.
+void drain(cudaStream_t stream);
+
 /// In how many orders of threads and blocks each kernel runs, from 1 (the default; another order at each launch) to 4.
 /// With more than one, each run begins with the same memory and must leave the same, bit for bit; a difference is the
 /// error of the kernel. The environment variable FOVEA_CUDA_ORDERS sets it where a program begins.

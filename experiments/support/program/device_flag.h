@@ -3,6 +3,7 @@
 #include <string>
 
 #include "experiments/support/program/cli.h"
+#include "nn/parallel/process_group.h"
 #include "tensor/kernels.h"
 
 namespace fovea {
@@ -12,10 +13,18 @@ inline Cli::Option device_flag(Cli& cli, std::string& device) {
   return cli.option("--device", device, "device that computes: cpu, cuda, or cuda:N for GPU number N, counted from 0");
 }
 
-/// The device that the value of --device names. Throws Error if it names none.
+/// The device that the value of --device names. Of several processes that train together on one machine with `cuda`,
+/// each has a GPU of its own. Throws Error if the value names none.
 inline Device device_of(const std::string& value) {
   Device device = Device::cpu;
-  with_flag("--device", [&] { device = parse_device(value); });
+  const int processes = processes_on_this_machine();
+  with_flag("--device", [&] {
+    const bool has_own_gpu = processes > 1 && value == "cuda";
+    require(processes == 1 || !value.starts_with("cuda:"),
+            "'{}': {} processes train together on this machine, and each needs a GPU of its own; use cuda", value,
+            processes);
+    device = parse_device(has_own_gpu ? fmt::format("cuda:{}", rank_on_this_machine()) : value);
+  });
   return device;
 }
 
