@@ -6,145 +6,18 @@
 
 #include <omp.h>
 
-#include "attention/engine/attend.h"
 #include "attention/method.h"
-#include "experiments/benchmark.h"
+#include "experiments/benchmark_step.h"
+#include "experiments/support/program/start_together.h"
 #include "experiments/support/attend/engine_flags.h"
-#include "experiments/support/program/device_flag.h"
-#include "experiments/support/program/json_file.h"
 #include "experiments/support/report/table.h"
-#include "experiments/support/sequence/sequence_models.h"
-#include "experiments/support/training/comparison.h"
-#include "experiments/support/training/encoder_model.h"
-#include "nn/decoding.h"
-#include "nn/loss.h"
-#include "nn/optimizer.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/support/warning.h"
 
 namespace fovea {
 
 namespace {
-
-enum class Task { translate, language_model, classify };
-
-struct StepOptions {
-  Task task = Task::translate;
-  SequenceModelOptions model;
-  Comparison comparison{"--attention"};
-  std::int64_t vocabulary = 8000, batch_tokens = 4096, length = 32;
-  double label_smoothing = 0.1;
-  Precision precision = Precision::f32;
-  AttentionEngine engine = AttentionEngine::fastest;
-  int rounds = 10, steps = 3, threads = 0;
-  std::string classifier, device_name = "cpu";
-  bool json = false, launches = false;
-
-  Device device() const { return device_of(device_name); }
-
-  std::int64_t rows() const { return batch_tokens / length; }
-  std::int64_t tokens() const { return rows() * length; }
-
-  EncoderModelOptions encoder() const {
-    require(model.decoder_attention.empty() && model.cross_attention.empty(),
-            "--task classify: an encoder; it has no --decoder-attention and no --cross-attention");
-    EncoderModelOptions encoder;
-    static_cast<TransformerFlags&>(encoder) = model;
-    return encoder;
-  }
-  /// Throws Error for options that contradict each other, before anything is computed.
-  void check_model() const {
-    if (task == Task::classify)
-      with_flag("--attention", [&] { encoder().make(model.attention.empty() ? "global" : model.attention, 4, 2); });
-    else
-      model.make(task == Task::translate ? 8 : 0, 8);
-  }
-};
-
-/// The flags that --model stands for. tiny and base are the models of Nguyen et al. 2020, §5.3 and §5.1.
-Json classifier(const std::string& name) {
-  require(name == "tiny" || name == "base", "there is no model '{}'; use tiny or base", name);
-  Json values = {{"task", "classify"}, {"vocabulary", 8192}, {"dropout", 0.1}};
-  if (name == "tiny")
-    values.update({{"layers", 2}, {"model-dim", 128}, {"heads", 4}, {"feed-forward-dim", 512}});
-  else
-    values.update({{"layers", 6}, {"model-dim", 512}, {"heads", 8}, {"feed-forward-dim", 2048}});
-  return values;
-}
-
-/// A model with one random batch, on which each step trains it.
-class Trainee {
- public:
-  explicit Trainee(const StepOptions& options) : precision_(options.precision) {
-    if (options.task == Task::classify)
-      classify(options);
-    else
-      continue_sentences(options);
-    model_->initialise(1);
-    model_->to(options.device());
-    optimizer_ = std::make_unique<AdamW>(model_->parameters(), AdamW::Options{});
-  }
-
-  void step() {
-    set_matmul_precision(precision_);
-    RandomScope random({.seed = 1, .update = steps_++});
-    Variable loss = loss_();
-    optimizer_->zero_grad();
-    backward(loss);
-    optimizer_->step(1e-4, clip_scale(gradient_norm(optimizer_->parameters()), 1));
-  }
-  std::int64_t parameters() const { return model_->parameter_count(); }
-
- private:
-  /// Makes an encoder with random labels, and random sentences of --length / 2 to --length tokens.
-  void classify(const StepOptions& options) {
-    std::shared_ptr<EncoderClassifier> model = options.encoder().make(
-        options.model.attention.empty() ? "global" : options.model.attention, options.vocabulary, 2);
-    RandomTokens random(options.vocabulary);
-    std::vector<std::vector<std::int32_t>> sentences;
-    std::vector<std::int32_t> labels;
-    for (std::int64_t row = 0; row < options.rows(); ++row) {
-      sentences.push_back(random.sentence(options.length / 2, options.length));
-      labels.push_back(random.between(0, 1));
-    }
-    sentences[0] = random.sentence(options.length, options.length);
-    PaddedTokens batch = padded_tokens(sentences);
-    loss_ = [model, batch, targets = Tensor::from(labels, {options.rows()})] {
-      return cross_entropy_loss(model->forward(batch.tokens, batch.lengths), targets);
-    };
-    model_ = model;
-  }
-
-  /// Makes a sequence model and random sentences for it. The programs batch sentences of similar length; here the
-  /// shortest has 7/8 of --length.
-  void continue_sentences(const StepOptions& options) {
-    const bool translates = options.task == Task::translate;
-    std::shared_ptr<SequenceModel> model = options.model.make(translates ? options.vocabulary : 0, options.vocabulary);
-    RandomTokens random(options.vocabulary);
-    std::vector<std::vector<std::int32_t>> sources, targets;
-    std::int64_t count = 0;  // of targets that are not padding
-    for (std::int64_t row = 0; row < options.rows(); ++row) {
-      const std::int64_t shortest = row == 0 ? options.length : std::max<std::int64_t>(options.length * 7 / 8, 2);
-      if (translates) sources.push_back(random.sentence(shortest, options.length));
-      targets.push_back(random.sentence(shortest - 1, options.length - 1));  // and </s>
-      count += static_cast<std::int64_t>(targets.back().size()) + 1;
-    }
-    const TeacherForcingBatch sentences = teacher_forcing_batch(sources, targets);
-    loss_ = [model, sentences, count, smoothing = options.label_smoothing] {
-      return model->loss(sentences.batch, sentences.targets, {.label_smoothing = smoothing, .ignored = 0}) /
-             static_cast<double>(count);
-    };
-    model_ = model;
-  }
-
-  Precision precision_;
-  std::int64_t steps_ = 0;
-  std::shared_ptr<Module> model_;
-  std::function<Variable()> loss_;
-  std::unique_ptr<AdamW> optimizer_;
-};
 
 /// Returns the FLOPs of the matrix products of one step. Counts them in the composed form, because the fused engine
 /// does not count its own products.
@@ -234,7 +107,11 @@ void add_flags(Cli& cli, StepOptions& options) {
       "--launches", options.launches,
       "instead of timing, print how often one step launches each kernel on a GPU, the MiB that these launches read and "
       "write at least, and how often the host waits");
-  cli.option("--threads", options.threads, "number of threads; 0: one per core").range(0, 1024);
+  cli.option("--threads", options.threads, "threads of a process; 0: one per core").range(0, 1024);
+  cli.option("--processes", options.processes,
+             "several processes of this machine train together; prints their rate beside that of one process, and of "
+             "as many that do not exchange gradients")
+      .range(1, 1024);
   cli.option("--json", options.json, "print one JSON object per row instead of the table");
 }
 
@@ -349,6 +226,7 @@ void benchmark_step(Cli& cli) {
           options.batch_tokens, options.length);
   require(!options.launches || options.device() != Device::cpu,
           "--launches: counts the launches of a GPU's kernels; add --device cuda");
+  if (options.processes > 1) return benchmark_processes(cli, options);
   require_engine_for(options.engine, started_device(cli, options.device_name));
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_flush_denormals(true);
