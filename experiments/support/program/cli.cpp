@@ -493,6 +493,8 @@ void Cli::configure_from(Entry& entry, const std::string& name) {
 
 const std::string& Cli::program() const { return self_->program; }
 
+const std::vector<std::string>& Cli::arguments() const { return self_->arguments; }
+
 std::string Cli::command() const {
   std::string text = self_->program;
   for (const std::string& argument : self_->arguments) text += " " + quoted_for_shell(argument);

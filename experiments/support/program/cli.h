@@ -130,6 +130,7 @@ class Cli {
   const std::string& origin_of(const std::string& name) const;
 
   const std::string& program() const;
+  const std::vector<std::string>& arguments() const;
   /// The command line as it was given, quoted for a shell.
   std::string command() const;
 

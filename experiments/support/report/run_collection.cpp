@@ -162,7 +162,7 @@ bool agree_but_for_seed(const RunResult& a, const RunResult& b) {
 
 std::vector<Json> starts_of(const fs::path& run) {
   std::vector<Json> starts;
-  for (const fs::path& directory : {run, run.parent_path()}) {
+  for (const fs::path& directory : {run.parent_path(), run}) {
     if (!fs::exists(directory / "run.json")) continue;
     try {
       const Json all = load_json(directory / "run.json");
@@ -171,7 +171,6 @@ std::vector<Json> starts_of(const fs::path& run) {
     } catch (const Error&) {
       // a damaged list of starts must not keep the results from being reported
     }
-    break;
   }
   return starts;
 }

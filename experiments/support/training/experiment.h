@@ -7,6 +7,7 @@
 ///   experiment.train(data, [&](const Options& row, const Run& run) { ...; return result; });
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,16 +20,21 @@
 
 namespace fovea {
 
-/// --compare, --seeds, --search, --out, --resume.
+/// --compare, --seeds, --search, --jobs, --only, --out, --resume.
 struct ExperimentFlags {
   Comparison comparison{"--attention"};
   std::int64_t seeds = 1;
   std::string search;
+  int jobs = 1;
+  std::string only;  ///< "3/15"; empty: all runs
   RunDirectory::Options directory;
 
   void add_to(Cli& cli);
   /// Whether there is only one run, which is then the experiment's directory itself.
   bool is_alone() const { return !comparison.is_given() && seeds == 1 && search.empty(); }
+  /// Which of the `all` runs, counted from 0, this process makes: every one, or with --only one. Throws Error for an
+  /// --only that does not fit.
+  std::vector<std::size_t> own_runs(std::size_t all) const;
 };
 
 /// A run that is still to be made: a row with the values of a --search and a seed.
@@ -46,8 +52,9 @@ class ExperimentBase {
   ExperimentBase(const ExperimentBase&) = delete;
   ExperimentBase& operator=(const ExperimentBase&) = delete;
 
-  /// The directory of the experiment: a new one, or that of --resume. Opened, and locked, at the first call. If the
-  /// experiment fails before its first run begins, a new directory is removed again.
+  /// The directory of the experiment: a new one, or that of --resume, or with --only that of processes that make other
+  /// runs. Opened, and locked, at the first call. If the experiment fails before its first run begins, a new directory
+  /// is removed again.
   const RunDirectory& directory();
 
  protected:
@@ -65,10 +72,21 @@ class ExperimentBase {
   ExperimentFlags flags_;
 
  private:
+  /// Whether this process makes some runs of an experiment, and other processes make others in the same directory.
+  bool shares_directory() const;
+  void begin();
   Run run_of(const std::vector<PlannedRun>& plans, std::size_t k);
+  std::filesystem::path place_of(const Run& run);
+  void open(Run& run);
+  std::optional<RunResult> finished_result(const Run& run);
+  void make_here(const std::vector<PlannedRun>& plans, const SaveData& save_data, const Body& body);
+  std::map<std::size_t, std::string> make_in_children(const std::vector<PlannedRun>& plans);
+  std::vector<RunResult> finished_results(const std::vector<PlannedRun>& plans,
+                                          const std::map<std::size_t, std::string>& failed);
+  void write_table(const std::vector<RunResult>& results, const std::string& data_description);
   RunResult result_of(const Run& run, const PlannedRun& plan, const std::function<RunResult()>& body);
 
-  std::shared_ptr<RunDirectory> directory_;
+  std::shared_ptr<RunDirectory> directory_;  ///< of the experiment
   bool has_begun_ = false;
 };
 
@@ -117,8 +135,9 @@ class Experiment : public ExperimentBase {
   }
 
   /// Trains every row with every seed: body(options, run) trains and tests a model and returns the results. Finished
-  /// runs are not repeated. Prints the table and writes the report. data.description() is a line for the report;
-  /// data.save(directory) writes vocabulary and data.json into a run's directory.
+  /// runs are not repeated. With --jobs the runs are made by child processes, each of which has read its own data. The
+  /// last process that works in the directory prints the table and writes the report. data.description() is a line for
+  /// the report; data.save(directory) writes vocabulary and data.json into a run's directory.
   template <class Data>
   void train(const Data& data, const std::function<RunResult(const Options&, const Run&)>& body) {
     ExperimentBase::train(
