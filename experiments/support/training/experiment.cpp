@@ -100,17 +100,15 @@ void ExperimentFlags::add_to(Cli& cli) {
 std::vector<std::size_t> ExperimentFlags::own_runs(std::size_t all) const {
   std::vector<std::size_t> runs(all);
   std::iota(runs.begin(), runs.end(), 0);
-  if (only.empty()) return runs;
-  const std::size_t slash = only.find('/');
-  const std::optional<std::size_t> one = number<std::size_t>(only.substr(0, slash)),
-                                   of = number<std::size_t>(only.substr(std::min(slash, only.size() - 1) + 1));
-  require(slash != std::string::npos && one && of, "--only '{}': expected K/N, as in 1/{}: run K of the N runs", only,
-          all);
-  require(*of == all, "--only {}: there {} (rows x trials x seeds); write {}/{}", only,
+  if (!only) return runs;
+  const std::vector<std::string_view> parts = split_columns(*only, '/');
+  const auto one = number<std::size_t>(parts.front()), of = number<std::size_t>(parts.back());
+  require(parts.size() == 2 && one && of, "--only '{}': expected K/N, as in 1/{}: run K of the N runs", *only, all);
+  require(*of == all, "--only {}: there {} (rows x trials x seeds); write {}/{}", *only,
           all == 1 ? "is 1 run" : fmt::format("are {} runs", all), std::clamp<std::size_t>(*one, 1, all), all);
-  require(*one >= 1 && *one <= all, "--only {}: the runs are numbered 1 to {}", only, all);
+  require(*one >= 1 && *one <= all, "--only {}: the runs are numbered 1 to {}", *only, all);
   require(!directory.out.empty() || !directory.resume.empty(),
-          "--only {}: --out is missing, the directory in which the processes make their runs", only);
+          "--only {}: --out is missing, the directory in which the processes make their runs", *only);
   return {*one - 1};
 }
 
@@ -141,14 +139,12 @@ std::vector<PlannedRun> ExperimentBase::plans() const {
   return plans;
 }
 
-bool ExperimentBase::shares_directory() const {
-  return !flags_.is_alone() && (flags_.jobs > 1 || !flags_.only.empty());
-}
+bool ExperimentBase::shares_directory() const { return !flags_.is_alone() && (flags_.jobs > 1 || flags_.only); }
 
 const RunDirectory& ExperimentBase::directory() {
   if (directory_) return *directory_;
   RunDirectory::Options options = flags_.directory;
-  options.joins = !flags_.only.empty();
+  options.joins = flags_.only.has_value();
   options.access = shares_directory() ? Access::shared : Access::alone;
   directory_ = std::make_shared<RunDirectory>(RunDirectory::open(cli_.program(), options, cli_.configuration()));
   return *directory_;
@@ -158,7 +154,7 @@ const RunDirectory& ExperimentBase::directory() {
 Run ExperimentBase::run_of(const std::vector<PlannedRun>& plans, std::size_t k) {
   const PlannedRun& plan = plans[k];
   Run run{.row = plan.row, .trial = plan.trial, .seed = plan.seed, .configuration = plan.configuration};
-  run.resume = directory().path().string() + (flags_.only.empty() ? "" : " --only " + flags_.only);
+  run.resume = directory().path().string() + (flags_.only ? " --only " + *flags_.only : "");
   if (!flags_.is_alone()) run.configuration.update({{"compare", ""}, {"seeds", 1}, {"search", ""}});
   return run;
 }
@@ -217,7 +213,7 @@ RunResult ExperimentBase::result_of(const Run& run, const PlannedRun& plan, cons
 /// The data are prepared: from here on a new directory is kept, and processes that wait for the data begin.
 void ExperimentBase::begin() {
   has_begun_ = true;
-  const bool writes_own_start = shares_directory() && !flags_.only.empty();  // into the directory of its run
+  const bool writes_own_start = shares_directory() && flags_.only;  // into the directory of its run
   if (!writes_own_start) {
     directory_->take_turn();
     save_start(directory_->path(), cli_.command(), device_of(cli_));
@@ -341,7 +337,7 @@ void ExperimentBase::write_table(const std::vector<RunResult>& results, const st
 
 void ExperimentBase::test(const std::vector<PlannedRun>& plans, bool json, const Body& body) {
   require(flags_.seeds == 1 && flags_.search.empty(), "--seeds and --search are for training; a test has one model");
-  require(flags_.jobs == 1 && flags_.only.empty(), "--jobs and --only are for training");
+  require(flags_.jobs == 1 && !flags_.only, "--jobs and --only are for training");
   const bool keeps = !flags_.directory.out.empty();
   std::vector<RunResult> results;
   for (std::size_t k = 0; k < plans.size(); ++k) {

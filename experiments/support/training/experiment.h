@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct ExperimentFlags {
   std::int64_t seeds = 1;
   std::string search;
   int jobs = 1;
-  std::string only;  ///< "3/15"; empty: all runs
+  std::optional<std::string> only;  ///< "3/15"; empty: all runs
   RunDirectory::Options directory;
 
   void add_to(Cli& cli);
