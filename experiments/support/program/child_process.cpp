@@ -40,11 +40,10 @@ struct Child {
   std::vector<char*> arguments;
   for (const std::string& word : call.words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
-  ::setpgid(0, 0);                     // a terminal's Ctrl-C reaches the parent alone, which passes it on once
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // if the parent is killed, so are its children
-  if (::getppid() != parent) ::_exit(128 + SIGTERM);
+  for (int stopping : {SIGINT, SIGTERM, SIGHUP}) std::signal(stopping, SIG_DFL);
+  ::setpgid(0, 0);                    // a terminal's Ctrl-C reaches the parent alone, which passes it on once
+  ::prctl(PR_SET_PDEATHSIG, SIGHUP);  // if the parent is killed, its children stop
+  if (::getppid() != parent) ::_exit(128 + SIGHUP);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
   ::setenv("OMP_NUM_THREADS", std::to_string(call.threads).c_str(), 1);

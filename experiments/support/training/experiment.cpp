@@ -126,7 +126,8 @@ std::vector<PlannedRun> ExperimentBase::plans() const {
       for (const std::string& argument : trial.arguments)
         require(!argument.starts_with("--select="), "--search: {}: trials are compared by one score", argument);
       for (std::int64_t k = 0; k < flags_.seeds; ++k) {
-        PlannedRun plan{row.title, trial.title, first + static_cast<std::uint64_t>(k), row.arguments, {}};
+        PlannedRun plan{row.title,        trial.title,   first + static_cast<std::uint64_t>(k),
+                        plans.size() + 1, row.arguments, {}};
         plan.arguments.insert(plan.arguments.end(), trial.arguments.begin(), trial.arguments.end());
         for (const std::string& argument : plan.arguments)
           require(!argument.starts_with("--seed="),
@@ -204,6 +205,7 @@ RunResult ExperimentBase::result_of(const Run& run, const PlannedRun& plan, cons
   result.row = run.row;
   result.trial = run.trial;
   result.seed = run.seed;
+  if (!flags_.is_alone()) result.number = plan.number;
   result.configuration = run.configuration;
   result.goal = goal_of(plan.configuration);
   if (run.directory) result.directory = run.directory->path();
@@ -283,7 +285,7 @@ std::map<std::size_t, std::string> ExperimentBase::make_in_children(const std::v
   for (std::size_t k : own) {
     const Run run = run_of(plans, k);
     if (finished_result(run)) continue;
-    ParallelRun child{.number = k + 1, .of = plans.size(), .title = run.title(), .directory = place_of(run)};
+    ParallelRun child{.number = plans[k].number, .of = plans.size(), .title = run.title(), .directory = place_of(run)};
     child.updates = run.configuration.at("updates");
     std::vector<std::string> flags = {fmt::format("--only={}/{}", child.number, child.of), "--jobs=1",
                                       fmt::format("--threads={}", shares.threads)};
@@ -305,7 +307,7 @@ std::vector<RunResult> ExperimentBase::finished_results(const std::vector<Planne
   std::vector<RunResult> results;
   for (std::size_t k = 0; k < plans.size(); ++k) {
     const Run run = run_of(plans, k);
-    const auto failure = failed.find(k + 1);
+    const auto failure = failed.find(plans[k].number);
     if (failure != failed.end())
       results.push_back({.row = run.row,
                          .trial = run.trial,

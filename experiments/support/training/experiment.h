@@ -42,6 +42,7 @@ struct ExperimentFlags {
 struct PlannedRun {
   std::string row, trial;
   std::uint64_t seed = 1;
+  std::size_t number = 1;              ///< K of --only K/N
   std::vector<std::string> arguments;  ///< those of row and trial, after those of the command line
   Json configuration;                  ///< every option with its value
 };
