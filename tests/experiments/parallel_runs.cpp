@@ -41,7 +41,10 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  void signal(int signal) const { ::kill(child_, signal); }
+  void signal(int signal) const {
+    BOOST_TEST_REQUIRE(child_ > 0);
+    ::kill(child_, signal);
+  }
   /// Waits for its end.
   Ended end() {
     int status = 0;

@@ -132,13 +132,18 @@ void Progress::refresh(double now) {
   }
 }
 
+/// What erases the rows and the bar.
+std::string Progress::erased() const {
+  return drawn_rows_ > 0 ? fmt::format("\x1b[{}A\r\x1b[J", drawn_rows_) : "\r\x1b[K";
+}
+
 /// Draws the rows and the bar over the old ones.
 void Progress::draw(double now, bool is_last) {
   if (options_.style == Style::reports)
     return write(ProgressReport{title_, options_.start, done_, state(now, is_last), false}.line());
   const std::size_t width = terminal_width(options_.descriptor), height = terminal_height(options_.descriptor);
   const std::size_t shown = is_last ? 0 : std::min(rows_.size(), height > 2 ? height - 2 : 0);
-  std::string text = drawn_rows_ > 0 ? fmt::format("\x1b[{}A\r\x1b[J", drawn_rows_) : "";
+  std::string text = drawn_rows_ + shown > 0 ? erased() : "";  // a bar alone erases its own line
   for (std::size_t k = 0; k < shown; ++k) text += shortened(printable(rows_[k]), width > 1 ? width - 1 : 1) + "\n";
   write(text + bar_line(now, is_last) + (is_last ? "\n" : ""));
   drawn_rows_ = shown;
@@ -149,8 +154,7 @@ void Progress::print(std::string_view line) {
   if (options_.style == Style::silent) return;
   if (options_.style == Style::reports)
     return write(ProgressReport{title_, options_.start, done_, std::string(line), true}.line());
-  const std::string erased = drawn_rows_ > 0 ? fmt::format("\x1b[{}A\r\x1b[J", drawn_rows_) : "\r\x1b[K";
-  write((is_drawn_ ? erased : "") + std::string(line) + "\n");
+  write((is_drawn_ ? erased() : "") + std::string(line) + "\n");
   drawn_rows_ = 0;
   if (options_.style == Style::bar) refresh(options_.clock());
 }

@@ -86,6 +86,7 @@ class Progress {
 
   void refresh(double now);
   void draw(double now, bool is_last);
+  std::string erased() const;
   std::string state(double now, bool is_last) const;
   std::string bar_line(double now, bool is_last) const;
   std::string plain_line(double now, bool is_last) const;
