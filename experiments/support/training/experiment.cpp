@@ -12,7 +12,6 @@
 #include "experiments/support/report/comparison_table.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/parallel_runs.h"
 
 namespace fovea {
 
@@ -47,6 +46,11 @@ std::vector<Comparison::Row> trials_of(const std::string& search) {
 /// The options that decide when a run is finished. --resume with other values continues the run.
 Json goal_of(const Json& configuration) {
   return {{"updates", configuration.at("updates")}, {"patience", configuration.at("patience")}};
+}
+
+/// The value of --only for a run: "3/15".
+std::string only_text(const std::vector<PlannedRun>& plans, std::size_t k) {
+  return fmt::format("{}/{}", plans[k].number, plans.size());
 }
 
 Device device_of(const Cli& cli) { return parse_device(cli.configuration().at("device").get<std::string>()); }
@@ -227,7 +231,7 @@ void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::stri
                            const SaveData& save_data, const Body& body) {
   directory();
   begin();
-  std::map<std::size_t, std::string> failed;
+  RunFailures failed;
   if (flags_.jobs > 1 && flags_.own_runs(plans.size()).size() > 1)
     failed = make_in_children(plans);
   else
@@ -270,8 +274,18 @@ void ExperimentBase::make_here(const std::vector<PlannedRun>& plans, const SaveD
   }
 }
 
+/// The run as a child process makes it: by the command line of this process, with flags behind it that have precedence.
+ParallelRun ExperimentBase::child_of(const Run& run, const std::string& only, int threads) {
+  std::vector<std::string> flags = {"--only=" + only, "--jobs=1", fmt::format("--threads={}", threads)};
+  if (flags_.directory.resume.empty()) flags.push_back("--out=" + directory_->path().string());
+  std::vector<std::string> words = cli_.arguments();
+  words.insert(std::find(words.begin(), words.end(), "--"), flags.begin(), flags.end());
+  words.insert(words.begin(), cli_.program());
+  return {only, run.title(), place_of(run), run.configuration.at("updates"), std::move(words)};
+}
+
 /// Makes the runs of this process in child processes, --jobs at a time. Returns the reasons of those that failed.
-std::map<std::size_t, std::string> ExperimentBase::make_in_children(const std::vector<PlannedRun>& plans) {
+RunFailures ExperimentBase::make_in_children(const std::vector<PlannedRun>& plans) {
   const std::vector<std::size_t> own = flags_.own_runs(plans.size());
   const std::string directory = directory_->path().string();
   Shares shares{.jobs = std::min(flags_.jobs, static_cast<int>(own.size())), .threads = omp_get_max_threads()};
@@ -285,29 +299,21 @@ std::map<std::size_t, std::string> ExperimentBase::make_in_children(const std::v
   for (std::size_t k : own) {
     const Run run = run_of(plans, k);
     if (finished_result(run)) continue;
-    ParallelRun child{.number = plans[k].number, .of = plans.size(), .title = run.title(), .directory = place_of(run)};
-    child.updates = run.configuration.at("updates");
-    std::vector<std::string> flags = {fmt::format("--only={}/{}", child.number, child.of), "--jobs=1",
-                                      fmt::format("--threads={}", shares.threads)};
-    if (flags_.directory.resume.empty()) flags.push_back("--out=" + directory);
-    child.words = cli_.arguments();  // flags behind those of the command line have precedence
-    child.words.insert(std::find(child.words.begin(), child.words.end(), "--"), flags.begin(), flags.end());
-    child.words.insert(child.words.begin(), cli_.program());
-    runs.push_back(std::move(child));
+    runs.push_back(child_of(run, only_text(plans, k), shares.threads));
   }
   if (runs.empty()) return {};
-  return fovea::make_in_children(runs, shares,
-                                 fmt::format("--resume {} --jobs {}{} continues", directory, flags_.jobs,
-                                             chooses_threads ? fmt::format(" --threads {}", shares.threads) : ""));
+  return make_parallel_runs(runs, shares,
+                            fmt::format("--resume {} --jobs {}{} continues", directory, flags_.jobs,
+                                        chooses_threads ? fmt::format(" --threads {}", shares.threads) : ""));
 }
 
 /// The results of the runs that are finished, and of those that failed in this process.
 std::vector<RunResult> ExperimentBase::finished_results(const std::vector<PlannedRun>& plans,
-                                                        const std::map<std::size_t, std::string>& failed) {
+                                                        const RunFailures& failed) {
   std::vector<RunResult> results;
   for (std::size_t k = 0; k < plans.size(); ++k) {
     const Run run = run_of(plans, k);
-    const auto failure = failed.find(plans[k].number);
+    const auto failure = failed.find(only_text(plans, k));
     if (failure != failed.end())
       results.push_back({.row = run.row,
                          .trial = run.trial,

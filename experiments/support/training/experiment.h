@@ -7,7 +7,6 @@
 ///   experiment.train(data, [&](const Options& row, const Run& run) { ...; return result; });
 #pragma once
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/training/comparison.h"
+#include "experiments/support/training/parallel_runs.h"
 #include "experiments/support/training/run.h"
 #include "experiments/support/training/training.h"
 
@@ -82,9 +82,9 @@ class ExperimentBase {
   void open(Run& run);
   std::optional<RunResult> finished_result(const Run& run);
   void make_here(const std::vector<PlannedRun>& plans, const SaveData& save_data, const Body& body);
-  std::map<std::size_t, std::string> make_in_children(const std::vector<PlannedRun>& plans);
-  std::vector<RunResult> finished_results(const std::vector<PlannedRun>& plans,
-                                          const std::map<std::size_t, std::string>& failed);
+  ParallelRun child_of(const Run& run, const std::string& only, int threads);
+  RunFailures make_in_children(const std::vector<PlannedRun>& plans);
+  std::vector<RunResult> finished_results(const std::vector<PlannedRun>& plans, const RunFailures& failed);
   void write_table(const std::vector<RunResult>& results, const std::string& data_description);
   RunResult result_of(const Run& run, const PlannedRun& plan, const std::function<RunResult()>& body);
 

@@ -85,9 +85,7 @@ class ParallelProgress {
     return updates;
   }
 
-  std::string title_of(std::size_t k) const {
-    return fmt::format("[{}/{}] {}", runs_[k].number, runs_[k].of, runs_[k].title);
-  }
+  std::string title_of(std::size_t k) const { return fmt::format("[{}] {}", runs_[k].only, runs_[k].title); }
 
   void note() { bar_.note(fmt::format("{} of {} finished", finished_, counted(runs_.size(), "run"))); }
 
@@ -128,13 +126,13 @@ std::string divergence_of(const ParallelRun& run) {
 
 }  // namespace
 
-std::map<std::size_t, std::string> make_in_children(const std::vector<ParallelRun>& runs, Shares shares,
-                                                    const std::string& how_to_continue) {
+RunFailures make_parallel_runs(const std::vector<ParallelRun>& runs, Shares shares,
+                               const std::string& how_to_continue) {
   std::vector<Call> calls;
   for (const ParallelRun& run : runs)
     calls.push_back({run.title, run.words, run.directory / "output.txt", shares.threads});
   auto index = [&](const Call& call) { return static_cast<std::size_t>(&call - calls.data()); };
-  std::map<std::size_t, std::string> failed;
+  RunFailures failed;
   ParallelProgress progress(runs);
   std::size_t begun = 0;
   auto next = [&]() -> const Call* {
@@ -150,10 +148,10 @@ std::map<std::size_t, std::string> make_in_children(const std::vector<ParallelRu
                           true);
     }
     if (interrupted()) {
-      const std::string stopped = last_line(call);
-      return progress.end(k, stopped.empty() ? "stopped" : stopped.substr(0, stopped.find(';')), false);
+      const std::string stopped = status < 0 ? "stopped" : last_line(call);  // < 0: outside a training
+      return progress.end(k, stopped.substr(0, stopped.find(';')), false);
     }
-    progress.end(k, "failed: " + (failed[runs[k].number] = failure_of(call, status)), false);
+    progress.end(k, "failed: " + (failed[runs[k].only] = failure_of(call, status)), false);
   };
   run_calls(shares.jobs, next, ended,
             [&](const Call& call, const ProgressReport& report) { progress.report(index(call), report); });

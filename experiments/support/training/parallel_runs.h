@@ -9,12 +9,15 @@
 namespace fovea {
 
 struct ParallelRun {
-  std::size_t number = 1, of = 1;  ///< --only K/N
-  std::string title;               ///< "gaussian seed 1"
+  std::string only;   ///< "3/15": the run's number in its experiment
+  std::string title;  ///< "gaussian seed 1"
   std::filesystem::path directory;
   std::int64_t updates = 0;
   std::vector<std::string> words = {};  ///< the child's program and arguments
 };
+
+/// Why runs failed, by their `only`.
+using RunFailures = std::map<std::string, std::string>;
 
 /// How many runs are made at a time, and with how many threads each.
 struct Shares {
@@ -22,10 +25,9 @@ struct Shares {
 };
 
 /// Makes the runs and shows their progress together on standard error. Output of a child is in the file output.txt of
-/// its run. Returns for each run that failed, by its number, the reason: the error, or the signal that killed the
+/// its run. Returns for each run that failed the reason: the error, or the signal that killed the
 /// child. A training that diverged has a result, and is no failure here. Throws Interrupted after Ctrl-C, when every
 /// child has written its checkpoint; `how_to_continue` is the end of the message.
-std::map<std::size_t, std::string> make_in_children(const std::vector<ParallelRun>& runs, Shares shares,
-                                                    const std::string& how_to_continue);
+RunFailures make_parallel_runs(const std::vector<ParallelRun>& runs, Shares shares, const std::string& how_to_continue);
 
 }  // namespace fovea
