@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 
+#include "experiments/support/program/child_process.h"
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/progress.h"
@@ -13,7 +14,6 @@
 #include "experiments/support/report/html.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/reproduce/boxes.h"
-#include "experiments/support/reproduce/child_process.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/reduced_record.h"
 #include "experiments/version.h"

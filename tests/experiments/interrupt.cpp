@@ -28,6 +28,21 @@ BOOST_AUTO_TEST_CASE(the_first_signal_is_a_request_and_the_second_an_order) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_terminal_or_parent_that_is_gone_is_one_request) {  // a parent's threads end one by one
+  Folder folder;
+  int status = status_in_child([&] {
+    if (!std::freopen((folder / "err").c_str(), "w", stderr)) return 99;
+    InterruptGuard guard("stopping at the next step");
+    for (int k = 0; k < 3; ++k) std::raise(SIGHUP);
+    if (!interrupted()) return 1;
+    if (Interrupted("").exit_status() != 128 + SIGHUP) return 2;
+    std::raise(SIGTERM);
+    return 3;
+  });
+  BOOST_TEST(status == -SIGTERM);
+  BOOST_TEST(contents(folder / "err") == "stopping at the next step\n");
+}
+
 BOOST_AUTO_TEST_CASE(without_a_guard_signals_do_what_they_did_before) {
   int status = status_in_child([] {
     { InterruptGuard guard; }

@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 
 #include "experiments/support/program/terminal.h"
+#include "experiments/support/text/number.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -83,8 +84,17 @@ Shown shown(const std::string& text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     std::string& line = result.lines.back();
     if (text[i] == '\x1b') {
-      std::size_t end = text.find_first_of("mK", i);
+      std::size_t end = text.find_first_of("mKAJ", i);
       BOOST_REQUIRE(end != std::string::npos);
+      if (text[end] == 'A') {  // up so many lines, which are erased next
+        const std::size_t up = leading_number<std::size_t>(text.substr(i + 2)).value_or(1);
+        BOOST_REQUIRE(text.substr(end + 1, 4) == "\r\x1b[J");
+        BOOST_REQUIRE(up < result.lines.size());
+        result.lines.resize(result.lines.size() - up);
+        result.lines.back().clear();
+        i = end;
+        continue;
+      }
       if (text[end] == 'K' && at_start) line.clear();
       i = end;
     } else if (text[i] == '\r') {
@@ -278,6 +288,91 @@ BOOST_AUTO_TEST_CASE(a_resumed_run_counts_only_its_own_steps_in_the_rate) {
   BOOST_TEST(log ==
              "training: 2005/3000 steps (66%), 2.00 s/step, 33:10 left\n"
              "training: 2005/3000 steps in 0:10, 2.00 s/step\n");
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_earlier_processes_may_become_known_later) {
+  Clock clock;
+  std::string log = piped([&](int file) {
+    Progress progress("all", 3000, clock.options(file));
+    clock.now += 2;
+    progress.advance(1);
+    progress.skip(2000);
+    clock.now += 8;
+    progress.advance(4);
+  });
+  BOOST_TEST(log ==
+             "all: 2005/3000 steps (66%), 2.00 s/step, 33:10 left\n"
+             "all: 2005/3000 steps in 0:10, 2.00 s/step\n");
+}
+
+BOOST_AUTO_TEST_CASE(rows_stand_above_the_bar_and_go_with_it) {
+  Environment term("TERM", "xterm"), plain("NO_COLOR", "1");
+  PseudoTerminal terminal(60);
+  Clock clock;
+  Progress progress("all", 40, clock.options(terminal.screen));
+  auto show = [&](std::vector<std::string> rows) {
+    progress.rows(std::move(rows));
+    clock.now += 0.5;
+    progress.advance();
+    return shown(terminal.received());
+  };
+  auto lines = show({"[1] one · 1/20 steps", "[2] two · " + std::string(100, 'x')}).lines;
+  BOOST_REQUIRE(lines.size() == 3u);
+  BOOST_TEST(lines[0] == "[1] one · 1/20 steps");
+  BOOST_TEST(lines[1].starts_with("[2] two · xxx"));
+  BOOST_TEST(contains(lines[2], "1/40 steps"));
+  lines = show({"[1] one · 2/20 steps", "[2] two", "[3] three"}).lines;
+  BOOST_REQUIRE(lines.size() == 4u);
+  BOOST_TEST(lines[0] == "[1] one · 2/20 steps");
+  BOOST_TEST(lines[2] == "[3] three");
+  progress.print("[1] one: finished");
+  lines = show({"[2] two"}).lines;
+  BOOST_REQUIRE(lines.size() == 3u);
+  BOOST_TEST(lines[0] == "[1] one: finished");
+  BOOST_TEST(lines[1] == "[2] two");
+  lines = show(std::vector<std::string>(50, "row")).lines;  // the screen has 24 lines
+  BOOST_TEST(lines.size() == 1u + 22u + 1u);
+  BOOST_TEST(shown(terminal.received()).widest <= 59u);
+  // a signal's handler has printed a line
+  BOOST_REQUIRE(::write(terminal.screen, "\r\x1b[Kstopping\n", 13) == 13);
+  progress.begin_anew();
+  lines = show({"[2] two"}).lines;
+  BOOST_TEST(std::count(lines.begin(), lines.end(), "stopping") == 1);
+  progress.finish();
+  lines = shown(terminal.received()).lines;
+  BOOST_TEST(contains(lines[lines.size() - 2], "5/40 steps"));
+  BOOST_TEST(!contains(lines[lines.size() - 3], "two"));  // the rows are gone
+}
+
+BOOST_AUTO_TEST_CASE(a_child_process_reports_to_its_parent) {
+  Folder folder;
+  Clock clock;
+  const int pipe = ::open((folder / "pipe").c_str(), O_CREAT | O_WRONLY, 0600);
+  Environment parent(progress_variable, std::to_string(pipe).c_str());
+  const std::string log = piped([&](int file) {
+    auto options = clock.options(file);
+    options.start = 10;
+    Progress progress("gaussian seed 1", 30, options);
+    progress.print("a \"warning\"");
+    clock.now += 1;
+    progress.note("loss 1");
+    progress.advance(10);
+  });
+  BOOST_TEST(log == "");
+  std::ifstream lines(folder / "pipe");
+  std::vector<ProgressReport> reports;
+  for (std::string line; std::getline(lines, line);) reports.push_back(ProgressReport::parse(line).value());
+  BOOST_REQUIRE(reports.size() == 4u);  // at its start, the message, after the step, at its end
+  BOOST_TEST(reports[0].title == "gaussian seed 1");
+  BOOST_TEST(reports[0].start == 10);
+  BOOST_TEST(reports[0].done == 10);
+  BOOST_TEST(reports[1].is_message);
+  BOOST_TEST(reports[1].text == "a \"warning\"");
+  BOOST_TEST(reports[2].done == 20);
+  BOOST_TEST(reports[2].text == "20/30 steps · 10.0 steps/s · 0:01 left · loss 1");
+  BOOST_TEST(reports[3].text == "20/30 steps · 10.0 steps/s · 0:01 · loss 1");
+  for (const char* wrong : {"", "{}", "[1", "{\"title\": 1}", "null"})
+    BOOST_TEST(!ProgressReport::parse(wrong).has_value(), wrong);
 }
 
 BOOST_AUTO_TEST_CASE(times_read_naturally) {

@@ -3,9 +3,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/program/child_process.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/reproduce/boxes.h"
-#include "experiments/support/reproduce/child_process.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/reduced_record.h"
 #include "tests/experiments/markup.h"

@@ -1,6 +1,9 @@
 #include "experiments/support/program/run_directory.h"
 
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
@@ -87,6 +90,65 @@ BOOST_AUTO_TEST_CASE(one_process_at_a_time_writes_a_run) {
   BOOST_TEST(contains(message_of(resume), "another process"));
   { RunDirectory gone = std::move(moved); }
   BOOST_TEST(message_of(resume) == "no error");
+}
+
+BOOST_AUTO_TEST_CASE(processes_that_share_a_directory_exclude_those_that_do_not) {
+  Folder folder;
+  const auto path = folder / "a";
+  auto alone = [&] { RunDirectory::resume(path); };
+  {
+    auto one = RunDirectory::create("agreement", path, Access::shared);
+    BOOST_TEST(message_of(alone) == fmt::format("{}: another process is running in this directory", path.string()));
+    one.end_turn();
+    auto other = RunDirectory::resume(path, Access::shared);
+    BOOST_TEST(!other.is_last());  // leaves
+    other.end_turn();
+    one.take_turn();
+    BOOST_TEST(one.is_last());
+  }
+  BOOST_TEST(message_of(alone) == "no error");
+  BOOST_TEST(fs::is_empty(path));  // the locks are gone
+  auto run = RunDirectory::resume(path);
+  BOOST_TEST(contains(message_of([&] { RunDirectory::resume(path, Access::shared); }), "another process"));
+}
+
+BOOST_AUTO_TEST_CASE(one_process_at_a_time_has_the_turn) {
+  Folder folder;
+  auto one = RunDirectory::create("agreement", folder / "a", Access::shared);
+  const auto path = (folder / "a").string();
+  std::atomic<bool> has_turn = false;
+  std::thread second([&] {
+    auto other = RunDirectory::resume(path, Access::shared);
+    has_turn = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  BOOST_TEST(!has_turn);
+  one.end_turn();
+  second.join();
+  BOOST_TEST(has_turn);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_to_join_makes_the_configuration_and_the_others_have_the_same) {
+  Folder folder;
+  RunDirectory::Options options{folder / "a", "", true, Access::shared};
+  const Json configuration{{"program", "agreement"}, {"layers", 2}}, other{{"program", "agreement"}, {"layers", 3}};
+  auto first = RunDirectory::open("agreement", options, configuration);
+  BOOST_TEST(first.is_new());
+  std::ofstream(first.file("data.json")) << "{}";  // the data are prepared, so that joining takes no turn
+  first.end_turn();
+  auto second = RunDirectory::open("agreement", options, configuration);
+  BOOST_TEST(!second.is_new());
+  auto third = RunDirectory::open("agreement", options, configuration);
+  BOOST_TEST(message_of([&] { RunDirectory::open("agreement", options, other); }) ==
+             first.configuration().string() + ": another configuration: layers was 2 and is 3");
+  // a process that fails before its first run leaves nothing that another one would not make
+  Folder fresh;
+  options.out = fresh / "a";
+  {
+    auto founder = RunDirectory::open("agreement", options, configuration);
+    founder.discard();
+  }
+  BOOST_TEST(!fs::exists(options.out));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_resumes_with_its_own_configuration_and_no_other) {

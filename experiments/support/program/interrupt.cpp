@@ -10,7 +10,7 @@
 namespace fovea {
 namespace {
 
-constexpr std::array<int, 3> stopping_signals{SIGINT, SIGTERM, SIGUSR1};
+constexpr std::array<int, 4> stopping_signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 volatile std::sig_atomic_t caught_signal = 0;
 int living_guards = 0;
@@ -19,9 +19,10 @@ std::array<struct sigaction, stopping_signals.size()> previous_actions;
 
 /// Calls only functions that POSIX allows in a handler.
 extern "C" void remember_signal(int signal) {
+  if (signal == SIGHUP && caught_signal != 0) return;  // comes once for each thread of a parent
   int saved_errno = errno;
   caught_signal = signal;
-  for (int stopping : stopping_signals) std::signal(stopping, SIG_DFL);  // the second one ends the process
+  for (int stopping : {SIGINT, SIGTERM}) std::signal(stopping, SIG_DFL);  // the second one ends the process
   [[maybe_unused]] auto written = ::write(STDERR_FILENO, notice_line.data(), notice_line.size());
   errno = saved_errno;
 }

@@ -5,13 +5,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <system_error>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/cli.h"
@@ -34,15 +32,25 @@ bool make_directory(const fs::path& path) {
   return made;
 }
 
-/// "config.json, data.json and 3 more", in alphabetical order.
+constexpr const char *lock_file = ".lock", *turn_file = ".turn";
+
+/// The files and directories in a directory, in alphabetical order, without the locks.
+std::vector<fs::path> files_in(const fs::path& directory) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(directory))
+    if (entry.path().filename() != lock_file && entry.path().filename() != turn_file) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// "config.json, data.json and 3 more"
 std::string listing(const fs::path& directory) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
+  const std::vector<fs::path> files = files_in(directory);
   constexpr std::size_t shown = 2;
   std::string result;
-  for (std::size_t i = 0; i < std::min(shown, names.size()); ++i) result += (i ? ", " : "") + names[i];
-  if (names.size() > shown) result += fmt::format(" and {} more", names.size() - shown);
+  for (std::size_t i = 0; i < std::min(shown, files.size()); ++i)
+    result += (i ? ", " : "") + files[i].filename().string();
+  if (files.size() > shown) result += fmt::format(" and {} more", files.size() - shown);
   return result;
 }
 
@@ -63,17 +71,17 @@ void RunDirectory::Options::add_to(Cli& cli) {
 
 RunDirectory RunDirectory::open(const std::string& program, const Options& options, const Json& configuration) {
   if (!processes().is_first()) return of_another_process(configuration);
-  bool resuming = !options.resume.empty();
+  const bool resuming = !options.resume.empty();
   require(!resuming || options.out.empty() || options.out == options.resume,
           "--resume continues in its own directory; leave out --out");
-  if (resuming) {
-    RunDirectory run = resume(options.resume);
+  RunDirectory run = resuming        ? resume(options.resume, options.access)
+                     : options.joins ? join(options.out, options.access, configuration)
+                                     : create(program, options.out, options.access);
+  if (resuming)
     require_same_configuration(run.configuration(), load_json(run.configuration()), configuration, changeable_options);
-    save_json(run.configuration(), configuration);
-    return run;
-  }
-  RunDirectory run = create(program, options.out);
-  save_json(run.configuration(), configuration);
+  run.is_new_ = !fs::exists(run.configuration());
+  if (run.is_new_ || load_json(run.configuration()) != configuration) save_json(run.configuration(), configuration);
+  if (fs::exists(run.file("data.json"))) run.end_turn();
   return run;
 }
 
@@ -81,68 +89,71 @@ RunDirectory RunDirectory::of_another_process(const Json& configuration) {
   std::string path = (fs::temp_directory_path() / "fovea-XXXXXX").string();
   require(::mkdtemp(path.data()), "{}: the directory cannot be created: {}", path,
           std::generic_category().message(errno));
-  RunDirectory run(path, true);
-  run.is_temporary_ = true;
+  RunDirectory run(path, Access::alone, true);
+  run.temporary_ = std::shared_ptr<void>(nullptr, [path](void*) {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  });
   save_json(run.configuration(), configuration);
   return run;
 }
 
-RunDirectory RunDirectory::create(const std::string& program, const fs::path& out) {
-  if (out.empty()) return RunDirectory(first_free(program), true);
+RunDirectory RunDirectory::create(const std::string& program, const fs::path& out, Access access) {
+  if (out.empty()) return {first_free(program), access, true};
   bool made = make_directory(out);
-  require(made || fs::is_empty(out),
+  require(made || files_in(out).empty(),
           "--out {0}: the directory is not empty ({1}); name a new one, or continue that run: --resume {0}",
           out.string(), made ? "" : listing(out));
-  return RunDirectory(out, made);
+  return {out, access, made};
 }
 
-RunDirectory RunDirectory::resume(const fs::path& path) {
+RunDirectory RunDirectory::resume(const fs::path& path, Access access) {
   std::error_code error;
   require(fs::is_directory(path, error), "--resume {}: there is no such directory", path.string());
-  return RunDirectory(path);
+  return {path, access};
 }
 
-RunDirectory::RunDirectory(fs::path path, bool made) : path_(std::move(path)), made_(made) {
-  lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  require(lock_ >= 0, "{}: cannot be opened: {}", path_.string(), std::generic_category().message(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(lock_);
-    fail("{}: another process is running in this directory", path_.string());
-  }
+/// Opens the directory of an experiment with this configuration, whether or not another process has begun it.
+RunDirectory RunDirectory::join(const fs::path& path, Access access, const Json& configuration) {
+  const bool made = make_directory(path);
+  RunDirectory run(path, access, made);
+  if (fs::exists(run.configuration()))
+    require_same_configuration(run.configuration(), load_json(run.configuration()), configuration);
+  else
+    require(files_in(path).empty(), "--out {}: has files ({}) but no config.json; name a new directory", path.string(),
+            listing(path));
+  return run;
 }
 
-RunDirectory::RunDirectory(RunDirectory&& other) noexcept
-    : path_(std::move(other.path_)),
-      made_(other.made_),
-      is_temporary_(std::exchange(other.is_temporary_, false)),
-      lock_(std::exchange(other.lock_, -1)) {}
-
-RunDirectory& RunDirectory::operator=(RunDirectory&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(made_, other.made_);
-  std::swap(is_temporary_, other.is_temporary_);
-  std::swap(lock_, other.lock_);
-  return *this;
+RunDirectory::RunDirectory(fs::path path, Access access, bool made)
+    : path_(std::move(path)), access_(access), made_(made) {
+  const FileLock::Kind kind = access == Access::shared ? FileLock::Kind::shared : FileLock::Kind::exclusive;
+  lock_ = FileLock::attempt(file(lock_file), kind);
+  require(lock_.is_held(), "{}: another process is running in this directory", path_.string());
+  take_turn();
 }
 
-RunDirectory::~RunDirectory() {
-  std::error_code ignored;
-  if (is_temporary_) fs::remove_all(path_, ignored);
-  if (lock_ >= 0) ::close(lock_);
+void RunDirectory::take_turn() {
+  if (access_ == Access::alone || turn_.is_held()) return;
+  turn_ = FileLock::wait(file(turn_file), [&] {
+    fmt::print(stderr, "waiting for another process, which prepares the data or the table in {}\n", path_.string());
+  });
 }
 
-void RunDirectory::discard() const {
-  if (made_) {
-    fs::remove_all(path_);
-    return;
-  }
-  for (const auto& entry : fs::directory_iterator(path_)) fs::remove_all(entry.path());
+bool RunDirectory::is_last() { return access_ == Access::alone || lock_.become_exclusive(); }
+
+void RunDirectory::discard() {
+  const bool last = is_last();
+  for (const fs::path& entry : files_in(path_)) fs::remove_all(entry);
+  if (made_ && last) fs::remove_all(path_);
 }
+
+fs::path RunDirectory::path_of_part(const std::string& label) const { return path_ / file_name_for(label); }
 
 RunDirectory RunDirectory::part(const std::string& label) const {
-  fs::path inside = path_ / file_name_for(label);
+  fs::path inside = path_of_part(label);
   make_directory(inside);
-  return RunDirectory(inside);
+  return {inside, Access::alone};
 }
 
 void require_trained(const fs::path& directory) {

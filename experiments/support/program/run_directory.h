@@ -1,9 +1,11 @@
 /// The directory of a run's files.
 #pragma once
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "experiments/support/program/file_lock.h"
 #include "experiments/support/program/json_file.h"
 
 namespace fovea {
@@ -15,42 +17,61 @@ class Cli;
 inline const std::vector<std::string> changeable_options{"updates",          "patience", "evaluate-every",
                                                          "checkpoint-every", "device",   "recompute"};
 
-/// A directory that belongs to one run, and to one process at a time (it is locked until the object goes).
+/// How many processes work in a directory. In a shared one each makes other runs of one experiment.
+enum class Access { alone, shared };
+
+/// A directory that belongs to one run, and to one process at a time (it is locked until the object goes); or that of a
+/// comparison, in which several processes work.
 ///
 ///   checkpoint.safetensors   where --resume continues
 ///   best.safetensors         the best model on the development set
 ///   report.html              tables and pictures
+///   .lock, .turn             locks; present while processes work here
 ///
 /// training/record.h lists the other files.
+///
+/// Processes that share a directory take turns at the files of the whole experiment: config.json, the vocabulary,
+/// data.json, run.json and report.html. An opened directory has the turn unless data.json exists already: so the first
+/// process prepares the data, and the others wait and read them. In a directory of one process turns mean nothing.
 class RunDirectory {
  public:
   struct Options {
     std::filesystem::path out;     ///< --out: a new or empty directory; empty: runs/PROGRAM-DATE-N
     std::filesystem::path resume;  ///< --resume: the directory of a run to continue
+    bool joins = false;            ///< `out` may also have files, if their configuration is the same
+    Access access = Access::alone;
     void add_to(Cli& cli);
   };
 
-  /// Opens the directory of a program's run: a new one, with config.json in it, or the one to resume. Throws Error if
-  /// the config.json of that differs from `configuration`, apart from changeable_options. Of several processes that
-  /// train together the first one opens it; the others get a temporary directory, which goes with the object.
+  /// Opens the directory of a program's run: a new one, with config.json in it, or the one to resume or to join. Throws
+  /// Error if the config.json of that differs from `configuration`; if it is resumed, apart from changeable_options. Of
+  /// several processes that train together the first one opens it; each of the others gets a temporary directory, which
+  /// is removed with the object.
   static RunDirectory open(const std::string& program, const Options& options, const Json& configuration);
 
   /// Creates the directory `out`; if `out` is empty, runs/PROGRAM-DATE-N with the first free N = 1, 2, ... Throws Error
   /// if the directory has files in it or cannot be created.
-  static RunDirectory create(const std::string& program, const std::filesystem::path& out);
+  static RunDirectory create(const std::string& program, const std::filesystem::path& out,
+                             Access access = Access::alone);
 
-  /// Opens the directory of an existing run. Throws Error if there is none, or if another process has opened it.
-  static RunDirectory resume(const std::filesystem::path& path);
-
-  RunDirectory(RunDirectory&& other) noexcept;
-  RunDirectory& operator=(RunDirectory&& other) noexcept;
-  ~RunDirectory();
+  /// Opens the directory of an existing run. Throws Error if there is none, or if another process has opened it and
+  /// does not share it.
+  static RunDirectory resume(const std::filesystem::path& path, Access access = Access::alone);
 
   /// Opens or creates a directory inside this one for one run of a comparison. Its name is file_name_for(label).
   RunDirectory part(const std::string& label) const;
+  std::filesystem::path path_of_part(const std::string& label) const;
 
-  /// Removes all files of the directory, and the directory itself if this object created it.
-  void discard() const;
+  /// Waits for this process's turn, unless it has the turn.
+  void take_turn();
+  void end_turn() { turn_ = FileLock(); }
+  /// Whether no other process works in the directory. If one does, this process no longer counts as working here: if
+  /// several end at once, the last one is told so. Needs the turn.
+  bool is_last();
+
+  /// Removes all files of the directory, and the directory itself if this object created it. If other processes wait
+  /// in it, the directory and its locks stay.
+  void discard();
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(const std::string& name) const { return path_ / name; }
@@ -59,15 +80,19 @@ class RunDirectory {
   std::filesystem::path checkpoint() const { return file("checkpoint.safetensors"); }
   std::filesystem::path best() const { return file("best.safetensors"); }
   std::filesystem::path report() const { return file("report.html"); }
+  /// Whether open() wrote config.json: no other process did.
+  bool is_new() const { return is_new_; }
 
  private:
-  explicit RunDirectory(std::filesystem::path path, bool made = false);
+  RunDirectory(std::filesystem::path path, Access access, bool made = false);
   static RunDirectory of_another_process(const Json& configuration);
+  static RunDirectory join(const std::filesystem::path& path, Access access, const Json& configuration);
 
   std::filesystem::path path_;
-  bool made_ = false;          ///< whether this object created the directory
-  bool is_temporary_ = false;  ///< the directory is removed with the object
-  int lock_ = -1;
+  Access access_ = Access::alone;
+  bool made_ = false, is_new_ = false;  ///< whether this object created the directory; wrote config.json first
+  std::shared_ptr<void> temporary_;  ///< removes the directory of a process that is not the first one
+  FileLock lock_, turn_;
 };
 
 /// Throws Error, about --model, unless the directory has a trained model. For the directory of a comparison the message

@@ -73,6 +73,15 @@ void add(RunGroup& group, const RunResult& run) {
   group.rows.push_back({title_of(run), run.trial, {run}});
 }
 
+/// The number of a finished run in its comparison; 0 for other directories.
+std::size_t number_in_comparison(const fs::path& run) {
+  try {
+    return fs::exists(run / "result.json") ? load_json(run / "result.json").value("number", std::size_t{0}) : 0;
+  } catch (const std::exception&) {
+    return 0;  // load_result() names what is damaged
+  }
+}
+
 void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& directory) {
   if (!known.insert(fs::weakly_canonical(directory)).second) return;
   try {
@@ -83,12 +92,14 @@ void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& dir
   std::vector<fs::path> inside;
   for (const auto& entry : fs::directory_iterator(directory))
     if (entry.is_directory()) inside.push_back(entry.path());
-  // In the order in which they were made; comparisons make their rows one after another.
-  auto made = [](const fs::path& run) {
+  // The runs of a comparison in its order, others in the order in which they were made.
+  auto place = [](const fs::path& run) {
     std::error_code none;
-    return std::pair(fs::last_write_time(run / "config.json", none), run);
+    return std::tuple(number_in_comparison(run), fs::last_write_time(run / "config.json", none), run);
   };
-  std::sort(inside.begin(), inside.end(), [&](const fs::path& a, const fs::path& b) { return made(a) < made(b); });
+  std::map<fs::path, decltype(place(directory))> places;
+  for (const fs::path& one : inside) places[one] = place(one);
+  std::sort(inside.begin(), inside.end(), [&](const fs::path& a, const fs::path& b) { return places[a] < places[b]; });
   for (const fs::path& one : inside) add_runs(loaded, known, one);
 }
 
@@ -162,7 +173,7 @@ bool agree_but_for_seed(const RunResult& a, const RunResult& b) {
 
 std::vector<Json> starts_of(const fs::path& run) {
   std::vector<Json> starts;
-  for (const fs::path& directory : {run, run.parent_path()}) {
+  for (const fs::path& directory : {run.parent_path(), run}) {
     if (!fs::exists(directory / "run.json")) continue;
     try {
       const Json all = load_json(directory / "run.json");
@@ -171,7 +182,6 @@ std::vector<Json> starts_of(const fs::path& run) {
     } catch (const Error&) {
       // a damaged list of starts must not keep the results from being reported
     }
-    break;
   }
   return starts;
 }

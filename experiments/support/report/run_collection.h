@@ -52,7 +52,8 @@ bool agree_but_for_seed(const RunResult& a, const RunResult& b);
 /// The value of a key as text; empty if the object does not have the key, or is none.
 std::string text_at(const Json& object, const std::string& key);
 
-/// The starts of a run: the objects in the run.json of its directory, or of its comparison's. Empty for a damaged file.
+/// The starts of a run: the objects in the run.json of its comparison's directory and of its own. Empty for a damaged
+/// file.
 std::vector<Json> starts_of(const std::filesystem::path& run);
 
 /// A sentence with dates, versions and machines of the runs: "Made 2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on

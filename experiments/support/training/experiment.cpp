@@ -1,14 +1,17 @@
 #include "experiments/support/training/experiment.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 
 #include <fmt/core.h>
+#include <omp.h>
 
-#include "experiments/support/program/interrupt.h"
-#include "experiments/support/program/progress.h"
 #include "experiments/support/report/comparison_report.h"
 #include "experiments/support/report/comparison_table.h"
+#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 #include "experiments/support/training/shared_work.h"
 
 namespace fovea {
@@ -46,13 +49,12 @@ Json goal_of(const Json& configuration) {
   return {{"updates", configuration.at("updates")}, {"patience", configuration.at("patience")}};
 }
 
-/// Whether the result is that of the finished run. Throws Error for a result of another configuration.
-bool is_finished(const std::optional<RunResult>& result, const Run& run) {
-  if (!result) return false;
-  require_same_configuration(run.directory->path() / "result.json", result->configuration, run.configuration,
-                             changeable_options);
-  return result->goal == goal_of(run.configuration);
+/// The value of --only for a run: "3/15".
+std::string only_text(const std::vector<PlannedRun>& plans, std::size_t k) {
+  return fmt::format("{}/{}", plans[k].number, plans.size());
 }
+
+Device device_of(const Cli& cli) { return parse_device(cli.configuration().at("device").get<std::string>()); }
 
 std::vector<ComparedRow> grouped(const std::vector<RunResult>& results) {
   std::vector<ComparedRow> rows;
@@ -87,11 +89,36 @@ void ExperimentFlags::add_to(Cli& cli) {
              "values of flags to try in every row, as in \"rate={3e-4,1e-3}; dropout={0,0.1}\"; the best trial on the "
              "development set stands for its row")
       .rare();
+  cli.option("--jobs", jobs,
+             "runs of the comparison to make at a time, each in a process of its own; without --threads each has an "
+             "equal share of the cores")
+      .range(1, 1000)
+      .unsaved();
+  cli.option("--only", only,
+             "make run K of N alone, as in 3/15, in the directory of --out or --resume; other processes make the other "
+             "runs there, also on other machines, and the last one makes the table")
+      .unsaved()
+      .rare();
   directory.add_to(cli);
 }
 
+std::vector<std::size_t> ExperimentFlags::own_runs(std::size_t all) const {
+  std::vector<std::size_t> runs(all);
+  std::iota(runs.begin(), runs.end(), 0);
+  if (!only) return runs;
+  const std::vector<std::string_view> parts = split_columns(*only, '/');
+  const auto one = number<std::size_t>(parts.front()), of = number<std::size_t>(parts.back());
+  require(parts.size() == 2 && one && of, "--only '{}': expected K/N, as in 1/{}: run K of the N runs", *only, all);
+  require(*of == all, "--only {}: there {} (rows x trials x seeds); write {}/{}", *only,
+          all == 1 ? "is 1 run" : fmt::format("are {} runs", all), std::clamp<std::size_t>(*one, 1, all), all);
+  require(*one >= 1 && *one <= all, "--only {}: the runs are numbered 1 to {}", *only, all);
+  require(!directory.out.empty() || !directory.resume.empty(),
+          "--only {}: --out is missing, the directory in which the processes make their runs", *only);
+  return {*one - 1};
+}
+
 ExperimentBase::~ExperimentBase() {
-  if (directory_ && !has_begun_ && flags_.directory.resume.empty()) directory_->discard();
+  if (directory_ && !has_begun_ && directory_->is_new()) directory_->discard();
 }
 
 std::vector<PlannedRun> ExperimentBase::plans() const {
@@ -104,7 +131,8 @@ std::vector<PlannedRun> ExperimentBase::plans() const {
       for (const std::string& argument : trial.arguments)
         require(!argument.starts_with("--select="), "--search: {}: trials are compared by one score", argument);
       for (std::int64_t k = 0; k < flags_.seeds; ++k) {
-        PlannedRun plan{row.title, trial.title, first + static_cast<std::uint64_t>(k), row.arguments, {}};
+        PlannedRun plan{row.title,        trial.title,   first + static_cast<std::uint64_t>(k),
+                        plans.size() + 1, row.arguments, {}};
         plan.arguments.insert(plan.arguments.end(), trial.arguments.begin(), trial.arguments.end());
         for (const std::string& argument : plan.arguments)
           require(!argument.starts_with("--seed="),
@@ -113,32 +141,60 @@ std::vector<PlannedRun> ExperimentBase::plans() const {
         plans.push_back(std::move(plan));
       }
     }
+  flags_.own_runs(plans.size());  // throws for a wrong --only
   return plans;
 }
 
+bool ExperimentBase::shares_directory() const { return !flags_.is_alone() && (flags_.jobs > 1 || flags_.only); }
+
 const RunDirectory& ExperimentBase::directory() {
-  if (!directory_)
-    directory_ =
-        std::make_shared<RunDirectory>(RunDirectory::open(cli_.program(), flags_.directory, cli_.configuration()));
+  if (directory_) return *directory_;
+  RunDirectory::Options options = flags_.directory;
+  options.joins = flags_.only.has_value();
+  options.access = shares_directory() ? Access::shared : Access::alone;
+  directory_ = std::make_shared<RunDirectory>(RunDirectory::open(cli_.program(), options, cli_.configuration()));
   return *directory_;
 }
 
-/// The run of a plan, in a directory of its own unless it is alone.
+/// The run of a plan, without its directory.
 Run ExperimentBase::run_of(const std::vector<PlannedRun>& plans, std::size_t k) {
   const PlannedRun& plan = plans[k];
-  Run run{.row = plan.row,
-          .trial = plan.trial,
-          .seed = plan.seed,
-          .configuration = plan.configuration,
-          .resume = directory().path(),
-          .number = static_cast<std::int64_t>(k) + 1,
-          .runs = std::ssize(plans),
-          .directory = directory_};
-  if (flags_.is_alone()) return run;
-  run.configuration.update({{"compare", ""}, {"seeds", 1}, {"search", ""}});
+  Run run{.row = plan.row, .trial = plan.trial, .seed = plan.seed, .configuration = plan.configuration};
+  run.resume = directory().path().string() + (flags_.only ? " --only " + *flags_.only : "");
+  if (!flags_.is_alone()) run.configuration.update({{"compare", ""}, {"seeds", 1}, {"search", ""}});
+  return run;
+}
+
+/// A run has a directory of its own, unless it is alone.
+std::filesystem::path ExperimentBase::place_of(const Run& run) {
+  return flags_.is_alone() ? directory().path() : directory().path_of_part(run.title());
+}
+
+/// Opens the directory of the run, which no other process may make.
+void ExperimentBase::open(Run& run) {
+  run.directory = directory_;
+  if (flags_.is_alone()) return;
   run.directory = std::make_shared<RunDirectory>(directory().part(run.title()));
   save_json(run.directory->configuration(), run.configuration);
-  return run;
+}
+
+/// The result of a run that is finished. Throws Error for a result of another configuration, and for that of a run that
+/// has made more updates than it should.
+std::optional<RunResult> ExperimentBase::finished_result(const Run& run) {
+  std::optional<RunResult> result = load_result(place_of(run));
+  if (!result) return {};
+  require(result->training || !result->failure.empty(),
+          "{}: has the results of a test, and no training that could continue", place_of(run).string());
+  require_same_configuration(place_of(run) / "result.json", result->configuration, run.configuration,
+                             changeable_options);
+  const std::int64_t wanted = run.configuration.at("updates");
+  const bool is_finished = result->goal == goal_of(run.configuration);
+  if (!is_finished && result->training && result->training->updates > wanted)
+    fail("--updates {}: {} has made {} updates already", wanted, run.title(), result->training->updates);
+  if (!is_finished) return {};
+  result->row = run.row;  // a run that was resumed on its own has another title
+  result->trial = run.trial;
+  return result;
 }
 
 /// Calls body() and completes its result with row, trial, seed and directory. If the training diverges, the result has
@@ -154,47 +210,127 @@ RunResult ExperimentBase::result_of(const Run& run, const PlannedRun& plan, cons
   result.row = run.row;
   result.trial = run.trial;
   result.seed = run.seed;
+  if (!flags_.is_alone()) result.number = plan.number;
   result.configuration = run.configuration;
   result.goal = goal_of(plan.configuration);
   if (run.directory) result.directory = run.directory->path();
   return result;
 }
 
+/// The data are prepared: from here on a new directory is kept, and processes that wait for the data begin.
+void ExperimentBase::begin() {
+  has_begun_ = true;
+  const bool writes_own_start = shares_directory() && flags_.only;  // into the directory of its run
+  if (!writes_own_start) {
+    directory_->take_turn();
+    save_start(directory_->path(), cli_.command(), device_of(cli_));
+  }
+  directory_->end_turn();
+}
+
 void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::string& data_description,
                            const SaveData& save_data, const Body& body) {
   directory();
-  has_begun_ = true;
-  save_start(directory_->path(), cli_.command(), parse_device(cli_.configuration().at("device").get<std::string>()));
-  std::vector<RunResult> results;
+  begin();
+  RunFailures failed;
+  if (flags_.jobs > 1 && flags_.own_runs(plans.size()).size() > 1)
+    failed = make_in_children(plans);
+  else
+    make_here(plans, save_data, body);
+  if (!processes().is_first()) return;  // the first process has the results and makes the table
+  directory_->take_turn();
+  if (!directory_->is_last()) {
+    fmt::print("\nOther processes make runs in {}: the last one makes the table.\n", directory_->path().string());
+  } else if (const auto results = finished_results(plans, failed); results.size() < plans.size()) {
+    fmt::print("\n{} of {} are finished: the last one makes the table. So far: report {}\n", results.size(),
+               counted(plans.size(), "run"), directory_->path().string());
+  } else {
+    write_table(results, data_description);
+  }
+  std::fflush(stdout);
+  require(failed.empty(), "{} of {} failed; --resume {} --jobs {} tries again", failed.size(),
+          counted(plans.size(), "run"), directory_->path().string(), flags_.jobs);
+}
+
+/// Makes the runs of this process one after another.
+void ExperimentBase::make_here(const std::vector<PlannedRun>& plans, const SaveData& save_data, const Body& body) {
+  const std::vector<std::size_t> own = flags_.own_runs(plans.size());
   double seconds = 0;
   std::int64_t trained = 0;
-  for (std::size_t k = 0; k < plans.size(); ++k) {
-    Run run = run_of(plans, k);
-    std::optional<RunResult> result = load_result(run.directory->path());
-    require(!result || result->training || !result->failure.empty(),
-            "{}: has the results of a test, and no training that could continue", run.directory->path().string());
-    const bool finished = from_first_process([&] { return std::string(is_finished(result, run) ? "yes" : ""); }) == "yes";
-    if (!finished) {
-      const std::int64_t wanted = run.configuration.at("updates");
-      if (result && result->training && result->training->updates > wanted)
-        fail("--updates {}: {} has made {} updates already", wanted, run.title(), result->training->updates);
-      // The old result describes files that change from here on. A run that is stopped must have no result.
-      std::filesystem::remove(run.directory->path() / "result.json");
-      if (run.directory != directory_) save_data(run.directory->path());
-      if (trained > 0)
-        run.seconds_of_others = seconds / static_cast<double>(trained) * static_cast<double>(plans.size() - k - 1);
-      const SpentTime before = SpentTime::until_now();
-      save_result(result_of(run, plans[k], [&] { return body(k, run); }));
-      seconds += (SpentTime::until_now() - before).wall;
-      ++trained;
-      result = load_result(run.directory->path());
-    }
-    if (!processes().is_first()) continue;  // the first process makes the report
-    result->row = run.row;                  // a run that was resumed on its own has another title
-    result->trial = run.trial;
-    results.push_back(std::move(*result));
+  for (std::size_t at = 0; at < own.size(); ++at) {
+    Run run = run_of(plans, own[at]);
+    open(run);
+    if (is_true_in_first_process([&] { return finished_result(run).has_value(); })) continue;
+    run.number = static_cast<std::int64_t>(at) + 1;
+    run.runs = std::ssize(own);
+    // The old result describes files that change from here on. A run that is stopped must have no result.
+    std::filesystem::remove(run.directory->path() / "result.json");
+    if (run.directory != directory_) save_data(run.directory->path());
+    if (shares_directory()) save_start(run.directory->path(), cli_.command(), device_of(cli_));
+    if (trained > 0)
+      run.seconds_of_others = seconds / static_cast<double>(trained) * static_cast<double>(own.size() - at - 1);
+    const SpentTime before = SpentTime::until_now();
+    save_result(result_of(run, plans[own[at]], [&] { return body(own[at], run); }));
+    seconds += (SpentTime::until_now() - before).wall;
+    ++trained;
   }
-  if (!processes().is_first()) return;
+}
+
+/// The run as a child process makes it: by the command line of this process, with flags behind it that have precedence.
+ParallelRun ExperimentBase::child_of(const Run& run, const std::string& only, int threads) {
+  std::vector<std::string> flags = {"--only=" + only, "--jobs=1", fmt::format("--threads={}", threads)};
+  if (flags_.directory.resume.empty()) flags.push_back("--out=" + directory_->path().string());
+  std::vector<std::string> words = cli_.arguments();
+  words.insert(std::find(words.begin(), words.end(), "--"), flags.begin(), flags.end());
+  words.insert(words.begin(), cli_.program());
+  return {only, run.title(), place_of(run), run.configuration.at("updates"), std::move(words)};
+}
+
+/// Makes the runs of this process in child processes, --jobs at a time. Returns the reasons of those that failed.
+RunFailures ExperimentBase::make_in_children(const std::vector<PlannedRun>& plans) {
+  const std::vector<std::size_t> own = flags_.own_runs(plans.size());
+  const std::string directory = directory_->path().string();
+  Shares shares{.jobs = std::min(flags_.jobs, static_cast<int>(own.size())), .threads = omp_get_max_threads()};
+  const bool chooses_threads = cli_.given("threads");
+  if (!chooses_threads) shares.threads = std::max(1, shares.threads / shares.jobs);
+  if (shares.jobs * shares.threads > omp_get_num_procs())
+    fmt::print(stderr, "warning: --jobs {} with {} each: more than the {} of this machine\n", flags_.jobs,
+               counted(static_cast<std::size_t>(shares.threads), "thread"),
+               counted(static_cast<std::size_t>(omp_get_num_procs()), "core"));
+  std::vector<ParallelRun> runs;
+  for (std::size_t k : own) {
+    const Run run = run_of(plans, k);
+    if (finished_result(run)) continue;
+    runs.push_back(child_of(run, only_text(plans, k), shares.threads));
+  }
+  if (runs.empty()) return {};
+  return make_parallel_runs(runs, shares,
+                            fmt::format("--resume {} --jobs {}{} continues", directory, flags_.jobs,
+                                        chooses_threads ? fmt::format(" --threads {}", shares.threads) : ""));
+}
+
+/// The results of the runs that are finished, and of those that failed in this process.
+std::vector<RunResult> ExperimentBase::finished_results(const std::vector<PlannedRun>& plans,
+                                                        const RunFailures& failed) {
+  std::vector<RunResult> results;
+  for (std::size_t k = 0; k < plans.size(); ++k) {
+    const Run run = run_of(plans, k);
+    const auto failure = failed.find(only_text(plans, k));
+    if (failure != failed.end())
+      results.push_back({.row = run.row,
+                         .trial = run.trial,
+                         .seed = run.seed,
+                         .directory = place_of(run),
+                         .configuration = run.configuration,
+                         .failure = failure->second});
+    else if (std::optional<RunResult> result = finished_result(run))
+      results.push_back(std::move(*result));
+  }
+  return results;
+}
+
+/// Prints the table and writes the report.
+void ExperimentBase::write_table(const std::vector<RunResult>& results, const std::string& data_description) {
   const std::vector<ComparedRow> trials = grouped(results), rows = without_lost_trials(trials);
   require(!all_failed(rows), "{}", rows.front().runs.front().failure);
   ComparisonReport report{.title = cli_.program(), .subtitle = data_description, .groups = {{"", rows}}};
@@ -211,11 +347,12 @@ void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::stri
 
 void ExperimentBase::test(const std::vector<PlannedRun>& plans, bool json, const Body& body) {
   require(flags_.seeds == 1 && flags_.search.empty(), "--seeds and --search are for training; a test has one model");
+  require(flags_.jobs == 1 && !flags_.only, "--jobs and --only are for training");
   const bool keeps = !flags_.directory.out.empty();
   std::vector<RunResult> results;
   for (std::size_t k = 0; k < plans.size(); ++k) {
     Run run{.row = plans[k].row, .seed = plans[k].seed, .configuration = plans[k].configuration};
-    if (keeps) run = run_of(plans, k);
+    if (keeps) open(run = run_of(plans, k));
     has_begun_ = true;
     results.push_back(result_of(run, plans[k], [&] { return body(k, run); }));
     if (keeps) save_result(results.back());

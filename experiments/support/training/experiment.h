@@ -8,35 +8,43 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/support/program/cli.h"
-#include "experiments/support/program/start_together.h"
 #include "experiments/support/program/device_flag.h"
+#include "experiments/support/program/start_together.h"
 #include "experiments/support/training/comparison.h"
+#include "experiments/support/training/parallel_runs.h"
 #include "experiments/support/training/run.h"
 #include "experiments/support/training/shared_training.h"
 #include "experiments/support/training/training.h"
 
 namespace fovea {
 
-/// --compare, --seeds, --search, --out, --resume.
+/// --compare, --seeds, --search, --jobs, --only, --out, --resume.
 struct ExperimentFlags {
   Comparison comparison{"--attention"};
   std::int64_t seeds = 1;
   std::string search;
+  int jobs = 1;
+  std::optional<std::string> only;  ///< "3/15"; empty: all runs
   RunDirectory::Options directory;
 
   void add_to(Cli& cli);
   /// Whether there is only one run, which is then the experiment's directory itself.
   bool is_alone() const { return !comparison.is_given() && seeds == 1 && search.empty(); }
+  /// Which of the `all` runs, counted from 0, this process makes: every one, or with --only one. Throws Error for an
+  /// --only that does not fit.
+  std::vector<std::size_t> own_runs(std::size_t all) const;
 };
 
 /// A run that is still to be made: a row with the values of a --search and a seed.
 struct PlannedRun {
   std::string row, trial;
   std::uint64_t seed = 1;
+  std::size_t number = 1;              ///< K of --only K/N
   std::vector<std::string> arguments;  ///< those of row and trial, after those of the command line
   Json configuration;                  ///< every option with its value
 };
@@ -48,8 +56,9 @@ class ExperimentBase {
   ExperimentBase(const ExperimentBase&) = delete;
   ExperimentBase& operator=(const ExperimentBase&) = delete;
 
-  /// The directory of the experiment: a new one, or that of --resume. Opened, and locked, at the first call. If the
-  /// experiment fails before its first run begins, a new directory is removed again.
+  /// The directory of the experiment: a new one, or that of --resume, or with --only that of processes that make other
+  /// runs. Opened, and locked, at the first call. If the experiment fails before its first run begins, a new directory
+  /// is removed again.
   const RunDirectory& directory();
 
  protected:
@@ -67,10 +76,21 @@ class ExperimentBase {
   ExperimentFlags flags_;
 
  private:
+  /// Whether this process makes some runs of an experiment, and other processes make others in the same directory.
+  bool shares_directory() const;
+  void begin();
   Run run_of(const std::vector<PlannedRun>& plans, std::size_t k);
+  std::filesystem::path place_of(const Run& run);
+  void open(Run& run);
+  std::optional<RunResult> finished_result(const Run& run);
+  void make_here(const std::vector<PlannedRun>& plans, const SaveData& save_data, const Body& body);
+  ParallelRun child_of(const Run& run, const std::string& only, int threads);
+  RunFailures make_in_children(const std::vector<PlannedRun>& plans);
+  std::vector<RunResult> finished_results(const std::vector<PlannedRun>& plans, const RunFailures& failed);
+  void write_table(const std::vector<RunResult>& results, const std::string& data_description);
   RunResult result_of(const Run& run, const PlannedRun& plan, const std::function<RunResult()>& body);
 
-  std::shared_ptr<RunDirectory> directory_;
+  std::shared_ptr<RunDirectory> directory_;  ///< of the experiment
   bool has_begun_ = false;
 };
 
@@ -85,6 +105,9 @@ class Experiment : public ExperimentBase {
     cli.parse();
     if (options_.training.processes > 1) start_together(options_.training.processes, cli.arguments());
     require_same_start(cli);
+    require(processes().size() == 1 || flags_.jobs == 1,
+            "--jobs {}: makes several runs at the same time; {} processes train one together. Use one or the other",
+            flags_.jobs, processes().size());
     started_device(cli, options_.training.device);  // throws where there is no GPU
     options_.training.apply();
     plans_ = plans();
@@ -121,8 +144,9 @@ class Experiment : public ExperimentBase {
   }
 
   /// Trains every row with every seed: body(options, run) trains and tests a model and returns the results. Finished
-  /// runs are not repeated. Prints the table and writes the report. data.description() is a line for the report;
-  /// data.save(directory) writes vocabulary and data.json into a run's directory.
+  /// runs are not repeated. With --jobs the runs are made by child processes, each of which has read its own data. The
+  /// last process that works in the directory prints the table and writes the report. data.description() is a line for
+  /// the report; data.save(directory) writes vocabulary and data.json into a run's directory.
   template <class Data>
   void train(const Data& data, const std::function<RunResult(const Options&, const Run&)>& body) {
     ExperimentBase::train(

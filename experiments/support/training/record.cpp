@@ -203,6 +203,7 @@ std::string TestResult::key() const {
 Json to_json(const RunResult& result) {
   Json json = {{"row", result.row}, {"seed", result.seed}, {"parameters", result.parameters}};
   if (!result.trial.empty()) json["trial"] = result.trial;
+  if (result.number > 0) json["number"] = result.number;
   if (!result.failure.empty()) json["failure"] = result.failure;
   if (result.training) json["training"] = to_json(*result.training);
   json["tests"] = Json::object();
@@ -242,6 +243,7 @@ std::optional<RunResult> load_result(const fs::path& directory) {
     result = {.row = json.at("row"),
               .trial = json.value("trial", ""),
               .seed = json.at("seed"),
+              .number = json.value("number", std::size_t{0}),
               .directory = directory,
               .parameters = json.at("parameters"),
               .configuration = json.at("configuration"),

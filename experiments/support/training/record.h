@@ -87,6 +87,7 @@ struct RunResult {
   std::string row = {};    ///< title of its row in the comparison
   std::string trial = {};  ///< of a --search: "rate=0.001"; otherwise empty
   std::uint64_t seed = 1;
+  std::size_t number = 0;                ///< in its experiment, from 1; 0: the run is alone
   std::filesystem::path directory = {};  ///< empty: the run has none
   std::int64_t parameters = 0;
   std::optional<TrainingResult> training = {};  ///< empty: a trained model was tested

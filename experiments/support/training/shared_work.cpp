@@ -21,6 +21,10 @@ std::string from_first_process(const std::function<std::string()>& work) {
   return processes().gather(processes().is_first() ? work() : std::string()).front();
 }
 
+bool is_true_in_first_process(const std::function<bool()>& question) {
+  return !from_first_process([&] { return std::string(question() ? "yes" : ""); }).empty();
+}
+
 void require_same_in_all_processes(const std::string& text,
                                    const std::function<std::string(int rank, const std::string& its)>& message) {
   if (processes().size() == 1) return;

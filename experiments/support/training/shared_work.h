@@ -97,6 +97,9 @@ bool interrupted_anywhere();
 /// all of them.
 std::string from_first_process(const std::function<std::string()>& work);
 
+/// The answer of the first process, in all of them.
+bool is_true_in_first_process(const std::function<bool()>& question);
+
 /// Throws Error unless all processes have the same text. message(rank, text) says in which process it differs from
 /// that of the first process, and how.
 void require_same_in_all_processes(const std::string& text,
