@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include <fmt/core.h>
 #include <sched.h>
@@ -163,6 +164,12 @@ class MpiGroup final : public ProcessGroup {
     wait_for(messages);
   }
 
+  void meet() override {
+    const std::chrono::seconds patience = std::exchange(patience_, std::chrono::hours(100000));
+    gather("");
+    patience_ = patience;
+  }
+
   std::unique_ptr<PendingSum> all_reduce(SharedSum& sum) override {
     if (sum.own.device() == Device::cuda) {
       if (!device_sums_) device_sums_ = start_device_sums(*this);
@@ -174,7 +181,6 @@ class MpiGroup final : public ProcessGroup {
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   void abort(int status) override {
     MPI_Abort(MPI_COMM_WORLD, status);
-    std::_Exit(status);
   }
 
   void count_sent(std::size_t bytes) { bytes_sent_ += bytes; }

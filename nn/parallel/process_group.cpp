@@ -19,17 +19,20 @@ class OneProcess final : public ProcessGroup {
   int size() const override { return 1; }
   std::vector<std::string> gather(std::string_view own) override { return {std::string(own)}; }
   void broadcast(void*, std::size_t) override {}
+  void meet() override {}
   std::unique_ptr<PendingSum> all_reduce(SharedSum&) override {
     fail("all_reduce: there is only one process; its sum is its own share");
   }
   std::uint64_t bytes_sent() const override { return 0; }
-  void abort(int status) override { std::exit(status); }
+  void abort(int) override {}
 };
 
 std::unique_ptr<ProcessGroup>& joined() {
   static std::unique_ptr<ProcessGroup> group;
   return group;
 }
+
+bool is_apart = false;
 
 /// A number that the program which started this process put into the environment.
 std::optional<int> number_of(const char* variable) {
@@ -56,7 +59,13 @@ void* function_of_module(const char* file, const char* function, const char* oth
 
 ProcessGroup& processes() {
   static OneProcess alone;
-  return joined() ? *joined() : static_cast<ProcessGroup&>(alone);
+  return joined() && !is_apart ? *joined() : static_cast<ProcessGroup&>(alone);
+}
+
+ProcessGroup& work_apart() {
+  ProcessGroup& group = processes();
+  is_apart = true;
+  return group;
 }
 
 void start_processes() {
@@ -74,6 +83,10 @@ void start_processes() {
 }
 
 void finish_processes() { joined().reset(); }
+
+void abort_processes(int status) {
+  if (joined()) joined()->abort(status);
+}
 
 int processes_on_this_machine() {
   return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(joined()->size()) : 1;

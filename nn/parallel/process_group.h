@@ -49,14 +49,16 @@ class ProcessGroup {
   virtual std::vector<std::string> gather(std::string_view own) = 0;
   /// Copies `count` bytes of process 0 into those of the others.
   virtual void broadcast(void* bytes, std::size_t count) = 0;
+  /// Waits until all processes have called it, however long that takes.
+  virtual void meet() = 0;
   /// Begins to add the shares of all processes to sum.total, section by section. On the CPU the shares are added one
   /// after the other in the order of ranks: the result is bit for bit that of one process that adds them. On GPUs NCCL
   /// chooses the order. `sum` must outlive the result.
   virtual std::unique_ptr<PendingSum> all_reduce(SharedSum& sum) = 0;
   /// The bytes that this process has sent for sums so far.
   virtual std::uint64_t bytes_sent() const = 0;
-  /// Ends all processes at once, this one with the exit status `status`.
-  [[noreturn]] virtual void abort(int status) = 0;
+  /// Ends all processes at once, with the exit status `status`.
+  virtual void abort(int status) = 0;
 };
 
 /// The group of this process: that which start_processes() joined, or this process alone.
@@ -66,8 +68,16 @@ ProcessGroup& processes();
 /// Error if fovea was built without MPI.
 void start_processes();
 
+/// Lets this process work on its own: from now on, processes() is this process alone. Returns the group, in which the
+/// processes may still tell each other something until finish_processes().
+ProcessGroup& work_apart();
+
 /// Leaves the group. All processes must call it; none of them may use the group afterwards.
 void finish_processes();
+
+/// Ends all processes of the group at once, with the exit status `status`. Does nothing in a process that was started
+/// alone.
+void abort_processes(int status);
 
 /// The number of processes of the group that run on this machine, and this one's number among them, from 0.
 int processes_on_this_machine();

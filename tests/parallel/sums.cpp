@@ -153,5 +153,6 @@ int main() {
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     processes().abort(1);
+    return 1;
   }
 }

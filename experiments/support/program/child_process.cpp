@@ -47,6 +47,7 @@ struct Child {
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
   ::setenv("OMP_NUM_THREADS", std::to_string(call.threads).c_str(), 1);
+  for (const char* of_mpirun : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}) ::unsetenv(of_mpirun);  // the child is alone
   if (reports >= 0) {
     ::fcntl(reports, F_SETFD, 0);
     ::setenv(progress_variable, std::to_string(reports).c_str(), 1);

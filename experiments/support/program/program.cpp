@@ -67,6 +67,7 @@ class SharedProgram {
  public:
   void start() {
     start_processes();
+    rank_ = processes().rank();
     if (processes().is_first()) return print_on_terminal();
     own_stderr_ = ::dup(STDERR_FILENO);
     const int nowhere = ::open("/dev/null", O_WRONLY);
@@ -83,7 +84,7 @@ class SharedProgram {
     if (own_stderr_ >= 0) {
       if (status > stopped_by_signal) return;
       std::this_thread::sleep_for(std::chrono::seconds(3));
-      line = fmt::format("{}: process {}: {}\n", program, processes().rank(), message);
+      line = fmt::format("{}: process {}: {}\n", program, rank_, message);
       to = own_stderr_;
     }
     [[maybe_unused]] const ssize_t written = ::write(to, line.data(), line.size());
@@ -91,9 +92,8 @@ class SharedProgram {
 
   /// Leaves the group. An error ends all processes; a stop by a signal, to which all processes agree, waits for them.
   void end(int status) const {
-    if (processes().size() == 1) return;
     const bool is_agreed = status == done || status > stopped_by_signal;
-    if (!is_agreed) processes().abort(status);
+    if (!is_agreed) abort_processes(status);
     finish_processes();
   }
 
@@ -107,7 +107,7 @@ class SharedProgram {
     ::close(opened);
   }
 
-  int own_stderr_ = -1;
+  int rank_ = 0, own_stderr_ = -1;
 };
 
 SharedProgram& shared_program() {

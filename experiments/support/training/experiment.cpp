@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <numeric>
 
 #include <fmt/core.h>
 #include <omp.h>
 
+#include "experiments/support/program/interrupt.h"
 #include "experiments/support/report/comparison_report.h"
 #include "experiments/support/report/comparison_table.h"
 #include "experiments/support/text/number.h"
@@ -99,12 +99,17 @@ void ExperimentFlags::add_to(Cli& cli) {
              "runs there, also on other machines, and the last one makes the table")
       .unsaved()
       .rare();
+  cli.option("--rows-over-processes", rows_over_processes,
+             "of the processes that mpirun has started, each makes other runs of the comparison, --jobs at a time; "
+             "without it, all of them make one run together")
+      .unsaved()
+      .rare();
   directory.add_to(cli);
 }
 
 std::vector<std::size_t> ExperimentFlags::own_runs(std::size_t all) const {
-  std::vector<std::size_t> runs(all);
-  std::iota(runs.begin(), runs.end(), 0);
+  std::vector<std::size_t> runs;
+  for (std::size_t k = rank; k < all; k += processes) runs.push_back(k);
   if (!only) return runs;
   const std::vector<std::string_view> parts = split_columns(*only, '/');
   const auto one = number<std::size_t>(parts.front()), of = number<std::size_t>(parts.back());
@@ -145,12 +150,25 @@ std::vector<PlannedRun> ExperimentBase::plans() const {
   return plans;
 }
 
-bool ExperimentBase::shares_directory() const { return !flags_.is_alone() && (flags_.jobs > 1 || flags_.only); }
+bool ExperimentBase::shares_directory() const {
+  return !flags_.is_alone() && (flags_.jobs > 1 || flags_.only || flags_.processes > 1);
+}
+
+void ExperimentBase::share_out_runs() {
+  if (processes().size() == 1) return;  // also a child process, which makes one run
+  require(!flags_.only, "--rows-over-processes: --only {} makes a single run; use one or the other",
+          flags_.only.value_or(""));
+  require(!flags_.directory.out.empty() || !flags_.directory.resume.empty(),
+          "--rows-over-processes: --out is missing, the directory in which the processes make their runs");
+  group_ = &work_apart();
+  flags_.rank = static_cast<std::size_t>(group_->rank());
+  flags_.processes = static_cast<std::size_t>(group_->size());
+}
 
 const RunDirectory& ExperimentBase::directory() {
   if (directory_) return *directory_;
   RunDirectory::Options options = flags_.directory;
-  options.joins = flags_.only.has_value();
+  options.joins = flags_.only || flags_.processes > 1;
   options.access = shares_directory() ? Access::shared : Access::alone;
   directory_ = std::make_shared<RunDirectory>(RunDirectory::open(cli_.program(), options, cli_.configuration()));
   return *directory_;
@@ -233,11 +251,13 @@ void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::stri
   directory();
   begin();
   RunFailures failed;
-  if (flags_.jobs > 1 && flags_.own_runs(plans.size()).size() > 1)
+  if (flags_.processes > 1)
+    failed = make_over_processes(plans);
+  else if (flags_.jobs > 1 && flags_.own_runs(plans.size()).size() > 1)
     failed = make_in_children(plans);
   else
     make_here(plans, save_data, body);
-  if (!processes().is_first()) return;  // the first process has the results and makes the table
+  if (!processes().is_first() || flags_.rank > 0) return;  // the first process has all results, and makes the table
   directory_->take_turn();
   if (!directory_->is_last()) {
     fmt::print("\nOther processes make runs in {}: the last one makes the table.\n", directory_->path().string());
@@ -278,7 +298,7 @@ void ExperimentBase::make_here(const std::vector<PlannedRun>& plans, const SaveD
 
 /// The run as a child process makes it: by the command line of this process, with flags behind it that have precedence.
 ParallelRun ExperimentBase::child_of(const Run& run, const std::string& only, int threads) {
-  std::vector<std::string> flags = {"--only=" + only, "--jobs=1", fmt::format("--threads={}", threads)};
+  std::vector<std::string> flags = {"--only=" + only, "--jobs=1", "--processes=1", fmt::format("--threads={}", threads)};
   if (flags_.directory.resume.empty()) flags.push_back("--out=" + directory_->path().string());
   std::vector<std::string> words = cli_.arguments();
   words.insert(std::find(words.begin(), words.end(), "--"), flags.begin(), flags.end());
@@ -307,6 +327,30 @@ RunFailures ExperimentBase::make_in_children(const std::vector<PlannedRun>& plan
   return make_parallel_runs(runs, shares,
                             fmt::format("--resume {} --jobs {}{} continues", directory, flags_.jobs,
                                         chooses_threads ? fmt::format(" --threads {}", shares.threads) : ""));
+}
+
+/// Makes this process's share of the runs with --rows-over-processes, and waits for the other processes. Returns the
+/// failures of all of them.
+RunFailures ExperimentBase::make_over_processes(const std::vector<PlannedRun>& plans) {
+  RunFailures failed;
+  std::string stopped;
+  try {
+    failed = make_in_children(plans);
+  } catch (const Interrupted& stop) {
+    stopped = stop.what();
+  }
+  if (flags_.rank > 0) directory_.reset();  // the first process makes the table when it alone is in the directory
+  group_->meet();
+  const std::vector<std::pair<std::string, std::string>> own(failed.begin(), failed.end());
+  for (const std::string& one :
+       group_->gather(MessageWriter().add(interrupting_signal(), stopped, own).bytes())) {
+    MessageReader from(one);
+    note_interruption(from.next<int>());
+    if (const auto message = from.next<std::string>(); stopped.empty()) stopped = message;
+    for (auto& [run, reason] : from.next<std::vector<std::pair<std::string, std::string>>>()) failed[run] = reason;
+  }
+  if (!stopped.empty()) throw Interrupted(stopped);
+  return failed;
 }
 
 /// The results of the runs that are finished, and of those that failed in this process.

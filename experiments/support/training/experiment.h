@@ -30,13 +30,16 @@ struct ExperimentFlags {
   std::string search;
   int jobs = 1;
   std::optional<std::string> only;  ///< "3/15"; empty: all runs
+  bool rows_over_processes = false;
+  /// With --rows-over-processes: this is process `rank` of `processes`, which share out the runs.
+  std::size_t rank = 0, processes = 1;
   RunDirectory::Options directory;
 
   void add_to(Cli& cli);
   /// Whether there is only one run, which is then the experiment's directory itself.
   bool is_alone() const { return !comparison.is_given() && seeds == 1 && search.empty(); }
-  /// Which of the `all` runs, counted from 0, this process makes: every one, or with --only one. Throws Error for an
-  /// --only that does not fit.
+  /// Which of the `all` runs, counted from 0, this process makes: every one, with --only one, or its share of those that
+  /// processes make with --rows-over-processes. Throws Error for an --only that does not fit.
   std::vector<std::size_t> own_runs(std::size_t all) const;
 };
 
@@ -71,6 +74,8 @@ class ExperimentBase {
   void train(const std::vector<PlannedRun>& plans, const std::string& data_description, const SaveData& save_data,
              const Body& body);
   void test(const std::vector<PlannedRun>& plans, bool json, const Body& body);
+  /// Begins --rows-over-processes: each process makes other runs.
+  void share_out_runs();
 
   Cli& cli_;
   ExperimentFlags flags_;
@@ -86,11 +91,13 @@ class ExperimentBase {
   void make_here(const std::vector<PlannedRun>& plans, const SaveData& save_data, const Body& body);
   ParallelRun child_of(const Run& run, const std::string& only, int threads);
   RunFailures make_in_children(const std::vector<PlannedRun>& plans);
+  RunFailures make_over_processes(const std::vector<PlannedRun>& plans);
   std::vector<RunResult> finished_results(const std::vector<PlannedRun>& plans, const RunFailures& failed);
   void write_table(const std::vector<RunResult>& results, const std::string& data_description);
   RunResult result_of(const Run& run, const PlannedRun& plan, const std::function<RunResult()>& body);
 
   std::shared_ptr<RunDirectory> directory_;  ///< of the experiment
+  ProcessGroup* group_ = nullptr;            ///< with --rows-over-processes: the processes that share out the runs
   bool has_begun_ = false;
 };
 
@@ -105,6 +112,7 @@ class Experiment : public ExperimentBase {
     cli.parse();
     if (options_.training.processes > 1) start_together(options_.training.processes, cli.arguments());
     require_same_start(cli);
+    if (flags_.rows_over_processes) share_out_runs();
     require(processes().size() == 1 || flags_.jobs == 1,
             "--jobs {}: makes several runs at the same time; {} processes train one together. Use one or the other",
             flags_.jobs, processes().size());
