@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(an_item_is_made_once_and_its_report_has_its_figures) {
   const std::string page = contents(folder / "out" / "report.html"), text = contents(folder / "out" / "report.md");
   BOOST_TEST(markup_error(page) == "");
   BOOST_TEST(count(page, "<figure>") == 2u);
-  for (const char* part : {"## N-F1: ", "analyze window-demo --left 2", "![window](items/N-F1/window.svg)"})
+  for (const char* part : {"## N-F1: ", "analyze window-demo --left 2", "![items/N-F1/window.svg](items/N-F1/window.svg)"})
     BOOST_TEST(contains(text, part), part);
   const auto made = std::filesystem::last_write_time(folder / "out" / "items" / "N-F1" / "1.txt");
   BOOST_TEST(ended("reproduce", {"N-F1", "--out", out}).status == 0);
