@@ -201,7 +201,7 @@ void generate_sva(Cli& cli) {
     });
   };
   std::vector<Example> hard = data.test;
-  std::erase_if(hard, [](const Example& example) { return !is_hard(example); });
+  std::erase_if(hard, [](const Example& example) { return !example.is_hard; });
   write(options,
         {{"sva_train.tsv", table(data.train)},
          {"sva_dev.tsv", table(data.dev)},

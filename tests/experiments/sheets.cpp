@@ -138,6 +138,36 @@ BOOST_AUTO_TEST_CASE(our_numbers_have_the_papers_scale_and_say_which_data_they_a
   BOOST_TEST(!contains(sheet_table(yang, match_runs(yang, {&bleu})).csv(), "BLEU, ours"));
 }
 
+BOOST_AUTO_TEST_CASE(the_first_sentences_of_our_inputs_are_a_row) {
+  const Sheet sheet = load_sheet("fan-table-2");
+  RunResult run = run_of({{"program", "summarize"}, {"data", "/data/captions"}}, "", "rouge");
+  run.tests[0].examples = {{.input = "a b . c d . e f . g h .", .reference = "a b . c d . e f .", .hypothesis = "x y"},
+                           {.input = "k l .", .reference = "k l .", .hypothesis = "x y"}};
+  const std::vector<std::string> lines = lines_of(sheet_table(sheet, match_runs(sheet, {&run})).csv());
+  BOOST_TEST(lines.at(1).starts_with("Transformer,39.5,0,,16.06,0,"), lines[1]);
+  BOOST_TEST(lines.at(3).starts_with("LEAD-3,40.42,100,,17.62,100,36.67,100,31.57,100,"), lines[3]);
+  BOOST_TEST(lines.at(4).starts_with("PTGEN + Cov (cited),39.53,,"), lines[4]);
+  run.tests[0].known_key = "of a reduced record";  // which has no inputs
+  const std::vector<std::string> without = lines_of(sheet_table(sheet, match_runs(sheet, {&run})).csv());
+  BOOST_TEST(without.at(3).starts_with("LEAD-3,40.42,,"), without[3]);
+}
+
+BOOST_AUTO_TEST_CASE(the_hard_subset_is_a_column_and_what_its_own_test_gives) {
+  Folder folder;
+  const std::string data = (folder / "data").string(), all = (folder / "all").string(),
+                    hard = (folder / "hard").string();
+  BOOST_TEST_REQUIRE(ended("generate", {"sva", "--out", data, "--examples", "600"}).status == 0);
+  for (const auto& [out, flags] : {std::pair(all, std::vector<std::string>{}), {hard, {"--hard-subset"}}})
+    BOOST_TEST_REQUIRE(ended("agreement", joined(tiny_classifier(out, flags), {"--data", data})).status == 0);
+  const Json whole = load_json(all + "/result.json"), subset = load_json(hard + "/result.json");
+  double found = -1;
+  for (const Json& one : whole.at("tests").at("test").at("measurements"))
+    if (one.at("name") == "hard subset") found = one.at("value");
+  BOOST_TEST(std::abs(found - subset.at("tests").at("test").at("scores").at("accuracy %").get<double>()) < 1e-9);
+  const Ended table = ended("report", {all, "--sheet", "nguyen-table-5", "--format", "csv"});
+  BOOST_TEST(contains(table.out, "SVA on the hard subset, ours"), table.out << table.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_test_of_a_model_that_was_trained_on_belongs_to_the_row_of_that_model) {
   const Sheet words = load_sheet("shu-table-1");
   Json tested{{"architecture", "rnn"},

@@ -209,7 +209,8 @@ std::string origin_of(const std::vector<fs::path>& runs, const std::string& comm
   std::vector<Json> starts;
   for (const fs::path& run : runs)
     for (Json& start : starts_of(run)) starts.push_back(std::move(start));
-  return (starts.empty() ? "" : "Runs made " + summary_of(starts) + "\n") + "Printed " + summary_of({start_entry(command)});
+  return (starts.empty() ? "" : "Runs made " + summary_of(starts) + "\n") + "Printed " +
+         summary_of({start_entry(command)});
 }
 
 namespace {
