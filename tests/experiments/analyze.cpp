@@ -559,6 +559,9 @@ BOOST_AUTO_TEST_CASE(other_views_of_a_run_are_made) {
 BOOST_AUTO_TEST_CASE(mistakes_are_one_line_that_says_what_would_be_right) {
   const std::map<std::vector<std::string>, std::string> mistakes{
       {{"runs/none"}, "there is no such directory of a run"},
+      {{runs().folder.path.string()},
+       "analyze: " + runs().folder.path.string() +
+           ": is the directory of a comparison; name one of its runs: a, b or c"},
       {{runs().translation, "--sentence", "99"}, "--sentence 99: there are 12 sentences"},
       {{runs().translation, "--layer", "2"}, "it has encoder, layer 1"},
       {{runs().translation, "--place", "cross", "--what", "gate"}, "has no 'gate'; it has weights"},

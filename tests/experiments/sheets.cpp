@@ -6,6 +6,7 @@
 
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/report/drawing.h"
+#include "experiments/support/report/program_options.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/report/sheet.h"
 #include "tests/experiments/markup.h"
@@ -82,6 +83,26 @@ BOOST_AUTO_TEST_CASE(no_two_rows_of_a_sheet_are_the_same_model) {
           BOOST_TEST(rows.try_emplace(flags, row.name).second, fmt::format("{} {}: {}", name, tier, row.name));
         }
       }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_program_records_for_the_flags_of_a_row_belongs_to_that_row) {
+  for (const std::string& name : sheet_names()) {
+    const Sheet sheet = load_sheet(name);
+    for (const Sheet::Task& task : sheet.tasks)
+      for (const auto& [tier, ignored] : sheet.recipe(task).tiers)
+        for (const Sheet::Row& row : sheet.rows) {
+          if (row.is_cited || (!row.tiers.empty() && std::count(row.tiers.begin(), row.tiers.end(), tier) == 0))
+            continue;
+          const std::string& program = sheet.recipe(task).program;
+          RunResult run = run_of({});
+          run.configuration = configuration_of(program, arguments_of(row_flags(sheet, row, task, tier)));
+          if (!(row.model.empty() ? row : sheet.row(row.model)).initial.empty()) run.configuration["init"] = "/runs/a";
+          bool is_found = false;
+          for (const auto& [key, ignored_runs] : match_runs(sheet, {&run}))
+            is_found = is_found || key.first == row.name;
+          BOOST_TEST(is_found, fmt::format("{}, {}, {}: {}", name, task.name, tier, row.name));
+        }
   }
 }
 

@@ -212,7 +212,7 @@ class ClassifierRun : public AnalyzedRun {
 
 std::string program_of(const std::filesystem::path& run) {
   require(std::filesystem::is_directory(run), "{}: there is no such directory of a run", run.string());
-  require_trained(run);
+  require_trained(run, "");
   std::string program;
   const std::filesystem::path file = run / "config.json";
   reading_json(file.string(), [&] { program = load_json(file).at("program").get<std::string>(); });

@@ -160,73 +160,72 @@ std::vector<RowOptions> rows_at(const Sheet& sheet, const Sheet::Task& task, con
   return all;
 }
 
-/// The number of options in which the run agrees with a task's recipe, at the tier where most agree.
-std::size_t agreement(const Sheet& sheet, const Sheet::Task& task, const Json& run) {
-  std::size_t most = 0;
-  for (const auto& [name, tier] : sheet.recipe(task).tiers) {
-    const Json wanted =
-        configuration_of(sheet.recipe(task).program, arguments_of(flag_values(tier.flags, tier.variables)));
-    std::size_t equal = 0;
-    for (const auto& [option, value] : wanted.items())
-      equal += canonical_value(wanted, option) == canonical_value(run, option);
-    most = std::max(most, equal);
-  }
-  return most;
-}
+/// A task at a tier, and the number of options in which a run agrees with its recipe.
+struct TaskAtTier {
+  const Sheet::Task* task;
+  std::string tier;
+  std::size_t agreement = 0;
+};
 
-/// The task of a run: of those with data of a name like the run's, or else of all with its program, the one with whose
-/// recipe it agrees most.
-const Sheet::Task* task_of(const Sheet& sheet, const Json& run) {
+/// The places where the run may belong, those with which it agrees most first, and only those of one task. If any task
+/// has data of a name like the run's, it is such a task.
+std::vector<TaskAtTier> places_of(const Sheet& sheet, const Json& run) {
   const std::string data = text_at(run, "data");
   auto is_like = [&](const Sheet::Task& task) {
     return std::any_of(task.like.begin(), task.like.end(),
                        [&](const std::string& part) { return data.find(part) != std::string::npos; });
   };
-  std::vector<const Sheet::Task*> possible;
-  for (const Sheet::Task& task : sheet.tasks)
-    if (sheet.recipe(task).program == text_at(run, "program")) possible.push_back(&task);
-  if (std::any_of(sheet.tasks.begin(), sheet.tasks.end(), is_like))
-    std::erase_if(possible, [&](const Sheet::Task* task) { return !is_like(*task); });
-  if (possible.size() < 2) return possible.empty() ? nullptr : possible.front();
-  return *std::max_element(possible.begin(), possible.end(), [&](const auto* a, const auto* b) {
-    return agreement(sheet, *a, run) < agreement(sheet, *b, run);
+  const bool any_is_like = std::any_of(sheet.tasks.begin(), sheet.tasks.end(), is_like);
+  std::vector<TaskAtTier> places;
+  for (const Sheet::Task& task : sheet.tasks) {
+    const Recipe& recipe = sheet.recipe(task);
+    if (recipe.program != text_at(run, "program") || (any_is_like && !is_like(task))) continue;
+    for (const auto& [name, tier] : recipe.tiers) {
+      TaskAtTier& place = places.emplace_back(TaskAtTier{&task, name});
+      const Json wanted = configuration_of(recipe.program, arguments_of(flag_values(tier.flags, tier.variables)));
+      for (const auto& [option, value] : wanted.items())
+        place.agreement += canonical_value(wanted, option) == canonical_value(run, option);
+    }
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const TaskAtTier& a, const TaskAtTier& b) { return a.agreement > b.agreement; });
+  std::erase_if(places, [task = places.empty() ? nullptr : places.front().task](const TaskAtTier& place) {
+    return place.task != task;
   });
+  return places;
 }
 
 }  // namespace
 
 SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& runs) {
   SheetRuns found;
-  std::map<std::string, std::string> examples;             // by task: the test examples of its first run
-  std::map<std::string, std::vector<RowOptions>> by_task;  // at all tiers
+  std::map<std::string, std::string> examples;                                  // by task: those of its first run
+  std::map<std::pair<std::string, std::string>, std::vector<RowOptions>> rows;  // by task and tier
   for (const RunResult* run : runs) {
     const bool has_program = std::any_of(sheet.tasks.begin(), sheet.tasks.end(), [&](const Sheet::Task& task) {
       return sheet.recipe(task).program == program_of(*run);
     });
     if (!has_program || !run->failure.empty()) continue;
     const Json configuration = completed_configuration(*run);
-    const Sheet::Task* task = task_of(sheet, configuration);
-    if (!task) continue;
-    std::vector<RowOptions>& forms = by_task[task->name];
-    if (forms.empty())
-      for (const auto& [tier, ignored] : sheet.recipe(*task).tiers)
-        for (RowOptions& form : rows_at(sheet, *task, tier)) forms.push_back(std::move(form));
-    auto belongs = [&](const Sheet::Row& row) {
-      return std::any_of(forms.begin(), forms.end(),
-                         [&](const RowOptions& form) { return form.row == &row && form.agrees_with(configuration); });
-    };
-    const auto first = std::find_if(sheet.rows.begin(), sheet.rows.end(), belongs);
-    if (first == sheet.rows.end()) continue;
-    const std::string key = key_of_examples(*run);
-    if (examples.try_emplace(task->name, key).first->second != key) continue;
-    for (const Sheet::Row& row : sheet.rows) {
-      // rows that read parts of the same model have the same runs
-      if (&row != &*first && (row.part.empty() || !belongs(row))) continue;
-      std::vector<const RunResult*>& of_row = found[{row.name, task->name}];
-      const bool is_another_seed = of_row.empty() || (agree_but_for_seed(*of_row.front(), *run) &&
-                                                      std::none_of(of_row.begin(), of_row.end(),
-                                                                   [&](auto* one) { return one->seed == run->seed; }));
-      if (is_another_seed) of_row.push_back(run);
+    for (const auto& [task, tier, agreement] : places_of(sheet, configuration)) {
+      auto [at, is_new] = rows.try_emplace({task->name, tier});
+      if (is_new) at->second = rows_at(sheet, *task, tier);
+      std::vector<const Sheet::Row*> agreeing;
+      for (const RowOptions& one : at->second)
+        if (one.agrees_with(configuration)) agreeing.push_back(one.row);
+      if (agreeing.empty()) continue;
+      const std::string key = key_of_examples(*run);
+      if (examples.try_emplace(task->name, key).first->second != key) break;
+      for (const Sheet::Row* row :
+           agreeing) {  // several, if they read parts of one model, or are one model at this tier
+        std::vector<const RunResult*>& of_row = found[{row->name, task->name}];
+        const bool is_another_seed =
+            of_row.empty() ||
+            (agree_but_for_seed(*of_row.front(), *run) &&
+             std::none_of(of_row.begin(), of_row.end(), [&](auto* one) { return one->seed == run->seed; }));
+        if (is_another_seed) of_row.push_back(run);
+      }
+      break;
     }
   }
   return found;

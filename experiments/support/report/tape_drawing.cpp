@@ -13,6 +13,23 @@ namespace {
 
 constexpr double line_height = 16, inset = 8, beside = 24, between = 40;
 
+/// The nodes with a leaf of its own for each use, so that no edge passes other operations.
+std::vector<TapeNode> with_repeated_leaves(const std::vector<TapeNode>& nodes) {
+  std::vector<TapeNode> all;
+  std::vector<std::size_t> places(nodes.size());
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    if (nodes[k].is_leaf) continue;
+    TapeNode node = nodes[k];
+    for (std::size_t& input : node.inputs) {
+      if (nodes[input].is_leaf) all.push_back(nodes[input]);
+      input = nodes[input].is_leaf ? all.size() - 1 : places[input];
+    }
+    places[k] = all.size();
+    all.push_back(std::move(node));
+  }
+  return all;
+}
+
 struct Placed {
   int layer = 0;  ///< 0: the last node; those above have larger numbers
   double x = 0, top = 0, width = 0, height = 0;
@@ -59,7 +76,8 @@ void place(const std::vector<TapeNode>& nodes, std::vector<Placed>& boxes) {
 
 }  // namespace
 
-std::string svg(const std::string& title, const std::vector<TapeNode>& nodes) {
+std::string svg(const std::string& title, const std::vector<TapeNode>& graph) {
+  const std::vector<TapeNode> nodes = with_repeated_leaves(graph);
   std::vector<Placed> boxes = placed_nodes(nodes);
   place(nodes, boxes);
   double left = 0, right = 0, top = 0;

@@ -7,7 +7,8 @@
 
 namespace fovea {
 
-/// An <svg> element. `nodes` are in the order of tape_graph(); the last one is at the bottom.
-std::string svg(const std::string& title, const std::vector<TapeNode>& nodes);
+/// An <svg> element. `graph` is in the order of tape_graph(); its last node is at the bottom. A leaf is drawn for each
+/// of its uses.
+std::string svg(const std::string& title, const std::vector<TapeNode>& graph);
 
 }  // namespace fovea
