@@ -137,20 +137,16 @@ void generate_mt(Cli& cli) {
   write_pairs(options, *generate_translation(options.specification()), "source", "target", "translate", characters);
 }
 
-void generate_sum(Cli& cli) {
-  GenerateOptions options;
-  cli.describe("Articles and their headlines: train.article, train.headline, and the same of dev and test.");
-  options.add_to(cli, true);
-  cli.parse();
-  write_pairs(options, *generate_summaries(options.specification()), "article", "headline", "summarize");
-}
-
-void generate_lm(Cli& cli) {
-  GenerateOptions options;
-  cli.describe("Lines of text for language models: train.txt, dev.txt, test.txt.");
-  options.add_to(cli, true);
-  cli.parse();
-  write_pairs(options, *generate_lines(options.specification()), "", "txt", "language_model");
+/// The command for pairs, or texts alone, that need no flags of their own.
+std::function<void(Cli&)> pairs_command(const char* about, std::unique_ptr<PairSource> (*generate)(std::string_view),
+                                        const char* source, const char* target, const char* program) {
+  return [=](Cli& cli) {
+    GenerateOptions options;
+    cli.describe(about);
+    options.add_to(cli, true);
+    cli.parse();
+    write_pairs(options, *generate(options.specification()), source, target, program);
+  };
 }
 
 // ---- Texts with labels: tables with a header
@@ -213,10 +209,15 @@ void generate_sva(Cli& cli) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run("generate", argc, argv,
-             {{"mt", "sentences, translations and gold alignments, for translate", generate_mt},
-              {"sva", "sentences with the number of their verb, for agreement", generate_sva},
-              {"sent", "texts with a sentiment, for sentiment", generate_sent},
-              {"lm", "lines of text, for language_model", generate_lm},
-              {"sum", "articles and headlines, for summarize", generate_sum}});
+  return run(
+      "generate", argc, argv,
+      {{"mt", "sentences, translations and gold alignments, for translate", generate_mt},
+       {"sva", "sentences with the number of their verb, for agreement", generate_sva},
+       {"sent", "texts with a sentiment, for sentiment", generate_sent},
+       {"lm", "lines of text, for language_model",
+        pairs_command("Lines of text for language models: train.txt, dev.txt, test.txt.", generate_lines, "", "txt",
+                      "language_model")},
+       {"sum", "articles and headlines, for summarize",
+        pairs_command("Articles and their headlines: train.article, train.headline, and the same of dev and test.",
+                      generate_summaries, "article", "headline", "summarize")}});
 }

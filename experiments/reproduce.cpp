@@ -50,24 +50,28 @@ std::string share(const Values& values, const Claim& claim) {
                         : fmt::format("{} of {}", std::count_if(values.begin(), values.end(), claim), values.size());
 }
 
+/// The number of the missing runs, and the minutes of one core that they take.
+std::pair<std::int64_t, double> budget_of(const NeededRuns& needed) {
+  std::pair<std::int64_t, double> budget;
+  for (const auto& [name, job] : needed.jobs())
+    if (!needed.is_finished(name)) ++budget.first, budget.second += job.minutes;
+  return budget;
+}
+
 void print_list(const NeededRuns& needed, const std::vector<Item>& items) {
   Table table({"item", "", "runs", "commands", "minutes left"});
-  double all_minutes = 0;
-  std::set<std::string> missing;
   for (const Item& item : items) {
     double minutes = 0;
-    for (const std::string& run : item.runs) {
-      if (needed.is_finished(run)) continue;
-      minutes += needed.jobs().at(run).minutes;
-      if (missing.insert(run).second) all_minutes += needed.jobs().at(run).minutes;
-    }
+    for (const std::string& run : item.runs)
+      if (!needed.is_finished(run)) minutes += needed.jobs().at(run).minutes;
     table.row({item.box.id, item.box.title,
                share(item.runs, [&](const std::string& run) { return needed.is_finished(run); }),
                share(item.steps, [&](const Step& step) { return is_done(needed, item, step); }),
                minutes > 0 ? Cell::number(minutes, 0) : Cell()});
   }
+  const auto [missing, minutes] = budget_of(needed);
   fmt::print("{}{} items; {} runs are missing, which take about {:.0f} minutes of one core: items share runs.\n",
-             table.text(), items.size(), missing.size(), all_minutes);
+             table.text(), items.size(), missing, minutes);
 }
 
 /// The number of parameters of the model that a job trains.
@@ -114,17 +118,6 @@ void keep_records(const NeededRuns& needed, const fs::path& directory) {
   fmt::print("{} records written into {}\n", kept, directory.string());
 }
 
-/// Prints what the missing runs take.
-void print_budget(const NeededRuns& needed, int jobs) {
-  double minutes = 0;
-  std::int64_t missing = 0;
-  for (const auto& [name, job] : needed.jobs())
-    if (!needed.is_finished(name)) minutes += job.minutes, ++missing;
-  if (missing > 0)
-    fmt::print(stderr, "{} runs are missing: about {:.1f} hours of one core, {:.1f} hours with {} at a time\n", missing,
-               minutes / 60, minutes / 60 / jobs, jobs);
-}
-
 /// Makes what is missing and writes the report. Throws Error if an item is not done.
 void reproduce(NeededRuns& needed, const std::vector<Item>& items, int jobs, const std::string& command) {
   const auto& [out, data, records] = needed.places();
@@ -133,7 +126,10 @@ void reproduce(NeededRuns& needed, const std::vector<Item>& items, int jobs, con
           data.string(), needed.tier());
   fs::create_directories(out);
   const RunDirectory lock = RunDirectory::resume(out);
-  print_budget(needed, jobs);
+  const auto [missing, minutes] = budget_of(needed);
+  if (missing > 0)
+    fmt::print(stderr, "{} runs are missing: about {:.1f} hours of one core, {:.1f} hours with {} at a time\n", missing,
+               minutes / 60, minutes / 60 / jobs, jobs);
   make_runs(needed, jobs);
   run_steps(needed, items, jobs);
   std::vector<std::vector<std::string>> problems;

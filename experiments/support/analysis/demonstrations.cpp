@@ -10,6 +10,7 @@
 #include "attention/registry.h"
 #include "autograd/operations.h"
 #include "experiments/support/analysis/commands.h"
+#include "experiments/support/analysis/finding_parts.h"
 #include "experiments/support/program/cli.h"
 
 namespace fovea {
@@ -23,12 +24,6 @@ std::vector<std::string> numbered(std::int64_t count) {
   std::vector<std::string> names;
   for (std::int64_t k = 0; k < count; ++k) names.push_back(std::to_string(k));
   return names;
-}
-
-std::vector<double> positions(std::size_t count) {
-  std::vector<double> all(count);
-  std::iota(all.begin(), all.end(), 0);
-  return all;
 }
 
 /// A table with a row for each name, and a column for each of its numbers.
@@ -172,7 +167,6 @@ Finding flexible_demonstration(Cli& cli) {
   steps.row({"keys that are scored", window.last - window.first + 1});
   steps.row({"next focus, all keys", Cell::number(values(all.focus)[0], 6)});
   steps.row({"next focus, window", Cell::number(values(chosen.focus)[0], 6)});
-  const std::vector<double> keys = positions(scores.size());
   return {
       .title = "One step of flexible attention",
       .notes = {fmt::format("Keys whose penalty g (s - p)² / (2 sigma²) is below the threshold {} are scored; the "
@@ -190,13 +184,13 @@ Finding flexible_demonstration(Cli& cli) {
               .title = "Penalty and threshold",
               .x = {"key"},
               .y = {"penalty"},
-              .series = {{.name = "penalty", .x = keys, .y = penalty},
+              .series = {curve_of("penalty", penalty),
                          {.name = "threshold", .x = {0, double(n - 1)}, .y = {threshold, threshold}, .dashed = true}}},
           LineChart{.title = "Weights",
                     .x = {"key"},
                     .y = {"weight"},
-                    .series = {{.name = "all keys", .x = keys, .y = values(all.weights), .dashed = true},
-                               {.name = "keys in the window", .x = keys, .y = values(chosen.weights)}}}}};
+                    .series = {curve_of("all keys", values(all.weights), true),
+                               curve_of("keys in the window", values(chosen.weights))}}}};
 }
 
 Finding location_demonstration(Cli& cli) {
@@ -223,7 +217,7 @@ Finding location_demonstration(Cli& cli) {
     for (double scale : scales)
       add(fmt::format("{} = {}", name, scale), fmt::format("{}(scale={}, normalize={})", method, scale, normalize));
   LineChart curves{.title = "Weights of one query", .x = {"key"}, .y = {"weight"}};
-  for (const auto& [name, values] : rows) curves.series.push_back({.name = name, .x = positions(n), .y = values});
+  for (const auto& [name, values] : rows) curves.series.push_back(curve_of(name, values));
   finding.tables = {{"", table_of_rows(rows, 4)}};
   finding.figures = {curves};
   finding.figures.insert(finding.figures.end(), maps.begin(), maps.end());

@@ -41,38 +41,30 @@ std::string full_title(const Finding& finding) {
   return finding.title + (finding.subtitle.empty() ? "" : ": ") + finding.subtitle;
 }
 
-std::string terminal_text(const Finding& finding) {
-  std::string text = finding.title.empty() ? "" : full_title(finding) + "\n\n";
+/// The finding as text to read, for a terminal or as Markdown, whose headings begin with `level` signs. Figures are
+/// links to their files; a terminal shows none.
+std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
+  const auto heading = [&](const std::string& title, int at) {
+    if (title.empty()) return title;
+    return is_markdown ? std::string(static_cast<std::size_t>(at), '#') + " " + title + "\n\n" : title + "\n";
+  };
+  std::string text = heading(full_title(finding), level);
+  if (!text.empty() && !is_markdown) text += "\n";
   for (const std::string& note : finding.notes)
     if (!note.empty()) text += note + "\n\n";
-  for (const Finding::NamedTable& each : finding.tables) {
-    text += (&each == &finding.tables.front() ? "" : "\n") + commented(name_of(finding, each), "") + each.table.text() +
-            commented(each.caption, "");
-    for (const std::string& remark : each.remarks) text += "- " + remark + "\n";
-  }
-  for (const std::string& output : finding.outputs) text += "\n" + output;
-  for (const Finding& section : finding.sections) text += "\n" + terminal_text(section);
-  return text + (finding.origin.empty() ? "" : "\n" + finding.origin + "\n");
-}
-
-std::string markdown(const Finding& finding, int level = 1) {
-  std::string text =
-      finding.title.empty() ? "" : std::string(std::size_t(level), '#') + " " + full_title(finding) + "\n\n";
-  for (const std::string& note : finding.notes)
-    if (!note.empty()) text += note + "\n\n";
-  if (!finding.origin.empty()) text += finding.origin + "\n\n";
   for (const Chart& chart : finding.figures)
-    if (const auto* picture = std::get_if<Picture>(&chart)) text += fmt::format("![{0}]({0})\n\n", picture->file);
+    if (const auto* picture = std::get_if<Picture>(&chart); picture && is_markdown)
+      text += fmt::format("![{0}]({0})\n\n", picture->file);
   for (const Finding::NamedTable& each : finding.tables) {
-    const std::string name = name_of(finding, each);
-    if (!name.empty()) text += fmt::format("{} {}\n\n", std::string(std::size_t(level) + 1, '#'), name);
-    text += (each.caption.empty() ? "" : each.caption + "\n\n") + each.table.markdown() + "\n";
+    text += heading(name_of(finding, each), level + 1);
+    text += is_markdown ? each.table.markdown() + "\n" : each.table.text();
+    text += commented(each.caption, "") + (is_markdown && !each.caption.empty() ? "\n" : "");
     for (const std::string& remark : each.remarks) text += "- " + remark + "\n";
-    if (!each.remarks.empty()) text += "\n";
+    text += "\n";
   }
-  for (const std::string& output : finding.outputs) text += "```\n" + output + "```\n\n";
-  for (const Finding& section : finding.sections) text += markdown(section, level + 1);
-  return text;
+  for (const std::string& output : finding.outputs) text += is_markdown ? "```\n" + output + "```\n\n" : output + "\n";
+  for (const Finding& section : finding.sections) text += prose(section, is_markdown, level + 1);
+  return text + commented(finding.origin, "");
 }
 
 /// The tables below each other, and everything else in comments.
@@ -165,9 +157,9 @@ std::string html_of(const Finding& finding) {
 std::string contents_of(const Finding& finding, Format format) {
   switch (format) {
     case Format::text:
-      return terminal_text(finding);
+      return prose(finding, false);
     case Format::markdown:
-      return markdown(finding);
+      return prose(finding, true);
     case Format::latex:
       return tables_of(finding, &Table::latex, "% ");
     case Format::csv:
