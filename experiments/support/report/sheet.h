@@ -97,11 +97,11 @@ FlagValues row_flags(const Sheet& sheet, const Sheet::Row& row, const Sheet::Tas
 /// The runs of each (row, task) of a sheet.
 using SheetRuns = std::map<std::pair<std::string, std::string>, std::vector<const RunResult*>>;
 
-/// Finds the row of every run. A run belongs to a row if, at one of the tiers, its configuration agrees with the one
-/// that the program makes of the row's flags, in every option in which rows of the sheet differ, and in architecture
-/// and units; attentions are compared in a canonical form with all their options, layers and heads. Left out are runs
-/// without a row, runs that were tested on other examples than the first run of the same task, and runs that differ
-/// from a row's first run in more than the seed.
+/// Finds the row of every run. A run belongs to a row if its configuration agrees, at one of the tiers, with the one
+/// that the program makes of the row's flags, in every option that the flags of any row name, and in architecture and
+/// units; attentions are compared in a canonical form with all their options, layers and heads. The tier with whose
+/// recipe a run agrees most is tried first. Left out are runs without a row, runs that were tested on other examples
+/// than the first run of the same task, and runs that differ from a row's first run in more than the seed.
 SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& runs);
 
 /// An attention's specification in a form that is the same for all spellings of one attention in a model of this depth:

@@ -124,18 +124,22 @@ struct RowOptions {
   }
 };
 
-/// The options in which any two of the configurations differ, and those that make the kind of a model. Left out are
-/// options of how long is trained and how the model is tested.
-std::set<std::string> distinguishing_options(const std::vector<Json>& configurations) {
-  static const std::set<std::string> not_of_model{"preset", "beam",    "length-penalty", "no-repeat",
-                                                  "spread", "updates", "schedule"};
+/// The options that the flags of any row name, or change by a preset, and those that make the kind of a model. Left out
+/// are options of how long is trained and how the model is tested.
+std::set<std::string> distinguishing_options(const Sheet& sheet, const Recipe& recipe, const Recipe::Tier& tier,
+                                             const std::vector<Json>& rows) {
   std::set<std::string> options{"architecture", "attention"};
-  const Json& first = configurations.front();
-  if (text_at(first, "architecture") == "rnn") options.insert("units");
-  for (const Json& each : configurations)
-    for (const auto& [name, value] : each.items())
-      if (!not_of_model.contains(name) && canonical_value(each, name) != canonical_value(first, name))
-        options.insert(name);
+  if (text_at(rows.front(), "architecture") == "rnn") options.insert("units");
+  for (const Sheet::Row& row : sheet.rows)
+    for (const auto& [name, value] : flag_values(row.flags, tier.variables))
+      options.insert(value.empty() && name.starts_with("no-") ? name.substr(3) : name);
+  const Json plain = configuration_of(recipe.program, arguments_of(flag_values(tier.flags, tier.variables)));
+  for (const Json& row : rows)
+    for (const auto& [name, value] : row.items())
+      if (canonical_value(row, name) != canonical_value(plain, name)) options.insert(name);
+  for (const char* not_of_model :
+       {"", "preset", "beam", "length-penalty", "no-repeat", "spread", "updates", "schedule"})
+    options.erase(not_of_model);
   return options;
 }
 
@@ -151,7 +155,8 @@ std::vector<RowOptions> rows_at(const Sheet& sheet, const Sheet::Task& task, con
     const Sheet::Row& trained = row.model.empty() ? row : sheet.row(row.model);
     if (!trained.initial.empty()) configurations.back()["init"] = trained.initial;
   }
-  const std::set<std::string> options = distinguishing_options(configurations);
+  const Recipe& recipe = sheet.recipe(task);
+  const std::set<std::string> options = distinguishing_options(sheet, recipe, recipe.tiers.at(tier), configurations);
   std::vector<RowOptions> all;
   for (std::size_t k = 0; k < rows.size(); ++k) {
     all.push_back({rows[k], {}});
