@@ -47,15 +47,6 @@ std::size_t output_bytes(const Node& node) {
   return bytes;
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string values_text(const Tensor& x, std::int64_t limit) {
@@ -97,34 +88,32 @@ std::string tape_text(const Variable& root) {
   return text;
 }
 
-std::string tape_graphviz(const Variable& root) {
-  auto nodes = reachable(root);
-  auto numbers = numbered(nodes);
-  std::map<const VariableState*, int> leaves;
-  std::string text = "digraph tape {\n  rankdir=BT;\n  node [fontname=\"sans-serif\", fontsize=11];\n";
+std::vector<TapeNode> tape_graph(const Variable& root) {
+  const auto nodes = reachable(root);
+  const auto numbers = numbered(nodes);
+  std::map<const void*, std::size_t> places;  // of operations and leaves
+  std::vector<TapeNode> graph;
+  auto place_of_leaf = [&](const VariableState& leaf) {
+    const auto [found, is_new] = places.try_emplace(&leaf, graph.size());
+    if (is_new) graph.push_back({{leaf_name(leaf), leaf.value.shape().str()}, {}, true});
+    return found->second;
+  };
   for (const Node* node : nodes) {
-    std::string label = fmt::format("#{} {}", numbers[node], node->name());
-    for (const Shape& shape : node->output_shapes()) label += fmt::format("\\n{}", shape.str());
-    label += fmt::format(" {} B", output_bytes(*node));
-    for (const Tensor& value : node->output_values()) {
-      std::string rows = values_text(value, 12);
-      for (std::size_t at; (at = rows.find('\n')) != std::string::npos;) rows.replace(at, 1, "\\n");
-      label += fmt::format("\\n{}", rows);
-    }
-    text += fmt::format("  n{} [label=\"{}\"];\n", numbers[node], label);
+    TapeNode drawn{{fmt::format("#{} {}", numbers.at(node), node->name())}, {}, false};
     for (const Edge& edge : node->inputs()) {
-      if (edge.node) {
-        text += fmt::format("  n{} -> n{};\n", numbers[edge.node.get()], numbers[node]);
-      } else if (edge.leaf) {
-        auto [leaf, is_new] = leaves.try_emplace(edge.leaf.get(), static_cast<int>(leaves.size()) + 1);
-        if (is_new)
-          text += fmt::format("  leaf{} [shape=box, style=filled, fillcolor=\"#e8eef7\", label=\"{}\\n{}\"];\n",
-                              leaf->second, escaped(leaf_name(*leaf->first)), leaf->first->value.shape().str());
-        text += fmt::format("  leaf{} -> n{};\n", leaf->second, numbers[node]);
-      }
+      if (edge.node) drawn.inputs.push_back(places.at(edge.node.get()));
+      if (!edge.node && edge.leaf) drawn.inputs.push_back(place_of_leaf(*edge.leaf));
     }
+    for (const Shape& shape : node->output_shapes()) drawn.lines.push_back(shape.str());
+    for (const Tensor& value : node->output_values()) {
+      const std::string rows = values_text(value, 12) + "\n";
+      for (std::size_t at = 0, end; (end = rows.find('\n', at)) != std::string::npos; at = end + 1)
+        drawn.lines.push_back(rows.substr(at, end - at));
+    }
+    places[node] = graph.size();
+    graph.push_back(std::move(drawn));
   }
-  return text + "}\n";
+  return graph;
 }
 
 }  // namespace fovea

@@ -1,6 +1,7 @@
-/// Printing the tape, the graph of recorded operations: as text, and as a drawing for Graphviz.
+/// The tape, the graph of recorded operations: as text, and as nodes for a drawing.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "autograd/variable.h"
 
@@ -11,9 +12,16 @@ namespace fovea {
 /// follow (values_text()).
 std::string tape_text(const Variable& root);
 
-/// The operations that `root` depends on, as a Graphviz digraph, which `dot -Tsvg` draws. Leaves are boxes, operations
-/// ellipses.
-std::string tape_graphviz(const Variable& root);
+/// An operation of the tape, or a leaf.
+struct TapeNode {
+  std::vector<std::string> lines;   ///< number and operation, or the name of the leaf; then shapes and values
+  std::vector<std::size_t> inputs;  ///< places in the list of nodes
+  bool is_leaf = false;
+};
+
+/// The operations that `root` depends on and their leaves, inputs before results. For nodes recorded under KeepValues,
+/// the values of the results are among the lines.
+std::vector<TapeNode> tape_graph(const Variable& root);
 
 /// The values of `x` as text, in aligned rows. After `limit` elements the text ends in " ...".
 std::string values_text(const Tensor& x, std::int64_t limit = 64);

@@ -265,7 +265,7 @@ void benchmark_step(Cli& cli) {
                   {"launches", result.work.all().launches},
                   {"bytes_moved", result.work.all().bytes},
                   {"waits", result.work.waits},
-                  {"ratio_to_first", ratio},
+                  {"relative_to_the_first", ratio},
                   {"flop_ratio", by_flops},
                   {"efficiency", ratio / by_flops},
                   {"parameters", result.trainee->parameters()}};

@@ -1,11 +1,9 @@
 // Writes the texts of `--data generated` as plain files, in the layouts that the programs read: texts, gold alignments,
 // labels. Training on the files is the same as training on `--data generated` with the same options.
+#include <algorithm>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include <fmt/core.h>
 
@@ -22,10 +20,11 @@
 namespace {
 
 using namespace fovea;
+namespace fs = std::filesystem;
 
 /// The flags that all grammars have.
 struct GenerateOptions {
-  std::filesystem::path out;
+  fs::path out;
   std::string data = "generated";
   std::optional<int> train, dev, test;
   std::optional<int> seed;
@@ -58,67 +57,29 @@ struct GenerateOptions {
   }
 };
 
-/// Files of one directory. They are put there together, after all of them are complete.
-class Files {
- public:
-  /// `names` are those of all files that may be written. Throws Error, before anything is written, for the first that
-  /// exists, unless --overwrite is given.
-  Files(const GenerateOptions& options, const std::vector<std::string>& names) : directory_(options.out) {
-    for (const std::string& name : names)
-      require(options.overwrite || !std::filesystem::exists(std::filesystem::symlink_status(directory_ / name)),
-              "{}: the file exists; give --overwrite to replace it, or another --out", (directory_ / name).string());
-    std::error_code error;
-    std::filesystem::create_directories(directory_, error);
-    require(!error && std::filesystem::is_directory(directory_), "--out {}: the directory cannot be made: {}",
-            directory_.string(), error ? error.message() : "a file has this name");
+/// The contents of files by their names.
+using Contents = std::map<std::string, std::string>;
+
+/// Writes the files into --out and prints them, with a command that trains on them. Throws Error, before anything is
+/// written, for the first that exists, unless --overwrite is given.
+void write(const GenerateOptions& options, const Contents& files, const std::string& program,
+           const std::string& flags = "") {
+  const fs::path& out = options.out;
+  for (const auto& [name, text] : files)
+    require(options.overwrite || !fs::exists(fs::symlink_status(out / name)),
+            "{}: the file exists; give --overwrite to replace it, or another --out", (out / name).string());
+  std::error_code error;
+  fs::create_directories(out, error);
+  require(!error && fs::is_directory(out), "--out {}: the directory cannot be made: {}", out.string(),
+          error ? error.message() : "a file has this name");
+  for (const auto& [name, text] : files) {
+    write_file_atomically(out / name, text);
+    fmt::print("{}: {} lines\n", (out / name).string(), std::count(text.begin(), text.end(), '\n'));
   }
-
-  void write_line(const std::string& name, const std::string& line) {
-    std::unique_ptr<File>& file = files_[name];
-    if (!file) file = std::make_unique<File>(directory_ / name);
-    file->bytes.write(line + "\n");
-    ++file->lines;
-  }
-
-  /// Puts the files in their places and prints them, with a command that trains on them: `program` with `flags`.
-  void commit(const std::string& program, const std::string& flags = "") {
-    for (auto& [name, file] : files_) file->bytes.commit();
-    for (auto& [name, file] : files_) fmt::print("{}: {} lines\n", (directory_ / name).string(), file->lines);
-    fmt::print("{} --data {}{}{}\n", program, quoted_for_shell(directory_.string()), flags.empty() ? "" : " ", flags);
-  }
-
- private:
-  struct File {
-    explicit File(const std::filesystem::path& path) : bytes(path) {}
-    AtomicFile bytes;
-    std::int64_t lines = 0;
-  };
-  std::filesystem::path directory_;
-  std::map<std::string, std::unique_ptr<File>> files_;
-};
-
-constexpr Part all_parts[] = {Part::train, Part::dev, Part::test};
-
-/// train.ENDING, dev.ENDING and test.ENDING for each of the endings.
-std::vector<std::string> names_of_parts(const std::vector<std::string>& endings) {
-  std::vector<std::string> names;
-  for (Part part : all_parts)
-    for (const std::string& ending : endings) names.push_back(name_of(part) + ("." + ending));
-  return names;
+  fmt::print("{} --data {}{}\n", program, quoted_for_shell(out.string()), flags);
 }
 
 // ---- Pairs: a file for each side, SET.SIDE, and SET.align
-
-/// The names of the two sides; an empty source: the texts have none, and their file is SET.txt.
-struct Sides {
-  std::string source, target;
-};
-
-void write_pair(Files& files, const std::string& set, const TextPair& pair, const Sides& sides) {
-  if (!sides.source.empty()) files.write_line(set + "." + sides.source, pair.source);
-  files.write_line(set + "." + sides.target, pair.target);
-  if (!pair.alignment.empty()) files.write_line(set + ".align", pair.alignment);
-}
 
 /// "ab c" as "a b ▁ c": the characters as words, with a sign between words. `first` gets the number of the first
 /// character of each word, and after the last word the number of all characters and one.
@@ -148,16 +109,19 @@ TextPair spelt_out(const TextPair& pair) {
   return characters;
 }
 
-void write_pairs(const GenerateOptions& options, const PairSource& pairs, const Sides& sides, bool characters,
-                 const std::string& program) {
-  const bool are_two = !sides.source.empty();
-  Files files(options, names_of_parts(are_two ? std::vector{sides.source, sides.target, std::string("align")}
-                                              : std::vector{sides.target}));
-  for (Part part : all_parts)
-    pairs.visit(part, [&](const TextPair& pair) {
-      write_pair(files, name_of(part), characters ? spelt_out(pair) : pair, sides);
+/// Writes all parts. Without a name of the source, texts have none.
+void write_pairs(const GenerateOptions& options, const PairSource& pairs, const std::string& source,
+                 const std::string& target, const std::string& program, bool characters = false) {
+  Contents files;
+  for (Part part : {Part::train, Part::dev, Part::test})
+    pairs.visit(part, [&](const TextPair& words) {
+      const TextPair pair = characters ? spelt_out(words) : words;
+      const std::string set = name_of(part) + std::string(".");
+      if (!source.empty()) files[set + source] += pair.source + "\n";
+      files[set + target] += pair.target + "\n";
+      if (!pair.alignment.empty()) files[set + "align"] += pair.alignment + "\n";
     });
-  files.commit(program, are_two ? fmt::format("--source {} --target {}", sides.source, sides.target) : "");
+  write(options, files, program, source.empty() ? "" : fmt::format(" --source {} --target {}", source, target));
 }
 
 void generate_mt(Cli& cli) {
@@ -170,26 +134,30 @@ void generate_mt(Cli& cli) {
   cli.option("--characters", characters, "spell the words out: characters with spaces between them, ▁ between words")
       .also("--char");
   cli.parse();
-  write_pairs(options, *generate_translation(options.specification()), {"source", "target"}, characters, "translate");
+  write_pairs(options, *generate_translation(options.specification()), "source", "target", "translate", characters);
 }
 
-void generate_sum(Cli& cli) {
-  GenerateOptions options;
-  cli.describe("Articles and their headlines: train.article, train.headline, and the same of dev and test.");
-  options.add_to(cli, true);
-  cli.parse();
-  write_pairs(options, *generate_summaries(options.specification()), {"article", "headline"}, false, "summarize");
-}
-
-void generate_lm(Cli& cli) {
-  GenerateOptions options;
-  cli.describe("Lines of text for language models: train.txt, dev.txt, test.txt.");
-  options.add_to(cli, true);
-  cli.parse();
-  write_pairs(options, *generate_lines(options.specification()), {"", "txt"}, false, "language_model");
+/// The command for pairs, or texts alone, that need no flags of their own.
+std::function<void(Cli&)> pairs_command(const char* about, std::unique_ptr<PairSource> (*generate)(std::string_view),
+                                        const char* source, const char* target, const char* program) {
+  return [=](Cli& cli) {
+    GenerateOptions options;
+    cli.describe(about);
+    options.add_to(cli, true);
+    cli.parse();
+    write_pairs(options, *generate(options.specification()), source, target, program);
+  };
 }
 
 // ---- Texts with labels: tables with a header
+
+/// A table with a line for each example.
+template <class Line>
+std::string table_of(const std::string& header, const std::vector<Example>& examples, const Line& line) {
+  std::string table = header + "\n";
+  for (const Example& example : examples) table += line(example) + "\n";
+  return table;
+}
 
 void generate_sent(Cli& cli) {
   GenerateOptions options;
@@ -199,22 +167,13 @@ void generate_sent(Cli& cli) {
   cli.option("--long", is_long, "texts of 150 to 400 words, like IMDB's reviews, instead of 10 to 20");
   cli.parse();
   const ClassificationData data = generate_sentiment(options.specification(is_long ? "length=150-400" : ""));
-  Files files(options, names_of_parts({"tsv"}));
-  for (auto [name, part] : {std::pair("train", &data.train), {"dev", &data.dev}, {"test", &data.test}}) {
-    files.write_line(std::string(name) + ".tsv", "sentence\tlabel");
-    for (const Example& example : *part)
-      files.write_line(std::string(name) + ".tsv",
-                       example.text + "\t" + data.classes[static_cast<std::size_t>(example.label)]);
-  }
-  files.commit("sentiment");
-}
-
-void write_agreement(Files& files, const std::string& name, const std::vector<Example>& examples) {
-  files.write_line(name, "sentence\tverb_idx\tlabel\tn_intervening\tn_attractors");
-  for (const Example& example : examples)
-    files.write_line(name, fmt::format("{} {}\t{}\t{}\t{}\t{}", example.text, example.label == 0 ? "is" : "are",
-                                       split_words(example.text).size(), example.label == 0 ? "SING" : "PLUR",
-                                       example.nouns_between, example.group));
+  auto table = [&](const std::vector<Example>& part) {
+    return table_of("sentence\tlabel", part, [&](const Example& example) {
+      return example.text + "\t" + data.classes[static_cast<std::size_t>(example.label)];
+    });
+  };
+  write(options, {{"train.tsv", table(data.train)}, {"dev.tsv", table(data.dev)}, {"test.tsv", table(data.test)}},
+        "sentiment");
 }
 
 void generate_sva(Cli& cli) {
@@ -230,24 +189,35 @@ void generate_sva(Cli& cli) {
   const std::int64_t train = examples * 9 / 100, dev = examples / 100;
   const ClassificationData data = generate_agreement(
       options.specification(fmt::format("train={},dev={},test={}", train, dev, examples - train - dev)), false);
-  std::vector<Example> hard;
-  for (const Example& example : data.test)
-    if (is_hard(example)) hard.push_back(example);
-  Files files(options, {"sva_train.tsv", "sva_dev.tsv", "sva_test.tsv", "sva_hard.tsv"});
-  write_agreement(files, "sva_train.tsv", data.train);
-  write_agreement(files, "sva_dev.tsv", data.dev);
-  write_agreement(files, "sva_test.tsv", data.test);
-  write_agreement(files, "sva_hard.tsv", hard);
-  files.commit("agreement");
+  auto table = [](const std::vector<Example>& part) {
+    return table_of("sentence\tverb_idx\tlabel\tn_intervening\tn_attractors", part, [](const Example& example) {
+      return fmt::format("{} {}\t{}\t{}\t{}\t{}", example.text, example.label == 0 ? "is" : "are",
+                         split_words(example.text).size(), example.label == 0 ? "SING" : "PLUR", example.nouns_between,
+                         example.group);
+    });
+  };
+  std::vector<Example> hard = data.test;
+  std::erase_if(hard, [](const Example& example) { return !example.is_hard; });
+  write(options,
+        {{"sva_train.tsv", table(data.train)},
+         {"sva_dev.tsv", table(data.dev)},
+         {"sva_test.tsv", table(data.test)},
+         {"sva_hard.tsv", table(hard)}},
+        "agreement");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run("generate", argc, argv,
-             {{"mt", "sentences, translations and gold alignments, for translate", generate_mt},
-              {"sva", "sentences with the number of their verb, for agreement", generate_sva},
-              {"sent", "texts with a sentiment, for sentiment", generate_sent},
-              {"lm", "lines of text, for language_model", generate_lm},
-              {"sum", "articles and headlines, for summarize", generate_sum}});
+  return run(
+      "generate", argc, argv,
+      {{"mt", "sentences, translations and gold alignments, for translate", generate_mt},
+       {"sva", "sentences with the number of their verb, for agreement", generate_sva},
+       {"sent", "texts with a sentiment, for sentiment", generate_sent},
+       {"lm", "lines of text, for language_model",
+        pairs_command("Lines of text for language models: train.txt, dev.txt, test.txt.", generate_lines, "", "txt",
+                      "language_model")},
+       {"sum", "articles and headlines, for summarize",
+        pairs_command("Articles and their headlines: train.article, train.headline, and the same of dev and test.",
+                      generate_summaries, "article", "headline", "summarize")}});
 }

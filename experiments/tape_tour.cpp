@@ -7,7 +7,8 @@
 #include "autograd/tape.h"
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/program.h"
-#include "tensor/support/atomic_file.h"
+#include "experiments/support/report/svg.h"
+#include "experiments/support/report/tape_drawing.h"
 
 namespace {
 
@@ -127,14 +128,14 @@ int main(int argc, char** argv) {
         "these by finite differences.");
     device_flag(cli, device);
     cli.option("--drawing", drawing,
-               "also draw the tape into this file, in Graphviz's language: dot -Tsvg tape.dot -o tape.svg");
+               "also draw the tape into this SVG file: inputs above the operations that use them");
     cli.parse();
 
     TinyAttention attention(started_device(cli, device));
     tour(attention);
     if (drawing.empty()) return;
     KeepValues keep;
-    write_file_atomically(drawing, tape_graphviz(attention.loss(nullptr)));
-    fmt::print("\n{0} has the drawing of the tape; `dot -Tsvg {0} -o tape.svg` makes a picture of it.\n", drawing);
+    write_svg(drawing, svg("The tape of attention over three tokens", tape_graph(attention.loss(nullptr))));
+    fmt::print("\n{} has the drawing of the tape.\n", drawing);
   });
 }

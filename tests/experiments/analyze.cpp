@@ -9,19 +9,28 @@
 #include "attention/registry.h"
 #include "autograd/operations.h"
 #include "experiments/support/analysis/analyzed_run.h"
-#include "experiments/support/analysis/demonstrations.h"
-#include "experiments/support/analysis/run_analyses.h"
+#include "experiments/support/analysis/commands.h"
+#include "experiments/support/metrics/alignment.h"
 #include "experiments/support/report/png.h"
+#include "experiments/support/text/words.h"
 #include "tests/experiments/programs.h"
 
 using namespace fovea;
 
 namespace {
 
-/// The numbers of one row of a finding's first table, without the row's name.
-std::vector<double> row_of(const Finding& finding, const std::string& name, std::size_t table = 0) {
+Json json_of(std::vector<std::string> flags) {
+  flags.insert(flags.end(), {"--format", "json"});
+  const Ended done = ended("analyze", flags);
+  BOOST_TEST_REQUIRE(done.status == 0, done.err);
+  return Json::parse(done.out);
+}
+
+/// The numbers of one row of a table that a command prints, without the row's name.
+std::vector<double> row_of(const std::vector<std::string>& flags, const std::string& name, std::size_t table = 0) {
   std::vector<double> numbers;
-  for (const Json& row : finding.tables.at(table).table.json()) {
+  const Json all = json_of(flags);
+  for (const Json& row : all.at("tables").at(table).at("rows")) {
     if (row.at("") != name) continue;
     for (const auto& [key, value] : row.items())
       if (!key.empty()) numbers.push_back(value.get<double>());
@@ -29,12 +38,12 @@ std::vector<double> row_of(const Finding& finding, const std::string& name, std:
   return numbers;
 }
 
-void check_row(const Finding& finding, const std::string& name, const std::vector<double>& expected,
-               std::size_t table = 0) {
-  const std::vector<double> found = row_of(finding, name, table);
+void check_row(const std::vector<std::string>& flags, const std::string& name, const std::vector<double>& expected,
+               std::size_t table = 0, double tolerance = 1e-6) {
+  const std::vector<double> found = row_of(flags, name, table);
   BOOST_TEST_REQUIRE(found.size() == expected.size(), name);
   for (std::size_t k = 0; k < found.size(); ++k)
-    BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-6, name << ": " << k << ": " << found[k] << ", " << expected[k]);
+    BOOST_TEST(std::abs(found[k] - expected[k]) < tolerance, name << ": " << k << ": " << found[k]);
 }
 
 }  // namespace
@@ -45,32 +54,30 @@ BOOST_AUTO_TEST_SUITE(analyze)
 
 BOOST_AUTO_TEST_CASE(the_window_between_two_positions_is_that_of_figure_1) {
   const std::vector<double> between{0, 0, 1, 1, 1, 1, 1, 1, 0, 0};
-  check_row(window_demo({}), "mask m", between);
-  check_row(window_demo({.left = 7, .right = 2}), "mask m", between);
-  check_row(window_demo({.left = 7, .right = 2, .mask = "discrete"}), "mask m", std::vector<double>(10, 0));
+  check_row({"window-demo"}, "mask m", between);
+  check_row({"window-demo", "--left", "7", "--right", "2"}, "mask m", between);
+  check_row({"window-demo", "--left", "7", "--right", "2", "--mask", "discrete"}, "mask m", std::vector<double>(10, 0));
 }
 
 BOOST_AUTO_TEST_CASE(the_window_between_two_distributions_is_that_of_the_equations) {
-  const std::vector<double> left{.1, .6, .2, .1}, right{.05, .15, .5, .3};
-  const auto demo = [&](int segment, const std::string& mask) {
-    return window_demo({.left_pointer = left, .right_pointer = right, .segment = segment, .mask = mask});
+  const auto demo = [&](const std::string& segment, const std::string& mask) {
+    return std::vector<std::string>{"window-demo",     "--left-pointer", ".1,.6,.2,.1",
+                                    "--right-pointer", ".05,.15,.5,.3",  "--segment",
+                                    segment,           "--mask",         mask};
   };
-  check_row(demo(1, "paper"), "F left", {.1, .7, .9, 1});
-  check_row(demo(1, "paper"), "S right", {1, .95, .8, .3});
-  check_row(demo(1, "paper"), "mask m", {.15, .845, .93, .4});
-  check_row(demo(1, "exact"), "mask m", {.145, .755, .83, .37});
-  check_row(demo(2, "paper"), "F left", {.7, .7, 1, 1});
-  check_row(demo(2, "paper"), "mask m", {.9, .9, 1.1, 1.1});
-  check_row(window_demo({.left_pointer = {.1, .2, .3, .2, .2}, .right_pointer = {.2, .1, .1, .2, .4}, .segment = 2}),
+  check_row(demo("1", "paper"), "F left", {.1, .7, .9, 1});
+  check_row(demo("1", "paper"), "S right", {1, .95, .8, .3});
+  check_row(demo("1", "paper"), "mask m", {.15, .845, .93, .4});
+  check_row(demo("1", "exact"), "mask m", {.145, .755, .83, .37});
+  check_row(demo("2", "paper"), "F left", {.7, .7, 1, 1});
+  check_row(demo("2", "paper"), "mask m", {.9, .9, 1.1, 1.1});
+  check_row({"window-demo", "--left-pointer", ".1,.2,.3,.2,.2", "--right-pointer", ".2,.1,.1,.2,.4", "--segment", "2"},
             "mask m", {.6, .6, .98, .98, .6});
 }
 
 BOOST_AUTO_TEST_CASE(flexible_attention_selects_the_keys_of_the_worked_example) {
-  const Finding finding = flexible_demo({});
-  const auto close = [&](const char* name, std::vector<double> expected, std::size_t table = 0) {
-    const std::vector<double> found = row_of(finding, name, table);
-    BOOST_TEST_REQUIRE(found.size() == expected.size());
-    for (std::size_t k = 0; k < found.size(); ++k) BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-5, name);
+  const auto close = [&](const char* name, const std::vector<double>& expected, std::size_t table = 0) {
+    check_row({"flex-demo"}, name, expected, table, 1e-5);
   };
   close("penalty", {.675, .208333, .008333, .075, .408333, 1.008333, 1.875, 3.008333});
   close("weight, all keys", {0.04891, 0.173583, 0.128594, 0.539149, 0.057781, 0.021256, 0.026843, 0.003883});
@@ -81,25 +88,21 @@ BOOST_AUTO_TEST_CASE(flexible_attention_selects_the_keys_of_the_worked_example) 
 }
 
 BOOST_AUTO_TEST_CASE(location_weights_are_the_densities_of_the_slides) {
-  const Finding finding = location_demo({.length = 3, .scales = {1}});
-  const auto first_digits = [](double x) { return std::round(x * 1e5) / 1e5; };
-  std::vector<double> laplace = row_of(finding, "Laplace, b = 1"), gaussian = row_of(finding, "Gaussian, sigma = 1");
-  std::transform(laplace.begin(), laplace.end(), laplace.begin(), first_digits);
-  std::transform(gaussian.begin(), gaussian.end(), gaussian.begin(), first_digits);
-  BOOST_TEST(laplace == (std::vector{.18394, .5, .18394}), boost::test_tools::per_element());
-  BOOST_TEST(gaussian == (std::vector{.24197, .39894, .24197}), boost::test_tools::per_element());
+  const std::vector<std::string> three{"location", "--length", "3", "--scale", "1"};
+  check_row(three, "Laplace, b = 1", {.18394, .5, .18394}, 0, 1e-5);
+  check_row(three, "Gaussian, sigma = 1", {.24197, .39894, .24197}, 0, 1e-5);
   const std::vector<double> normalized =
-      row_of(location_demo({.length = 7, .scales = {2}, .normalize = true}), "Gaussian, sigma = 2");
+      row_of({"location", "--length", "7", "--scale", "2", "--normalize"}, "Gaussian, sigma = 2");
   BOOST_TEST(std::abs(std::accumulate(normalized.begin(), normalized.end(), 0.0) - 1) < 1e-12);
 }
 
-BOOST_AUTO_TEST_CASE(the_distance_is_never_above_nine_delta_and_equal_steps_reach_it) {
-  for (std::int64_t width : {1, 8}) {
-    const Finding finding = distance_bound({.draws = 3000, .width = width, .seed = 7});
-    check_row(finding, "above 9 delta", {0});
-    check_row(finding, "three equal steps", {9});
-    BOOST_TEST(row_of(finding, "largest").at(0) > 1);
+BOOST_AUTO_TEST_CASE(the_statements_of_the_papers_hold_for_any_seed) {
+  for (const char* seed : {"1", "7"}) {
+    const Json rows = json_of({"identities", "--seed", seed}).at("tables").at(0).at("rows");
+    BOOST_TEST(rows.size() == 15u);
+    for (const Json& row : rows) BOOST_TEST(row.at("holds") == "yes", row.at("statement"));
   }
+  BOOST_TEST(json_of({"identities", "--paper", "Fan"}).at("tables").at(0).at("rows").size() == 4u);
 }
 
 // ---- The parts of the equation
@@ -256,13 +259,6 @@ TrainedRuns& runs() {
   return made;
 }
 
-Json json_of(std::vector<std::string> flags) {
-  flags.insert(flags.end(), {"--format", "json"});
-  const Ended done = ended("analyze", flags);
-  BOOST_TEST_REQUIRE(done.status == 0, done.err);
-  return Json::parse(done.out);
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_weights_of_a_sentence_sum_to_one_at_every_place_and_layer) {
@@ -286,6 +282,9 @@ BOOST_AUTO_TEST_CASE(the_weights_of_a_sentence_sum_to_one_at_every_place_and_lay
 BOOST_AUTO_TEST_CASE(one_sentence_comes_in_every_format) {
   const std::vector<std::string> flags{runs().translation, "--sentence", "1", "--place", "cross"};
   const std::map<std::string, std::string> beginnings{{"text", "cross, layer 1: weights"},
+                                                      {"markdown", "# cross, layer 1: weights"},
+                                                      {"latex", "% weights, head 1\n\\begin{tabular}"},
+                                                      {"csv", "table,query,token"},
                                                       {"tsv", "# weights, head 1\nquery\ttoken"},
                                                       {"json", "{"},
                                                       {"svg", "<?xml"},
@@ -295,6 +294,9 @@ BOOST_AUTO_TEST_CASE(one_sentence_comes_in_every_format) {
     const Ended done = ended("analyze", joined(flags, {"--format", format}));
     BOOST_TEST(done.status == 0, done.err);
     BOOST_TEST(done.out.starts_with(beginning), format << ": " << done.out.substr(0, 40));
+    // every form says when, by which command and version, and where it was made, and the same of the run
+    for (const char* part : {"Printed 20", "Runs made 20", " with fovea ", " on ", "analyze "})
+      BOOST_TEST(contains(done.out, part), format << ": " << part);
   }
   const Folder folder;
   const std::string page = (folder / "page.html").string(), picture = (folder / "picture.svg").string();
@@ -381,11 +383,11 @@ BOOST_AUTO_TEST_CASE(widths_are_those_of_the_layers_that_have_them) {
 BOOST_AUTO_TEST_CASE(steps_have_gates_windows_and_means) {
   const Json tables = json_of({"steps", runs().recurrent, "--sentences", "4"}).at("tables");
   for (const char* name : {"gate", "focus", "window size"}) BOOST_TEST(tables[0].at("rows")[0].contains(name), name);
-  std::map<std::string, double> means;
-  for (const Json& row : tables[1].at("rows")) means[row.at("quantity")] = row.at("mean");
-  BOOST_TEST(means.at("gate") > 0);
-  BOOST_TEST(means.at("gate") < 1);
+  const Json& means = tables[1].at("rows").at(0);
+  BOOST_TEST(means.at("gate").get<double>() > 0);
+  BOOST_TEST(means.at("gate").get<double>() < 1);
   BOOST_TEST(means.at("window size") == means.at("source length"));  // no threshold
+  BOOST_TEST(means.at("values") == 4);
 }
 
 BOOST_AUTO_TEST_CASE(a_threshold_of_infinity_changes_nothing_and_a_small_one_narrows_the_window) {
@@ -490,25 +492,54 @@ BOOST_AUTO_TEST_CASE(runs_have_the_titles_that_reports_give_them) {
 }
 
 BOOST_AUTO_TEST_CASE(a_row_of_mean_heads_has_the_mean_of_their_softmaxes) {
-  const SentenceView sentence = AnalyzedRun::open(runs().classifier)->sentence(0);
-  for (const AttentionView& view : sentence.attentions) {
-    const auto softmaxes = [&](std::int64_t head) {
+  for (const char* layer : {"1", "2"}) {
+    const auto softmaxes = [&](const std::string& head) {
       std::vector<std::pair<double, double>> found;  // without the bias, and with it
-      for (const Json& row : row_finding(view, head, 1).tables.at(0).table.json())
+      for (const Json& row :
+           json_of({"row", runs().classifier, "--layer", layer, "--place", "encoder", "--head", head, "--query", "1"})
+               .at("tables")
+               .at(0)
+               .at("rows"))
         found.emplace_back(row.at("softmax of energies"), row.at("revised weight"));
       return found;
     };
-    const std::int64_t heads = view.at("weights").heads;
-    BOOST_TEST_REQUIRE(heads == 4);
-    std::vector<double> mean(view.keys.size(), 0);
-    for (std::int64_t h = 1; h <= heads; ++h)
-      for (std::size_t j = 0; j < mean.size(); ++j) mean[j] += softmaxes(h)[j].first / double(heads);
+    const std::vector<std::pair<double, double>> all = softmaxes("mean");
+    std::vector<double> mean(all.size(), 0);
+    for (const char* head : {"1", "2", "3", "4"})
+      for (std::size_t j = 0; j < mean.size(); ++j) mean[j] += softmaxes(head)[j].first / 4;
     for (std::size_t j = 0; j < mean.size(); ++j) {
-      const auto [plain, revised] = softmaxes(0)[j];
-      BOOST_TEST(std::abs(plain - mean[j]) < 1e-9);
-      if (view.method == "global" || view.layer == 2) BOOST_TEST(std::abs(plain - revised) < 1e-5);  // no bias
+      BOOST_TEST(std::abs(all[j].first - mean[j]) < 1e-9);
+      if (layer == std::string("2")) BOOST_TEST(std::abs(all[j].first - all[j].second) < 1e-5);  // no bias
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_sentence_can_be_chosen_by_a_rule) {
+  const auto run = AnalyzedRun::open(runs().translation);
+  std::vector<std::size_t> lengths;
+  for (std::size_t k = 0; k < run->size(); ++k) lengths.push_back(split_words(run->texts(k).source).size());
+  std::vector<std::size_t> sorted = lengths;
+  std::sort(sorted.begin(), sorted.end());
+  BOOST_TEST(run->number_of("3") == 3u);
+  BOOST_TEST(lengths[run->number_of("longest")] == sorted.back());
+  BOOST_TEST(lengths[run->number_of("median")] == sorted[sorted.size() / 2]);
+  // the first sentence whose links are not in order
+  const std::size_t crossing = run->number_of("crossing");
+  for (std::size_t k = 0; k <= crossing; ++k) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> links;
+    for (const Link& link : parse_alignment(run->texts(k).alignment).sure) links.emplace_back(link.source, link.target);
+    std::sort(links.begin(), links.end());
+    const bool is_ordered =
+        std::is_sorted(links.begin(), links.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    BOOST_TEST(is_ordered == (k < crossing), k);
+  }
+  const auto classifier = AnalyzedRun::open(runs().classifier);
+  BOOST_TEST(message_of([&] { classifier->number_of("crossing"); }) ==
+             "--sentence crossing: none of the 20 sentences has gold links that cross; expected another choice");
+  BOOST_TEST(contains(message_of([&] { run->number_of("swap"); }),
+                      "--sentence 'swap': expected a number from 0, crossing, median or longest"));
+  BOOST_TEST(contains(ended("analyze", {runs().translation, "--sentence", "crossing", "--place", "cross"}).out,
+                      run->texts(crossing).source));
 }
 
 BOOST_AUTO_TEST_CASE(other_views_of_a_run_are_made) {
@@ -528,6 +559,9 @@ BOOST_AUTO_TEST_CASE(other_views_of_a_run_are_made) {
 BOOST_AUTO_TEST_CASE(mistakes_are_one_line_that_says_what_would_be_right) {
   const std::map<std::vector<std::string>, std::string> mistakes{
       {{"runs/none"}, "there is no such directory of a run"},
+      {{runs().folder.path.string()},
+       "analyze: " + runs().folder.path.string() +
+           ": is the directory of a comparison; name one of its runs: a, b or c"},
       {{runs().translation, "--sentence", "99"}, "--sentence 99: there are 12 sentences"},
       {{runs().translation, "--layer", "2"}, "it has encoder, layer 1"},
       {{runs().translation, "--place", "cross", "--what", "gate"}, "has no 'gate'; it has weights"},
@@ -536,7 +570,8 @@ BOOST_AUTO_TEST_CASE(mistakes_are_one_line_that_says_what_would_be_right) {
       {{"mas"}, "did you mean"},
       {{"model", runs().translation, "--format", "svg"}, "this has no picture"},
       {{"model", runs().translation, runs().recurrent}, "this command reads one run only"},
-      {{"model", runs().translation, "--out", "a.doc"}, "--out a.doc: unknown ending '.doc'; expected .txt, .tsv,"}};
+      {{"model", runs().translation, "--out", "a.doc"},
+       "--out a.doc: unknown ending '.doc'; expected .txt, .md, .tex, .csv, .tsv,"}};
   for (const auto& [flags, message] : mistakes) {
     const Ended done = ended("analyze", flags);
     BOOST_TEST(done.status == 2);

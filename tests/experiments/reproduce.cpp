@@ -6,6 +6,7 @@
 #include "experiments/support/program/child_process.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/reproduce/boxes.h"
+#include "experiments/support/reproduce/items.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/reduced_record.h"
 #include "tests/experiments/markup.h"
@@ -107,6 +108,30 @@ BOOST_AUTO_TEST_CASE(rows_of_single_tiers_are_trained_there_only) {
   BOOST_TEST(!has(mini, "SMAN2, b = 6"));
 }
 
+BOOST_AUTO_TEST_CASE(commands_follow_the_tier) {
+  auto commands = [](const std::string& tier, const std::string& item) {
+    NeededRuns needed(tier, {.out = "out", .data = "/data"});
+    Texts lines;
+    const std::vector<Item> items = chosen_items(needed, {item});
+    for (const Step& step : items.front().steps) lines.push_back(command_line(step.call.words));
+    return lines;
+  };
+  for (const char* item : {"N-F3", "S-F1", "W-3"}) {
+    BOOST_TEST(contains(commands("smoke", item).front(), "--sentence crossing"), item);
+    BOOST_TEST(contains(commands("mini", item).front(), "--sentence median"), item);
+  }
+  BOOST_TEST(contains(commands("smoke", "G-mt").front(), "--train 1000 "));
+  BOOST_TEST(contains(commands("mini", "G-mt").front(), "--train 20000 "));
+  BOOST_TEST(commands("smoke", "S-T3").size() == 3u);  // the first makes the data
+  const Texts mini = commands("mini", "S-T3");
+  BOOST_TEST(mini.size() == 2u);
+  BOOST_TEST(contains(mini.front(), " --decode /data/small_parallel_enja/test.en "), mini.front());
+  for (const Box& box : load_boxes())
+    for (const BoxCommand& command : box.commands)
+      for (const char* size : {"--updates", "--train ", "--examples", "--rounds", "--batch-tokens"})
+        BOOST_TEST((!contains(command.text, size) || !command.tiers.empty()), command.text);
+}
+
 BOOST_AUTO_TEST_CASE(public_data_lie_where_the_caller_says_and_do_not_name_the_run) {
   NeededRuns here("mini", {.out = "out", .data = "/data"}), there("mini", {.out = "out", .data = "elsewhere/d"});
   const Texts names = runs_of(here, "N-T6");
@@ -196,7 +221,7 @@ BOOST_AUTO_TEST_CASE(an_item_is_made_once_and_its_report_has_its_figures) {
   const std::string page = contents(folder / "out" / "report.html"), text = contents(folder / "out" / "report.md");
   BOOST_TEST(markup_error(page) == "");
   BOOST_TEST(count(page, "<figure>") == 2u);
-  for (const char* part : {"## N-F1: ", "analyze window-demo --left 2", "![window](items/N-F1/window.svg)"})
+  for (const char* part : {"## N-F1: ", "analyze window-demo --left 2", "](items/N-F1/window.svg)"})
     BOOST_TEST(contains(text, part), part);
   const auto made = std::filesystem::last_write_time(folder / "out" / "items" / "N-F1" / "1.txt");
   BOOST_TEST(ended("reproduce", {"N-F1", "--out", out}).status == 0);

@@ -1,18 +1,19 @@
 #include "experiments/support/analysis/analyzed_run.h"
 
 #include <algorithm>
+#include <set>
 
 #include "attention/engine/attend.h"
 #include "autograd/operations.h"
 #include "experiments/support/classification/classification_testing.h"
-#include "experiments/support/data/agreement_data.h"
-#include "experiments/support/data/generated_text.h"
+#include "experiments/support/metrics/alignment.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/terminal.h"
+#include "experiments/support/report/program_options.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/sequence/sequence_pictures.h"
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/experiment.h"
 
 namespace fovea {
 
@@ -22,25 +23,18 @@ namespace {
 template <class Options>
 void read_options(Options& options, const std::string& program, const std::filesystem::path& run,
                   const std::vector<std::string>& flags) {
-  std::vector<std::string> line{program, "--config", run.string(), "--device", "cpu"};
-  line.insert(line.end(), flags.begin(), flags.end());
-  std::vector<const char*> arguments;
-  for (const std::string& argument : line) arguments.push_back(argument.c_str());
-  Cli cli(program, static_cast<int>(arguments.size()), arguments.data());
-  ExperimentFlags others;
-  options.add_to(cli);
-  others.add_to(cli);
-  cli.parse();
+  std::vector<std::string> arguments{"--config", run.string(), "--device", "cpu"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  parse(options, program, arguments);
   options.training.apply();
 }
 
 /// Sets the method of every view: the specification of its place and number.
 void name_methods(SentenceView& sentence, const AnalyzedRun& run) {
-  using Kind = AnalyzedRun::SubLayerText::Kind;
   for (AttentionView& view : sentence.attentions) {
     int number = view.number;
-    for (const auto& part : run.parts(view.place == Place::encoder ? Place::encoder : Place::decoder))
-      if (part.kind == (view.place == Place::cross ? Kind::cross : Kind::attention) && --number == 0)
+    for (const AnalyzedRun::SubLayer& part : run.parts(view.place == Place::encoder ? Place::encoder : Place::decoder))
+      if (!part.method.empty() && part.crosses == (view.place == Place::cross) && --number == 0)
         view.method = part.method;
   }
 }
@@ -73,11 +67,11 @@ class SequenceRun : public AnalyzedRun {
 
   std::size_t size() override { return set().pairs.size(); }
 
-  SentenceView sentence(std::size_t k) override {
+  TextPair texts(std::size_t k) override {
     // with --block, a language model's texts are blocks of several lines
-    const TextPair pair = set().texts.size() == set().pairs.size() ? set().texts[k] : TextPair{};
-    return view(set().pairs, k, pair);
+    return set().texts.size() == set().pairs.size() ? set().texts[k] : TextPair{};
   }
+  SentenceView sentence(std::size_t k) override { return view(set().pairs, k, texts(k)); }
 
   SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
     TextPair pair{.source = text, .target = target.value_or(""), .alignment = {}};
@@ -98,37 +92,29 @@ class SequenceRun : public AnalyzedRun {
 
   const Module& model() const override { return *model_; }
 
-  std::vector<SubLayerText> parts(Place stack) const override {
+  std::vector<SubLayer> parts(Place stack) const override {
     const SequenceModelOptions& model = options_.model;
     const bool decoder = stack == Place::decoder, translates = model_->has_source();
-    const auto or_global = [](const std::string& text) { return text.empty() ? "global" : text; };
+    const auto or_plain = [](const std::string& method, const char* plain) { return method.empty() ? plain : method; };
     if (model.architecture == Architecture::recurrent)
-      return decoder ? std::vector<SubLayerText>{{SubLayerText::Kind::cross,
-                                                  model.attention.empty() ? "classic(additive)" : model.attention}}
-                     : std::vector<SubLayerText>{};
+      return decoder ? std::vector<SubLayer>{{or_plain(model.attention, "classic(additive)"), true}}
+                     : std::vector<SubLayer>{};
     if (!decoder && !translates) return {};
     const bool own = decoder && (translates || !model.decoder_attention.empty());
-    std::string order = model.block_order;
-    if (model.block_order_in != Stacks::both && (model.block_order_in == Stacks::decoder) != decoder)
-      order = "attention > feed-forward";
-    std::vector<SubLayerText> parts;
-    for (const std::string& part : parts_of_order(order)) {
-      if (part == "feed-forward")
-        parts.push_back({SubLayerText::Kind::feed_forward});
-      else if (part != "cross")
-        parts.push_back({SubLayerText::Kind::attention,
-                         part != "attention" ? part : or_global(own ? model.decoder_attention : model.attention)});
-      else if (decoder && translates)
-        parts.push_back({SubLayerText::Kind::cross, or_global(model.cross_attention)});
+    const std::string method = or_plain(own ? model.decoder_attention : model.attention, "global");
+    const SubLayer cross{or_plain(model.cross_attention, "global"), true};
+    const bool is_ordered =
+        model.block_order_in == Stacks::both || (model.block_order_in == Stacks::decoder) == decoder;
+    std::vector<SubLayer> parts;
+    for (const std::string& part : parts_of_order(is_ordered ? model.block_order : "attention > feed-forward")) {
+      if (part == "cross" && decoder && translates) parts.push_back(cross);
+      if (part != "cross") parts.push_back({part == "attention" ? method : part == "feed-forward" ? "" : part});
     }
-    const auto has_kind = [](SubLayerText::Kind kind) {
-      return [kind](const auto& part) { return part.kind == kind; };
-    };
-    if (decoder && translates && std::none_of(parts.begin(), parts.end(), has_kind(SubLayerText::Kind::cross))) {
-      const auto last = std::find_if(parts.rbegin(), parts.rend(), has_kind(SubLayerText::Kind::feed_forward));
-      parts.insert(last == parts.rend() ? parts.end() : last.base() - 1,
-                   {SubLayerText::Kind::cross, or_global(model.cross_attention)});
-    }
+    const bool crosses = std::any_of(parts.begin(), parts.end(), [](const SubLayer& part) { return part.crosses; });
+    if (!decoder || !translates || crosses) return parts;
+    // an order that does not name it has it before the last feed-forward layer
+    const auto last = std::find_if(parts.rbegin(), parts.rend(), [](const auto& part) { return part.method.empty(); });
+    parts.insert(last == parts.rend() ? parts.end() : last.base() - 1, cross);
     return parts;
   }
 
@@ -163,15 +149,6 @@ class SequenceRun : public AnalyzedRun {
   std::optional<PairData> data_;
 };
 
-template <class Data>
-struct ClassifierOptions : ClassificationOptions {
-  Data data;
-  void add_to(Cli& cli) {
-    cli.add(data);
-    ClassificationOptions::add_to(cli);
-  }
-};
-
 /// A run of `sentiment` or `agreement`.
 template <class Data>
 class ClassifierRun : public AnalyzedRun {
@@ -185,18 +162,20 @@ class ClassifierRun : public AnalyzedRun {
   }
 
   std::size_t size() override { return examples().size(); }
-  SentenceView sentence(std::size_t k) override {
-    return view(examples()[k], classes_[static_cast<std::size_t>(examples()[k].label)]);
+  TextPair texts(std::size_t k) override {
+    return {.source = examples()[k].text,
+            .target = classes_[static_cast<std::size_t>(examples()[k].label)],
+            .alignment = {}};
   }
+  SentenceView sentence(std::size_t k) override { return view(texts(k)); }
   SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
     require(!target, "--target: only with --text of an encoder-decoder");
     check_text("--text", text, *tokenizer_);
-    return view({.text = text}, "");
+    return view({.source = text, .target = "", .alignment = {}});
   }
   const Module& model() const override { return *model_; }
-  std::vector<AnalyzedRun::SubLayerText> parts(Place stack) const override {
-    if (stack != Place::encoder) return {};
-    return {{SubLayerText::Kind::attention, options_.model.attention}, {SubLayerText::Kind::feed_forward}};
+  std::vector<SubLayer> parts(Place stack) const override {
+    return stack == Place::encoder ? std::vector<SubLayer>{{options_.model.attention}, {}} : std::vector<SubLayer>{};
   }
 
  private:
@@ -205,7 +184,8 @@ class ClassifierRun : public AnalyzedRun {
     return part_ == Part::train ? data_->train : part_ == Part::dev ? data_->dev : data_->test;
   }
 
-  SentenceView view(const Example& example, const std::string& label) {
+  SentenceView view(const TextPair& pair) {
+    const Example example{.text = pair.source};
     const std::vector<int> tokens = encode({&example, 1}, *tokenizer_, options_.text.max_length).tokens[0];
     const auto length = static_cast<std::int32_t>(tokens.size());
     NoGrad off;
@@ -214,7 +194,7 @@ class ClassifierRun : public AnalyzedRun {
     model_->forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{length}, {1}), &traces);
     std::vector<std::string> words;
     for (int token : tokens) words.push_back(tokenizer_->token(token));
-    SentenceView view{.pair = {.source = example.text, .target = label, .alignment = {}}, .attentions = {}};
+    SentenceView view{.pair = pair, .attentions = {}};
     for (const AttentionTrace& trace : traces) view.attentions.push_back(view_of(trace, Place::encoder, words, words));
     name_methods(view, *this);
     return view;
@@ -232,7 +212,7 @@ class ClassifierRun : public AnalyzedRun {
 
 std::string program_of(const std::filesystem::path& run) {
   require(std::filesystem::is_directory(run), "{}: there is no such directory of a run", run.string());
-  require_trained(run);
+  require_trained(run, "");
   std::string program;
   const std::filesystem::path file = run / "config.json";
   reading_json(file.string(), [&] { program = load_json(file).at("program").get<std::string>(); });
@@ -242,12 +222,7 @@ std::string program_of(const std::filesystem::path& run) {
 SequenceOptions sequence_options(const std::filesystem::path& run, const std::vector<std::string>& flags) {
   const std::string program = program_of(run);
   SequenceOptions options;
-  options.data.has_source = program != "language_model";
-  options.data.generate = program == "translate"   ? generate_translation
-                          : program == "summarize" ? generate_summaries
-                                                   : generate_lines;
-  require(program == "translate" || program == "summarize" || program == "language_model",
-          "{}: is a run of {}; expected one of translate, summarize or language_model", run.string(), program);
+  with_flag(run.string(), [&] { options = sequence_defaults(program); });
   read_options(options, program, run, flags);
   return options;
 }
@@ -268,10 +243,38 @@ std::unique_ptr<AnalyzedRun> AnalyzedRun::open(const std::filesystem::path& run,
   return std::make_unique<SequenceRun>(run, part);
 }
 
-SentenceView AnalyzedRun::checked_sentence(std::int64_t k) {
-  require(k >= 0 && k < static_cast<std::int64_t>(size()), "--sentence {}: there are {} sentences, counted from 0", k,
-          size());
-  return sentence(static_cast<std::size_t>(k));
+namespace {
+
+/// Whether two gold links cross: the first word of one side is linked with a later word of the other.
+bool has_crossing_links(const TextPair& pair) {
+  const std::set<Link> links = parse_alignment(pair.alignment).possible;
+  return std::any_of(links.begin(), links.end(), [&](const Link& one) {
+    return std::any_of(links.begin(), links.end(),
+                       [&](const Link& other) { return one.source < other.source && one.target > other.target; });
+  });
+}
+
+}  // namespace
+
+std::size_t AnalyzedRun::number_of(const std::string& choice) {
+  std::vector<std::pair<std::size_t, std::size_t>> lengths;  // in words, with the number of the sentence
+  if (const auto given = number<std::int64_t>(choice)) {
+    require(*given >= 0 && *given < static_cast<std::int64_t>(size()),
+            "--sentence {}: there are {} sentences, counted from 0", choice, size());
+    return static_cast<std::size_t>(*given);
+  }
+  require(choice == "crossing" || choice == "median" || choice == "longest",
+          "--sentence '{}': expected a number from 0, crossing, median or longest", choice);
+  for (std::size_t k = 0; k < size(); ++k) {
+    const TextPair pair = texts(k);
+    if (choice == "crossing" && has_crossing_links(pair)) return k;
+    lengths.emplace_back(split_words(pair.source.empty() ? pair.target : pair.source).size(), k);
+  }
+  require(choice != "crossing" && !lengths.empty(),
+          "--sentence {}: none of the {} sentences has gold links that cross; expected another choice", choice, size());
+  const auto chosen = choice == "longest" ? lengths.end() - 1 : lengths.begin() + std::ssize(lengths) / 2;
+  std::nth_element(lengths.begin(), chosen, lengths.end());
+  return chosen->second;
 }
 
 }  // namespace fovea

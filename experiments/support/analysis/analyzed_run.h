@@ -38,15 +38,24 @@ class AnalyzedRun {
   /// that are not UTF-8.
   virtual SentenceView text(const std::string& text, const std::optional<std::string>& target) = 0;
   virtual const Module& model() const = 0;
-  /// The sub-layers of a layer of the encoder or the decoder, in order.
-  struct SubLayerText {
-    enum class Kind { attention, cross, feed_forward } kind;
-    std::string method = {};  ///< the specification of an attention
+  /// A sub-layer: feed-forward, or the specification of an attention.
+  struct SubLayer {
+    std::string method = {};  ///< empty: feed-forward
+    bool crosses = false;     ///< whether the attention is over the source
+    std::string text() const { return method.empty() ? "feed-forward" : (crosses ? "source: " : "") + method; }
   };
-  virtual std::vector<SubLayerText> parts(Place stack) const = 0;
+  /// The sub-layers of a layer of the encoder or the decoder, in order.
+  virtual std::vector<SubLayer> parts(Place stack) const = 0;
 
-  /// Sentence k. Throws Error, about --sentence, unless there is one.
-  SentenceView checked_sentence(std::int64_t k);
+  /// The texts of sentence k; of classifiers the text and its class.
+  virtual TextPair texts(std::size_t k) = 0;
+
+  /// The number of the sentence that --sentence names: by its number from 0 or by a rule. crossing: the first whose
+  /// gold links cross, which its translation reorders; median, longest: the first of that length in words. Throws
+  /// Error, about
+  /// --sentence, unless there is one.
+  std::size_t number_of(const std::string& choice);
+  SentenceView chosen_sentence(const std::string& choice) { return sentence(number_of(choice)); }
 };
 
 }  // namespace fovea

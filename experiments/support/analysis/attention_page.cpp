@@ -173,8 +173,8 @@ std::string embedded(const Json& data) {
 
 }  // namespace
 
-std::string attention_page(const std::string& title, const std::vector<SentenceView>& sentences,
-                           std::optional<std::int64_t> first) {
+std::string attention_page(const std::string& title, const std::string& origin,
+                           const std::vector<SentenceView>& sentences, std::optional<std::int64_t> first) {
   Json data = Json::array();
   for (const SentenceView& sentence : sentences) {
     Json attentions = Json::array();
@@ -187,8 +187,8 @@ std::string attention_page(const std::string& title, const std::vector<SentenceV
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light "
       "dark\">\n<title>{0}</title>\n<style>{1}{2}</style>\n</head>\n<body>\n"
-      "<main>\n<h1>{0}</h1>{3}</main>\n<script>\nconst data = {4};{5}</script>\n</body>\n</html>\n",
-      escape_html(title), palette_style(), style, body, embedded(data), script);
+      "<main>\n<h1>{0}</h1>\n<p>{6}</p>{3}</main>\n<script>\nconst data = {4};{5}</script>\n</body>\n</html>\n",
+      escape_html(title), palette_style(), style, body, embedded(data), script, escape_html(origin));
 }
 
 }  // namespace fovea

@@ -10,8 +10,9 @@
 
 namespace fovea {
 
-/// `first`: the number of the first sentence in its set; empty: they are texts of the user's.
-std::string attention_page(const std::string& title, const std::vector<SentenceView>& sentences,
-                           std::optional<std::int64_t> first);
+/// `origin`: when and how the page was made. `first`: the number of the first sentence in its set; empty: they are
+/// texts of the user's.
+std::string attention_page(const std::string& title, const std::string& origin,
+                           const std::vector<SentenceView>& sentences, std::optional<std::int64_t> first);
 
 }  // namespace fovea

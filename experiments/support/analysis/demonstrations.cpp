@@ -1,4 +1,4 @@
-#include "experiments/support/analysis/demonstrations.h"
+// Small computations that need no run: windows between pointers, a step of flexible attention, weights by position.
 
 #include <algorithm>
 #include <cmath>
@@ -9,12 +9,16 @@
 #include "attention/formula/focus.h"
 #include "attention/registry.h"
 #include "autograd/operations.h"
-#include "experiments/support/data/split_mix.h"
+#include "experiments/support/analysis/commands.h"
+#include "experiments/support/analysis/finding_parts.h"
 #include "experiments/support/program/cli.h"
 
 namespace fovea {
 
 namespace {
+
+using Values = std::vector<double>;
+using NamedRows = std::vector<std::pair<std::string, Values>>;
 
 std::vector<std::string> numbered(std::int64_t count) {
   std::vector<std::string> names;
@@ -22,14 +26,8 @@ std::vector<std::string> numbered(std::int64_t count) {
   return names;
 }
 
-std::vector<double> positions(std::size_t count) {
-  std::vector<double> all(count);
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
 /// A table with a row for each name, and a column for each of its numbers.
-Table table_of_rows(const std::vector<std::pair<std::string, std::vector<double>>>& rows, int decimals) {
+Table table_of_rows(const NamedRows& rows, int decimals) {
   std::vector<std::string> headings{""};
   for (const std::string& key : numbered(std::ssize(rows.front().second))) headings.push_back(key);
   Table table(headings);
@@ -41,7 +39,7 @@ Table table_of_rows(const std::vector<std::pair<std::string, std::vector<double>
   return table;
 }
 
-HeatMap map_of_rows(const std::string& title, const std::vector<std::pair<std::string, std::vector<double>>>& rows) {
+HeatMap map_of_rows(const std::string& title, const NamedRows& rows) {
   HeatMap map{.title = title, .keys = numbered(std::ssize(rows.front().second))};
   map.query_label = "row";
   for (const auto& [name, values] : rows) {
@@ -79,28 +77,29 @@ std::vector<double> pointer(const std::vector<double>& given, int position, int 
 
 }  // namespace
 
-void WindowDemo::add_to(Cli& cli) {
-  cli.option("--left", left, "position of the left pointer, from 0").at_least(0);
-  cli.option("--right", right, "position of the right pointer, from 0").at_least(0);
+Finding window_demonstration(Cli& cli) {
+  int left_position = 2, right_position = 7, length = 10, segment = 1;
+  Values left_pointer, right_pointer;
+  std::string mask = "paper";
+  cli.option("--left", left_position, "position of the left pointer, from 0").at_least(0);
+  cli.option("--right", right_position, "position of the right pointer, from 0").at_least(0);
   cli.option("--length", length, "number of keys").range(1, 200);
   cli.option("--left-pointer", left_pointer, "a distribution over the keys, in the place of --left").range(0, 1);
   cli.option("--right-pointer", right_pointer, "a distribution over the keys, in the place of --right").range(0, 1);
   cli.option("--segment", segment, "number of keys in a segment").at_least(1);
   cli.option("--mask", mask, "how the mask is computed").one_of({"paper", "exact", "prob_or", "discrete"});
-}
-
-Finding window_demo(const WindowDemo& options) {
-  require(options.left_pointer.size() == options.right_pointer.size(),
-          "--left-pointer has {} numbers and --right-pointer {}; they need one for each key",
-          options.left_pointer.size(), options.right_pointer.size());
-  const auto n = options.left_pointer.empty() ? options.length : static_cast<int>(options.left_pointer.size());
-  const std::vector<double> left = pointer(options.left_pointer, options.left, n, "--left"),
-                            right = pointer(options.right_pointer, options.right, n, "--right");
+  cli.parse();
+  require(left_pointer.size() == right_pointer.size(),
+          "--left-pointer has {} numbers and --right-pointer {}; they need one for each key", left_pointer.size(),
+          right_pointer.size());
+  const int n = left_pointer.empty() ? length : static_cast<int>(left_pointer.size());
+  const Values left = pointer(left_pointer, left_position, n, "--left"),
+               right = pointer(right_pointer, right_position, n, "--right");
   // mass up to the end, and from the start, of each key's segment
   const auto mass = [&](const std::vector<double>& of, bool up_to_end) {
     std::vector<double> sums;
     for (int j = 0; j < n; ++j) {
-      const int first = j / options.segment * options.segment, end = std::min(first + options.segment, n);
+      const int first = j / segment * segment, end = std::min(first + segment, n);
       sums.push_back(up_to_end ? std::accumulate(of.begin(), of.begin() + end, 0.0)
                                : std::accumulate(of.begin() + first, of.end(), 0.0));
     }
@@ -112,54 +111,54 @@ Finding window_demo(const WindowDemo& options) {
     return Tensor::from(given, {1, 1, 1, n});
   };
   const AttentionTrace trace =
-      traced(fmt::format("classic(window(pointers=given, segment={}, mask={}))", options.segment, options.mask), 1, n,
-             Place::cross, input(options.left_pointer, options.left), input(options.right_pointer, options.right));
+      traced(fmt::format("classic(window(pointers=given, segment={}, mask={}))", segment, mask), 1, n, Place::cross,
+             input(left_pointer, left_position), input(right_pointer, right_position));
   std::vector<double> window;
   for (const auto& [name, value] : trace.quantities)
     if (name == "window") window = value.value().to_vector<double>();
-  const std::vector<std::pair<std::string, std::vector<double>>> rows{{"φ left", left},
-                                                                      {"φ right", right},
-                                                                      {"F left", mass(left, true)},
-                                                                      {"S right", mass(right, false)},
-                                                                      {"F right", mass(right, true)},
-                                                                      {"S left", mass(left, false)},
-                                                                      {"mask m", window}};
-  return {.title = fmt::format("The window between two pointers, segments of {}", options.segment),
+  const NamedRows rows{{"φ left", left},
+                       {"φ right", right},
+                       {"F left", mass(left, true)},
+                       {"S right", mass(right, false)},
+                       {"F right", mass(right, true)},
+                       {"S left", mass(left, false)},
+                       {"mask m", window}};
+  return {.title = fmt::format("The window between two pointers, segments of {}", segment),
           .notes = {"F sums a pointer up to the end of each key's segment, S from its start on. "
                     "m = F left · S right + F right · S left (Nguyen et al. 2020, eq. 9); keys count from 0."},
           .tables = {{"", table_of_rows(rows, 4)}},
           .figures = {map_of_rows("Pointers, sums and mask", rows)}};
 }
 
-void FlexibleDemo::add_to(Cli& cli) {
+Finding flexible_demonstration(Cli& cli) {
+  Values scores{.2, 1, .5, 2, .1, -.3, .8, 0};
+  double focus = 2.25, gate = .6, sigma = 1.5, threshold = 1.2;
   cli.option("--scores", scores, "scores of the keys, separated by commas");
   cli.option("--focus", focus, "the focus of the step before, from 0");
   cli.option("--gate", gate, "the gate g").range(0, 1);
   cli.option("--sigma", sigma, "in tokens").positive();
   cli.option("--threshold", threshold, "keys with a smaller penalty are scored").positive();
-}
-
-Finding flexible_demo(const FlexibleDemo& options) {
-  require(!options.scores.empty(), "--scores: needs at least one number");
-  const auto n = std::ssize(options.scores);
+  cli.parse();
+  require(!scores.empty(), "--scores: needs at least one number");
+  const auto n = std::ssize(scores);
   AttentionContext in;
   in.query = Tensor::zeros({1, 1, 1, 1}, DType::f64);
   in.key = Tensor::zeros({1, 1, n, 1}, DType::f64);
   in.key_positions = Tensor::arange(n, DType::f64);
-  const Tensor scores = Tensor::from(options.scores, {1, 1, 1, n});
-  const auto weights_below = [&](double threshold) {
-    const FocusedSoftmax form{.sigma = options.sigma,
-                              .threshold = threshold,
-                              .gate = Tensor::full({1, 1, 1}, options.gate, DType::f64),
-                              .previous = Tensor::full({1, 1}, options.focus, DType::f64)};
-    return focused_softmax(form, scores, {}, in);
+  const Tensor score_tensor = Tensor::from(scores, {1, 1, 1, n});
+  const auto weights_below = [&](double limit) {
+    const FocusedSoftmax form{.sigma = sigma,
+                              .threshold = limit,
+                              .gate = Tensor::full({1, 1, 1}, gate, DType::f64),
+                              .previous = Tensor::full({1, 1}, focus, DType::f64)};
+    return focused_softmax(form, score_tensor, {}, in);
   };
-  const FocusedWeights all = weights_below(HUGE_VAL), chosen = weights_below(options.threshold);
-  const FocusWindow window = focus_window(options.focus, options.gate, options.sigma, options.threshold, n);
+  const FocusedWeights all = weights_below(HUGE_VAL), chosen = weights_below(threshold);
+  const FocusWindow window = focus_window(focus, gate, sigma, threshold, n);
   std::vector<double> penalty, seen;
   for (std::int64_t s = 0; s < n; ++s) {
-    const double distance = double(s) - options.focus;
-    penalty.push_back(options.gate * distance * distance / (2 * options.sigma * options.sigma));
+    const double distance = double(s) - focus;
+    penalty.push_back(gate * distance * distance / (2 * sigma * sigma));
     seen.push_back(s >= window.first && s <= window.last ? 1 : 0);
   }
   const auto values = [](const Variable& x) { return x.value().to_vector<double>(); };
@@ -168,127 +167,61 @@ Finding flexible_demo(const FlexibleDemo& options) {
   steps.row({"keys that are scored", window.last - window.first + 1});
   steps.row({"next focus, all keys", Cell::number(values(all.focus)[0], 6)});
   steps.row({"next focus, window", Cell::number(values(chosen.focus)[0], 6)});
-  const std::vector<double> keys = positions(options.scores.size());
-  return {.title = "One step of flexible attention",
-          .notes = {fmt::format("Keys whose penalty g (s - p)² / (2 sigma²) is below the threshold {} are scored; the "
-                                "gate g is {}, the focus p {}, sigma {}.",
-                                options.threshold, options.gate, options.focus, options.sigma)},
-          .tables = {{"keys", table_of_rows({{"score", options.scores},
-                                             {"penalty", penalty},
-                                             {"weight, all keys", values(all.weights)},
-                                             {"in the window", seen},
-                                             {"weight, window", values(chosen.weights)}},
-                                            6)},
-                     {"window", steps}},
-          .figures = {LineChart{.title = "Penalty and threshold",
-                                .x = {"key"},
-                                .y = {"penalty"},
-                                .series = {{.name = "penalty", .x = keys, .y = penalty},
-                                           {.name = "threshold",
-                                            .x = {0, double(n - 1)},
-                                            .y = {options.threshold, options.threshold},
-                                            .dashed = true}}},
-                      LineChart{.title = "Weights",
-                                .x = {"key"},
-                                .y = {"weight"},
-                                .series = {{.name = "all keys", .x = keys, .y = values(all.weights), .dashed = true},
-                                           {.name = "keys in the window", .x = keys, .y = values(chosen.weights)}}}}};
+  return {
+      .title = "One step of flexible attention",
+      .notes = {fmt::format("Keys whose penalty g (s - p)² / (2 sigma²) is below the threshold {} are scored; the "
+                            "gate g is {}, the focus p {}, sigma {}.",
+                            threshold, gate, focus, sigma)},
+      .tables = {{"keys", table_of_rows({{"score", scores},
+                                         {"penalty", penalty},
+                                         {"weight, all keys", values(all.weights)},
+                                         {"in the window", seen},
+                                         {"weight, window", values(chosen.weights)}},
+                                        6)},
+                 {"window", steps}},
+      .figures = {
+          LineChart{
+              .title = "Penalty and threshold",
+              .x = {"key"},
+              .y = {"penalty"},
+              .series = {curve_of("penalty", penalty),
+                         {.name = "threshold", .x = {0, double(n - 1)}, .y = {threshold, threshold}, .dashed = true}}},
+          LineChart{.title = "Weights",
+                    .x = {"key"},
+                    .y = {"weight"},
+                    .series = {curve_of("all keys", values(all.weights), true),
+                               curve_of("keys in the window", values(chosen.weights))}}}};
 }
 
-void LocationDemo::add_to(Cli& cli) {
+Finding location_demonstration(Cli& cli) {
+  int length = 20;
+  Values scales{1, 2};
+  bool normalize = false;
   cli.option("--length", length, "number of queries and keys").range(1, 200);
   cli.option("--scale", scales, "b of Laplace and sigma of Gaussian weights, in tokens").positive();
   cli.option("--normalize", normalize, "divide by the sum of each row");
-}
-
-Finding location_demo(const LocationDemo& options) {
-  const auto n = static_cast<std::size_t>(options.length);
-  std::vector<std::pair<std::string, std::vector<double>>> rows;  // of the query in the middle
+  cli.parse();
+  const auto n = static_cast<std::size_t>(length);
+  NamedRows rows;  // of the query in the middle
   Finding finding{.title = "Weights by position alone", .notes = {fmt::format("The row of query {} of {}.", n / 2, n)}};
   std::vector<Chart> maps;
   const auto add = [&](const std::string& name, const std::string& method) {
     const std::vector<double> weights =
-        traced("classic(" + method + ")", options.length, options.length, Place::encoder)
-            .weights.value()
-            .to_vector<double>();
+        traced("classic(" + method + ")", length, length, Place::encoder).weights.value().to_vector<double>();
     const auto middle = weights.begin() + static_cast<std::ptrdiff_t>(n / 2 * n);
     rows.emplace_back(name, std::vector<double>(middle, middle + static_cast<std::ptrdiff_t>(n)));
-    maps.push_back(HeatMap{
-        .title = name, .queries = numbered(options.length), .keys = numbered(options.length), .values = weights});
+    maps.push_back(HeatMap{.title = name, .queries = numbered(length), .keys = numbered(length), .values = weights});
   };
   add("mean", "mean");
   for (auto [name, method] : {std::pair("Laplace, b", "laplace"), {"Gaussian, sigma", "gaussian_location"}})
-    for (double scale : options.scales)
-      add(fmt::format("{} = {}", name, scale),
-          fmt::format("{}(scale={}, normalize={})", method, scale, options.normalize));
+    for (double scale : scales)
+      add(fmt::format("{} = {}", name, scale), fmt::format("{}(scale={}, normalize={})", method, scale, normalize));
   LineChart curves{.title = "Weights of one query", .x = {"key"}, .y = {"weight"}};
-  for (const auto& [name, values] : rows) curves.series.push_back({.name = name, .x = positions(n), .y = values});
+  for (const auto& [name, values] : rows) curves.series.push_back(curve_of(name, values));
   finding.tables = {{"", table_of_rows(rows, 4)}};
   finding.figures = {curves};
   finding.figures.insert(finding.figures.end(), maps.begin(), maps.end());
   return finding;
-}
-
-namespace {
-
-using Vector = std::vector<double>;
-
-double squared_distance(const Vector& x, const Vector& y) {
-  double sum = 0;
-  for (std::size_t k = 0; k < x.size(); ++k) sum += (x[k] - y[k]) * (x[k] - y[k]);
-  return sum;
-}
-
-}  // namespace
-
-void DistanceBound::add_to(Cli& cli) {
-  cli.option("--draws", draws, "number of random draws").range(1, 1e7);
-  cli.option("--width", width, "width of the vectors").range(1, 256);
-  cli.option("--seed", seed, "seed of the draws");
-}
-
-Finding distance_bound(const DistanceBound& options) {
-  SplitMix random(options.seed);
-  const auto d = static_cast<std::size_t>(options.width);
-  const auto draw = [&](std::size_t count) {
-    Vector values(count);
-    for (double& value : values) value = double(random.next() >> 11) * 0x1p-52 - 1;
-    return values;
-  };
-  const auto times = [&](const Vector& x, const Vector& matrix) {
-    Vector result(d, 0);
-    for (std::size_t k = 0; k < d; ++k)
-      for (std::size_t c = 0; c < d; ++c) result[c] += x[k] * matrix[k * d + c];
-    return result;
-  };
-  std::vector<double> ratios;
-  constexpr double bound = 9, rounding = 1e-9;
-  std::int64_t above = 0;
-  for (std::int64_t k = 0; k < options.draws; ++k) {
-    const Vector a = draw(d), b = draw(d), c = draw(d), query = draw(d * d), key = draw(d * d);
-    const Vector aq = times(a, query), bq = times(b, query), bk = times(b, key), ck = times(c, key);
-    const double delta = std::max({squared_distance(aq, bk), squared_distance(bq, bk), squared_distance(bq, ck)});
-    ratios.push_back(squared_distance(aq, ck) / delta);
-    above += ratios.back() > bound + rounding;
-  }
-  require(above == 0, "{} of {} draws are above 9 delta; the largest is {:.6f} delta", above, options.draws,
-          *std::max_element(ratios.begin(), ratios.end()));
-  // the bound is reached where the three steps a → b → b → c are one vector
-  const Vector step = draw(d), at = draw(d);
-  Vector three(d);
-  for (std::size_t k = 0; k < d; ++k) three[k] = at[k] + 3 * step[k];
-  Table table({"", "value"});
-  table.row({"draws", options.draws}).row({"above 9 delta", above});
-  table.row({"mean of |a W_Q - c W_K|² / delta",
-             Cell::number(std::accumulate(ratios.begin(), ratios.end(), 0.0) / double(ratios.size()), 4)});
-  table.row({"largest", Cell::number(*std::max_element(ratios.begin(), ratios.end()), 4)});
-  table.row({"three equal steps", Cell::number(squared_distance(three, at) / squared_distance(step, Vector(d, 0)), 4)});
-  return {.title = "|a W_Q - c W_K|² is at most 9 delta",
-          .notes = {"delta is the largest of |a W_Q - b W_K|², |b W_Q - b W_K|² and |b W_Q - c W_K|² (Fan et al. 2021, "
-                    "eq. 10)."},
-          .tables = {{"", table}},
-          .figures = {
-              Histogram{.title = "|a W_Q - c W_K|² / delta", .x = {"ratio"}, .groups = {{"random vectors", ratios}}}}};
 }
 
 }  // namespace fovea

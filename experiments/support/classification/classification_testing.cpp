@@ -104,6 +104,12 @@ TestResult test_model(EncoderClassifier& model, const LabelledData::TestSet& set
                              .group = set.examples.groups[k],
                              .probabilities = probabilities[k]});
   test.measurements = accuracy_by_group(test.examples, data.group);
+  double right = 0, hard = 0;  // of agreement: no noun between subject and verb, or attractors only
+  for (std::size_t k = 0; k < set.texts.size(); ++k) {
+    if (!set.texts[k].is_hard) continue;
+    right += test.examples[k].hypothesis == test.examples[k].reference, ++hard;
+  }
+  if (hard > 0) test.measurements.push_back({"hard subset", 100 * right / hard, 2});
   return test;
 }
 

@@ -106,13 +106,8 @@ std::string prefix(const LineReader& reader, std::string_view sentence, std::int
   return join_words(std::span(words).first(static_cast<std::size_t>(verb)));
 }
 
-struct Sentence {
-  Example example;
-  bool hard = false;  ///< belongs to the hard subset
-};
-
 struct AgreementFile {
-  std::vector<Sentence> sentences;
+  std::vector<Example> sentences;
   bool linzen = false, counts_intervening = false;
 };
 
@@ -136,17 +131,17 @@ AgreementFile read_agreement(const fs::path& path) {
     const bool hard = file.counts_intervening
                           ? integer(reader, fields[*columns.intervening], "n_intervening") == attractors
                           : attractors > 0;
-    file.sentences.push_back({.example = {.text = prefix(reader, fields[columns.sentence], verb),
-                                          .label = number_label(reader, fields[columns.number]),
-                                          .group = reported ? static_cast<int>(attractors) : -1},
-                              .hard = hard});
+    file.sentences.push_back({.text = prefix(reader, fields[columns.sentence], verb),
+                              .label = number_label(reader, fields[columns.number]),
+                              .group = reported ? static_cast<int>(attractors) : -1,
+                              .is_hard = hard});
   }
   return file;
 }
 
 /// Adds the sentence to the test part; with `hard_subset`, only if it belongs to that subset.
-void add_test(ClassificationData& data, Sentence& sentence, bool hard_subset) {
-  if (sentence.hard || !hard_subset) data.test.push_back(std::move(sentence.example));
+void add_test(ClassificationData& data, Example& sentence, bool hard_subset) {
+  if (sentence.is_hard || !hard_subset) data.test.push_back(std::move(sentence));
 }
 
 std::string hard_subset_note(const AgreementFile& file) {
@@ -155,24 +150,24 @@ std::string hard_subset_note(const AgreementFile& file) {
 }
 
 /// Linzen's file, shuffled: 9 % train, 1 % dev, the rest test.
-void share_out_shuffled(ClassificationData& data, std::vector<Sentence> sentences, const AgreementOptions& options) {
+void share_out_shuffled(ClassificationData& data, std::vector<Example> sentences, const AgreementOptions& options) {
   SplitMix(static_cast<std::uint64_t>(options.split_seed)).shuffle(std::span(sentences));
   const std::size_t train = sentences.size() * 9 / 100, dev = sentences.size() / 100;
   for (std::size_t i = 0; i < sentences.size(); ++i) {
-    if (i < train) data.train.push_back(std::move(sentences[i].example));
-    if (i >= train && i < train + dev) data.dev.push_back(std::move(sentences[i].example));
+    if (i < train) data.train.push_back(std::move(sentences[i]));
+    if (i >= train && i < train + dev) data.dev.push_back(std::move(sentences[i]));
     if (i >= train + dev) add_test(data, sentences[i], options.hard_subset);
   }
   data.source += fmt::format(" (9 % train, 1 % dev, 90 % test, split seed {})", options.split_seed);
 }
 
 /// Files of other layouts without a test file: the test part is the tenth that split_off_missing_parts would take.
-void share_out_by_hash(ClassificationData& data, std::vector<Sentence> sentences, const AgreementOptions& options) {
-  for (Sentence& sentence : sentences) {
-    if (split_place(sentence.example.text) < 0.1) {
+void share_out_by_hash(ClassificationData& data, std::vector<Example> sentences, const AgreementOptions& options) {
+  for (Example& sentence : sentences) {
+    if (split_place(sentence.text) < 0.1) {
       add_test(data, sentence, options.hard_subset);
     } else {
-      data.train.push_back(std::move(sentence.example));
+      data.train.push_back(std::move(sentence));
     }
   }
   data.source += " (10 % test split off by hash)";
@@ -200,8 +195,8 @@ ClassificationData load_files(const AgreementOptions& options, const fs::path& p
   if (!files.test.empty()) {
     AgreementFile test = read_agreement(files.test);
     if (options.hard_subset) note = hard_subset_note(test);
-    for (Sentence& sentence : test.sentences) add_test(data, sentence, options.hard_subset);
-    for (Sentence& sentence : train.sentences) data.train.push_back(std::move(sentence.example));
+    for (Example& sentence : test.sentences) add_test(data, sentence, options.hard_subset);
+    for (Example& sentence : train.sentences) data.train.push_back(std::move(sentence));
   } else if (train.linzen) {
     share_out_shuffled(data, std::move(train.sentences), options);
   } else {
@@ -209,7 +204,7 @@ ClassificationData load_files(const AgreementOptions& options, const fs::path& p
   }
   if (!files.dev.empty()) {
     data.dev.clear();
-    for (Sentence& sentence : read_agreement(files.dev).sentences) data.dev.push_back(std::move(sentence.example));
+    for (Example& sentence : read_agreement(files.dev).sentences) data.dev.push_back(std::move(sentence));
   }
   data.source += note;
   return data;

@@ -17,6 +17,7 @@ struct Example {
   int label = 0;           ///< index into ClassificationData::classes
   int group = -1;          ///< value of ClassificationData::group, for accuracy by group; -1: not known or not reported
   int nouns_between = -1;  ///< of agreement: nouns between subject and verb; -1: not known
+  bool is_hard = false;    ///< of agreement: belongs to the hard subset (agreement_data.h)
 };
 
 struct ClassificationData {

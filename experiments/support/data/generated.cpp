@@ -67,7 +67,11 @@ class AgreementGrammar {
     noun_phrase(random, text, head);
     for (const Number number : between) modifier(random, text, number);
     if (random.chance(.2)) append_word(text, one_of(random, lexicon::adverbs));
-    return {.text = std::move(text), .label = head, .group = static_cast<int>(attractors), .nouns_between = nouns};
+    return {.text = std::move(text),
+            .label = head,
+            .group = static_cast<int>(attractors),
+            .nouns_between = nouns,
+            .is_hard = attractors == nouns};
   }
 
  private:
@@ -141,8 +145,6 @@ class SentimentGrammar {
 
 }  // namespace
 
-bool is_hard(const Example& example) { return example.group == example.nouns_between; }
-
 ClassificationData generate_agreement(std::string_view specification, bool hard_subset) {
   GeneratedSizes sizes;
   std::int64_t attractors = 4, nouns = 150;
@@ -157,7 +159,7 @@ ClassificationData generate_agreement(std::string_view specification, bool hard_
   const AgreementGrammar grammar(attractors, nouns);
   fill_parts(
       data, sizes, specification, [&](SplitMix& random) { return std::optional(grammar.draw(random)); },
-      [&](const Example& example) { return !hard_subset || is_hard(example); });
+      [&](const Example& example) { return !hard_subset || example.is_hard; });
   if (hard_subset) data.source += " (test: hard subset, no noun in between or attractors only)";
   return data;
 }

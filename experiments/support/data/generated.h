@@ -27,9 +27,6 @@ namespace fovea {
 /// `hard_subset` keeps the test examples with no noun in between or attractors only, see agreement_data.h.
 /// Throws Error naming the option and its column.
 ClassificationData generate_agreement(std::string_view specification, bool hard_subset);
-/// Whether a sentence of generate_agreement() belongs to the hard subset: no noun lies between its subject and its
-/// verb, or only attractors do.
-bool is_hard(const Example& example);
 
 /// Is a text positive or negative? The label is the sign of the sum over its polarity words, +1 or -1 each, where `not`
 /// flips the next polarity word, however many neutral words lie between (0-2 here). Texts whose sum is 0 are drawn

@@ -156,7 +156,7 @@ RunDirectory RunDirectory::part(const std::string& label) const {
   return {inside, Access::alone};
 }
 
-void require_trained(const fs::path& directory) {
+void require_trained(const fs::path& directory, const std::string& flag) {
   auto is_trained = [](const fs::path& run) { return fs::exists(run / "best.safetensors"); };
   if (is_trained(directory)) return;
   std::vector<std::string> runs;
@@ -166,9 +166,9 @@ void require_trained(const fs::path& directory) {
     }
   }
   std::sort(runs.begin(), runs.end());
-  require(runs.empty(), "--model {}: is the directory of a comparison; name one of its runs: {}", directory.string(),
+  require(runs.empty(), "{}{}: is the directory of a comparison; name one of its runs: {}", flag, directory.string(),
           listed(runs));
-  fail("--model {}: the directory has no trained model (best.safetensors)", directory.string());
+  fail("{}{}: the directory has no trained model (best.safetensors)", flag, directory.string());
 }
 
 std::string file_name_for(const std::string& label) {

@@ -95,9 +95,9 @@ class RunDirectory {
   FileLock lock_, turn_;
 };
 
-/// Throws Error, about --model, unless the directory has a trained model. For the directory of a comparison the message
-/// names its runs.
-void require_trained(const std::filesystem::path& directory);
+/// Throws Error unless the directory has a trained model. For the directory of a comparison the message names its runs.
+/// `flag` is the flag that names the directory, and stands before it in the message; empty: there is none.
+void require_trained(const std::filesystem::path& directory, const std::string& flag = "--model ");
 
 /// A text as a file name: letters, digits, "._+=" and characters that are not ASCII stay, each run of other characters
 /// becomes one '-'. A long name is cut, and a hash of the whole text is appended. `window(use=additive, segment=5)`

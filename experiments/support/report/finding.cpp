@@ -7,6 +7,8 @@
 #include "experiments/support/program/cli.h"
 #include "experiments/support/report/html.h"
 #include "experiments/support/report/png.h"
+#include "experiments/support/report/run_collection.h"
+#include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/atomic_file.h"
 
@@ -14,47 +16,112 @@ namespace fovea {
 
 namespace {
 
-const std::vector<std::pair<std::string, Format>> formats{{"text", Format::text}, {"tsv", Format::tsv},
-                                                          {"json", Format::json}, {"svg", Format::svg},
-                                                          {"png", Format::png},   {"html", Format::html}};
+struct NamedFormat {
+  const char *name, *ending;
+  Format format;
+};
+constexpr NamedFormat formats[] = {
+    {"text", ".txt", Format::text}, {"markdown", ".md", Format::markdown}, {"latex", ".tex", Format::latex},
+    {"csv", ".csv", Format::csv},   {"tsv", ".tsv", Format::tsv},          {"json", ".json", Format::json},
+    {"svg", ".svg", Format::svg},   {"png", ".png", Format::png},          {"html", ".html", Format::html}};
 
-/// The tables below each other, each under its caption if it is not the only one.
-std::string tables_of(const Finding& finding, std::string (Table::*form)() const, const std::string& before_caption) {
-  std::string text;
-  for (const Finding::CaptionedTable& each : finding.tables) {
-    if (!text.empty()) text += "\n";
-    if (finding.tables.size() > 1 && !each.caption.empty()) text += before_caption + each.caption + "\n";
-    text += (each.table.*form)();
-  }
-  return text;
+/// The lines of the text, each behind `sign`; none of an empty text.
+std::string commented(const std::string& text, const std::string& sign) {
+  std::string lines;
+  for (std::string_view line : split_columns(text, '\n'))
+    if (!line.empty()) lines += fmt::format("{}{}\n", sign, line);
+  return lines;
 }
 
-std::string printed_text(const Finding& finding) {
-  std::string text = finding.title.empty() ? "" : finding.title + "\n\n";
+std::string name_of(const Finding& finding, const Finding::NamedTable& table) {
+  return finding.tables.size() > 1 ? table.name : "";
+}
+
+std::string full_title(const Finding& finding) {
+  return finding.title + (finding.subtitle.empty() ? "" : ": ") + finding.subtitle;
+}
+
+/// The finding as text to read, for a terminal or as Markdown, whose headings begin with `level` signs. Figures are
+/// links to their files; a terminal shows none.
+std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
+  const auto heading = [&](const std::string& title, int at) {
+    if (title.empty()) return title;
+    return is_markdown ? std::string(static_cast<std::size_t>(at), '#') + " " + title + "\n\n" : title + "\n";
+  };
+  std::string text = heading(full_title(finding), level);
+  if (!text.empty() && !is_markdown) text += "\n";
   for (const std::string& note : finding.notes)
     if (!note.empty()) text += note + "\n\n";
-  return text + tables_of(finding, &Table::text, "");
+  for (const Chart& chart : finding.figures)
+    if (const auto* picture = std::get_if<Picture>(&chart); picture && is_markdown)
+      text += fmt::format("![{0}]({0})\n\n", picture->file);
+  for (const Finding::NamedTable& each : finding.tables) {
+    text += heading(name_of(finding, each), level + 1);
+    text += is_markdown ? each.table.markdown() + "\n" : each.table.text();
+    text += commented(each.caption, "") + (is_markdown && !each.caption.empty() ? "\n" : "");
+    for (const std::string& remark : each.remarks) text += "- " + remark + "\n";
+    text += "\n";
+  }
+  for (const std::string& output : finding.outputs) text += is_markdown ? "```\n" + output + "```\n\n" : output + "\n";
+  for (const Finding& section : finding.sections) text += prose(section, is_markdown, level + 1);
+  return text + commented(finding.origin, "");
+}
+
+/// The tables below each other, and everything else in comments.
+std::string tables_of(const Finding& finding, std::string (Table::*form)() const, const std::string& comment) {
+  std::string text;
+  for (const Finding::NamedTable& each : finding.tables) {
+    text += (text.empty() ? "" : "\n") + commented(name_of(finding, each), comment) + (each.table.*form)() +
+            commented(each.caption, comment);
+    for (const std::string& remark : each.remarks) text += commented(remark, comment);
+  }
+  for (const Finding& section : finding.sections)
+    text += "\n" + commented(full_title(section), comment) + tables_of(section, form, comment);
+  return text + commented(finding.origin, comment);
+}
+
+/// Several tables are one, which has their names in a column: programs read one table from a file.
+std::string csv_of(const Finding& finding) {
+  if (finding.tables.size() < 2) return tables_of(finding, &Table::csv, "# ");
+  std::vector<std::pair<std::string, Table>> tables;
+  for (const Finding::NamedTable& each : finding.tables) tables.emplace_back(each.name, each.table);
+  return Table::csv("table", tables) + commented(finding.origin, "# ");
 }
 
 Json json_of(const Finding& finding) {
-  Json all{{"title", finding.title}, {"notes", finding.notes}, {"tables", Json::array()}};
-  for (const Finding::CaptionedTable& each : finding.tables)
-    all["tables"].push_back({{"caption", each.caption}, {"rows", each.table.json()}});
+  Json all{
+      {"title", full_title(finding)}, {"origin", finding.origin}, {"notes", finding.notes}, {"tables", Json::array()}};
+  for (const Finding::NamedTable& each : finding.tables)
+    all["tables"].push_back(
+        {{"name", each.name}, {"caption", each.caption}, {"remarks", each.remarks}, {"rows", each.table.json()}});
+  for (const Finding& section : finding.sections) all["sections"].push_back(json_of(section));
   return all;
 }
 
+std::string svg_of(const Chart& chart) {
+  if (const auto* picture = std::get_if<Picture>(&chart)) return picture->svg;
+  return std::visit(
+      [](const auto& each) -> std::string {
+        if constexpr (requires { svg(each); }) return svg(each);
+        return "";
+      },
+      chart);
+}
+
+/// The figures below each other; the origin is their description.
 std::string svg_of(const Finding& finding) {
   require(!finding.figures.empty(), "--format svg: this has no picture; use text, tsv, json or html");
   std::vector<std::string> svgs;
-  for (const Chart& figure : finding.figures)
-    svgs.push_back(std::visit([](const auto& chart) { return svg(chart); }, figure));
-  return file_of(stacked(svgs));
+  for (const Chart& figure : finding.figures) svgs.push_back(svg_of(figure));
+  std::string file = stacked(svgs);
+  return file_of(file.insert(file.find('>') + 1, "\n<desc>" + escape_html(finding.origin) + "</desc>"));
 }
 
 std::string png_of(const Finding& finding) {
   if (finding.figures.size() == 1) {
-    if (const auto* map = std::get_if<HeatMap>(&finding.figures[0])) return png(*map);
-    if (const auto* maps = std::get_if<HeadMaps>(&finding.figures[0])) return png(*maps);
+    if (const auto* map = std::get_if<HeatMap>(&finding.figures[0]))
+      return png({.queries = map->queries, .keys = map->keys, .heads = {{"map", map->values}}}, 16, finding.origin);
+    if (const auto* maps = std::get_if<HeadMaps>(&finding.figures[0])) return png(*maps, 16, finding.origin);
   }
   fail("--format png: a PNG has the cells of one map, and this is {}; use svg",
        finding.figures.empty()       ? "a table"
@@ -62,13 +129,27 @@ std::string png_of(const Finding& finding) {
                                      : fmt::format("{} pictures", finding.figures.size()));
 }
 
+void add(Report& page, const Finding& finding) {
+  for (const std::string& note : finding.notes)
+    if (!note.empty()) page.text(note);
+  for (const Chart& figure : finding.figures) page.add_figure(svg_of(figure));
+  for (const Finding::NamedTable& each : finding.tables) {
+    page.add(each.table, each.name + (each.name.empty() || each.caption.empty() ? "" : ". ") + each.caption);
+    for (const std::string& remark : each.remarks) page.text(remark);
+  }
+  for (const std::string& output : finding.outputs) page.code(output);
+  for (const Finding& section : finding.sections) {
+    page.section(section.title);
+    if (!section.subtitle.empty()) page.subsection(section.subtitle);
+    add(page, section);
+  }
+}
+
 std::string html_of(const Finding& finding) {
-  if (finding.page) return finding.page();
-  Report report(finding.title);
-  for (const std::string& note : finding.notes) report.text(note);
-  for (const Chart& figure : finding.figures) std::visit([&](const auto& chart) { report.add(chart); }, figure);
-  for (const Finding::CaptionedTable& each : finding.tables) report.add(each.table, each.caption);
-  return report.html();
+  if (finding.page) return finding.page(finding.origin);
+  Report page(full_title(finding), finding.origin);
+  add(page, finding);
+  return page.html();
 }
 
 }  // namespace
@@ -76,7 +157,13 @@ std::string html_of(const Finding& finding) {
 std::string contents_of(const Finding& finding, Format format) {
   switch (format) {
     case Format::text:
-      return printed_text(finding);
+      return prose(finding, false);
+    case Format::markdown:
+      return prose(finding, true);
+    case Format::latex:
+      return tables_of(finding, &Table::latex, "% ");
+    case Format::csv:
+      return csv_of(finding);
     case Format::tsv:
       return tables_of(finding, &Table::tsv, "# ");
     case Format::json:
@@ -93,24 +180,28 @@ std::string contents_of(const Finding& finding, Format format) {
 
 void OutputFlags::add_to(Cli& cli) {
   cli.group("Output");
-  cli.choice(
-      "--format", format, formats,
-      "text for a terminal; tsv or json with the numbers in full precision; svg: the pictures; png: the cells of "
-      "one map; html: a page. Without it, the endings of --out decide");
+  std::vector<std::pair<std::string, Format>> names;
+  for (const NamedFormat& each : formats) names.emplace_back(each.name, each.format);
+  cli.choice("--format", format, names,
+             "text for a terminal; markdown; latex for the package booktabs; csv, tsv or json with the numbers in full "
+             "precision; svg: the pictures; png: the cells of one map; html: a page. Without it, the endings of --out "
+             "decide (.txt, .md, .tex, .csv, ...)");
   cli.option("--out", out,
              "a file to write, - for standard output; may be given several times. Without it, the result is printed");
 }
 
-void OutputFlags::write(const Cli& cli, const Finding& finding) const {
+void OutputFlags::write(const Cli& cli, Finding finding) const {
   const auto format_of = [&](const std::filesystem::path& file) {
     if (cli.given("--format") || file == "-") return format;
-    for (const auto& [name, meaning] : formats)
-      if (file.extension() == "." + name) return meaning;
-    require(file.extension() == ".txt",
-            "--out {}: unknown ending '{}'; expected .txt, .tsv, .json, .svg, .png or .html, or give --format",
-            file.string(), file.extension().string());
-    return Format::text;
+    std::vector<std::string> endings;
+    for (const NamedFormat& each : formats) {
+      if (file.extension() == each.ending) return each.format;
+      endings.emplace_back(each.ending);
+    }
+    fail("--out {}: unknown ending '{}'; expected {}, or give --format", file.string(), file.extension().string(),
+         listed(endings));
   };
+  finding.origin = origin_of(finding.runs, cli.command());
   std::vector<std::pair<std::string, std::string>> all;  // files and contents, before any is written
   for (const std::string& file : out.empty() ? std::vector<std::string>{"-"} : out)
     all.emplace_back(file, contents_of(finding, format_of(file)));

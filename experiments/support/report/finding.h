@@ -1,5 +1,6 @@
-/// The result of an analysis: tables and figures under one title, which can be printed or written in several formats.
+/// What a program found: texts, tables and figures under one title, which can be printed or written in every form.
 #pragma once
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <variant>
@@ -12,22 +13,36 @@ namespace fovea {
 
 class Cli;
 
-using Chart = std::variant<LineChart, ScatterPlot, Histogram, HeatMap, HeadMaps>;
-
-struct Finding {
-  struct CaptionedTable {
-    std::string caption;
-    Table table;
-  };
-  std::string title;
-  std::vector<std::string> notes = {};  ///< paragraphs for readers
-  std::vector<CaptionedTable> tables = {};
-  std::vector<Chart> figures = {};
-  std::function<std::string()> page = {};  ///< makes the HTML page; empty: the page has tables and figures
+/// A drawing that exists already. In Markdown it is a link to its file.
+struct Picture {
+  std::string svg, file;
 };
 
-/// The formats: for a terminal; the tables with tabs, and as JSON; the figures; and both as a page.
-enum class Format { text, tsv, json, svg, png, html };
+using Chart = std::variant<LineChart, ScatterPlot, Histogram, HeatMap, HeadMaps, Picture>;
+
+struct Finding {
+  struct NamedTable {
+    std::string name;  ///< shown if there are several tables
+    Table table;
+    std::string caption = {};
+    std::vector<std::string> remarks = {};  ///< a list below the table
+  };
+  std::string title, subtitle = {};
+  std::vector<std::string> notes = {};  ///< paragraphs for readers
+  std::vector<NamedTable> tables = {};
+  std::vector<std::string> outputs = {};  ///< texts whose line breaks are kept: what a command printed
+  std::vector<Chart> figures = {};
+  std::vector<Finding> sections = {};
+  std::vector<std::filesystem::path> runs = {};  ///< the directories of the runs that were read
+  std::string origin = {};                       ///< when, by which command and version, and where all of it was made
+  /// Makes the HTML page, given the origin; empty: the page has notes, figures, tables and sections.
+  std::function<std::string(const std::string& origin)> page = {};
+};
+
+/// For a terminal; as Markdown and LaTeX (with the package booktabs); the tables with full precision, with commas, with
+/// tabs and as JSON; the figures; and all as a page. Whatever has no place in a form is a comment there: the origin is
+/// in every form.
+enum class Format { text, markdown, latex, csv, tsv, json, svg, png, html };
 
 /// The finding as the contents of a file. Throws Error for a format that it does not have: SVG without a figure, PNG
 /// unless its only figure is a map.
@@ -39,9 +54,9 @@ struct OutputFlags {
   std::vector<std::string> out;  ///< files, or "-" for standard output; empty: standard output
 
   void add_to(Cli& cli);
-  /// Prints the finding, or writes it to the files, each atomically. The format of a file is that of --format, or else
-  /// its ending.
-  void write(const Cli& cli, const Finding& finding) const;
+  /// Prints the finding, or writes it to the files, each atomically, with the command line as its origin. The format of
+  /// a file is that of --format, or else its ending.
+  void write(const Cli& cli, Finding finding) const;
 };
 
 }  // namespace fovea

@@ -49,17 +49,18 @@ Colour colour_of(double value, double full) {
   return mixed;
 }
 
-std::string png_file(const std::string& pixels, std::size_t width, std::size_t height) {
+std::string png_file(const std::string& pixels, std::size_t width, std::size_t height, const std::string& comment) {
   std::string lines;  // each with a 0 before it: no filter
   for (std::size_t y = 0; y < height; ++y) lines += '\0' + pixels.substr(y * width * 3, width * 3);
   const std::string header = big_endian(static_cast<std::uint32_t>(width)) +
                              big_endian(static_cast<std::uint32_t>(height)) + std::string{8, 2, 0, 0, 0};
-  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("IDAT", compressed(lines)) + chunk("IEND", "");
+  const std::string text = comment.empty() ? "" : chunk("iTXt", std::string("Comment\0\0\0\0\0", 12) + comment);
+  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + text + chunk("IDAT", compressed(lines)) + chunk("IEND", "");
 }
 
 }  // namespace
 
-std::string png(const HeadMaps& maps, int cell) {
+std::string png(const HeadMaps& maps, int cell, const std::string& comment) {
   const auto side = static_cast<std::size_t>(cell);
   const std::size_t rows = maps.queries.size(), columns = maps.keys.size(), panel = (columns + 1) * side;
   const std::size_t width = std::max<std::size_t>(maps.heads.size() * panel, side) - side, height = rows * side;
@@ -78,12 +79,7 @@ std::string png(const HeadMaps& maps, int cell) {
           pixels[(y * width + h * panel + x) * 3 + c] = static_cast<char>(std::lround(colour[c]));
       }
   }
-  return png_file(pixels, width, height);
-}
-
-std::string png(const HeatMap& map, int cell) {
-  return png(HeadMaps{.title = map.title, .queries = map.queries, .keys = map.keys, .heads = {{"map", map.values}}},
-             cell);
+  return png_file(pixels, width, height, comment);
 }
 
 }  // namespace fovea

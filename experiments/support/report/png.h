@@ -7,8 +7,7 @@
 namespace fovea {
 
 /// The bytes of a PNG file with the maps side by side. A cell is `cell` pixels wide and high. Colours are those of the
-/// light SVG: white to blue, negative values red, infinities and NaN grey.
-std::string png(const HeadMaps& maps, int cell = 16);
-std::string png(const HeatMap& map, int cell = 16);
+/// light SVG: white to blue, negative values red, infinities and NaN grey. `comment` is stored in the file.
+std::string png(const HeadMaps& maps, int cell = 16, const std::string& comment = "");
 
 }  // namespace fovea

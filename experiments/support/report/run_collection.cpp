@@ -186,23 +186,41 @@ std::vector<Json> starts_of(const fs::path& run) {
   return starts;
 }
 
-std::string origin_text(const std::vector<const RunResult*>& runs) {
-  std::set<std::string> dates, versions, machines;
-  for (const RunResult* run : runs)
-    for (const Json& start : starts_of(run->directory)) {
-      auto text = [&](const char* key) { return text_at(start, key); };
-      constexpr std::size_t length_of_date = 10;  // without the time
-      dates.insert(text("started").substr(0, length_of_date));
-      versions.insert(fmt::format("{} ({})", text("version"), text("commit")));
-      const std::string machine = text("machine"), processor = text("processor");  // a reduced record has no machine
-      machines.insert(machine.empty() ? processor : fmt::format("{} ({})", machine, processor));
-    }
+namespace {
+
+/// "2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on host (processor): translate --data ...". Of several commands
+/// only the number is given. Empty without starts.
+std::string summary_of(const std::vector<Json>& starts) {
+  std::set<std::string> dates, versions, machines, commands;
+  for (const Json& start : starts) {
+    auto text = [&](const char* key) { return text_at(start, key); };
+    constexpr std::size_t length_of_date = 10;  // without the time
+    dates.insert(text("started").substr(0, length_of_date));
+    versions.insert(fmt::format("{} ({})", text("version"), text("commit")));
+    const std::string machine = text("machine"), processor = text("processor");  // a reduced record has no machine
+    machines.insert(machine.empty() ? processor : fmt::format("{} ({})", machine, processor));
+    if (!text("command").empty()) commands.insert(text("command"));
+  }
   if (dates.empty()) return "";
   auto all = [](const std::set<std::string>& texts) {
     return listed(std::vector<std::string>(texts.begin(), texts.end()), ", ");
   };
-  return fmt::format("Made {}{} with fovea {} on {}.", *dates.begin(),
-                     dates.size() > 1 ? " to " + *dates.rbegin() : std::string(), all(versions), all(machines));
+  const std::string command = commands.size() == 1  ? ": " + *commands.begin()
+                              : commands.size() > 1 ? fmt::format(", by {} commands", commands.size())
+                                                    : "";
+  return fmt::format("{}{} with fovea {} on {}{}", *dates.begin(),
+                     dates.size() > 1 ? " to " + *dates.rbegin() : std::string(), all(versions), all(machines),
+                     command);
+}
+
+}  // namespace
+
+std::string origin_of(const std::vector<fs::path>& runs, const std::string& command) {
+  std::vector<Json> starts;
+  for (const fs::path& run : runs)
+    for (Json& start : starts_of(run)) starts.push_back(std::move(start));
+  return (starts.empty() ? "" : "Runs made " + summary_of(starts) + "\n") + "Printed " +
+         summary_of({start_entry(command)});
 }
 
 namespace {

@@ -56,9 +56,10 @@ std::string text_at(const Json& object, const std::string& key);
 /// file.
 std::vector<Json> starts_of(const std::filesystem::path& run);
 
-/// A sentence with dates, versions and machines of the runs: "Made 2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on
-/// host (processor)." Empty if no start of them is known.
-std::string origin_text(const std::vector<const RunResult*>& runs);
+/// Two lines with date, version, machine and command: of the making of the runs, as far as it is known, and of this
+/// process, which was started by `command`: "Runs made 2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on host
+/// (processor), by 3 commands".
+std::string origin_of(const std::vector<std::filesystem::path>& runs, const std::string& command);
 
 /// The options that differ between the rows: a column for each row, a line for each option. Empty if none differs.
 struct DifferingOptions {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "experiments/support/program/json_file.h"
-#include "experiments/support/report/table.h"
+#include "experiments/support/report/finding.h"
 #include "experiments/support/training/record.h"
 
 namespace fovea {
@@ -18,9 +18,13 @@ namespace fovea {
 /// Flags by their names without the dashes, in order: {"layers", "2"}. A flag without a value has an empty one.
 using FlagValues = std::vector<std::pair<std::string, std::string>>;
 
+/// The text with $NAME replaced by the variable, until none is left. Throws Error for a variable that is not there.
+std::string substituted(std::string text, const std::map<std::string, std::string>& variables);
 /// Parses flags. If a flag is given twice, the last value counts. $NAME is replaced by the variable.
 FlagValues flag_values(const std::string& flags, const std::map<std::string, std::string>& variables);
-/// The flags as on a command line, quoted for a shell where that is necessary.
+/// The flags as words of a command line: "--layers=2".
+std::vector<std::string> arguments_of(const FlagValues& flags);
+/// The flags as one text, quoted for a shell where that is necessary: "--layers 2".
 std::string flags_text(const FlagValues& flags);
 
 /// A way to train the models of a sheet, at three sizes: experiments/sheets/recipes.json.
@@ -56,6 +60,7 @@ struct Sheet {
     std::string part;                ///< the attention that $part stands for in metrics: "attention_2"
     std::vector<double> printed;     ///< the paper's numbers, one per printed column; NaN: not given
     bool is_cited = false;           ///< of another paper; never trained
+    int lead = 0;                    ///< ours are the scores of the first sentences of the inputs, this many; 0: no
     std::vector<std::string> tasks;  ///< empty: all
     std::vector<std::string> tiers;  ///< the tiers at which the row is trained; empty: all
   };
@@ -82,6 +87,8 @@ std::vector<std::string> sheet_names();
 /// itself.
 Sheet load_sheet(const std::string& name);
 std::string sheets_directory();
+/// The variables that all recipes, and the commands of items, have at a tier.
+const std::map<std::string, std::string>& variables_of(const std::string& tier);
 
 /// The flags of a row at a tier: those of the recipe, overridden by those of the row whose model is tested, overridden
 /// by the row's own.
@@ -90,14 +97,16 @@ FlagValues row_flags(const Sheet& sheet, const Sheet::Row& row, const Sheet::Tas
 /// The runs of each (row, task) of a sheet.
 using SheetRuns = std::map<std::pair<std::string, std::string>, std::vector<const RunResult*>>;
 
-/// Finds the row of every run. A run belongs to a row if, at one of the tiers, it agrees with the row in every option
-/// that any row of the sheet names, and in architecture and units; attentions are compared in a canonical form with all
-/// their options, layers and heads. Left out are runs without a row, runs that were tested on other examples than the
-/// first run of the same task, and runs that differ from a row's first run in more than the seed.
+/// Finds the row of every run. A run belongs to a row if its configuration agrees, at one of the tiers, with the one
+/// that the program makes of the row's flags, in every option that the flags of any row name, and in architecture and
+/// units; attentions are compared in a canonical form with all their options, layers and heads. The tier with whose
+/// recipe a run agrees most is tried first. Left out are runs without a row, runs that were tested on other examples
+/// than the first run of the same task, and runs that differ from a row's first run in more than the seed.
 SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& runs);
 
 /// An attention's specification in a form that is the same for all spellings of one attention in a model of this depth:
-/// sums sorted, defaults and layers=FIRST-LAST that cover every layer left out.
+/// sums sorted, defaults and layers=FIRST-LAST that cover every layer left out. Other layers are followed by the depth:
+/// the first of two is not the first of six.
 std::string canonical_attention(const std::string& specification, int layers);
 
 /// A number of a run by its name: a score or measurement of the first test set ("BLEU", "window"), "dev BLEU", the mean
@@ -105,6 +114,9 @@ std::string canonical_attention(const std::string& specification, int layers);
 /// length", "within 2: encoder.last.attention" (the percentage of an attention within a distance, with --spread; the
 /// layer is first, middle, which only stacks of three or more layers have, or last). NaN if the run does not have it.
 double measured(const RunResult& run, const std::string& metric);
+
+/// The table with its caption, and its claims as remarks.
+Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs);
 
 /// The sheet as the paper prints it: for each column the paper's numbers beside ours.
 Table sheet_table(const Sheet& sheet, const SheetRuns& runs);

@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/metrics/lead.h"
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/report/comparison_table.h"
 #include "experiments/support/report/sheet.h"
@@ -63,49 +64,50 @@ double within(const TestResult& test, const std::string& metric) {
                            : of_layers[of_layers.size() / 2 - 1];
 }
 
-/// Ours in the units of the column, a value for each run.
-std::vector<double> ours(const Sheet::Column& column, const Sheet::Row& row, const Runs& runs) {
+/// A run whose answers are the first sentences of the inputs, on the test examples of another run. A reduced record has
+/// no inputs, and gives none.
+RunResult lead_of(const RunResult& run, int sentences) {
+  RunResult result;
+  if (run.tests.empty() || !run.tests.front().known_key.empty()) return result;
+  TestResult& test = result.tests.emplace_back(
+      TestResult{.examples = run.tests.front().examples, .metrics = run.tests.front().metrics});
+  test.options = run.tests.front().options;
+  for (TestedExample& example : test.examples) example.hypothesis = lead(example.input, sentences);
+  return result;
+}
+
+/// Ours in the units of the column, a value for each run of the row.
+std::vector<double> ours(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column,
+                         const Sheet::Row& row) {
   std::string metric = column.metric;
   if (const std::size_t at = metric.find("$part"); at != std::string::npos) metric.replace(at, 5, row.part);
   std::vector<double> values;
-  for (const RunResult* run : runs) {
-    const double value = measured(*run, metric);
+  auto add = [&](const RunResult& run) {
+    const double value = measured(run, metric);
     if (!std::isnan(value)) values.push_back(column.factor * value);
-  }
+  };
+  if (row.lead == 0)
+    for (const RunResult* run : runs_of(runs, row.name, column.task)) add(*run);
+  else if (const Runs& plain = runs_of(runs, sheet.rows.front().name, column.task); !plain.empty())
+    add(lead_of(*plain.front(), row.lead));  // the same for all seeds
   return values;
 }
 
-/// The name of the data for readers: "generated", or the last part of the path.
-std::string name_of_data(const RunResult& run) {
-  const std::string data = run.configuration.value("data", "");
-  return data.starts_with("generated") ? "generated" : std::filesystem::path(data).filename().string();
-}
-
-/// The data of all runs of a task: "generated".
+/// The names of the data of all runs of a task, for readers: "generated", or the last part of the path.
 std::string data_of(const SheetRuns& runs, const std::string& task) {
   std::set<std::string> names;
   for (const auto& [key, all] : runs)
-    for (const RunResult* run : all)
-      if (key.second == task) names.insert(name_of_data(*run));
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
+    for (const RunResult* run : all) {
+      const std::string data = run->configuration.value("data", "");
+      if (key.second == task)
+        names.insert(data.starts_with("generated") ? "generated" : std::filesystem::path(data).filename().string());
+    }
+  return listed(std::vector<std::string>(names.begin(), names.end()), ", ");
 }
 
 bool have(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
-  return std::any_of(sheet.rows.begin(), sheet.rows.end(), [&](const Sheet::Row& row) {
-    return !ours(column, row, runs_of(runs, row.name, column.task)).empty();
-  });
-}
-
-/// Whether our data have the name of the paper's, as in the flags of the tier "paper".
-bool is_data_of_paper(const Sheet& sheet, const Sheet::Task& task, const std::string& our_data) {
-  const auto& tiers = sheet.recipe(task).tiers;
-  const auto paper = tiers.find("paper");
-  if (paper == tiers.end()) return false;
-  const FlagValues flags = flag_values(paper->second.flags, paper->second.variables);
-  return std::any_of(flags.begin(), flags.end(),
-                     [&](const auto& flag) { return flag.first == "data" && flag.second == our_data; });
+  return std::any_of(sheet.rows.begin(), sheet.rows.end(),
+                     [&](const Sheet::Row& row) { return !ours(sheet, runs, column, row).empty(); });
 }
 
 /// Whether a column p follows: only after the first score of a task.
@@ -156,7 +158,7 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
   for (const Sheet::Row& row : sheet.rows) {
     if (row.is_cited && !cites) table.rule();
     cites = row.is_cited;
-    std::vector<Cell> cells{row.is_cited ? row.name + " (cited)" : row.name};
+    std::vector<Cell> cells{row.is_cited && row.lead == 0 ? row.name + " (cited)" : row.name};
     std::size_t printed = 0;
     for (std::size_t c = 0; c < sheet.columns.size(); ++c) {
       const Sheet::Column& column = sheet.columns[c];
@@ -165,7 +167,7 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
         cells.push_back(printed < row.printed.size() ? Cell::number(row.printed[printed], column.decimals) : Cell());
         ++printed;
       }
-      const std::vector<double> values = ours(column, row, of_row);
+      const std::vector<double> values = ours(sheet, runs, column, row);
       const bool is_constant = column.metric == "parameters";  // the same for every seed
       if (shown[c])
         cells.push_back(is_constant ? Cell::number(mean(values), column.decimals)
@@ -181,18 +183,26 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
   return table;
 }
 
+Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs) {
+  Finding::NamedTable table{sheet.title, sheet_table(sheet, runs), sheet_caption(sheet, runs)};
+  for (const CheckedClaim& one : check_claims(sheet, runs))
+    table.remarks.push_back(
+        fmt::format("{}{}: {}", one.claim.is_required ? "must hold: " : "", one.claim.text,
+                    one.holds ? fmt::format("{} ({})", *one.holds ? "yes" : "no", one.numbers) : "not measured"));
+  return table;
+}
+
 std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
   std::string caption = sheet.about;
   std::set<std::size_t> seeds;
   for (const auto& [key, of_row] : runs) seeds.insert(of_row.size());
   for (const Sheet::Task& task : sheet.tasks) {
     const std::string our_data = data_of(runs, task.name);
-    if (our_data.empty() || is_data_of_paper(sheet, task, our_data)) continue;
-    caption += fmt::format(
-        " Our data{} are not the paper's: {} here, {} there; compare the order of the rows and their "
-        "distances, not the values.",
-        sheet.tasks.size() > 1 ? " of " + task.name : "", our_data, task.data);
+    if (!our_data.empty())
+      caption += fmt::format(" Data{}: {} here, {} in the paper.", sheet.tasks.size() > 1 ? " of " + task.name : "",
+                             our_data, task.data);
   }
+  if (!runs.empty()) caption += " Where the data differ, compare the order of the rows, not the values.";
   if (runs.empty()) return caption + " None of our runs belongs to a row.";
   caption +=
       seeds.size() == 1 && *seeds.begin() == 1 ? " Ours: one seed." : " Ours: mean ± standard deviation over seeds.";
@@ -224,7 +234,7 @@ Operand operand_of(const Sheet& sheet, const SheetRuns& runs, const std::string&
   const Sheet::Row& row = sheet.row(text.substr(open + 1, text.size() - open - 2));
   for (const Sheet::Column& column : sheet.columns)
     if (heading == column.heading || heading == column.task + " " + column.heading)
-      return {row.name, mean(ours(column, row, runs_of(runs, row.name, column.task)))};
+      return {row.name, mean(ours(sheet, runs, column, row))};
   fail("sheet '{}': '{}': there is no column '{}'", sheet.name, text, heading);
 }
 
@@ -274,7 +284,7 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
 std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::string& tier) {
   const std::string& plain = sheet.rows.front().name;
   for (const Sheet::Column& column : sheet.columns) {
-    const double value = mean(ours(column, sheet.rows.front(), runs_of(runs, plain, column.task)));
+    const double value = mean(ours(sheet, runs, column, sheet.rows.front()));
     const bool is_of_task =
         std::any_of(runs.begin(), runs.end(), [&](const auto& row) { return row.first.second == column.task; });
     const auto least = column.trained.find(tier);

@@ -364,6 +364,8 @@ std::string_view chart_style() {
 .cells path { stroke: var(--panel); stroke-width: .08; }
 .cells .missing { fill: var(--line); } .cells rect:hover { stroke: var(--ink); }
 .spread { stroke: var(--c1); stroke-width: 1.3; stroke-opacity: .75; } .center { fill: var(--c1); }
+.node { fill: var(--panel); stroke: var(--faint); } .leaf { stroke: var(--accent); stroke-width: 2; }
+.edge { fill: none; stroke: var(--faint); stroke-width: 1.3; }
 .marked { fill: none; stroke: var(--c1); stroke-width: 2; pointer-events: none; }
 )";
 }

@@ -31,11 +31,20 @@ std::vector<Box> load_boxes() {
         box.sheets.push_back(load_sheet(sheet));
       const Json commands = each.value("commands", Json::array());
       for (const Json& command : commands)
-        box.commands.push_back({command.at("run"), command.value("shows", std::vector<std::string>())});
+        box.commands.push_back({command.at("run"), command.value("shows", std::vector<std::string>()),
+                                command.value("tiers", std::vector<std::string>())});
       boxes.push_back(std::move(box));
     }
   });
   return boxes;
+}
+
+std::vector<BoxCommand> Box::commands_at(const std::string& tier) const {
+  std::vector<BoxCommand> chosen;
+  for (const BoxCommand& command : commands)
+    if (command.tiers.empty() || std::count(command.tiers.begin(), command.tiers.end(), tier) > 0)
+      chosen.push_back(command);
+  return chosen;
 }
 
 std::vector<Box> chosen_boxes(const std::vector<std::string>& ids) {
@@ -143,7 +152,7 @@ std::vector<std::string> NeededRuns::add(const Box& box) {
       for (const Sheet::Row& row : sheet.rows)
         if (is_trained(sheet, row, task))
           for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds) add(name_of(sheet, row, task, seed));
-  for (const BoxCommand& command : box.commands)
+  for (const BoxCommand& command : box.commands_at(tier_))
     for (const std::string& run : models_of(command)) add(run);
   return names;
 }
@@ -184,8 +193,7 @@ std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
   const fs::path here = directory(name);
   if (job.kind != RunJob::Kind::test && fs::exists(here / "config.json"))
     return {"--resume=" + here.string(), "--threads=1"};
-  std::vector<std::string> arguments;
-  for (const auto& [flag, value] : job.flags) arguments.push_back("--" + flag + (value.empty() ? "" : "=" + value));
+  std::vector<std::string> arguments = arguments_of(job.flags);
   if (job.kind == RunJob::Kind::test)
     arguments.insert(arguments.begin(), {"--model=" + directory(job.needs).string(), "--evaluate=test"});
   if (job.kind == RunJob::Kind::continuation) arguments.push_back("--init=" + directory(job.needs).string());
@@ -198,13 +206,17 @@ std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
 }
 
 std::vector<std::string> NeededRuns::arguments(const BoxCommand& command, const fs::path& box_directory) {
-  std::vector<std::string> words = words_of_command(command.text);
+  std::vector<std::string> words = words_of_command(substituted(command.text, variables_of(tier_)));
   for (std::string& word : words)
     for (const std::string& reference : references_of(word)) {
       const std::optional<std::string> run = first_run(reference);
-      if (!run && reference != "out") continue;  // braces of the program's own
+      const fs::path path = run                   ? directory(*run)
+                            : reference == "out"  ? box_directory
+                            : reference == "data" ? places_.data
+                                                  : fs::path();
+      if (path.empty()) continue;  // braces of the program's own
       const std::string placeholder = "{" + reference + "}";
-      word.replace(word.find(placeholder), placeholder.size(), (run ? directory(*run) : box_directory).string());
+      word.replace(word.find(placeholder), placeholder.size(), path.string());
     }
   return words;
 }

@@ -11,10 +11,12 @@
 
 namespace fovea {
 
-/// A command of a box. {SHEET/ROW} stands for the directory of that row's first run, {out} for the box's directory.
+/// A command of a box. {SHEET/ROW} stands for the directory of that row's first run, {out} for the box's directory,
+/// {data} for that of the public data, and $NAME for a variable of the tier.
 struct BoxCommand {
   std::string text;
   std::vector<std::string> shows;  ///< the output must contain each of these texts
+  std::vector<std::string> tiers;  ///< the tiers at which the command is run; empty: all
 };
 
 struct Box {
@@ -22,6 +24,9 @@ struct Box {
   std::string shows;  ///< what the item must show, for readers
   std::vector<Sheet> sheets;
   std::vector<BoxCommand> commands;
+
+  /// The commands that are run at a tier.
+  std::vector<BoxCommand> commands_at(const std::string& tier) const;
 };
 
 /// The directory of the reduced records that belong to the project: experiments/records.
@@ -60,6 +65,7 @@ class NeededRuns {
 
   const std::map<std::string, RunJob>& jobs() const { return jobs_; }
   const std::string& tier() const { return tier_; }
+  const Places& places() const { return places_; }
   /// The directory in which a run is made.
   std::filesystem::path directory(const std::string& name) const { return places_.out / "runs" / name; }
   /// The directory of a finished run or, if there is none, of its reduced record.

@@ -257,19 +257,24 @@ std::optional<RunResult> load_result(const fs::path& directory) {
   return result;
 }
 
+Json start_entry(const std::string& command, Device device) {
+  Json start{{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+             {"command", command},
+             {"directory", fs::current_path().string()},
+             {"version", version_text},
+             {"commit", commit_text},
+             {"machine", host_name()},
+             {"processor", processor_name()},
+             {"threads", omp_get_max_threads()}};
+  if (device != Device::cpu) start["gpu"] = kernels(device).describe();
+  return start;
+}
+
 void save_start(const fs::path& directory, const std::string& command, Device device) {
   const fs::path path = directory / "run.json";
   Json starts = fs::exists(path) ? load_json(path) : Json::array();
   require(starts.is_array(), "{}: not what a run writes: expected a list, found {}", path.string(), starts.type_name());
-  starts.push_back({{"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-                    {"command", command},
-                    {"directory", fs::current_path().string()},
-                    {"version", version_text},
-                    {"commit", commit_text},
-                    {"machine", host_name()},
-                    {"processor", processor_name()},
-                    {"threads", omp_get_max_threads()}});
-  if (device != Device::cpu) starts.back()["gpu"] = kernels(device).describe();
+  starts.push_back(start_entry(command, device));
   save_json(path, starts);
 }
 

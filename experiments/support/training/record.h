@@ -118,7 +118,10 @@ Json to_json(const RunResult& result);
 /// The CRC-32 of a file, in hexadecimal.
 std::string file_checksum(const std::filesystem::path& path);
 
-/// Adds an entry to run.json: time, command, version and machine of this start, and its GPU if `device` is one.
+/// The time, command, version and machine of this process, and its GPU if `device` is one.
+Json start_entry(const std::string& command, Device device = Device::cpu);
+
+/// Adds start_entry() to run.json.
 void save_start(const std::filesystem::path& directory, const std::string& command, Device device = Device::cpu);
 
 }  // namespace fovea

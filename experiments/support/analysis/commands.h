@@ -1,0 +1,36 @@
+/// The commands of `analyze`. Each declares its flags, parses the command line, and returns what it finds.
+#pragma once
+#include "experiments/support/report/finding.h"
+
+namespace fovea {
+
+class Cli;
+
+// What a model does with one sentence (sentence_findings.cpp)
+Finding attention_of_sentence(Cli& cli);  ///< maps or curves of an attention's quantities; a page of all attentions
+Finding row_of_attention(Cli& cli);       ///< energies, bias and weights of one query. Yang et al. 2018, figure 1
+Finding decoding_steps(Cli& cli);         ///< gate, focus, window of each step. Shu & Nakayama 2017, figure 1
+Finding alignments(Cli& cli);             ///< weights with gold links, error rates. Luong et al. 2015, figure 7
+Finding masks(Cli& cli);                  ///< of self-attention, mask attention, FFN. Fan et al. 2021, figure 1
+
+// Distributions over sentences (distributions.cpp)
+Finding widths(Cli& cli);  ///< centers and widths of each layer and head. Yang et al. 2018, figures 2 and 3
+Finding mass(Cli& cli);    ///< the attention within distances, of all layers. Fan et al. 2021, table 5
+
+// Scores of finished runs (score_findings.cpp)
+Finding scores_by_length(Cli& cli);
+Finding ngram_gaps(Cli& cli);  ///< Yang et al. 2018, figure 4
+Finding trade_off(Cli& cli);   ///< over the values of an option at test time. Shu & Nakayama 2017, figure 3
+
+Finding model_description(Cli& cli);  ///< sub-layers, equations, parameters. Fan et al. 2021, figure 2
+
+// Small computations without a run (demonstrations.cpp, identities.cpp)
+Finding window_demonstration(Cli& cli);    ///< the mask between two pointers. Nguyen et al. 2020, figures 1 and 2
+Finding flexible_demonstration(Cli& cli);  ///< one step with a threshold. Shu & Nakayama 2017, figure 2
+Finding location_demonstration(Cli& cli);  ///< mean, Laplace and Gaussian weights. Watson 2019
+Finding identities(Cli& cli);              ///< statements of the papers, both sides computed
+
+/// The specification with the option set in every method that has it; empty if none has.
+std::string with_option(const std::string& specification, const std::string& name, const std::string& value);
+
+}  // namespace fovea

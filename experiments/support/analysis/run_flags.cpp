@@ -1,0 +1,59 @@
+#include "experiments/support/analysis/run_flags.h"
+
+#include "experiments/support/text/number.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+RunFlags::RunFlags(Cli& cli, bool several) : several_(several) {
+  several ? cli.option("RUNS", given_, "directories of trained runs")
+          : cli.option("RUN", given_, "the directory of a trained run");
+}
+
+void RunFlags::add_set(Cli& cli) { cli.choice("--set", part, named_parts, "the part of the run's data that is read"); }
+
+void RunFlags::add_sentences(Cli& cli) {
+  add_set(cli);
+  cli.option("--sentences", most_sentences, "number of sentences that are read, the first ones; 0: all").at_least(0);
+}
+
+void RunFlags::add_sentence(Cli& cli) {
+  cli.option("--sentence", sentence,
+             "number of the sentence in its set, from 0; crossing: the first whose gold links cross; median, longest: "
+             "the first of that length");
+}
+
+void RunFlags::add_place(Cli& cli) {
+  cli.option("--place", attention.place,
+             "encoder or decoder: self-attention; cross: over the source; any: the first of cross, encoder and decoder "
+             "whose attention is not plain")
+      .one_of({"any", "encoder", "decoder", "cross"});
+  cli.option("--layer", attention.layer, "the layer, counted from 1").at_least(1);
+  cli.option("--sub-layer", attention.number,
+             "which attention of a layer that has several at this place, counted from 1")
+      .at_least(1);
+}
+
+void RunFlags::add_head(Cli& cli) { cli.option("--head", head, "the head, counted from 1; mean; or all"); }
+
+Runs RunFlags::all() const {
+  require(!given_.empty(), "{}",
+          several_ ? "RUNS, the directories of one or more trained runs, are missing"
+                   : "RUN, the directory of a trained run, is missing");
+  return {given_.begin(), given_.end()};
+}
+
+std::filesystem::path RunFlags::one() const {
+  const Runs runs = all();
+  require(runs.size() == 1, "'{}': this command reads one run only", runs.back().string());
+  return runs.front();
+}
+
+std::optional<std::int64_t> RunFlags::chosen_head() const {
+  if (head == "all") return {};
+  const std::optional<std::int64_t> one = number<std::int64_t>(head);
+  require(head == "mean" || (one && *one >= 1), "--head '{}': expected a number from 1, mean or all", head);
+  return head == "mean" ? 0 : *one;
+}
+
+}  // namespace fovea

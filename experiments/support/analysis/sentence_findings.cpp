@@ -1,0 +1,372 @@
+// What attentions do with one sentence.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include <fmt/core.h>
+
+#include "experiments/support/analysis/attention_page.h"
+#include "experiments/support/analysis/commands.h"
+#include "experiments/support/analysis/finding_parts.h"
+#include "experiments/support/metrics/alignment.h"
+#include "experiments/support/metrics/statistics.h"
+#include "experiments/support/program/terminal.h"
+#include "experiments/support/report/attention_pictures.h"
+#include "experiments/support/report/comparison_table.h"
+#include "experiments/support/sequence/word_alignment.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace {
+
+using Path = std::filesystem::path;
+
+std::string words_of(const SentenceView& sentence) { return shortened(sentence.text(), 160); }
+
+/// The quantities of an attention that `what` names: the name of a quantity; pointers (both ends of a window), window
+/// (window, window_factor, or the first and last key) or mask (mask, window, or the keys that are seen). Throws Error
+/// and lists the known names.
+std::vector<const ViewedQuantity*> quantities_of(const AttentionView& view, const std::string& what) {
+  std::vector<std::vector<std::string>> choices{{what}};  // the first that is there
+  if (what == "pointers") choices = {{"left_pointer", "right_pointer"}};
+  if (what == "window") choices = {{"window"}, {"window_factor"}, {"first_key", "last_key"}, {"seen"}};
+  if (what == "mask") choices = {{"mask"}, {"window"}, {"seen"}};
+  for (const std::vector<std::string>& names : choices) {
+    std::vector<const ViewedQuantity*> found;
+    for (const std::string& name : names) found.push_back(view.find(name));
+    if (std::count(found.begin(), found.end(), nullptr) == 0) return found;
+  }
+  return {&view.at(choices.front().front())};
+}
+
+std::vector<std::int64_t> heads_of(const ViewedQuantity& quantity, std::optional<std::int64_t> head) {
+  if (head) return {*head};
+  std::vector<std::int64_t> all(static_cast<std::size_t>(quantity.heads));
+  std::iota(all.begin(), all.end(), 1);
+  return all;
+}
+
+/// A table of pairs: a row for each query, a column for each key.
+Table table_of_pairs(const AttentionView& view, const std::vector<double>& values) {
+  Columns columns;
+  for (std::size_t j = 0; j < view.keys.size(); ++j) {
+    auto& [heading, column] = columns.emplace_back(fmt::format("{} {}", j, view.keys[j]), std::vector<double>());
+    for (std::size_t i = 0; i < view.queries.size(); ++i) column.push_back(values[i * view.keys.size() + j]);
+  }
+  return table_of_tokens("query", view.queries, columns);
+}
+
+Chart figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, std::optional<std::int64_t> head) {
+  const std::string title = fmt::format("{}: {}", view.title(), spaced(quantity.name));
+  if (!head) {
+    HeadMaps maps = head_maps(view, quantity, heads_of(quantity, {}));
+    maps.title = title;
+    return maps;
+  }
+  return HeatMap{.title = title + ", " + head_name(*head),
+                 .queries = picture_labels(view.queries),
+                 .keys = picture_labels(view.keys),
+                 .values = view.head(quantity, *head)};
+}
+
+/// Maps, or curves over the queries, of some quantities of one attention. `head`: counted from 1; 0: their mean; empty:
+/// all heads.
+Finding finding_of(const AttentionView& view, const std::string& what, std::optional<std::int64_t> head) {
+  Finding finding{.title = fmt::format("{}: {}", view.title(), what), .notes = {view.method}};
+  for (const ViewedQuantity* quantity : quantities_of(view, what)) {
+    if (quantity->of_pairs) {
+      for (std::int64_t h : heads_of(*quantity, head))
+        finding.tables.push_back(
+            {spaced(quantity->name) + ", " + head_name(h), table_of_pairs(view, view.head(*quantity, h))});
+      finding.figures.push_back(figure_of_pairs(view, *quantity, head));
+      continue;
+    }
+    LineChart chart = head_curves(view, *quantity, heads_of(*quantity, head));
+    chart.title = view.title() + ": " + chart.title;
+    Columns columns;
+    for (std::int64_t h : heads_of(*quantity, head)) columns.emplace_back(head_name(h), view.head(*quantity, h));
+    finding.tables.push_back({spaced(quantity->name), table_of_tokens("query", view.queries, columns)});
+    finding.figures.push_back(chart);
+  }
+  return finding;
+}
+
+/// --text, --target
+struct OwnText {
+  std::optional<std::string> text, target;
+
+  void add_to(Cli& cli) {
+    cli.option("--text", text, "a sentence of your own, in words as the training data have them");
+    cli.option("--target", target, "with --text: its translation or summary; without it, the model's own");
+  }
+  /// The own text, or the chosen sentence and those after it, `count` in all.
+  std::vector<SentenceView> views(const RunFlags& flags, std::size_t count = 1) const {
+    require(text || !target, "--target: only with --text");
+    const auto run = flags.open();
+    if (text) return {run->text(*text, target)};
+    const std::size_t first = run->number_of(flags.sentence);
+    std::vector<SentenceView> views;
+    for (std::size_t k = first; k < std::min(first + count, run->size()); ++k) views.push_back(run->sentence(k));
+    return views;
+  }
+};
+
+/// The quantities that there are.
+Table list_of(const SentenceView& sentence) {
+  Table table({"attention", "method", "quantity", "heads", "a number for each"});
+  for (const AttentionView& view : sentence.attentions)
+    for (const ViewedQuantity& each : view.quantities)
+      table.row({view.title(), view.method, each.name, each.heads, each.of_pairs ? "query and key" : "query"});
+  return table;
+}
+
+}  // namespace
+
+Finding attention_of_sentence(Cli& cli) {
+  RunFlags flags(cli, false);
+  OwnText own;
+  std::string what = "weights";
+  std::int64_t page_sentences = 5;
+  flags.add_set(cli), flags.add_sentence(cli), cli.add(own), flags.add_place(cli), flags.add_head(cli);
+  cli.option("--what", what,
+             "weights; scores, bias and logits (before the normaliser); window, mask, pointers, center, width, focus, "
+             "gate; or the name of any quantity that the method computes: list prints the names");
+  cli.option("--page-sentences", page_sentences, "number of sentences of an html page").range(1, 1000);
+  cli.parse();
+  const SentenceView shown = own.views(flags)[0];
+  Finding finding{.title = "Quantities of the attentions", .tables = {{"", list_of(shown)}}};
+  if (what != "list") finding = finding_of(shown.chosen(flags.attention), what, flags.chosen_head());
+  finding.notes.push_back(shown.text());
+  finding.runs = {flags.one()};
+  finding.page = [=](const std::string& origin) {
+    std::optional<std::int64_t> first;
+    if (!own.text) first = flags.open()->number_of(flags.sentence);
+    return attention_page(fmt::format("Attention of {} ({})", title_of_run(flags.one()), flags.one().string()), origin,
+                          first ? own.views(flags, std::size_t(page_sentences)) : std::vector{shown}, first);
+  };
+  return finding;
+}
+
+namespace {
+
+/// The softmax of one head's scores over the keys that the query sees.
+std::vector<double> softmax_of_seen(const std::vector<double>& scores, const std::vector<double>& seen) {
+  std::vector<double> weights(scores.size(), 0);
+  double largest = -HUGE_VAL, sum = 0;
+  for (std::size_t j = 0; j < scores.size(); ++j)
+    if (seen[j] > 0) largest = std::max(largest, scores[j]);
+  for (std::size_t j = 0; j < scores.size(); ++j) sum += weights[j] = seen[j] > 0 ? std::exp(scores[j] - largest) : 0;
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+}  // namespace
+
+Finding row_of_attention(Cli& cli) {
+  RunFlags flags(cli, false);
+  OwnText own;
+  std::int64_t query = 0;
+  flags.head = "1";
+  flags.add_set(cli), flags.add_sentence(cli), cli.add(own), flags.add_place(cli), flags.add_head(cli);
+  cli.option("--query", query, "number of the query, from 0").at_least(0);
+  cli.parse();
+  const SentenceView shown = own.views(flags)[0];
+  const AttentionView& view = shown.chosen(flags.attention);
+  const std::int64_t head = flags.chosen_head().value_or(0);
+  const std::size_t I = view.queries.size(), J = view.keys.size();
+  require(query >= 0 && query < std::int64_t(I), "--query {}: the sentence has {} queries, counted from 0", query, I);
+  const auto row = [&](const char* name, std::int64_t h) {
+    const std::vector<double> all = view.head(view.at(name), h);
+    const auto begin = all.begin() + query * static_cast<std::ptrdiff_t>(J);
+    return std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(J));
+  };
+  const std::vector<double> scores = row("scores", head), bias = row("bias", head), weights = row("weights", head);
+  // The weights of several heads are averaged, and so are their softmaxes: that of mean scores would be another thing.
+  const std::vector<std::int64_t> heads =
+      heads_of(view.at("scores"), head > 0 ? std::optional(head) : std::optional<std::int64_t>());
+  std::vector<double> plain(J, 0);
+  for (std::int64_t h : heads) {
+    const std::vector<double> of_head = softmax_of_seen(row("scores", h), row("seen", h));
+    for (std::size_t j = 0; j < J; ++j) plain[j] += of_head[j] / double(heads.size());
+  }
+  return {
+      .title =
+          fmt::format("{}, {}, query {} “{}”", view.title(), head_name(head), query, view.queries[std::size_t(query)]),
+      .notes = {view.method},
+      .tables = {{"",
+                  table_of_tokens(
+                      "key", view.keys,
+                      {{"energy", scores}, {"softmax of energies", plain}, {"bias", bias}, {"revised weight", weights}},
+                      4)}},
+      .figures = {LineChart{.title = "Bias of the energies", .x = {"key"}, .series = {curve_of("", bias)}},
+                  LineChart{.title = "Original and revised distribution",
+                            .x = {"key"},
+                            .series = {curve_of("original", plain, true), curve_of("revised", weights)}}},
+      .runs = {flags.one()}};
+}
+
+// ---- Decoding steps
+
+namespace {
+
+/// The names and mean-of-heads values of all quantities with a number for each query, and the size of a hard window.
+Columns query_quantities(const AttentionView& view) {
+  Columns found;
+  for (const ViewedQuantity& quantity : view.quantities)
+    if (!quantity.of_pairs) found.emplace_back(spaced(quantity.name), view.head(quantity, 0));
+  const ViewedQuantity *first = view.find("first_key"), *last = view.find("last_key");
+  if (!first || !last) return found;
+  std::vector<double> from = view.head(*first, 0), size = view.head(*last, 0);
+  for (std::size_t i = 0; i < size.size(); ++i) size[i] += 1 - from[i];
+  found.emplace_back("window size", size);
+  return found;
+}
+
+}  // namespace
+
+Finding decoding_steps(Cli& cli) {
+  RunFlags flags(cli, false);
+  flags.add_sentences(cli), flags.add_sentence(cli), flags.add_place(cli);
+  cli.parse();
+  const SentenceView shown = flags.open()->chosen_sentence(flags.sentence);
+  const AttentionView& view = shown.chosen(flags.attention);
+  Columns columns = query_quantities(view);
+  const std::vector<double> weights = view.head(view.quantities.front(), 0);
+  std::vector<double> peaks;  // the most attended key
+  for (auto row = weights.begin(); row < weights.end(); row += std::ptrdiff_t(view.keys.size()))
+    peaks.push_back(double(std::max_element(row, row + std::ptrdiff_t(view.keys.size())) - row));
+  columns.emplace_back("peak", peaks);
+  const Samples means = samples_of(flags, 0, 0, "such steps", [&](const auto& each, std::int64_t) {
+    Columns found;
+    if (each.title() != view.title()) return found;
+    for (const auto& [name, values] : query_quantities(each)) found.emplace_back(name, std::vector{mean(values)});
+    found.emplace_back("source length", std::vector{double(each.keys.size())});
+    return found;
+  });
+  Finding finding{.title = fmt::format("{}, step by step", view.title()),
+                  .notes = {view.method, words_of(shown)},
+                  .tables = {{"steps of the sentence", table_of_tokens("step", view.queries, columns)},
+                             {fmt::format("means over {} sentences", means.sentences), table_of(means, 3)}},
+                  .figures = {figure_of_pairs(view, view.quantities.front(), 0)},
+                  .runs = {flags.one()}};
+  LineChart positions{.title = "Positions among the keys", .x = {"step"}};
+  for (const auto& [name, values] : columns) {
+    if (name == "focus" || name == "center" || name.ends_with(" key") || name == "peak")
+      positions.series.push_back(curve_of(name, values, name == "peak"));
+    else
+      finding.figures.emplace_back(LineChart{.title = name, .x = {"step"}, .series = {curve_of("", values)}});
+  }
+  finding.figures.emplace_back(positions);
+  return finding;
+}
+
+// ---- Alignments
+
+namespace {
+
+/// The last attention over the source, which error rates are computed from. Throws Error if there is none.
+const AttentionView& last_over_source(const SentenceView& sentence, const Path& run) {
+  const AttentionView* last = nullptr;
+  for (const AttentionView& view : sentence.attentions)
+    if (view.place == Place::cross) last = &view;
+  require(last, "{}: its model has no attention over a source", run.string());
+  return *last;
+}
+
+/// The links by the weights [I, J] of a sentence whose tokens are words, with </s> behind both sides.
+std::set<Link> links_by_weights(const std::vector<double>& weights, std::size_t I, std::size_t J) {
+  std::vector<std::vector<float>> attention;
+  std::vector<std::int64_t> sources(J - 1), targets(I - 1);
+  std::iota(sources.begin(), sources.end(), 0), std::iota(targets.begin(), targets.end(), 0);
+  for (std::size_t i = 0; i < I; ++i)
+    attention.emplace_back(weights.begin() + std::ptrdiff_t(i * J), weights.begin() + std::ptrdiff_t((i + 1) * J));
+  return word_links(attention, sources, targets);
+}
+
+/// The map with 1 at the gold links, which are marked, and 0 elsewhere.
+HeatMap gold_map(HeatMap map) {
+  map.title = "gold";
+  std::fill(map.values.begin(), map.values.end(), 0);
+  for (const auto& [i, j] : map.marked) map.values[std::size_t(i) * map.keys.size() + std::size_t(j)] = 1;
+  return map;
+}
+
+}  // namespace
+
+Finding alignments(Cli& cli) {
+  RunFlags flags(cli, true);
+  flags.add_set(cli), flags.add_sentence(cli);
+  cli.parse();
+  const Runs runs = flags.all();
+  const std::vector<std::string> titles = titles_of(runs);
+  Table table({"run", "links", "AER of the sentence", "AER of the test set"});
+  Finding finding{.title = "Alignment by attention", .runs = runs};
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const auto run = AnalyzedRun::open(runs[r], flags.part);
+    const SentenceView shown = run->chosen_sentence(flags.sentence);
+    const AttentionView& view = last_over_source(shown, runs[r]);
+    const std::vector<double> weights = view.head(view.quantities.front(), 0);
+    const std::size_t I = view.queries.size(), J = view.keys.size();
+    const bool are_words =
+        split_words(shown.pair.source).size() + 1 == J && split_words(shown.pair.target).size() + 1 == I;
+    const GoldAlignment gold = parse_alignment(shown.pair.alignment);
+    std::vector<Cell> row{titles[r], {}, {}, {}};
+    HeatMap map{.title = titles[r],
+                .queries = picture_labels(view.queries),
+                .keys = picture_labels(view.keys),
+                .values = weights,
+                .low = 0.0,
+                .high = 1.0};
+    if (are_words) {
+      const std::set<Link> links = links_by_weights(weights, I, J);
+      row[1] = alignment_text(links);
+      if (!gold.possible.empty()) row[2] = Cell::number(alignment_error_rate(alignment_statistics(links, gold)), 3);
+      for (const Link& link : gold.possible) map.marked.emplace_back(int(link.target), int(link.source));
+    }
+    if (const auto result = load_result(runs[r]); result && !result->tests.empty())
+      row[3] = Cell::number(measured_value(result->tests.front(), "AER"), 3);
+    table.row(row);
+    finding.figures.push_back(map);
+    if (r + 1 < runs.size()) continue;
+    finding.notes = {words_of(shown), gold.possible.empty() ? "There are no gold links for this sentence."
+                                                            : "Gold links: " + alignment_text(gold.sure) +
+                                                                  "; they are outlined where tokens are words."};
+    if (!gold.possible.empty() && are_words) finding.figures.push_back(gold_map(map));
+  }
+  finding.tables = {{"", table}};
+  return finding;
+}
+
+// ---- Masks
+
+Finding masks(Cli& cli) {
+  RunFlags flags(cli, false);
+  flags.add_set(cli), flags.add_sentence(cli);
+  cli.parse();
+  const SentenceView shown = flags.open()->chosen_sentence(flags.sentence);
+  for (const AttentionView& view : shown.attentions) {
+    const ViewedQuantity* mask = view.find("mask");
+    if (!mask || view.place == Place::cross) continue;
+    const std::size_t n = view.queries.size();
+    HeadMaps maps{.title = "Masks M", .queries = picture_labels(view.queries), .keys = picture_labels(view.keys)};
+    maps.heads.push_back({.name = "SAN", .values = std::vector<double>(n * n, 1)});
+    for (std::int64_t h = 1; h <= mask->heads; ++h)
+      maps.heads.push_back({.name = fmt::format("{}, head {}", view.method, h), .values = view.head(*mask, h)});
+    std::vector<double> identity(n * n, 0);
+    for (std::size_t i = 0; i < n; ++i) identity[i * n + i] = 1;
+    maps.heads.push_back({.name = "FFN", .values = identity});
+    Finding finding{.title = fmt::format("Masks: SAN, {} ({}), FFN", view.method, view.title()),
+                    .notes = {words_of(shown)},
+                    .runs = {flags.one()}};
+    for (const HeadMaps::Head& head : maps.heads)
+      finding.tables.push_back({head.name, table_of_pairs(view, head.values)});
+    finding.figures = {maps};
+    return finding;
+  }
+  fail("{}: none of its self-attentions has a mask, as dman and sman have", flags.one().string());
+}
+
+}  // namespace fovea

@@ -1,0 +1,254 @@
+#include "experiments/support/reproduce/items.h"
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <list>
+#include <set>
+
+#include <fmt/core.h>
+
+#include "experiments/support/program/interrupt.h"
+#include "experiments/support/program/progress.h"
+#include "experiments/support/text/words.h"
+#include "experiments/version.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The file beside a command's output that says which command ended how.
+fs::path status_file(const Call& call) { return fs::path(call.output).replace_extension(".json"); }
+
+fs::path log_of(const NeededRuns& needed, const std::string& run) {
+  return needed.places().out / "logs" / (run + ".txt");
+}
+
+}  // namespace
+
+std::vector<Item> chosen_items(NeededRuns& needed, const std::vector<std::string>& ids) {
+  std::vector<Item> items;
+  for (const Box& box : chosen_boxes(ids)) {
+    Item item{box, needed.add(box), needed.places().out / "items" / box.id, {}};
+    for (const BoxCommand& command : box.commands_at(needed.tier())) {
+      const std::string number = std::to_string(item.steps.size() + 1);
+      const std::vector<std::string> models = needed.models_of(command);
+      const bool lacks_one = std::any_of(models.begin(), models.end(), [&](const std::string& run) {
+        return needed.is_finished(run) && !needed.has_model(run);
+      });
+      item.steps.push_back(
+          {{box.id + " " + number, needed.arguments(command, item.directory), item.directory / (number + ".txt")},
+           command,
+           !lacks_one});
+    }
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+bool is_done(const NeededRuns& needed, const Item& item, const Step& step) {
+  const fs::path file = status_file(step.call);
+  if (!fs::exists(file)) return false;
+  const Json json = load_json(file);
+  const bool is_older = std::any_of(item.runs.begin(), item.runs.end(), [&](const std::string& run) {
+    const fs::path result = needed.record(run) / "result.json";
+    return fs::exists(result) && fs::last_write_time(result) > fs::last_write_time(file);
+  });
+  return !is_older && json.value("command", "") == command_line(step.call.words) &&
+         json.value("commit", "") == commit_text && json.value("status", 1) == 0;
+}
+
+std::string command_line(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + quoted_for_shell(word);
+  return text;
+}
+
+// ---- Running
+
+namespace {
+
+/// A call that can be made when is_ready() holds.
+struct Task {
+  Call call;
+  std::function<bool()> is_ready;
+};
+
+/// Makes the calls, each when it is ready, and leaves out those that never are.
+void run_all(const std::string& title, const char* unit, int jobs, const std::vector<Task>& tasks,
+             const std::function<void(const Call&, int status, Progress&)>& ended) {
+  if (tasks.empty()) return;
+  Progress::Options shown;
+  shown.unit = unit;
+  Progress progress(title, std::ssize(tasks), shown);
+  std::list<const Task*> waiting;
+  for (const Task& task : tasks) waiting.push_back(&task);
+  auto next = [&]() -> const Call* {
+    const auto ready = std::find_if(waiting.begin(), waiting.end(), [](const Task* task) { return task->is_ready(); });
+    if (ready == waiting.end()) return nullptr;
+    const Task* task = *ready;
+    waiting.erase(ready);
+    return &task->call;
+  };
+  run_calls(jobs, next, [&](const Call& call, int status) {
+    progress.advance();
+    if (!interrupted()) ended(call, status, progress);
+  });
+  progress.finish();
+  if (interrupted()) throw Interrupted("stopped; the same command continues");
+}
+
+}  // namespace
+
+void make_runs(const NeededRuns& needed, int jobs) {
+  std::set<std::string> missing;
+  std::function<void(const std::string&)> add = [&](const std::string& name) {
+    missing.insert(name);
+    const std::string& needs = needed.jobs().at(name).needs;
+    if (!needs.empty() && !needed.has_model(needs)) add(needs);
+  };
+  for (const auto& [name, job] : needed.jobs())
+    if (!needed.is_finished(name)) add(name);
+  std::vector<Task> tasks;
+  for (const std::string& name : missing) {
+    const RunJob& job = needed.jobs().at(name);
+    const fs::path directory = needed.directory(name);
+    if (job.kind == RunJob::Kind::test || !fs::exists(directory / "config.json"))
+      fs::remove_all(directory);  // what an interrupted start left
+    std::vector<std::string> words = needed.arguments(name);
+    words.insert(words.begin(), job.program);
+    tasks.push_back({{name, std::move(words), log_of(needed, name)},
+                     [&needed, &job] { return job.needs.empty() || needed.has_model(job.needs); }});
+  }
+  run_all("training and testing", "runs", jobs, tasks, [](const Call& call, int status, Progress& progress) {
+    if (status != 0) progress.print(fmt::format("{}: failed, see {}", call.name, call.output.string()));
+  });
+}
+
+void run_steps(const NeededRuns& needed, const std::vector<Item>& items, int jobs) {
+  std::vector<Task> tasks;
+  for (const Item& item : items) {
+    const bool has_all = std::all_of(item.steps.begin(), item.steps.end(),
+                                     [&](const Step& step) { return !step.has_models || is_done(needed, item, step); });
+    if (has_all) continue;
+    fs::remove_all(item.directory);  // commands refuse to overwrite what they wrote before
+    fs::path before;                 // the status of the item's step before
+    for (const Step& step : item.steps) {
+      if (!step.has_models) continue;
+      tasks.push_back({step.call, [before] { return before.empty() || fs::exists(before); }});
+      before = status_file(step.call);
+    }
+  }
+  run_all("analysing", "commands", jobs, tasks, [](const Call& call, int status, Progress&) {
+    save_json(status_file(call), {{"command", command_line(call.words)}, {"status", status}, {"commit", commit_text}});
+  });
+}
+
+// ---- Reporting
+
+std::vector<std::string> problems_of(NeededRuns& needed, const Item& item) {
+  std::vector<std::string> problems;
+  for (const std::string& run : item.runs)
+    if (!needed.is_finished(run))
+      problems.push_back(fmt::format("{} has no result, see {}", run, log_of(needed, run).string()));
+    else if (const std::string failure = needed.failure(run); !failure.empty())
+      problems.push_back(fmt::format("{} failed: {}", run, failure));
+  for (const Sheet& sheet : item.box.sheets) {
+    const SheetRuns runs = needed.finished(sheet);
+    if (const std::string why = untrained(sheet, runs, needed.tier()); !why.empty())
+      problems.push_back("untrained: " + why);
+    for (const CheckedClaim& one : check_claims(sheet, runs))
+      if (one.claim.is_required && one.holds != true)
+        problems.push_back(one.holds ? fmt::format("must hold, and does not: {} ({})", one.claim.text, one.numbers)
+                                     : fmt::format("must hold, and is not measured: {}", one.claim.text));
+  }
+  for (const Step& step : item.steps) {
+    if (!step.has_models) continue;
+    if (!is_done(needed, item, step)) {
+      problems.push_back("failed: " + step.command.text);
+      continue;
+    }
+    const std::string output = contents(step.call.output);
+    for (const std::string& text : step.command.shows)
+      if (output.find(text) == std::string::npos)
+        problems.push_back(fmt::format("'{}' is not in the output of {}", text, step.command.text));
+  }
+  return problems;
+}
+
+namespace {
+
+/// The first lines of a command's output, and where the others are.
+std::string beginning(const fs::path& output, const fs::path& from) {
+  constexpr std::size_t most_lines = 40;
+  const std::string text = contents(output);
+  std::size_t at = 0;
+  for (std::size_t line = 0; line < most_lines && at < text.size(); ++line)
+    at = std::min(text.find('\n', at), text.size()) + 1;
+  if (at >= text.size()) return text;
+  return fmt::format("{}... (all lines: {})\n", text.substr(0, at), fs::relative(output, from).string());
+}
+
+std::vector<Chart> figures_of(const Item& item, const fs::path& from) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(item.directory, none))
+    if (entry.path().extension() == ".svg") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::vector<Chart> figures;
+  for (const fs::path& file : files) {
+    const std::string svg = contents(file);
+    figures.push_back(Picture{svg.substr(std::min(svg.find("<svg"), svg.size())), fs::relative(file, from).string()});
+  }
+  return figures;
+}
+
+Finding section_on(NeededRuns& needed, const Item& item, const std::vector<std::string>& problems) {
+  const fs::path& out = needed.places().out;
+  Finding section{.title = item.box.id, .subtitle = item.box.title};
+  section.notes.push_back(problems.empty() ? "State: done." : "State: not done.");
+  for (const std::string& problem : problems) section.notes.push_back("Problem: " + problem + ".");
+  if (!item.box.shows.empty()) section.notes.push_back("Must show: " + item.box.shows);
+  for (const Sheet& sheet : item.box.sheets) section.tables.push_back(table_of(sheet, needed.finished(sheet)));
+  for (const Step& step : item.steps) {
+    const std::string line = command_line(step.call.words);
+    if (step.has_models)
+      section.outputs.push_back(fmt::format("$ {}\n{}", line, beginning(step.call.output, out)));
+    else
+      section.notes.push_back("Not run, because the records do not have the trained model: " + line);
+  }
+  section.figures = figures_of(item, out);
+  return section;
+}
+
+}  // namespace
+
+Finding report_on(NeededRuns& needed, const std::vector<Item>& items,
+                  const std::vector<std::vector<std::string>>& problems) {
+  Finding report{.title = "Tables and figures of the papers", .subtitle = "tier " + needed.tier()};
+  Table summary({"item", "", "state"});
+  for (std::size_t k = 0; k < items.size(); ++k) {
+    const Box& box = items[k].box;
+    summary.row({box.id, box.title, problems[k].empty() ? "done" : problems[k].front()});
+    report.sections.push_back(section_on(needed, items[k], problems[k]));
+  }
+  const auto done =
+      std::count_if(problems.begin(), problems.end(), [](const auto& of_item) { return of_item.empty(); });
+  report.notes = {fmt::format(
+      "{} of {} items are done at the tier '{}'. Data and sizes are not the papers': compare the order of rows and "
+      "the distances between them, not values. 'Must hold' fails an item; other statements are expectations, "
+      "printed with what was measured.",
+      done, items.size(), needed.tier())};
+  for (const RunResult* run : needed.read_runs()) report.runs.push_back(run->directory);
+  report.tables = {{"", summary}};
+  return report;
+}
+
+}  // namespace fovea
