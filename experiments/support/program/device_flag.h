@@ -36,6 +36,9 @@ inline Device started_device(const Cli& cli, const std::string& value) {
     kernels(device);
     return device;
   } catch (const Error& error) {
+    const int processes = processes_on_this_machine();
+    if (processes > 1 && value == "cuda")
+      fail("{}; each of the {} processes on this machine needs one", error.what(), processes);
     const std::string& file = cli.origin_of("--device");
     if (file.empty()) throw;
     fail("{} has {}; --device on the command line overrides the file", file, error.what());
