@@ -10,6 +10,7 @@
 #include "experiments/support/report/program_options.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/reproduce/items.h"
+#include "experiments/support/reproduce/results.h"
 #include "experiments/support/training/reduced_record.h"
 #include "tensor/support/atomic_file.h"
 
@@ -23,7 +24,7 @@ struct Options {
   std::string tier = "smoke";
   std::int64_t jobs = 0;
   bool list = false;
-  fs::path out, data = "data", records = records_directory(), keep_records;
+  fs::path out, data = "data", records = records_directory(), keep_records, results;
 
   void add_to(Cli& cli) {
     cli.option("items", items, "items to reproduce, such as N-T1, or Y for all that begin with Y; default: all");
@@ -37,6 +38,9 @@ struct Options {
     cli.option("--records", records, "directory of reduced records of finished runs, which are not made again");
     cli.option("--keep-records", keep_records,
                "write reduced records, without the texts of the data, of all finished runs into this directory");
+    cli.option("--results", results,
+               "write a Markdown page into this file: the tables of the finished runs, and for each paper which of its "
+               "statements hold, do not hold, or cannot be told. Nothing is trained");
     cli.option("--data", data,
                "directory of the public data sets that the tier mini reads: multi30k, small_parallel_enja, sst, imdb, "
                "sva_linzen, lm1b_sample, aeslc (experiments/data.md)");
@@ -160,6 +164,8 @@ int main(int argc, char** argv) {
     const std::vector<Item> items = chosen_items(needed, options.items);
     if (!options.keep_records.empty())
       keep_records(needed, options.keep_records);
+    else if (!options.results.empty())
+      write_results(needed, items, options.results);
     else if (options.list)
       print_list(needed, items);
     else if (options.tier == "paper")

@@ -180,6 +180,57 @@ BOOST_AUTO_TEST_CASE(a_reduced_record_takes_the_place_of_a_run_but_not_of_its_mo
   BOOST_TEST(needed.finished(load_sheet("nguyen-table-6")).size() == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_file) {
+  Folder folder;
+  const std::filesystem::path records = folder / "records";
+  const std::string page = (folder / "page.md").string();
+  auto write = [&](const std::string& file) {
+    return ended("reproduce", {"N-T6", "N-T5", "--tier", "mini", "--records", records.string(), "--out",
+                               (folder / "out").string(), "--results", file});
+  };
+  const Ended none = write(page);
+  BOOST_TEST(none.status == 2);
+  BOOST_TEST(contains(none.err, "there is no finished run of the tier 'mini' in"), none.err);
+  NeededRuns needed("mini", {.out = folder / "made", .records = records});
+  std::string one_record;
+  for (const std::string& name : runs_of(needed, "N-T6")) {
+    const std::string& row = needed.jobs().at(name).label;
+    if (contains(row, "Dec(AW)")) continue;
+    RunResult run{.row = "a", .directory = needed.directory(name)};
+    run.configuration = {{"program", "language_model"}, {"data", "generated"}};
+    TestResult& test = run.tests.emplace_back(TestResult{.metrics = {"perplexity"}});
+    for (int i = 0; i < 50; ++i)
+      test.examples.push_back(
+          {.reference = "a b",
+           .likelihood = {.negative_log = i % 7 + (contains(row, "Dec(MW)") ? 5.0 : 9.0), .tokens = 3, .words = 3}});
+    std::filesystem::create_directories(run.directory);
+    save_result(run);
+    save_reduced(run, "/data", records / name);
+    one_record = (records / name / "result.json").string();
+  }
+  BOOST_TEST_REQUIRE(write(page).status == 0);
+  BOOST_TEST(write(page).status == 0);  // its own page is replaced
+  const std::string text = contents(page);
+  for (const char* part :
+       {"# The papers' statements, measured: tier mini\n", "## Nguyen et al. 2020\n",
+        "1 statement is measured. 1 holds here: perplexity of 'Dec(MW)' is below that of 'Vaswani' (table 6: ",
+        " 5 are not measured.", "\n| nguyen-table-6 | a sample of the 1 Billion Word Benchmark | 8 | ",
+        "| Dec(AW) (0 of 2) |", "| nguyen-table-5 |", "| all |"})
+    BOOST_TEST(contains(text, part), part << " is not in\n" << text);
+  BOOST_TEST(!contains(text, folder.path.string()));
+  const std::string own = (folder / "own.md").string();
+  std::ofstream(own) << "# Results\n";
+  const Ended refused = write(own);
+  BOOST_TEST(refused.status == 2);
+  BOOST_TEST(contains(refused.err, "own.md: the file exists and was not written by this command"), refused.err);
+  BOOST_TEST(contents(own) == "# Results\n");
+  std::ofstream(one_record, std::ios::app) << "x";
+  const Ended damaged = write(page);
+  BOOST_TEST(damaged.status == 2);
+  BOOST_TEST(contains(damaged.err, one_record), damaged.err);
+  BOOST_TEST(contents(page) == text);
+}
+
 BOOST_AUTO_TEST_CASE(two_calls_do_not_share_a_directory) {
   Folder folder;
   const RunDirectory lock = RunDirectory::resume(folder.path);

@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(our_numbers_have_the_papers_scale_and_say_which_data_they_a
   const RunResult run = run_of({{"program", "summarize"}, {"data", "/data/captions"}}, "1111", "rouge");
   const SheetRuns found = match_runs(sheet, {&run});
   const std::vector<std::string> lines = lines_of(sheet_table(sheet, found).csv());
-  BOOST_TEST(lines.at(0).starts_with("model,\"CNN/DM R-1, paper\",\"CNN/DM R-1, ours\",p,"), lines[0]);
+  BOOST_TEST(lines.at(0).starts_with("model,\"CNN/DM R-1, paper\",\"CNN/DM R-1, ours\",p,difference,"), lines[0]);
   BOOST_TEST(lines.at(1).starts_with("Transformer,39.5,100,"), lines[1]);
   const std::string caption = sheet_caption(sheet, found);
   BOOST_TEST(contains(caption, " Data of CNN/DM: captions here, CNN/Daily Mail in the paper."), caption);
@@ -165,8 +165,8 @@ BOOST_AUTO_TEST_CASE(the_first_sentences_of_our_inputs_are_a_row) {
   run.tests[0].examples = {{.input = "a b . c d . e f . g h .", .reference = "a b . c d . e f .", .hypothesis = "x y"},
                            {.input = "k l .", .reference = "k l .", .hypothesis = "x y"}};
   const std::vector<std::string> lines = lines_of(sheet_table(sheet, match_runs(sheet, {&run})).csv());
-  BOOST_TEST(lines.at(1).starts_with("Transformer,39.5,0,,16.06,0,"), lines[1]);
-  BOOST_TEST(lines.at(3).starts_with("LEAD-3,40.42,100,,17.62,100,36.67,100,31.57,100,"), lines[3]);
+  BOOST_TEST(lines.at(1).starts_with("Transformer,39.5,0,,,16.06,0,"), lines[1]);
+  BOOST_TEST(lines.at(3).starts_with("LEAD-3,40.42,100,,,17.62,100,36.67,100,31.57,100,"), lines[3]);
   BOOST_TEST(lines.at(4).starts_with("PTGEN + Cov (cited),39.53,,"), lines[4]);
   run.tests[0].known_key = "of a reduced record";  // which has no inputs
   const std::vector<std::string> without = lines_of(sheet_table(sheet, match_runs(sheet, {&run})).csv());
@@ -266,6 +266,40 @@ BOOST_AUTO_TEST_CASE(claims_are_checked_and_an_untrained_row_is_noticed) {
   runs = match_runs(sheet, {&bad});
   BOOST_TEST(contains(untrained(sheet, runs, "smoke"), "BLEU 0.00 of Vaswani is below 25"),
              untrained(sheet, runs, "smoke"));
+}
+
+BOOST_AUTO_TEST_CASE(verdicts_follow_the_intervals_of_the_differences) {
+  Sheet sheet = load_sheet("nguyen-table-1");
+  sheet.claims = {{"En-De BLEU[Shaw] > En-De BLEU[Vaswani]"},       {"En-De BLEU[Yang] > En-De BLEU[Vaswani]"},
+                  {"En-De BLEU[Vaswani] < En-De BLEU[Shaw]"},       {"En-De BLEU[Yang] > En-De BLEU[Shaw]"},
+                  {"En-De BLEU[Cr(AW,Seg)] > En-De BLEU[Vaswani]"}, {"En-De BLEU[Shaw] > 200", true}};
+  // Shaw translates nearly all of 120 sentences, Vaswani and Yang half of them, but not the same ones.
+  auto right = [](int seed, int of, int offset) {
+    std::string text;
+    for (int i = 0; i < 120; ++i) text += (i * 7 + seed * 3 + offset) % 10 < of ? '1' : '0';
+    return text;
+  };
+  std::vector<RunResult> all;
+  for (int seed : {1, 2}) {
+    all.push_back(run_of({}, right(seed, 5, 0)));
+    all.push_back(run_of({{"attention", "relative"}}, right(seed, 9, 0)));
+    all.push_back(run_of({{"attention", "gaussian(layers=1-3)"}}, right(seed, 5, 4)));
+    for (std::size_t k = all.size() - 3; k < all.size(); ++k) all[k].seed = static_cast<std::uint64_t>(seed);
+  }
+  std::vector<const RunResult*> runs;
+  for (const RunResult& run : all) runs.push_back(&run);
+  const std::vector<CheckedClaim> checked = check_claims(sheet, match_runs(sheet, runs));
+  const Verdict expected[] = {Verdict::holds, Verdict::open,         Verdict::holds,
+                              Verdict::fails, Verdict::not_measured, Verdict::fails};
+  for (std::size_t k = 0; k < checked.size(); ++k)
+    BOOST_TEST((checked[k].verdict == expected[k]), checked[k].words << ": " << checked[k].outcome());
+  BOOST_TEST(checked[0].words == "En-De BLEU of 'Shaw' is above that of 'Vaswani'");
+  BOOST_TEST(contains(checked[1].outcome(), "would not have been seen"), checked[1].outcome());
+  BOOST_TEST(checked[4].outcome() == "not measured");
+  BOOST_TEST(!checked[5].difference);
+  runs.resize(3);
+  const std::string one_seed = check_claims(sheet, match_runs(sheet, runs))[0].outcome();
+  BOOST_TEST(contains(one_seed, "; one seed, so that other seeds may say otherwise)"), one_seed);
 }
 
 BOOST_AUTO_TEST_CASE(runs_of_other_examples_are_reported_apart) {

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/data/split_mix.h"
+#include "experiments/support/metrics/seeded_difference.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -17,7 +18,91 @@ static std::vector<double> accuracy_scores(std::size_t examples, double accuracy
   return scores;
 }
 
+namespace {
+
+/// About normal, with variance 1: the sum of twelve uniform numbers.
+double noise(SplitMix& random) {
+  double sum = -6;
+  for (int k = 0; k < 12; ++k) sum += double(random.below(1 << 20)) / (1 << 20);
+  return sum;
+}
+
+/// How hard each example is, and how well each of two systems suits it.
+struct Examples {
+  std::vector<double> ease, suits[2];
+};
+
+/// Scores of a system that is better by `level`, trained with each of the seeds.
+SeededScore made_up(const Examples& examples, int system, double level, double between_seeds, int seeds,
+                    SplitMix& random) {
+  SeededScore score;
+  for (int s = 0; s < seeds; ++s) {
+    const double of_seed = level + between_seeds * noise(random);
+    std::vector<double> scores;
+    for (std::size_t i = 0; i < examples.ease.size(); ++i)
+      scores.push_back(of_seed + examples.ease[i] + 0.5 * examples.suits[system][i] + noise(random));
+    score.metrics.push_back(mean_metric(std::move(scores)));
+    score.values.push_back(score.metrics.back().value());
+  }
+  return score;
+}
+
+/// The fraction of the intervals of made-up differences of 1 that contain 1.
+double coverage(double between_seeds, int seeds) {
+  SplitMix random(21);
+  int covered = 0;
+  constexpr int trials = 300;
+  for (int trial = 0; trial < trials; ++trial) {
+    Examples examples;
+    for (int i = 0; i < 100; ++i) {
+      examples.ease.push_back(3 * noise(random));
+      for (std::vector<double>& suits : examples.suits) suits.push_back(noise(random));
+    }
+    std::vector<SeededScore> rows;
+    for (int row = 0; row < 4; ++row) rows.push_back(made_up(examples, row % 2, row % 2, between_seeds, seeds, random));
+    const BootstrapOptions options{.resamples = 200, .seed = std::uint64_t(trial)};
+    const auto [low, high] = seeded_difference(rows[1], rows[0], seed_spread(rows, options), options).interval();
+    covered += low < 1 && 1 < high;
+  }
+  return double(covered) / trials;
+}
+
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE(statistics)
+
+BOOST_AUTO_TEST_CASE(students_quantiles_are_those_of_tables) {
+  const auto close = boost::test_tools::tolerance(0.005);
+  for (const auto& [degrees, t] : {std::pair(1.0, 12.706), {2.0, 4.303}, {4.0, 2.776}, {10.0, 2.228}, {1e9, 1.960}})
+    BOOST_TEST(student_quantile(0.95, degrees) == t, close);
+  BOOST_TEST(student_quantile(0.99, 3) == 5.841, close);
+  BOOST_TEST(contains(message_of([] { student_quantile(0.95, 0); }), "0 degrees of freedom"));
+}
+
+BOOST_AUTO_TEST_CASE(intervals_of_differences_contain_the_true_one_as_often_as_promised) {
+  for (const auto& [between_seeds, seeds] : {std::pair(0.0, 2), {0.0, 1}, {0.5, 2}, {0.2, 3}}) {
+    const double covered = coverage(between_seeds, seeds);
+    BOOST_TEST(covered > 0.92, fmt::format("{} between {} seeds: {}", between_seeds, seeds, covered));
+    BOOST_TEST(covered < 0.99, fmt::format("{} between {} seeds: {}", between_seeds, seeds, covered));
+  }
+  BOOST_TEST(coverage(0.5, 1) < 0.7);  // one seed cannot say what another would change
+}
+
+BOOST_AUTO_TEST_CASE(a_visible_difference_is_found_four_times_of_five) {
+  const SeededDifference many{.value = 0, .standard_error = 1}, few{.value = 0, .standard_error = 1, .degrees = 4};
+  BOOST_TEST(many.visible() == 2.80, boost::test_tools::tolerance(0.005));
+  BOOST_TEST(few.visible() == 2.776 + 0.941, boost::test_tools::tolerance(0.005));
+}
+
+BOOST_AUTO_TEST_CASE(a_measurement_without_examples_has_an_interval_only_with_seeds) {
+  const SeededScore one{.values = {5}}, other{.values = {6}}, twice{.values = {5, 5}}, more{.values = {7, 7}};
+  const SeededDifference unknown = seeded_difference(one, other, seed_spread(std::vector{one, other}));
+  BOOST_TEST(unknown.value == -1);
+  BOOST_TEST(std::isnan(unknown.interval().low));
+  const SeededDifference exact = seeded_difference(more, twice, seed_spread(std::vector{twice, more}));
+  BOOST_TEST(exact.interval().low == 2);
+  BOOST_TEST(exact.interval().high == 2);
+}
 
 BOOST_AUTO_TEST_CASE(small_samples_have_known_statistics) {
   std::vector<double> values{2, 4, 4, 4, 5, 5, 7, 9};

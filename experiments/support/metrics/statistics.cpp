@@ -71,6 +71,21 @@ double percentile(std::vector<double> values, double fraction) {
   return std::lerp(values[below], values[above], position - double(below));
 }
 
+double student_quantile(double probability, double degrees) {
+  require(probability > 0 && probability < 1, "student_quantile: probability {}, expected one between 0 and 1",
+          probability);
+  require(degrees >= 1, "student_quantile: {} degrees of freedom, at least 1 is needed", degrees);
+  constexpr double as_good_as_normal = 1000;
+  const double n = std::min(degrees, as_good_as_normal);
+  // With T = sqrt(n) tan(angle), the density of the angle is proportional to cos(angle)^(n - 1).
+  constexpr int steps = 20'000;
+  const double step = std::acos(0.0) / steps;
+  std::vector<double> below{0};  // the mass between 0 and the angle, by the midpoint rule
+  for (int k = 0; k < steps; ++k) below.push_back(below.back() + std::pow(std::cos((k + 0.5) * step), n - 1));
+  const auto reached = std::lower_bound(below.begin(), below.end(), probability * below.back());
+  return std::sqrt(n) * std::tan(step * double(reached - below.begin()));
+}
+
 PairedBootstrap paired_bootstrap(std::size_t examples,
                                  const std::function<double(std::span<const std::size_t>)>& difference,
                                  const BootstrapOptions& options) {
@@ -80,6 +95,7 @@ PairedBootstrap paired_bootstrap(std::size_t examples,
   PairedBootstrap result;
   result.difference = difference(all);
   result.interval = central_interval(sampled, options.confidence);
+  result.standard_error = sample_standard_deviation(sampled);
   result.p_koehn = fraction_of(sampled, [](double d) { return !(d > 0); });
 
   double real = std::abs(result.difference), center = mean(sampled);
@@ -130,6 +146,18 @@ SummedMetric mean_metric(std::vector<double> scores) {
   double examples = double(scores.size());
   // every resample has as many examples as there are
   return {.width = 1, .statistics = std::move(scores), .of_sums = [examples](auto sums) { return sums[0] / examples; }};
+}
+
+SummedMetric pooled(std::span<const SummedMetric> metrics) {
+  require(!metrics.empty(), "pooled: there are no metrics");
+  SummedMetric mean = metrics.front();
+  for (const SummedMetric& one : metrics.subspan(1)) {
+    require(one.statistics.size() == mean.statistics.size(), "pooled: {} and {} statistics; they must be equally many",
+            mean.statistics.size(), one.statistics.size());
+    for (std::size_t i = 0; i < mean.statistics.size(); ++i) mean.statistics[i] += one.statistics[i];
+  }
+  for (double& statistic : mean.statistics) statistic /= double(metrics.size());
+  return mean;
 }
 
 PairedBootstrap paired_bootstrap(const SummedMetric& baseline, const SummedMetric& challenger,

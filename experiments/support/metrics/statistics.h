@@ -23,6 +23,10 @@ struct Interval {
   double low, high;
 };
 
+/// The t for which |T| <= t with this probability, where T has Student's distribution with at least one degree of
+/// freedom: 12.71 for .95 and 1, 1.96 for .95 and many.
+double student_quantile(double probability, double degrees);
+
 struct BootstrapOptions {
   int resamples = 1000;
   std::uint64_t seed = 12345;
@@ -31,8 +35,9 @@ struct BootstrapOptions {
 
 /// The difference challenger - baseline, and its distribution over resamples of the test examples.
 struct PairedBootstrap {
-  double difference;  ///< on the whole test set
-  Interval interval;  ///< percentiles of the resampled differences
+  double difference;      ///< on the whole test set
+  Interval interval;      ///< percentiles of the resampled differences
+  double standard_error;  ///< standard deviation of the resampled differences
   /// Koehn 2004: the fraction of resamples in which the challenger is not better; ties count against it. One-sided.
   double p_koehn;
   /// Two-sided and centred: (count + 1) / (resamples + 1), where count is the number of resampled differences that are
@@ -74,6 +79,9 @@ struct SummedMetric {
 
 /// The mean of the scores as a metric that can be resampled.
 SummedMetric mean_metric(std::vector<double> scores);
+
+/// One metric of several: the statistics of an example are the means over all. They must be of the same examples.
+SummedMetric pooled(std::span<const SummedMetric> metrics);
 
 /// `difference` is challenger - baseline also where lower is better; p_koehn then counts the resamples in which the
 /// challenger's is not lower.

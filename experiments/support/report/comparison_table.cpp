@@ -174,21 +174,17 @@ double measured_value(const TestResult& test, const std::string& name) {
 
 std::optional<TextScore> pooled_score(const std::vector<const RunResult*>& runs, const std::string& set,
                                       const std::string& metric) {
-  std::optional<TextScore> pooled;
+  std::optional<TextScore> first;
+  std::vector<SummedMetric> metrics;
   for (const RunResult* run : runs) {
     const TextScore* score = score_of(*run, set, metric);
     if (!score) return {};
-    if (!pooled) {
-      pooled = *score;
-      continue;
-    }
-    std::vector<double>& sums = pooled->metric.statistics;
-    if (sums.size() != score->metric.statistics.size()) return {};
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += score->metric.statistics[i];
+    if (!first) first = *score;
+    if (score->metric.statistics.size() != first->metric.statistics.size()) return {};
+    metrics.push_back(score->metric);
   }
-  if (pooled)
-    for (double& statistic : pooled->metric.statistics) statistic /= static_cast<double>(runs.size());
-  return pooled;
+  if (first) first->metric = pooled(metrics);
+  return first;
 }
 
 double p_of(const std::vector<const RunResult*>& baseline, const std::vector<const RunResult*>& row,

@@ -186,10 +186,6 @@ std::vector<Json> starts_of(const fs::path& run) {
   return starts;
 }
 
-namespace {
-
-/// "2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on host (processor): translate --data ...". Of several commands
-/// only the number is given. Empty without starts.
 std::string summary_of(const std::vector<Json>& starts) {
   std::set<std::string> dates, versions, machines, commands;
   for (const Json& start : starts) {
@@ -212,8 +208,6 @@ std::string summary_of(const std::vector<Json>& starts) {
                      dates.size() > 1 ? " to " + *dates.rbegin() : std::string(), all(versions), all(machines),
                      command);
 }
-
-}  // namespace
 
 std::string origin_of(const std::vector<fs::path>& runs, const std::string& command) {
   std::vector<Json> starts;

@@ -56,6 +56,10 @@ std::string text_at(const Json& object, const std::string& key);
 /// file.
 std::vector<Json> starts_of(const std::filesystem::path& run);
 
+/// "2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on host (processor): translate --data ...". Of several commands
+/// only the number is given. Empty without starts.
+std::string summary_of(const std::vector<Json>& starts);
+
 /// Two lines with date, version, machine and command: of the making of the runs, as far as it is known, and of this
 /// process, which was started by `command`: "Runs made 2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on host
 /// (processor), by 3 commands".

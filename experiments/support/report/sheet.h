@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/support/metrics/seeded_difference.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/report/finding.h"
 #include "experiments/support/training/record.h"
@@ -123,11 +124,22 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs);
 /// The lines under the table: which data ours are of, seeds, tests, and what the paper's setting was.
 std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs);
 
+/// What the runs say about a claim. An expectation holds, or does not, if the 95 % interval of the difference is on one
+/// side of 0; otherwise we cannot tell. Claims that must hold at any size are compared number with number.
+enum class Verdict { holds, fails, open, not_measured };
+
 /// A claim with its outcome; `holds` is empty if a number is missing.
 struct CheckedClaim {
   Sheet::Claim claim;
-  std::optional<bool> holds;
-  std::string numbers;  ///< "31.20 > 30.41"
+  std::optional<bool> holds = {};  ///< by the numbers alone
+  std::string numbers = {};        ///< "31.2 and 30.41"
+  Verdict verdict = Verdict::not_measured;
+  std::optional<SeededDifference> difference = {};  ///< left minus right; empty: compared number with number
+  std::string words = {};                           ///< "BLEU of 'Yang' is above that of 'Vaswani'"
+  int decimals = 2;
+
+  /// "holds (31.20 and 30.41; difference 0.79, 95 % interval 0.12 to 1.46)"
+  std::string outcome() const;
 };
 std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs);
 

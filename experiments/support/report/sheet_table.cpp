@@ -110,6 +110,32 @@ bool have(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column
                      [&](const Sheet::Row& row) { return !ours(sheet, runs, column, row).empty(); });
 }
 
+/// The row's values in a column; with the scores that they are made of, if it is a score.
+SeededScore seeded_score(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column,
+                         const Sheet::Row& row) {
+  SeededScore scores{.values = ours(sheet, runs, column, row), .factor = column.factor};
+  for (const RunResult* run : runs_of(runs, row.name, column.task))
+    if (const TextScore* score = run->tests.empty() ? nullptr : score_of(*run, run->tests.front().set, column.metric))
+      scores.metrics.push_back(score->metric);
+  const bool is_one_test = scores.metrics.size() == scores.values.size() &&
+                           std::all_of(scores.metrics.begin(), scores.metrics.end(), [&](const SummedMetric& one) {
+                             return one.examples() == scores.metrics.front().examples();
+                           });
+  if (!is_one_test) scores.metrics.clear();
+  return scores;
+}
+
+SeedSpread spread_of(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
+  std::vector<SeededScore> rows;
+  for (const Sheet::Row& row : sheet.rows) rows.push_back(seeded_score(sheet, runs, column, row));
+  return seed_spread(rows);
+}
+
+std::string interval_text(const SeededDifference& difference, int decimals) {
+  const auto [low, high] = difference.interval();
+  return std::isnan(low) ? "" : fmt::format("{:.{}f} to {:.{}f}", low, decimals, high, decimals);
+}
+
 /// Whether a column p follows: only after the first score of a task.
 bool has_p(const Sheet& sheet, std::size_t c, const SheetRuns& runs) {
   const Sheet::Column& column = sheet.columns[c];
@@ -143,6 +169,7 @@ double measured(const RunResult& run, const std::string& metric) {
 Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
   std::vector<std::string> headings{"model"};
   std::vector<bool> shown, tested;
+  std::vector<SeedSpread> spreads;
   for (std::size_t c = 0; c < sheet.columns.size(); ++c) {
     const Sheet::Column& column = sheet.columns[c];
     const std::string task = sheet.tasks.size() > 1 ? column.task + " " : "";
@@ -150,7 +177,8 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
     tested.push_back(shown.back() && has_p(sheet, c, runs));
     if (column.is_printed) headings.push_back(task + column.heading + ", paper");
     if (shown.back()) headings.push_back(task + column.heading + ", ours");
-    if (tested.back()) headings.emplace_back("p");
+    spreads.push_back(tested.back() ? spread_of(sheet, runs, column) : SeedSpread());
+    if (tested.back()) headings.insert(headings.end(), {"p", "difference"});
   }
   Table table(headings);
   const Sheet::Row& plain = sheet.rows.front();
@@ -177,6 +205,11 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
       const bool compares = &row != &plain && !of_row.empty();
       cells.push_back(compares ? Cell::number(p_of(first, of_row, first.front()->tests.front().set, column.metric), 3)
                                : Cell());
+      cells.emplace_back(compares
+                             ? interval_text(seeded_difference(seeded_score(sheet, runs, column, row),
+                                                               seeded_score(sheet, runs, column, plain), spreads[c]),
+                                             column.decimals)
+                             : "");
     }
     table.row(std::move(cells));
   }
@@ -187,8 +220,7 @@ Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs) {
   Finding::NamedTable table{sheet.title, sheet_table(sheet, runs), sheet_caption(sheet, runs)};
   for (const CheckedClaim& one : check_claims(sheet, runs))
     table.remarks.push_back(
-        fmt::format("{}{}: {}", one.claim.is_required ? "must hold: " : "", one.claim.text,
-                    one.holds ? fmt::format("{} ({})", *one.holds ? "yes" : "no", one.numbers) : "not measured"));
+        fmt::format("{}{}: {}", one.claim.is_required ? "must hold: " : "", one.claim.text, one.outcome()));
   return table;
 }
 
@@ -211,7 +243,8 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
   if (!tests) return caption;
   return caption + fmt::format(
                        " p: against '{}', two-sided paired bootstrap over the test examples, all seeds pooled; the "
-                       "papers' tests may be others.",
+                       "papers' tests may be others. Difference: from the same row, the 95 % interval, which also "
+                       "covers other seeds where rows have several.",
                        sheet.rows.front().name);
 }
 
@@ -219,22 +252,25 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
 
 namespace {
 
+/// A number, or one of the table.
 struct Operand {
-  std::string row;  ///< empty: a number
+  const Sheet::Row* row = nullptr;
+  const Sheet::Column* column = nullptr;
+  std::string heading = {};
   double value = std::nan("");
 };
 
 /// "BLEU[Enc (AW)]", or a number.
 Operand operand_of(const Sheet& sheet, const SheetRuns& runs, const std::string& text) {
-  if (const std::optional<double> value = number<double>(text)) return {"", *value};
+  if (const std::optional<double> value = number<double>(text)) return {.value = *value};
   const std::size_t open = text.find('[');
   require(open != std::string::npos && text.ends_with(']'), "sheet '{}': '{}' is neither a number nor COLUMN[ROW]",
           sheet.name, text);
-  std::string heading = text.substr(0, open);
+  const std::string heading = text.substr(0, open);
   const Sheet::Row& row = sheet.row(text.substr(open + 1, text.size() - open - 2));
   for (const Sheet::Column& column : sheet.columns)
     if (heading == column.heading || heading == column.task + " " + column.heading)
-      return {row.name, mean(ours(sheet, runs, column, row))};
+      return {&row, &column, heading, mean(ours(sheet, runs, column, row))};
   fail("sheet '{}': '{}': there is no column '{}'", sheet.name, text, heading);
 }
 
@@ -262,23 +298,67 @@ bool holds(double left, const std::string& sign, double right) {
   return std::abs(left - right) <= tolerance;
 }
 
+/// "BLEU of 'Yang' is above that of 'Vaswani'".
+std::string words_of(const Operand& left, const std::string& sign, const Operand& right) {
+  const std::string relation = sign == ">"    ? "is above"
+                               : sign == "<"  ? "is below"
+                               : sign == ">=" ? "is at least"
+                               : sign == "<=" ? "is at most"
+                                              : "equals";
+  auto name = [](const Operand& one) {
+    return one.row ? fmt::format("{} of '{}'", one.heading, one.row->name) : fmt::format("{:g}", one.value);
+  };
+  const bool is_same = left.row && right.row && left.heading == right.heading;
+  return fmt::format("{} {} {}", name(left), relation, is_same ? "that of '" + right.row->name + "'" : name(right));
+}
+
+/// The verdict on a difference, of which a claim says that it is positive, or with < negative.
+Verdict verdict_on(const SeededDifference& difference, const std::string& sign) {
+  auto [low, high] = difference.interval();
+  if (sign.starts_with('<')) std::tie(low, high) = std::pair(-high, -low);
+  return low > 0 ? Verdict::holds : high < 0 ? Verdict::fails : Verdict::open;
+}
+
 }  // namespace
 
 std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs) {
   std::vector<CheckedClaim> checked;
+  std::map<const Sheet::Column*, SeedSpread> spreads;
   for (const Sheet::Claim& claim : sheet.claims) {
     const auto [sign, at] = sign_of(claim.text);
     require(!sign.empty(), "sheet '{}': '{}' has none of the signs >, <, >=, <=, =", sheet.name, claim.text);
     const Operand left = operand_of(sheet, runs, trimmed(claim.text.substr(0, at)));
     const Operand right = operand_of(sheet, runs, trimmed(claim.text.substr(at + sign.size() + 2)));
-    CheckedClaim one{claim, {}, ""};
-    if (!std::isnan(left.value) && !std::isnan(right.value)) {
-      one.holds = holds(left.value, sign, right.value);
-      one.numbers = fmt::format("{:.4g} and {:.4g}", left.value, right.value);
-    }
-    checked.push_back(std::move(one));
+    CheckedClaim& one = checked.emplace_back(CheckedClaim{.claim = claim, .words = words_of(left, sign, right)});
+    if (std::isnan(left.value) || std::isnan(right.value)) continue;
+    one.holds = holds(left.value, sign, right.value);
+    one.numbers = fmt::format("{:.4g} and {:.4g}", left.value, right.value);
+    one.verdict = *one.holds ? Verdict::holds : Verdict::fails;
+    if (claim.is_required || sign == "=" || !left.column || left.column != right.column) continue;
+    const Sheet::Column& column = *left.column;
+    if (!spreads.contains(&column)) spreads[&column] = spread_of(sheet, runs, column);
+    one.difference = seeded_difference(seeded_score(sheet, runs, column, *left.row),
+                                       seeded_score(sheet, runs, column, *right.row), spreads[&column]);
+    one.verdict = verdict_on(*one.difference, sign);
+    one.decimals = column.decimals;
   }
   return checked;
+}
+
+std::string CheckedClaim::outcome() const {
+  const std::string verdict_text = verdict == Verdict::holds   ? "holds"
+                                   : verdict == Verdict::fails ? "does not hold"
+                                   : verdict == Verdict::open  ? "cannot tell"
+                                                               : "not measured";
+  if (!difference) return verdict_text + (holds ? " (" + numbers + ")" : "");
+  const std::string interval = interval_text(*difference, decimals);
+  if (interval.empty())
+    return fmt::format("{} ({}; one seed, and no scores of single test examples)", verdict_text, numbers);
+  std::string text = fmt::format("{} ({}; difference {:.{}f}, 95 % interval {}", verdict_text, numbers,
+                                 difference->value, decimals, interval);
+  if (verdict == Verdict::open)
+    text += fmt::format("; one below {:.{}f} would not have been seen", difference->visible(), decimals);
+  return text + (difference->covers_seeds ? ")" : "; one seed, so that other seeds may say otherwise)");
 }
 
 std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::string& tier) {

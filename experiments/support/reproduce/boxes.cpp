@@ -238,6 +238,21 @@ SheetRuns NeededRuns::finished(const Sheet& sheet) {
   return runs;
 }
 
+std::vector<std::string> NeededRuns::incomplete_rows(const Sheet& sheet) {
+  std::vector<std::string> rows;
+  const SheetRuns runs = finished(sheet);
+  for (const Sheet::Task& task : sheet.tasks)
+    for (const Sheet::Row& row : sheet.rows) {
+      if (!is_trained(sheet, row, task)) continue;
+      const auto found = runs.find({row.name, task.name});
+      const std::size_t is = found == runs.end() ? 0 : found->second.size();
+      const std::size_t wanted = sheet.recipe(task).tiers.at(tier_).seeds.size();
+      const std::string name = row.name + (sheet.tasks.size() > 1 ? ", " + task.name : "");
+      if (is < wanted) rows.push_back(fmt::format("{} ({} of {})", name, is, wanted));
+    }
+  return rows;
+}
+
 std::vector<const RunResult*> NeededRuns::read_runs() const {
   std::vector<const RunResult*> runs;
   for (const auto& [name, result] : results_) runs.push_back(&result);

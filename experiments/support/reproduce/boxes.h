@@ -96,6 +96,8 @@ class NeededRuns {
 
   /// The finished runs of a sheet's rows. They stay valid as long as this object.
   SheetRuns finished(const Sheet& sheet);
+  /// The rows of a sheet that lack runs, for readers: "Vaswani (1 of 2)"; of several tasks with the task.
+  std::vector<std::string> incomplete_rows(const Sheet& sheet);
   /// The runs that finished() has read so far.
   std::vector<const RunResult*> read_runs() const;
 

@@ -1,0 +1,51 @@
+/// The difference between two rows of a table whose systems were trained with several seeds each, with an interval that
+/// covers other test examples and other seeds.
+///
+///   se^2 = B + max(0, s^2 - r) (1 / S_1 + 1 / S_2)        S: numbers of seeds
+///
+/// B is the variance of the difference in a paired bootstrap over the test examples with the seeds pooled. s^2 is the
+/// variance between the seeds of a row, pooled over all rows, because two seeds say little about it. It has a part r
+/// that comes from the examples and is in B already; r is half the bootstrap variance of the difference between two
+/// seeds of a row. The interval is Student's, with the degrees of freedom of Welch and Satterthwaite.
+#pragma once
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "experiments/support/metrics/statistics.h"
+
+namespace fovea {
+
+/// A row's values in one column, one for each seed.
+struct SeededScore {
+  std::vector<double> values;              ///< in the unit of the column
+  std::vector<SummedMetric> metrics = {};  ///< what the values are made of; empty for a measurement without examples
+  double factor = 1;                       ///< a value is its metric's times this
+};
+
+/// How much the seeds of a row differ, pooled over the rows of a table.
+struct SeedSpread {
+  double variance = 0;       ///< s^2
+  double from_examples = 0;  ///< r
+  double degrees = 0;        ///< of freedom; 0: no row has two seeds
+};
+SeedSpread seed_spread(std::span<const SeededScore> rows, const BootstrapOptions& options = {});
+
+struct SeededDifference {
+  double value = 0;           ///< of the means over seeds
+  double standard_error = 0;  ///< NaN: unknown, for a measurement without a second seed in any row
+  double degrees = std::numeric_limits<double>::infinity();
+  bool covers_seeds = false;  ///< false: one seed each; the interval is about the test examples alone
+
+  /// With 95 % confidence.
+  Interval interval() const;
+  /// The size that a true difference must have to be found with a probability of 80 % by a test at the level of 5 %:
+  /// 2.8 standard errors, more with few degrees of freedom.
+  double visible() const;
+};
+
+/// left - right. Both must have values; metrics must be of the same examples, or the standard error is NaN.
+SeededDifference seeded_difference(const SeededScore& left, const SeededScore& right, const SeedSpread& spread,
+                                   const BootstrapOptions& options = {});
+
+}  // namespace fovea

@@ -1,0 +1,16 @@
+/// The page of results: what the papers state, beside what the finished runs say about it.
+#pragma once
+#include <filesystem>
+#include <vector>
+
+#include "experiments/support/reproduce/items.h"
+
+namespace fovea {
+
+/// Writes the page as Markdown, atomically. A section for each paper with finished runs: a paragraph made from the
+/// verdicts on its statements, then our own words about it, if experiments/sheets/PAPER.md has any ("nguyen.md"), then
+/// the tables; and how all of it was made. Throws Error if no run is finished, if a record is damaged, and for a file
+/// that exists and is not such a page.
+void write_results(NeededRuns& needed, const std::vector<Item>& items, const std::filesystem::path& file);
+
+}  // namespace fovea
