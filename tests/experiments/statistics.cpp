@@ -94,6 +94,21 @@ BOOST_AUTO_TEST_CASE(a_visible_difference_is_found_four_times_of_five) {
   BOOST_TEST(few.visible() == 2.776 + 0.941, boost::test_tools::tolerance(0.005));
 }
 
+BOOST_AUTO_TEST_CASE(a_row_whose_seeds_differ_far_more_does_not_widen_the_intervals_of_the_others) {
+  std::vector<SeededScore> rows{{.values = {5, 5.1}}, {.values = {6, 5.8}}, {.values = {7, 7.1}}, {.values = {4, 4.2}}};
+  auto width = [&](std::size_t a, std::size_t b) {
+    const auto [low, high] = seeded_difference(rows[a], rows[b], seed_spread(rows)).interval();
+    return high - low;
+  };
+  const double alone = width(0, 1);
+  rows.push_back({.values = {5, 60}});
+  BOOST_TEST(width(0, 1) == alone);
+  BOOST_TEST(width(0, 4) > 100);
+  rows.back().values = {5, 5.5};  // no such row
+  BOOST_TEST(width(0, 1) > alone);
+  BOOST_TEST(width(0, 4) == width(0, 1), boost::test_tools::tolerance(1e-9));
+}
+
 BOOST_AUTO_TEST_CASE(a_measurement_without_examples_has_an_interval_only_with_seeds) {
   const SeededScore one{.values = {5}}, other{.values = {6}}, twice{.values = {5, 5}}, more{.values = {7, 7}};
   const SeededDifference unknown = seeded_difference(one, other, seed_spread(std::vector{one, other}));

@@ -6,7 +6,9 @@
 /// B is the variance of the difference in a paired bootstrap over the test examples with the seeds pooled. s^2 is the
 /// variance between the seeds of a row, pooled over all rows, because two seeds say little about it. It has a part r
 /// that comes from the examples and is in B already; r is half the bootstrap variance of the difference between two
-/// seeds of a row. The interval is Student's, with the degrees of freedom of Welch and Satterthwaite.
+/// seeds of a row. A row whose seeds differ far more than those of the others, as where one of two trainings fails, is
+/// left out of s^2 and r, and has its own s^2. The interval is Student's, with the degrees of freedom of Welch and
+/// Satterthwaite.
 #pragma once
 #include <limits>
 #include <span>
@@ -25,9 +27,10 @@ struct SeededScore {
 
 /// How much the seeds of a row differ, pooled over the rows of a table.
 struct SeedSpread {
-  double variance = 0;       ///< s^2
-  double from_examples = 0;  ///< r
-  double degrees = 0;        ///< of freedom; 0: no row has two seeds
+  double variance = 0;                                       ///< s^2
+  double from_examples = 0;                                  ///< r
+  double degrees = 0;                                        ///< of freedom; 0: no row has two seeds
+  double largest = std::numeric_limits<double>::infinity();  ///< a row with a larger variance has its own s^2
 };
 SeedSpread seed_spread(std::span<const SeededScore> rows, const BootstrapOptions& options = {});
 

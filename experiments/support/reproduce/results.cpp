@@ -4,7 +4,7 @@
 #include <fstream>
 #include <set>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/text/words.h"
@@ -121,7 +121,7 @@ Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& sta
   section.notes.push_back(own_words(paper));
   for (const Sheet& sheet : paper.sheets) {
     const SheetRuns runs = needed.finished(sheet);
-    if (runs.empty()) continue;
+    if (runs.size() < 2) continue;  // nothing to compare
     section.tables.push_back(table_of(sheet, runs));
     section.tables.back().name = sheet.title;
     if (const std::string why = untrained(sheet, runs, needed.tier()); !why.empty())
@@ -157,7 +157,7 @@ Finding making_section(NeededRuns& needed, const std::vector<Paper>& papers) {
       const std::vector<std::string> missing = needed.incomplete_rows(sheet);
       if (count > 0 || !missing.empty())
         table.row({sheet.name, listed(std::vector<std::string>(data.begin(), data.end()), ", "), count, seeds.size(),
-                   count == 0 ? "all" : listed(missing, "; ")});
+                   count == 0 ? "all" : fmt::format("{}", fmt::join(missing, "; "))});
     }
   const std::vector<const RunResult*> runs = needed.read_runs();
   section.notes = {
@@ -175,7 +175,9 @@ constexpr const char* how_to_read =
     "would "
     "not have been seen by a test at the level of 5 % with a power of 80 %. The squared standard error is the sum of "
     "two variances: that of a paired bootstrap over the test examples with the seeds pooled, and what seeds differ by "
-    "beyond that, estimated from all rows of a table together and divided by the number of seeds; the interval is "
+    "beyond that, estimated from all rows of a table together (but for a row whose seeds differ far more, which has "
+    "its "
+    "own) and divided by the number of seeds; the interval is "
     "Student's, with the degrees of freedom that the seeds leave. With one seed the interval is about the test "
     "examples alone. Intervals are not corrected for the number of statements: of 20 differences that are 0, one "
     "will seem not to be. Statements that must hold at any size are compared number with number.";
@@ -191,7 +193,7 @@ Finding page_on(NeededRuns& needed, const std::vector<Item>& items) {
   for (const Paper& paper : papers) {
     const Statements all = statements_of(needed, paper);
     const bool has_runs = std::any_of(paper.sheets.begin(), paper.sheets.end(),
-                                      [&](const Sheet& sheet) { return !needed.finished(sheet).empty(); });
+                                      [&](const Sheet& sheet) { return needed.finished(sheet).size() > 1; });
     if (!all.empty())
       summary.row({paper.name(), those(all, false, Verdict::holds).size(), those(all, false, Verdict::fails).size(),
                    those(all, false, Verdict::open).size(), those(all, false, Verdict::not_measured).size()});
