@@ -51,7 +51,7 @@ SeededScore made_up(const Examples& examples, int system, double level, double b
 double coverage(double between_seeds, int seeds) {
   SplitMix random(21);
   int covered = 0;
-  constexpr int trials = 300;
+  constexpr int trials = 200;
   for (int trial = 0; trial < trials; ++trial) {
     Examples examples;
     for (int i = 0; i < 100; ++i) {
