@@ -71,8 +71,8 @@ void benchmark_processes(const Cli& cli, const StepOptions& options) {
   arguments.insert(arguments.begin(), "step");
   start_together(options.processes, arguments);
   require_engine_for(options.engine, started_device(cli, options.device_name));
-  const int threads = options.threads > 0 ? options.threads
-                                          : std::max(1, omp_get_max_threads() / processes_on_this_machine());
+  const int threads =
+      options.threads > 0 ? options.threads : std::max(1, omp_get_max_threads() / processes_on_this_machine());
   omp_set_num_threads(threads);
   set_flush_denormals(true);
   AttentionEngineScope engine(options.engine);
@@ -88,11 +88,11 @@ void benchmark_processes(const Cli& cli, const StepOptions& options) {
 
   const int size = processes().size();
   auto of = [&](auto value) { return median_of(rounds, value); };
-  const double one = of([](const Round& r) { return r.one; }), apart = of([](const Round& r) { return r.apart; }),
-               together = of([](const Round& r) { return r.together; }),
-               exchange = of([](const Round& r) { return r.exchange; }),
-               share = of([](const Round& r) { return r.together / r.apart; }),
-               exposed = of([&](const Round& r) { return size / r.together - size / r.apart; });
+  const double one = of([](const Round&r) { return r.one; }), apart = of([](const Round&r) { return r.apart; }),
+               together = of([](const Round&r) { return r.together; }),
+               exchange = of([](const Round&r) { return r.exchange; }),
+               share = of([](const Round&r) { return r.together / r.apart; }),
+               exposed = of([&](const Round&r) { return size / r.together - size / r.apart; });
   const auto tokens = static_cast<double>(options.tokens());
   if (options.json) {
     fmt::print("{}\n", text_of(Json{{"processes", size},
@@ -117,7 +117,8 @@ void benchmark_processes(const Cli& cli, const StepOptions& options) {
   row("the same together", together);
   fmt::print(
       "{}together/apart, the median over the rounds: {:.3f}\n"
-      "each process sends {:.1f} MiB per update; an exchange alone takes {:.1f} ms, beside the backward pass {:.1f} ms: "
+      "each process sends {:.1f} MiB per update; an exchange alone takes {:.1f} ms, beside the backward pass {:.1f} "
+      "ms: "
       "{:.0f} % of it are hidden\n",
       table.text(), share, static_cast<double>(bytes) / 1048576, 1000 * exchange, 1000 * exposed,
       100 * (1 - exposed / exchange));

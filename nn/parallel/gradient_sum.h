@@ -50,7 +50,7 @@ class GradientSum {
   ProcessGroup& group_;
   std::vector<Variable> parameters_;
   std::vector<Bucket> buckets_;
-  std::unordered_map<const void*, Place> places_;  ///< by Variable::id()
+  std::unordered_map<const void*, Place> places_;     ///< by Variable::id()
   std::vector<std::unique_ptr<PendingSum>> pending_;  ///< those of the first buckets
   std::size_t arrived_ = 0;                           ///< of pending_, in order
 };

@@ -1,5 +1,5 @@
-// Processes that mpirun started. Messages go from process to process, without MPI's collective operations: the sums then
-// have an order that we choose, and a process that does not answer can be named.
+// Processes that mpirun started. Messages go from process to process, without MPI's collective operations: the sums
+// then have an order that we choose, and a process that does not answer can be named.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -179,9 +179,7 @@ class MpiGroup final : public ProcessGroup {
     return std::make_unique<OrderedSum>(*this, sum, sums_++ % sum_tags);
   }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
-  void abort(int status) override {
-    MPI_Abort(MPI_COMM_WORLD, status);
-  }
+  void abort(int status) override { MPI_Abort(MPI_COMM_WORLD, status); }
 
   void count_sent(std::size_t bytes) { bytes_sent_ += bytes; }
 

@@ -92,8 +92,6 @@ int processes_on_this_machine() {
   return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(joined()->size()) : 1;
 }
 
-int rank_on_this_machine() {
-  return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_RANK").value_or(joined()->rank()) : 0;
-}
+int rank_on_this_machine() { return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_RANK").value_or(joined()->rank()) : 0; }
 
 }  // namespace fovea

@@ -5,8 +5,8 @@
 
 namespace fovea {
 
-/// Starts `mpirun`, which runs this program `count` times with these arguments, waits for it, and ends this process with
-/// its exit status. In a process that mpirun has started, does nothing. Throws Error if there is no mpirun, or if
+/// Starts `mpirun`, which runs this program `count` times with these arguments, waits for it, and ends this process
+/// with its exit status. In a process that mpirun has started, does nothing. Throws Error if there is no mpirun, or if
 /// another number of processes was started.
 ///
 /// mpirun itself would leave its processes a second after Ctrl-C. This process therefore turns Ctrl-C and SIGTERM into

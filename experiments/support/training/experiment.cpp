@@ -298,7 +298,8 @@ void ExperimentBase::make_here(const std::vector<PlannedRun>& plans, const SaveD
 
 /// The run as a child process makes it: by the command line of this process, with flags behind it that have precedence.
 ParallelRun ExperimentBase::child_of(const Run& run, const std::string& only, int threads) {
-  std::vector<std::string> flags = {"--only=" + only, "--jobs=1", "--processes=1", fmt::format("--threads={}", threads)};
+  std::vector<std::string> flags = {"--only=" + only, "--jobs=1", "--processes=1",
+                                    fmt::format("--threads={}", threads)};
   if (flags_.directory.resume.empty()) flags.push_back("--out=" + directory_->path().string());
   std::vector<std::string> words = cli_.arguments();
   words.insert(std::find(words.begin(), words.end(), "--"), flags.begin(), flags.end());
@@ -342,8 +343,7 @@ RunFailures ExperimentBase::make_over_processes(const std::vector<PlannedRun>& p
   if (flags_.rank > 0) directory_.reset();  // the first process makes the table when it alone is in the directory
   group_->meet();
   const std::vector<std::pair<std::string, std::string>> own(failed.begin(), failed.end());
-  for (const std::string& one :
-       group_->gather(MessageWriter().add(interrupting_signal(), stopped, own).bytes())) {
+  for (const std::string& one : group_->gather(MessageWriter().add(interrupting_signal(), stopped, own).bytes())) {
     MessageReader from(one);
     note_interruption(from.next<int>());
     if (const auto message = from.next<std::string>(); stopped.empty()) stopped = message;
