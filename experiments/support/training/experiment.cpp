@@ -154,13 +154,24 @@ bool ExperimentBase::shares_directory() const {
   return !flags_.is_alone() && (flags_.jobs > 1 || flags_.only || flags_.processes > 1);
 }
 
+ExperimentBase::ExperimentBase(Cli& cli) : cli_(cli) {
+  const std::vector<std::string>& flags = cli.arguments();
+  const bool is_given = std::find(flags.begin(), flags.end(), "--rows-over-processes") != flags.end();
+  require_same_in_all_processes(is_given ? "given" : "", [](int rank, const std::string&) {
+    return fmt::format("--rows-over-processes: process {} and process 0 differ; give it to all of them or to none",
+                       rank);
+  });
+  if (is_given && processes().size() > 1) group_ = &work_apart();
+}
+
 void ExperimentBase::share_out_runs() {
-  if (processes().size() == 1) return;  // also a child process, which makes one run
+  if (!group_) return;  // a process that mpirun did not start, such as the child of one, makes all of its runs
+  require(!flags_.is_alone(),
+          "--rows-over-processes: there is one run; without this flag the processes make it together");
   require(!flags_.only, "--rows-over-processes: --only {} makes a single run; use one or the other",
           flags_.only.value_or(""));
   require(!flags_.directory.out.empty() || !flags_.directory.resume.empty(),
           "--rows-over-processes: --out is missing, the directory in which the processes make their runs");
-  group_ = &work_apart();
   flags_.rank = static_cast<std::size_t>(group_->rank());
   flags_.processes = static_cast<std::size_t>(group_->size());
 }
