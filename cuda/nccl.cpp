@@ -42,7 +42,7 @@ class NcclSums final : public DeviceSums {
   void wait() override { let_wait(cuda::stream(), stream_); }
 
  private:
-  /// What `later` is given from now on runs after all that `earlier` has been given so far.
+  /// Work that is appended to `later` from now on runs after the work that `earlier` has now.
   void let_wait(cudaStream_t later, cudaStream_t earlier) {
     check(cudaEventRecord(event_, earlier), "cudaEventRecord");
     check(cudaStreamWaitEvent(later, event_, 0), "cudaStreamWaitEvent");

@@ -1,4 +1,6 @@
 // Times whole training steps of any model that the programs have, and compares variants of the model.
+#include "experiments/benchmark_step.h"
+
 #include <map>
 #include <memory>
 #include <numeric>
@@ -7,9 +9,8 @@
 #include <omp.h>
 
 #include "attention/method.h"
-#include "experiments/benchmark_step.h"
-#include "experiments/support/program/start_together.h"
 #include "experiments/support/attend/engine_flags.h"
+#include "experiments/support/program/start_together.h"
 #include "experiments/support/report/table.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/kernels.h"

@@ -67,7 +67,8 @@ TestResult test(Tagger& model, const PairSet& set, const PairTokenizers& tokeniz
     }
     return texts;
   };
-  const auto tags = for_examples<std::string>(set.texts.size(), evaluation_batches(set.pairs.lengths, batches), tags_of);
+  const auto tags =
+      for_examples<std::string>(set.texts.size(), evaluation_batches(set.pairs.lengths, batches), tags_of);
   for (std::size_t k = 0; k < tags.size(); ++k) result.examples[k].hypothesis = tags[k];
   return result;
 }

@@ -1,5 +1,8 @@
 #include "nn/parallel/gradient_sum.h"
 
+#include <algorithm>
+#include <chrono>
+
 namespace fovea {
 
 GradientSum::GradientSum(ProcessGroup& group, const std::vector<NamedParameter>& parameters, std::size_t bucket_bytes)
@@ -89,7 +92,9 @@ void GradientSum::send_finished() {
 void GradientSum::finish() {
   for (Bucket& bucket : buckets_) bucket.unfinished = 0;
   send_finished();
+  const auto began = std::chrono::steady_clock::now();
   for (const std::unique_ptr<PendingSum>& sum : pending_) sum->wait();
+  seconds_waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   pending_.clear();
   arrived_ = 0;
   for (Bucket& bucket : buckets_)

@@ -30,6 +30,8 @@ class GradientSum {
 
   /// Sends all buckets as they are, and waits: a round without its backward pass, for benchmarks.
   void exchange();
+  /// Seconds that this process has waited so far for sums, when its backward pass was done.
+  double seconds_waited() const { return seconds_waited_; }
 
  private:
   struct Bucket {
@@ -50,9 +52,10 @@ class GradientSum {
   ProcessGroup& group_;
   std::vector<Variable> parameters_;
   std::vector<Bucket> buckets_;
-  std::unordered_map<const void*, Place> places_;  ///< by Variable::id()
+  std::unordered_map<const void*, Place> places_;     ///< by Variable::id()
   std::vector<std::unique_ptr<PendingSum>> pending_;  ///< those of the first buckets
-  std::size_t arrived_ = 0;                           ///< of pending_, in order
+  double seconds_waited_ = 0;
+  std::size_t arrived_ = 0;  ///< of pending_, in order
 };
 
 }  // namespace fovea

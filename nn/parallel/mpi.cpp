@@ -1,5 +1,5 @@
-// Processes that mpirun started. Messages go from process to process, without MPI's collective operations: the sums then
-// have an order that we choose, and a process that does not answer can be named.
+// Processes that mpirun started. Messages go from process to process, without MPI's collective operations: the sums
+// then have an order that we choose, and a process that does not answer can be named.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -36,7 +37,34 @@ MPI_Datatype type_of(const Tensor& x) { return x.dtype() == DType::f64 ? MPI_DOU
 /// Where a process runs.
 struct Peer {
   pid_t process = 0;
-  std::string host;
+  std::string host, cores;  ///< "0-3,8"
+};
+
+/// The cores on which this process may run, as a text that is equal for equal sets.
+std::string cores_of_this_process() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ::sched_getaffinity(0, sizeof set, &set);
+  std::string text;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) text += fmt::format("{},", core);
+  return text;
+}
+
+/// Ends this process with a message if MPI does not start or end in time: then another one of the processes that
+/// mpirun started does not use MPI, or has died.
+class TimeLimit {
+ public:
+  explicit TimeLimit(unsigned seconds) {
+    std::signal(SIGALRM, [](int) {
+      constexpr std::string_view message =
+          "MPI does not get an answer; have all processes of mpirun started this program, and do they live?\n";
+      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
+      ::_exit(2);
+    });
+    ::alarm(seconds);
+  }
+  ~TimeLimit() { ::alarm(0); }
 };
 
 /// Messages under way, each to or from one other process.
@@ -112,24 +140,28 @@ class OrderedSum final : public PendingSum {
 class MpiGroup final : public ProcessGroup {
  public:
   MpiGroup() {
-    int provided = 0;
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    {
+      const TimeLimit limit(60);
+      int provided = 0;
+      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     if (const char* patience = std::getenv("FOVEA_PATIENCE")) patience_ = std::chrono::seconds(std::atoll(patience));
     char host[256] = {};
     ::gethostname(host, sizeof host - 1);
-    for (const std::string& one : gather(fmt::format("{} {}", ::getpid(), host))) {
-      const std::size_t space = one.find(' ');
-      peers_.push_back({static_cast<pid_t>(std::atol(one.c_str())), one.substr(space + 1)});
+    std::vector<Peer> all;
+    for (const std::string& one : gather(fmt::format("{} {} {}", ::getpid(), host, cores_of_this_process()))) {
+      const std::size_t host_begins = one.find(' ') + 1, cores_begin = one.find(' ', host_begins) + 1;
+      all.push_back({static_cast<pid_t>(std::atol(one.c_str())), one.substr(host_begins, cores_begin - 1 - host_begins),
+                     one.substr(cores_begin)});
     }
+    peers_ = std::move(all);
   }
   ~MpiGroup() override {
     device_sums_.reset();
-    constexpr unsigned most_seconds = 30;  // another process may have died since
-    ::alarm(most_seconds);
+    const TimeLimit limit(60);  // another process may have died since all have met
     MPI_Finalize();
-    ::alarm(0);
   }
 
   int rank() const override { return rank_; }
@@ -176,12 +208,16 @@ class MpiGroup final : public ProcessGroup {
       bytes_sent_ += sum.own.bytes();
       return std::make_unique<DeviceSum>(*this, *device_sums_, sum);
     }
-    return std::make_unique<OrderedSum>(*this, sum, sums_++ % sum_tags);
+    return std::make_unique<OrderedSum>(*this, sum, static_cast<int>(sums_++ % sum_tags));
+  }
+  int processes_on_own_cores() const override {
+    const Peer& own = peers_[static_cast<std::size_t>(rank_)];
+    return static_cast<int>(std::count_if(peers_.begin(), peers_.end(), [&](const Peer& other) {
+      return other.host == own.host && other.cores == own.cores;
+    }));
   }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
-  void abort(int status) override {
-    MPI_Abort(MPI_COMM_WORLD, status);
-  }
+  void abort(int status) override { MPI_Abort(MPI_COMM_WORLD, status); }
 
   void count_sent(std::size_t bytes) { bytes_sent_ += bytes; }
 
@@ -193,8 +229,7 @@ class MpiGroup final : public ProcessGroup {
   /// Waits until is_done(), which lets MPI work. The processor is left to others meanwhile.
   void wait_until(const std::function<bool()>& is_done, const std::function<std::vector<int>()>& missing) const {
     using namespace std::chrono_literals;
-    const Clock::time_point began = Clock::now();
-    Clock::time_point looked = began;
+    Clock::time_point began = Clock::now(), looked = began;
     for (std::int64_t tries = 0; !is_done(); ++tries) {
       if (tries < 2000) {
         ::sched_yield();
@@ -203,13 +238,13 @@ class MpiGroup final : public ProcessGroup {
       std::this_thread::sleep_for(50us);
       const Clock::time_point now = Clock::now();
       if (now - looked < 100ms) continue;
+      if (now - looked > 5s) began += now - looked;  // this process itself was stopped
       looked = now;
-      for (int other : missing()) require_life_of(other);
-      if (now - began > patience_) {
-        const std::vector<int> late = missing();
-        fail("process {} has not answered process {} for {} s (FOVEA_PATIENCE); the run stops",
-             late.empty() ? -1 : late.front(), rank_, patience_.count());
-      }
+      const std::vector<int> late = missing();
+      for (int other : late) require_life_of(other);
+      if (now - began > patience_ && !late.empty())
+        throw LostProcess(fmt::format("process {} has not answered process {} for {} s (FOVEA_PATIENCE); the run stops",
+                                      late.front(), rank_, patience_.count()));
     }
   }
 
@@ -248,10 +283,12 @@ class MpiGroup final : public ProcessGroup {
     while (first_left < rank_ && has_ended(first_left)) ++first_left;
     if (first_left != rank_) std::this_thread::sleep_for(std::chrono::seconds(2));
     const Peer& peer = peers_[static_cast<std::size_t>(other)];
-    fail("process {} of {} (number {} on {}) has ended; the run stops", other, size_, peer.process, peer.host);
+    throw LostProcess(fmt::format("process {} of {} (number {} on {}) has ended; the run stops", other, size_,
+                                  peer.process, peer.host));
   }
 
-  int rank_ = 0, size_ = 1, sums_ = 0;
+  int rank_ = 0, size_ = 1;
+  std::int64_t sums_ = 0;
   std::uint64_t bytes_sent_ = 0;
   std::chrono::seconds patience_{1800};
   std::vector<Peer> peers_;

@@ -20,6 +20,7 @@ class OneProcess final : public ProcessGroup {
   std::vector<std::string> gather(std::string_view own) override { return {std::string(own)}; }
   void broadcast(void*, std::size_t) override {}
   void meet() override {}
+  int processes_on_own_cores() const override { return 1; }
   std::unique_ptr<PendingSum> all_reduce(SharedSum&) override {
     fail("all_reduce: there is only one process; its sum is its own share");
   }
@@ -82,18 +83,21 @@ void start_processes() {
   if (joined()->size() == 1) joined().reset();
 }
 
-void finish_processes() { joined().reset(); }
+void finish_processes() {
+  if (joined()) joined()->meet();
+  joined().reset();
+}
 
 void abort_processes(int status) {
   if (joined()) joined()->abort(status);
 }
 
+int processes_on_own_cores() { return joined() ? joined()->processes_on_own_cores() : 1; }
+
 int processes_on_this_machine() {
   return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(joined()->size()) : 1;
 }
 
-int rank_on_this_machine() {
-  return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_RANK").value_or(joined()->rank()) : 0;
-}
+int rank_on_this_machine() { return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_RANK").value_or(joined()->rank()) : 0; }
 
 }  // namespace fovea

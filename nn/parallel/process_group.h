@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tensor/error.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
@@ -26,18 +27,25 @@ struct SharedSum {
   std::vector<std::uint8_t> has_total;  ///< 1 for each section that has a sum; the others hold no numbers yet
 };
 
+/// Thrown by a call that waits for a process which has ended, or does not answer. Of the processes that are left, only
+/// the first one throws it at once.
+class LostProcess : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A sum over processes that is under way. Its SharedSum must not change before wait() returns.
 class PendingSum {
  public:
   virtual ~PendingSum() = default;
   /// Does what can be done without waiting, and returns whether the sum is finished.
   virtual bool progress() = 0;
-  /// Waits until the sum is finished. Throws Error as ProcessGroup does.
+  /// Waits until the sum is finished. Throws LostProcess as ProcessGroup does.
   virtual void wait() = 0;
 };
 
 /// A group of processes that make the same calls in the same order. Every call that waits for another process throws
-/// Error if that process has ended, or if it does not answer for FOVEA_PATIENCE seconds (default: 1800).
+/// LostProcess if that process has ended, or if it does not answer for FOVEA_PATIENCE seconds (default: 1800).
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -55,6 +63,8 @@ class ProcessGroup {
   /// after the other in the order of ranks: the result is bit for bit that of one process that adds them. On GPUs NCCL
   /// chooses the order. `sum` must outlive the result.
   virtual std::unique_ptr<PendingSum> all_reduce(SharedSum& sum) = 0;
+  /// The number of processes, this one included, that run on the cores of this machine on which this one may run.
+  virtual int processes_on_own_cores() const = 0;
   /// The bytes that this process has sent for sums so far.
   virtual std::uint64_t bytes_sent() const = 0;
   /// Ends all processes at once, with the exit status `status`.
@@ -72,13 +82,16 @@ void start_processes();
 /// processes may still tell each other something until finish_processes().
 ProcessGroup& work_apart();
 
-/// Leaves the group. All processes must call it; none of them may use the group afterwards.
+/// Waits until all processes have called it, and leaves the group, which no process may use afterwards. Throws
+/// LostProcess.
 void finish_processes();
 
 /// Ends all processes of the group at once, with the exit status `status`. Does nothing in a process that was started
 /// alone.
 void abort_processes(int status);
 
+/// Of the processes that were started together with this one, those on its cores (ProcessGroup).
+int processes_on_own_cores();
 /// The number of processes of the group that run on this machine, and this one's number among them, from 0.
 int processes_on_this_machine();
 int rank_on_this_machine();

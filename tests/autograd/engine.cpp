@@ -383,4 +383,37 @@ BOOST_AUTO_TEST_CASE(threads_that_run_one_graph_run_it_once) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_leaf_is_finished_as_soon_as_no_node_can_add_to_its_gradient) {
+  auto leaf = [](std::initializer_list<double> values, const Shape& shape, const char* name) {
+    return Variable(Tensor::of(values, shape), true).named(name);
+  };
+  Variable first = leaf({0.3, -0.2, 0.5, 0.7}, {2, 2}, "first"), twice = leaf({0.4, 0.9}, {2}, "twice"),
+           last = leaf({1.1, -0.6}, {2, 1}, "last"), unused = leaf({2}, {1}, "unused");
+  auto result = [&] {
+    const Variable x(Tensor::of({1, 2, -1, 3}, {2, 2}));
+    return sum(matmul(tanh(matmul(x * twice, first)) * twice, last));
+  };
+  const Gradients expected = grad(result(), {first, twice, last});
+
+  std::vector<std::string> events;  // the nodes that run, and the leaves that are finished
+  std::vector<Tensor> found;
+  BackwardOptions options;
+  options.observer = [&](const Node& node, const Gradients&) { events.emplace_back(node.name()); };
+  options.leaf_finished = [&](const Variable& which, const Variable& gradient) {
+    events.push_back(which.name());
+    found.push_back(gradient.value().clone());
+  };
+  backward(result(), {}, options);
+  // `twice` is used by two products, and finished by the one that runs last.
+  const std::vector<std::string> order{"sum",    "matmul", "last",     "multiply", "tanh",
+                                       "matmul", "first",  "multiply", "twice"};
+  BOOST_TEST(events == order, boost::test_tools::per_element());
+  BOOST_REQUIRE(found.size() == 3);
+  const std::vector<std::size_t> places{2, 0, 1};
+  for (std::size_t k = 0; k < found.size(); ++k)
+    BOOST_TEST(found[k].to_vector<double>() == expected[places[k]].value().to_vector<double>(),
+               boost::test_tools::per_element());
+  for (const Variable& each : {first, twice, last, unused}) BOOST_TEST(!each.grad().defined());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

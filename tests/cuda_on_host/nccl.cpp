@@ -1,6 +1,6 @@
-// NCCL's sum over processes on the host: operations in a stream's queue that add in shared memory. Each process adds the
-// shares beginning with the one after its own, and the last process's result is everybody's: an order that is not that
-// of ranks, as NCCL's is not.
+// NCCL's sum over processes on the host: operations in a stream's queue that add in shared memory. Each process adds
+// the shares beginning with the one after its own, and the last process's result is everybody's: an order that is not
+// that of ranks, as NCCL's is not.
 #include "tests/cuda_on_host/nccl.h"
 
 #include <atomic>

@@ -43,8 +43,10 @@ Tensor numbers(const Shape& shape, std::uint64_t seed, DType dtype) {
 class Model : public Module {
  public:
   Model()
-      : shared_(7, 7), sometimes_(parameter("sometimes", {3, 7}, Initializer::normal(1))),
-        never_(parameter("never", {5}, Initializer::normal(1))), last_(7, 33) {
+      : shared_(7, 7),
+        sometimes_(parameter("sometimes", {3, 7}, Initializer::normal(1))),
+        never_(parameter("never", {5}, Initializer::normal(1))),
+        last_(7, 33) {
     child("shared", shared_);
     child("last", last_);
   }
@@ -124,7 +126,9 @@ void shares_are_added_in_the_order_of_ranks(std::int64_t n, DType dtype) {
 }
 
 void texts_of_all_arrive(std::size_t bytes) {
-  auto text = [&](int rank) { return std::string(bytes * static_cast<std::size_t>(rank), static_cast<char>('a' + rank)); };
+  auto text = [&](int rank) {
+    return std::string(bytes * static_cast<std::size_t>(rank), static_cast<char>('a' + rank));
+  };
   const std::vector<std::string> all = processes().gather(text(processes().rank()));
   for (int rank = 0; rank < processes().size(); ++rank)
     check(all[static_cast<std::size_t>(rank)] == text(rank), "gather() returns the text of each process");

@@ -79,8 +79,8 @@ std::vector<std::vector<double>> class_probabilities(EncoderClassifier& model, c
       rows.emplace_back(first, first + probabilities.size(1));
     return rows;
   };
-  return for_examples<std::vector<double>>(std::ssize(examples.lengths),
-                                           evaluation_batches(examples.lengths, batches), probabilities_of);
+  return for_examples<std::vector<double>>(std::ssize(examples.lengths), evaluation_batches(examples.lengths, batches),
+                                           probabilities_of);
 }
 
 double accuracy(EncoderClassifier& model, const EncodedExamples& examples, const BatchOptions& batches) {

@@ -19,7 +19,8 @@ std::array<struct sigaction, stopping_signals.size()> previous_actions;
 
 /// Calls only functions that POSIX allows in a handler.
 extern "C" void remember_signal(int signal) {
-  if (signal == SIGHUP && caught_signal != 0) return;  // comes once for each thread of a parent
+  // SIGHUP comes once for each thread of a parent, and mpirun may pass SIGUSR1 on several times.
+  if ((signal == SIGHUP || signal == SIGUSR1) && caught_signal != 0) return;
   int saved_errno = errno;
   caught_signal = signal;
   for (int stopping : {SIGINT, SIGTERM}) std::signal(stopping, SIG_DFL);  // the second one ends the process

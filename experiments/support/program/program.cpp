@@ -59,7 +59,14 @@ class ShortWaits {
   std::thread thread_;
 };
 
-enum ExitStatus { done = 0, internal_error = 1, can_be_put_right = 2, stopped_by_signal = 128, reader_gone = 141 };
+enum ExitStatus {
+  done = 0,
+  internal_error = 1,
+  can_be_put_right = 2,
+  process_lost = 3,
+  stopped_by_signal = 128,
+  reader_gone = 141
+};
 
 /// Joins the other processes, if mpirun started several, and leaves the group again. Only the first process prints: the
 /// standard output and error of the others go nowhere, except for an error that is theirs alone.
@@ -76,14 +83,14 @@ class SharedProgram {
     ::close(nowhere);
   }
 
-  /// Prints an error as one line. An error that the first process has too is its to print: it ends this process in the
-  /// meantime. To a stop by a signal all processes have agreed.
+  /// Prints an error as one line. If all processes have the same error, the first one prints it and ends the others
+  /// before they do. A lost process is reported by one process only, at once. A stop by a signal is known to all.
   void print_error(const std::string& program, const std::string& message, int status) const {
     std::string line = fmt::format("{}: {}\n", program, message);
     int to = STDERR_FILENO;
     if (own_stderr_ >= 0) {
       if (status > stopped_by_signal) return;
-      std::this_thread::sleep_for(std::chrono::seconds(3));
+      if (status != process_lost) std::this_thread::sleep_for(std::chrono::seconds(3));
       line = fmt::format("{}: process {}: {}\n", program, rank_, message);
       to = own_stderr_;
     }
@@ -139,6 +146,8 @@ int guarded(const std::string& program, const std::function<void()>& body) {
     return done;
   } catch (const Interrupted& stop) {
     return complain(program, stop.what(), stop.exit_status());
+  } catch (const LostProcess& error) {
+    return complain(program, error.what(), process_lost);
   } catch (const Error& error) {
     return complain(program, error.what(), can_be_put_right);
   } catch (const std::bad_alloc&) {
@@ -165,8 +174,9 @@ int run(const std::string& program, int argc, const char* const* argv, const std
     body(cli);
   });
   status = flush_output(program, status);
-  shared_program().end(status);
-  return status;
+  const int ended = guarded(program, [&] { shared_program().end(status); });
+  if (ended != done) abort_processes(ended);
+  return ended == done ? status : ended;
 }
 
 int run(const std::string& program, int argc, const char* const* argv, const std::vector<Command>& commands) {

@@ -20,6 +20,7 @@ namespace fovea {
 ///   0    done, or --help
 ///   1    an internal error: a bug in fovea
 ///   2    something the user can put right: Error (flags, files, shapes), a file system's refusal, out of memory
+///   3    another one of the processes that train together has died
 ///   130  stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP), from Interrupted
 ///   141  the reader of standard output is gone (`... | head`): nothing is printed
 int run(const std::string& program, int argc, const char* const* argv, const std::function<void(Cli&)>& body);

@@ -4,12 +4,14 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <system_error>
 #include <utility>
 
 #include <fmt/chrono.h>
+#include <unistd.h>
 
 #include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/cli.h"
@@ -85,8 +87,27 @@ RunDirectory RunDirectory::open(const std::string& program, const Options& optio
   return run;
 }
 
+namespace {
+
+/// A temporary directory is called fovea-process-PID-XXXXXX.
+constexpr std::string_view temporary_name = "fovea-process-";
+
+/// Removes the temporary directories of processes that were killed.
+void remove_left_directories() {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(temporary_name)) continue;
+    const auto process = static_cast<pid_t>(std::atol(name.c_str() + temporary_name.size()));
+    if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), ignored);
+  }
+}
+
+}  // namespace
+
 RunDirectory RunDirectory::of_another_process(const Json& configuration) {
-  std::string path = (fs::temp_directory_path() / "fovea-XXXXXX").string();
+  remove_left_directories();
+  std::string path = (fs::temp_directory_path() / fmt::format("{}{}-XXXXXX", temporary_name, ::getpid())).string();
   require(::mkdtemp(path.data()), "{}: the directory cannot be created: {}", path,
           std::generic_category().message(errno));
   RunDirectory run(path, Access::alone, true);

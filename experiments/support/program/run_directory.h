@@ -91,7 +91,7 @@ class RunDirectory {
   std::filesystem::path path_;
   Access access_ = Access::alone;
   bool made_ = false, is_new_ = false;  ///< whether this object created the directory; wrote config.json first
-  std::shared_ptr<void> temporary_;  ///< removes the directory of a process that is not the first one
+  std::shared_ptr<void> temporary_;     ///< removes the directory of a process that is not the first one
   FileLock lock_, turn_;
 };
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/program/child_process.h"
 #include "experiments/support/report/finding.h"
 #include "experiments/support/reproduce/boxes.h"
-#include "experiments/support/program/child_process.h"
 
 namespace fovea {
 

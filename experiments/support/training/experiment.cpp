@@ -154,13 +154,24 @@ bool ExperimentBase::shares_directory() const {
   return !flags_.is_alone() && (flags_.jobs > 1 || flags_.only || flags_.processes > 1);
 }
 
+ExperimentBase::ExperimentBase(Cli& cli) : cli_(cli) {
+  const std::vector<std::string>& flags = cli.arguments();
+  const bool is_given = std::find(flags.begin(), flags.end(), "--rows-over-processes") != flags.end();
+  require_same_in_all_processes(is_given ? "given" : "", [](int rank, const std::string&) {
+    return fmt::format("--rows-over-processes: process {} and process 0 differ; give it to all of them or to none",
+                       rank);
+  });
+  if (is_given && processes().size() > 1) group_ = &work_apart();
+}
+
 void ExperimentBase::share_out_runs() {
-  if (processes().size() == 1) return;  // also a child process, which makes one run
+  if (!group_) return;  // a process that mpirun did not start, such as the child of one, makes all of its runs
+  require(!flags_.is_alone(),
+          "--rows-over-processes: there is one run; without this flag the processes make it together");
   require(!flags_.only, "--rows-over-processes: --only {} makes a single run; use one or the other",
           flags_.only.value_or(""));
   require(!flags_.directory.out.empty() || !flags_.directory.resume.empty(),
           "--rows-over-processes: --out is missing, the directory in which the processes make their runs");
-  group_ = &work_apart();
   flags_.rank = static_cast<std::size_t>(group_->rank());
   flags_.processes = static_cast<std::size_t>(group_->size());
 }
@@ -298,7 +309,8 @@ void ExperimentBase::make_here(const std::vector<PlannedRun>& plans, const SaveD
 
 /// The run as a child process makes it: by the command line of this process, with flags behind it that have precedence.
 ParallelRun ExperimentBase::child_of(const Run& run, const std::string& only, int threads) {
-  std::vector<std::string> flags = {"--only=" + only, "--jobs=1", "--processes=1", fmt::format("--threads={}", threads)};
+  std::vector<std::string> flags = {"--only=" + only, "--jobs=1", "--processes=1",
+                                    fmt::format("--threads={}", threads)};
   if (flags_.directory.resume.empty()) flags.push_back("--out=" + directory_->path().string());
   std::vector<std::string> words = cli_.arguments();
   words.insert(std::find(words.begin(), words.end(), "--"), flags.begin(), flags.end());
@@ -342,8 +354,7 @@ RunFailures ExperimentBase::make_over_processes(const std::vector<PlannedRun>& p
   if (flags_.rank > 0) directory_.reset();  // the first process makes the table when it alone is in the directory
   group_->meet();
   const std::vector<std::pair<std::string, std::string>> own(failed.begin(), failed.end());
-  for (const std::string& one :
-       group_->gather(MessageWriter().add(interrupting_signal(), stopped, own).bytes())) {
+  for (const std::string& one : group_->gather(MessageWriter().add(interrupting_signal(), stopped, own).bytes())) {
     MessageReader from(one);
     note_interruption(from.next<int>());
     if (const auto message = from.next<std::string>(); stopped.empty()) stopped = message;

@@ -38,8 +38,8 @@ struct ExperimentFlags {
   void add_to(Cli& cli);
   /// Whether there is only one run, which is then the experiment's directory itself.
   bool is_alone() const { return !comparison.is_given() && seeds == 1 && search.empty(); }
-  /// Which of the `all` runs, counted from 0, this process makes: every one, with --only one, or its share of those that
-  /// processes make with --rows-over-processes. Throws Error for an --only that does not fit.
+  /// Which of the `all` runs, counted from 0, this process makes: every one, with --only one, or its share of those
+  /// that processes make with --rows-over-processes. Throws Error for an --only that does not fit.
   std::vector<std::size_t> own_runs(std::size_t all) const;
 };
 
@@ -68,13 +68,15 @@ class ExperimentBase {
   using Body = std::function<RunResult(std::size_t plan, const Run&)>;
   using SaveData = std::function<void(const std::filesystem::path& directory)>;
 
-  explicit ExperimentBase(Cli& cli) : cli_(cli) {}
+  /// With --rows-over-processes, the processes of mpirun work apart from here on: the defaults of options depend on the
+  /// number of processes that train together.
+  explicit ExperimentBase(Cli& cli);
   /// The plans of the parsed command line, without their configurations.
   std::vector<PlannedRun> plans() const;
   void train(const std::vector<PlannedRun>& plans, const std::string& data_description, const SaveData& save_data,
              const Body& body);
   void test(const std::vector<PlannedRun>& plans, bool json, const Body& body);
-  /// Begins --rows-over-processes: each process makes other runs.
+  /// Takes this process's share of the runs with --rows-over-processes. Throws Error for flags that contradict it.
   void share_out_runs();
 
   Cli& cli_;
@@ -111,7 +113,7 @@ class Experiment : public ExperimentBase {
     flags_.add_to(cli);
     cli.parse();
     if (options_.training.processes > 1) start_together(options_.training.processes, cli.arguments());
-    require_same_start(cli);
+    require_same_start(cli, flags_.directory.out.string() + flags_.directory.resume.string());
     if (flags_.rows_over_processes) share_out_runs();
     require(processes().size() == 1 || flags_.jobs == 1,
             "--jobs {}: makes several runs at the same time; {} processes train one together. Use one or the other",

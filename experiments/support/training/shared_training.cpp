@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <omp.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "experiments/support/program/cli.h"
@@ -97,13 +96,17 @@ void require_same_parameters(const Module& model, std::int64_t update) {
   });
 }
 
-void require_same_start(const Cli& cli) {
+void require_same_start(const Cli& cli, const std::string& directory) {
   if (processes().size() == 1) return;
   require_same_in_all_processes(cli.program(), [&](int rank, const std::string& its) {
     return fmt::format("process {} is '{}'; all processes must be the same program", rank, its);
   });
   require_same_in_all_processes(commit_text, [&](int rank, const std::string& its) {
     return fmt::format("process {} has version {} of fovea, which is not that of process 0", rank, its);
+  });
+  require_same_in_all_processes(directory, [&](int rank, const std::string& its) {
+    return fmt::format("process {} has the directory '{}', and process 0 another one; --out or --resume must be equal",
+                       rank, its);
   });
   const std::vector<std::string> all = processes().gather(text_of(cli.configuration()));
   const Json first = parse_json(all.front());
@@ -117,8 +120,7 @@ void require_same_start(const Cli& cli) {
 
 int threads_of_a_process() {
   static const int available = omp_get_max_threads();
-  const bool has_cores_of_its_own = omp_get_num_procs() < ::sysconf(_SC_NPROCESSORS_ONLN);
-  return has_cores_of_its_own ? available : std::max(1, available / processes_on_this_machine());
+  return std::max(1, available / processes_on_own_cores());
 }
 
 }  // namespace fovea

@@ -53,10 +53,11 @@ void require_same_threads();
 /// Throws Error, in all processes, unless the parameters are the same in all of them.
 void require_same_parameters(const Module& model, std::int64_t update);
 /// Throws Error, in all processes, unless all run the same program, of the same version, with the same flags.
-void require_same_start(const Cli& cli);
+/// `directory` is the value of --out or --resume.
+void require_same_start(const Cli& cli, const std::string& directory);
 
-/// The number of threads without --threads: one for each core, or this process's part of the cores if several
-/// processes of the group run on this machine and may use all of them.
+/// The number of threads without --threads: one for each core on which this process may run, or its part of those cores
+/// if other processes of the group run there too.
 int threads_of_a_process();
 
 }  // namespace fovea

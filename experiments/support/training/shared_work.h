@@ -29,10 +29,8 @@ class MessageWriter {
 
  private:
   template <class T>
-    requires std::is_trivially_copyable_v<T>
-  void write(const T& value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
+  requires std::is_trivially_copyable_v<T>
+  void write(const T& value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
   void write(const std::string& text) { add(text.size()).bytes_.append(text); }
   template <class T>
   void write(const std::vector<T>& values) {
@@ -65,7 +63,7 @@ class MessageReader {
 
  private:
   template <class T>
-    requires std::is_trivially_copyable_v<T>
+  requires std::is_trivially_copyable_v<T>
   void read_one(T& value) {
     bytes_.copy(reinterpret_cast<char*>(&value), sizeof value);
     bytes_.remove_prefix(sizeof value);

@@ -12,8 +12,8 @@
 ///   training.finish(...);  // now *model is the best model, or the mean of the last ones
 ///
 /// Several processes (nn/parallel/process_group.h) run this program alike. Each computes its share of an update's
-/// micro-batches and of the evaluations; all of them then have the same gradients, parameters and scores, on the CPU bit
-/// for bit those of one process. The first one writes the files.
+/// micro-batches and of the evaluations; all of them then have the same gradients, parameters and scores, on the CPU
+/// bit for bit those of one process. The first one writes the files.
 #pragma once
 #include <cstdint>
 #include <filesystem>
