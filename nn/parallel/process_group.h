@@ -90,7 +90,7 @@ void finish_processes();
 /// alone.
 void abort_processes(int status);
 
-/// Of the processes that were started together with this one, those on its cores (ProcessGroup).
+/// ProcessGroup::processes_on_own_cores() of the group that was started, also after work_apart(); 1 without a group.
 int processes_on_own_cores();
 /// The number of processes of the group that run on this machine, and this one's number among them, from 0.
 int processes_on_this_machine();

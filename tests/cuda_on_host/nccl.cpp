@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t slot_bytes = std::size_t{1} << 16;
 
-/// What the processes share. The shares of all of them follow.
+/// The beginning of the memory that the processes share. A slot for each process's numbers follows.
 struct SharedMemory {
   std::atomic<int> arrived, turns;
 };

@@ -6,7 +6,7 @@ namespace fovea {
 
 class Cli;
 
-// What a model does with one sentence (sentence_findings.cpp)
+// Commands about one sentence (sentence_findings.cpp)
 Finding attention_of_sentence(Cli& cli);  ///< maps or curves of an attention's quantities; a page of all attentions
 Finding row_of_attention(Cli& cli);       ///< energies, bias and weights of one query. Yang et al. 2018, figure 1
 Finding decoding_steps(Cli& cli);         ///< gate, focus, window of each step. Shu & Nakayama 2017, figure 1

@@ -1,4 +1,4 @@
-/// What the analyses of trained runs share: names of runs, tables of tokens, and values of heads over many sentences.
+/// Parts that several analyses of trained runs use: names of runs, tables of tokens, values of heads over sentences.
 #pragma once
 #include <functional>
 #include <map>

@@ -1,4 +1,4 @@
-// What the papers state about their methods, both sides computed on random numbers.
+// Statements of the papers about their methods: both sides of each equation are computed on random numbers.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// What attentions do with one sentence.
+// Findings about one sentence: the weights of its attentions, their windows, and its alignment.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

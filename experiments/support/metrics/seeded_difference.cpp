@@ -29,7 +29,7 @@ SeedSpread spread_of(std::span<const SeededScore* const> rows) {
   return spread;
 }
 
-/// What the seeds of a row add to the variance of its mean, and the uncertain part of it.
+/// The variance that the seeds of a row add to its mean, and the part of it that is uncertain.
 struct SeedPart {
   double added, uncertain, degrees;
   bool is_own;

@@ -132,7 +132,7 @@ void Progress::refresh(double now) {
   }
 }
 
-/// What erases the rows and the bar.
+/// Returns the control characters that erase the rows and the bar from the terminal.
 std::string Progress::erased() const {
   return drawn_rows_ > 0 ? fmt::format("\x1b[{}A\r\x1b[J", drawn_rows_) : "\r\x1b[K";
 }

@@ -12,7 +12,7 @@
 
 namespace fovea {
 
-/// What a child process writes of its progress, through a pipe, for its parent to show: a line of JSON each time.
+/// A report of a child process's progress. The child writes it to a pipe as a line of JSON, and the parent shows it.
 struct ProgressReport {
   std::string title;        ///< of the Progress: "gaussian seed 1", "decoding test"
   std::int64_t start = 0;   ///< steps of earlier processes

@@ -1,4 +1,4 @@
-/// What a program found: texts, tables and figures under one title, which can be printed or written in every form.
+/// A finding is the result of a program: texts, tables and figures under one title. It can be printed in every form.
 #pragma once
 #include <filesystem>
 #include <functional>

@@ -124,8 +124,8 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs);
 /// The lines under the table: which data ours are of, seeds, tests, and what the paper's setting was.
 std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs);
 
-/// What the runs say about a claim. An expectation holds, or does not, if the 95 % interval of the difference is on one
-/// side of 0; otherwise we cannot tell. Claims that must hold at any size are compared number with number.
+/// The verdict of the runs on a claim. An expectation holds, or does not, if the 95 % interval of the difference is on
+/// one side of 0; otherwise we cannot tell. Claims that must hold at any size are compared number with number.
 enum class Verdict { holds, fails, open, not_measured };
 
 /// A claim with its outcome; `holds` is empty if a number is missing.

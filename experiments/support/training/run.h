@@ -15,7 +15,7 @@ struct Run {
   std::string trial = {};  ///< values of a --search: "rate=0.001"; empty without one
   std::uint64_t seed = 1;
   Json configuration = {};  ///< every option of this run; a checkpoint with another one is refused
-  /// What follows --resume in the command that continues: the run's directory, or the comparison's and perhaps --only.
+  /// The words after --resume in the command that continues the run: a directory, and --only if it was given.
   std::filesystem::path resume = {};
   std::int64_t number = 1, runs = 1;                   ///< run `number` of the `runs` that this process makes
   double seconds_of_others = 0;                        ///< estimated duration of the runs after this one; 0: unknown

@@ -1,4 +1,4 @@
-/// What a training does in addition when several processes make it together.
+/// The additional parts of a training that several processes make together.
 #pragma once
 #include <cstdint>
 #include <vector>
