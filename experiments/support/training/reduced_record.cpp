@@ -82,17 +82,26 @@ void save_log(const RunResult& run, const fs::path& directory) {
 
 void save_statistics(const TestResult& test, const fs::path& file) {
   Json head = {{"examples", test.examples.size()}, {"key", test.key()}, {"scores", Json::array()}};
-  for (const TextScore& score : test.scores())
-    head["scores"].push_back({{"name", score.name}, {"width", score.metric.width}});
+  std::vector<Json> columns;
+  const auto add = [&](const auto& value_of) {
+    Json& column = columns.emplace_back(Json::array());
+    for (std::size_t k = 0; k < test.examples.size(); ++k) column.push_back(value_of(k));
+  };
+  add([&](std::size_t k) { return test.examples[k].group; });
+  for (const TextScore& score : test.scores()) {
+    const std::size_t width = score.metric.width;
+    head["scores"].push_back({{"name", score.name}, {"width", width}});
+    for (std::size_t i = 0; i < width; ++i)
+      add([&](std::size_t k) { return rounded(score.metric.statistics[k * width + i]); });
+  }
+  if (!test.examples.empty() && !test.examples.front().probabilities.empty()) {
+    add([&](std::size_t k) { return test.examples[k].reference; });
+    add([&](std::size_t k) { return test.examples[k].hypothesis; });
+  }
   std::string lines = text_of(head) + "\n";
-  for (std::size_t k = 0; k < test.examples.size(); ++k) {
-    const TestedExample& example = test.examples[k];
-    Json line = Json::array({example.group});
-    for (const TextScore& score : test.scores())
-      for (std::size_t i = 0; i < score.metric.width; ++i)
-        line.push_back(rounded(score.metric.statistics[k * score.metric.width + i]));
-    if (!example.probabilities.empty()) line.push_back({example.reference, example.hypothesis});
-    lines += text_of(line) + "\n";
+  for (auto column = columns.begin(); column != columns.end(); ++column) {
+    const auto same = std::find(columns.begin(), column, *column);
+    lines += (same == column ? text_of(*column) : std::to_string(same - columns.begin())) + "\n";
   }
   write_file_atomically(file, gzipped(lines));
 }
@@ -118,23 +127,36 @@ void load_statistics(TestResult& test, const fs::path& file) {
       require(found != scores.end() && found->metric.width == each.at("width").get<std::size_t>(),
               "{}: the score '{}' is not one of the record's metrics", file.string(), text_of(each.at("name")));
       kept.push_back(*found);
-      kept.back().metric.statistics.clear();
     }
   });
-  for (TestedExample& example : test.examples) {
-    require(reader.next(text), "{}: the file ends before its last example", file.string());
+  std::vector<Json> columns;
+  while (reader.next(text))
     reading_json(fmt::format("{}:{}", file.string(), reader.number()), [&] {
-      const Json line = parse_json(text);
-      std::size_t at = 0;
-      example.group = line.at(at++);
-      for (TextScore& score : kept)
-        for (std::size_t i = 0; i < score.metric.width; ++i) {
-          const Json& value = line.at(at++);
-          score.metric.statistics.push_back(value.is_null() ? std::nan("") : value.get<double>());
-        }
-      if (at < line.size()) example.reference = line.at(at).at(0), example.hypothesis = line.at(at).at(1);
+      Json line = parse_json(text);
+      columns.push_back(line.is_number() ? columns.at(line.get<std::size_t>()) : std::move(line));
+      require(columns.back().size() == test.examples.size(), "{}:{}: {} values for {} examples", file.string(),
+              reader.number(), columns.back().size(), test.examples.size());
     });
-  }
+  std::size_t at = 1;
+  for (const TextScore& score : kept) at += score.metric.width;
+  require(columns.size() == at || columns.size() == at + 2, "{}: {} columns; expected {}, or two more for the answers",
+          file.string(), columns.size(), at);
+  reading_json(file.string(), [&] {
+    at = 1;
+    for (TextScore& score : kept) {
+      const std::size_t width = score.metric.width;
+      for (std::size_t i = 0; i < width; ++i, ++at)
+        for (std::size_t k = 0; k < test.examples.size(); ++k) {
+          const Json& value = columns[at][k];
+          score.metric.statistics[k * width + i] = value.is_null() ? std::nan("") : value.get<double>();
+        }
+    }
+    for (std::size_t k = 0; k < test.examples.size(); ++k) {
+      test.examples[k].group = columns[0][k];
+      if (at < columns.size())
+        test.examples[k].reference = columns[at][k], test.examples[k].hypothesis = columns[at + 1][k];
+    }
+  });
   test.known_scores = std::make_shared<const std::vector<TextScore>>(std::move(kept));
 }
 

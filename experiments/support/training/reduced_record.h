@@ -5,7 +5,9 @@
 ///   config.json, result.json   as in a full record; paths below the directory of data begin with {data}
 ///   run.json                   date, version, processor and threads of each start
 ///   log.jsonl                  the lines with evaluations
-///   statistics.SET.jsonl.gz    a line of numbers for each example of the test set SET
+///   statistics.SET.jsonl.gz    of the test set SET: a line that names the scores, then a line for each column of their
+///                              statistics, with a value for each example; a number alone means that the column is
+///                              the same as that one, counted from 0
 #pragma once
 #include <filesystem>
 
