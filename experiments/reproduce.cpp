@@ -23,7 +23,7 @@ struct Options {
   std::vector<std::string> items;
   std::string tier = "smoke";
   std::int64_t jobs = 0;
-  bool list = false;
+  bool list = false, search = false;
   fs::path out, data = "data", records = records_directory(), keep_records, results;
 
   void add_to(Cli& cli) {
@@ -33,6 +33,9 @@ struct Options {
                "own settings")
         .one_of({"smoke", "mini", "paper"});
     cli.option("--jobs", jobs, "programs that run at a time, each on one thread; 0: one per core").range(0, 1024);
+    cli.option("--search", search,
+               "also search for the learning rate of every row: three rates for a third of the updates, chosen on the "
+               "development set; then train the rows again with the chosen rates");
     cli.option("--list", list, "print the items with their state and the time that they still take, and exit");
     cli.option("--out", out, "directory of runs and report; default: runs/reproduce-TIER");
     cli.option("--records", records, "directory of reduced records of finished runs, which are not made again");
@@ -116,25 +119,37 @@ void keep_records(const NeededRuns& needed, const fs::path& directory) {
   std::size_t kept = 0;
   for (const auto& [name, job] : needed.jobs()) {
     if (fs::exists(directory / name / "result.json")) continue;
-    if (const std::optional<RunResult> run = load_result(needed.directory(name)))
+    if (std::optional<RunResult> run = load_result(needed.directory(name))) {
+      if (job.is_trial) run->tests.clear();  // trials are judged by their development set
       save_reduced(*run, fs::absolute(needed.places().data), directory / name), ++kept;
+    }
   }
   fmt::print("{} records written into {}\n", kept, directory.string());
 }
 
+void print_budget(const NeededRuns& needed, int jobs) {
+  const auto [missing, minutes] = budget_of(needed);
+  if (missing > 0)
+    fmt::print(stderr, "{} runs are missing: about {:.1f} hours of one core, {:.1f} hours with {} at a time\n", missing,
+               minutes / 60, minutes / 60 / jobs, jobs);
+}
+
 /// Makes what is missing and writes the report. Throws Error if an item is not done.
-void reproduce(NeededRuns& needed, const std::vector<Item>& items, int jobs, const std::string& command) {
+void reproduce(NeededRuns& needed, const Options& options, int jobs, const std::string& command) {
+  std::vector<Item> items = chosen_items(needed, options.items, options.search);
   const auto& [out, data, records] = needed.places();
   require(!needed.needs_data() || fs::is_directory(data),
           "--data {}: there is no such directory; the tier '{}' trains on public data sets (experiments/data.md)",
           data.string(), needed.tier());
   fs::create_directories(out);
   const RunDirectory lock = RunDirectory::resume(out);
-  const auto [missing, minutes] = budget_of(needed);
-  if (missing > 0)
-    fmt::print(stderr, "{} runs are missing: about {:.1f} hours of one core, {:.1f} hours with {} at a time\n", missing,
-               minutes / 60, minutes / 60 / jobs, jobs);
+  print_budget(needed, jobs);
   make_runs(needed, jobs);
+  if (options.search) {  // the chosen rates are known now
+    items = chosen_items(needed, options.items, true);
+    print_budget(needed, jobs);
+    make_runs(needed, jobs);
+  }
   run_steps(needed, items, jobs);
   std::vector<std::vector<std::string>> problems;
   for (const Item& item : items) problems.push_back(problems_of(needed, item));
@@ -161,7 +176,8 @@ int main(int argc, char** argv) {
     const fs::path out = options.out.empty() ? fs::path("runs") / ("reproduce-" + options.tier) : options.out;
     const auto jobs = static_cast<int>(options.jobs > 0 ? options.jobs : ::sysconf(_SC_NPROCESSORS_ONLN));
     NeededRuns needed(options.tier, {.out = out, .data = options.data, .records = options.records});
-    const std::vector<Item> items = chosen_items(needed, options.items);
+    const bool searches = options.search || !options.keep_records.empty();
+    const std::vector<Item> items = chosen_items(needed, options.items, searches);
     if (!options.keep_records.empty())
       keep_records(needed, options.keep_records);
     else if (!options.results.empty())
@@ -171,6 +187,6 @@ int main(int argc, char** argv) {
     else if (options.tier == "paper")
       print_commands(needed, items);
     else
-      reproduce(needed, items, jobs, cli.command());
+      reproduce(needed, options, jobs, cli.command());
   });
 }

@@ -49,7 +49,9 @@ Recipe recipe_of(const Json& json, const std::map<std::string, Recipe>& known,
                           .machine = tier.value("machine", ""),
                           .variables = std::move(all),
                           .minutes = tier.value("minutes", 0.0),
-                          .seeds = tier.value("seeds", std::vector<std::uint64_t>{1})};
+                          .seeds = tier.value("seeds", std::vector<std::uint64_t>{1}),
+                          .search_flags = tier.value("search_flags", ""),
+                          .search_rates = texts_of(tier, "search_rates")};
   }
   return recipe;
 }

@@ -35,6 +35,10 @@ struct Recipe {
     std::map<std::string, std::string> variables;
     double minutes = 0;  ///< estimate for one training on one core
     std::vector<std::uint64_t> seeds{1};
+    /// The search for learning rates: the flags of its shorter trainings, and the rates that are tried beside that of
+    /// `flags`. Without rates there is no search.
+    std::string search_flags;
+    std::vector<std::string> search_rates;
   };
   std::string program;
   std::map<std::string, Tier> tiers;  ///< "smoke", "mini", "paper"
@@ -138,8 +142,10 @@ struct CheckedClaim {
   std::string words = {};                           ///< "BLEU of 'Yang' is above that of 'Vaswani'"
   int decimals = 2;
 
-  /// "holds (31.20 and 30.41; difference 0.79, 95 % interval 0.12 to 1.46)"
-  std::string outcome() const;
+  /// "holds", "cannot tell: a difference below 1.21 would not have been seen"
+  std::string verdict_text() const;
+  /// "0.79 (0.12 to 1.46)"; empty without a difference.
+  std::string difference_text() const;
 };
 std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs);
 

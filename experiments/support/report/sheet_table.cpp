@@ -93,15 +93,23 @@ std::vector<double> ours(const Sheet& sheet, const SheetRuns& runs, const Sheet:
   return values;
 }
 
-/// The names of the data of all runs of a task, for readers: "generated", or the last part of the path.
+/// The data of a run for readers: "generated", or the path without the directory of the public data, of other absolute
+/// paths the last two parts.
+std::string data_name(const RunResult& run) {
+  constexpr std::string_view public_data = "{data}/";
+  const std::string data = run.configuration.value("data", "");
+  if (data.starts_with("generated")) return "generated";
+  if (data.starts_with(public_data)) return data.substr(public_data.size());
+  const std::filesystem::path path = data;
+  return path.is_absolute() ? path.parent_path().filename() / path.filename() : path;
+}
+
+/// The data of all runs of a task.
 std::string data_of(const SheetRuns& runs, const std::string& task) {
   std::set<std::string> names;
   for (const auto& [key, all] : runs)
-    for (const RunResult* run : all) {
-      const std::string data = run->configuration.value("data", "");
-      if (key.second == task)
-        names.insert(data.starts_with("generated") ? "generated" : std::filesystem::path(data).filename().string());
-    }
+    for (const RunResult* run : all)
+      if (key.second == task) names.insert(data_name(*run));
   return listed(std::vector<std::string>(names.begin(), names.end()), ", ");
 }
 
@@ -218,9 +226,12 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
 
 Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs) {
   Finding::NamedTable table{sheet.title, sheet_table(sheet, runs), sheet_caption(sheet, runs)};
-  for (const CheckedClaim& one : check_claims(sheet, runs))
-    table.remarks.push_back(
-        fmt::format("{}{}: {}", one.claim.is_required ? "must hold: " : "", one.claim.text, one.outcome()));
+  for (const CheckedClaim& one : check_claims(sheet, runs)) {
+    const std::string difference = one.difference_text();
+    table.remarks.push_back(fmt::format(
+        "{}{}: {}{}", one.claim.is_required ? "must hold: " : "", one.claim.text, one.verdict_text(),
+        one.numbers.empty() ? "" : fmt::format(" ({}{})", one.numbers, difference.empty() ? "" : "; " + difference)));
+  }
   return table;
 }
 
@@ -345,20 +356,22 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
   return checked;
 }
 
-std::string CheckedClaim::outcome() const {
-  const std::string verdict_text = verdict == Verdict::holds   ? "holds"
-                                   : verdict == Verdict::fails ? "does not hold"
-                                   : verdict == Verdict::open  ? "cannot tell"
-                                                               : "not measured";
-  if (!difference) return verdict_text + (holds ? " (" + numbers + ")" : "");
-  const std::string interval = interval_text(*difference, decimals);
-  if (interval.empty())
-    return fmt::format("{} ({}; one seed, and no scores of single test examples)", verdict_text, numbers);
-  std::string text = fmt::format("{} ({}; difference {:.{}f}, 95 % interval {}", verdict_text, numbers,
-                                 difference->value, decimals, interval);
+std::string CheckedClaim::verdict_text() const {
+  const char* text = verdict == Verdict::holds   ? "holds"
+                     : verdict == Verdict::fails ? "does not hold"
+                     : verdict == Verdict::open  ? "cannot tell"
+                                                 : "not measured";
+  if (!difference) return text;
+  if (difference_text().empty()) return fmt::format("{}: one seed, and no scores of single test examples", text);
   if (verdict == Verdict::open)
-    text += fmt::format("; one below {:.{}f} would not have been seen", difference->visible(), decimals);
-  return text + (difference->covers_seeds ? ")" : "; one seed, so that other seeds may say otherwise)");
+    return fmt::format("{}: a difference below {:.{}f} would not have been seen{}", text, difference->visible(),
+                       decimals, difference->covers_seeds ? "" : "; one seed");
+  return difference->covers_seeds ? text : fmt::format("{}; one seed, and others may say otherwise", text);
+}
+
+std::string CheckedClaim::difference_text() const {
+  const std::string interval = difference ? interval_text(*difference, decimals) : "";
+  return interval.empty() ? "" : fmt::format("{:.{}f} ({})", difference->value, decimals, interval);
 }
 
 std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::string& tier) {

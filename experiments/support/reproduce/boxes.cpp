@@ -1,7 +1,7 @@
 #include "experiments/support/reproduce/boxes.h"
 
 #include <algorithm>
-#include <functional>
+#include <cmath>
 
 #include <fmt/core.h>
 
@@ -105,14 +105,39 @@ bool NeededRuns::is_trained(const Sheet& sheet, const Sheet::Row& row, const She
          sheet.recipe(task).tiers.contains(tier_);
 }
 
-/// The name of a row's run, which is made from everything that decides its result; the run is added to the jobs.
-std::string NeededRuns::name_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task,
-                                std::uint64_t seed) {
+namespace {
+
+/// "nguyen-table-1, En-De, Vaswani"
+std::string label_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) {
+  return fmt::format("{}, {}{}", sheet.name, sheet.tasks.size() > 1 ? task.name + ", " : "", row.name);
+}
+
+/// The row whose training decides the parameters of this row's model.
+const Sheet::Row& trained_row(const Sheet& sheet, const Sheet::Row& row) {
+  const std::string& of = row.model.empty() ? row.initial : row.model;
+  return of.empty() ? row : trained_row(sheet, sheet.row(of));
+}
+
+}  // namespace
+
+/// The name is made from everything that decides the run's result.
+std::string NeededRuns::added(RunJob job) {
+  FlagValues sorted = job.flags;
+  std::sort(sorted.begin(), sorted.end());
+  const bool is_test = job.kind == RunJob::Kind::test;
+  const std::string identity = fmt::format("{} {} {}", job.needs, !is_test, flags_text(sorted));
+  const std::string name = fmt::format("{}-{:016x}", job.program, stable_hash(identity));
+  jobs_.try_emplace(name, std::move(job));
+  return name;
+}
+
+std::string NeededRuns::name_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed,
+                                Rates rates) {
   const Recipe& recipe = sheet.recipe(task);
   const Recipe::Tier& tier = recipe.tiers.at(tier_);
   RunJob job{.program = recipe.program,
              .flags = {},
-             .label = fmt::format("{}, {}{}", sheet.name, sheet.tasks.size() > 1 ? task.name + ", " : "", row.name),
+             .label = label_of(sheet, row, task),
              .needs = "",
              .minutes = tier.minutes,
              .machine = tier.machine};
@@ -120,40 +145,101 @@ std::string NeededRuns::name_of(const Sheet& sheet, const Sheet::Row& row, const
     constexpr double part_of_training = 0.2;
     job.kind = RunJob::Kind::test;
     job.minutes *= part_of_training;
-    job.needs = name_of(sheet, sheet.row(row.model), task, seed);
+    job.needs = name_of(sheet, sheet.row(row.model), task, seed, rates);
     job.flags = flag_values(row.flags, tier.variables);
     std::erase_if(job.flags, [](const auto& flag) { return flag.first == "updates"; });
-  } else {
-    job.flags = row_flags(sheet, row, task, tier_);
-    job.flags.emplace_back("seed", std::to_string(seed));
-    if (!row.initial.empty()) {
-      constexpr double part_of_training = 0.1;
-      job.kind = RunJob::Kind::continuation;
-      job.minutes *= part_of_training;
-      job.needs = name_of(sheet, sheet.row(row.initial), task, seed);
-    }
+    return added(std::move(job));
   }
-  FlagValues sorted = job.flags;
-  std::sort(sorted.begin(), sorted.end());
-  const std::string identity = fmt::format("{} {} {}", job.needs, row.model.empty(), flags_text(sorted));
-  const std::string name = fmt::format("{}-{:016x}", job.program, stable_hash(identity));
-  jobs_.try_emplace(name, std::move(job));
-  return name;
+  job.flags = row_flags(sheet, row, task, tier_);
+  job.flags.emplace_back("seed", std::to_string(seed));
+  if (!row.initial.empty()) {
+    constexpr double part_of_training = 0.1;
+    job.kind = RunJob::Kind::continuation;
+    job.minutes *= part_of_training;
+    job.needs = name_of(sheet, sheet.row(row.initial), task, seed, rates);
+  } else if (rates == Rates::searched) {
+    const std::string rate = search(sheet, row, task).value().chosen;
+    if (!rate.empty()) job.flags.emplace_back("rate", rate);
+  }
+  return added(std::move(job));
+}
+
+std::vector<std::string> NeededRuns::rates_of(const Sheet& sheet, const Sheet::Row& row,
+                                              const Sheet::Task& task) const {
+  if (!is_trained(sheet, row, task)) return {};
+  std::vector<std::string> rates = sheet.recipe(task).tiers.at(tier_).search_rates;
+  if (!rates.empty()) rates.insert(rates.begin(), "");
+  return rates;
+}
+
+std::string NeededRuns::trial_name(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task,
+                                   const std::string& rate) {
+  const Recipe::Tier& tier = sheet.recipe(task).tiers.at(tier_);
+  constexpr double part_of_training = 0.35;
+  RunJob job{.program = sheet.recipe(task).program,
+             .flags = {},
+             .label = fmt::format("{}, trial with {}", label_of(sheet, row, task),
+                                  rate.empty() ? "the recipe's rate" : "rate " + rate),
+             .needs = "",
+             .minutes = tier.minutes * part_of_training,
+             .machine = tier.machine,
+             .is_trial = true};
+  job.flags = flag_values(flags_text(row_flags(sheet, row, task, tier_)) + " " + tier.search_flags, tier.variables);
+  job.flags.emplace_back("seed", std::to_string(tier.seeds.front()));
+  if (!rate.empty()) job.flags.emplace_back("rate", rate);
+  return added(std::move(job));
+}
+
+std::optional<NeededRuns::Search> NeededRuns::search(const Sheet& sheet, const Sheet::Row& row,
+                                                     const Sheet::Task& task) {
+  Search search;
+  double best = std::nan("");
+  for (const std::string& rate : rates_of(sheet, row, task)) {
+    const RunResult* run = result(trial_name(sheet, row, task, rate));
+    if (!run) return {};
+    const double score = run->training && run->failure.empty() ? run->training->best_score : std::nan("");
+    search.scores.emplace_back(rate, score);
+    if (std::isnan(score)) continue;
+    search.score = run->training->score_name;
+    if (!std::isnan(best) && (run->training->higher_is_better ? score <= best : score >= best)) continue;
+    best = score;
+    search.chosen = rate;
+  }
+  if (search.scores.empty()) return {};
+  return search;
+}
+
+void NeededRuns::append(std::vector<std::string>& names, const std::string& name) const {
+  if (const std::string needs = jobs_.at(name).needs; !needs.empty()) append(names, needs);
+  if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
 }
 
 std::vector<std::string> NeededRuns::add(const Box& box) {
   std::vector<std::string> names;
-  std::function<void(const std::string&)> add = [&](const std::string& name) {
-    if (const std::string needs = jobs_.at(name).needs; !needs.empty()) add(needs);
-    if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
-  };
   for (const Sheet& sheet : box.sheets)
     for (const Sheet::Task& task : sheet.tasks)
       for (const Sheet::Row& row : sheet.rows)
         if (is_trained(sheet, row, task))
-          for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds) add(name_of(sheet, row, task, seed));
+          for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
+            append(names, name_of(sheet, row, task, seed));
   for (const BoxCommand& command : box.commands_at(tier_))
-    for (const std::string& run : models_of(command)) add(run);
+    for (const std::string& run : models_of(command)) append(names, run);
+  return names;
+}
+
+std::vector<std::string> NeededRuns::add_search(const Box& box) {
+  std::vector<std::string> names;
+  for (const Sheet& sheet : box.sheets)
+    for (const Sheet::Task& task : sheet.tasks)
+      for (const Sheet::Row& row : sheet.rows) {
+        if (!is_trained(sheet, row, task)) continue;
+        const Sheet::Row& trained = trained_row(sheet, row);
+        for (const std::string& rate : rates_of(sheet, trained, task))
+          append(names, trial_name(sheet, trained, task, rate));
+        if (!search(sheet, trained, task)) continue;
+        for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
+          append(names, name_of(sheet, row, task, seed, Rates::searched));
+      }
   return names;
 }
 
@@ -221,19 +307,22 @@ std::vector<std::string> NeededRuns::arguments(const BoxCommand& command, const 
   return words;
 }
 
-SheetRuns NeededRuns::finished(const Sheet& sheet) {
+const RunResult* NeededRuns::result(const std::string& name) {
+  if (!results_.contains(name))
+    if (std::optional<RunResult> result = load_result(record(name))) results_[name] = std::move(*result);
+  const auto found = results_.find(name);
+  return found == results_.end() ? nullptr : &found->second;
+}
+
+SheetRuns NeededRuns::finished(const Sheet& sheet, Rates rates) {
   SheetRuns runs;
   for (const Sheet::Task& task : sheet.tasks)
     for (const Sheet::Row& row : sheet.rows) {
       if (!is_trained(sheet, row, task)) continue;
-      for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds) {
-        const std::string name = name_of(sheet, row, task, seed);
-        if (!results_.contains(name))
-          if (std::optional<RunResult> result = load_result(record(name))) results_[name] = std::move(*result);
-        auto found = results_.find(name);
-        if (found != results_.end() && found->second.failure.empty())
-          runs[{row.name, task.name}].push_back(&found->second);
-      }
+      if (rates == Rates::searched && !search(sheet, trained_row(sheet, row), task)) continue;
+      for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
+        if (const RunResult* run = result(name_of(sheet, row, task, seed, rates)); run && run->failure.empty())
+          runs[{row.name, task.name}].push_back(run);
     }
   return runs;
 }

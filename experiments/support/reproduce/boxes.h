@@ -47,7 +47,14 @@ struct RunJob {
   std::string needs;  ///< the name of the job whose model is tested or trained on; empty: none
   double minutes = 0;
   std::string machine;
+  bool is_trial = false;  ///< a short training of the search for a learning rate
 };
+
+/// Where the learning rates of a sheet's rows come from: the flags of its recipe, or for each row from a search. The
+/// search trains the row with the rate of the recipe and with those of Recipe::Tier::search_rates, for fewer updates
+/// and with one seed; the rate with the best score on the development set is chosen, and the row is trained with it as
+/// long and with as many seeds as before. Rows that test or continue another row's model follow that row.
+enum class Rates { given, searched };
 
 /// The runs that boxes need at one tier. Runs with the same flags are one run, whichever boxes need them.
 class NeededRuns {
@@ -62,6 +69,9 @@ class NeededRuns {
   /// Adds the runs of a box, and returns their names in the order of its rows, each behind the run that it needs. A row
   /// of a task whose recipe has no such tier has none.
   std::vector<std::string> add(const Box& box);
+  /// Adds the trials of the search for learning rates, and returns their names; of rows whose trials are all finished
+  /// also the runs with the chosen rates.
+  std::vector<std::string> add_search(const Box& box);
 
   const std::map<std::string, RunJob>& jobs() const { return jobs_; }
   const std::string& tier() const { return tier_; }
@@ -95,14 +105,33 @@ class NeededRuns {
   std::vector<std::string> arguments(const BoxCommand& command, const std::filesystem::path& box_directory);
 
   /// The finished runs of a sheet's rows. They stay valid as long as this object.
-  SheetRuns finished(const Sheet& sheet);
+  SheetRuns finished(const Sheet& sheet, Rates rates = Rates::given);
+
+  /// What a search has found for a row.
+  struct Search {
+    std::vector<std::pair<std::string, double>> scores;  ///< by rate, "" for that of the recipe; NaN: it failed
+    std::string score;                                   ///< the name of the score on the development set
+    std::string chosen;                                  ///< "" for the rate of the recipe
+  };
+  /// Empty unless all trials of the row are finished.
+  std::optional<Search> search(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task);
   /// The rows of a sheet that lack runs, for readers: "Vaswani (1 of 2)"; of several tasks with the task.
   std::vector<std::string> incomplete_rows(const Sheet& sheet);
   /// The runs that finished() has read so far.
   std::vector<const RunResult*> read_runs() const;
 
  private:
-  std::string name_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed);
+  std::string name_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed,
+                      Rates rates = Rates::given);
+  std::string trial_name(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, const std::string& rate);
+  /// Adds the job, and returns its name.
+  std::string added(RunJob job);
+  /// The finished run of this name, or nothing.
+  const RunResult* result(const std::string& name);
+  /// Adds the name behind that of the run that it needs.
+  void append(std::vector<std::string>& names, const std::string& name) const;
+  /// The learning rates that are tried for a row, "" first; none for a row that is not searched.
+  std::vector<std::string> rates_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) const;
   /// Whether the row is trained for the task at this tier.
   bool is_trained(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) const;
   /// Adds the first run of a reference SHEET/ROW, and returns its name; empty for other text.

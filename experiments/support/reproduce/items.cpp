@@ -33,10 +33,13 @@ fs::path log_of(const NeededRuns& needed, const std::string& run) {
 
 }  // namespace
 
-std::vector<Item> chosen_items(NeededRuns& needed, const std::vector<std::string>& ids) {
+std::vector<Item> chosen_items(NeededRuns& needed, const std::vector<std::string>& ids, bool searches) {
   std::vector<Item> items;
   for (const Box& box : chosen_boxes(ids)) {
     Item item{box, needed.add(box), needed.places().out / "items" / box.id, {}};
+    if (searches)
+      for (const std::string& run : needed.add_search(box))
+        if (std::count(item.runs.begin(), item.runs.end(), run) == 0) item.runs.push_back(run);
     for (const BoxCommand& command : box.commands_at(needed.tier())) {
       const std::string number = std::to_string(item.steps.size() + 1);
       const std::vector<std::string> models = needed.models_of(command);

@@ -25,8 +25,9 @@ struct Item {
   std::vector<Step> steps;
 };
 
-/// The items of these ids (chosen_boxes()). Adds their runs to the needed ones.
-std::vector<Item> chosen_items(NeededRuns& needed, const std::vector<std::string>& ids);
+/// The items of these ids (chosen_boxes()). Adds their runs to the needed ones, with `searches` also those of searches
+/// for learning rates, as far as they are known.
+std::vector<Item> chosen_items(NeededRuns& needed, const std::vector<std::string>& ids, bool searches = false);
 
 /// Whether this very command has run to its end with this version, after all of the item's runs.
 bool is_done(const NeededRuns& needed, const Item& item, const Step& step);

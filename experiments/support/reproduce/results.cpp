@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -42,69 +43,69 @@ std::vector<Paper> papers_of(const std::vector<Item>& items) {
   return papers;
 }
 
-/// The claims of a paper with the sheets that they are about.
+/// A claim with its outcome for the learning rates of the recipes and, if it was measured, for searched ones.
 struct Statement {
-  std::string table;  ///< "table 1: translation"
-  CheckedClaim checked;
+  std::string table;  ///< "table 1"
+  CheckedClaim given;
+  std::optional<CheckedClaim> searched;
+
+  /// The last word: that of the search, if there was one.
+  Verdict verdict() const { return searched ? searched->verdict : given.verdict; }
 };
 
-std::vector<Statement> statements_of(NeededRuns& needed, const Paper& paper) {
-  std::vector<Statement> statements;
+using Statements = std::vector<Statement>;
+
+/// "table 1", of a sheet with the title "Nguyen et al. 2020, table 1: translation".
+std::string table_of_title(const std::string& title) {
+  const std::size_t behind = title.find_first_of(",:");
+  const std::string table = behind == std::string::npos ? title : title.substr(behind + 2);
+  return table.substr(0, table.find(':'));
+}
+
+/// The runs with searched learning rates; none unless all rows have been searched.
+SheetRuns searched_runs(NeededRuns& needed, const Sheet& sheet) {
+  SheetRuns runs = needed.finished(sheet, Rates::searched);
+  return runs.size() == needed.finished(sheet).size() ? runs : SheetRuns();
+}
+
+Statements statements_of(NeededRuns& needed, const Paper& paper) {
+  Statements statements;
   for (const Sheet& sheet : paper.sheets) {
-    const std::size_t behind = sheet.title.find_first_of(",:");
-    const std::string table = behind == std::string::npos ? sheet.title : sheet.title.substr(behind + 2);
-    for (const CheckedClaim& one : check_claims(sheet, needed.finished(sheet)))
-      statements.push_back({table.substr(0, table.find(':')), one});
+    const std::vector<CheckedClaim> given = check_claims(sheet, needed.finished(sheet)),
+                                    searched = check_claims(sheet, searched_runs(needed, sheet));
+    for (std::size_t k = 0; k < given.size(); ++k) {
+      statements.push_back({table_of_title(sheet.title), given[k], {}});
+      if (searched[k].verdict != Verdict::not_measured) statements.back().searched = searched[k];
+    }
   }
   return statements;
 }
 
-using Statements = std::vector<Statement>;
-
-Statements those(const Statements& all, bool are_required, Verdict verdict) {
-  Statements chosen;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(chosen), [&](const Statement& one) {
-    return one.checked.claim.is_required == are_required && one.checked.verdict == verdict;
-  });
-  return chosen;
+/// How many statements have the verdict. Statements that must hold at any size do not count.
+std::int64_t count(const Statements& all, Verdict verdict) {
+  return std::count_if(all.begin(), all.end(),
+                       [&](const Statement& one) { return !one.given.claim.is_required && one.verdict() == verdict; });
 }
 
-/// The statement with its numbers, without the verdict: "BLEU of 'a' is above that of 'b' (table 1: 31.2 and 30.41)".
-std::string told(const Statement& one) {
-  const std::string outcome = one.checked.outcome();
-  return fmt::format("{} ({}: {}", one.checked.words, one.table, outcome.substr(outcome.find('(') + 1));
-}
-
-/// " 2 hold here: ...; ...." Empty without statements.
-std::string sentence_on(const Statements& statements, const std::string& one_does, const std::string& several_do) {
-  std::vector<std::string> texts;
-  for (const Statement& one : statements) texts.push_back(told(one));
-  if (texts.empty()) return "";
-  std::string text = fmt::format(" {} {}: ", texts.size(), texts.size() == 1 ? one_does : several_do);
-  for (std::size_t k = 0; k < texts.size(); ++k) text += (k > 0 ? "; " : "") + texts[k];
-  return text + ".";
-}
-
-const char* is_or_are(std::size_t count) { return count == 1 ? "is" : "are"; }
-
-/// The verdicts on a paper's statements as a paragraph.
-std::string paragraph_on(const Statements& all) {
-  const Statements held = those(all, false, Verdict::holds), failed = those(all, false, Verdict::fails),
-                   open = those(all, false, Verdict::open), missing = those(all, false, Verdict::not_measured),
-                   kept = those(all, true, Verdict::holds), broken = those(all, true, Verdict::fails);
-  const std::size_t measured = held.size() + failed.size() + open.size();
-  std::string text = measured == 0
-                         ? "None of the paper's statements is measured."
-                         : fmt::format("{} {} measured.", counted(measured, "statement"), is_or_are(measured));
-  text += sentence_on(held, "holds here", "hold here");
-  text += sentence_on(failed, "does not hold here", "do not hold here");
-  text += sentence_on(open, "cannot be told", "cannot be told");
-  if (measured > 0 && !missing.empty())
-    text += fmt::format(" {} {} not measured.", missing.size(), is_or_are(missing.size()));
-  if (!kept.empty())
-    text += fmt::format(" {} that must hold at any size {}.", counted(kept.size(), "statement"),
-                        kept.size() == 1 ? "does" : "do");
-  return text + sentence_on(broken, "must hold at any size, and does not", "must hold at any size, and do not");
+/// A row for each statement, one after the other for given and for searched learning rates.
+Finding::NamedTable statement_table(const Statements& all) {
+  Table table({"statement", "table", "learning rates", "ours", "difference (95 % interval)", "verdict"});
+  std::size_t unmeasured = 0;
+  for (const Statement& one : all) {
+    unmeasured += one.verdict() == Verdict::not_measured;
+    const auto add = [&](const CheckedClaim& checked, const char* rates) {
+      if (checked.verdict == Verdict::not_measured) return;
+      table.row({one.given.words + (one.given.claim.is_required ? ", at any size" : ""), one.table, rates,
+                 checked.numbers, checked.difference_text(), checked.verdict_text()});
+    };
+    add(one.given, "given");
+    if (one.searched) add(*one.searched, "searched");
+  }
+  return {.name = "The paper's statements",
+          .table = table,
+          .caption = unmeasured == 0   ? ""
+                     : unmeasured == 1 ? "One more statement is not measured."
+                                       : fmt::format("{} more statements are not measured.", unmeasured)};
 }
 
 /// Texts of the file as a note; empty without a file.
@@ -115,17 +116,47 @@ std::string own_words(const Paper& paper) {
   return text;
 }
 
+/// The scores on the development set that decided about the learning rates.
+std::optional<Finding::NamedTable> search_table(NeededRuns& needed, const Sheet& sheet) {
+  std::optional<Finding::NamedTable> found;
+  for (const Sheet::Task& task : sheet.tasks)
+    for (const Sheet::Row& row : sheet.rows) {
+      if (row.is_cited) continue;
+      const auto search = needed.search(sheet, row, task);
+      if (!search) continue;
+      const auto rate_text = [](const std::string& rate) { return rate.empty() ? "the recipe's rate" : rate; };
+      std::vector<std::string> headings{"model"};
+      std::vector<Cell> cells{row.name + (sheet.tasks.size() > 1 ? ", " + task.name : "")};
+      for (const auto& [rate, score] : search->scores) {
+        headings.push_back(rate_text(rate));
+        cells.push_back(Cell::number(score, 2).strong(rate == search->chosen));
+      }
+      if (!found)
+        found = {.name = sheet.title + ": search for learning rates",
+                 .table = Table(headings),
+                 .caption = fmt::format("{} on the development set, of short trainings with one seed ({}). The best "
+                                        "rate of each row is bold.",
+                                        search->score, sheet.recipe(task).tiers.at(needed.tier()).search_flags)};
+      found->table.row(cells);
+    }
+  return found;
+}
+
 Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& statements) {
-  Finding section{.title = paper.name()};
-  if (!statements.empty()) section.notes.push_back(paragraph_on(statements));
-  section.notes.push_back(own_words(paper));
-  for (const Sheet& sheet : paper.sheets) {
-    const SheetRuns runs = needed.finished(sheet);
-    if (runs.size() < 2) continue;  // nothing to compare
-    section.tables.push_back(table_of(sheet, runs));
-    section.tables.back().name = sheet.title;
+  Finding section{.title = paper.name(), .notes = {own_words(paper)}};
+  section.tables.push_back(statement_table(statements));
+  const auto add = [&](const Sheet& sheet, const SheetRuns& runs, const std::string& rates) {
+    if (runs.size() < 2) return;  // nothing to compare
+    Finding::NamedTable& table = section.tables.emplace_back(table_of(sheet, runs));
+    table.name = sheet.title + rates;
+    table.remarks.clear();  // the statements are above
     if (const std::string why = untrained(sheet, runs, needed.tier()); !why.empty())
-      section.tables.back().remarks.push_back("the first row is not trained enough to judge by: " + why);
+      table.remarks.push_back("the first row is not trained enough to judge by: " + why);
+  };
+  for (const Sheet& sheet : paper.sheets) {
+    add(sheet, needed.finished(sheet), "");
+    add(sheet, searched_runs(needed, sheet), ", with searched learning rates");
+    if (const auto search = search_table(needed, sheet)) section.tables.push_back(*search);
   }
   return section;
 }
@@ -180,14 +211,21 @@ constexpr const char* how_to_read =
     "own) and divided by the number of seeds; the interval is "
     "Student's, with the degrees of freedom that the seeds leave. With one seed the interval is about the test "
     "examples alone. Intervals are not corrected for the number of statements: of 20 differences that are 0, one "
-    "will seem not to be. Statements that must hold at any size are compared number with number.";
+    "will seem not to be. Statements that hold at any size are compared number with number.";
+
+constexpr const char* how_rates_are_chosen =
+    "Learning rates are *given*, the same for all rows, or *searched*: each row is trained with three rates for a "
+    "third "
+    "of the updates and with one seed, the rate with the best score on the development set is chosen, and the row is "
+    "trained with it as long and with as many seeds as before. A search is made for all rows of a table where a "
+    "direction differs from the paper's; where there is one, the summary counts its verdicts.";
 
 Finding page_on(NeededRuns& needed, const std::vector<Item>& items) {
   Finding page{.title = page_title, .subtitle = "tier " + needed.tier()};
   page.notes = {
       "The papers' numbers stand beside ours. Data and sizes are not the papers': compare the order of rows "
       "and the distances between them, not values.",
-      how_to_read};
+      how_to_read, how_rates_are_chosen};
   Table summary({"paper", "hold", "do not hold", "cannot tell", "not measured"});
   const std::vector<Paper> papers = papers_of(items);
   for (const Paper& paper : papers) {
@@ -195,8 +233,8 @@ Finding page_on(NeededRuns& needed, const std::vector<Item>& items) {
     const bool has_runs = std::any_of(paper.sheets.begin(), paper.sheets.end(),
                                       [&](const Sheet& sheet) { return needed.finished(sheet).size() > 1; });
     if (!all.empty())
-      summary.row({paper.name(), those(all, false, Verdict::holds).size(), those(all, false, Verdict::fails).size(),
-                   those(all, false, Verdict::open).size(), those(all, false, Verdict::not_measured).size()});
+      summary.row({paper.name(), count(all, Verdict::holds), count(all, Verdict::fails), count(all, Verdict::open),
+                   count(all, Verdict::not_measured)});
     if (has_runs) page.sections.push_back(section_on(needed, paper, all));
   }
   page.tables = {{"", summary}};
