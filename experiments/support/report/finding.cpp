@@ -208,8 +208,10 @@ void OutputFlags::write(const Cli& cli, Finding finding) const {
   for (const auto& [file, contents] : all) {
     if (file == "-")
       std::fwrite(contents.data(), 1, contents.size(), stdout);
-    else
+    else {
       write_file_atomically(file, contents);
+      fmt::print(stderr, "{} written\n", file);
+    }
   }
 }
 

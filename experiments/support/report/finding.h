@@ -54,8 +54,8 @@ struct OutputFlags {
   std::vector<std::string> out;  ///< files, or "-" for standard output; empty: standard output
 
   void add_to(Cli& cli);
-  /// Prints the finding, or writes it to the files, each atomically, with the command line as its origin. The format of
-  /// a file is that of --format, or else its ending.
+  /// Prints the finding, or writes it to the files, each atomically, with the command line as its origin, and names the
+  /// files on standard error. The format of a file is that of --format, or else its ending.
   void write(const Cli& cli, Finding finding) const;
 };
 

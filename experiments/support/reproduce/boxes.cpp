@@ -327,19 +327,18 @@ SheetRuns NeededRuns::finished(const Sheet& sheet, Rates rates) {
   return runs;
 }
 
-std::vector<std::string> NeededRuns::incomplete_rows(const Sheet& sheet) {
-  std::vector<std::string> rows;
+std::pair<std::size_t, std::size_t> NeededRuns::complete_rows(const Sheet& sheet) {
+  std::size_t complete = 0, rows = 0;
   const SheetRuns runs = finished(sheet);
   for (const Sheet::Task& task : sheet.tasks)
     for (const Sheet::Row& row : sheet.rows) {
       if (!is_trained(sheet, row, task)) continue;
+      ++rows;
       const auto found = runs.find({row.name, task.name});
-      const std::size_t is = found == runs.end() ? 0 : found->second.size();
       const std::size_t wanted = sheet.recipe(task).tiers.at(tier_).seeds.size();
-      const std::string name = row.name + (sheet.tasks.size() > 1 ? ", " + task.name : "");
-      if (is < wanted) rows.push_back(fmt::format("{} ({} of {})", name, is, wanted));
+      complete += found != runs.end() && found->second.size() == wanted;
     }
-  return rows;
+  return {complete, rows};
 }
 
 std::vector<const RunResult*> NeededRuns::read_runs() const {

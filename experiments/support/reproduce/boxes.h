@@ -115,8 +115,8 @@ class NeededRuns {
   };
   /// Empty unless all trials of the row are finished.
   std::optional<Search> search(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task);
-  /// The rows of a sheet that lack runs, for readers: "Vaswani (1 of 2)"; of several tasks with the task.
-  std::vector<std::string> incomplete_rows(const Sheet& sheet);
+  /// How many rows of a sheet, counted once for each task, have all their runs, and how many there are.
+  std::pair<std::size_t, std::size_t> complete_rows(const Sheet& sheet);
   /// The runs that finished() has read so far.
   std::vector<const RunResult*> read_runs() const;
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/text/words.h"
@@ -144,7 +144,7 @@ std::optional<Finding::NamedTable> search_table(NeededRuns& needed, const Sheet&
 
 Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& statements) {
   Finding section{.title = paper.name(), .notes = {own_words(paper)}};
-  section.tables.push_back(statement_table(statements));
+  if (!statements.empty()) section.tables.push_back(statement_table(statements));
   const auto add = [&](const Sheet& sheet, const SheetRuns& runs, const std::string& rates) {
     if (runs.size() < 2) return;  // nothing to compare
     Finding::NamedTable& table = section.tables.emplace_back(table_of(sheet, runs));
@@ -174,7 +174,7 @@ std::string making_of(const std::vector<const RunResult*>& runs) {
 
 Finding making_section(NeededRuns& needed, const std::vector<Paper>& papers) {
   Finding section{.title = "How this was made"};
-  Table table({"sheet", "data", "runs", "seeds", "rows that lack runs"});
+  Table table({"sheet", "data", "runs", "seeds", "complete rows"});
   for (const Paper& paper : papers)
     for (const Sheet& sheet : paper.sheets) {
       std::set<std::uint64_t> seeds;
@@ -185,10 +185,10 @@ Finding making_section(NeededRuns& needed, const std::vector<Paper>& papers) {
         for (const RunResult* run : runs) seeds.insert(run->seed);
         data.insert(sheet.recipe(sheet.task(key.second)).tiers.at(needed.tier()).data);
       }
-      const std::vector<std::string> missing = needed.incomplete_rows(sheet);
-      if (count > 0 || !missing.empty())
+      const auto [complete, rows] = needed.complete_rows(sheet);
+      if (rows > 0)
         table.row({sheet.name, listed(std::vector<std::string>(data.begin(), data.end()), ", "), count, seeds.size(),
-                   count == 0 ? "all" : fmt::format("{}", fmt::join(missing, "; "))});
+                   fmt::format("{} of {}", complete, rows)});
     }
   const std::vector<const RunResult*> runs = needed.read_runs();
   section.notes = {
