@@ -309,6 +309,28 @@ BOOST_AUTO_TEST_CASE(verdicts_follow_the_intervals_of_the_differences) {
   BOOST_TEST(one_seed == "holds; one seed, and others may say otherwise");
 }
 
+BOOST_AUTO_TEST_CASE(speeds_of_different_processors_are_not_compared) {
+  Folder folder;
+  Sheet sheet = load_sheet("nguyen-table-4");
+  sheet.claims = {{"steps/s[ours] < steps/s[Vaswani]"}};
+  const auto run_on = [&](const std::string& processor, double seconds) {
+    RunResult run = run_of({}, "1001");
+    run.training = {.updates = 100, .update_cpu_seconds = seconds};
+    run.directory = folder / processor;
+    std::filesystem::create_directories(run.directory);
+    save_json(run.directory / "run.json", Json::array({Json{{"processor", processor}}}));
+    return run;
+  };
+  const RunResult a = run_on("A", 20), again = run_on("A", 21), slow = run_on("A", 35), other = run_on("B", 34);
+  const auto verdict = [&](const RunResult& second) {
+    const std::string& task = sheet.tasks.front().name;
+    return check_claims(sheet, {{{"Vaswani", task}, {&a, &again}}, {{"ours", task}, {&slow, &second}}})[0];
+  };
+  BOOST_TEST(verdict(slow).verdict_text() == "holds");
+  BOOST_TEST(verdict(other).verdict_text() == "cannot tell: the runs were made on different processors");
+  BOOST_TEST(verdict(other).difference_text() == "");
+}
+
 BOOST_AUTO_TEST_CASE(runs_of_other_examples_are_reported_apart) {
   RunResult other = run_of({{"attention", "relative"}}, "1011");
   RunResult again = run_of({}, "1001");

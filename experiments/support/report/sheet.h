@@ -139,6 +139,7 @@ struct CheckedClaim {
   std::string numbers = {};        ///< "31.2 and 30.41"
   Verdict verdict = Verdict::not_measured;
   std::optional<SeededDifference> difference = {};  ///< left minus right; empty: compared number with number
+  bool is_across_processors = false;                ///< a speed of runs on different processors, which is not compared
   std::string words = {};                           ///< "BLEU of 'Yang' is above that of 'Vaswani'"
   int decimals = 2;
 

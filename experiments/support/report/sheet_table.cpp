@@ -10,6 +10,7 @@
 #include "experiments/support/metrics/lead.h"
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/report/comparison_table.h"
+#include "experiments/support/report/run_collection.h"
 #include "experiments/support/report/sheet.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
@@ -330,6 +331,19 @@ Verdict verdict_on(const SeededDifference& difference, const std::string& sign) 
   return low > 0 ? Verdict::holds : high < 0 ? Verdict::fails : Verdict::open;
 }
 
+bool is_speed(const Sheet::Column& column) { return column.metric == "steps/s" || column.metric == "ms/sentence"; }
+
+/// The processors on which the runs of two rows were made, as far as their records name them.
+std::set<std::string> processors(const SheetRuns& runs, const Sheet::Row& left, const Sheet::Row& right,
+                                 const Sheet::Column& column) {
+  std::set<std::string> names;
+  for (const Sheet::Row* row : {&left, &right})
+    for (const RunResult* run : runs_of(runs, row->name, column.task))
+      for (const Json& start : starts_of(run->directory))
+        if (const std::string name = text_at(start, "processor"); !name.empty()) names.insert(name);
+  return names;
+}
+
 }  // namespace
 
 std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs) {
@@ -347,6 +361,11 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     one.verdict = *one.holds ? Verdict::holds : Verdict::fails;
     if (claim.is_required || sign == "=" || !left.column || left.column != right.column) continue;
     const Sheet::Column& column = *left.column;
+    one.is_across_processors = is_speed(column) && processors(runs, *left.row, *right.row, column).size() > 1;
+    if (one.is_across_processors) {
+      one.verdict = Verdict::open;
+      continue;
+    }
     if (!spreads.contains(&column)) spreads[&column] = spread_of(sheet, runs, column);
     one.difference = seeded_difference(seeded_score(sheet, runs, column, *left.row),
                                        seeded_score(sheet, runs, column, *right.row), spreads[&column]);
@@ -361,6 +380,7 @@ std::string CheckedClaim::verdict_text() const {
                      : verdict == Verdict::fails ? "does not hold"
                      : verdict == Verdict::open  ? "cannot tell"
                                                  : "not measured";
+  if (is_across_processors) return fmt::format("{}: the runs were made on different processors", text);
   if (!difference) return text;
   if (difference_text().empty()) return fmt::format("{}: one seed, and no scores of single test examples", text);
   if (verdict == Verdict::open)
