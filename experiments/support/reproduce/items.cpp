@@ -10,6 +10,7 @@
 
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/progress.h"
+#include "experiments/support/reproduce/rate_search.h"
 #include "experiments/support/text/words.h"
 #include "experiments/version.h"
 
@@ -219,7 +220,14 @@ Finding section_on(NeededRuns& needed, const Item& item, const std::vector<std::
   section.notes.push_back(problems.empty() ? "State: done." : "State: not done.");
   for (const std::string& problem : problems) section.notes.push_back("Problem: " + problem + ".");
   if (!item.box.shows.empty()) section.notes.push_back("Must show: " + item.box.shows);
-  for (const Sheet& sheet : item.box.sheets) section.tables.push_back(table_of(sheet, needed.finished(sheet)));
+  for (const Sheet& sheet : item.box.sheets) {
+    section.tables.push_back(table_of(sheet, needed.finished(sheet)));
+    if (const SheetRuns runs = searched_runs(needed, sheet); !runs.empty()) {
+      section.tables.push_back(table_of(sheet, runs));
+      section.tables.back().name += ", with searched learning rates";
+    }
+    if (const auto search = search_table(needed, sheet)) section.tables.push_back(*search);
+  }
   for (const Step& step : item.steps) {
     const std::string line = command_line(step.call.words);
     if (step.has_models)

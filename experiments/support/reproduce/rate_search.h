@@ -1,0 +1,16 @@
+/// Tables of a search for learning rates (NeededRuns::search()).
+#pragma once
+#include <optional>
+
+#include "experiments/support/reproduce/boxes.h"
+
+namespace fovea {
+
+/// The runs with searched learning rates; none unless all rows that have runs have been searched.
+SheetRuns searched_runs(NeededRuns& needed, const Sheet& sheet);
+
+/// The scores on the development set that decided about the learning rates, a row for each row of the sheet; nothing
+/// without a search.
+std::optional<Finding::NamedTable> search_table(NeededRuns& needed, const Sheet& sheet);
+
+}  // namespace fovea
