@@ -304,6 +304,9 @@ BOOST_AUTO_TEST_CASE(one_sentence_comes_in_every_format) {
   BOOST_TEST(both.out.starts_with(beginnings.at("text")), both.err);
   BOOST_TEST(contents(picture).starts_with("<?xml"));
   BOOST_TEST(contents(page).find("const data = [{") != std::string::npos);
+  BOOST_TEST(contains(contents(page), "\"quantity\":\"weights\",\"head\":\"mean\""));
+  BOOST_TEST(ended("analyze", joined(flags, {"--head", "2", "--out", page})).status == 0);
+  BOOST_TEST(contains(contents(page), "\"quantity\":\"weights\",\"head\":\"2\""));
   const Json mean = json_of(joined(flags, {"--head", "mean"})), all = json_of(flags);
   const auto cell = [](const Json& table) {  // the last key of the second query
     const Json& row = table.at("rows").at(1);

@@ -123,6 +123,7 @@ BOOST_AUTO_TEST_CASE(maps_of_heads_share_a_colour_scale_and_show_centres) {
   BOOST_TEST(contains(text, "<path class=\"missing\" d=\"M2 1h1v1h-1z\"/>"));
   BOOST_TEST(count(text, "<circle class=\"center\"") == 2u);
   BOOST_TEST(count(text, "class=\"spread\"") == 2u);
+  BOOST_TEST(contains(text, "orange: the window&#39;s center and width"));
   maps.heads[0].values.pop_back();
   BOOST_TEST(message_of([&] { svg(maps); }) ==
              "maps 'weights': head 1 has 5 values for 2 queries and 3 keys; expected 6");
@@ -337,6 +338,30 @@ BOOST_AUTO_TEST_CASE(a_drawing_can_be_a_file_of_its_own) {
   BOOST_TEST(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "));
   BOOST_TEST(markup_error(text) == "");
   BOOST_TEST(contains(text, "<style>"));
+}
+
+BOOST_AUTO_TEST_CASE(a_drawing_of_its_own_needs_no_browser) {
+  const std::string lines =
+      file_of(svg(LineChart{.title = "loss", .series = {{.name = "a", .x = {1, 2}, .y = {3, 1}}}}));
+  for (const std::string& text : {file_of(svg(example_map())), lines}) {
+    for (const char* of_browsers : {"var(", "--c", "@media", "color-scheme"})
+      BOOST_TEST(!contains(text, of_browsers), of_browsers << " in\n" << text);
+    BOOST_TEST(contains(text, "fill=\"#ffffff\"/>"));  // a dark page does not shine through
+  }
+  BOOST_TEST(contains(lines, ".curve.c0 { fill: none; stroke: #0b6fb8;"), lines);
+  BOOST_TEST(contains(palette_style(), " --c0: #58aef0;"));  // pages keep their dark colours
+}
+
+BOOST_AUTO_TEST_CASE(an_axis_does_not_pass_the_bounds_of_what_it_measures) {
+  Axis accuracy("accuracy");
+  accuracy.least = 0, accuracy.most = 100;
+  const auto range = [&](const std::vector<double>& values) {
+    const AxisScale scale(accuracy, {values}, AxisScale::Ends::at_ticks, 0, 10);
+    return std::pair(scale.low(), scale.high());
+  };
+  BOOST_TEST((range({-4, 71, 103}) == std::pair(0.0, 100.0)));  // as a band of means and deviations may
+  BOOST_TEST((range({100, 100}) == std::pair(90.0, 100.0)));
+  BOOST_TEST(AxisScale(accuracy, {}, AxisScale::Ends::at_ticks, 0, 10).pixel(103) == 10);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,7 @@
 
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/report/html.h"
+#include "experiments/support/text/words.h"
 
 namespace fovea {
 
@@ -118,8 +119,8 @@ function draw() {
   at = {row: Math.min(at.row, a.queries.length - 1), column: Math.min(at.column, columns - 1)};
   say();
 }
-function refill(from) {
-  const kept = Object.fromEntries(names.map(id => [id, chosen(id)]));
+function refill(from, wanted = {}) {
+  const kept = {...Object.fromEntries(names.map(id => [id, chosen(id)])), ...wanted};
   if (from < 1) fill('attention', sentence().attentions.map(each => each.title), kept.attention);
   if (from < 2) fill('quantity', attention().quantities.map(each => each.name), kept.quantity);
   if (from < 3) fill('head', quantity().heads.length > 1
@@ -138,7 +139,7 @@ choose('map').addEventListener('keydown', event => {
   at.column = Math.max(0, Math.min(columns - 1, at.column + step[1]));
   say();
 });
-refill(0);
+refill(0, start);
 )JS";
 
 /// The numbers rounded to four digits; null for infinities and NaN, which JSON does not have.
@@ -174,7 +175,8 @@ std::string embedded(const Json& data) {
 }  // namespace
 
 std::string attention_page(const std::string& title, const std::string& origin,
-                           const std::vector<SentenceView>& sentences, std::optional<std::int64_t> first) {
+                           const std::vector<SentenceView>& sentences, std::optional<std::int64_t> first,
+                           const PageStart& start) {
   Json data = Json::array();
   for (const SentenceView& sentence : sentences) {
     Json attentions = Json::array();
@@ -182,13 +184,18 @@ std::string attention_page(const std::string& title, const std::string& origin,
     const std::string number = first ? fmt::format("{}: ", *first + std::ssize(data)) : "";
     data.push_back({{"number", number}, {"text", sentence.text()}, {"attentions", attentions}});
   }
+  const Json shown{{"attention", start.attention},
+                   {"quantity", start.quantity},
+                   {"head", start.head > 0 ? std::to_string(start.head) : "mean"}};
+  std::string origin_lines;
+  for (std::string_view line : split_columns(origin, '\n')) origin_lines += "<p>" + escape_html(line) + "</p>\n";
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light "
       "dark\">\n<title>{0}</title>\n<style>{1}{2}</style>\n</head>\n<body>\n"
-      "<main>\n<h1>{0}</h1>\n<p>{6}</p>{3}</main>\n<script>\nconst data = {4};{5}</script>\n</body>\n</html>\n",
-      escape_html(title), palette_style(), style, body, embedded(data), script, escape_html(origin));
+      "<main>\n<h1>{0}</h1>\n{6}{3}</main>\n<script>\nconst data = {4}, start = {7};{5}</script>\n</body>\n</html>\n",
+      escape_html(title), palette_style(), style, body, embedded(data), script, origin_lines, embedded(shown));
 }
 
 }  // namespace fovea

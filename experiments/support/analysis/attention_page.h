@@ -10,9 +10,16 @@
 
 namespace fovea {
 
+/// What a page shows when it is opened.
+struct PageStart {
+  std::string attention, quantity;  ///< AttentionView::title(), ViewedQuantity::name
+  std::int64_t head = 0;            ///< from 1; 0: the mean of the heads
+};
+
 /// `origin`: when and how the page was made. `first`: the number of the first sentence in its set; empty: they are
 /// texts of the user's.
 std::string attention_page(const std::string& title, const std::string& origin,
-                           const std::vector<SentenceView>& sentences, std::optional<std::int64_t> first);
+                           const std::vector<SentenceView>& sentences, std::optional<std::int64_t> first,
+                           const PageStart& start);
 
 }  // namespace fovea

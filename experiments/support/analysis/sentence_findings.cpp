@@ -142,10 +142,13 @@ Finding attention_of_sentence(Cli& cli) {
   finding.notes.push_back(shown.text());
   finding.runs = {flags.one()};
   finding.page = [=](const std::string& origin) {
+    const AttentionView& view = shown.chosen(flags.attention);
     std::optional<std::int64_t> first;
     if (!own.text) first = flags.open()->number_of(flags.sentence);
     return attention_page(fmt::format("Attention of {} ({})", title_of_run(flags.one()), flags.one().string()), origin,
-                          first ? own.views(flags, std::size_t(page_sentences)) : std::vector{shown}, first);
+                          first ? own.views(flags, std::size_t(page_sentences)) : std::vector{shown}, first,
+                          {view.title(), quantities_of(view, what == "list" ? "weights" : what).front()->name,
+                           flags.chosen_head().value_or(0)});
   };
   return finding;
 }
@@ -288,7 +291,7 @@ std::set<Link> links_by_weights(const std::vector<double>& weights, std::size_t 
 
 /// The map with 1 at the gold links, which are marked, and 0 elsewhere.
 HeatMap gold_map(HeatMap map) {
-  map.title = "gold";
+  map.title = "gold links";
   std::fill(map.values.begin(), map.values.end(), 0);
   for (const auto& [i, j] : map.marked) map.values[std::size_t(i) * map.keys.size() + std::size_t(j)] = 1;
   return map;
@@ -314,7 +317,7 @@ Finding alignments(Cli& cli) {
         split_words(shown.pair.source).size() + 1 == J && split_words(shown.pair.target).size() + 1 == I;
     const GoldAlignment gold = parse_alignment(shown.pair.alignment);
     std::vector<Cell> row{titles[r], {}, {}, {}};
-    HeatMap map{.title = titles[r],
+    HeatMap map{.title = fmt::format("{}: {}, mean of heads", titles[r], view.title()),
                 .queries = picture_labels(view.queries),
                 .keys = picture_labels(view.keys),
                 .values = weights,
@@ -329,11 +332,14 @@ Finding alignments(Cli& cli) {
     if (const auto result = load_result(runs[r]); result && !result->tests.empty())
       row[3] = Cell::number(measured_value(result->tests.front(), "AER"), 3);
     table.row(row);
+    if (!map.marked.empty()) map.title += "; outlined: gold links";
     finding.figures.push_back(map);
     if (r + 1 < runs.size()) continue;
-    finding.notes = {words_of(shown), gold.possible.empty() ? "There are no gold links for this sentence."
-                                                            : "Gold links: " + alignment_text(gold.sure) +
-                                                                  "; they are outlined where tokens are words."};
+    finding.notes = {
+        words_of(shown),
+        gold.possible.empty()
+            ? "There are no gold links for this sentence; those of a set are in SET.align beside its texts."
+            : "Gold links: " + alignment_text(gold.sure) + "; they are outlined where tokens are words."};
     if (!gold.possible.empty() && are_words) finding.figures.push_back(gold_map(map));
   }
   finding.tables = {{"", table}};

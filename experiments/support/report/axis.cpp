@@ -59,7 +59,9 @@ AxisScale::AxisScale(const Axis& axis, const std::vector<std::span<const double>
   if (low_ > high_) low_ = logarithmic_ ? 1 : 0, high_ = logarithmic_ ? 10 : 1;
   if (axis.low && can_show(*axis.low)) low_ = *axis.low;
   if (axis.high && can_show(*axis.high)) high_ = *axis.high;
+  low_ = std::max(low_, axis.least.value_or(low_)), high_ = std::min(high_, axis.most.value_or(high_));
   logarithmic_ ? choose_logarithmic_range(axis) : choose_linear_range(axis, ends);
+  low_ = std::max(low_, axis.least.value_or(low_)), high_ = std::min(high_, axis.most.value_or(high_));
 }
 
 void AxisScale::choose_linear_range(const Axis& axis, Ends ends) {
@@ -85,7 +87,7 @@ bool AxisScale::can_show(double value) const { return std::isfinite(value) && (!
 
 double AxisScale::pixel(double value) const {
   double position = logarithmic_ ? std::log(value / low_) / std::log(high_ / low_) : (value - low_) / (high_ - low_);
-  return first_pixel_ + position * (last_pixel_ - first_pixel_);
+  return first_pixel_ + std::clamp(position, 0.0, 1.0) * (last_pixel_ - first_pixel_);
 }
 
 std::vector<double> AxisScale::ticks() const {

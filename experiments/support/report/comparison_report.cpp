@@ -37,26 +37,27 @@ void add_examples(Report& report, const Rows& rows) {
   for (std::size_t n = 0; n < count; ++n) {
     const std::size_t k = n * examples.size() / count;
     if (n > 0) table.rule();
-    table.row({fmt::format("input, example {}", k + 1), shortened(examples[k].input, longest)});
+    table.row({fmt::format("input, sentence {}", k), shortened(examples[k].input, longest)});
     table.row({"reference", shortened(examples[k].reference, longest)});
     for (const ComparedRow& row : rows)
       table.row({row.title, shortened(row.best().tests.front().examples.at(k).hypothesis, longest)});
   }
   report.section("Examples")
-      .add(
-          table,
-          "Test examples at even distances, and the answers of each row's best run. All are in examples.*.jsonl in the "
-          "runs' directories.");
+      .add(table,
+           "Test examples at even distances, and the answers of each row's best run. Sentences are counted from 0, as "
+           "in "
+           "`analyze --sentence`. All are in examples.*.jsonl in the runs' directories.");
 }
 
+/// Names the papers' tables that have such rows. Their numbers are of other data and sizes, so that they are printed
+/// only on demand.
 void add_papers(Report& report, const RunGroup& group) {
   const std::vector<MatchedSheet> sheets = matching_sheets(group);
   if (sheets.empty()) return;
-  report.section("Beside the papers");
-  for (const MatchedSheet& one : sheets) {
-    report.subsection(one.sheet.title);
-    report.add(sheet_table(one.sheet, one.runs), sheet_caption(one.sheet, one.runs));
-  }
+  Table table({"table with such rows", "rows", "our numbers beside the paper's"});
+  for (const MatchedSheet& one : sheets)
+    table.row({one.sheet.title, one.sheet.rows.size(), "report RUNS --sheet " + one.sheet.name});
+  report.section("Beside the papers").add(table);
 }
 
 /// Adds the learning curves of the rows that were trained.
@@ -121,11 +122,12 @@ void add_group(Report& report, const RunGroup& group, const ComparisonReport& fr
   const RunGroup finished{group.title, rows};
   const std::size_t first = baseline_of(finished, from.baseline);
   for (const TestResult& test : rows.front().best().tests)
-    report.add(score_table(finished, test.set, first),
-               fmt::format("Each score of the test set {}, all seeds pooled, with 95 % bootstrap intervals (1000 "
-                           "resamples of its examples). p: two-sided paired bootstrap of the difference from '{}'; ↑: "
-                           "p < .05, ⇑: p < .01.",
-                           test.set, rows[first].full_title()));
+    report.add(
+        score_table(finished, test.set, first),
+        fmt::format("Each score of the test set {}, all seeds pooled. Difference: from '{}'; its interval and the "
+                    "two-sided p are of a paired bootstrap (1000 resamples of the examples). ↑: p < .05, ⇑: p < "
+                    ".01.",
+                    test.set, rows[first].full_title()));
   if (!from.trials.empty())
     report.section("Search").add(trials_table(from.trials), "Every trial; the best of each row is in the table above.");
   add_papers(report, finished);

@@ -138,9 +138,14 @@ std::string svg(const HeadMaps& maps) {
   }
   double right = at.left + double(at.columns) * (at.panel_width + gap);
   draw_colour_scale(drawing, right, first_top, at.panel_height, low < 0 ? -full : 0, full);
-  constexpr double shortest_scale = 60;
+  constexpr double shortest_scale = 60, legend_height = 18;
   double width = std::max(right + scale_width, text_pixels(maps.title, 14));
-  return drawing.element(width, std::max(y, first_top + shortest_scale + gap), maps.title);
+  double height = std::max(y, first_top + shortest_scale + gap);
+  if (std::any_of(maps.heads.begin(), maps.heads.end(), [](const auto& head) { return !head.center.empty(); })) {
+    drawing.text(at.left, height + 6, "orange: the window's center and width", "tick");
+    height += legend_height;
+  }
+  return drawing.element(width, height, maps.title);
 }
 
 }  // namespace fovea

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include "experiments/support/program/terminal.h"
+#include "experiments/support/report/drawing.h"
+#include "experiments/support/text/words.h"
 #include "tensor/support/atomic_file.h"
 
 namespace fovea {
@@ -13,7 +15,8 @@ constexpr std::string_view page_style = R"(
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }
 main { max-width: 1140px; margin: 0 auto; padding: 2.5rem 1.5rem 4rem; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0; letter-spacing: -0.01em; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0; letter-spacing: -0.01em; overflow-wrap: anywhere; }
+@media (max-width: 600px) { h1 { font-size: 1.4rem; } main { padding: 1.5rem 1rem 3rem; } }
 .subtitle { color: var(--faint); font-size: .9rem; margin: .4rem 0 0; overflow-wrap: anywhere; }
 nav { margin: 1.2rem 0 0; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; font-size: .92rem; }
 a { color: var(--accent); text-decoration: none; } a:hover { text-decoration: underline; }
@@ -25,9 +28,10 @@ pre { background: var(--panel); border-radius: 6px; padding: .8rem 1rem; overflo
 .figures { display: flex; flex-wrap: wrap; gap: 1.6rem 2rem; align-items: flex-start; margin: 1.2rem 0; }
 figure { margin: 0; max-width: 100%; overflow-x: auto; }
 figure svg { display: block; max-width: 100%; height: auto; }
+.wide svg { max-width: none; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: var(--faint); font-size: .9rem; padding-bottom: .5rem; max-width: 46rem; }
+.caption { color: var(--faint); font-size: .9rem; margin: 1rem 0 .5rem; } .caption + .scroll { margin-top: 0; }
 th { text-align: left; font-weight: 600; border-bottom: 2px solid var(--ink); vertical-align: bottom; }
 td { vertical-align: baseline; }
 th, td { padding: .34rem 1.15rem .34rem 0; }
@@ -101,7 +105,9 @@ Report& Report::add_figure(const std::string& svg, const std::string& owner) {
   const std::size_t label = svg.find("aria-label=\""), end = svg.find('"', label + 12);
   const std::string title = label < svg.size() ? svg.substr(label + 12, end - label - 12) : "figure";
   figures_.push_back({owner.empty() ? title : owner + " " + title, svg});
-  body_ += "<figure>" + svg + "</figure>\n";
+  // A wide drawing keeps its size on a small screen, where it can be scrolled.
+  const double width = std::strtod(svg.c_str() + std::min(svg.find("width=\"") + 7, svg.size()), nullptr);
+  body_ += fmt::format("<figure{}>{}</figure>\n", width > 1.2 * chart_width ? " class=\"wide\"" : "", svg);
   return *this;
 }
 
@@ -125,10 +131,8 @@ Report& Report::code(const std::string& text) {
 }
 
 Report& Report::add(const Table& table, const std::string& caption) {
-  std::string html = table.html();
-  std::string tag = "<table>";
-  if (!caption.empty()) html.insert(tag.size(), "<caption>" + escape_html(caption) + "</caption>");
-  return add_block("<div class=\"scroll\">" + html + "</div>\n");
+  const std::string text = caption.empty() ? "" : "<p class=\"caption\">" + escape_html(caption) + "</p>\n";
+  return add_block(text + "<div class=\"scroll\">" + table.html() + "</div>\n");
 }
 
 Report& Report::add(const LineChart& chart) { return add_figure(svg(chart)); }
@@ -153,7 +157,8 @@ std::string Report::html() const {
   page += fmt::format("<title>{}</title>\n<style>{}{}{}</style>\n</head>\n<body>\n<main>\n", escape_html(title_),
                       palette_style(), chart_style(), page_style);
   page += fmt::format("<header><h1>{}</h1>\n", escape_html(title_));
-  if (!subtitle_.empty()) page += fmt::format("<p class=\"subtitle\">{}</p>\n", escape_html(subtitle_));
+  for (std::string_view line : split_columns(subtitle_, '\n'))
+    if (!line.empty()) page += fmt::format("<p class=\"subtitle\">{}</p>\n", escape_html(line));
   if (headings_.size() > 1) {
     page += "<nav>";
     for (std::size_t i = 0; i < headings_.size(); ++i) {

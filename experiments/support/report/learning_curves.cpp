@@ -39,6 +39,8 @@ using Logs = std::vector<std::vector<std::vector<Json>>>;
 
 LineChart score_curves(const std::vector<CurveRuns>& curves, const Logs& logs, const std::string& score) {
   LineChart chart{.title = "Development set", .x = {"updates"}, .y = {score}};
+  chart.y.least = 0;
+  if (!score.ends_with("perplexity")) chart.y.most = 100;
   for (std::size_t c = 0; c < curves.size(); ++c) {
     Points points;
     for (const std::vector<Json>& log : logs[c])
@@ -51,6 +53,7 @@ LineChart score_curves(const std::vector<CurveRuns>& curves, const Logs& logs, c
 /// The loss of training batches without label smoothing, averaged over stretches of updates and over runs.
 LineChart loss_curves(const std::vector<CurveRuns>& curves, const Logs& logs) {
   LineChart chart{.title = "Training loss", .x = {"updates"}, .y = {"nats"}};
+  chart.y.least = 0;
   constexpr double most_points = 25, between_lines = 10;
   double updates = 0;
   for (const auto& runs : logs)

@@ -327,25 +327,75 @@ std::string stacked(const std::vector<std::string>& svgs) {
       px(width), px(std::max(y - gap, 0.0)), body);
 }
 
+namespace {
+
+struct PaletteColour {
+  const char *name, *light, *dark;
+};
+constexpr PaletteColour palette[] = {
+    {"paper", "#ffffff", "#14171b"}, {"panel", "#f5f6f8", "#1d2127"}, {"ink", "#1b1f24", "#e4e8ec"},
+    {"faint", "#626b76", "#98a2ad"}, {"line", "#dfe3e8", "#2d333b"},  {"accent", "#0b62b0", "#6db3f2"},
+    {"hot", "#0b5cad", "#5fb0f5"},   {"cold", "#c2452d", "#f0836b"},  {"c0", "#0b6fb8", "#58aef0"},
+    {"c1", "#d1570a", "#f0904d"},    {"c2", "#0a8a63", "#3fc796"},    {"c3", "#b5477f", "#e388b6"},
+    {"c4", "#c08a00", "#e0b83a"},    {"c5", "#6a51c7", "#a996f2"},    {"c6", "#3aa0c9", "#7fd3ee"},
+    {"c7", "#59636e", "#aab4be"}};
+
+/// The text with every `from` replaced by `to`.
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+/// chart_style() in the light colours without variables, which programs other than browsers do not know: rules with the
+/// colour of a series ("var(--c)") become one rule for each colour.
+std::string style_of_files() {
+  std::string style;
+  const std::string rules(chart_style());
+  for (std::size_t at = 0, end = rules.find('}'); end != std::string::npos; at = end + 1, end = rules.find('}', at)) {
+    const std::string rule = rules.substr(at, end + 1 - at);
+    if (rule.find("--c:") != std::string::npos) continue;
+    if (rule.find("var(--c)") == std::string::npos) {
+      style += rule;
+      continue;
+    }
+    for (std::size_t k = 0; k < colours; ++k)
+      style += "\n" + replaced(replaced(rule.substr(rule.find('.')), "var(--c)", fmt::format("var(--c{})", k)), " {",
+                               fmt::format(".c{} {{", k));
+  }
+  for (const PaletteColour& colour : palette)
+    style = replaced(style, fmt::format("var(--{})", colour.name), colour.light);
+  return style;
+}
+
+}  // namespace
+
 std::string file_of(const std::string& svg) {
+  constexpr double margin = 6;
   const std::size_t behind_tag = svg.find('>') + 1;
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + svg.substr(0, behind_tag) +
-         fmt::format("\n<style>{}{}</style>", palette_style(), chart_style()) + svg.substr(behind_tag) + "\n";
+  const auto size = [&](const char* name) {
+    return std::strtod(svg.c_str() + svg.find(name) + std::string_view(name).size(), nullptr) + 2 * margin;
+  };
+  const std::string width = px(size("width=\"")), height = px(size("height=\""));
+  return fmt::format(
+             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" "
+             "width=\"{0}\" height=\"{1}\" viewBox=\"-{2} -{2} {0} {1}\">\n<style>{3}</style>\n"
+             "<rect x=\"-{2}\" y=\"-{2}\" width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>",
+             width, height, px(margin), style_of_files()) +
+         svg.substr(behind_tag) + "\n";
 }
 
 void write_svg(const std::filesystem::path& path, const std::string& svg) { write_file_atomically(path, file_of(svg)); }
 
-std::string_view palette_style() {
-  return R"(
-:root { color-scheme: light dark; --paper: #ffffff; --panel: #f5f6f8; --ink: #1b1f24; --faint: #626b76; --line: #dfe3e8;
-  --accent: #0b62b0; --hot: #0b5cad; --cold: #c2452d; --c0: #0b6fb8; --c1: #d1570a; --c2: #0a8a63; --c3: #b5477f;
-  --c4: #c08a00; --c5: #6a51c7; --c6: #3aa0c9; --c7: #59636e; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #14171b; --panel: #1d2127; --ink: #e4e8ec; --faint: #98a2ad; --line: #2d333b; --accent: #6db3f2;
-    --hot: #5fb0f5; --cold: #f0836b; --c0: #58aef0; --c1: #f0904d; --c2: #3fc796; --c3: #e388b6; --c4: #e0b83a;
-    --c5: #a996f2; --c6: #7fd3ee; --c7: #aab4be; }
-}
-)";
+std::string palette_style() {
+  const auto variables = [](const char* PaletteColour::*which) {
+    std::string text;
+    for (const PaletteColour& colour : palette) text += fmt::format(" --{}: {};", colour.name, colour.*which);
+    return text;
+  };
+  return fmt::format(
+      "\n:root {{ color-scheme: light dark;{} }}\n@media (prefers-color-scheme: dark) {{ :root {{{} }} }}\n",
+      variables(&PaletteColour::light), variables(&PaletteColour::dark));
 }
 
 std::string_view chart_style() {

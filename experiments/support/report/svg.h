@@ -13,6 +13,8 @@ struct Axis {
   std::string label;
   bool logarithmic = false;         ///< values <= 0 are left out
   std::optional<double> low, high;  ///< empty: from the data, rounded to the next tick
+  /// Bounds of what the axis measures, which a range from the data does not pass; bands are cut there.
+  std::optional<double> least = {}, most = {};
 
   Axis() = default;
   Axis(std::string label, bool logarithmic = false, std::optional<double> low = {}, std::optional<double> high = {})
@@ -85,13 +87,14 @@ std::string svg(const HeadMaps& maps);
 
 /// Several <svg> elements as one, below each other.
 std::string stacked(const std::vector<std::string>& svgs);
-/// An <svg> element, with the styles inside, as the text of a file of its own.
+/// An <svg> element as the text of a file of its own, for papers and programs other than browsers: with the styles
+/// inside, in light colours on white.
 std::string file_of(const std::string& svg);
 /// Writes file_of(svg).
 void write_svg(const std::filesystem::path& path, const std::string& svg);
 
 /// The colours of pages and charts, light and dark, as CSS variables.
-std::string_view palette_style();
+std::string palette_style();
 std::string_view chart_style();
 
 }  // namespace fovea
