@@ -69,7 +69,7 @@ Finding sheet_finding(const std::string& name, const std::vector<RunResult>& run
   const SheetRuns found = match_runs(sheet, all);
   std::size_t matched = 0;
   for (const auto& [row, of_row] : found) matched += of_row.size();
-  Finding finding{.title = sheet.title, .tables = {table_of(sheet, found)}};
+  Finding finding{.title = sheet.title, .tables = tables_of(sheet, found)};
   for (const RunResult& run : runs) finding.runs.push_back(run.directory);
   if (matched < runs.size())
     finding.tables[0].caption += fmt::format(

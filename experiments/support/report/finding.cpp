@@ -59,7 +59,6 @@ std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
     text += heading(name_of(finding, each), level + 1);
     text += is_markdown ? each.table.markdown() + "\n" : each.table.text();
     text += commented(each.caption, "") + (is_markdown && !each.caption.empty() ? "\n" : "");
-    for (const std::string& remark : each.remarks) text += "- " + remark + "\n";
     text += "\n";
   }
   for (const std::string& output : finding.outputs) text += is_markdown ? "```\n" + output + "```\n\n" : output + "\n";
@@ -73,7 +72,6 @@ std::string tables_of(const Finding& finding, std::string (Table::*form)() const
   for (const Finding::NamedTable& each : finding.tables) {
     text += (text.empty() ? "" : "\n") + commented(name_of(finding, each), comment) + (each.table.*form)() +
             commented(each.caption, comment);
-    for (const std::string& remark : each.remarks) text += commented(remark, comment);
   }
   for (const Finding& section : finding.sections)
     text += "\n" + commented(full_title(section), comment) + tables_of(section, form, comment);
@@ -92,8 +90,7 @@ Json json_of(const Finding& finding) {
   Json all{
       {"title", full_title(finding)}, {"origin", finding.origin}, {"notes", finding.notes}, {"tables", Json::array()}};
   for (const Finding::NamedTable& each : finding.tables)
-    all["tables"].push_back(
-        {{"name", each.name}, {"caption", each.caption}, {"remarks", each.remarks}, {"rows", each.table.json()}});
+    all["tables"].push_back({{"name", each.name}, {"caption", each.caption}, {"rows", each.table.json()}});
   for (const Finding& section : finding.sections) all["sections"].push_back(json_of(section));
   return all;
 }
@@ -135,7 +132,6 @@ void add(Report& page, const Finding& finding) {
   for (const Chart& figure : finding.figures) page.add_figure(svg_of(figure));
   for (const Finding::NamedTable& each : finding.tables) {
     page.add(each.table, each.name + (each.name.empty() || each.caption.empty() ? "" : ". ") + each.caption);
-    for (const std::string& remark : each.remarks) page.text(remark);
   }
   for (const std::string& output : finding.outputs) page.code(output);
   for (const Finding& section : finding.sections) {

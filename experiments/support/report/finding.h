@@ -25,7 +25,6 @@ struct Finding {
     std::string name;  ///< shown if there are several tables
     Table table;
     std::string caption = {};
-    std::vector<std::string> remarks = {};  ///< a list below the table
   };
   std::string title, subtitle = {};
   std::vector<std::string> notes = {};  ///< paragraphs for readers

@@ -120,7 +120,7 @@ std::string canonical_attention(const std::string& specification, int layers);
 /// layer is first, middle, which only stacks of three or more layers have, or last). NaN if the run does not have it.
 double measured(const RunResult& run, const std::string& metric);
 
-/// The table with its caption, and its claims as remarks.
+/// The table with its caption.
 Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs);
 
 /// The sheet as the paper prints it: for each column the paper's numbers beside ours.
@@ -149,6 +149,9 @@ struct CheckedClaim {
   std::string difference_text() const;
 };
 std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs);
+
+/// The table and, for a sheet with claims, a second one with a row for each claim: its words, numbers and verdict.
+std::vector<Finding::NamedTable> tables_of(const Sheet& sheet, const SheetRuns& runs);
 
 /// Why the plain (first) row counts as untrained at a tier: "BLEU 17.3 of Vaswani is below 25"; empty if it is trained.
 std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::string& tier);

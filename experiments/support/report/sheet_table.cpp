@@ -226,14 +226,18 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
 }
 
 Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs) {
-  Finding::NamedTable table{sheet.title, sheet_table(sheet, runs), sheet_caption(sheet, runs)};
-  for (const CheckedClaim& one : check_claims(sheet, runs)) {
-    const std::string difference = one.difference_text();
-    table.remarks.push_back(fmt::format(
-        "{}{}: {}{}", one.claim.is_required ? "must hold: " : "", one.claim.text, one.verdict_text(),
-        one.numbers.empty() ? "" : fmt::format(" ({}{})", one.numbers, difference.empty() ? "" : "; " + difference)));
-  }
-  return table;
+  return {sheet.title, sheet_table(sheet, runs), sheet_caption(sheet, runs)};
+}
+
+std::vector<Finding::NamedTable> tables_of(const Sheet& sheet, const SheetRuns& runs) {
+  std::vector<Finding::NamedTable> tables{table_of(sheet, runs)};
+  if (sheet.claims.empty()) return tables;
+  Table table({"statement", "ours", "difference (95 % interval)", "verdict"});
+  for (const CheckedClaim& one : check_claims(sheet, runs))
+    table.row({one.words + (one.claim.is_required ? ", at any size" : ""), one.numbers, one.difference_text(),
+               one.verdict_text()});
+  tables.push_back({.name = "Statements about the table", .table = table});
+  return tables;
 }
 
 std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {

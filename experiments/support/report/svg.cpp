@@ -41,7 +41,9 @@ double draw_head(Drawing& drawing, const std::string& title, const std::vector<L
   double x = 0;
   bool has_row = false;
   for (const LegendEntry& entry : legend) {
-    std::string name = shortened(entry.name, std::size_t(longest_name / text_pixels("m")));
+    std::string name = entry.name;
+    for (std::size_t most = entry.name.size(); text_pixels(name) > longest_name; --most)
+      name = shortened(entry.name, most);
     double width = swatch + 6 + text_pixels(name);
     if (has_row && x + width > chart_width) {
       x = 0;

@@ -221,11 +221,14 @@ Finding section_on(NeededRuns& needed, const Item& item, const std::vector<std::
   for (const std::string& problem : problems) section.notes.push_back("Problem: " + problem + ".");
   if (!item.box.shows.empty()) section.notes.push_back("Must show: " + item.box.shows);
   for (const Sheet& sheet : item.box.sheets) {
-    section.tables.push_back(table_of(sheet, needed.finished(sheet)));
-    if (const SheetRuns runs = searched_runs(needed, sheet); !runs.empty()) {
-      section.tables.push_back(table_of(sheet, runs));
-      section.tables.back().name += ", with searched learning rates";
-    }
+    const auto add = [&](const SheetRuns& runs, const std::string& rates) {
+      for (Finding::NamedTable& table : tables_of(sheet, runs)) {
+        table.name += rates;
+        section.tables.push_back(std::move(table));
+      }
+    };
+    add(needed.finished(sheet), "");
+    if (const SheetRuns runs = searched_runs(needed, sheet); !runs.empty()) add(runs, ", with searched learning rates");
     if (const auto search = search_table(needed, sheet)) section.tables.push_back(*search);
   }
   for (const Step& step : item.steps) {

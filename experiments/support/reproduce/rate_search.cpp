@@ -6,7 +6,7 @@ namespace fovea {
 
 SheetRuns searched_runs(NeededRuns& needed, const Sheet& sheet) {
   SheetRuns runs = needed.finished(sheet, Rates::searched);
-  return runs.size() == needed.finished(sheet).size() ? runs : SheetRuns();
+  return runs.size() == needed.complete_rows(sheet).second ? runs : SheetRuns();
 }
 
 std::optional<Finding::NamedTable> search_table(NeededRuns& needed, const Sheet& sheet) {

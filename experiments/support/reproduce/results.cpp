@@ -49,9 +49,6 @@ struct Statement {
   std::string table;  ///< "table 1"
   CheckedClaim given;
   std::optional<CheckedClaim> searched;
-
-  /// The last word: that of the search, if there was one.
-  Verdict verdict() const { return searched ? searched->verdict : given.verdict; }
 };
 
 using Statements = std::vector<Statement>;
@@ -70,16 +67,19 @@ Statements statements_of(NeededRuns& needed, const Paper& paper) {
                                     searched = check_claims(sheet, searched_runs(needed, sheet));
     for (std::size_t k = 0; k < given.size(); ++k) {
       statements.push_back({table_of_title(sheet.title), given[k], {}});
-      if (searched[k].verdict != Verdict::not_measured) statements.back().searched = searched[k];
+      const bool depends_on_rates = !given[k].claim.is_required;
+      if (depends_on_rates && searched[k].verdict != Verdict::not_measured) statements.back().searched = searched[k];
     }
   }
   return statements;
 }
 
-/// How many statements have the verdict. Statements that must hold at any size do not count.
+/// How many statements have the verdict with the given learning rates. Statements that must hold at any size do not
+/// count.
 std::int64_t count(const Statements& all, Verdict verdict) {
-  return std::count_if(all.begin(), all.end(),
-                       [&](const Statement& one) { return !one.given.claim.is_required && one.verdict() == verdict; });
+  return std::count_if(all.begin(), all.end(), [&](const Statement& one) {
+    return !one.given.claim.is_required && one.given.verdict == verdict;
+  });
 }
 
 /// A row for each statement, one after the other for given and for searched learning rates.
@@ -87,7 +87,7 @@ Finding::NamedTable statement_table(const Statements& all) {
   Table table({"statement", "table", "learning rates", "ours", "difference (95 % interval)", "verdict"});
   std::size_t unmeasured = 0;
   for (const Statement& one : all) {
-    unmeasured += one.verdict() == Verdict::not_measured;
+    unmeasured += one.given.verdict == Verdict::not_measured;
     const auto add = [&](const CheckedClaim& checked, const char* rates) {
       if (checked.verdict == Verdict::not_measured) return;
       table.row({one.given.words + (one.given.claim.is_required ? ", at any size" : ""), one.table, rates,
@@ -118,14 +118,15 @@ Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& sta
     if (runs.size() < 2) return;  // nothing to compare
     Finding::NamedTable& table = section.tables.emplace_back(table_of(sheet, runs));
     table.name = sheet.title + rates;
-    table.remarks.clear();  // the statements are above
     if (const std::string why = untrained(sheet, runs, needed.tier()); !why.empty())
-      table.remarks.push_back("the first row is not trained enough to judge by: " + why);
+      table.caption += fmt::format(" The first row is not trained enough to judge by: {}.", why);
   };
   for (const Sheet& sheet : paper.sheets) {
     add(sheet, needed.finished(sheet), "");
-    add(sheet, searched_runs(needed, sheet), ", with searched learning rates");
-    if (const auto search = search_table(needed, sheet)) section.tables.push_back(*search);
+    const SheetRuns searched = searched_runs(needed, sheet);
+    if (searched.size() < 2) continue;
+    add(sheet, searched, ", with searched learning rates");
+    section.tables.push_back(search_table(needed, sheet).value());
   }
   return section;
 }
@@ -187,7 +188,7 @@ constexpr const char* how_rates_are_chosen =
     "third "
     "of the updates and with one seed, the rate with the best score on the development set is chosen, and the row is "
     "trained with it as long and with as many seeds as before. A search is made for all rows of a table where a "
-    "direction differs from the paper's; where there is one, the summary counts its verdicts.";
+    "direction differs from the paper's. The summary counts the verdicts with given rates.";
 
 Finding page_on(NeededRuns& needed, const std::vector<Item>& items) {
   Finding page{.title = page_title, .subtitle = "tier " + needed.tier()};
