@@ -244,12 +244,13 @@ BOOST_AUTO_TEST_CASE(damaged_and_failed_runs_are_named_and_the_others_reported) 
   saved_run(folder / "truncated", "agreement", "gaussian", "1100");
   damage(folder / "truncated");
   saved_run(folder / "diverged", "sentiment", "gaussian", "");
-  const std::string damaged = (folder / "truncated/result.json").string() + ": not JSON: ",
+  const std::string damaged = (folder / "truncated/result.json").string() + ": not JSON, or cut short, at line ",
                     diverged = (folder / "diverged").string() + ": training diverged at update 2\n";
   const Ended all = ended("report", {folder.path.string()});
   BOOST_TEST(all.status == 0, all.err);
   BOOST_TEST(contains(all.out, "\nglobal "), all.out);
   BOOST_TEST(all.err.starts_with(damaged), all.err);
+  BOOST_TEST(contains(all.err, "; the run is left out; delete its result.json and continue it with --resume"), all.err);
   BOOST_TEST(all.err.ends_with("\n" + diverged), all.err);
   BOOST_TEST(count(all.err, "\n") == 2u, all.err);
   BOOST_TEST(ended("report", {folder.path.string(), "--format", "html"}).status == 0);
