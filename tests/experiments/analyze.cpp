@@ -281,15 +281,16 @@ BOOST_AUTO_TEST_CASE(the_weights_of_a_sentence_sum_to_one_at_every_place_and_lay
 
 BOOST_AUTO_TEST_CASE(one_sentence_comes_in_every_format) {
   const std::vector<std::string> flags{runs().translation, "--sentence", "1", "--place", "cross"};
-  const std::map<std::string, std::string> beginnings{{"text", "cross, layer 1: weights"},
-                                                      {"markdown", "# cross, layer 1: weights"},
-                                                      {"latex", "% weights, head 1\n\\begin{tabular}"},
-                                                      {"csv", "table,query,token"},
-                                                      {"tsv", "# weights, head 1\nquery\ttoken"},
-                                                      {"json", "{"},
-                                                      {"svg", "<?xml"},
-                                                      {"png", "\x89PNG"},
-                                                      {"html", "<!DOCTYPE html>"}};
+  const std::map<std::string, std::string> beginnings{
+      {"text", "cross, layer 1: weights"},
+      {"markdown", "# cross, layer 1: weights"},
+      {"latex", "% The tables need \\usepackage{booktabs}\n% weights, head 1\n\\begin{tabular}"},
+      {"csv", "table,query,token"},
+      {"tsv", "table\tquery\ttoken"},
+      {"json", "{"},
+      {"svg", "<?xml"},
+      {"png", "\x89PNG"},
+      {"html", "<!DOCTYPE html>"}};
   for (const auto& [format, beginning] : beginnings) {
     const Ended done = ended("analyze", joined(flags, {"--format", format}));
     BOOST_TEST(done.status == 0, done.err);
@@ -568,7 +569,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_one_line_that_says_what_would_be_right) {
       {{runs().translation, "--place", "cross", "--head", "3"}, "--head 3: cross, layer 1 has 2 heads"},
       {{"widths"}, "RUNS, the directories of one or more trained runs, are missing"},
       {{"mas"}, "did you mean"},
-      {{"model", runs().translation, "--format", "svg"}, "this has no picture"},
+      {{"model", runs().translation, "--format", "svg"}, "--format svg: a table is no picture; use text, markdown,"},
       {{"model", runs().translation, runs().recurrent}, "this command reads one run only"},
       {{"model", runs().translation, "--out", "a.doc"},
        "--out a.doc: unknown ending '.doc'; expected .txt, .md, .tex, .csv, .tsv,"}};
