@@ -1,6 +1,7 @@
 // `analyze` and what it is made of: views of attentions, findings, demonstrations with the papers' numbers.
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include <boost/test/unit_test.hpp>
 #include <zlib.h>
