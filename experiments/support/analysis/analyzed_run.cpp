@@ -214,10 +214,15 @@ class ClassifierRun : public AnalyzedRun {
     NoGrad off;
     TracedEquationScope parts;
     std::vector<AttentionTrace> traces;
-    model_->forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{length}, {1}), &traces);
+    const std::vector<double> logits =
+        model_
+            ->forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{length}, {1}), &traces)
+            .value()
+            .to_vector<double>();
     std::vector<std::string> words;
     for (int token : tokens) words.push_back(tokenizer_->token(token));
-    SentenceView view{.pair = pair, .attentions = {}};
+    const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    SentenceView view{.pair = pair, .attentions = {}, .predicted = classes_.at(static_cast<std::size_t>(best))};
     for (const AttentionTrace& trace : traces) view.attentions.push_back(view_of(trace, Place::encoder, words, words));
     name_methods(view, *this);
     return view;
