@@ -136,7 +136,9 @@ void write_index(const fs::path& directory, const std::string& origin) {
 /// no other is left.
 std::vector<RunGroup> finished_groups(const LoadedRuns& loaded) {
   std::vector<std::string> lost;
-  for (const DamagedRun& run : loaded.damaged) lost.push_back(run.reason);
+  for (const DamagedRun& run : loaded.damaged)
+    lost.push_back(run.reason +
+                   "; the run is left out; delete its result.json and continue it with --resume to have it");
   for (const RunResult& run : loaded.runs)
     if (!run.failure.empty()) lost.push_back(run.directory.string() + ": " + run.failure);
   std::vector<RunGroup> groups = comparable_groups(loaded.runs);

@@ -137,8 +137,10 @@ void AtomicFile::fail_with(int error_number) const {
   auto name = path_.string();
   auto parent = path_.has_parent_path() ? path_.parent_path().string() : ".";
   if (error_number == EISDIR) fail("{}: is a directory, expected the name of a file", name);
-  if (error_number == ENOENT) fail("{}: cannot be written: there is no directory '{}'", name, parent);
   std::error_code unknown;
+  if (error_number == ENOENT)
+    fail("{}: cannot be written: {} '{}'", name,
+         std::filesystem::is_directory(parent, unknown) ? "no file can be made in" : "there is no directory", parent);
   bool old_remains = !partial_.empty() && std::filesystem::exists(target_, unknown);
   fail("{}: cannot be written: {}{}", name, reason(error_number), old_remains ? "; the old file is untouched" : "");
 }

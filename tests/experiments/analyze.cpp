@@ -1,6 +1,7 @@
 // `analyze` and what it is made of: views of attentions, findings, demonstrations with the papers' numbers.
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include <boost/test/unit_test.hpp>
 #include <zlib.h>
@@ -281,15 +282,16 @@ BOOST_AUTO_TEST_CASE(the_weights_of_a_sentence_sum_to_one_at_every_place_and_lay
 
 BOOST_AUTO_TEST_CASE(one_sentence_comes_in_every_format) {
   const std::vector<std::string> flags{runs().translation, "--sentence", "1", "--place", "cross"};
-  const std::map<std::string, std::string> beginnings{{"text", "cross, layer 1: weights"},
-                                                      {"markdown", "# cross, layer 1: weights"},
-                                                      {"latex", "% weights, head 1\n\\begin{tabular}"},
-                                                      {"csv", "table,query,token"},
-                                                      {"tsv", "# weights, head 1\nquery\ttoken"},
-                                                      {"json", "{"},
-                                                      {"svg", "<?xml"},
-                                                      {"png", "\x89PNG"},
-                                                      {"html", "<!DOCTYPE html>"}};
+  const std::map<std::string, std::string> beginnings{
+      {"text", "cross, layer 1: weights"},
+      {"markdown", "# cross, layer 1: weights"},
+      {"latex", "% The tables need \\usepackage{booktabs}\n% weights, head 1\n\\begin{tabular}"},
+      {"csv", "table,query,token"},
+      {"tsv", "table\tquery\ttoken"},
+      {"json", "{"},
+      {"svg", "<?xml"},
+      {"png", "\x89PNG"},
+      {"html", "<!DOCTYPE html>"}};
   for (const auto& [format, beginning] : beginnings) {
     const Ended done = ended("analyze", joined(flags, {"--format", format}));
     BOOST_TEST(done.status == 0, done.err);
@@ -545,6 +547,61 @@ BOOST_AUTO_TEST_CASE(a_sentence_can_be_chosen_by_a_rule) {
                       run->texts(crossing).source));
 }
 
+BOOST_AUTO_TEST_CASE(a_label_and_its_prediction_are_told_apart) {
+  const Json examples = [] {
+    Json all = Json::array();
+    std::ifstream file(runs().classifier + "/examples.test.jsonl");
+    for (std::string line; std::getline(file, line);) all.push_back(Json::parse(line));
+    return all;
+  }();
+  BOOST_TEST_REQUIRE(examples.size() == 20u);
+  std::set<bool> right;
+  for (std::size_t k = 0; k < examples.size(); ++k) {
+    const std::string input = examples[k].at("input"), label = examples[k].at("reference"),
+                      predicted = examples[k].at("hypothesis");
+    const auto run = AnalyzedRun::open(runs().classifier);
+    BOOST_TEST(run->sentence(k).text() == input + " → label " + label + ", predicted " + predicted);
+    BOOST_TEST(run->text(input, {}).text() == input + " → predicted " + predicted);
+    right.insert(label == predicted);
+  }
+  BOOST_TEST(right.size() == 2u);  // or a swap would not be seen
+}
+
+BOOST_AUTO_TEST_CASE(data_that_changed_since_the_training_are_warned_of_once) {
+  const Folder folder;
+  const auto write = [&](const char* part, const std::string& first, const char* second) {
+    std::ofstream(folder / part) << first << '\n' << second << '\n';
+  };
+  for (const char* part : {"train.tsv", "dev.tsv", "test.tsv"}) write(part, "a cat\tblue", "a dog\tred");
+  for (const char* part : {"train", "dev", "test"})
+    for (const char* side : {".a", ".b"}) write((std::string(part) + side).c_str(), "a cat", "a dog");
+  const std::string labels = (folder / "labels").string(), pairs = (folder / "pairs").string();
+  BOOST_TEST_REQUIRE(ended("sentiment", tiny_classifier(labels, {"--data", (folder / "train.tsv").string()})).status ==
+                     0);
+  BOOST_TEST_REQUIRE(
+      ended("translate", tiny(pairs, {"--data", folder.path.string(), "--source", "a", "--target", "b"})).status == 0);
+  const auto warnings = [&](const std::string& run, const std::vector<std::string>& more = {}) {
+    const Ended done = ended("analyze", joined({run, "--format", "html"}, more));
+    BOOST_TEST(done.status == 0);
+    return done.err;
+  };
+  for (const std::string& run : {labels, pairs}) {
+    BOOST_TEST(warnings(run) == "");
+    BOOST_TEST(warnings(run, {"--set", "dev"}) == "");
+    BOOST_TEST(warnings(run, {"--set", "train"}) == "");
+  }
+  write("test.tsv", "a bird\tblue", "a dog\tred");
+  write("test.a", "a bird", "a dog");
+  const auto warning = [&](const std::string& run) {
+    return "warning: " + run + ": the data have changed since the training: test has different texts or labels\n";
+  };
+  for (const std::string& run : {labels, pairs}) {
+    BOOST_TEST(warnings(run) == warning(run));
+    BOOST_TEST(warnings(run, {"--set", "dev"}) == "");
+    BOOST_TEST(!contains(warnings(run, {"--text", "a dog"}), "warning"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(other_views_of_a_run_are_made) {
   const std::vector<std::vector<std::string>> all{{"align", runs().translation, runs().recurrent, "--sentence", "2"},
                                                   {"row", runs().classifier, "--query", "2", "--head", "3"},
@@ -566,12 +623,16 @@ BOOST_AUTO_TEST_CASE(mistakes_are_one_line_that_says_what_would_be_right) {
        "analyze: " + runs().folder.path.string() +
            ": is the directory of a comparison; name one of its runs: a, b or c"},
       {{runs().translation, "--sentence", "99"}, "--sentence 99: there are 12 sentences"},
-      {{runs().translation, "--layer", "2"}, "it has encoder, layer 1"},
+      {{runs().translation, "--layer", "7"},
+       "analyze: --layer 7: the model has no such attention; it has encoder, layer 1;"},
+      {{runs().classifier, "--text", "a dog", "--sentence", "0"},
+       "--sentence and --text exclude each other: both choose the sentence"},
+      {{"row", runs().classifier, "--text", "a dog", "--set", "dev"}, "--set and --text exclude each other"},
       {{runs().translation, "--place", "cross", "--what", "gate"}, "has no 'gate'; it has weights"},
       {{runs().translation, "--place", "cross", "--head", "3"}, "--head 3: cross, layer 1 has 2 heads"},
       {{"widths"}, "RUNS, the directories of one or more trained runs, are missing"},
       {{"mas"}, "did you mean"},
-      {{"model", runs().translation, "--format", "svg"}, "this has no picture"},
+      {{"model", runs().translation, "--format", "svg"}, "--format svg: a table is no picture; use text, markdown,"},
       {{"model", runs().translation, runs().recurrent}, "this command reads one run only"},
       {{"model", runs().translation, "--out", "a.doc"},
        "--out a.doc: unknown ending '.doc'; expected .txt, .md, .tex, .csv, .tsv,"}};

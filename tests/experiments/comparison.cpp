@@ -305,6 +305,19 @@ BOOST_AUTO_TEST_CASE(finished_runs_are_neither_trained_nor_tested_again) {
   BOOST_TEST(contains(damaged.err, out + "/b-seed-1/examples.test.jsonl: damaged"), damaged.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_warm_up_that_is_too_long_is_warned_of_once_with_the_flag_that_shortens_it) {
+  Folder folder;
+  const Ended done = agreement(
+      tiny_classifier((folder / "out").string(), {"--compare", "global; gaussian", "--seeds", "2", "--schedule",
+                                                  "inverse_sqrt(peak=1e-3, warmup=40)", "--updates", "20"}));
+  BOOST_TEST_REQUIRE(done.status == 0, done.err);
+  const std::string warning =
+      "warning: the warm-up of 40 updates is longer than the training of 20; a shorter one: --schedule "
+      "\"inverse_sqrt(peak=0.001, warmup=2, init=1e-07)\"";
+  BOOST_TEST(count(done.out + done.err, "warning: the warm-up") == 1u, done.err);
+  BOOST_TEST(contains(done.out + done.err, warning), done.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_search_takes_the_best_trial_of_each_row) {
   Folder folder;
   const std::string out = (folder / "out").string();

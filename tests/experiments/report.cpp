@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <boost/test/unit_test.hpp>
 
@@ -230,8 +231,14 @@ BOOST_AUTO_TEST_CASE(each_of_several_groups_has_its_name_in_every_format) {
       report("csv").starts_with("table,model,accuracy %,parameters,AER\n"
                                 "\"agreement: some, test: 4 examples\",global,50,10,\n"
                                 "\"translate: some, test: 4 examples\",gaussian,75,10,0.5\n# Printed 20"));
+  BOOST_TEST(
+      report("tsv").starts_with("table\tmodel\taccuracy %\tparameters\tAER\n"
+                                "agreement: some, test: 4 examples\tglobal\t50\t10\t\n"
+                                "translate: some, test: 4 examples\tgaussian\t75\t10\t0.5\n# Printed 20"));
   const std::string latex = report("latex");
-  BOOST_TEST(latex.starts_with("% agreement: some, test: 4 examples\n\\begin{tabular}"), latex);
+  BOOST_TEST(latex.starts_with(
+                 "% The tables need \\usepackage{booktabs}\n% agreement: some, test: 4 examples\n\\begin{tabular}"),
+             latex);
   BOOST_TEST(contains(latex, "\n% translate: some, test: 4 examples\n\\begin{tabular}"), latex);
   BOOST_TEST(contains(report("markdown"), "\n## translate: some, test: 4 examples\n\n"));
   // the rows of one group stand alone
@@ -245,12 +252,13 @@ BOOST_AUTO_TEST_CASE(damaged_and_failed_runs_are_named_and_the_others_reported) 
   saved_run(folder / "truncated", "agreement", "gaussian", "1100");
   damage(folder / "truncated");
   saved_run(folder / "diverged", "sentiment", "gaussian", "");
-  const std::string damaged = (folder / "truncated/result.json").string() + ": not JSON: ",
+  const std::string damaged = (folder / "truncated/result.json").string() + ": not JSON, or cut short, at line ",
                     diverged = (folder / "diverged").string() + ": training diverged at update 2\n";
   const Ended all = ended("report", {folder.path.string()});
   BOOST_TEST(all.status == 0, all.err);
   BOOST_TEST(contains(all.out, "\nglobal "), all.out);
   BOOST_TEST(all.err.starts_with(damaged), all.err);
+  BOOST_TEST(contains(all.err, "; the run is left out; delete its result.json and continue it with --resume"), all.err);
   BOOST_TEST(all.err.ends_with("\n" + diverged), all.err);
   BOOST_TEST(count(all.err, "\n") == 2u, all.err);
   BOOST_TEST(ended("report", {folder.path.string(), "--format", "html"}).status == 0);
@@ -269,6 +277,37 @@ BOOST_AUTO_TEST_CASE(damaged_and_failed_runs_are_named_and_the_others_reported) 
     BOOST_TEST(contains(none.err, lost), none.err);
     BOOST_TEST(count(none.err, "\n") == 1u, none.err);
   }
+}
+
+BOOST_AUTO_TEST_CASE(wrong_formats_and_places_are_refused_with_what_would_be_right) {
+  Folder folder;
+  const std::string run = (folder / "run").string(), out = (folder / "out").string();
+  saved_run(run, "agreement", "global", "1100");
+  std::ofstream(folder / "animals.tsv") << "a cat\tblue\n";
+  std::filesystem::create_directories(out);
+  const std::string advice =
+      ": a table is no picture; use text, markdown, latex, csv, tsv, json or html; --figures DIRECTORY writes the "
+      "pictures\n";
+  const std::map<std::vector<std::string>, std::string> mistakes{
+      {{run, "--format", "svg"}, "report: --format svg" + advice},
+      {{run, "--out", out + "/f.svg"}, "report: --out " + out + "/f.svg" + advice},
+      {{run, "--out", out + "/f.png"}, "report: --out " + out + "/f.png" + advice},
+      {{run, "--out", out + "/t.tex", "--format", "csv"},
+       "report: --out " + out +
+           "/t.tex: the ending is that of latex, but --format is csv; leave --format out, or change the ending\n"},
+      {{run, "--out", out}, "report: --out " + out + ": is a directory, expected the name of a file\n"},
+      {{run, "--out", out + "/"}, "report: --out " + out + "/: is a directory, expected the name of a file\n"},
+      {{run, "--out", "/proc/x.csv"}, "report: /proc/x.csv: cannot be written: no file can be made in '/proc'\n"},
+      {{(folder / "animals.tsv").string()},
+       "report: " + (folder / "animals.tsv").string() + ": is a file, expected the directory of runs\n"}};
+  for (const auto& [flags, message] : mistakes) {
+    const Ended done = ended("report", flags);
+    BOOST_TEST(done.status == 2);
+    BOOST_TEST(done.err == message);
+  }
+  BOOST_TEST(std::filesystem::is_empty(out));
+  BOOST_TEST(ended("report", {run, "--out", out + "/t.tex", "--format", "latex"}).status == 0);
+  BOOST_TEST(ended("report", {run, "--out", out + "/t.dat", "--format", "csv"}).status == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_json_of_any_content_stops_no_report) {

@@ -194,6 +194,38 @@ BOOST_AUTO_TEST_CASE(order_and_header_can_be_asked_for) {
   BOOST_TEST(contains(refusal(chosen), "all 1 training examples are of the class 'x'"));
 }
 
+BOOST_AUTO_TEST_CASE(a_header_of_unknown_names_is_not_an_example) {
+  Folder folder;
+  std::string rows;
+  for (int k = 0; k < 30; ++k) rows += fmt::format("a cat of size {}\t{}\n", k, k % 2 ? "blue" : "green");
+  write(folder / "colours.tsv", "words\tmood\n" + rows);
+  SentimentOptions chosen = options(folder / "colours.tsv");
+  BOOST_TEST(contains(refusal(chosen),
+                      "colours.tsv:1: looks like a header (words, mood): the label 'mood' is on no other line; give "
+                      "--header yes if the line names the columns, --header no if it is an example"));
+  const auto examples = [&] {
+    const ClassificationData data = load(chosen);
+    return data.train.size() + data.dev.size() + data.test.size();
+  };
+  chosen.header = Header::yes;
+  BOOST_TEST(examples() == 30u);
+  chosen.header = Header::no;
+  BOOST_TEST(examples() == 31u);
+  chosen.header = Header::automatic;
+  chosen.columns = "words,mood";
+  BOOST_TEST(examples() == 30u);
+  write(folder / "colours.tsv", rows);
+  chosen.columns = automatic_columns;
+  BOOST_TEST(examples() == 30u);
+  write(folder / "colours.tsv", "words\tmood\n");
+  BOOST_TEST(contains(refusal(chosen), "colours.tsv: one line only (words, mood); expected examples of two labels"));
+  write(folder / "colours.tsv", "sentence\tlabel\n");
+  for (Header header : {Header::automatic, Header::yes}) {
+    chosen.header = header;
+    BOOST_TEST(contains(refusal(chosen), "colours.tsv: the file has a header (sentence, label), but no line below it"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_header_chooses_among_more_columns) {
   Folder folder;
   const std::string text = "id\tsentence\tscore\tlabel\n1\tgood film\t.9\tp\n2\tbad film\t.1\tn\n";

@@ -385,7 +385,7 @@ BOOST_AUTO_TEST_CASE(a_report_of_several_comparisons_has_every_form) {
   BOOST_TEST(contains(report({"--format", "markdown"}), "| global "));
   BOOST_TEST(report({"--format", "csv"}).starts_with("model,BLEU,BLEU deviation,"));
   const std::string latex = report({"--format", "latex"});
-  BOOST_TEST(latex.starts_with("\\begin{tabular}{lr"));
+  BOOST_TEST(latex.starts_with("% The tables need \\usepackage{booktabs}\n\\begin{tabular}{lr"));
   BOOST_TEST(contains(latex, " $\\pm$ "));
   BOOST_TEST(parse_json(report({"--format", "json"})).at("tables").at(0).at("rows").at(1).at("model") == "relative");
   const std::string page = report({"--format", "html"});

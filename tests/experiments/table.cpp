@@ -36,6 +36,13 @@ BOOST_AUTO_TEST_CASE(huge_numbers_are_short) {
   BOOST_TEST(contains(table.text(), "2.29e+300\n"));
 }
 
+BOOST_AUTO_TEST_CASE(zero_has_no_sign) {
+  Table table({"bias"});
+  table.row({Cell::number(-0.0001, 3)}).row({Cell::number(-0.0, 0)}).row({Cell::mean(-0.001, 0.2, 2)});
+  BOOST_TEST(table.text() == "        bias\n────────────\n0.000\n    0\n 0.00 ± 0.20\n");
+  BOOST_TEST(contains(Table({"bias"}).row({Cell::number(-HUGE_VAL, 2)}).text(), "-inf\n"));
+}
+
 BOOST_AUTO_TEST_CASE(markdown_escapes_its_own_signs) {
   BOOST_TEST(example().markdown() ==
              "| attention                |          accuracy | steps/s | parameters |\n"

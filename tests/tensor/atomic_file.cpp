@@ -94,6 +94,7 @@ BOOST_AUTO_TEST_CASE(wrong_places_are_named) {
   auto missing = folder.path / "no" / "a.json";
   BOOST_TEST(write_to(missing) == fmt::format("{}: cannot be written: there is no directory '{}'", missing.string(),
                                               missing.parent_path().string()));
+  BOOST_TEST(write_to("/proc/a.json") == "/proc/a.json: cannot be written: no file can be made in '/proc'");
   write_file_atomically(folder.path / "file", "");
   BOOST_TEST(contains(write_to(folder.path / "file" / "a"), "not a directory"));
   BOOST_TEST(write_to("") == "cannot write a file with an empty name");

@@ -56,6 +56,16 @@ void check_text(const std::string& flag, const std::string& text, const Tokenize
                tokenizer.token(unknown_id), first_few(unknown));
 }
 
+/// Prints a warning, once for each run, if the data that were read are not those of the run's data.json.
+void warn_of_changed_data(const std::filesystem::path& run, const Json& now) {
+  static std::set<std::filesystem::path> warned;
+  const std::filesystem::path file = run / "data.json";
+  if (!std::filesystem::exists(file)) return;
+  const std::string changes = data_changes(file, now);
+  if (!changes.empty() && warned.insert(run).second)
+    fmt::print(stderr, "warning: {}: the data have changed since the training: {}\n", run.string(), changes);
+}
+
 /// A run of an encoder-decoder or a language model.
 class SequenceRun : public AnalyzedRun {
  public:
@@ -120,7 +130,10 @@ class SequenceRun : public AnalyzedRun {
 
  private:
   const PairSet& set() {
-    if (!data_) data_.emplace(options_.data, options_.batches, tokenizers_, part_, false);
+    if (!data_) {
+      data_.emplace(options_.data, options_.batches, tokenizers_, part_, false);
+      warn_of_changed_data(options_.trained.directory, data_->fingerprint());
+    }
     return data_->tests.front();
   }
 
@@ -154,7 +167,7 @@ template <class Data>
 class ClassifierRun : public AnalyzedRun {
  public:
   ClassifierRun(const std::string& program, const std::filesystem::path& run, Part part)
-      : tokenizer_(load_tokenizer(run)), classes_(classes_of(run)), part_(part) {
+      : run_(run), tokenizer_(load_tokenizer(run)), classes_(classes_of(run)), part_(part) {
     read_options(options_, program, run, {});
     model_ = options_.model.make(options_.model.attention, tokenizer_->size(), std::ssize(classes_));
     load_parameters(*model_, run);
@@ -164,7 +177,7 @@ class ClassifierRun : public AnalyzedRun {
   std::size_t size() override { return examples().size(); }
   TextPair texts(std::size_t k) override {
     return {.source = examples()[k].text,
-            .target = classes_[static_cast<std::size_t>(examples()[k].label)],
+            .target = data_->classes[static_cast<std::size_t>(examples()[k].label)],
             .alignment = {}};
   }
   SentenceView sentence(std::size_t k) override { return view(texts(k)); }
@@ -180,8 +193,18 @@ class ClassifierRun : public AnalyzedRun {
 
  private:
   const std::vector<Example>& examples() {
-    if (!data_) data_ = load(options_.data);
-    return part_ == Part::train ? data_->train : part_ == Part::dev ? data_->dev : data_->test;
+    const bool is_new = !data_;
+    if (is_new) data_ = load(options_.data);
+    const std::vector<Example>& read = part_ == Part::train ? data_->train
+                                       : part_ == Part::dev ? data_->dev
+                                                            : data_->test;
+    if (is_new)
+      warn_of_changed_data(run_, {{part_ == Part::train ? "train"
+                                   : part_ == Part::dev ? "dev"
+                                                        : "test",
+                                   fingerprint_of(read, encode(read, *tokenizer_, options_.text.max_length))},
+                                  {"classes", data_->classes}});
+    return read;
   }
 
   SentenceView view(const TextPair& pair) {
@@ -191,15 +214,21 @@ class ClassifierRun : public AnalyzedRun {
     NoGrad off;
     TracedEquationScope parts;
     std::vector<AttentionTrace> traces;
-    model_->forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{length}, {1}), &traces);
+    const std::vector<double> logits =
+        model_
+            ->forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{length}, {1}), &traces)
+            .value()
+            .to_vector<double>();
     std::vector<std::string> words;
     for (int token : tokens) words.push_back(tokenizer_->token(token));
-    SentenceView view{.pair = pair, .attentions = {}};
+    const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    SentenceView view{.pair = pair, .attentions = {}, .predicted = classes_.at(static_cast<std::size_t>(best))};
     for (const AttentionTrace& trace : traces) view.attentions.push_back(view_of(trace, Place::encoder, words, words));
     name_methods(view, *this);
     return view;
   }
 
+  std::filesystem::path run_;
   ClassifierOptions<Data> options_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<std::string> classes_;

@@ -102,9 +102,13 @@ struct OwnText {
     cli.option("--text", text, "a sentence of your own, in words as the training data have them");
     cli.option("--target", target, "with --text: its translation or summary; without it, the model's own");
   }
+  void check(const Cli& cli) const {
+    require(text || !target, "--target: only with --text");
+    for (const char* flag : {"--sentence", "--set"})
+      require(!text || !cli.given(flag), "{} and --text exclude each other: both choose the sentence", flag);
+  }
   /// The own text, or the chosen sentence and those after it, `count` in all.
   std::vector<SentenceView> views(const RunFlags& flags, std::size_t count = 1) const {
-    require(text || !target, "--target: only with --text");
     const auto run = flags.open();
     if (text) return {run->text(*text, target)};
     const std::size_t first = run->number_of(flags.sentence);
@@ -136,6 +140,7 @@ Finding attention_of_sentence(Cli& cli) {
              "gate; or the name of any quantity that the method computes: list prints the names");
   cli.option("--page-sentences", page_sentences, "number of sentences of an html page").range(1, 1000);
   cli.parse();
+  own.check(cli);
   const SentenceView shown = own.views(flags)[0];
   Finding finding{.title = "Quantities of the attentions", .tables = {{"", list_of(shown)}}};
   if (what != "list") finding = finding_of(shown.chosen(flags.attention), what, flags.chosen_head());
@@ -176,6 +181,7 @@ Finding row_of_attention(Cli& cli) {
   flags.add_set(cli), flags.add_sentence(cli), cli.add(own), flags.add_place(cli), flags.add_head(cli);
   cli.option("--query", query, "number of the query, from 0").at_least(0);
   cli.parse();
+  own.check(cli);
   const SentenceView shown = own.views(flags)[0];
   const AttentionView& view = shown.chosen(flags.attention);
   const std::int64_t head = flags.chosen_head().value_or(0);

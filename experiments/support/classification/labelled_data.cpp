@@ -22,6 +22,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const TextOptions& options, const Classi
   return train_tokenizer(options, texts);
 }
 
+}  // namespace
+
 Json fingerprint_of(const std::vector<Example>& texts, const EncodedExamples& examples) {
   DataHash hash;
   for (std::size_t k = 0; k < examples.size(); ++k) {
@@ -33,8 +35,6 @@ Json fingerprint_of(const std::vector<Example>& texts, const EncodedExamples& ex
   }
   return hash.part(examples.size());
 }
-
-}  // namespace
 
 LabelledData::LabelledData(ClassificationData all, const TextOptions& options, const RunDirectory& directory)
     : texts(std::move(all)), tokenizer(tokenizer_of(options, texts, directory)) {

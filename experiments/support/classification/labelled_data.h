@@ -49,6 +49,9 @@ class TextBatches : public TrainingBatches<TextBatch> {
                         [&examples](const PlannedBatch& plan) { return fill(plan, examples); }) {}
 };
 
+/// The entry of a part in data.json.
+Json fingerprint_of(const std::vector<Example>& texts, const EncodedExamples& examples);
+
 /// The classes of the data that a run was trained on.
 std::vector<std::string> classes_of(const std::filesystem::path& run);
 

@@ -104,6 +104,9 @@ std::size_t label_of_two_columns(const Table& table, const SentimentOptions& opt
   const ColumnFacts first = facts_of(table, 0), second = facts_of(table, 1);
   const auto label = label_column(first, second);
   if (!label) require_two_columns(table);
+  require(table.rows.size() > 1,
+          "{}: one line only ({}); expected examples of two labels or more, below a header if any", table.name,
+          shown(table.rows[0].fields));
   require(label.has_value(),
           "{}: which of the two columns is the label? The first has {} different values, the second {}: "
           "say --columns text-label or label-text",
@@ -118,6 +121,19 @@ bool first_row_is_header(const Table& table, const TableLayout& layout) {
   const bool names_one = names_labels(row[layout.label]) || names_texts(row[layout.text]);
   const bool odd_one_out = !is_whole_number(row[layout.label]) && labels.integers;
   return !labels.values.empty() && !labels.values.contains(row[layout.label]) && (names_one || odd_one_out);
+}
+
+/// Throws Error if the first row, read as an example, is likely a header of unknown names: its label occurs in no other
+/// row, although labels repeat.
+void refuse_likely_header(const Table& table, const TableLayout& layout) {
+  const Row& first = table.rows[0];
+  const ColumnFacts labels = facts_of(table, layout.label);
+  const bool labels_repeat = table.rows.size() >= 10 && 2 * labels.values.size() < table.rows.size();
+  if (labels_repeat && !labels.values.contains(first.fields[layout.label]))
+    table.fail_at(first,
+                  "looks like a header ({}): the label '{}' is on no other line; give --header yes if the line names "
+                  "the columns, --header no if it is an example",
+                  shown(first.fields), first.fields[layout.label]);
 }
 
 /// Columns that --columns names or counts.
@@ -321,6 +337,9 @@ ClassificationData load_parts(const SentimentOptions& options, const SplitFiles&
   const bool is_json = record_format(files.train) == RecordFormat::jsonl;
   const TableLayout layout = is_json ? TableLayout() : layout_of(train, options);
   const auto rows = table_rows(train, layout, layout.header);
+  if (!is_json && !layout.header && options.header == Header::automatic) refuse_likely_header(train, layout);
+  require(!rows.empty(), "{}: the file has a header ({}), but no line below it", train.name,
+          shown(train.rows[0].fields));
   ClassificationData data;
   data.classes = classes_of(train, rows);
   require(options.classes == 0 || static_cast<std::size_t>(options.classes) == data.classes.size(),

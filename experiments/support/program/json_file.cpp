@@ -52,7 +52,11 @@ Json load_json(const std::filesystem::path& path) {
   try {
     return Json::parse(file);
   } catch (const Json::exception& error) {
-    fail("{}: not JSON: {}", path.string(), reason_of(error));
+    // "parse error at line 33, column 6: syntax error while ..."
+    const std::string reason = reason_of(error);
+    const std::size_t at = reason.find(" at line "), end = reason.find(':');
+    fail("{}: not JSON, or cut short{}", path.string(),
+         at < end ? "," + reason.substr(at, end - at) : " (" + reason + ")");
   }
 }
 

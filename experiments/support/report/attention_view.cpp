@@ -98,7 +98,9 @@ std::string AttentionView::title() const {
 }
 
 std::string SentenceView::text() const {
-  return pair.source + (pair.source.empty() || pair.target.empty() ? "" : " → ") + pair.target;
+  std::string to = pair.target;
+  if (!predicted.empty()) to = (to.empty() ? "" : "label " + to + ", ") + "predicted " + predicted;
+  return pair.source + (pair.source.empty() || to.empty() ? "" : " → ") + to;
 }
 
 const AttentionView& SentenceView::chosen(const AttentionChoice& choice) const {
@@ -115,8 +117,11 @@ const AttentionView& SentenceView::chosen(const AttentionChoice& choice) const {
         if (const AttentionView* view = find(place, plain)) return *view;
   std::string titles;
   for (const AttentionView& view : attentions) titles += (titles.empty() ? "" : "; ") + view.title();
-  fail("--place {} --layer {} --sub-layer {}: the model has no such attention; it has {}", choice.place, choice.layer,
-       choice.number, titles);
+  std::string flags;  // those that are not at their defaults
+  if (choice.place != "any") flags += " --place " + choice.place;
+  if (choice.layer != 1) flags += fmt::format(" --layer {}", choice.layer);
+  if (choice.number != 1) flags += fmt::format(" --sub-layer {}", choice.number);
+  fail("{}: the model has no such attention; it has {}", flags.empty() ? "--layer 1" : flags.substr(1), titles);
 }
 
 AttentionView view_of(const AttentionTrace& trace, Place place, std::vector<std::string> queries,

@@ -51,8 +51,9 @@ struct AttentionChoice {
 struct SentenceView {
   TextPair pair;  ///< of classifiers: the text is the source, the class the target
   std::vector<AttentionView> attentions;
+  std::string predicted = {};  ///< of classifiers: the class that the model predicts
 
-  /// The source and the target, with an arrow between them.
+  /// The source and the target, with an arrow between them; of classifiers the text, its label and the prediction.
   std::string text() const;
   /// Throws Error and lists the model's attentions if there is none of this choice.
   const AttentionView& chosen(const AttentionChoice& choice) const;

@@ -1,5 +1,6 @@
 #include "experiments/support/report/finding.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include <fmt/core.h>
@@ -24,6 +25,11 @@ constexpr NamedFormat formats[] = {
     {"text", ".txt", Format::text}, {"markdown", ".md", Format::markdown}, {"latex", ".tex", Format::latex},
     {"csv", ".csv", Format::csv},   {"tsv", ".tsv", Format::tsv},          {"json", ".json", Format::json},
     {"svg", ".svg", Format::svg},   {"png", ".png", Format::png},          {"html", ".html", Format::html}};
+
+const char* name_of(Format format) {
+  return std::find_if(std::begin(formats), std::end(formats), [&](const auto& each) { return each.format == format; })
+      ->name;
+}
 
 /// The lines of the text, each behind `sign`; none of an empty text.
 std::string commented(const std::string& text, const std::string& sign) {
@@ -78,12 +84,13 @@ std::string tables_of(const Finding& finding, std::string (Table::*form)() const
   return text + commented(finding.origin, comment);
 }
 
-/// Several tables are one, which has their names in a column: programs read one table from a file.
-std::string csv_of(const Finding& finding) {
-  if (finding.tables.size() < 2) return tables_of(finding, &Table::csv, "# ");
-  std::vector<std::pair<std::string, Table>> tables;
+/// CSV or TSV. Several tables are one, which has their names in a column: programs read one table from a file.
+std::string rows_of(const Finding& finding, std::string (Table::*form)() const,
+                    std::string (*joined)(const std::string&, const NamedTables&)) {
+  if (finding.tables.size() < 2) return tables_of(finding, form, "# ");
+  NamedTables tables;
   for (const Finding::NamedTable& each : finding.tables) tables.emplace_back(each.name, each.table);
-  return Table::csv("table", tables) + commented(finding.origin, "# ");
+  return joined("table", tables) + commented(finding.origin, "# ");
 }
 
 Json json_of(const Finding& finding) {
@@ -105,9 +112,11 @@ std::string svg_of(const Chart& chart) {
       chart);
 }
 
+constexpr const char* no_picture = "a table is no picture; use text, markdown, latex, csv, tsv, json or html";
+
 /// The figures below each other; the origin is their description.
 std::string svg_of(const Finding& finding) {
-  require(!finding.figures.empty(), "--format svg: this has no picture; use text, tsv, json or html");
+  require(!finding.figures.empty(), no_picture);
   std::vector<std::string> svgs;
   for (const Chart& figure : finding.figures) svgs.push_back(svg_of(figure));
   std::string file = stacked(svgs);
@@ -120,10 +129,9 @@ std::string png_of(const Finding& finding) {
       return png({.queries = map->queries, .keys = map->keys, .heads = {{"map", map->values}}}, 16, finding.origin);
     if (const auto* maps = std::get_if<HeadMaps>(&finding.figures[0])) return png(*maps, 16, finding.origin);
   }
-  fail("--format png: a PNG has the cells of one map, and this is {}; use svg",
-       finding.figures.empty()       ? "a table"
-       : finding.figures.size() == 1 ? "a chart"
-                                     : fmt::format("{} pictures", finding.figures.size()));
+  require(!finding.figures.empty(), no_picture);
+  fail("a PNG has the cells of one map, and this is {}; use svg",
+       finding.figures.size() == 1 ? "a chart" : fmt::format("{} pictures", finding.figures.size()));
 }
 
 void add(Report& page, const Finding& finding) {
@@ -157,11 +165,11 @@ std::string contents_of(const Finding& finding, Format format) {
     case Format::markdown:
       return prose(finding, true);
     case Format::latex:
-      return tables_of(finding, &Table::latex, "% ");
+      return "% The tables need \\usepackage{booktabs}\n" + tables_of(finding, &Table::latex, "% ");
     case Format::csv:
-      return csv_of(finding);
+      return rows_of(finding, &Table::csv, &Table::csv);
     case Format::tsv:
-      return tables_of(finding, &Table::tsv, "# ");
+      return rows_of(finding, &Table::tsv, &Table::tsv);
     case Format::json:
       return text_of(json_of(finding), 2) + "\n";
     case Format::svg:
@@ -188,19 +196,37 @@ void OutputFlags::add_to(Cli& cli) {
 
 void OutputFlags::write(const Cli& cli, Finding finding) const {
   const auto format_of = [&](const std::filesystem::path& file) {
-    if (cli.given("--format") || file == "-") return format;
+    if (file == "-") return format;
+    require(!std::filesystem::is_directory(file) && file.has_filename(),
+            "--out {}: is a directory, expected the name of a file", file.string());
     std::vector<std::string> endings;
     for (const NamedFormat& each : formats) {
-      if (file.extension() == each.ending) return each.format;
       endings.emplace_back(each.ending);
+      if (file.extension() != each.ending) continue;
+      require(!cli.given("--format") || format == each.format,
+              "--out {}: the ending is that of {}, but --format is {}; leave --format out, or change the ending",
+              file.string(), each.name, name_of(format));
+      return each.format;
     }
+    if (cli.given("--format")) return format;
     fail("--out {}: unknown ending '{}'; expected {}, or give --format", file.string(), file.extension().string(),
          listed(endings));
   };
   finding.origin = origin_of(finding.runs, cli.command());
+  const auto contents = [&](const std::string& file) {
+    const Format form = format_of(file);
+    if (form != Format::svg && form != Format::png) return contents_of(finding, form);
+    std::string picture;
+    with_flag(cli.given("--format") ? fmt::format("--format {}", name_of(form)) : "--out " + file, [&] {
+      require(!finding.figures.empty() || !cli.declares("figures"), "{}; --figures DIRECTORY writes the pictures",
+              no_picture);
+      picture = contents_of(finding, form);
+    });
+    return picture;
+  };
   std::vector<std::pair<std::string, std::string>> all;  // files and contents, before any is written
   for (const std::string& file : out.empty() ? std::vector<std::string>{"-"} : out)
-    all.emplace_back(file, contents_of(finding, format_of(file)));
+    all.emplace_back(file, contents(file));
   for (const auto& [file, contents] : all) {
     if (file == "-")
       std::fwrite(contents.data(), 1, contents.size(), stdout);

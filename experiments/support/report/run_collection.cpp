@@ -110,7 +110,8 @@ LoadedRuns load_runs(const std::vector<fs::path>& directories) {
   std::set<fs::path> known;
   const auto found = [&] { return loaded.runs.size() + loaded.damaged.size(); };
   for (const fs::path& directory : directories) {
-    require(fs::is_directory(directory), "{}: there is no such directory", directory.string());
+    require(fs::is_directory(directory), "{}: {}", directory.string(),
+            fs::exists(directory) ? "is a file, expected the directory of runs" : "there is no such directory");
     const std::size_t before = found();
     const bool is_known = known.contains(fs::weakly_canonical(directory));
     add_runs(loaded, known, directory);

@@ -69,9 +69,28 @@ std::string escape_latex(const std::string& text) {
   return result;
 }
 
-/// The perplexity of a model that is no good can have hundreds of digits.
+/// The perplexity of a model that is no good can have hundreds of digits. Zero has no sign.
 std::string rounded(double value, int decimals) {
-  return std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals) : fmt::format("{:.3g}", value);
+  const std::string text =
+      std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals) : fmt::format("{:.3g}", value);
+  return text.find_first_not_of("-0.") == std::string::npos ? fmt::format("{:.{}f}", 0.0, decimals) : text;
+}
+
+using Lines = std::vector<std::vector<std::string>>;
+
+std::string csv_lines(const Lines& lines) {
+  std::string result;
+  for (const auto& line : lines) result += csv_row(line);
+  return result;
+}
+
+std::string tsv_lines(const Lines& lines) {
+  std::string result;
+  for (const auto& line : lines) {
+    for (std::size_t c = 0; c < line.size(); ++c) result += (c > 0 ? "\t" : "") + printable(line[c]);
+    result += "\n";
+  }
+  return result;
 }
 
 }  // namespace
@@ -241,32 +260,34 @@ std::vector<std::vector<std::string>> Table::exact_lines() const {
   return lines;
 }
 
-std::string Table::csv() const {
-  std::string result;
-  for (const auto& line : exact_lines()) result += csv_row(line);
-  return result;
-}
-
-std::string Table::csv(const std::string& key, const std::vector<std::pair<std::string, Table>>& tables) {
-  std::vector<std::string> headings{key};
+std::vector<std::vector<std::string>> Table::exact_lines(const std::string& key, const NamedTables& tables) {
+  std::vector<std::vector<std::string>> all{{key}};
   for (const auto& [name, table] : tables) {
     const std::vector<std::string> own = table.exact_lines().front();
     for (const std::string& heading : own)
-      if (std::find(headings.begin() + 1, headings.end(), heading) == headings.end()) headings.push_back(heading);
+      if (std::find(all[0].begin() + 1, all[0].end(), heading) == all[0].end()) all[0].push_back(heading);
   }
-  std::string result = csv_row(headings);
   for (const auto& [name, table] : tables) {
     const std::vector<std::vector<std::string>> lines = table.exact_lines();
     for (std::size_t r = 1; r < lines.size(); ++r) {
       std::vector<std::string> row{name};
-      for (auto heading = headings.begin() + 1; heading != headings.end(); ++heading) {
-        const auto own = std::find(lines[0].begin(), lines[0].end(), *heading);
+      for (std::size_t c = 1; c < all[0].size(); ++c) {
+        const auto own = std::find(lines[0].begin(), lines[0].end(), all[0][c]);
         row.push_back(own == lines[0].end() ? "" : lines[r][static_cast<std::size_t>(own - lines[0].begin())]);
       }
-      result += csv_row(row);
+      all.push_back(std::move(row));
     }
   }
-  return result;
+  return all;
+}
+
+std::string Table::csv() const { return csv_lines(exact_lines()); }
+std::string Table::csv(const std::string& key, const NamedTables& tables) {
+  return csv_lines(exact_lines(key, tables));
+}
+std::string Table::tsv() const { return tsv_lines(exact_lines()); }
+std::string Table::tsv(const std::string& key, const NamedTables& tables) {
+  return tsv_lines(exact_lines(key, tables));
 }
 
 std::string Table::latex() const {
@@ -292,15 +313,6 @@ std::string Table::latex() const {
     result += line(cells);
   }
   return result + "\\bottomrule\n\\end{tabular}\n";
-}
-
-std::string Table::tsv() const {
-  std::string result;
-  for (const auto& line : exact_lines()) {
-    for (std::size_t c = 0; c < line.size(); ++c) result += (c > 0 ? "\t" : "") + printable(line[c]);
-    result += "\n";
-  }
-  return result;
 }
 
 Json Table::json() const {

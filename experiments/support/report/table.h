@@ -48,6 +48,9 @@ class Cell {
   bool is_number_ = false, strong_ = false;
 };
 
+class Table;
+using NamedTables = std::vector<std::pair<std::string, Table>>;
+
 /// Rows under headings. Columns of numbers are aligned to the right, or at their ±, other columns to the left. Control
 /// characters in texts are shown as pictures.
 class Table {
@@ -65,11 +68,12 @@ class Table {
   /// The table in full precision. A column with deviations is followed by a column `HEADING deviation`.
   std::string csv() const;
   /// Several tables as one, with every column that any of them has. The first column, `key`, has their names.
-  static std::string csv(const std::string& key, const std::vector<std::pair<std::string, Table>>& tables);
+  static std::string csv(const std::string& key, const NamedTables& tables);
   /// The table as a tabular environment of LaTeX, with the lines of the package booktabs.
   std::string latex() const;
   /// The same with tabs between the columns.
   std::string tsv() const;
+  static std::string tsv(const std::string& key, const NamedTables& tables);
   /// A row as an object with the headings as keys: [{"head": 1, "D": 2.5, "D deviation": 0.1}, ...]. Numbers are in
   /// full precision, absent values null.
   Json json() const;
@@ -81,6 +85,7 @@ class Table {
 
   /// All cells in full precision, after the headings; a column with deviations is followed by another one.
   std::vector<std::vector<std::string>> exact_lines() const;
+  static std::vector<std::vector<std::string>> exact_lines(const std::string& key, const NamedTables& tables);
   bool is_numeric(std::size_t column) const;
   bool has_rule_before(std::size_t row) const;
   bool has_deviations(std::size_t column) const;

@@ -164,7 +164,7 @@ PairData::PairData(const PairDataOptions& options, const BatchOptions& batches, 
 
 PairData::PairData(const PairDataOptions& options, const BatchOptions& batches, PairTokenizers known, Part part,
                    bool prints)
-    : tokenizers(std::move(known)), has_source_(options.has_source) {
+    : tokenizers(std::move(known)), has_source_(options.has_source), part_(part) {
   for (const std::string& set : part == Part::test ? options.test_sets() : std::vector<std::string>{"test"}) {
     const std::unique_ptr<PairSource> pairs = options.open(set, false);
     description_ = pairs->description();
@@ -210,11 +210,13 @@ std::int64_t PairData::longest() const {
   return longest;
 }
 
-/// The numbers of pairs and a hash of all texts and tokens.
 Json PairData::fingerprint() const {
-  Json parts = {{"train", fingerprint_of(train, train_texts_)}, {"dev", fingerprint_of(dev.pairs, dev.hash)}};
+  Json parts = Json::object();
+  if (train.size() > 0)
+    parts = {{"train", fingerprint_of(train, train_texts_)}, {"dev", fingerprint_of(dev.pairs, dev.hash)}};
   for (const PairSet& test : tests)
-    parts[test.name == "test" ? "test" : "test set " + test.name] = fingerprint_of(test.pairs, test.hash);
+    parts[part_ != Part::test || test.name == "test" ? test.name : "test set " + test.name] =
+        fingerprint_of(test.pairs, test.hash);
   return parts;
 }
 

@@ -67,10 +67,13 @@ class PairData {
   std::int64_t source_size() const { return has_source_ ? tokenizers.source->size() : 0; }
   std::int64_t target_size() const { return tokenizers.target->size(); }
 
- private:
+  /// The content of data.json: the numbers of pairs and hashes of all texts and tokens. If only one part was read, its
+  /// entry alone.
   Json fingerprint() const;
 
+ private:
   bool has_source_;
+  Part part_ = Part::test;  ///< the part of `tests`
   DataHash train_texts_;
   std::string description_;
 };

@@ -10,7 +10,7 @@ Json DataHash::part(std::size_t examples) const {
   return {{"examples", examples}, {"hash", fmt::format("{:016x}", hash_)}};
 }
 
-void require_same_data(const std::filesystem::path& file, const Json& now) {
+std::string data_changes(const std::filesystem::path& file, const Json& now) {
   Json before = load_json(file);
   std::string list;
   auto differs = [&](const std::string& what) { list += (list.empty() ? "" : "; ") + what; };
@@ -28,6 +28,11 @@ void require_same_data(const std::filesystem::path& file, const Json& now) {
       differs(fmt::format("the classes were {} and are {}", text_of(before.value("classes", Json())),
                           text_of(now.value("classes", Json()))));
   });
+  return list;
+}
+
+void require_same_data(const std::filesystem::path& file, const Json& now) {
+  const std::string list = data_changes(file, now);
   require(list.empty(), "{}: the data have changed since the run began, so that it cannot continue: {}",
           file.parent_path().string(), list);
 }

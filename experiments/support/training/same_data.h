@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "experiments/support/data/split_mix.h"
@@ -22,6 +23,10 @@ class DataHash {
  private:
   std::uint64_t hash_ = 0;
 };
+
+/// The differences between the data.json `file` and the parts in `now`, separated by semicolons; empty if there are
+/// none.
+std::string data_changes(const std::filesystem::path& file, const Json& now);
 
 /// Throws Error unless the data.json `file` equals `now`, which has the form {"train": part, "dev": part, "test": part,
 /// "classes": any}. The message lists the differences.

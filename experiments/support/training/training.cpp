@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include <omp.h>
 
@@ -263,9 +264,7 @@ class Training::Implementation {
     Progress::Options shown;
     shown.start = now_.updates;
     progress_ = std::make_unique<Progress>(progress_title(), options.updates, shown);
-    if (schedule_.warmup() > static_cast<double>(options.updates))
-      progress_->print(fmt::format("warning: --schedule: the warm-up of {} updates is longer than the training of {}",
-                                   schedule_.warmup(), options.updates));
+    if (schedule_.warmup() > static_cast<double>(options.updates)) warn_of_warmup();
   }
 
   bool has_next_update() {
@@ -340,6 +339,18 @@ class Training::Implementation {
   }
 
  private:
+  void warn_of_warmup() {
+    std::string shorter = schedule_.str();
+    const std::size_t at = shorter.find("warmup=") + 7;
+    shorter.replace(at, shorter.find_first_of(",)", at) - at,
+                    std::to_string(std::max<std::int64_t>(options_.updates / 10, 1)));
+    const std::string warning = fmt::format(
+        "warning: the warm-up of {} updates is longer than the training of {}; a shorter one: --schedule \"{}\"",
+        schedule_.warmup(), options_.updates, shorter);
+    static std::set<std::string> printed;  // the runs of a comparison often have the same
+    if (printed.insert(warning).second) progress_->print(warning);
+  }
+
   void begin_update() {
     update_began_ = SpentTime::until_now();
     epoch_ = place_.epoch();
