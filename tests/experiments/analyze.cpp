@@ -619,6 +619,7 @@ BOOST_AUTO_TEST_CASE(other_views_of_a_run_are_made) {
 BOOST_AUTO_TEST_CASE(mistakes_are_one_line_that_says_what_would_be_right) {
   const std::map<std::vector<std::string>, std::string> mistakes{
       {{"runs/none"}, "there is no such directory of a run"},
+      {{"/dev/null"}, "/dev/null: is a file, expected the directory of a run"},
       {{runs().folder.path.string()},
        "analyze: " + runs().folder.path.string() +
            ": is the directory of a comparison; name one of its runs: a, b or c"},

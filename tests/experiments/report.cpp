@@ -295,8 +295,8 @@ BOOST_AUTO_TEST_CASE(wrong_formats_and_places_are_refused_with_what_would_be_rig
       {{run, "--out", out + "/t.tex", "--format", "csv"},
        "report: --out " + out +
            "/t.tex: the ending is that of latex, but --format is csv; leave --format out, or change the ending\n"},
-      {{run, "--out", out}, "report: --out " + out + ": is a directory, expected the name of a file\n"},
-      {{run, "--out", out + "/"}, "report: --out " + out + "/: is a directory, expected the name of a file\n"},
+      {{run, "--out", out}, "report: --out " + out + ": names a directory, expected a file\n"},
+      {{run, "--out", out + "/"}, "report: --out " + out + "/: names a directory, expected a file\n"},
       {{run, "--out", "/proc/x.csv"}, "report: /proc/x.csv: cannot be written: no file can be made in '/proc'\n"},
       {{(folder / "animals.tsv").string()},
        "report: " + (folder / "animals.tsv").string() + ": is a file, expected the directory of runs\n"}};

@@ -240,7 +240,9 @@ class ClassifierRun : public AnalyzedRun {
 }  // namespace
 
 std::string program_of(const std::filesystem::path& run) {
-  require(std::filesystem::is_directory(run), "{}: there is no such directory of a run", run.string());
+  require(std::filesystem::is_directory(run), "{}: {}", run.string(),
+          std::filesystem::exists(run) ? "is a file, expected the directory of a run"
+                                       : "there is no such directory of a run");
   require_trained(run, "");
   std::string program;
   const std::filesystem::path file = run / "config.json";

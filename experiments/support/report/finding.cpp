@@ -197,8 +197,8 @@ void OutputFlags::add_to(Cli& cli) {
 void OutputFlags::write(const Cli& cli, Finding finding) const {
   const auto format_of = [&](const std::filesystem::path& file) {
     if (file == "-") return format;
-    require(!std::filesystem::is_directory(file) && file.has_filename(),
-            "--out {}: is a directory, expected the name of a file", file.string());
+    require(!std::filesystem::is_directory(file) && file.has_filename(), "--out {}: names a directory, expected a file",
+            file.string());
     std::vector<std::string> endings;
     for (const NamedFormat& each : formats) {
       endings.emplace_back(each.ending);
