@@ -167,6 +167,8 @@ void report(const Cli& cli, const Options& options) {
           "--baseline: not with --sheet; a sheet's rows are tested against its first row");
   const std::vector<fs::path> directories(options.runs.begin(), options.runs.end());
   if (options.index) {
+    require(options.output.out.empty(),
+            "--index: not with --out; index.html is written into the directory of the runs");
     for (const fs::path& directory : directories) write_index(directory, origin_of({}, cli.command()));
     return;
   }

@@ -11,6 +11,7 @@
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/reproduce/items.h"
 #include "experiments/support/reproduce/results.h"
+#include "experiments/support/text/words.h"
 #include "experiments/support/training/reduced_record.h"
 #include "tensor/support/atomic_file.h"
 
@@ -50,6 +51,17 @@ struct Options {
   }
 };
 
+/// Throws Error for flags that exclude each other.
+void require_one_task(const Options& options) {
+  std::vector<std::string> given;
+  if (options.list) given.emplace_back("--list");
+  if (!options.keep_records.empty()) given.emplace_back("--keep-records");
+  if (!options.results.empty()) given.emplace_back("--results");
+  require(given.size() < 2, "{}: give one of them at a time", listed(given));
+  require(!options.search || options.tier == "mini",
+          "--search: only with --tier mini, whose recipes have rates to try");
+}
+
 /// "3 of 7"; empty if there is nothing to count.
 template <class Values, class Claim>
 std::string share(const Values& values, const Claim& claim) {
@@ -65,6 +77,12 @@ std::pair<std::int64_t, double> budget_of(const NeededRuns& needed) {
   return budget;
 }
 
+/// " Then at most 12 runs with the chosen rates, 96 minutes." Empty if all of them are known.
+std::string after_search(const NeededRuns& needed) {
+  const auto [runs, minutes] = needed.most_after_search();
+  return runs == 0 ? "" : fmt::format(" Then at most {} runs with the chosen rates, {:.0f} minutes.", runs, minutes);
+}
+
 void print_list(const NeededRuns& needed, const std::vector<Item>& items) {
   Table table({"item", "", "runs", "commands", "minutes left"});
   for (const Item& item : items) {
@@ -77,8 +95,8 @@ void print_list(const NeededRuns& needed, const std::vector<Item>& items) {
                minutes > 0 ? Cell::number(minutes, 0) : Cell()});
   }
   const auto [missing, minutes] = budget_of(needed);
-  fmt::print("{}{} items; {} runs are missing, which take about {:.0f} minutes of one core: items share runs.\n",
-             table.text(), items.size(), missing, minutes);
+  fmt::print("{}{} items; {} runs are missing, which take about {:.0f} minutes of one core: items share runs.{}\n",
+             table.text(), items.size(), missing, minutes, after_search(needed));
 }
 
 /// The number of parameters of the model that a job trains.
@@ -130,8 +148,8 @@ void keep_records(const NeededRuns& needed, const fs::path& directory) {
 void print_budget(const NeededRuns& needed, int jobs) {
   const auto [missing, minutes] = budget_of(needed);
   if (missing > 0)
-    fmt::print(stderr, "{} runs are missing: about {:.1f} hours of one core, {:.1f} hours with {} at a time\n", missing,
-               minutes / 60, minutes / 60 / jobs, jobs);
+    fmt::print(stderr, "{} runs are missing: about {:.1f} hours of one core, {:.1f} hours with {} at a time.{}\n",
+               missing, minutes / 60, minutes / 60 / jobs, jobs, after_search(needed));
 }
 
 /// Makes what is missing and writes the report. Throws Error if an item is not done.
@@ -173,6 +191,7 @@ int main(int argc, char** argv) {
         "report.md and report.html with the papers' numbers beside ours.");
     cli.add(options);
     cli.parse();
+    require_one_task(options);
     const fs::path out = options.out.empty() ? fs::path("runs") / ("reproduce-" + options.tier) : options.out;
     const auto jobs = static_cast<int>(options.jobs > 0 ? options.jobs : ::sysconf(_SC_NPROCESSORS_ONLN));
     NeededRuns needed(options.tier, {.out = out, .data = options.data, .records = options.records});

@@ -339,6 +339,21 @@ BOOST_AUTO_TEST_CASE(the_row_that_others_are_tested_against_is_the_one_that_is_n
   BOOST_TEST(contains(both.err, "--baseline: not with --sheet"), both.err);
 }
 
+BOOST_AUTO_TEST_CASE(trials_without_a_test_are_left_out) {
+  Folder folder;
+  for (const char* name : {"run", "trial"}) {
+    std::filesystem::create_directories(folder / name);
+    RunResult run{.row = name, .directory = folder / name};
+    run.training = {.updates = 4, .score_name = "accuracy", .best_score = 50};
+    if (run.row == "run") run.tests = {{.examples = {{.reference = "a", .hypothesis = "a"}}, .metrics = {"accuracy"}}};
+    save_result(run);
+  }
+  const LoadedRuns loaded = load_runs({folder.path});
+  BOOST_TEST_REQUIRE(loaded.runs.size() == 1u);
+  BOOST_TEST(loaded.runs[0].row == "run");
+  BOOST_TEST(loaded.damaged.empty());
+}
+
 BOOST_AUTO_TEST_CASE(links_lead_to_directories_of_any_name) {
   BOOST_TEST(link_to("a b/50%#?x:é.html") == "a%20b/50%25%23%3Fx%3A%C3%A9.html");
   Folder folder;

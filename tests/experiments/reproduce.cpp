@@ -276,6 +276,26 @@ BOOST_AUTO_TEST_CASE(a_search_chooses_the_learning_rate_of_each_row_on_the_devel
     return std::count(given.begin(), given.end(), name) > 0;
   });
   BOOST_TEST(shared == 2 * static_cast<std::int64_t>(sheet.rows.size()) - more);
+  BOOST_TEST((needed.most_after_search().first == 2 * std::ssize(sheet.rows)));
+  BOOST_TEST((again.most_after_search().first == 0));
+  // A page has the searched rows when all of them are trained, or have failed.
+  BOOST_TEST(!again.is_searched(sheet));
+  for (const std::string& name : all)
+    if (!again.is_finished(name)) {
+      BOOST_TEST(!again.is_searched(sheet));
+      std::filesystem::create_directories(again.directory(name));
+      save_result({.row = "a", .directory = again.directory(name), .failure = "training diverged"});
+    }
+  BOOST_TEST(again.is_searched(sheet));
+}
+
+BOOST_AUTO_TEST_CASE(flags_that_exclude_each_other_are_refused) {
+  const Ended two = ended("reproduce", {"--tier", "mini", "--list", "--results", "page.md"});
+  BOOST_TEST(two.status == 2);
+  BOOST_TEST(contains(two.err, "--list or --results: give one of them at a time"), two.err);
+  const Ended search = ended("reproduce", {"--search", "--list"});
+  BOOST_TEST(search.status == 2);
+  BOOST_TEST(contains(search.err, "--search: only with --tier mini"), search.err);
 }
 
 BOOST_AUTO_TEST_CASE(two_calls_do_not_share_a_directory) {

@@ -309,6 +309,21 @@ BOOST_AUTO_TEST_CASE(verdicts_follow_the_intervals_of_the_differences) {
   BOOST_TEST(one_seed == "holds; one seed, and others may say otherwise");
 }
 
+BOOST_AUTO_TEST_CASE(the_spread_between_seeds_is_that_of_all_runs_alike) {
+  Sheet sheet = load_sheet("nguyen-table-1");
+  sheet.claims = {{"En-De BLEU[Shaw] > En-De BLEU[Vaswani]"}};
+  const std::string& task = sheet.tasks.front().name;
+  const RunResult none = run_of({}, "0101010100"), some = run_of({}, "0111010101"), all = run_of({}, "1111111111");
+  SheetRuns runs{{{"Vaswani", task}, {&none, &none}}, {{"Shaw", task}, {&some, &some}}};
+  const auto width = [&] {
+    const auto [low, high] = check_claims(sheet, runs)[0].difference.value().interval();
+    return high - low;
+  };
+  const double of_the_table = width();  // whose seeds are equal
+  runs.alike[task] = {{&none, &none}, {&some, &some}, {&none, &all}, {&some, &all}};
+  BOOST_TEST(width() > 1.5 * of_the_table);
+}
+
 BOOST_AUTO_TEST_CASE(speeds_of_different_processors_are_not_compared) {
   Folder folder;
   Sheet sheet = load_sheet("nguyen-table-4");

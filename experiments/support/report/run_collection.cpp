@@ -85,7 +85,11 @@ std::size_t number_in_comparison(const fs::path& run) {
 void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& directory) {
   if (!known.insert(fs::weakly_canonical(directory)).second) return;
   try {
-    if (std::optional<RunResult> run = load_result(directory)) return loaded.runs.push_back(std::move(*run));
+    if (std::optional<RunResult> run = load_result(directory)) {
+      const bool is_trial = run->tests.empty() && run->failure.empty();  // of a search; its test is not recorded
+      if (!is_trial) loaded.runs.push_back(std::move(*run));
+      return;
+    }
   } catch (const Error& error) {
     return loaded.damaged.push_back({directory, error.what()});
   }

@@ -99,8 +99,16 @@ const std::map<std::string, std::string>& variables_of(const std::string& tier);
 /// by the row's own.
 FlagValues row_flags(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, const std::string& tier);
 
+/// Runs that differ in the seed alone.
+using SeedRuns = std::vector<const RunResult*>;
+
 /// The runs of each (row, task) of a sheet.
-using SheetRuns = std::map<std::pair<std::string, std::string>, std::vector<const RunResult*>>;
+struct SheetRuns : std::map<std::pair<std::string, std::string>, SeedRuns> {
+  using map::map;
+  /// By task: the runs of all rows that are trained in this way, in any table. The spread between seeds is estimated
+  /// from them; without any, from the rows of the sheet alone.
+  std::map<std::string, std::vector<SeedRuns>> alike = {};
+};
 
 /// Finds the row of every run. A run belongs to a row if its configuration agrees, at one of the tiers, with the one
 /// that the program makes of the row's flags, in every option that the flags of any row name, and in architecture and

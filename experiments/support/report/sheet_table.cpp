@@ -20,7 +20,7 @@ namespace fovea {
 
 namespace {
 
-using Runs = std::vector<const RunResult*>;
+using Runs = SeedRuns;
 
 const Runs& runs_of(const SheetRuns& all, const std::string& row, const std::string& task) {
   static const Runs none;
@@ -119,11 +119,10 @@ bool have(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column
                      [&](const Sheet::Row& row) { return !ours(sheet, runs, column, row).empty(); });
 }
 
-/// The row's values in a column; with the scores that they are made of, if it is a score.
-SeededScore seeded_score(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column,
-                         const Sheet::Row& row) {
-  SeededScore scores{.values = ours(sheet, runs, column, row), .factor = column.factor};
-  for (const RunResult* run : runs_of(runs, row.name, column.task))
+/// The values of runs in a column; with the scores that they are made of, if it is a score.
+SeededScore seeded_score(std::vector<double> values, const Runs& runs, const Sheet::Column& column) {
+  SeededScore scores{.values = std::move(values), .factor = column.factor};
+  for (const RunResult* run : runs)
     if (const TextScore* score = run->tests.empty() ? nullptr : score_of(*run, run->tests.front().set, column.metric))
       scores.metrics.push_back(score->metric);
   const bool is_one_test = scores.metrics.size() == scores.values.size() &&
@@ -134,9 +133,26 @@ SeededScore seeded_score(const Sheet& sheet, const SheetRuns& runs, const Sheet:
   return scores;
 }
 
+SeededScore seeded_score(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column,
+                         const Sheet::Row& row) {
+  return seeded_score(ours(sheet, runs, column, row), runs_of(runs, row.name, column.task), column);
+}
+
+/// The spread between seeds, of all runs that are alike or of the sheet's rows.
 SeedSpread spread_of(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
   std::vector<SeededScore> rows;
-  for (const Sheet::Row& row : sheet.rows) rows.push_back(seeded_score(sheet, runs, column, row));
+  const auto alike = runs.alike.find(column.task);
+  if (alike == runs.alike.end()) {
+    for (const Sheet::Row& row : sheet.rows) rows.push_back(seeded_score(sheet, runs, column, row));
+    return seed_spread(rows);
+  }
+  for (const SeedRuns& seeds : alike->second) {
+    std::vector<double> values;
+    for (const RunResult* run : seeds)
+      if (const double value = measured(*run, column.metric); !std::isnan(value))
+        values.push_back(column.factor * value);
+    rows.push_back(seeded_score(std::move(values), seeds, column));
+  }
   return seed_spread(rows);
 }
 
@@ -258,9 +274,9 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
   for (std::size_t c = 0; c < sheet.columns.size(); ++c) tests = tests || has_p(sheet, c, runs);
   if (!tests) return caption;
   return caption + fmt::format(
-                       " p: against '{}', two-sided paired bootstrap over the test examples, all seeds pooled; the "
-                       "papers' tests may be others. Difference: from the same row, the 95 % interval, which also "
-                       "covers other seeds where rows have several.",
+                       " p: against '{}', two-sided paired bootstrap over the test examples, all seeds pooled, which "
+                       "says nothing about other seeds; the papers' tests may be others. Difference: from the same "
+                       "row, the 95 % interval, which also covers other seeds where rows have several.",
                        sheet.rows.front().name);
 }
 

@@ -236,11 +236,31 @@ std::vector<std::string> NeededRuns::add_search(const Box& box) {
         const Sheet::Row& trained = trained_row(sheet, row);
         for (const std::string& rate : rates_of(sheet, trained, task))
           append(names, trial_name(sheet, trained, task, rate));
-        if (!search(sheet, trained, task)) continue;
-        for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
-          append(names, name_of(sheet, row, task, seed, Rates::searched));
+        const Recipe::Tier& tier = sheet.recipe(task).tiers.at(tier_);
+        if (search(sheet, trained, task))
+          for (std::uint64_t seed : tier.seeds) append(names, name_of(sheet, row, task, seed, Rates::searched));
+        else if (!tier.search_rates.empty())
+          unsearched_[trial_name(sheet, trained, task, "") + row.name] = {tier.seeds.size(), tier.minutes};
       }
   return names;
+}
+
+std::pair<std::int64_t, double> NeededRuns::most_after_search() const {
+  std::pair<std::int64_t, double> most;
+  for (const auto& [row, cost] : unsearched_)
+    most.first += static_cast<std::int64_t>(cost.first), most.second += static_cast<double>(cost.first) * cost.second;
+  return most;
+}
+
+bool NeededRuns::is_searched(const Sheet& sheet) {
+  for (const Sheet::Task& task : sheet.tasks)
+    for (const Sheet::Row& row : sheet.rows) {
+      if (!is_trained(sheet, row, task)) continue;
+      if (!search(sheet, trained_row(sheet, row), task)) return false;
+      for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
+        if (!is_finished(name_of(sheet, row, task, seed, Rates::searched))) return false;
+    }
+  return true;
 }
 
 std::vector<std::string> NeededRuns::models_of(const BoxCommand& command) {
@@ -316,14 +336,23 @@ const RunResult* NeededRuns::result(const std::string& name) {
 
 SheetRuns NeededRuns::finished(const Sheet& sheet, Rates rates) {
   SheetRuns runs;
-  for (const Sheet::Task& task : sheet.tasks)
+  for (const Sheet::Task& task : sheet.tasks) {
+    if (!sheet.recipe(task).tiers.contains(tier_)) continue;
+    const Recipe::Tier& tier = sheet.recipe(task).tiers.at(tier_);
+    auto& alike = alike_[tier.flags];
     for (const Sheet::Row& row : sheet.rows) {
       if (!is_trained(sheet, row, task)) continue;
       if (rates == Rates::searched && !search(sheet, trained_row(sheet, row), task)) continue;
-      for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
+      SeedRuns seeds;
+      for (std::uint64_t seed : tier.seeds)
         if (const RunResult* run = result(name_of(sheet, row, task, seed, rates)); run && run->failure.empty())
-          runs[{row.name, task.name}].push_back(run);
+          seeds.push_back(run);
+      if (seeds.empty()) continue;
+      alike[name_of(sheet, row, task, tier.seeds.front(), rates)] = seeds;
+      runs[{row.name, task.name}] = std::move(seeds);
     }
+    for (const auto& [name, seeds] : alike) runs.alike[task.name].push_back(seeds);
+  }
   return runs;
 }
 

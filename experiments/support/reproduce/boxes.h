@@ -72,6 +72,8 @@ class NeededRuns {
   /// Adds the trials of the search for learning rates, and returns their names; of rows whose trials are all finished
   /// also the runs with the chosen rates.
   std::vector<std::string> add_search(const Box& box);
+  /// The most runs, and their minutes, that will be needed once the trials that add_search() has added are finished.
+  std::pair<std::int64_t, double> most_after_search() const;
 
   const std::map<std::string, RunJob>& jobs() const { return jobs_; }
   const std::string& tier() const { return tier_; }
@@ -104,7 +106,8 @@ class NeededRuns {
   /// The command with its placeholders replaced, split into program and arguments.
   std::vector<std::string> arguments(const BoxCommand& command, const std::filesystem::path& box_directory);
 
-  /// The finished runs of a sheet's rows. They stay valid as long as this object.
+  /// The finished runs of a sheet's rows. They stay valid as long as this object. Runs of the same recipe that earlier
+  /// calls have returned, for any sheet, are in SheetRuns::alike.
   SheetRuns finished(const Sheet& sheet, Rates rates = Rates::given);
 
   /// What a search has found for a row.
@@ -113,6 +116,8 @@ class NeededRuns {
     std::string score;                                   ///< the name of the score on the development set
     std::string chosen;                                  ///< "" for the rate of the recipe
   };
+  /// Whether all rows of a sheet are searched, and trained with the chosen rates; a training may have failed.
+  bool is_searched(const Sheet& sheet);
   /// Empty unless all trials of the row are finished.
   std::optional<Search> search(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task);
   /// How many rows of a sheet, counted once for each task, have all their runs, and how many there are.
@@ -141,6 +146,9 @@ class NeededRuns {
   Places places_;
   std::map<std::string, RunJob> jobs_;
   std::map<std::string, RunResult> results_;
+  /// By the flags of a recipe, and by the name of the first run: finished runs that differ in the seed alone.
+  std::map<std::string, std::map<std::string, SeedRuns>> alike_;
+  std::map<std::string, std::pair<std::size_t, double>> unsearched_;  ///< by label: seeds, minutes of one
 };
 
 /// The words of a command line; quotes and braces keep spaces together.

@@ -5,8 +5,7 @@
 namespace fovea {
 
 SheetRuns searched_runs(NeededRuns& needed, const Sheet& sheet) {
-  SheetRuns runs = needed.finished(sheet, Rates::searched);
-  return runs.size() == needed.complete_rows(sheet).second ? runs : SheetRuns();
+  return needed.is_searched(sheet) ? needed.finished(sheet, Rates::searched) : SheetRuns();
 }
 
 std::optional<Finding::NamedTable> search_table(NeededRuns& needed, const Sheet& sheet) {

@@ -6,7 +6,7 @@
 
 namespace fovea {
 
-/// The runs with searched learning rates; none unless all rows have been searched.
+/// The runs with searched learning rates; none unless NeededRuns::is_searched().
 SheetRuns searched_runs(NeededRuns& needed, const Sheet& sheet);
 
 /// The scores on the development set that decided about the learning rates, a row for each row of the sheet; nothing

@@ -74,12 +74,9 @@ Statements statements_of(NeededRuns& needed, const Paper& paper) {
   return statements;
 }
 
-/// How many statements have the verdict with the given learning rates. Statements that must hold at any size do not
-/// count.
+/// How many statements have the verdict with the given learning rates.
 std::int64_t count(const Statements& all, Verdict verdict) {
-  return std::count_if(all.begin(), all.end(), [&](const Statement& one) {
-    return !one.given.claim.is_required && one.given.verdict == verdict;
-  });
+  return std::count_if(all.begin(), all.end(), [&](const Statement& one) { return one.given.verdict == verdict; });
 }
 
 /// A row for each statement, one after the other for given and for searched learning rates.
@@ -166,7 +163,15 @@ Finding making_section(NeededRuns& needed, const std::vector<Paper>& papers) {
                   "by hand. Sheets share runs.",
                   needed.tier(), counted(runs.size(), "run")),
       making_of(runs)};
-  section.tables = {{"", table}};
+  Table recipes({"data", "our flags"});
+  std::set<std::string> known;
+  for (const Paper& paper : papers)
+    for (const Sheet& sheet : paper.sheets)
+      for (const auto& [key, ignored] : needed.finished(sheet)) {
+        const Recipe::Tier& tier = sheet.recipe(sheet.task(key.second)).tiers.at(needed.tier());
+        if (known.insert(tier.flags).second) recipes.row({tier.data, tier.flags});
+      }
+  section.tables = {{"The sheets", table}, {"The trainings", recipes}};
   return section;
 }
 
@@ -176,7 +181,7 @@ constexpr const char* how_to_read =
     "would "
     "not have been seen by a test at the level of 5 % with a power of 80 %. The squared standard error is the sum of "
     "two variances: that of a paired bootstrap over the test examples with the seeds pooled, and what seeds differ by "
-    "beyond that, estimated from all rows of a table together (but for a row whose seeds differ far more, which has "
+    "beyond that, estimated from all rows that are trained alike (but for a row whose seeds differ far more, which has "
     "its "
     "own) and divided by the number of seeds; the interval is "
     "Student's, with the degrees of freedom that the seeds leave. With one seed the interval is about the test "
@@ -187,8 +192,8 @@ constexpr const char* how_rates_are_chosen =
     "Learning rates are *given*, the same for all rows, or *searched*: each row is trained with three rates for a "
     "third "
     "of the updates and with one seed, the rate with the best score on the development set is chosen, and the row is "
-    "trained with it as long and with as many seeds as before. A search is made for all rows of a table where a "
-    "direction differs from the paper's. The summary counts the verdicts with given rates.";
+    "trained with it as long and with as many seeds as before. Tables of a search stand "
+    "behind those with given rates, whose verdicts the summary counts.";
 
 Finding page_on(NeededRuns& needed, const std::vector<Item>& items) {
   Finding page{.title = page_title, .subtitle = "tier " + needed.tier()};
@@ -198,6 +203,8 @@ Finding page_on(NeededRuns& needed, const std::vector<Item>& items) {
       how_to_read, how_rates_are_chosen};
   Table summary({"paper", "hold", "do not hold", "cannot tell", "not measured"});
   const std::vector<Paper> papers = papers_of(items);
+  for (const Paper& paper : papers)  // read all, so that the spread between seeds is that of all runs alike
+    for (const Sheet& sheet : paper.sheets) needed.finished(sheet), needed.finished(sheet, Rates::searched);
   for (const Paper& paper : papers) {
     const Statements all = statements_of(needed, paper);
     const bool has_runs = std::any_of(paper.sheets.begin(), paper.sheets.end(),
