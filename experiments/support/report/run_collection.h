@@ -20,8 +20,8 @@ struct LoadedRuns {
 };
 
 /// Reads the runs in the directories: each is the directory of a run, or contains such directories at any depth, as
-/// that of a comparison does. A run that is named twice is read once; the trials of a search are left out. Throws Error for a directory without a record of
-/// a run.
+/// that of a comparison does. A run that is named twice is read once; the trials of a search are left out. Throws Error
+/// for a directory without a record of a run.
 LoadedRuns load_runs(const std::vector<std::filesystem::path>& directories);
 
 /// A short name for tables: the run's row in its comparison; without one, the name of its directory.
