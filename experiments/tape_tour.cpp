@@ -130,6 +130,7 @@ int main(int argc, char** argv) {
     cli.option("--drawing", drawing,
                "also draw the tape into this SVG file: inputs above the operations that use them");
     cli.parse();
+    require(drawing.empty() || drawing.ends_with(".svg"), "--drawing {}: expected a name that ends with .svg", drawing);
 
     TinyAttention attention(started_device(cli, device));
     tour(attention);

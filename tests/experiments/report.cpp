@@ -160,6 +160,14 @@ BOOST_AUTO_TEST_CASE(long_curves_are_thinned_and_keep_their_peaks_and_gaps) {
   BOOST_TEST(count(text.substr(text.find("class=\"curve")), "M") == 3u);
 }
 
+BOOST_AUTO_TEST_CASE(curves_of_one_colour_differ_in_their_strokes) {
+  LineChart chart;
+  for (int k = 0; k < 18; ++k) chart.series.push_back({.name = std::to_string(k), .x = {0, 1}, .y = {0, double(k)}});
+  const std::string text = svg(chart);
+  for (const char* style : {"curve c1\"", "curve c1 dashed\"", "curve c1 dotted\""})  // series 1, 9 and 17
+    BOOST_TEST(count(text, style) == 2u, style);                                      // in the legend and in the plot
+}
+
 BOOST_AUTO_TEST_CASE(charts_without_data_say_so) {
   for (const std::string& text :
        {svg(LineChart{"t", {"x"}, {"y"}, {}}), svg(ScatterPlot{"t", {"x"}, {"y"}, {{"s", {}, {}, {}}}}),

@@ -36,6 +36,12 @@ BOOST_AUTO_TEST_CASE(huge_numbers_are_short) {
   BOOST_TEST(contains(table.text(), "2.29e+300\n"));
 }
 
+BOOST_AUTO_TEST_CASE(latex_keeps_the_dashes_of_flags) {
+  Table table({"model", "score"});
+  table.row({"global, --layers 2", Cell()});
+  BOOST_TEST(contains(table.latex(), "global, -{}-layers 2 & -- \\\\\n"), table.latex());
+}
+
 BOOST_AUTO_TEST_CASE(zero_has_no_sign) {
   Table table({"bias"});
   table.row({Cell::number(-0.0001, 3)}).row({Cell::number(-0.0, 0)}).row({Cell::mean(-0.001, 0.2, 2)});

@@ -27,8 +27,14 @@ std::string colour_class(std::size_t series) { return fmt::format("c{}", series 
 struct LegendEntry {
   std::string name;
   std::size_t colour;
-  bool dashed;
+  const char* stroke;  ///< a class
 };
+
+/// Series of the same colour differ in their strokes.
+const char* stroke_of(const Series& series, std::size_t number) {
+  if (number >= 2 * colours) return " dotted";
+  return series.dashed || number >= colours ? " dashed" : "";
+}
 
 /// Title, then the legend in as many rows as it needs. Returns where the plot may begin.
 double draw_head(Drawing& drawing, const std::string& title, const std::vector<LegendEntry>& legend) {
@@ -50,8 +56,7 @@ double draw_head(Drawing& drawing, const std::string& title, const std::vector<L
       y += legend_row;
     }
     drawing.raw(fmt::format("<line class=\"curve {}{}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n",
-                            colour_class(entry.colour), entry.dashed ? " dashed" : "", px(x), px(y + 9), px(x + swatch),
-                            px(y + 9)));
+                            colour_class(entry.colour), entry.stroke, px(x), px(y + 9), px(x + swatch), px(y + 9)));
     drawing.text(x + swatch + 6, y + 13, name, "legend");
     x += width + gap;
     has_row = true;
@@ -119,7 +124,7 @@ void check(const std::string& title, const std::vector<Series>& series) {
 std::vector<LegendEntry> legend_of(const std::vector<Series>& series) {
   std::vector<LegendEntry> legend;
   for (std::size_t i = 0; i < series.size(); ++i) {
-    if (!series[i].name.empty()) legend.push_back({series[i].name, i, series[i].dashed || i >= colours});
+    if (!series[i].name.empty()) legend.push_back({series[i].name, i, stroke_of(series[i], i)});
   }
   return legend;
 }
@@ -245,10 +250,10 @@ std::string svg(const LineChart& chart) {
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
     const Series& series = chart.series[s];
     auto points = visible_points(series.y);
-    bool is_dashed = series.dashed || s >= colours;
-    drawing.raw(fmt::format("<path class=\"curve {}{}\" d=\"{}\"/>\n", colour_class(s), is_dashed ? " dashed" : "",
+    const std::string stroke = stroke_of(series, s);
+    drawing.raw(fmt::format("<path class=\"curve {}{}\" d=\"{}\"/>\n", colour_class(s), stroke,
                             curve_path(frame, series, points)));
-    bool has_dots = points.size() <= few_points && !is_dashed;
+    bool has_dots = points.size() <= few_points && stroke.empty();
     if (has_dots) draw_points(drawing, frame, series, "dots " + colour_class(s), 2.6, true);
   }
   return drawing.element(chart_width, height_of(frame, chart.x), chart.title);
@@ -292,7 +297,7 @@ std::string svg(const Histogram& chart) {
   Drawing drawing;
   std::vector<LegendEntry> legend;
   for (std::size_t g = 0; g < chart.groups.size(); ++g) {
-    if (!chart.groups[g].name.empty()) legend.push_back({chart.groups[g].name, g, false});
+    if (!chart.groups[g].name.empty()) legend.push_back({chart.groups[g].name, g, ""});
   }
   double top = draw_head(drawing, chart.title, legend);
   Axis x_axis = chart.x;
@@ -409,7 +414,7 @@ std::string_view chart_style() {
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
 .c4 { --c: var(--c4); } .c5 { --c: var(--c5); } .c6 { --c: var(--c6); } .c7 { --c: var(--c7); }
 .curve { fill: none; stroke: var(--c); stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; }
-.dashed { stroke-dasharray: 5 4; } .band { fill: var(--c); fill-opacity: .1; }
+.dashed { stroke-dasharray: 5 4; } .dotted { stroke-dasharray: 1 4; } .band { fill: var(--c); fill-opacity: .1; }
 .dots { fill: var(--c); } .cloud { fill-opacity: .55; }
 .bars { fill: var(--c); fill-opacity: .32; stroke: var(--c); stroke-width: 1.2; }
 .panel { fill: var(--panel); } .cells rect, .cells path { fill: var(--hot); } .cells .cold { fill: var(--cold); }

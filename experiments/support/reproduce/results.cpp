@@ -186,7 +186,9 @@ constexpr const char* how_to_read =
     "own) and divided by the number of seeds; the interval is "
     "Student's, with the degrees of freedom that the seeds leave. With one seed the interval is about the test "
     "examples alone. Intervals are not corrected for the number of statements: of 20 differences that are 0, one "
-    "will seem not to be. Statements that hold at any size are compared number with number.";
+    "will seem not to be. Statements that hold at any size are compared number with number. Speeds are updates per "
+    "second "
+    "of processor time, measured beside other work; the item X-speed of `reproduce` compares them in turns.";
 
 constexpr const char* how_rates_are_chosen =
     "Learning rates are *given*, the same for all rows, or *searched*: each row is trained with three rates for a "
