@@ -1,5 +1,7 @@
 #include "experiments/support/reproduce/rate_search.h"
 
+#include <cmath>
+
 #include <fmt/core.h>
 
 namespace fovea {
@@ -20,7 +22,7 @@ std::optional<Finding::NamedTable> search_table(NeededRuns& needed, const Sheet&
       std::vector<Cell> cells{row.name + (sheet.tasks.size() > 1 ? ", " + task.name : "")};
       for (const auto& [rate, score] : search->scores) {
         headings.push_back(rate_text(rate));
-        cells.push_back(Cell::number(score, 2).strong(rate == search->chosen));
+        cells.push_back(Cell::number(score, 2).strong(rate == search->chosen && !std::isnan(score)));
       }
       if (!found)
         found = {.name = sheet.title + ": search for learning rates",
