@@ -10,7 +10,7 @@
 
 namespace fovea {
 
-/// What a page shows when it is opened.
+/// The attention, quantity and head that are selected when the page is opened.
 struct PageStart {
   std::string attention, quantity;  ///< AttentionView::title(), ViewedQuantity::name
   std::int64_t head = 0;            ///< from 1; 0: the mean of the heads

@@ -110,7 +110,7 @@ class NeededRuns {
   /// calls have returned, for any sheet, are in SheetRuns::alike.
   SheetRuns finished(const Sheet& sheet, Rates rates = Rates::given);
 
-  /// What a search has found for a row.
+  /// The result of the search for the learning rate of one row.
   struct Search {
     std::vector<std::pair<std::string, double>> scores;  ///< by rate, "" for that of the recipe; NaN: it failed
     std::string score;                                   ///< the name of the score on the development set
