@@ -166,7 +166,6 @@ void save_reduced(const RunResult& run, const fs::path& data, const fs::path& di
   reduced.directory = directory;
   reduced.configuration = without_places(run.configuration, data.string());
   reduced.goal = without_places(run.goal, data.string());
-  save_json(directory / "config.json", reduced.configuration);
   save_starts(run, directory);
   save_log(run, directory);
   save_result(reduced, RecordForm::reduced);

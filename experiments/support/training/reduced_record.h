@@ -2,7 +2,8 @@
 /// scores, the evaluations of the training, and for each test example the numbers that scores are sums of, so that
 /// tables, tests between rows and intervals can be made from them.
 ///
-///   config.json, result.json   as in a full record; paths below the directory of data begin with {data}
+///   result.json                as in a full record, with every option of the run; paths below the directory of data
+///                              begin with {data}
 ///   run.json                   date, version, processor and threads of each start
 ///   log.jsonl                  the lines with evaluations
 ///   statistics.SET.jsonl.gz    of the test set SET: a line that names the scores, then a line for each column of their
