@@ -41,7 +41,8 @@ struct Options {
     cli.option("--out", out, "directory of runs and report; default: runs/reproduce-TIER");
     cli.option("--records", records, "directory of reduced records of finished runs, which are not made again");
     cli.option("--keep-records", keep_records,
-               "write reduced records, without the texts of the data, of all finished runs into this directory");
+               "write reduced records, without the texts of the data, of all finished runs into this directory, and what "
+               "commands printed and drew");
     cli.option("--results", results,
                "write a Markdown page into this file: the tables of the finished runs, and for each paper which of its "
                "statements hold, do not hold, or cannot be told. Nothing is trained");
@@ -132,8 +133,8 @@ void print_commands(const NeededRuns& needed, const std::vector<Item>& items) {
   }
 }
 
-/// Writes reduced records of the finished runs that have none yet.
-void keep_records(const NeededRuns& needed, const fs::path& directory) {
+/// Writes reduced records of the finished runs that have none yet, and the outputs of commands that are kept.
+void keep_records(const NeededRuns& needed, const std::vector<Item>& items, const fs::path& directory) {
   std::size_t kept = 0;
   for (const auto& [name, job] : needed.jobs()) {
     if (fs::exists(directory / name / "result.json")) continue;
@@ -142,7 +143,8 @@ void keep_records(const NeededRuns& needed, const fs::path& directory) {
       save_reduced(*run, fs::absolute(needed.places().data), directory / name), ++kept;
     }
   }
-  fmt::print("{} records written into {}\n", kept, directory.string());
+  const std::size_t outputs = keep_outputs(needed, items, directory);
+  fmt::print("{} and {} written into {}\n", counted(kept, "record"), counted(outputs, "output"), directory.string());
 }
 
 void print_budget(const NeededRuns& needed, int jobs) {
@@ -198,7 +200,7 @@ int main(int argc, char** argv) {
     const bool searches = options.search || !options.keep_records.empty();
     const std::vector<Item> items = chosen_items(needed, options.items, searches);
     if (!options.keep_records.empty())
-      keep_records(needed, options.keep_records);
+      keep_records(needed, items, options.keep_records);
     else if (!options.results.empty())
       write_results(needed, items, options.results);
     else if (options.list)

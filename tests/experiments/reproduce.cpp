@@ -9,6 +9,7 @@
 #include "experiments/support/reproduce/items.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/reduced_record.h"
+#include "experiments/version.h"
 #include "tests/experiments/markup.h"
 #include "tests/experiments/programs.h"
 
@@ -178,6 +179,51 @@ BOOST_AUTO_TEST_CASE(a_reduced_record_takes_the_place_of_a_run_but_not_of_its_mo
   BOOST_TEST(!needed.has_model(names.front()));
   BOOST_TEST(!needed.is_finished(names.back()));
   BOOST_TEST(needed.finished(load_sheet("nguyen-table-6")).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
+  Folder folder;
+  const std::filesystem::path records = folder / "records", out = folder / "out";
+  NeededRuns needed("mini", {.out = out, .records = records});
+  for (const std::string& name : runs_of(needed, "Y-F2")) {
+    RunResult run{.row = "a", .directory = needed.directory(name)};
+    run.configuration = {{"program", "translate"}};
+    std::filesystem::create_directories(run.directory);
+    save_result(run);
+    std::ofstream(run.directory / "best.safetensors") << "a model";
+    save_reduced(run, "/data", records / name);
+  }
+  const std::vector<Item> made = chosen_items(needed, {"Y-F2", "N-F1"});
+  const Item& item = made.back();
+  BOOST_TEST_REQUIRE(item.steps.size() == 1u);
+  BOOST_TEST(!output_of(needed, item, item.steps.front()).has_value());
+  const std::filesystem::path status = item.directory / "1.json";
+  std::filesystem::create_directories(item.directory);
+  std::ofstream(item.directory / "1.txt") << "widths: 3.25\n";
+  std::ofstream(item.directory / "widths.svg") << "<svg>12.5</svg>";
+  save_json(status, {{"command", command_line(item.steps.front().call.words)},
+                     {"status", 0},
+                     {"commit", commit_text},
+                     {"start", {{"started", "2026-11-23T10:00:00Z"}, {"version", "7.5"}, {"commit", "abc"}}}});
+  BOOST_TEST(contains(output_of(needed, item, item.steps.front())->command, out.string()));
+  BOOST_TEST(keep_outputs(needed, made, records) == 1u);
+
+  std::filesystem::remove_all(out);
+  const std::vector<Item> items = chosen_items(needed, {"Y-F2"});
+  const std::optional<StepOutput> kept = output_of(needed, items.front(), items.front().steps.front());
+  BOOST_TEST_REQUIRE(kept.has_value());
+  BOOST_TEST(contains(kept->command, "analyze widths {yang-table-1/Head-Spec.}"), kept->command);
+  BOOST_TEST(contains(kept->origin, "2026-11-23 with fovea 7.5 (abc)"), kept->origin);
+  Finding section;
+  add_outputs(section, needed, items.front(), records);
+  BOOST_TEST_REQUIRE(section.outputs.size() == 1u);
+  BOOST_TEST(contains(section.outputs.front(), "widths: 3.25"));
+  BOOST_TEST_REQUIRE(section.figures.size() == 1u);
+  BOOST_TEST(std::get<Picture>(section.figures.front()).file == "items/Y-F2/widths.svg");
+
+  std::vector<Item> changed = items;
+  changed.front().steps.front().command.text += " --layer 2";
+  BOOST_TEST(!output_of(needed, changed.front(), changed.front().steps.front()).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_file) {

@@ -32,7 +32,7 @@ std::vector<Box> load_boxes() {
       const Json commands = each.value("commands", Json::array());
       for (const Json& command : commands)
         box.commands.push_back({command.at("run"), command.value("shows", std::vector<std::string>()),
-                                command.value("tiers", std::vector<std::string>())});
+                                command.value("tiers", std::vector<std::string>()), command.value("keep", false)});
       boxes.push_back(std::move(box));
     }
   });

@@ -17,6 +17,7 @@ struct BoxCommand {
   std::string text;
   std::vector<std::string> shows;  ///< the output must contain each of these texts
   std::vector<std::string> tiers;  ///< the tiers at which the command is run; empty: all
+  bool is_kept = false;            ///< its output has no text of the data, and is kept with reduced records
 };
 
 struct Box {

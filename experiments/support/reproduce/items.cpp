@@ -10,9 +10,11 @@
 
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/progress.h"
+#include "experiments/support/report/run_collection.h"
 #include "experiments/support/reproduce/rate_search.h"
 #include "experiments/support/text/words.h"
 #include "experiments/version.h"
+#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 
@@ -25,8 +27,8 @@ std::string contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The file beside a command's output that says which command ended how.
-fs::path status_file(const Call& call) { return fs::path(call.output).replace_extension(".json"); }
+/// The file beside a command's output that says which command ended how, and when and with which version it was begun.
+fs::path status_file(const fs::path& output) { return fs::path(output).replace_extension(".json"); }
 
 fs::path log_of(const NeededRuns& needed, const std::string& run) {
   return needed.places().out / "logs" / (run + ".txt");
@@ -58,7 +60,7 @@ std::vector<Item> chosen_items(NeededRuns& needed, const std::vector<std::string
 }
 
 bool is_done(const NeededRuns& needed, const Item& item, const Step& step) {
-  const fs::path file = status_file(step.call);
+  const fs::path file = status_file(step.call.output);
   if (!fs::exists(file)) return false;
   const Json json = load_json(file);
   const bool is_older = std::any_of(item.runs.begin(), item.runs.end(), [&](const std::string& run) {
@@ -78,6 +80,13 @@ std::string command_line(const std::vector<std::string>& words) {
 // ---- Running
 
 namespace {
+
+/// The time, version and processor of this process, without names of machines and directories.
+Json start_without_places() {
+  Json start = start_entry("");
+  for (const char* place : {"command", "directory", "machine"}) start.erase(place);
+  return start;
+}
 
 /// A call that can be made when is_ready() holds.
 struct Task {
@@ -147,12 +156,63 @@ void run_steps(const NeededRuns& needed, const std::vector<Item>& items, int job
     for (const Step& step : item.steps) {
       if (!step.has_models) continue;
       tasks.push_back({step.call, [before] { return before.empty() || fs::exists(before); }});
-      before = status_file(step.call);
+      before = status_file(step.call.output);
     }
   }
   run_all("analysing", "commands", jobs, tasks, [](const Call& call, int status, Progress&) {
-    save_json(status_file(call), {{"command", command_line(call.words)}, {"status", status}, {"commit", commit_text}});
+    save_json(status_file(call.output), {{"command", command_line(call.words)},
+                                         {"status", status},
+                                         {"commit", commit_text},
+                                         {"start", start_without_places()}});
   });
+}
+
+// ---- Outputs among the records
+
+namespace {
+
+/// The directory of an item's outputs below that of the records.
+fs::path kept_directory(const fs::path& records, const Item& item) { return records / "items" / item.box.id; }
+
+std::vector<fs::path> figure_files(const fs::path& directory) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(directory, none))
+    if (entry.path().extension() == ".svg") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+std::optional<StepOutput> output_of(const NeededRuns& needed, const Item& item, const Step& step) {
+  const auto read = [](const fs::path& file, const std::string& command) {
+    const Json start = load_json(status_file(file)).value("start", Json());
+    return StepOutput{command, file, figure_files(file.parent_path()), start.empty() ? "" : summary_of({start})};
+  };
+  if (step.has_models && is_done(needed, item, step)) return read(step.call.output, command_line(step.call.words));
+  const fs::path kept = kept_directory(needed.places().records, item) / step.call.output.filename();
+  if (!step.command.is_kept || !fs::exists(status_file(kept))) return {};
+  if (load_json(status_file(kept)).value("command", "") != step.command.text) return {};
+  return read(kept, step.command.text);
+}
+
+std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& items, const fs::path& records) {
+  std::size_t kept = 0;
+  for (const Item& item : items)
+    for (const Step& step : item.steps) {
+      if (!step.command.is_kept || !step.has_models || !is_done(needed, item, step)) continue;
+      const fs::path directory = kept_directory(records, item);
+      fs::create_directories(directory);
+      const StepOutput output = output_of(needed, item, step).value();
+      for (const fs::path& figure : output.figures)
+        write_file_atomically(directory / figure.filename(), contents(figure));
+      const fs::path file = directory / output.text.filename();
+      write_file_atomically(file, contents(output.text));
+      save_json(status_file(file), {{"command", step.command.text}, {"start", load_json(status_file(output.text))["start"]}});
+      ++kept;
+    }
+  return kept;
 }
 
 // ---- Reporting
@@ -200,19 +260,27 @@ std::string beginning(const fs::path& output, const fs::path& from) {
   return fmt::format("{}... (all lines: {})\n", text.substr(0, at), fs::relative(output, from).string());
 }
 
-std::vector<Chart> figures_of(const Item& item, const fs::path& from) {
-  std::vector<fs::path> files;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(item.directory, none))
-    if (entry.path().extension() == ".svg") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  std::vector<Chart> figures;
-  for (const fs::path& file : files) {
-    const std::string svg = contents(file);
-    figures.push_back(Picture{svg.substr(std::min(svg.find("<svg"), svg.size())), fs::relative(file, from).string()});
+}  // namespace
+
+void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, const fs::path& from) {
+  std::set<fs::path> drawn;
+  for (const Step& step : item.steps) {
+    const std::optional<StepOutput> output = output_of(needed, item, step);
+    if (!output) {
+      if (step.has_models) section.outputs.push_back(fmt::format("$ {}\n{}", command_line(step.call.words), beginning(step.call.output, from)));
+      continue;
+    }
+    section.outputs.push_back(fmt::format("$ {}\n{}", output->command, beginning(output->text, from)));
+    for (const fs::path& file : output->figures) {
+      if (!drawn.insert(file).second) continue;
+      const std::string svg = contents(file);
+      section.figures.emplace_back(
+          Picture{svg.substr(std::min(svg.find("<svg"), svg.size())), fs::relative(file, from).string()});
+    }
   }
-  return figures;
 }
+
+namespace {
 
 Finding section_on(NeededRuns& needed, const Item& item, const std::vector<std::string>& problems) {
   const fs::path& out = needed.places().out;
@@ -231,14 +299,11 @@ Finding section_on(NeededRuns& needed, const Item& item, const std::vector<std::
     if (const SheetRuns runs = searched_runs(needed, sheet); !runs.empty()) add(runs, ", with searched learning rates");
     if (const auto search = search_table(needed, sheet)) section.tables.push_back(*search);
   }
-  for (const Step& step : item.steps) {
-    const std::string line = command_line(step.call.words);
-    if (step.has_models)
-      section.outputs.push_back(fmt::format("$ {}\n{}", line, beginning(step.call.output, out)));
-    else
-      section.notes.push_back("Not run, because the records do not have the trained model: " + line);
-  }
-  section.figures = figures_of(item, out);
+  add_outputs(section, needed, item, out);
+  for (const Step& step : item.steps)
+    if (!step.has_models && !output_of(needed, item, step))
+      section.notes.push_back("Not run, because the records do not have the trained model: " +
+                              command_line(step.call.words));
   return section;
 }
 

@@ -1,6 +1,7 @@
 /// Making the items of `reproduce`: their runs, their commands, and the report about them.
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,27 @@ void make_runs(const NeededRuns& needed, int jobs);
 /// Runs the commands of the items that are not done; those of one item one after another, because a later one may read
 /// what an earlier one wrote. Throws Interrupted after Ctrl-C.
 void run_steps(const NeededRuns& needed, const std::vector<Item>& items, int jobs);
+
+/// What a command printed and drew.
+struct StepOutput {
+  std::string command;                         ///< for readers
+  std::filesystem::path text;                  ///< the file of what it printed
+  std::vector<std::filesystem::path> figures;  ///< the SVG files of its item
+  std::string origin;                          ///< when, with which version and where it was made
+};
+
+/// The output of a command that is done, or else, where its model is not at hand, the one among the records; nothing if
+/// there is neither.
+std::optional<StepOutput> output_of(const NeededRuns& needed, const Item& item, const Step& step);
+
+/// Copies the outputs that are kept (BoxCommand::is_kept) of all commands that are done into items/ID of the directory
+/// of records: what command 1 printed is 1.txt, and 1.json has the command and when and with which version it was run.
+/// Returns their number.
+std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& items,
+                         const std::filesystem::path& records);
+
+/// Adds the outputs and figures of an item's commands. Links to files begin at the directory `from`.
+void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, const std::filesystem::path& from);
 
 /// The reasons why an item does not count as done, a sentence each; none if it is done.
 std::vector<std::string> problems_of(NeededRuns& needed, const Item& item);

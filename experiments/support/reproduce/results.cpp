@@ -23,6 +23,7 @@ constexpr const char* page_title = "The papers' statements, measured";
 
 struct Paper {
   std::string key;  ///< what the names of its sheets begin with: "nguyen"
+  char letter;      ///< what the names of its items begin with: 'N'
   std::vector<Sheet> sheets;
 
   /// "Nguyen et al. 2020"
@@ -38,7 +39,7 @@ std::vector<Paper> papers_of(const std::vector<Item>& items) {
       if (!known.insert(sheet.name).second) continue;
       const std::string key = sheet.name.substr(0, sheet.name.find('-'));
       auto paper = std::find_if(papers.begin(), papers.end(), [&](const Paper& one) { return one.key == key; });
-      if (paper == papers.end()) paper = papers.insert(papers.end(), Paper{key, {}});
+      if (paper == papers.end()) paper = papers.insert(papers.end(), Paper{key, item.box.id.front(), {}});
       paper->sheets.push_back(sheet);
     }
   return papers;
@@ -106,6 +107,19 @@ std::string own_words(const Paper& paper) {
   std::string text{std::istreambuf_iterator<char>(file), {}};
   while (text.ends_with('\n')) text.pop_back();
   return text;
+}
+
+/// What the commands of the item printed and drew; nothing of an item without any. Links begin at the directory `from`.
+std::optional<Finding> outputs_of(const NeededRuns& needed, const Item& item, const fs::path& from) {
+  Finding section{.title = item.box.id, .subtitle = item.box.title, .notes = {item.box.shows}};
+  std::set<std::string> origins;
+  for (const Step& step : item.steps)
+    if (const std::optional<StepOutput> output = output_of(needed, item, step); output && step.command.is_kept)
+      origins.insert(output->origin);
+  if (origins.empty()) return {};
+  add_outputs(section, needed, item, from);
+  section.notes.push_back("Made " + listed(std::vector<std::string>(origins.begin(), origins.end())) + ".");
+  return section;
 }
 
 Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& statements) {
@@ -178,26 +192,22 @@ Finding making_section(NeededRuns& needed, const std::vector<Paper>& papers) {
 constexpr const char* how_to_read =
     "A statement *holds* if the 95 % interval of the difference lies on its side of 0, *does not hold* if it lies on "
     "the other, and otherwise we *cannot tell*: then a difference below 2.8 standard errors (more with few seeds) "
-    "would "
-    "not have been seen by a test at the level of 5 % with a power of 80 %. The squared standard error is the sum of "
-    "two variances: that of a paired bootstrap over the test examples with the seeds pooled, and what seeds differ by "
-    "beyond that, estimated from all rows that are trained alike (but for a row whose seeds differ far more, which has "
-    "its "
-    "own) and divided by the number of seeds; the interval is "
-    "Student's, with the degrees of freedom that the seeds leave. With one seed the interval is about the test "
-    "examples alone. Intervals are not corrected for the number of statements: of 20 differences that are 0, one "
-    "will seem not to be. Statements that hold at any size are compared number with number. Speeds are updates per "
-    "second "
-    "of processor time, measured beside other work; the item X-speed of `reproduce` compares them in turns.";
+    "would not have been seen by a test at the level of 5 % with a power of 80 %. The squared standard error is the "
+    "sum of two variances: that of a paired bootstrap over the test examples with the seeds pooled, and what seeds "
+    "differ by beyond that, estimated from all rows that are trained alike (but for a row whose seeds differ far more, "
+    "which has its own) and divided by the number of seeds; the interval is Student's, with the degrees of freedom "
+    "that the seeds leave. With one seed the interval is about the test examples alone. Intervals are not corrected "
+    "for the number of statements: of 20 differences that are 0, one will seem not to be. Statements that hold at any "
+    "size are compared number with number. Speeds are updates per second of processor time, measured beside other "
+    "work; the item X-speed of `reproduce` compares them in turns.";
 
 constexpr const char* how_rates_are_chosen =
     "Learning rates are *given*, the same for all rows, or *searched*: each row is trained with three rates for a "
-    "third "
-    "of the updates and with one seed, the rate with the best score on the development set is chosen, and the row is "
-    "trained with it as long and with as many seeds as before. Tables of a search stand "
-    "behind those with given rates, whose verdicts the summary counts.";
+    "third of the updates and with one seed, the rate with the best score on the development set is chosen, and the "
+    "row is trained with it as long and with as many seeds as before. Tables of a search stand behind those with given "
+    "rates, whose verdicts the summary counts.";
 
-Finding page_on(NeededRuns& needed, const std::vector<Item>& items) {
+Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::path& from) {
   Finding page{.title = page_title, .subtitle = "tier " + needed.tier()};
   page.notes = {
       "The papers' numbers stand beside ours. Data and sizes are not the papers': compare the order of rows "
@@ -214,7 +224,11 @@ Finding page_on(NeededRuns& needed, const std::vector<Item>& items) {
     if (!all.empty())
       summary.row({paper.name(), count(all, Verdict::holds), count(all, Verdict::fails), count(all, Verdict::open),
                    count(all, Verdict::not_measured)});
-    if (has_runs) page.sections.push_back(section_on(needed, paper, all));
+    if (!has_runs) continue;
+    Finding& section = page.sections.emplace_back(section_on(needed, paper, all));
+    for (const Item& item : items)
+      if (item.box.id.front() == paper.letter)
+        if (std::optional<Finding> outputs = outputs_of(needed, item, from)) section.sections.push_back(*outputs);
   }
   page.tables = {{"", summary}};
   page.sections.push_back(making_section(needed, papers));
@@ -228,7 +242,7 @@ void write_results(NeededRuns& needed, const std::vector<Item>& items, const fs:
   std::getline(std::ifstream(file), first_line);
   require(!fs::exists(file) || first_line.starts_with(std::string("# ") + page_title),
           "--results {}: the file exists and was not written by this command; name another one", file.string());
-  const std::string page = contents_of(page_on(needed, items), Format::markdown);
+  const std::string page = contents_of(page_on(needed, items, fs::absolute(file).parent_path()), Format::markdown);
   require(!needed.read_runs().empty(), "--results: there is no finished run of the tier '{}' in {} or {}",
           needed.tier(), (needed.places().out / "runs").string(), needed.places().records.string());
   write_file_atomically(file, page);
