@@ -209,7 +209,8 @@ std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& item
         write_file_atomically(directory / figure.filename(), contents(figure));
       const fs::path file = directory / output.text.filename();
       write_file_atomically(file, contents(output.text));
-      save_json(status_file(file), {{"command", step.command.text}, {"start", load_json(status_file(output.text))["start"]}});
+      save_json(status_file(file),
+                {{"command", step.command.text}, {"start", load_json(status_file(output.text))["start"]}});
       ++kept;
     }
   return kept;
@@ -267,7 +268,9 @@ void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, c
   for (const Step& step : item.steps) {
     const std::optional<StepOutput> output = output_of(needed, item, step);
     if (!output) {
-      if (step.has_models) section.outputs.push_back(fmt::format("$ {}\n{}", command_line(step.call.words), beginning(step.call.output, from)));
+      if (step.has_models)
+        section.outputs.push_back(
+            fmt::format("$ {}\n{}", command_line(step.call.words), beginning(step.call.output, from)));
       continue;
     }
     section.outputs.push_back(fmt::format("$ {}\n{}", output->command, beginning(output->text, from)));
