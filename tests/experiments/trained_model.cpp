@@ -416,6 +416,9 @@ BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_make
   BOOST_TEST(three.starts_with(sampled({"--sample", "2", "--prompt", prompt})));
   BOOST_TEST(sampled({"--sample", "3", "--prompt", "-"}, prompt + "\n") == three);
   BOOST_TEST(sampled({"--sample", "3", "--prompt", prompt, "--seed", "2"}) != three);
+  const Ended unknown = run.use({"--sample", "1", "--longest", "8", "--prompt", prompt + " Straße"});
+  BOOST_TEST(contains(unknown.err, "--prompt: read as <unk>, because the run's vocabulary lacks them: Straße\n"),
+             unknown.err);
   // The most probable token alone is drawn, or the same one of any draw.
   const std::string greedy = sampled({"--sample", "2", "--top-k", "1"});
   BOOST_TEST(greedy == sampled({"--sample", "2", "--top-p", "1e-6", "--seed", "3"}));

@@ -45,15 +45,7 @@ void check_text(const std::string& flag, const std::string& text, const Tokenize
   const std::size_t invalid = invalid_utf8(text);
   require(invalid == std::string::npos, "{}: not UTF-8: byte {}", flag, invalid + 1);
   require(!split_words(text).empty(), "{}: has no words", flag);
-  std::vector<std::string> unknown;
-  for (std::string_view word : split_words(text)) {
-    const std::vector<int> tokens = tokenizer.encode(word);
-    const bool is_new = std::find(unknown.begin(), unknown.end(), printable(word)) == unknown.end();
-    if (std::count(tokens.begin(), tokens.end(), unknown_id) > 0 && is_new) unknown.push_back(printable(word));
-  }
-  if (!unknown.empty())
-    fmt::print(stderr, "{}: read as {}, because the run's vocabulary lacks them: {}\n", flag,
-               tokenizer.token(unknown_id), first_few(unknown));
+  note_unknown_words(flag, text, tokenizer);
 }
 
 /// Prints a warning, once for each run, if the data that were read are not those of the run's data.json.

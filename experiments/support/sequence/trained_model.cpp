@@ -379,6 +379,7 @@ void sample_texts(const SequenceOptions& options) {
   sampling.seed = options.training.seed;
   sampling.never.push_back(unknown_id);
   auto print_samples = [&](const std::string& prompt) {
+    note_unknown_words("--prompt", prompt, tokenizer);
     const std::vector<int> begin = tokenizer.encode(prompt);
     constexpr std::int64_t at_once = 100;
     for (std::int64_t done = 0; done < trained.samples; done += at_once) {

@@ -1,14 +1,19 @@
 #include "experiments/support/text/vocabulary.h"
 
+#include <algorithm>
+
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include "experiments/support/program/growing_file.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/program.h"
+#include "experiments/support/program/terminal.h"
 #include "experiments/support/text/bpe_tokenizer.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/subword_tokenizer.h"
 #include "experiments/support/text/word_tokenizer.h"
+#include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -87,6 +92,18 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   const auto sum = hexadecimal<std::uint32_t>(checksum);
   require(sum.has_value(), "{}: crc32 is '{}', expected 8 hex digits", path.string(), checksum);
   return SubwordTokenizer::load(directory, size, *sum, lower_case);
+}
+
+void note_unknown_words(const std::string& flag, std::string_view text, const Tokenizer& tokenizer) {
+  std::vector<std::string> unknown;
+  for (std::string_view word : split_words(text)) {
+    const std::vector<int> tokens = tokenizer.encode(word);
+    const bool is_new = std::find(unknown.begin(), unknown.end(), printable(word)) == unknown.end();
+    if (std::count(tokens.begin(), tokens.end(), unknown_id) > 0 && is_new) unknown.push_back(printable(word));
+  }
+  if (!unknown.empty())
+    fmt::print(stderr, "{}: read as {}, because the run's vocabulary lacks them: {}\n", flag,
+               tokenizer.token(unknown_id), first_few(unknown));
 }
 
 }  // namespace fovea

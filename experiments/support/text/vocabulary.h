@@ -67,6 +67,10 @@ class Tokenizer {
   virtual void save(const std::filesystem::path& directory) const = 0;
 };
 
+/// Prints a note on standard error that names the words of a user's text which the vocabulary does not have. `flag` is
+/// where the text comes from: "--prompt".
+void note_unknown_words(const std::string& flag, std::string_view text, const Tokenizer& tokenizer);
+
 /// A tokenizer for the texts, the same for the same texts and options: words by falling count, equal counts by bytes;
 /// sub-words trained on one thread and on at most 8 MB of the texts, evenly chosen. Throws Error where there is no
 /// text, or where the text has too many characters or too few sub-words for options.vocabulary_size, with the nearest
