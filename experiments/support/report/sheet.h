@@ -133,7 +133,9 @@ Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs);
 
 /// The sheet as the paper prints it: for each column the paper's numbers beside ours.
 Table sheet_table(const Sheet& sheet, const SheetRuns& runs);
-/// The lines under the table: which data ours are of, seeds, tests, and what the paper's setting was.
+/// What the paper's setting was, and which data ours are of.
+std::string setting_of(const Sheet& sheet, const SheetRuns& runs);
+/// The lines under a table that stands alone: setting_of(), and how to read the seeds and tests.
 std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs);
 
 /// The verdict of the runs on a claim. An expectation holds, or does not, if the 95 % interval of the difference is on

@@ -256,20 +256,26 @@ std::vector<Finding::NamedTable> tables_of(const Sheet& sheet, const SheetRuns& 
   return tables;
 }
 
-std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
-  std::string caption = sheet.about;
-  std::set<std::size_t> seeds;
-  for (const auto& [key, of_row] : runs) seeds.insert(of_row.size());
+std::string setting_of(const Sheet& sheet, const SheetRuns& runs) {
+  std::string setting = sheet.about;
   for (const Sheet::Task& task : sheet.tasks) {
     const std::string our_data = data_of(runs, task.name);
     if (!our_data.empty())
-      caption += fmt::format(" Data{}: {} here, {} in the paper.", sheet.tasks.size() > 1 ? " of " + task.name : "",
+      setting += fmt::format(" Data{}: {} here, {} in the paper.", sheet.tasks.size() > 1 ? " of " + task.name : "",
                              our_data, task.data);
   }
-  if (!runs.empty()) caption += " Where the data differ, compare the order of the rows, not the values.";
-  if (runs.empty()) return caption + " None of our runs belongs to a row.";
-  caption +=
-      seeds.size() == 1 && *seeds.begin() == 1 ? " Ours: one seed." : " Ours: mean ± standard deviation over seeds.";
+  return setting;
+}
+
+std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
+  const std::string setting = setting_of(sheet, runs);
+  if (runs.empty()) return setting + " None of our runs belongs to a row.";
+  std::set<std::size_t> seeds;
+  for (const auto& [key, of_row] : runs) seeds.insert(of_row.size());
+  const bool has_one_seed = seeds == std::set<std::size_t>{1};
+  const std::string caption = setting +
+                              " Where the data differ, compare the order of the rows, not the values. Ours: " +
+                              (has_one_seed ? "one seed." : "mean ± standard deviation over seeds.");
   bool tests = false;
   for (std::size_t c = 0; c < sheet.columns.size(); ++c) tests = tests || has_p(sheet, c, runs);
   if (!tests) return caption;

@@ -129,6 +129,7 @@ Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& sta
     if (runs.size() < 2) return;  // nothing to compare
     Finding::NamedTable& table = section.tables.emplace_back(table_of(sheet, runs));
     table.name = sheet.title + rates;
+    table.caption = setting_of(sheet, runs);  // how to read it is said once, on top of the page
     if (const std::string why = untrained(sheet, runs, needed.tier()); !why.empty())
       table.caption += fmt::format(" The first row is not trained enough to judge by: {}.", why);
   };
@@ -201,6 +202,12 @@ constexpr const char* how_to_read =
     "size are compared number with number. Speeds are updates per second of processor time, measured beside other "
     "work; the item X-speed of `reproduce` compares them in turns.";
 
+constexpr const char* how_to_read_tables =
+    "Ours are means ± standard deviations over seeds. *p* is of a two-sided paired bootstrap over the test examples "
+    "against the first row, with all seeds pooled; it says nothing about other seeds, and the papers' tests may be "
+    "others. The *difference* is from the first row, as its 95 % interval, which also covers other seeds where rows "
+    "have several.";
+
 constexpr const char* how_rates_are_chosen =
     "Learning rates are *given*, the same for all rows, or *searched*: each row is trained with three rates for a "
     "third of the updates and with one seed, the rate with the best score on the development set is chosen, and the "
@@ -212,7 +219,7 @@ Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::pa
   page.notes = {
       "The papers' numbers stand beside ours. Data and sizes are not the papers': compare the order of rows "
       "and the distances between them, not values.",
-      how_to_read, how_rates_are_chosen};
+      how_to_read, how_to_read_tables, how_rates_are_chosen};
   Table summary({"paper", "hold", "do not hold", "cannot tell", "not measured"});
   const std::vector<Paper> papers = papers_of(items);
   for (const Paper& paper : papers)  // read all, so that the spread between seeds is that of all runs alike
