@@ -3,6 +3,7 @@
 ///
 /// A sheet is a file experiments/sheets/NAME.json; README.md in that directory describes its keys.
 #pragma once
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -151,8 +152,11 @@ struct CheckedClaim {
   std::optional<SeededDifference> difference = {};  ///< left minus right; empty: compared number with number
   bool is_across_processors = false;                ///< a speed of runs on different processors, which is not compared
   std::string words = {};                           ///< "BLEU of 'Yang' is above that of 'Vaswani'"
+  double in_paper = std::nan("");                   ///< the difference of the paper's numbers; NaN: it has none
   int decimals = 2;
 
+  /// A row of a table of statements: words, the paper's difference, our numbers, our difference, verdict.
+  std::vector<Cell> cells() const;
   /// "holds", "cannot tell: a difference below 1.21 would not have been seen"
   std::string verdict_text() const;
   /// "0.79 (0.12 to 1.46)"; empty without a difference.

@@ -248,10 +248,8 @@ Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs) {
 std::vector<Finding::NamedTable> tables_of(const Sheet& sheet, const SheetRuns& runs) {
   std::vector<Finding::NamedTable> tables{table_of(sheet, runs)};
   if (sheet.claims.empty()) return tables;
-  Table table({"statement", "ours", "difference (95 % interval)", "verdict"});
-  for (const CheckedClaim& one : check_claims(sheet, runs))
-    table.row({one.words + (one.claim.is_required ? ", at any size" : ""), one.numbers, one.difference_text(),
-               one.verdict_text()});
+  Table table({"statement", "difference, paper", "ours", "difference, ours (95 % interval)", "verdict"});
+  for (const CheckedClaim& one : check_claims(sheet, runs)) table.row(one.cells());
   tables.push_back({.name = "Statements about the table", .table = table});
   return tables;
 }
@@ -295,12 +293,20 @@ struct Operand {
   const Sheet::Row* row = nullptr;
   const Sheet::Column* column = nullptr;
   std::string heading = {};
-  double value = std::nan("");
+  double value = std::nan(""), paper = std::nan("");  ///< ours, and the paper's
 };
+
+/// The paper's number; NaN if it has none.
+double printed(const Sheet& sheet, const Sheet::Column& column, const Sheet::Row& row) {
+  const auto is_printed = [](const Sheet::Column& one) { return one.is_printed; };
+  const auto place = std::count_if(sheet.columns.data(), &column, is_printed);
+  const bool has_one = column.is_printed && place < std::ssize(row.printed);
+  return has_one ? row.printed[static_cast<std::size_t>(place)] : std::nan("");
+}
 
 /// "BLEU[Enc (AW)]", or a number.
 Operand operand_of(const Sheet& sheet, const SheetRuns& runs, const std::string& text) {
-  if (const std::optional<double> value = number<double>(text)) return {.value = *value};
+  if (const std::optional<double> value = number<double>(text)) return {.value = *value, .paper = *value};
   const std::size_t open = text.find('[');
   require(open != std::string::npos && text.ends_with(']'), "sheet '{}': '{}' is neither a number nor COLUMN[ROW]",
           sheet.name, text);
@@ -308,7 +314,7 @@ Operand operand_of(const Sheet& sheet, const SheetRuns& runs, const std::string&
   const Sheet::Row& row = sheet.row(text.substr(open + 1, text.size() - open - 2));
   for (const Sheet::Column& column : sheet.columns)
     if (heading == column.heading || heading == column.task + " " + column.heading)
-      return {&row, &column, heading, mean(ours(sheet, runs, column, row))};
+      return {&row, &column, heading, mean(ours(sheet, runs, column, row)), printed(sheet, column, row)};
   fail("sheet '{}': '{}': there is no column '{}'", sheet.name, text, heading);
 }
 
@@ -381,6 +387,8 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     const Operand left = operand_of(sheet, runs, trimmed(claim.text.substr(0, at)));
     const Operand right = operand_of(sheet, runs, trimmed(claim.text.substr(at + sign.size() + 2)));
     CheckedClaim& one = checked.emplace_back(CheckedClaim{.claim = claim, .words = words_of(left, sign, right)});
+    one.decimals = left.column ? left.column->decimals : 2;
+    one.in_paper = left.paper - right.paper;
     if (std::isnan(left.value) || std::isnan(right.value)) continue;
     one.holds = holds(left.value, sign, right.value);
     one.numbers = fmt::format("{:.4g} and {:.4g}", left.value, right.value);
@@ -396,7 +404,6 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     one.difference = seeded_difference(seeded_score(sheet, runs, column, *left.row),
                                        seeded_score(sheet, runs, column, *right.row), spreads[&column]);
     one.verdict = verdict_on(*one.difference, sign);
-    one.decimals = column.decimals;
   }
   return checked;
 }
@@ -413,6 +420,11 @@ std::string CheckedClaim::verdict_text() const {
     return fmt::format("{}: a difference below {:.{}f} would not have been seen{}", text, difference->visible(),
                        decimals, difference->covers_seeds ? "" : "; one seed");
   return difference->covers_seeds ? text : fmt::format("{}; one seed, and others may say otherwise", text);
+}
+
+std::vector<Cell> CheckedClaim::cells() const {
+  return {words + (claim.is_required ? ", at any size" : ""), Cell::number(in_paper, decimals), numbers,
+          difference_text(), verdict_text()};
 }
 
 std::string CheckedClaim::difference_text() const {

@@ -46,13 +46,15 @@ std::vector<Item> chosen_items(NeededRuns& needed, const std::vector<std::string
     for (const BoxCommand& command : box.commands_at(needed.tier())) {
       const std::string number = std::to_string(item.steps.size() + 1);
       const std::vector<std::string> models = needed.models_of(command);
-      const bool lacks_one = std::any_of(models.begin(), models.end(), [&](const std::string& run) {
+      const bool lacks_model = std::any_of(models.begin(), models.end(), [&](const std::string& run) {
         return needed.is_finished(run) && !needed.has_model(run);
       });
+      const bool lacks_data =
+          command.text.find("{data}") != std::string::npos && !fs::is_directory(needed.places().data);
       item.steps.push_back(
           {{box.id + " " + number, needed.arguments(command, item.directory), item.directory / (number + ".txt")},
            command,
-           !lacks_one});
+           !lacks_model && !lacks_data});
     }
     items.push_back(std::move(item));
   }
@@ -149,12 +151,12 @@ void run_steps(const NeededRuns& needed, const std::vector<Item>& items, int job
   std::vector<Task> tasks;
   for (const Item& item : items) {
     const bool has_all = std::all_of(item.steps.begin(), item.steps.end(),
-                                     [&](const Step& step) { return !step.has_models || is_done(needed, item, step); });
+                                     [&](const Step& step) { return !step.has_inputs || is_done(needed, item, step); });
     if (has_all) continue;
     fs::remove_all(item.directory);  // commands refuse to overwrite what they wrote before
     fs::path before;                 // the status of the item's step before
     for (const Step& step : item.steps) {
-      if (!step.has_models) continue;
+      if (!step.has_inputs) continue;
       tasks.push_back({step.call, [before] { return before.empty() || fs::exists(before); }});
       before = status_file(step.call.output);
     }
@@ -190,7 +192,7 @@ std::optional<StepOutput> output_of(const NeededRuns& needed, const Item& item, 
     const Json start = load_json(status_file(file)).value("start", Json());
     return StepOutput{command, file, figure_files(file.parent_path()), start.empty() ? "" : summary_of({start})};
   };
-  if (step.has_models && is_done(needed, item, step)) return read(step.call.output, command_line(step.call.words));
+  if (step.has_inputs && is_done(needed, item, step)) return read(step.call.output, command_line(step.call.words));
   const fs::path kept = kept_directory(needed.places().records, item) / step.call.output.filename();
   if (!step.command.is_kept || !fs::exists(status_file(kept))) return {};
   if (load_json(status_file(kept)).value("command", "") != step.command.text) return {};
@@ -201,7 +203,7 @@ std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& item
   std::size_t kept = 0;
   for (const Item& item : items)
     for (const Step& step : item.steps) {
-      if (!step.command.is_kept || !step.has_models || !is_done(needed, item, step)) continue;
+      if (!step.command.is_kept || !step.has_inputs || !is_done(needed, item, step)) continue;
       const fs::path directory = kept_directory(records, item);
       fs::create_directories(directory);
       const StepOutput output = output_of(needed, item, step).value();
@@ -235,7 +237,7 @@ std::vector<std::string> problems_of(NeededRuns& needed, const Item& item) {
                                      : fmt::format("must hold, and is not measured: {}", one.claim.text));
   }
   for (const Step& step : item.steps) {
-    if (!step.has_models) continue;
+    if (!step.has_inputs) continue;
     if (!is_done(needed, item, step)) {
       problems.push_back("failed: " + step.command.text);
       continue;
@@ -268,7 +270,7 @@ void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, c
   for (const Step& step : item.steps) {
     const std::optional<StepOutput> output = output_of(needed, item, step);
     if (!output) {
-      if (step.has_models)
+      if (step.has_inputs)
         section.outputs.push_back(
             fmt::format("$ {}\n{}", command_line(step.call.words), beginning(step.call.output, from)));
       continue;
@@ -304,8 +306,8 @@ Finding section_on(NeededRuns& needed, const Item& item, const std::vector<std::
   }
   add_outputs(section, needed, item, out);
   for (const Step& step : item.steps)
-    if (!step.has_models && !output_of(needed, item, step))
-      section.notes.push_back("Not run, because the records do not have the trained model: " +
+    if (!step.has_inputs && !output_of(needed, item, step))
+      section.notes.push_back("Not run, because its trained model or its data are not at hand: " +
                               command_line(step.call.words));
   return section;
 }

@@ -15,7 +15,8 @@ namespace fovea {
 struct Step {
   Call call;
   BoxCommand command;
-  bool has_models = true;  ///< false: it reads a model of which there is only a reduced record, and is left out
+  bool has_inputs = true;  ///< false: a model of which there is only a reduced record, or data that it reads, are not
+                           ///< at hand, and it is left out
 };
 
 /// A box with the runs, the directory and the commands that it needs at the tier of the runs.
@@ -50,7 +51,7 @@ struct StepOutput {
   std::string origin;                          ///< when, with which version and where it was made
 };
 
-/// The output of a command that is done, or else, where its model is not at hand, the one among the records; nothing if
+/// The output of a command that is done, or else the one that is kept among the records; nothing if
 /// there is neither.
 std::optional<StepOutput> output_of(const NeededRuns& needed, const Item& item, const Step& step);
 

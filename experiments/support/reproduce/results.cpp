@@ -82,14 +82,16 @@ std::int64_t count(const Statements& all, Verdict verdict) {
 
 /// A row for each statement, one after the other for given and for searched learning rates.
 Finding::NamedTable statement_table(const Statements& all) {
-  Table table({"statement", "table", "learning rates", "ours", "difference (95 % interval)", "verdict"});
+  Table table({"statement", "table", "learning rates", "difference, paper", "ours", "difference, ours (95 % interval)",
+               "verdict"});
   std::size_t unmeasured = 0;
   for (const Statement& one : all) {
     unmeasured += one.given.verdict == Verdict::not_measured;
     const auto add = [&](const CheckedClaim& checked, const char* rates) {
       if (checked.verdict == Verdict::not_measured) return;
-      table.row({one.given.words + (one.given.claim.is_required ? ", at any size" : ""), one.table, rates,
-                 checked.numbers, checked.difference_text(), checked.verdict_text()});
+      std::vector<Cell> cells = checked.cells();
+      cells.insert(cells.begin() + 1, {one.table, rates});
+      table.row(std::move(cells));
     };
     add(one.given, "given");
     if (one.searched) add(*one.searched, "searched");
@@ -101,9 +103,9 @@ Finding::NamedTable statement_table(const Statements& all) {
                                        : fmt::format("{} more statements are not measured.", unmeasured)};
 }
 
-/// Texts of the file as a note; empty without a file.
-std::string own_words(const Paper& paper) {
-  std::ifstream file(fs::path(sheets_directory()) / (paper.key + ".md"), std::ios::binary);
+/// The text of NAME.md beside the sheets; empty without a file.
+std::string own_words(const std::string& name) {
+  std::ifstream file(fs::path(sheets_directory()) / (name + ".md"), std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   while (text.ends_with('\n')) text.pop_back();
   return text;
@@ -123,7 +125,7 @@ std::optional<Finding> outputs_of(const NeededRuns& needed, const Item& item, co
 }
 
 Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& statements) {
-  Finding section{.title = paper.name(), .notes = {own_words(paper)}};
+  Finding section{.title = paper.name(), .notes = {own_words(paper.key)}};
   if (!statements.empty()) section.tables.push_back(statement_table(statements));
   const auto add = [&](const Sheet& sheet, const SheetRuns& runs, const std::string& rates) {
     if (runs.size() < 2) return;  // nothing to compare
@@ -216,10 +218,10 @@ constexpr const char* how_rates_are_chosen =
 
 Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::path& from) {
   Finding page{.title = page_title, .subtitle = "tier " + needed.tier()};
-  page.notes = {
-      "The papers' numbers stand beside ours. Data and sizes are not the papers': compare the order of rows "
-      "and the distances between them, not values.",
-      how_to_read, how_to_read_tables, how_rates_are_chosen};
+  page.notes = {own_words("summary"),
+                "The papers' numbers stand beside ours. Data and sizes are not the papers': compare the order of rows "
+                "and the distances between them, not values.",
+                how_to_read, how_to_read_tables, how_rates_are_chosen};
   Table summary({"paper", "hold", "do not hold", "cannot tell", "not measured"});
   const std::vector<Paper> papers = papers_of(items);
   for (const Paper& paper : papers)  // read all, so that the spread between seeds is that of all runs alike
