@@ -199,8 +199,9 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
   BOOST_TEST(!output_of(needed, item, item.steps.front()).has_value());
   const std::filesystem::path status = item.directory / "1.json";
   std::filesystem::create_directories(item.directory);
-  std::ofstream(item.directory / "1.txt") << "widths: 3.25\n";
-  std::ofstream(item.directory / "widths.svg") << "<svg>12.5</svg>";
+  std::ofstream(item.directory / "1.txt") << fmt::format(
+      "{}/runs/a written\nwidths: 3.25\n\nRuns made 2026 on a machine\nPrinted 2026 on a machine\n", out.string());
+  std::ofstream(item.directory / "widths.svg") << "<svg>\n<desc>Printed on a\nmachine</desc>12.5</svg>";
   save_json(status, {{"command", command_line(item.steps.front().call.words)},
                      {"status", 0},
                      {"commit", commit_text},
@@ -217,9 +218,12 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
   Finding section;
   add_outputs(section, needed, items.front(), records);
   BOOST_TEST_REQUIRE(section.outputs.size() == 1u);
-  BOOST_TEST(contains(section.outputs.front(), "widths: 3.25"));
+  BOOST_TEST(contains(section.outputs.front(), "{out}/runs/a written\nwidths: 3.25\n"), section.outputs.front());
+  BOOST_TEST(!contains(section.outputs.front(), "a machine"), section.outputs.front());
   BOOST_TEST_REQUIRE(section.figures.size() == 1u);
-  BOOST_TEST(std::get<Picture>(section.figures.front()).file == "items/Y-F2/widths.svg");
+  const auto& picture = std::get<Picture>(section.figures.front());
+  BOOST_TEST(picture.file == "items/Y-F2/widths.svg");
+  BOOST_TEST(picture.svg == "<svg>12.5</svg>");
 
   std::vector<Item> changed = items;
   changed.front().steps.front().command.text += " --layer 2";

@@ -222,6 +222,19 @@ std::string origin_of(const std::vector<fs::path>& runs, const std::string& comm
          summary_of({start_entry(command)});
 }
 
+std::string without_origin(std::string text) {
+  constexpr std::pair<const char*, const char*> parts[] = {
+      {"\nRuns made ", "\n"}, {"\nPrinted ", "\n"}, {"\n<desc>Runs made ", "</desc>"}, {"\n<desc>Printed ", "</desc>"}};
+  for (const auto& [begin, end] : parts) {
+    const std::size_t from = text.find(begin);
+    if (from == std::string::npos) continue;
+    const std::size_t to = text.find(end, from + 1);
+    const bool is_line = end[0] == '\n';
+    text.erase(from, to == std::string::npos ? to : to - from + (is_line ? 0 : std::string_view(end).size()));
+  }
+  return text;
+}
+
 namespace {
 
 std::vector<Json> options_of(const std::vector<ComparedRow>& rows) {

@@ -185,6 +185,17 @@ std::vector<fs::path> figure_files(const fs::path& directory) {
   return files;
 }
 
+/// The text of an output or figure without the names of machines and directories.
+std::string without_names(std::string text, const NeededRuns::Places& places) {
+  text = without_origin(std::move(text));
+  const std::pair<std::string, const char*> named[] = {{places.out.string(), "{out}"},
+                                                       {places.data.string(), "{data}"}};
+  for (const auto& [directory, name] : named)
+    for (std::size_t at = 0; !directory.empty() && (at = text.find(directory, at)) != std::string::npos;)
+      text.replace(at, directory.size(), name);
+  return text;
+}
+
 }  // namespace
 
 std::optional<StepOutput> output_of(const NeededRuns& needed, const Item& item, const Step& step) {
@@ -208,9 +219,9 @@ std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& item
       fs::create_directories(directory);
       const StepOutput output = output_of(needed, item, step).value();
       for (const fs::path& figure : output.figures)
-        write_file_atomically(directory / figure.filename(), contents(figure));
+        write_file_atomically(directory / figure.filename(), without_names(contents(figure), needed.places()));
       const fs::path file = directory / output.text.filename();
-      write_file_atomically(file, contents(output.text));
+      write_file_atomically(file, without_names(contents(output.text), needed.places()));
       save_json(status_file(file),
                 {{"command", step.command.text}, {"start", load_json(status_file(output.text))["start"]}});
       ++kept;
