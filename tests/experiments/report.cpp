@@ -148,6 +148,22 @@ BOOST_AUTO_TEST_CASE(gaps_break_a_curve_and_bad_values_never_reach_the_drawing) 
   BOOST_TEST(message_of([&] { svg(chart); }) == "chart 'loss': series 'c' has 1 x values and 0 y values");
 }
 
+BOOST_AUTO_TEST_CASE(an_axis_of_tokens_has_their_texts_in_place_of_numbers) {
+  Series series;
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 90; ++i) {
+    series.x.push_back(i), series.y.push_back(i * i);
+    tokens.push_back(fmt::format("<t{}>", i));
+  }
+  const std::string all = svg(LineChart{"", {"key", {"Haus", "<b>"}}, {}, {{.x = {0, 1}, .y = {2, 5}}}});
+  for (const char* part : {">Haus</text>", ">&lt;b&gt;</text>", ">key</text>", "rotate(-90"})
+    BOOST_TEST(contains(all, part), part);
+  BOOST_TEST(!contains(all, ">0.2</text>"));
+  const std::string many = svg(LineChart{"", {"key", tokens}, {}, {series}});
+  BOOST_TEST(contains(many, "&lt;t0&gt;"));
+  BOOST_TEST(!contains(many, "&lt;t1&gt;"));  // would be written over the first
+}
+
 BOOST_AUTO_TEST_CASE(long_curves_are_thinned_and_keep_their_peaks_and_gaps) {
   Series series;
   for (int i = 0; i < 100000; ++i) {

@@ -201,6 +201,7 @@ Finding row_of_attention(Cli& cli) {
     const std::vector<double> of_head = softmax_of_seen(row("scores", h), row("seen", h));
     for (std::size_t j = 0; j < J; ++j) plain[j] += of_head[j] / double(heads.size());
   }
+  const Axis keys("key", picture_labels(view.keys));
   return {
       .title =
           fmt::format("{}, {}, query {} “{}”", view.title(), head_name(head), query, view.queries[std::size_t(query)]),
@@ -210,9 +211,9 @@ Finding row_of_attention(Cli& cli) {
                       "key", view.keys,
                       {{"energy", scores}, {"softmax of energies", plain}, {"bias", bias}, {"revised weight", weights}},
                       4)}},
-      .figures = {LineChart{.title = "Bias of the energies", .x = {"key"}, .series = {curve_of("", bias)}},
+      .figures = {LineChart{.title = "Bias of the energies", .x = keys, .series = {curve_of("", bias)}},
                   LineChart{.title = "Original and revised distribution",
-                            .x = {"key"},
+                            .x = keys,
                             .series = {curve_of("original", plain, true), curve_of("revised", weights)}}},
       .runs = {flags.one()}};
 }
@@ -261,12 +262,13 @@ Finding decoding_steps(Cli& cli) {
                              {fmt::format("means over {} sentences", means.sentences), table_of(means, 3)}},
                   .figures = {figure_of_pairs(view, view.quantities.front(), 0)},
                   .runs = {flags.one()}};
-  LineChart positions{.title = "Positions among the keys", .x = {"step"}};
+  const Axis steps("step", picture_labels(view.queries));
+  LineChart positions{.title = "Positions among the keys", .x = steps};
   for (const auto& [name, values] : columns) {
     if (name == "focus" || name == "center" || name.ends_with(" key") || name == "peak")
       positions.series.push_back(curve_of(name, values, name == "peak"));
     else
-      finding.figures.emplace_back(LineChart{.title = name, .x = {"step"}, .series = {curve_of("", values)}});
+      finding.figures.emplace_back(LineChart{.title = name, .x = steps, .series = {curve_of("", values)}});
   }
   finding.figures.emplace_back(positions);
   return finding;

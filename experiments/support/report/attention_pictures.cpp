@@ -105,7 +105,7 @@ HeadMaps head_maps(const AttentionView& view, const ViewedQuantity& quantity, co
 
 LineChart head_curves(const AttentionView& view, const ViewedQuantity& quantity,
                       const std::vector<std::int64_t>& heads) {
-  LineChart chart{.title = title_of(quantity), .x = {"query"}};
+  LineChart chart{.title = title_of(quantity), .x = {"query", picture_labels(view.queries)}};
   std::vector<double> position(view.queries.size());
   std::iota(position.begin(), position.end(), 0);
   for (std::int64_t h : heads)

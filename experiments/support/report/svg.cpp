@@ -64,10 +64,11 @@ double draw_head(Drawing& drawing, const std::string& title, const std::vector<L
   return y + (has_row ? legend_row + 6 : 0);
 }
 
-/// The plot's rectangle and its two scales.
+/// The plot's rectangle, its two scales, and the height of the labels below it.
 struct Frame {
   double left, top, right, bottom;
   AxisScale x, y;
+  double labels_height;
 };
 
 using Values = std::vector<std::span<const double>>;
@@ -76,6 +77,28 @@ bool shows_any(const AxisScale& scale, const Values& values) {
   return std::any_of(values.begin(), values.end(), [&](auto part) {
     return std::any_of(part.begin(), part.end(), [&](double value) { return scale.can_show(value); });
   });
+}
+
+/// Draws the ticks and labels of the horizontal axis, and returns the height that the labels take. Of many tokens only
+/// every second, third, ... is written.
+double draw_labels(Drawing& drawing, const Axis& axis, const AxisScale& x, double bottom) {
+  if (axis.tokens.empty()) {
+    for (double tick : x.ticks()) {
+      drawing.line(x.pixel(tick), bottom, x.pixel(tick), bottom + 4, "base");
+      drawing.text(x.pixel(tick), bottom + tick_label_height, x.label(tick), "tick", "middle");
+    }
+    return tick_label_height;
+  }
+  constexpr std::size_t longest = 14;
+  const double distance = x.pixel(x.low() + 1) - x.pixel(x.low());
+  const auto stride = static_cast<std::size_t>(std::max(1.0, std::ceil(font_size / distance)));
+  for (std::size_t i = 0; i < axis.tokens.size(); i += stride) {
+    const double at = static_cast<double>(i), pixel = x.pixel(at);
+    if (at < x.low() || at > x.high()) continue;
+    drawing.line(pixel, bottom, pixel, bottom + 4, "base");
+    drawing.text(pixel + 4, bottom + 8, shortened(printable(axis.tokens[i]), longest), "token", "end", -90);
+  }
+  return longest_label(axis.tokens, longest, font_size) + 10;
 }
 
 /// Places the plot below `top`, leaving the room that the y labels need, and draws grid, ticks and labels.
@@ -98,18 +121,15 @@ Frame draw_axes(Drawing& drawing, double top, const Axis& x_axis, const Axis& y_
   if (!shows_any(x, x_values) || !shows_any(y, y_values)) {
     drawing.text((left + right) / 2, (top + bottom) / 2, "no data", "axis", "middle");
   }
-  for (double tick : x.ticks()) {
-    drawing.line(x.pixel(tick), bottom, x.pixel(tick), bottom + 4, "base");
-    drawing.text(x.pixel(tick), bottom + tick_label_height, x.label(tick), "tick", "middle");
-  }
+  const double labels_height = draw_labels(drawing, x_axis, x, bottom);
   if (!x_axis.label.empty()) {
-    drawing.text((left + right) / 2, bottom + tick_label_height + axis_label_height, x_axis.label, "axis", "middle");
+    drawing.text((left + right) / 2, bottom + labels_height + axis_label_height, x_axis.label, "axis", "middle");
   }
-  return {left, top, right, bottom, x, y};
+  return {left, top, right, bottom, x, y, labels_height};
 }
 
 double height_of(const Frame& frame, const Axis& x_axis) {
-  return frame.bottom + tick_label_height + (x_axis.label.empty() ? 0 : axis_label_height) + 8;
+  return frame.bottom + frame.labels_height + (x_axis.label.empty() ? 0 : axis_label_height) + 8;
 }
 
 void check(const std::string& title, const std::vector<Series>& series) {

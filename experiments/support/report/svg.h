@@ -15,11 +15,13 @@ struct Axis {
   std::optional<double> low, high;  ///< empty: from the data, rounded to the next tick
   /// Bounds of what the axis measures, which a range from the data does not pass; bands are cut there.
   std::optional<double> least = {}, most = {};
+  /// Of a horizontal axis of tokens: the labels of 0, 1, 2, ..., which stand upright in place of numbers.
+  std::vector<std::string> tokens = {};
 
   Axis() = default;
   Axis(std::string label, bool logarithmic = false, std::optional<double> low = {}, std::optional<double> high = {})
       : label(std::move(label)), logarithmic(logarithmic), low(low), high(high) {}
-  Axis(const char* label) : label(label) {}
+  Axis(const char* label, std::vector<std::string> tokens = {}) : label(label), tokens(std::move(tokens)) {}
 };
 
 /// One curve or cloud of points. NaN breaks a curve.
