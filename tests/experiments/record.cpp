@@ -118,6 +118,47 @@ BOOST_AUTO_TEST_CASE(a_reduced_record_has_the_same_scores_and_none_of_the_texts)
   BOOST_TEST(contains(message_of([&] { load_result(folder / "reduced"); }), "damaged: its checksum is"));
 }
 
+BOOST_AUTO_TEST_CASE(reduced_records_share_the_columns_of_their_test_set) {
+  Folder folder;
+  const auto random = [](int k, int below) { return static_cast<int>((k * 2654435761U >> 7) % unsigned(below)); };
+  const auto record = [&](const std::string& name, int shift) {
+    RunResult run{.row = name, .directory = folder / ("full-" + name)};
+    run.configuration = {{"program", "translate"}};
+    TestResult& test = run.tests.emplace_back(TestResult{.metrics = {"bleu", "perplexity"}});
+    for (int k = 0; k < 3000; ++k) {
+      std::string reference, hypothesis;
+      for (int word = 0; word < 2 + random(k, 13); ++word) reference += fmt::format("{}w{}", word > 0 ? " " : "", word);
+      for (int word = 0; word < 1 + random(k + shift, 11); ++word)
+        hypothesis += fmt::format("{}w{}", word > 0 ? " " : "", word);
+      const Likelihood likelihood{.negative_log = k * 0.37 + shift, .tokens = 3 + random(k, 17)};
+      test.examples.push_back({.reference = reference, .hypothesis = hypothesis, .likelihood = likelihood});
+    }
+    std::filesystem::create_directories(run.directory);
+    save_reduced(run, "", folder / name);
+    return run;
+  };
+  const RunResult first = record("a", 0), second = record("b", 5);
+  std::vector<std::filesystem::path> shared;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "columns")) shared.push_back(entry.path());
+  BOOST_TEST(shared.size() == 2u);  // the lengths of references and the numbers of tokens
+  for (const RunResult* run : {&first, &second}) {
+    const std::optional<RunResult> reduced = load_result(folder / run->row);
+    BOOST_TEST_REQUIRE(reduced.has_value());
+    for (std::size_t s = 0; s < run->tests[0].scores().size(); ++s) {
+      const SummedMetric &exact = run->tests[0].scores()[s].metric, &read = reduced->tests[0].scores()[s].metric;
+      const bool is_whole = exact.width == 10;
+      for (std::size_t k = 0; k < exact.statistics.size(); ++k)
+        BOOST_TEST_REQUIRE(std::abs(read.statistics[k] - exact.statistics[k]) <=
+                           (is_whole ? 0 : 1e-3 * std::abs(exact.statistics[k])));
+    }
+  }
+  const std::string file = shared.front().string();
+  std::filesystem::rename(file, folder / "elsewhere");
+  BOOST_TEST(contains(message_of([&] { load_result(folder / "a"); }), file + ", which is not there"));
+  std::filesystem::copy(folder / "b" / "statistics.test.jsonl.gz", file);
+  BOOST_TEST(contains(message_of([&] { load_result(folder / "a"); }), file + ": damaged"));
+}
+
 BOOST_AUTO_TEST_CASE(a_failure_is_a_result_too) {
   Folder folder;
   save_result({.row = "a", .directory = folder.path, .failure = "training diverged at update 3"});

@@ -132,7 +132,7 @@ double measured(const RunResult& run, const std::string& metric);
 /// The table with its caption.
 Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs);
 
-/// The sheet as the paper prints it: for each column the paper's numbers beside ours.
+/// The sheet as the paper prints it: for each column the paper's numbers beside ours. Rows without any are left out.
 Table sheet_table(const Sheet& sheet, const SheetRuns& runs);
 /// What the paper's setting was, and which data ours are of.
 std::string setting_of(const Sheet& sheet, const SheetRuns& runs);

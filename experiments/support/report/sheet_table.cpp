@@ -138,20 +138,22 @@ SeededScore seeded_score(const Sheet& sheet, const SheetRuns& runs, const Sheet:
   return seeded_score(ours(sheet, runs, column, row), runs_of(runs, row.name, column.task), column);
 }
 
-/// The spread between seeds, of all runs that are alike or of the sheet's rows.
+/// The spread between seeds, of all runs that are alike or, if these do not have the column, of the sheet's rows.
 SeedSpread spread_of(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
   std::vector<SeededScore> rows;
-  const auto alike = runs.alike.find(column.task);
-  if (alike == runs.alike.end()) {
+  if (const auto alike = runs.alike.find(column.task); alike != runs.alike.end())
+    for (const SeedRuns& seeds : alike->second) {
+      std::vector<double> values;
+      for (const RunResult* run : seeds)
+        if (const double value = measured(*run, column.metric); !std::isnan(value))
+          values.push_back(column.factor * value);
+      rows.push_back(seeded_score(std::move(values), seeds, column));
+    }
+  const bool have_it =
+      std::any_of(rows.begin(), rows.end(), [](const SeededScore& row) { return row.values.size() > 1; });
+  if (!have_it) {
+    rows.clear();
     for (const Sheet::Row& row : sheet.rows) rows.push_back(seeded_score(sheet, runs, column, row));
-    return seed_spread(rows);
-  }
-  for (const SeedRuns& seeds : alike->second) {
-    std::vector<double> values;
-    for (const RunResult* run : seeds)
-      if (const double value = measured(*run, column.metric); !std::isnan(value))
-        values.push_back(column.factor * value);
-    rows.push_back(seeded_score(std::move(values), seeds, column));
   }
   return seed_spread(rows);
 }
@@ -213,14 +215,18 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
     cites = row.is_cited;
     std::vector<Cell> cells{row.is_cited && row.lead == 0 ? row.name + " (cited)" : row.name};
     std::size_t printed = 0;
+    bool has_numbers = row.is_cited;
     for (std::size_t c = 0; c < sheet.columns.size(); ++c) {
       const Sheet::Column& column = sheet.columns[c];
       const Runs& of_row = runs_of(runs, row.name, column.task);
       if (column.is_printed) {
-        cells.push_back(printed < row.printed.size() ? Cell::number(row.printed[printed], column.decimals) : Cell());
+        const double number = printed < row.printed.size() ? row.printed[printed] : std::nan("");
+        cells.push_back(Cell::number(number, column.decimals));
+        has_numbers = has_numbers || !std::isnan(number);
         ++printed;
       }
       const std::vector<double> values = ours(sheet, runs, column, row);
+      has_numbers = has_numbers || !values.empty();
       const bool is_constant = column.metric == "parameters";  // the same for every seed
       if (shown[c])
         cells.push_back(is_constant ? Cell::number(mean(values), column.decimals)
@@ -236,7 +242,7 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
                                              column.decimals)
                              : "");
     }
-    table.row(std::move(cells));
+    if (has_numbers) table.row(std::move(cells));
   }
   return table;
 }
@@ -416,9 +422,13 @@ std::string CheckedClaim::verdict_text() const {
   if (is_across_processors) return fmt::format("{}: the runs were made on different processors", text);
   if (!difference) return text;
   if (difference_text().empty()) return fmt::format("{}: one seed, and no scores of single test examples", text);
-  if (verdict == Verdict::open)
-    return fmt::format("{}: a difference below {:.{}f} would not have been seen{}", text, difference->visible(),
-                       decimals, difference->covers_seeds ? "" : "; one seed");
+  if (verdict == Verdict::open) {
+    const auto [low, high] = difference->interval();
+    const bool is_outside = in_paper < low || in_paper > high;
+    return fmt::format("{}: a difference below {:.{}f} would not have been seen{}{}", text, difference->visible(),
+                       decimals, is_outside ? "; the paper's lies outside the interval" : "",
+                       difference->covers_seeds ? "" : "; one seed");
+  }
   return difference->covers_seeds ? text : fmt::format("{}; one seed, and others may say otherwise", text);
 }
 

@@ -348,7 +348,7 @@ SheetRuns NeededRuns::finished(const Sheet& sheet, Rates rates) {
         if (const RunResult* run = result(name_of(sheet, row, task, seed, rates)); run && run->failure.empty())
           seeds.push_back(run);
       if (seeds.empty()) continue;
-      alike[name_of(sheet, row, task, tier.seeds.front(), rates)] = seeds;
+      if (row.model.empty()) alike[name_of(sheet, row, task, tier.seeds.front(), rates)] = seeds;
       runs[{row.name, task.name}] = std::move(seeds);
     }
     for (const auto& [name, seeds] : alike) runs.alike[task.name].push_back(seeds);

@@ -78,19 +78,22 @@ void save_log(const RunResult& run, const fs::path& directory) {
   write_file_atomically(directory / "log.jsonl", kept);
 }
 
-}  // namespace
-
-void save_statistics(const TestResult& test, const fs::path& file) {
-  Json head = {{"examples", test.examples.size()}, {"key", test.key()}, {"scores", Json::array()}};
+/// What statistics.SET.jsonl.gz has: a head that names the scores, and columns with a value for each example.
+struct Statistics {
+  Json head;
   std::vector<Json> columns;
+};
+
+Statistics statistics_of(const TestResult& test) {
+  Statistics all{{{"examples", test.examples.size()}, {"key", test.key()}, {"scores", Json::array()}}, {}};
   const auto add = [&](const auto& value_of) {
-    Json& column = columns.emplace_back(Json::array());
+    Json& column = all.columns.emplace_back(Json::array());
     for (std::size_t k = 0; k < test.examples.size(); ++k) column.push_back(value_of(k));
   };
   add([&](std::size_t k) { return test.examples[k].group; });
   for (const TextScore& score : test.scores()) {
     const std::size_t width = score.metric.width;
-    head["scores"].push_back({{"name", score.name}, {"width", width}});
+    all.head["scores"].push_back({{"name", score.name}, {"width", width}});
     for (std::size_t i = 0; i < width; ++i)
       add([&](std::size_t k) { return rounded(score.metric.statistics[k * width + i]); });
   }
@@ -98,10 +101,96 @@ void save_statistics(const TestResult& test, const fs::path& file) {
     add([&](std::size_t k) { return test.examples[k].reference; });
     add([&](std::size_t k) { return test.examples[k].hypothesis; });
   }
+  return all;
+}
+
+/// The test with other answers: columns that are the same as without them are the test set's.
+TestResult with_other_answers(TestResult test) {
+  test.known_scores = nullptr;
+  for (TestedExample& example : test.examples) {
+    example.hypothesis.clear();
+    example.likelihood.negative_log = 0;
+  }
+  return test;
+}
+
+bool has_whole_numbers(const Json& column) {
+  return std::all_of(column.begin(), column.end(), [](const Json& value) { return value.is_number_integer(); });
+}
+
+/// Column `k` as a line: the values, or what is to be added to an earlier column, whichever is shorter when compressed.
+/// A text of 12 words has 11 pairs of them and 10 triples.
+std::string shortest_line(const std::vector<Json>& columns, std::size_t k) {
+  std::string best = text_of(columns[k]);
+  std::size_t least = gzipped(best).size();
+  if (!has_whole_numbers(columns[k])) return best;
+  for (std::size_t base = 0; base < k; ++base) {
+    if (!has_whole_numbers(columns[base])) continue;
+    Json plus = Json::array();
+    for (std::size_t n = 0; n < columns[k].size(); ++n)
+      plus.push_back(columns[k][n].get<std::int64_t>() - columns[base][n].get<std::int64_t>());
+    const std::string line = text_of(Json{{"column", base}, {"plus", std::move(plus)}});
+    if (const std::size_t size = gzipped(line).size(); size < least) best = line, least = size;
+  }
+  return best;
+}
+
+constexpr const char* shared_columns = "columns";
+
+fs::path shared_file(const fs::path& record, const std::string& name) {
+  return record.parent_path() / shared_columns / (name + ".json.gz");
+}
+
+std::string crc_of(const std::string& text) {
+  return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
+}
+
+/// Writes the text of a column that records share, if it is not there yet, and returns its name.
+std::string share(const std::string& text, const fs::path& record) {
+  const std::string name = crc_of(text);
+  const fs::path file = shared_file(record, name);
+  fs::create_directories(file.parent_path());
+  if (!fs::exists(file)) write_file_atomically(file, gzipped(text + "\n"));
+  return name;
+}
+
+/// A line of a statistics file as a column.
+Json column_of(const Json& line, const std::vector<Json>& columns, const fs::path& record) {
+  if (line.is_number()) return columns.at(line.get<std::size_t>());
+  if (line.is_object()) {
+    Json column = columns.at(line.at("column").get<std::size_t>());
+    const Json& plus = line.at("plus");
+    for (std::size_t k = 0; k < column.size(); ++k)
+      column[k] = column[k].get<std::int64_t>() + plus.at(k).get<std::int64_t>();
+    return column;
+  }
+  if (!line.is_string()) return line;
+  const fs::path file = shared_file(record, line);
+  require(fs::exists(file), "the column is in {}, which is not there; it belongs to the records", file.string());
+  LineReader reader(file);
+  std::string text;
+  reader.next(text);
+  require(crc_of(text) == line.get<std::string>(), "{}: damaged: its checksum is {}", file.string(), crc_of(text));
+  return parse_json(text);
+}
+
+}  // namespace
+
+void save_statistics(const TestResult& test, const fs::path& file) {
+  const auto [head, columns] = statistics_of(test);
+  const bool has_texts = test.known_key.empty();
+  const std::vector<Json> others = has_texts ? statistics_of(with_other_answers(test)).columns : std::vector<Json>();
+  constexpr std::size_t worth_sharing = 500;  // bytes, compressed
   std::string lines = text_of(head) + "\n";
-  for (auto column = columns.begin(); column != columns.end(); ++column) {
-    const auto same = std::find(columns.begin(), column, *column);
-    lines += (same == column ? text_of(*column) : std::to_string(same - columns.begin())) + "\n";
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    const auto same = std::find(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(k), columns[k]);
+    const auto first = static_cast<std::size_t>(same - columns.begin());
+    const std::string text = text_of(columns[k]);
+    const bool is_shared = has_texts && columns[k] == others[k] && gzipped(text).size() >= worth_sharing;
+    lines += (first < k   ? std::to_string(first)
+              : is_shared ? text_of(Json(share(text, file.parent_path())))
+                          : shortest_line(columns, k)) +
+             "\n";
   }
   write_file_atomically(file, gzipped(lines));
 }
@@ -132,8 +221,7 @@ void load_statistics(TestResult& test, const fs::path& file) {
   std::vector<Json> columns;
   while (reader.next(text))
     reading_json(fmt::format("{}:{}", file.string(), reader.number()), [&] {
-      Json line = parse_json(text);
-      columns.push_back(line.is_number() ? columns.at(line.get<std::size_t>()) : std::move(line));
+      columns.push_back(column_of(parse_json(text), columns, file.parent_path()));
       require(columns.back().size() == test.examples.size(), "{}:{}: {} values for {} examples", file.string(),
               reader.number(), columns.back().size(), test.examples.size());
     });

@@ -7,8 +7,11 @@
 ///   run.json                   date, version, processor and threads of each start
 ///   log.jsonl                  the lines with evaluations
 ///   statistics.SET.jsonl.gz    of the test set SET: a line that names the scores, then a line for each column of their
-///                              statistics, with a value for each example; a number alone means that the column is
-///                              the same as that one, counted from 0
+///                              statistics, with a value for each example. A number stands for the column with that
+///                              number, from 0; {"column": n, "plus": values} for the sum of column n and the values;
+///                              and "NAME" for the column in the file NAME.json.gz
+///   ../columns/NAME.json.gz    a column that is the test set's, such as the lengths of references, and is shared by
+///                              the records beside each other. NAME is the CRC-32 of its text
 #pragma once
 #include <filesystem>
 
