@@ -75,20 +75,23 @@ Statements statements_of(NeededRuns& needed, const Paper& paper) {
   return statements;
 }
 
-/// How many statements have the verdict with the given learning rates.
-std::int64_t count(const Statements& all, Verdict verdict) {
-  return std::count_if(all.begin(), all.end(), [&](const Statement& one) { return one.given.verdict == verdict; });
+/// How many statements have the verdict with the given learning rates, among those that must hold at any size, which
+/// check our programs, or among the others, which are the paper's.
+std::int64_t count(const Statements& all, Verdict verdict, bool required = false) {
+  return std::count_if(all.begin(), all.end(), [&](const Statement& one) {
+    return one.given.claim.is_required == required && one.given.verdict == verdict;
+  });
 }
 
-/// A row for each statement, one after the other for given and for searched learning rates.
+/// A row for each statement, one after the other for given and for searched learning rates. Statements that must hold
+/// at any size have a row only where they do not.
 Finding::NamedTable statement_table(const Statements& all) {
   Table table({"statement", "table", "learning rates", "difference, paper", "ours", "difference, ours (95 % interval)",
                "verdict"});
-  std::size_t unmeasured = 0;
   for (const Statement& one : all) {
-    unmeasured += one.given.verdict == Verdict::not_measured;
     const auto add = [&](const CheckedClaim& checked, const char* rates) {
       if (checked.verdict == Verdict::not_measured) return;
+      if (checked.claim.is_required && checked.verdict == Verdict::holds) return;
       std::vector<Cell> cells = checked.cells();
       cells.insert(cells.begin() + 1, {one.table, rates});
       table.row(std::move(cells));
@@ -96,11 +99,15 @@ Finding::NamedTable statement_table(const Statements& all) {
     add(one.given, "given");
     if (one.searched) add(*one.searched, "searched");
   }
+  std::vector<std::string> others;
+  if (const auto checks = count(all, Verdict::holds, true); checks > 0)
+    others.push_back(fmt::format("{} about numbers that any training must order so, such as sizes of models, {}",
+                                 counted(checks, "statement"), checks == 1 ? "holds" : "hold"));
+  if (const auto rest = count(all, Verdict::not_measured) + count(all, Verdict::not_measured, true); rest > 0)
+    others.push_back(fmt::format("{} {} not measured", counted(rest, "statement"), rest == 1 ? "is" : "are"));
   return {.name = "The paper's statements",
           .table = table,
-          .caption = unmeasured == 0   ? ""
-                     : unmeasured == 1 ? "One more statement is not measured."
-                                       : fmt::format("{} more statements are not measured.", unmeasured)};
+          .caption = others.empty() ? "" : "Not in the table: " + listed(others, "; ") + "."};
 }
 
 /// The text of NAME.md beside the sheets; empty without a file.
@@ -200,9 +207,8 @@ constexpr const char* how_to_read =
     "differ by beyond that, estimated from all rows that are trained alike (but for a row whose seeds differ far more, "
     "which has its own) and divided by the number of seeds; the interval is Student's, with the degrees of freedom "
     "that the seeds leave. With one seed the interval is about the test examples alone. Intervals are not corrected "
-    "for the number of statements: of 20 differences that are 0, one will seem not to be. Statements that hold at any "
-    "size are compared number with number. Speeds are updates per second of processor time, measured beside other "
-    "work; the item X-speed of `reproduce` compares them in turns.";
+    "for the number of statements: of 20 differences that are 0, one will seem not to be. Speeds are updates per "
+    "second of processor time, measured beside other work; the item X-speed of `reproduce` compares them in turns.";
 
 constexpr const char* how_to_read_tables =
     "Ours are means ± standard deviations over seeds. *p* is of a two-sided paired bootstrap over the test examples "
