@@ -383,6 +383,10 @@ BOOST_AUTO_TEST_CASE(widths_are_those_of_the_layers_that_have_them) {
     BOOST_TEST(row.at("width D").get<double>() > 0.1);
   }
   BOOST_TEST(ended("analyze", {"widths", runs().recurrent}).status == 2);
+  BOOST_TEST(contains(ended("analyze", {"widths", runs().classifier, "--names", " my run "}).out, "\nmy run  "));
+  const Ended two = ended("analyze", {"widths", runs().classifier, "--names", "a; b"});
+  BOOST_TEST(two.status == 2);
+  BOOST_TEST(contains(two.err, "--names: 2 names for 1 run\n"), two.err);
 }
 
 BOOST_AUTO_TEST_CASE(steps_have_gates_windows_and_means) {

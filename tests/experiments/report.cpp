@@ -148,6 +148,19 @@ BOOST_AUTO_TEST_CASE(gaps_break_a_curve_and_bad_values_never_reach_the_drawing) 
   BOOST_TEST(message_of([&] { svg(chart); }) == "chart 'loss': series 'c' has 1 x values and 0 y values");
 }
 
+BOOST_AUTO_TEST_CASE(a_cloud_of_many_points_is_one_path) {
+  Series few, many;
+  for (int i = 0; i < 500; ++i) {
+    Series& series = i < 100 ? few : many;
+    series.x.push_back(i), series.y.push_back(std::sin(i * 0.7));
+    if (i < 100) many.x.push_back(-i), many.y.push_back(i % 7);
+  }
+  const std::string text = svg(ScatterPlot{"", {"x"}, {"y"}, {few, many}});
+  BOOST_TEST(count(text, "<circle") == 100u);
+  BOOST_TEST(count(text, "<path class=\"cloud c1\"") == 1u);
+  BOOST_TEST(count(text, "h0") == 500u);
+}
+
 BOOST_AUTO_TEST_CASE(an_axis_of_tokens_has_their_texts_in_place_of_numbers) {
   Series series;
   std::vector<std::string> tokens;

@@ -69,7 +69,7 @@ Finding widths(Cli& cli) {
                                         samples.sentences)},
                   .tables = {{"", table_of(samples, 2)}},
                   .runs = runs};
-  constexpr std::size_t most_points = 1500;
+  constexpr std::size_t most_points = 600;
   for (auto& [layer, plot] : points) {
     plot.title = layer + ": centers and widths", plot.x = {"center P"}, plot.y = {"width D"};
     for (Series& series : plot.series) series = thinned(series, most_points);

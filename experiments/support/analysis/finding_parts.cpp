@@ -47,7 +47,7 @@ std::string place_text(const AttentionView& view) {
 Samples samples_of(const RunFlags& flags, std::int64_t first_head, std::int64_t last_head, const std::string& what,
                    const HeadQuantities& quantities) {
   const Runs runs = flags.all();
-  const std::vector<std::string> titles = titles_of(runs);
+  const std::vector<std::string> titles = flags.names();
   Samples samples;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const auto run = AnalyzedRun::open(runs[r], flags.part);

@@ -1,6 +1,8 @@
 #include "experiments/support/analysis/run_flags.h"
 
+#include "experiments/support/analysis/finding_parts.h"
 #include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -8,6 +10,9 @@ namespace fovea {
 RunFlags::RunFlags(Cli& cli, bool several) : several_(several) {
   several ? cli.option("RUNS", given_, "directories of trained runs")
           : cli.option("RUN", given_, "the directory of a trained run");
+  if (several)
+    cli.option("--names", names_,
+               "names of the runs in tables and charts, separated by semicolons; default: their rows, or directories");
 }
 
 void RunFlags::add_set(Cli& cli) { cli.choice("--set", part, named_parts, "the part of the run's data that is read"); }
@@ -41,6 +46,16 @@ Runs RunFlags::all() const {
           several_ ? "RUNS, the directories of one or more trained runs, are missing"
                    : "RUN, the directory of a trained run, is missing");
   return {given_.begin(), given_.end()};
+}
+
+std::vector<std::string> RunFlags::names() const {
+  const Runs runs = all();
+  if (names_.empty()) return titles_of(runs);
+  std::vector<std::string> names;
+  for (std::string_view name : split_columns(names_, ';')) names.push_back(trimmed(name));
+  require(names.size() == runs.size(), "--names: {} for {}", counted(names.size(), "name"),
+          counted(runs.size(), "run"));
+  return names;
 }
 
 std::filesystem::path RunFlags::one() const {

@@ -20,7 +20,7 @@ inline const std::vector<std::pair<std::string, Part>> named_parts{
 
 class RunFlags {
  public:
-  /// Declares RUN, or with `several` RUNS. The Cli refers to this object until it has parsed.
+  /// Declares RUN, or with `several` RUNS and --names. The Cli refers to this object until it has parsed.
   RunFlags(Cli& cli, bool several);
 
   void add_set(Cli& cli);        ///< --set
@@ -31,6 +31,8 @@ class RunFlags {
 
   /// The directories. Throws Error if there is none.
   Runs all() const;
+  /// The names of the runs: those of --names, or else titles_of() them. Throws Error for another number of names.
+  std::vector<std::string> names() const;
   /// The directory. Throws Error unless there is one.
   std::filesystem::path one() const;
   std::unique_ptr<AnalyzedRun> open() const { return AnalyzedRun::open(one(), part); }
@@ -45,6 +47,7 @@ class RunFlags {
  private:
   bool several_;
   std::vector<std::string> given_;
+  std::string names_;
 };
 
 }  // namespace fovea

@@ -62,7 +62,7 @@ Finding scores_by_length(Cli& cli) {
   const Runs runs = flags.all();
   require(std::is_sorted(ends.begin(), ends.end()), "--buckets: the lengths must grow");
   const std::vector<RunResult> results = runs_of_one_task(runs);
-  const std::vector<std::string> titles = titles_of(runs);
+  const std::vector<std::string> titles = flags.names();
   Table table({"run", "words", "examples", "score", "value"});
   LineChart chart{.title = "Score by length", .x = {"words of the input, at most"}};
   for (std::size_t r = 0; r < runs.size(); ++r) {
@@ -102,7 +102,7 @@ Finding ngram_gaps(Cli& cli) {
   require(program == "translate" || program == "summarize",
           "{} is a run of {}, which writes no texts; expected runs of translate or summarize", runs.front().string(),
           program);
-  const std::vector<std::string> titles = titles_of(runs);
+  const std::vector<std::string> titles = flags.names();
   Table table({"run", "score", "n", "value", "gap"});
   LineChart charts[2] = {{.title = "Gap of n-gram scores", .x = {"n"}, .y = {"n-grams alone"}, .series = {}},
                          {.title = "Gap of BLEU-n", .x = {"n"}, .y = {"n-grams of 1 to n words"}, .series = {}}};

@@ -312,7 +312,7 @@ Finding alignments(Cli& cli) {
   flags.add_set(cli), flags.add_sentence(cli);
   cli.parse();
   const Runs runs = flags.all();
-  const std::vector<std::string> titles = titles_of(runs);
+  const std::vector<std::string> titles = flags.names();
   Table table({"run", "links", "AER of the sentence", "AER of the test set"});
   Finding finding{.title = "Alignment by attention", .runs = runs};
   for (std::size_t r = 0; r < runs.size(); ++r) {

@@ -228,9 +228,10 @@ void OutputFlags::write(const Cli& cli, Finding finding) const {
   for (const std::string& file : out.empty() ? std::vector<std::string>{"-"} : out)
     all.emplace_back(file, contents(file));
   for (const auto& [file, contents] : all) {
-    if (file == "-")
+    if (file == "-") {
       std::fwrite(contents.data(), 1, contents.size(), stdout);
-    else {
+      std::fflush(stdout);  // before the names of files on standard error
+    } else {
       write_file_atomically(file, contents);
       fmt::print(stderr, "{} written\n", file);
     }

@@ -28,11 +28,6 @@ const Runs& runs_of(const SheetRuns& all, const std::string& row, const std::str
   return found == all.end() ? none : found->second;
 }
 
-std::string trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
-  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
-}
-
 double mean_of_metrics(const RunResult& run, std::string_view list) {
   std::vector<double> values;
   for (std::string_view metric : split_columns(list, ',')) values.push_back(measured(run, trimmed(metric)));

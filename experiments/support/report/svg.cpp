@@ -225,16 +225,24 @@ void draw_band(Drawing& drawing, const Frame& frame, const Series& series, const
   close();
 }
 
-void draw_points(Drawing& drawing, const Frame& frame, const Series& series, const std::string& classes, double radius,
-                 bool with_tooltips) {
+void draw_points(Drawing& drawing, const Frame& frame, const Series& series, const std::string& classes,
+                 double radius) {
   drawing.raw(fmt::format("<g class=\"{}\">\n", classes));
   for (std::size_t i = 0; i < series.x.size(); ++i) {
     if (!frame.x.can_show(series.x[i]) || !frame.y.can_show(series.y[i])) continue;
     drawing.raw(fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\">{}</circle>\n", px(frame.x.pixel(series.x[i])),
-                            px(frame.y.pixel(series.y[i])), px(radius),
-                            with_tooltips ? tooltip(point_text(series, i)) : ""));
+                            px(frame.y.pixel(series.y[i])), px(radius), tooltip(point_text(series, i))));
   }
   drawing.raw("</g>\n");
+}
+
+/// Many points, without tooltips, as one path of lines of no length.
+void draw_cloud(Drawing& drawing, const Frame& frame, const Series& series, const std::string& classes) {
+  std::string path;
+  for (std::size_t i = 0; i < series.x.size(); ++i)
+    if (frame.x.can_show(series.x[i]) && frame.y.can_show(series.y[i]))
+      path += fmt::format("M{} {}h0", px(frame.x.pixel(series.x[i])), px(frame.y.pixel(series.y[i])));
+  drawing.raw(fmt::format("<path class=\"cloud {}\" d=\"{}\"/>\n", classes, path));
 }
 
 /// The ends of the bands count for the range of the axis as well.
@@ -274,7 +282,7 @@ std::string svg(const LineChart& chart) {
     drawing.raw(fmt::format("<path class=\"curve {}{}\" d=\"{}\"/>\n", colour_class(s), stroke,
                             curve_path(frame, series, points)));
     bool has_dots = points.size() <= few_points && stroke.empty();
-    if (has_dots) draw_points(drawing, frame, series, "dots " + colour_class(s), 2.6, true);
+    if (has_dots) draw_points(drawing, frame, series, "dots " + colour_class(s), 2.6);
   }
   return drawing.element(chart_width, height_of(frame, chart.x), chart.title);
 }
@@ -289,10 +297,13 @@ std::string svg(const ScatterPlot& chart) {
   }
   double top = draw_head(drawing, chart.title, legend_of(chart.series));
   Frame frame = draw_axes(drawing, top, chart.x, chart.y, x, y, AxisScale::Ends::at_ticks);
-  constexpr std::size_t few_points = 1000;  // more would make the page heavy
+  constexpr std::size_t few_points = 400;  // more would make the page heavy
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
-    bool with_tooltips = chart.series[s].x.size() <= few_points;
-    draw_points(drawing, frame, chart.series[s], "dots cloud " + colour_class(s), 2.6, with_tooltips);
+    const Series& series = chart.series[s];
+    if (series.x.size() <= few_points)
+      draw_points(drawing, frame, series, "dots cloud " + colour_class(s), 2.6);
+    else
+      draw_cloud(drawing, frame, series, colour_class(s));
   }
   return drawing.element(chart_width, height_of(frame, chart.x), chart.title);
 }
@@ -436,6 +447,7 @@ std::string_view chart_style() {
 .curve { fill: none; stroke: var(--c); stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; }
 .dashed { stroke-dasharray: 5 4; } .dotted { stroke-dasharray: 1 4; } .band { fill: var(--c); fill-opacity: .1; }
 .dots { fill: var(--c); } .cloud { fill-opacity: .55; }
+path.cloud { fill: none; stroke: var(--c); stroke-width: 4; stroke-linecap: round; stroke-opacity: .55; }
 .bars { fill: var(--c); fill-opacity: .32; stroke: var(--c); stroke-width: 1.2; }
 .panel { fill: var(--panel); } .cells rect, .cells path { fill: var(--hot); } .cells .cold { fill: var(--cold); }
 .cells path { stroke: var(--panel); stroke-width: .08; }

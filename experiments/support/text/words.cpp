@@ -69,6 +69,11 @@ std::string quoted_for_shell(const std::string& word) {
   return quoted + "'";
 }
 
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t"), last = text.find_last_not_of(" \t");
+  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
+}
+
 std::string counted(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

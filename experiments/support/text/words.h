@@ -41,6 +41,9 @@ std::vector<std::string_view> split_columns(std::string_view line, char separato
 /// A word for a shell's command line: as it is if no character has a meaning there, otherwise in quotes.
 std::string quoted_for_shell(const std::string& word);
 
+/// The text without spaces and tabs at its ends.
+std::string trimmed(std::string_view text);
+
 /// "1 column", "3 columns", for messages.
 std::string counted(std::size_t count, std::string_view noun);
 

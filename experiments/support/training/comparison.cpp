@@ -12,11 +12,6 @@ namespace fovea {
 
 namespace {
 
-std::string trimmed(std::string_view text) {
-  std::size_t first = text.find_first_not_of(" \t"), last = text.find_last_not_of(" \t");
-  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
-}
-
 /// The text without the quotes around it: 'x y' and "x y" are x y.
 std::string unquoted(const std::string& text) {
   const bool quoted = text.size() > 1 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'');
