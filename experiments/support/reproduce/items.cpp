@@ -188,10 +188,10 @@ std::vector<fs::path> figure_files(const fs::path& directory) {
 /// The text of an output or figure without the names of machines and directories.
 std::string without_names(std::string text, const NeededRuns::Places& places) {
   text = without_origin(std::move(text));
-  const std::pair<std::string, const char*> named[] = {{places.out.string(), "{out}"},
-                                                       {places.data.string(), "{data}"}};
+  const std::pair<std::string, const char*> named[] = {{places.out.string() + "/", "{out}/"},
+                                                       {places.data.string() + "/", "{data}/"}};
   for (const auto& [directory, name] : named)
-    for (std::size_t at = 0; !directory.empty() && (at = text.find(directory, at)) != std::string::npos;)
+    for (std::size_t at = 0; directory != "/" && (at = text.find(directory, at)) != std::string::npos;)
       text.replace(at, directory.size(), name);
   return text;
 }
