@@ -96,9 +96,11 @@ struct Task {
   std::function<bool()> is_ready;
 };
 
-/// Makes the calls, each when it is ready, and leaves out those that never are.
+/// Makes the calls, each when it is ready, and leaves out those that never are. Their own progress is reported(), or
+/// without that in their output.
 void run_all(const std::string& title, const char* unit, int jobs, const std::vector<Task>& tasks,
-             const std::function<void(const Call&, int status, Progress&)>& ended) {
+             const std::function<void(const Call&, int status, Progress&)>& ended,
+             const std::function<void(const Call&, const ProgressReport&)>& reported = {}) {
   if (tasks.empty()) return;
   Progress::Options shown;
   shown.unit = unit;
@@ -112,10 +114,11 @@ void run_all(const std::string& title, const char* unit, int jobs, const std::ve
     waiting.erase(ready);
     return &task->call;
   };
-  run_calls(jobs, next, [&](const Call& call, int status) {
+  const auto ends = [&](const Call& call, int status) {
     progress.advance();
     if (!interrupted()) ended(call, status, progress);
-  });
+  };
+  run_calls(jobs, next, ends, reported);
   progress.finish();
   if (interrupted()) throw Interrupted("stopped; the same command continues");
 }
@@ -161,12 +164,14 @@ void run_steps(const NeededRuns& needed, const std::vector<Item>& items, int job
       before = status_file(step.call.output);
     }
   }
-  run_all("analysing", "commands", jobs, tasks, [](const Call& call, int status, Progress&) {
+  const auto save_status = [](const Call& call, int status, Progress&) {
     save_json(status_file(call.output), {{"command", command_line(call.words)},
                                          {"status", status},
                                          {"commit", commit_text},
                                          {"start", start_without_places()}});
-  });
+  };
+  const auto out_of_the_output = [](const Call&, const ProgressReport&) {};
+  run_all("analysing", "commands", jobs, tasks, save_status, out_of_the_output);
 }
 
 // ---- Outputs among the records

@@ -120,7 +120,8 @@ std::string own_words(const std::string& name) {
 
 /// What the commands of the item printed and drew; nothing of an item without any. Links begin at the directory `from`.
 std::optional<Finding> outputs_of(const NeededRuns& needed, const Item& item, const fs::path& from) {
-  Finding section{.title = item.box.id, .subtitle = item.box.title, .notes = {item.box.shows}};
+  Finding section{.title = item.box.id, .subtitle = item.box.title};
+  if (!item.box.shows.empty()) section.notes.push_back("Expected: " + item.box.shows);
   std::set<std::string> origins;
   for (const Step& step : item.steps)
     if (const std::optional<StepOutput> output = output_of(needed, item, step); output && step.command.is_kept)
