@@ -41,8 +41,8 @@ struct Options {
     cli.option("--out", out, "directory of runs and report; default: runs/reproduce-TIER");
     cli.option("--records", records, "directory of reduced records of finished runs, which are not made again");
     cli.option("--keep-records", keep_records,
-               "write reduced records, without the texts of the data, of all finished runs into this directory, and what "
-               "commands printed and drew");
+               "write reduced records of all finished runs, and outputs of commands, into this directory, both without "
+               "texts of the data");
     cli.option("--results", results,
                "write a Markdown page into this file: the tables of the finished runs, and for each paper which of its "
                "statements hold, do not hold, or cannot be told. Nothing is trained");
@@ -92,7 +92,7 @@ void print_list(const NeededRuns& needed, const std::vector<Item>& items) {
       if (!needed.is_finished(run)) minutes += needed.jobs().at(run).minutes;
     table.row({item.box.id, item.box.title,
                share(item.runs, [&](const std::string& run) { return needed.is_finished(run); }),
-               share(item.steps, [&](const Step& step) { return is_done(needed, item, step); }),
+               share(item.steps, [&](const Step& step) { return output_of(needed, item, step).has_value(); }),
                minutes > 0 ? Cell::number(minutes, 0) : Cell()});
   }
   const auto [missing, minutes] = budget_of(needed);

@@ -386,7 +386,10 @@ BOOST_AUTO_TEST_CASE(widths_are_those_of_the_layers_that_have_them) {
   BOOST_TEST(contains(ended("analyze", {"widths", runs().classifier, "--names", " my run "}).out, "\nmy run  "));
   const Ended two = ended("analyze", {"widths", runs().classifier, "--names", "a; b"});
   BOOST_TEST(two.status == 2);
-  BOOST_TEST(contains(two.err, "--names: 2 names for 1 run\n"), two.err);
+  BOOST_TEST(contains(two.err, "--names: 2 names for 1 run; names are separated by semicolons\n"), two.err);
+  BOOST_TEST(contains(ended("analyze", {"widths", runs().classifier, "--names", ""}).err, "--names: name 1 is empty"));
+  const Ended same = ended("analyze", {"mass", runs().classifier, runs().recurrent, "--names", "a;a"});
+  BOOST_TEST(contains(same.err, "--names: 'a' is given twice"), same.err);
 }
 
 BOOST_AUTO_TEST_CASE(steps_have_gates_windows_and_means) {

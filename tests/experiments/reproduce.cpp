@@ -201,7 +201,9 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
   std::filesystem::create_directories(item.directory);
   std::ofstream(item.directory / "1.txt") << fmt::format(
       "{}/runs/a written\nwidths: 3.25\n\nRuns made 2026 on a machine\nPrinted 2026 on a machine\n", out.string());
-  std::ofstream(item.directory / "widths.svg") << "<svg>\n<desc>Printed on a\nmachine</desc>12.5</svg>";
+  std::ofstream(item.directory / "widths.svg")
+      << "<svg>\n<desc>Runs made on a machine\nPrinted on a\nmachine</desc>12.5</svg>";
+  std::ofstream(item.directory / "other.svg") << "<svg>a text of the data</svg>";  // not of this command
   save_json(status, {{"command", command_line(item.steps.front().call.words)},
                      {"status", 0},
                      {"commit", commit_text},
@@ -214,6 +216,7 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
   const std::optional<StepOutput> kept = output_of(needed, items.front(), items.front().steps.front());
   BOOST_TEST_REQUIRE(kept.has_value());
   BOOST_TEST(contains(kept->command, "analyze widths {yang-table-1/Head-Spec.}"), kept->command);
+  BOOST_TEST(kept->is_kept);
   BOOST_TEST(contains(kept->origin, "2026-11-23 with fovea 7.5 (abc)"), kept->origin);
   Finding section;
   add_outputs(section, needed, items.front(), records);
@@ -225,9 +228,21 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
   BOOST_TEST(picture.file == "items/Y-F2/widths.svg");
   BOOST_TEST(picture.svg == "<svg>12.5</svg>");
 
-  std::vector<Item> changed = items;
-  changed.front().steps.front().command.text += " --layer 2";
-  BOOST_TEST(!output_of(needed, changed.front(), changed.front().steps.front()).has_value());
+  for (const char* part : {"tier", "command", "runs"}) {
+    Step changed = items.front().steps.front();
+    changed.identity[part] = "another";
+    BOOST_TEST(!output_of(needed, items.front(), changed).has_value(), part);
+  }
+  // What has failed in this directory is not shown with an output of another one.
+  Step failed = items.front().steps.front();
+  failed.has_inputs = true;
+  std::filesystem::create_directories(items.front().directory);
+  BOOST_TEST(output_of(needed, items.front(), failed).has_value());
+  save_json(status, {{"command", command_line(failed.call.words)}, {"status", 2}, {"commit", commit_text}});
+  BOOST_TEST(!output_of(needed, items.front(), failed).has_value());
+  std::filesystem::remove(records / "items" / "Y-F2" / "1.txt");
+  BOOST_TEST(contains(message_of([&] { output_of(needed, items.front(), items.front().steps.front()); }),
+                      "1.txt: the file is missing"));
 }
 
 BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_file) {
@@ -240,7 +255,7 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_f
   };
   const Ended none = write(page);
   BOOST_TEST(none.status == 2);
-  BOOST_TEST(contains(none.err, "there is no finished run of the tier 'mini' in"), none.err);
+  BOOST_TEST(contains(none.err, "there is no finished run for a table of the tier 'mini' in"), none.err);
   NeededRuns needed("mini", {.out = folder / "made", .records = records});
   std::string one_record;
   for (const std::string& name : runs_of(needed, "N-T6")) {

@@ -1,6 +1,9 @@
 #include "experiments/support/analysis/run_flags.h"
 
+#include <algorithm>
+
 #include "experiments/support/analysis/finding_parts.h"
+#include "experiments/support/program/terminal.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -50,11 +53,16 @@ Runs RunFlags::all() const {
 
 std::vector<std::string> RunFlags::names() const {
   const Runs runs = all();
-  if (names_.empty()) return titles_of(runs);
+  if (!names_) return titles_of(runs);
   std::vector<std::string> names;
-  for (std::string_view name : split_columns(names_, ';')) names.push_back(trimmed(name));
-  require(names.size() == runs.size(), "--names: {} for {}", counted(names.size(), "name"),
-          counted(runs.size(), "run"));
+  for (std::string_view name : split_columns(*names_, ';')) names.push_back(trimmed(name));
+  require(names.size() == runs.size(), "--names: {} for {}; names are separated by semicolons",
+          counted(names.size(), "name"), counted(runs.size(), "run"));
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    require(!names[k].empty(), "--names: name {} is empty", k + 1);
+    require(std::count(names.begin(), names.end(), names[k]) == 1, "--names: '{}' is given twice", names[k]);
+    names[k] = printable(names[k]);
+  }
   return names;
 }
 

@@ -47,7 +47,7 @@ class RunFlags {
  private:
   bool several_;
   std::vector<std::string> given_;
-  std::string names_;
+  std::optional<std::string> names_;
 };
 
 }  // namespace fovea

@@ -67,7 +67,10 @@ std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
     text += commented(each.caption, "") + (is_markdown && !each.caption.empty() ? "\n" : "");
     text += "\n";
   }
-  for (const std::string& output : finding.outputs) text += is_markdown ? "```\n" + output + "```\n\n" : output + "\n";
+  for (const std::string& output : finding.outputs) {
+    const std::string fence(output.find("```") == std::string::npos ? 3 : 12, '`');
+    text += is_markdown ? fence + "\n" + output + fence + "\n\n" : output + "\n";
+  }
   for (const Finding& section : finding.sections) text += prose(section, is_markdown, level + 1);
   return text + commented(finding.origin, "");
 }

@@ -224,7 +224,7 @@ std::string origin_of(const std::vector<fs::path>& runs, const std::string& comm
 
 std::string without_origin(std::string text) {
   constexpr std::pair<const char*, const char*> parts[] = {
-      {"\nRuns made ", "\n"}, {"\nPrinted ", "\n"}, {"\n<desc>Runs made ", "</desc>"}, {"\n<desc>Printed ", "</desc>"}};
+      {"\n<desc>Runs made ", "</desc>"}, {"\n<desc>Printed ", "</desc>"}, {"\nRuns made ", "\n"}, {"\nPrinted ", "\n"}};
   for (const auto& [begin, end] : parts) {
     const std::size_t from = text.find(begin);
     if (from == std::string::npos) continue;

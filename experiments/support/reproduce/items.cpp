@@ -54,7 +54,10 @@ std::vector<Item> chosen_items(NeededRuns& needed, const std::vector<std::string
       item.steps.push_back(
           {{box.id + " " + number, needed.arguments(command, item.directory), item.directory / (number + ".txt")},
            command,
-           !lacks_model && !lacks_data});
+           !lacks_model && !lacks_data,
+           {{"tier", needed.tier()},
+            {"command", substituted(command.text, variables_of(needed.tier()))},
+            {"runs", models}}});
     }
     items.push_back(std::move(item));
   }
@@ -83,21 +86,14 @@ std::string command_line(const std::vector<std::string>& words) {
 
 namespace {
 
-/// The time, version and processor of this process, without names of machines and directories.
-Json start_without_places() {
-  Json start = start_entry("");
-  for (const char* place : {"command", "directory", "machine"}) start.erase(place);
-  return start;
-}
-
 /// A call that can be made when is_ready() holds.
 struct Task {
   Call call;
   std::function<bool()> is_ready;
 };
 
-/// Makes the calls, each when it is ready, and leaves out those that never are. Their own progress is reported(), or
-/// without that in their output.
+/// Makes the calls, each when it is ready, and leaves out those that never are. Without `reported`, which gets the
+/// progress of each call, progress is written into its output.
 void run_all(const std::string& title, const char* unit, int jobs, const std::vector<Task>& tasks,
              const std::function<void(const Call&, int status, Progress&)>& ended,
              const std::function<void(const Call&, const ProgressReport&)>& reported = {}) {
@@ -168,10 +164,10 @@ void run_steps(const NeededRuns& needed, const std::vector<Item>& items, int job
     save_json(status_file(call.output), {{"command", command_line(call.words)},
                                          {"status", status},
                                          {"commit", commit_text},
-                                         {"start", start_without_places()}});
+                                         {"start", start_without_places(start_entry(""))}});
   };
-  const auto out_of_the_output = [](const Call&, const ProgressReport&) {};
-  run_all("analysing", "commands", jobs, tasks, save_status, out_of_the_output);
+  const auto ignored = [](const Call&, const ProgressReport&) {};
+  run_all("analysing", "commands", jobs, tasks, save_status, ignored);
 }
 
 // ---- Outputs among the records
@@ -181,12 +177,12 @@ namespace {
 /// The directory of an item's outputs below that of the records.
 fs::path kept_directory(const fs::path& records, const Item& item) { return records / "items" / item.box.id; }
 
-std::vector<fs::path> figure_files(const fs::path& directory) {
+/// The figures that a command wrote, which lie beside its output.
+std::vector<fs::path> figure_files(const Step& step, const fs::path& directory) {
   std::vector<fs::path> files;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(directory, none))
-    if (entry.path().extension() == ".svg") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+  for (const fs::path word : step.call.words)
+    if (word.extension() == ".svg" && fs::exists(directory / word.filename()))
+      files.push_back(directory / word.filename());
   return files;
 }
 
@@ -204,15 +200,26 @@ std::string without_names(std::string text, const NeededRuns::Places& places) {
 }  // namespace
 
 std::optional<StepOutput> output_of(const NeededRuns& needed, const Item& item, const Step& step) {
-  const auto read = [](const fs::path& file, const std::string& command) {
-    const Json start = load_json(status_file(file)).value("start", Json());
-    return StepOutput{command, file, figure_files(file.parent_path()), start.empty() ? "" : summary_of({start})};
-  };
-  if (step.has_inputs && is_done(needed, item, step)) return read(step.call.output, command_line(step.call.words));
-  const fs::path kept = kept_directory(needed.places().records, item) / step.call.output.filename();
-  if (!step.command.is_kept || !fs::exists(status_file(kept))) return {};
-  if (load_json(status_file(kept)).value("command", "") != step.command.text) return {};
-  return read(kept, step.command.text);
+  const fs::path own = step.call.output;
+  const fs::path kept = kept_directory(needed.places().records, item) / own.filename();
+  const bool is_own = step.has_inputs && is_done(needed, item, step);
+  const bool was_run_here = step.has_inputs && fs::exists(status_file(own));
+  if (!is_own && (was_run_here || !step.command.is_kept || !fs::exists(status_file(kept)))) return {};
+  const fs::path file = is_own ? own : kept;
+  std::optional<StepOutput> output;
+  const Json status = load_json(status_file(file));
+  reading_json(status_file(file).string(), [&] {
+    if (!is_own && status.at("identity") != step.identity) return;
+    require(fs::exists(file), "{}: the file is missing; {} says when it was made", file.string(),
+            status_file(file).filename().string());
+    const Json start = status.value("start", Json());
+    output = {.command = is_own ? command_line(step.call.words) : step.command.text,
+              .text = file,
+              .figures = figure_files(step, file.parent_path()),
+              .origin = start.empty() ? "" : summary_of({start}),
+              .is_kept = !is_own};
+  });
+  return output;
 }
 
 std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& items, const fs::path& records) {
@@ -228,7 +235,7 @@ std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& item
       const fs::path file = directory / output.text.filename();
       write_file_atomically(file, without_names(contents(output.text), needed.places()));
       save_json(status_file(file),
-                {{"command", step.command.text}, {"start", load_json(status_file(output.text))["start"]}});
+                {{"identity", step.identity}, {"start", load_json(status_file(output.text))["start"]}});
       ++kept;
     }
   return kept;
@@ -291,6 +298,7 @@ void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, c
             fmt::format("$ {}\n{}", command_line(step.call.words), beginning(step.call.output, from)));
       continue;
     }
+    if (output->is_kept) section.notes.push_back(fmt::format("Kept with the records, made {}.", output->origin));
     section.outputs.push_back(fmt::format("$ {}\n{}", output->command, beginning(output->text, from)));
     for (const fs::path& file : output->figures) {
       if (!drawn.insert(file).second) continue;

@@ -15,8 +15,11 @@ namespace fovea {
 struct Step {
   Call call;
   BoxCommand command;
-  bool has_inputs = true;  ///< false: a model of which there is only a reduced record, or data that it reads, are not
-                           ///< at hand, and it is left out
+  /// Whether its data and trained models are at hand. If not, as where a run has only a reduced record, it is left out.
+  bool has_inputs = true;
+  /// What decides its output: the tier, the command with its variables replaced, and the names of the runs that it
+  /// reads.
+  Json identity = {};
 };
 
 /// A box with the runs, the directory and the commands that it needs at the tier of the runs.
@@ -47,16 +50,18 @@ void run_steps(const NeededRuns& needed, const std::vector<Item>& items, int job
 struct StepOutput {
   std::string command;                         ///< for readers
   std::filesystem::path text;                  ///< the file of what it printed
-  std::vector<std::filesystem::path> figures;  ///< the SVG files of its item
+  std::vector<std::filesystem::path> figures;  ///< the SVG files that it wrote
   std::string origin;                          ///< when, with which version and where it was made
+  bool is_kept = false;                        ///< it is among the records, and was not made in this directory
 };
 
-/// The output of a command that is done, or else the one that is kept among the records; nothing if
-/// there is neither.
+/// The output of a command that is done, or of one that has not been run in this directory the same command's output
+/// among the records; nothing if there is neither. Throws Error for a damaged file.
 std::optional<StepOutput> output_of(const NeededRuns& needed, const Item& item, const Step& step);
 
 /// Copies the outputs that are kept (BoxCommand::is_kept) of all commands that are done into items/ID of the directory
-/// of records: what command 1 printed is 1.txt, and 1.json has the command and when and with which version it was run.
+/// of records: what command 1 printed is 1.txt, and 1.json has Step::identity, and when and with which version it was
+/// run.
 /// Returns their number.
 std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& items,
                          const std::filesystem::path& records);

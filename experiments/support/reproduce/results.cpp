@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr char of_all_papers = 'X';  // what the names of items begin with that compare methods of several papers
 constexpr const char* page_title = "The papers' statements, measured";
 
 struct Paper {
@@ -118,18 +119,26 @@ std::string own_words(const std::string& name) {
   return text;
 }
 
-/// What the commands of the item printed and drew; nothing of an item without any. Links begin at the directory `from`.
+/// What the commands of the item printed and drew that is kept with records; nothing of an item without any. Links
+/// begin at the directory `from`.
 std::optional<Finding> outputs_of(const NeededRuns& needed, const Item& item, const fs::path& from) {
   Finding section{.title = item.box.id, .subtitle = item.box.title};
   if (!item.box.shows.empty()) section.notes.push_back("Expected: " + item.box.shows);
-  std::set<std::string> origins;
-  for (const Step& step : item.steps)
-    if (const std::optional<StepOutput> output = output_of(needed, item, step); output && step.command.is_kept)
-      origins.insert(output->origin);
-  if (origins.empty()) return {};
-  add_outputs(section, needed, item, from);
-  section.notes.push_back("Made " + listed(std::vector<std::string>(origins.begin(), origins.end())) + ".");
+  Item kept = item;
+  std::erase_if(kept.steps, [](const Step& step) { return !step.command.is_kept; });
+  add_outputs(section, needed, kept, from);
+  if (section.outputs.empty()) return {};
   return section;
+}
+
+/// The outputs of the items whose names begin with the letter.
+std::vector<Finding> outputs_of(const NeededRuns& needed, const std::vector<Item>& items, char letter,
+                                const fs::path& from) {
+  std::vector<Finding> found;
+  for (const Item& item : items)
+    if (item.box.id.front() == letter)
+      if (std::optional<Finding> outputs = outputs_of(needed, item, from)) found.push_back(std::move(*outputs));
+  return found;
 }
 
 Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& statements) {
@@ -160,7 +169,7 @@ std::string making_of(const std::vector<const RunResult*>& runs) {
     for (const Json& start : starts_of(run->directory)) starts.push_back(start);
   std::vector<Json> here{start_entry("")};
   for (std::vector<Json>* all : {&starts, &here})
-    for (Json& start : *all) start.erase("machine"), start.erase("command");
+    for (Json& start : *all) start = start_without_places(start);
   return (starts.empty() ? "" : "Runs made " + summary_of(starts) + ". ") + "Page made " + summary_of(here) + ".";
 }
 
@@ -242,11 +251,11 @@ Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::pa
                    count(all, Verdict::not_measured)});
     if (!has_runs) continue;
     Finding& section = page.sections.emplace_back(section_on(needed, paper, all));
-    for (const Item& item : items)
-      if (item.box.id.front() == paper.letter)
-        if (std::optional<Finding> outputs = outputs_of(needed, item, from)) section.sections.push_back(*outputs);
+    if (paper.letter != of_all_papers) section.sections = outputs_of(needed, items, paper.letter, from);
   }
   page.tables = {{"", summary}};
+  if (std::vector<Finding> outputs = outputs_of(needed, items, of_all_papers, from); !outputs.empty())
+    page.sections.push_back({.title = "Methods of several papers", .sections = std::move(outputs)});
   page.sections.push_back(making_section(needed, papers));
   return page;
 }
@@ -256,10 +265,10 @@ Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::pa
 void write_results(NeededRuns& needed, const std::vector<Item>& items, const fs::path& file) {
   std::string first_line;
   std::getline(std::ifstream(file), first_line);
-  require(!fs::exists(file) || first_line.starts_with(std::string("# ") + page_title),
+  require(!fs::exists(file) || first_line.starts_with(fmt::format("# {}: tier ", page_title)),
           "--results {}: the file exists and was not written by this command; name another one", file.string());
   const std::string page = contents_of(page_on(needed, items, fs::absolute(file).parent_path()), Format::markdown);
-  require(!needed.read_runs().empty(), "--results: there is no finished run of the tier '{}' in {} or {}",
+  require(!needed.read_runs().empty(), "--results: there is no finished run for a table of the tier '{}' in {} or {}",
           needed.tier(), (needed.places().out / "runs").string(), needed.places().records.string());
   write_file_atomically(file, page);
   fmt::print("results: {}\n", file.string());

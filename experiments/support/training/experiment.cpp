@@ -408,6 +408,7 @@ void ExperimentBase::test(const std::vector<PlannedRun>& plans, bool json, const
   for (std::size_t k = 0; k < plans.size(); ++k) {
     Run run{.row = plans[k].row, .seed = plans[k].seed, .configuration = plans[k].configuration};
     if (keeps) open(run = run_of(plans, k));
+    if (keeps) save_start(run.directory->path(), cli_.command(), device_of(cli_));
     has_begun_ = true;
     results.push_back(result_of(run, plans[k], [&] { return body(k, run); }));
     if (keeps) save_result(results.back());

@@ -270,6 +270,13 @@ Json start_entry(const std::string& command, Device device) {
   return start;
 }
 
+Json start_without_places(const Json& start) {
+  Json kept;
+  for (const char* key : {"started", "version", "commit", "processor", "threads", "gpu"})
+    if (start.contains(key)) kept[key] = start.at(key);
+  return kept;
+}
+
 void save_start(const fs::path& directory, const std::string& command, Device device) {
   const fs::path path = directory / "run.json";
   Json starts = fs::exists(path) ? load_json(path) : Json::array();

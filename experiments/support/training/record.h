@@ -121,6 +121,9 @@ std::string file_checksum(const std::filesystem::path& path);
 /// The time, command, version and machine of this process, and its GPU if `device` is one.
 Json start_entry(const std::string& command, Device device = Device::cpu);
 
+/// A start without the names of machines, directories and files: time, version, processor, threads and GPU.
+Json start_without_places(const Json& start);
+
 /// Adds start_entry() to run.json.
 void save_start(const std::filesystem::path& directory, const std::string& command, Device device = Device::cpu);
 

@@ -9,6 +9,7 @@
 
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/number.h"
+#include "experiments/support/text/vocabulary.h"
 #include "tensor/error.h"
 #include "tensor/support/atomic_file.h"
 
@@ -60,12 +61,7 @@ void save_starts(const RunResult& run, const fs::path& directory) {
   Json starts = Json::array();
   for (const fs::path& place : {run.directory, run.directory.parent_path()})
     if (starts.empty() && fs::exists(place / "run.json"))
-      for (const Json& start : load_json(place / "run.json")) {
-        Json kept;
-        for (const char* key : {"started", "version", "commit", "processor", "threads", "gpu"})
-          if (start.contains(key)) kept[key] = start.at(key);
-        starts.push_back(kept);
-      }
+      for (const Json& start : load_json(place / "run.json")) starts.push_back(start_without_places(start));
   save_json(directory / "run.json", starts);
 }
 
@@ -142,7 +138,7 @@ fs::path shared_file(const fs::path& record, const std::string& name) {
 }
 
 std::string crc_of(const std::string& text) {
-  return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
+  return fmt::format("{:08x}", fovea::checksum_of(std::string_view(text)));
 }
 
 /// Writes the text of a column that records share, if it is not there yet, and returns its name.
@@ -154,24 +150,48 @@ std::string share(const std::string& text, const fs::path& record) {
   return name;
 }
 
-/// A line of a statistics file as a column.
-Json column_of(const Json& line, const std::vector<Json>& columns, const fs::path& record) {
-  if (line.is_number()) return columns.at(line.get<std::size_t>());
+/// A line of a statistics file as a column. `origin`: the file and line, for messages.
+Json column_of(const Json& line, const std::vector<Json>& columns, const fs::path& record, const std::string& origin) {
+  const auto earlier = [&](const Json& number) {
+    require(number.is_number_unsigned() && number < columns.size(), "{}: column {} is none of the {} before", origin,
+            text_of(number), columns.size());
+    return columns[number.get<std::size_t>()];
+  };
+  if (line.is_number()) return earlier(line);
   if (line.is_object()) {
-    Json column = columns.at(line.at("column").get<std::size_t>());
+    Json column = earlier(line.at("column"));
     const Json& plus = line.at("plus");
+    require(plus.size() == column.size(), "{}: {} values to be added to {}", origin, plus.size(), column.size());
     for (std::size_t k = 0; k < column.size(); ++k)
       column[k] = column[k].get<std::int64_t>() + plus.at(k).get<std::int64_t>();
     return column;
   }
   if (!line.is_string()) return line;
-  const fs::path file = shared_file(record, line);
-  require(fs::exists(file), "the column is in {}, which is not there; it belongs to the records", file.string());
+  const std::string name = line;
+  require(hexadecimal<std::uint32_t>(name).has_value(),
+          "{}: the name of a shared column is '{}', expected 8 hex digits", origin, name);
+  const fs::path file = shared_file(record, name);
+  require(fs::exists(file), "{}: needs {}, which is not there; records go together with the directory {} beside them",
+          origin, file.string(), shared_columns);
   LineReader reader(file);
   std::string text;
   reader.next(text);
-  require(crc_of(text) == line.get<std::string>(), "{}: damaged: its checksum is {}", file.string(), crc_of(text));
+  require(crc_of(text) == name, "{}: damaged: its checksum is {}", file.string(), crc_of(text));
   return parse_json(text);
+}
+
+/// The columns in the lines that are left.
+std::vector<Json> read_columns(LineReader& reader, const fs::path& file, std::size_t examples) {
+  std::vector<Json> columns;
+  for (std::string text; reader.next(text);) {
+    const std::string origin = fmt::format("{}:{}", file.string(), reader.number());
+    reading_json(origin, [&] {
+      columns.push_back(column_of(parse_json(text), columns, file.parent_path(), origin));
+      require(columns.back().size() == examples, "{}: {} values for {} examples", origin, columns.back().size(),
+              examples);
+    });
+  }
+  return columns;
 }
 
 }  // namespace
@@ -218,13 +238,7 @@ void load_statistics(TestResult& test, const fs::path& file) {
       kept.push_back(*found);
     }
   });
-  std::vector<Json> columns;
-  while (reader.next(text))
-    reading_json(fmt::format("{}:{}", file.string(), reader.number()), [&] {
-      columns.push_back(column_of(parse_json(text), columns, file.parent_path()));
-      require(columns.back().size() == test.examples.size(), "{}:{}: {} values for {} examples", file.string(),
-              reader.number(), columns.back().size(), test.examples.size());
-    });
+  const std::vector<Json> columns = read_columns(reader, file, test.examples.size());
   std::size_t at = 1;
   for (const TextScore& score : kept) at += score.metric.width;
   require(columns.size() == at || columns.size() == at + 2, "{}: {} columns; expected {}, or two more for the answers",
