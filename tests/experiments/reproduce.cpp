@@ -250,8 +250,8 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_f
   const std::filesystem::path records = folder / "records";
   const std::string page = (folder / "page.md").string();
   auto write = [&](const std::string& file) {
-    return ended("reproduce", {"N-T6", "N-T5", "--tier", "mini", "--records", records.string(), "--out",
-                               (folder / "out").string(), "--results", file});
+    return ended("reproduce", {"N-T6", "N-T5", "N-F3", "X-length", "--tier", "mini", "--records", records.string(),
+                               "--out", (folder / "out").string(), "--results", file});
   };
   const Ended none = write(page);
   BOOST_TEST(none.status == 2);
@@ -285,6 +285,7 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_f
                            "\n| nguyen-table-5 | –", " | 0 of 15 "})
     BOOST_TEST(contains(text, part), part << " is not in\n" << text);
   BOOST_TEST(!contains(text, folder.path.string()));
+  BOOST_TEST(!contains(text, "analyze"));  // of commands only what they have printed
   const std::string own = (folder / "own.md").string();
   std::ofstream(own) << "# Results\n";
   const Ended refused = write(own);

@@ -125,7 +125,7 @@ std::optional<Finding> outputs_of(const NeededRuns& needed, const Item& item, co
   Finding section{.title = item.box.id, .subtitle = item.box.title};
   if (!item.box.shows.empty()) section.notes.push_back("Expected: " + item.box.shows);
   Item kept = item;
-  std::erase_if(kept.steps, [](const Step& step) { return !step.command.is_kept; });
+  std::erase_if(kept.steps, [&](const Step& step) { return !step.command.is_kept || !output_of(needed, item, step); });
   add_outputs(section, needed, kept, from);
   if (section.outputs.empty()) return {};
   return section;
