@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
     changed.identity[part] = "another";
     BOOST_TEST(!output_of(needed, items.front(), changed).has_value(), part);
   }
-  // What has failed in this directory is not shown with an output of another one.
+  // A command that failed in this directory must not seem to have worked because an older output is kept.
   Step failed = items.front().steps.front();
   failed.has_inputs = true;
   std::filesystem::create_directories(items.front().directory);

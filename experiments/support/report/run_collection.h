@@ -65,7 +65,8 @@ std::string summary_of(const std::vector<Json>& starts);
 /// (processor), by 3 commands".
 std::string origin_of(const std::vector<std::filesystem::path>& runs, const std::string& command);
 
-/// What a program printed without its origin, and an SVG file without the description that is its origin.
+/// Removes the lines of origin_of() from a program's output or from the description in an SVG file: they name machines
+/// and directories.
 std::string without_origin(std::string text);
 
 /// The options that differ between the rows: a column for each row, a line for each option. Empty if none differs.

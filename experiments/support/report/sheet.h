@@ -134,7 +134,8 @@ Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs);
 
 /// The sheet as the paper prints it: for each column the paper's numbers beside ours. Rows without any are left out.
 Table sheet_table(const Sheet& sheet, const SheetRuns& runs);
-/// What the paper's setting was, and which data ours are of.
+/// For captions: the setting of the paper's experiment (model, data, decoding), then for each task the data set that
+/// our runs were trained on and the paper's.
 std::string setting_of(const Sheet& sheet, const SheetRuns& runs);
 /// The lines under a table that stands alone: setting_of(), and how to read the seeds and tests.
 std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs);

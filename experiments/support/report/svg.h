@@ -15,7 +15,8 @@ struct Axis {
   std::optional<double> low, high;  ///< empty: from the data, rounded to the next tick
   /// Bounds of what the axis measures, which a range from the data does not pass; bands are cut there.
   std::optional<double> least = {}, most = {};
-  /// Of a horizontal axis of tokens: the labels of 0, 1, 2, ..., which stand upright in place of numbers.
+  /// For a horizontal axis whose values are positions in a text: the token at position 0, 1, 2, ... They are written
+  /// vertically below the axis instead of numbers. Empty: numbers.
   std::vector<std::string> tokens = {};
 
   Axis() = default;

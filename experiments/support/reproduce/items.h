@@ -17,8 +17,8 @@ struct Step {
   BoxCommand command;
   /// Whether its data and trained models are at hand. If not, as where a run has only a reduced record, it is left out.
   bool has_inputs = true;
-  /// What decides its output: the tier, the command with its variables replaced, and the names of the runs that it
-  /// reads.
+  /// An object with the tier, the command after its variables were replaced, and the names of the runs that it reads. A
+  /// kept output is shown only for a command with an equal identity, because any of these changes the output.
   Json identity = {};
 };
 
@@ -46,7 +46,7 @@ void make_runs(const NeededRuns& needed, int jobs);
 /// what an earlier one wrote. Throws Interrupted after Ctrl-C.
 void run_steps(const NeededRuns& needed, const std::vector<Item>& items, int jobs);
 
-/// What a command printed and drew.
+/// The output of a command: the text that it printed, and the SVG files that it wrote.
 struct StepOutput {
   std::string command;                         ///< for readers
   std::filesystem::path text;                  ///< the file of what it printed

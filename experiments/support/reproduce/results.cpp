@@ -119,8 +119,8 @@ std::string own_words(const std::string& name) {
   return text;
 }
 
-/// What the commands of the item printed and drew that is kept with records; nothing of an item without any. Links
-/// begin at the directory `from`.
+/// A section with the texts and figures of the item's commands, those that may be kept with records; empty if there are
+/// none. Links to figures are relative to the directory `from`.
 std::optional<Finding> outputs_of(const NeededRuns& needed, const Item& item, const fs::path& from) {
   Finding section{.title = item.box.id, .subtitle = item.box.title};
   if (!item.box.shows.empty()) section.notes.push_back("Expected: " + item.box.shows);
@@ -131,7 +131,7 @@ std::optional<Finding> outputs_of(const NeededRuns& needed, const Item& item, co
   return section;
 }
 
-/// The outputs of the items whose names begin with the letter.
+/// Such a section for each item whose name begins with the letter.
 std::vector<Finding> outputs_of(const NeededRuns& needed, const std::vector<Item>& items, char letter,
                                 const fs::path& from) {
   std::vector<Finding> found;

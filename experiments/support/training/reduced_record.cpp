@@ -74,7 +74,8 @@ void save_log(const RunResult& run, const fs::path& directory) {
   write_file_atomically(directory / "log.jsonl", kept);
 }
 
-/// What statistics.SET.jsonl.gz has: a head that names the scores, and columns with a value for each example.
+/// The content of statistics.SET.jsonl.gz: a head with the names of the scores and the number of columns that each has,
+/// and the columns, which have a value for each test example.
 struct Statistics {
   Json head;
   std::vector<Json> columns;
@@ -100,7 +101,8 @@ Statistics statistics_of(const TestResult& test) {
   return all;
 }
 
-/// The test with other answers: columns that are the same as without them are the test set's.
+/// The test as if the model had given empty answers. A column that is the same for it depends on the test set alone,
+/// and records of the same test set can share it.
 TestResult with_other_answers(TestResult test) {
   test.known_scores = nullptr;
   for (TestedExample& example : test.examples) {
