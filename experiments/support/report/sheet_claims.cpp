@@ -1,0 +1,161 @@
+// The papers' statements about the numbers of their tables, judged by ours.
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include <fmt/core.h>
+
+#include "experiments/support/metrics/statistics.h"
+#include "experiments/support/report/run_collection.h"
+#include "experiments/support/report/sheet.h"
+#include "experiments/support/report/sheet_numbers.h"
+#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace {
+
+/// A number, or one of the table.
+struct Operand {
+  const Sheet::Row* row = nullptr;
+  const Sheet::Column* column = nullptr;
+  std::string heading = {};
+  double value = std::nan(""), paper = std::nan("");  ///< ours, and the paper's
+};
+
+/// "BLEU[Enc (AW)]", or a number.
+Operand operand_of(const Sheet& sheet, const SheetRuns& runs, const std::string& text) {
+  if (const std::optional<double> value = number<double>(text)) return {.value = *value, .paper = *value};
+  const std::size_t open = text.find('[');
+  require(open != std::string::npos && text.ends_with(']'), "sheet '{}': '{}' is neither a number nor COLUMN[ROW]",
+          sheet.name, text);
+  const std::string heading = text.substr(0, open);
+  const Sheet::Row& row = sheet.row(text.substr(open + 1, text.size() - open - 2));
+  for (const Sheet::Column& column : sheet.columns)
+    if (heading == column.heading || heading == column.task + " " + column.heading)
+      return {&row, &column, heading, mean(our_values(sheet, runs, column, row)), printed(sheet, column, row)};
+  fail("sheet '{}': '{}': there is no column '{}'", sheet.name, text, heading);
+}
+
+struct Sign {
+  std::string text;  ///< empty: there is none
+  std::size_t at = 0;
+};
+
+/// The first sign between spaces behind COLUMN[ROW], whose names may contain signs, with the place of the space before
+/// the sign.
+Sign sign_of(const std::string& claim) {
+  const std::size_t left = claim.find(']');
+  for (std::size_t at = left == std::string::npos ? 0 : left; at < claim.size(); ++at)
+    for (const char* sign : {">=", "<=", ">", "<", "="})
+      if (claim.compare(at, std::string_view(sign).size() + 2, fmt::format(" {} ", sign)) == 0) return {sign, at};
+  return {};
+}
+
+bool holds(double left, const std::string& sign, double right) {
+  const double tolerance = 1e-6 * std::max({1.0, std::abs(left), std::abs(right)});
+  if (sign == ">") return left > right;
+  if (sign == "<") return left < right;
+  if (sign == ">=") return left >= right - tolerance;
+  if (sign == "<=") return left <= right + tolerance;
+  return std::abs(left - right) <= tolerance;
+}
+
+/// "BLEU of 'Yang' is above that of 'Vaswani'".
+std::string words_of(const Operand& left, const std::string& sign, const Operand& right) {
+  const std::string relation = sign == ">"    ? "is above"
+                               : sign == "<"  ? "is below"
+                               : sign == ">=" ? "is at least"
+                               : sign == "<=" ? "is at most"
+                                              : "equals";
+  auto name = [](const Operand& one) {
+    return one.row ? fmt::format("{} of '{}'", one.heading, one.row->name) : fmt::format("{:g}", one.value);
+  };
+  const bool is_same = left.row && right.row && left.heading == right.heading;
+  return fmt::format("{} {} {}", name(left), relation, is_same ? "that of '" + right.row->name + "'" : name(right));
+}
+
+/// The verdict on a difference, of which a claim says that it is positive, or with < negative.
+Verdict verdict_on(const SeededDifference& difference, const std::string& sign) {
+  auto [low, high] = difference.interval();
+  if (sign.starts_with('<')) std::tie(low, high) = std::pair(-high, -low);
+  return low > 0 ? Verdict::holds : high < 0 ? Verdict::fails : Verdict::open;
+}
+
+bool is_speed(const Sheet::Column& column) { return column.metric == "steps/s" || column.metric == "ms/sentence"; }
+
+/// The processors on which the runs of two rows were made, as far as their records name them.
+std::set<std::string> processors(const SheetRuns& runs, const Sheet::Row& left, const Sheet::Row& right,
+                                 const Sheet::Column& column) {
+  std::set<std::string> names;
+  for (const Sheet::Row* row : {&left, &right})
+    for (const RunResult* run : runs_of(runs, row->name, column.task))
+      for (const Json& start : starts_of(run->directory))
+        if (const std::string name = text_at(start, "processor"); !name.empty()) names.insert(name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs) {
+  std::vector<CheckedClaim> checked;
+  std::map<const Sheet::Column*, SeedSpread> spreads;
+  for (const Sheet::Claim& claim : sheet.claims) {
+    const auto [sign, at] = sign_of(claim.text);
+    require(!sign.empty(), "sheet '{}': '{}' has none of the signs >, <, >=, <=, =", sheet.name, claim.text);
+    const Operand left = operand_of(sheet, runs, trimmed(claim.text.substr(0, at)));
+    const Operand right = operand_of(sheet, runs, trimmed(claim.text.substr(at + sign.size() + 2)));
+    CheckedClaim& one = checked.emplace_back(CheckedClaim{.claim = claim, .words = words_of(left, sign, right)});
+    one.decimals = left.column ? left.column->decimals : 2;
+    one.in_paper = left.paper - right.paper;
+    if (std::isnan(left.value) || std::isnan(right.value)) continue;
+    one.holds = holds(left.value, sign, right.value);
+    one.numbers = fmt::format("{:.4g} and {:.4g}", left.value, right.value);
+    one.verdict = *one.holds ? Verdict::holds : Verdict::fails;
+    if (claim.is_required || sign == "=" || !left.column || left.column != right.column) continue;
+    const Sheet::Column& column = *left.column;
+    one.is_across_processors = is_speed(column) && processors(runs, *left.row, *right.row, column).size() > 1;
+    if (one.is_across_processors) {
+      one.verdict = Verdict::open;
+      continue;
+    }
+    if (!spreads.contains(&column)) spreads[&column] = spread_of(sheet, runs, column);
+    one.difference = seeded_difference(seeded_score(sheet, runs, column, *left.row),
+                                       seeded_score(sheet, runs, column, *right.row), spreads[&column]);
+    one.verdict = verdict_on(*one.difference, sign);
+  }
+  return checked;
+}
+
+std::string CheckedClaim::verdict_text() const {
+  const char* text = verdict == Verdict::holds   ? "holds"
+                     : verdict == Verdict::fails ? "does not hold"
+                     : verdict == Verdict::open  ? "cannot tell"
+                                                 : "not measured";
+  if (is_across_processors) return fmt::format("{}: the runs were made on different processors", text);
+  if (!difference) return text;
+  if (difference_text().empty()) return fmt::format("{}: one seed, and no scores of single test examples", text);
+  if (verdict == Verdict::open) {
+    const auto [low, high] = difference->interval();
+    const bool is_outside = in_paper < low || in_paper > high;
+    return fmt::format("{}: a difference below {:.{}f} would not have been seen{}{}", text, difference->visible(),
+                       decimals, is_outside ? "; the paper's lies outside the interval" : "",
+                       difference->covers_seeds ? "" : "; one seed");
+  }
+  return difference->covers_seeds ? text : fmt::format("{}; one seed, and others may say otherwise", text);
+}
+
+std::vector<Cell> CheckedClaim::cells() const {
+  return {words + (claim.is_required ? ", at any size" : ""), Cell::number(in_paper, decimals), numbers,
+          difference_text(), verdict_text()};
+}
+
+std::string CheckedClaim::difference_text() const {
+  const std::string interval = difference ? interval_text(*difference, decimals) : "";
+  return interval.empty() ? "" : fmt::format("{:.{}f} ({})", difference->value, decimals, interval);
+}
+
+}  // namespace fovea

@@ -1,0 +1,31 @@
+/// The numbers of a sheet's table: what our runs have in a column, and what the difference of two rows is judged by.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "experiments/support/metrics/seeded_difference.h"
+#include "experiments/support/report/sheet.h"
+
+namespace fovea {
+
+/// The runs of a row in a task; none if it was not trained.
+const SeedRuns& runs_of(const SheetRuns& all, const std::string& row, const std::string& task);
+
+/// The paper's number in a column; NaN if it gives none.
+double printed(const Sheet& sheet, const Sheet::Column& column, const Sheet::Row& row);
+
+/// Ours in the unit of the column, a value for each run of the row that has one.
+std::vector<double> our_values(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column,
+                               const Sheet::Row& row);
+
+/// our_values(), with the sums over test examples that they are made of if they are scores of the same examples.
+SeededScore seeded_score(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column, const Sheet::Row& row);
+
+/// How much seeds differ in a column: of all runs that are trained alike or, if these do not have the column, of the
+/// sheet's rows.
+SeedSpread spread_of(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column);
+
+/// The 95 % interval, "-1.23 to 0.50"; empty if it is unknown.
+std::string interval_text(const SeededDifference& difference, int decimals);
+
+}  // namespace fovea
