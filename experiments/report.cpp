@@ -132,13 +132,18 @@ void write_index(const fs::path& directory, const std::string& origin) {
   fmt::print("{}\n", (directory / "index.html").string());
 }
 
+/// How to have a damaged run again. A reduced record has neither the options nor the model to continue with.
+std::string remedy_for(const fs::path& run) {
+  return fs::exists(run / "config.json") ? "delete its result.json and continue it with --resume to have it"
+                                         : "a reduced record has to be copied again, with the directory columns";
+}
+
 /// The comparable groups that have a finished run. Names every damaged or failed run on standard error; throws Error if
 /// no other is left.
 std::vector<RunGroup> finished_groups(const LoadedRuns& loaded) {
   std::vector<std::string> lost;
   for (const DamagedRun& run : loaded.damaged)
-    lost.push_back(run.reason +
-                   "; the run is left out; delete its result.json and continue it with --resume to have it");
+    lost.push_back(run.reason + "; the run is left out; " + remedy_for(run.directory));
   for (const RunResult& run : loaded.runs)
     if (!run.failure.empty()) lost.push_back(run.directory.string() + ": " + run.failure);
   std::vector<RunGroup> groups = comparable_groups(loaded.runs);

@@ -227,6 +227,9 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
   const auto& picture = std::get<Picture>(section.figures.front());
   BOOST_TEST(picture.file == "items/Y-F2/widths.svg");
   BOOST_TEST(picture.svg == "<svg>12.5</svg>");
+  section.figures = {Picture{"<svg/>", "items/a [b] (c).svg"}};
+  const std::string markdown = contents_of(section, Format::markdown);
+  BOOST_TEST(contains(markdown, "![items/a \\[b\\] (c).svg](items/a%20[b]%20%28c%29.svg)"), markdown);
 
   for (const char* part : {"tier", "command", "runs"}) {
     Step changed = items.front().steps.front();

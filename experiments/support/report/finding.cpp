@@ -47,6 +47,17 @@ std::string full_title(const Finding& finding) {
   return finding.title + (finding.subtitle.empty() ? "" : ": ") + finding.subtitle;
 }
 
+/// A link that shows the picture. In the name, brackets end a link's text, and blanks and parentheses its target.
+std::string markdown_picture(const std::string& file) {
+  std::string text, target;
+  for (const char c : file) {
+    text += c == '[' || c == ']' ? std::string{'\\', c} : std::string{c};
+    const bool ends_target = c == ' ' || c == '(' || c == ')' || c == '<' || c == '>';
+    target += ends_target ? fmt::format("%{:02X}", c) : std::string{c};
+  }
+  return fmt::format("![{}]({})\n\n", text, target);
+}
+
 /// The finding as text to read, for a terminal or as Markdown, whose headings begin with `level` signs. Figures are
 /// links to their files; a terminal shows none.
 std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
@@ -60,7 +71,7 @@ std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
     if (!note.empty()) text += note + "\n\n";
   for (const Chart& chart : finding.figures)
     if (const auto* picture = std::get_if<Picture>(&chart); picture && is_markdown)
-      text += fmt::format("![{0}]({0})\n\n", picture->file);
+      text += markdown_picture(picture->file);
   for (const Finding::NamedTable& each : finding.tables) {
     text += heading(name_of(finding, each), level + 1);
     text += is_markdown ? each.table.markdown() + "\n" : each.table.text();

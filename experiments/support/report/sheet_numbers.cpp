@@ -9,6 +9,7 @@
 
 #include "experiments/support/metrics/lead.h"
 #include "experiments/support/metrics/statistics.h"
+#include "experiments/support/report/comparison_table.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
