@@ -32,12 +32,13 @@ struct Examples {
   std::vector<double> ease, suits[2];
 };
 
-/// Scores of a system that is better by `level`, trained with each of the seeds.
-SeededScore made_up(const Examples& examples, int system, double level, double between_seeds, int seeds,
-                    SplitMix& random) {
+/// Scores of a system that is better by `level`, trained with seeds that have effects on all systems.
+SeededScore made_up(const Examples& examples, int system, double level, double between_seeds,
+                    const std::vector<double>& effects, SplitMix& random) {
   SeededScore score;
-  for (int s = 0; s < seeds; ++s) {
-    const double of_seed = level + between_seeds * noise(random);
+  for (double effect : effects) {
+    score.seeds.push_back(score.seeds.size() + 1);
+    const double of_seed = level + effect + between_seeds * noise(random);
     std::vector<double> scores;
     for (std::size_t i = 0; i < examples.ease.size(); ++i)
       scores.push_back(of_seed + examples.ease[i] + 0.5 * examples.suits[system][i] + noise(random));
@@ -47,10 +48,14 @@ SeededScore made_up(const Examples& examples, int system, double level, double b
   return score;
 }
 
-/// The fraction of the intervals of made-up differences of 1 that contain 1.
-double coverage(double between_seeds, int seeds) {
+/// Intervals of made-up differences of 1 between two of four systems.
+struct Intervals {
+  double covered = 0;  ///< the fraction that contain 1
+  double width = 0;    ///< mean
+};
+Intervals made_up_intervals(double between_seeds, int seeds, double of_seeds = 0) {
   SplitMix random(21);
-  int covered = 0;
+  Intervals intervals;
   constexpr int trials = 200;
   for (int trial = 0; trial < trials; ++trial) {
     Examples examples;
@@ -58,13 +63,18 @@ double coverage(double between_seeds, int seeds) {
       examples.ease.push_back(3 * noise(random));
       for (std::vector<double>& suits : examples.suits) suits.push_back(noise(random));
     }
+    std::vector<double> effects(std::size_t(seeds), 0);
+    if (of_seeds > 0)
+      for (double& effect : effects) effect = of_seeds * noise(random);
     std::vector<SeededScore> rows;
-    for (int row = 0; row < 4; ++row) rows.push_back(made_up(examples, row % 2, row % 2, between_seeds, seeds, random));
+    for (int row = 0; row < 4; ++row)
+      rows.push_back(made_up(examples, row % 2, row % 2, between_seeds, effects, random));
     const BootstrapOptions options{.resamples = 200, .seed = std::uint64_t(trial)};
     const auto [low, high] = seeded_difference(rows[1], rows[0], seed_spread(rows, options), options).interval();
-    covered += low < 1 && 1 < high;
+    intervals.covered += double(low < 1 && 1 < high) / trials;
+    intervals.width += (high - low) / trials;
   }
-  return double(covered) / trials;
+  return intervals;
 }
 
 }  // namespace
@@ -81,11 +91,33 @@ BOOST_AUTO_TEST_CASE(students_quantiles_are_those_of_tables) {
 
 BOOST_AUTO_TEST_CASE(intervals_of_differences_contain_the_true_one_as_often_as_promised) {
   for (const auto& [between_seeds, seeds] : {std::pair(0.0, 2), {0.0, 1}, {0.5, 2}, {0.2, 3}}) {
-    const double covered = coverage(between_seeds, seeds);
+    const double covered = made_up_intervals(between_seeds, seeds).covered;
     BOOST_TEST(covered > 0.92, fmt::format("{} between {} seeds: {}", between_seeds, seeds, covered));
     BOOST_TEST(covered < 0.99, fmt::format("{} between {} seeds: {}", between_seeds, seeds, covered));
   }
-  BOOST_TEST(coverage(0.5, 1) < 0.7);  // one seed cannot say what another would change
+  BOOST_TEST(made_up_intervals(0.5, 1).covered < 0.7);  // one seed cannot say what another would change
+}
+
+BOOST_AUTO_TEST_CASE(what_a_seed_does_to_all_rows_does_not_widen_the_intervals_of_their_differences) {
+  const Intervals alone = made_up_intervals(0.2, 3), shared = made_up_intervals(0.2, 3, 1.5);
+  BOOST_TEST(shared.covered > 0.92);
+  BOOST_TEST(shared.covered < 0.99);
+  BOOST_TEST(shared.width == alone.width, boost::test_tools::tolerance(0.1));
+
+  // Rows with other seeds have no such luck: the interval covers what any seed does.
+  std::vector<SeededScore> rows;
+  for (double row : {0.0, 3.0, 1.0, 7.0}) rows.push_back({.values = {row, row + 2.1 + 0.1 * row}, .seeds = {1, 2}});
+  const SeedSpread spread = seed_spread(rows);
+  const auto width = [&](const SeededScore& a, const SeededScore& b) {
+    const auto [low, high] = seeded_difference(a, b, spread).interval();
+    return high - low;
+  };
+  const double paired = width(rows[0], rows[1]);
+  BOOST_TEST(paired < 2);
+  rows[1].seeds = {1, 3};
+  BOOST_TEST(width(rows[0], rows[1]) > 4);
+  rows[1].seeds = {};
+  BOOST_TEST(width(rows[0], rows[1]) > 4);
 }
 
 BOOST_AUTO_TEST_CASE(a_visible_difference_is_found_four_times_of_five) {

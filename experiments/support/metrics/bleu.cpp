@@ -39,13 +39,14 @@ void append_row(std::vector<double>& rows, const BleuStatistics& sentence, int o
   }
 }
 
+/// Sums over examples; of several systems they are means, and are rounded.
 BleuStatistics from_row(std::span<const double> row) {
   BleuStatistics sums;
-  sums.hypothesis_length = std::int64_t(row[0]);
-  sums.reference_length = std::int64_t(row[1]);
+  sums.hypothesis_length = std::llround(row[0]);
+  sums.reference_length = std::llround(row[1]);
   for (std::size_t n = 0; 2 * n + 3 < row.size(); ++n) {
-    sums.matches[n] = std::int64_t(row[2 * n + 2]);
-    sums.totals[n] = std::int64_t(row[2 * n + 3]);
+    sums.matches[n] = std::llround(row[2 * n + 2]);
+    sums.totals[n] = std::llround(row[2 * n + 3]);
   }
   return sums;
 }

@@ -4,12 +4,19 @@
 ///   se^2 = B + max(0, s^2 - r) (1 / S_1 + 1 / S_2)        S: numbers of seeds
 ///
 /// B is the variance of the difference in a paired bootstrap over the test examples with the seeds pooled. s^2 is the
-/// variance between the seeds of a row, pooled over all rows, because two seeds say little about it. It has a part r
-/// that comes from the examples and is in B already; r is half the bootstrap variance of the difference between two
-/// seeds of a row. A row whose seeds differ far more than those of the others, as where one of two trainings fails, is
-/// left out of s^2 and r, and has its own s^2. The interval is Student's, with the degrees of freedom of Welch and
-/// Satterthwaite.
+/// variance that seeds cause in one training, pooled over all rows, because two seeds say little about it. It has a
+/// part r that comes from the examples and is in B already: the mean over the resamples of the examples of the same
+/// variance, of the values' deviations from their means.
+///
+/// Trainings with the same seed have much in common, such as the order of the examples. If both rows have the same
+/// seeds, s^2 is what then remains: the residual variance of a table of rows and seeds, after the effects of both. It
+/// is estimated from the rows that have all seeds, and has (R - 1) (S - 1) degrees of freedom. For rows with different
+/// seeds, or with fewer than two such degrees, s^2 is the variance between the seeds of a row.
+///
+/// A row whose seeds differ far more than those of the others, as where one of two trainings fails, is left out of s^2
+/// and r, and has its own s^2. The interval is Student's, with the degrees of freedom of Welch and Satterthwaite.
 #pragma once
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
@@ -23,13 +30,18 @@ struct SeededScore {
   std::vector<double> values;              ///< in the unit of the column
   std::vector<SummedMetric> metrics = {};  ///< what the values are made of; empty for a measurement without examples
   double factor = 1;                       ///< a value is its metric's times this
+  std::vector<std::uint64_t> seeds = {};   ///< one for each value; empty: unknown, and shared with no other row
 };
 
 /// How much the seeds of a row differ, pooled over the rows of a table.
 struct SeedSpread {
-  double variance = 0;                                       ///< s^2
-  double from_examples = 0;                                  ///< r
-  double degrees = 0;                                        ///< of freedom; 0: no row has two seeds
+  struct Part {
+    double variance = 0;       ///< s^2
+    double from_examples = 0;  ///< r
+    double degrees = 0;        ///< of freedom; 0: too few rows and seeds
+  };
+  Part within_rows;                                          ///< between the seeds of a row
+  Part paired;                                               ///< for differences between rows with the same seeds
   double largest = std::numeric_limits<double>::infinity();  ///< a row with a larger variance has its own s^2
 };
 SeedSpread seed_spread(std::span<const SeededScore> rows, const BootstrapOptions& options = {});

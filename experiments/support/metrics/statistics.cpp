@@ -82,8 +82,10 @@ double student_quantile(double probability, double degrees) {
   const double step = std::acos(0.0) / steps;
   std::vector<double> below{0};  // the mass between 0 and the angle, by the midpoint rule
   for (int k = 0; k < steps; ++k) below.push_back(below.back() + std::pow(std::cos((k + 0.5) * step), n - 1));
-  const auto reached = std::lower_bound(below.begin(), below.end(), probability * below.back());
-  return std::sqrt(n) * std::tan(step * double(reached - below.begin()));
+  const double wanted = probability * below.back();
+  const auto above = std::lower_bound(below.begin() + 1, below.end(), wanted);
+  const double part = (wanted - *(above - 1)) / (*above - *(above - 1));
+  return std::sqrt(n) * std::tan(step * (double(above - 1 - below.begin()) + part));
 }
 
 PairedBootstrap paired_bootstrap(std::size_t examples,
@@ -177,10 +179,13 @@ PairedBootstrap paired_bootstrap(const SummedMetric& baseline, const SummedMetri
   return result;
 }
 
-Interval bootstrap_interval(const SummedMetric& metric, const BootstrapOptions& options) {
-  auto sampled = resampled(
+std::vector<double> bootstrap_values(const SummedMetric& metric, const BootstrapOptions& options) {
+  return resampled(
       metric.examples(), [&](auto indices) { return metric.value(indices); }, options);
-  return central_interval(sampled, options.confidence);
+}
+
+Interval bootstrap_interval(const SummedMetric& metric, const BootstrapOptions& options) {
+  return central_interval(bootstrap_values(metric, options), options.confidence);
 }
 
 std::string significance_mark(double p) { return p < 0.01 ? "⇑" : p < 0.05 ? "↑" : ""; }

@@ -88,6 +88,9 @@ SummedMetric pooled(std::span<const SummedMetric> metrics);
 PairedBootstrap paired_bootstrap(const SummedMetric& baseline, const SummedMetric& challenger,
                                  const BootstrapOptions& options = {});
 
+/// The metric on each resample of the examples. The resamples are the same for all metrics of as many examples.
+std::vector<double> bootstrap_values(const SummedMetric& metric, const BootstrapOptions& options = {});
+
 /// Percentile confidence interval of the metric.
 Interval bootstrap_interval(const SummedMetric& metric, const BootstrapOptions& options = {});
 

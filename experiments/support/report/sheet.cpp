@@ -104,7 +104,7 @@ Sheet sheet_of(const Json& json) {
   for (const Json& column : json.at("columns")) {
     sheet.columns.push_back({.heading = column.at("heading"),
                              .task = column.value("task", sheet.tasks.front().name),
-                             .metric = column.at("metric"),
+                             .metric = column.value("metric", ""),
                              .decimals = column.value("decimals", 2),
                              .factor = column.value("factor", 1.0),
                              .trained = {},

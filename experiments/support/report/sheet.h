@@ -5,6 +5,7 @@
 #pragma once
 #include <cmath>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -52,7 +53,7 @@ struct Sheet {
     std::vector<std::string> like;   ///< our runs are of this task if the name of their data contains one of these
   };
   struct Column {
-    std::string heading, task, metric;
+    std::string heading, task, metric;  ///< without a metric the column has the paper's numbers alone
     int decimals = 2;
     double factor = 1;  ///< ours are multiplied by it: 100 for ROUGE in percent
     /// By tier: the value that the plain row must reach; otherwise the sheet is marked untrained.
@@ -103,12 +104,17 @@ FlagValues row_flags(const Sheet& sheet, const Sheet::Row& row, const Sheet::Tas
 /// Runs that differ in the seed alone.
 using SeedRuns = std::vector<const RunResult*>;
 
+/// Rows of any tables that are trained alike, from which the spread between seeds is estimated.
+struct AlikeRuns {
+  std::vector<SeedRuns> rows;
+  mutable std::map<std::pair<std::string, double>, SeedSpread> spreads = {};  ///< by metric and factor, once computed
+};
+
 /// The runs of each (row, task) of a sheet.
 struct SheetRuns : std::map<std::pair<std::string, std::string>, SeedRuns> {
   using map::map;
-  /// By task: the runs of all rows that are trained in this way, in any table. The spread between seeds is estimated
-  /// from them; without any, from the rows of the sheet alone.
-  std::map<std::string, std::vector<SeedRuns>> alike = {};
+  /// By task. Without any that have a column, the spread between its seeds is that of the sheet's rows.
+  std::map<std::string, std::shared_ptr<const AlikeRuns>> alike = {};
 };
 
 /// Finds the row of every run. A run belongs to a row if its configuration agrees, at one of the tiers, with the one
@@ -153,12 +159,18 @@ struct CheckedClaim {
   std::optional<SeededDifference> difference = {};  ///< left minus right; empty: compared number with number
   bool is_across_processors = false;                ///< a speed of runs on different processors, which is not compared
   std::string words = {};                           ///< "BLEU of 'Yang' is above that of 'Vaswani'"
+  std::string metric = {};                          ///< what is compared, of the runs `left` and `right`
+  SeedRuns left = {}, right = {};                   ///< empty for a number
   double in_paper = std::nan("");                   ///< the difference of the paper's numbers; NaN: it has none
   int decimals = 2;
 
   /// A row of a table of statements: words, the paper's difference, our numbers, our difference, verdict.
   std::vector<Cell> cells() const;
-  /// "holds", "cannot tell: a difference below 1.21 would not have been seen"
+  /// Whether two tables state the same about the same runs.
+  bool is_same_comparison(const CheckedClaim& other) const {
+    return !left.empty() && metric == other.metric && left == other.left && right == other.right;
+  }
+  /// "holds", "cannot tell: a difference of 1.21 would have been found four times in five"
   std::string verdict_text() const;
   /// "0.79 (0.12 to 1.46)"; empty without a difference.
   std::string difference_text() const;

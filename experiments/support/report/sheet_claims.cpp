@@ -110,6 +110,8 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     const Operand right = operand_of(sheet, runs, trimmed(claim.text.substr(at + sign.size() + 2)));
     CheckedClaim& one = checked.emplace_back(CheckedClaim{.claim = claim, .words = words_of(left, sign, right)});
     one.decimals = left.column ? left.column->decimals : 2;
+    if (left.column) one.metric = left.column->metric, one.left = runs_of(runs, left.row->name, left.column->task);
+    if (right.column) one.right = runs_of(runs, right.row->name, right.column->task);
     one.in_paper = left.paper - right.paper;
     if (std::isnan(left.value) || std::isnan(right.value)) continue;
     one.holds = holds(left.value, sign, right.value);
@@ -141,8 +143,8 @@ std::string CheckedClaim::verdict_text() const {
   if (verdict == Verdict::open) {
     const auto [low, high] = difference->interval();
     const bool is_outside = in_paper < low || in_paper > high;
-    return fmt::format("{}: a difference below {:.{}f} would not have been seen{}{}", text, difference->visible(),
-                       decimals, is_outside ? "; the paper's lies outside the interval" : "",
+    return fmt::format("{}: a difference of {:.{}f} would have been found four times in five{}{}", text,
+                       difference->visible(), decimals, is_outside ? "; the paper's lies outside the interval" : "",
                        difference->covers_seeds ? "" : "; one seed");
   }
   return difference->covers_seeds ? text : fmt::format("{}; one seed, and others may say otherwise", text);

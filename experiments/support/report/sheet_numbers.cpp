@@ -65,6 +65,8 @@ RunResult lead_of(const RunResult& run, int sentences) {
 /// The values of runs in a column; with the scores that they are made of, if it is a score.
 SeededScore seeded_score(std::vector<double> values, const SeedRuns& runs, const Sheet::Column& column) {
   SeededScore scores{.values = std::move(values), .factor = column.factor};
+  if (scores.values.size() == runs.size())
+    for (const RunResult* run : runs) scores.seeds.push_back(run->seed);
   for (const RunResult* run : runs)
     if (const TextScore* score = run->tests.empty() ? nullptr : score_of(*run, run->tests.front().set, column.metric))
       scores.metrics.push_back(score->metric);
@@ -74,6 +76,21 @@ SeededScore seeded_score(std::vector<double> values, const SeedRuns& runs, const
                            });
   if (!is_one_test) scores.metrics.clear();
   return scores;
+}
+
+/// The spread in a column, computed once.
+const SeedSpread& spread_of(const AlikeRuns& alike, const Sheet::Column& column) {
+  const auto [found, is_new] = alike.spreads.try_emplace({column.metric, column.factor});
+  if (!is_new) return found->second;
+  std::vector<SeededScore> rows;
+  for (const SeedRuns& seeds : alike.rows) {
+    std::vector<double> values;
+    for (const RunResult* run : seeds)
+      if (const double value = measured(*run, column.metric); !std::isnan(value))
+        values.push_back(column.factor * value);
+    rows.push_back(seeded_score(std::move(values), seeds, column));
+  }
+  return found->second = seed_spread(rows);
 }
 
 }  // namespace
@@ -132,21 +149,10 @@ SeededScore seeded_score(const Sheet& sheet, const SheetRuns& runs, const Sheet:
 }
 
 SeedSpread spread_of(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
-  std::vector<SeededScore> rows;
   if (const auto alike = runs.alike.find(column.task); alike != runs.alike.end())
-    for (const SeedRuns& seeds : alike->second) {
-      std::vector<double> values;
-      for (const RunResult* run : seeds)
-        if (const double value = measured(*run, column.metric); !std::isnan(value))
-          values.push_back(column.factor * value);
-      rows.push_back(seeded_score(std::move(values), seeds, column));
-    }
-  const bool have_it =
-      std::any_of(rows.begin(), rows.end(), [](const SeededScore& row) { return row.values.size() > 1; });
-  if (!have_it) {
-    rows.clear();
-    for (const Sheet::Row& row : sheet.rows) rows.push_back(seeded_score(sheet, runs, column, row));
-  }
+    if (const SeedSpread& spread = spread_of(*alike->second, column); spread.within_rows.degrees > 0) return spread;
+  std::vector<SeededScore> rows;
+  for (const Sheet::Row& row : sheet.rows) rows.push_back(seeded_score(sheet, runs, column, row));
   return seed_spread(rows);
 }
 

@@ -61,10 +61,12 @@ class PrintedColumn {
   }
 
   std::vector<std::string> headings() const {
-    const std::string name = (sheet_->tasks.size() > 1 ? column_->task + " " : "") + column_->heading;
+    const bool has_tasks = sheet_->tasks.size() > 1;  // they have the paper's names, so that ours need their own
+    const std::string name = (has_tasks ? column_->task + " " : "") + column_->heading;
+    const std::string our_data = has_tasks ? fmt::format(" ({})", data_of(*runs_, column_->task)) : "";
     std::vector<std::string> all;
     if (column_->is_printed) all.push_back(name + ", paper");
-    if (has_ours_) all.push_back(name + ", ours");
+    if (has_ours_) all.push_back(name + ", ours" + our_data);
     if (spread_) all.insert(all.end(), {"p", "difference"});
     return all;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/core.h>
 
@@ -121,18 +122,16 @@ const Sheet::Row& trained_row(const Sheet& sheet, const Sheet::Row& row) {
 }  // namespace
 
 /// The name is made from everything that decides the run's result.
-std::string NeededRuns::added(RunJob job) {
+std::string NeededRuns::name_of(const RunJob& job) {
   FlagValues sorted = job.flags;
   std::sort(sorted.begin(), sorted.end());
   const bool is_test = job.kind == RunJob::Kind::test;
   const std::string identity = fmt::format("{} {} {}", job.needs, !is_test, flags_text(sorted));
-  const std::string name = fmt::format("{}-{:016x}", job.program, stable_hash(identity));
-  jobs_.try_emplace(name, std::move(job));
-  return name;
+  return fmt::format("{}-{:016x}", job.program, stable_hash(identity));
 }
 
-std::string NeededRuns::name_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed,
-                                Rates rates) {
+RunJob NeededRuns::job_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed,
+                          Rates rates) {
   const Recipe& recipe = sheet.recipe(task);
   const Recipe::Tier& tier = recipe.tiers.at(tier_);
   RunJob job{.program = recipe.program,
@@ -145,10 +144,10 @@ std::string NeededRuns::name_of(const Sheet& sheet, const Sheet::Row& row, const
     constexpr double part_of_training = 0.2;
     job.kind = RunJob::Kind::test;
     job.minutes *= part_of_training;
-    job.needs = name_of(sheet, sheet.row(row.model), task, seed, rates);
+    job.needs = name_of(job_of(sheet, sheet.row(row.model), task, seed, rates));
     job.flags = flag_values(row.flags, tier.variables);
     std::erase_if(job.flags, [](const auto& flag) { return flag.first == "updates"; });
-    return added(std::move(job));
+    return job;
   }
   job.flags = row_flags(sheet, row, task, tier_);
   job.flags.emplace_back("seed", std::to_string(seed));
@@ -156,12 +155,12 @@ std::string NeededRuns::name_of(const Sheet& sheet, const Sheet::Row& row, const
     constexpr double part_of_training = 0.1;
     job.kind = RunJob::Kind::continuation;
     job.minutes *= part_of_training;
-    job.needs = name_of(sheet, sheet.row(row.initial), task, seed, rates);
+    job.needs = name_of(job_of(sheet, sheet.row(row.initial), task, seed, rates));
   } else if (rates == Rates::searched) {
     const std::string rate = search(sheet, row, task).value().chosen;
     if (!rate.empty()) job.flags.emplace_back("rate", rate);
   }
-  return added(std::move(job));
+  return job;
 }
 
 std::vector<std::string> NeededRuns::rates_of(const Sheet& sheet, const Sheet::Row& row,
@@ -172,8 +171,8 @@ std::vector<std::string> NeededRuns::rates_of(const Sheet& sheet, const Sheet::R
   return rates;
 }
 
-std::string NeededRuns::trial_name(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task,
-                                   const std::string& rate) {
+RunJob NeededRuns::trial_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task,
+                            const std::string& rate) const {
   const Recipe::Tier& tier = sheet.recipe(task).tiers.at(tier_);
   constexpr double part_of_training = 0.35;
   RunJob job{.program = sheet.recipe(task).program,
@@ -187,7 +186,7 @@ std::string NeededRuns::trial_name(const Sheet& sheet, const Sheet::Row& row, co
   job.flags = flag_values(flags_text(row_flags(sheet, row, task, tier_)) + " " + tier.search_flags, tier.variables);
   job.flags.emplace_back("seed", std::to_string(tier.seeds.front()));
   if (!rate.empty()) job.flags.emplace_back("rate", rate);
-  return added(std::move(job));
+  return job;
 }
 
 std::optional<NeededRuns::Search> NeededRuns::search(const Sheet& sheet, const Sheet::Row& row,
@@ -195,7 +194,7 @@ std::optional<NeededRuns::Search> NeededRuns::search(const Sheet& sheet, const S
   Search search;
   double best = std::nan("");
   for (const std::string& rate : rates_of(sheet, row, task)) {
-    const RunResult* run = result(trial_name(sheet, row, task, rate));
+    const RunResult* run = result(name_of(trial_of(sheet, row, task, rate)));
     if (!run) return {};
     const double score = run->training && run->failure.empty() ? run->training->best_score : std::nan("");
     search.scores.emplace_back(rate, score);
@@ -209,8 +208,16 @@ std::optional<NeededRuns::Search> NeededRuns::search(const Sheet& sheet, const S
   return search;
 }
 
-void NeededRuns::append(std::vector<std::string>& names, const std::string& name) const {
-  if (const std::string needs = jobs_.at(name).needs; !needs.empty()) append(names, needs);
+void NeededRuns::append(std::vector<std::string>& names, const Sheet& sheet, const Sheet::Row& row,
+                        const Sheet::Task& task, std::uint64_t seed, Rates rates) {
+  if (const std::string& needed = row.model.empty() ? row.initial : row.model; !needed.empty())
+    append(names, sheet, sheet.row(needed), task, seed, rates);
+  append(names, job_of(sheet, row, task, seed, rates));
+}
+
+void NeededRuns::append(std::vector<std::string>& names, RunJob job) {
+  const std::string name = name_of(job);
+  jobs_.try_emplace(name, std::move(job));
   if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
 }
 
@@ -221,9 +228,11 @@ std::vector<std::string> NeededRuns::add(const Box& box) {
       for (const Sheet::Row& row : sheet.rows)
         if (is_trained(sheet, row, task))
           for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
-            append(names, name_of(sheet, row, task, seed));
+            append(names, sheet, row, task, seed, Rates::given);
   for (const BoxCommand& command : box.commands_at(tier_))
-    for (const std::string& run : models_of(command)) append(names, run);
+    for (const std::string& reference : references_of(command.text))
+      if (const std::optional<FirstRun> run = first_run(reference))
+        append(names, run->sheet, run->sheet.row(run->row), run->sheet.tasks.front(), run->seed, Rates::given);
   return names;
 }
 
@@ -235,12 +244,12 @@ std::vector<std::string> NeededRuns::add_search(const Box& box) {
         if (!is_trained(sheet, row, task)) continue;
         const Sheet::Row& trained = trained_row(sheet, row);
         for (const std::string& rate : rates_of(sheet, trained, task))
-          append(names, trial_name(sheet, trained, task, rate));
+          append(names, trial_of(sheet, trained, task, rate));
         const Recipe::Tier& tier = sheet.recipe(task).tiers.at(tier_);
         if (search(sheet, trained, task))
-          for (std::uint64_t seed : tier.seeds) append(names, name_of(sheet, row, task, seed, Rates::searched));
+          for (std::uint64_t seed : tier.seeds) append(names, sheet, row, task, seed, Rates::searched);
         else if (!tier.search_rates.empty())
-          unsearched_[trial_name(sheet, trained, task, "") + row.name] = {tier.seeds.size(), tier.minutes};
+          unsearched_[name_of(trial_of(sheet, trained, task, "")) + row.name] = {tier.seeds.size(), tier.minutes};
       }
   return names;
 }
@@ -258,7 +267,7 @@ bool NeededRuns::is_searched(const Sheet& sheet) {
       if (!is_trained(sheet, row, task)) continue;
       if (!search(sheet, trained_row(sheet, row), task)) return false;
       for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
-        if (!is_finished(name_of(sheet, row, task, seed, Rates::searched))) return false;
+        if (!is_finished(name_of(job_of(sheet, row, task, seed, Rates::searched)))) return false;
     }
   return true;
 }
@@ -266,17 +275,18 @@ bool NeededRuns::is_searched(const Sheet& sheet) {
 std::vector<std::string> NeededRuns::models_of(const BoxCommand& command) {
   std::vector<std::string> names;
   for (const std::string& reference : references_of(command.text))
-    if (const std::optional<std::string> run = first_run(reference)) names.push_back(*run);
+    if (const std::optional<FirstRun> run = first_run(reference)) names.push_back(run->name);
   return names;
 }
 
-std::optional<std::string> NeededRuns::first_run(const std::string& reference) {
+std::optional<NeededRuns::FirstRun> NeededRuns::first_run(const std::string& reference) {
   const std::size_t slash = reference.find('/');
   if (slash == std::string::npos) return {};
-  const Sheet sheet = load_sheet(reference.substr(0, slash));
-  const Sheet::Task& task = sheet.tasks.front();
-  const std::uint64_t seed = sheet.recipe(task).tiers.at(tier_).seeds.front();
-  return name_of(sheet, sheet.row(reference.substr(slash + 1)), task, seed);
+  FirstRun run{.sheet = load_sheet(reference.substr(0, slash)), .row = reference.substr(slash + 1)};
+  const Sheet::Task& task = run.sheet.tasks.front();
+  run.seed = run.sheet.recipe(task).tiers.at(tier_).seeds.front();
+  run.name = name_of(job_of(run.sheet, run.sheet.row(run.row), task, run.seed, Rates::given));
+  return run;
 }
 
 namespace {
@@ -315,8 +325,8 @@ std::vector<std::string> NeededRuns::arguments(const BoxCommand& command, const 
   std::vector<std::string> words = words_of_command(substituted(command.text, variables_of(tier_)));
   for (std::string& word : words)
     for (const std::string& reference : references_of(word)) {
-      const std::optional<std::string> run = first_run(reference);
-      const fs::path path = run                   ? directory(*run)
+      const std::optional<FirstRun> run = first_run(reference);
+      const fs::path path = run                   ? directory(run->name)
                             : reference == "out"  ? box_directory
                             : reference == "data" ? places_.data
                                                   : fs::path();
@@ -334,26 +344,44 @@ const RunResult* NeededRuns::result(const std::string& name) {
   return found == results_.end() ? nullptr : &found->second;
 }
 
+SeedRuns NeededRuns::finished(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, Rates rates) {
+  SeedRuns runs;
+  for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
+    if (const RunResult* run = result(name_of(job_of(sheet, row, task, seed, rates))); run && run->failure.empty())
+      runs.push_back(run);
+  return runs;
+}
+
 SheetRuns NeededRuns::finished(const Sheet& sheet, Rates rates) {
   SheetRuns runs;
   for (const Sheet::Task& task : sheet.tasks) {
     if (!sheet.recipe(task).tiers.contains(tier_)) continue;
-    const Recipe::Tier& tier = sheet.recipe(task).tiers.at(tier_);
-    auto& alike = alike_[tier.flags];
     for (const Sheet::Row& row : sheet.rows) {
       if (!is_trained(sheet, row, task)) continue;
       if (rates == Rates::searched && !search(sheet, trained_row(sheet, row), task)) continue;
-      SeedRuns seeds;
-      for (std::uint64_t seed : tier.seeds)
-        if (const RunResult* run = result(name_of(sheet, row, task, seed, rates)); run && run->failure.empty())
-          seeds.push_back(run);
-      if (seeds.empty()) continue;
-      if (row.model.empty()) alike[name_of(sheet, row, task, tier.seeds.front(), rates)] = seeds;
-      runs[{row.name, task.name}] = std::move(seeds);
+      if (SeedRuns of_row = finished(sheet, row, task, rates); !of_row.empty())
+        runs[{row.name, task.name}] = std::move(of_row);
     }
-    for (const auto& [name, seeds] : alike) runs.alike[task.name].push_back(seeds);
+    runs.alike[task.name] = alike(sheet.recipe(task).tiers.at(tier_).flags);
   }
   return runs;
+}
+
+std::shared_ptr<const AlikeRuns> NeededRuns::alike(const std::string& flags) {
+  if (const auto found = alike_.find(flags); found != alike_.end()) return found->second;
+  const auto all = std::make_shared<AlikeRuns>();
+  std::set<const RunResult*> known;
+  for (const std::string& name : sheet_names()) {
+    const Sheet sheet = load_sheet(name);
+    for (const Sheet::Task& task : sheet.tasks)
+      for (const Sheet::Row& row : sheet.rows) {
+        if (!is_trained(sheet, row, task) || !row.model.empty()) continue;
+        if (sheet.recipe(task).tiers.at(tier_).flags != flags) continue;
+        SeedRuns runs = finished(sheet, row, task, Rates::given);
+        if (!runs.empty() && known.insert(runs.front()).second) all->rows.push_back(std::move(runs));
+      }
+  }
+  return alike_[flags] = all;
 }
 
 std::pair<std::size_t, std::size_t> NeededRuns::complete_rows(const Sheet& sheet) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -107,8 +108,7 @@ class NeededRuns {
   /// The command with its placeholders replaced, split into program and arguments.
   std::vector<std::string> arguments(const BoxCommand& command, const std::filesystem::path& box_directory);
 
-  /// The finished runs of a sheet's rows. They stay valid as long as this object. Runs of the same recipe that earlier
-  /// calls have returned, for any sheet, are in SheetRuns::alike.
+  /// The finished runs of a sheet's rows. They stay valid as long as this object.
   SheetRuns finished(const Sheet& sheet, Rates rates = Rates::given);
 
   /// The result of the search for the learning rate of one row.
@@ -127,28 +127,38 @@ class NeededRuns {
   std::vector<const RunResult*> read_runs() const;
 
  private:
-  std::string name_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed,
-                      Rates rates = Rates::given);
-  std::string trial_name(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, const std::string& rate);
-  /// Adds the job, and returns its name.
-  std::string added(RunJob job);
+  static std::string name_of(const RunJob& job);
+  RunJob job_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed, Rates rates);
+  RunJob trial_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, const std::string& rate) const;
+  /// Adds a job, and its name unless it is there.
+  void append(std::vector<std::string>& names, RunJob job);
+  /// The same for a row's run, behind the one that it needs.
+  void append(std::vector<std::string>& names, const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task,
+              std::uint64_t seed, Rates rates);
   /// The finished run of this name, or nothing.
   const RunResult* result(const std::string& name);
-  /// Adds the name behind that of the run that it needs.
-  void append(std::vector<std::string>& names, const std::string& name) const;
+  SeedRuns finished(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, Rates rates);
+  /// The finished runs that any sheet trains with these flags of a recipe, with given learning rates.
+  std::shared_ptr<const AlikeRuns> alike(const std::string& flags);
   /// The learning rates that are tried for a row, "" first; none for a row that is not searched.
   std::vector<std::string> rates_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) const;
   /// Whether the row is trained for the task at this tier.
   bool is_trained(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) const;
-  /// Adds the first run of a reference SHEET/ROW, and returns its name; empty for other text.
-  std::optional<std::string> first_run(const std::string& reference);
+  /// The first run of a reference SHEET/ROW.
+  struct FirstRun {
+    Sheet sheet;
+    std::string row;
+    std::uint64_t seed = 0;
+    std::string name = {};
+  };
+  /// Empty for other text.
+  std::optional<FirstRun> first_run(const std::string& reference);
 
   std::string tier_;
   Places places_;
   std::map<std::string, RunJob> jobs_;
   std::map<std::string, RunResult> results_;
-  /// By the flags of a recipe, and by the name of the first run: finished runs that differ in the seed alone.
-  std::map<std::string, std::map<std::string, SeedRuns>> alike_;
+  std::map<std::string, std::shared_ptr<const AlikeRuns>> alike_;     ///< by the flags of a recipe
   std::map<std::string, std::pair<std::size_t, double>> unsearched_;  ///< by label: seeds, minutes of one
 };
 

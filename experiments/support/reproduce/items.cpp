@@ -290,6 +290,7 @@ std::string beginning(const fs::path& output, const fs::path& from) {
 
 void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, const fs::path& from) {
   std::set<fs::path> drawn;
+  std::set<std::string> origins;
   for (const Step& step : item.steps) {
     const std::optional<StepOutput> output = output_of(needed, item, step);
     if (!output) {
@@ -298,7 +299,8 @@ void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, c
             fmt::format("$ {}\n{}", command_line(step.call.words), beginning(step.call.output, from)));
       continue;
     }
-    if (output->is_kept) section.notes.push_back(fmt::format("Kept with the records, made {}.", output->origin));
+    if (output->is_kept && origins.insert(output->origin).second)
+      section.notes.push_back(fmt::format("Outputs that are kept with the records, made {}.", output->origin));
     section.outputs.push_back(fmt::format("$ {}\n{}", output->command, beginning(output->text, from)));
     for (const fs::path& file : output->figures) {
       if (!drawn.insert(file).second) continue;

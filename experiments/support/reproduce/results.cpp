@@ -51,6 +51,7 @@ struct Statement {
   std::string table;  ///< "table 1"
   CheckedClaim given;
   std::optional<CheckedClaim> searched;
+  std::string same_as = {};  ///< the table that compares the same runs, and with which the statement is counted
 };
 
 using Statements = std::vector<Statement>;
@@ -68,7 +69,11 @@ Statements statements_of(NeededRuns& needed, const Paper& paper) {
     const std::vector<CheckedClaim> given = check_claims(sheet, needed.finished(sheet)),
                                     searched = check_claims(sheet, searched_runs(needed, sheet));
     for (std::size_t k = 0; k < given.size(); ++k) {
-      statements.push_back({table_of_title(sheet.title), given[k], {}});
+      const auto same = std::find_if(statements.begin(), statements.end(), [&](const Statement& before) {
+        return before.given.is_same_comparison(given[k]);
+      });
+      const std::string same_as = same == statements.end() ? "" : same->table;
+      statements.push_back({table_of_title(sheet.title), given[k], {}, same_as});
       const bool depends_on_rates = !given[k].claim.is_required;
       if (depends_on_rates && searched[k].verdict != Verdict::not_measured) statements.back().searched = searched[k];
     }
@@ -80,7 +85,7 @@ Statements statements_of(NeededRuns& needed, const Paper& paper) {
 /// check our programs, or among the others, which are the paper's.
 std::int64_t count(const Statements& all, Verdict verdict, bool required = false) {
   return std::count_if(all.begin(), all.end(), [&](const Statement& one) {
-    return one.given.claim.is_required == required && one.given.verdict == verdict;
+    return one.given.claim.is_required == required && one.given.verdict == verdict && one.same_as.empty();
   });
 }
 
@@ -95,6 +100,7 @@ Finding::NamedTable statement_table(const Statements& all) {
       if (checked.claim.is_required && checked.verdict == Verdict::holds) return;
       std::vector<Cell> cells = checked.cells();
       cells.insert(cells.begin() + 1, {one.table, rates});
+      if (!one.same_as.empty()) cells.back() = "as in " + one.same_as;
       table.row(std::move(cells));
     };
     add(one.given, "given");
@@ -145,7 +151,9 @@ Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& sta
   Finding section{.title = paper.name(), .notes = {own_words(paper.key)}};
   if (!statements.empty()) section.tables.push_back(statement_table(statements));
   const auto add = [&](const Sheet& sheet, const SheetRuns& runs, const std::string& rates) {
-    if (runs.size() < 2) return;  // nothing to compare
+    // Nothing to compare; or a part of settings that only say something beside each other.
+    const auto [complete, rows] = needed.complete_rows(sheet);
+    if (runs.size() < 2 || (sheet.claims.empty() && complete < rows)) return;
     Finding::NamedTable& table = section.tables.emplace_back(table_of(sheet, runs));
     table.name = sheet.title + rates;
     table.caption = setting_of(sheet, runs);  // how to read it is said once, on top of the page
@@ -210,38 +218,41 @@ Finding making_section(NeededRuns& needed, const std::vector<Paper>& papers) {
 }
 
 constexpr const char* how_to_read =
-    "A statement *holds* if the 95 % interval of the difference lies on its side of 0, *does not hold* if it lies on "
-    "the other, and otherwise we *cannot tell*: then a difference below 2.8 standard errors (more with few seeds) "
-    "would not have been seen by a test at the level of 5 % with a power of 80 %. The squared standard error is the "
-    "sum of two variances: that of a paired bootstrap over the test examples with the seeds pooled, and what seeds "
-    "differ by beyond that, estimated from all rows that are trained alike (but for a row whose seeds differ far more, "
-    "which has its own) and divided by the number of seeds; the interval is Student's, with the degrees of freedom "
-    "that the seeds leave. With one seed the interval is about the test examples alone. Intervals are not corrected "
-    "for the number of statements: of 20 differences that are 0, one will seem not to be. Speeds are updates per "
-    "second of processor time, measured beside other work; the item X-speed of `reproduce` compares them in turns.";
+    "**How to read the tables.** The papers' numbers stand beside ours. Our data and models are smaller, as each table "
+    "says: compare the order of rows and the distances between them, not values. Names of tasks, such as Zh-En, are "
+    "the papers'. Ours are means ± standard deviations over seeds. The *difference* is from the first row, as the 95 % "
+    "interval of what it might be with other test examples and, where rows have several seeds, with other seeds. *p* "
+    "is of a two-sided paired bootstrap over the test examples, with all seeds pooled; it says nothing about other "
+    "seeds, and can be small beside an interval that includes 0. The papers' tests may be others.";
 
-constexpr const char* how_to_read_tables =
-    "Ours are means ± standard deviations over seeds. *p* is of a two-sided paired bootstrap over the test examples "
-    "against the first row, with all seeds pooled; it says nothing about other seeds, and the papers' tests may be "
-    "others. The *difference* is from the first row, as its 95 % interval, which also covers other seeds where rows "
-    "have several.";
+constexpr const char* how_to_read_statements =
+    "**How to read the statements.** What a paper states about its table *holds* here if our interval of the "
+    "difference lies wholly on the stated side of 0, and *does not hold* if it lies wholly on the other. Otherwise we "
+    "*cannot tell*, and the table says how large a true difference would have to be for four of five such experiments "
+    "to find it. Statements that several tables make about the same runs are counted once. Intervals are not corrected "
+    "for their number: of 20 differences that are 0, one will seem not to be.";
+
+constexpr const char* how_intervals_are_made =
+    "**How the intervals are made.** The variance of a difference has two parts: that of the bootstrap over the test "
+    "examples, and what seeds add to it. The second is estimated from all rows of any table that are trained alike "
+    "with the given learning rate, and taken to be the same for all of them but for a row whose seeds differ far more "
+    "(F test, p below .001). Rows with the same seeds are compared seed by seed, so that what a seed does to all rows "
+    "does not count. Numbers without values for single examples, such as speeds, have the second part alone. With one "
+    "seed the interval is about the test examples alone. Speeds are updates per second of processor time beside other "
+    "work, which alone changes them by up to a quarter; `reproduce X-speed` compares methods in turns.";
 
 constexpr const char* how_rates_are_chosen =
-    "Learning rates are *given*, the same for all rows, or *searched*: each row is trained with three rates for a "
+    "**Learning rates** are *given*, the same for all rows, or *searched*: each row is trained with three rates for a "
     "third of the updates and with one seed, the rate with the best score on the development set is chosen, and the "
-    "row is trained with it as long and with as many seeds as before. Tables of a search stand behind those with given "
-    "rates, whose verdicts the summary counts.";
+    "row is trained with it as long and with as many seeds as before. Tables with searched rates stand after those "
+    "with given rates, whose verdicts are counted here:";
 
 Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::path& from) {
   Finding page{.title = page_title, .subtitle = "tier " + needed.tier()};
-  page.notes = {own_words("summary"),
-                "The papers' numbers stand beside ours. Data and sizes are not the papers': compare the order of rows "
-                "and the distances between them, not values.",
-                how_to_read, how_to_read_tables, how_rates_are_chosen};
+  page.notes = {own_words("summary"), how_to_read, how_to_read_statements, how_intervals_are_made,
+                how_rates_are_chosen};
   Table summary({"paper", "hold", "do not hold", "cannot tell", "not measured"});
   const std::vector<Paper> papers = papers_of(items);
-  for (const Paper& paper : papers)  // read all, so that the spread between seeds is that of all runs alike
-    for (const Sheet& sheet : paper.sheets) needed.finished(sheet), needed.finished(sheet, Rates::searched);
   for (const Paper& paper : papers) {
     const Statements all = statements_of(needed, paper);
     const bool has_runs = std::any_of(paper.sheets.begin(), paper.sheets.end(),
