@@ -199,8 +199,11 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
   BOOST_TEST(!output_of(needed, item, item.steps.front()).has_value());
   const std::filesystem::path status = item.directory / "1.json";
   std::filesystem::create_directories(item.directory);
-  std::ofstream(item.directory / "1.txt") << fmt::format(
-      "{}/runs/a written\nwidths: 3.25\n\nRuns made 2026 on a machine\nPrinted 2026 on a machine\n", out.string());
+  std::string lines;
+  for (int k = 1; k <= 60; ++k) lines += fmt::format("line {}\n", k);
+  std::ofstream(item.directory / "1.txt")
+      << fmt::format("{}/runs/a written\nwidths: 3.25\n{}\nRuns made 2026 on a machine\nPrinted 2026 on a machine\n",
+                     out.string(), lines);
   std::ofstream(item.directory / "widths.svg")
       << "<svg>\n<desc>Runs made on a machine\nPrinted on a\nmachine</desc>12.5</svg>";
   std::ofstream(item.directory / "other.svg") << "<svg>a text of the data</svg>";  // not of this command
@@ -223,6 +226,9 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
   BOOST_TEST_REQUIRE(section.outputs.size() == 1u);
   BOOST_TEST(contains(section.outputs.front(), "{out}/runs/a written\nwidths: 3.25\n"), section.outputs.front());
   BOOST_TEST(!contains(section.outputs.front(), "a machine"), section.outputs.front());
+  BOOST_TEST(contains(section.outputs.front(), "\nline 8\n... ("), section.outputs.front());
+  BOOST_TEST(!contains(section.outputs.front(), "\nline 9\n"), section.outputs.front());
+  BOOST_TEST(contains(section.outputs.front(), "\nline 59\nline 60\n"), section.outputs.front());
   BOOST_TEST_REQUIRE(section.figures.size() == 1u);
   const auto& picture = std::get<Picture>(section.figures.front());
   BOOST_TEST(picture.file == "items/Y-F2/widths.svg");

@@ -275,15 +275,22 @@ std::vector<std::string> problems_of(NeededRuns& needed, const Item& item) {
 
 namespace {
 
-/// The first lines of a command's output, and where the others are.
-std::string beginning(const fs::path& output, const fs::path& from) {
-  constexpr std::size_t most_lines = 40;
+/// A command's output; of a long one the first lines and the last, which often are its summary, and where the others
+/// are.
+std::string shortened(const fs::path& output, const fs::path& from) {
+  constexpr std::size_t first = 10, last = 30;
   const std::string text = contents(output);
-  std::size_t at = 0;
-  for (std::size_t line = 0; line < most_lines && at < text.size(); ++line)
-    at = std::min(text.find('\n', at), text.size()) + 1;
-  if (at >= text.size()) return text;
-  return fmt::format("{}... (all lines: {})\n", text.substr(0, at), fs::relative(output, from).string());
+  const std::vector<std::string_view> lines = split_columns(text, '\n');
+  if (lines.size() <= first + last + 1) return text;
+  std::string kept;
+  for (std::size_t k = 0; k < lines.size(); ++k) {
+    if (k == first)
+      kept +=
+          fmt::format("... ({} more lines: {})\n", lines.size() - first - last, fs::relative(output, from).string());
+    if (k < first || k + last >= lines.size()) kept += fmt::format("{}\n", lines[k]);
+  }
+  kept.pop_back();
+  return kept;
 }
 
 }  // namespace
@@ -296,12 +303,12 @@ void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, c
     if (!output) {
       if (step.has_inputs)
         section.outputs.push_back(
-            fmt::format("$ {}\n{}", command_line(step.call.words), beginning(step.call.output, from)));
+            fmt::format("$ {}\n{}", command_line(step.call.words), shortened(step.call.output, from)));
       continue;
     }
     if (output->is_kept && origins.insert(output->origin).second)
       section.notes.push_back(fmt::format("Outputs that are kept with the records, made {}.", output->origin));
-    section.outputs.push_back(fmt::format("$ {}\n{}", output->command, beginning(output->text, from)));
+    section.outputs.push_back(fmt::format("$ {}\n{}", output->command, shortened(output->text, from)));
     for (const fs::path& file : output->figures) {
       if (!drawn.insert(file).second) continue;
       const std::string svg = contents(file);
