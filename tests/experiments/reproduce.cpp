@@ -7,6 +7,7 @@
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/reproduce/boxes.h"
 #include "experiments/support/reproduce/items.h"
+#include "experiments/support/reproduce/rate_search.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/reduced_record.h"
 #include "experiments/version.h"
@@ -345,6 +346,12 @@ BOOST_AUTO_TEST_CASE(a_search_chooses_the_learning_rate_of_each_row_on_the_devel
   BOOST_TEST(chosen("Shaw") == "");
   BOOST_TEST(chosen("Dec(MW)") == "");
   BOOST_TEST(chosen("Yang") == "8e-3");
+  const std::vector<Finding::NamedTable> tables = search_tables(again, sheet);
+  BOOST_TEST_REQUIRE(tables.size() == 1u);
+  const std::string table = tables.front().table.csv();
+  BOOST_TEST(table.starts_with("model,the given rate,2e-3,8e-3\n"), table);
+  BOOST_TEST(contains(table, "\nShaw,100,120,120\n"), table);
+  BOOST_TEST(contains(tables.front().caption, "The best perplexity on the development set"), tables.front().caption);
   // The runs of the chosen rates: two seeds each, and those of the recipe's rate are no others.
   const auto more = std::count_if(all.begin(), all.end(), [&](const std::string& name) {
     return !again.jobs().at(name).is_trial && std::count(given.begin(), given.end(), name) == 0;

@@ -115,7 +115,7 @@ class NeededRuns {
   struct Search {
     std::vector<std::pair<std::string, double>> scores;  ///< by rate, "" for that of the recipe; NaN: it failed
     std::string score;                                   ///< the name of the score on the development set
-    std::string chosen;                                  ///< "" for the rate of the recipe
+    std::string chosen;  ///< "" for the rate of the recipe, which is kept too if all trials failed
   };
   /// Whether all rows of a sheet are searched, and trained with the chosen rates; a training may have failed.
   bool is_searched(const Sheet& sheet);

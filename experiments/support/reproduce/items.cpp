@@ -335,7 +335,7 @@ Finding section_on(NeededRuns& needed, const Item& item, const std::vector<std::
     };
     add(needed.finished(sheet), "");
     if (const SheetRuns runs = searched_runs(needed, sheet); !runs.empty()) add(runs, ", with searched learning rates");
-    if (const auto search = search_table(needed, sheet)) section.tables.push_back(*search);
+    for (Finding::NamedTable& table : search_tables(needed, sheet)) section.tables.push_back(std::move(table));
   }
   add_outputs(section, needed, item, out);
   for (const Step& step : item.steps)

@@ -10,29 +10,33 @@ SheetRuns searched_runs(NeededRuns& needed, const Sheet& sheet) {
   return needed.is_searched(sheet) ? needed.finished(sheet, Rates::searched) : SheetRuns();
 }
 
-std::optional<Finding::NamedTable> search_table(NeededRuns& needed, const Sheet& sheet) {
-  std::optional<Finding::NamedTable> found;
-  for (const Sheet::Task& task : sheet.tasks)
+std::vector<Finding::NamedTable> search_tables(NeededRuns& needed, const Sheet& sheet) {
+  std::vector<Finding::NamedTable> tables;
+  for (const Sheet::Task& task : sheet.tasks) {
+    std::optional<Table> table;
+    std::string score;
     for (const Sheet::Row& row : sheet.rows) {
-      if (row.is_cited) continue;
-      const auto search = needed.search(sheet, row, task);
+      const auto search = row.is_cited ? std::nullopt : needed.search(sheet, row, task);
       if (!search) continue;
-      const auto rate_text = [](const std::string& rate) { return rate.empty() ? "the recipe's rate" : rate; };
+      if (score.empty()) score = search->score;
       std::vector<std::string> headings{"model"};
-      std::vector<Cell> cells{row.name + (sheet.tasks.size() > 1 ? ", " + task.name : "")};
-      for (const auto& [rate, score] : search->scores) {
-        headings.push_back(rate_text(rate));
-        cells.push_back(Cell::number(score, 2).strong(rate == search->chosen && !std::isnan(score)));
+      std::vector<Cell> cells{row.name};
+      for (const auto& [rate, value] : search->scores) {
+        headings.push_back(rate.empty() ? "the given rate" : rate);
+        cells.push_back(Cell::number(value, 2).strong(rate == search->chosen && !std::isnan(value)));
       }
-      if (!found)
-        found = {.name = sheet.title + ": search for learning rates",
-                 .table = Table(headings),
-                 .caption = fmt::format("{} on the development set, of short trainings with one seed ({}). The best "
-                                        "rate of each row is bold.",
-                                        search->score, sheet.recipe(task).tiers.at(needed.tier()).search_flags)};
-      found->table.row(cells);
+      if (!table) table = Table(headings);
+      table->row(cells);
     }
-  return found;
+    if (!table) continue;
+    tables.push_back(
+        {.name = sheet.title + ": search for learning rates" + (sheet.tasks.size() > 1 ? ", " + task.name : ""),
+         .table = *table,
+         .caption = fmt::format("The best {} on the development set of short trainings with one seed and "
+                                "the flags {}. The best of each row is bold, and its rate is chosen.",
+                                score, sheet.recipe(task).tiers.at(needed.tier()).search_flags)});
+  }
+  return tables;
 }
 
 }  // namespace fovea

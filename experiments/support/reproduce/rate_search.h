@@ -1,6 +1,6 @@
 /// Tables of a search for learning rates (NeededRuns::search()).
 #pragma once
-#include <optional>
+#include <vector>
 
 #include "experiments/support/reproduce/boxes.h"
 
@@ -9,8 +9,8 @@ namespace fovea {
 /// The runs with searched learning rates; none unless NeededRuns::is_searched().
 SheetRuns searched_runs(NeededRuns& needed, const Sheet& sheet);
 
-/// The scores on the development set that decided about the learning rates, a row for each row of the sheet; nothing
-/// without a search.
-std::optional<Finding::NamedTable> search_table(NeededRuns& needed, const Sheet& sheet);
+/// For each task the scores on the development set that decided about the learning rates, a row for each row of the
+/// sheet; none without a search.
+std::vector<Finding::NamedTable> search_tables(NeededRuns& needed, const Sheet& sheet);
 
 }  // namespace fovea

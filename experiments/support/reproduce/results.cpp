@@ -165,7 +165,7 @@ Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& sta
     const SheetRuns searched = searched_runs(needed, sheet);
     if (searched.size() < 2) continue;
     add(sheet, searched, ", with searched learning rates");
-    section.tables.push_back(search_table(needed, sheet).value());
+    for (Finding::NamedTable& table : search_tables(needed, sheet)) section.tables.push_back(std::move(table));
   }
   return section;
 }
