@@ -132,10 +132,11 @@ void write_index(const fs::path& directory, const std::string& origin) {
   fmt::print("{}\n", (directory / "index.html").string());
 }
 
-/// How to have a damaged run again. A reduced record has neither the options nor the model to continue with.
+/// How to have a damaged run again. A test of a model, and a reduced record, have nothing to continue with.
 std::string remedy_for(const fs::path& run) {
-  return fs::exists(run / "config.json") ? "delete its result.json and continue it with --resume to have it"
-                                         : "a reduced record has to be copied again, with the directory columns";
+  return fs::exists(run / "config.json")
+             ? "delete its result.json and continue it with --resume to have it"
+             : "make it again; a reduced record has to be copied again, with the directory columns";
 }
 
 /// The comparable groups that have a finished run. Names every damaged or failed run on standard error; throws Error if

@@ -234,9 +234,9 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
   const auto& picture = std::get<Picture>(section.figures.front());
   BOOST_TEST(picture.file == "items/Y-F2/widths.svg");
   BOOST_TEST(picture.svg == "<svg>12.5</svg>");
-  section.figures = {Picture{"<svg/>", "items/a [b] (c).svg"}};
+  section.figures = {Picture{"<svg/>", "items/a [b] (c%20).svg"}};
   const std::string markdown = contents_of(section, Format::markdown);
-  BOOST_TEST(contains(markdown, "![items/a \\[b\\] (c).svg](items/a%20[b]%20%28c%29.svg)"), markdown);
+  BOOST_TEST(contains(markdown, "![items/a \\[b\\] (c%20).svg](items/a%20[b]%20%28c%2520%29.svg)"), markdown);
 
   for (const char* part : {"tier", "command", "runs"}) {
     Step changed = items.front().steps.front();
@@ -372,6 +372,55 @@ BOOST_AUTO_TEST_CASE(a_search_chooses_the_learning_rate_of_each_row_on_the_devel
       save_result({.row = "a", .directory = again.directory(name), .failure = "training diverged"});
     }
   BOOST_TEST(again.is_searched(sheet));
+}
+
+BOOST_AUTO_TEST_CASE(a_search_whose_trials_all_failed_keeps_the_given_rate_and_says_so) {
+  Folder folder;
+  NeededRuns needed("mini", {.out = folder.path});
+  const Box box = chosen_boxes({"N-T6"}).front();
+  const Sheet& sheet = box.sheets.front();
+  for (const std::string& name : needed.add_search(box)) {
+    std::filesystem::create_directories(needed.directory(name));
+    save_result({.row = "a", .directory = needed.directory(name), .failure = "training diverged"});
+  }
+  NeededRuns again("mini", {.out = folder.path});
+  const std::optional<NeededRuns::Search> search = again.search(sheet, sheet.row("Shaw"), sheet.tasks.front());
+  BOOST_TEST_REQUIRE(search.has_value());
+  BOOST_TEST(search->chosen == "");
+  const std::vector<Finding::NamedTable> tables = search_tables(again, sheet);
+  BOOST_TEST(contains(tables.at(0).table.csv(), "\nShaw,failed,failed,failed\n"), tables.at(0).table.csv());
+  BOOST_TEST(contains(tables.at(0).caption, "The best score on the development set"), tables.at(0).caption);
+}
+
+BOOST_AUTO_TEST_CASE(runs_of_other_sheets_that_are_trained_alike_are_in_the_spread) {
+  Folder folder;
+  NeededRuns needed("mini", {.out = folder.path});
+  const Box box = chosen_boxes({"N-T1"}).front(), other = chosen_boxes({"F-T3"}).front();
+  const auto made = [&](const Box& of) {
+    for (const std::string& name : needed.add(of)) {
+      std::filesystem::create_directories(needed.directory(name));
+      save_result({.row = "a", .directory = needed.directory(name)});
+    }
+  };
+  const auto rows_alike = [&] {
+    NeededRuns fresh("mini", {.out = folder.path});
+    return fresh.finished(box.sheets.front()).alike.at("En-De")->rows.size();
+  };
+  made(box);
+  const std::size_t alone = rows_alike();
+  BOOST_TEST(alone == box.sheets.front().rows.size());
+  made(other);
+  BOOST_TEST(rows_alike() > alone);
+}
+
+BOOST_AUTO_TEST_CASE(every_record_of_the_project_belongs_to_an_item) {
+  Folder folder;
+  NeededRuns needed("mini", {.out = folder.path, .records = records_directory()});
+  std::set<std::string> known{"columns", "items"};
+  for (const Box& box : load_boxes())
+    for (const Texts& names : {needed.add(box), needed.add_search(box)}) known.insert(names.begin(), names.end());
+  for (const auto& entry : std::filesystem::directory_iterator(records_directory()))
+    BOOST_TEST(known.contains(entry.path().filename().string()), entry.path() << " is not read by anything");
 }
 
 BOOST_AUTO_TEST_CASE(flags_that_exclude_each_other_are_refused) {

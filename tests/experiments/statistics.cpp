@@ -118,6 +118,40 @@ BOOST_AUTO_TEST_CASE(what_a_seed_does_to_all_rows_does_not_widen_the_intervals_o
   BOOST_TEST(width(rows[0], rows[1]) > 4);
   rows[1].seeds = {};
   BOOST_TEST(width(rows[0], rows[1]) > 4);
+
+  // A row that differs far more has its own variance, and leaves the pairs of the others as they were.
+  rows[1].seeds = {1, 2};
+  rows.push_back({.values = {5, 90}, .seeds = {1, 2}});
+  const SeedSpread with_outlier = seed_spread(rows);
+  BOOST_TEST(with_outlier.paired.variance == spread.paired.variance);
+  const auto [low, high] = seeded_difference(rows[0], rows[4], with_outlier).interval();
+  BOOST_TEST(high - low > 100);
+}
+
+BOOST_AUTO_TEST_CASE(the_part_of_the_examples_is_taken_from_the_seeds_only_where_it_is_added) {
+  // Two rows whose seeds differ by chance alone: all that they vary by comes from the examples.
+  SplitMix random(3);
+  std::vector<SeededScore> rows;
+  for (int row = 0; row < 60; ++row) {
+    SeededScore score;
+    for (int seed = 1; seed <= 2; ++seed) {
+      std::vector<double> scores;
+      for (int i = 0; i < 400; ++i) scores.push_back(noise(random));
+      score.metrics.push_back(mean_metric(std::move(scores)));
+      score.values.push_back(score.metrics.back().value());
+      score.seeds.push_back(static_cast<std::uint64_t>(seed));
+    }
+    rows.push_back(std::move(score));
+  }
+  const SeedSpread spread = seed_spread(rows);
+  for (const SeedSpread::Part& part : {spread.paired, spread.within_rows}) {
+    BOOST_TEST(part.from_examples == 1.0 / 400, boost::test_tools::tolerance(0.1));
+    BOOST_TEST(part.variance == 1.0 / 400, boost::test_tools::tolerance(0.4));
+  }
+  SeededScore without = rows[0];
+  without.metrics.clear();
+  const double error = seeded_difference(without, rows[1], spread).standard_error;
+  BOOST_TEST(error * error == spread.paired.variance, boost::test_tools::tolerance(1e-9));  // s^2 (1 / 2 + 1 / 2)
 }
 
 BOOST_AUTO_TEST_CASE(a_visible_difference_is_found_four_times_of_five) {

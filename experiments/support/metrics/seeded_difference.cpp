@@ -69,7 +69,9 @@ SeedSpread::Part part_of(const ResampledRows& rows, double degrees, double (*var
   Values values;
   for (const ResampledRow& row : rows) values.push_back(row.score->values);
   SeedSpread::Part part{.variance = variance(values), .from_examples = 0, .degrees = degrees};
-  const std::size_t resamples = rows.front().deviations.empty() ? 0 : rows.front().deviations.front().size();
+  std::size_t resamples = 0;
+  for (const ResampledRow& row : rows)
+    if (!row.deviations.empty()) resamples = row.deviations.front().size();
   for (std::size_t b = 0; b < resamples; ++b) {
     for (std::size_t r = 0; r < rows.size(); ++r)
       for (std::size_t s = 0; s < values[r].size(); ++s)
@@ -124,14 +126,16 @@ struct SeedPart {
   double degrees;
 };
 
-SeedPart seed_part(const SeededScore& left, const SeededScore& right, const SeedSpread& spread) {
+/// `has_examples`: the difference has a part that comes from the examples, and it is added elsewhere.
+SeedPart seed_part(const SeededScore& left, const SeededScore& right, const SeedSpread& spread, bool has_examples) {
   const bool is_paired = left.seeds == right.seeds && !left.seeds.empty() && spread.paired.degrees >= 2;
   const SeedSpread::Part& common = is_paired ? spread.paired : spread.within_rows;
   const auto is_outlier = [&](const SeededScore& row) {
     return row.values.size() > 1 && variance_of(row) > spread.largest;
   };
   const auto of_row = [&](const SeededScore& row, const SeedSpread::Part& part) {
-    const double seeds = double(row.values.size()), excess = part.variance - part.from_examples;
+    const double seeds = double(row.values.size());
+    const double excess = part.variance - (has_examples ? part.from_examples : 0);
     return SeedPart{std::max(0.0, excess) / seeds, part.variance / seeds, part.degrees};
   };
   if (!is_outlier(left) && !is_outlier(right)) {
@@ -189,7 +193,7 @@ SeededDifference seeded_difference(const SeededScore& left, const SeededScore& r
                                             : std::nan("");
   }
   if (difference.covers_seeds) {
-    const SeedPart seeds = seed_part(left, right, spread);
+    const SeedPart seeds = seed_part(left, right, spread, has_examples);
     variance += seeds.added;
     // The number of examples is large: only the seeds' part of the variance is uncertain.
     difference.degrees = std::max(seeds.degrees, square(variance) / seeds.uncertain);

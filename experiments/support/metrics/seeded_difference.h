@@ -10,11 +10,12 @@
 ///
 /// Trainings with the same seed have much in common, such as the order of the examples. If both rows have the same
 /// seeds, s^2 is what then remains: the residual variance of a table of rows and seeds, after the effects of both. It
-/// is estimated from the rows that have all seeds, and has (R - 1) (S - 1) degrees of freedom. For rows with different
-/// seeds, or with fewer than two such degrees, s^2 is the variance between the seeds of a row.
+/// is estimated from the rows with the same seeds as the row that has most, and has (R - 1) (S - 1) degrees of freedom.
+/// For rows with different seeds, or with fewer than two such degrees, s^2 is the variance between the seeds of a row.
 ///
 /// A row whose seeds differ far more than those of the others, as where one of two trainings fails, is left out of s^2
-/// and r, and has its own s^2. The interval is Student's, with the degrees of freedom of Welch and Satterthwaite.
+/// and r, and has its own s^2; two such rows can hide each other. The interval is Student's, with the degrees of
+/// freedom of Welch and Satterthwaite, but not fewer than the seeds' part has.
 #pragma once
 #include <cstdint>
 #include <limits>

@@ -47,13 +47,13 @@ std::string full_title(const Finding& finding) {
   return finding.title + (finding.subtitle.empty() ? "" : ": ") + finding.subtitle;
 }
 
-/// A link that shows the picture. In the name, brackets end a link's text, and blanks and parentheses its target.
+/// A link that shows the picture. Signs of the name that mean something in a link are escaped.
 std::string markdown_picture(const std::string& file) {
+  constexpr std::string_view in_text = "[]\\*_`<", in_target = " ()<>%#?\\";
   std::string text, target;
   for (const char c : file) {
-    text += c == '[' || c == ']' ? std::string{'\\', c} : std::string{c};
-    const bool ends_target = c == ' ' || c == '(' || c == ')' || c == '<' || c == '>';
-    target += ends_target ? fmt::format("%{:02X}", c) : std::string{c};
+    text += in_text.find(c) != in_text.npos ? std::string{'\\', c} : std::string{c};
+    target += in_target.find(c) != in_target.npos ? fmt::format("%{:02X}", c) : std::string{c};
   }
   return fmt::format("![{}]({})\n\n", text, target);
 }

@@ -152,23 +152,31 @@ enum class Verdict { holds, fails, open, not_measured };
 
 /// A claim with its outcome; `holds` is empty if a number is missing.
 struct CheckedClaim {
+  /// One side of it: our mean of a metric over runs, or a constant. NaN, which equals nothing: not measured.
+  struct Side {
+    std::string metric = {};
+    SeedRuns runs = {};
+    double value = std::nan("");
+    bool operator==(const Side&) const = default;
+  };
   Sheet::Claim claim;
   std::optional<bool> holds = {};  ///< by the numbers alone
   std::string numbers = {};        ///< "31.2 and 30.41"
   Verdict verdict = Verdict::not_measured;
   std::optional<SeededDifference> difference = {};  ///< left minus right; empty: compared number with number
-  bool is_across_processors = false;                ///< a speed of runs on different processors, which is not compared
+  bool is_speed = false;                            ///< which other work changes, so that it is not judged
   std::string words = {};                           ///< "BLEU of 'Yang' is above that of 'Vaswani'"
-  std::string metric = {};                          ///< what is compared, of the runs `left` and `right`
-  SeedRuns left = {}, right = {};                   ///< empty for a number
-  double in_paper = std::nan("");                   ///< the difference of the paper's numbers; NaN: it has none
+  std::string sign = {};                            ///< "<"
+  Side left = {}, right = {};
+  double in_paper = std::nan("");  ///< the difference of the paper's numbers; NaN: it has none
   int decimals = 2;
 
   /// A row of a table of statements: words, the paper's difference, our numbers, our difference, verdict.
   std::vector<Cell> cells() const;
   /// Whether two tables state the same about the same runs.
   bool is_same_comparison(const CheckedClaim& other) const {
-    return !left.empty() && metric == other.metric && left == other.left && right == other.right;
+    return claim.is_required == other.claim.is_required && sign == other.sign && left == other.left &&
+           right == other.right;
   }
   /// "holds", "cannot tell: a difference of 1.21 would have been found four times in five"
   std::string verdict_text() const;

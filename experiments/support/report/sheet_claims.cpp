@@ -1,13 +1,11 @@
 // The papers' statements about the numbers of their tables, judged by ours.
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <tuple>
 
 #include <fmt/core.h>
 
 #include "experiments/support/metrics/statistics.h"
-#include "experiments/support/report/run_collection.h"
 #include "experiments/support/report/sheet.h"
 #include "experiments/support/report/sheet_numbers.h"
 #include "experiments/support/text/number.h"
@@ -87,15 +85,9 @@ Verdict verdict_on(const SeededDifference& difference, const std::string& sign) 
 
 bool is_speed(const Sheet::Column& column) { return column.metric == "steps/s" || column.metric == "ms/sentence"; }
 
-/// The processors on which the runs of two rows were made, as far as their records name them.
-std::set<std::string> processors(const SheetRuns& runs, const Sheet::Row& left, const Sheet::Row& right,
-                                 const Sheet::Column& column) {
-  std::set<std::string> names;
-  for (const Sheet::Row* row : {&left, &right})
-    for (const RunResult* run : runs_of(runs, row->name, column.task))
-      for (const Json& start : starts_of(run->directory))
-        if (const std::string name = text_at(start, "processor"); !name.empty()) names.insert(name);
-  return names;
+CheckedClaim::Side side_of(const SheetRuns& runs, const Operand& one) {
+  if (!one.column) return {.value = one.value};
+  return {metric_of(*one.column, *one.row), runs_of(runs, one.row->name, one.column->task), one.value};
 }
 
 }  // namespace
@@ -110,8 +102,9 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     const Operand right = operand_of(sheet, runs, trimmed(claim.text.substr(at + sign.size() + 2)));
     CheckedClaim& one = checked.emplace_back(CheckedClaim{.claim = claim, .words = words_of(left, sign, right)});
     one.decimals = left.column ? left.column->decimals : 2;
-    if (left.column) one.metric = left.column->metric, one.left = runs_of(runs, left.row->name, left.column->task);
-    if (right.column) one.right = runs_of(runs, right.row->name, right.column->task);
+    one.sign = sign;
+    one.left = side_of(runs, left);
+    one.right = side_of(runs, right);
     one.in_paper = left.paper - right.paper;
     if (std::isnan(left.value) || std::isnan(right.value)) continue;
     one.holds = holds(left.value, sign, right.value);
@@ -119,8 +112,8 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     one.verdict = *one.holds ? Verdict::holds : Verdict::fails;
     if (claim.is_required || sign == "=" || !left.column || left.column != right.column) continue;
     const Sheet::Column& column = *left.column;
-    one.is_across_processors = is_speed(column) && processors(runs, *left.row, *right.row, column).size() > 1;
-    if (one.is_across_processors) {
+    one.is_speed = is_speed(column);
+    if (one.is_speed) {
       one.verdict = Verdict::open;
       continue;
     }
@@ -137,9 +130,10 @@ std::string CheckedClaim::verdict_text() const {
                      : verdict == Verdict::fails ? "does not hold"
                      : verdict == Verdict::open  ? "cannot tell"
                                                  : "not measured";
-  if (is_across_processors) return fmt::format("{}: the runs were made on different processors", text);
+  if (is_speed) return fmt::format("{}: other work changes speeds; `reproduce X-speed` compares them in turns", text);
   if (!difference) return text;
-  if (difference_text().empty()) return fmt::format("{}: one seed, and no scores of single test examples", text);
+  if (difference_text().empty())
+    return fmt::format("{}: that needs a second seed, or scores of the same test examples", text);
   if (verdict == Verdict::open) {
     const auto [low, high] = difference->interval();
     const bool is_outside = in_paper < low || in_paper > high;

@@ -127,10 +127,17 @@ double printed(const Sheet& sheet, const Sheet::Column& column, const Sheet::Row
   return has_one ? row.printed[static_cast<std::size_t>(place)] : std::nan("");
 }
 
+std::string metric_of(const Sheet::Column& column, const Sheet::Row& row) {
+  constexpr std::string_view placeholder = "$part";
+  std::string metric = column.metric;
+  if (const std::size_t at = metric.find(placeholder); at != std::string::npos)
+    metric.replace(at, placeholder.size(), row.part);
+  return metric;
+}
+
 std::vector<double> our_values(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column,
                                const Sheet::Row& row) {
-  std::string metric = column.metric;
-  if (const std::size_t at = metric.find("$part"); at != std::string::npos) metric.replace(at, 5, row.part);
+  const std::string metric = metric_of(column, row);
   std::vector<double> values;
   auto add = [&](const RunResult& run) {
     const double value = measured(run, metric);

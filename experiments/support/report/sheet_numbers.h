@@ -11,6 +11,9 @@ namespace fovea {
 /// The runs of a row in a task; none if it was not trained.
 const SeedRuns& runs_of(const SheetRuns& all, const std::string& row, const std::string& task);
 
+/// The metric of a column in a row, whose part takes the place of $part.
+std::string metric_of(const Sheet::Column& column, const Sheet::Row& row);
+
 /// The paper's number in a column; NaN if it gives none.
 double printed(const Sheet& sheet, const Sheet::Column& column, const Sheet::Row& row);
 

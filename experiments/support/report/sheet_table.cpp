@@ -67,7 +67,8 @@ class PrintedColumn {
     std::vector<std::string> all;
     if (column_->is_printed) all.push_back(name + ", paper");
     if (has_ours_) all.push_back(name + ", ours" + our_data);
-    if (spread_) all.insert(all.end(), {"p", "difference"});
+    const std::string of_task = has_tasks ? column_->task + " " : "";
+    if (spread_) all.insert(all.end(), {of_task + "p", of_task + "difference"});
     return all;
   }
 
@@ -167,7 +168,7 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
   return caption + fmt::format(
                        " p: against '{}', two-sided paired bootstrap over the test examples, all seeds pooled, which "
                        "says nothing about other seeds; the papers' tests may be others. Difference: from the same "
-                       "row, the 95 % interval, which also covers other seeds where rows have several.",
+                       "row, the 95 % interval, which also covers other seeds if any row has several.",
                        sheet.rows.front().name);
 }
 

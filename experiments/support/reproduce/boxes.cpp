@@ -197,9 +197,9 @@ std::optional<NeededRuns::Search> NeededRuns::search(const Sheet& sheet, const S
     const RunResult* run = result(name_of(trial_of(sheet, row, task, rate)));
     if (!run) return {};
     const double score = run->training && run->failure.empty() ? run->training->best_score : std::nan("");
+    if (run->training) search.score = run->training->score_name;
     search.scores.emplace_back(rate, score);
     if (std::isnan(score)) continue;
-    search.score = run->training->score_name;
     if (!std::isnan(best) && (run->training->higher_is_better ? score <= best : score >= best)) continue;
     best = score;
     search.chosen = rate;

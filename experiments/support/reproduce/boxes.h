@@ -109,6 +109,7 @@ class NeededRuns {
   std::vector<std::string> arguments(const BoxCommand& command, const std::filesystem::path& box_directory);
 
   /// The finished runs of a sheet's rows. They stay valid as long as this object.
+  /// Those that are trained alike are looked for once: runs that end later are not among them.
   SheetRuns finished(const Sheet& sheet, Rates rates = Rates::given);
 
   /// The result of the search for the learning rate of one row.

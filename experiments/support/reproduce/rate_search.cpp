@@ -23,7 +23,7 @@ std::vector<Finding::NamedTable> search_tables(NeededRuns& needed, const Sheet& 
       std::vector<Cell> cells{row.name};
       for (const auto& [rate, value] : search->scores) {
         headings.push_back(rate.empty() ? "the given rate" : rate);
-        cells.push_back(Cell::number(value, 2).strong(rate == search->chosen && !std::isnan(value)));
+        cells.push_back(std::isnan(value) ? Cell("failed") : Cell::number(value, 2).strong(rate == search->chosen));
       }
       if (!table) table = Table(headings);
       table->row(cells);
@@ -32,9 +32,10 @@ std::vector<Finding::NamedTable> search_tables(NeededRuns& needed, const Sheet& 
     tables.push_back(
         {.name = sheet.title + ": search for learning rates" + (sheet.tasks.size() > 1 ? ", " + task.name : ""),
          .table = *table,
-         .caption = fmt::format("The best {} on the development set of short trainings with one seed and "
-                                "the flags {}. The best of each row is bold, and its rate is chosen.",
-                                score, sheet.recipe(task).tiers.at(needed.tier()).search_flags)});
+         .caption = fmt::format(
+             "The best {} on the development set of short trainings with one seed and "
+             "the flags {}. The best of each row is bold, and its rate is chosen; the given one if all failed.",
+             score.empty() ? "score" : score, sheet.recipe(task).tiers.at(needed.tier()).search_flags)});
   }
   return tables;
 }

@@ -221,25 +221,27 @@ constexpr const char* how_to_read =
     "**How to read the tables.** The papers' numbers stand beside ours. Our data and models are smaller, as each table "
     "says: compare the order of rows and the distances between them, not values. Names of tasks, such as Zh-En, are "
     "the papers'. Ours are means ± standard deviations over seeds. The *difference* is from the first row, as the 95 % "
-    "interval of what it might be with other test examples and, where rows have several seeds, with other seeds. *p* "
-    "is of a two-sided paired bootstrap over the test examples, with all seeds pooled; it says nothing about other "
-    "seeds, and can be small beside an interval that includes 0. The papers' tests may be others.";
+    "interval of what it might be with other test examples and other seeds. *p* is of a two-sided paired bootstrap "
+    "over the test examples, with all seeds pooled; it says nothing about other seeds, and can be small beside an "
+    "interval that includes 0. The papers' tests may be others.";
 
 constexpr const char* how_to_read_statements =
-    "**How to read the statements.** What a paper states about its table *holds* here if our interval of the "
-    "difference lies wholly on the stated side of 0, and *does not hold* if it lies wholly on the other. Otherwise we "
-    "*cannot tell*, and the table says how large a true difference would have to be for four of five such experiments "
-    "to find it. Statements that several tables make about the same runs are counted once. Intervals are not corrected "
-    "for their number: of 20 differences that are 0, one will seem not to be.";
+    "**How to read the statements.** That one row of a paper's table is above another *holds* here if our interval of "
+    "the difference lies wholly on the stated side of 0, and *does not hold* if it lies wholly on the other. Otherwise "
+    "we *cannot tell*, and the table says how large a true difference would have to be for four of five such "
+    "experiments to find it. Statements that several tables make about the same runs are counted once. Intervals are "
+    "not corrected for their number: of 20 differences that are 0, one will seem not to be. Speeds are per second of "
+    "processor time, but other work alone changes them by up to a quarter: they are not judged, and "
+    "`reproduce X-speed` compares methods in turns.";
 
 constexpr const char* how_intervals_are_made =
     "**How the intervals are made.** The variance of a difference has two parts: that of the bootstrap over the test "
     "examples, and what seeds add to it. The second is estimated from all rows of any table that are trained alike "
-    "with the given learning rate, and taken to be the same for all of them but for a row whose seeds differ far more "
-    "(F test, p below .001). Rows with the same seeds are compared seed by seed, so that what a seed does to all rows "
-    "does not count. Numbers without values for single examples, such as speeds, have the second part alone. With one "
-    "seed the interval is about the test examples alone. Speeds are updates per second of processor time beside other "
-    "work, which alone changes them by up to a quarter; `reproduce X-speed` compares methods in turns.";
+    "with the given learning rate, and taken to be the same for all of them, also for those with one seed; but a row "
+    "whose seeds differ far more has its own (an F test, at .001 for rows of two seeds). Where enough rows have the "
+    "same seeds they are compared seed by seed, so that what a seed does to all rows does not count. Numbers without "
+    "values for single examples have the second part alone. If no row that is trained alike has a second seed, the "
+    "interval is about the test examples alone, and the verdict says so.";
 
 constexpr const char* how_rates_are_chosen =
     "**Learning rates** are *given*, the same for all rows, or *searched*: each row is trained with three rates for a "
@@ -261,8 +263,9 @@ Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::pa
       summary.row({paper.name(), count(all, Verdict::holds), count(all, Verdict::fails), count(all, Verdict::open),
                    count(all, Verdict::not_measured)});
     if (!has_runs) continue;
-    Finding& section = page.sections.emplace_back(section_on(needed, paper, all));
+    Finding section = section_on(needed, paper, all);
     if (paper.letter != of_all_papers) section.sections = outputs_of(needed, items, paper.letter, from);
+    if (!section.tables.empty() || !section.sections.empty()) page.sections.push_back(std::move(section));
   }
   page.tables = {{"", summary}};
   if (std::vector<Finding> outputs = outputs_of(needed, items, of_all_papers, from); !outputs.empty())
