@@ -38,7 +38,7 @@ void print_sheets() {
   Table table({"sheet", "item", "table"});
   for (const std::string& name : sheet_names()) {
     const Sheet sheet = load_sheet(name);
-    table.row({name, sheet.box, sheet.title});
+    table.row({name, sheet.item, sheet.title});
   }
   fmt::print("{}", table.text());
 }

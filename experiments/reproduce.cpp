@@ -9,7 +9,7 @@
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/report/program_options.h"
 #include "experiments/support/report/run_collection.h"
-#include "experiments/support/reproduce/items.h"
+#include "experiments/support/reproduce/planned_items.h"
 #include "experiments/support/reproduce/results.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/reduced_record.h"
@@ -84,13 +84,13 @@ std::string after_search(const NeededRuns& needed) {
   return runs == 0 ? "" : fmt::format(" Then at most {} runs with the chosen rates, {:.0f} minutes.", runs, minutes);
 }
 
-void print_list(const NeededRuns& needed, const std::vector<Item>& items) {
+void print_list(const NeededRuns& needed, const std::vector<PlannedItem>& items) {
   Table table({"item", "", "runs", "commands", "minutes left"});
-  for (const Item& item : items) {
+  for (const PlannedItem& item : items) {
     double minutes = 0;
     for (const std::string& run : item.runs)
       if (!needed.is_finished(run)) minutes += needed.jobs().at(run).minutes;
-    table.row({item.box.id, item.box.title,
+    table.row({item.id, item.title,
                share(item.runs, [&](const std::string& run) { return needed.is_finished(run); }),
                share(item.steps, [&](const Step& step) { return output_of(needed, item, step).has_value(); }),
                minutes > 0 ? Cell::number(minutes, 0) : Cell()});
@@ -114,10 +114,10 @@ std::string parameters_of(const RunJob& job) {
 }
 
 /// Prints what the papers' own settings would take, without running anything.
-void print_commands(const NeededRuns& needed, const std::vector<Item>& items) {
+void print_commands(const NeededRuns& needed, const std::vector<PlannedItem>& items) {
   std::set<std::string> printed;
-  for (const Item& item : items) {
-    fmt::print("\n# {}: {}\n", item.box.id, item.box.title);
+  for (const PlannedItem& item : items) {
+    fmt::print("\n# {}: {}\n", item.id, item.title);
     for (const std::string& name : item.runs) {
       const RunJob& job = needed.jobs().at(name);
       if (!printed.insert(name).second) {
@@ -134,7 +134,7 @@ void print_commands(const NeededRuns& needed, const std::vector<Item>& items) {
 }
 
 /// Writes reduced records of the finished runs that have none yet, and the outputs of commands that are kept.
-void keep_records(const NeededRuns& needed, const std::vector<Item>& items, const fs::path& directory) {
+void keep_records(const NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& directory) {
   std::size_t kept = 0;
   for (const auto& [name, job] : needed.jobs()) {
     if (fs::exists(directory / name / "result.json")) continue;
@@ -156,7 +156,7 @@ void print_budget(const NeededRuns& needed, int jobs) {
 
 /// Makes what is missing and writes the report. Throws Error if an item is not done.
 void reproduce(NeededRuns& needed, const Options& options, int jobs, const std::string& command) {
-  std::vector<Item> items = chosen_items(needed, options.items, options.search);
+  std::vector<PlannedItem> items = planned_items(needed, options.items, options.search);
   const auto& [out, data, records] = needed.places();
   require(!needed.needs_data() || fs::is_directory(data),
           "--data {}: there is no such directory; the tier '{}' trains on public data sets (experiments/data.md)",
@@ -166,13 +166,13 @@ void reproduce(NeededRuns& needed, const Options& options, int jobs, const std::
   print_budget(needed, jobs);
   make_runs(needed, jobs);
   if (options.search) {  // the chosen rates are known now
-    items = chosen_items(needed, options.items, true);
+    items = planned_items(needed, options.items, true);
     print_budget(needed, jobs);
     make_runs(needed, jobs);
   }
   run_steps(needed, items, jobs);
   std::vector<std::vector<std::string>> problems;
-  for (const Item& item : items) problems.push_back(problems_of(needed, item));
+  for (const PlannedItem& item : items) problems.push_back(problems_of(needed, item));
   Finding report = report_on(needed, items, problems);
   report.origin = origin_of(report.runs, command);
   for (Format format : {Format::html, Format::markdown})
@@ -198,7 +198,7 @@ int main(int argc, char** argv) {
     const auto jobs = static_cast<int>(options.jobs > 0 ? options.jobs : ::sysconf(_SC_NPROCESSORS_ONLN));
     NeededRuns needed(options.tier, {.out = out, .data = options.data, .records = options.records});
     const bool searches = options.search || !options.keep_records.empty();
-    const std::vector<Item> items = chosen_items(needed, options.items, searches);
+    const std::vector<PlannedItem> items = planned_items(needed, options.items, searches);
     if (!options.keep_records.empty())
       keep_records(needed, items, options.keep_records);
     else if (!options.results.empty())

@@ -5,8 +5,8 @@
 
 #include "experiments/support/program/child_process.h"
 #include "experiments/support/program/run_directory.h"
-#include "experiments/support/reproduce/boxes.h"
-#include "experiments/support/reproduce/items.h"
+#include "experiments/support/reproduce/needed_runs.h"
+#include "experiments/support/reproduce/planned_items.h"
 #include "experiments/support/reproduce/rate_search.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/reduced_record.h"
@@ -22,7 +22,7 @@ using Texts = std::vector<std::string>;
 
 /// The runs of an item, sorted.
 Texts runs_of(NeededRuns& needed, const std::string& item) {
-  Texts names = needed.add(chosen_boxes({item}).front());
+  Texts names = needed.add(chosen_items({item}).front());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -32,20 +32,20 @@ Texts runs_of(NeededRuns& needed, const std::string& item) {
 BOOST_AUTO_TEST_SUITE(reproduction)
 
 BOOST_AUTO_TEST_CASE(every_table_and_figure_has_an_item_that_runs_something_at_every_tier) {
-  const std::vector<Box> boxes = load_boxes();
-  BOOST_TEST(boxes.size() == 54u);
+  const std::vector<Item> items = load_items();
+  BOOST_TEST(items.size() == 54u);
   std::set<std::string> ids, in_items;
-  for (const Box& box : boxes) {
-    BOOST_TEST(ids.insert(box.id).second, box.id);
-    if (box.id != "X-reproduce") BOOST_TEST((!box.sheets.empty() || !box.commands.empty()), box.id);
-    for (const Sheet& sheet : box.sheets) in_items.insert(sheet.name);
+  for (const Item& item : items) {
+    BOOST_TEST(ids.insert(item.id).second, item.id);
+    if (item.id != "X-reproduce") BOOST_TEST((!item.sheets.empty() || !item.commands.empty()), item.id);
+    for (const Sheet& sheet : item.sheets) in_items.insert(sheet.name);
   }
   for (const std::string& sheet : sheet_names()) BOOST_TEST(in_items.contains(sheet), sheet + " is in no item");
   for (const char* tier : {"smoke", "mini", "paper"}) {
     NeededRuns needed(tier, {.out = "out"});
-    for (const Box& box : boxes) {
-      needed.add(box);
-      for (const BoxCommand& command : box.commands)
+    for (const Item& item : items) {
+      needed.add(item);
+      for (const ItemCommand& command : item.commands)
         BOOST_TEST(!contains(needed.arguments(command, "out/items/x").back(), "{"), command.text);
     }
     BOOST_TEST(needed.jobs().size() > 80u);
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_run_stands_behind_the_run_that_it_needs) {
   for (const char* tier : {"smoke", "paper"})
     for (const char* item : {"S-T1", "S-grid", "F-T5", "S-F3"}) {
       NeededRuns needed(tier, {.out = "out"});
-      const Texts names = needed.add(chosen_boxes({item}).front());
+      const Texts names = needed.add(chosen_items({item}).front());
       std::set<std::string> known;
       for (const std::string& name : names) {
         const RunJob& job = needed.jobs().at(name);
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(commands_follow_the_tier) {
   auto commands = [](const std::string& tier, const std::string& item) {
     NeededRuns needed(tier, {.out = "out", .data = "/data"});
     Texts lines;
-    const std::vector<Item> items = chosen_items(needed, {item});
+    const std::vector<PlannedItem> items = planned_items(needed, {item});
     for (const Step& step : items.front().steps) lines.push_back(command_line(step.call.words));
     return lines;
   };
@@ -128,8 +128,8 @@ BOOST_AUTO_TEST_CASE(commands_follow_the_tier) {
   const Texts mini = commands("mini", "S-T3");
   BOOST_TEST(mini.size() == 2u);
   BOOST_TEST(contains(mini.front(), " --decode /data/small_parallel_enja/test.en "), mini.front());
-  for (const Box& box : load_boxes())
-    for (const BoxCommand& command : box.commands)
+  for (const Item& item : load_items())
+    for (const ItemCommand& command : item.commands)
       for (const char* size : {"--updates", "--train ", "--examples", "--rounds", "--batch-tokens"})
         BOOST_TEST((!contains(command.text, size) || !command.tiers.empty()), command.text);
 }
@@ -194,8 +194,8 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
     std::ofstream(run.directory / "best.safetensors") << "a model";
     save_reduced(run, "/data", records / name);
   }
-  const std::vector<Item> made = chosen_items(needed, {"Y-F2", "N-F1"});
-  const Item& item = made.back();
+  const std::vector<PlannedItem> made = planned_items(needed, {"Y-F2", "N-F1"});
+  const PlannedItem& item = made.back();
   BOOST_TEST_REQUIRE(item.steps.size() == 1u);
   BOOST_TEST(!output_of(needed, item, item.steps.front()).has_value());
   const std::filesystem::path status = item.directory / "1.json";
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_records) {
   BOOST_TEST(keep_outputs(needed, made, records) == 1u);
 
   std::filesystem::remove_all(out);
-  const std::vector<Item> items = chosen_items(needed, {"Y-F2"});
+  const std::vector<PlannedItem> items = planned_items(needed, {"Y-F2"});
   const std::optional<StepOutput> kept = output_of(needed, items.front(), items.front().steps.front());
   BOOST_TEST_REQUIRE(kept.has_value());
   BOOST_TEST(contains(kept->command, "analyze widths {yang-table-1/Head-Spec.}"), kept->command);
@@ -312,9 +312,9 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_f
 BOOST_AUTO_TEST_CASE(a_search_chooses_the_learning_rate_of_each_row_on_the_development_set) {
   Folder folder;
   NeededRuns needed("mini", {.out = folder.path});
-  const Box box = chosen_boxes({"N-T6"}).front();
-  const Sheet& sheet = box.sheets.front();
-  const Texts trials = needed.add_search(box);
+  const Item item = chosen_items({"N-T6"}).front();
+  const Sheet& sheet = item.sheets.front();
+  const Texts trials = needed.add_search(item);
   BOOST_TEST(trials.size() == 3 * sheet.rows.size());
   // For the row "Vaswani" the rate 2e-3 has the lowest perplexity, for "Shaw" the rate of the recipe, for "Yang" 8e-3.
   // The two rows "Dec" diverge with 8e-3, and the rate of the recipe is the better of the other two.
@@ -338,7 +338,7 @@ BOOST_AUTO_TEST_CASE(a_search_chooses_the_learning_rate_of_each_row_on_the_devel
   }
   BOOST_TEST(with_rate == 2 * sheet.rows.size());
   NeededRuns again("mini", {.out = folder.path});
-  const Texts given = again.add(box), all = again.add_search(box);
+  const Texts given = again.add(item), all = again.add_search(item);
   const auto chosen = [&](const std::string& row) {
     return again.search(sheet, sheet.row(row), sheet.tasks.front()).value().chosen;
   };
@@ -377,9 +377,9 @@ BOOST_AUTO_TEST_CASE(a_search_chooses_the_learning_rate_of_each_row_on_the_devel
 BOOST_AUTO_TEST_CASE(a_search_whose_trials_all_failed_keeps_the_given_rate_and_says_so) {
   Folder folder;
   NeededRuns needed("mini", {.out = folder.path});
-  const Box box = chosen_boxes({"N-T6"}).front();
-  const Sheet& sheet = box.sheets.front();
-  for (const std::string& name : needed.add_search(box)) {
+  const Item item = chosen_items({"N-T6"}).front();
+  const Sheet& sheet = item.sheets.front();
+  for (const std::string& name : needed.add_search(item)) {
     std::filesystem::create_directories(needed.directory(name));
     save_result({.row = "a", .directory = needed.directory(name), .failure = "training diverged"});
   }
@@ -395,8 +395,8 @@ BOOST_AUTO_TEST_CASE(a_search_whose_trials_all_failed_keeps_the_given_rate_and_s
 BOOST_AUTO_TEST_CASE(runs_of_other_sheets_that_are_trained_alike_are_in_the_spread) {
   Folder folder;
   NeededRuns needed("mini", {.out = folder.path});
-  const Box box = chosen_boxes({"N-T1"}).front(), other = chosen_boxes({"F-T3"}).front();
-  const auto made = [&](const Box& of) {
+  const Item item = chosen_items({"N-T1"}).front(), other = chosen_items({"F-T3"}).front();
+  const auto made = [&](const Item& of) {
     for (const std::string& name : needed.add(of)) {
       std::filesystem::create_directories(needed.directory(name));
       save_result({.row = "a", .directory = needed.directory(name)});
@@ -404,11 +404,11 @@ BOOST_AUTO_TEST_CASE(runs_of_other_sheets_that_are_trained_alike_are_in_the_spre
   };
   const auto rows_alike = [&] {
     NeededRuns fresh("mini", {.out = folder.path});
-    return fresh.finished(box.sheets.front()).alike.at("En-De")->rows.size();
+    return fresh.finished(item.sheets.front()).alike.at("En-De")->rows.size();
   };
-  made(box);
+  made(item);
   const std::size_t alone = rows_alike();
-  BOOST_TEST(alone == box.sheets.front().rows.size());
+  BOOST_TEST(alone == item.sheets.front().rows.size());
   made(other);
   BOOST_TEST(rows_alike() > alone);
 }
@@ -417,8 +417,8 @@ BOOST_AUTO_TEST_CASE(every_record_of_the_project_belongs_to_an_item) {
   Folder folder;
   NeededRuns needed("mini", {.out = folder.path, .records = records_directory()});
   std::set<std::string> known{"columns", "items"};
-  for (const Box& box : load_boxes())
-    for (const Texts& names : {needed.add(box), needed.add_search(box)}) known.insert(names.begin(), names.end());
+  for (const Item& item : load_items())
+    for (const Texts& names : {needed.add(item), needed.add_search(item)}) known.insert(names.begin(), names.end());
   for (const auto& entry : std::filesystem::directory_iterator(records_directory()))
     BOOST_TEST(known.contains(entry.path().filename().string()), entry.path() << " is not read by anything");
 }

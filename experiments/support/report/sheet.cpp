@@ -22,7 +22,7 @@ std::vector<std::string> sheet_names() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(sheets_directory())) {
     const std::string name = entry.path().stem().string();
-    if (entry.path().extension() == ".json" && name != "recipes" && name != "boxes") names.push_back(name);
+    if (entry.path().extension() == ".json" && name != "recipes" && name != "items") names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -98,7 +98,7 @@ Sheet sheet_of(const Json& json) {
   Sheet sheet;
   sheet.title = json.at("title");
   sheet.about = json.value("about", "");
-  sheet.box = json.at("box");
+  sheet.item = json.at("item");
   for (const Json& task : json.at("tasks"))
     sheet.tasks.push_back({task.at("name"), task.value("data", ""), task.at("recipe"), texts_of(task, "like")});
   for (const Json& column : json.at("columns")) {

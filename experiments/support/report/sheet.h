@@ -77,7 +77,7 @@ struct Sheet {
     bool is_required = false;  ///< must hold at any size; others are expectations that are only printed
   };
 
-  std::string name, title, about, box;
+  std::string name, title, about, item;
   std::vector<Task> tasks;
   std::vector<Column> columns;
   std::vector<Row> rows;

@@ -1,79 +1,41 @@
-/// Making the items of `reproduce`: their runs, their commands, and the report about them.
+/// The items of `reproduce`: every table and figure of the five papers, as data (experiments/sheets/items.json).
 #pragma once
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "experiments/support/program/child_process.h"
-#include "experiments/support/report/finding.h"
-#include "experiments/support/reproduce/boxes.h"
+#include "experiments/support/report/sheet.h"
 
 namespace fovea {
 
-/// A command of an item with all words in their places.
-struct Step {
-  Call call;
-  BoxCommand command;
-  /// Whether its data and trained models are at hand. If not, as where a run has only a reduced record, it is left out.
-  bool has_inputs = true;
-  /// An object with the tier, the command after its variables were replaced, and the names of the runs that it reads. A
-  /// kept output is shown only for a command with an equal identity, because any of these changes the output.
-  Json identity = {};
+/// A command of an item. {SHEET/ROW} stands for the directory of that row's first run, {out} for the item's directory,
+/// {data} for that of the public data, and $NAME for a variable of the tier.
+struct ItemCommand {
+  std::string text;
+  std::vector<std::string> shows;  ///< the output must contain each of these texts
+  std::vector<std::string> tiers;  ///< the tiers at which the command is run; empty: all
+  bool is_kept = false;            ///< its output has no text of the data, and is kept with reduced records
 };
 
-/// A box with the runs, the directory and the commands that it needs at the tier of the runs.
 struct Item {
-  Box box;
-  std::vector<std::string> runs;
-  std::filesystem::path directory;
-  std::vector<Step> steps;
+  std::string id, title;
+  std::string shows;  ///< what the item must show, for readers
+  std::vector<Sheet> sheets;
+  std::vector<ItemCommand> commands;
+
+  /// The commands that are run at a tier.
+  std::vector<ItemCommand> commands_at(const std::string& tier) const;
 };
 
-/// The items of these ids (chosen_boxes()). Adds their runs to the needed ones, with `searches` also those of searches
-/// for learning rates, as far as they are known.
-std::vector<Item> chosen_items(NeededRuns& needed, const std::vector<std::string>& ids, bool searches = false);
+/// The directory of the reduced records that belong to the project: experiments/records.
+std::filesystem::path records_directory();
 
-/// Whether this very command has run to its end with this version, after all of the item's runs.
-bool is_done(const NeededRuns& needed, const Item& item, const Step& step);
+/// All items, in the order of the papers.
+std::vector<Item> load_items();
+/// The items with these ids or beginnings of ids ("N-T1", "Y"); all without any. Throws Error for an unknown id.
+std::vector<Item> chosen_items(const std::vector<std::string>& ids);
 
-/// The words as a line for a shell.
-std::string command_line(const std::vector<std::string>& words);
-
-/// Makes the runs that are missing, `jobs` at a time. Throws Interrupted after Ctrl-C.
-void make_runs(const NeededRuns& needed, int jobs);
-/// Runs the commands of the items that are not done; those of one item one after another, because a later one may read
-/// what an earlier one wrote. Throws Interrupted after Ctrl-C.
-void run_steps(const NeededRuns& needed, const std::vector<Item>& items, int jobs);
-
-/// The output of a command: the text that it printed, and the SVG files that it wrote.
-struct StepOutput {
-  std::string command;                         ///< for readers
-  std::filesystem::path text;                  ///< the file of what it printed
-  std::vector<std::filesystem::path> figures;  ///< the SVG files that it wrote
-  std::string origin;                          ///< when, with which version and where it was made
-  bool is_kept = false;                        ///< it is among the records, and was not made in this directory
-};
-
-/// The output of a command that is done, or of one that has not been run in this directory the same command's output
-/// among the records; nothing if there is neither. Throws Error for a damaged file.
-std::optional<StepOutput> output_of(const NeededRuns& needed, const Item& item, const Step& step);
-
-/// Copies the outputs that are kept (BoxCommand::is_kept) of all commands that are done into items/ID of the directory
-/// of records: what command 1 printed is 1.txt, and 1.json has Step::identity, and when and with which version it was
-/// run.
-/// Returns their number.
-std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& items,
-                         const std::filesystem::path& records);
-
-/// Adds the outputs and figures of an item's commands. Links to files begin at the directory `from`.
-void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, const std::filesystem::path& from);
-
-/// The reasons why an item does not count as done, a sentence each; none if it is done.
-std::vector<std::string> problems_of(NeededRuns& needed, const Item& item);
-
-/// The report on all items, in their order. `problems`: those of each item.
-Finding report_on(NeededRuns& needed, const std::vector<Item>& items,
-                  const std::vector<std::vector<std::string>>& problems);
+/// The words of a command line; quotes and braces keep spaces together.
+std::vector<std::string> words_of_command(const std::string& command);
 
 }  // namespace fovea

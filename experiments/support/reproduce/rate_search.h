@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "experiments/support/reproduce/boxes.h"
+#include "experiments/support/reproduce/needed_runs.h"
 
 namespace fovea {
 

@@ -32,15 +32,15 @@ struct Paper {
 };
 
 /// The papers of the items, in their order, each sheet once.
-std::vector<Paper> papers_of(const std::vector<Item>& items) {
+std::vector<Paper> papers_of(const std::vector<PlannedItem>& items) {
   std::vector<Paper> papers;
   std::set<std::string> known;
-  for (const Item& item : items)
-    for (const Sheet& sheet : item.box.sheets) {
+  for (const PlannedItem& item : items)
+    for (const Sheet& sheet : item.sheets) {
       if (!known.insert(sheet.name).second) continue;
       const std::string key = sheet.name.substr(0, sheet.name.find('-'));
       auto paper = std::find_if(papers.begin(), papers.end(), [&](const Paper& one) { return one.key == key; });
-      if (paper == papers.end()) paper = papers.insert(papers.end(), Paper{key, item.box.id.front(), {}});
+      if (paper == papers.end()) paper = papers.insert(papers.end(), Paper{key, item.id.front(), {}});
       paper->sheets.push_back(sheet);
     }
   return papers;
@@ -127,10 +127,10 @@ std::string own_words(const std::string& name) {
 
 /// A section with the texts and figures of the item's commands, those that may be kept with records; empty if there are
 /// none. Links to figures are relative to the directory `from`.
-std::optional<Finding> outputs_of(const NeededRuns& needed, const Item& item, const fs::path& from) {
-  Finding section{.title = item.box.id, .subtitle = item.box.title};
-  if (!item.box.shows.empty()) section.notes.push_back("Expected: " + item.box.shows);
-  Item kept = item;
+std::optional<Finding> outputs_of(const NeededRuns& needed, const PlannedItem& item, const fs::path& from) {
+  Finding section{.title = item.id, .subtitle = item.title};
+  if (!item.shows.empty()) section.notes.push_back("Expected: " + item.shows);
+  PlannedItem kept = item;
   std::erase_if(kept.steps, [&](const Step& step) { return !step.command.is_kept || !output_of(needed, item, step); });
   add_outputs(section, needed, kept, from);
   if (section.outputs.empty()) return {};
@@ -138,11 +138,11 @@ std::optional<Finding> outputs_of(const NeededRuns& needed, const Item& item, co
 }
 
 /// Such a section for each item whose name begins with the letter.
-std::vector<Finding> outputs_of(const NeededRuns& needed, const std::vector<Item>& items, char letter,
+std::vector<Finding> outputs_of(const NeededRuns& needed, const std::vector<PlannedItem>& items, char letter,
                                 const fs::path& from) {
   std::vector<Finding> found;
-  for (const Item& item : items)
-    if (item.box.id.front() == letter)
+  for (const PlannedItem& item : items)
+    if (item.id.front() == letter)
       if (std::optional<Finding> outputs = outputs_of(needed, item, from)) found.push_back(std::move(*outputs));
   return found;
 }
@@ -249,7 +249,7 @@ constexpr const char* how_rates_are_chosen =
     "row is trained with it as long and with as many seeds as before. Tables with searched rates stand after those "
     "with given rates, whose verdicts are counted here:";
 
-Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::path& from) {
+Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& from) {
   Finding page{.title = page_title, .subtitle = "tier " + needed.tier()};
   page.notes = {own_words("summary"), how_to_read, how_to_read_statements, how_intervals_are_made,
                 how_rates_are_chosen};
@@ -276,7 +276,7 @@ Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::pa
 
 }  // namespace
 
-void write_results(NeededRuns& needed, const std::vector<Item>& items, const fs::path& file) {
+void write_results(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& file) {
   std::string first_line;
   std::getline(std::ifstream(file), first_line);
   require(!fs::exists(file) || first_line.starts_with(fmt::format("# {}: tier ", page_title)),

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "experiments/support/reproduce/items.h"
+#include "experiments/support/reproduce/planned_items.h"
 
 namespace fovea {
 
@@ -11,6 +11,6 @@ namespace fovea {
 /// experiments/sheets/PAPER.md has any ("nguyen.md"); the verdicts on its statements; its tables, with the learning
 /// rates of the recipes and, where all rows were searched, with searched ones; and how all of it was made. Throws Error
 /// if no run is finished, if a record is damaged, and for a file that exists and is not such a page.
-void write_results(NeededRuns& needed, const std::vector<Item>& items, const std::filesystem::path& file);
+void write_results(NeededRuns& needed, const std::vector<PlannedItem>& items, const std::filesystem::path& file);
 
 }  // namespace fovea

@@ -1,5 +1,4 @@
-/// The items of `reproduce`: every table and figure of the five papers, as data (experiments/sheets/boxes.json), and
-/// the runs that they need.
+/// The runs that items of `reproduce` need.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -9,35 +8,9 @@
 #include <vector>
 
 #include "experiments/support/report/sheet.h"
+#include "experiments/support/reproduce/items.h"
 
 namespace fovea {
-
-/// A command of a box. {SHEET/ROW} stands for the directory of that row's first run, {out} for the box's directory,
-/// {data} for that of the public data, and $NAME for a variable of the tier.
-struct BoxCommand {
-  std::string text;
-  std::vector<std::string> shows;  ///< the output must contain each of these texts
-  std::vector<std::string> tiers;  ///< the tiers at which the command is run; empty: all
-  bool is_kept = false;            ///< its output has no text of the data, and is kept with reduced records
-};
-
-struct Box {
-  std::string id, title;
-  std::string shows;  ///< what the item must show, for readers
-  std::vector<Sheet> sheets;
-  std::vector<BoxCommand> commands;
-
-  /// The commands that are run at a tier.
-  std::vector<BoxCommand> commands_at(const std::string& tier) const;
-};
-
-/// The directory of the reduced records that belong to the project: experiments/records.
-std::filesystem::path records_directory();
-
-/// All boxes, in the order of the papers.
-std::vector<Box> load_boxes();
-/// The boxes with these ids or beginnings of ids ("N-T1", "Y"); all without any. Throws Error for an unknown id.
-std::vector<Box> chosen_boxes(const std::vector<std::string>& ids);
 
 /// One call of a program that leaves a run.
 struct RunJob {
@@ -58,7 +31,7 @@ struct RunJob {
 /// long and with as many seeds as before. Rows that test or continue another row's model follow that row.
 enum class Rates { given, searched };
 
-/// The runs that boxes need at one tier. Runs with the same flags are one run, whichever boxes need them.
+/// The runs that items need at one tier. Runs with the same flags are one run, whichever items need them.
 class NeededRuns {
  public:
   struct Places {
@@ -68,12 +41,12 @@ class NeededRuns {
   };
   NeededRuns(std::string tier, Places places) : tier_(std::move(tier)), places_(std::move(places)) {}
 
-  /// Adds the runs of a box, and returns their names in the order of its rows, each behind the run that it needs. A row
-  /// of a task whose recipe has no such tier has none.
-  std::vector<std::string> add(const Box& box);
+  /// Adds the runs of an item, and returns their names in the order of its rows, each behind the run that it needs. A
+  /// row of a task whose recipe has no such tier has none.
+  std::vector<std::string> add(const Item& item);
   /// Adds the trials of the search for learning rates, and returns their names; of rows whose trials are all finished
   /// also the runs with the chosen rates.
-  std::vector<std::string> add_search(const Box& box);
+  std::vector<std::string> add_search(const Item& item);
   /// The most runs, and their minutes, that will be needed once the trials that add_search() has added are finished.
   std::pair<std::int64_t, double> most_after_search() const;
 
@@ -92,8 +65,8 @@ class NeededRuns {
     return std::filesystem::exists(directory(name) / "result.json") &&
            std::filesystem::exists(directory(name) / "best.safetensors");
   }
-  /// The runs whose models a command of a box reads.
-  std::vector<std::string> models_of(const BoxCommand& command);
+  /// The runs whose models a command of an item reads.
+  std::vector<std::string> models_of(const ItemCommand& command);
 
   /// The message of a finished run that failed, as one does whose loss is not a number; empty: it did not.
   std::string failure(const std::string& name) const {
@@ -106,7 +79,7 @@ class NeededRuns {
   std::vector<std::string> arguments(const std::string& name) const;
 
   /// The command with its placeholders replaced, split into program and arguments.
-  std::vector<std::string> arguments(const BoxCommand& command, const std::filesystem::path& box_directory);
+  std::vector<std::string> arguments(const ItemCommand& command, const std::filesystem::path& item_directory);
 
   /// The finished runs of a sheet's rows. They stay valid as long as this object.
   /// Those that are trained alike are looked for once: runs that end later are not among them.
@@ -162,8 +135,5 @@ class NeededRuns {
   std::map<std::string, std::shared_ptr<const AlikeRuns>> alike_;     ///< by the flags of a recipe
   std::map<std::string, std::pair<std::size_t, double>> unsearched_;  ///< by label: seeds, minutes of one
 };
-
-/// The words of a command line; quotes and braces keep spaces together.
-std::vector<std::string> words_of_command(const std::string& command);
 
 }  // namespace fovea

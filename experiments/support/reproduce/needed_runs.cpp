@@ -1,4 +1,4 @@
-#include "experiments/support/reproduce/boxes.h"
+#include "experiments/support/reproduce/needed_runs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,80 +9,10 @@
 #include "experiments/support/data/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
-#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
 namespace fs = std::filesystem;
-
-fs::path records_directory() { return FOVEA_RECORDS; }
-
-std::vector<Box> load_boxes() {
-  const fs::path path = fs::path(sheets_directory()) / "boxes.json";
-  const Json json = load_json(path);
-  std::vector<Box> boxes;
-  reading_json(path.string(), [&] {
-    for (const Json& each : json) {
-      Box box{.id = each.at("id"),
-              .title = each.at("title"),
-              .shows = each.value("shows", ""),
-              .sheets = {},
-              .commands = {}};
-      for (const std::string& sheet : each.value("sheets", std::vector<std::string>()))
-        box.sheets.push_back(load_sheet(sheet));
-      const Json commands = each.value("commands", Json::array());
-      for (const Json& command : commands)
-        box.commands.push_back({command.at("run"), command.value("shows", std::vector<std::string>()),
-                                command.value("tiers", std::vector<std::string>()), command.value("keep", false)});
-      boxes.push_back(std::move(box));
-    }
-  });
-  return boxes;
-}
-
-std::vector<BoxCommand> Box::commands_at(const std::string& tier) const {
-  std::vector<BoxCommand> chosen;
-  for (const BoxCommand& command : commands)
-    if (command.tiers.empty() || std::count(command.tiers.begin(), command.tiers.end(), tier) > 0)
-      chosen.push_back(command);
-  return chosen;
-}
-
-std::vector<Box> chosen_boxes(const std::vector<std::string>& ids) {
-  const std::vector<Box> all = load_boxes();
-  std::vector<std::string> known;
-  for (const Box& box : all) known.push_back(box.id);
-  for (const std::string& id : ids)
-    require(std::any_of(known.begin(), known.end(), [&](const std::string& one) { return one.starts_with(id); }),
-            "there is no item '{}'{}; `reproduce --list` prints them", id, did_you_mean(id, known));
-  std::vector<Box> chosen;
-  for (const Box& box : all) {
-    const bool is_exact = std::count(ids.begin(), ids.end(), box.id) > 0;
-    const bool begins = std::any_of(ids.begin(), ids.end(), [&](const std::string& id) {
-      return box.id.starts_with(id) && std::count(known.begin(), known.end(), id) == 0;
-    });
-    if (ids.empty() || is_exact || begins) chosen.push_back(box);
-  }
-  return chosen;
-}
-
-std::vector<std::string> words_of_command(const std::string& command) {
-  std::vector<std::string> words;
-  char quote = 0;
-  bool is_open = false, in_braces = false;
-  for (char c : command) {
-    const bool is_quote = !in_braces && (quote ? c == quote : c == '\'' || c == '"');
-    const bool ends = c == ' ' && !quote && !in_braces;
-    if (c == '{' || c == '}') in_braces = c == '{';
-    if (!ends && !is_open) words.emplace_back();
-    is_open = !ends;
-    if (is_quote)
-      quote = quote ? 0 : c;
-    else if (!ends)
-      words.back() += c;
-  }
-  return words;
-}
 
 namespace {
 
@@ -221,24 +151,24 @@ void NeededRuns::append(std::vector<std::string>& names, RunJob job) {
   if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
 }
 
-std::vector<std::string> NeededRuns::add(const Box& box) {
+std::vector<std::string> NeededRuns::add(const Item& item) {
   std::vector<std::string> names;
-  for (const Sheet& sheet : box.sheets)
+  for (const Sheet& sheet : item.sheets)
     for (const Sheet::Task& task : sheet.tasks)
       for (const Sheet::Row& row : sheet.rows)
         if (is_trained(sheet, row, task))
           for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
             append(names, sheet, row, task, seed, Rates::given);
-  for (const BoxCommand& command : box.commands_at(tier_))
+  for (const ItemCommand& command : item.commands_at(tier_))
     for (const std::string& reference : references_of(command.text))
       if (const std::optional<FirstRun> run = first_run(reference))
         append(names, run->sheet, run->sheet.row(run->row), run->sheet.tasks.front(), run->seed, Rates::given);
   return names;
 }
 
-std::vector<std::string> NeededRuns::add_search(const Box& box) {
+std::vector<std::string> NeededRuns::add_search(const Item& item) {
   std::vector<std::string> names;
-  for (const Sheet& sheet : box.sheets)
+  for (const Sheet& sheet : item.sheets)
     for (const Sheet::Task& task : sheet.tasks)
       for (const Sheet::Row& row : sheet.rows) {
         if (!is_trained(sheet, row, task)) continue;
@@ -272,7 +202,7 @@ bool NeededRuns::is_searched(const Sheet& sheet) {
   return true;
 }
 
-std::vector<std::string> NeededRuns::models_of(const BoxCommand& command) {
+std::vector<std::string> NeededRuns::models_of(const ItemCommand& command) {
   std::vector<std::string> names;
   for (const std::string& reference : references_of(command.text))
     if (const std::optional<FirstRun> run = first_run(reference)) names.push_back(run->name);
@@ -321,13 +251,13 @@ std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
   return arguments;
 }
 
-std::vector<std::string> NeededRuns::arguments(const BoxCommand& command, const fs::path& box_directory) {
+std::vector<std::string> NeededRuns::arguments(const ItemCommand& command, const fs::path& item_directory) {
   std::vector<std::string> words = words_of_command(substituted(command.text, variables_of(tier_)));
   for (std::string& word : words)
     for (const std::string& reference : references_of(word)) {
       const std::optional<FirstRun> run = first_run(reference);
       const fs::path path = run                   ? directory(run->name)
-                            : reference == "out"  ? box_directory
+                            : reference == "out"  ? item_directory
                             : reference == "data" ? places_.data
                                                   : fs::path();
       if (path.empty()) continue;  // braces of the program's own
