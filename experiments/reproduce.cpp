@@ -90,8 +90,7 @@ void print_list(const NeededRuns& needed, const std::vector<PlannedItem>& items)
     double minutes = 0;
     for (const std::string& run : item.runs)
       if (!needed.is_finished(run)) minutes += needed.jobs().at(run).minutes;
-    table.row({item.id, item.title,
-               share(item.runs, [&](const std::string& run) { return needed.is_finished(run); }),
+    table.row({item.id, item.title, share(item.runs, [&](const std::string& run) { return needed.is_finished(run); }),
                share(item.steps, [&](const Step& step) { return output_of(needed, item, step).has_value(); }),
                minutes > 0 ? Cell::number(minutes, 0) : Cell()});
   }
