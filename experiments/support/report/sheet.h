@@ -121,7 +121,8 @@ struct SheetRuns : std::map<std::pair<std::string, std::string>, SeedRuns> {
 /// that the program makes of the row's flags, in every option that the flags of any row name, and in architecture and
 /// units; attentions are compared in a canonical form with all their options, layers and heads. The tier with whose
 /// recipe a run agrees most is tried first. Left out are runs without a row, runs that were tested on other examples
-/// than the first run of the same task, and runs that differ from a row's first run in more than the seed.
+/// than the first run of the same task, and runs that differ from a row's first run in more than the seed. The runs of
+/// a row are sorted by their seeds.
 SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& runs);
 
 /// An attention's specification in a form that is the same for all spellings of one attention in a model of this depth:

@@ -221,9 +221,9 @@ SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& ru
       if (agreeing.empty()) continue;
       const std::string key = key_of_examples(*run);
       if (examples.try_emplace(task->name, key).first->second != key) break;
-      for (const Sheet::Row* row :
-           agreeing) {  // several, if they read parts of one model, or are one model at this tier
-        std::vector<const RunResult*>& of_row = found[{row->name, task->name}];
+      // Several rows agree if they read parts of one model, or are one model at this tier.
+      for (const Sheet::Row* row : agreeing) {
+        SeedRuns& of_row = found[{row->name, task->name}];
         const bool is_another_seed =
             of_row.empty() ||
             (agree_but_for_seed(*of_row.front(), *run) &&
@@ -233,6 +233,8 @@ SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& ru
       break;
     }
   }
+  for (auto& [key, of_row] : found)
+    std::sort(of_row.begin(), of_row.end(), [](auto* a, auto* b) { return a->seed < b->seed; });
   return found;
 }
 
