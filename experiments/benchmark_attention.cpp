@@ -1,4 +1,5 @@
 // Times one attention without its projections, and compares it with matrix products and with plain attention.
+#include <functional>
 #include <memory>
 
 #include <omp.h>
@@ -188,36 +189,7 @@ Json measure(const std::string& method, const AttentionOptions& options, double 
   return json;
 }
 
-/// Prints how many times as fast the fused engine is as the composed form, at the sizes of small models.
-void print_small_sizes(AttentionOptions options, const std::vector<std::string>& methods) {
-  constexpr std::int64_t lengths[] = {12, 20, 32, 60}, widths[] = {16, 32, 64};
-  std::vector<std::string> titles{"method"};
-  for (std::int64_t d : widths)
-    for (std::int64_t n : lengths) titles.push_back(fmt::format("{} x {}", n, d));
-  Table table(titles);
-  for (const std::string& method : methods) {
-    try {
-      std::vector<Cell> row{method};
-      for (std::int64_t d : widths)
-        for (std::int64_t n : lengths) {
-          options.queries = options.keys = n;
-          options.head_dim = d;
-          Case fused(method, "fused", options), composed(method, "composed", options);
-          row.push_back(Cell::number(alternate({&fused, &composed}, options).speed_against(0, 1), 2));
-        }
-      table.row(std::move(row));
-    } catch (const Error& error) {  // --table skips methods without a fused form, and those that need further inputs
-      if (!options.table) throw;
-      fmt::print(stderr, "{}: {}\n", method, error.what());
-    }
-  }
-  fmt::print("times as fast as composed, {} (positions x width of a head)\n{}", options.pass, table.text());
-}
-
-}  // namespace
-
-void benchmark_attention(Cli& cli) {
-  AttentionOptions options;
+void add_flags(Cli& cli, AttentionOptions& options) {
   cli.describe(
       "Times one attention, forward or backward, without the projections before and after it. GFLOP/s count the matrix "
       "products of plain attention, for every method.");
@@ -249,7 +221,10 @@ void benchmark_attention(Cli& cli) {
       "print how many times as fast the fused engine is as the composed form, for few positions and narrow heads; "
       "--method may name several methods, separated by ';'");
   cli.option("--json", options.json, "print one JSON object per row instead of the table");
-  cli.parse();
+}
+
+/// Fills in what the flags leave open, and refuses combinations that cannot be timed.
+void complete(AttentionOptions& options, const Cli& cli) {
   if (options.backward) options.pass = "backward";
   if (options.keys == 0) options.keys = options.queries;
   require(!options.causal || options.keys == options.queries, "--causal: needs as many keys as queries, not {} and {}",
@@ -261,47 +236,97 @@ void benchmark_attention(Cli& cli) {
           "--engine {}: the fused engine computes on the CPU only; with --device {} choose blockwise or "
           "composed",
           options.engine, options.device_name);
-  if (options.threads > 0) omp_set_num_threads(options.threads);
-  set_flush_denormals(options.precision != "f64");
+}
 
-  std::vector<std::string> methods = split_at_semicolons(options.method);
+/// The methods of the flags, which must exist; with --table all of them.
+std::vector<std::string> methods_of(const AttentionOptions& options) {
+  std::vector<std::string> methods;
   if (options.table) {
-    methods.clear();
     for (const MethodEntry& entry : registered_methods()) methods.emplace_back(entry.card.name);
-  } else {
-    with_flag("--method", [&] {
-      for (const std::string& method : methods) attention_factory(method);
-    });
+    return methods;
   }
-  if (options.small) return print_small_sizes(options, methods);
-  const double gemm = gemm_gflops(1024, options.device());
-  const bool both = options.engine == "both";
-  std::vector<std::string> titles{"method", "ms", "GFLOP/s", "of GEMM", "of plain", "extra MiB"};
-  if (both) titles.push_back("of composed");
-  if (options.precision == "bf16") titles.push_back("of f32");
-  Table table(titles);
+  methods = split_at_semicolons(options.method);
+  with_flag("--method", [&] {
+    for (const std::string& method : methods) attention_factory(method);
+  });
+  return methods;
+}
+
+/// With --table a method that cannot be timed is named on standard error and left out.
+void for_each_method(const AttentionOptions& options, const std::vector<std::string>& methods,
+                     const std::function<void(const std::string&)>& time) {
   for (const std::string& method : methods) {
     try {
-      Json json = measure(method, options, gemm);
-      if (options.json) {
-        fmt::print("{}\n", text_of(json));
-        continue;
-      }
-      std::vector<Cell> row{method,
-                            Cell::number(json["milliseconds"], 3),
-                            Cell::number(json["gflops"], 1),
-                            Cell::number(json["ratio_to_gemm"], 3),
-                            Cell::number(json["ratio_to_plain"], 3),
-                            Cell::number(json["extra_bytes"].get<double>() / 1048576.0, 2)};
-      for (const char* other : {"ratio_to_composed", "ratio_to_f32"})
-        if (json.contains(other)) row.push_back(Cell::number(json[other], 2));
-      table.row(std::move(row));
+      time(method);
     } catch (const Error& error) {
       if (!options.table) throw;
       fmt::print(stderr, "{}: {}\n", method, error.what());
     }
   }
+}
+
+/// Prints how many times as fast the fused engine is as the composed form, at the sizes of small models.
+void print_small_sizes(AttentionOptions options, const std::vector<std::string>& methods) {
+  constexpr std::int64_t lengths[] = {12, 20, 32, 60}, widths[] = {16, 32, 64};
+  std::vector<std::string> titles{"method"};
+  for (std::int64_t d : widths)
+    for (std::int64_t n : lengths) titles.push_back(fmt::format("{} x {}", n, d));
+  Table table(titles);
+  for_each_method(options, methods, [&](const std::string& method) {
+    std::vector<Cell> row{method};
+    for (std::int64_t d : widths)
+      for (std::int64_t n : lengths) {
+        options.queries = options.keys = n;
+        options.head_dim = d;
+        Case fused(method, "fused", options), composed(method, "composed", options);
+        row.push_back(Cell::number(alternate({&fused, &composed}, options).speed_against(0, 1), 2));
+      }
+    table.row(std::move(row));
+  });
+  fmt::print("times as fast as composed, {} (positions x width of a head)\n{}", options.pass, table.text());
+}
+
+/// A row of the table for what measure() returned.
+std::vector<Cell> row_of(const Json& measured) {
+  std::vector<Cell> row{
+      measured["method"].get<std::string>(),       Cell::number(measured["milliseconds"], 3),
+      Cell::number(measured["gflops"], 1),         Cell::number(measured["ratio_to_gemm"], 3),
+      Cell::number(measured["ratio_to_plain"], 3), Cell::number(measured["extra_bytes"].get<double>() / 1048576.0, 2)};
+  for (const char* other : {"ratio_to_composed", "ratio_to_f32"})
+    if (measured.contains(other)) row.push_back(Cell::number(measured[other], 2));
+  return row;
+}
+
+void print_times(const AttentionOptions& options, const std::vector<std::string>& methods) {
+  const double gemm = gemm_gflops(1024, options.device());
+  std::vector<std::string> titles{"method", "ms", "GFLOP/s", "of GEMM", "of plain", "extra MiB"};
+  if (options.engine == "both") titles.push_back("of composed");
+  if (options.precision == "bf16") titles.push_back("of f32");
+  Table table(titles);
+  for_each_method(options, methods, [&](const std::string& method) {
+    const Json measured = measure(method, options, gemm);
+    if (options.json)
+      fmt::print("{}\n", text_of(measured));
+    else
+      table.row(row_of(measured));
+  });
   if (!options.json) fmt::print("{}GEMM: {:.1f} GFLOP/s (f32, 1024 x 1024 x 1024)\n", table.text(), gemm);
+}
+
+}  // namespace
+
+void benchmark_attention(Cli& cli) {
+  AttentionOptions options;
+  add_flags(cli, options);
+  cli.parse();
+  complete(options, cli);
+  if (options.threads > 0) omp_set_num_threads(options.threads);
+  set_flush_denormals(options.precision != "f64");
+  const std::vector<std::string> methods = methods_of(options);
+  if (options.small)
+    print_small_sizes(options, methods);
+  else
+    print_times(options, methods);
 }
 
 }  // namespace fovea
