@@ -217,6 +217,57 @@ void print_launches(const std::vector<StepResult>& results, bool json) {
   }
 }
 
+/// The numbers of a row: medians over the rounds, in which the rows take turns.
+Json numbers_of(const StepResult& result, const StepResult& first, const StepOptions& options) {
+  std::vector<double> ratios;
+  for (std::size_t round = 0; round < result.seconds.size(); ++round)
+    ratios.push_back(first.seconds[round] / result.seconds[round]);
+  const double step = median(result.seconds), ratio = median(ratios), by_flops = first.flops / result.flops;
+  Json row = {{"attention", result.title},
+              {"batch_tokens", options.tokens()},
+              {"tokens_per_second", static_cast<double>(options.tokens()) / step},
+              {"steps_per_second", 1 / step},
+              {"peak_bytes", result.peak_bytes},
+              {"launches", result.work.all().launches},
+              {"bytes_moved", result.work.all().bytes},
+              {"waits", result.work.waits},
+              {"relative_to_the_first", ratio},
+              {"flop_ratio", by_flops},
+              {"efficiency", ratio / by_flops},
+              {"parameters", result.trainee->parameters()}};
+  if (options.device() == Device::cpu)  // on a GPU the products are not timed one by one
+    row["gemm_share"] = result.gemm_seconds / std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
+  return row;
+}
+
+/// On the CPU a steady step must not allocate; CUDA's pool may grow when the order of its blocks changes.
+void check_allocations(const StepResult& result, Device device) {
+  if (result.system_allocations == 0) return;
+  const std::string grown = fmt::format("{} blocks came from the system in steady steps of '{}'; expected 0",
+                                        result.system_allocations, result.title);
+  require(device != Device::cpu, "{}", grown);
+  warn(grown);
+}
+
+void print_times(const std::vector<StepResult>& results, const StepOptions& options) {
+  Table table({"attention", "tokens/s", "steps/s", "relative to the first", "by FLOPs", "efficiency", "gemm share",
+               "peak MiB", "parameters"});
+  for (const StepResult& result : results) {
+    check_allocations(result, options.device());
+    const Json row = numbers_of(result, results.front(), options);
+    if (options.json) {
+      fmt::print("{}\n", text_of(row));
+      continue;
+    }
+    table.row({result.title, Cell::number(row["tokens_per_second"], 0), Cell::number(row["steps_per_second"], 3),
+               Cell::number(row["relative_to_the_first"], 3), Cell::number(row["flop_ratio"], 3),
+               Cell::number(row["efficiency"], 3),
+               row.contains("gemm_share") ? Cell::number(row["gemm_share"], 3) : Cell(),
+               Cell::number(static_cast<double>(result.peak_bytes) / 1048576.0, 1), result.trainee->parameters()});
+  }
+  if (!options.json) fmt::print("{}", table.text());
+}
+
 }  // namespace
 
 void benchmark_step(Cli& cli) {
@@ -241,45 +292,7 @@ void benchmark_step(Cli& cli) {
   std::vector<StepResult> results = prepared_rows(cli, options);
   if (options.launches) return print_launches(results, options.json);
   time_steps(results, options);
-
-  Table table({"attention", "tokens/s", "steps/s", "relative to the first", "by FLOPs", "efficiency", "gemm share",
-               "peak MiB", "parameters"});
-  const auto tokens = static_cast<double>(options.tokens());
-  const bool is_on_cpu = options.device() == Device::cpu;
-  for (const StepResult& result : results) {
-    const std::string grown = fmt::format("{} blocks came from the system in steady steps of '{}'; expected 0",
-                                          result.system_allocations, result.title);
-    require(result.system_allocations == 0 || !is_on_cpu, "{}", grown);
-    if (result.system_allocations > 0) warn(grown);  // CUDA's pool may grow when the order of its blocks changes
-    std::vector<double> ratios;
-    for (std::size_t round = 0; round < result.seconds.size(); ++round)
-      ratios.push_back(results[0].seconds[round] / result.seconds[round]);
-    const double step = median(result.seconds), ratio = median(ratios), by_flops = results[0].flops / result.flops;
-    // On a GPU the products are not timed one by one.
-    const double gemm_share = result.gemm_seconds / std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
-    if (options.json) {
-      Json row = {{"attention", result.title},
-                  {"batch_tokens", options.tokens()},
-                  {"tokens_per_second", tokens / step},
-                  {"steps_per_second", 1 / step},
-                  {"peak_bytes", result.peak_bytes},
-                  {"launches", result.work.all().launches},
-                  {"bytes_moved", result.work.all().bytes},
-                  {"waits", result.work.waits},
-                  {"relative_to_the_first", ratio},
-                  {"flop_ratio", by_flops},
-                  {"efficiency", ratio / by_flops},
-                  {"parameters", result.trainee->parameters()}};
-      if (is_on_cpu) row["gemm_share"] = gemm_share;
-      fmt::print("{}\n", text_of(row));
-    } else {
-      table.row({result.title, Cell::number(tokens / step, 0), Cell::number(1 / step, 3), Cell::number(ratio, 3),
-                 Cell::number(by_flops, 3), Cell::number(ratio / by_flops, 3),
-                 is_on_cpu ? Cell::number(gemm_share, 3) : Cell(),
-                 Cell::number(static_cast<double>(result.peak_bytes) / 1048576.0, 1), result.trainee->parameters()});
-    }
-  }
-  if (!options.json) fmt::print("{}", table.text());
+  print_times(results, options);
 }
 
 }  // namespace fovea
