@@ -189,7 +189,7 @@ Json measure(const std::string& method, const AttentionOptions& options, double 
   return json;
 }
 
-void add_flags(Cli& cli, AttentionOptions& options) {
+void attention_flags(Cli& cli, AttentionOptions& options) {
   cli.describe(
       "Times one attention, forward or backward, without the projections before and after it. GFLOP/s count the matrix "
       "products of plain attention, for every method.");
@@ -317,7 +317,7 @@ void print_times(const AttentionOptions& options, const std::vector<std::string>
 
 void benchmark_attention(Cli& cli) {
   AttentionOptions options;
-  add_flags(cli, options);
+  attention_flags(cli, options);
   cli.parse();
   complete(options, cli);
   if (options.threads > 0) omp_set_num_threads(options.threads);
