@@ -165,7 +165,7 @@ struct CheckedClaim {
   std::string numbers = {};        ///< "31.2 and 30.41"
   Verdict verdict = Verdict::not_measured;
   std::optional<SeededDifference> difference = {};  ///< left minus right; empty: compared number with number
-  bool is_speed = false;                            ///< which other work changes, so that it is not judged
+  std::string why_open = {};                        ///< the reason why it is not judged; empty: it is
   std::string words = {};                           ///< "BLEU of 'Yang' is above that of 'Vaswani'"
   std::string sign = {};                            ///< "<"
   Side left = {}, right = {};

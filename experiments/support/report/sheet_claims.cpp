@@ -112,9 +112,9 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     one.verdict = *one.holds ? Verdict::holds : Verdict::fails;
     if (claim.is_required || sign == "=" || !left.column || left.column != right.column) continue;
     const Sheet::Column& column = *left.column;
-    one.is_speed = is_speed(column);
-    if (one.is_speed) {
+    if (is_speed(column)) {
       one.verdict = Verdict::open;
+      one.why_open = "other work changes speeds; `reproduce X-speed` compares them in turns";
       continue;
     }
     if (!spreads.contains(&column)) spreads[&column] = spread_of(sheet, runs, column);
@@ -130,7 +130,7 @@ std::string CheckedClaim::verdict_text() const {
                      : verdict == Verdict::fails ? "does not hold"
                      : verdict == Verdict::open  ? "cannot tell"
                                                  : "not measured";
-  if (is_speed) return fmt::format("{}: other work changes speeds; `reproduce X-speed` compares them in turns", text);
+  if (!why_open.empty()) return fmt::format("{}: {}", text, why_open);
   if (!difference) return text;
   if (difference_text().empty())
     return fmt::format("{}: that needs a second seed, or scores of the same test examples", text);

@@ -63,11 +63,24 @@ std::string table_of_title(const std::string& title) {
   return table.substr(0, table.find(':'));
 }
 
+/// The claims of a sheet; those that are not required are not judged if the first row is not trained enough.
+std::vector<CheckedClaim> judged_claims(const Sheet& sheet, const SheetRuns& runs, const std::string& tier) {
+  std::vector<CheckedClaim> claims = check_claims(sheet, runs);
+  if (untrained(sheet, runs, tier).empty()) return claims;
+  for (CheckedClaim& one : claims)
+    if (!one.claim.is_required && one.verdict != Verdict::not_measured) {
+      one.verdict = Verdict::open;
+      one.why_open = "the first row is not trained enough to judge by";
+    }
+  return claims;
+}
+
 Statements statements_of(NeededRuns& needed, const Paper& paper) {
   Statements statements;
   for (const Sheet& sheet : paper.sheets) {
-    const std::vector<CheckedClaim> given = check_claims(sheet, needed.finished(sheet)),
-                                    searched = check_claims(sheet, searched_runs(needed, sheet));
+    const auto judged = [&](const SheetRuns& runs) { return judged_claims(sheet, runs, needed.tier()); };
+    const std::vector<CheckedClaim> given = judged(needed.finished(sheet)),
+                                    searched = judged(searched_runs(needed, sheet));
     for (std::size_t k = 0; k < given.size(); ++k) {
       const auto same = std::find_if(statements.begin(), statements.end(), [&](const Statement& before) {
         return before.given.is_same_comparison(given[k]);
@@ -110,7 +123,7 @@ Finding::NamedTable statement_table(const Statements& all) {
   if (const auto checks = count(all, Verdict::holds, true); checks > 0)
     others.push_back(fmt::format("{} about numbers that any training must order so, such as sizes of models, {}",
                                  counted(checks, "statement"), checks == 1 ? "holds" : "hold"));
-  if (const auto rest = count(all, Verdict::not_measured) + count(all, Verdict::not_measured, true); rest > 0)
+  if (const auto rest = count(all, Verdict::not_measured); rest > 0)
     others.push_back(fmt::format("{} {} not measured", counted(rest, "statement"), rest == 1 ? "is" : "are"));
   return {.name = "The paper's statements",
           .table = table,
@@ -218,7 +231,9 @@ Finding making_section(NeededRuns& needed, const std::vector<Paper>& papers) {
 }
 
 constexpr const char* how_to_read =
-    "**How to read the tables.** The papers' numbers stand beside ours. Our data and models are smaller, as each table "
+    "**How to read the tables.** The tier mini of `reproduce` trains small models on public data; names such as Y-F2 "
+    "are "
+    "of its items. The papers' numbers stand beside ours. Our data and models are smaller, as each table "
     "says: compare the order of rows and the distances between them, not values. Names of tasks, such as Zh-En, are "
     "the papers'. Ours are means ± standard deviations over seeds. The *difference* is from the first row, as the 95 % "
     "interval of what it might be with other test examples and other seeds. *p* is of a two-sided paired bootstrap "
@@ -239,15 +254,17 @@ constexpr const char* how_intervals_are_made =
     "examples, and what seeds add to it. The second is estimated from all rows of any table that are trained alike "
     "with the given learning rate, and taken to be the same for all of them, also for those with one seed; but a row "
     "whose seeds differ far more has its own (an F test, at .001 for rows of two seeds). Where enough rows have the "
-    "same seeds they are compared seed by seed, so that what a seed does to all rows does not count. Numbers without "
-    "values for single examples have the second part alone. If no row that is trained alike has a second seed, the "
+    "same seeds they are compared seed by seed, so that what a seed does to all rows does not count. For numbers that "
+    "are "
+    "not computed for each test example, such as widths, only the seeds count. If no row that is trained alike has a "
+    "second seed, the "
     "interval is about the test examples alone, and the verdict says so.";
 
 constexpr const char* how_rates_are_chosen =
     "**Learning rates** are *given*, the same for all rows, or *searched*: each row is trained with three rates for a "
     "third of the updates and with one seed, the rate with the best score on the development set is chosen, and the "
     "row is trained with it as long and with as many seeds as before. Tables with searched rates stand after those "
-    "with given rates, whose verdicts are counted here:";
+    "with given rates. This table counts verdicts with given rates alone:";
 
 Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& from) {
   Finding page{.title = page_title, .subtitle = "tier " + needed.tier()};
