@@ -268,21 +268,26 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_f
   BOOST_TEST(contains(none.err, "there is no finished run for a table of the tier 'mini' in"), none.err);
   NeededRuns needed("mini", {.out = folder / "made", .records = records});
   std::string one_record;
-  for (const std::string& name : runs_of(needed, "N-T6")) {
-    const std::string& row = needed.jobs().at(name).label;
-    if (contains(row, "Dec(AW)")) continue;
-    RunResult run{.row = "a", .directory = needed.directory(name)};
-    run.configuration = {{"program", "language_model"}, {"data", "generated"}};
-    TestResult& test = run.tests.emplace_back(TestResult{.metrics = {"perplexity"}});
-    for (int i = 0; i < 50; ++i)
-      test.examples.push_back(
-          {.reference = "a b",
-           .likelihood = {.negative_log = i % 7 + (contains(row, "Dec(MW)") ? 5.0 : 9.0), .tokens = 3, .words = 3}});
-    std::filesystem::create_directories(run.directory);
-    save_result(run);
-    save_reduced(run, "/data", records / name);
-    one_record = (records / name / "result.json").string();
-  }
+  const auto make_records = [&](double nats_of_plain) {
+    std::filesystem::remove_all(records);
+    for (const std::string& name : runs_of(needed, "N-T6")) {
+      const std::string& row = needed.jobs().at(name).label;
+      if (contains(row, "Dec(AW)")) continue;
+      RunResult run{.row = "a", .directory = needed.directory(name)};
+      run.configuration = {{"program", "language_model"}, {"data", "generated"}};
+      TestResult& test = run.tests.emplace_back(TestResult{.metrics = {"perplexity"}});
+      for (int i = 0; i < 50; ++i)
+        test.examples.push_back(
+            {.reference = "a b",
+             .likelihood = {
+                 .negative_log = i % 7 + (contains(row, "Dec(MW)") ? 5.0 : nats_of_plain), .tokens = 3, .words = 3}});
+      std::filesystem::create_directories(run.directory);
+      save_result(run);
+      save_reduced(run, "/data", records / name);
+      one_record = (records / name / "result.json").string();
+    }
+  };
+  make_records(9);
   BOOST_TEST_REQUIRE(write(page).status == 0);
   BOOST_TEST(write(page).status == 0);  // its own page is replaced
   const std::string text = contents(page);
@@ -307,6 +312,11 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_f
   BOOST_TEST(damaged.status == 2);
   BOOST_TEST(contains(damaged.err, one_record), damaged.err);
   BOOST_TEST(contents(page) == text);
+  make_records(19);  // a perplexity of exp(22 / 3)
+  BOOST_TEST_REQUIRE(write(page).status == 0);
+  const std::string untrained = contents(page);
+  BOOST_TEST(contains(untrained, "| cannot tell: the first row is not trained enough to judge by |"), untrained);
+  BOOST_TEST(!contains(untrained, "| holds"), untrained);
 }
 
 BOOST_AUTO_TEST_CASE(a_search_chooses_the_learning_rate_of_each_row_on_the_development_set) {
