@@ -114,7 +114,7 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     const Sheet::Column& column = *left.column;
     if (is_speed(column)) {
       one.verdict = Verdict::open;
-      one.why_open = "other work changes speeds; `reproduce X-speed` compares them in turns";
+      one.why_open = "speeds are not judged, because other work changes them";
       continue;
     }
     if (!spreads.contains(&column)) spreads[&column] = spread_of(sheet, runs, column);

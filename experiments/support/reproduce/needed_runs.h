@@ -81,8 +81,8 @@ class NeededRuns {
   /// The command with its placeholders replaced, split into program and arguments.
   std::vector<std::string> arguments(const ItemCommand& command, const std::filesystem::path& item_directory);
 
-  /// The finished runs of a sheet's rows. They stay valid as long as this object.
-  /// Those that are trained alike are looked for once: runs that end later are not among them.
+  /// The finished runs of a sheet's rows. They stay valid as long as this object. Runs that are trained alike
+  /// (SheetRuns::alike) are looked for once: those that end later are not among them.
   SheetRuns finished(const Sheet& sheet, Rates rates = Rates::given);
 
   /// The result of the search for the learning rate of one row.
@@ -97,7 +97,7 @@ class NeededRuns {
   std::optional<Search> search(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task);
   /// How many rows of a sheet, counted once for each task, have all their runs, and how many there are.
   std::pair<std::size_t, std::size_t> complete_rows(const Sheet& sheet);
-  /// The runs that finished() has read so far.
+  /// The runs that finished() has read so far, for their sheets or as trained alike.
   std::vector<const RunResult*> read_runs() const;
 
  private:
@@ -118,14 +118,13 @@ class NeededRuns {
   std::vector<std::string> rates_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) const;
   /// Whether the row is trained for the task at this tier.
   bool is_trained(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) const;
-  /// The first run of a reference SHEET/ROW.
   struct FirstRun {
     Sheet sheet;
     std::string row;
     std::uint64_t seed = 0;
     std::string name = {};
   };
-  /// Empty for other text.
+  /// The run of a reference SHEET/ROW with the first task and seed; empty for other text.
   std::optional<FirstRun> first_run(const std::string& reference);
 
   std::string tier_;
@@ -133,7 +132,7 @@ class NeededRuns {
   std::map<std::string, RunJob> jobs_;
   std::map<std::string, RunResult> results_;
   std::map<std::string, std::shared_ptr<const AlikeRuns>> alike_;     ///< by the flags of a recipe
-  std::map<std::string, std::pair<std::size_t, double>> unsearched_;  ///< by label: seeds, minutes of one
+  std::map<std::string, std::pair<std::size_t, double>> unsearched_;  ///< by trial and row: seeds, minutes of one
 };
 
 }  // namespace fovea

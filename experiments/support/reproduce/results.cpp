@@ -113,7 +113,8 @@ Finding::NamedTable statement_table(const Statements& all) {
       if (checked.claim.is_required && checked.verdict == Verdict::holds) return;
       std::vector<Cell> cells = checked.cells();
       cells.insert(cells.begin() + 1, {one.table, rates});
-      if (!one.same_as.empty()) cells.back() = "as in " + one.same_as;
+      const bool is_given = &checked == &one.given;  // with searched rates the runs of the other table may be others
+      if (is_given && !one.same_as.empty()) cells.back() = "as in " + one.same_as;
       table.row(std::move(cells));
     };
     add(one.given, "given");
@@ -247,7 +248,7 @@ constexpr const char* how_to_read_statements =
     "experiments to find it. Statements that several tables make about the same runs are counted once. Intervals are "
     "not corrected for their number: of 20 differences that are 0, one will seem not to be. Speeds are per second of "
     "processor time, but other work alone changes them by up to a quarter: they are not judged, and "
-    "`reproduce X-speed` compares methods in turns.";
+    "`reproduce X-speed` compares training steps in turns.";
 
 constexpr const char* how_intervals_are_made =
     "**How the intervals are made.** The variance of a difference has two parts: that of the bootstrap over the test "
