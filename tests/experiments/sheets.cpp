@@ -323,7 +323,9 @@ BOOST_AUTO_TEST_CASE(verdicts_follow_the_intervals_of_the_differences) {
   BOOST_TEST(checked[4].verdict_text() == "not measured");
   std::vector<const RunResult*> mixed = runs;
   std::swap(mixed[1], mixed[4]);  // the seeds of 'Shaw' in another order
-  BOOST_TEST(check_claims(sheet, match_runs(sheet, mixed))[0].difference_text() == checked[0].difference_text());
+  const SheetRuns matched = match_runs(sheet, mixed);
+  const SeedRuns& of_shaw = matched.at({"Shaw", "En-De"});
+  BOOST_TEST((of_shaw.size() == 2u && of_shaw[0]->seed == 1u && of_shaw[1]->seed == 2u));  // compared in pairs
   BOOST_TEST(!checked[5].difference);
   runs.resize(3);
   const std::string one_seed = check_claims(sheet, match_runs(sheet, runs))[0].verdict_text();
