@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_f
   for (const char* part : {"# The papers' statements, measured: tier mini\n", "## Nguyen et al. 2020\n",
                            "\n| perplexity of 'Dec(MW)' is below that of 'Vaswani' | table 6 | given          | ",
                            " -2.37 |",  // 44.00 - 46.37
-
+                           "\n| Nguyen et al. 2020, table 6 | Multiplicative windows lower the perplexity of a ",
                            " | holds   |\n", "\nNot in the table: 5 statements are not measured.\n",
                            "\n| nguyen-table-6 | a sample of the 1 Billion Word Benchmark |    8 |     1 | 4 of 5 ",
                            "\n| nguyen-table-5 | –", " | 0 of 15 "})

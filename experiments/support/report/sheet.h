@@ -75,6 +75,7 @@ struct Sheet {
   struct Claim {
     std::string text;
     bool is_required = false;  ///< must hold at any size; others are expectations that are only printed
+    std::string says = {};     ///< what the paper is known for, in plain words; empty for all other claims
   };
 
   std::string name, title, about, item;
@@ -181,6 +182,8 @@ struct CheckedClaim {
   }
   /// "holds", "cannot tell: a difference of 1.21 would have been found four times in five"
   std::string verdict_text() const;
+  /// "holds", "cannot tell", without the reason.
+  const char* verdict_word() const;
   /// "0.79 (0.12 to 1.46)"; empty without a difference.
   std::string difference_text() const;
 };

@@ -125,11 +125,15 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
   return checked;
 }
 
+const char* CheckedClaim::verdict_word() const {
+  return verdict == Verdict::holds   ? "holds"
+         : verdict == Verdict::fails ? "does not hold"
+         : verdict == Verdict::open  ? "cannot tell"
+                                     : "not measured";
+}
+
 std::string CheckedClaim::verdict_text() const {
-  const char* text = verdict == Verdict::holds   ? "holds"
-                     : verdict == Verdict::fails ? "does not hold"
-                     : verdict == Verdict::open  ? "cannot tell"
-                                                 : "not measured";
+  const char* text = verdict_word();
   if (!why_open.empty()) return fmt::format("{}: {}", text, why_open);
   if (!difference) return text;
   if (difference_text().empty())

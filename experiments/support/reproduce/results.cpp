@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -131,6 +132,21 @@ Finding::NamedTable statement_table(const Statements& all) {
           .caption = others.empty() ? "" : "Not in the table: " + listed(others, "; ") + "."};
 }
 
+/// "0.79 (0.12 to 1.46): holds"; "4.109 and 4.873: cannot tell" of numbers without an interval.
+std::string short_outcome(const CheckedClaim& one) {
+  const std::string difference = one.difference_text();
+  return fmt::format("{}: {}", difference.empty() ? one.numbers : difference, one.verdict_word());
+}
+
+/// Adds a row for each measured statement that the paper is known for.
+void add_main_statements(Table& table, const Paper& paper, const Statements& all) {
+  for (const Statement& one : all)
+    if (!one.given.claim.says.empty() && one.given.verdict != Verdict::not_measured)
+      table.row({paper.name() + ", " + one.table, one.given.claim.says,
+                 Cell::number(one.given.in_paper, one.given.decimals), short_outcome(one.given),
+                 one.searched ? short_outcome(*one.searched) : ""});
+}
+
 /// The text of NAME.md beside the sheets; empty without a file.
 std::string own_words(const std::string& name) {
   std::ifstream file(fs::path(sheets_directory()) / (name + ".md"), std::ios::binary);
@@ -231,10 +247,14 @@ Finding making_section(NeededRuns& needed, const std::vector<Paper>& papers) {
   return section;
 }
 
+constexpr const char* about_main_statements =
+    "**What the papers are known for**, and what we measure: a difference with its 95 % interval, and whether the "
+    "statement holds by it. The last column has the same with a learning rate searched for each row, where we made the "
+    "search. The sections of the papers have all their statements.";
+
 constexpr const char* how_to_read =
     "**How to read the tables.** The tier mini of `reproduce` trains small models on public data; names such as Y-F2 "
-    "are "
-    "of its items. The papers' numbers stand beside ours. Our data and models are smaller, as each table "
+    "are of its items. The papers' numbers stand beside ours. Our data and models are smaller, as each table "
     "says: compare the order of rows and the distances between them, not values. Names of tasks, such as Zh-En, are "
     "the papers'. Ours are means ± standard deviations over seeds. The *difference* is from the first row, as the 95 % "
     "interval of what it might be with other test examples and other seeds. *p* is of a two-sided paired bootstrap "
@@ -256,10 +276,8 @@ constexpr const char* how_intervals_are_made =
     "with the given learning rate, and taken to be the same for all of them, also for those with one seed; but a row "
     "whose seeds differ far more has its own (an F test, at .001 for rows of two seeds). Where enough rows have the "
     "same seeds they are compared seed by seed, so that what a seed does to all rows does not count. For numbers that "
-    "are "
-    "not computed for each test example, such as widths, only the seeds count. If no row that is trained alike has a "
-    "second seed, the "
-    "interval is about the test examples alone, and the verdict says so.";
+    "are not computed for each test example, such as widths, only the seeds count. If no row that is trained alike has "
+    "a second seed, the interval is about the test examples alone, and the verdict says so.";
 
 constexpr const char* how_rates_are_chosen =
     "**Learning rates** are *given*, the same for all rows, or *searched*: each row is trained with three rates for a "
@@ -268,24 +286,31 @@ constexpr const char* how_rates_are_chosen =
     "with given rates. This table counts verdicts with given rates alone:";
 
 Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& from) {
-  Finding page{.title = page_title, .subtitle = "tier " + needed.tier()};
-  page.notes = {own_words("summary"), how_to_read, how_to_read_statements, how_intervals_are_made,
-                how_rates_are_chosen};
-  Table summary({"paper", "hold", "do not hold", "cannot tell", "not measured"});
+  Finding page{
+      .title = page_title, .subtitle = "tier " + needed.tier(), .notes = {own_words("summary"), about_main_statements}};
+  Table main({"paper", "what it is known for", "difference, paper", "ours (95 % interval), given learning rates",
+              "ours, searched learning rates"});
+  Table verdicts({"paper", "hold", "do not hold", "cannot tell", "not measured"});
+  std::vector<Finding> sections;
   const std::vector<Paper> papers = papers_of(items);
   for (const Paper& paper : papers) {
     const Statements all = statements_of(needed, paper);
     const bool has_runs = std::any_of(paper.sheets.begin(), paper.sheets.end(),
                                       [&](const Sheet& sheet) { return needed.finished(sheet).size() > 1; });
     if (!all.empty())
-      summary.row({paper.name(), count(all, Verdict::holds), count(all, Verdict::fails), count(all, Verdict::open),
-                   count(all, Verdict::not_measured)});
+      verdicts.row({paper.name(), count(all, Verdict::holds), count(all, Verdict::fails), count(all, Verdict::open),
+                    count(all, Verdict::not_measured)});
     if (!has_runs) continue;
+    add_main_statements(main, paper, all);
     Finding section = section_on(needed, paper, all);
     if (paper.letter != of_all_papers) section.sections = outputs_of(needed, items, paper.letter, from);
-    if (!section.tables.empty() || !section.sections.empty()) page.sections.push_back(std::move(section));
+    if (!section.tables.empty() || !section.sections.empty()) sections.push_back(std::move(section));
   }
-  page.tables = {{"", summary}};
+  page.tables = {{"", main}};
+  page.sections = {{.title = "How to read this page",
+                    .notes = {how_to_read, how_to_read_statements, how_intervals_are_made, how_rates_are_chosen},
+                    .tables = {{"", verdicts}}}};
+  std::move(sections.begin(), sections.end(), std::back_inserter(page.sections));
   if (std::vector<Finding> outputs = outputs_of(needed, items, of_all_papers, from); !outputs.empty())
     page.sections.push_back({.title = "Methods of several papers", .sections = std::move(outputs)});
   page.sections.push_back(making_section(needed, papers));
