@@ -186,6 +186,8 @@ struct CheckedClaim {
   const char* verdict_word() const;
   /// "0.79 (0.12 to 1.46)"; empty without a difference.
   std::string difference_text() const;
+  /// Whether we cannot tell that the numbers differ, but can tell that they do not differ as the paper's do.
+  bool excludes_the_papers() const;
 };
 std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs);
 

@@ -139,10 +139,9 @@ std::string CheckedClaim::verdict_text() const {
   if (difference_text().empty())
     return fmt::format("{}: that needs a second seed, or scores of the same test examples", text);
   if (verdict == Verdict::open) {
-    const auto [low, high] = difference->interval();
-    const bool is_outside = in_paper < low || in_paper > high;
     return fmt::format("{}: a difference of {:.{}f} would have been found four times in five{}{}", text,
-                       difference->visible(), decimals, is_outside ? "; the paper's lies outside the interval" : "",
+                       difference->visible(), decimals,
+                       excludes_the_papers() ? "; the paper's lies outside the interval" : "",
                        difference->covers_seeds ? "" : "; one seed");
   }
   return difference->covers_seeds ? text : fmt::format("{}; one seed, and others may say otherwise", text);
@@ -156,6 +155,12 @@ std::vector<Cell> CheckedClaim::cells() const {
 std::string CheckedClaim::difference_text() const {
   const std::string interval = difference ? interval_text(*difference, decimals) : "";
   return interval.empty() ? "" : fmt::format("{:.{}f} ({})", difference->value, decimals, interval);
+}
+
+bool CheckedClaim::excludes_the_papers() const {
+  if (verdict != Verdict::open || !difference) return false;
+  const auto [low, high] = difference->interval();
+  return in_paper < low || in_paper > high;
 }
 
 }  // namespace fovea

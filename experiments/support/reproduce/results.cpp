@@ -123,7 +123,7 @@ Finding::NamedTable statement_table(const Statements& all) {
   }
   std::vector<std::string> others;
   if (const auto checks = count(all, Verdict::holds, true); checks > 0)
-    others.push_back(fmt::format("{} about numbers that any training must order so, such as sizes of models, {}",
+    others.push_back(fmt::format("{} that must be true of any training, such as about the sizes of models, {}",
                                  counted(checks, "statement"), checks == 1 ? "holds" : "hold"));
   if (const auto rest = count(all, Verdict::not_measured); rest > 0)
     others.push_back(fmt::format("{} {} not measured", counted(rest, "statement"), rest == 1 ? "is" : "are"));
@@ -135,7 +135,8 @@ Finding::NamedTable statement_table(const Statements& all) {
 /// "0.79 (0.12 to 1.46): holds"; "4.109 and 4.873: cannot tell" of numbers without an interval.
 std::string short_outcome(const CheckedClaim& one) {
   const std::string difference = one.difference_text();
-  return fmt::format("{}: {}", difference.empty() ? one.numbers : difference, one.verdict_word());
+  return fmt::format("{}: {}{}", difference.empty() ? one.numbers : difference, one.verdict_word(),
+                     one.excludes_the_papers() ? ", but not as much as in the paper" : "");
 }
 
 /// Adds a row for each measured statement that the paper is known for.
@@ -253,21 +254,22 @@ constexpr const char* about_main_statements =
     "search. The sections of the papers have all their statements.";
 
 constexpr const char* how_to_read =
-    "**How to read the tables.** The tier mini of `reproduce` trains small models on public data; names such as Y-F2 "
-    "are of its items. The papers' numbers stand beside ours. Our data and models are smaller, as each table "
-    "says: compare the order of rows and the distances between them, not values. Names of tasks, such as Zh-En, are "
-    "the papers'. Ours are means ± standard deviations over seeds. The *difference* is from the first row, as the 95 % "
-    "interval of what it might be with other test examples and other seeds. *p* is of a two-sided paired bootstrap "
-    "over the test examples, with all seeds pooled; it says nothing about other seeds, and can be small beside an "
-    "interval that includes 0. The papers' tests may be others.";
+    "**How to read the tables.** `reproduce` makes the papers' tables and figures at three sizes, its tiers; the tier "
+    "mini, of this page, trains small models on public data. Names such as Y-F2 are those by which `reproduce` knows a "
+    "table or figure. The papers' numbers stand beside ours, and under the papers' names of tasks, such as Zh-En. Our "
+    "data and models are smaller, as each table says, and the papers' tests may be others: compare the order of rows "
+    "and the distances between them, not values. Ours are means ± standard deviations over seeds. The *difference* is "
+    "from the first row, as the 95 % interval of what it might be with other test examples and other seeds. *p* is of "
+    "a two-sided paired bootstrap over the test examples, with all seeds pooled; it says nothing about other seeds, "
+    "and can be small beside an interval that includes 0.";
 
 constexpr const char* how_to_read_statements =
     "**How to read the statements.** That one row of a paper's table is above another *holds* here if our interval of "
     "the difference lies wholly on the stated side of 0, and *does not hold* if it lies wholly on the other. Otherwise "
-    "we *cannot tell*, and the table says how large a true difference would have to be for four of five such "
-    "experiments to find it. Statements that several tables make about the same runs are counted once. Intervals are "
-    "not corrected for their number: of 20 differences that are 0, one will seem not to be. Speeds are per second of "
-    "processor time, but other work alone changes them by up to a quarter: they are not judged, and "
+    "we *cannot tell*. The table then has the true difference that four of five such experiments would find; smaller "
+    "ones would be found less often. Statements that several tables make about the same runs are counted once. "
+    "Intervals are not corrected for their number: of 20 differences that are 0, one will seem not to be. Speeds are "
+    "per second of processor time, but other work alone changes them by up to a quarter: they are not judged, and "
     "`reproduce X-speed` compares training steps in turns.";
 
 constexpr const char* how_intervals_are_made =
@@ -297,10 +299,10 @@ Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const
     const Statements all = statements_of(needed, paper);
     const bool has_runs = std::any_of(paper.sheets.begin(), paper.sheets.end(),
                                       [&](const Sheet& sheet) { return needed.finished(sheet).size() > 1; });
+    if (!has_runs) continue;
     if (!all.empty())
       verdicts.row({paper.name(), count(all, Verdict::holds), count(all, Verdict::fails), count(all, Verdict::open),
                     count(all, Verdict::not_measured)});
-    if (!has_runs) continue;
     add_main_statements(main, paper, all);
     Finding section = section_on(needed, paper, all);
     if (paper.letter != of_all_papers) section.sections = outputs_of(needed, items, paper.letter, from);
