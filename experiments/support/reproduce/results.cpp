@@ -132,9 +132,10 @@ Finding::NamedTable statement_table(const Statements& all) {
           .caption = others.empty() ? "" : "Not in the table: " + listed(others, "; ") + "."};
 }
 
-/// "0.79 (0.12 to 1.46): holds"; "4.109 and 4.873: cannot tell" of numbers without an interval.
+/// "0.79 (0.12 to 1.46): holds"; "4.109 and 8.996: cannot tell from one seed" of numbers without an interval.
 std::string short_outcome(const CheckedClaim& one) {
   const std::string difference = one.difference_text();
+  if (one.difference && difference.empty()) return fmt::format("{}: {} from one seed", one.numbers, one.verdict_word());
   return fmt::format("{}: {}{}", difference.empty() ? one.numbers : difference, one.verdict_word(),
                      one.excludes_the_papers() ? ", but not as much as in the paper" : "");
 }
