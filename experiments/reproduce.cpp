@@ -45,7 +45,7 @@ struct Options {
                "texts of the data");
     cli.option("--results", results,
                "write a Markdown page into this file: the tables of the finished runs, and for each paper which of its "
-               "statements hold, do not hold, or cannot be told. Nothing is trained");
+               "statements hold and which do not, and where the runs cannot tell. Nothing is trained");
     cli.option("--data", data,
                "directory of the public data sets that the tier mini reads: multi30k, small_parallel_enja, sst, imdb, "
                "sva_linzen, lm1b_sample, aeslc (experiments/data.md)");

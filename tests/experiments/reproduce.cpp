@@ -307,6 +307,13 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_f
   BOOST_TEST(refused.status == 2);
   BOOST_TEST(contains(refused.err, "own.md: the file exists and was not written by this command"), refused.err);
   BOOST_TEST(contents(own) == "# Results\n");
+  for (const auto& [file, said] : {std::pair(folder.path.string(), "this is a directory; name a file"),
+                                   std::pair((folder / "none" / "page.md").string(), "there is no directory"),
+                                   std::pair(std::string("-"), "the page is written into a file; name one")}) {
+    const Ended nowhere = write(file);
+    BOOST_TEST(nowhere.status == 2);
+    BOOST_TEST(contains(nowhere.err, said), nowhere.err);
+  }
   std::ofstream(one_record, std::ios::app) << "x";
   const Ended damaged = write(page);
   BOOST_TEST(damaged.status == 2);
@@ -316,6 +323,7 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_the_records_and_replace_no_other_f
   BOOST_TEST_REQUIRE(write(page).status == 0);
   const std::string untrained = contents(page);
   BOOST_TEST(contains(untrained, "| cannot tell: the first row is not trained enough to judge by |"), untrained);
+  BOOST_TEST(contains(untrained, ": cannot tell; the first row is not trained enough to judge by |"), untrained);
   BOOST_TEST(!contains(untrained, "| holds"), untrained);
 }
 

@@ -265,14 +265,21 @@ BOOST_AUTO_TEST_CASE(a_sheet_whose_claim_names_no_row_is_refused_when_it_is_read
 BOOST_AUTO_TEST_CASE(main_claims_come_with_plain_words) {
   const Sheet sheet = load_sheet("fan-table-5");
   BOOST_TEST(contains(sheet.claims.at(0).says, "looks at its neighbours more"), sheet.claims.at(0).says);
-  BOOST_TEST(sheet.claims.at(1).says == "");
+  BOOST_TEST(sheet.claims.at(2).says == "");
   Folder folder;
-  std::string text = contents(sheets_directory() + "/fan-table-5.json");
-  text.replace(text.find("\"says\""), 6, "\"said\"");
-  std::ofstream(folder / "own.json") << text;
-  const std::string message = message_of([&] { load_sheet((folder / "own.json").string()); });
-  BOOST_TEST(contains(message, "own.json"), message);
-  BOOST_TEST(contains(message, "says"), message);
+  const std::string text = contents(sheets_directory() + "/fan-table-5.json");
+  const auto message_with = [&](const std::string& part, const std::string& other) {
+    std::string changed = text;
+    changed.replace(changed.find(part), part.size(), other);
+    std::ofstream(folder / "own.json") << changed;
+    return message_of([&] { load_sheet((folder / "own.json").string()); });
+  };
+  const std::string unsaid = message_with("\"says\"", "\"said\"");
+  BOOST_TEST((contains(unsaid, "own.json: not a sheet") && contains(unsaid, "'says'")), unsaid);
+  const std::string blank = message_with(sheet.claims.at(0).says, " ");
+  BOOST_TEST(contains(blank, "'w = 1, layer 1[DMAN] > w = 1, layer 1[SAN]' has no words in \"says\""), blank);
+  const std::string no_list = message_with("\"main\": [", "\"main\": null, \"other\": [");
+  BOOST_TEST(contains(no_list, "must be array"), no_list);
 }
 
 BOOST_AUTO_TEST_CASE(another_training_is_not_another_seed) {
@@ -331,6 +338,8 @@ BOOST_AUTO_TEST_CASE(verdicts_follow_the_intervals_of_the_differences) {
     BOOST_TEST((checked[k].verdict == expected[k]), checked[k].words << ": " << checked[k].verdict_text());
   BOOST_TEST(checked[0].words == "En-De BLEU of 'Shaw' is above that of 'Vaswani'");
   BOOST_TEST(checked[0].verdict_text() == "holds");
+  BOOST_TEST(checked[0].outcome_text() == checked[0].difference_text() + ": holds");
+  BOOST_TEST(contains(checked[1].outcome_text(), "): cannot tell"), checked[1].outcome_text());
   BOOST_TEST(contains(checked[1].verdict_text(), "would have been found four times in five"),
              checked[1].verdict_text());
   BOOST_TEST(checked[4].verdict_text() == "not measured");
@@ -341,8 +350,30 @@ BOOST_AUTO_TEST_CASE(verdicts_follow_the_intervals_of_the_differences) {
   BOOST_TEST((of_shaw.size() == 2u && of_shaw[0]->seed == 1u && of_shaw[1]->seed == 2u));  // compared in pairs
   BOOST_TEST(!checked[5].difference);
   runs.resize(3);
-  const std::string one_seed = check_claims(sheet, match_runs(sheet, runs))[0].verdict_text();
-  BOOST_TEST(one_seed == "holds; one seed, and others may say otherwise");
+  const CheckedClaim one_seed = check_claims(sheet, match_runs(sheet, runs))[0];
+  BOOST_TEST(one_seed.verdict_text() == "holds; one seed, and others may say otherwise");
+  BOOST_TEST(one_seed.outcome_text() == one_seed.difference_text() + ": holds; one seed");
+}
+
+BOOST_AUTO_TEST_CASE(an_outcome_says_whether_the_papers_difference_is_excluded) {
+  CheckedClaim one{.claim = {"a > b"}, .numbers = "1 and 2", .verdict = Verdict::open};
+  one.difference = SeededDifference{.value = -0.5, .standard_error = 0.1, .covers_seeds = true};
+  const auto [low, high] = one.difference->interval();
+  one.in_paper = (low + high) / 2;
+  BOOST_TEST(!contains(one.outcome_text(), "the paper's"), one.outcome_text());
+  for (const double outside : {low - 0.01, high + 0.01}) {
+    one.in_paper = outside;
+    BOOST_TEST(contains(one.outcome_text(), "): cannot tell; the paper's lies outside the interval"),
+               one.outcome_text());
+  }
+  one.in_paper = std::nan("");
+  BOOST_TEST(!contains(one.outcome_text(), "the paper's"), one.outcome_text());
+  one.in_paper = high + 1;
+  one.why_open = "speeds are not judged";
+  BOOST_TEST(one.outcome_text() == one.difference_text() + ": cannot tell; speeds are not judged");
+  one.why_open.clear();
+  one.verdict = Verdict::holds;
+  BOOST_TEST(!contains(one.outcome_text(), "the paper's"), one.outcome_text());
 }
 
 BOOST_AUTO_TEST_CASE(the_spread_between_seeds_is_that_of_all_runs_alike) {

@@ -114,8 +114,11 @@ Sheet sheet_of(const Json& json) {
   for (const Json& row : json.at("rows")) sheet.rows.push_back(row_of(row, false));
   if (json.contains("cited"))
     for (const Json& row : json.at("cited")) sheet.rows.push_back(row_of(row, true));
-  if (json.contains("main"))
-    for (const Json& one : json.at("main")) sheet.claims.push_back({.text = one.at("claim"), .says = one.at("says")});
+  for (const Json& one : json.value("main", std::vector<Json>())) {
+    sheet.claims.push_back({.text = one.at("claim"), .says = one.at("says")});
+    const auto& [text, ignored, says] = sheet.claims.back();
+    require(!trimmed(says).empty(), "sheet '{}': main: '{}' has no words in \"says\"", sheet.title, text);
+  }
   for (const std::string& text : texts_of(json, "must_show")) sheet.claims.push_back({.text = text});
   for (const std::string& text : texts_of(json, "must_hold"))
     sheet.claims.push_back({.text = text, .is_required = true});

@@ -182,12 +182,11 @@ struct CheckedClaim {
   }
   /// "holds", "cannot tell: a difference of 1.21 would have been found four times in five"
   std::string verdict_text() const;
-  /// "holds", "cannot tell", without the reason.
-  const char* verdict_word() const;
   /// "0.79 (0.12 to 1.46)"; empty without a difference.
   std::string difference_text() const;
-  /// Whether we cannot tell that the numbers differ, but can tell that they do not differ as the paper's do.
-  bool excludes_the_papers() const;
+  /// The difference, or the numbers where there is none, and the verdict in few words: "0.79 (0.12 to 1.46): holds; one
+  /// seed".
+  std::string outcome_text() const;
 };
 std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs);
 

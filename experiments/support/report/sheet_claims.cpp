@@ -125,26 +125,45 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
   return checked;
 }
 
-const char* CheckedClaim::verdict_word() const {
+namespace {
+
+const char* word_of(Verdict verdict) {
   return verdict == Verdict::holds   ? "holds"
          : verdict == Verdict::fails ? "does not hold"
          : verdict == Verdict::open  ? "cannot tell"
                                      : "not measured";
 }
 
+/// Whether the numbers do not differ clearly, but the paper's difference lies outside their interval.
+bool excludes_the_papers(const CheckedClaim& one) {
+  if (one.verdict != Verdict::open || !one.why_open.empty() || !one.difference) return false;
+  const auto [low, high] = one.difference->interval();
+  return one.in_paper < low || one.in_paper > high;
+}
+
+constexpr const char* paper_is_outside = "; the paper's lies outside the interval";
+
+}  // namespace
+
 std::string CheckedClaim::verdict_text() const {
-  const char* text = verdict_word();
+  const char* text = word_of(verdict);
   if (!why_open.empty()) return fmt::format("{}: {}", text, why_open);
   if (!difference) return text;
   if (difference_text().empty())
     return fmt::format("{}: that needs a second seed, or scores of the same test examples", text);
-  if (verdict == Verdict::open) {
+  if (verdict == Verdict::open)
     return fmt::format("{}: a difference of {:.{}f} would have been found four times in five{}{}", text,
-                       difference->visible(), decimals,
-                       excludes_the_papers() ? "; the paper's lies outside the interval" : "",
+                       difference->visible(), decimals, excludes_the_papers(*this) ? paper_is_outside : "",
                        difference->covers_seeds ? "" : "; one seed");
-  }
   return difference->covers_seeds ? text : fmt::format("{}; one seed, and others may say otherwise", text);
+}
+
+std::string CheckedClaim::outcome_text() const {
+  const std::string interval = difference_text();
+  const std::string text = fmt::format("{}: {}", interval.empty() ? numbers : interval, word_of(verdict));
+  if (!why_open.empty()) return text + "; " + why_open;
+  const bool is_of_one_seed = difference && (interval.empty() || !difference->covers_seeds);
+  return text + (excludes_the_papers(*this) ? paper_is_outside : "") + (is_of_one_seed ? "; one seed" : "");
 }
 
 std::vector<Cell> CheckedClaim::cells() const {
@@ -155,12 +174,6 @@ std::vector<Cell> CheckedClaim::cells() const {
 std::string CheckedClaim::difference_text() const {
   const std::string interval = difference ? interval_text(*difference, decimals) : "";
   return interval.empty() ? "" : fmt::format("{:.{}f} ({})", difference->value, decimals, interval);
-}
-
-bool CheckedClaim::excludes_the_papers() const {
-  if (verdict != Verdict::open || !difference) return false;
-  const auto [low, high] = difference->interval();
-  return in_paper < low || in_paper > high;
 }
 
 }  // namespace fovea

@@ -132,21 +132,17 @@ Finding::NamedTable statement_table(const Statements& all) {
           .caption = others.empty() ? "" : "Not in the table: " + listed(others, "; ") + "."};
 }
 
-/// "0.79 (0.12 to 1.46): holds"; "4.109 and 8.996: cannot tell from one seed" of numbers without an interval.
-std::string short_outcome(const CheckedClaim& one) {
-  const std::string difference = one.difference_text();
-  if (one.difference && difference.empty()) return fmt::format("{}: {} from one seed", one.numbers, one.verdict_word());
-  return fmt::format("{}: {}{}", difference.empty() ? one.numbers : difference, one.verdict_word(),
-                     one.excludes_the_papers() ? ", but not as much as in the paper" : "");
-}
+using Rows = std::vector<std::vector<Cell>>;
 
-/// Adds a row for each measured statement that the paper is known for.
-void add_main_statements(Table& table, const Paper& paper, const Statements& all) {
+/// A row for each measured statement that the paper is known for.
+Rows main_statements(const Paper& paper, const Statements& all) {
+  Rows rows;
   for (const Statement& one : all)
     if (!one.given.claim.says.empty() && one.given.verdict != Verdict::not_measured)
-      table.row({paper.name() + ", " + one.table, one.given.claim.says,
-                 Cell::number(one.given.in_paper, one.given.decimals), short_outcome(one.given),
-                 one.searched ? short_outcome(*one.searched) : ""});
+      rows.push_back({paper.name() + ", " + one.table, one.given.claim.says,
+                      Cell::number(one.given.in_paper, one.given.decimals), one.given.outcome_text(),
+                      one.searched ? one.searched->outcome_text() : ""});
+  return rows;
 }
 
 /// The text of NAME.md beside the sheets; empty without a file.
@@ -249,11 +245,6 @@ Finding making_section(NeededRuns& needed, const std::vector<Paper>& papers) {
   return section;
 }
 
-constexpr const char* about_main_statements =
-    "**What the papers are known for**, and what we measure: a difference with its 95 % interval, and whether the "
-    "statement holds by it. The last column has the same with a learning rate searched for each row, where we made the "
-    "search. The sections of the papers have all their statements.";
-
 constexpr const char* how_to_read =
     "**How to read the tables.** `reproduce` makes the papers' tables and figures at three sizes, its tiers; the tier "
     "mini, of this page, trains small models on public data. Names such as Y-F2 are those by which `reproduce` knows a "
@@ -288,11 +279,24 @@ constexpr const char* how_rates_are_chosen =
     "row is trained with it as long and with as many seeds as before. Tables with searched rates stand after those "
     "with given rates. This table counts verdicts with given rates alone:";
 
+constexpr const char* about_main_statements =
+    "**What the papers are known for**, and what we measure: a difference with its 95 % interval, and whether the "
+    "statement holds by it. The last column has the same with a learning rate searched for each row, where we made the "
+    "search. The sections of the papers have all their statements, and say how far to trust our numbers.";
+
+/// Adds the table of what the papers are known for, if there is anything to show.
+void add_main_statements(Finding& page, const Rows& rows) {
+  if (rows.empty()) return;
+  Table table({"paper", "what it is known for", "difference, paper", "ours (95 % interval), given learning rates",
+               "ours, searched learning rates"});
+  for (const std::vector<Cell>& row : rows) table.row(row);
+  page.notes.emplace_back(about_main_statements);
+  page.tables.push_back({"", table});
+}
+
 Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& from) {
-  Finding page{
-      .title = page_title, .subtitle = "tier " + needed.tier(), .notes = {own_words("summary"), about_main_statements}};
-  Table main({"paper", "what it is known for", "difference, paper", "ours (95 % interval), given learning rates",
-              "ours, searched learning rates"});
+  Finding page{.title = page_title, .subtitle = "tier " + needed.tier(), .notes = {own_words("summary")}};
+  Rows main;
   Table verdicts({"paper", "hold", "do not hold", "cannot tell", "not measured"});
   std::vector<Finding> sections;
   const std::vector<Paper> papers = papers_of(items);
@@ -304,12 +308,12 @@ Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const
     if (!all.empty())
       verdicts.row({paper.name(), count(all, Verdict::holds), count(all, Verdict::fails), count(all, Verdict::open),
                     count(all, Verdict::not_measured)});
-    add_main_statements(main, paper, all);
+    for (std::vector<Cell>& row : main_statements(paper, all)) main.push_back(std::move(row));
     Finding section = section_on(needed, paper, all);
     if (paper.letter != of_all_papers) section.sections = outputs_of(needed, items, paper.letter, from);
     if (!section.tables.empty() || !section.sections.empty()) sections.push_back(std::move(section));
   }
-  page.tables = {{"", main}};
+  add_main_statements(page, main);
   page.sections = {{.title = "How to read this page",
                     .notes = {how_to_read, how_to_read_statements, how_intervals_are_made, how_rates_are_chosen},
                     .tables = {{"", verdicts}}}};
@@ -320,13 +324,22 @@ Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const
   return page;
 }
 
-}  // namespace
-
-void write_results(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& file) {
+/// Throws Error unless the file can be written and has no other contents than such a page.
+void require_replaceable(const fs::path& file) {
+  const fs::path directory = fs::absolute(file).parent_path();
+  require(file != "-", "--results -: the page is written into a file; name one");
+  require(!fs::is_directory(file), "--results {}: this is a directory; name a file", file.string());
+  require(fs::is_directory(directory), "--results {}: there is no directory {}", file.string(), directory.string());
   std::string first_line;
   std::getline(std::ifstream(file), first_line);
   require(!fs::exists(file) || first_line.starts_with(fmt::format("# {}: tier ", page_title)),
           "--results {}: the file exists and was not written by this command; name another one", file.string());
+}
+
+}  // namespace
+
+void write_results(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& file) {
+  require_replaceable(file);
   const std::string page = contents_of(page_on(needed, items, fs::absolute(file).parent_path()), Format::markdown);
   require(!needed.read_runs().empty(), "--results: there is no finished run for a table of the tier '{}' in {} or {}",
           needed.tier(), (needed.places().out / "runs").string(), needed.places().records.string());
