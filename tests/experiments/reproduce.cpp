@@ -1,5 +1,7 @@
 // The items of `reproduce`, the runs that they need, and the program.
+#include <map>
 #include <set>
+#include <sstream>
 
 #include <boost/test/unit_test.hpp>
 
@@ -439,6 +441,29 @@ BOOST_AUTO_TEST_CASE(every_record_of_the_project_belongs_to_an_item) {
     for (const Texts& names : {needed.add(item), needed.add_search(item)}) known.insert(names.begin(), names.end());
   for (const auto& entry : std::filesystem::directory_iterator(records_directory()))
     BOOST_TEST(known.contains(entry.path().filename().string()), entry.path() << " is not read by anything");
+}
+
+BOOST_AUTO_TEST_CASE(the_first_table_of_the_page_has_given_and_searched_rates_side_by_side) {
+  Folder folder;
+  const std::string page = (folder / "page.md").string();
+  const Ended written = ended("reproduce", {"F-T2", "--tier", "mini", "--records", records_directory().string(),
+                                            "--out", (folder / "out").string(), "--results", page});
+  BOOST_TEST_REQUIRE(written.status == 0, written.err);
+  std::vector<std::string> main;
+  std::map<std::string, std::string> difference;  // by "given" and "searched"
+  std::istringstream text(contents(page));
+  for (std::string line; std::getline(text, line);) {
+    std::vector<std::string> cells;
+    std::istringstream row(line);
+    for (std::string cell; std::getline(row, cell, '|');) cells.push_back(trimmed(cell));
+    if (line.starts_with("| Fan et al. 2021, table 2")) main = cells;
+    if (line.starts_with("| CNN/DM R-1 of 'Ours'")) difference[cells.at(3)] = cells.at(6);
+  }
+  BOOST_TEST_REQUIRE(main.size() == 6u);
+  BOOST_TEST_REQUIRE((difference.contains("given") && difference.contains("searched")));
+  BOOST_TEST(difference["given"] != difference["searched"]);
+  BOOST_TEST(main[4].starts_with(difference["given"] + ": "), main[4]);
+  BOOST_TEST(main[5].starts_with(difference["searched"] + ": "), main[5]);
 }
 
 BOOST_AUTO_TEST_CASE(flags_that_exclude_each_other_are_refused) {

@@ -115,9 +115,9 @@ Sheet sheet_of(const Json& json) {
   if (json.contains("cited"))
     for (const Json& row : json.at("cited")) sheet.rows.push_back(row_of(row, true));
   for (const Json& one : json.value("main", std::vector<Json>())) {
-    sheet.claims.push_back({.text = one.at("claim"), .says = one.at("says")});
-    const auto& [text, ignored, says] = sheet.claims.back();
-    require(!trimmed(says).empty(), "sheet '{}': main: '{}' has no words in \"says\"", sheet.title, text);
+    const std::string says = one.at("says"), claim = one.at("claim");
+    require(!trimmed(says).empty(), "sheet '{}': main: '{}' has no words in \"says\"", sheet.title, claim);
+    sheet.claims.push_back({.text = claim, .says = says});
   }
   for (const std::string& text : texts_of(json, "must_show")) sheet.claims.push_back({.text = text});
   for (const std::string& text : texts_of(json, "must_hold"))

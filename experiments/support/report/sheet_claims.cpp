@@ -136,7 +136,7 @@ const char* word_of(Verdict verdict) {
 
 /// Whether the numbers do not differ clearly, but the paper's difference lies outside their interval.
 bool excludes_the_papers(const CheckedClaim& one) {
-  if (one.verdict != Verdict::open || !one.why_open.empty() || !one.difference) return false;
+  if (one.verdict != Verdict::open || !one.difference) return false;
   const auto [low, high] = one.difference->interval();
   return one.in_paper < low || one.in_paper > high;
 }
