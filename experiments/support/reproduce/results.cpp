@@ -145,8 +145,9 @@ Rows main_statements(const Paper& paper, const Statements& all) {
   return rows;
 }
 
-/// The text of NAME.md beside the sheets; empty without a file.
-std::string own_words(const std::string& name) {
+/// The text of NAME.md beside the sheets, which is about the tier mini; empty without a file or for other tiers.
+std::string own_words(const NeededRuns& needed, const std::string& name) {
+  if (needed.tier() != "mini") return "";
   std::ifstream file(fs::path(sheets_directory()) / (name + ".md"), std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   while (text.ends_with('\n')) text.pop_back();
@@ -176,7 +177,7 @@ std::vector<Finding> outputs_of(const NeededRuns& needed, const std::vector<Plan
 }
 
 Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& statements) {
-  Finding section{.title = paper.name(), .notes = {own_words(paper.key)}};
+  Finding section{.title = paper.name(), .notes = {own_words(needed, paper.key)}};
   if (!statements.empty()) section.tables.push_back(statement_table(statements));
   const auto add = [&](const Sheet& sheet, const SheetRuns& runs, const std::string& rates) {
     // Nothing to compare; or a part of settings that only say something beside each other.
@@ -246,14 +247,14 @@ Finding making_section(NeededRuns& needed, const std::vector<Paper>& papers) {
 }
 
 constexpr const char* how_to_read =
-    "**How to read the tables.** `reproduce` makes the papers' tables and figures at three sizes, its tiers; the tier "
-    "mini, of this page, trains small models on public data. Names such as Y-F2 are those by which `reproduce` knows a "
-    "table or figure. The papers' numbers stand beside ours, and under the papers' names of tasks, such as Zh-En. Our "
-    "data and models are smaller, as each table says, and the papers' tests may be others: compare the order of rows "
-    "and the distances between them, not values. Ours are means ± standard deviations over seeds. The *difference* is "
-    "from the first row, as the 95 % interval of what it might be with other test examples and other seeds. *p* is of "
-    "a two-sided paired bootstrap over the test examples, with all seeds pooled; it says nothing about other seeds, "
-    "and can be small beside an interval that includes 0.";
+    "**How to read the tables.** `reproduce` makes the papers' tables and figures at three sizes, its tiers: smoke, "
+    "in minutes on generated data; mini, small models on public data; and paper. Names such as Y-F2 are those by which "
+    "`reproduce` knows a table or figure. The papers' numbers stand beside ours, and under the papers' names of tasks, "
+    "such as Zh-En. Our data and models are smaller, as each table says, and the papers' tests may be others: compare "
+    "the order of rows and the distances between them, not values. Ours are means ± standard deviations over seeds. "
+    "The *difference* is from the first row, as the 95 % interval of what it might be with other test examples and "
+    "other seeds. *p* is of a two-sided paired bootstrap over the test examples, with all seeds pooled; it says "
+    "nothing about other seeds, and can be small beside an interval that includes 0.";
 
 constexpr const char* how_to_read_statements =
     "**How to read the statements.** That one row of a paper's table is above another *holds* here if our interval of "
@@ -295,7 +296,7 @@ void add_main_statements(Finding& page, const Rows& rows) {
 }
 
 Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& from) {
-  Finding page{.title = page_title, .subtitle = "tier " + needed.tier(), .notes = {own_words("summary")}};
+  Finding page{.title = page_title, .subtitle = "tier " + needed.tier(), .notes = {own_words(needed, "summary")}};
   Rows main;
   Table verdicts({"paper", "hold", "do not hold", "cannot tell", "not measured"});
   std::vector<Finding> sections;
