@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "tensor/map.h"
+
 namespace fovea {
 
 namespace {
@@ -37,6 +39,13 @@ Initializer Initializer::xavier_uniform() {
   return {"Xavier-uniform", [](Tensor& values, Generator& generator) {
             double bound = xavier_bound(values.shape());
             fill_uniform(values, generator, -bound, bound);
+          }};
+}
+
+Initializer Initializer::scaled(double factor) const {
+  return {fmt::format("{:.4g} × {}", factor, description), [rule = fill, factor](Tensor& values, Generator& generator) {
+            rule(values, generator);
+            values.copy_from(map(Affine{factor, 0}, values));
           }};
 }
 

@@ -25,6 +25,9 @@ struct Initializer {
   /// as a stack of matrices [in, out]. For a vector [in], out is taken as 1. fill() throws Error for a scalar.
   static Initializer xavier_uniform();
 
+  /// Returns this rule with all values multiplied by `factor`, as the last layer of a prediction needs that must begin
+  /// near its bias.
+  Initializer scaled(double factor) const;
   /// Returns this rule with row `row` set to zeros afterwards, as the row of an embedding's padding token needs.
   Initializer with_zero_row(std::int64_t row) const;
   /// Returns this rule for a vector, with the elements begin ≤ i < end set to `value` afterwards, as the forget gate's

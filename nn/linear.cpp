@@ -5,8 +5,8 @@
 namespace fovea {
 
 Linear::Linear(std::int64_t in, std::int64_t out, const Options& options)
-    : weight_(parameter("weight", {in, out}, options.initializer)) {
-  if (options.bias) bias_ = parameter("bias", {out}, Initializer::zeros());
+    : weight_(parameter("weight", {in, out}, options.initializer, options.rate)) {
+  if (options.bias) bias_ = parameter("bias", {out}, Initializer::zeros(), options.rate);
 }
 
 Variable Linear::forward(const Variable& x) const {

@@ -9,6 +9,7 @@ class Linear : public Module {
   struct Options {
     bool bias = true;
     Initializer initializer = Initializer::xavier_uniform();  ///< initial values of W; b starts at 0
+    double rate = 1;                                          ///< NamedParameter::rate of W and b
   };
   Linear(std::int64_t in, std::int64_t out) : Linear(in, out, Options()) {}
   Linear(std::int64_t in, std::int64_t out, const Options& options);

@@ -38,13 +38,13 @@ void Module::check_name(std::string_view name) const {
 ShapesOnly::ShapesOnly() : before_(std::exchange(shapes_only, true)) {}
 ShapesOnly::~ShapesOnly() { shapes_only = before_; }
 
-Variable Module::parameter(std::string_view name, const Shape& shape, Initializer initializer) {
+Variable Module::parameter(std::string_view name, const Shape& shape, Initializer initializer, double rate) {
   check_name(name);
   // NaN, so that the first output of a model that was never initialised is NaN.
   constexpr double unset = std::numeric_limits<double>::quiet_NaN();
   Tensor values = shapes_only ? Tensor::full({1}, unset).expand(shape) : Tensor::full(shape, unset);
   Variable variable(values, true);
-  parameters_.push_back({std::string(name), variable, std::move(initializer)});
+  parameters_.push_back({std::string(name), variable, std::move(initializer), rate});
   return variable;
 }
 
@@ -56,7 +56,7 @@ void Module::child(std::string_view name, Module& module) {
 }
 
 void Module::collect(const std::string& prefix, std::vector<NamedParameter>& out) const {
-  for (const NamedParameter& p : parameters_) out.push_back({joined(prefix, p.name), p.variable, p.initializer});
+  for (const NamedParameter& p : parameters_) out.emplace_back(p).name = joined(prefix, p.name);
   for (const Module* part : children_) part->collect(joined(prefix, part->name_), out);
 }
 

@@ -15,6 +15,11 @@ struct NamedParameter {
   std::string name;
   Variable variable;
   Initializer initializer;
+  /// A factor of the learning rate. Adam moves every weight by about the rate in each update, however small its
+  /// gradient, so that a number read from n inputs moves by up to n times the rate. If a sigmoid or a softmax over
+  /// positions follows, it is saturated within ten updates and learns no more. With the factor 1 / sqrt(n) it moves as
+  /// a logit q · k / sqrt(n) does.
+  double rate = 1;
 };
 
 /// The number of parameters of one module, including the parameters of the parts inside it.
@@ -78,8 +83,8 @@ class Module {
   Module() = default;
 
   /// Creates and registers a parameter, an f32 leaf that requires a gradient. Throws Error for a name that is empty,
-  /// contains a dot or is taken.
-  Variable parameter(std::string_view name, const Shape& shape, Initializer initializer);
+  /// contains a dot or is taken. `rate` is NamedParameter::rate.
+  Variable parameter(std::string_view name, const Shape& shape, Initializer initializer, double rate = 1);
   /// Registers `module` as a part of this module, which must own it as a member. Throws Error for a name that
   /// parameter() would refuse, and for a module that is already registered as a part.
   void child(std::string_view name, Module& module);

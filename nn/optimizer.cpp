@@ -1,5 +1,6 @@
 #include "nn/optimizer.h"
 
+#include <map>
 #include <unordered_map>
 
 #include "tensor/map.h"
@@ -24,10 +25,10 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<s
 
 void Optimizer::step(double rate, const Tensor& gradient_scale) {
   ++updates_;
-  std::vector<std::size_t> positions;
+  std::map<double, std::vector<std::size_t>> positions;  // by factor of the rate
   for (std::size_t k = 0; k < parameters_.size(); ++k)
-    if (parameters_[k].variable.grad().defined()) positions.push_back(k);
-  update(positions, rate, gradient_scale);
+    if (parameters_[k].variable.grad().defined()) positions[parameters_[k].rate].push_back(k);
+  for (const auto& [factor, some] : positions) update(some, rate * factor, gradient_scale);
 }
 
 void Optimizer::zero_grad() {

@@ -19,7 +19,8 @@ class Optimizer {
 
   /// One update with learning rate `rate`, such as Schedule::rate(). Gradients are multiplied by `gradient_scale`, such
   /// as the result of clip_scale(), as they are read, without another pass over memory; it is f64 [] on their device,
-  /// or undefined, which stands for 1. A parameter without a gradient is not changed.
+  /// or undefined, which stands for 1. A parameter's own factor (NamedParameter::rate) multiplies the rate. A parameter
+  /// without a gradient is not changed.
   void step(double rate, const Tensor& gradient_scale = {});
   /// Clears all gradients. Call it before the next backward(), which adds to existing gradients.
   void zero_grad();
