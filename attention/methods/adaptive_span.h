@@ -8,6 +8,9 @@
 /// With from_query the span depends on the query: z_ih = longest · sigmoid(x_i v_h + span_h), where x_i is the input of
 /// the sub-layer.
 ///
+/// At the start span_h = -4, a span of 0.018 longest, and v is small; v learns at 1 / sqrt(d) of the rate
+/// (NamedParameter::rate).
+///
 /// Keys at distances of R + z or more have m = 0 and lie outside of a hard window; the other keys have the bias log m.
 /// With after_softmax, w_ij = m(|i − j|) softmax(s)_ij, without normalising again.
 #pragma once

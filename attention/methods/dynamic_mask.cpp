@@ -10,14 +10,19 @@ namespace fovea {
 void DynamicMask::visit(OptionVisitor& visitor, Options& options) {
   visitor.integer("clip", options.clip, 1, 65536, "largest distance with an entry of its own in the tables, in tokens");
   visitor.flag("log_floor", options.log_floor, "log M is at least log 1e-10, as in the authors' code");
+  visitor.flag("published_initial", options.published_initial,
+               "initial values as in the authors' code, P and U from N(0, 1): random masks hide keys from the start");
 }
 
-DynamicMask::DynamicMask(const MethodShape& shape, const Options& options)
-    : options_(options),
-      weight_(parameter("weight", {shape.model_dim}, Initializer::xavier_uniform())),
-      left_(parameter("left", {options.clip}, Initializer::normal(1))),
-      right_(parameter("right", {options.clip}, Initializer::normal(1))),
-      head_(parameter("head", {shape.heads}, Initializer::normal(1))) {}
+DynamicMask::DynamicMask(const MethodShape& shape, const Options& options) : options_(options) {
+  const bool published = options.published_initial;
+  const Initializer weight = Initializer::xavier_uniform(), table = Initializer::normal(published ? 1 : 0.1);
+  weight_ = parameter("weight", {shape.model_dim}, published ? weight : weight.scaled(0.1),
+                      published ? 1 : 1 / std::sqrt(static_cast<double>(shape.model_dim)));
+  left_ = parameter("left", {options.clip}, table);
+  right_ = parameter("right", {options.clip}, table);
+  head_ = parameter("head", {shape.heads}, published ? Initializer::normal(1) : Initializer::constant(2));
+}
 
 Variable DynamicMask::offset_table(std::int64_t clip) const {
   const Tensor nearest_first = Tensor::arange(clip, DType::f64, left_.device());

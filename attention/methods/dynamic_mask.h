@@ -6,6 +6,9 @@
 /// Computed as z_ij = s_ij + log M_ij with log sigmoid(x) = −softplus(−x). x_i is the input of the sub-layer. W [d] has
 /// no bias. All heads share W and P. P has two tables: `left` for keys j < i, `right` for keys j > i. Entry k of a
 /// table belongs to distance k + 1. P_0 = 0. Distances beyond a table read its last entry.
+///
+/// At the start W and P are small and U = 2: the masks are near 0.88, and the output near that of plain attention. W
+/// learns at 1 / sqrt(d) of the rate (NamedParameter::rate).
 #pragma once
 #include <limits>
 
@@ -30,6 +33,9 @@ class DynamicMask : public LocalnessMethod {
   struct Options {
     std::int64_t clip = 1024;  ///< entries of each table, in tokens
     bool log_floor = false;    ///< log M is at least log 1e-10, as in the authors' code
+    /// Initial values as in the authors' code: P and U from N(0, 1), W Xavier-uniform at the full learning rate. Random
+    /// masks then hide keys from the start.
+    bool published_initial = false;
   };
 
   static constexpr MethodCard card = {

@@ -1,5 +1,6 @@
 #include "attention/methods/flexible.h"
 
+#include <cmath>
 #include <limits>
 
 #include "attention/methods/score.h"
@@ -25,13 +26,15 @@ FlexibleAttention::FlexibleAttention(const MethodShape& shape, const Options& op
   require(shape.place == Place::cross,
           "flexible: the focus is a position in the source; it is defined in cross-attention only");
   std::int64_t a = options.hidden > 0 ? options.hidden : shape.query_dim;
-  gate_projection_ = parameter("gate_projection", shape_of_heads(shape, {shape.query_dim + shape.step_dim, a}),
-                               Initializer::xavier_uniform());
-  gate_vector_ = parameter("gate_vector", shape_of_heads(shape, {a}), vector_initializer(a));
-  gate_bias_ = parameter("gate_bias", {shape.heads}, Initializer::zeros());
+  const std::int64_t in = shape.query_dim + shape.step_dim;
+  auto rate = [](std::int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); };  // for a number read from n others
+  gate_projection_ =
+      parameter("gate_projection", shape_of_heads(shape, {in, a}), Initializer::xavier_uniform(), rate(in));
+  gate_vector_ = parameter("gate_vector", shape_of_heads(shape, {a}), vector_initializer(a).scaled(0.1), rate(a));
+  gate_bias_ = parameter("gate_bias", {shape.heads}, Initializer::constant(-2));
 }
 
-Variable FlexibleAttention::gate(const AttentionContext& in) const {
+Variable FlexibleAttention::gate(const AttentionContext& in, Plan& plan) const {
   Variable state = in.query;
   if (step_dim_ > 0) {
     require(in.step_input.defined() && in.step_input.size(2) == step_dim_,
@@ -40,8 +43,9 @@ Variable FlexibleAttention::gate(const AttentionContext& in) const {
     shape[3] = step_dim_;
     state = concat({state, broadcast_to(unsqueeze(in.step_input, 1), shape)}, 3);
   }
-  Variable number = project_to_number(tanh(project(state, gate_projection_)), gate_vector_);  // [B, H, I]
-  return sigmoid(number + unsqueeze(gate_bias_, -1));
+  const Variable hidden = tanh(project(state, gate_projection_));
+  plan.quantity("hidden", [hidden] { return mean(abs(hidden), {3}); });
+  return sigmoid(project_to_number(hidden, gate_vector_) + unsqueeze(gate_bias_, -1));  // [B, H, I]
 }
 
 void FlexibleAttention::add_terms(const AttentionContext& in, Plan& plan) {
@@ -52,7 +56,7 @@ void FlexibleAttention::add_terms(const AttentionContext& in, Plan& plan) {
       "flexible: the first query is at step {}, but there is no previous focus; set previous_focus or decode with a "
       "memory",
       in.query_offset);
-  Variable g = gate(in);
+  Variable g = gate(in, plan);
   const bool opens_without_penalty = options_.p_init == FirstFocus::none && !focus.defined();
   plan.focus = FocusedSoftmax{
       .sigma = options_.sigma,

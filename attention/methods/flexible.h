@@ -8,6 +8,9 @@
 ///     a_t = softmax_s(z_t)
 ///     p_t = Σ_s a_ts s                                      p: the focus, the mean position of the weights
 ///
+/// At the start v is small and b = -2, so that every gate is near 0.12, and the penalty reaches 1 at 4 sigma from the
+/// focus. W and v learn at 1 / sqrt(n) of the rate (NamedParameter::rate), where n numbers are read for each output.
+///
 /// Each step reads the focus of the step before. In step-by-step decoding the focus before the first query comes from
 /// AttentionInput::previous_focus or from the decoder's memory. A trace has the focus after each query as the quantity
 /// "focus". Gradients flow through the focus, unless detach_focus is set.
@@ -48,7 +51,7 @@ class FlexibleAttention : public LocalnessMethod {
   void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:
-  Variable gate(const AttentionContext& in) const;  ///< [B, H, I]
+  Variable gate(const AttentionContext& in, Plan& plan) const;  ///< [B, H, I]
 
   Options options_;
   std::int64_t step_dim_;

@@ -1,5 +1,7 @@
 #include "attention/methods/gaussian.h"
 
+#include <cmath>
+
 #include "attention/engine/attend.h"
 #include "tensor/comparison.h"
 
@@ -57,13 +59,21 @@ void GaussianLocalness::visit(OptionVisitor& visitor, Options& options) {
   visitor.flag("shared_width", options.shared_width, "with window=layer: one D for all heads");
   visitor.flag("linear", options.linear, "u_i without tanh, as in the code of Nguyen et al. 2020");
   visitor.flag("unit_initial", options.unit_initial,
-               "initial values of hidden and center in 0 to 1, as in the code of Nguyen et al. 2020");
+               "initial values of hidden and center in 0 to 1, as in the code of Nguyen et al. 2020: the centres start "
+               "at the last key");
+  visitor.flag(
+      "published_initial", options.published_initial,
+      "initial values and learning rates of center and width as in the code of Yang et al. 2018: at rates such "
+      "as 5e-3 their sigmoids saturate within a hundred updates");
 }
 
 namespace {
 
-Linear::Options initial_values(const GaussianLocalness::Options& options) {
-  return {.initializer = options.unit_initial ? Initializer::uniform(0, 1) : Initializer::xavier_uniform()};
+/// Reads d numbers for each of its outputs. `factor` multiplies the initial weights.
+Linear::Options layer(const GaussianLocalness::Options& options, std::int64_t d, double factor) {
+  if (options.unit_initial) return {.initializer = Initializer::uniform(0, 1)};
+  if (options.published_initial) return {};
+  return {.initializer = Initializer::xavier_uniform().scaled(factor), .rate = 1 / std::sqrt(static_cast<double>(d))};
 }
 
 }  // namespace
@@ -71,27 +81,34 @@ Linear::Options initial_values(const GaussianLocalness::Options& options) {
 GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& options)
     : options_(options),
       heads_(shape.heads),
-      hidden_(shape.model_dim, shape.model_dim, initial_values(options)),
-      center_(shape.model_dim, shape.heads, initial_values(options)) {
+      hidden_(shape.model_dim, shape.model_dim, layer(options, shape.model_dim, 1)),
+      center_(shape.model_dim, shape.heads, layer(options, shape.model_dim, 0.1)) {
   child("hidden", hidden_);
   child("center", center_);
   if (options.center_input == CenterInput::query_and_context) {
     std::int64_t all_heads = shape.model_dim / shape.head_dim;
     child("context", context_.emplace(all_heads * shape.value_dim, shape.model_dim, Linear::Options{.bias = false}));
   }
+  Options of_width = options;
+  of_width.unit_initial = false;
   if (options.window == Window::layer) {
     std::int64_t all_heads = shape.model_dim / shape.head_dim;
-    child("width_hidden", width_hidden_.emplace(all_heads * shape.key_dim, shape.model_dim));
+    child("width_hidden", width_hidden_.emplace(all_heads * shape.key_dim, shape.model_dim,
+                                                layer(of_width, all_heads * shape.key_dim, 1)));
   }
   if (options.window == Window::layer || options.window == Window::query)
-    child("width", width_.emplace(shape.model_dim, options.shared_width ? 1 : shape.heads));
+    child("width", width_.emplace(shape.model_dim, options.shared_width ? 1 : shape.heads,
+                                  layer(of_width, shape.model_dim, 0.1)));
   if (options.window == Window::head) head_width_ = parameter("head_width", {shape.heads}, Initializer::zeros());
 }
 
 void GaussianLocalness::add_terms(const AttentionContext& in, Plan& plan) {
   Variable hidden = hidden_.forward(in.projected_query);
   if (context_) hidden = hidden + context_->forward(merge_heads(attend(in.whole ? *in.whole : in, {}, 0, nullptr)));
-  if (!options_.linear) hidden = tanh(hidden);  // u [B, I, d]
+  if (!options_.linear) {
+    hidden = tanh(hidden);  // u [B, I, d]
+    plan.quantity("hidden", [hidden] { return mean(abs(unsqueeze(hidden, 1)), {3}); });
+  }
   Variable P = center(in, hidden), D = width(in, hidden);
   const Variable one = Tensor::full({1}, 1, D.dtype(), D.device());
   plan.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));

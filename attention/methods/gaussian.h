@@ -10,6 +10,10 @@
 ///   layer  D = len sigmoid(tanh(K̄ W_d + b_d) U_d + e) + epsilon     K̄: mean of the projected keys that i may see
 ///   query  D = len sigmoid(u_i U_d + e) + epsilon                    with the u_i of the centre
 ///   head   D = N sigmoid(z) + epsilon                                z: one number per head
+///
+/// At the start U_p and U_d are small and c = e = 0: every centre is near the middle of the visible keys, and every
+/// width near half of their number. W_p, U_p, W_d and U_d learn at 1 / sqrt(d) of the rate (NamedParameter::rate),
+/// because each of their outputs is read from d numbers: otherwise tanh and sigmoid saturate.
 #pragma once
 #include <optional>
 
@@ -46,7 +50,10 @@ class GaussianLocalness : public LocalnessMethod {
     bool shared_width = false;  ///< with window = layer: one D for all heads (eq. 8 as printed), not one per head
     // The baseline of Nguyen et al. 2020 (their code): window = fixed, width = 5, center_scale = paper and these two.
     bool linear = false;        ///< u_i without tanh
-    bool unit_initial = false;  ///< initial W_p and U_p between 0 and 1, not Xavier-uniform
+    bool unit_initial = false;  ///< initial W_p and U_p between 0 and 1: the centres start at the last key
+    /// Initial values as in the authors' code: Xavier-uniform, at the full learning rate. With rates such as 5e-3 the
+    /// centres' sigmoids then saturate within a hundred updates, at the ends of the sentence.
+    bool published_initial = false;
   };
 
   static constexpr MethodCard card = {

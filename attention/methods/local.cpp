@@ -48,12 +48,15 @@ void LocalPredictive::visit(OptionVisitor& visitor, Options& options) {
 
 LocalPredictive::LocalPredictive(const MethodShape& shape, const Options& options) : options_(options) {
   std::int64_t a = options.hidden > 0 ? options.hidden : shape.query_dim;
-  projection_ = parameter("projection", shape_of_heads(shape, {shape.query_dim, a}), Initializer::xavier_uniform());
-  vector_ = parameter("vector", shape_of_heads(shape, {a}), vector_initializer(a));
+  auto rate = [](std::int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); };  // for a number read from n others
+  projection_ = parameter("projection", shape_of_heads(shape, {shape.query_dim, a}), Initializer::xavier_uniform(),
+                          rate(shape.query_dim));
+  vector_ = parameter("vector", shape_of_heads(shape, {a}), vector_initializer(a).scaled(0.1), rate(a));
 }
 
 void LocalPredictive::add_terms(const AttentionContext& in, Plan& plan) {
-  Variable fraction = sigmoid(project_to_number(tanh(project(in.query, projection_)), vector_));  // [B, H, I]
+  const Variable hidden = tanh(project(in.query, projection_));           // [B, H, I, a]
+  const Variable fraction = sigmoid(project_to_number(hidden, vector_));  // [B, H, I]
   Variable center = in.in_row((options_.center_scale == CenterScale::last ? in.length - 1 : in.length) * fraction);
   const double D = options_.half_width;
   Tensor around = center.value();
@@ -66,6 +69,7 @@ void LocalPredictive::add_terms(const AttentionContext& in, Plan& plan) {
   } else {
     plan.windows.push_back(pointwise(GaussianWindow{D}, PerQuery{center}));
   }
+  plan.quantity("hidden", [hidden] { return mean(abs(hidden), {3}); });
   plan.quantity("center", center);
 }
 

@@ -6,6 +6,9 @@
 ///   local_p   p_i = (len − 1) sigmoid(v · tanh(q_i W))              W [d_q, a], v [a]
 ///             w_ij = a_ij exp(−(j − p_i)² / (2 sigma²)), sigma = D / 2, where a_i = softmax over the window
 ///
+/// At the start v is small, so that p is near the middle of the keys. W and v learn at 1 / sqrt(d_q) and 1 / sqrt(a) of
+/// the rate (NamedParameter::rate).
+///
 /// The window of local_p is floor(p) − D ≤ j ≤ floor(p) + D, as in the authors' code. The gradient reaches p through
 /// the Gaussian only. Both combine with any score.
 #pragma once

@@ -1,5 +1,7 @@
 #include "attention/methods/window.h"
 
+#include <cmath>
+
 #include "attention/engine/composed.h"
 #include "tensor/comparison.h"
 #include "tensor/support/warning.h"
@@ -105,6 +107,9 @@ void DifferentiableWindow::visit(OptionVisitor& visitor, Options& options) {
   visitor.number("pointer_scale", options.pointer_scale, -1e3, 1e3, "factor of the pointers' logits");
   visitor.flag("pointer_scale_by_length", options.pointer_scale_by_length,
                "also multiply the pointers' logits by the number of keys that the query may see");
+  visitor.flag(
+      "published_initial", options.published_initial,
+      "initial values as in the authors' code: random pointers and local logits, which hide keys from the start");
 }
 
 DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Options& options)
@@ -122,16 +127,23 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
               (!options.forward_only && options.pointer_scale == 1 && !options.pointer_scale_by_length),
           "window: forward_only, pointer_scale and pointer_scale_by_length need pointers=learned");
   const std::int64_t width = shape.heads * shape.head_dim;
-  auto add = [&](const char* query_name, std::optional<Linear>& query, const char* key_name,
-                 std::optional<Linear>& key) {
-    child(query_name, query.emplace(shape.model_dim, width));
-    child(key_name, key.emplace(shape.key_state_dim, width));
+  // Both factors of a product are small and slow alike: the product of their rates is 1 / sqrt(d).
+  Linear::Options of_pointers, of_local_logits;
+  if (!options.published_initial) {
+    of_pointers.initializer = Initializer::xavier_uniform().scaled(0.3);
+    of_pointers.rate = std::pow(static_cast<double>(shape.model_dim), -0.25);
+    of_local_logits.initializer = Initializer::xavier_uniform().scaled(0.5);
+  }
+  auto add = [&](const char* query_name, std::optional<Linear>& query, const char* key_name, std::optional<Linear>& key,
+                 const Linear::Options& layer) {
+    child(query_name, query.emplace(shape.model_dim, width, layer));
+    child(key_name, key.emplace(shape.key_state_dim, width, layer));
   };
   if (options.pointers == Pointers::learned) {
-    add("left_query", left_query_, "left_key", left_key_);
-    add("right_query", right_query_, "right_key", right_key_);
+    add("left_query", left_query_, "left_key", left_key_, of_pointers);
+    add("right_query", right_query_, "right_key", right_key_, of_pointers);
   }
-  if (options.use == Use::additive) add("local_query", local_query_, "local_key", local_key_);
+  if (options.use == Use::additive) add("local_query", local_query_, "local_key", local_key_, of_local_logits);
 }
 
 void DifferentiableWindow::add_layers(StateLayers& layers) const {

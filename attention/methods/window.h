@@ -9,6 +9,10 @@
 ///   multiplicative (MW)  w = softmax(s) · m̂                       after the softmax, not normalised again
 ///   additive (AW)        z = s + (q^loc · k^loc / sqrt(D)) · m̂    before the softmax
 ///
+/// At the start the projections of pointers and local logits are small: pointers are nearly uniform, m̂ is 2 x (1 - x)
+/// at the share x of the row, and an additive window is near plain attention. Pointers' logits learn at 1 / sqrt(d) of
+/// the rate (NamedParameter::rate), because sums over the row amplify their changes.
+///
 /// With pointers = given there are no pointer projections: φ^L and φ^R come with the call (AttentionInput::left_pointer
 /// and right_pointer), as distributions over the keys or as positions l and r. A position stands for the distribution
 /// with all its mass there. Between two positions m̂_j is a formula of j, l and r, and a multiplicative window takes
@@ -37,6 +41,9 @@ class DifferentiableWindow : public LocalnessMethod {
     bool forward_only = false;
     double pointer_scale = 1;              ///< additional factor of the pointers' logits
     bool pointer_scale_by_length = false;  ///< multiply the pointers' logits by the number of keys that i may see
+    /// Initial values as in the authors' code: Xavier-uniform for all projections. Pointers and local logits are then
+    /// random from the start, and at learning rates such as 5e-3 each pointer soon is at one key.
+    bool published_initial = false;
   };
 
   static constexpr MethodCard card = {
