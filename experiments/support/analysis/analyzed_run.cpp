@@ -58,6 +58,13 @@ void warn_of_changed_data(const std::filesystem::path& run, const Json& now) {
     fmt::print(stderr, "warning: {}: the data have changed since the training: {}\n", run.string(), changes);
 }
 
+/// The seed of a finished run.
+std::uint64_t seed_of(const std::filesystem::path& run) {
+  const std::optional<RunResult> result = load_result(run);
+  require(result.has_value(), "{}: the run is not finished; its seed is not known", run.string());
+  return result->seed;
+}
+
 /// A run of an encoder-decoder or a language model.
 class SequenceRun : public AnalyzedRun {
  public:
@@ -93,6 +100,7 @@ class SequenceRun : public AnalyzedRun {
   }
 
   const Module& model() const override { return *model_; }
+  void restart() override { model_->initialise(seed_of(options_.trained.directory)); }
 
   std::vector<SubLayer> parts(Place stack) const override {
     const SequenceModelOptions& model = options_.model;
@@ -179,6 +187,7 @@ class ClassifierRun : public AnalyzedRun {
     return view({.source = text, .target = "", .alignment = {}});
   }
   const Module& model() const override { return *model_; }
+  void restart() override { model_->initialise(seed_of(run_)); }
   std::vector<SubLayer> parts(Place stack) const override {
     return stack == Place::encoder ? std::vector<SubLayer>{{options_.model.attention}, {}} : std::vector<SubLayer>{};
   }

@@ -38,6 +38,8 @@ class AnalyzedRun {
   /// that are not UTF-8.
   virtual SentenceView text(const std::string& text, const std::optional<std::string>& target) = 0;
   virtual const Module& model() const = 0;
+  /// Gives the model the initial values of the run's seed again. With --init, training began from other ones.
+  virtual void restart() = 0;
   /// A sub-layer: feed-forward, or the specification of an attention.
   struct SubLayer {
     std::string method = {};  ///< empty: feed-forward
