@@ -121,8 +121,11 @@ Finding starts(Cli& cli) {
   cli.parse();
   const Runs runs = flags.all();
   const std::vector<std::string> names = flags.names();
-  Table table({"run", "place", "layer", "attention", "quantity", "initial 10 %", "50 %", "90 %", "at the edge, %",
-               "trained 10 %", "50 %", "90 %", "at the edge, %"});
+  std::vector<std::string> headings{"run", "place", "layer", "attention", "quantity"};
+  for (const char* when : {"initial", "trained"})
+    for (const char* what : {"10 %", "50 %", "90 %", "at the edge, %"})
+      headings.push_back(fmt::format("{} {}", when, what));
+  Table table(headings);
   std::size_t sentences = 0;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const auto run = AnalyzedRun::open(runs[r], flags.part);
