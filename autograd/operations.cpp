@@ -327,6 +327,7 @@ Variable concat(const std::vector<Variable>& pieces, int dim) {
     require(piece.device() == pieces[0].device(), "concat: {} is on {} and {} on {}; move one of them", pieces[0],
             name(pieces[0].device()), piece, name(piece.device()));
     shape[dim] += piece.size(dim);
+    require_countable("concat", shape);
   }
   Tensor value = Tensor::empty(shape, pieces[0].dtype(), pieces[0].device());
   for (std::size_t k = 0; k < pieces.size(); ++k)
@@ -404,11 +405,16 @@ Variable log_softmax(const Variable& x) {
 namespace {
 
 /// Layer norm in differentiable operations. Gives the same result as the fused kernels, and is used for second
-/// derivatives.
-Variable layer_norm_composed(const Variable& x, const Variable& gain, const Variable& bias, double epsilon) {
-  Variable centred = x - mean(x, {-1}, true);
-  Variable deviation = sqrt(mean(square(centred), {-1}, true) + epsilon);
-  return centred / deviation * gain + bias;
+/// derivatives. `inverse_deviation` [...], the result's, is a constant factor of numerator and denominator, so that
+/// neither overflows. The mean is subtracted twice, because the first is rounded.
+Variable layer_norm_composed(const Variable& x, const Variable& gain, const Variable& bias,
+                             const Tensor& inverse_deviation, double epsilon) {
+  const Tensor scale = inverse_deviation.unsqueeze(-1);
+  const Variable share(
+      map(Affine{epsilon, 0}, map(Square{}, scale)).to(x.dtype()));  // of ε in the denominator's square
+  Variable roughly = x - mean(x, {-1}, true);
+  Variable centred = (roughly - mean(roughly, {-1}, true)) * Variable(scale.to(x.dtype()));
+  return centred / sqrt(mean(square(centred), {-1}, true) + share) * gain + bias;
 }
 
 }  // namespace
@@ -428,7 +434,8 @@ Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bia
   };
   auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
     const Variable &x = kept.x.get(node), &gain = kept.gain.get(node), &bias = kept.bias.get(node);
-    return partial_gradients(layer_norm_composed(x, gain, bias, kept.epsilon), {x, gain, bias}, g[0]);
+    return partial_gradients(layer_norm_composed(x, gain, bias, kept.inverse_deviation, kept.epsilon), {x, gain, bias},
+                             g[0]);
   };
   Kept kept{Saved(x), Saved(gain), Saved(bias), result.mean, result.inverse_deviation, epsilon};
   return record("layer_norm", result.output, {x, gain, bias}, fused_rule(std::move(kept), fused, composed));

@@ -21,11 +21,11 @@ void require_operands(const Tensor& x, const Tensor& gain) {
   require_parameter("gain", gain, x);
 }
 
-/// Throws unless `statistics`, a tensor saved by the forward pass, has one number for each row of `x`.
+/// Throws unless `statistics`, a tensor saved by the forward pass, has one f64 number for each row of `x`.
 void require_statistics(const char* which, const Tensor& statistics, const Tensor& x) {
-  require(statistics.defined() && statistics.shape() == leading_shape(x.shape()) && statistics.dtype() == x.dtype() &&
+  require(statistics.defined() && statistics.shape() == leading_shape(x.shape()) && statistics.dtype() == DType::f64 &&
               statistics.device() == x.device(),
-          "layer_norm: the saved {} is {}, x {}; it must be {} {} on {}", which, statistics, x, name(x.dtype()),
+          "layer_norm: the saved {} is {}, x {}; it must be f64 {} on {}", which, statistics, x,
           leading_shape(x.shape()), name(x.device()));
 }
 
@@ -34,9 +34,10 @@ void require_statistics(const char* which, const Tensor& statistics, const Tenso
 LayerNormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon) {
   require_operands(x, gain);
   require_parameter("bias", bias, x);
+  require(epsilon >= 0, "layer_norm: epsilon is {}; it must be at least 0", epsilon);
   Shape rows = leading_shape(x.shape());
-  LayerNormResult out{Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor::empty(rows, x.dtype(), x.device()),
-                      Tensor::empty(rows, x.dtype(), x.device())};
+  LayerNormResult out{Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor::empty(rows, DType::f64, x.device()),
+                      Tensor::empty(rows, DType::f64, x.device())};
   run_rows(formula::LayerNorm{{}, epsilon},
            {rows, x.size(-1), {&x, &gain, &bias}, {&out.output, &out.mean, &out.inverse_deviation}});
   return out;

@@ -6,12 +6,13 @@ namespace fovea {
 
 struct LayerNormResult {
   Tensor output;             ///< normalised rows times gain plus bias, [..., n]
-  Tensor mean;               ///< mean of each row, [...]
-  Tensor inverse_deviation;  ///< 1 / sqrt(variance + epsilon) of each row, [...]; the variance divides by n
+  Tensor mean;               ///< mean of each row, f64 [...]
+  Tensor inverse_deviation;  ///< 1 / sqrt(variance + epsilon) of each row, f64 [...]; the variance divides by n
 };
 
 /// Normalises each row of `x` [..., n]: (x − mean) · inverse_deviation · gain + bias. `x` is f32 or f64 with n ≥ 1;
-/// `gain` and `bias` are [n], of the type of `x`.
+/// `gain` and `bias` are [n], of the type of `x`. Rows of any finite elements are normalised, also where the squares of
+/// the elements are too large or too small for their type. A row of equal elements gives the bias exactly.
 LayerNormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon);
 
 struct LayerNormGradients {

@@ -28,6 +28,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "tensor/formula/list.h"
@@ -152,29 +153,88 @@ struct LogSumExp : RowFormula {
   }
 };
 
+/// Returns the largest power of two that is not above x ≥ 0; 0 for 0 and for denormal numbers, and +inf for ±inf and
+/// NaN.
+FOVEA_HD FOVEA_INLINE double power_of_two_below(double x) {
+  std::uint64_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  bits &= 0x7ff0000000000000;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/// Returns the power of two by which numbers of size `size` are multiplied to get numbers between 4 and 8, which can be
+/// squared and added up. It is bounded, so that its own product with a number of that size is finite.
+template <class T>
+FOVEA_HD FOVEA_INLINE T scale_for(double size) {
+  const double scale = 4 / power_of_two_below(size), most = sizeof(T) == 4 ? 0x1p126 : 0x1p1022;
+  return static_cast<T>(scale < most ? scale : most);
+}
+
+/// The distances of a row's elements from the mean of the row, multiplied by a power of two: `scale` · (x − mean). The
+/// mean is in two parts: the mean of a row of equal elements rounded to T would differ from them, and divided by the
+/// deviation √ε the difference would be far from 0.
+template <class T>
+struct Distances {
+  T scale, mean, mean_rest;
+
+  FOVEA_HD FOVEA_INLINE Distances(T scale, double scaled_mean)
+      : scale(scale),
+        mean(static_cast<T>(scaled_mean)),
+        mean_rest(static_cast<T>(scaled_mean - static_cast<double>(mean))) {}
+  template <class X>
+  FOVEA_HD FOVEA_INLINE X of(X x) const {
+    return fma(x, X(scale), X(-mean)) - X(mean_rest);
+  }
+};
+
 /// Outputs: (x − mean) / √(variance + ε) · gain + bias (Ba et al. 2016), and the mean and 1 / √(variance + ε) of each
-/// row. The variance is computed in a second pass over the row, because E[x²] − E[x]² would lose all digits where the
-/// mean is large.
+/// row, in f64. The variance is computed in a second pass over the row, because E[x²] − E[x]² would lose all digits
+/// where the mean is large. That pass also computes how far the mean, which is rounded to T in between, is off.
 struct LayerNorm : RowFormula {
   static constexpr const char* name = "layer_norm";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements};
-  static constexpr std::array outputs{RowOperand::elements, RowOperand::number, RowOperand::number};
+  static constexpr std::array outputs{RowOperand::elements, RowOperand::precise_number, RowOperand::precise_number};
   double epsilon;
 
   template <class Row>
   FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
     using T = typename Row::Number;
-    const T n = static_cast<T>(row.size());
-    const T mean = static_cast<T>(row.sum([&](auto at) { return row.in(0, at); })) / n;
-    const T variance = static_cast<T>(row.sum([&](auto at) {
-                         auto distance = row.in(0, at) - mean;
-                         return distance * distance;
-                       })) /
-                       n;
-    const T inverse = T(1) / sqrt(variance + static_cast<T>(epsilon));
-    row.write(0, [&](auto at) { return (row.in(0, at) - mean) * inverse * row.in(1, at) + row.in(2, at); });
-    row.write_number(1, mean);
-    row.write_number(2, inverse);
+    T scale = 1;
+    double mean, square;  // of scale · x, and (variance + ε) · scale²
+    moments(row, scale, mean, square);
+    if (!(square >= least<T>() && square <= std::numeric_limits<double>::max())) {
+      // Squares overflowed or underflowed; a NaN or an infinity in the row comes here too, and stays.
+      scale = scale_for<T>(static_cast<double>(row.maximum([&](auto at) { return abs(row.in(0, at)); })));
+      moments(row, scale, mean, square);
+    }
+    const double inverse = 1 / sqrt(square);
+    const Distances<T> distances(scale, mean);
+    const T factor = static_cast<T>(inverse);
+    row.write(0, [&](auto at) { return distances.of(row.in(0, at)) * factor * row.in(1, at) + row.in(2, at); });
+    row.write_precise_number(1, mean / static_cast<double>(scale));
+    row.write_precise_number(2, inverse * static_cast<double>(scale));
+  }
+
+ private:
+  /// The least variance + ε that squares without scaling are precise enough for.
+  template <class T>
+  static FOVEA_HD FOVEA_INLINE double least() {
+    return sizeof(T) == 4 ? 0x1p-80 : 0x1p-900;
+  }
+
+  template <class Row, class T>
+  FOVEA_HD FOVEA_INLINE void moments(Row& row, T scale, double& mean, double& square) const {
+    const double n = static_cast<double>(row.size());
+    const T rough = static_cast<T>(row.sum([&](auto at) { return row.in(0, at) * scale; }) / n);
+    const Distances<T> distances(scale, static_cast<double>(rough));
+    auto sums = row.sums([&](auto at) {
+      auto distance = distances.of(row.in(0, at));
+      return std::array{distance, distance * distance};
+    });
+    const double off = sums[0] / n, variance = sums[1] / n - off * off;
+    mean = static_cast<double>(rough) + off;
+    square = (variance < 0 ? 0 : variance) + epsilon * static_cast<double>(scale) * static_cast<double>(scale);
   }
 };
 
@@ -185,15 +245,20 @@ struct LayerNorm : RowFormula {
 struct LayerNormBackward : RowFormula {
   static constexpr const char* name = "layer_norm_backward";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements,
-                                     RowOperand::number, RowOperand::number};
+                                     RowOperand::precise_number, RowOperand::precise_number};
   static constexpr std::array outputs{RowOperand::elements};
   static constexpr int column_sums = 2, cost = 8;
 
   template <class Row>
   FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
     using T = typename Row::Number;
-    const T n = static_cast<T>(row.size()), mean = row.number(3), inverse = row.number(4);
-    auto normal = [&](auto at) { return (row.in(1, at) - mean) * inverse; };
+    const T n = static_cast<T>(row.size()), inverse = static_cast<T>(row.precise_number(4));
+    // The distances are scaled where those of f32 or f64 may overflow, or the inverse may.
+    const double deviation = 1 / row.precise_number(4), widest = sizeof(T) == 4 ? 0x1p60 : 0x1p500;
+    const T scale = deviation > 1 / widest && deviation < widest ? T(1) : scale_for<T>(deviation);
+    const Distances<T> distances(scale, row.precise_number(3) * static_cast<double>(scale));
+    const T factor = static_cast<T>(row.precise_number(4) / static_cast<double>(scale));
+    auto normal = [&](auto at) { return distances.of(row.in(1, at)) * factor; };
     auto h = [&](auto at) { return row.in(0, at) * row.in(2, at); };
     auto sums = row.sums([&](auto at) {
       auto upstream = h(at);

@@ -84,6 +84,53 @@ BOOST_AUTO_TEST_CASE(a_large_mean_costs_no_digits) {
   check_close(layer_norm(x.to(DType::f32), gain, bias, epsilon).output, expected.output, 1e-3, "mean 2048");
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_equal_elements_normalise_to_the_bias_exactly) {
+  for (std::int64_t n : {3, 7, 17, 130, 1000, 5000})
+    for (double value : {1000.1, 100.1, -0.3, 1e-20, 1.1e30, 3e38}) {
+      const Tensor x = here(Tensor::full({2, n}, value)), gain = here(Tensor::full({n}, 3)),
+                   bias = here(Tensor::full({n}, 0.5)), g = random_tensor({2, n}, DType::f32);
+      const LayerNormResult result = layer_norm(x, gain, bias, epsilon);
+      const std::string what = fmt::format("{} equal elements, {}", n, value);
+      check_close(result.output, std::vector<double>(static_cast<std::size_t>(2 * n), 0.5), 0, what);
+      const LayerNormGradients gradients = layer_norm_backward(g, x, gain, result.mean, result.inverse_deviation);
+      check_close(gradients.gain, std::vector<double>(static_cast<std::size_t>(n), 0), 0, what);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(elements_of_any_size_are_normalised) {
+  const std::vector<double> row{1, -1, 2, 0, 0.25, -3, 0.5};
+  const Tensor bias = here(Tensor::zeros({7}, DType::f64)), gain = here(Tensor::full({7}, 2, DType::f64)),
+               unit = here(Tensor::from(row, {1, 7})), g = random_tensor({1, 7});
+  const LayerNormResult expected = layer_norm(unit, gain, bias, 0);
+  const LayerNormGradients gradient = layer_norm_backward(g, unit, gain, expected.mean, expected.inverse_deviation);
+  for (DType dtype : {DType::f32, DType::f64})
+    for (double size : dtype == DType::f32 ? std::vector{1e-37, 1e-30, 1e-12, 1e12, 1e30, 1.1e38}
+                                           : std::vector{1e-307, 1e-200, 1e30, 1e200, 5e307}) {
+      const Tensor x = changed(unit, [&](std::vector<double>& values) {
+                         for (double& v : values) v *= size;
+                       }).to(dtype);
+      const LayerNormResult result = layer_norm(x, gain.to(dtype), bias.to(dtype), 0);
+      const std::string what = fmt::format("{} of size {}", name(dtype), size);
+      check_close(result.output, expected.output.to_vector<double>(), 10 * tolerance_of(dtype), what);
+      const LayerNormGradients found =
+          layer_norm_backward(g.to(dtype), x, gain.to(dtype), result.mean, result.inverse_deviation);
+      std::vector<double> of_x = found.x.to_vector<double>(), wanted = gradient.x.to_vector<double>();
+      if (size > 1e-37)  // the gradient with respect to x is as large as x is small, and may overflow
+        for (std::size_t j = 0; j < row.size(); ++j)
+          BOOST_TEST(std::abs(of_x[j] * size - wanted[j]) < 1e3 * tolerance_of(dtype), what);
+      check_close(found.gain, gradient.gain.to_vector<double>(), 10 * tolerance_of(dtype), what + ", gain");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_row_with_nan_or_infinity_is_nan) {
+  const Tensor one = here(Tensor::full({3}, 1));
+  for (double bad : {NAN, INFINITY, -INFINITY})
+    for (double size : {1.0, 1e30})
+      for (double y : layer_norm(here(Tensor::of({size, bad, -size}, {1, 3}, DType::f32)), one, one, epsilon)
+                          .output.to_vector<double>())
+        BOOST_TEST(std::isnan(y));
+}
+
 BOOST_AUTO_TEST_CASE(a_single_element_normalises_to_the_bias) {
   Tensor x = random_tensor({4, 1}, DType::f32);
   Tensor gain = here(Tensor::full({1}, 3)), bias = here(Tensor::full({1}, 0.5));
