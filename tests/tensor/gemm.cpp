@@ -3,6 +3,7 @@
 #include "tensor/cpu/onednn_gemm.h"
 #include "tensor/cpu/packing.h"
 #include "tensor/map.h"
+#include "tensor/reduce.h"
 #include "tests/refusal.h"
 #include "tests/tensor/kernel_cases.h"
 
@@ -558,6 +559,41 @@ BOOST_AUTO_TEST_CASE(errors_name_the_shapes_and_the_rule) {
              "gemm: c is an expanded view, [2, 3, 5] with stride 0 in dimension 0; each result needs an element of its "
              "own");
   BOOST_TEST(into(Tensor()) == "gemm: c is undefined; it must be [2, 3, 5]");
+}
+
+BOOST_AUTO_TEST_CASE(long_inner_dimensions_lose_no_digits) {
+  const std::int64_t longest = by_device(10'000'000, 300'000);
+  const Tensor few = here(Tensor::full({1}, 0.1));
+  const double term = few.item() * few.item();
+  for (std::int64_t k : {std::int64_t{16'385}, std::int64_t{70'000}, std::int64_t{1'100'000}, longest})
+    if (k <= longest)
+      for (std::int64_t m : {1, 3, 17})
+        for (double beta : {0.0, 2.0}) {
+          Tensor c = here(Tensor::full({m, 5}, 1));
+          if (m * k > 20'000'000) continue;
+          gemm(few.expand({m, k}), few.expand({k, 5}), c, 0.5, beta);
+          const double expected = 0.5 * term * static_cast<double>(k) + beta;
+          for (double x : c.to_vector<double>())
+            BOOST_REQUIRE_MESSAGE(std::abs(x / expected - 1) < 1e-5,
+                                  "k = " << k << ", m = " << m << ": " << x << ", not " << expected);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(long_products_are_those_of_short_ones) {
+  const std::int64_t k = by_device(50'000, 20'000);
+  for (bool is_transposed : {false, true}) {
+    const Tensor a = is_transposed ? random({k, 3}, DType::f32).transpose(0, 1) : random({3, k}, DType::f32);
+    const Tensor b = random({k, 20}, DType::f32), bias = random({20}, DType::f32);
+    const Tensor exact = matmul(a.to(DType::f64), b.to(DType::f64));
+    auto close = [&](const Tensor& x, const Tensor& expected) {
+      check_close(map(Affine{1e-4, 0}, x), map(Affine{1e-4, 0}, expected).to_vector<double>(), 1e-5, "long product");
+    };
+    close(matmul(a, b), exact);
+    close(matmul_plus_bias(a, b, bias), map(Add{}, exact, bias.to(DType::f64)));
+    Tensor c = here(Tensor::empty({3, 20}));
+    close(gemm_with_column_sums(a, b, c), sum(b.to(DType::f64), {0}));
+    close(c, exact);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
