@@ -19,9 +19,12 @@ std::string place(const Shape& shape, std::int64_t position) {
 void RangeCheck::fail_at(std::int64_t position, std::int64_t value) const {
   const Shape whole(std::span<const std::int64_t>(shape, static_cast<std::size_t>(rank)));
   if (must) fail("{}: the {} at {} of {} {}", what, which, place(whole, position), whole, must);
-  const bool can_be_ignored = ignored < least || ignored > most;
+  const bool is_outside = can_ignore && (ignored < least || ignored > most);
+  const std::string alternative = is_outside ? fmt::format(", or {} to be ignored", ignored) : std::string();
+  require(least <= most, "{}: the {} at {} of {} is {}; there is nothing to choose from{}", what, which,
+          place(whole, position), whole, value, alternative);
   fail("{}: the {} at {} of {} is {}; it must be in {} to {}{}", what, which, place(whole, position), whole, value,
-       least, most, can_be_ignored ? fmt::format(", or {} to be ignored", ignored) : std::string());
+       least, most, alternative);
 }
 
 namespace {
@@ -35,17 +38,21 @@ void check_range(RangeCheck check, const Tensor& index) {
 
 }  // namespace
 
+void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size) {
+  check_range({what, which, nullptr, 0, size - 1, 0, false, 0, {}}, index);
+}
+
 void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size,
                       std::int64_t ignored) {
-  check_range({what, which, nullptr, 0, size - 1, ignored, 0, {}}, index);
+  check_range({what, which, nullptr, 0, size - 1, ignored, true, 0, {}}, index);
 }
 
 void require_between(const char* what, const char* which, const Tensor& index, std::int64_t least, std::int64_t most) {
-  check_range({what, which, nullptr, least, most, least, 0, {}}, index);
+  check_range({what, which, nullptr, least, most, 0, false, 0, {}}, index);
 }
 
 void require_everywhere(const char* what, const char* which, const Tensor& holds, const char* must) {
-  check_range({what, which, must, 1, 1, 1, 0, {}}, holds.to(DType::i32));
+  check_range({what, which, must, 1, 1, 0, false, 0, {}}, holds.to(DType::i32));
 }
 
 }  // namespace fovea

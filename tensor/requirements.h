@@ -26,26 +26,31 @@ inline void require_real(std::string_view what, const Tensor& x) {
   visit_real(what, x.dtype(), [](auto) {});
 }
 
-/// The range that the elements of an index must lie in: least ... most, or `ignored`. Plain data, so that a kernel can
-/// take it by value and report it.
+/// The range that the elements of an index must lie in: least ... most, or `ignored` if `can_ignore`. Plain data, so
+/// that a kernel can take it by value and report it.
 struct RangeCheck {
   const char* what;   ///< the operation
   const char* which;  ///< what the message calls an element, for example "index" or "target"
   const char* must;   ///< the end of the message, such as "must be in [0, 1]"; null: it names the element and the range
   std::int64_t least, most, ignored;
+  bool can_ignore;
   int rank;  ///< of the index
   std::int64_t shape[Shape::max_rank];
 
-  FOVEA_HD bool holds(std::int64_t index) const { return (least <= index && index <= most) || index == ignored; }
+  FOVEA_HD bool holds(std::int64_t index) const {
+    return (least <= index && index <= most) || (can_ignore && index == ignored);
+  }
   /// Throws Error that names the element at `position`, in row-major order, which is `value`.
   [[noreturn]] void fail_at(std::int64_t position, std::int64_t value) const;
 };
 
-/// Throws Error naming the first element of `index` that is neither in 0 ... size − 1 nor equal to `ignored`; where the
-/// host would have to wait for the device to know, it is thrown when the host next waits. `which` is what the message
-/// calls such an element.
+/// Throws Error naming the first element of `index` that is not in 0 ... size − 1; where the host would have to wait
+/// for the device to know, it is thrown when the host next waits. `which` is what the message calls such an element.
+void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size);
+
+/// The same, but elements equal to `ignored` may be outside of the range.
 void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size,
-                      std::int64_t ignored = 0);
+                      std::int64_t ignored);
 
 /// The same for the range least ... most.
 void require_between(const char* what, const char* which, const Tensor& index, std::int64_t least, std::int64_t most);
