@@ -13,7 +13,8 @@ Tensor gather_rows(const Tensor& table, const Tensor& index);
 /// Writes the result of gather_rows into the existing tensor `out`, of shape [..., D] and any strides.
 void gather_rows_into(const Tensor& table, const Tensor& index, Tensor out);
 /// Adds rows to rows of a table: table[index[...], :] += rows[..., :], which is the backward pass of gather_rows. Rows
-/// with the same index are added in row order, so the result does not depend on the number of threads. f32 or f64.
+/// with the same index are added in row order, so the result does not depend on the number of threads; many such rows
+/// are added up in f64. f32 or f64.
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows);
 
 /// Picks elements along the last dimension: out[..., j] = x[..., index[..., j]]. `x` is [..., N], `index` [..., J], i32

@@ -2,6 +2,7 @@
 // gathering.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "tensor/cpu/row_loop.h"
 #include "tensor/cpu/simd.h"
@@ -54,17 +55,58 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
   });
 }
 
+/// The most rows that are added to one row of a table in f32, one after the other. The error of a sum grows with the
+/// number of its terms: 10^7 equal ones were off by 9 %.
+constexpr std::int64_t longest_sum = 512;
+
+/// The rows of a table that an index names more than longest_sum times. They are summed in f64.
+template <class I>
+class FrequentRows {
+ public:
+  FrequentRows(const I* index, std::int64_t count, std::int64_t table_rows) {
+    if (count <= longest_sum) return;
+    std::vector<std::int64_t> uses(static_cast<std::size_t>(table_rows));
+    for (std::int64_t i = 0; i < count; ++i)
+      if (++uses[static_cast<std::size_t>(index[i])] == longest_sum + 1) rows.push_back(index[i]);
+    if (rows.empty()) return;
+    std::fill(uses.begin(), uses.end(), none);
+    for (std::size_t k = 0; k < rows.size(); ++k)
+      uses[static_cast<std::size_t>(rows[k])] = static_cast<std::int64_t>(k);
+    places_ = std::move(uses);
+  }
+  /// Returns the place of the table's row `row` in `rows`, or `none`.
+  std::int64_t place(I row) const { return places_.empty() ? none : places_[static_cast<std::size_t>(row)]; }
+
+  static constexpr std::int64_t none = -1;
+  std::vector<I> rows;
+
+ private:
+  std::vector<std::int64_t> places_;  // of all rows of the table; empty if there are no frequent ones
+};
+
 /// Adds columns begin ≤ d < end of rows[row] to table[index[row]], for all rows in order.
 template <class T, class I>
 void add_columns(Rows<T> table, const I* index, std::int64_t count, Rows<const T> rows, std::int64_t begin,
-                 std::int64_t end) {
+                 std::int64_t end, const FrequentRows<I>& frequent) {
   using V = Vec<T>;
+  const std::int64_t width = end - begin;
+  std::vector<double> totals(frequent.rows.size() * static_cast<std::size_t>(width));
   for (std::int64_t row = 0; row < count; ++row) {
-    T* to = table[index[row]];
     const T* from = rows[row];
+    if (const std::int64_t place = frequent.place(index[row]); place != frequent.none) {
+      double* total = totals.data() + place * width;
+      for (std::int64_t d = 0; d < width; ++d) total[d] += static_cast<double>(from[begin + d]);
+      continue;
+    }
+    T* to = table[index[row]];
     std::int64_t d = begin;
     for (; d + V::lanes <= end; d += V::lanes) (V::load(to + d) + V::load(from + d)).store(to + d);
     for (; d < end; ++d) to[d] += from[d];
+  }
+  for (std::size_t k = 0; k < frequent.rows.size(); ++k) {
+    const double* total = totals.data() + k * static_cast<std::size_t>(width);
+    T* to = table[frequent.rows[k]];
+    for (std::int64_t d = begin; d < end; ++d) to[d] = static_cast<T>(static_cast<double>(to[d]) + total[d - begin]);
   }
 }
 
@@ -79,9 +121,10 @@ void add_all_rows(Tensor& table, const Tensor& at, const Tensor& rows) {
       using I = typename decltype(index)::type;
       Rows<T> to(table);
       Rows<const T> from(rows);
+      const FrequentRows<I> frequent(at.data<I>(), count, table.size(0));
       std::int64_t lines = (width + line - 1) / line;
       parallel_for(lines, 1 + element_grain / (count * line + 1), [&](std::int64_t begin, std::int64_t end) {
-        add_columns(to, at.data<I>(), count, from, begin * line, std::min(end * line, width));
+        add_columns(to, at.data<I>(), count, from, begin * line, std::min(end * line, width), frequent);
       });
     });
   });
@@ -115,14 +158,23 @@ void gather_last(const Tensor& x, const Tensor& index, Tensor& out) {
 
 /// Adds x[j] to out[index[j]] for all j. Neighbours with equal indices (as at the clipped ends of relative positions)
 /// are first summed in f64 in a register.
-template <class T, class I>
-void add_at(T* out, const I* index, const T* x, std::int64_t n) {
+template <class Out, class T, class I>
+void add_at(Out* out, const I* index, const T* x, std::int64_t n) {
   for (std::int64_t j = 0; j < n;) {
     I at = index[j];
     double run = static_cast<double>(x[j++]);
     while (j < n && index[j] == at) run += static_cast<double>(x[j++]);
-    out[at] = static_cast<T>(static_cast<double>(out[at]) + run);
+    out[at] = static_cast<Out>(static_cast<double>(out[at]) + run);
   }
+}
+
+/// The same for the `size` elements of a row of zeros, which are summed in f64 if there may be many terms.
+template <class T, class I>
+void add_row_at(T* out, std::int64_t size, const I* index, const T* x, std::int64_t n) {
+  if (n <= longest_sum) return add_at(out, index, x, n);
+  std::vector<double> totals(static_cast<std::size_t>(size));
+  add_at(totals.data(), index, x, n);
+  for (std::int64_t j = 0; j < size; ++j) out[j] = static_cast<T>(totals[static_cast<std::size_t>(j)]);
 }
 
 void scatter_add_last(const Tensor& x, const Tensor& index, Tensor& out) {
@@ -139,7 +191,7 @@ void scatter_add_last(const Tensor& x, const Tensor& index, Tensor& out) {
       const T* source = from.data<T>();
       const I* first = at.data<I>();
       parallel_rows(loop, n + size,
-                    [&](auto& offset) { add_at(to + offset[0], first + offset[2], source + offset[1], n); });
+                    [&](auto& offset) { add_row_at(to + offset[0], size, first + offset[2], source + offset[1], n); });
     });
   });
 }

@@ -269,4 +269,35 @@ BOOST_AUTO_TEST_CASE(threads_do_not_matter_along_rows_and_repetition_allocates_n
   check_steady(compute);
 }
 
+BOOST_AUTO_TEST_CASE(many_equal_indices_lose_no_digits) {
+  const std::int64_t count = by_device(3'000'000, 20'000), width = 3;
+  const double x = here(Tensor::full({1}, 0.1)).item(), expected = x * static_cast<double>(count / 2);
+  const Tensor index = changed(here(Tensor::zeros({count}, DType::i32)), [](std::vector<double>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 4 : static_cast<double>(i % 4);
+  });
+  Tensor table = here(Tensor::zeros({5, width}));
+  scatter_add_rows(table, index, here(Tensor::full({1}, 0.1)).expand({count, width}));
+  for (double total : table.select(0, 4).to_vector<double>()) BOOST_TEST(std::abs(total / expected - 1) < 1e-6);
+  for (int row : {1, 3}) BOOST_TEST(std::abs(table.select(0, row).to_vector<double>()[0] / expected - 0.5) < 1e-6);
+  BOOST_TEST(table.select(0, 2).to_vector<double>()[0] == 0);
+  const Tensor along = scatter_add_last(here(Tensor::full({1}, 0.1)).expand({2, count}), index, 5);
+  for (double total : along.select(1, 4).to_vector<double>()) BOOST_TEST(std::abs(total / expected - 1) < 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_can_be_picked_from_an_empty_table) {
+  const Tensor index = here(Tensor::zeros({1}, DType::i32)), rows = here(Tensor::zeros({0, 3}));
+  auto refused = [](auto act) {
+    check_fails_with([&] { act().to(Device::cpu); }, "the index at [0] of [1] is 0; there is nothing to choose from");
+  };
+  refused([&] { return gather_rows(rows, index); });
+  refused([&] { return gather_last(here(Tensor::zeros({0})), index); });
+  refused([&] { return scatter_add_last(here(Tensor::zeros({1})), index, 0); });
+  refused([&] {
+    Tensor table = rows;
+    scatter_add_rows(table, index, here(Tensor::zeros({1, 3})));
+    return here(Tensor::zeros({1}));
+  });
+  BOOST_TEST(gather_rows(rows, here(Tensor::zeros({0}, DType::i32))).shape().str() == "[0, 3]");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
