@@ -72,4 +72,12 @@ BOOST_AUTO_TEST_CASE(as_many_as_a_row_has_are_asked_for) {
   BOOST_CHECK_THROW(top_k(x, 0), Error);
 }
 
+BOOST_AUTO_TEST_CASE(rows_that_an_i32_index_cannot_number_are_refused) {
+  check_fails_with(
+      [&] {
+        top_k(here(Tensor::zeros({1})).expand({1, std::int64_t{1} << 31}), 1);
+      },
+      "top_k: a row of f32 [1, 2147483648] has 2147483648 elements; the index, i32, can number 2147483647");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
