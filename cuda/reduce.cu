@@ -3,6 +3,7 @@
 // reductions with few results are divided into parts, which are joined in order. Totals of f32 and f64 are f64. The
 // order of additions depends on the sizes alone, so results repeat.
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -25,9 +26,13 @@ struct Join {
   }
 };
 
-/// The type of a total: f64 for floating-point numbers, i64 for integers, whose sums are exact.
+/// The type of a total: f64 for floating-point numbers, i64 for integers and bool, whose sums are exact.
 template <class T>
 using Total = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+
+/// The type of a result.
+template <class T>
+using Result = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
 
 /// A reduction as kernels take it. A result is the total of `reduced.count` elements of x; `kept` walks the results:
 /// the offsets of their first elements in x, and of the results.
@@ -42,14 +47,14 @@ struct Reduction {
 /// Where a part's total goes: to the result if it is the only part, else to parts[part][result].
 template <class T>
 struct Totals {
-  T* out;
+  Result<T>* out;
   Total<T>* parts;
   __device__ void write(std::int64_t results, std::int64_t part, std::int64_t result, std::int64_t offset,
                         Total<T> total) const {
     if (parts)
       parts[part * results + result] = total;
     else
-      out[offset] = static_cast<T>(total);
+      out[offset] = static_cast<Result<T>>(total);
   }
 };
 
@@ -136,13 +141,13 @@ __global__ void reduce_columns(const __grid_constant__ RunLoop<2, width> kept,
 
 /// Joins the parts of each result, in order.
 template <class T, class Op>
-__global__ void join_parts(DeviceLoop<2> kept, std::int64_t parts, const Total<T>* totals, T* out) {
+__global__ void join_parts(DeviceLoop<2> kept, std::int64_t parts, const Total<T>* totals, Result<T>* out) {
   for_elements(kept.count, [&](std::int64_t result) {
     Total<T> total = totals[result];
     for (std::int64_t part = 1; part < parts; ++part) total = Op::join(total, totals[part * kept.count + result]);
     std::int64_t offset[2];
     kept.offsets(result, offset);
-    out[offset[1]] = static_cast<T>(total);
+    out[offset[1]] = static_cast<Result<T>>(total);
   });
 }
 
@@ -202,7 +207,7 @@ RunLoop<operands, width> aligned_with(RunLoop<operands, width> runs, const Other
 
 /// `bytes` is what x and the results have in memory.
 template <class T, class Op>
-void reduce_in_parts(const ReductionDimensions& dimensions, std::int64_t bytes, const T* x, T* out) {
+void reduce_in_parts(const ReductionDimensions& dimensions, std::int64_t bytes, const T* x, Result<T>* out) {
   constexpr int width = widest_pack<T>;
   constexpr std::int64_t wanted_blocks = 1024, most_blocks = 1 << 16, longest_of_warp = 1024;
   constexpr std::int64_t warps = block_threads / warp_lanes;
@@ -217,7 +222,7 @@ void reduce_in_parts(const ReductionDimensions& dimensions, std::int64_t bytes, 
   std::int64_t parts;
   if (dimensions.inner_is_kept) {
     const auto columns =
-        aligned_with(RunLoop<2, width>(dimensions.kept, {x, out}, {sizeof(T), sizeof(T)}), dimensions.reduced);
+        aligned_with(RunLoop<2, width>(dimensions.kept, {x, out}, {sizeof(T), sizeof(Result<T>)}), dimensions.reduced);
     const std::int64_t tiles = (columns.runs() + column_lanes - 1) / column_lanes;
     parts = parts_of(tiles, length, wanted_blocks, 4 * row_lanes);
     launch(Op::name, bytes, reduce_columns<T, Op, width>, grid(tiles * parts), columns,
@@ -245,10 +250,13 @@ void reduce(const Op&, const Tensor& x, Tensor& out) {
   const ReductionDimensions dimensions(x, spread_over(x, out));
   auto run = [&](auto type) {
     using T = typename decltype(type)::type;
-    reduce_in_parts<T, Op>(dimensions, traffic(x, out), x.data<T>(), out.mutable_data<T>());
+    reduce_in_parts<T, Op>(dimensions, traffic(x, out), x.data<T>(), out.mutable_data<Result<T>>());
   };
   if constexpr (std::is_same_v<Op, formula::Sum>)
-    if (x.dtype() == DType::i64) return run(Type<std::int64_t>{});
+    if (!is_float(x.dtype()))
+      return visit(x.dtype(), [&](auto type) {
+        if constexpr (std::is_integral_v<typename decltype(type)::type>) run(type);
+      });
   visit_real(Op::name, x.dtype(), run);
 }
 
@@ -272,9 +280,15 @@ struct NormTable {
   unsigned blocks() const { return first_block[tensors]; }
 };
 
-/// Adds the squares of the elements in f64, and writes a sum for each piece.
+/// The squares of f64 may overflow or underflow. So their sums are computed three times, of elements multiplied by
+/// these factors, and root_of_sum takes the first sum that is neither infinite nor very small. f32 needs the first one
+/// only.
+__device__ constexpr double norm_scale(int k) { return k == 0 ? 1 : k == 1 ? 0x1p-600 : 0x1p600; }
+constexpr int norm_scales = 3;
+
+/// Adds the squares of the elements in f64, and writes a sum for each piece, to sums[k * pieces + piece] for scale k.
 template <class T>
-__global__ void add_squares(const __grid_constant__ NormTable<T> table, double* sums) {
+__global__ void add_squares(const __grid_constant__ NormTable<T> table, double* sums, std::int64_t pieces) {
   using BlockReduce = cub::BlockReduce<double, block_threads>;
   __shared__ typename BlockReduce::TempStorage shared;
   constexpr int width = widest_pack<T>;
@@ -283,38 +297,54 @@ __global__ void add_squares(const __grid_constant__ NormTable<T> table, double* 
   const std::int64_t left = table.count[tensor] - begin, end = left < table.piece ? left : table.piece;
   const T* first = table.first[tensor] + begin;
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack<T, width>) == 0;
-  double total = 0;
+  constexpr int scales = std::is_same_v<T, double> ? norm_scales : 1;
+  double total[norm_scales] = {};
   for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * width; i < end; i += blockDim.x * width) {
     const int number = static_cast<int>(end - i < width ? end - i : width);
     T x[width];
     load_elements(first + i, 1, is_aligned && number == width, number, x);
 #pragma unroll
     for (int k = 0; k < width; ++k)
-      if (k < number) total += static_cast<double>(x[k]) * static_cast<double>(x[k]);
+      if (k < number)
+        for (int s = 0; s < scales; ++s) {
+          const double scaled = static_cast<double>(x[k]) * norm_scale(s);
+          total[s] += scaled * scaled;
+        }
   }
-  total = BlockReduce(shared).Reduce(total, Join<formula::Sum>{});
-  if (threadIdx.x == 0) sums[blockIdx.x] = total;
+  for (int s = 0; s < scales; ++s) {
+    total[s] = BlockReduce(shared).Reduce(total[s], Join<formula::Sum>{});
+    __syncthreads();
+  }
+  for (int s = scales; s < norm_scales; ++s) total[s] = total[0] * norm_scale(s) * norm_scale(s);
+  if (threadIdx.x == 0)
+    for (int s = 0; s < norm_scales; ++s) sums[s * pieces + blockIdx.x] = total[s];
 }
 
-/// Writes the root of the sum of `count` numbers: one block.
+/// Writes the root of the sum of `count` numbers, which are there for each scale: one block.
 __global__ void root_of_sum(const double* sums, std::int64_t count, double* root) {
   using BlockReduce = cub::BlockReduce<double, block_threads>;
   __shared__ typename BlockReduce::TempStorage shared;
-  double total = 0;
-  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) total += sums[i];
-  total = BlockReduce(shared).Reduce(total, Join<formula::Sum>{});
-  if (threadIdx.x == 0) *root = sqrt(total);
+  constexpr double least = 0x1p-900, most = std::numeric_limits<double>::max();
+  double total[norm_scales] = {};
+  for (int s = 0; s < norm_scales; ++s) {
+    for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) total[s] += sums[s * count + i];
+    total[s] = BlockReduce(shared).Reduce(total[s], Join<formula::Sum>{});
+    __syncthreads();
+  }
+  if (threadIdx.x != 0) return;
+  const int s = !(total[0] <= most) ? 1 : total[0] < least ? 2 : 0;
+  *root = sqrt(total[s]) / norm_scale(s);
 }
 
-/// Writes the sums of squares of the pieces of all tensors of type T from sums[first] on. Returns how many there are;
-/// if `sums` is null, only counts them.
+/// Writes the sums of squares of the pieces of all tensors of type T from sums[0] on, and those of the other scales
+/// `all` and 2 `all` further. Returns how many there are; if `sums` is null, only counts them.
 template <class T>
-std::int64_t sums_of_squares(std::span<const Tensor> tensors, double* sums) {
+std::int64_t sums_of_squares(std::span<const Tensor> tensors, double* sums, std::int64_t all = 0) {
   std::int64_t pieces = 0, bytes = 0;
   NormTable<T> table;
   auto flush = [&] {
     if (sums && table.blocks() > 0)
-      launch("global_norm", bytes, add_squares<T>, {table.blocks()}, table, sums + pieces);
+      launch("global_norm", bytes, add_squares<T>, {table.blocks()}, table, sums + pieces, all);
     pieces += table.blocks();
     table.tensors = 0, bytes = 0;
   };
@@ -335,10 +365,10 @@ void global_norm(std::span<const Tensor> tensors, Tensor& out) {
     if (x.elements() > 0) dense.push_back(x.is_dense() ? x : x.contiguous());
   const std::int64_t f32_pieces = sums_of_squares<float>(dense, nullptr),
                      pieces = f32_pieces + sums_of_squares<double>(dense, nullptr);
-  Tensor sums = Tensor::empty({pieces}, DType::f64, Device::cuda);
+  Tensor sums = Tensor::empty({norm_scales, pieces}, DType::f64, Device::cuda);
   double* first = sums.mutable_data<double>();
-  sums_of_squares<float>(dense, first);
-  sums_of_squares<double>(dense, first + f32_pieces);
+  sums_of_squares<float>(dense, first, pieces);
+  sums_of_squares<double>(dense, first + f32_pieces, pieces);
   launch("global_norm", traffic(sums, out), root_of_sum, {1}, first, pieces, out.mutable_data<double>());
 }
 

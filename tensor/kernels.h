@@ -107,8 +107,8 @@ using MapGroupsKernel = Kernel<void(const void* formula, std::span<const MapGrou
 /// of its own. `formula` points to the formula.
 using RowKernel = Kernel<void(const void* formula, const RowOperands& operands)>;
 
-/// A kernel that reduces `x` over the dimensions in which `out`, of the same rank, has size 1. f32 or f64, and for sums
-/// also i64. `formula` points to the reduction (formula/reductions.h).
+/// A kernel that reduces `x` over the dimensions in which `out`, of the same rank, has size 1. Both are f32 or f64; or,
+/// for sums, x is of integers or bool, and `out` i64. `formula` points to the reduction (formula/reductions.h).
 using ReduceKernel = Kernel<void(const void* formula, const Tensor& x, Tensor& out)>;
 
 /// The kernel table of one device.

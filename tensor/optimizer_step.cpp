@@ -139,6 +139,9 @@ Tensor global_norm(std::span<const Tensor> tensors) {
 Tensor clip_scale(const Tensor& norm, double max_norm, double count) {
   require(norm.defined() && norm.elements() == 1 && norm.dtype() == DType::f64,
           "clip_scale: the norm is {}; it must be f64 [], as global_norm() returns it", norm);
+  require(max_norm >= 0, "clip: the largest norm is {}; it must be a positive number, or 0 to turn clipping off",
+          max_norm);
+  require(count >= 0, "clip: the gradients are sums over {} items; it must be a number of items", count);
   Tensor scale = Tensor::empty(norm.shape(), DType::f64, norm.device());
   const double most = max_norm > 0 ? max_norm : std::numeric_limits<double>::infinity();
   map_several(formula::ClipScale{most, count}, {&scale}, {&norm});

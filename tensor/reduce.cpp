@@ -7,11 +7,8 @@ namespace fovea {
 Tensor reduce_by(const void* reduction, int place, const char* what, const Tensor& x, std::span<const int> dims,
                  bool keep) {
   require(x.defined(), "{}: the tensor is undefined", what);
-  if (!is_float(x.dtype())) {
-    require(place == place_of<formula::Sum>(formula::Reductions{}),
-            "{}: computes in f32 or f64, not {}; cast the tensor first", what, name(x.dtype()));
-    if (x.dtype() != DType::i64) return reduce_by(reduction, place, what, x.to(DType::i64), dims, keep);
-  }
+  require(is_float(x.dtype()) || place == place_of<formula::Sum>(formula::Reductions{}),
+          "{}: computes in f32 or f64, not {}; cast the tensor first", what, name(x.dtype()));
   if (x.dtype() == DType::bf16) return reduce_by(reduction, place, what, x.to(DType::f32), dims, keep).to(DType::bf16);
 
   unsigned reduced = dims.empty() ? (1u << x.rank()) - 1 : 0;
@@ -27,7 +24,7 @@ Tensor reduce_by(const void* reduction, int place, const char* what, const Tenso
     else
       squeezed.push_back(kept[d]);
   }
-  Tensor out = Tensor::empty(kept, x.dtype(), x.device());
+  Tensor out = Tensor::empty(kept, is_float(x.dtype()) ? x.dtype() : DType::i64, x.device());
   kernels(x.device()).reductions[static_cast<std::size_t>(place)](reduction, x, out);
   return keep ? out : out.reshape(squeezed);
 }

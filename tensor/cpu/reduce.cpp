@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -228,15 +229,29 @@ Tensor spread_over(const Tensor& x, const Tensor& out) {
   return out.as_strided(x.shape(), steps);
 }
 
-/// Sums integers in i64; exact up to 2^63.
+/// Sums integers of type T in i64; exact up to 2^63.
+template <class T>
 void sum_integers(const Tensor& x, Tensor& out) {
   out.fill(0);
+  if (x.elements() == 0) return;
   Tensor target = spread_over(x, out);
   auto loop = plan_loop<2>(x.shape(), {&x, &target});
-  const std::int64_t step = loop.strides[0][-1], out_step = loop.strides[1][-1], *from = x.data<std::int64_t>();
+  const std::int64_t step = loop.strides[0][-1], out_step = loop.strides[1][-1];
+  const T* first = x.data<T>();
   std::int64_t* to = out.mutable_data<std::int64_t>();
   loop.for_rows(0, loop.rows(), [&](auto& offset) {
-    for (std::int64_t i = 0; i < loop.inner(); ++i) to[offset[1] + i * out_step] += from[offset[0] + i * step];
+    const T* from = first + offset[0];
+    if (out_step == 0) {
+      std::int64_t total = 0;
+      if (step == 1)
+        for (std::int64_t i = 0; i < loop.inner(); ++i) total += static_cast<std::int64_t>(from[i]);
+      else
+        for (std::int64_t i = 0; i < loop.inner(); ++i) total += static_cast<std::int64_t>(from[i * step]);
+      to[offset[1]] += total;
+    } else {
+      for (std::int64_t i = 0; i < loop.inner(); ++i)
+        to[offset[1] + i * out_step] += static_cast<std::int64_t>(from[i * step]);
+    }
   });
 }
 
@@ -254,20 +269,25 @@ void reduce_all(const Tensor& x, Tensor& out) {
   });
 }
 
+/// Returns Σ (scale · x)². Without a scale, the sum for f32 never overflows.
 template <class T>
-double sum_of_squares(const T* x, std::int64_t n) {
+double sum_of_squares(const T* x, std::int64_t n, double scale) {
   constexpr int lanes = 16;
   double part[lanes] = {};
+  auto square = [scale](T x) {
+    const double scaled = static_cast<double>(x) * scale;
+    return scaled * scaled;
+  };
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes)
-    for (int k = 0; k < lanes; ++k) part[k] += static_cast<double>(x[i + k]) * static_cast<double>(x[i + k]);
-  for (; i < n; ++i) part[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    for (int k = 0; k < lanes; ++k) part[k] += square(x[i + k]);
+  for (; i < n; ++i) part[0] += square(x[i]);
   return std::accumulate(part, part + lanes, 0.0);
 }
 
-/// Writes the Euclidean norm of all elements of the tensors into `out`. Adds up the squares in pieces of a fixed size,
-/// and then the pieces, so the result does not depend on the number of threads.
-void global_norm(std::span<const Tensor> tensors, Tensor& out) {
+/// Returns Σ (scale · x)² over all elements of the tensors. Adds up the squares in pieces of a fixed size, and then the
+/// pieces, so the result does not depend on the number of threads.
+double sum_of_squares(std::span<const Tensor> tensors, double scale) {
   constexpr std::int64_t piece = 16384;
   double total = 0;
   for (const Tensor& x : tensors) {
@@ -278,18 +298,33 @@ void global_norm(std::span<const Tensor> tensors, Tensor& out) {
       const auto* first = flat.data<typename decltype(type)::type>();
       parallel_for(std::ssize(sums), 2, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t s = begin; s < end; ++s)
-          sums[static_cast<std::size_t>(s)] = sum_of_squares(first + s * piece, std::min(piece, n - s * piece));
+          sums[static_cast<std::size_t>(s)] = sum_of_squares(first + s * piece, std::min(piece, n - s * piece), scale);
       });
     });
     total = std::accumulate(sums.begin(), sums.end(), total);
   }
-  *out.mutable_data<double>() = std::sqrt(total);
+  return total;
+}
+
+/// Writes the Euclidean norm of all elements of the tensors into `out`. Where squares of f64 overflow or underflow, it
+/// computes again with scaled elements.
+void global_norm(std::span<const Tensor> tensors, Tensor& out) {
+  constexpr double least = 0x1p-900, most = std::numeric_limits<double>::max();
+  double total = sum_of_squares(tensors, 1), scale = 1;
+  if (!(total <= most))
+    total = sum_of_squares(tensors, scale = 0x1p-600);
+  else if (total < least)
+    total = sum_of_squares(tensors, scale = 0x1p600);
+  *out.mutable_data<double>() = std::sqrt(total) / scale;
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {
   provide_list(table.reductions, formula::Reductions{}, []<class Op>(const Op&, const Tensor& x, Tensor& out) {
-    if (x.dtype() == DType::i64) return sum_integers(x, out);
-    reduce_all<Op>(x, out);
+    if (is_float(x.dtype())) return reduce_all<Op>(x, out);
+    visit(x.dtype(), [&](auto type) {
+      using T = typename decltype(type)::type;
+      if constexpr (std::is_integral_v<T>) sum_integers<T>(x, out);
+    });
   });
   table.global_norm = global_norm;
 });

@@ -183,6 +183,15 @@ BOOST_AUTO_TEST_CASE(norms_of_every_size_take_no_wait) {
   BOOST_TEST(std::isnan(global_norm(std::span(&bad, 1)).item()));
 }
 
+BOOST_AUTO_TEST_CASE(the_norm_of_numbers_of_any_size_is_right) {
+  auto norm = [](double x, DType dtype) {
+    const std::vector<Tensor> tensors{here(Tensor::of({3 * x, 0}, {2}, dtype)), here(Tensor::of({-4 * x}, {1}, dtype))};
+    return global_norm(tensors).item() / x;
+  };
+  for (double x : {1e-38, 1e-20, 1.0, 1e20, 5e37}) BOOST_TEST(std::abs(norm(x, DType::f32) - 5) < 1e-6);
+  for (double x : {1e-300, 1e-200, 1.0, 1e200, 2e307}) BOOST_TEST(std::abs(norm(x, DType::f64) - 5) < 1e-12);
+}
+
 BOOST_AUTO_TEST_CASE(the_clip_scale_bounds_the_norm_of_the_mean) {
   auto scale = [](double norm, double max_norm, double count) {
     return clip_scale(scalar(norm), max_norm, count).item();
@@ -193,6 +202,8 @@ BOOST_AUTO_TEST_CASE(the_clip_scale_bounds_the_norm_of_the_mean) {
   BOOST_TEST(scale(70, 3, 7) == 0.3 / 7);
   BOOST_TEST(scale(70, 0, 7) == 1.0 / 7);
   for (double wrong : {NAN, INFINITY}) BOOST_TEST(scale(wrong, 3, 7) == 1.0 / 7);
+  check_fails_with([&] { scale(6, NAN, 1); }, "clip: the largest norm is nan; it must be a positive number");
+  check_fails_with([&] { scale(6, -1, 1); }, "clip: the largest norm is -1; it must be a positive number");
 }
 
 BOOST_AUTO_TEST_CASE(a_clipped_step_takes_no_wait) {

@@ -143,6 +143,27 @@ BOOST_AUTO_TEST_CASE(integers_and_truths_are_counted_in_i64) {
   check_fails_with([&] { maximum_over(truths); }, "maximum_over: computes in f32 or f64, not bool");
 }
 
+BOOST_AUTO_TEST_CASE(integers_are_summed_without_a_wider_copy) {
+  const std::int64_t n = by_device(1 << 22, 1 << 14);
+  for (DType dtype : {DType::boolean, DType::u8, DType::i32}) {
+    const Tensor x = here(Tensor::full({n / 16, 16}, 1, dtype));
+    sum(x);
+    reset_peak(test_device());
+    const std::size_t before = allocator_statistics(test_device()).bytes_in_use;
+    BOOST_TEST(sum(x).item() == static_cast<double>(n));
+    check_close(sum(x, {0}), std::vector<double>(16, static_cast<double>(n / 16)), 0, "columns");
+    check_close(sum(x.transpose(0, 1), {0}), std::vector<double>(static_cast<std::size_t>(n / 16), 16), 0, "rows");
+    BOOST_TEST(allocator_statistics(test_device()).peak_bytes - before < static_cast<std::size_t>(n));
+  }
+  for (DType dtype : {DType::boolean, DType::u8, DType::i32, DType::i64}) {
+    const Tensor x = random_integers({3, 7, 17}, 2, dtype);
+    for (const Tensor& view : layouts(x))
+      for (int dim : {0, 1, 2}) BOOST_TEST(same_bits(sum(view, {dim}), sum(x.to(DType::f64), {dim}).to(DType::i64)));
+  }
+  BOOST_TEST(sum(here(Tensor::zeros({0, 3}, DType::boolean)), {0}).to_vector<double>() == std::vector<double>(3, 0),
+             boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(bf16_is_reduced_in_f32_and_rounded_once) {
   Tensor x = random_tensor({5, 130}, DType::bf16, 0, 1);
   BOOST_TEST((sum(x, {1}).dtype() == DType::bf16));
