@@ -28,12 +28,14 @@ class Optimizer {
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
   std::int64_t updates() const { return updates_; }  ///< number of step() calls so far
 
-  /// The optimizer's state for a checkpoint: the averages of past gradients, such as "adam.mean.<parameter>", and the
-  /// number of updates, "updates", i64 [1]. With the parameters it suffices to resume training exactly. The averages
-  /// share the optimizer's memory: the next step() changes them, so write or clone them before.
+  /// The optimizer's state for a checkpoint: the averages of past gradients, such as "adam.mean.<parameter>", the
+  /// number of updates, "updates", and the number of those in which a parameter had a gradient, "updates.<parameter>",
+  /// i64 [1] each. With the parameters it suffices to resume training exactly. The averages share the optimizer's
+  /// memory: the next step() changes them, so write or clone them before.
   NamedTensors state() const;
   /// Restores the values of an earlier state(). Throws Error for the state of another model or optimizer, as
-  /// load_tensors() does, with a message that begins with `source`.
+  /// load_tensors() does, with a message that begins with `source`. Checkpoints of earlier versions have no
+  /// "updates.<parameter>": their parameters had a gradient in all updates.
   void load_state(const NamedTensors& values, std::string_view source);
 
  protected:
@@ -45,12 +47,13 @@ class Optimizer {
   };
 
   Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& state_names);
-  /// Updates parameters_[k] for each k in `positions`; these parameters have gradients. updates() already includes this
-  /// update.
+  /// Updates parameters_[k] for each k in `positions`; these parameters have gradients. updates() and updates_of_
+  /// already include this update.
   virtual void update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) = 0;
 
   std::vector<NamedParameter> parameters_;
   std::vector<StateTensors> state_tensors_;
+  std::vector<std::int64_t> updates_of_;  ///< for each parameter, the number of updates in which it had a gradient
 
  private:
   std::int64_t updates_ = 0;
@@ -68,8 +71,9 @@ class Sgd : public Optimizer {
   Options options_;
 };
 
-/// Adam with bias correction (Kingma and Ba 2015). weight_decay · parameter is added to the gradient, unless
-/// options.decoupled selects the weight decay of AdamW.
+/// Adam with bias correction (Kingma and Ba 2015), by the number of updates of each parameter: a parameter that gets
+/// its first gradient late moves as one does in the first update. weight_decay · parameter is added to the gradient,
+/// unless options.decoupled selects the weight decay of AdamW.
 class Adam : public Optimizer {
  public:
   using Options = AdamOptions;

@@ -222,3 +222,59 @@ BOOST_AUTO_TEST_CASE(every_optimizer_fits_a_line) {
     BOOST_TEST(last < 0.1 * first);
   }
 }
+
+BOOST_AUTO_TEST_CASE(a_parameter_that_gets_its_first_gradient_late_is_corrected_by_its_own_count) {
+  Parameters model, resumed;
+  for (Parameters* each : {&model, &resumed}) {
+    each->to(test_device());
+    each->initialise(1);
+    each->to(DType::f64);
+  }
+  const Adam::Options options{.beta2 = 0.999, .epsilon = 1e-12};
+  Adam adam(model.parameters(), options), before(resumed.parameters(), options), after(resumed.parameters(), options);
+  auto update = [](Parameters& of, Optimizer& optimizer, int k) {
+    optimizer.zero_grad();
+    of.weight.set_grad(here(Tensor::full({7, 19}, 1, DType::f64)));
+    if (k >= 90) of.idle.set_grad(here(Tensor::full({2}, 1, DType::f64)));
+    optimizer.step(1e-3);
+  };
+  for (int k = 0; k < 95; ++k) {
+    const double from = model.idle.value().to_vector<double>()[0];
+    update(model, adam, k);
+    const double moved = from - model.idle.value().to_vector<double>()[0];
+    BOOST_TEST(std::abs(moved - (k < 90 ? 0 : 1e-3)) < 1e-9, "update " << k);
+    update(resumed, k < 91 ? static_cast<Optimizer&>(before) : after, k);
+    if (k == 90) after.load_state(before.state(), "a.safetensors");
+  }
+  BOOST_TEST(model.idle.value().to_vector<double>() == resumed.idle.value().to_vector<double>());
+  BOOST_TEST(model.weight.value().to_vector<double>() == resumed.weight.value().to_vector<double>());
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_without_counts_of_parameters_is_read_as_if_all_had_all_updates) {
+  Parameters model;
+  randomise(model);
+  Adam first(model.parameters(), {}), second(model.parameters(), {});
+  for (std::uint64_t update = 0; update < 3; ++update) {
+    set_gradients(model, update);
+    first.step(0.1);
+  }
+  NamedTensors old = first.state();
+  std::erase_if(old, [](const auto& entry) { return entry.first.starts_with("updates."); });
+  second.load_state(old, "a.safetensors");
+  for (const auto& [name, value] : second.state())
+    if (name.starts_with("updates")) BOOST_TEST(value.item() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(options_that_are_no_numbers_are_refused) {
+  Parameters model;
+  model.initialise(1);
+  auto refusal = [&](const Adam::Options& options) { return error_of([&] { Adam(model.parameters(), options); }); };
+  BOOST_TEST(refusal({.beta1 = NAN}) == "Adam: beta1 is nan; it must be in [0, 1)");
+  BOOST_TEST(refusal({.beta2 = 1}) == "Adam: beta2 is 1; it must be in [0, 1)");
+  BOOST_TEST(refusal({.epsilon = NAN}) == "Adam: epsilon is nan; it must be finite and at least 0");
+  BOOST_TEST(refusal({.weight_decay = NAN}) == "Adam: weight_decay is nan; it must be finite and at least 0");
+  BOOST_TEST(error_of([&] { Sgd(model.parameters(), {.momentum = NAN}); }) ==
+             "Sgd: momentum is nan; it must be finite and at least 0");
+  Sgd sgd(model.parameters(), {});
+  BOOST_TEST(error_of([&] { sgd.step(NAN); }) == "optimizer: the learning rate is nan; it must be a finite number");
+}
