@@ -29,6 +29,8 @@ inline Variable operator-(double a, const Variable& b) { return affine(b, -1, a)
 inline Variable operator*(double a, const Variable& b) { return affine(b, a, 0); }
 
 // ---- Element-wise functions: each is map() of the functor of the same name ----
+// Where a function has no derivative, the gradient is: of abs and relu at 0, 0; of maximum and minimum of two equal
+// numbers, half for each, as maximum_over() shares it; of sqrt at 0, +inf, but 0 where the gradient of its result is.
 Variable exp(const Variable& x);
 Variable log(const Variable& x);
 Variable sqrt(const Variable& x);

@@ -103,6 +103,10 @@ FOVEA_INLINE Vec<T> lane_numbers() {
 
 // Functions that the compilers' vector extensions have no operator for.
 #if defined(__AVX512F__)
+template <class T>
+FOVEA_INLINE bool any_lane(LaneMask<T> mask) {
+  return _mm512_test_epi32_mask((__m512i)mask.bits, (__m512i)mask.bits) != 0;
+}
 FOVEA_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
   return Vec<float>(_mm512_fmadd_ps(a.native, b.native, c.native));
 }
@@ -119,6 +123,10 @@ FOVEA_INLINE Vec<double> round_down(Vec<double> x) {
   return Vec<double>(_mm512_maskz_roundscale_pd(0xff, x.native, _MM_FROUND_FLOOR));
 }
 #elif defined(__AVX__) && defined(__FMA__)
+template <class T>
+FOVEA_INLINE bool any_lane(LaneMask<T> mask) {
+  return !_mm256_testz_si256((__m256i)mask.bits, (__m256i)mask.bits);
+}
 FOVEA_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
   return Vec<float>(_mm256_fmadd_ps(a.native, b.native, c.native));
 }
@@ -130,6 +138,10 @@ FOVEA_INLINE Vec<double> square_root(Vec<double> x) { return Vec<double>(_mm256_
 FOVEA_INLINE Vec<float> round_down(Vec<float> x) { return Vec<float>(_mm256_floor_ps(x.native)); }
 FOVEA_INLINE Vec<double> round_down(Vec<double> x) { return Vec<double>(_mm256_floor_pd(x.native)); }
 #elif defined(__ARM_NEON)
+template <class T>
+FOVEA_INLINE bool any_lane(LaneMask<T> mask) {
+  return vmaxvq_u32((uint32x4_t)mask.bits) != 0;
+}
 FOVEA_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
   return Vec<float>(vfmaq_f32(c.native, a.native, b.native));
 }

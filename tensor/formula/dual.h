@@ -96,6 +96,7 @@ template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> log1p(Dual<T> x) {
   return {log1p(x.value), x.is_constant ? x.tangent : x.tangent / (T(1) + x.value), x.is_constant};
 }
+/// The derivative at 0 is +inf.
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> sqrt(Dual<T> x) {
   T y = sqrt(x.value);
@@ -129,9 +130,25 @@ template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> cos(Dual<T> x) {
   return Dual<T>::image(x, cos(x.value), -sin(x.value));
 }
+/// The derivative at 0 is 0, the middle of those on its two sides.
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> abs(Dual<T> x) {
-  return {abs(x.value), select(x.value < T(0), -x.tangent, x.tangent), x.is_constant};
+  const T zero(typename ScalarOf<T>::type(0));
+  const T tangent = select(x.value == zero, zero, select(x.value < zero, -x.tangent, x.tangent));
+  return {abs(x.value), tangent, x.is_constant};
+}
+/// Where x and y are equal, each has half of the derivative.
+template <class T>
+FOVEA_HD FOVEA_INLINE Dual<T> larger_of(Dual<T> x, Dual<T> y) {
+  const T half(typename ScalarOf<T>::type(0.5)), shared = half * (x.tangent + y.tangent);
+  const T tangent = select(x.value == y.value, shared, select(x.value < y.value, y.tangent, x.tangent));
+  return {larger_of(x.value, y.value), tangent, x.is_constant && y.is_constant};
+}
+template <class T>
+FOVEA_HD FOVEA_INLINE Dual<T> smaller_of(Dual<T> x, Dual<T> y) {
+  const T half(typename ScalarOf<T>::type(0.5)), shared = half * (x.tangent + y.tangent);
+  const T tangent = select(x.value == y.value, shared, select(y.value < x.value, y.tangent, x.tangent));
+  return {smaller_of(x.value, y.value), tangent, x.is_constant && y.is_constant};
 }
 
 template <class T>

@@ -69,6 +69,7 @@ struct Log {
   FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return log(x); }
 };
 
+/// √x; its derivative at 0 is +inf.
 struct Sqrt {
   static constexpr const char* name = "sqrt";
   FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return sqrt(x); }
@@ -79,6 +80,7 @@ struct Square {
   FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return x * x; }
 };
 
+/// |x|; its derivative at 0 is 0.
 struct Abs {
   static constexpr const char* name = "abs";
   FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return abs(x); }
@@ -121,6 +123,7 @@ struct Erf {
   FOVEA_HD FOVEA_INLINE auto operator()(auto x) const { return erf(x); }
 };
 
+/// max(x, 0); its derivative at 0 is 0.
 struct Relu {
   static constexpr const char* name = "relu";
   template <class T>
@@ -129,7 +132,7 @@ struct Relu {
   }
 };
 
-/// relu(x + bias) in one pass, for the hidden layer of a feed-forward block.
+/// relu(x + bias) in one pass, with relu's derivatives, for the hidden layer of a feed-forward block.
 struct BiasRelu {
   static constexpr const char* name = "bias_relu";
   template <class T>
@@ -148,17 +151,16 @@ struct Gelu {
   }
 };
 
+/// The larger of two numbers; NaN if either is. Where they are equal, each has half of the derivative.
 struct Maximum {
   static constexpr const char* name = "maximum";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T x, T y) const {
-    return select(x < y, y, select(y == y, x, y));  // NaN if either input is NaN
-  }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto y) const { return larger_of(x, y); }
 };
 
+/// The smaller of two numbers; NaN if either is. Where they are equal, each has half of the derivative.
 struct Minimum {
   static constexpr const char* name = "minimum";
-  FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto y) const { return select(y < x, y, select(y == y, x, y)); }
+  FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto y) const { return smaller_of(x, y); }
 };
 
 /// −2 ((position − center) / width)²: the Gaussian bias of Yang et al. 2018, eq. 4, with sigma = width / 2.

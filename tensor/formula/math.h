@@ -1,8 +1,8 @@
 /// exp, log, tanh, erf, ... for float, double and SIMD vectors of them. One template computes a scalar and a vector.
 ///
 /// A scalar and a vector lane give the same bits, on every machine: a product that is added to something is written as
-/// fma, and nothing depends on the instruction set. All functions are branch-free, return NaN for NaN, and assume
-/// rounding to nearest.
+/// fma, and nothing depends on the instruction set. All functions return NaN for NaN, and assume rounding to nearest.
+/// They are branch-free, except that sin and cos leave lanes with large angles to a function for one number.
 ///
 /// The polynomial coefficients are minimax: computed by the Remez exchange algorithm for the error relative to the
 /// function's value, with 60 digits (mpmath), and then rounded to the type. For f32 they were rounded one after the
@@ -17,6 +17,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "tensor/formula/large_angles.h"
 #include "tensor/formula/number.h"
 #ifdef __CUDACC__
 #include "tensor/formula/gpu_math.h"
@@ -220,11 +221,27 @@ FOVEA_INLINE T sin_reduced(T x, T turns, T shifted) {
   T r = fma(turns, T(-C::pi_high), x);
   r = fma(turns, T(-C::pi_low), r);
   r = fma(turns, T(-C::pi_rest), r);
-  r = at_most(r, S(2));  // for x far beyond the accurate range, where r is wrong: the result stays bounded
-  r = -at_most(-r, S(2));
   T z = r * r;
   T y = fma(r * z, polynomial(z, C::sin), r);
   return from_bits<T>(bits_of(y) ^ (bits_of(shifted) << (8 * sizeof(S) - 1)));
+}
+
+/// The largest |x| for which sin_reduced is accurate.
+inline constexpr double greatest_reduced = 1e4;
+
+/// Returns `y`, the sine or cosine of x, with the lanes of x beyond greatest_reduced computed again.
+template <class T>
+__attribute__((noinline, cold)) T with_large_angles(T x, T y, bool plus_right_angle) {
+  using S = Scalar<T>;
+  auto is_large = [](S x) { return !(x <= S(greatest_reduced) && x >= S(-greatest_reduced)); };
+  auto compute = [&](S x) { return static_cast<S>(sine_of_large(static_cast<double>(x), plus_right_angle)); };
+  if constexpr (std::is_floating_point_v<T>) {
+    return compute(x);
+  } else {
+    for (int lane = 0; lane < T::lanes; ++lane)
+      if (is_large(x[lane])) y.native[lane] = compute(x[lane]);
+    return y;
+  }
 }
 
 }  // namespace approximation
@@ -368,8 +385,7 @@ FOVEA_HD FOVEA_INLINE T erf(T x) {
 #endif
 }
 
-/// Sine, error < 1.8 ulp for |x| ≤ 1e4. For larger |x| the error grows in proportion to |x|, but the result stays
-/// within ±1, up to rounding. NaN for ±inf.
+/// Sine, error < 1.8 ulp for |x| ≤ 1e4 and < 3 ulp for any larger x; NaN for ±inf. Beyond 1e4 it is slower.
 template <RealOrVec T>
 FOVEA_HD FOVEA_INLINE T sin(T x) {
 #ifdef __CUDA_ARCH__
@@ -379,7 +395,8 @@ FOVEA_HD FOVEA_INLINE T sin(T x) {
   using S = Scalar<T>;
   using C = Constants<S>;
   T shifted = fma(x, T(S(0.31830988618379067)), T(C::round));  // 1 / π
-  return sin_reduced(x, shifted - T(C::round), shifted);
+  T y = sin_reduced(x, shifted - T(C::round), shifted);
+  return any_lane(abs(x) > T(S(greatest_reduced))) ? with_large_angles(x, y, false) : y;
 #endif
 }
 
@@ -393,7 +410,8 @@ FOVEA_HD FOVEA_INLINE T cos(T x) {
   using S = Scalar<T>;
   using C = Constants<S>;
   T shifted = fma(x, T(S(0.31830988618379067)), T(S(0.5))) + T(C::round);
-  return sin_reduced(x, (shifted - T(C::round)) - T(S(0.5)), shifted);
+  T y = sin_reduced(x, (shifted - T(C::round)) - T(S(0.5)), shifted);
+  return any_lane(abs(x) > T(S(greatest_reduced))) ? with_large_angles(x, y, true) : y;
 #endif
 }
 

@@ -28,6 +28,21 @@ FOVEA_HD FOVEA_INLINE T select(bool condition, T yes, T no) {
   return condition ? yes : no;
 }
 
+/// Whether a condition is true; for vectors, whether it is in any lane.
+FOVEA_HD FOVEA_INLINE bool any_lane(bool condition) { return condition; }
+
+/// Returns the larger or the smaller of two numbers, of any type that has < and select(); NaN if either is NaN. Dual
+/// numbers have functions of their own (dual.h), because a select would give all of the derivative to one of two equal
+/// numbers.
+template <class T>
+FOVEA_HD FOVEA_INLINE T larger_of(T x, T y) {
+  return select(x < y, y, select(y == y, x, y));
+}
+template <class T>
+FOVEA_HD FOVEA_INLINE T smaller_of(T x, T y) {
+  return select(y < x, y, select(y == y, x, y));
+}
+
 /// Returns a b + c, rounded once.
 FOVEA_HD FOVEA_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 FOVEA_HD FOVEA_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }

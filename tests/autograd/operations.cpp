@@ -228,9 +228,64 @@ BOOST_AUTO_TEST_CASE(errors_name_operation_shapes_and_rule) {
   BOOST_TEST(message([&] {
                concat({a, b}, 0);
              }) == "concat: f64 [8, 20, 64] and f64 [8, 32, 20] differ beside dimension 0");
+  const Variable long_one = broadcast_to(Variable(here(Tensor::zeros({1}))), {std::int64_t{1} << 59});
+  BOOST_TEST(message([&] { concat(std::vector<Variable>(32, long_one), 0); }).find("concat: the sizes of [") == 0);
   BOOST_TEST(message([&] { reshape(a, {7, -1}); }).find("reshape: [8, 20, 64] has 10240 elements") == 0);
   BOOST_TEST(message([&] { Variable(Tensor::zeros({2}, DType::i32), true); }) ==
              "Variable: only floating-point tensors have gradients, not i32 [2]");
+}
+
+BOOST_AUTO_TEST_CASE(gradients_where_there_is_no_derivative_are_the_documented_ones) {
+  for (DType dtype : {DType::f32, DType::f64}) {
+    const std::int64_t n = 19;  // a vector and a part of one
+    auto input = [&](double x) { return Variable(here(Tensor::full({n}, x, dtype)), true); };
+    auto gradients = [&](const Variable& y, const std::vector<Variable>& x) {
+      std::vector<double> of_each;
+      for (const Variable& g : grad(sum(y), x)) {
+        const std::vector<double> values = g.value().to_vector<double>();
+        BOOST_TEST(values == std::vector<double>(values.size(), values[0]), boost::test_tools::per_element());
+        of_each.push_back(values[0]);
+      }
+      return of_each;
+    };
+    auto is = [&](const std::vector<double>& found, const std::vector<double>& expected) {
+      BOOST_TEST(found == expected, boost::test_tools::per_element());
+    };
+    for (double zero : {0.0, -0.0}) {
+      const Variable x = input(zero);
+      is(gradients(abs(x), {x}), {0});
+      is(gradients(relu(x), {x}), {0});
+      is(gradients(sqrt(x) * Variable(here(Tensor::zeros({n}, dtype))), {x}), {0});
+      BOOST_TEST(std::isinf(gradients(sqrt(x), {x})[0]));
+    }
+    const Variable a = input(3), b = input(3), less = input(2);
+    is(gradients(abs(a * -1.0), {a}), {1});
+    is(gradients(maximum(a, b), {a, b}), {0.5, 0.5});
+    is(gradients(minimum(a, b), {a, b}), {0.5, 0.5});
+    is(gradients(maximum(a, less), {a, less}), {1, 0});
+    is(gradients(minimum(a, less), {a, less}), {0, 1});
+    is(gradients(maximum(a, a), {a}), {1});
+    const Variable pair = Variable(here(Tensor::full({2}, 3, dtype)), true);
+    is(gradients(maximum_over(pair, 0), {pair}), {0.5});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_second_derivative_of_layer_norm_is_right_for_large_and_for_equal_elements) {
+  const Variable gain(here(Tensor::full({4}, 1))), bias(here(Tensor::zeros({4})));
+  auto derivatives = [&](double size, double offset, const Variable& of_gain, const Variable& of_bias, DType dtype) {
+    Variable x(here(Tensor::of({size + offset, offset - size, 2 * size + offset, offset}, {1, 4}, dtype)), true);
+    const Variable direction(here(Tensor::of({1, 2, -1, 3}, {1, 4}, dtype)));
+    Variable first = grad(sum(layer_norm(x, of_gain, of_bias) * direction), {x}, {}, {.create_graph = true})[0];
+    Variable second = grad(sum(square(first * size)), {x})[0];
+    std::vector<double> all = first.value().to_vector<double>(), more = second.value().to_vector<double>();
+    for (double& each : all) each *= size;
+    for (double& each : more) all.push_back(each * size);
+    return all;
+  };
+  const std::vector<double> expected = derivatives(1e6, 0, cast(gain, DType::f64), cast(bias, DType::f64), DType::f64);
+  const std::vector<double> found = derivatives(1e30, 0, gain, bias, DType::f32);
+  for (std::size_t k = 0; k < expected.size(); ++k) BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-4);
+  for (double each : derivatives(0, 1000.1, gain, bias, DType::f32)) BOOST_TEST(std::isfinite(each));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
