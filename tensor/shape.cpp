@@ -63,6 +63,16 @@ Shape broadcast(const char* what, const Shape& a, const Shape& b) {
   return out;
 }
 
+void require_countable(const char* what, const Shape& shape) {
+  std::int64_t product = 1;
+  for (std::int64_t size : shape) {
+    require(size >= 0, "{}: a size cannot be negative: {}", what, shape);
+    const bool overflows = size != 0 && __builtin_mul_overflow(product, size, &product);
+    require(!overflows && product <= std::int64_t{1} << 60,
+            "{}: the sizes of {} multiply to more than 2^60, the most that a tensor can have", what, shape);
+  }
+}
+
 Shape contiguous_strides(const Shape& shape) {
   Shape strides = shape;
   std::int64_t step = 1;

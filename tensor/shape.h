@@ -75,6 +75,10 @@ class Shape {
 /// sizes must be equal or one of them 1. Throws Error otherwise; the message begins with `what`.
 Shape broadcast(const char* what, const Shape& a, const Shape& b);
 
+/// Throws Error unless all sizes are at least 0 and their product, without those that are 0, is at most 2^60: then no
+/// number of elements, stride or offset overflows. The message begins with `what`.
+void require_countable(const char* what, const Shape& shape);
+
 /// Returns all sizes but the last: the shape of a result that has one number for each row.
 inline Shape leading_shape(const Shape& shape) {
   Shape leading = shape;

@@ -1,21 +1,21 @@
 #include "tensor/tensor.h"
 
+#include <limits>
+
 #include "tensor/kernels.h"
 
 namespace fovea {
 
 namespace {
 
-/// Returns the size of a tensor in bytes. Throws Error if a dimension is negative, or if the size overflows or reaches
-/// 2^47 bytes, the address space of a process.
+/// Returns the size of a tensor in bytes. Throws Error if a dimension is negative, or if the size reaches 2^47 bytes,
+/// the address space of a process.
 std::size_t checked_bytes(const Shape& shape, DType dtype) {
-  std::size_t bytes = size_of(dtype);
-  for (std::int64_t size : shape) {
-    require(size >= 0, "Tensor: a size cannot be negative: {}", shape);
-    require(!__builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes) && bytes < (std::size_t{1} << 47),
-            "Tensor: {} {} is too large for any machine", name(dtype), shape);
-  }
-  return bytes;
+  require_countable("Tensor", shape);
+  const auto elements = static_cast<std::size_t>(shape.elements());
+  require(elements < (std::size_t{1} << 47) / size_of(dtype), "Tensor: {} {} is too large for any machine", name(dtype),
+          shape);
+  return elements * size_of(dtype);
 }
 
 }  // namespace
@@ -64,6 +64,7 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device
 
 Tensor Tensor::arange(std::int64_t n, DType dtype, Device device, std::int64_t start) {
   Tensor out = empty({n}, dtype, device);
+  require(start <= std::numeric_limits<std::int64_t>::max() - n, "arange: {} numbers from {} on exceed i64", n, start);
   if (n > 0) kernels(device).arange(out, start);
   return out;
 }
@@ -138,6 +139,7 @@ Tensor Tensor::select(int dim, std::int64_t index) const {
 
 Tensor Tensor::expand(const Shape& shape) const {
   require(broadcast("expand", shape_, shape) == shape, "expand: {} does not broadcast to {}", shape_, shape);
+  require_countable("expand", shape);
   Tensor out = *this;
   out.shape_ = shape;
   out.strides_ = shape;
@@ -196,23 +198,25 @@ bool reshaped_strides(const Shape& from, const Shape& from_strides, const Shape&
 /// Replaces a size of -1 by the size that gives `shape` as many elements as `x`. Throws Error if the numbers differ.
 Shape resolve_sizes(const Tensor& x, Shape shape) {
   int unknown = -1;
-  std::int64_t known = 1;
   for (int d = 0; d < shape.rank(); ++d) {
     require(shape[d] >= -1, "reshape: a size is -1 or not negative: {}", shape);
     if (shape[d] == -1) {
       require(unknown < 0, "reshape: only one size may be -1: {}", shape);
       unknown = d;
-    } else {
-      known *= shape[d];
     }
   }
   if (unknown >= 0) {
+    Shape others = shape;
+    others[unknown] = 1;
+    require_countable("reshape", others);
+    const std::int64_t known = others.elements();
     require(known > 0, "reshape: {} to {}: the other sizes multiply to 0, so -1 cannot be determined; write the size",
             x.shape(), shape);
     require(x.elements() % known == 0, "reshape: {} has {} elements, {} needs a multiple of {}", x.shape(),
             x.elements(), shape, known);
     shape[unknown] = x.elements() / known;
   }
+  require_countable("reshape", shape);
   require(shape.elements() == x.elements(), "reshape: {} has {} elements, {} needs {}", x.shape(), x.elements(), shape,
           shape.elements());
   return shape;

@@ -2,6 +2,7 @@
 #include "tensor/tensor.h"
 
 #include <functional>
+#include <limits>
 
 #include "tensor/comparison.h"
 #include "tensor/map.h"
@@ -272,6 +273,56 @@ BOOST_AUTO_TEST_CASE(more_dimensions_than_a_tensor_can_have_are_refused_with_a_r
              }) ==
              "Shape: [1, 1, 2, 1, 1, 1, 1, 1, 3] has 9 dimensions, a tensor at most 8; merge some of them, as reshape "
              "does");
+}
+
+BOOST_AUTO_TEST_CASE(shapes_whose_sizes_multiply_to_too_much_are_refused) {
+  const std::int64_t huge = std::int64_t{1} << 62;
+  const Tensor none = Tensor::zeros({0}), one = Tensor::zeros({1});
+  const std::string too_many = "multiply to more than 2^60";
+  for (auto& [name, act] : std::vector<std::pair<const char*, std::function<void()>>>{
+           {"reshape",
+            [&] {
+              none.reshape({huge, 16});
+            }},
+           {"reshape",
+            [&] {
+              none.reshape({huge, 16, 0});
+            }},
+           {"reshape",
+            [&] {
+              none.reshape({huge, 4, -1});
+            }},
+           {"expand",
+            [&] {
+              one.expand({huge, 8});
+            }},
+           {"expand", [&] { one.expand({huge}); }},
+           {"expand",
+            [&] {
+              one.unsqueeze(0).expand({1 << 30, std::int64_t{1} << 34});
+            }},
+           {"Tensor",
+            [&] {
+              Tensor::zeros({huge, 4});
+            }},
+           {"Tensor",
+            [&] {
+              Tensor::zeros({huge, 4, 0});
+            }},
+           {"Tensor", [&] { Tensor::zeros({0, huge, 16}); }},
+           {"Tensor", [&] { Tensor::from(std::vector<float>(), {huge, 16}); }},
+           {"Tensor", [&] { Tensor::arange(huge); }}}) {
+    const std::string message = message_of(act);
+    BOOST_TEST((message.starts_with(std::string(name) + ": ") && message.find(too_many) != std::string::npos), message);
+  }
+  BOOST_TEST(message_of([&] { one.expand({-3}); }) == "expand: a size cannot be negative: [-3]");
+  BOOST_TEST(message_of([&] {
+               Tensor::zeros({1 << 30, 1 << 20});
+             }) == "Tensor: f32 [1073741824, 1048576] is too large for any machine");
+  BOOST_TEST(message_of([&] {
+               Tensor::arange(2, DType::i64, Device::cpu, std::numeric_limits<std::int64_t>::max());
+             }) == "arange: 2 numbers from 9223372036854775807 on exceed i64");
+  BOOST_TEST(one.expand({std::int64_t{1} << 40}).elements() == std::int64_t{1} << 40);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
