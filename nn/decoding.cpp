@@ -61,6 +61,10 @@ class Decoding {
     require(options.max_length >= options.min_length,
             "decoding: min_length is {} and max_length {}; min_length must not be larger", options.min_length,
             options.max_length);
+    require(options.max_per_source_token >= 0 && std::isfinite(options.max_per_source_token),
+            "decoding: max_per_source_token is {}; it must be a positive number, or 0 for no such limit",
+            options.max_per_source_token);
+    for (std::size_t s = 0; s < prefixes(); ++s) require_end_at_end(s);
     state_ = model.start(batch.source, batch.lengths);
     source_lengths_ = numbers(batch.lengths);
     if (model.has_source() && source_lengths_.empty()) source_lengths_.assign(sentences, batch.source.size(1));
@@ -155,6 +159,14 @@ class Decoding {
 
  private:
   std::size_t prefixes() const { return batch_.prefixes.size(); }
+  /// Throws if the prefix of a sentence has tokens after </s>, which no hypothesis can have.
+  void require_end_at_end(std::size_t sentence) const {
+    const std::vector<std::int32_t>& prefix = batch_.prefixes[sentence];
+    const auto at = std::find(prefix.begin(), prefix.end(), options_.end) - prefix.begin();
+    require(at + 1 >= std::ssize(prefix),
+            "decoding: the prefix of sentence {} has </s> ({}) as token {} of {}; only its last token can be </s>",
+            sentence, options_.end, at + 1, prefix.size());
+  }
   const TokenNode& node(std::int64_t at) const { return nodes_[static_cast<std::size_t>(at)]; }
 
   /// Largest number of tokens before </s> in a hypothesis of this sentence.
@@ -365,6 +377,8 @@ void check(const BeamOptions& options) {
   require(options.beam > 0, "beam search: the beam is {}; it must be at least 1", options.beam);
   require(0 < options.best && options.best <= options.beam, "beam search: best is {}; it must be in 1 ... {}, the beam",
           options.best, options.beam);
+  require(std::isfinite(options.length_penalty), "beam search: the length penalty is {}; it must be a finite number",
+          options.length_penalty);
 }
 
 }  // namespace
@@ -494,6 +508,9 @@ std::vector<Hypothesis> force(SequenceModel& model, const DecodingBatch& batch, 
   require(batch.prefixes.size() == decoding.sentences(),
           "forced decoding: there are {} prefixes for {} sentences; expected one each", batch.prefixes.size(),
           decoding.sentences());
+  for (std::size_t s = 0; s < batch.prefixes.size(); ++s)
+    require(std::count(batch.prefixes[s].begin(), batch.prefixes[s].end(), options.end) == 0,
+            "forced decoding: sentence {} contains </s> ({}), which is added to it; leave it out", s, options.end);
   std::vector<Hypothesis> out(decoding.sentences());
   while (!decoding.live.empty()) {
     decoding.step();

@@ -15,8 +15,8 @@ struct DecodingBatch {
   /// Source token ids, i32 [B, J], and their lengths, i32 [B]; both undefined for a language model.
   Tensor source = {}, lengths = {};
   /// The tokens that must follow <s>, one vector per sentence. A prefix that ends in </s> determines the whole
-  /// sentence. If `prefixes` is empty, no sentence has a prefix. For a language model, the number of prefixes
-  /// determines the number of sentences.
+  /// sentence; one with </s> before its end is refused. If `prefixes` is empty, no sentence has a prefix. For a
+  /// language model, the number of prefixes determines the number of sentences.
   std::vector<std::vector<std::int32_t>> prefixes = {};
 };
 
@@ -74,8 +74,8 @@ struct Hypothesis {
 /// every live hypothesis does with its present log p and length. (To stop at `beam` finished hypotheses in any case
 /// would lose good ones: a confident model finishes bad hypotheses before the good one ends.) With `shrinking`, the
 /// search ends when `beam` hypotheses are finished. If no hypothesis can end, because logits are NaN or all tokens are
-/// excluded, the result is one empty hypothesis with score −inf. Throws Error for a beam below 1 or a `best` outside
-/// 1 … beam.
+/// excluded, the result is one empty hypothesis with score −inf. Throws Error for a beam below 1, a `best` outside
+/// 1 … beam, or a length penalty that is not finite.
 std::vector<std::vector<Hypothesis>> beam_search(SequenceModel& model, const DecodingBatch& batch,
                                                  const BeamOptions& options);
 

@@ -181,6 +181,8 @@ double Schedule::rate(std::int64_t updates, std::int64_t epoch) const {
 }
 
 Schedule Schedule::with_peak(double peak) const {
+  require(peak >= 0 && std::isfinite(peak), "schedule {}: the peak is {}; it must be a finite number of at least 0",
+          kind_->name, peak);
   Schedule other = *this;
   for (const char* key : {"rate", "peak"})
     if (auto value = other.values_.find(key); value != other.values_.end()) value->second = peak;

@@ -380,6 +380,27 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {
   batch.prefixes = {{1}};
   BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(1)); }) ==
              "decoding: there are 1 prefixes for 4 sentences; expected one each, or none");
+  batch.prefixes = {{1}, {3, 4}, {4, 3}, {}};
+  const std::string early_end =
+      "decoding: the prefix of sentence 1 has </s> (3) as token 1 of 2; only its last token can be </s>";
+  BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(1)); }) == early_end);
+  BOOST_TEST(error_of([&] { sample(*model, batch, {}); }) == early_end);
+  batch.prefixes[1] = {4};
+  BOOST_TEST(error_of([&] { force(*model, batch); }) ==
+             "forced decoding: sentence 2 contains </s> (3), which is added to it; leave it out");
+  BeamOptions options = beam_options(1);
+  options.length_penalty = NAN;
+  BOOST_TEST(error_of([&] { beam_search(*model, batch, options); }) ==
+             "beam search: the length penalty is nan; it must be a finite number");
+  options = beam_options(1);
+  options.max_per_source_token = NAN;
+  BOOST_TEST(error_of([&] { beam_search(*model, batch, options); }) ==
+             "decoding: max_per_source_token is nan; it must be a positive number, or 0 for no such limit");
+  for (double wrong : {NAN, 0.0}) {
+    BOOST_TEST(
+        error_of([&] { sample(*model, batch, {.temperature = wrong}); }).starts_with("sampling: the temperature"));
+    BOOST_TEST(error_of([&] { sample(*model, batch, {.top_p = wrong}); }).starts_with("sampling: top_p is"));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_hook_stops_decoding_at_any_step_and_leaves_the_model_as_it_was) {
