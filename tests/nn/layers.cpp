@@ -152,6 +152,19 @@ BOOST_AUTO_TEST_CASE(an_embedding_passes_gradcheck_and_its_padding_row_gets_no_g
   BOOST_TEST(largest_difference(weight.value().select(0, 0), zero) == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_padding_row_gets_a_gradient_from_a_shared_output_layer_alone) {
+  Embedding table(4, 3);
+  table.to(test_device());
+  table.initialise(1);
+  table.to(DType::f64);
+  const Variable states = table.forward(Tensor::from<std::int32_t>({3, 0, 1}, {3}));
+  const Variable logits = matmul(states, transpose(table.weight(), 0, 1));
+  const Variable both = grad(sum(logits), {table.weight()})[0],
+                 of_output = grad(sum(matmul(states.detach(), transpose(table.weight(), 0, 1))), {table.weight()})[0];
+  BOOST_TEST(largest_difference(both.value().select(0, 0), of_output.value().select(0, 0)) == 0);
+  BOOST_TEST(largest_difference(both.value().select(0, 0), here(Tensor::zeros({3}, DType::f64))) > 0);
+}
+
 BOOST_AUTO_TEST_CASE(tokens_that_have_changed_before_the_pass_are_refused) {
   for (bool padded : {false, true}) {
     Embedding embedding(7, 3, {.padding = padded ? std::optional<std::int64_t>(0) : std::nullopt});
