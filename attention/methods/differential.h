@@ -60,8 +60,13 @@ class DifferentialAttention : public LocalnessMethod {
     plan.quantity("lambda", lambda);
   }
   Variable finish(const Variable& heads, const AttentionContext&) override {
-    const Variable rms = sqrt(mean(square(heads), {-1}, true) + 1e-5);
-    return heads / rms * (gain_ * (1 - lambda_init_));
+    // Heads with elements above 1e15 are divided by a constant first, so that their squares do not overflow in f32.
+    const Tensor one = Tensor::full({1}, 1, heads.dtype(), heads.device());
+    const Tensor largest = maximum_over(map(Abs{}, heads.value()), {-1}, true);
+    const Variable shrink(map(Divide{}, one, map(Maximum{}, one, map(Affine{1e-15, 0}, largest))));
+    const Variable small = heads * shrink;
+    const Variable rms = sqrt(mean(square(small), {-1}, true) + square(shrink) * 1e-5);
+    return small / rms * (gain_ * (1 - lambda_init_));
   }
 
  private:

@@ -314,6 +314,34 @@ BOOST_AUTO_TEST_CASE(differential_attention_subtracts_the_second_map) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(the_norm_of_differential_attention_takes_heads_of_any_size) {
+  DifferentialAttention method({.model_dim = 4,
+                                .head_dim = 4,
+                                .heads = 1,
+                                .layer = 0,
+                                .place = Place::encoder,
+                                .query_dim = 4,
+                                .key_dim = 4,
+                                .value_dim = 4,
+                                .step_dim = 0,
+                                .key_state_dim = 4},
+                               {});
+  method.to(test_device());
+  method.initialise(1);
+  auto result = [&](double size) {
+    Variable heads(here(Tensor::of({size, -size, 2 * size, 0}, {1, 1, 1, 4}, DType::f32)), true);
+    const Variable y = method.finish(heads, AttentionContext());
+    std::vector<double> all = y.value().to_vector<double>();
+    for (double g : grad(sum(square(y + 1.0)), {heads})[0].value().to_vector<double>()) all.push_back(g * size);
+    return all;
+  };
+  const std::vector<double> expected = result(1e3);
+  for (double size : {1e14, 1e16, 1e30, 1e38}) {
+    const std::vector<double> found = result(size);
+    for (std::size_t k = 0; k < found.size(); ++k) BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-5);
+  }
+}
+
 // If both maps are equal, the weights are (1 - lambda) times those of one map, and the norm gives the heads of plain
 // attention. With rotary positions this holds only if both maps are rotated.
 BOOST_AUTO_TEST_CASE(both_maps_of_differential_attention_are_positioned) {
