@@ -34,6 +34,8 @@ Variable gather_rows_except(const Variable& table, const Tensor& index, std::int
 
 Embedding::Embedding(std::int64_t vocabulary, std::int64_t dim, const Options& options) : options_(options) {
   Initializer initializer = options.deviation > 0 ? Initializer::normal(options.deviation) : embedding_initializer(dim);
+  require(options.deviation >= 0, "Embedding: the standard deviation is {}; it must be positive, or 0 for d^-1/2",
+          options.deviation);
   if (options.padding) {
     require(0 <= *options.padding && *options.padding < vocabulary,
             "Embedding: the padding token is {}; it must be in 0 ... {}", *options.padding, vocabulary - 1);

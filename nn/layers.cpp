@@ -9,7 +9,9 @@ namespace fovea {
 LayerNorm::LayerNorm(std::int64_t dim, double epsilon)
     : epsilon_(epsilon),
       gain_(parameter("gain", {dim}, Initializer::ones())),
-      bias_(parameter("bias", {dim}, Initializer::zeros())) {}
+      bias_(parameter("bias", {dim}, Initializer::zeros())) {
+  require(epsilon >= 0, "LayerNorm: epsilon is {}; it must be at least 0", epsilon);
+}
 
 Variable LayerNorm::forward(const Variable& x) const {
   Scope scope = enter();

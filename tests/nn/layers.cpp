@@ -165,6 +165,13 @@ BOOST_AUTO_TEST_CASE(a_padding_row_gets_a_gradient_from_a_shared_output_layer_al
   BOOST_TEST(largest_difference(both.value().select(0, 0), here(Tensor::zeros({3}, DType::f64))) > 0);
 }
 
+BOOST_AUTO_TEST_CASE(layers_refuse_options_that_are_no_numbers) {
+  BOOST_TEST(error_of([] { LayerNorm(3, NAN); }) == "LayerNorm: epsilon is nan; it must be at least 0");
+  BOOST_TEST(error_of([] { Embedding(4, 3, {.deviation = NAN}); }) ==
+             "Embedding: the standard deviation is nan; it must be positive, or 0 for d^-1/2");
+  BOOST_TEST(error_of([] { Dropout(NAN); }) == "Dropout: the probability is nan; it must be in [0, 1)");
+}
+
 BOOST_AUTO_TEST_CASE(tokens_that_have_changed_before_the_pass_are_refused) {
   for (bool padded : {false, true}) {
     Embedding embedding(7, 3, {.padding = padded ? std::optional<std::int64_t>(0) : std::nullopt});
