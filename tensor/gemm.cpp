@@ -78,29 +78,32 @@ void check_result(const Tensor& a, const Tensor& b, const Tensor& c) {
 /// block stays below that of rounding the operands, and longer blocks keep the kernel's rounded copies whole.
 std::int64_t longest_sum(DType dtype) {
   if (dtype != DType::f32) return std::int64_t{1} << 26;
-  return std::int64_t{1} << (matmul_precision() == Precision::bf16 ? 17 : 14);
+  return std::int64_t{1} << (matmul_precision() == Precision::bf16 ? 17 : 13);
 }
 
-/// Computes c = alpha a b + beta c on c's device, for any inner dimension: adds up to 64 blocks to c, and more of them
-/// in f64.
+/// Computes c = alpha a b + beta c on c's device, for any inner dimension. Up to 32 blocks are computed apart and added
+/// up in f32; the totals of more of them are added up in f64.
 void multiply(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta) {
-  constexpr std::int64_t most_blocks = 64;
+  constexpr std::int64_t most_blocks = 32;
   const std::int64_t k = a.size(-1), block = longest_sum(c.dtype()), chunk = most_blocks * block;
   const Kernels& device = kernels(c.device());
   if (k <= block) return device.gemm(a, b, c, alpha, beta);
   auto part_of = [&](const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
     return x.slice(dim, begin, std::min(begin + size, k));
   };
+  Tensor part = Tensor::empty_like(c);
   if (k <= chunk) {
-    for (std::int64_t p = 0; p < k; p += block)
-      device.gemm(part_of(a, -1, p, block), part_of(b, -2, p, block), c, alpha, p == 0 ? beta : 1);
+    device.gemm(part_of(a, -1, 0, block), part_of(b, -2, 0, block), c, alpha, beta);
+    for (std::int64_t p = block; p < k; p += block) {
+      device.gemm(part_of(a, -1, p, block), part_of(b, -2, p, block), part, alpha, 0);
+      map_into(c, Add{}, c, part);
+    }
     return;
   }
   Tensor total = beta == 0 ? Tensor::zeros(c.shape(), DType::f64, c.device()) : map(Affine{beta, 0}, c.to(DType::f64));
-  Tensor part = Tensor::empty(c.shape(), c.dtype(), c.device());
   for (std::int64_t p = 0; p < k; p += chunk) {
     multiply(part_of(a, -1, p, chunk), part_of(b, -2, p, chunk), part, alpha, 0);
-    total = map(Add{}, total, part.to(DType::f64));
+    map_into(total, Add{}, total, part.to(DType::f64));
   }
   c.copy_from(total);
 }

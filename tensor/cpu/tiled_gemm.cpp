@@ -148,6 +148,7 @@ void multiply_vector(const Product<T>& product, MatrixView<const T> a, const T* 
 template <class T>
 void multiply_columns_as_vectors(Product<T> product, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   constexpr int lanes = Vec<T>::lanes;
+  constexpr std::int64_t longest = 256 * lanes;  // 256 additions in each lane have an error of at most 2^-17
   std::int64_t width = (product.k + lanes - 1) / lanes * lanes;
   for (std::int64_t j = 0; j < product.n; ++j) {
     const T* column = b.at(0, j);
@@ -156,7 +157,12 @@ void multiply_columns_as_vectors(Product<T> product, MatrixView<const T> a, Matr
       pack<T>(b.from(0, j).transposed(), 1, product.k, copy, width);
       column = copy;
     }
-    multiply_vector(product, a, column, c.from(0, j));
+    Product<T> part = product;
+    for (std::int64_t p = 0; p == 0 || p < product.k; p += longest) {
+      part.k = std::min(longest, product.k - p);
+      multiply_vector(part, a.from(0, p), column + p, c.from(0, j));
+      part.beta = 1;
+    }
   }
 }
 

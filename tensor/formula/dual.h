@@ -115,7 +115,8 @@ FOVEA_HD FOVEA_INLINE Dual<T> sigmoid(Dual<T> x) {
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> softplus(Dual<T> x) {
   // The slope is sigmoid(x) = 1 / (1 + e) or, where x < 0, e / (1 + e), with the exponential that softplus computes.
-  const T one(1), e = exp(-abs(x.value));
+  // |x| is a select, because the slope of abs at 0 is neither of those that make this one smooth.
+  const T one(1), e = exp(select(x.value < T(0), x.value, -x.value));
   return Dual<T>::image(x, softplus(x.value), select(x.value < T(0), e, one) / (one + e));
 }
 template <class T>

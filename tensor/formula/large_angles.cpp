@@ -36,7 +36,7 @@ double sine_of_large(double x, bool plus_right_angle) {
   const auto m = static_cast<std::uint64_t>(std::ldexp(std::frexp(std::fabs(x), &exponent), 53));
   const int first = exponent - 53 + 63;  // of the bit of weight 1
   const std::uint64_t high = bits_from(first), middle = bits_from(first + 64), low = bits_from(first + 128);
-  using Wide = unsigned __int128;
+  __extension__ using Wide = unsigned __int128;
   const Wide low_product = Wide(m) * low, middle_product = Wide(m) * middle + (low_product >> 64);
   std::uint64_t turns = m * high + static_cast<std::uint64_t>(middle_product >> 64);  // the top bit has weight 1
   std::uint64_t rest = static_cast<std::uint64_t>(middle_product), last = static_cast<std::uint64_t>(low_product);
@@ -52,7 +52,8 @@ double sine_of_large(double x, bool plus_right_angle) {
                           std::ldexp(static_cast<double>(last), -192);
   using C = Constants<double>;
   const double r = fraction * C::pi_high, z = r * r, sine = fma(r * z, polynomial(z, C::sin), r);
-  return is_negative != is_odd != (x < 0 && !plus_right_angle) ? -sine : sine;
+  const bool is_turned = x < 0 && !plus_right_angle;
+  return (is_negative != is_odd) != is_turned ? -sine : sine;
 }
 
 }  // namespace fovea::approximation

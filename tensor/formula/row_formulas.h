@@ -201,22 +201,27 @@ struct LayerNorm : RowFormula {
   FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
     using T = typename Row::Number;
     T scale = 1;
-    double mean, square;  // of scale · x, and (variance + ε) · scale²
-    moments(row, scale, mean, square);
-    if (!(square >= least<T>() && square <= std::numeric_limits<double>::max())) {
+    Moments of = moments(row, scale);
+    if (!(of.variance + epsilon >= least<T>() && of.variance <= std::numeric_limits<double>::max())) {
       // Squares overflowed or underflowed; a NaN or an infinity in the row comes here too, and stays.
       scale = scale_for<T>(static_cast<double>(row.maximum([&](auto at) { return abs(row.in(0, at)); })));
-      moments(row, scale, mean, square);
+      of = moments(row, scale);
+      if (of.variance == 0) of.mean /= static_cast<double>(scale), scale = 1;  // ε would underflow or overflow instead
     }
+    const double size = static_cast<double>(scale), square = of.variance + epsilon * size * size;
     const double inverse = 1 / sqrt(square);
-    const Distances<T> distances(scale, mean);
+    const Distances<T> distances(scale, of.mean);
     const T factor = static_cast<T>(inverse);
     row.write(0, [&](auto at) { return distances.of(row.in(0, at)) * factor * row.in(1, at) + row.in(2, at); });
-    row.write_precise_number(1, mean / static_cast<double>(scale));
-    row.write_precise_number(2, inverse * static_cast<double>(scale));
+    row.write_precise_number(1, of.mean / size);
+    row.write_precise_number(2, inverse * size);
   }
 
  private:
+  struct Moments {
+    double mean, variance;  ///< of scale · x
+  };
+
   /// The least variance + ε that squares without scaling are precise enough for.
   template <class T>
   static FOVEA_HD FOVEA_INLINE double least() {
@@ -224,7 +229,7 @@ struct LayerNorm : RowFormula {
   }
 
   template <class Row, class T>
-  FOVEA_HD FOVEA_INLINE void moments(Row& row, T scale, double& mean, double& square) const {
+  static FOVEA_HD FOVEA_INLINE Moments moments(Row& row, T scale) {
     const double n = static_cast<double>(row.size());
     const T rough = static_cast<T>(row.sum([&](auto at) { return row.in(0, at) * scale; }) / n);
     const Distances<T> distances(scale, static_cast<double>(rough));
@@ -233,8 +238,7 @@ struct LayerNorm : RowFormula {
       return std::array{distance, distance * distance};
     });
     const double off = sums[0] / n, variance = sums[1] / n - off * off;
-    mean = static_cast<double>(rough) + off;
-    square = (variance < 0 ? 0 : variance) + epsilon * static_cast<double>(scale) * static_cast<double>(scale);
+    return {static_cast<double>(rough) + off, variance < 0 ? 0 : variance};
   }
 };
 
