@@ -84,12 +84,12 @@ std::string source_of(const Expression& expression, std::string_view name) {
       "{{\n",
       name);
   for (std::size_t k = 0; k < expression.steps.size(); ++k) {
-    const auto& [operation, operands] = expression.steps[k];
-    const Spelling spelling = spelling_of(operation);
+    const auto& step = expression.steps[k];
+    const Spelling spelling = spelling_of(step.operation);
     auto operand = [&](std::size_t n) {
-      return spelling.operands == 0 ? fmt::format("{}", operands[n]) : fmt::format("s{}", operands[n]);
+      return spelling.operands == 0 ? fmt::format("{}", step.operands[n]) : fmt::format("s{}", step.operands[n]);
     };
-    text += fmt::format("  [[maybe_unused]] const {} s{} = ", gives_truth(operation) ? "bool" : "T", k);
+    text += fmt::format("  [[maybe_unused]] const {} s{} = ", gives_truth(step.operation) ? "bool" : "T", k);
     text += fmt::format(fmt::runtime(spelling.text), operand(0), operand(1), operand(2)) + ";\n";
   }
   for (std::size_t k = 0; k < expression.results.size(); ++k)

@@ -21,12 +21,13 @@ namespace {
 template <class T>
 std::vector<T> evaluate(const Expression& expression, const std::vector<T>& x) {
   std::vector<T> value;
-  for (const auto& [operation, operands] : expression.steps) {
+  for (const Expression::Step& step : expression.steps) {
+    const auto& operands = step.operands;
     auto of = [&](int n) { return value[static_cast<std::size_t>(operands[static_cast<std::size_t>(n)])]; };
     auto a = [&] { return of(0); };
     auto b = [&] { return of(1); };
     auto compute = [&]() -> T {
-      switch (operation) {
+      switch (step.operation) {
         case Operation::input:
           return x[static_cast<std::size_t>(operands[0])];
         case Operation::constant:

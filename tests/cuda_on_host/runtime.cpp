@@ -53,7 +53,7 @@ constexpr std::size_t longest_queue = 4096;
 constexpr std::size_t most_compared_bytes = std::size_t{32} << 20;
 /// There are no kernels for older GPUs.
 constexpr int oldest_architecture = 80;
-constexpr std::size_t most_static_shared_bytes = std::size_t{48} << 10, most_shared_bytes = std::size_t{227} << 10;
+constexpr std::size_t most_shared_bytes = std::size_t{227} << 10;
 
 void watch_faults();
 /// Prints a line if no kernel of the name that is to fail has run.

@@ -142,7 +142,8 @@ BOOST_AUTO_TEST_CASE(kernels_from_text_compute_the_formulas_of_the_registry) {
   const std::vector<Text> texts = all_texts();
   const CompiledTexts compiled(texts);
   std::size_t next = 0;
-  for (const auto& [key, formula] : formulas) BOOST_TEST_CONTEXT(key) {
+  for (const auto& named : formulas) BOOST_TEST_CONTEXT(named.first) {
+      const PointwiseFormula& formula = named.second;
       auto check = [&]<class T>(T) {
         const PointwiseKernels<T>& kernels = formula.kernels<T>();
         check_text<T>(compiled, texts[next++], [&](const std::vector<T>& x) {

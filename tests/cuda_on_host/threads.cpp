@@ -78,7 +78,7 @@ struct Thread {
 
 constexpr std::size_t stack_bytes = std::size_t{128} << 10;
 
-std::string at(const Site& site) { return fmt::format("{}:{}", site.file_name(), site.line()); }
+std::string at(const Site& site) { return fmt::format("{}:{}", site.file, site.line); }
 
 /// Runs the blocks of one launch, with fibers kept from launch to launch.
 class Machine {
@@ -256,7 +256,7 @@ class Machine {
     if (count(State::at_barrier) != active_) return;
     const Site site = threads_[0]->site;
     for (std::size_t t = 1; t < active_; ++t)
-      if (threads_[t]->site.line() != site.line() || std::strcmp(threads_[t]->site.file_name(), site.file_name()) != 0)
+      if (threads_[t]->site.line != site.line || std::strcmp(threads_[t]->site.file, site.file) != 0)
         give_up(*threads_[t], fmt::format("waits at the barrier at {}, thread 0 at another one, at {}",
                                           at(threads_[t]->site), at(site)));
     for (std::size_t t = 0; t < active_; ++t) threads_[t]->state = State::ready;
@@ -274,7 +274,7 @@ class Machine {
       for (std::size_t j = 0; j < lanes; ++j) {
         const Thread& other = *threads_[first + j];
         if (!(leader.exchange.mask >> j & 1) || other.state == State::ended) continue;
-        complete &= other.state == State::at_exchange && other.site.line() == leader.site.line() &&
+        complete &= other.state == State::at_exchange && other.site.line == leader.site.line &&
                     other.exchange.mask == leader.exchange.mask;
         all[j] = other.exchange.mine;
       }

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <source_location>
 #include <string>
 #include <type_traits>
 
@@ -23,7 +22,15 @@ struct dim3 {
 namespace fovea::cuda_on_host {
 
 inline constexpr int warp_lanes = 32;
-using Site = std::source_location;
+
+/// A line of a kernel's source. std::source_location needs more than clang 14 has.
+struct Site {
+  const char* file;
+  unsigned line;
+  static constexpr Site current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
 
 /// The running thread's place in the grid.
 struct Place {

@@ -1,6 +1,7 @@
 /// The softmax with a focus (formula/focus.h) on strips: the weights of each query, and the focus carried to the next
 /// one.
 #pragma once
+#include <cmath>
 #include <utility>
 #include <vector>
 

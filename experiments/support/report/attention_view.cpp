@@ -54,7 +54,7 @@ void join_mechanisms(AttentionView& view) {
   }
   for (auto& [name, all] : joined) {
     if (all.heads != view.quantities.front().heads) continue;  // not all mechanisms have it
-    std::erase_if(view.quantities, [&](const auto& part) { return part.name.ends_with("." + name); });
+    std::erase_if(view.quantities, [&, suffix = "." + name](const auto& part) { return part.name.ends_with(suffix); });
     all.name = name;
     view.quantities.push_back(std::move(all));
   }
