@@ -202,7 +202,8 @@ BOOST_AUTO_TEST_SUITE(formulas)
 BOOST_AUTO_TEST_CASE(recorded_expressions_compute_what_the_functors_compute) {
   const auto formulas = all_formulas();
   BOOST_TEST(formulas.size() >= 12u);
-  for (const auto& [key, formula] : formulas) BOOST_TEST_CONTEXT(key) {
+  for (const auto& named : formulas) BOOST_TEST_CONTEXT(named.first) {
+      const PointwiseFormula& formula = named.second;
       const Expression value = formula.value(), gradients = formula.gradients();
       BOOST_TEST(value.results.size() == 1u);
       auto check = [&]<class T>(T) {
@@ -220,7 +221,8 @@ BOOST_AUTO_TEST_CASE(the_generated_text_computes_what_the_functors_compute) {
   const auto formulas = all_formulas();
   const CompiledText compiled(formulas);
   int number = 0;
-  for (const auto& [key, formula] : formulas) BOOST_TEST_CONTEXT(key) {
+  for (const auto& named : formulas) BOOST_TEST_CONTEXT(named.first) {
+      const PointwiseFormula& formula = named.second;
       const Expression value = formula.value(), gradients = formula.gradients();
       auto check = [&]<class T>(T) {
         check_against_functor<T>(
