@@ -25,21 +25,6 @@ Score default_score(const AttentionContext& in, HeadRange heads) {
           .is_default = true};
 }
 
-namespace {
-
-/// Throws Error unless a score's queries are [B, h, I, n] and its keys [B, h, J, n].
-void check_score(const Score& score, const AttentionContext& in) {
-  const std::int64_t B = in.query.size(0), h = score.heads.count, I = in.query.size(2), J = in.key.size(2);
-  auto fits = [&](const Variable& x, std::int64_t rows) {
-    return x.defined() && x.rank() == 4 && x.size(0) == B && x.size(1) == h && x.size(2) == rows;
-  };
-  require(fits(score.queries, I) && fits(score.keys, J),
-          "attention: a score of {} heads has queries {} and keys {}; expected [{}, {}, {}, n] and [{}, {}, {}, n]", h,
-          score.queries, score.keys, B, h, I, B, h, J);
-}
-
-}  // namespace
-
 std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext& in) {
   const std::int64_t H = in.query.size(1);
   std::vector<Score> given = plan.scores, all;
@@ -56,7 +41,6 @@ std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext&
             "additive, ...");
     require(heads.first + heads.count <= H, "attention: a score acts on heads {} to {}, but there are {} heads",
             heads.first + 1, heads.first + heads.count, H);
-    check_score(score, in);
     fill_up_to(heads.first);
     next = heads.first + heads.count;
     all.push_back(std::move(score));
@@ -139,6 +123,9 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
   // a part without a head range acts on all heads of the method
   auto placed = [&](HeadRange part) {
     part = resolved(part, heads.count);
+    require(part.first >= 0 && part.first + part.count <= heads.count,
+            "attention: a method's plan has a part for {} heads from head {} on; the method has heads 1 to {}",
+            part.count, part.first + 1, heads.count);
     return HeadRange{heads.first + part.first, part.count};
   };
   auto add = [&](auto& to, auto& from) {
@@ -175,6 +162,8 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
   if (own.sink.defined()) {
     for (HeadRange others : all.sink_heads)
       require(!meet(others, heads), "sinks: two methods give one head a sink logit each; a head can have one");
+    require(own.sink.shape() == Shape{heads.count},
+            "attention: a method's sink is {}; it must be [{}], one logit per head", own.sink, heads.count);
     all.sink_heads.push_back(heads);
     all.sink = sink_of_all_heads(all.sink, own.sink, heads, H);
   }

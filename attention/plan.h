@@ -282,8 +282,7 @@ struct Plan {
 void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange heads);
 
 /// The scores of all heads, in the order of heads: the plan's scores, with default_score() for the heads that have
-/// none. Throws Error if a score acts on heads that do not exist or that already have a score, or if its queries and
-/// keys do not have the shape that these heads need.
+/// none. Throws Error if a score acts on heads that do not exist or that already have a score.
 std::vector<Score> scores_of_all_heads(const Plan& plan, const AttentionContext& in);
 
 /// All variables that the output of a call depends on: the values, then those of the plan's scores, score changes,

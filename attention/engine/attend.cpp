@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "attention/engine/blockwise.h"
+#include "attention/engine/check_plan.h"
 #include "attention/engine/composed.h"
 #include "attention/engine/fused.h"
 #include "autograd/operations.h"
@@ -104,8 +105,10 @@ Variable with_mixed_heads(const Variable& x, const std::vector<HeadMixer>& mixer
   return pieces.size() == 1 ? pieces[0] : concat(pieces, 1);
 }
 
-/// The output of a plan with mixers: mixers compute their heads, attend() with the rest of the plan computes the
-/// others.
+Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace);
+
+/// The output of a plan with mixers: mixers compute their heads, an engine computes the others from the rest of the
+/// plan.
 Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
   const std::int64_t H = in.query.size(1);
   std::vector<HeadMixer> mixers = std::exchange(plan.mixers, {});
@@ -114,7 +117,7 @@ Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropou
   std::sort(mixers.begin(), mixers.end(), [](auto& a, auto& b) { return a.heads.first < b.heads.first; });
   Variable others;
   if (mixed < H)
-    others = attend(in, plan, dropout, trace);
+    others = attend_checked(in, plan, dropout, trace);
   else if (trace)
     fill_trace(in, plan, {}, {}, *trace);
   std::vector<Variable> outputs, weights;
@@ -122,7 +125,8 @@ Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropou
     const AttentionContext own = context_of_heads(in, part.heads);
     std::vector<Variable> captured;
     for (const Capture& capture : part.captures) captured.push_back(capture.value);
-    outputs.push_back(part.mixer->output(own, captured));
+    outputs.push_back(checked_result("a PairlessMixer", part.mixer->output(own, captured),
+                                     {in.query.size(0), part.heads.count, in.query.size(2), in.value.size(3)}));
     if (!trace) continue;
     Variable w = part.mixer->weights(own, captured);
     if (trace->weights.defined() && trace->weights.rank() == 5) {  // other heads have weights per dimension
@@ -136,9 +140,8 @@ Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropou
   return with_mixed_heads(others, mixers, outputs);
 }
 
-}  // namespace
-
-Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
+/// attend() of a plan that has passed check_plan().
+Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
   if (!plan.mixers.empty()) return attend_with_mixers(in, std::move(plan), dropout, trace);
   AttentionDropout drop{dropout, {}};
   if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
@@ -147,6 +150,13 @@ Variable attend(const AttentionContext& in, Plan plan, double dropout, Attention
   if (shared->focus && in.memory)
     in.memory->step_state(shared->focus->owner) = select(made.focus, 2, made.focus.size(2) - 1);
   return made.out;
+}
+
+}  // namespace
+
+Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
+  check_plan(in, plan);
+  return attend_checked(in, std::move(plan), dropout, trace);
 }
 
 }  // namespace fovea

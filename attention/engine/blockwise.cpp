@@ -298,7 +298,6 @@ Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& input
 
 AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                  const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (plan->focus) check_focus(*plan);
   if (in.query.size(2) == 0) return attend_composed(in, *plan, dropout, trace);  // there is no block
   // every_key: parts of a dropout mask can be computed on the CPU only, and a focus is a sum over all keys
   const bool every_key = plan->focus || (dropout.probability > 0 && in.query.device() != Device::cpu);

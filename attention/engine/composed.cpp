@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "attention/engine/check_plan.h"
 #include "autograd/node.h"
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
@@ -105,7 +106,8 @@ Variable normalize(const Variable& z, const Tensor& allow, const Plan& plan) {
     const Tensor seen = all ? allow : allow_of_heads(allow, heads);
     Variable made;
     if (part.form == Normalizer::Form::custom)
-      made = part.custom->weights(own, seen, values_of(part.captures));
+      made =
+          checked_result("a CustomNormalizer", part.custom->weights(own, seen, values_of(part.captures)), own.shape());
     else  // exp(−inf) is exactly 0, and so is its gradient
       made = exp(seen.defined() ? where(seen, own, minus_infinity(own)) : own);
     weights = all ? made : replace_heads(weights, made, heads);
@@ -146,7 +148,6 @@ Variable mix_logits(const Variable& z, const Variable& matrix, const Tensor& all
 
 /// The weights of a plan with a focus: focused_softmax() on the heads of the focus, the plain softmax on the others.
 AttentionWeights focused_weights(const Variable& z, const Tensor& allow, const Plan& plan, const AttentionContext& in) {
-  check_focus(plan);
   const std::int64_t H = in.query.size(1);
   const HeadRange heads = resolved(plan.focus->heads, H);
   const bool all_heads = heads.count == H;
@@ -251,7 +252,10 @@ Variable value_of(const ValueTerm& term, const Variable& weights, const Attentio
   if (const auto* relative = std::get_if<RelativeValues>(&term.what))
     added = relative_values(*relative, captured[0], own_weights, own);
   else
-    added = std::get<std::shared_ptr<const CustomValueTerm>>(term.what)->composed(own_weights, own, captured);
+    added = checked_result(
+        "a CustomValueTerm",
+        std::get<std::shared_ptr<const CustomValueTerm>>(term.what)->composed(own_weights, own, captured),
+        {own.query.size(0), heads.count, own.query.size(2), own.value.size(3)});
   if (all) return added;
   Shape shape = added.shape();
   shape[1] = H;
@@ -285,7 +289,8 @@ Variable score_logits(const Score& score, const Variable& queries, const Variabl
     case Score::Form::custom:
       break;
   }
-  return score.custom->logits(queries, keys, score.weight, positions);
+  return checked_result("a CustomScore", score.custom->logits(queries, keys, score.weight, positions),
+                        {queries.size(0), queries.size(1), queries.size(2), keys.size(2)});
 }
 
 Variable apply_term(const PairTerm& term, const Variable& pairs, const AttentionContext& in) {
@@ -300,7 +305,8 @@ Variable apply_term(const PairTerm& term, const Variable& pairs, const Attention
     Variable total = sum(pairs, {-1}, true);
     return pairs / maximum(total, Tensor::full({1}, Renormalization::least, total.dtype(), total.device()));
   }
-  return std::get<std::shared_ptr<const CustomTerm>>(term.what)->composed(pairs, in, captured);
+  const auto& custom = std::get<std::shared_ptr<const CustomTerm>>(term.what);
+  return checked_result("a CustomTerm", custom->composed(pairs, in, captured), pairs.shape());
 }
 
 Variable weighted_sum(const Variable& weights, const Variable& value) {
@@ -347,11 +353,11 @@ Variable spread(const Capture& capture, const AttentionContext& in) {
   const Variable& value = capture.value;
   switch (capture.per) {
     case Per::head:
-      return reshape(value, {value.size(0), 1, 1});
+      return reshape(value, {value.value().elements(), 1, 1});
     case Per::query:
       return unsqueeze(value, -1);
     case Per::key:
-      return unsqueeze(value, -2);
+      return value.rank() == 0 ? value : unsqueeze(value, -2);
     case Per::pair:
     case Per::query_vector:
     case Per::key_vector:
@@ -470,12 +476,6 @@ Gradients composed_gradients(const AttentionContext& in, const Plan& plan, const
   if (g[0].defined()) add(made.out, g[0]);
   if (plan.focus && g[1].defined()) add(made.focus, g[1]);
   return total;
-}
-
-void check_focus(const Plan& plan) {
-  require(!plan.sink.defined() && plan.normalizers.empty() && plan.second_maps.empty() && plan.extra_keys.empty(),
-          "attention: a focus that is carried from query to query, as in flexible, cannot be combined with sinks, "
-          "another normaliser, a second map or extra keys in one attention");
 }
 
 }  // namespace fovea

@@ -57,10 +57,6 @@ Variable weighted_sum(const Variable& weights, const Variable& value);
 /// Weights in the layout of AttentionTrace: [D, B, H, I, J] becomes [B, H, I, J, D]; [B, H, I, J] is returned as it is.
 Variable with_dimensions_last(const Variable& pairs);
 
-/// Throws Error if a plan with a focus also has sinks, normalisers, second maps or extra keys, which cannot be combined
-/// with it.
-void check_focus(const Plan& plan);
-
 /// Fills a trace with these weights, with "scores" if the plan sets a score, with the plan's quantities and, if the
 /// plan has a focus, with "focus" [B, h, I] and "range", the first and last key of each query's window, [B, h, I, 2].
 void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& weights, const Variable& focus,

@@ -7,10 +7,8 @@ HeadRange common_heads(HeadRange a, HeadRange b) {
   return {first, std::max<std::int64_t>(end - first, 0)};
 }
 
-SeenKeys::Bound::Bound(const Tensor& x, const Shape& pairs, std::int64_t otherwise) : otherwise(otherwise) {
+SeenKeys::Bound::Bound(const Tensor& x, std::int64_t otherwise) : otherwise(otherwise) {
   if (!x.defined()) return;
-  require(x.dtype() == DType::i32 && x.rank() <= 3 && broadcast("attention", x.shape(), pairs) == pairs,
-          "attention: a range of keys has the bound {}; it must be i32 and broadcast to {}", x, pairs);
   Shape shape = x.shape();
   while (shape.rank() < 3) shape.insert(0, 1);
   tensor = x.reshape(shape);
@@ -20,8 +18,7 @@ SeenKeys::Bound::Bound(const Tensor& x, const Shape& pairs, std::int64_t otherwi
 
 SeenKeys::Range SeenKeys::range_of(const HeadKeys& part, const AttentionContext& in) {
   const HeadRange heads = resolved(part.heads, in.query.size(1));
-  const Shape pairs{in.query.size(0), heads.count, in.query.size(2)};
-  return {{part.keys.first, pairs, 0}, {part.keys.end, pairs, in.key.size(2)}, heads};
+  return {{part.keys.first, 0}, {part.keys.end, in.key.size(2)}, heads};
 }
 
 SeenKeys::SeenKeys(const AttentionContext& in, const Plan& plan)

@@ -46,10 +46,10 @@ class SeenKeys {
   bool varies(int dimension, HeadRange heads) const;
 
  private:
-  /// A bound, which broadcasts to [B, h, I].
+  /// A bound that broadcasts to [B, h, I].
   struct Bound {
     Bound() = default;
-    Bound(const Tensor& x, const Shape& pairs, std::int64_t otherwise);
+    Bound(const Tensor& x, std::int64_t otherwise);
     std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t i) const {
       return numbers ? numbers[b * strides[0] + h * strides[1] + i * strides[2]] : otherwise;
     }

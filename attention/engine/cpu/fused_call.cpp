@@ -97,7 +97,6 @@ bool add_focus(FusedCall<T>& call) {
   const Plan& plan = *call.plan;
   if (!plan.focus) return true;
   if (call.by_dimension) return false;
-  check_focus(plan);
   call.focus = std::make_unique<FocusStrips<T>>(*plan.focus);
   set_heads(*call.focus, plan.focus->heads, call.in);
   return true;
@@ -181,35 +180,9 @@ bool takes_pieces(const FusedCall<T>& call) {
          all(call.values);
 }
 
-/// A mask with rank 4 and contiguous rows. Throws Error unless it is bool or u8 and broadcasts to [B, h, I, J].
-HeadMask fitting_mask(const HeadMask& part, const StripShape& s) {
-  const HeadRange heads = resolved(part.heads, s.heads);
-  const Shape pairs{s.sentences, heads.count, s.queries, s.keys};
-  const Tensor& mask = part.mask;
-  require((mask.dtype() == DType::boolean || mask.dtype() == DType::u8) && mask.rank() <= 4 &&
-              broadcast("attention", mask.shape(), pairs) == pairs,
-          "attention: a mask is {}; it must be bool or u8 and broadcast to {}", mask, pairs);
-  return {rows_of_keys(as_rank(mask, 4), s.keys), heads};
-}
-
-/// Throws Error unless queries, keys and values fit each other. `products`: queries and keys must have one width.
-void check_sizes(const AttentionContext& in, bool products) {
-  const Shape &q = in.query.shape(), &k = in.key.shape(), &v = in.value.shape();
-  require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q[0] == k[0] && q[1] == k[1] &&
-              (q[3] == k[3] || !products) && v[0] == k[0] && v[1] == k[1] && v[2] == k[2],
-          "attention: queries {}, keys {}, values {}; expected [B, H, I, D], [B, H, J, D] and [B, H, J, Dv]", q, k, v);
-}
-
-/// Throws Error unless all inputs have the queries' type and device, and the sink has its shape.
-template <class T>
-void check_inputs(const FusedCall<T>& call) {
-  for (const Variable& input : call.inputs())
-    require(input.dtype() == call.in.query.dtype() && input.device() == call.in.query.device(),
-            "attention: a term reads {} on {}, the queries are {} on {}; they must be of one type and device", input,
-            name(input.device()), call.in.query, name(call.in.query.device()));
-  const StripShape& s = call.shape;
-  if (const Variable& sink = call.plan->sink; sink.defined())
-    require(sink.shape() == Shape{s.heads}, "attention: the sink is {}; it must be [{}]", sink, s.heads);
+/// A mask with rank 4 and contiguous rows.
+HeadMask mask_with_rows(const HeadMask& part, const StripShape& s) {
+  return {rows_of_keys(as_rank(part.mask, 4), s.keys), resolved(part.heads, s.heads)};
 }
 
 }  // namespace
@@ -218,8 +191,6 @@ template <class T>
 PlannedCall<T> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                          const AttentionDropout& dropout) {
   if (const char* missing = part_without_strips(*plan)) return {nullptr, missing};
-  const std::vector<Score>& scores = plan->scores;
-  check_sizes(in, std::all_of(scores.begin(), scores.end(), [](const Score& score) { return score.is_default; }));
   auto call = std::make_shared<FusedCall<T>>();
   call->in = in;
   call->plan = with_all_scores(plan, in);
@@ -229,11 +200,10 @@ PlannedCall<T> plan_call(const AttentionContext& in, const std::shared_ptr<const
   call->shape = {B, H, I, in.key.size(2), in.query_offset, call->focus ? 1 : parts_of(B * H, I), B >= many_sentences};
   call->rows = strip_rows(*call);
   if (std::min(I, call->shape.keys) >= worth_rounding) call->products = matmul_precision();
-  check_inputs(*call);
   call->seen = SeenKeys(in, *plan);
   call->in_pieces = takes_pieces(*call);
   call->same_keys = !call->seen.varies(2, {0, H}) && !(call->focus && call->focus->chooses_keys());
-  for (const HeadMask& mask : plan->masks) call->masks.push_back(fitting_mask(mask, call->shape));
+  for (const HeadMask& mask : plan->masks) call->masks.push_back(mask_with_rows(mask, call->shape));
   return {call, nullptr};
 }
 

@@ -72,7 +72,7 @@ struct PlannedCall {
   const char* missing;  ///< where `call` is null: the part of the plan that has no form on strips
 };
 
-/// The plan of a call. Throws Error if shapes, types or devices do not fit each other.
+/// The plan of a call, which has passed check_plan().
 template <class T>
 PlannedCall<T> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                          const AttentionDropout& dropout);

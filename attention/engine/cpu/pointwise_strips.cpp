@@ -16,24 +16,24 @@ class StripCapture {
     const Tensor& x = capture.value.value();
     switch (capture.per) {
       case Per::head:
-        value_ = fitting("PerHead", x.unsqueeze(-1), {1, s.heads, 1}).unsqueeze(-1);
+        value_ = as_rank(x.unsqueeze(-1), 3).unsqueeze(-1);
         break;
       case Per::query:
-        value_ = fitting("PerQuery", x, {s.sentences, s.heads, s.queries}).unsqueeze(-1);
+        value_ = as_rank(x, 3).unsqueeze(-1);
         break;
       case Per::key:
-        value_ = rows_of_keys(fitting("PerKey", x, {s.sentences, s.heads, s.keys}), s.keys).unsqueeze(-2);
+        value_ = rows_of_keys(as_rank(x, 3), s.keys).unsqueeze(-2);
         break;
       case Per::pair:
-        value_ = rows_of_keys(fitting("PerPair", x, {s.sentences, s.heads, s.queries, s.keys}), s.keys);
+        value_ = rows_of_keys(as_rank(x, 4), s.keys);
         break;
       case Per::offset:
-        value_ = with_unit_rows(fitting("PerOffset", x, {s.sentences, s.heads, s.queries, offsets()}));
+        value_ = with_unit_rows(as_rank(x, 4));
         break;
       case Per::query_vector:
       case Per::key_vector:
       case Per::whole:
-        fail("attention: a pointwise formula reads numbers of heads, queries, keys, pairs or offsets, not vectors");
+        break;  // check_plan() lets no formula read one
     }
     row_of_each_query_ =
         capture.per == Per::query || capture.per == Per::pair || (capture.per == Per::offset && value_.size(2) > 1);

@@ -15,12 +15,6 @@ Tensor as_rank(const Tensor& x, int rank) {
   return x.reshape(shape);
 }
 
-Tensor fitting(const char* capture, const Tensor& x, const Shape& shape) {
-  require(x.rank() <= shape.rank() && broadcast("attention", x.shape(), shape) == shape,
-          "attention: a {} capture is {}; it must broadcast to {}", capture, x, shape);
-  return as_rank(x, shape.rank());
-}
-
 Tensor rows_of_keys(const Tensor& x, std::int64_t keys) {
   Shape shape = x.shape();
   shape[-1] = keys;

@@ -168,9 +168,6 @@ std::pair<std::int64_t, std::int64_t> inner_keys(const StripRows<T>& rows, std::
 
 /// x with leading dimensions of 1 added, such that it has `rank` dimensions.
 Tensor as_rank(const Tensor& x, int rank);
-/// x with leading dimensions of 1 added, such that it has the rank of `shape`. Throws Error, which names the capture,
-/// unless x broadcasts to `shape`.
-Tensor fitting(const char* capture, const Tensor& x, const Shape& shape);
 /// x with its last dimension broadcast to `keys`, and contiguous rows.
 Tensor rows_of_keys(const Tensor& x, std::int64_t keys);
 
