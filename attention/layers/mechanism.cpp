@@ -2,6 +2,7 @@
 
 #include "attention/engine/attend.h"
 #include "attention/layers/context.h"
+#include "attention/layers/unseen_rows.h"
 
 namespace fovea {
 
@@ -66,6 +67,10 @@ MethodShape ClassicAttention::method_shape(const AttentionShape& raw) {
 
 Variable ClassicAttention::forward(const AttentionInput& input) {
   Scope scope = enter();
+  return forward_without_unseen(input, false, [this](const AttentionInput& clean) { return forward_of_clean(clean); });
+}
+
+Variable ClassicAttention::forward_of_clean(const AttentionInput& input) {
   const Shape &q = input.query.shape(), &k = input.key.shape(), &v = input.value.shape();
   require(q.rank() == 3 && k.rank() == 3 && v.rank() == 3 && q[0] == k[0] && k[0] == v[0] && k[1] == v[1] &&
               q[2] == shape_.query_dim && k[2] == shape_.key_dim && v[2] == shape_.value_dim,
@@ -98,6 +103,7 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
       !plan.scores.empty() || q[2] == k[2],
       "attention: queries are {} wide and keys {} wide; their product needs equal widths (general and additive do not)",
       q[2], k[2]);
+  SeenPairs::current()->add(in, plan);
   Variable heads = attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace);
   if (surroundings_.finished)
     for (Named& named : methods_) heads = named.method->finish(heads, in);
@@ -208,6 +214,11 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
 
 Variable MixedAttention::forward(const AttentionInput& input) {
   Scope scope = enter();
+  if (input.memory && !query_) return outputs_together(input);  // each mechanism knows when it reads the source
+  return forward_without_unseen(input, true, [this](const AttentionInput& clean) { return outputs_together(clean); });
+}
+
+Variable MixedAttention::outputs_together(const AttentionInput& input) {
   std::vector<AttentionInput> inputs = inputs_of_mechanisms(input);
   std::vector<Variable> outputs, weights;
   for (std::size_t k = 0; k < inputs.size(); ++k) {

@@ -38,6 +38,8 @@ class ClassicAttention : public Attention {
   static MethodShape method_shape(const AttentionShape& shape);
 
  private:
+  Variable forward_of_clean(const AttentionInput& input);
+
   AttentionShape shape_;
   std::vector<Named> methods_;
   Surroundings surroundings_;  // after the change() of all methods
@@ -92,6 +94,7 @@ class MixedAttention : public Attention {
   const Attention& mechanism(std::int64_t k) const { return *mechanisms_[static_cast<std::size_t>(k)]; }
 
  private:
+  Variable outputs_together(const AttentionInput& input);
   std::vector<AttentionInput> inputs_of_mechanisms(const AttentionInput& input) const;
   Variable part_of_mechanism(const Variable& x, int rank, std::int64_t k, const char* what) const;
 

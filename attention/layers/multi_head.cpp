@@ -4,6 +4,7 @@
 
 #include "attention/engine/attend.h"
 #include "attention/layers/context.h"
+#include "attention/layers/unseen_rows.h"
 #include "nn/joint_linear.h"
 
 namespace fovea {
@@ -158,7 +159,12 @@ MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
 
 Variable MultiHeadAttention::forward(const AttentionInput& input) {
   const Scope scope(name().empty() ? "attention" : name());
+  return forward_without_unseen(input, true, [this](const AttentionInput& clean) { return forward_of_clean(clean); });
+}
+
+Variable MultiHeadAttention::forward_of_clean(const AttentionInput& input) {
   auto [in, plan] = call(input);
+  SeenPairs::current()->add(in, plan);
   Variable out = attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace);  // [B, H, I, D_v]
   if (surroundings_.finished)
     for (Placed& placed : methods_) out = finished_heads(*placed.method, out, in, {placed.first_head, placed.heads});

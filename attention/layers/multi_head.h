@@ -43,6 +43,7 @@ class MultiHeadAttention : public Attention {
   Call call(const AttentionInput& input);
 
  private:
+  Variable forward_of_clean(const AttentionInput& input);
   AttentionContext context(const AttentionInput& input) const;
   void project_together(const AttentionInput& input, AttentionContext& in) const;
 

@@ -1,0 +1,238 @@
+#include "attention/layers/unseen_rows.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "attention/engine/composed.h"
+#include "autograd/node.h"
+#include "autograd/operations.h"
+#include "nn/auxiliary_losses.h"
+#include "tensor/comparison.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/random.h"
+
+namespace fovea {
+
+// ---- Which pairs are seen
+
+namespace {
+
+thread_local SeenPairs* innermost = nullptr;
+
+/// Whether one of the elements of x [..., T, ...] is true, over the dimensions `dims`, which are removed.
+Tensor any_of(const Tensor& x, std::initializer_list<int> dims) {
+  const Tensor count = sum(x.to(DType::f32), dims);
+  return greater(count, Tensor::zeros({1}, DType::f32, x.device()));
+}
+
+}  // namespace
+
+SeenPairs::SeenPairs(bool collects) : collects_(collects), before_(std::exchange(innermost, this)) {}
+SeenPairs::~SeenPairs() { innermost = before_; }
+SeenPairs* SeenPairs::current() { return innermost; }
+
+void SeenPairs::add(const AttentionContext& in, const Plan& plan) {
+  if (!collects_ || sees_all_) return;
+  const Tensor seen = allowed_keys(in, plan);
+  sees_all_ = !seen.defined();
+  if (sees_all_)
+    pairs = Tensor();
+  else {
+    Shape shape = seen.shape();
+    while (shape.rank() < 4) shape.insert(0, 1);
+    const Tensor of_heads = any_of(seen.reshape(shape), {1});
+    pairs = is_first_ ? of_heads : logical_or(pairs, of_heads);
+  }
+  is_first_ = false;
+}
+
+// ---- Numbers out of range
+
+namespace {
+
+/// Whether |x| <= limit for all numbers of x, which is contiguous and on the CPU.
+template <class T>
+bool are_within(const Tensor& x, double limit) {
+  const T* numbers = x.data<T>();
+  const T largest = static_cast<T>(limit);
+  constexpr std::int64_t piece = 1 << 14;
+  const std::int64_t n = x.elements(), pieces = (n + piece - 1) / piece;
+  std::vector<char> outside(static_cast<std::size_t>(pieces));  // one for each piece: threads share nothing
+  parallel_for(pieces, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      int found = 0;  // without a branch: the compiler makes vectors of it
+      for (std::int64_t k = p * piece; k < std::min(n, (p + 1) * piece); ++k)
+        found |= !(std::abs(numbers[k]) <= largest);  // true for NaN
+      outside[static_cast<std::size_t>(p)] = found != 0;
+    }
+  });
+  return std::find(outside.begin(), outside.end(), 1) == outside.end();
+}
+bool are_within(const Variable& x, double limit) {
+  const Tensor numbers = x.value().contiguous();
+  return numbers.dtype() == DType::f64 ? are_within<double>(numbers, limit) : are_within<float>(numbers, limit);
+}
+
+/// Whether all states of the input, on the CPU, are in range.
+bool are_in_range(const AttentionInput& input) {
+  const Variable &query = input.query, &key = input.key, &value = input.value;
+  return are_within(key, largest_state) && (query.is_same(key) || are_within(query, largest_state)) &&
+         (value.is_same(key) || value.is_same(query) || are_within(value, largest_state));
+}
+
+/// Which elements are in range: bool, of the shape of x.
+Tensor in_range(const Variable& x) {
+  return less_equal(map(Abs{}, x.value()), Tensor::full({1}, largest_state, x.dtype(), x.device()));
+}
+
+/// x with 0 for all elements that are out of range and in rows where `keeps` is false; undefined: in all rows.
+Variable without_rows(const Variable& x, const Tensor& keeps) {
+  const Tensor inside = in_range(x);
+  return where(keeps.defined() ? logical_or(inside, keeps.unsqueeze(-1)) : inside, x,
+               Tensor::zeros({1}, x.dtype(), x.device()));
+}
+
+/// Applies change to queries, keys and values. Inputs that are one variable stay one, so that their projections remain
+/// one product.
+template <class Change>
+AttentionInput with_states(AttentionInput input, const Change& change, bool and_query) {
+  const Variable query = input.query, key = input.key;
+  input.key = change(key);
+  if (and_query) input.query = query.is_same(key) ? input.key : change(query);
+  if (input.value.is_same(key))
+    input.value = input.key;
+  else
+    input.value = and_query && input.value.is_same(query) ? input.query : change(input.value);
+  return input;
+}
+
+// ---- Rows that no query sees
+
+bool is_self_attention(const AttentionInput& input) { return input.query.is_same(input.key) && !input.memory; }
+
+/// The rows of keys before key_lengths, bool [B, J]; undefined if there are no lengths.
+Tensor before_lengths(const AttentionInput& input) {
+  if (!input.key_lengths.defined() || input.key_lengths.elements() != input.key.size(0)) return {};
+  const Device device = input.key.device();
+  const Tensor length = input.key_lengths.to(DType::i32).to(device).reshape({-1, 1});
+  return less(Tensor::arange(input.key.size(1), DType::i32, device), length);
+}
+
+/// The keys that a query sees by key_lengths, `allowed` and causality, bool [B or 1, J]; undefined: all of them. Errors
+/// in the shapes are left to the attention, which reports them.
+Tensor keys_of_input(const AttentionInput& input, const Tensor& before) {
+  const Device device = input.key.device();
+  Tensor seen = before;
+  auto restrict = [&](const Tensor& more) { seen = seen.defined() ? logical_and(seen, more) : more; };
+  const std::int64_t J = input.key.size(1), end = input.query_offset + input.query.size(1);
+  if (input.causal && !input.memory && end < J)
+    restrict(less(Tensor::arange(J, DType::i32, device),
+                  Tensor::full({1, 1}, static_cast<double>(end), DType::i32, device)));
+  const Tensor& allowed = input.allowed;
+  if (allowed.defined() && allowed.rank() == 4 && allowed.size(3) == J &&
+      (allowed.size(0) == 1 || allowed.size(0) == input.key.size(0)) &&
+      (allowed.dtype() == DType::boolean || allowed.dtype() == DType::u8))
+    restrict(any_of(allowed.to(device), {1, 2}));
+  return seen;
+}
+
+/// The input whose rows that no query sees are read as 0 where they are out of range.
+AttentionInput without_hidden_rows(const AttentionInput& input) {
+  const Tensor before = before_lengths(input), seen = keys_of_input(input, before);
+  if (!seen.defined()) return input;
+  auto clean = [](const Tensor& keeps) { return [keeps](const Variable& x) { return without_rows(x, keeps); }; };
+  if (!is_self_attention(input)) return with_states(input, clean(seen), false);
+  // A query behind key_lengths is padding too. One that `allowed` hides as a key is still a query.
+  if (seen.is_same_view(before)) return with_states(input, clean(seen), true);
+  AttentionInput out = with_states(input, clean(seen), false);
+  if (before.defined()) out.query = without_rows(input.query, before);
+  return out;
+}
+
+// ---- Rows that some queries see
+
+/// x; if the gradient is 0 everywhere, the backward pass ends here. Otherwise it would go on to compute 0 · NaN.
+Variable unless_zero(const Variable& x) {
+  return record("unless_zero", x.value(), {x}, [](const Variable& g) { return are_within(g, 0) ? Variable() : g; });
+}
+
+/// The rows of x with a number out of range, one byte for each.
+std::vector<std::uint8_t> rows_out_of_range(const Variable& x) {
+  return any_of(logical_not(in_range(x)), {-1}).to(DType::u8).to_vector<std::uint8_t>();
+}
+
+/// For each query, whether its result depends on a number out of range: one byte for each of [B, I]. `pairs` are the
+/// pairs that are seen, `before` the rows before key_lengths.
+std::vector<std::uint8_t> queries_out_of_range(const AttentionInput& input, const Tensor& pairs, const Tensor& before) {
+  const std::int64_t B = input.query.size(0), I = input.query.size(1), J = input.key.size(1);
+  std::vector<std::uint8_t> found = rows_out_of_range(input.query);
+  if (is_self_attention(input) && before.defined()) {
+    const auto real = before.to(DType::u8).to_vector<std::uint8_t>();
+    for (std::size_t k = 0; k < found.size(); ++k) found[k] &= real[k];
+  }
+  std::vector<std::uint8_t> keys = rows_out_of_range(input.key);
+  const std::vector<std::uint8_t> values = rows_out_of_range(input.value);
+  for (std::size_t k = 0; k < keys.size(); ++k) keys[k] |= values[k];
+  std::vector<std::uint8_t> seen;
+  std::int64_t by_sentence = 0, by_query = 0;  // strides of `pairs`
+  if (pairs.defined()) {
+    seen = pairs.to(DType::u8).to_vector<std::uint8_t>();
+    by_query = pairs.size(1) > 1 ? J : 0;
+    by_sentence = pairs.size(0) > 1 ? pairs.size(1) * J : 0;
+  }
+  for (std::int64_t b = 0; b < B; ++b)
+    for (std::int64_t j = 0; j < J; ++j) {
+      if (!keys[static_cast<std::size_t>(b * J + j)]) continue;
+      for (std::int64_t i = 0; i < I; ++i)
+        found[static_cast<std::size_t>(b * I + i)] |=
+            seen.empty() || seen[static_cast<std::size_t>(b * by_sentence + i * by_query + j)];
+    }
+  return found;
+}
+
+}  // namespace
+
+Variable forward_without_unseen(const AttentionInput& input, bool keeps_source,
+                                const std::function<Variable(const AttentionInput&)>& forward) {
+  if (SeenPairs::current()) return forward(input);
+  auto once = [&](const AttentionInput& clean) {
+    SeenPairs nested(false);
+    return forward(clean);
+  };
+  for (const Variable* states : {&input.query, &input.key, &input.value})
+    if (states->rank() != 3 || !is_float(states->dtype())) return once(input);  // throws Error
+  if (input.memory && (input.causal || (keeps_source && input.query_offset > 0))) return once(input);
+  if (input.key.device() != Device::cpu) return once(without_hidden_rows(input));
+  if (are_in_range(input)) return once(input);
+  if (input.memory) return once(without_hidden_rows(input));
+
+  const std::optional<RandomPosition> position = RandomScope::position();
+  AttentionTrace trace;
+  AttentionInput clean = with_states(
+      input, [](const Variable& x) { return without_rows(x, {}); }, true);
+  if (input.trace) clean.trace = &trace;
+  SeenPairs seen(true);
+  const Variable out = forward(clean);
+  const std::vector<std::uint8_t> reads = queries_out_of_range(input, seen.pairs, before_lengths(input));
+  if (std::find(reads.begin(), reads.end(), 1) == reads.end()) {
+    if (!input.trace) return out;
+    input.trace->weights = trace.weights;
+    for (auto& quantity : trace.quantities) input.trace->quantities.push_back(std::move(quantity));
+    return out;
+  }
+  // once more with the numbers as they are, with the same dropout; auxiliary losses count the first time only
+  auto again = [&] {
+    AuxiliaryLosses discarded;
+    return once(without_hidden_rows(input));
+  };
+  Variable as_it_is;
+  if (position) {
+    RandomScope random = RandomScope::at(*position);
+    as_it_is = again();
+  } else
+    as_it_is = again();
+  return where(Tensor::from(reads, {out.size(0), out.size(1), 1}), unless_zero(as_it_is), out);
+}
+
+}  // namespace fovea

@@ -1,0 +1,57 @@
+/// What a query may not see must not matter: rows of the states that hold NaN, infinities or huge numbers change
+/// nothing for queries that do not see them.
+///
+/// A weight of exactly 0 does not hide such a row from a matrix product, because 0 · NaN is NaN. Nor does a gradient of
+/// 0 hide it from the gradient of a projection, Xᵀ dY. So the rows are replaced before anything reads them.
+#pragma once
+#include <functional>
+
+#include "attention/engine/attend.h"
+
+namespace fovea {
+
+/// Collects which keys the queries of a call see, in any head of any mechanism. While an object of this class lives,
+/// the mechanisms that this thread calls have clean inputs: their forward_without_unseen() does nothing but this.
+class SeenPairs {
+ public:
+  /// `collects`: whether the caller wants `pairs`.
+  explicit SeenPairs(bool collects);
+  ~SeenPairs();
+  SeenPairs(const SeenPairs&) = delete;
+  SeenPairs& operator=(const SeenPairs&) = delete;
+  /// The innermost object of this thread; null if there is none.
+  static SeenPairs* current();
+
+  /// Adds the pairs that a mechanism with this plan computes.
+  void add(const AttentionContext& in, const Plan& plan);
+
+  /// bool [B or 1, I or 1, J]: whether a query sees a key. Undefined: every query sees every key, or nothing was added.
+  Tensor pairs;
+
+ private:
+  bool collects_, sees_all_ = false, is_first_ = true;
+  SeenPairs* before_;
+};
+
+/// forward(input), such that rows of the states which a query does not see do not matter to its result. `forward` is
+/// the attention's equation with its projections; it calls SeenPairs::add() if there is a current() object. Numbers
+/// beyond ±largest_state, infinities and NaN are called out of range. The rules, in full in attention/README.md:
+///
+/// - Keys and values that no query sees, because of key_lengths, `allowed` or causality, are read as 0 where they are
+///   out of range. In self-attention the same holds for the queries behind key_lengths, which are the same rows.
+/// - On the CPU, without a decoder's memory, rows that some queries see are computed twice if there are numbers out of
+///   range: with 0 in their place for the queries that do not see them, and as they are for the others. On other
+///   devices this is not done, because the host would have to wait to know whether there are any.
+///
+/// In decoding, `keeps_source` says that the attention reads the source in the first call only; the keys of earlier
+/// calls are in the memory. Rows of a decoder's own tokens are not replaced.
+///
+/// On the CPU the cost is one pass over the states; on other devices, four element-wise operations on them, only in
+/// calls with lengths or `allowed`.
+Variable forward_without_unseen(const AttentionInput& input, bool keeps_source,
+                                const std::function<Variable(const AttentionInput&)>& forward);
+
+/// Larger states are out of range: the square of the product of two rows of them would no longer fit f32.
+inline constexpr double largest_state = 1e8;
+
+}  // namespace fovea
