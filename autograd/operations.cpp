@@ -224,7 +224,9 @@ Variable maximum_over(const Variable& x, int dim, bool keep) {
   Tensor is_largest = greater_equal(x.value(), largest).to(x.dtype());
   Tensor share = map(Divide{}, is_largest, reduce(formula::Sum{}, is_largest, std::span(&dim, 1), true));
   return record("maximum_over", std::move(value), {x},
-                [share, dim, keep](const Variable& g) { return (keep ? g : unsqueeze(g, dim)) * Variable(share); });
+                [share, dim, keep](const Variable& g) {
+                  return map(GradientTimes{}, keep ? g : unsqueeze(g, dim), Variable(share));
+                });
 }
 
 Variable sum_to(const Variable& x, const Shape& shape) {
@@ -388,7 +390,7 @@ Variable softmax(const Variable& x, const Tensor& allow) {
   };
   auto composed = [](const SavedTensor& result, const Gradients& g, const Node& node) {
     Variable y = node.output(0, result.get(node));
-    return Gradients{y * (g[0] - sum(y * g[0], {-1}, true))};
+    return Gradients{map(GradientTimes{}, g[0] - sum(map(GradientTimes{}, g[0], y), {-1}, true), y)};
   };
   return record("softmax", value, {x}, fused_rule(SavedTensor(value, "result"), fused, composed));
 }
@@ -398,7 +400,7 @@ Variable log_softmax(const Variable& x) {
   if (!should_record({&x})) return value;
   return record("log_softmax", value, {x}, [saved = SavedTensor(value, "result")](const Variable& g, const Node& node) {
     Variable y = node.output(0, saved.get(node));
-    return g - exp(y) * sum(g, {-1}, true);
+    return g - map(GradientTimes{}, sum(g, {-1}, true), exp(y));
   });
 }
 
@@ -504,7 +506,7 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
     const Variable& x = kept.logits.get(node);
     Variable target(target_distribution(kept.targets.get(node), x.value(), kept.options));
     Variable counted = sum(target, {-1}, true);  // 1 for each row, 0 for an ignored one
-    return Gradients{unsqueeze(g[0], 1) * (softmax(x) * counted - target)};
+    return Gradients{map(GradientTimes{}, unsqueeze(g[0], 1), softmax(x) * counted - target)};
   };
   Kept kept{Saved(logits), SavedTensor(targets, "targets"), result.log_sum_exp, options};
   return record("cross_entropy", result.loss, {logits}, fused_rule(std::move(kept), fused, composed));

@@ -25,12 +25,16 @@
 ///
 /// To add one, write the struct here, add its name to RowFormulas at the end, and write the public function that calls
 /// run_rows (tensor/rows.h). It then runs on every device, and the tests compare the devices with a plain loop.
+///
+/// In a backward pass, a row whose gradient is 0 everywhere gives 0 everywhere, whatever its numbers are: products with
+/// gradients are gradient_times().
 #pragma once
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 
+#include "tensor/formula/dual.h"
 #include "tensor/formula/list.h"
 #include "tensor/formula/math.h"
 
@@ -78,7 +82,7 @@ struct Softmax : RowFormula {
 };
 
 /// y_j (g_j − Σ_k y_k g_k), where y is the result of Softmax and g the gradient with respect to y. Exactly 0 where y is
-/// 0, even if g is infinite or NaN there.
+/// 0, even if g is infinite or NaN there, and in rows whose g is 0, even if y is NaN.
 struct SoftmaxBackward : RowFormula {
   static constexpr const char* name = "softmax_backward";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::elements};
@@ -91,7 +95,7 @@ struct SoftmaxBackward : RowFormula {
     auto weighted = [&](auto at, T mean) {
       auto y = row.in(0, at);
       decltype(y) zero(T(0));
-      return select(y == zero, zero, y * (row.in(1, at) - mean));
+      return select(y == zero, zero, gradient_times(row.in(1, at) - mean, y));
     };
     const T mean = static_cast<T>(row.sum([&](auto at) { return weighted(at, T(0)); }));
     row.write(0, [&](auto at) { return weighted(at, mean); });
@@ -132,7 +136,10 @@ struct LogSoftmaxBackward : RowFormula {
   FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
     using T = typename Row::Number;
     const T total = static_cast<T>(row.sum([&](auto at) { return row.in(1, at); }));
-    row.write(0, [&](auto at) { return row.in(1, at) - exp(row.in(0, at)) * total; });
+    row.write(0, [&](auto at) {
+      auto y = row.in(0, at);
+      return row.in(1, at) - gradient_times(decltype(y)(total), exp(y));
+    });
   }
 };
 
@@ -263,14 +270,19 @@ struct LayerNormBackward : RowFormula {
     const Distances<T> distances(scale, row.precise_number(3) * static_cast<double>(scale));
     const T factor = static_cast<T>(row.precise_number(4) / static_cast<double>(scale));
     auto normal = [&](auto at) { return distances.of(row.in(1, at)) * factor; };
-    auto h = [&](auto at) { return row.in(0, at) * row.in(2, at); };
+    auto h = [&](auto at) { return gradient_times(row.in(0, at), row.in(2, at)); };
     auto sums = row.sums([&](auto at) {
       auto upstream = h(at);
-      return std::array{upstream, upstream * normal(at)};
+      return std::array{upstream, gradient_times(upstream, normal(at))};
     });
     const T mean_h = static_cast<T>(sums[0]) / n, mean_product = static_cast<T>(sums[1]) / n;
-    row.write(0, [&](auto at) { return inverse * (h(at) - mean_h - normal(at) * mean_product); });
-    row.add_to_column(0, [&](auto at) { return row.in(0, at) * normal(at); });
+    row.write(0, [&](auto at) {
+      auto upstream = h(at);
+      using Number = decltype(upstream);
+      const Number along = gradient_times(Number(mean_product), normal(at));
+      return gradient_times(Number(upstream - mean_h - along), Number(inverse));
+    });
+    row.add_to_column(0, [&](auto at) { return gradient_times(row.in(0, at), normal(at)); });
     row.add_to_column(1, [&](auto at) { return row.in(0, at); });
   }
 };
@@ -307,9 +319,9 @@ struct CrossEntropy : RowFormula {
   }
 };
 
-/// The backward pass of CrossEntropy: g (p_v − (1 − ε) [v = target] − ε / V), and 0 if the target is `ignored`. Inputs:
-/// the logits, and for each row its target, the gradient g with respect to its loss, and its log Σ exp. The latter is
-/// subtracted in two parts, because f64 has more digits than f32.
+/// The backward pass of CrossEntropy: g (p_v − (1 − ε) [v = target] − ε / V), and 0 if the target is `ignored` or g is
+/// 0. Inputs: the logits, and for each row its target, the gradient g with respect to its loss, and its log Σ exp. The
+/// latter is subtracted in two parts, because f64 has more digits than f32.
 struct CrossEntropyBackward : RowFormula {
   static constexpr const char* name = "cross_entropy_backward";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::index, RowOperand::number,
@@ -323,9 +335,10 @@ struct CrossEntropyBackward : RowFormula {
     using T = typename Row::Number;
     const std::int64_t target = row.index(1);
     auto z = [&](auto at) { return row.in(0, at); };
-    if (target == ignored) return row.write(0, [&](auto at) { return decltype(z(at))(T(0)); });
+    const T g = row.number(2);
+    if (target == ignored || g == T(0)) return row.write(0, [&](auto at) { return decltype(z(at))(T(0)); });
     const double total = row.precise_number(3), share = label_smoothing / static_cast<double>(row.size());
-    const T g = row.number(2), high = static_cast<T>(total), everywhere = static_cast<T>(share);
+    const T high = static_cast<T>(total), everywhere = static_cast<T>(share);
     const T low = total == infinity<double> ? T(0) : static_cast<T>(total - static_cast<double>(high));
     row.write(0, [&](auto at) { return g * (exp(z(at) - high - low) - everywhere); });
     const double p = exp(static_cast<double>(row.element(0, target)) - total);

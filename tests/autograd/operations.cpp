@@ -1,6 +1,8 @@
 // First and second derivatives of every operation that is not element-wise.
 #include "autograd/operations.h"
 
+#include <limits>
+
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/gradcheck.h"
@@ -137,6 +139,47 @@ BOOST_AUTO_TEST_CASE(second_derivatives_are_right) {
   for (const OperationCase& operation : operation_cases()) BOOST_TEST_CONTEXT(operation.name) {
       BOOST_TEST(gradgradcheck(operation.f, operation.inputs) == "");
     }
+}
+
+// As for element-wise functions: what a row holds does not matter to gradients if its cotangent is 0.
+BOOST_AUTO_TEST_CASE(a_row_with_a_zero_cotangent_sends_back_zeros_whatever_it_holds) {
+  constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor allow = here(Tensor::of({1, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1}, {3, 4}, DType::boolean));
+  const Tensor targets = here(Tensor::from(std::vector<std::int32_t>{3, 2, 0}, {3}));
+  const Variable gain = random_input({4}, 2), bias = random_input({4}, 3);
+  const std::vector<OperationCase> cases{
+      {"softmax", [](const Inputs& x) { return softmax(x[0]); }, {}},
+      {"softmax masked", [allow](const Inputs& x) { return softmax(x[0], allow); }, {}},
+      {"log_softmax", [](const Inputs& x) { return log_softmax(x[0]); }, {}},
+      {"layer_norm", [](const Inputs& x) { return layer_norm(x[0], x[1], x[2]); }, {gain, bias}},
+      {"cross_entropy", [targets](const Inputs& x) { return cross_entropy(x[0], targets); }, {}},
+      {"smoothed",
+       [targets](const Inputs& x) { return cross_entropy(x[0], targets, {.label_smoothing = 0.1}); },
+       {}},
+      {"maximum_over", [](const Inputs& x) { return maximum_over(x[0], -1); }, {}},
+      {"cumulative_sum", [](const Inputs& x) { return cumulative_sum(x[0]); }, {}}};
+  for (const OperationCase& operation : cases)
+    for (bool create_graph : {false, true})
+      for (DType dtype : {DType::f64, DType::f32}) {
+        auto gradients = [&](const std::vector<double>& row) {
+          Tensor x = random_input({3, 4}, 1).value().to(Device::cpu).clone();
+          x.slice(0, 1, 2).copy_from(Tensor::from(row, {1, 4}));
+          Inputs inputs{Variable(here(x).to(dtype), true)};
+          for (const Variable& more : operation.inputs) inputs.emplace_back(more.value().to(dtype), true);
+          const Variable y = operation.f(inputs);
+          Tensor cotangent = random_input(y.shape(), 4).value().to(Device::cpu).clone();
+          cotangent.slice(0, 1, 2).fill(0);
+          std::vector<double> all;
+          for (const Variable& g : grad(y, inputs, here(cotangent).to(dtype), {.create_graph = create_graph}))
+            for (double number : g.value().to_vector<double>()) all.push_back(number);
+          for (std::size_t k = 4; k < 8; ++k) BOOST_TEST(all[k] == 0, operation.name);
+          return all;
+        };
+        const std::vector<double> zeros = gradients({0, 0, 0, 0});
+        for (const std::vector<double>& row :
+             {std::vector<double>{nan, nan, nan, nan}, {1, nan, infinity, -infinity}, {1e38, -1e38, 3e38, 0}})
+          BOOST_TEST((gradients(row) == zeros), operation.name << ", graph " << create_graph);
+      }
 }
 
 namespace {
