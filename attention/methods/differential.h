@@ -2,7 +2,8 @@
 /// Ye et al. 2024, "Differential Transformer", eq. 1-3.
 ///
 ///   a_i = softmax(z_i) − λ softmax(z'_i)        z'_ij: z_ij with q'_i · k'_j / sqrt(D) in place of q_i · k_j / sqrt(D)
-///   λ = exp(λ_q1 · λ_k1) − exp(λ_q2 · λ_k2) + λ_init,  λ_init = 0.8 − 0.6 exp(−0.3 l)     l: the layer, from 0
+///   λ = exp(λ_q1 · λ_k1) − exp(λ_q2 · λ_k2) + λ_init,  λ_init = 0.8 − 0.6 exp(−0.3 l)     l: the layer, from 0;
+///                                                                     both exponents are at most 40
 ///   o_i^h = (1 − λ_init) RMSNorm(Σ_j a_ij v_j)  with one gain vector for all heads
 ///
 /// In the paper a layer has half as many heads as plain attention, each with values twice as wide. Here the number of
@@ -50,8 +51,10 @@ class DifferentialAttention : public LocalnessMethod {
   void add_terms(const AttentionContext& in, Plan& plan) override {
     const Variable queries = in.project(query_, in.query_states);
     const Variable keys = in.all_keys(&key_, [&] { return in.project(key_, in.key_states); });
-    const Variable lambda =
-        exp(sum(lambda_q1_ * lambda_k1_, {0}, true)) - exp(sum(lambda_q2_ * lambda_k2_, {0}, true)) + lambda_init_;
+    // λ may grow without bound, but from e^40 on the norm of each head hides it, and e^89 would be infinite in f32
+    const Variable most = Tensor::full({1}, greatest_exponent, lambda_q1_.dtype(), lambda_q1_.device());
+    auto factor = [&](const Variable& q, const Variable& k) { return exp(minimum(sum(q * k, {0}, true), most)); };
+    const Variable lambda = factor(lambda_q1_, lambda_k1_) - factor(lambda_q2_, lambda_k2_) + lambda_init_;
     plan.second_maps.push_back(
         {{.queries = split_heads(queries, head_dim_), .keys = split_heads(keys, head_dim_), .scale = in.scale()},
          {Per::head, -lambda},
@@ -70,6 +73,8 @@ class DifferentialAttention : public LocalnessMethod {
   }
 
  private:
+  static constexpr double greatest_exponent = 40;
+
   std::int64_t head_dim_;
   double lambda_init_;
   Linear query_, key_;                                      // W'^Q [d, h D], W'^K [d, h D]
