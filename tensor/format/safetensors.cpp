@@ -13,6 +13,7 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/error.h"
 #include "tensor/format/byte_source.h"
+#include "tensor/format/file_kind.h"
 #include "tensor/support/atomic_file.h"
 #include "tensor/support/in_quotes.h"
 #include "tensor/support/suggestion.h"
@@ -71,15 +72,18 @@ struct Header {
 };
 
 /// Parses the JSON header token by token. Throws Error at the first token that the format does not allow, before
-/// storing it, so that deeply nested or long JSON of another kind takes no memory.
+/// storing it, so that deeply nested or long JSON of another kind takes no memory. Fields of a tensor's entry that the
+/// format does not know are skipped, whatever their values are.
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderReader(std::string source, Header& header) : source_(std::move(source)), header_(header) {}
 
-  bool null() override { refuse("null"); }
-  bool boolean(bool value) override { refuse(value ? "true" : "false"); }
-  bool number_integer(number_integer_t value) override { refuse(std::to_string(value)); }
-  bool number_float(number_float_t, const string_t& text) override { refuse(text); }
+  bool null() override;
+  bool boolean(bool value) override { return is_skipped() || (refuse(value ? "true" : "false"), false); }
+  bool number_integer(number_integer_t value) override {
+    return is_skipped() || (refuse(std::to_string(value)), false);
+  }
+  bool number_float(number_float_t, const string_t& text) override { return is_skipped() || (refuse(text), false); }
   bool binary(binary_t&) override { refuse("binary data"); }
   bool number_unsigned(number_unsigned_t value) override;
   bool string(string_t& text) override;
@@ -89,6 +93,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& text) override;
 
   bool end_array() override {
+    if (leaves_skipped()) return true;
     require(place_ != Place::offsets || entry().offset_count == 2, "{}: data_offsets has {} numbers, expected 2",
             tensor(), entry().offset_count);
     place_ = Place::tensor;
@@ -105,6 +110,10 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   Entry& entry() { return header_.entries.back(); }
   std::string tensor() const { return fmt::format("{}: tensor {}", source_, in_quotes(header_.entries.back().name)); }
   [[noreturn]] void refuse(const std::string& found) const;
+  /// Whether the value that has just been read belongs to an unknown field.
+  bool is_skipped() const { return skipped_depth_ > 0 || (place_ == Place::tensor && is_unknown_); }
+  bool enters_skipped() { return is_skipped() && ++skipped_depth_ > 0; }
+  bool leaves_skipped() { return skipped_depth_ > 0 && skipped_depth_-- > 0; }
   void set_type(const std::string& text);
 
   std::string source_;
@@ -112,7 +121,16 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   Place place_ = Place::document;
   std::string key_;  ///< the last key read, of any object
   bool has_metadata_ = false;
+  bool is_unknown_ = false;        ///< key_ is a field of a tensor that the format does not know
+  std::size_t skipped_depth_ = 0;  ///< objects and lists that are open inside such a field
 };
+
+bool HeaderReader::null() {
+  if (is_skipped()) return true;
+  if (place_ != Place::header || key_ != metadata_key) refuse("null");
+  require(!has_metadata_, "{}: the header has {} twice", source_, metadata_key);
+  return has_metadata_ = true;
+}
 
 /// Throws Error for a JSON value `found` that the format does not allow at the current place.
 void HeaderReader::refuse(const std::string& found) const {
@@ -137,6 +155,7 @@ void HeaderReader::refuse(const std::string& found) const {
 }
 
 bool HeaderReader::number_unsigned(number_unsigned_t value) {
+  if (is_skipped()) return true;
   if (place_ == Place::shape && value <= std::numeric_limits<std::int64_t>::max()) {
     require(entry().shape.rank() < Shape::max_rank, "{}: has more than {} dimensions, which is the most a tensor has",
             tensor(), int{Shape::max_rank});
@@ -151,6 +170,7 @@ bool HeaderReader::number_unsigned(number_unsigned_t value) {
 }
 
 bool HeaderReader::string(string_t& text) {
+  if (is_skipped()) return true;
   if (place_ == Place::metadata) {
     bool is_new = header_.metadata.emplace(key_, std::move(text)).second;
     require(is_new, "{}: {} has {} twice", source_, metadata_key, in_quotes(key_));
@@ -171,6 +191,7 @@ void HeaderReader::set_type(const std::string& text) {
 }
 
 bool HeaderReader::start_object(std::size_t) {
+  if (enters_skipped()) return true;
   if (place_ == Place::document) {
     place_ = Place::header;
   } else if (place_ != Place::header) {
@@ -187,6 +208,7 @@ bool HeaderReader::start_object(std::size_t) {
 }
 
 bool HeaderReader::end_object() {
+  if (leaves_skipped()) return true;
   if (place_ == Place::tensor) {
     require(entry().has_dtype && entry().has_shape && entry().has_offsets, "{}: has no {}", tensor(),
             !entry().has_dtype   ? "dtype"
@@ -198,19 +220,22 @@ bool HeaderReader::end_object() {
 }
 
 bool HeaderReader::start_array(std::size_t) {
+  if (enters_skipped()) return true;
   if (place_ != Place::tensor || key_ == "dtype") refuse("a list");
   place_ = key_ == "shape" ? Place::shape : Place::offsets;
   return true;
 }
 
 bool HeaderReader::key(string_t& text) {
+  if (skipped_depth_ > 0) return true;
   key_ = std::move(text);
   if (place_ == Place::tensor) {
     bool* seen = key_ == "dtype"          ? &entry().has_dtype
                  : key_ == "shape"        ? &entry().has_shape
                  : key_ == "data_offsets" ? &entry().has_offsets
                                           : nullptr;
-    require(seen, "{}: has a field {}, expected dtype, shape and data_offsets", tensor(), in_quotes(key_));
+    is_unknown_ = seen == nullptr;
+    if (is_unknown_) return true;
     require(!*seen, "{}: has {} twice", tensor(), key_);
     *seen = true;
   } else {
@@ -257,21 +282,34 @@ void require_exact_cover(const std::string& source, const std::vector<Entry>& en
           data_bytes - end);
 }
 
+/// Throws Error, with what the file is, if its first bytes are those of another format.
+[[noreturn]] void refuse_other_format(const ByteSource& source, const std::string& message) {
+  std::string first(std::min(source.size(), recognised_bytes), '\0');
+  source.read(0, first.data(), first.size());
+  const std::string known = wrong_format(source.name(), first, "a safetensors file");
+  fail("{}", known.empty() ? message : known);
+}
+
 std::string read_header_text(const ByteSource& source) {
   require(source.size() >= length_bytes, "{}: has {} bytes, a safetensors file has at least {}", source.name(),
           source.size(), length_bytes);
   std::uint64_t length = 0;
   source.read(0, &length, length_bytes);
-  require(length <= header_limit,
-          "{}: the header would have {} bytes, the format's limit is {}: not a safetensors file", source.name(), length,
-          header_limit);
-  require(length <= source.size() - length_bytes,
-          "{}: the header has {} bytes, the file {} after its length: it was cut short, or is no safetensors file",
-          source.name(), length, source.size() - length_bytes);
+  if (length > header_limit)
+    refuse_other_format(source, fmt::format("{}: not a safetensors file: it does not begin with the length of a header",
+                                            source.name()));
+  if (length > source.size() - length_bytes)
+    refuse_other_format(
+        source, fmt::format("{}: the header has {} bytes, the file {} after its length: it was cut short, or is no "
+                            "safetensors file",
+                            source.name(), length, source.size() - length_bytes));
   std::string text(length, '\0');
   source.read(length_bytes, text.data(), length);
-  require(text.starts_with('{'), "{}: the header begins with {}, expected {{: not a safetensors file", source.name(),
-          in_quotes(text.substr(0, 8)));
+  if (!text.starts_with('{'))
+    refuse_other_format(source, fmt::format("{}: the header begins with {}, expected {{: not a safetensors file",
+                                            source.name(), in_quotes(text.substr(0, 8))));
+  const std::size_t nul = text.find('\0');
+  require(nul == text.npos, "{}: byte {} of the header is NUL; only spaces may follow its JSON", source.name(), nul);
   return text;
 }
 

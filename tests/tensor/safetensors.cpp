@@ -211,8 +211,8 @@ BOOST_AUTO_TEST_CASE(a_header_length_that_cannot_be_is_refused) {
   };
   BOOST_TEST(contains(with_length(3), "the header has 3 bytes, the file 2 after its length"));
   BOOST_TEST(contains(with_length(100'000'000), "the header has 100000000 bytes, the file 2"));
-  BOOST_TEST(contains(with_length(100'000'001), "the format's limit is 100000000"));
-  BOOST_TEST(contains(with_length(~std::uint64_t{0}), "the format's limit is 100000000"));
+  BOOST_TEST(contains(with_length(100'000'001), "not a safetensors file: it does not begin with the length of a"));
+  BOOST_TEST(contains(with_length(~std::uint64_t{0}), "not a safetensors file: it does not begin with the length of"));
   BOOST_TEST(contains(with_length(0), "the header begins with ''"));
 }
 
@@ -231,7 +231,9 @@ BOOST_AUTO_TEST_CASE(what_is_not_a_header_is_refused) {
       {refusal("{\"a\":{\"dtype\":{}}}", 0), "tensor 'a': dtype is an object, expected a string"},
       {refusal("{\"a\":{\"dtype\":[]}}", 0), "tensor 'a': dtype is a list, expected a string"},
       {refusal("{\"a\":{\"shape\":\"x\"}}", 0), "tensor 'a': shape is 'x', expected a list of numbers"},
-      {refusal("{\"a\":{\"strides\":[]}}", 0), "tensor 'a': has a field 'strides', expected dtype, shape and"},
+      {refusal("{\"a\":{\"strides\":[]}}", 0), "tensor 'a': has no dtype"},
+      {refusal(one("F32", "[1]", "[0,4]") + std::string(7, '\0'), 4), "byte 54 of the header is NUL; only spaces may"},
+      {metadata("null,\"__metadata__\":null"), "the header has __metadata__ twice"},
       {refusal("{\"a\":{\"shape\":[],\"shape\":[]}}", 0), "tensor 'a': has shape twice"},
       {refusal("{\"a\\u0000b\":{}}", 0), R"(the name 'a\x00b' has a NUL in it)"},
       {metadata("[]"), "__metadata__ is a list, expected an object of strings"},
@@ -241,6 +243,46 @@ BOOST_AUTO_TEST_CASE(what_is_not_a_header_is_refused) {
       {metadata("{},\"__metadata__\":{}"), "the header has __metadata__ twice"},
   };
   for (auto& [message, part] : cases) BOOST_TEST(contains(message, "f: " + part), message << " | " << part);
+}
+
+// as the safetensors package reads them
+BOOST_AUTO_TEST_CASE(fields_that_the_format_does_not_know_are_skipped_and_metadata_may_be_null) {
+  for (const std::string value : {"1", "-1", "1.5", "null", "true", "\"F32\"", "[]", "{}",
+                                  R"([{"dtype":"x"},[null],{"\u0000":{"shape":[1,2]}}])"})
+    for (const std::string entry : {R"({"a":{"x":VALUE,"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+                                    R"({"a":{"dtype":"U8","x":VALUE,"shape":[2],"y":VALUE,"data_offsets":[0,2]}})",
+                                    R"({"__metadata__":null,"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})"}) {
+      std::string header = entry;
+      for (std::size_t at; (at = header.find("VALUE")) != header.npos;) header.replace(at, 5, value);
+      const std::string file = file_of(header + "   ", 2);
+      BOOST_TEST(parse_safetensors(bytes_of(file), "f").at("a").describe() == "u8 [2]", header);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_another_format_is_called_what_it_is) {
+  const std::string zip = "PK\3\4" + std::string(22, '\1');
+  auto zipped = [&](const std::string& name) {
+    return zip + static_cast<char>(name.size()) + std::string(3, '\0') + name + "...";
+  };
+  std::pair<std::string, std::string> cases[] = {
+      {"\x93NUMPY\1" + std::string(80, '\0'), "a NumPy array (.npy)"},
+      {zipped("query.npy"), "a NumPy archive (.npz)"},
+      {zipped("archive/data.pkl"), "a PyTorch file (.pt, .bin)"},
+      {zipped("model/data.pkl"), "a PyTorch file (.pt, .bin)"},
+      {zipped("README"), "a zip archive"},
+      {"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", "a PyTorch file (.pt, .bin)"},
+      {"GGUF" + std::string("\3\0\0\0\0\0\0\0", 8), "a GGUF model"},
+      {"\x89HDF\r\n\x1a\n....", "an HDF5 file"},
+      {"{\n  \"architectures\": [\"BertModel\"]\n}\n", "JSON text, such as a config.json"},
+      {"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"},
+      {"<!DOCTYPE html><html>", "an HTML page"},
+      {"\x1f\x8b\x08.........", "compressed with gzip"},
+  };
+  for (const auto& [file, name] : cases) {
+    const std::string message = refusal(file);
+    BOOST_TEST(message.starts_with("f: is " + name), message);
+    BOOST_TEST(contains(message, ", expected a safetensors file; "), message);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(sizes_and_offsets_that_do_not_fit_are_refused) {
