@@ -91,7 +91,11 @@ BOOST_AUTO_TEST_CASE(damaged_gzip_is_refused) {
   second[good.size() / 2] = static_cast<char>(second[good.size() / 2] ^ 0x55);
   const std::string later = refusal(write(folder / "second.gz", good + second));
   BOOST_TEST(contains(later, "second.gz:"), later);
-  BOOST_TEST(lines_of(write(folder / "after.gz", good + "text")).size() == 2u);  // ignored, as gzip does
+  for (const std::string behind : {std::string("text"), "\x1e" + good.substr(1), std::string(3, '\0') + "text",
+                                   std::string(5, '\0') + good, std::string("\x1f")}) {
+    const std::string message = refusal(write(folder / "behind.gz", good + behind));
+    BOOST_TEST(contains(message, "behind.gz:3: the gzip stream is "), message);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_with_its_line) {
@@ -100,7 +104,13 @@ BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_with_its_line) {
   BOOST_TEST(contains(bad, "latin1.txt:2: byte 3 is 0xef: not valid UTF-8"), bad);
   const std::string nul = refusal(write(folder / "nul.txt", std::string("a\nb\nc\0d\n", 8)));
   BOOST_TEST(contains(nul, "nul.txt:3: byte 2 is NUL"), nul);
-  BOOST_TEST(contains(refusal(write(folder / "utf16", std::string("\xff\xfeh\0", 4))), "utf16:1: byte 1 is 0xff"));
+  BOOST_TEST(contains(refusal(write(folder / "utf16", std::string("\xff\xfeh\0", 4))), "utf16: is text in UTF-16, "));
+  BOOST_TEST(contains(refusal(write(folder / "a.txt", "PAR1\x15\x04\xff\xff\n")), "a.txt: is a Parquet table, expected"));
+  BOOST_TEST(contains(refusal(write(folder / "xz", std::string("\xfd"
+                                                               "7zXZ\0\0",
+                                                               7))),
+                      "xz: is compressed with xz, expected UTF-8 text; unxz FILE"));
+  BOOST_TEST(lines_of(write(folder / "b.txt", "PAR1 is a word\n")).size() == 1u);
   BOOST_TEST(contains(refusal(folder / "nothing"), "nothing: cannot be opened: No such file"));
   BOOST_TEST(contains(refusal(folder.path), "a directory, expected a text file"));
 }
@@ -128,14 +138,30 @@ BOOST_AUTO_TEST_CASE(standard_input_gives_a_line_as_soon_as_it_is_typed) {
   BOOST_TEST(status == 0);
 }
 
-BOOST_AUTO_TEST_CASE(compressed_standard_input_is_refused_with_what_to_do) {
+BOOST_AUTO_TEST_CASE(standard_input_may_be_compressed) {
   Folder folder;
   write(folder / "a.gz", compressed("text\n"));
   const int status = status_in_child([&] {
     if (!std::freopen((folder / "a.gz").c_str(), "r", stdin)) return 9;
-    return contains(refusal("-"), "standard input: is compressed with gzip; zcat FILE | ...") ? 0 : 1;
+    return lines_of("-") == Lines{"text"} ? 0 : 1;
   });
   BOOST_TEST(status == 0);
+}
+
+BOOST_AUTO_TEST_CASE(lines_that_end_in_carriage_returns_alone_are_refused) {
+  Folder folder;
+  for (const std::string text : {"one\rtwo\r", "one\rtwo", "one\rtwo\rthree\n"})
+    BOOST_TEST(contains(refusal(write(folder / "old.txt", text)), "old.txt: its lines end in carriage returns alone"));
+  BOOST_TEST(lines_of(write(folder / "stray", "one\rtwo\nthree\n")) == (Lines{"one\rtwo", "three"}));
+  BOOST_TEST(lines_of(write(folder / "one", "one\r")) == Lines{"one"});
+}
+
+// of files with a mark each that were joined, the first with and without a line feed at its end
+BOOST_AUTO_TEST_CASE(byte_order_marks_inside_a_file_are_left_out) {
+  Folder folder;
+  const std::string mark = "\xef\xbb\xbf";
+  BOOST_TEST(lines_of(write(folder / "a", mark + "one\n" + mark + "two\nthree" + mark + "\n" + mark)) ==
+             (Lines{"one", "two", "three", ""}));
 }
 
 BOOST_AUTO_TEST_CASE(words_lie_between_any_white_space) {

@@ -11,10 +11,11 @@
 
 namespace fovea {
 
-/// Reads the lines of a text file. gzip files are recognised by their content. A byte order mark, and a carriage return
+/// Reads the lines of a text file. gzip files are recognised by their content. Byte order marks, and a carriage return
 /// before the line feed, are dropped; a last line without a line feed counts. Refused with `file:line: ...` are invalid
-/// UTF-8, NUL bytes, a truncated or damaged gzip stream, a .gz file that is not compressed, and a line of more than
-/// 64 MiB. Bytes behind the last gzip stream are ignored, as gzip does it.
+/// UTF-8, NUL bytes, a truncated or damaged gzip stream, bytes other than zeros behind it, a .gz file that is not
+/// compressed, a line of more than 64 MiB, a file whose lines end in carriage returns alone, and files of other formats.
+/// The first carriage return inside a line, and the first byte order mark inside the file, are warned of.
 class LineReader {
  public:
   /// "-" is standard input, which is read no further than necessary, so that a person can type lines.
@@ -51,10 +52,14 @@ class LineReader {
 
  private:
   class Source;
+  void require_text(std::string_view first) const;
+  void mend(std::string& line);
+
   std::unique_ptr<Source> source_;
   std::string name_, pending_;
   std::size_t used_ = 0;  ///< bytes of pending_ that were returned as lines
   std::int64_t number_ = 0;
+  bool has_warned_of_mark_ = false, has_warned_of_return_ = false;
 };
 
 /// A text file in memory: line i of `lines` is number i + 1.
