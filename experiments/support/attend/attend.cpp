@@ -6,6 +6,7 @@
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/attend/attention_catalogue.h"
+#include "tensor/format/npy.h"
 
 namespace fovea {
 
@@ -32,11 +33,30 @@ const char* place_name(Place place) {
   return place == Place::encoder ? "encoder" : place == Place::decoder ? "decoder" : "cross";
 }
 
+/// Reads all files of --in: .safetensors files, and .npy files of one tensor each, which is called like its file.
+Safetensors read_inputs(const std::vector<std::string>& files) {
+  Safetensors all;
+  for (const std::filesystem::path file : files) {
+    Safetensors one{.source = file.string(), .tensors = {}, .metadata = {}};
+    if (file.extension() == ".npy")
+      one.tensors.emplace_back(file.stem().string(), read_npy(file).contiguous());
+    else
+      one = read_safetensors(file);
+    all.source += (all.source.empty() ? "" : ", ") + one.source;
+    for (auto& [name, tensor] : one.tensors) {
+      require(!all.find(name), "--in: '{}' is in {} and in a file before it", name, one.source);
+      all.tensors.emplace_back(name, std::move(tensor));
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 void attend_program(Cli& cli) {
   AttentionCase options;
-  std::filesystem::path in, out;
+  std::vector<std::string> in;
+  std::filesystem::path out;
   std::string described;
   bool list = false;
   int threads = 0;
@@ -48,7 +68,9 @@ void attend_program(Cli& cli) {
       "left_pointer, right_pointer; grid; step_input, previous_focus; cotangent; and parameters by name. --describe "
       "lists those that a method reads.");
   cli.add(options);
-  cli.option("--in", in, "a .safetensors file of inputs and parameters; query and parameters not in it are random");
+  cli.option("--in", in,
+             "a .safetensors file of inputs and parameters, or a .npy file of one, which is called like the file "
+             "(query.npy); may be given several times; query and parameters that are not given are random");
   cli.option("--out", out, "the .safetensors file to write; without it, a summary is printed").unsaved();
   cli.option("--threads", threads, "number of threads; 0: one per core").range(0, 1024).unsaved();
   cli.option("--list", list, "print a table of all methods, and exit").unsaved();
@@ -65,8 +87,7 @@ void attend_program(Cli& cli) {
     });
 
   started_device(cli, options.device);
-  Safetensors given;
-  if (!in.empty()) given = read_safetensors(in);
+  const Safetensors given = read_inputs(in);
   AttentionResult result = attend_case(options, given);
   for (const std::string& name : result.unread)
     fmt::print(stderr, "attend: {}: {} does not read '{}'\n", given.source, options.method, name);
