@@ -46,6 +46,10 @@ struct ScoreOptions {
                "score only the first sentences of each hypothesis, which is an article; 0: the whole text")
         .at_least(0)
         .unit("sentences");
+    cli.option("--links-from", text.links_from, "--metrics aer: the number of a sentence's first word in HYPOTHESES")
+        .range(0, 1);
+    cli.option("--gold-from", text.gold_from, "--metrics aer: the number of a sentence's first word in --reference")
+        .range(0, 1);
     cli.option("--stem", text.rouge.stem, "ROUGE compares Porter stems, as with -m of ROUGE-1.5.5");
     cli.option("--resamples", bootstrap.resamples, "resamples of the bootstrap; 0: no bootstrap").at_least(0);
     cli.option("--seed", bootstrap.seed, "seed of the bootstrap");

@@ -13,9 +13,9 @@ namespace fovea {
 
 namespace {
 
-std::optional<std::int64_t> index(std::string_view digits) {
+std::optional<std::int64_t> index(std::string_view digits, std::int64_t first) {
   const auto value = number<std::int64_t>(digits);
-  return value && *value >= 0 ? value : std::nullopt;
+  return value && *value >= first ? std::optional(*value - first) : std::nullopt;
 }
 
 std::int64_t size_of(const std::set<Link>& links) { return std::int64_t(links.size()); }
@@ -26,17 +26,21 @@ std::int64_t shared(const std::set<Link>& a, const std::set<Link>& b) {
 
 }  // namespace
 
-GoldAlignment parse_alignment(std::string_view line) {
+GoldAlignment parse_alignment(std::string_view line, std::int64_t first) {
   GoldAlignment gold;
   for (std::string_view word : split_words(line)) {
     const std::size_t sign = word.find_first_of("-?");
     require(sign != std::string_view::npos, "'{}': expected a link like 0-2 or 0?2", word);
-    const auto source = index(word.substr(0, sign)), target = index(word.substr(sign + 1));
-    require(source && target, "'{}': expected a link like 0-2 or 0?2, of words counted from 0", word);
+    const auto source = index(word.substr(0, sign), first), target = index(word.substr(sign + 1), first);
+    require(source && target, "'{}': expected a link like 0-2 or 0?2, of words counted from {}", word, first);
     gold.possible.insert({*source, *target});
     if (word[sign] == '-') gold.sure.insert({*source, *target});
   }
   return gold;
+}
+
+bool has_first_word(const GoldAlignment& alignment) {
+  return std::ranges::any_of(alignment.possible, [](const Link& link) { return link.source == 0 || link.target == 0; });
 }
 
 std::string alignment_text(const std::set<Link>& links) {

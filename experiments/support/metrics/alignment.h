@@ -25,7 +25,11 @@ struct GoldAlignment {
 
 /// Reads a line of Pharaoh's format: `0-0 1-2 2?1`, source before target, `?` where a link is only possible. Throws
 /// Error, without file and line, on anything else.
-GoldAlignment parse_alignment(std::string_view line);
+/// The file's first word of a sentence has the number `first`.
+GoldAlignment parse_alignment(std::string_view line, std::int64_t first = 0);
+
+/// Whether a link is of the first word of either sentence.
+bool has_first_word(const GoldAlignment& alignment);
 
 /// Links in that format, by source: "0-0 1-2".
 std::string alignment_text(const std::set<Link>& links);

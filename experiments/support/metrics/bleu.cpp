@@ -128,6 +128,7 @@ double brevity_penalty(const BleuStatistics& sums) {
 }
 
 double bleu(const BleuStatistics& sums, int order, BleuSmoothing smoothing) {
+  if (smoothing == BleuSmoothing::add_one && sums.reference_length == 0) return 0;
   double logarithms = 0;
   for (double p : precisions(sums, order, smoothing)) logarithms += std::log(p);  // log 0 makes the product 0
   return 100 * brevity_penalty(sums) * std::exp(logarithms / order);

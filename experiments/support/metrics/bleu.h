@@ -39,11 +39,12 @@ BleuStatistics sum(std::span<const BleuStatistics> sentences);
 enum class BleuSmoothing {
   none,         ///< multi-bleu: 0 if any c_n is
   exponential,  ///< mteval-v13a, sacreBLEU's exp: the k-th order without a match has p_n = 1 / (2^k t_n)
-  add_one,      ///< Lin & Och 2004: (c_n + 1) / (t_n + 1) for every n; for single sentences
+  add_one,      ///< (c_n + 1) / (t_n + 1) for every n, by which Shu & Nakayama 2017 choose models; Lin & Och 2004 do
+                ///< so for n > 1 only. For single sentences
 };
 
 /// Returns BLEU, 0 to 100. It is 0 if no n-gram matches, except with add_one, and if the sentences are too short for an
-/// n-gram of the highest order.
+/// n-gram of the highest order. With add_one it is 0 if the reference is empty.
 double bleu(const BleuStatistics& statistics, int order = 4, BleuSmoothing smoothing = BleuSmoothing::none);
 
 /// Returns p_n, 0 to 100, which mteval calls the individual n-gram score.

@@ -1,5 +1,7 @@
 #include "experiments/support/metrics/text_metrics.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <functional>
 
@@ -12,6 +14,7 @@
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -118,7 +121,23 @@ Scores ribes_scores(const Files& files, const TextMetricOptions& options) {
   return {{.name = "RIBES", .metric = mean_metric(scores), .decimals = 4}};
 }
 
+/// ROUGE reads a-z and 0-9 alone. Warns of texts most of whose letters it does not see.
+void warn_of_other_scripts(const TextFile& file) {
+  std::int64_t seen = 0, unseen = 0;
+  for (const std::string& line : file.lines)
+    for (std::size_t at = 0; at < line.size();) {
+      const char32_t letter = next_character(line, at);
+      seen += letter < 0x80 && std::isalnum(static_cast<int>(letter));
+      unseen += letter >= 0x80 && !is_space(letter);
+    }
+  if (unseen > seen)
+    warn(fmt::format("{}: ROUGE sees no letters but a-z, and most here are others, so its scores mean nothing; chrf "
+                     "reads all scripts",
+                     file.name));
+}
+
 Scores rouge_scores(const Files& files, const TextMetricOptions& options) {
+  for (const TextFile& reference : files.references) warn_of_other_scripts(reference);
   std::vector<Rouge> documents;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto references = references_of(files, i, Tokenization::none, false);
@@ -198,20 +217,30 @@ Scores perplexity_scores(const Files& files, const TextMetricOptions&) {
           {.name = "perplexity per word", .metric = perplexity_metric(sentences, &Likelihood::words)}};
 }
 
-GoldAlignment alignment_of(const TextFile& file, std::size_t i) {
+GoldAlignment alignment_of(const TextFile& file, std::size_t i, std::int64_t first) {
   try {
-    return parse_alignment(file.lines[i]);
+    return parse_alignment(file.lines[i], first);
   } catch (const Error& error) {
     file.fail_at(i, "{}", error.what());
   }
 }
 
-Scores alignment_scores(const Files& files, const TextMetricOptions&) {
-  const TextFile& gold = only_reference(files, "aer");
+Scores alignment_scores(const Files& files, const TextMetricOptions& options) {
+  const TextFile& gold_file = only_reference(files, "aer");
   std::vector<AlignmentStatistics> sentences;
+  bool in_links = false, in_gold = false;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    sentences.push_back(alignment_statistics(alignment_of(files.hypotheses, i).possible, alignment_of(gold, i)));
+    const GoldAlignment links = alignment_of(files.hypotheses, i, options.links_from);
+    const GoldAlignment gold = alignment_of(gold_file, i, options.gold_from);
+    in_links = in_links || has_first_word(links);
+    in_gold = in_gold || has_first_word(gold);
+    sentences.push_back(alignment_statistics(links.possible, gold));
   }
+  if (in_links != in_gold)
+    warn(fmt::format("{}: no link is of a word {}, as links of {} are; if its words are counted from 1: {} 1",
+                     in_links ? gold_file.name : files.hypotheses.name,
+                     in_links ? options.gold_from : options.links_from,
+                     in_links ? files.hypotheses.name : gold_file.name, in_links ? "--gold-from" : "--links-from"));
   return {{.name = "AER", .metric = alignment_error_metric(sentences), .decimals = 4}};
 }
 
@@ -225,7 +254,8 @@ constexpr Entry entries[] = {
     {"sacrebleu", "BLEU with sacreBLEU's tokenisations and smoothing, with its signature", sacrebleu_scores},
     {"mteval", "BLEU of NIST's mteval-v13a, in lower case and cased", mteval_scores},
     {"ngrams", "mteval's scores by n-grams: of n words alone, and BLEU-n up to n words, for n = 1 to 9", ngram_scores},
-    {"sentence-bleu", "BLEU of each sentence, smoothed by 1 (Lin & Och), averaged", sentence_bleu_scores},
+    {"sentence-bleu", "BLEU of each sentence, averaged; 1 is added to all counts (Lin & Och: for n > 1 only), so that texts "
+     "with nothing in common have some score", sentence_bleu_scores},
     {"chrf", "chrF2: F-score of n-grams of 1 to 6 characters, recall counts more; sacreBLEU's value and signature",
      chrf_scores<false>},
     {"chrf++", "chrF2++: the same with n-grams of 1 and 2 words", chrf_scores<true>},
@@ -254,6 +284,8 @@ std::vector<TextScore> text_scores(const std::string& metric, const TextFile& hy
   for (const TextFile& reference : references) {
     require(reference.lines.size() == hypotheses.lines.size(), "{}: {}, {} has {}", reference.name,
             counted(reference.lines.size(), "line"), hypotheses.name, hypotheses.lines.size());
+    if (std::ranges::all_of(reference.lines, is_blank))
+      warn(fmt::format("{}: every line is blank, so there is nothing to compare with", reference.name));
   }
   std::vector<std::string> names;
   for (const Entry& entry : entries) {

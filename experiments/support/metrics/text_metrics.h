@@ -17,6 +17,7 @@ struct TextMetricOptions {
   /// If not set, each metric treats case as its original program: RIBES, ROUGE and mteval compare lower-cased text.
   std::optional<bool> lower_case = {};
   RougeOptions rouge = {};
+  std::int64_t links_from = 0, gold_from = 0;  ///< the number of the first word in links of hypotheses, of references
 };
 
 /// A score of a set of sentences, which can be resampled.
