@@ -64,6 +64,8 @@ BOOST_AUTO_TEST_CASE(commas_quotes_and_line_breaks_stand_in_quoted_columns) {
   BOOST_TEST(fault("t.csv", "a,b\nc,\"two\nlines\"x\n", {"1"}) ==
              "2: column 2: 'x' behind the closing quote; quotes in a field are doubled");
   BOOST_TEST(fault("t.csv", "a,b\n\"c,d\ne,f\n", {"1"}) == "2: column 1: the opening quote has no closing one");
+  for (const std::string row : {"c,d\"\n", "c \"d,e\n", "c,d\""})
+    BOOST_TEST(contains(fault("t.csv", "a,b\n" + row, {"1"}), ": a quote without a partner"), row);
   BOOST_TEST(fault("t.csv", "a,b\n\"c\nd\",e\nf\n", {"1"}) == "4: 1 column, expected 2 as in the first line");
 }
 
@@ -83,7 +85,38 @@ BOOST_AUTO_TEST_CASE(keys_of_json_objects_are_fields) {
              "1: a JSON array, expected an object on each line; jq -c '.[]' FILE writes an array's objects so");
   BOOST_TEST(fault("t.jsonl", "{\"a\": \"x\"}\n{\"a\": \n", {"a"}).starts_with("2: not JSON: byte "));
   BOOST_TEST(fault("t.jsonl", "{\"a\": \"x\\u0000\"}\n", {"a"}) == "1: byte 2 is NUL: not a text file");
+  std::string wide = "{\"k\":1";
+  for (int k = 0; k < 200'000; ++k) wide += ",\"" + std::to_string(k) + "\":1";
+  BOOST_TEST(fault("t.jsonl", wide + "}\n", {"a"}) == "1: more than 10000 keys in a record");
+  BOOST_TEST(fault("t.jsonl", "{\"a\": 1e999}\n", {"a"}).starts_with("1: a number is too large"));
+  BOOST_TEST(fault("t.jsonl", "{\"b\": {\"c\": [" + std::string(400, '9') + "]}}\n", {"a"})
+                 .starts_with("1: a number is too large"));
   BOOST_TEST(fault("t.jsonl", "{\"a\":" + std::string(100'000, '['), {"a"}).starts_with("1: not JSON: byte 100006"));
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_labels_if_they_can_be_told_apart) {
+  Folder folder;
+  auto label = [&](const std::string& number) {
+    std::ofstream(folder / "t.jsonl") << "{\"a\": " << number << "}\n";
+    RecordReader reader(folder / "t.jsonl", RecordFormat::jsonl, {.names = {"a"}});
+    reader.take_numbers(0);
+    Row row;
+    reader.next(row);
+    return row.at(0);
+  };
+  BOOST_TEST(label("3") == "3");
+  BOOST_TEST(label("2.5") == "2.5");
+  BOOST_TEST(label("18446744073709551615") == "18446744073709551615");
+  for (const std::string number : {"18446744073709551616", "1e300", "-123456789012345678901234567890"})
+    BOOST_TEST(contains(message_of([&] { label(number); }), "t.jsonl:1: 'a' is a number of more than 15 digits"), number);
+}
+
+// names were once compared with one another, all pairs of them
+BOOST_AUTO_TEST_CASE(a_row_may_have_a_million_columns) {
+  std::string header, row;
+  for (int k = 0; k < 1'000'000; ++k) header += "c" + std::to_string(k) + "\t", row += "\t";
+  BOOST_TEST((rows_of("t.tsv", header + "text\n" + row + "word\n", {"text"}) == Rows{{"word"}}));
+  BOOST_TEST(fault("t.tsv", header + "c7\n", {"c1"}) == "1: columns 8 and 1000001 are both called 'c7'");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

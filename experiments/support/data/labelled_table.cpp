@@ -299,7 +299,7 @@ Table read_json_table(const fs::path& file, const SentimentOptions& options) {
     require(!keys.empty(), "{}: the file is empty", file.string());
     const auto named = named_columns(keys);
     require(named.has_value(), "{}: which keys are text and label? Say --columns TEXT,LABEL with two of {}",
-            file.string(), listed(keys, ", "));
+            file.string(), first_few(keys));
     fields = {keys[named->first], keys[named->second]};
   }
   RecordReader reader(file, RecordFormat::jsonl, {.names = fields});

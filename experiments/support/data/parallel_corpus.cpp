@@ -54,7 +54,7 @@ PairReader::PairReader(const PairFiles& files, const LineRules& rules) : rules_(
     if (has_source_) source_.emplace(files.source);
     target_.emplace(files.target);
   } else {
-    has_source_ = files.fields.names.size() == 2;
+    has_source_ = files.has_source();
     records_.emplace(files.target, files.format, files.fields);
   }
   if (!files.alignment.empty()) alignment_.emplace(files.alignment);
@@ -91,9 +91,11 @@ bool PairReader::next_record(TextPair& pair) {
     }
     const std::string place = fmt::format("{}:{}", records_->name(), records_->number());
     if (has_source_ && has_fault(texts[0], place, "the source is blank")) continue;
-    if (has_fault(texts.back(), place, has_source_ ? "the target is blank" : "the text is blank")) continue;
+    if (has_fault(texts[has_source_], place, has_source_ ? "the target is blank" : "the text is blank")) continue;
     if (has_source_) pair.source = std::move(texts[0]);
-    pair.target = std::move(texts.back());
+    pair.target = std::move(texts[has_source_]);
+    for (std::size_t k = 2; k < texts.size(); ++k)
+      if (!is_blank(texts[k])) pair.more_targets.push_back(std::move(texts[k]));
     return true;
   }
 }
@@ -139,7 +141,8 @@ void add_options(Cli& cli, ParallelCorpusOptions& options) {
              "need none for train.txt");
   cli.option("--columns", options.columns,
              "the columns of source and target in a table; by number from 1 or by name: 1,2, or keys of JSON lines "
-             "(.jsonl): dialogue,summary; of a language model's data one");
+             "(.jsonl): dialogue,summary; of a language model's data one; more than two: further references of the test "
+             "(document,summary1,summary2)");
   cli.choice("--header", options.header, {{"auto", Header::automatic}, {"yes", Header::yes}, {"no", Header::no}},
              "whether the first line of a table names the columns; auto: where --columns has names")
       .rare();
@@ -197,6 +200,9 @@ void ParallelCorpus::find_parts(const fs::path& file) {
 
 RecordFormat ParallelCorpus::format_of(const fs::path& file) const {
   const RecordFormat format = record_format(file);
+  const bool may_be_words = format == RecordFormat::lines || format == RecordFormat::tsv;
+  const bool is_named = !options_.source.empty() || !options_.target.empty();
+  if (may_be_words && options_.needs_source && !is_named && looks_like_conll(file)) return RecordFormat::conll;
   return format == RecordFormat::lines && !options_.columns.empty() ? RecordFormat::tsv : format;
 }
 
@@ -204,14 +210,18 @@ RecordFields ParallelCorpus::fields_of(const fs::path& file, RecordFormat format
   RecordFields fields{.names = {}, .header = options_.header};
   if (!options_.columns.empty()) fields.names = split_fields(options_.columns);
   for (const std::string& name : {options_.source, options_.target}) {
-    if (options_.columns.empty() && !name.empty()) fields.names.push_back(name);
+    if (!options_.columns.empty() || name.empty()) continue;
+    for (std::string& field : split_fields(name)) fields.names.push_back(std::move(field));
   }
   const std::size_t texts = options_.needs_source ? 2 : 1;
   if (fields.names.empty()) {
     const std::vector<std::string> found = first_fields(file, format);
     require(!found.empty(), "{}: the file is empty", file.string());
     const bool is_json = format == RecordFormat::jsonl;
-    if (is_json && texts == 1 && std::find(found.begin(), found.end(), "text") != found.end()) {
+    constexpr std::size_t columns_of_conllu = 10;
+    if (format == RecordFormat::conll && found.size() == columns_of_conllu && found[0].starts_with('1')) {
+      fields.names = texts == 2 ? std::vector<std::string>{"form", "upos"} : std::vector<std::string>{"form"};
+    } else if (is_json && texts == 1 && std::find(found.begin(), found.end(), "text") != found.end()) {
       fields.names = {"text"};
     } else if (!is_json && found.size() == texts) {
       for (std::size_t k = 1; k <= texts; ++k) fields.names.push_back(std::to_string(k));
@@ -221,8 +231,9 @@ RecordFields ParallelCorpus::fields_of(const fs::path& file, RecordFormat format
            is_json ? "" : " (by number from 1, or by name where the first line has names)");
     }
   }
-  require(fields.names.size() == texts, "--columns {}: {}, expected {}", listed(fields.names, ","),
-          counted(fields.names.size(), "field"), texts == 2 ? "2 (source, target)" : "1");
+  require(fields.names.size() == texts || (texts == 2 && fields.names.size() > 2), "--columns {}: {}, expected {}",
+          listed(fields.names, ","), counted(fields.names.size(), "field"),
+          texts == 2 ? "2 (source, target), or more (further references)" : "1");
   return fields;
 }
 

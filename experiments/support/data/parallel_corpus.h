@@ -30,10 +30,10 @@ struct PairFiles {
   std::filesystem::path target;
   std::filesystem::path alignment;  ///< gold links; empty: none are known
   RecordFormat format = RecordFormat::lines;
-  RecordFields fields = {};  ///< of records: source and target, or the texts alone
+  RecordFields fields = {};  ///< of records: source, target and further references, or the texts alone
 
   bool empty() const { return target.empty(); }
-  bool has_source() const { return !source.empty() || fields.names.size() == 2; }
+  bool has_source() const { return !source.empty() || fields.names.size() > 1; }
 };
 
 /// The number of pairs that were left out, for each reason.

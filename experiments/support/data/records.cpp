@@ -1,8 +1,10 @@
 #include "experiments/support/data/records.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/number.h"
@@ -47,8 +49,46 @@ RecordFormat record_format(const fs::path& file) {
   const std::string ending = lower_case((file.extension() == ".gz" ? file.stem() : file).extension().string());
   if (ending == ".tsv" || ending == ".tab") return RecordFormat::tsv;
   if (ending == ".csv") return RecordFormat::csv;
+  if (ending.starts_with(".conll")) return RecordFormat::conll;
   const bool is_json = ending == ".jsonl" || ending == ".ndjson" || ending == ".json";
   return is_json ? RecordFormat::jsonl : RecordFormat::lines;
+}
+
+namespace {
+
+/// The columns of a word in a CoNLL file. Between tabs they may have spaces.
+std::vector<std::string_view> conll_columns(std::string_view line) {
+  return line.find('\t') == std::string_view::npos ? split_words(line) : split_columns(line);
+}
+
+/// 1-2 is the range of words that are written as one, 1.1 a word that is not written.
+bool is_number_of_no_word(std::string_view text) {
+  const std::size_t sign = text.find_first_of("-.");
+  return sign != std::string_view::npos && is_whole_number(text.substr(0, sign)) &&
+         is_whole_number(text.substr(sign + 1));
+}
+
+}  // namespace
+
+bool looks_like_conll(const fs::path& file) {
+  constexpr std::int64_t looked_at = 200;
+  std::size_t width = 0;
+  bool has_blank = false, has_end = false;
+  try {
+    LineReader reader(file);
+    for (std::string line; reader.number() < looked_at && reader.next(line);) {
+      has_blank = has_blank || (width > 0 && is_blank(line));
+      if (is_blank(line) || line.starts_with('#')) continue;
+      const auto columns = conll_columns(line);
+      const bool are_words = std::ranges::all_of(columns, [](auto column) { return split_words(column).size() == 1; });
+      if (columns.size() < 2 || !are_words || (width > 0 && columns.size() != width)) return false;
+      width = columns.size();
+      has_end = has_end || has_blank;
+    }
+  } catch (const Error&) {
+    return false;
+  }
+  return has_end;
 }
 
 TableReader::TableReader(const fs::path& file, RecordFormat format) : reader_(file), format_(format) {}
@@ -60,7 +100,43 @@ bool TableReader::next_line() {
   return true;
 }
 
+bool TableReader::read_conll(std::vector<std::string>& fields) {
+  std::string fault;
+  fields.clear();
+  for (number_ = 0; next_line();) {
+    if (is_blank(line_)) {
+      if (number_ > 0) break;
+      continue;
+    }
+    const bool has_tab = line_.find('\t') != std::string::npos;
+    const auto columns = conll_columns(line_);
+    // a word may be '#', too
+    if (line_[0] == '#' && number_ == 0 && (has_tabs_ ? !has_tab : columns.size() != width_)) continue;
+    if (columns[0] == "-DOCSTART-") continue;
+    if (width_ == 0) {
+      constexpr std::size_t fewest_with_numbers = 8;
+      width_ = columns.size();
+      has_tabs_ = has_tab;
+      has_numbers_ = width_ >= fewest_with_numbers && (columns[0] == "1" || is_number_of_no_word(columns[0]));
+    }
+    if (has_numbers_ && is_number_of_no_word(columns[0])) continue;
+    if (number_ == 0) number_ = reader_.number();
+    fields.resize(width_);
+    if (columns.size() != width_ && fault.empty())
+      fault = fmt::format("{}:{}: {}, the words before have {}", name(), reader_.number(),
+                          counted(columns.size(), "column"), width_);
+    for (std::size_t c = 0; c < std::min(width_, columns.size()); ++c) {
+      std::string value;  // a word with spaces stays one
+      for (const std::string_view part : split_words(columns[c])) value += (value.empty() ? "" : "_") + std::string(part);
+      fields[c] += (fields[c].empty() ? "" : " ") + (value.empty() ? "_" : value);
+    }
+  }
+  if (!fault.empty()) throw RecordFault(fault);
+  return number_ > 0;
+}
+
 bool TableReader::next(std::vector<std::string>& fields) {
+  if (format_ == RecordFormat::conll) return read_conll(fields);
   number_ = reader_.number() + 1;
   if (!next_line()) return false;
   fields.clear();
@@ -78,6 +154,13 @@ void TableReader::read_csv(std::vector<std::string>& fields) {
   constexpr std::size_t longest_field = std::size_t{64} << 20;
   fields.emplace_back();
   bool quoted = false, closed = false;
+  std::size_t loose = 0;  // quotes inside a field that is not quoted: allowed in pairs
+  const auto end_field = [&] {
+    if (loose % 2 != 0)
+      fail_here("column {}: a quote without a partner; a field with quotes stands in quotes, with its own doubled",
+                fields.size());
+    loose = 0;
+  };
   for (;;) {
     for (std::size_t i = 0; i < line_.size(); ++i) {
       const char c = line_[i];
@@ -87,6 +170,7 @@ void TableReader::read_csv(std::vector<std::string>& fields) {
         quoted = doubled;
         closed = !doubled;
       } else if (!quoted && c == ',') {
+        end_field();
         fields.emplace_back();
         closed = false;
       } else if (!quoted && c == '"' && fields.back().empty() && !closed) {
@@ -94,10 +178,11 @@ void TableReader::read_csv(std::vector<std::string>& fields) {
       } else {
         if (closed)
           fail_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(), c);
+        loose += !quoted && c == '"';
         fields.back() += c;
       }
     }
-    if (!quoted) return;
+    if (!quoted) return end_field();
     if (fields.back().size() > longest_field || !next_line())
       fail_here("column {}: the opening quote has no closing one", fields.size());
     fields.back() += '\n';
@@ -105,9 +190,13 @@ void TableReader::read_csv(std::vector<std::string>& fields) {
 }
 
 Json parse_record(const TableReader& at, const std::string& line) {
+  constexpr std::size_t most_keys = 10'000;  // in whatever depth; the time of a look-up grows with their number
+  std::size_t count = 0;
   std::set<std::string> keys;
   const auto watch_keys = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(value.get<std::string>()).second)
+    if (event != Json::parse_event_t::key) return true;
+    if (++count > most_keys) at.fail_here("more than {} keys in a record", most_keys);
+    if (depth == 1 && !keys.insert(value.get<std::string>()).second)
       at.fail_here("the key '{}' occurs twice", value.get<std::string>());
     return true;
   };
@@ -121,6 +210,8 @@ Json parse_record(const TableReader& at, const std::string& line) {
     const std::string what = error.what();
     const std::size_t reason = what.find(": ", what.find("parse error"));
     at.fail_here("not JSON: byte {}{}", error.byte, reason == std::string::npos ? "" : what.substr(reason));
+  } catch (const Json::out_of_range&) {
+    at.fail_here("a number is too large; numbers that only name something can be written as strings");
   }
 }
 
@@ -128,8 +219,12 @@ std::string text_field(const TableReader& at, const Json& record, const std::str
   const Json* value = find_value(record, key);
   const auto keys = keys_of(record);
   if (value == nullptr)
-    at.fail_here("there is no key '{}'; the keys are {}{}", key, listed(keys, ", "), did_you_mean(key, keys));
+    at.fail_here("there is no key '{}'; the keys are {}{}", key, first_few(keys), did_you_mean(key, keys));
   if (value->is_string()) return on_one_line(value->get<std::string>());
+  constexpr double exact = 1LL << 53;  // beyond, different numbers of a file may be equal in memory
+  if (takes_numbers && value->is_number_float() && !(std::abs(value->get<double>()) <= exact))
+    at.fail_here("'{}' is a number of more than 15 digits, {}; as a string in quotes it can be a label", key,
+                 value->dump());
   if (takes_numbers && (value->is_number() || value->is_boolean())) return value->dump();
   at.fail_here("'{}' is {}, expected a string", key,
                value->is_null() ? "null" : fmt::format("a JSON {}", value->type_name()));
@@ -143,9 +238,10 @@ std::string shown(const std::vector<std::string>& fields) {
 }
 
 std::string repeated_name(const std::vector<std::string>& names) {
+  std::unordered_map<std::string_view, std::size_t> first;
   for (std::size_t j = 0; j < names.size(); ++j) {
-    const auto i = static_cast<std::size_t>(std::find(names.begin(), names.end(), names[j]) - names.begin());
-    if (i < j) return fmt::format("columns {} and {} are both called '{}'", i + 1, j + 1, names[j]);
+    const auto [found, is_new] = first.emplace(names[j], j + 1);
+    if (!is_new) return fmt::format("columns {} and {} are both called '{}'", found->second, j + 1, names[j]);
   }
   return "";
 }
@@ -161,6 +257,15 @@ std::vector<std::string> split_fields(std::string_view text) {
 
 RecordReader::RecordReader(const fs::path& file, RecordFormat format, RecordFields fields)
     : table_(file, format), format_(format), fields_(std::move(fields)), takes_numbers_(fields_.names.size()) {
+  if (format_ == RecordFormat::conll) {
+    fields_.header = Header::no;
+    constexpr std::string_view names[] = {"id",   "form", "lemma",  "upos", "xpos",
+                                          "feats", "head", "deprel", "deps", "misc"};
+    for (std::string& field : fields_.names) {
+      const auto known = std::ranges::find(names, lower_case(field));
+      if (known != std::end(names)) field = std::to_string(known - names + 1);
+    }
+  }
   if (format_ != RecordFormat::jsonl) find_columns();
 }
 

@@ -16,18 +16,26 @@ enum class RecordFormat {
   lines,  ///< no records: each line is a text
   tsv,    ///< columns between tabs; quotes have no meaning
   csv,    ///< RFC 4180: columns between commas; quoted ones may have commas, doubled quotes and line breaks in them
-  jsonl   ///< a JSON object a line
+  jsonl,  ///< a JSON object a line
+  conll   ///< a word and its tags a line, a blank line behind each sentence, which is a record
 };
 
-/// By the file's ending, before .gz: .tsv and .tab; .csv; .jsonl, .ndjson and .json; everything else is lines.
+/// By the file's ending, before .gz: .tsv and .tab; .csv; .jsonl, .ndjson and .json; .conll, .conllu, .conllx and what
+/// else begins so; everything else is lines.
 RecordFormat record_format(const std::filesystem::path& file);
+
+/// Whether the first lines of a file, whatever it is called, are words and tags in columns with blank lines between
+/// sentences.
+bool looks_like_conll(const std::filesystem::path& file);
 
 /// The error of a single record, "file:line: ...": the records after it can still be read.
 struct RecordFault : Error {
   using Error::Error;
 };
 
-/// The rows of a table, one at a time.
+/// The rows of a table, one at a time. In the CoNLL formats a row is a sentence, and a field has the values of a column
+/// for all of its words, with a space between. Left out are comments (lines that begin with '#'), the ranges of CoNLL-U
+/// (1-2: the words follow), its empty nodes (1.1), and -DOCSTART-.
 class TableReader {
  public:
   TableReader(const std::filesystem::path& file, RecordFormat format);
@@ -48,11 +56,16 @@ class TableReader {
  private:
   bool next_line();
   void read_csv(std::vector<std::string>& fields);
+  bool read_conll(std::vector<std::string>& fields);
 
   LineReader reader_;
   RecordFormat format_;
   std::string line_;
   std::int64_t number_ = 0;
+  // of CoNLL:
+  std::size_t width_ = 0;      ///< the columns of the first word
+  bool has_tabs_ = false;      ///< columns lie between tabs, not between spaces
+  bool has_numbers_ = false;   ///< the first column numbers the words of a sentence
 };
 
 /// Parses the last line of `at`, a JSON object. Throws RecordFault for invalid JSON, for other values, and for a key

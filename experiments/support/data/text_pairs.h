@@ -2,12 +2,14 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace fovea {
 
 struct TextPair {
-  std::string source, target;
-  std::string alignment;  ///< gold links "i-j i-j", word numbers of source and target from 0; empty: unknown
+  std::string source = {}, target = {};
+  std::vector<std::string> more_targets = {};  ///< of a test set: further references
+  std::string alignment = {};  ///< gold links "i-j i-j", word numbers of source and target from 0; empty: unknown
 };
 
 enum class Part { train, dev, test };

@@ -32,6 +32,23 @@ std::optional<std::string> set_of(const std::string& file, const std::string& la
   return set.substr(0, set.size() - ending.size());
 }
 
+/// The same where the language stands first or behind another sign, as in OpenNMT's `src-train.txt`, or `train_src`. The
+/// rest must have the word for a part.
+std::optional<std::string> set_beside(const std::string& file, const std::string& language) {
+  std::string set = without_endings(file);
+  for (const std::string_view sign : {"-", "_", "."}) {
+    const std::string begin = language + std::string(sign), end = std::string(sign) + language;
+    if (set.starts_with(begin))
+      set.erase(0, begin.size());
+    else if (set.ends_with(end))
+      set.erase(set.size() - end.size());
+    else
+      continue;
+    return part_named(set) ? std::optional(set) : std::nullopt;
+  }
+  return {};
+}
+
 /// The set that is asked for: `test_2016` may also be the beginning of one name, `test_2016.lc`.
 std::string asked_set(const TextSets& sets, const std::string& asked) {
   for (const std::string& name : {asked, without_endings(asked)}) {
@@ -89,7 +106,10 @@ std::optional<PartName> part_named(const std::string& name) {
 
 std::string set_name(const fs::path& file) { return without_endings(file.filename().string()); }
 
-TextSets sets_of(const fs::path& directory, const std::string& language) {
+namespace {
+
+template <class SetOf>
+TextSets named_sets(const fs::path& directory, const std::string& language, const SetOf& set_of) {
   TextSets sets;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string file = entry.path().filename().string();
@@ -101,6 +121,13 @@ TextSets sets_of(const fs::path& directory, const std::string& language) {
             other->second.filename().string(), file, *set, language.empty() ? "" : "." + language);
   }
   return sets;
+}
+
+}  // namespace
+
+TextSets sets_of(const fs::path& directory, const std::string& language) {
+  TextSets sets = named_sets(directory, language, set_of);
+  return sets.empty() && !language.empty() ? named_sets(directory, language, set_beside) : sets;
 }
 
 ChosenSets choose_sets(const TextSets& sets, const std::array<std::string, 3>& asked, const fs::path& directory) {

@@ -27,7 +27,8 @@ std::optional<PartName> part_named(const std::string& name);
 /// Files by the name of their set: the file's name without .gz, .txt and the language, if there is one.
 using TextSets = std::map<std::string, std::filesystem::path>;
 
-/// The files `SET.LANGUAGE` of the directory; with an empty language all files. Throws Error where two files are the
+/// The files `SET.LANGUAGE` of the directory, or else those called `LANGUAGE-SET`, as OpenNMT calls them; with an empty
+/// language all files. Throws Error where two files are the
 /// same set.
 TextSets sets_of(const std::filesystem::path& directory, const std::string& language);
 

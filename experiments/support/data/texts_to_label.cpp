@@ -13,7 +13,7 @@ namespace {
 /// Files whose ending says nothing may be tables, too.
 RecordFormat format_of(const std::filesystem::path& file) {
   const RecordFormat format = record_format(file);
-  return format == RecordFormat::lines ? RecordFormat::tsv : format;
+  return format == RecordFormat::lines || format == RecordFormat::conll ? RecordFormat::tsv : format;
 }
 
 bool is_blank_row(const std::vector<std::string>& row) { return row.size() == 1 && is_blank(row[0]); }

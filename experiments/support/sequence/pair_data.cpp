@@ -11,6 +11,7 @@
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/same_data.h"
 #include "tensor/error.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -51,6 +52,7 @@ void add_texts(DataHash& hash, const TextPair& pair) {
     hash.add(*text);
     hash.add(end_of_text);
   }
+  for (const std::string& text : pair.more_targets) hash.add(text);
 }
 
 /// Encodes one part of the data and appends it to `to`. Also appends its texts to `texts`, unless that is null, and
@@ -230,6 +232,7 @@ std::vector<int> tokens_of(const Tokenizer& tokenizer, const std::string& text, 
 std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs) {
   std::vector<GoldAlignment> all;
   if (std::all_of(pairs.begin(), pairs.end(), [](const TextPair& pair) { return pair.alignment.empty(); })) return all;
+  bool any_first = false;
   for (const TextPair& pair : pairs) {
     const auto sources = std::ssize(split_words(pair.source)), targets = std::ssize(split_words(pair.target));
     with_flag(fmt::format("the alignment of pair {}", all.size() + 1), [&] {
@@ -238,7 +241,9 @@ std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs) {
         require(link.source < sources && link.target < targets,
                 "'{}-{}': the texts have {} and {} words, counted from 0", link.source, link.target, sources, targets);
     });
+    any_first = any_first || has_first_word(all.back());
   }
+  if (!any_first) warn("the gold alignments have no link of a word 0: are they counted from 1? They must be from 0");
   return all;
 }
 

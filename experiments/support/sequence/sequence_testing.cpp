@@ -57,7 +57,8 @@ std::vector<TestedExample> examples_of(const PairSet& set, const std::vector<std
   for (std::size_t k = 0; k < set.texts.size(); ++k)
     examples.push_back({.input = set.texts[k].source,
                         .reference = set.texts[k].target,
-                        .hypothesis = hypotheses.empty() ? "" : hypotheses[k]});
+                        .hypothesis = hypotheses.empty() ? "" : hypotheses[k],
+                        .more_references = set.texts[k].more_targets});
   return examples;
 }
 

@@ -1,9 +1,11 @@
 #include "experiments/support/training/record.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <ctime>
 #include <fstream>
+#include <set>
 
 #include <fmt/chrono.h>
 #include <omp.h>
@@ -39,6 +41,7 @@ Json to_json(const TestedExample& example) {
   Json json;
   if (!example.input.empty()) json["input"] = example.input;
   json["reference"] = example.reference;
+  if (!example.more_references.empty()) json["more_references"] = example.more_references;
   if (!example.hypothesis.empty()) json["hypothesis"] = example.hypothesis;
   const Likelihood& likelihood = example.likelihood;
   if (likelihood.tokens > 0) {
@@ -61,6 +64,7 @@ TestedExample example_of(const Json& json) {
   return {.input = json.value("input", ""),
           .reference = json.at("reference"),
           .hypothesis = json.value("hypothesis", ""),
+          .more_references = json.value("more_references", std::vector<std::string>()),
           .likelihood = {.negative_log = number_of(json.value("negative_log_likelihood", Json(0.0))),
                          .tokens = json.value("tokens", std::int64_t{0}),
                          .words = json.value("words", std::int64_t{0}),
@@ -150,9 +154,18 @@ TestResult test_of(const std::string& set, const Json& json, const fs::path& dir
   return test;
 }
 
-void require_undamaged(const fs::path& directory, const Json& checksums) {
+constexpr const char* model_file = "best.safetensors";
+
+/// Files beside the record, which may be deleted: the model, and the texts for `score`.
+bool is_beside_record(const std::string& name) {
+  return name == model_file || (name.ends_with(".txt") && (name.starts_with("hypotheses") || name.starts_with("references")));
+}
+
+void require_undamaged(const fs::path& directory, const Json& checksums, bool with_model) {
   for (const auto& [name, sum] : checksums.items()) {
     if (name == "result.json") continue;  // is not a checksum of the file's bytes
+    if (name == model_file && !with_model) continue;
+    if (is_beside_record(name) && !fs::exists(directory / name)) continue;
     require(fs::exists(directory / name), "{}: the file is missing; result.json has its checksum",
             (directory / name).string());
     const std::string now = file_checksum(directory / name);
@@ -227,19 +240,24 @@ void save_result(const RunResult& result, RecordForm form) {
     add_checksum(name);
   }
   for (const char* name : {"log.jsonl", "pictures.json"}) add_checksum(name);
+  std::set<std::string> beside;
+  if (form == RecordForm::full)
+    for (const auto& entry : fs::directory_iterator(result.directory))
+      if (const std::string name = entry.path().filename(); is_beside_record(name)) beside.insert(name);
+  for (const std::string& name : beside) add_checksum(name);
   json["configuration"] = result.configuration;
   json["goal"] = result.goal;
   json["checksums"]["result.json"] = checksum_of(json);
   save_json(result.directory / "result.json", json);
 }
 
-std::optional<RunResult> load_result(const fs::path& directory) {
+std::optional<RunResult> load_result(const fs::path& directory, bool with_model) {
   const fs::path path = directory / "result.json";
   if (!fs::exists(path)) return {};
   const Json json = load_json(path);
   RunResult result;
   reading_json(path.string(), [&] {
-    require_undamaged(directory, json.at("checksums"));
+    require_undamaged(directory, json.at("checksums"), with_model);
     result = {.row = json.at("row"),
               .trial = json.value("trial", ""),
               .seed = json.at("seed"),
@@ -306,13 +324,19 @@ double bits(double negative_log, double count) { return negative_log / count / s
 
 std::vector<TextScore> scores_of(const std::vector<TestedExample>& examples, const std::vector<std::string>& metrics,
                                  const TextMetricOptions& options) {
-  TextFile hypotheses{"hypotheses", {}}, references{"references", {}};
+  TextFile hypotheses{"hypotheses", {}};
+  std::size_t more = 0;
   bool has_words = false;
   for (const TestedExample& example : examples) {
     hypotheses.lines.push_back(example.hypothesis);
-    references.lines.push_back(example.reference);
+    more = std::max(more, example.more_references.size());
     has_words = has_words || example.likelihood.words > 0;
   }
+  std::vector<TextFile> references(1 + more, {"references", {}});
+  for (const TestedExample& example : examples)  // where there are fewer, the first one stands for the others
+    for (std::size_t k = 0; k <= more; ++k)
+      references[k].lines.push_back(k == 0 || k > example.more_references.size() ? example.reference
+                                                                                  : example.more_references[k - 1]);
   std::vector<TextScore> scores;
   for (const std::string& metric : metrics) {
     if (metric == "perplexity") {
@@ -322,7 +346,7 @@ std::vector<TextScore> scores_of(const std::vector<TestedExample>& examples, con
     } else if (metric == "bits-per-character") {
       if (has_words) scores.push_back(likelihood_score("bits/char", examples, &Likelihood::characters, bits));
     } else {
-      for (TextScore& score : text_scores(metric, hypotheses, {&references, 1}, options))
+      for (TextScore& score : text_scores(metric, hypotheses, references, options))
         scores.push_back(std::move(score));
     }
   }

@@ -29,6 +29,7 @@ namespace fovea {
 struct TestedExample {
   std::string input = {};  ///< the text that the model read; empty for language models
   std::string reference = {}, hypothesis = {};
+  std::vector<std::string> more_references = {};  ///< texts that are as right as `reference`
   Likelihood likelihood = {};              ///< of the reference; 0 tokens: the task has no likelihoods
   int group = -1;                          ///< the group that the example belongs to; -1: none
   std::vector<double> probabilities = {};  ///< of each class; empty: the task has no classes
@@ -109,8 +110,9 @@ enum class RecordForm { full, reduced };
 void save_result(const RunResult& result, RecordForm form = RecordForm::full);
 
 /// Reads the result that save_result() wrote; empty if there is no result.json. Throws Error, with the file, for a file
-/// with a wrong checksum and for one that save_result() did not write.
-std::optional<RunResult> load_result(const std::filesystem::path& directory);
+/// with a wrong checksum and for one that save_result() did not write. The model, a large file, is looked at
+/// `with_model` only; it and the texts for `score` may also have been deleted.
+std::optional<RunResult> load_result(const std::filesystem::path& directory, bool with_model = false);
 
 /// The result without single examples.
 Json to_json(const RunResult& result);
