@@ -266,6 +266,7 @@ std::string title_of_run(const std::filesystem::path& run) {
 
 std::unique_ptr<AnalyzedRun> AnalyzedRun::open(const std::filesystem::path& run, Part part) {
   const std::string program = program_of(run);
+  load_result(run, true);  // throws if a file has changed since the run was finished
   if (program == "sentiment") return std::make_unique<ClassifierRun<SentimentOptions>>(program, run, part);
   if (program == "agreement") return std::make_unique<ClassifierRun<AgreementOptions>>(program, run, part);
   require(program != "tagging",

@@ -180,6 +180,8 @@ RunDirectory RunDirectory::part(const std::string& label) const {
 void require_trained(const fs::path& directory, const std::string& flag) {
   auto is_trained = [](const fs::path& run) { return fs::exists(run / "best.safetensors"); };
   if (is_trained(directory)) return;
+  require(!fs::is_regular_file(directory), "{}{}: is a file, expected the directory that a training left", flag,
+          directory.string());
   std::vector<std::string> runs;
   if (fs::is_directory(directory)) {
     for (const auto& entry : fs::directory_iterator(directory)) {

@@ -210,7 +210,7 @@ void ExperimentBase::open(Run& run) {
 /// The result of a run that is finished. Throws Error for a result of another configuration, and for that of a run that
 /// has made more updates than it should.
 std::optional<RunResult> ExperimentBase::finished_result(const Run& run) {
-  std::optional<RunResult> result = load_result(place_of(run));
+  std::optional<RunResult> result = load_result(place_of(run), true);
   if (!result) return {};
   require(result->training || !result->failure.empty(),
           "{}: has the results of a test, and no training that could continue", place_of(run).string());

@@ -1,5 +1,6 @@
 #include "experiments/support/training/training.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -172,6 +173,18 @@ bool has_lost_its_parameters(const Module& model) {
   return !(global_norm(values).item() < largest_norm);
 }
 
+/// Throws Error, with the name of the parameter, if one has a number that is not finite.
+void require_finite(const Module& model, const std::string& source) {
+  for (const NamedParameter& parameter : model.parameters()) {
+    const Tensor values = parameter.variable.value();
+    if (std::isfinite(global_norm({&values, 1}).item())) continue;
+    const std::vector<double> all = values.to_vector<double>();
+    const auto bad = std::ranges::find_if(all, [](double value) { return !std::isfinite(value); });
+    fail("{}: parameter '{}' {} has {} at place {} (from 0); no model can be trained or used with it", source,
+         parameter.name, values.shape(), *bad, bad - all.begin());
+  }
+}
+
 /// Every tenth update is in the log, besides those with an evaluation.
 constexpr std::int64_t log_interval = 10;
 
@@ -255,6 +268,7 @@ class Training::Implementation {
     }
     if (is_first_ && std::filesystem::exists(directory_.checkpoint())) restore();
     share_restored();
+    require_finite(model_, restored_ > 0 ? directory_.checkpoint().string() : "the initial model");
     readings_.emplace(model.device(), now_.updates);
     log_ = std::make_unique<RunLog>(directory_.log(), now_.updates);
     require(!is_first_ || log_checksum_.empty() || file_checksum(directory_.log()) == log_checksum_,
@@ -628,14 +642,18 @@ class Training::Implementation {
 };
 
 void load_parameters(Module& model, const std::filesystem::path& from, std::int64_t average) {
-  if (!std::filesystem::is_directory(from)) return load_state(model, from);
-  if (average == 0) return load_state(model, from / "best.safetensors");
+  if (average == 0 || !std::filesystem::is_directory(from)) {
+    const std::filesystem::path file = std::filesystem::is_directory(from) ? from / "best.safetensors" : from;
+    load_state(model, file);
+    return require_finite(model, file.string());
+  }
   std::vector<std::filesystem::path> models;
   for (const auto& [update, file] : kept_models(from)) models.push_back(file);
   require(std::ssize(models) >= average, "--average-kept {}: {} has {} kept models (train with --keep or --average)",
           average, from.string(), models.size());
   models.erase(models.begin(), models.end() - average);
   load_state(model, mean_of_models(models), "the mean of the kept models");
+  require_finite(model, "the mean of the kept models");
 }
 
 std::vector<DevScore> dev_scores_of(const TestResult& test) {
