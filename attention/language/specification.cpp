@@ -1,5 +1,6 @@
 #include "attention/language/specification.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 
@@ -9,8 +10,11 @@
 namespace fovea {
 
 void fail_at(const std::string& text, std::size_t column, const std::string& what, const std::string& advice) {
-  constexpr std::size_t longest = 200;
-  fail("{}: {} (column {}){}", in_quotes(text, longest), what, column, advice);
+  constexpr std::size_t longest = 80;  // of a longer text, what stands around the column
+  const std::size_t after = std::min(text.size(), std::max(longest, column + longest / 2));
+  const std::size_t before = after > longest ? after - longest : 0;
+  const std::string shown = (before > 0 ? "..." : "") + text.substr(before, after - before);
+  fail("{}: {} (column {}){}", in_quotes(shown + (after < text.size() ? "..." : ""), text.size()), what, column, advice);
 }
 
 std::string OptionText::written() const {

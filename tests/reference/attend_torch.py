@@ -472,7 +472,9 @@ def activation(c, o, heads, name):
 
 
 def alibi(c, o, heads, name):
-    slopes = [2 ** (-8 * h / len(heads)) for h in range(1, len(heads) + 1)]
+    H = len(heads)
+    P = 2 ** (H.bit_length() - 1) if o["slopes"] == "published" else H
+    slopes = [2 ** (-8 * h / P) for h in range(1, P + 1)] + [2 ** (-8 * h / (2 * P)) for h in range(1, 2 * (H - P), 2)]
     for slope, h in zip(slopes, heads):
         c.heads[h].bias = c.heads[h].bias - slope * c.distance().abs()
     c.quantity("slope", torch.tensor(slopes))
