@@ -1,0 +1,261 @@
+// Files as other programs write them, which the programs of experiments/ read, or refuse with what to do.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <boost/test/unit_test.hpp>
+#include <fmt/core.h>
+
+#include "experiments/support/attend/attention_case.h"
+#include "experiments/support/data/parallel_corpus.h"
+#include "experiments/support/training/record.h"
+#include "tensor/format/npy.h"
+#include "tensor/format/safetensors.h"
+#include "tests/experiments/programs.h"
+
+using namespace fovea;
+
+namespace {
+
+/// A folder of files that a test writes.
+struct Files : Folder {
+  std::string operator()(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name, std::ios::binary) << text;
+    return (path / name).string();
+  }
+};
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+/// All pairs of a file, in whatever part they are.
+Pairs pairs_of(const std::string& data, const std::string& columns = "") {
+  const ParallelCorpus corpus({.data = data, .columns = columns, .needs_source = true});
+  Pairs pairs;
+  for (const Part part : {Part::train, Part::dev, Part::test})
+    corpus.visit(part, [&](const TextPair& pair) { pairs.emplace_back(pair.source, pair.target); });
+  std::ranges::sort(pairs);
+  return pairs;
+}
+
+Ended score(const Files& write, const std::string& hypotheses, const std::string& reference,
+            const std::vector<std::string>& more = {}) {
+  return ended("score", joined({write("h.txt", hypotheses), "--reference", write("r.txt", reference)}, more));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(files_of_others)
+
+BOOST_AUTO_TEST_CASE(links_may_be_counted_from_1) {
+  const Files write;
+  const std::string from_0 = "0-0 1-1 2-2\n0-0 1-2\n", from_1 = "1-1 2-2 3?3\n1-1 2-3\n";
+  auto aer = [&](const std::string& links, const std::string& gold, const std::vector<std::string>& more = {}) {
+    return score(write, links, gold, joined({"--metrics", "aer"}, more));
+  };
+  const Ended mixed = aer(from_0, from_1);
+  BOOST_TEST(contains(mixed.err, "r.txt: no link is of a word 0, as links of "), mixed.err);
+  BOOST_TEST(contains(mixed.err, "--gold-from 1"), mixed.err);
+  BOOST_TEST(contains(aer(from_1, from_0).err, "--links-from 1"));
+  for (const Ended& right : {aer(from_0, from_1, {"--gold-from", "1"}), aer(from_1, from_0, {"--links-from", "1"})}) {
+    BOOST_TEST(contains(right.out, "0.0000"), right.out);
+    BOOST_TEST(right.err == "");
+  }
+  BOOST_TEST(aer(from_1, from_1).err == "");
+  const Ended zero = aer(from_0, from_0, {"--gold-from", "1"});
+  BOOST_TEST(zero.status == 2);
+  BOOST_TEST(contains(zero.err, "r.txt:1: '0-0': expected a link like 0-2 or 0?2, of words counted from 1"), zero.err);
+}
+
+BOOST_AUTO_TEST_CASE(scores_that_mean_nothing_are_warned_of) {
+  const Files write;
+  for (const std::string text : {"สวัสดี", "नमस्ते दुनिया 7", "你好 AI", "Привет"})
+    BOOST_TEST(contains(score(write, text + "\n", text + "\n", {"--metrics", "rouge"}).err,
+                        "r.txt: ROUGE sees no letters but a-z"),
+               text);
+  for (const std::string text : {"a naïve café", "“quoted” – well", "12"})
+    BOOST_TEST(score(write, text + "\n", text + "\n", {"--metrics", "rouge"}).err == "", text);
+  BOOST_TEST(contains(score(write, "a b\nc d\n", "\n \n").err, "r.txt: every line is blank"));
+  BOOST_TEST(score(write, "a b\nc d\n", "\na\n").err == "");
+}
+
+BOOST_AUTO_TEST_CASE(attend_reads_numpy_arrays) {
+  const Files write;
+  write_npy(write.path / "query.npy", Tensor::from(std::vector<float>{3, 4, 5, 6}, {1, 2, 2}));
+  write_npy(write.path / "lengths.npy", Tensor::from(std::vector<std::int64_t>{1}, {1}));
+  const std::vector<std::string> query{"--method", "mean", "--in", write.path / "query.npy"};
+  const Ended one = ended("attend", query);
+  BOOST_TEST(one.status == 0, one.err);
+  BOOST_TEST(contains(one.out, "f32 [1, 2, 2]"), one.out);
+  const Ended two = ended("attend", joined(query, {"--in", write.path / "lengths.npy"}));
+  BOOST_TEST(two.status == 0, two.err);
+  BOOST_TEST(contains(two.out, "lengths"), two.out);
+  BOOST_TEST(contains(ended("attend", joined(query, query)).err, "--in: 'query' is in "));
+  const Ended archive = ended("attend", {"--in", write("model.pt", "\x80\x02.........")});
+  BOOST_TEST(archive.status == 2);
+  BOOST_TEST(contains(archive.err, "model.pt: is a PyTorch file (.pt, .bin), expected a safetensors file; "), archive.err);
+}
+
+BOOST_AUTO_TEST_CASE(conll_u_is_words_and_their_tags) {
+  const Files write;
+  auto row = [](const char* id, const char* form, const char* upos, const char* xpos) {
+    return fmt::format("{}\t{}\tx\t{}\t{}\t_\t0\troot\t_\t_\n", id, form, upos, xpos);
+  };
+  const std::string text = "# sent_id = 1\n# a b c d e f g h\n" + row("1-2", "vámonos", "_", "_") +
+                           row("1", "vamos", "VERB", "V") + row("2", "nos", "PRON", "P") + row("2.1", "x", "_", "_") +
+                           "\n\n# sent_id = 2\n" + row("1", "New York", "PROPN", "N") + row("2", "#", "SYM", "S");
+  const std::string file = write("es-ud.conllu", text);
+  const Pairs by_upos{{"New_York #", "PROPN SYM"}, {"vamos nos", "VERB PRON"}};
+  BOOST_TEST((pairs_of(file) == by_upos));
+  BOOST_TEST((pairs_of(file, "2,4") == by_upos));
+  BOOST_TEST((pairs_of(write("other.txt", text)) == by_upos));  // known by its content
+  BOOST_TEST((pairs_of(file, "form,xpos") == Pairs{{"New_York #", "N S"}, {"vamos nos", "V P"}}));
+}
+
+BOOST_AUTO_TEST_CASE(other_conll_files_have_the_columns_that_they_have) {
+  const Files write;
+  const Pairs expected{{"# 1-2 won", "SYM NUM VERB"}, {"It runs", "PRON VERB"}};
+  BOOST_TEST((pairs_of(write("a.conll", "# a comment line\nIt PRON\nruns VERB\n\n# SYM\n1-2 NUM\nwon VERB\n")) ==
+              expected));
+  BOOST_TEST((pairs_of(write("a.tsv", "It\tPRON\nruns\tVERB\n \n#\tSYM\n1-2\tNUM\nwon\tVERB\n\n")) == expected));
+  const std::string four = write("eng.conll", "-DOCSTART- -X- O O\n\nIt PRP B-NP O\n\n2-1 CD I-NP O\nwon VBD O O\n");
+  BOOST_TEST((pairs_of(four, "1,2") == Pairs{{"2-1 won", "CD VBD"}, {"It", "PRP"}}));
+  BOOST_TEST(contains(message_of([&] { pairs_of(four); }), "must choose two of the 4 columns"));
+  const std::string broken = write("b.conll", "It PRON\nruns\n\nHe PRON\n");
+  BOOST_TEST(contains(message_of([&] { pairs_of(broken); }), "b.conll:2: 1 column, the words before have 2"));
+  // a table of words is none of sentences
+  BOOST_TEST((pairs_of(write("t.tsv", "ja\tyes\nnein\tno\n"), "1,2") == Pairs{{"ja", "yes"}, {"nein", "no"}}));
+}
+
+BOOST_AUTO_TEST_CASE(tagging_reads_the_three_files_of_a_treebank) {
+  const Files write;
+  std::string text;
+  for (int k = 0; k < 12; ++k) text += fmt::format("w{} N\nruns V\n\n", k);
+  for (const char* part : {"train", "dev", "test"}) write(fmt::format("x-ud-{}.conll", part), text);
+  const Ended done = ended("tagging", tiny_classifier(write.path / "out", {"--data", write.path, "--min-count", "1"}));
+  BOOST_TEST(done.status == 0, done.err);
+  BOOST_TEST(contains(done.out, "12 pairs to train on, 12 to select models, 12 in test"), done.out);
+}
+
+BOOST_AUTO_TEST_CASE(the_language_may_stand_first_in_names) {
+  const Files write;
+  const std::string source = "a b\nc d\n", target = "A B\nC D\n";
+  for (const char* part : {"train", "val"}) {
+    write(fmt::format("src-{}.txt", part), source);
+    write(fmt::format("tgt-{}.txt", part), target);
+  }
+  const ParallelCorpus corpus({.data = write.path, .source = "src", .target = "tgt", .needs_source = true});
+  BOOST_TEST(corpus.files(Part::train).source.filename().string() == "src-train.txt");
+  BOOST_TEST(corpus.files(Part::dev).target.filename().string() == "tgt-val.txt");
+  BOOST_TEST(corpus.files(Part::test).empty());
+  write("train.src", source), write("train.tgt", target);  // the usual names have precedence
+  BOOST_TEST(ParallelCorpus({.data = write.path, .source = "src", .target = "tgt", .needs_source = true})
+                 .files(Part::train)
+                 .source.filename()
+                 .string() == "train.src");
+}
+
+BOOST_AUTO_TEST_CASE(a_table_may_have_several_references) {
+  const Files write;
+  std::string table = "document\tsummary1\tsummary2\tsummary3\n";
+  for (int k = 0; k < 30; ++k) table += fmt::format("the text {0}\ttext {0}\ta text {0}\t{1}\n", k, k % 2 ? "one" : "");
+  const std::string file = write("sums.tsv", table);
+  for (const std::vector<std::string>& columns :
+       {std::vector<std::string>{"--columns", "document,summary1,summary2,summary3"},
+        {"--source", "document", "--target", "summary1,summary2,summary3"}}) {
+    Folder out;
+    const Ended done = ended("summarize", tiny(out.path, joined({"--data", file}, columns)));
+    BOOST_TEST(done.status == 0, done.err);
+    const std::string examples = contents(out / "examples.test.jsonl");
+    BOOST_TEST(contains(examples, "\"more_references\":[\"a text"), examples);
+    BOOST_TEST(contains(contents(out / "references.txt"), "text "));
+  }
+  std::vector<TestedExample> examples{{.reference = "a b", .hypothesis = "c d", .more_references = {"x", "c d"}},
+                                      {.reference = "e f", .hypothesis = "e f"}};
+  BOOST_TEST(scores_of(examples, {"rouge"}, {})[0].metric.value() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(lines_that_end_in_carriage_returns_are_no_training_text) {
+  const Files write;
+  std::string text;
+  for (int k = 0; k < 30; ++k) text += fmt::format("the cat {}\r", k);
+  for (const std::string& name : {"train.en", "train.de", "dev.en", "dev.de"}) write(name, text);
+  const Ended pairs = ended("translate", tiny(write.path / "out", {"--data", write.path, "--source", "en", "--target", "de"}));
+  BOOST_TEST(pairs.status == 2);
+  BOOST_TEST(contains(pairs.err, "train.en: its lines end in carriage returns alone; tr "), pairs.err);
+  const Ended texts = ended("language_model", tiny(write.path / "lm", {"--data", write("a.txt", text)}));
+  BOOST_TEST(contains(texts.err, "a.txt: its lines end in carriage returns alone"), texts.err);
+  std::string joined_files;
+  for (int k = 0; k < 60; ++k) joined_files += fmt::format("{}the cat {}\n", k % 30 ? "" : "\xef\xbb\xbf", k);
+  const Ended mark = ended("language_model", tiny(write.path / "lm", {"--data", write("b.txt", joined_files)}));
+  BOOST_TEST(mark.status == 0);
+  BOOST_TEST(contains(mark.err, "warning: " + (write.path / "b.txt").string() + ":31: a byte order mark inside"), mark.err);
+}
+
+// Press et al.'s get_slopes(3): the exponents 4, 8, 2
+BOOST_AUTO_TEST_CASE(alibi_has_the_slopes_of_the_published_code) {
+  auto slopes = [](const std::string& method, int heads) {
+    AttentionCase options;
+    options.method = method;
+    options.heads = heads;
+    options.shape = {1, 2, 2, 2 * heads};
+    options.precision = AttentionCase::Precision::f64;
+    for (const auto& [name, tensor] : attend_case(options, {}).tensors)
+      if (name == "slope") return tensor.to_vector<double>();
+    return std::vector<double>();
+  };
+  auto powers = [](const std::vector<double>& exponents) {
+    std::vector<double> all;
+    for (double exponent : exponents) all.push_back(std::exp2(-exponent));
+    return all;
+  };
+  BOOST_TEST(slopes("alibi(slopes=published)", 3) == powers({4, 8, 2}));
+  BOOST_TEST(slopes("alibi(slopes=published)", 6) == powers({2, 4, 6, 8, 1, 3}));
+  for (int heads : {1, 2, 4, 8}) BOOST_TEST(slopes("alibi(slopes=published)", heads) == slopes("alibi", heads));
+  BOOST_TEST(slopes("alibi", 4) == powers({2, 4, 6, 8}));
+  BOOST_TEST(contains(ended("attend", {"--describe", "alibi"}).out, "published: those of the paper's code, which differ"));
+}
+
+BOOST_AUTO_TEST_CASE(a_finished_run_with_a_damaged_file_is_refused) {
+  const Files write;
+  const std::string run = write.path / "run";
+  BOOST_REQUIRE(ended("translate", tiny(run, {"--data", few_sentences, "--average", "2"})).status == 0);
+  auto refusal_of = [&](const std::string& program) {
+    const Ended done = program == "translate" ? ended(program, {"--resume", run}) : ended(program, {run});
+    BOOST_TEST(done.status == (done.err.empty() ? 0 : 2), done.err);
+    BOOST_TEST(std::ranges::count(done.err, '\n') <= 1, done.err);
+    return done.err;
+  };
+  for (const std::string program : {"translate", "report", "analyze"}) BOOST_TEST(refusal_of(program) == "");
+  for (const std::string name : {"hypotheses.txt", "references.txt", "result.json", "best.safetensors"}) {
+    const std::string path = write.path / "run" / name, whole = contents(path);
+    std::string damaged = whole;
+    damaged[whole.size() / 2] ^= 1;
+    std::ofstream(path) << damaged;
+    for (const std::string program : {"translate", "report", "analyze"})
+      if (name != "best.safetensors" || program != "report")  // which does not read it
+        BOOST_TEST(contains(refusal_of(program), path + ": "), program << " " << name);
+    std::ofstream(path) << whole;
+  }
+  for (const std::string program : {"translate", "report", "analyze"}) BOOST_TEST(refusal_of(program) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_that_is_not_finite_is_named_before_the_first_update) {
+  const Files write;
+  const std::string run = write.path / "run", name = "decoder.0.feed_forward.inner.weight";
+  BOOST_REQUIRE(ended("translate", tiny(run, {"--data", few_sentences})).status == 0);
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    Safetensors file = read_safetensors(run + "/best.safetensors");
+    for (auto& [own, tensor] : file.tensors)
+      if (own == name) tensor.mutable_data<float>()[3] = bad;
+    write_safetensors(run + "/best.safetensors", file.tensors);
+    for (const std::string from : {run, run + "/best.safetensors"}) {
+      const Ended done = ended("translate", tiny(write.path / "next", {"--data", few_sentences, "--init", from}));
+      BOOST_TEST(done.status == 2);
+      BOOST_TEST(contains(done.err, "best.safetensors: parameter '" + name + "' [8, 8] has "), done.err);
+      BOOST_TEST(!std::filesystem::exists(write.path / "next"));
+    }
+    BOOST_TEST(ended("translate", {"--model", run, "--decode", "-"}, "a\n").status == 2);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
