@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(examples_are_the_test_texts_with_gold_and_predicted_class) 
   BOOST_TEST(result.at("training").at("selected_by") == "accuracy");
   BOOST_TEST(result.at("goal").at("updates") == 2);
   BOOST_TEST(result.at("parameters").get<int>() > 100);
-  BOOST_TEST(result.at("checksums").size() == 4u);  // of examples, log, pictures and configuration
+  BOOST_TEST(result.at("checksums").size() == 5u);  // of examples, log, pictures, model and result.json itself
   const Json starts = load_json(folder / "out" / "run.json");
   BOOST_TEST(starts.at(0).at("command").get<std::string>().starts_with("agreement --data generated:train=100"));
 }

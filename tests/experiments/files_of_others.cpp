@@ -27,9 +27,20 @@ struct Files : Folder {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
+ParallelCorpus corpus_of(const std::string& data, const std::string& columns = "", const std::string& source = "",
+                         const std::string& target = "") {
+  ParallelCorpusOptions options;
+  options.data = data;
+  options.columns = columns;
+  options.source = source;
+  options.target = target;
+  options.needs_source = true;
+  return ParallelCorpus(options);
+}
+
 /// All pairs of a file, in whatever part they are.
 Pairs pairs_of(const std::string& data, const std::string& columns = "") {
-  const ParallelCorpus corpus({.data = data, .columns = columns, .needs_source = true});
+  const ParallelCorpus corpus = corpus_of(data, columns);
   Pairs pairs;
   for (const Part part : {Part::train, Part::dev, Part::test})
     corpus.visit(part, [&](const TextPair& pair) { pairs.emplace_back(pair.source, pair.target); });
@@ -45,6 +56,23 @@ Ended score(const Files& write, const std::string& hypotheses, const std::string
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(files_of_others)
+
+BOOST_AUTO_TEST_CASE(models_of_other_programs_are_called_what_they_are) {
+  const Files write;
+  const std::string torch = write("model.pt", "\x80\x02.........");
+  auto refusal = [&](const std::vector<std::string>& flags) {
+    const Ended done = ended("translate", flags);
+    BOOST_TEST(done.status == 2);
+    return done.err;
+  };
+  BOOST_TEST(contains(refusal({"--model", torch, "--decode", "-"}),
+                      "model.pt: is a PyTorch file (.pt, .bin), expected JSON text, or the directory of a run"));
+  BOOST_TEST(contains(refusal(tiny(write.path / "out", {"--data", few_sentences, "--init", torch})),
+                      "model.pt: is a PyTorch file (.pt, .bin), expected a safetensors file; in Python: "));
+  write("config.json", "{\"model_type\": \"bert\", \"hidden_size\": 3}");
+  BOOST_TEST(
+      contains(refusal({"--model", write.path, "--decode", "-"}), "config.json: describes a Hugging Face model"));
+}
 
 BOOST_AUTO_TEST_CASE(links_may_be_counted_from_1) {
   const Files write;
@@ -92,7 +120,8 @@ BOOST_AUTO_TEST_CASE(attend_reads_numpy_arrays) {
   BOOST_TEST(contains(ended("attend", joined(query, query)).err, "--in: 'query' is in "));
   const Ended archive = ended("attend", {"--in", write("model.pt", "\x80\x02.........")});
   BOOST_TEST(archive.status == 2);
-  BOOST_TEST(contains(archive.err, "model.pt: is a PyTorch file (.pt, .bin), expected a safetensors file; "), archive.err);
+  BOOST_TEST(contains(archive.err, "model.pt: is a PyTorch file (.pt, .bin), expected a safetensors file; "),
+             archive.err);
 }
 
 BOOST_AUTO_TEST_CASE(conll_u_is_words_and_their_tags) {
@@ -114,8 +143,8 @@ BOOST_AUTO_TEST_CASE(conll_u_is_words_and_their_tags) {
 BOOST_AUTO_TEST_CASE(other_conll_files_have_the_columns_that_they_have) {
   const Files write;
   const Pairs expected{{"# 1-2 won", "SYM NUM VERB"}, {"It runs", "PRON VERB"}};
-  BOOST_TEST((pairs_of(write("a.conll", "# a comment line\nIt PRON\nruns VERB\n\n# SYM\n1-2 NUM\nwon VERB\n")) ==
-              expected));
+  BOOST_TEST(
+      (pairs_of(write("a.conll", "# a comment line\nIt PRON\nruns VERB\n\n# SYM\n1-2 NUM\nwon VERB\n")) == expected));
   BOOST_TEST((pairs_of(write("a.tsv", "It\tPRON\nruns\tVERB\n \n#\tSYM\n1-2\tNUM\nwon\tVERB\n\n")) == expected));
   const std::string four = write("eng.conll", "-DOCSTART- -X- O O\n\nIt PRP B-NP O\n\n2-1 CD I-NP O\nwon VBD O O\n");
   BOOST_TEST((pairs_of(four, "1,2") == Pairs{{"2-1 won", "CD VBD"}, {"It", "PRP"}}));
@@ -143,15 +172,12 @@ BOOST_AUTO_TEST_CASE(the_language_may_stand_first_in_names) {
     write(fmt::format("src-{}.txt", part), source);
     write(fmt::format("tgt-{}.txt", part), target);
   }
-  const ParallelCorpus corpus({.data = write.path, .source = "src", .target = "tgt", .needs_source = true});
+  const ParallelCorpus corpus = corpus_of(write.path, "", "src", "tgt");
   BOOST_TEST(corpus.files(Part::train).source.filename().string() == "src-train.txt");
   BOOST_TEST(corpus.files(Part::dev).target.filename().string() == "tgt-val.txt");
   BOOST_TEST(corpus.files(Part::test).empty());
   write("train.src", source), write("train.tgt", target);  // the usual names have precedence
-  BOOST_TEST(ParallelCorpus({.data = write.path, .source = "src", .target = "tgt", .needs_source = true})
-                 .files(Part::train)
-                 .source.filename()
-                 .string() == "train.src");
+  BOOST_TEST(corpus_of(write.path, "", "src", "tgt").files(Part::train).source.filename().string() == "train.src");
 }
 
 BOOST_AUTO_TEST_CASE(a_table_may_have_several_references) {
@@ -178,8 +204,9 @@ BOOST_AUTO_TEST_CASE(lines_that_end_in_carriage_returns_are_no_training_text) {
   const Files write;
   std::string text;
   for (int k = 0; k < 30; ++k) text += fmt::format("the cat {}\r", k);
-  for (const std::string& name : {"train.en", "train.de", "dev.en", "dev.de"}) write(name, text);
-  const Ended pairs = ended("translate", tiny(write.path / "out", {"--data", write.path, "--source", "en", "--target", "de"}));
+  for (const char* name : {"train.en", "train.de", "dev.en", "dev.de"}) write(name, text);
+  const Ended pairs =
+      ended("translate", tiny(write.path / "out", {"--data", write.path, "--source", "en", "--target", "de"}));
   BOOST_TEST(pairs.status == 2);
   BOOST_TEST(contains(pairs.err, "train.en: its lines end in carriage returns alone; tr "), pairs.err);
   const Ended texts = ended("language_model", tiny(write.path / "lm", {"--data", write("a.txt", text)}));
@@ -188,7 +215,8 @@ BOOST_AUTO_TEST_CASE(lines_that_end_in_carriage_returns_are_no_training_text) {
   for (int k = 0; k < 60; ++k) joined_files += fmt::format("{}the cat {}\n", k % 30 ? "" : "\xef\xbb\xbf", k);
   const Ended mark = ended("language_model", tiny(write.path / "lm", {"--data", write("b.txt", joined_files)}));
   BOOST_TEST(mark.status == 0);
-  BOOST_TEST(contains(mark.err, "warning: " + (write.path / "b.txt").string() + ":31: a byte order mark inside"), mark.err);
+  BOOST_TEST(contains(mark.err, "warning: " + (write.path / "b.txt").string() + ":31: a byte order mark inside"),
+             mark.err);
 }
 
 // Press et al.'s get_slopes(3): the exponents 4, 8, 2
@@ -212,7 +240,8 @@ BOOST_AUTO_TEST_CASE(alibi_has_the_slopes_of_the_published_code) {
   BOOST_TEST(slopes("alibi(slopes=published)", 6) == powers({2, 4, 6, 8, 1, 3}));
   for (int heads : {1, 2, 4, 8}) BOOST_TEST(slopes("alibi(slopes=published)", heads) == slopes("alibi", heads));
   BOOST_TEST(slopes("alibi", 4) == powers({2, 4, 6, 8}));
-  BOOST_TEST(contains(ended("attend", {"--describe", "alibi"}).out, "published: those of the paper's code, which differ"));
+  BOOST_TEST(
+      contains(ended("attend", {"--describe", "alibi"}).out, "published: those of the paper's code, which differ"));
 }
 
 BOOST_AUTO_TEST_CASE(a_finished_run_with_a_damaged_file_is_refused) {
@@ -248,7 +277,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_is_not_finite_is_named_before_the_first_up
     for (auto& [own, tensor] : file.tensors)
       if (own == name) tensor.mutable_data<float>()[3] = bad;
     write_safetensors(run + "/best.safetensors", file.tensors);
-    for (const std::string from : {run, run + "/best.safetensors"}) {
+    for (const std::string& from : {run, run + "/best.safetensors"}) {
       const Ended done = ended("translate", tiny(write.path / "next", {"--data", few_sentences, "--init", from}));
       BOOST_TEST(done.status == 2);
       BOOST_TEST(contains(done.err, "best.safetensors: parameter '" + name + "' [8, 8] has "), done.err);

@@ -91,8 +91,8 @@ BOOST_AUTO_TEST_CASE(damaged_gzip_is_refused) {
   second[good.size() / 2] = static_cast<char>(second[good.size() / 2] ^ 0x55);
   const std::string later = refusal(write(folder / "second.gz", good + second));
   BOOST_TEST(contains(later, "second.gz:"), later);
-  for (const std::string behind : {std::string("text"), "\x1e" + good.substr(1), std::string(3, '\0') + "text",
-                                   std::string(5, '\0') + good, std::string("\x1f")}) {
+  for (const std::string& behind : {std::string("text"), "\x1e" + good.substr(1), std::string(3, '\0') + "text",
+                                    std::string(5, '\0') + good, std::string("\x1f")}) {
     const std::string message = refusal(write(folder / "behind.gz", good + behind));
     BOOST_TEST(contains(message, "behind.gz:3: the gzip stream is "), message);
   }
@@ -105,7 +105,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_with_its_line) {
   const std::string nul = refusal(write(folder / "nul.txt", std::string("a\nb\nc\0d\n", 8)));
   BOOST_TEST(contains(nul, "nul.txt:3: byte 2 is NUL"), nul);
   BOOST_TEST(contains(refusal(write(folder / "utf16", std::string("\xff\xfeh\0", 4))), "utf16: is text in UTF-16, "));
-  BOOST_TEST(contains(refusal(write(folder / "a.txt", "PAR1\x15\x04\xff\xff\n")), "a.txt: is a Parquet table, expected"));
+  BOOST_TEST(
+      contains(refusal(write(folder / "a.txt", "PAR1\x15\x04\xff\xff\n")), "a.txt: is a Parquet table, expected"));
   BOOST_TEST(contains(refusal(write(folder / "xz", std::string("\xfd"
                                                                "7zXZ\0\0",
                                                                7))),

@@ -108,7 +108,8 @@ BOOST_AUTO_TEST_CASE(numbers_are_labels_if_they_can_be_told_apart) {
   BOOST_TEST(label("2.5") == "2.5");
   BOOST_TEST(label("18446744073709551615") == "18446744073709551615");
   for (const std::string number : {"18446744073709551616", "1e300", "-123456789012345678901234567890"})
-    BOOST_TEST(contains(message_of([&] { label(number); }), "t.jsonl:1: 'a' is a number of more than 15 digits"), number);
+    BOOST_TEST(contains(message_of([&] { label(number); }), "t.jsonl:1: 'a' is a number of more than 15 digits"),
+               number);
 }
 
 // names were once compared with one another, all pairs of them

@@ -139,10 +139,11 @@ void add_options(Cli& cli, ParallelCorpusOptions& options) {
   cli.option("--target", options.target,
              "the target's files, by the end of their names; de for train.de, or a column or JSON key; language models "
              "need none for train.txt");
-  cli.option("--columns", options.columns,
-             "the columns of source and target in a table; by number from 1 or by name: 1,2, or keys of JSON lines "
-             "(.jsonl): dialogue,summary; of a language model's data one; more than two: further references of the test "
-             "(document,summary1,summary2)");
+  cli.option(
+      "--columns", options.columns,
+      "the columns of source and target in a table; by number from 1 or by name: 1,2, or keys of JSON lines "
+      "(.jsonl): dialogue,summary; of a language model's data one; more than two: further references of the test "
+      "(document,summary1,summary2)");
   cli.choice("--header", options.header, {{"auto", Header::automatic}, {"yes", Header::yes}, {"no", Header::no}},
              "whether the first line of a table names the columns; auto: where --columns has names")
       .rare();

@@ -127,7 +127,8 @@ bool TableReader::read_conll(std::vector<std::string>& fields) {
                           counted(columns.size(), "column"), width_);
     for (std::size_t c = 0; c < std::min(width_, columns.size()); ++c) {
       std::string value;  // a word with spaces stays one
-      for (const std::string_view part : split_words(columns[c])) value += (value.empty() ? "" : "_") + std::string(part);
+      for (const std::string_view part : split_words(columns[c]))
+        value += (value.empty() ? "" : "_") + std::string(part);
       fields[c] += (fields[c].empty() ? "" : " ") + (value.empty() ? "_" : value);
     }
   }
@@ -259,7 +260,7 @@ RecordReader::RecordReader(const fs::path& file, RecordFormat format, RecordFiel
     : table_(file, format), format_(format), fields_(std::move(fields)), takes_numbers_(fields_.names.size()) {
   if (format_ == RecordFormat::conll) {
     fields_.header = Header::no;
-    constexpr std::string_view names[] = {"id",   "form", "lemma",  "upos", "xpos",
+    constexpr std::string_view names[] = {"id",    "form", "lemma",  "upos", "xpos",
                                           "feats", "head", "deprel", "deps", "misc"};
     for (std::string& field : fields_.names) {
       const auto known = std::ranges::find(names, lower_case(field));

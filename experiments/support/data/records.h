@@ -63,9 +63,9 @@ class TableReader {
   std::string line_;
   std::int64_t number_ = 0;
   // of CoNLL:
-  std::size_t width_ = 0;      ///< the columns of the first word
-  bool has_tabs_ = false;      ///< columns lie between tabs, not between spaces
-  bool has_numbers_ = false;   ///< the first column numbers the words of a sentence
+  std::size_t width_ = 0;     ///< the columns of the first word
+  bool has_tabs_ = false;     ///< columns lie between tabs, not between spaces
+  bool has_numbers_ = false;  ///< the first column numbers the words of a sentence
 };
 
 /// Parses the last line of `at`, a JSON object. Throws RecordFault for invalid JSON, for other values, and for a key

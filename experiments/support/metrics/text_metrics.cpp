@@ -131,9 +131,10 @@ void warn_of_other_scripts(const TextFile& file) {
       unseen += letter >= 0x80 && !is_space(letter);
     }
   if (unseen > seen)
-    warn(fmt::format("{}: ROUGE sees no letters but a-z, and most here are others, so its scores mean nothing; chrf "
-                     "reads all scripts",
-                     file.name));
+    warn(
+        fmt::format("{}: ROUGE sees no letters but a-z, and most here are others, so its scores mean nothing; chrf "
+                    "reads all scripts",
+                    file.name));
 }
 
 Scores rouge_scores(const Files& files, const TextMetricOptions& options) {
@@ -254,8 +255,10 @@ constexpr Entry entries[] = {
     {"sacrebleu", "BLEU with sacreBLEU's tokenisations and smoothing, with its signature", sacrebleu_scores},
     {"mteval", "BLEU of NIST's mteval-v13a, in lower case and cased", mteval_scores},
     {"ngrams", "mteval's scores by n-grams: of n words alone, and BLEU-n up to n words, for n = 1 to 9", ngram_scores},
-    {"sentence-bleu", "BLEU of each sentence, averaged; 1 is added to all counts (Lin & Och: for n > 1 only), so that texts "
-     "with nothing in common have some score", sentence_bleu_scores},
+    {"sentence-bleu",
+     "BLEU of each sentence, averaged; 1 is added to all counts (Lin & Och: for n > 1 only), so that texts "
+     "with nothing in common have some score",
+     sentence_bleu_scores},
     {"chrf", "chrF2: F-score of n-grams of 1 to 6 characters, recall counts more; sacreBLEU's value and signature",
      chrf_scores<false>},
     {"chrf++", "chrF2++: the same with n-grams of 1 and 2 words", chrf_scores<true>},

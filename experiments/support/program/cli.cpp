@@ -488,7 +488,12 @@ void Cli::configure_from(Entry& entry, const std::string& name) {
   if (is_run) path /= "config.json";
   require(!is_run || std::filesystem::exists(path), "{} {}: not the directory of a run: it has no config.json",
           entry.flag(), name);
-  configure(load_json(path), path.string());
+  const Json values = load_json(path);
+  require(!values.contains("architectures") && !values.contains("model_type"),
+          "{}: describes a Hugging Face model, expected the configuration of a run; attend --in reads the tensors of "
+          "such a model (.safetensors)",
+          path.string());
+  configure(values, path.string());
 }
 
 const std::string& Cli::program() const { return self_->program; }

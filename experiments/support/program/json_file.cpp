@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "tensor/error.h"
+#include "tensor/format/file_kind.h"
 #include "tensor/support/atomic_file.h"
 
 namespace fovea {
@@ -53,6 +54,12 @@ Json load_json(const std::filesystem::path& path) {
     return Json::parse(file);
   } catch (const Json::exception& error) {
     // "parse error at line 33, column 6: syntax error while ..."
+    std::string first(recognised_bytes, '\0');
+    file.clear();
+    file.seekg(0).read(first.data(), recognised_bytes);
+    first.resize(static_cast<std::size_t>(file.gcount()));
+    if (const FileKind kind = recognised_file(first); !kind.name.empty() && !kind.name.starts_with("JSON"))
+      fail("{}: is {}, expected JSON text, or the directory of a run", path.string(), kind.name);
     const std::string reason = reason_of(error);
     const std::size_t at = reason.find(" at line "), end = reason.find(':');
     fail("{}: not JSON, or cut short{}", path.string(),

@@ -148,8 +148,8 @@ void LineReader::mend(std::string& line) {
   if (number_ == 1 && line.starts_with(mark)) line.erase(0, mark.size());
   if (std::size_t at = line.find(mark); at != std::string::npos) {
     if (!std::exchange(has_warned_of_mark_, true))
-      warn(fmt::format("{}:{}: a byte order mark inside the file, as where two files were joined; it is left out", name_,
-                       number_));
+      warn(fmt::format("{}:{}: a byte order mark inside the file, as where two files were joined; it is left out",
+                       name_, number_));
     for (; at != std::string::npos; at = line.find(mark, at)) line.erase(at, mark.size());
   }
   if (line.find('\r') == std::string::npos) return;

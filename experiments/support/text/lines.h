@@ -14,8 +14,8 @@ namespace fovea {
 /// Reads the lines of a text file. gzip files are recognised by their content. Byte order marks, and a carriage return
 /// before the line feed, are dropped; a last line without a line feed counts. Refused with `file:line: ...` are invalid
 /// UTF-8, NUL bytes, a truncated or damaged gzip stream, bytes other than zeros behind it, a .gz file that is not
-/// compressed, a line of more than 64 MiB, a file whose lines end in carriage returns alone, and files of other formats.
-/// The first carriage return inside a line, and the first byte order mark inside the file, are warned of.
+/// compressed, a line of more than 64 MiB, a file whose lines end in carriage returns alone, and files of other
+/// formats. The first carriage return inside a line, and the first byte order mark inside the file, are warned of.
 class LineReader {
  public:
   /// "-" is standard input, which is read no further than necessary, so that a person can type lines.

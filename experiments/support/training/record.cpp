@@ -158,7 +158,8 @@ constexpr const char* model_file = "best.safetensors";
 
 /// Files beside the record, which may be deleted: the model, and the texts for `score`.
 bool is_beside_record(const std::string& name) {
-  return name == model_file || (name.ends_with(".txt") && (name.starts_with("hypotheses") || name.starts_with("references")));
+  return name == model_file ||
+         (name.ends_with(".txt") && (name.starts_with("hypotheses") || name.starts_with("references")));
 }
 
 void require_undamaged(const fs::path& directory, const Json& checksums, bool with_model) {
@@ -336,7 +337,7 @@ std::vector<TextScore> scores_of(const std::vector<TestedExample>& examples, con
   for (const TestedExample& example : examples)  // where there are fewer, the first one stands for the others
     for (std::size_t k = 0; k <= more; ++k)
       references[k].lines.push_back(k == 0 || k > example.more_references.size() ? example.reference
-                                                                                  : example.more_references[k - 1]);
+                                                                                 : example.more_references[k - 1]);
   std::vector<TextScore> scores;
   for (const std::string& metric : metrics) {
     if (metric == "perplexity") {
@@ -346,8 +347,7 @@ std::vector<TextScore> scores_of(const std::vector<TestedExample>& examples, con
     } else if (metric == "bits-per-character") {
       if (has_words) scores.push_back(likelihood_score("bits/char", examples, &Likelihood::characters, bits));
     } else {
-      for (TextScore& score : text_scores(metric, hypotheses, references, options))
-        scores.push_back(std::move(score));
+      for (TextScore& score : text_scores(metric, hypotheses, references, options)) scores.push_back(std::move(score));
     }
   }
   return scores;

@@ -30,9 +30,9 @@ struct TestedExample {
   std::string input = {};  ///< the text that the model read; empty for language models
   std::string reference = {}, hypothesis = {};
   std::vector<std::string> more_references = {};  ///< texts that are as right as `reference`
-  Likelihood likelihood = {};              ///< of the reference; 0 tokens: the task has no likelihoods
-  int group = -1;                          ///< the group that the example belongs to; -1: none
-  std::vector<double> probabilities = {};  ///< of each class; empty: the task has no classes
+  Likelihood likelihood = {};                     ///< of the reference; 0 tokens: the task has no likelihoods
+  int group = -1;                                 ///< the group that the example belongs to; -1: none
+  std::vector<double> probabilities = {};         ///< of each class; empty: the task has no classes
 };
 
 /// A number that is not a mean over examples, such as the width of a window in tokens.
