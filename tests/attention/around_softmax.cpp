@@ -326,10 +326,9 @@ BOOST_AUTO_TEST_CASE(the_norm_of_differential_attention_takes_heads_of_any_size)
                                 .step_dim = 0,
                                 .key_state_dim = 4},
                                {});
-  method.to(test_device());
   method.initialise(1);
   auto result = [&](double size) {
-    Variable heads(here(Tensor::of({size, -size, 2 * size, 0}, {1, 1, 1, 4}, DType::f32)), true);
+    Variable heads(Tensor::of({size, -size, 2 * size, 0}, {1, 1, 1, 4}, DType::f32), true);
     const Variable y = method.finish(heads, AttentionContext());
     std::vector<double> all = y.value().to_vector<double>();
     for (double g : grad(sum(square(y + 1.0)), {heads})[0].value().to_vector<double>()) all.push_back(g * size);
