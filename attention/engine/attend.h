@@ -77,8 +77,8 @@ class TracedEquationScope {
 };
 
 /// Computes the output [B, H, I, D_v] of one call with attention_engine(). `dropout` is the probability in [0, 1) with
-/// which a weight is set to 0. Fills `trace` unless it is null. Throws Error if the plan does not pass check_plan(), and
-/// if the engine `fused` cannot compute it.
+/// which a weight is set to 0. Fills `trace` unless it is null. Throws Error if the plan does not pass
+/// check_plan(), and if the engine `fused` cannot compute it.
 Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace);
 
 /// Dropout of the attention weights. The mask is a function of the weight's index, so that all engines drop the same
