@@ -10,6 +10,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "tensor/cpu/parallel.h"
+#include "tensor/cpu/threads.h"
 #include "tensor/tensor.h"
 
 namespace fovea::onednn {
@@ -159,6 +160,7 @@ class PrimitiveCache {
 };
 
 void execute(const Layout& layout, const std::byte* a, const std::byte* b, float* c) {
+  prepare_team(available_threads());
   static PrimitiveCache cache;
   thread_local dnnl::stream stream(engine());
   auto memory = [](const dnnl::memory::desc& shape, const void* at) {
@@ -203,6 +205,7 @@ bool takes(const Product<float>& product, const MatrixView<const float>& a, cons
 
 void sgemm(const Product<float>& product, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
   auto by_rows = [](const auto& x, std::int64_t columns) { return x.column_stride == 1 && x.row_stride >= columns; };
+  prepare_team(available_threads());
   bool a_rows = by_rows(a, product.k), b_rows = by_rows(b, product.n);
   auto status = dnnl_sgemm(a_rows ? 'N' : 'T', b_rows ? 'N' : 'T', product.m, product.n, product.k, product.alpha,
                            a.data, a_rows ? a.row_stride : a.column_stride, b.data,

@@ -8,9 +8,11 @@
 #include <xmmintrin.h>
 #endif
 
+#include "tensor/cpu/threads.h"
+
 namespace fovea {
 
-int available_threads() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
+int available_threads() { return omp_in_parallel() || is_without_threads() ? 1 : omp_get_max_threads(); }
 
 void parallel_for(std::int64_t n, std::int64_t grain, FunctionRef<void(std::int64_t begin, std::int64_t end)> body) {
   std::int64_t threads = std::min<std::int64_t>(available_threads(), n / std::max<std::int64_t>(grain, 1));
@@ -18,6 +20,7 @@ void parallel_for(std::int64_t n, std::int64_t grain, FunctionRef<void(std::int6
     if (n > 0) body(std::int64_t{0}, n);
     return;
   }
+  prepare_team(static_cast<int>(threads));
   std::exception_ptr thrown;
 #pragma omp parallel num_threads(static_cast <int>(threads))
   {
@@ -35,6 +38,7 @@ void parallel_for(std::int64_t n, std::int64_t grain, FunctionRef<void(std::int6
 
 void set_flush_denormals(bool flush) {
 #if defined(__SSE__)
+  prepare_team(omp_get_max_threads());
   constexpr unsigned flush_to_zero = 0x8000, denormals_are_zero = 0x0040;
 #pragma omp parallel
   {

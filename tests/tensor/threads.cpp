@@ -1,10 +1,21 @@
-// oneDNN is built on GCC's OpenMP runtime, and clang brings its own: two pools of threads would fight for the cores.
+// Threads: how many there are, that all loops share them, and what happens where the system refuses them.
+#include "tensor/cpu/threads.h"
+
 #include <filesystem>
+#include <limits>
 #include <vector>
 
 #include <dnnl.h>
 #include <omp.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "tensor/cpu/parallel.h"
+#include "tensor/gemm.h"
+#include "tensor/support/control_groups.h"
+#include "tests/files.h"
+#include "tests/refusal.h"
 #include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
@@ -24,6 +35,7 @@ void multiply(dnnl_dim_t n) {
 
 }  // namespace
 
+// oneDNN is built on GCC's OpenMP runtime, and clang brings its own: two pools of threads would fight for the cores.
 BOOST_AUTO_TEST_CASE(onednn_and_our_loops_share_one_pool_of_threads, *cpu_only()) {
   constexpr int team = 4;
   const int before = omp_get_max_threads();
@@ -35,5 +47,72 @@ BOOST_AUTO_TEST_CASE(onednn_and_our_loops_share_one_pool_of_threads, *cpu_only()
   const std::ptrdiff_t ours = threads_of_this_process();
   multiply(515);
   BOOST_TEST(threads_of_this_process() == ours);
+  omp_set_num_threads(before);
+}
+
+BOOST_AUTO_TEST_CASE(a_quota_of_any_control_group_above_a_process_limits_its_processors, *cpu_only()) {
+  const std::string v1 = "4:memory:/elsewhere\n3:cpu,cpuacct:/a/b\n", v2 = "0::/a/b\n", none = "max 100000\n";
+  struct Case {
+    std::string groups;
+    std::vector<std::pair<std::string, std::string>> files;  ///< below /sys/fs/cgroup
+    int processors;
+  };
+  constexpr int unlimited = std::numeric_limits<int>::max();
+  const std::string one = "100000\n", half = "50000\n", no_quota = "-1\n";
+  const std::vector<Case> cases{
+      {v2, {}, unlimited},
+      {v2, {{"cpu.max", none}, {"a/cpu.max", none}, {"a/b/cpu.max", none}}, unlimited},
+      {v2, {{"a/b/cpu.max", "200000 100000\n"}}, 2},
+      {v2, {{"a/b/cpu.max", "250000 100000\n"}, {"a/cpu.max", none}}, 3},
+      {v2, {{"a/b/cpu.max", none}, {"a/cpu.max", "10000 100000\n"}}, 1},
+      {v2, {{"a/b/cpu.max", "400000 100000\n"}, {"cpu.max", "150000 100000\n"}}, 2},
+      {v2, {{"c/cpu.max", "100000 100000\n"}}, unlimited},
+      {v2, {{"unified/a/cpu.max", "100000 50000\n"}}, 2},
+      {"0::/\n", {{"cpu.max", "100000 100000\n"}}, 1},
+      {"", {{"cpu.max", "300000 100000\n"}}, 3},
+      {v2, {{"cpu.max", "no numbers\n"}}, unlimited},
+      {v2, {{"cpu.max", "100000 0\n"}}, unlimited},
+      {v1, {{"cpu/a/b/cpu.cfs_quota_us", no_quota}, {"cpu/a/b/cpu.cfs_period_us", one}}, unlimited},
+      {v1, {{"cpu/a/b/cpu.cfs_quota_us", one}, {"cpu/a/b/cpu.cfs_period_us", one}}, 1},
+      {v1, {{"cpu,cpuacct/a/cpu.cfs_quota_us", one}, {"cpu,cpuacct/a/cpu.cfs_period_us", half}}, 2},
+      {v1, {{"cpu/cpu.cfs_quota_us", half}, {"cpu/cpu.cfs_period_us", one}}, 1},
+      {v1, {{"cpu/elsewhere/cpu.cfs_quota_us", half}, {"cpu/elsewhere/cpu.cfs_period_us", one}}, unlimited},
+      {v1, {{"cpu/a/b/cpu.cfs_quota_us", one}}, unlimited},
+  };
+  for (std::size_t k = 0; k < cases.size(); ++k) BOOST_TEST_CONTEXT("case " << k) {
+      const Folder root;
+      const auto write = [&](const std::string& name, const std::string& text) {
+        const std::filesystem::path path = root / name;
+        std::filesystem::create_directories(path.parent_path());
+        std::ofstream(path) << text;
+      };
+      write("proc/self/cgroup", cases[k].groups);
+      for (const auto& [name, text] : cases[k].files) write("sys/fs/cgroup/" + name, text);
+      BOOST_TEST(processors_of_quota(root.path) == cases[k].processors);
+    }
+}
+
+// OpenMP would wait in the child for threads that only the parent has.
+BOOST_AUTO_TEST_CASE(a_child_of_fork_computes_the_same_on_one_thread, *cpu_only()) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(2);
+  const Tensor a = Tensor::full({515, 515}, 0.5, DType::f32);
+  const auto work = [&] {
+    std::vector<double> parts(std::size_t{1} << 16);
+    parallel_for(std::ssize(parts), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t k = begin; k < end; ++k) parts[static_cast<std::size_t>(k)] = static_cast<double>(k);
+    });
+    set_flush_denormals(false);
+    return std::accumulate(parts.begin(), parts.end(), 0.0) + matmul(a, a).to_vector<double>()[7];
+  };
+  const double right = work();
+  const int status = status_in_child([&] {
+    ::alarm(60);  // ends a child that waits
+    if (work() != right || available_threads() != 1) return 1;
+    omp_set_num_threads(4);  // as a program's own code might
+    return work() == right ? 0 : 2;
+  });
+  BOOST_TEST(status == 0);
+  BOOST_TEST(work() == right);
   omp_set_num_threads(before);
 }

@@ -6,6 +6,7 @@
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/attend/attention_catalogue.h"
+#include "tensor/cpu/threads.h"
 #include "tensor/format/npy.h"
 
 namespace fovea {
@@ -79,6 +80,7 @@ void attend_program(Cli& cli) {
       .unsaved();
   cli.parse();
   if (threads > 0) omp_set_num_threads(threads);
+  prepare_team(omp_get_max_threads());  // or its error would be one of the flag that is read when a loop first needs it
   if (list) return fmt::print("{}", attention_table().text());
   if (cli.given("--describe"))
     return with_flag("--describe", [&] {

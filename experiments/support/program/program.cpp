@@ -16,12 +16,15 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <omp.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/start_together.h"
 #include "nn/parallel/process_group.h"
+#include "tensor/cpu/threads.h"
 #include "tensor/error.h"
+#include "tensor/support/control_groups.h"
 #include "tensor/support/suggestion.h"
 
 namespace fovea {
@@ -34,11 +37,13 @@ namespace {
 ///
 /// libgomp reads the number of spins from the environment before any code of a program could change it, but uses a
 /// short one (1000) while it manages more threads than there are processors. This class causes that: one thread holds
-/// an idle team of its own, whose threads sleep. It does nothing if the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY.
+/// an idle team of its own, whose threads sleep. It does nothing if the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY,
+/// or if the system does not start as many threads again for the program's work.
 class ShortWaits {
  public:
   ShortWaits() {
     if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
+    if (!can_start_threads(2 * omp_get_num_procs() + 1)) return;
     thread_ = std::thread([ended = ended_.get_future()] {
       std::atomic<int> threads = 0;
 #pragma omp parallel num_threads(omp_get_num_procs() + 1)
@@ -132,10 +137,32 @@ int complain(const std::string& program, std::string message, int status) {
 
 /// Flushes standard output and returns the exit status: `status`, or that of a full disk or of a reader that is gone.
 int flush_output(const std::string& program, int status) {
+  errno = 0;
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  if (errno == EPIPE) return reader_gone;
-  std::string reason = std::generic_category().message(errno);
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  if (errno == EPIPE || (::poll(&output, 1, 0) == 1 && (output.revents & POLLERR))) return reader_gone;
+  if (status != done) return status;  // which has been explained
+  const std::string reason =
+      errno != 0 ? std::generic_category().message(errno) : "an earlier write failed; is the disk full?";
   return complain(program, "standard output: " + reason, can_be_put_right);
+}
+
+/// Opens what the caller has closed of standard input, output and error: a file that the program opens would otherwise
+/// get its number, and with it what is meant for the terminal. Returns whether standard output was open.
+bool open_standard_files() {
+  bool has_output = true;
+  for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(number, F_GETFD) >= 0) continue;
+    has_output &= number != STDOUT_FILENO;
+    [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);  // the smallest number that is free: this one
+  }
+  return has_output;
+}
+
+/// Lets OpenMP start no more threads than a container's quota gives processors for, unless the user has chosen a
+/// number.
+void respect_quota() {
+  if (!std::getenv("OMP_NUM_THREADS")) omp_set_num_threads(std::min(omp_get_max_threads(), processors_of_quota()));
 }
 
 int guarded(const std::string& program, const std::function<void()>& body) {
@@ -156,6 +183,10 @@ int guarded(const std::string& program, const std::function<void()>& body) {
     return complain(program, fmt::format("{}: {}", error.path1().string(), error.code().message()), can_be_put_right);
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::broken_pipe) return reader_gone;
+    if (std::ferror(stdout)) return complain(program, "standard output: " + error.code().message(), can_be_put_right);
+    if (error.code() == std::errc::resource_unavailable_try_again)
+      return complain(program, "threads: the system starts no more of them (ulimit -u, or a container's limit)",
+                      can_be_put_right);
     return complain(program, error.what(), can_be_put_right);
   } catch (const std::exception& error) {
     return complain(program, fmt::format("internal error: {}", error.what()), internal_error);
@@ -167,8 +198,11 @@ int guarded(const std::string& program, const std::function<void()>& body) {
 int run(const std::string& program, int argc, const char* const* argv, const std::function<void(Cli&)>& body) {
   std::signal(SIGPIPE, SIG_IGN);  // a write then fails with an error, and unfinished files can be removed
   std::signal(SIGXFSZ, SIG_IGN);  // likewise, at the limit of a file's size
+  const bool has_output = open_standard_files();
+  respect_quota();
   ShortWaits short_waits;
   int status = guarded(program, [&] {
+    require(has_output, "standard output is closed; redirect it to a file or to /dev/null");
     shared_program().start();
     Cli cli(program, argc, argv);
     body(cli);

@@ -13,6 +13,7 @@
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/shared_work.h"
+#include "tensor/support/control_groups.h"
 
 namespace fovea {
 
@@ -325,10 +326,11 @@ RunFailures ExperimentBase::make_in_children(const std::vector<PlannedRun>& plan
   Shares shares{.jobs = std::min(flags_.jobs, static_cast<int>(own.size())), .threads = omp_get_max_threads()};
   const bool chooses_threads = cli_.given("threads");
   if (!chooses_threads) shares.threads = std::max(1, shares.threads / shares.jobs);
-  if (shares.jobs * shares.threads > omp_get_num_procs())
+  const int cores = std::min(omp_get_num_procs(), processors_of_quota());
+  if (shares.jobs * shares.threads > cores)
     fmt::print(stderr, "warning: --jobs {} with {} each: more than the {} of this machine\n", flags_.jobs,
                counted(static_cast<std::size_t>(shares.threads), "thread"),
-               counted(static_cast<std::size_t>(omp_get_num_procs()), "core"));
+               counted(static_cast<std::size_t>(cores), "core"));
   std::vector<ParallelRun> runs;
   for (std::size_t k : own) {
     const Run run = run_of(plans, k);
