@@ -67,7 +67,8 @@ MethodShape ClassicAttention::method_shape(const AttentionShape& raw) {
 
 Variable ClassicAttention::forward(const AttentionInput& input) {
   Scope scope = enter();
-  return forward_without_unseen(input, false, [this](const AttentionInput& clean) { return forward_of_clean(clean); });
+  return forward_without_unseen(input, &shape_, false,
+                                [this](const AttentionInput& clean) { return forward_of_clean(clean); });
 }
 
 Variable ClassicAttention::forward_of_clean(const AttentionInput& input) {
@@ -215,7 +216,8 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
 Variable MixedAttention::forward(const AttentionInput& input) {
   Scope scope = enter();
   if (input.memory && !query_) return outputs_together(input);  // each mechanism knows when it reads the source
-  return forward_without_unseen(input, true, [this](const AttentionInput& clean) { return outputs_together(clean); });
+  return forward_without_unseen(input, &query_, true,
+                                [this](const AttentionInput& clean) { return outputs_together(clean); });
 }
 
 Variable MixedAttention::outputs_together(const AttentionInput& input) {

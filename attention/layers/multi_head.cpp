@@ -159,7 +159,8 @@ MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
 
 Variable MultiHeadAttention::forward(const AttentionInput& input) {
   const Scope scope(name().empty() ? "attention" : name());
-  return forward_without_unseen(input, true, [this](const AttentionInput& clean) { return forward_of_clean(clean); });
+  return forward_without_unseen(input, &shape_, true,
+                                [this](const AttentionInput& clean) { return forward_of_clean(clean); });
 }
 
 Variable MultiHeadAttention::forward_of_clean(const AttentionInput& input) {

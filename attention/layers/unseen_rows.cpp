@@ -81,6 +81,17 @@ bool are_in_range(const AttentionInput& input) {
          (value.is_same(key) || value.is_same(query) || are_within(value, largest_state));
 }
 
+/// Whether the source of a call of cross-attention with a memory is in range. The first call looks; the memory keeps
+/// the answer under `owner`, as a number for each source.
+bool is_source_in_range(const AttentionInput& input, const void* owner) {
+  const Variable answer = input.memory->source_rows(owner, [&] {
+    const bool inside = are_within(input.key, largest_state) &&
+                        (input.value.is_same(input.key) || are_within(input.value, largest_state));
+    return Variable(Tensor::full({input.key.size(0), 1}, inside ? 0 : 2 * largest_state, DType::f32));
+  });
+  return are_within(answer, largest_state);
+}
+
 /// Which elements are in range: bool, of the shape of x.
 Tensor in_range(const Variable& x) {
   return less_equal(map(Abs{}, x.value()), Tensor::full({1}, largest_state, x.dtype(), x.device()));
@@ -193,7 +204,7 @@ std::vector<std::uint8_t> queries_out_of_range(const AttentionInput& input, cons
 
 }  // namespace
 
-Variable forward_without_unseen(const AttentionInput& input, bool keeps_source,
+Variable forward_without_unseen(const AttentionInput& input, const void* owner, bool keeps_source,
                                 const std::function<Variable(const AttentionInput&)>& forward) {
   if (SeenPairs::current()) return forward(input);
   auto once = [&](const AttentionInput& clean) {
@@ -204,8 +215,8 @@ Variable forward_without_unseen(const AttentionInput& input, bool keeps_source,
     if (states->rank() != 3 || !is_float(states->dtype())) return once(input);  // throws Error
   if (input.memory && (input.causal || (keeps_source && input.query_offset > 0))) return once(input);
   if (input.key.device() != Device::cpu) return once(without_hidden_rows(input));
+  if (input.memory) return once(is_source_in_range(input, owner) ? input : without_hidden_rows(input));
   if (are_in_range(input)) return once(input);
-  if (input.memory) return once(without_hidden_rows(input));
 
   const std::optional<RandomPosition> position = RandomScope::position();
   AttentionTrace trace;

@@ -43,12 +43,13 @@ class SeenPairs {
 ///   range: with 0 in their place for the queries that do not see them, and as they are for the others. On other
 ///   devices this is not done, because the host would have to wait to know whether there are any.
 ///
-/// In decoding, `keeps_source` says that the attention reads the source in the first call only; the keys of earlier
-/// calls are in the memory. Rows of a decoder's own tokens are not replaced.
+/// In decoding, `keeps_source` says that the attention reads the source in the first call only. The memory keeps under
+/// `owner` whether the source is in range, so that the CPU looks at it once. Rows of a decoder's own tokens are not
+/// replaced.
 ///
 /// On the CPU the cost is one pass over the states; on other devices, four element-wise operations on them, only in
 /// calls with lengths or `allowed`.
-Variable forward_without_unseen(const AttentionInput& input, bool keeps_source,
+Variable forward_without_unseen(const AttentionInput& input, const void* owner, bool keeps_source,
                                 const std::function<Variable(const AttentionInput&)>& forward);
 
 /// Larger states are out of range: the square of the product of two rows of them would no longer fit f32.
