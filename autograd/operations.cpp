@@ -223,10 +223,9 @@ Variable maximum_over(const Variable& x, int dim, bool keep) {
   if (!should_record({&x})) return value;
   Tensor is_largest = greater_equal(x.value(), largest).to(x.dtype());
   Tensor share = map(Divide{}, is_largest, reduce(formula::Sum{}, is_largest, std::span(&dim, 1), true));
-  return record("maximum_over", std::move(value), {x},
-                [share, dim, keep](const Variable& g) {
-                  return map(GradientTimes{}, keep ? g : unsqueeze(g, dim), Variable(share));
-                });
+  return record("maximum_over", std::move(value), {x}, [share, dim, keep](const Variable& g) {
+    return map(GradientTimes{}, keep ? g : unsqueeze(g, dim), Variable(share));
+  });
 }
 
 Variable sum_to(const Variable& x, const Shape& shape) {

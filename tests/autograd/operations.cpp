@@ -153,9 +153,7 @@ BOOST_AUTO_TEST_CASE(a_row_with_a_zero_cotangent_sends_back_zeros_whatever_it_ho
       {"log_softmax", [](const Inputs& x) { return log_softmax(x[0]); }, {}},
       {"layer_norm", [](const Inputs& x) { return layer_norm(x[0], x[1], x[2]); }, {gain, bias}},
       {"cross_entropy", [targets](const Inputs& x) { return cross_entropy(x[0], targets); }, {}},
-      {"smoothed",
-       [targets](const Inputs& x) { return cross_entropy(x[0], targets, {.label_smoothing = 0.1}); },
-       {}},
+      {"smoothed", [targets](const Inputs& x) { return cross_entropy(x[0], targets, {.label_smoothing = 0.1}); }, {}},
       {"maximum_over", [](const Inputs& x) { return maximum_over(x[0], -1); }, {}},
       {"cumulative_sum", [](const Inputs& x) { return cumulative_sum(x[0]); }, {}}};
   for (const OperationCase& operation : cases)

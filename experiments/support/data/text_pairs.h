@@ -8,8 +8,8 @@ namespace fovea {
 
 struct TextPair {
   std::string source = {}, target = {};
-  std::vector<std::string> more_targets = {};  ///< of a test set: further references
   std::string alignment = {};  ///< gold links "i-j i-j", word numbers of source and target from 0; empty: unknown
+  std::vector<std::string> more_targets = {};  ///< of a test set: further references
 };
 
 enum class Part { train, dev, test };
