@@ -77,10 +77,10 @@ BOOST_AUTO_TEST_CASE(the_loss_of_an_update_is_the_mean_of_its_tokens_and_gates_l
       boost::test_tools::tolerance(1e-4));
 
   const Json gated_by_token = first_line(gated, {}), gated_by_sentence = first_line(gated, {"--loss-per", "sentence"});
-  BOOST_TEST(unsmoothed(gated_by_token) == loss(by_token), boost::test_tools::tolerance(1e-9));
-  BOOST_TEST(unsmoothed(gated_by_sentence) == loss(by_sentence), boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(unsmoothed(gated_by_token) == loss(by_token), boost::test_tools::tolerance(1e-7));
+  BOOST_TEST(unsmoothed(gated_by_sentence) == loss(by_sentence), boost::test_tools::tolerance(1e-7));
   const double mean_gate = (loss(by_sentence) - loss(gated_by_sentence)) / 0.25;
-  BOOST_TEST((mean_gate > 0.2 && mean_gate < 0.8), mean_gate);  // a sigmoid of small numbers
+  BOOST_TEST((mean_gate > 0.05 && mean_gate < 0.25), mean_gate);  // near sigmoid(-2) at the start
   // Micro-batches of three sentences: their mean gates, weighted by their tokens.
   BOOST_TEST((loss(by_token) - loss(gated_by_token)) / 0.25 == mean_gate, boost::test_tools::tolerance(0.2));
 

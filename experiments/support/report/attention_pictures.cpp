@@ -126,7 +126,7 @@ SentencePictures pictures_of(const AttentionTrace& trace, const std::string& pla
     std::iota(heads.begin(), heads.end(), 1);
     if (quantity.of_pairs)
       pictures.maps.push_back(head_maps(view, quantity, heads));
-    else if (&quantity != marks.center && &quantity != marks.width)
+    else if (&quantity != marks.center && &quantity != marks.width && quantity.name != "hidden")
       pictures.curves.push_back(head_curves(view, quantity, heads));
   }
   std::string cut;
