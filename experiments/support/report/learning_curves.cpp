@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include <fmt/core.h>
+
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/program/run_log.h"
 
