@@ -1,6 +1,7 @@
 #include "nn/module.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -37,6 +38,8 @@ void Module::check_name(std::string_view name) const {
 
 ShapesOnly::ShapesOnly() : before_(std::exchange(shapes_only, true)) {}
 ShapesOnly::~ShapesOnly() { shapes_only = before_; }
+
+double rate_of_reading(std::int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); }
 
 Variable Module::parameter(std::string_view name, const Shape& shape, Initializer initializer, double rate) {
   check_name(name);

@@ -22,6 +22,9 @@ struct NamedParameter {
   double rate = 1;
 };
 
+/// NamedParameter::rate of weights that read n numbers for each output: 1 / sqrt(n).
+double rate_of_reading(std::int64_t n);
+
 /// The number of parameters of one module, including the parameters of the parts inside it.
 struct ModuleCount {
   std::string name;  ///< full name of the module, such as "encoder.0.attention"; "" for the whole model

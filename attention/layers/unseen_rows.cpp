@@ -92,7 +92,7 @@ bool is_source_in_range(const AttentionInput& input, const void* owner) {
   return are_within(answer, largest_state);
 }
 
-/// Which elements are in range: bool, of the shape of x.
+/// Returns a bool tensor of the shape of x: true where an element is in range.
 Tensor in_range(const Variable& x) {
   return less_equal(map(Abs{}, x.value()), Tensor::full({1}, largest_state, x.dtype(), x.device()));
 }

@@ -1,5 +1,4 @@
-/// What a query may not see must not matter: rows of the states that hold NaN, infinities or huge numbers change
-/// nothing for queries that do not see them.
+/// Rows of the states that hold NaN, infinities or huge numbers change nothing for queries that do not see them.
 ///
 /// A weight of exactly 0 does not hide such a row from a matrix product, because 0 · NaN is NaN. Nor does a gradient of
 /// 0 hide it from the gradient of a projection, Xᵀ dY. So the rows are replaced before anything reads them.

@@ -1,7 +1,5 @@
 #include "attention/methods/adaptive_span.h"
 
-#include <cmath>
-
 #include "attention/methods/ranges.h"
 #include "nn/auxiliary_losses.h"
 
@@ -20,7 +18,7 @@ AdaptiveSpan::AdaptiveSpan(const MethodShape& shape, const Options& options)
     : options_(options), span_(parameter("span", {shape.heads}, Initializer::constant(-4))) {
   if (options.from_query)
     predictor_ = parameter("predictor", {shape.model_dim, shape.heads}, Initializer::xavier_uniform().scaled(0.1),
-                           1 / std::sqrt(static_cast<double>(shape.model_dim)));
+                           rate_of_reading(shape.model_dim));
 }
 
 void AdaptiveSpan::add_terms(const AttentionContext& in, Plan& plan) {

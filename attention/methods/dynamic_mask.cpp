@@ -18,7 +18,7 @@ DynamicMask::DynamicMask(const MethodShape& shape, const Options& options) : opt
   const bool published = options.published_initial;
   const Initializer weight = Initializer::xavier_uniform(), table = Initializer::normal(published ? 1 : 0.1);
   weight_ = parameter("weight", {shape.model_dim}, published ? weight : weight.scaled(0.1),
-                      published ? 1 : 1 / std::sqrt(static_cast<double>(shape.model_dim)));
+                      published ? 1 : rate_of_reading(shape.model_dim));
   left_ = parameter("left", {options.clip}, table);
   right_ = parameter("right", {options.clip}, table);
   head_ = parameter("head", {shape.heads}, published ? Initializer::normal(1) : Initializer::constant(2));

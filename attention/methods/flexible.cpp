@@ -1,6 +1,5 @@
 #include "attention/methods/flexible.h"
 
-#include <cmath>
 #include <limits>
 
 #include "attention/methods/score.h"
@@ -27,10 +26,10 @@ FlexibleAttention::FlexibleAttention(const MethodShape& shape, const Options& op
           "flexible: the focus is a position in the source; it is defined in cross-attention only");
   std::int64_t a = options.hidden > 0 ? options.hidden : shape.query_dim;
   const std::int64_t in = shape.query_dim + shape.step_dim;
-  auto rate = [](std::int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); };  // for a number read from n others
   gate_projection_ =
-      parameter("gate_projection", shape_of_heads(shape, {in, a}), Initializer::xavier_uniform(), rate(in));
-  gate_vector_ = parameter("gate_vector", shape_of_heads(shape, {a}), vector_initializer(a).scaled(0.1), rate(a));
+      parameter("gate_projection", shape_of_heads(shape, {in, a}), Initializer::xavier_uniform(), rate_of_reading(in));
+  gate_vector_ =
+      parameter("gate_vector", shape_of_heads(shape, {a}), vector_initializer(a).scaled(0.1), rate_of_reading(a));
   gate_bias_ = parameter("gate_bias", {shape.heads}, Initializer::constant(-2));
 }
 

@@ -1,7 +1,5 @@
 #include "attention/methods/gaussian.h"
 
-#include <cmath>
-
 #include "attention/engine/attend.h"
 #include "tensor/comparison.h"
 
@@ -73,7 +71,7 @@ namespace {
 Linear::Options layer(const GaussianLocalness::Options& options, std::int64_t d, double factor) {
   if (options.unit_initial) return {.initializer = Initializer::uniform(0, 1)};
   if (options.published_initial) return {};
-  return {.initializer = Initializer::xavier_uniform().scaled(factor), .rate = 1 / std::sqrt(static_cast<double>(d))};
+  return {.initializer = Initializer::xavier_uniform().scaled(factor), .rate = rate_of_reading(d)};
 }
 
 }  // namespace

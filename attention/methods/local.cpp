@@ -48,10 +48,9 @@ void LocalPredictive::visit(OptionVisitor& visitor, Options& options) {
 
 LocalPredictive::LocalPredictive(const MethodShape& shape, const Options& options) : options_(options) {
   std::int64_t a = options.hidden > 0 ? options.hidden : shape.query_dim;
-  auto rate = [](std::int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); };  // for a number read from n others
   projection_ = parameter("projection", shape_of_heads(shape, {shape.query_dim, a}), Initializer::xavier_uniform(),
-                          rate(shape.query_dim));
-  vector_ = parameter("vector", shape_of_heads(shape, {a}), vector_initializer(a).scaled(0.1), rate(a));
+                          rate_of_reading(shape.query_dim));
+  vector_ = parameter("vector", shape_of_heads(shape, {a}), vector_initializer(a).scaled(0.1), rate_of_reading(a));
 }
 
 void LocalPredictive::add_terms(const AttentionContext& in, Plan& plan) {

@@ -131,7 +131,7 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
   Linear::Options of_pointers, of_local_logits;
   if (!options.published_initial) {
     of_pointers.initializer = Initializer::xavier_uniform().scaled(0.3);
-    of_pointers.rate = std::pow(static_cast<double>(shape.model_dim), -0.25);
+    of_pointers.rate = std::sqrt(rate_of_reading(shape.model_dim));
     of_local_logits.initializer = Initializer::xavier_uniform().scaled(0.5);
   }
   auto add = [&](const char* query_name, std::optional<Linear>& query, const char* key_name, std::optional<Linear>& key,

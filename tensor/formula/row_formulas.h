@@ -239,9 +239,9 @@ struct LayerNorm : RowFormula {
   static FOVEA_HD FOVEA_INLINE Moments moments(Row& row, T scale) {
     const double n = static_cast<double>(row.size());
     const T rough = static_cast<T>(row.sum([&](auto at) { return row.in(0, at) * scale; }) / n);
-    const Distances<T> distances(scale, static_cast<double>(rough));
     auto sums = row.sums([&](auto at) {
-      auto distance = distances.of(row.in(0, at));
+      auto x = row.in(0, at);
+      auto distance = fma(x, decltype(x)(scale), decltype(x)(-rough));
       return std::array{distance, distance * distance};
     });
     const double off = sums[0] / n, variance = sums[1] / n - off * off;

@@ -1,4 +1,4 @@
-// What authors of methods may get wrong in a plan. Every engine refuses it with the same message.
+// Every engine refuses the same mistakes of a plan's author with the same message.
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,5 +1,6 @@
-// What a query may not see must not matter: states that are NaN, infinite or huge behind lengths, `allowed`, documents,
-// causality or windows give bit for bit what zeros in their place give, in the forward and in the backward pass.
+// States that a query does not see change nothing: NaN, infinities and huge numbers behind lengths, `allowed`,
+// documents, causality or windows give bit for bit what zeros in their place give, in the forward and in the backward
+// pass.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::int64_t B = 2, I = 4, T = 7, d = 6;
 
-/// What one test hides from whom.
+/// One way to hide keys: the restriction, the hidden tokens, and the queries that still see them.
 struct Hiding {
   const char* name;
   AttentionInput restriction;         ///< lengths, documents or `allowed`

@@ -17,12 +17,12 @@ using namespace fovea::test;
 
 namespace {
 
-/// Parameters of awkward sizes, and one that no gradient reaches.
+/// Parameters of awkward sizes, one that learns at a quarter of the rate, and one that no gradient reaches.
 class Parameters : public Module {
  public:
   Parameters()
       : weight(parameter("weight", {7, 19}, Initializer::zeros())),
-        bias(parameter("bias", {3}, Initializer::zeros())),
+        bias(parameter("bias", {3}, Initializer::zeros(), 0.25)),
         idle(parameter("idle", {2}, Initializer::zeros())) {}
   Variable weight, bias, idle;
 };
@@ -76,18 +76,26 @@ BOOST_AUTO_TEST_CASE(optimizers_follow_their_formulas) {
       Parameters model;
       randomise(model);
       model.to(type);
-      std::vector<double> x = model.weight.value().to_vector<double>(), m(x.size(), 0), v(x.size(), 0);
+      struct Plain {
+        Variable of;
+        double factor;  // of the rate
+        std::vector<double> x = of.value().to_vector<double>(), m = std::vector<double>(x.size()), v = m;
+      };
+      std::vector<Plain> plain{{model.weight, 1}, {model.bias, 0.25}};
       std::vector<double> idle = model.idle.value().to_vector<double>();
       auto optimizer = c.make(model.parameters());
       for (int update = 1; update <= 5; ++update) {
         double rate = 0.1 / update;
         set_gradients(model, static_cast<std::uint64_t>(update));
-        std::vector<double> g = model.weight.grad().value().to_vector<double>();
-        for (std::size_t i = 0; i < x.size(); ++i) c.rule(x[i], g[i], m[i], v[i], rate, update);
+        for (Plain& p : plain) {
+          const std::vector<double> g = p.of.grad().value().to_vector<double>();
+          for (std::size_t i = 0; i < g.size(); ++i) c.rule(p.x[i], g[i], p.m[i], p.v[i], rate * p.factor, update);
+        }
         optimizer->step(rate);
       }
       double tolerance = type == DType::f64 ? 1e-13 : 1e-5;
-      BOOST_TEST(largest_difference(model.weight.value(), Tensor::from(x, {7, 19})) < tolerance);
+      for (const Plain& p : plain)
+        BOOST_TEST(largest_difference(p.of.value(), Tensor::from(p.x, p.of.shape())) < tolerance);
       BOOST_TEST(model.idle.value().to_vector<double>() == idle);
       BOOST_TEST(optimizer->updates() == 5);
     }

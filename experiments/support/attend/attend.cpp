@@ -80,7 +80,7 @@ void attend_program(Cli& cli) {
       .unsaved();
   cli.parse();
   if (threads > 0) omp_set_num_threads(threads);
-  prepare_team(omp_get_max_threads());  // or its error would be one of the flag that is read when a loop first needs it
+  prepare_team(omp_get_max_threads());  // here, so that its error does not name a flag that is read later
   if (list) return fmt::print("{}", attention_table().text());
   if (cli.given("--describe"))
     return with_flag("--describe", [&] {

@@ -32,8 +32,8 @@ std::optional<std::string> set_of(const std::string& file, const std::string& la
   return set.substr(0, set.size() - ending.size());
 }
 
-/// The same where the language stands first or behind another sign, as in OpenNMT's `src-train.txt`, or `train_src`.
-/// The rest must have the word for a part.
+/// The set's name of a file whose name has the language first, or behind '-' or '_' instead of '.': "train" for
+/// OpenNMT's `src-train.txt` and for `train_src`. Empty unless the name also has the word for a part, such as "train".
 std::optional<std::string> set_beside(const std::string& file, const std::string& language) {
   std::string set = without_endings(file);
   for (const std::string_view sign : {"-", "_", "."}) {

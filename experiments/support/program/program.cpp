@@ -141,20 +141,21 @@ int flush_output(const std::string& program, int status) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   if (errno == EPIPE || (::poll(&output, 1, 0) == 1 && (output.revents & POLLERR))) return reader_gone;
-  if (status != done) return status;  // which has been explained
+  if (status != done) return status;  // the program has already explained why
   const std::string reason =
       errno != 0 ? std::generic_category().message(errno) : "an earlier write failed; is the disk full?";
   return complain(program, "standard output: " + reason, can_be_put_right);
 }
 
-/// Opens what the caller has closed of standard input, output and error: a file that the program opens would otherwise
-/// get its number, and with it what is meant for the terminal. Returns whether standard output was open.
+/// Opens /dev/null in place of standard input, output and error where the caller has closed them. Otherwise the next
+/// file that the program opens would get the free number, and messages would be written into that file. Returns whether
+/// standard output was open.
 bool open_standard_files() {
   bool has_output = true;
   for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0) continue;
     has_output &= number != STDOUT_FILENO;
-    [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);  // the smallest number that is free: this one
+    [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);  // open() takes the smallest free number
   }
   return has_output;
 }
